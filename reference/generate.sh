@@ -1,0 +1,15 @@
+#!/bin/bash
+# Writes the fixtures of every family, or of the families named: generate.sh [codes fp8 ...].
+# REF is the environment setup.sh made, FIXTURES the directory to write to, SEED draws other numbers.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+REF=$(realpath -m "${REF:-$here/.reference}")
+export REF PYTHONDONTWRITEBYTECODE=1
+
+if [ $# -eq 0 ]; then
+    set -- codes fp8
+fi
+for family in "$@"; do
+    "$REF/venv/bin/python" "$here/gen_$family.py"
+done

@@ -1,0 +1,35 @@
+#!/bin/bash
+# Makes $REF (default: .reference beside this script, about 3 GB): a Python environment with
+# the canonical libraries, on CPU only. Needs python3.11, pip, gcc and binutils.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+REF=$(realpath -m "${REF:-$here/.reference}")
+gptqmodel=gptqmodel-7.7.0
+
+mkdir -p "$REF/src"
+if [ ! -x "$REF/venv/bin/python" ]; then
+    python3 -m venv "$REF/venv"
+fi
+pip() {
+    "$REF/venv/bin/pip" -q --disable-pip-version-check "$@"
+}
+
+pip install -U pip setuptools wheel
+pip install --no-deps torch==2.13.0 'nvidia-cuda-runtime==13.0.*'
+pip install --no-deps -r "$here/requirements.txt"
+"$REF/venv/bin/python" "$here/make_torch_stubs.py"
+
+# GPTQModel is used from its source: its package insists on a GPU build.
+if [ ! -d "$REF/src/$gptqmodel" ]; then
+    if [ ! -f "$REF/src/$gptqmodel.tar.gz" ]; then
+        pip download --no-deps --no-binary :all: --no-build-isolation \
+            -d "$REF/src" "${gptqmodel/-/==}" || true
+    fi
+    tar xzf "$REF/src/$gptqmodel.tar.gz" -C "$REF/src"
+fi
+
+"$REF/venv/bin/python" -c '
+import awq, bitsandbytes, compressed_tensors, modelopt, torch
+print("reference ready: torch", torch.__version__)
+'
