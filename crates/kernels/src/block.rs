@@ -1,0 +1,91 @@
+//! Eight-bit floats in a grid of blocks: several rows that share one row of scales.
+//!
+//! Inside one block a signed format has 128 magnitudes, each the same word in all of the block's rows. Where the CPU
+//! level looks tables up quickly, the words of a panel of blocks are calculated once and the rows then read in order:
+//!
+//! ```text
+//!              block 0   block 1   ...   block 63 │ next panel
+//!   tables     128 words 128 words       128 words│
+//!   row 0      ────────────────────────────────>  │
+//!   row 1      ────────────────────────────────>  │
+//! ```
+
+use crate::GROUP;
+use crate::float::Format8;
+use crate::group::walk;
+use crate::level::Level;
+use crate::output::Output;
+use crate::runs::scaled_runs;
+use crate::scaled::magnitude_words;
+use crate::simd::{Simd, TABLE};
+
+/// Tables kept at once: 16 KiB of 16-bit words, half of a level-one cache.
+const PANEL: usize = 64;
+
+/// With fewer rows the tables cost more than they save.
+const LEAST_ROWS: usize = 4;
+
+/// Decodes rows of `cols` codes, multiplies column `j` of each by `scales[j / run]` and rounds into `out`.
+///
+/// A last row may be cut short. Columns past the last run of `scales` are left alone; a `run` of zero counts as one.
+pub fn scaled_block_rows<F: Format8, O: Output>(
+    level: Level,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    cols: usize,
+    out: &mut [u8],
+) {
+    let cols = cols.max(1);
+    let run = run.max(1);
+    if level.prefers_tables::<F, O>()
+        && codes.len() / cols >= LEAST_ROWS
+        && run >= TABLE
+        && run.is_multiple_of(GROUP)
+    {
+        by_tables::<F, O>(level, codes, scales, run, cols, out);
+    } else {
+        for (codes, out) in codes
+            .chunks(cols)
+            .zip(out.chunks_mut(cols.saturating_mul(O::BYTES)))
+        {
+            scaled_runs::<F, O>(level, codes, scales, run, out);
+        }
+    }
+}
+
+kernel! {
+    fn by_tables<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, cols: usize, out: &mut [u8]) = tables
+}
+
+#[inline(always)]
+fn tables<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    cols: usize,
+    out: &mut [u8],
+) {
+    let mut tables = [[O::Word::default(); TABLE]; PANEL];
+    let mut start = 0;
+    for scales in scales.chunks(PANEL) {
+        let end = cols.min(start + scales.len() * run);
+        for (table, scale) in tables.iter_mut().zip(scales) {
+            *table = magnitude_words::<S, F, O>(simd, *scale);
+        }
+        for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols * O::BYTES)) {
+            let codes = &codes[start.min(codes.len())..end.min(codes.len())];
+            let skipped = (start * O::BYTES).min(out.len());
+            let out = &mut out[skipped..];
+            for ((codes, out), table) in codes
+                .chunks(run)
+                .zip(out.chunks_mut(run * O::BYTES))
+                .zip(&tables)
+            {
+                walk::<O>(codes, out, |group| O::look_up(simd, table, group));
+            }
+        }
+        start = end;
+    }
+}

@@ -1,0 +1,28 @@
+//! BF16: the upper half of an `f32`.
+//!
+//! | bits | 15 | 14–7 | 6–0 |
+//! |---|---|---|---|
+//! | | sign | exponent, bias 127 | mantissa |
+
+use super::INFINITY;
+
+/// The value of a BF16, exactly.
+#[inline(always)]
+pub fn decode(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// The nearest BF16, ties to even; NaN keeps its sign and upper payload and becomes quiet.
+#[inline(always)]
+pub fn encode(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let odd = (bits >> 16) & 1;
+    let rounded = bits.wrapping_add(0x7FFF + odd) >> 16;
+    // Rounding would carry an all-ones NaN into the sign and make it zero.
+    let quiet = (bits >> 16) | 0x40;
+    (if bits & 0x7FFF_FFFF > INFINITY {
+        quiet
+    } else {
+        rounded
+    }) as u16
+}

@@ -1,0 +1,113 @@
+//! Eight-bit floats times scales that each cover a run of elements of one row.
+//!
+//! Element `i` is multiplied by `scales[i / run]`; the last run may be cut short. Runs of whole groups are broadcast,
+//! any other length is spread into a group of scales first.
+
+use crate::GROUP;
+use crate::float::Format8;
+use crate::group::walk;
+use crate::level::Level;
+use crate::output::Output;
+use crate::scaled::{group_words, scaled};
+use crate::simd::Simd;
+
+/// Runs at least this long are decoded one by one, as if each were a tensor.
+const LONG_RUN: usize = 4096;
+
+/// Decodes `codes`, multiplies element `i` by `scales[i / run]` and rounds into `out`.
+///
+/// Elements past the last run of `scales` are left alone; a `run` of zero counts as one.
+///
+/// ```
+/// use anamnesis_kernels::{E4m3, F32, Level, scaled_runs};
+///
+/// let mut out = [0; 12];
+/// scaled_runs::<E4m3, F32>(Level::detect(), &[0x38, 0x38, 0x38], &[1.0, 3.0], 2, &mut out);
+/// assert_eq!(out[8..], 3f32.to_le_bytes());
+/// ```
+pub fn scaled_runs<F: Format8, O: Output>(
+    level: Level,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    out: &mut [u8],
+) {
+    let run = run.max(1);
+    let covered = codes.len().min(scales.len().saturating_mul(run));
+    let codes = &codes[..covered];
+    if run >= LONG_RUN {
+        let pieces = codes
+            .chunks(run)
+            .zip(out.chunks_mut(run.saturating_mul(O::BYTES)));
+        for ((codes, out), scale) in pieces.zip(scales) {
+            scaled::<F, O>(level, codes, *scale, out);
+        }
+    } else if run.is_multiple_of(GROUP) {
+        broadcast::<F, O>(level, codes, scales, run, out);
+    } else {
+        spread::<F, O>(level, codes, scales, run, out);
+    }
+}
+
+kernel! {
+    fn broadcast<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) = broadcast_body
+}
+
+kernel! {
+    fn spread<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) = spread_body
+}
+
+#[inline(always)]
+fn broadcast_body<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    out: &mut [u8],
+) {
+    let mut scales = scales.iter();
+    let mut scale = 0.0;
+    let mut groups_left = 0;
+    walk::<O>(codes, out, |group| {
+        if groups_left == 0 {
+            groups_left = run / GROUP;
+            scale = scales.next().copied().unwrap_or(scale);
+        }
+        groups_left -= 1;
+        group_words::<S, F, O>(simd, group, scale)
+    });
+}
+
+#[inline(always)]
+fn spread_body<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    out: &mut [u8],
+) {
+    let mut scales = scales.iter();
+    let mut scale = 0.0;
+    let mut elements_left = 0;
+    walk::<O>(codes, out, |group| {
+        let mut factors = [0.0; GROUP];
+        let mut unfilled = &mut factors[..];
+        while !unfilled.is_empty() {
+            if elements_left == 0 {
+                elements_left = run;
+                scale = scales.next().copied().unwrap_or(scale);
+            }
+            let (filled, rest) = unfilled.split_at_mut(elements_left.min(unfilled.len()));
+            elements_left -= filled.len();
+            for factor in filled {
+                *factor = scale;
+            }
+            unfilled = rest;
+        }
+        let mut values = F::decode_group(simd, group);
+        for (value, factor) in values.iter_mut().zip(&factors) {
+            *value *= factor;
+        }
+        O::round_group(simd, &values)
+    });
+}

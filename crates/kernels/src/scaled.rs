@@ -1,0 +1,85 @@
+//! Eight-bit floats times one scale: per-tensor scaling, one row of per-row scaling, and the plain cast.
+//!
+//! Each element is the code's exact value times the scale, rounded once to `f32`, then rounded to the output. Signed
+//! formats have 128 magnitudes, so for 16-bit outputs a long enough slice is decoded from a table of 128 finished
+//! words where the CPU level looks such tables up faster than it calculates.
+
+use crate::GROUP;
+use crate::float::Format8;
+use crate::group::walk;
+use crate::level::Level;
+use crate::output::Output;
+use crate::simd::{Simd, TABLE};
+
+/// Slices shorter than this are not worth a table.
+const LEAST_FOR_TABLE: usize = 8 * TABLE;
+
+/// Decodes `codes`, multiplies by `scale` and rounds into `out`, `O::BYTES` bytes per code.
+///
+/// ```
+/// use anamnesis_kernels::{Bf16, E4m3, Level, scaled};
+///
+/// let mut out = [0; 4];
+/// scaled::<E4m3, Bf16>(Level::detect(), &[0x38, 0xB8], 0.5, &mut out); // 1.0 and -1.0
+/// assert_eq!(out, [0x00, 0x3F, 0x00, 0xBF]); // 0.5 and -0.5
+/// ```
+pub fn scaled<F: Format8, O: Output>(level: Level, codes: &[u8], scale: f32, out: &mut [u8]) {
+    if level.prefers_tables::<F, O>() && codes.len() >= LEAST_FOR_TABLE {
+        by_table::<F, O>(level, codes, scale, out);
+    } else {
+        by_arithmetic::<F, O>(level, codes, scale, out);
+    }
+}
+
+/// Decodes `codes` and rounds into `out`, without a scale.
+pub fn cast<F: Format8, O: Output>(level: Level, codes: &[u8], out: &mut [u8]) {
+    scaled::<F, O>(level, codes, 1.0, out);
+}
+
+kernel! {
+    fn by_arithmetic<F: Format8, O: Output>(codes: &[u8], scale: f32, out: &mut [u8]) = arithmetic
+}
+
+kernel! {
+    fn by_table<F: Format8, O: Output>(codes: &[u8], scale: f32, out: &mut [u8]) = table
+}
+
+/// The words of one group of codes under one scale.
+#[inline(always)]
+pub(crate) fn group_words<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    codes: &[u8; GROUP],
+    scale: f32,
+) -> [O::Word; GROUP] {
+    O::round_group(
+        simd,
+        &F::decode_group(simd, codes).map(|value| value * scale),
+    )
+}
+
+/// The words of all 128 magnitudes under one scale.
+#[inline(always)]
+pub(crate) fn magnitude_words<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    scale: f32,
+) -> [O::Word; TABLE] {
+    let mut words = [O::Word::default(); TABLE];
+    for (quarter, index) in words.as_chunks_mut::<GROUP>().0.iter_mut().zip(0u8..) {
+        let codes = std::array::from_fn(|i| index * GROUP as u8 + i as u8);
+        *quarter = group_words::<S, F, O>(simd, &codes, scale);
+    }
+    words
+}
+
+#[inline(always)]
+fn arithmetic<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
+    walk::<O>(codes, out, |group| {
+        group_words::<S, F, O>(simd, group, scale)
+    });
+}
+
+#[inline(always)]
+fn table<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
+    let table = magnitude_words::<S, F, O>(simd, scale);
+    walk::<O>(codes, out, |group| O::look_up(simd, &table, group));
+}

@@ -1,0 +1,46 @@
+//! The few operations that are written by hand per CPU level.
+//!
+//! Everything else in this crate is plain loops over groups of [`GROUP`] elements, which the
+//! compiler vectorises for the level it stamps. What it cannot find by itself is here: conversions between `f32` and
+//! half precision, and look-ups in tables held in registers.
+//!
+//! A value of a level type is the proof that the CPU has the level's instructions.
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::GROUP;
+
+pub use portable::Portable;
+#[cfg(target_arch = "x86_64")]
+pub use x86::{V3, V4};
+
+/// Entries of a look-up table: the magnitudes of an eight-bit signed format.
+pub const TABLE: usize = 128;
+
+/// A CPU level's hand-written operations. Only this crate implements it.
+pub trait Simd: Copy + Send + Sync + 'static + sealed::Sealed {
+    /// Whether half precision conversion is one instruction.
+    const HALF: bool;
+    /// Whether [`look_up`](Self::look_up) is faster than decoding by arithmetic.
+    const TABLES: bool;
+
+    /// Half precision to `f32`, exactly; signalling NaN becomes quiet.
+    fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP];
+
+    /// `f32` to half precision, to nearest even; NaN keeps its sign and upper payload and becomes quiet.
+    fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP];
+
+    /// `table[code & 0x7F]` with bit 15 flipped where the code's sign bit is set.
+    fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP];
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Portable {}
+    #[cfg(target_arch = "x86_64")]
+    impl Sealed for super::V3 {}
+    #[cfg(target_arch = "x86_64")]
+    impl Sealed for super::V4 {}
+}

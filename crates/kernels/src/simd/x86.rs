@@ -1,0 +1,159 @@
+//! The x86-64 levels: AVX2 with F16C, and AVX-512.
+
+use std::arch::x86_64::*;
+
+use super::{Simd, TABLE};
+use crate::GROUP;
+
+/// AVX2, F16C, FMA, BMI1, BMI2, LZCNT, MOVBE and POPCNT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct V3(());
+
+/// [`V3`] and AVX-512 F, BW, CD, DQ and VL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct V4(());
+
+impl V3 {
+    /// The proof, if this CPU has the instructions.
+    pub fn detect() -> Option<Self> {
+        (is_x86_feature_detected!("avx")
+            && is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("f16c")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("movbe")
+            && is_x86_feature_detected!("popcnt"))
+        .then_some(Self(()))
+    }
+}
+
+impl V4 {
+    /// The proof, if this CPU has the instructions.
+    pub fn detect() -> Option<Self> {
+        (V3::detect().is_some()
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl"))
+        .then_some(Self(()))
+    }
+}
+
+impl Simd for V3 {
+    const HALF: bool = true;
+    const TABLES: bool = false;
+
+    #[inline(always)]
+    fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
+        let mut values = [0.0; GROUP];
+        for (to, from) in values
+            .as_chunks_mut::<8>()
+            .0
+            .iter_mut()
+            .zip(halves.as_chunks::<8>().0)
+        {
+            // SAFETY: the token proves AVX and F16C; loads and stores are unaligned and cover exactly the eight elements.
+            unsafe {
+                _mm256_storeu_ps(
+                    to.as_mut_ptr(),
+                    _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast())),
+                )
+            }
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        let mut halves = [0; GROUP];
+        for (to, from) in halves
+            .as_chunks_mut::<8>()
+            .0
+            .iter_mut()
+            .zip(values.as_chunks::<8>().0)
+        {
+            // SAFETY: the token proves AVX and F16C; loads and stores are unaligned and cover exactly the eight elements.
+            unsafe {
+                let eight =
+                    _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
+                _mm_storeu_si128(to.as_mut_ptr().cast(), eight);
+            }
+        }
+        halves
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
+        super::Portable.look_up(table, codes)
+    }
+}
+
+impl Simd for V4 {
+    const HALF: bool = true;
+    const TABLES: bool = true;
+
+    #[inline(always)]
+    fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
+        let mut values = [0.0; GROUP];
+        for (to, from) in values
+            .as_chunks_mut::<16>()
+            .0
+            .iter_mut()
+            .zip(halves.as_chunks::<16>().0)
+        {
+            // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover exactly the sixteen elements.
+            unsafe {
+                _mm512_storeu_ps(
+                    to.as_mut_ptr(),
+                    _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())),
+                )
+            }
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        let mut halves = [0; GROUP];
+        for (to, from) in halves
+            .as_chunks_mut::<16>()
+            .0
+            .iter_mut()
+            .zip(values.as_chunks::<16>().0)
+        {
+            // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover exactly the sixteen elements.
+            unsafe {
+                let sixteen =
+                    _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(from.as_ptr()));
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), sixteen);
+            }
+        }
+        halves
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
+        let mut words = [0u16; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; loads and stores are unaligned and cover exactly the four quarters of
+        // the table, the codes and the words.
+        unsafe {
+            let quarter =
+                |index: usize| _mm512_loadu_si512(table.as_ptr().add(index * GROUP).cast());
+            let codes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(codes.as_ptr().cast()));
+            let low = _mm512_permutex2var_epi16(quarter(0), codes, quarter(1));
+            let high = _mm512_permutex2var_epi16(quarter(2), codes, quarter(3));
+            let upper = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(0x40));
+            let magnitudes = _mm512_mask_blend_epi16(upper, low, high);
+            let signs =
+                _mm512_and_si512(_mm512_slli_epi16::<8>(codes), _mm512_set1_epi16(i16::MIN));
+            _mm512_storeu_si512(
+                words.as_mut_ptr().cast(),
+                _mm512_xor_si512(magnitudes, signs),
+            );
+        }
+        words
+    }
+}
