@@ -20,7 +20,7 @@ pip install --no-deps torch==2.13.0 'nvidia-cuda-runtime==13.0.*'
 pip install --no-deps -r "$here/requirements.txt"
 "$REF/venv/bin/python" "$here/make_torch_stubs.py"
 
-# GPTQModel is used from its source: its package insists on a GPU build.
+# GPTQModel is used from its source package, without installing it.
 if [ ! -d "$REF/src/$gptqmodel" ]; then
     if [ ! -f "$REF/src/$gptqmodel.tar.gz" ]; then
         pip download --no-deps --no-binary :all: --no-build-isolation \
