@@ -1,1 +1,52 @@
-//! anamnesis.
+//! Parse any tensor file, recover any precision.
+//!
+//! anamnesis reads quantised model files and gives the numbers back, bit for bit as the library that wrote them computes
+//! them: as BF16, F16 or F32, in constant memory, at memory speed.
+//!
+//! ```no_run
+//! let model = anamnesis::parse("model-fp8.safetensors")?;
+//! println!("{}", model.inspect());
+//! model.remember("model-bf16.safetensors", anamnesis::TargetDtype::BF16)?;
+//! # Ok::<(), anamnesis::AnamnesisError>(())
+//! ```
+//!
+//! [`parse`] and its kin open a file, [`Checkpoint`] is the general handle behind them, [`remember`] decodes single
+//! weights from slices. No input makes any of this panic, run code, or use more memory than [`ParseLimits`] allow.
+
+mod cancel;
+mod catalog;
+mod checkpoint;
+mod container;
+mod io;
+mod pipeline;
+mod scheme;
+
+pub mod error;
+pub mod inspect;
+pub mod limits;
+pub mod model;
+pub mod parse;
+pub mod remember;
+
+pub use cancel::CancelToken;
+pub use catalog::Dtype;
+pub use checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
+pub use error::{AnamnesisError, Result};
+pub use inspect::{InspectInfo, InspectOptions, InspectSummary, format_bytes};
+pub use io::output::Existing;
+pub use limits::ParseLimits;
+pub use model::{
+    ParsedModel, TargetDtype, parse, parse_bytes, parse_bytes_with_limits, parse_from_reader,
+    parse_from_reader_with_limits, parse_with_limits,
+};
+pub use parse::safetensors::{
+    QuantScheme, SafetensorsHeader, TensorEntry, TensorRole, parse_safetensors_header,
+    parse_safetensors_header_from_reader, parse_safetensors_header_from_reader_with_limits,
+    parse_safetensors_header_with_limits,
+};
+pub use pipeline::Progress;
+pub use remember::{
+    Bf16Out, F16Out, F32Out, OutputElement, PlannedOutput, RememberOptions, RememberPlan, dequantize_fp8,
+    dequantize_fp8_to_bf16, dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16, dequantize_per_tensor_fp8,
+    dequantize_per_tensor_fp8_to_bf16,
+};

@@ -1,0 +1,10 @@
+//! The nouns every room shares: element types, stored tensors, the catalog of a checkpoint, its configuration.
+
+pub(crate) mod config;
+pub(crate) mod dtype;
+mod target;
+mod tensors;
+
+pub use dtype::Dtype;
+pub use target::TargetDtype;
+pub(crate) use tensors::{Catalog, Extent, Metadata, StoredTensor, TensorId};

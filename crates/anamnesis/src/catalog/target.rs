@@ -1,0 +1,64 @@
+//! The float types that quantised weights are decoded to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Dtype;
+use crate::error::AnamnesisError;
+
+/// What decoded weights become. Tensors that are not quantised keep their own type.
+///
+/// ```
+/// use anamnesis::TargetDtype;
+/// assert_eq!("BF16".parse::<TargetDtype>()?, TargetDtype::BF16);
+/// assert_eq!(TargetDtype::F32.byte_size(), 4);
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum TargetDtype {
+    /// bfloat16, rounded once to nearest even.
+    #[default]
+    BF16,
+    /// The decoded values as they are computed.
+    F32,
+    /// IEEE half precision, rounded once to nearest even; too large becomes infinite.
+    F16,
+}
+
+impl TargetDtype {
+    /// Bytes per element.
+    #[must_use]
+    pub const fn byte_size(self) -> usize {
+        self.dtype().byte_size()
+    }
+
+    /// The same type as a stored dtype.
+    #[must_use]
+    pub const fn dtype(self) -> Dtype {
+        match self {
+            Self::BF16 => Dtype::BF16,
+            Self::F32 => Dtype::F32,
+            Self::F16 => Dtype::F16,
+        }
+    }
+}
+
+impl fmt::Display for TargetDtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.dtype().fmt(f)
+    }
+}
+
+impl FromStr for TargetDtype {
+    type Err = AnamnesisError;
+
+    fn from_str(text: &str) -> Result<Self, AnamnesisError> {
+        match text.to_ascii_lowercase().as_str() {
+            "bf16" => Ok(Self::BF16),
+            "f32" => Ok(Self::F32),
+            "f16" => Ok(Self::F16),
+            other => Err(AnamnesisError::unsupported(other, "supported target dtypes are bf16, f16 and f32")),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The catalog: the stored tensors of one checkpoint in file order, found by name.
+
+use std::collections::BTreeMap;
+
+use super::Dtype;
+use super::dtype::elements;
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// Where a tensor's bytes are: a range of one of the checkpoint's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Index of the file in the checkpoint.
+    pub file: u32,
+    /// Absolute offset of the first byte in that file.
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// A tensor as the file stores it. Its extent lies inside the file and holds exactly `shape` elements of `dtype`: the
+/// container reader has checked that.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredTensor {
+    pub name: String,
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+    pub extent: Extent,
+}
+
+impl StoredTensor {
+    pub(crate) fn elements(&self) -> u64 {
+        // A stored tensor's byte count was computed from this product, so it cannot overflow.
+        elements(&self.shape).unwrap_or(u64::MAX)
+    }
+}
+
+/// What a checkpoint says about itself in text, such as the `__metadata__` of safetensors.
+pub(crate) type Metadata = BTreeMap<String, String>;
+
+/// Index of a stored tensor in its catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TensorId(u32);
+
+impl TensorId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The stored tensors of one checkpoint, each name once, ordered by name.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    tensors: Vec<StoredTensor>,
+    pub(crate) metadata: Option<Metadata>,
+}
+
+impl Catalog {
+    /// A catalog of `tensors`; a name that occurs twice is refused.
+    pub(crate) fn new(mut tensors: Vec<StoredTensor>, metadata: Option<Metadata>) -> Result<Self> {
+        if u32::try_from(tensors.len()).is_err() {
+            return Err(AnamnesisError::limit("tensor_count", format!("{} tensors", tensors.len())));
+        }
+        if !tensors.is_sorted_by(|a, b| a.name <= b.name) {
+            tensors.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        }
+        if let Some(pair) = tensors.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(&pair[0].name))));
+        }
+        Ok(Self { tensors, metadata })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    pub(crate) fn get(&self, id: TensorId) -> &StoredTensor {
+        &self.tensors[id.index()]
+    }
+
+    /// All tensors with their ids, ordered by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TensorId, &StoredTensor)> {
+        self.tensors.iter().enumerate().map(|(index, tensor)| (TensorId(index as u32), tensor))
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<TensorId> {
+        let found = self.tensors.binary_search_by(|tensor| tensor.name.as_str().cmp(name));
+        found.ok().map(|index| TensorId(index as u32))
+    }
+
+    /// The tensors whose names start with `prefix`.
+    pub(crate) fn with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (TensorId, &'a StoredTensor)> + 'a {
+        let start = self.tensors.partition_point(|tensor| tensor.name.as_str() < prefix);
+        self.tensors[start..]
+            .iter()
+            .enumerate()
+            .take_while(move |(_, tensor)| tensor.name.starts_with(prefix))
+            .map(move |(index, tensor)| (TensorId((start + index) as u32), tensor))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(name: &str) -> StoredTensor {
+        let extent = Extent { file: 0, offset: 0, bytes: 0 };
+        StoredTensor { name: name.into(), dtype: Dtype::F32, shape: vec![0], extent }
+    }
+
+    #[test]
+    fn tensors_are_found_by_name_and_prefix() {
+        let catalog = Catalog::new(vec![tensor("b.w"), tensor("a"), tensor("b.s"), tensor("c")], None).unwrap();
+        assert_eq!(catalog.get(catalog.find("b.w").unwrap()).name, "b.w");
+        assert!(catalog.find("b").is_none());
+        let names: Vec<_> = catalog.with_prefix("b.").map(|(id, t)| (id.index(), t.name.as_str())).collect();
+        assert_eq!(names, [(1, "b.s"), (2, "b.w")]);
+    }
+
+    #[test]
+    fn refuses_a_name_that_occurs_twice() {
+        let error = Catalog::new(vec![tensor("x"), tensor("y"), tensor("x")], None).unwrap_err();
+        assert_eq!(error.to_string(), "parse error: tensor \"x\" occurs twice");
+    }
+}

@@ -1,0 +1,155 @@
+//! Reading and validating a safetensors header: one linear pass over the tensors in the order of their bytes.
+
+use std::io::Read;
+
+use super::json;
+use crate::catalog::{Catalog, Dtype, Extent, Metadata, StoredTensor, dtype};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::Source;
+use crate::limits::Budget;
+
+/// Longest header accepted, in bytes.
+pub const MAX_SAFETENSORS_HEADER_BYTES: u64 = 100 * 1024 * 1024;
+
+/// Bytes of the length in front of the header.
+pub(crate) const PREFIX_BYTES: u64 = 8;
+
+/// A validated header. Tensors are in the order of their bytes, which follow each other without holes.
+#[derive(Debug)]
+pub(crate) struct Header {
+    pub tensors: Vec<HeaderTensor>,
+    pub metadata: Option<Metadata>,
+    /// Bytes of the JSON.
+    pub json_bytes: u64,
+    /// Bytes of the data section that the tensors fill.
+    pub data_bytes: u64,
+}
+
+/// A tensor of the header; `start` is relative to the data section.
+#[derive(Debug)]
+pub(crate) struct HeaderTensor {
+    pub name: String,
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+    pub start: u64,
+    pub bytes: u64,
+}
+
+impl Header {
+    pub(crate) fn into_catalog(self, file: u32) -> Result<Catalog> {
+        let data = PREFIX_BYTES + self.json_bytes;
+        let tensors = self.tensors.into_iter().map(|tensor| StoredTensor {
+            name: tensor.name,
+            dtype: tensor.dtype,
+            shape: tensor.shape,
+            extent: Extent { file, offset: data + tensor.start, bytes: tensor.bytes },
+        });
+        Catalog::new(tensors.collect(), self.metadata)
+    }
+}
+
+/// Reads the header of a whole file: the data section must be exactly as long as the tensors need.
+pub(crate) fn read_header(source: &dyn Source, budget: &mut Budget) -> Result<Header> {
+    let file_bytes = source.len();
+    if file_bytes < PREFIX_BYTES {
+        return Err(AnamnesisError::parse(format!(
+            "a safetensors file starts with an 8-byte header length, this file has {file_bytes} bytes"
+        )));
+    }
+    let mut prefix = [0; PREFIX_BYTES as usize];
+    source.read_at(0, &mut prefix)?;
+    let json_bytes = u64::from_le_bytes(prefix);
+    let rest = file_bytes - PREFIX_BYTES;
+    if json_bytes > rest && json_bytes <= MAX_SAFETENSORS_HEADER_BYTES {
+        return Err(AnamnesisError::parse(format!(
+            "the safetensors header takes {json_bytes} bytes, past the end of the file ({file_bytes})"
+        )));
+    }
+    let mut json = header_buffer(json_bytes, budget).map_err(|error| describe_other_format(error, &prefix))?;
+    source.read_at(PREFIX_BYTES, &mut json)?;
+    check_data_bytes(parse_header(&json, budget)?, rest - json_bytes)
+}
+
+/// Reads the header from the start of a stream; whatever follows is left unread and unchecked.
+pub(crate) fn parse_header_prefix(mut reader: impl Read, budget: &mut Budget) -> Result<Header> {
+    let mut prefix = [0; PREFIX_BYTES as usize];
+    reader.read_exact(&mut prefix)?;
+    let mut json = header_buffer(u64::from_le_bytes(prefix), budget)?;
+    reader.read_exact(&mut json)?;
+    parse_header(&json, budget)
+}
+
+fn header_buffer(json_bytes: u64, budget: &mut Budget) -> Result<Vec<u8>> {
+    if json_bytes > MAX_SAFETENSORS_HEADER_BYTES {
+        return Err(AnamnesisError::limit(
+            "MAX_SAFETENSORS_HEADER_BYTES",
+            format!("a header of {json_bytes} bytes, {MAX_SAFETENSORS_HEADER_BYTES} are allowed"),
+        ));
+    }
+    budget.buffer(json_bytes, "the safetensors header")?;
+    Ok(vec![0; json_bytes as usize])
+}
+
+/// A huge header length usually means another kind of file; the commonest are worth naming.
+fn describe_other_format(error: AnamnesisError, prefix: &[u8; 8]) -> AnamnesisError {
+    let kind = match prefix {
+        b"version " => "a Git LFS pointer: the weights themselves were not downloaded (`git lfs pull`)",
+        [b'G', b'G', b'U', b'F', ..] => "a GGUF file",
+        [b'P', b'K', 3, 4, ..] => "a ZIP archive, such as a PyTorch checkpoint or an NPZ",
+        [0x93, b'N', b'U', b'M', ..] => "a NumPy array",
+        [0x80, 2..=5, ..] => "a Python pickle, such as a legacy PyTorch checkpoint",
+        [b'<', ..] | [b'{', b'"', ..] => "a text document",
+        _ => return error,
+    };
+    AnamnesisError::parse(format!("this is not a safetensors file but {kind}"))
+}
+
+/// Parses and validates the JSON of a header; the data section is not looked at.
+pub(crate) fn parse_header(json: &[u8], budget: &mut Budget) -> Result<Header> {
+    if json.first() != Some(&b'{') {
+        return Err(AnamnesisError::parse("failed to parse safetensors header: it does not start with '{'"));
+    }
+    let json::Document { tensors: mut declared, metadata } = json::parse(json)?;
+    budget.items(declared.len() as u64, "tensors")?;
+    if !declared.is_sorted_by_key(|tensor| (tensor.start, tensor.end)) {
+        declared.sort_by_key(|tensor| (tensor.start, tensor.end));
+    }
+    let mut end = 0;
+    let mut tensors = Vec::with_capacity(declared.len());
+    for json::Declared { name, dtype, shape, start, end: declared_end } in declared {
+        let bytes = dtype::elements(&shape).and_then(|elements| dtype.byte_len(elements)).ok_or_else(|| {
+            let why = format!("tensor {} of shape {shape:?} has no size in whole bytes of {dtype}", quoted(&name));
+            AnamnesisError::parse(why)
+        })?;
+        if start != end {
+            let what = if start > end { "leaves a hole before it" } else { "overlaps the one before it" };
+            let why = format!("tensor {} starts at data byte {start}, {what}: {end} was expected", quoted(&name));
+            return Err(AnamnesisError::parse(why));
+        }
+        end = start.checked_add(bytes).filter(|&end| end == declared_end).ok_or_else(|| {
+            AnamnesisError::parse(format!(
+                "tensor {} of {dtype} {shape:?} takes {bytes} bytes, its data_offsets are [{start}, {declared_end}]",
+                quoted(&name)
+            ))
+        })?;
+        tensors.push(HeaderTensor { name, dtype, shape, start, bytes });
+    }
+    Ok(Header { tensors, metadata, json_bytes: json.len() as u64, data_bytes: end })
+}
+
+fn check_data_bytes(header: Header, available: u64) -> Result<Header> {
+    if header.data_bytes == available {
+        return Ok(header);
+    }
+    let reason = if header.data_bytes > available {
+        let at = header.tensors.iter().find(|tensor| tensor.start + tensor.bytes > available);
+        format!(
+            "the file is truncated: tensor {} ends at data byte {}, the file holds {available}",
+            at.map_or_else(String::new, |tensor| quoted(&tensor.name)),
+            at.map_or(header.data_bytes, |tensor| tensor.start + tensor.bytes),
+        )
+    } else {
+        format!("{} bytes after the last tensor belong to nothing", available - header.data_bytes)
+    };
+    Err(AnamnesisError::parse(reason))
+}

@@ -1,0 +1,204 @@
+//! The header's JSON, read by a visitor that sees every key as it comes: duplicates are refused instead of merged, and
+//! nothing is kept but what the format knows.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::catalog::{Dtype, Metadata};
+use crate::error::{AnamnesisError, Result};
+
+/// One tensor as the header declares it, not yet checked against anything.
+#[derive(Debug)]
+pub(super) struct Declared {
+    pub name: String,
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// The header's content in its own order.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub tensors: Vec<Declared>,
+    pub metadata: Option<Metadata>,
+}
+
+pub(super) fn parse(json: &[u8]) -> Result<Document> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let document = deserializer
+        .deserialize_map(DocumentVisitor)
+        .and_then(|document| deserializer.end().map(|()| document))
+        .map_err(|error| AnamnesisError::parse(format!("failed to parse safetensors header: {error}")))?;
+    Ok(document)
+}
+
+struct DocumentVisitor;
+
+impl<'de> Visitor<'de> for DocumentVisitor {
+    type Value = Document;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Document, A::Error> {
+        let mut document = Document::default();
+        let mut seen_metadata = false;
+        while let Some(name) = map.next_key_seed(Text)? {
+            if name == "__metadata__" {
+                if std::mem::replace(&mut seen_metadata, true) {
+                    return Err(A::Error::custom("__metadata__ occurs twice"));
+                }
+                document.metadata = map.next_value_seed(MetadataSeed)?;
+            } else {
+                let name = name.into_owned();
+                document.tensors.push(map.next_value_seed(TensorSeed { name })?);
+            }
+        }
+        Ok(document)
+    }
+}
+
+/// A string, borrowed from the header where it has no escapes.
+struct Text;
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> std::result::Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> std::result::Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+}
+
+/// `__metadata__`: an object of strings, or null.
+struct MetadataSeed;
+
+impl<'de> DeserializeSeed<'de> for MetadataSeed {
+    type Value = Option<Metadata>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MetadataSeed {
+    type Value = Option<Metadata>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("__metadata__ to be an object of strings")
+    }
+
+    fn visit_unit<E: Error>(self) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut metadata = Metadata::new();
+        while let Some(key) = map.next_key_seed(Text)? {
+            let value = map.next_value_seed(Text)?.into_owned();
+            if metadata.insert(key.clone().into_owned(), value).is_some() {
+                return Err(A::Error::custom(format_args!("__metadata__ has the key {key:?} twice")));
+            }
+        }
+        Ok(Some(metadata))
+    }
+}
+
+/// One tensor's entry.
+struct TensorSeed {
+    name: String,
+}
+
+impl<'de> DeserializeSeed<'de> for TensorSeed {
+    type Value = Declared;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for TensorSeed {
+    type Value = Declared;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tensor {} to be an object", crate::error::quoted(&self.name))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Declared, A::Error> {
+        let name = self.name;
+        let (mut dtype, mut shape, mut offsets) = (None, None, None);
+        let fault = |what: &str| A::Error::custom(format_args!("tensor {} {what}", crate::error::quoted(&name)));
+        while let Some(key) = map.next_key_seed(Text)? {
+            let twice = match &*key {
+                "dtype" => {
+                    let text = map.next_value_seed(Text)?;
+                    let known = Dtype::from_name(&text)
+                        .ok_or_else(|| fault(&format!("has the unknown dtype {}", crate::error::quoted(&text))))?;
+                    dtype.replace(known).is_some()
+                }
+                "shape" => shape.replace(map.next_value_seed(Numbers)?).is_some(),
+                "data_offsets" => offsets.replace(map.next_value_seed(Numbers)?).is_some(),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    false
+                }
+            };
+            if twice {
+                return Err(fault(&format!("has the key {key:?} twice")));
+            }
+        }
+        let dtype = dtype.ok_or_else(|| fault("has no dtype"))?;
+        let shape = shape.ok_or_else(|| fault("has no shape"))?;
+        match offsets.as_deref() {
+            Some(&[start, end]) => Ok(Declared { name, dtype, shape, start: start as u64, end: end as u64 }),
+            Some(_) => Err(fault("has data_offsets that are not a pair")),
+            None => Err(fault("has no data_offsets")),
+        }
+    }
+}
+
+/// A list of whole numbers that are not negative.
+struct Numbers;
+
+impl<'de> DeserializeSeed<'de> for Numbers {
+    type Value = Vec<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Numbers {
+    type Value = Vec<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of whole numbers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut numbers = Vec::with_capacity(4);
+        while let Some(number) = list.next_element()? {
+            numbers.push(number);
+        }
+        Ok(numbers)
+    }
+}

@@ -1,0 +1,36 @@
+//! safetensors: a JSON header and the tensors' bytes behind it.
+//!
+//! | offset | bytes | content |
+//! |---|---|---|
+//! | 0 | 8 | N, the header's length, little endian |
+//! | 8 | N | JSON object: tensor name → `dtype`, `shape`, `data_offsets`; `__metadata__` → strings; may end in spaces |
+//! | 8 + N | rest | the tensors, C order, little endian, no holes, no overlaps, nothing behind the last |
+//!
+//! All element types of the format are read. Offsets in the header are relative to the data section. Unknown keys of a
+//! tensor's entry are ignored, as the reference implementation does; everything else that is out of order is refused.
+
+mod header;
+mod json;
+mod layout;
+
+use crate::catalog::{Catalog, Metadata};
+use crate::container::{Container, Layout, OutputTensor};
+use crate::error::Result;
+use crate::io::Source;
+use crate::limits::Budget;
+
+pub use header::MAX_SAFETENSORS_HEADER_BYTES;
+pub(crate) use header::{Header, PREFIX_BYTES, parse_header_prefix, read_header};
+
+/// The safetensors format.
+pub(crate) struct Safetensors;
+
+impl Container for Safetensors {
+    fn catalog(&self, source: &dyn Source, file: u32, budget: &mut Budget) -> Result<Catalog> {
+        read_header(source, budget)?.into_catalog(file)
+    }
+
+    fn lay_out(&self, tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout> {
+        layout::lay_out(tensors, metadata)
+    }
+}

@@ -1,0 +1,201 @@
+//! The summary of a safetensors checkpoint.
+
+use std::fmt;
+
+use super::{comma_list, format_bytes};
+use crate::catalog::{Catalog, Dtype, TargetDtype};
+use crate::scheme::{Claimed, QuantScheme, Row, TensorRole};
+
+/// Counts and sizes of a checkpoint, and the schemes it uses.
+#[derive(Debug, Clone)]
+#[must_use]
+#[non_exhaustive]
+pub struct InspectInfo {
+    /// The scheme of most quantised values.
+    pub format: QuantScheme,
+    /// Quantised weights.
+    pub quantized: usize,
+    /// Scale tensors.
+    pub scales: usize,
+    /// Tensors kept as they are.
+    pub passthrough: usize,
+    /// Types of the scales, in the order they occur.
+    pub scale_dtypes: Vec<Dtype>,
+    /// Types of the tensors kept as they are, in the order they occur.
+    pub passthrough_dtypes: Vec<Dtype>,
+    /// Zero-point tensors.
+    pub zeropoints: usize,
+    /// Group-index tensors.
+    pub group_indices: usize,
+    /// Look-up tables.
+    pub quant_maps: usize,
+    /// Nested scale tensors.
+    pub nested_scales: usize,
+    /// All stored tensors.
+    pub tensor_count: usize,
+    /// Bytes of all stored tensors.
+    pub current_size: u64,
+    /// Bytes of all tensors once decoded.
+    pub dequantized_size: u64,
+    /// The type assumed for decoded weights.
+    pub output_dtype: TargetDtype,
+    /// Each scheme in detail with its number of weights, the most frequent first.
+    pub schemes: Vec<(String, usize)>,
+    /// Why the checkpoint could not be decoded; empty where it can.
+    pub problems: Vec<String>,
+}
+
+impl InspectInfo {
+    pub(crate) fn of_claimed(catalog: &Catalog, claimed: &Claimed, output_dtype: TargetDtype) -> Self {
+        let mut info = Self::of_rows(claimed.dominant_scheme(), claimed.rows(catalog), output_dtype);
+        info.schemes = claimed.details();
+        info.problems = claimed.problems.iter().map(ToString::to_string).collect();
+        info
+    }
+
+    pub(crate) fn of_rows(format: QuantScheme, rows: impl IntoIterator<Item = Row>, output_dtype: TargetDtype) -> Self {
+        let mut info = Self {
+            format,
+            quantized: 0,
+            scales: 0,
+            passthrough: 0,
+            scale_dtypes: Vec::new(),
+            passthrough_dtypes: Vec::new(),
+            zeropoints: 0,
+            group_indices: 0,
+            quant_maps: 0,
+            nested_scales: 0,
+            tensor_count: 0,
+            current_size: 0,
+            dequantized_size: 0,
+            output_dtype,
+            schemes: Vec::new(),
+            problems: Vec::new(),
+        };
+        for row in rows {
+            info.tensor_count += 1;
+            info.current_size = info.current_size.saturating_add(row.bytes);
+            let decoded = match row.role {
+                TensorRole::Quantized => row.values.saturating_mul(output_dtype.byte_size() as u64),
+                TensorRole::Passthrough => row.bytes,
+                _ => 0,
+            };
+            info.dequantized_size = info.dequantized_size.saturating_add(decoded);
+            *match row.role {
+                TensorRole::Quantized => &mut info.quantized,
+                TensorRole::Scale => &mut info.scales,
+                TensorRole::Passthrough => &mut info.passthrough,
+                TensorRole::ZeroPoint => &mut info.zeropoints,
+                TensorRole::GroupIndex => &mut info.group_indices,
+                TensorRole::QuantMap => &mut info.quant_maps,
+                TensorRole::NestedScale => &mut info.nested_scales,
+                TensorRole::QuantState => continue,
+            } += 1;
+            let dtypes = match row.role {
+                TensorRole::Scale => &mut info.scale_dtypes,
+                TensorRole::Passthrough => &mut info.passthrough_dtypes,
+                _ => continue,
+            };
+            if !dtypes.contains(&row.dtype) {
+                dtypes.push(row.dtype);
+            }
+        }
+        info
+    }
+
+    /// Bytes that decoding gives back.
+    #[must_use]
+    pub fn lethe_took(&self) -> u64 {
+        self.dequantized_size.saturating_sub(self.current_size)
+    }
+
+    /// Whether the known line tells the whole truth about the schemes.
+    fn scheme_line_is_exact(&self) -> bool {
+        let exact = match self.format {
+            QuantScheme::FineGrainedFp8 => "FP8 E4M3, 128x128 blocks",
+            QuantScheme::PerChannelFp8 => "FP8 E4M3, one scale per row",
+            QuantScheme::PerTensorFp8 => "FP8 E4M3, one scale per tensor",
+            _ => return self.schemes.len() < 2,
+        };
+        self.schemes.iter().all(|(text, _)| text == exact)
+    }
+}
+
+impl fmt::Display for InspectInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Format:      {}", self.format)?;
+        if !self.scheme_line_is_exact() {
+            for (index, (text, count)) in self.schemes.iter().enumerate() {
+                writeln!(f, "{:<13}{count} × {text}", if index == 0 { "Schemes:" } else { "" })?;
+            }
+        }
+        write!(f, "Quantized:   {} tensors (weights)", self.quantized)?;
+        if self.scales > 0 {
+            write!(f, " + {} scale tensors ({})", self.scales, comma_list(&self.scale_dtypes))?;
+        }
+        writeln!(f, "\nPassthrough: {} tensors (norms, embeddings)", self.passthrough)?;
+        let optional = [
+            ("Zero-points:", self.zeropoints, ""),
+            ("Group index:", self.group_indices, " (activation-order)"),
+            ("Quant maps:", self.quant_maps, " (lookup tables)"),
+            ("Nested:", self.nested_scales, " (double-quant absmax)"),
+        ];
+        for (label, count, note) in optional.into_iter().filter(|(_, count, _)| *count > 0) {
+            writeln!(f, "{label:<13}{count} tensors{note}")?;
+        }
+        let (current, decoded) = (format_bytes(self.current_size), format_bytes(self.dequantized_size));
+        write!(f, "Size:        {current} ({}) -> {decoded} ({})", self.format.short_name(), self.output_dtype)?;
+        if self.format != QuantScheme::Unquantized {
+            write!(f, "\nLethe took:  ~{} of precision", format_bytes(self.lethe_took()))?;
+        }
+        for (index, problem) in self.problems.iter().take(PROBLEMS_SHOWN).enumerate() {
+            write!(f, "\n{:<13}{problem}", if index == 0 { "Problems:" } else { "" })?;
+        }
+        if self.problems.len() > PROBLEMS_SHOWN {
+            write!(f, "\n{:<13}and {} more", "", self.problems.len() - PROBLEMS_SHOWN)?;
+        }
+        Ok(())
+    }
+}
+
+/// Problems that are printed; the rest are counted.
+const PROBLEMS_SHOWN: usize = 5;
+
+/// What all inspections have in common.
+pub trait InspectSummary: sealed::Sealed {
+    /// Stored tensors.
+    fn tensor_count(&self) -> usize;
+    /// Bytes of all stored tensors.
+    fn current_size(&self) -> u64;
+    /// Bytes of all tensors once decoded.
+    fn dequantized_size(&self) -> u64;
+    /// The type assumed for decoded weights.
+    fn output_dtype(&self) -> TargetDtype;
+    /// How much larger the decoded tensors are.
+    fn expansion(&self) -> f64 {
+        if self.current_size() == 0 { 1.0 } else { self.dequantized_size() as f64 / self.current_size() as f64 }
+    }
+}
+
+impl InspectSummary for InspectInfo {
+    fn tensor_count(&self) -> usize {
+        self.tensor_count
+    }
+
+    fn current_size(&self) -> u64 {
+        self.current_size
+    }
+
+    fn dequantized_size(&self) -> u64 {
+        self.dequantized_size
+    }
+
+    fn output_dtype(&self) -> TargetDtype {
+        self.output_dtype
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::InspectInfo {}
+}

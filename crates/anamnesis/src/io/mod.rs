@@ -1,0 +1,6 @@
+//! Bytes in and out: where they are read from, and how an output file comes into being all at once.
+
+pub(crate) mod output;
+mod source;
+
+pub(crate) use source::{BytesSource, FileSource, ReaderSource, Source, read_all};

@@ -1,0 +1,198 @@
+//! An output file that appears complete or not at all.
+//!
+//! Bytes go into a temporary file beside the target; [`PendingFile::commit`] renames it into place. Dropped before that, it
+//! is removed and the target is as it was.
+
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::{AnamnesisError, Result};
+
+/// What to do when the target exists already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Existing {
+    /// Replace it, in one step, once the new file is complete.
+    #[default]
+    Replace,
+    /// Refuse before anything is written.
+    Refuse,
+}
+
+/// A file being written under a temporary name.
+#[derive(Debug)]
+pub(crate) struct PendingFile {
+    temporary: NamedTempFile,
+    target: PathBuf,
+    existing: Existing,
+}
+
+impl PendingFile {
+    /// Starts a file that will become `target`, of `bytes` bytes.
+    pub(crate) fn create(target: &Path, existing: Existing, bytes: u64) -> Result<Self> {
+        let target = resolve(target, existing)?;
+        let directory = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let mut builder = tempfile::Builder::new();
+        let prefix = format!(".{}.", name.chars().take(100).collect::<String>());
+        builder.prefix(&prefix).suffix(".partial");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let temporary = builder.tempfile_in(directory).map_err(|error| AnamnesisError::at_path(error, directory))?;
+        temporary.as_file().set_len(bytes).map_err(|error| AnamnesisError::at_path(error, &target))?;
+        Ok(Self { temporary, target, existing })
+    }
+
+    /// Writes all of `bytes` at `offset`; threads may write different places at once.
+    pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        write_all_at(self.temporary.as_file(), bytes, offset)
+            .map_err(|error| AnamnesisError::at_path(error, &self.target))
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn commit(self) -> Result<()> {
+        let Self { temporary, target, existing } = self;
+        let named = match existing {
+            Existing::Replace => temporary.persist(&target),
+            Existing::Refuse => temporary.persist_noclobber(&target),
+        };
+        named.map(drop).map_err(|error| AnamnesisError::at_path(error.error, &target))
+    }
+}
+
+/// The file that `target` means: symbolic links are followed, and whatever is no regular file is refused.
+fn resolve(target: &Path, existing: Existing) -> Result<PathBuf> {
+    let refuse = |kind, text: &str| Err(AnamnesisError::at_path(Error::new(kind, text), target));
+    match std::fs::metadata(target) {
+        Ok(metadata) if metadata.is_dir() => refuse(ErrorKind::IsADirectory, "is a directory, a file name is needed"),
+        Ok(metadata) if !metadata.is_file() => refuse(ErrorKind::InvalidInput, "is not a regular file"),
+        Ok(_) if existing == Existing::Refuse => refuse(ErrorKind::AlreadyExists, "exists already"),
+        Ok(_) => std::fs::canonicalize(target).map_err(|error| AnamnesisError::at_path(error, target)),
+        Err(_) if target.file_name().is_none() => refuse(ErrorKind::InvalidInput, "is not a file name"),
+        Err(_) => Ok(target.to_path_buf()),
+    }
+}
+
+/// Whether two paths lead to one file, by whatever name or link.
+pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        if let (Ok(a), Ok(b)) = (std::fs::metadata(a), std::fs::metadata(b)) {
+            return (a.dev(), a.ino()) == (b.dev(), b.ino());
+        }
+    }
+    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &std::fs::File, mut bytes: &[u8], mut offset: u64) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        let count = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
+        if count == 0 {
+            return Err(ErrorKind::WriteZero.into());
+        }
+        bytes = &bytes[count..];
+        offset += count as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_only_when_it_is_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("out");
+        let pending = PendingFile::create(&target, Existing::Refuse, 4).unwrap();
+        pending.write_at(2, b"cd").unwrap();
+        pending.write_at(0, b"ab").unwrap();
+        assert!(!target.exists());
+        pending.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"abcd");
+        assert_eq!(names(directory.path()), ["out"]);
+    }
+
+    #[test]
+    fn an_abandoned_file_leaves_the_old_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("out");
+        std::fs::write(&target, "old").unwrap();
+        drop(PendingFile::create(&target, Existing::Replace, 100).unwrap());
+        assert_eq!(std::fs::read(&target).unwrap(), b"old");
+        assert_eq!(names(directory.path()), ["out"]);
+    }
+
+    #[test]
+    fn an_existing_file_is_refused_or_replaced_as_asked() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("out");
+        std::fs::write(&target, "old").unwrap();
+        let error = PendingFile::create(&target, Existing::Refuse, 1).unwrap_err();
+        assert!(error.to_string().contains("exists already"), "{error}");
+        let pending = PendingFile::create(&target, Existing::Replace, 1).unwrap();
+        pending.write_at(0, b"n").unwrap();
+        pending.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"n");
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_not_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("out");
+        let pending = PendingFile::create(&target, Existing::Refuse, 1).unwrap();
+        std::fs::write(&target, "other").unwrap();
+        assert!(pending.commit().is_err());
+        assert_eq!(std::fs::read(&target).unwrap(), b"other");
+        assert_eq!(names(directory.path()), ["out"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn devices_and_directories_are_refused_and_links_are_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        for target in [Path::new("/dev/null"), directory.path(), Path::new("/")] {
+            assert!(PendingFile::create(target, Existing::Replace, 0).is_err(), "{}", target.display());
+        }
+        let (real, link) = (directory.path().join("real"), directory.path().join("link"));
+        std::fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        PendingFile::create(&link, Existing::Replace, 0).unwrap().commit().unwrap();
+        assert_eq!(std::fs::read(&real).unwrap(), b"");
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_to_one_file_are_the_same_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = ["a", "hard", "soft", "other"].map(|name| directory.path().join(name));
+        std::fs::write(&paths[0], "x").unwrap();
+        std::fs::hard_link(&paths[0], &paths[1]).unwrap();
+        std::os::unix::fs::symlink(&paths[0], &paths[2]).unwrap();
+        std::fs::write(&paths[3], "x").unwrap();
+        assert!(same_file(&paths[0], &paths[1]) && same_file(&paths[0], &paths[2]));
+        assert!(!same_file(&paths[0], &paths[3]) && !same_file(&paths[0], &directory.path().join("missing")));
+    }
+}

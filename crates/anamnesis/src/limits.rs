@@ -1,0 +1,169 @@
+//! How much a caller lets a file make us allocate, and the budget that is spent while parsing it.
+
+use crate::error::{AnamnesisError, Result};
+
+/// What the caller allows. Every axis is unbounded by default; the permanent caps of each format always apply too.
+///
+/// ```
+/// use anamnesis::ParseLimits;
+/// let limits = ParseLimits::unbounded().with_max_single_alloc(1 << 20).with_max_item_count(10_000);
+/// assert_eq!(limits.max_single_alloc_bytes(), 1 << 20);
+/// assert_eq!(limits.max_total_bytes(), u64::MAX);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParseLimits {
+    max_single_alloc_bytes: u64,
+    max_total_bytes: u64,
+    max_item_count: u64,
+    max_decompression_ratio: u64,
+}
+
+impl Default for ParseLimits {
+    fn default() -> Self {
+        Self::unbounded()
+    }
+}
+
+impl ParseLimits {
+    /// No limit but the permanent caps.
+    #[must_use]
+    pub const fn unbounded() -> Self {
+        Self {
+            max_single_alloc_bytes: u64::MAX,
+            max_total_bytes: u64::MAX,
+            max_item_count: u64::MAX,
+            max_decompression_ratio: u64::MAX,
+        }
+    }
+
+    /// Bounds each single buffer, in bytes.
+    #[must_use]
+    pub const fn with_max_single_alloc(mut self, bytes: u64) -> Self {
+        self.max_single_alloc_bytes = bytes;
+        self
+    }
+
+    /// Bounds the sum of all buffers of one call, in bytes.
+    #[must_use]
+    pub const fn with_max_total_bytes(mut self, bytes: u64) -> Self {
+        self.max_total_bytes = bytes;
+        self
+    }
+
+    /// Bounds each count a file declares: tensors, metadata entries, archive entries.
+    #[must_use]
+    pub const fn with_max_item_count(mut self, items: u64) -> Self {
+        self.max_item_count = items;
+        self
+    }
+
+    /// Bounds how many bytes one compressed byte may become.
+    #[must_use]
+    pub const fn with_max_decompression_ratio(mut self, ratio: u64) -> Self {
+        self.max_decompression_ratio = ratio;
+        self
+    }
+
+    /// The bound on each single buffer, in bytes.
+    #[must_use]
+    pub const fn max_single_alloc_bytes(&self) -> u64 {
+        self.max_single_alloc_bytes
+    }
+
+    /// The bound on the sum of all buffers of one call, in bytes.
+    #[must_use]
+    pub const fn max_total_bytes(&self) -> u64 {
+        self.max_total_bytes
+    }
+
+    /// The bound on each declared count.
+    #[must_use]
+    pub const fn max_item_count(&self) -> u64 {
+        self.max_item_count
+    }
+
+    /// The bound on the growth of compressed data.
+    #[must_use]
+    pub const fn max_decompression_ratio(&self) -> u64 {
+        self.max_decompression_ratio
+    }
+}
+
+/// The limits of one call while they are being spent. Everything that allocates because a file says so asks here first.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limits: ParseLimits,
+    spent_bytes: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: &ParseLimits) -> Self {
+        Self { limits: limits.clone(), spent_bytes: 0 }
+    }
+
+    /// Spends `bytes` on one buffer for `what`.
+    pub(crate) fn buffer(&mut self, bytes: u64, what: &str) -> Result<()> {
+        if bytes > self.limits.max_single_alloc_bytes {
+            return Err(AnamnesisError::limit(
+                "max_single_alloc_bytes",
+                format!("{what} takes {bytes} bytes, {} are allowed", self.limits.max_single_alloc_bytes),
+            ));
+        }
+        let spent = self.spent_bytes.saturating_add(bytes);
+        if spent > self.limits.max_total_bytes {
+            return Err(AnamnesisError::limit(
+                "max_total_bytes",
+                format!("{what} brings the total to {spent} bytes, {} are allowed", self.limits.max_total_bytes),
+            ));
+        }
+        self.spent_bytes = spent;
+        Ok(())
+    }
+
+    /// Checks a declared count of `what`.
+    pub(crate) fn items(&self, count: u64, what: &str) -> Result<()> {
+        if count > self.limits.max_item_count {
+            return Err(AnamnesisError::limit(
+                "max_item_count",
+                format!("{count} {what}, {} are allowed", self.limits.max_item_count),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(result: Result<()>) -> &'static str {
+        match result {
+            Err(AnamnesisError::LimitExceeded { limit, .. }) => limit,
+            other => panic!("expected a limit, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_budget_is_spent_by_the_sum_not_only_by_each_item() {
+        let mut budget = Budget::new(&ParseLimits::unbounded().with_max_total_bytes(100));
+        budget.buffer(60, "a").unwrap();
+        assert_eq!(tag(budget.buffer(41, "b")), "max_total_bytes");
+        budget.buffer(40, "c").unwrap();
+    }
+
+    #[test]
+    fn each_axis_has_its_own_tag() {
+        let limits = ParseLimits::default().with_max_single_alloc(10).with_max_item_count(3);
+        let mut budget = Budget::new(&limits);
+        assert_eq!(tag(budget.buffer(11, "a")), "max_single_alloc_bytes");
+        assert_eq!(tag(budget.items(4, "tensors")), "max_item_count");
+    }
+
+    #[test]
+    fn sums_near_the_end_of_u64_do_not_wrap() {
+        let mut budget = Budget::new(&ParseLimits::default().with_max_total_bytes(u64::MAX - 1));
+        budget.buffer(u64::MAX - 1, "a").unwrap();
+        assert_eq!(tag(budget.buffer(u64::MAX - 1, "b")), "max_total_bytes");
+    }
+}

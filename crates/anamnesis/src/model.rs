@@ -1,0 +1,171 @@
+//! A parsed safetensors file: its header, and everything that can be done with it.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::checkpoint::Checkpoint;
+use crate::error::Result;
+use crate::inspect::{InspectInfo, InspectOptions};
+use crate::io::read_all;
+use crate::limits::{Budget, ParseLimits};
+use crate::parse::SafetensorsHeader;
+use crate::remember::RememberOptions;
+
+pub use crate::catalog::TargetDtype;
+
+/// Opens a safetensors file.
+///
+/// ```no_run
+/// let model = anamnesis::parse("model-fp8.safetensors")?;
+/// println!("{}", model.inspect());
+/// model.remember("model-bf16.safetensors", anamnesis::TargetDtype::BF16)?;
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+///
+/// # Errors
+/// `Io` where the file cannot be read, `Parse` where it is malformed.
+pub fn parse(path: impl AsRef<Path>) -> Result<ParsedModel> {
+    parse_with_limits(path, &ParseLimits::default())
+}
+
+/// [`parse`] within limits.
+///
+/// # Errors
+/// As [`parse`], and `LimitExceeded` where a limit is passed.
+pub fn parse_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<ParsedModel> {
+    ParsedModel::new(Checkpoint::open(path, limits)?)
+}
+
+/// Takes the bytes of a safetensors file.
+///
+/// # Errors
+/// `Parse` where they are malformed.
+pub fn parse_bytes(bytes: Vec<u8>) -> Result<ParsedModel> {
+    parse_bytes_with_limits(bytes, &ParseLimits::default())
+}
+
+/// [`parse_bytes`] within limits; the whole input counts as one buffer.
+///
+/// # Errors
+/// As [`parse_bytes`], and `LimitExceeded` where a limit is passed.
+pub fn parse_bytes_with_limits(bytes: Vec<u8>, limits: &ParseLimits) -> Result<ParsedModel> {
+    ParsedModel::new(Checkpoint::from_bytes(bytes, limits)?)
+}
+
+/// Reads a safetensors file to its end.
+///
+/// # Errors
+/// `Io` where reading fails, `Parse` where the bytes are malformed.
+pub fn parse_from_reader<R: Read>(reader: R) -> Result<ParsedModel> {
+    parse_from_reader_with_limits(reader, &ParseLimits::default())
+}
+
+/// [`parse_from_reader`] within limits; reading stops one byte after the limit.
+///
+/// # Errors
+/// As [`parse_from_reader`], and `LimitExceeded` where a limit is passed.
+pub fn parse_from_reader_with_limits<R: Read>(reader: R, limits: &ParseLimits) -> Result<ParsedModel> {
+    let limit = limits.max_single_alloc_bytes().min(limits.max_total_bytes());
+    let bytes = read_all(reader, &mut Budget::new(limits), limit)?;
+    parse_bytes_with_limits(bytes, limits)
+}
+
+/// A parsed safetensors file.
+pub struct ParsedModel {
+    /// Its header, with the role of every tensor.
+    pub header: SafetensorsHeader,
+    checkpoint: Checkpoint,
+}
+
+impl ParsedModel {
+    fn new(checkpoint: Checkpoint) -> Result<Self> {
+        Ok(Self { header: SafetensorsHeader::of_checkpoint(&checkpoint)?, checkpoint })
+    }
+
+    /// The tensors behind this model.
+    #[must_use]
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// Counts, sizes and schemes, for BF16 output.
+    pub fn inspect(&self) -> InspectInfo {
+        self.inspect_with_options(&InspectOptions::new())
+    }
+
+    /// Counts, sizes and schemes, for the output type of `options`.
+    pub fn inspect_with_options(&self, options: &InspectOptions) -> InspectInfo {
+        self.checkpoint.inspect(options)
+    }
+
+    /// Writes the model with all quantised weights decoded to `target`.
+    ///
+    /// # Errors
+    /// `Parse` or `Unsupported` where a tensor cannot be decoded, `Io` where files cannot be read or written. No output is
+    /// left behind then.
+    pub fn remember(&self, output: impl AsRef<Path>, target: TargetDtype) -> Result<()> {
+        self.remember_with_options(output, target, RememberOptions::new())
+    }
+
+    /// [`remember`](Self::remember) with options.
+    ///
+    /// # Errors
+    /// As [`remember`](Self::remember), and `Cancelled`.
+    pub fn remember_with_options(
+        &self,
+        output: impl AsRef<Path>,
+        target: TargetDtype,
+        options: RememberOptions,
+    ) -> Result<()> {
+        self.remember_with_progress_and_options(output, target, options, || {})
+    }
+
+    /// [`remember`](Self::remember), calling `progress` once for every decoded tensor.
+    ///
+    /// # Errors
+    /// As [`remember`](Self::remember).
+    pub fn remember_with_progress<F: FnMut()>(
+        &self,
+        output: impl AsRef<Path>,
+        target: TargetDtype,
+        progress: F,
+    ) -> Result<()> {
+        self.remember_with_progress_and_options(output, target, RememberOptions::new(), progress)
+    }
+
+    /// [`remember_with_progress`](Self::remember_with_progress) with options.
+    ///
+    /// # Errors
+    /// As [`remember_with_options`](Self::remember_with_options).
+    pub fn remember_with_progress_and_options<F: FnMut()>(
+        &self,
+        output: impl AsRef<Path>,
+        target: TargetDtype,
+        options: RememberOptions,
+        mut progress: F,
+    ) -> Result<()> {
+        let mut told = 0;
+        self.checkpoint.plan(target)?.write(output, &options, |now| {
+            while told < now.decoded {
+                told += 1;
+                progress();
+            }
+        })
+    }
+
+    /// The bytes that [`remember`](Self::remember) would write.
+    ///
+    /// # Errors
+    /// As [`remember`](Self::remember), and `LimitExceeded` where the output passes the limits given at parsing.
+    pub fn remember_to_bytes(&self, target: TargetDtype) -> Result<Vec<u8>> {
+        self.remember_to_bytes_with_options(target, RememberOptions::new())
+    }
+
+    /// [`remember_to_bytes`](Self::remember_to_bytes) with options.
+    ///
+    /// # Errors
+    /// As [`remember_to_bytes`](Self::remember_to_bytes), and `Cancelled`.
+    pub fn remember_to_bytes_with_options(&self, target: TargetDtype, options: RememberOptions) -> Result<Vec<u8>> {
+        self.checkpoint.plan(target)?.to_bytes(&options)
+    }
+}

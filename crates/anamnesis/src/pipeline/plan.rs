@@ -1,0 +1,85 @@
+//! The plan: every output tensor with its name, type, size and place, before any value is known.
+
+use crate::catalog::{Catalog, Dtype, Extent, Metadata, TargetDtype, TensorId};
+use crate::container::{Container, Layout, OutputTensor};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::{Claimed, TensorRole, TileDecoder};
+
+/// An output file, planned to the byte.
+pub(crate) struct Plan {
+    pub(crate) tensors: Vec<PlannedTensor>,
+    pub(crate) target: TargetDtype,
+    /// The first bytes of the file.
+    pub(crate) header: Vec<u8>,
+    pub(crate) total_bytes: u64,
+}
+
+/// One tensor of the output.
+pub(crate) struct PlannedTensor {
+    pub(crate) output: OutputTensor,
+    /// Absolute offset in the output.
+    pub(crate) offset: u64,
+    pub(crate) work: Work,
+}
+
+/// How an output tensor comes about.
+pub(crate) enum Work {
+    /// Bytes are copied as they are.
+    Copy(Extent),
+    /// Values are decoded from these parts.
+    Decode { decoder: Box<dyn TileDecoder>, parts: Vec<Extent>, sources: Vec<TensorId> },
+}
+
+impl Plan {
+    /// Plans one file of `container` that holds everything claimed. What cannot be decoded is refused here.
+    pub(crate) fn new(
+        catalog: &Catalog,
+        mut claimed: Claimed,
+        target: TargetDtype,
+        container: &dyn Container,
+        metadata: Option<&Metadata>,
+    ) -> Result<Self> {
+        if !claimed.problems.is_empty() {
+            return Err(claimed.problems.swap_remove(0));
+        }
+        let mut outputs = Vec::with_capacity(catalog.len());
+        let mut work = Vec::with_capacity(catalog.len());
+        for weight in claimed.weights {
+            let dtype = target.dtype();
+            outputs.push(output(weight.name, dtype, weight.shape)?);
+            let parts = weight.parts.iter().map(|&id| catalog.get(id).extent).collect();
+            work.push(Work::Decode { decoder: weight.decoder, parts, sources: weight.parts });
+        }
+        for ((_, tensor), role) in catalog.iter().zip(&claimed.roles) {
+            if *role == TensorRole::Passthrough {
+                outputs.push(output(tensor.name.clone(), tensor.dtype, tensor.shape.clone())?);
+                work.push(Work::Copy(tensor.extent));
+            }
+        }
+        let Layout { header, offsets, total_bytes } = container.lay_out(&outputs, metadata)?;
+        let mut tensors: Vec<_> = outputs
+            .into_iter()
+            .zip(offsets)
+            .zip(work)
+            .map(|((output, offset), work)| PlannedTensor { output, offset, work })
+            .collect();
+        // Written from the front to the back, so that a single worker writes the file in order.
+        tensors.sort_by_key(|tensor| tensor.offset);
+        Ok(Self { tensors, target, header, total_bytes })
+    }
+
+    /// Output tensors that are decoded.
+    pub(crate) fn decoded(&self) -> usize {
+        self.tensors.iter().filter(|tensor| matches!(tensor.work, Work::Decode { .. })).count()
+    }
+}
+
+fn output(name: String, dtype: Dtype, shape: Vec<usize>) -> Result<OutputTensor> {
+    let bytes = crate::catalog::dtype::elements(&shape).and_then(|elements| dtype.byte_len(elements));
+    match bytes {
+        Some(bytes) => Ok(OutputTensor { name, dtype, shape, bytes }),
+        None => {
+            Err(AnamnesisError::parse(format!("tensor {} of shape {shape:?} is too large as {dtype}", quoted(&name))))
+        }
+    }
+}

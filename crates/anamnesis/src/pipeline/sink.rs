@@ -1,0 +1,57 @@
+//! Where finished tiles go.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{AnamnesisError, Result};
+use crate::io::output::PendingFile;
+
+/// Takes finished bytes at their place in the output, from several workers at once.
+pub(crate) trait TileSink: Sync {
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+}
+
+/// A file that appears when it is complete.
+pub(crate) struct FileSink(PendingFile);
+
+impl FileSink {
+    pub(crate) fn new(file: PendingFile) -> Self {
+        Self(file)
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.0.commit()
+    }
+}
+
+impl TileSink for FileSink {
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_at(offset, bytes)
+    }
+}
+
+/// The output in memory.
+pub(crate) struct MemorySink(Mutex<Vec<u8>>);
+
+impl MemorySink {
+    pub(crate) fn new(bytes: usize) -> Result<Self> {
+        // Asked for first, because a zeroed vector that cannot be had ends the process.
+        Vec::<u8>::new()
+            .try_reserve_exact(bytes)
+            .map_err(|_| AnamnesisError::limit("available_memory", format!("the output takes {bytes} bytes")))?;
+        Ok(Self(Mutex::new(vec![0; bytes])))
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TileSink for MemorySink {
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = offset as usize;
+        output[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+}

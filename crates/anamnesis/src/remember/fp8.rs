@@ -1,0 +1,152 @@
+//! FP8 weights as slices: E4M3 codes times scales.
+//!
+//! Results are little endian and row-major. Lengths that disagree with the shape are `Parse` errors.
+
+use super::{Bf16Out, OutputElement};
+use crate::catalog::Dtype;
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::fp8::{Arrangement, Format, Fp8Decoder, Grid, ScaleType};
+use crate::scheme::{Scratch, TileDecoder};
+
+/// Rows and columns of one block of [`dequantize_fp8`].
+const BLOCK: usize = 128;
+
+/// Decodes a weight with one scale per 128×128 block.
+///
+/// The grid of scales is row-major with `ceil(rows / 128)` rows; it may have more columns than the weight needs.
+///
+/// ```
+/// use anamnesis::{dequantize_fp8, Dtype, F32Out};
+/// let scale = 0.5f32.to_le_bytes();
+/// let values = dequantize_fp8::<F32Out>(&[0x38, 0x40], &scale, 1, 2, Dtype::F32)?; // 1.0 and 2.0
+/// assert_eq!(values, [0.5f32.to_le_bytes(), 1.0f32.to_le_bytes()].concat());
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+///
+/// # Errors
+/// `Parse` where lengths, shape or scale type do not go together.
+pub fn dequantize_fp8<E: OutputElement>(
+    weight: &[u8],
+    scale: &[u8],
+    rows: usize,
+    cols: usize,
+    scale_dtype: Dtype,
+) -> Result<Vec<u8>> {
+    check_elements(weight, rows, cols)?;
+    let scale_type = scale_type(scale_dtype)?;
+    let scales = scale_count(scale, scale_type)?;
+    let grid_rows = rows.div_ceil(BLOCK).max(1);
+    let needed = cols.div_ceil(BLOCK);
+    if !scales.is_multiple_of(grid_rows) || scales / grid_rows < needed {
+        return Err(AnamnesisError::parse(format!(
+            "{scales} scales do not cover {rows}x{cols} values in 128x128 blocks: {grid_rows} rows of {needed} are needed"
+        )));
+    }
+    let block = BLOCK as u64;
+    let mut grid = Grid::new(rows as u64, cols as u64, block, block, Arrangement::Block(block, block));
+    grid.grid_cols = (scales / grid_rows) as u64;
+    decode::<E>(Fp8Decoder::new(Format::E4m3, grid, Some(scale_type)), &[weight, scale])
+}
+
+/// [`dequantize_fp8`] to BF16.
+///
+/// # Errors
+/// As [`dequantize_fp8`].
+pub fn dequantize_fp8_to_bf16(
+    weight: &[u8],
+    scale: &[u8],
+    rows: usize,
+    cols: usize,
+    scale_dtype: Dtype,
+) -> Result<Vec<u8>> {
+    dequantize_fp8::<Bf16Out>(weight, scale, rows, cols, scale_dtype)
+}
+
+/// Decodes a weight with one scale for all of it.
+///
+/// # Errors
+/// `LimitExceeded` where the output does not fit the address space.
+pub fn dequantize_per_tensor_fp8<E: OutputElement>(weight: &[u8], scale: f32) -> Result<Vec<u8>> {
+    let grid = Grid::single(weight.len() as u64);
+    let decoder = Fp8Decoder::new(Format::E4m3, grid, Some(ScaleType::F32));
+    decode::<E>(decoder, &[weight, &scale.to_le_bytes()])
+}
+
+/// [`dequantize_per_tensor_fp8`] to BF16.
+///
+/// # Errors
+/// As [`dequantize_per_tensor_fp8`].
+pub fn dequantize_per_tensor_fp8_to_bf16(weight: &[u8], scale: f32) -> Result<Vec<u8>> {
+    dequantize_per_tensor_fp8::<Bf16Out>(weight, scale)
+}
+
+/// Decodes a weight with one scale per row.
+///
+/// # Errors
+/// `Parse` where lengths, shape or scale type do not go together.
+pub fn dequantize_per_channel_fp8<E: OutputElement>(
+    weight: &[u8],
+    scale: &[u8],
+    rows: usize,
+    cols: usize,
+    scale_dtype: Dtype,
+) -> Result<Vec<u8>> {
+    check_elements(weight, rows, cols)?;
+    let scale_type = scale_type(scale_dtype)?;
+    let scales = scale_count(scale, scale_type)?;
+    if scales != rows {
+        return Err(AnamnesisError::parse(format!("{scales} scales for {rows} rows")));
+    }
+    let grid = Grid::new(rows as u64, cols as u64, 1, cols as u64, Arrangement::Row);
+    decode::<E>(Fp8Decoder::new(Format::E4m3, grid, Some(scale_type)), &[weight, scale])
+}
+
+/// [`dequantize_per_channel_fp8`] to BF16.
+///
+/// # Errors
+/// As [`dequantize_per_channel_fp8`].
+pub fn dequantize_per_channel_fp8_to_bf16(
+    weight: &[u8],
+    scale: &[u8],
+    rows: usize,
+    cols: usize,
+    scale_dtype: Dtype,
+) -> Result<Vec<u8>> {
+    dequantize_per_channel_fp8::<Bf16Out>(weight, scale, rows, cols, scale_dtype)
+}
+
+fn check_elements(weight: &[u8], rows: usize, cols: usize) -> Result<()> {
+    if rows.checked_mul(cols) != Some(weight.len()) {
+        return Err(AnamnesisError::parse(format!("a weight of {} bytes is not {rows}x{cols} values", weight.len())));
+    }
+    Ok(())
+}
+
+fn scale_type(dtype: Dtype) -> Result<ScaleType> {
+    match dtype {
+        Dtype::F32 | Dtype::BF16 | Dtype::F16 => ScaleType::of(dtype),
+        _ => None,
+    }
+    .ok_or_else(|| AnamnesisError::parse(format!("FP8 scales are F32, BF16 or F16, not {dtype}")))
+}
+
+fn scale_count(scale: &[u8], scale_type: ScaleType) -> Result<usize> {
+    let bytes = scale_type.bytes() as usize;
+    if scale.len().is_multiple_of(bytes) {
+        return Ok(scale.len() / bytes);
+    }
+    Err(AnamnesisError::parse(format!("{} bytes are not whole scales of {bytes} bytes", scale.len())))
+}
+
+/// Decodes the whole weight as one tile.
+fn decode<E: OutputElement>(decoder: Fp8Decoder, parts: &[&[u8]]) -> Result<Vec<u8>> {
+    let elements = parts[0].len();
+    let bytes = elements
+        .checked_mul(E::BYTES)
+        .ok_or_else(|| AnamnesisError::limit("available_memory", format!("{elements} output values")))?;
+    let mut out = vec![0; bytes];
+    if elements > 0 {
+        decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut Scratch::default())?;
+    }
+    Ok(out)
+}

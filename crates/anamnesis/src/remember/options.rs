@@ -1,0 +1,59 @@
+//! How a conversion runs.
+
+use crate::cancel::CancelToken;
+use crate::io::output::Existing;
+use crate::pipeline::RunOptions;
+
+/// Threads used where the caller does not say: more than this only waits for memory.
+const MAX_DEFAULT_THREADS: usize = 4;
+
+/// How a conversion runs; none of it changes the bytes it writes.
+///
+/// ```
+/// let options = anamnesis::RememberOptions::new().with_threads(2);
+/// assert_eq!(options.threads, Some(2));
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RememberOptions {
+    /// Worker threads; `None` means one per core, four at most.
+    pub threads: Option<usize>,
+    /// Stops the conversion from another thread.
+    pub cancel: Option<CancelToken>,
+    /// What to do with a file that is already there.
+    pub existing: Existing,
+}
+
+impl RememberOptions {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { threads: None, cancel: None, existing: Existing::Replace }
+    }
+
+    /// Sets the number of worker threads, at least one.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Lets `cancel` stop the conversion.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// Decides about a file that is already there.
+    #[must_use]
+    pub fn with_existing(mut self, existing: Existing) -> Self {
+        self.existing = existing;
+        self
+    }
+
+    pub(crate) fn run_options(&self) -> RunOptions {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_DEFAULT_THREADS);
+        RunOptions { threads: self.threads.unwrap_or_else(cores), cancel: self.cancel.clone().unwrap_or_default() }
+    }
+}

@@ -1,0 +1,56 @@
+//! The output types of the slice functions, as types.
+
+use anamnesis_kernels as kernels;
+
+use crate::catalog::{Dtype, TargetDtype};
+
+/// An output type: BF16, F32 or F16. Sealed: these three are all there are.
+pub trait OutputElement: sealed::Sealed {
+    /// Bytes per element.
+    const BYTES: usize;
+    /// The same type as a stored dtype.
+    const DTYPE: Dtype;
+
+    /// Rounds `values` into `out` as little-endian elements; as many as both hold.
+    fn write_scratch(values: &[f32], out: &mut [u8]);
+}
+
+/// BF16 output, rounded to nearest even.
+#[derive(Debug, Clone, Copy)]
+pub struct Bf16Out;
+
+/// F32 output, unrounded.
+#[derive(Debug, Clone, Copy)]
+pub struct F32Out;
+
+/// F16 output, rounded to nearest even, too large becomes infinite.
+#[derive(Debug, Clone, Copy)]
+pub struct F16Out;
+
+pub(crate) mod sealed {
+    use crate::catalog::TargetDtype;
+
+    pub trait Sealed {
+        const TARGET: TargetDtype;
+    }
+}
+
+macro_rules! output_element {
+    ($name:ident, $kernel:ident, $target:ident) => {
+        impl sealed::Sealed for $name {
+            const TARGET: TargetDtype = TargetDtype::$target;
+        }
+
+        impl OutputElement for $name {
+            const BYTES: usize = TargetDtype::$target.byte_size();
+            const DTYPE: Dtype = TargetDtype::$target.dtype();
+
+            fn write_scratch(values: &[f32], out: &mut [u8]) {
+                kernels::round_slice::<kernels::$kernel>(kernels::Level::detect(), values, out);
+            }
+        }
+    };
+}
+output_element!(Bf16Out, Bf16, BF16);
+output_element!(F32Out, F32, F32);
+output_element!(F16Out, F16, F16);

@@ -1,0 +1,121 @@
+//! A planned conversion: what it will write, and the writing of it.
+
+use std::path::Path;
+
+use super::RememberOptions;
+use crate::catalog::{Dtype, TargetDtype};
+use crate::checkpoint::Checkpoint;
+use crate::container::safetensors::Safetensors;
+use crate::error::{AnamnesisError, Result};
+use crate::io::output::{PendingFile, same_file};
+use crate::limits::Budget;
+use crate::pipeline::{self, FileSink, MemorySink, Plan, Progress, Work};
+
+impl Checkpoint {
+    /// Plans the decoding of all quantised weights to `target`; everything else is kept as it is. Nothing is read or
+    /// written yet, and whatever cannot be decoded is refused here.
+    ///
+    /// # Errors
+    /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded.
+    pub fn plan(&self, target: TargetDtype) -> Result<RememberPlan<'_>> {
+        let plan = Plan::new(&self.catalog, self.claim(), target, &Safetensors, self.catalog.metadata.as_ref())?;
+        Ok(RememberPlan { checkpoint: self, plan })
+    }
+}
+
+/// A conversion that is known to the byte and has not begun.
+pub struct RememberPlan<'a> {
+    checkpoint: &'a Checkpoint,
+    plan: Plan,
+}
+
+/// One tensor that a conversion will write.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PlannedOutput {
+    /// Its name in the output.
+    pub name: String,
+    /// Its type in the output.
+    pub dtype: Dtype,
+    /// Its shape in the output.
+    pub shape: Vec<usize>,
+    /// Its size in the output.
+    pub bytes: u64,
+    /// Its first byte in the output.
+    pub offset: u64,
+    /// The scheme it is decoded from, in detail; `None` where it is copied.
+    pub scheme: Option<String>,
+    /// The stored tensors it is made of.
+    pub sources: Vec<String>,
+}
+
+impl RememberPlan<'_> {
+    /// Bytes of the output file.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.plan.total_bytes
+    }
+
+    /// Tensors of the output that are decoded; the others are copied.
+    #[must_use]
+    pub fn decoded(&self) -> usize {
+        self.plan.decoded()
+    }
+
+    /// Every tensor of the output, in the order of its bytes.
+    pub fn tensors(&self) -> impl Iterator<Item = PlannedOutput> {
+        self.plan.tensors.iter().map(|tensor| {
+            let (scheme, sources) = match &tensor.work {
+                Work::Copy(_) => (None, vec![tensor.output.name.clone()]),
+                Work::Decode { decoder, sources, .. } => {
+                    let name = |&id| self.checkpoint.catalog.get(id).name.clone();
+                    (Some(decoder.describe()), sources.iter().map(name).collect())
+                }
+            };
+            let output = tensor.output.clone();
+            PlannedOutput {
+                name: output.name,
+                dtype: output.dtype,
+                shape: output.shape,
+                bytes: output.bytes,
+                offset: tensor.offset,
+                scheme,
+                sources,
+            }
+        })
+    }
+
+    /// Writes the output file, which appears complete or not at all. `watch` is called on this thread as bytes are done.
+    ///
+    /// # Errors
+    /// `Io` where a file cannot be read or written or the output is one of the inputs, `Cancelled` where the caller asked
+    /// for it. The output is then as it was before.
+    pub fn write(
+        &self,
+        output: impl AsRef<Path>,
+        options: &RememberOptions,
+        mut watch: impl FnMut(&Progress),
+    ) -> Result<()> {
+        let output = output.as_ref();
+        if self.checkpoint.paths.iter().any(|input| same_file(input, output)) {
+            let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
+            return Err(AnamnesisError::at_path(error, output));
+        }
+        let sink = FileSink::new(PendingFile::create(output, options.existing, self.plan.total_bytes)?);
+        pipeline::run(&self.plan, &self.checkpoint.sources, &sink, &options.run_options(), &mut watch)?;
+        sink.finish()
+    }
+
+    /// The bytes of the output file, in memory.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and `LimitExceeded` where the output is larger than the limits given at opening.
+    pub fn to_bytes(&self, options: &RememberOptions) -> Result<Vec<u8>> {
+        Budget::new(&self.checkpoint.limits).buffer(self.plan.total_bytes, "the output")?;
+        let bytes = usize::try_from(self.plan.total_bytes)
+            .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", self.plan.total_bytes)))?;
+        let sink = MemorySink::new(bytes)?;
+        pipeline::run(&self.plan, &self.checkpoint.sources, &sink, &options.run_options(), &mut |_| {})?;
+        Ok(sink.finish())
+    }
+}

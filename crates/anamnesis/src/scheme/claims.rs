@@ -1,0 +1,137 @@
+//! Claiming: every stored tensor is claimed exactly once, as a weight, as somebody's companion, or as plain data.
+
+use crate::catalog::config::QuantConfig;
+use crate::catalog::{Catalog, StoredTensor, TensorId};
+use crate::error::{AnamnesisError, quoted};
+
+use super::{QuantScheme, Row, TensorRole, TileDecoder};
+
+/// A quantised weight: what it will be called, its shape, and the stored tensors it is made of.
+pub(crate) struct Weight {
+    pub name: String,
+    pub shape: Vec<usize>,
+    pub scheme: QuantScheme,
+    /// The stored tensors that the decoder reads, in its order; the first holds the codes.
+    pub parts: Vec<TensorId>,
+    pub decoder: Box<dyn TileDecoder>,
+}
+
+impl Weight {
+    pub(crate) fn elements(&self) -> u64 {
+        crate::catalog::dtype::elements(&self.shape).unwrap_or(u64::MAX)
+    }
+}
+
+/// The catalog while schemes claim from it.
+pub(crate) struct Claims<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) config: &'a QuantConfig,
+    elsewhere: &'a dyn Fn(&str) -> Option<String>,
+    roles: Vec<Option<TensorRole>>,
+    weights: Vec<Weight>,
+    problems: Vec<AnamnesisError>,
+}
+
+/// The outcome: everything has a role, and whatever must not be converted is listed as a problem.
+pub(crate) struct Claimed {
+    pub(crate) roles: Vec<TensorRole>,
+    pub(crate) weights: Vec<Weight>,
+    /// Why this checkpoint cannot be decoded, in the order found. Inspecting it is still possible.
+    pub(crate) problems: Vec<AnamnesisError>,
+}
+
+impl<'a> Claims<'a> {
+    pub(super) fn new(
+        catalog: &'a Catalog,
+        config: &'a QuantConfig,
+        elsewhere: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        let roles = vec![None; catalog.len()];
+        Self { catalog, config, elsewhere, roles, weights: Vec::new(), problems: Vec::new() }
+    }
+
+    /// The tensors nobody has claimed yet.
+    pub(super) fn free(&self) -> impl Iterator<Item = (TensorId, &'a StoredTensor)> + use<'_, 'a> {
+        let catalog = self.catalog;
+        catalog.iter().filter(|(id, _)| self.roles[id.index()].is_none())
+    }
+
+    /// The unclaimed tensor of this name.
+    pub(super) fn find_free(&self, name: &str) -> Option<TensorId> {
+        self.catalog.find(name).filter(|id| self.roles[id.index()].is_none())
+    }
+
+    /// Claims a tensor for a role; a second claim is refused.
+    pub(super) fn take(&mut self, id: TensorId, role: TensorRole) {
+        if self.roles[id.index()].replace(role).is_some() {
+            let name = quoted(&self.catalog.get(id).name);
+            self.problems.push(AnamnesisError::parse(format!("tensor {name} belongs to two quantised weights")));
+        }
+    }
+
+    /// Adds a weight whose parts have been [taken](Self::take).
+    pub(super) fn add(&mut self, weight: Weight) {
+        self.weights.push(weight);
+    }
+
+    /// Says why a tensor cannot be decoded.
+    pub(super) fn refuse(&mut self, problem: AnamnesisError) {
+        self.problems.push(problem);
+    }
+
+    /// Where else a tensor may be, as a clause for a message; `None` where this input is all there is.
+    pub(super) fn elsewhere(&self, name: &str) -> Option<String> {
+        (self.elsewhere)(name)
+    }
+
+    pub(super) fn finish(self) -> Claimed {
+        let roles = self.roles.into_iter().map(|role| role.unwrap_or(TensorRole::Passthrough)).collect();
+        Claimed { roles, weights: self.weights, problems: self.problems }
+    }
+}
+
+impl Claimed {
+    /// The scheme of most values, or of nothing.
+    pub(crate) fn dominant_scheme(&self) -> QuantScheme {
+        let mut totals: Vec<(QuantScheme, u64)> = Vec::new();
+        for weight in &self.weights {
+            match totals.iter_mut().find(|(scheme, _)| *scheme == weight.scheme) {
+                Some((_, total)) => *total = total.saturating_add(weight.elements()),
+                None => totals.push((weight.scheme, weight.elements())),
+            }
+        }
+        // The first of equals wins, so that the answer does not depend on how the maximum is searched.
+        totals.iter().rev().max_by_key(|(_, total)| *total).map_or(QuantScheme::Unquantized, |(scheme, _)| *scheme)
+    }
+
+    /// One row per stored tensor, in the catalog's order.
+    pub(crate) fn rows(&self, catalog: &Catalog) -> Vec<Row> {
+        let row = |((_, tensor), &role): ((TensorId, &StoredTensor), &TensorRole)| Row {
+            role,
+            dtype: tensor.dtype,
+            bytes: tensor.extent.bytes,
+            values: tensor.elements(),
+        };
+        let mut rows: Vec<Row> = catalog.iter().zip(&self.roles).map(row).collect();
+        for weight in &self.weights {
+            if let Some(first) = weight.parts.first() {
+                rows[first.index()].values = weight.elements();
+            }
+        }
+        rows
+    }
+
+    /// The schemes in detail with the number of weights each has, the most frequent first.
+    pub(crate) fn details(&self) -> Vec<(String, usize)> {
+        let mut details: Vec<(String, usize)> = Vec::new();
+        for weight in &self.weights {
+            let text = weight.decoder.describe();
+            match details.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, count)) => *count += 1,
+                None => details.push((text, 1)),
+            }
+        }
+        details.sort_by(|a, b| b.1.cmp(&a.1));
+        details
+    }
+}

@@ -1,0 +1,105 @@
+//! Quantised tensors that are recognised but not decoded: they are refused by name instead of being copied as the
+//! integers they are packed in.
+
+use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
+use crate::error::{AnamnesisError, quoted};
+
+use super::{Claims, Scheme, TensorRole};
+
+/// Recognises packed weights of schemes that nobody decodes.
+pub(super) struct Foreign;
+
+/// A packed weight, told by the end of its name, its type, and the tensors beside it.
+struct Mark {
+    format: &'static str,
+    suffix: &'static str,
+    dtypes: &'static [Dtype],
+    /// Whether name and type are enough to tell; otherwise one of the companions must be there.
+    telling: bool,
+    /// Ends of companions' names, put in place of `suffix`.
+    companions: &'static [&'static str],
+}
+
+const BYTES: &[Dtype] = &[Dtype::U8, Dtype::I8];
+const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
+const CODES: &[Dtype] = &[Dtype::U8, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::F8E4M3, Dtype::F8E5M2];
+
+/// The first mark that fits names the format.
+static MARKS: &[Mark] = &[
+    sure("GPTQ/AWQ", ".qweight", WORDS, &[".scales", ".qzeros", ".g_idx"]),
+    sure("compressed-tensors pack-quantized", ".weight_packed", WORDS, PACKED),
+    likely("NVFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], &[".weight_global_scale"]),
+    sure("MXFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], PACKED),
+    likely("NVFP4 (ModelOpt)", ".weight", &[Dtype::U8], &[".weight_scale_2", ".weight_scale"]),
+    likely("BnB", ".weight", BYTES, &[".weight.absmax", ".weight.quant_map", ".weight.nested_absmax", ".SCB"]),
+    likely("MLX", ".weight", &[Dtype::U32], &[".scales", ".biases"]),
+    likely(
+        "integer weights with scales",
+        ".weight",
+        BYTES,
+        &[".weight_scale", ".weight_scale_inv", ".scale", ".scales"],
+    ),
+    likely("MXFP4", "_blocks", &[Dtype::U8], &["_scales"]),
+    sure("HQQ", ".W_q", CODES, &[".scale", ".zero", ".meta"]),
+    likely("quanto", "._data", CODES, &["._scale", "._shift"]),
+    likely("torchao", "_qdata", CODES, &["_scale", "_zero_point"]),
+    sure("EXL3", ".trellis", &[Dtype::I16], &[".suh", ".svh", ".su", ".sv"]),
+    sure("EXL2", ".q_weight", WORDS, &[".q_scale", ".q_scale_max", ".q_groups"]),
+    likely("AQLM", ".codes", CODES, &[".codebooks", ".scales"]),
+];
+
+const PACKED: &[&str] = &[".weight_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx"];
+
+const fn sure(
+    format: &'static str,
+    suffix: &'static str,
+    dtypes: &'static [Dtype],
+    companions: &'static [&'static str],
+) -> Mark {
+    Mark { format, suffix, dtypes, telling: true, companions }
+}
+
+const fn likely(
+    format: &'static str,
+    suffix: &'static str,
+    dtypes: &'static [Dtype],
+    companions: &'static [&'static str],
+) -> Mark {
+    Mark { format, suffix, dtypes, telling: false, companions }
+}
+
+impl Mark {
+    /// The companions that stand beside a tensor this mark fits; `None` where it does not fit.
+    fn fit(&self, catalog: &Catalog, tensor: &StoredTensor) -> Option<Vec<TensorId>> {
+        let base = tensor.name.strip_suffix(self.suffix)?;
+        if !self.dtypes.contains(&tensor.dtype) {
+            return None;
+        }
+        let companion = |end: &&str| catalog.find(&format!("{base}{end}"));
+        let companions: Vec<_> = self.companions.iter().filter_map(companion).collect();
+        (self.telling || !companions.is_empty()).then_some(companions)
+    }
+}
+
+impl Scheme for Foreign {
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let catalog = claims.catalog;
+        let found: Vec<_> = claims
+            .free()
+            .filter_map(|(id, tensor)| match tensor.dtype {
+                Dtype::F4 | Dtype::F6E2M3 | Dtype::F6E3M2 => Some((id, tensor.dtype.name(), Vec::new())),
+                _ => MARKS.iter().find_map(|mark| Some((id, mark.format, mark.fit(catalog, tensor)?))),
+            })
+            .collect();
+        for (id, format, companions) in found {
+            let tensor = catalog.get(id);
+            claims.take(id, TensorRole::Quantized);
+            for companion in companions.into_iter().filter(|&companion| companion != id) {
+                claims.take(companion, TensorRole::Scale);
+            }
+            let name = quoted(&tensor.name);
+            let detail = format!("tensor {name} ({}) is packed in this format, which is not decoded", tensor.dtype);
+            claims.refuse(AnamnesisError::unsupported(format, detail));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Recognising FP8 weights and their scales, per tensor and fail-closed.
+
+use serde_json::Value;
+
+use super::grid::Arrangement;
+use super::{Format, Fp8Decoder, Grid, ScaleType, naming};
+use crate::catalog::config::QuantConfig;
+use crate::catalog::{Dtype, StoredTensor, TensorId};
+use crate::error::{AnamnesisError, quoted};
+use crate::scheme::{Claims, QuantScheme, Scheme, TensorRole, Weight};
+
+/// The FP8 scheme in all its dialects.
+pub(crate) struct Fp8;
+
+impl Scheme for Fp8 {
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let expectation = Expectation::read(claims.config);
+        let weights: Vec<_> = claims
+            .free()
+            .filter(|(_, tensor)| Format::of(tensor.dtype).is_some())
+            .filter(|(_, tensor)| !is_companion(claims, tensor))
+            .collect();
+        let mut unscaled = Vec::new();
+        let mut scaled = 0;
+        for (id, tensor) in weights {
+            let scales: Vec<_> =
+                naming::scale_names(&tensor.name).iter().filter_map(|name| claims.find_free(name)).collect();
+            match scales[..] {
+                [] => unscaled.push(id),
+                [scale] => {
+                    scaled += 1;
+                    claim_scaled(claims, id, scale, &expectation);
+                }
+                [first, second, ..] => {
+                    let [first, second] = [first, second].map(|id| quoted(&claims.catalog.get(id).name));
+                    let name = quoted(&tensor.name);
+                    claims.take(id, TensorRole::Quantized);
+                    claims.refuse(AnamnesisError::parse(format!("tensor {name} has two scales, {first} and {second}")));
+                }
+            }
+        }
+        claim_unscaled(claims, &unscaled, scaled > 0);
+        consume_activation_scales(claims);
+        refuse_orphans(claims);
+    }
+}
+
+/// Whether an eight-bit float tensor is itself a scale or a marker.
+fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
+    let scales_a_weight = |weight: String| claims.catalog.find(&weight).is_some();
+    let own_scale_of = tensor.name.strip_suffix("scale").map(|module| format!("{module}weight"));
+    naming::is_marker(&tensor.name)
+        || naming::weight_of_scale(&tensor.name).is_some_and(scales_a_weight)
+        || own_scale_of.is_some_and(scales_a_weight)
+}
+
+/// What the configuration promises about FP8 weights.
+struct Expectation {
+    /// Accepted arrangements of scales; empty where the configuration leaves it open.
+    arrangements: Vec<Arrangement>,
+    /// The format of the weights.
+    format: Option<Format>,
+    /// The document that says so.
+    file: String,
+}
+
+impl Expectation {
+    fn read(config: &QuantConfig) -> Self {
+        let pair = |value: &Value| match value.as_array().map(Vec::as_slice) {
+            Some([rows, cols]) => Some((rows.as_u64()?, cols.as_u64()?)).filter(|&(rows, cols)| rows > 0 && cols > 0),
+            _ => None,
+        };
+        let mut arrangements = Vec::new();
+        if let Some((rows, cols)) = config.get(&["weight_block_size"]).and_then(pair) {
+            arrangements.push(Arrangement::Block(rows, cols));
+        }
+        for weights in config.weight_groups().filter(|weights| weights["type"] == "float" && weights["num_bits"] == 8) {
+            let group = || weights["group_size"].as_u64().filter(|&size| size > 0);
+            match weights["strategy"].as_str() {
+                Some("tensor") => arrangements.extend([Arrangement::Tensor, Arrangement::Matrix]),
+                Some("channel") => arrangements.push(Arrangement::Row),
+                Some("block") => {
+                    arrangements.extend(pair(&weights["block_structure"]).map(|(r, c)| Arrangement::Block(r, c)));
+                }
+                Some("group") => arrangements.extend(group().map(|size| Arrangement::Block(1, size))),
+                _ => {}
+            }
+        }
+        let format = match config.text(&["fmt"]) {
+            Some("e4m3" | "e4m3fn") => Some(Format::E4m3),
+            Some("e5m2") => Some(Format::E5m2),
+            _ => None,
+        };
+        Self { arrangements, format, file: config.file().to_owned() }
+    }
+}
+
+fn claim_scaled(claims: &mut Claims<'_>, id: TensorId, scale: TensorId, expectation: &Expectation) {
+    claims.take(id, TensorRole::Quantized);
+    claims.take(scale, TensorRole::Scale);
+    match scaled_weight(claims, id, scale, expectation) {
+        Ok(weight) => claims.add(weight),
+        Err(problem) => claims.refuse(problem),
+    }
+}
+
+fn scaled_weight(
+    claims: &Claims<'_>,
+    id: TensorId,
+    scale: TensorId,
+    expectation: &Expectation,
+) -> Result<Weight, AnamnesisError> {
+    let (tensor, scale_tensor) = (claims.catalog.get(id), claims.catalog.get(scale));
+    let format = Format::of(tensor.dtype).ok_or_else(|| AnamnesisError::parse("not an eight-bit float"))?;
+    let expected = expectation.format.filter(|_| matches!(format, Format::E4m3 | Format::E5m2));
+    if expected.is_some_and(|expected| expected != format) {
+        return Err(AnamnesisError::parse(format!(
+            "tensor {} is {}, but {} says the weights are {}",
+            quoted(&tensor.name),
+            tensor.dtype,
+            expectation.file,
+            claims.config.text(&["fmt"]).unwrap_or_default(),
+        )));
+    }
+    let scale_type = ScaleType::of(scale_tensor.dtype).ok_or_else(|| {
+        let name = quoted(&scale_tensor.name);
+        AnamnesisError::unsupported(
+            "FP8",
+            format!("scale {name} is {}; F32, BF16, F16, F8_E8M0 and U8 are read", scale_tensor.dtype),
+        )
+    })?;
+    let grid = Grid::resolve(&tensor.shape, &scale_tensor.shape, &expectation.arrangements).map_err(|why| {
+        let source =
+            if expectation.arrangements.is_empty() { String::new() } else { format!(" ({})", expectation.file) };
+        AnamnesisError::parse(format!("scale {} {why}{source}", quoted(&scale_tensor.name)))
+    })?;
+    let scheme = match grid.arrangement {
+        Arrangement::Tensor | Arrangement::Matrix => QuantScheme::PerTensorFp8,
+        Arrangement::Row => QuantScheme::PerChannelFp8,
+        Arrangement::Block(..) => QuantScheme::FineGrainedFp8,
+    };
+    Ok(Weight {
+        name: tensor.name.clone(),
+        shape: tensor.shape.clone(),
+        scheme,
+        parts: vec![id, scale],
+        decoder: Box::new(Fp8Decoder::new(format, grid, Some(scale_type))),
+    })
+}
+
+/// Weights without a scale are plain casts where nothing in the checkpoint suggests that a scale exists.
+fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_scaled: bool) {
+    for &id in unscaled {
+        let tensor = claims.catalog.get(id);
+        claims.take(id, TensorRole::Quantized);
+        if let Some(why) = scale_is_missing(claims, tensor, others_are_scaled) {
+            let names = naming::scale_names(&tensor.name);
+            claims.refuse(AnamnesisError::parse(format!(
+                "tensor {} ({}) has no scale: neither {} nor {} is there, and {why}",
+                quoted(&tensor.name),
+                tensor.dtype,
+                quoted(&names[0]),
+                quoted(&names[1]),
+            )));
+            continue;
+        }
+        let Some(format) = Format::of(tensor.dtype) else { continue };
+        claims.add(Weight {
+            name: tensor.name.clone(),
+            shape: tensor.shape.clone(),
+            scheme: QuantScheme::PerTensorFp8,
+            parts: vec![id],
+            decoder: Box::new(Fp8Decoder::new(format, Grid::single(tensor.elements()), None)),
+        });
+    }
+}
+
+/// The reason to believe that this weight had a scale.
+fn scale_is_missing(claims: &Claims<'_>, tensor: &StoredTensor, others_are_scaled: bool) -> Option<String> {
+    if let Some(place) = naming::scale_names(&tensor.name).iter().find_map(|name| claims.elsewhere(name)) {
+        return Some(place);
+    }
+    let module = tensor.name.rsplit_once('.').map_or("", |(module, _)| module);
+    if claims.config.ignores(module) {
+        return None;
+    }
+    if let Some(method) = claims.config.method().or_else(|| claims.config.text(&["quant_algo"])) {
+        return Some(format!("{} says the weights are quantised by {}", claims.config.file(), quoted(method)));
+    }
+    let prefix = format!("{module}.");
+    let beside = (!module.is_empty()).then(|| claims.catalog.with_prefix(&prefix));
+    let suspect = beside.into_iter().flatten().find(|(_, other)| {
+        let last = &other.name[prefix.len()..];
+        other.name != tensor.name && !last.contains('.') && last.contains("scale") && last.contains("weight")
+    });
+    if let Some((_, other)) = suspect {
+        return Some(format!("{} beside it is not understood", quoted(&other.name)));
+    }
+    others_are_scaled.then(|| "other weights of this checkpoint have theirs".to_owned())
+}
+
+/// Scales of activations go with the weights whose inputs or outputs they describe.
+fn consume_activation_scales(claims: &mut Claims<'_>) {
+    let scales: Vec<_> = claims
+        .free()
+        .filter(|(_, tensor)| matches!(tensor.dtype, Dtype::F32 | Dtype::BF16 | Dtype::F16 | Dtype::F8E8M0))
+        .filter(|(_, tensor)| {
+            naming::module_of_activation_scale(&tensor.name).is_some_and(|module| {
+                let prefix = format!("{module}.");
+                claims.catalog.with_prefix(&prefix).any(|(_, other)| Format::of(other.dtype).is_some())
+            })
+        })
+        .map(|(id, _)| id)
+        .collect();
+    let markers: Vec<_> =
+        claims.free().filter(|(_, tensor)| naming::is_marker(&tensor.name)).map(|(id, _)| id).collect();
+    for id in scales.into_iter().chain(markers) {
+        claims.take(id, TensorRole::Scale);
+    }
+}
+
+/// A scale whose weight is nowhere means that the weight was lost. Tensors that merely end in `scale` are data.
+fn refuse_orphans(claims: &mut Claims<'_>) {
+    let orphans: Vec<_> = claims
+        .free()
+        .filter_map(|(id, tensor)| Some((id, tensor, naming::weight_of_scale(&tensor.name)?)))
+        .filter(|(_, tensor, weight)| {
+            let sure = tensor.name.ends_with("_scale_inv") || claims.config.is_present();
+            sure && claims.catalog.find(weight).is_none()
+        })
+        .collect();
+    for (id, tensor, weight) in orphans {
+        let place = claims.elsewhere(&weight).unwrap_or_else(|| "it is nowhere in this input".to_owned());
+        claims.take(id, TensorRole::Scale);
+        let name = quoted(&tensor.name);
+        claims.refuse(AnamnesisError::parse(format!("scale {name} has no weight {}: {place}", quoted(&weight))));
+    }
+}

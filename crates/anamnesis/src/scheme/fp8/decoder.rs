@@ -1,0 +1,205 @@
+//! Decoding tiles of an FP8 weight.
+
+use std::ops::Range;
+
+use anamnesis_kernels::{self as kernels, E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8, Level, Output, TopExponent};
+
+use super::Grid;
+use super::grid::Arrangement;
+use crate::catalog::{Dtype, TargetDtype};
+use crate::error::Result;
+use crate::scheme::decoder::with_output;
+use crate::scheme::{Scratch, TileDecoder, Window};
+
+/// The eight-bit float formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    E4m3,
+    E5m2,
+    E4m3Fnuz,
+    E5m2Fnuz,
+    E8m0,
+}
+
+impl Format {
+    pub(crate) fn of(dtype: Dtype) -> Option<Self> {
+        Some(match dtype {
+            Dtype::F8E4M3 => Self::E4m3,
+            Dtype::F8E5M2 => Self::E5m2,
+            Dtype::F8E4M3Fnuz => Self::E4m3Fnuz,
+            Dtype::F8E5M2Fnuz => Self::E5m2Fnuz,
+            Dtype::F8E8M0 => Self::E8m0,
+            _ => return None,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::E4m3 => "E4M3",
+            Self::E5m2 => "E5M2",
+            Self::E4m3Fnuz => "E4M3FNUZ",
+            Self::E5m2Fnuz => "E5M2FNUZ",
+            Self::E8m0 => "E8M0",
+        }
+    }
+}
+
+/// The types scales are stored in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScaleType {
+    F32,
+    Bf16,
+    F16,
+    E8m0,
+    /// A power of two as a biased exponent in a byte.
+    Exponent,
+}
+
+impl ScaleType {
+    pub(crate) fn of(dtype: Dtype) -> Option<Self> {
+        Some(match dtype {
+            Dtype::F32 => Self::F32,
+            Dtype::BF16 => Self::Bf16,
+            Dtype::F16 => Self::F16,
+            Dtype::F8E8M0 => Self::E8m0,
+            Dtype::U8 => Self::Exponent,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+            Self::E8m0 | Self::Exponent => 1,
+        }
+    }
+
+    fn widen(self, level: Level, bytes: &[u8], out: &mut [f32]) {
+        match self {
+            Self::F32 => kernels::widen_f32(level, bytes, out),
+            Self::Bf16 => kernels::widen_bf16(level, bytes, out),
+            Self::F16 => kernels::widen_f16(level, bytes, out),
+            Self::E8m0 => kernels::widen_e8m0(level, bytes, out, TopExponent::Nan),
+            Self::Exponent => kernels::widen_e8m0(level, bytes, out, TopExponent::Infinity),
+        }
+    }
+}
+
+/// An FP8 weight: part 0 holds the codes, part 1 the scales if there are any.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fp8Decoder {
+    format: Format,
+    grid: Grid,
+    scale: Option<ScaleType>,
+}
+
+/// Rows are cut only when one is longer than this.
+const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
+/// Where a long row is cut.
+const CUT_ELEMENTS: u64 = 1 << 10;
+
+impl Fp8Decoder {
+    pub(crate) fn new(format: Format, grid: Grid, scale: Option<ScaleType>) -> Self {
+        Self { format, grid, scale }
+    }
+
+    /// The rows of scales that these elements need.
+    fn scale_rows(&self, elements: &Range<u64>) -> Range<u64> {
+        let last = elements.end.saturating_sub(1).max(elements.start);
+        self.grid.scale_row(elements.start / self.grid.cols)..self.grid.scale_row(last / self.grid.cols) + 1
+    }
+
+    /// Decodes row by row: rows under the same scales together, rows that the tile cuts piece by piece.
+    fn run<F: Format8, O: Output>(
+        &self,
+        level: Level,
+        elements: Range<u64>,
+        codes: &[u8],
+        scales: &[f32],
+        out: &mut [u8],
+    ) {
+        let Grid { cols, block_cols, grid_cols, .. } = self.grid;
+        let first_scale_row = self.grid.scale_row(elements.start / cols);
+        let mut at = elements.start;
+        while at < elements.end {
+            let (row, col) = (at / cols, at % cols);
+            let scale_row = (self.grid.scale_row(row) - first_scale_row) * grid_cols;
+            let scales = &scales[scale_row as usize..(scale_row + grid_cols) as usize];
+            let left = elements.end - at;
+            let whole_rows = if col == 0 { (left / cols).min(self.grid.rows_left_in_block(row)) } else { 0 };
+            let count = match whole_rows {
+                0 => left.min(cols - col).min(if col % block_cols == 0 { cols } else { block_cols - col % block_cols }),
+                rows => rows * cols,
+            };
+            let done = (at - elements.start) as usize;
+            let codes = &codes[done..done + count as usize];
+            let out = &mut out[done * O::BYTES..(done + count as usize) * O::BYTES];
+            let scales = &scales[(col / block_cols) as usize..];
+            match whole_rows {
+                0 => kernels::scaled_runs::<F, O>(level, codes, scales, block_cols as usize, out),
+                _ if grid_cols == 1 => kernels::scaled::<F, O>(level, codes, scales[0], out),
+                _ => kernels::scaled_block_rows::<F, O>(level, codes, scales, block_cols as usize, cols as usize, out),
+            }
+            at += count;
+        }
+    }
+}
+
+impl TileDecoder for Fp8Decoder {
+    fn granule(&self) -> u64 {
+        if self.grid.cols <= LONGEST_ROW_ELEMENTS { self.grid.cols.max(1) } else { CUT_ELEMENTS }
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        windows.push(Window { part: 0, offset: elements.start, bytes: elements.end - elements.start });
+        if let Some(scale) = self.scale {
+            let rows = self.scale_rows(&elements);
+            let row_bytes = self.grid.grid_cols * scale.bytes();
+            windows.push(Window {
+                part: 1,
+                offset: rows.start * row_bytes,
+                bytes: (rows.end - rows.start) * row_bytes,
+            });
+        }
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let level = Level::detect();
+        let (codes, scales) = match (inputs, self.scale) {
+            ([codes, scales], Some(scale)) => {
+                let widened = scratch.floats(scales.len() / scale.bytes() as usize);
+                scale.widen(level, scales, widened);
+                (*codes, &*widened)
+            }
+            ([codes, ..], _) => (*codes, &[1.0][..]),
+            ([], _) => return Ok(()),
+        };
+        with_output!(target, O => match self.format {
+            Format::E4m3 => self.run::<E4m3, O>(level, elements, codes, scales, out),
+            Format::E5m2 => self.run::<E5m2, O>(level, elements, codes, scales, out),
+            Format::E4m3Fnuz => self.run::<E4m3Fnuz, O>(level, elements, codes, scales, out),
+            Format::E5m2Fnuz => self.run::<E5m2Fnuz, O>(level, elements, codes, scales, out),
+            Format::E8m0 => self.run::<E8m0, O>(level, elements, codes, scales, out),
+        });
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        let arrangement = match (self.scale, self.grid.arrangement) {
+            (None, _) => "unscaled".to_owned(),
+            (_, Arrangement::Tensor) => "one scale per tensor".to_owned(),
+            (_, Arrangement::Row) => "one scale per row".to_owned(),
+            (_, Arrangement::Matrix) => "one scale per matrix".to_owned(),
+            (_, Arrangement::Block(rows, cols)) => format!("{rows}x{cols} blocks"),
+        };
+        format!("FP8 {}, {arrangement}", self.format.name())
+    }
+}

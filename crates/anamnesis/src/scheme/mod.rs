@@ -1,0 +1,40 @@
+//! Quantisation schemes: which stored tensors belong together, and how their numbers come back. Schemes know nothing of
+//! containers.
+//!
+//! Every scheme looks at the whole catalog and claims what it understands, tensor by tensor. What nobody claims is plain
+//! data; what looks quantised and is not understood is refused by name. A new scheme is a folder here and a line in
+//! [`ALL`].
+
+mod claims;
+mod decoder;
+mod foreign;
+pub(crate) mod fp8;
+mod role;
+
+use crate::catalog::Catalog;
+use crate::catalog::config::QuantConfig;
+
+pub(crate) use claims::{Claimed, Claims, Weight};
+pub(crate) use decoder::{Scratch, TileDecoder, Window};
+pub(crate) use role::Row;
+pub use role::{QuantScheme, TensorRole};
+
+/// A quantisation scheme.
+pub(crate) trait Scheme: Send + Sync {
+    /// Claims the weights of this scheme, with their companions, among the tensors nobody has claimed yet. Whatever is
+    /// inconsistent becomes a problem that names the tensor.
+    fn claim(&self, claims: &mut Claims<'_>);
+}
+
+/// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
+static ALL: [&dyn Scheme; 2] = [&foreign::Foreign, &fp8::Fp8];
+
+/// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that
+/// is not in it.
+pub(crate) fn claim(catalog: &Catalog, config: &QuantConfig, elsewhere: &dyn Fn(&str) -> Option<String>) -> Claimed {
+    let mut claims = Claims::new(catalog, config, elsewhere);
+    for scheme in ALL {
+        scheme.claim(&mut claims);
+    }
+    claims.finish()
+}
