@@ -12,7 +12,6 @@
 
 use crate::GROUP;
 use crate::float::Format8;
-use crate::group::walk;
 use crate::level::Level;
 use crate::output::Output;
 use crate::runs::scaled_runs;
@@ -38,17 +37,10 @@ pub fn scaled_block_rows<F: Format8, O: Output>(
 ) {
     let cols = cols.max(1);
     let run = run.max(1);
-    if level.prefers_tables::<F, O>()
-        && codes.len() / cols >= LEAST_ROWS
-        && run >= TABLE
-        && run.is_multiple_of(GROUP)
-    {
+    if level.prefers_tables::<F, O>() && codes.len() / cols >= LEAST_ROWS && run >= TABLE && run.is_multiple_of(GROUP) {
         by_tables::<F, O>(level, codes, scales, run, cols, out);
     } else {
-        for (codes, out) in codes
-            .chunks(cols)
-            .zip(out.chunks_mut(cols.saturating_mul(O::BYTES)))
-        {
+        for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
             scaled_runs::<F, O>(level, codes, scales, run, out);
         }
     }
@@ -78,12 +70,8 @@ fn tables<S: Simd, F: Format8, O: Output>(
             let codes = &codes[start.min(codes.len())..end.min(codes.len())];
             let skipped = (start * O::BYTES).min(out.len());
             let out = &mut out[skipped..];
-            for ((codes, out), table) in codes
-                .chunks(run)
-                .zip(out.chunks_mut(run * O::BYTES))
-                .zip(&tables)
-            {
-                walk::<O>(codes, out, |group| O::look_up(simd, table, group));
+            for ((codes, out), table) in codes.chunks(run).zip(out.chunks_mut(run * O::BYTES)).zip(&tables) {
+                walk!(O, group in codes => O::look_up(simd, table, group), out);
             }
         }
         start = end;

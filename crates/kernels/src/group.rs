@@ -1,28 +1,42 @@
-//! How a slice of codes is walked: whole groups of [`GROUP`] elements, then one padded group for what is left.
+//! How slices are walked: whole groups of [`GROUP`] elements, then one padded group for what is left.
 //!
 //! The rest goes through the same code as the groups, in a scratch group filled up with zeros, so an element's bits
 //! never depend on where in the slice it stands.
+//!
+//! These are macros where one would expect functions that take closures: a closure is a function of its own, compiled
+//! for the baseline, and where it is not inlined the kernel runs at a tenth of its speed.
 
 use crate::GROUP;
 use crate::output::Output;
 
-/// Calls `words` for each group of codes in order and writes what it returns.
-#[inline(always)]
-pub(crate) fn walk<O: Output>(
-    codes: &[u8],
-    out: &mut [u8],
-    mut words: impl FnMut(&[u8; GROUP]) -> [O::Word; GROUP],
-) {
-    let elements = codes.len().min(out.len() / O::BYTES);
-    let (groups, rest) = codes[..elements].as_chunks::<GROUP>();
-    let (whole, tail) = out.split_at_mut(groups.len() * GROUP * O::BYTES);
-    for (group, bytes) in groups.iter().zip(whole.chunks_exact_mut(GROUP * O::BYTES)) {
-        O::write(&words(group), bytes);
-    }
-    if !rest.is_empty() {
-        let padded = pad(rest);
-        write_some::<O>(&words(&padded), rest.len(), tail);
-    }
+/// `map!(element in group => expression)`: a group of the expression's values.
+macro_rules! map {
+    ($element:ident in $group:expr => $value:expr) => {{
+        let group = $group;
+        let mut results = [Default::default(); $crate::GROUP];
+        for i in 0..$crate::GROUP {
+            let $element = group[i];
+            results[i] = $value;
+        }
+        results
+    }};
+}
+
+/// `walk!(O, group in codes => words, out)`: writes the words of each group of codes, in order.
+macro_rules! walk {
+    ($output:ident, $group:ident in $codes:expr => $words:expr, $out:expr) => {{
+        let (codes, out) = ($codes, $out);
+        let elements = codes.len().min(out.len() / $output::BYTES);
+        let (groups, rest) = codes[..elements].as_chunks::<{ $crate::GROUP }>();
+        let (whole, tail) = out.split_at_mut(groups.len() * $crate::GROUP * $output::BYTES);
+        for ($group, bytes) in groups.iter().zip(whole.chunks_exact_mut($crate::GROUP * $output::BYTES)) {
+            $output::write(&$words, bytes);
+        }
+        if !rest.is_empty() {
+            let $group = &$crate::group::pad(rest);
+            $crate::group::write_some::<$output>(&$words, rest.len(), tail);
+        }
+    }};
 }
 
 /// The first elements of a slice, filled up with zeros to a group.

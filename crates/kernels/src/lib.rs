@@ -14,11 +14,12 @@
 //! Every level gives the same bits for every input. Arithmetic is `f32`, one rounding per operation, never fused.
 
 #[macro_use]
+mod group;
+#[macro_use]
 mod kernel;
 
 pub mod block;
 pub mod float;
-mod group;
 pub mod level;
 pub mod output;
 pub mod round;

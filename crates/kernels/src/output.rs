@@ -27,12 +27,14 @@ pub trait Output: Copy + Send + Sync + 'static {
     /// Rounds a group of values.
     fn round_group<S: Simd>(simd: S, values: &[f32; GROUP]) -> [Self::Word; GROUP];
 
+    /// Rounds a group of products whose NaNs are quiet and not all ones.
+    #[inline(always)]
+    fn round_products<S: Simd>(simd: S, values: &[f32; GROUP]) -> [Self::Word; GROUP] {
+        Self::round_group(simd, values)
+    }
+
     /// Takes `table[code & 0x7F]` for a group of codes, the sign flipped where bit 7 of the code is set.
-    fn look_up<S: Simd>(
-        simd: S,
-        table: &[Self::Word; TABLE],
-        codes: &[u8; GROUP],
-    ) -> [Self::Word; GROUP];
+    fn look_up<S: Simd>(simd: S, table: &[Self::Word; TABLE], codes: &[u8; GROUP]) -> [Self::Word; GROUP];
 
     /// Writes a group of words into the first `GROUP * BYTES` bytes of `out`.
     fn write(words: &[Self::Word; GROUP], out: &mut [u8]);
@@ -63,7 +65,12 @@ impl Output for Bf16 {
 
     #[inline(always)]
     fn round_group<S: Simd>(_simd: S, values: &[f32; GROUP]) -> [u16; GROUP] {
-        values.map(bf16::encode)
+        map!(value in values => bf16::encode(value))
+    }
+
+    #[inline(always)]
+    fn round_products<S: Simd>(simd: S, values: &[f32; GROUP]) -> [u16; GROUP] {
+        simd.narrow_bf16(values)
     }
 
     #[inline(always)]
@@ -119,12 +126,14 @@ impl Output for F32 {
 
     #[inline(always)]
     fn round_group<S: Simd>(_simd: S, values: &[f32; GROUP]) -> [u32; GROUP] {
-        values.map(f32::to_bits)
+        map!(value in values => value.to_bits())
     }
 
     #[inline(always)]
     fn look_up<S: Simd>(_simd: S, table: &[u32; TABLE], codes: &[u8; GROUP]) -> [u32; GROUP] {
-        codes.map(|code| table[usize::from(code & 0x7F)] ^ (u32::from(code & 0x80) << 24))
+        map!(code in codes => {
+            table[usize::from(code & 0x7F)] ^ (u32::from(code & 0x80) << 24)
+        })
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use crate::GROUP;
 use crate::float::Format8;
-use crate::group::{pad, write_some};
+use crate::group::pad;
 use crate::output::Output;
 use crate::simd::Simd;
 
@@ -34,15 +34,7 @@ kernel! {
 
 #[inline(always)]
 fn round_body<S: Simd, O: Output>(simd: S, values: &[f32], out: &mut [u8]) {
-    let elements = values.len().min(out.len() / O::BYTES);
-    let (groups, rest) = values[..elements].as_chunks::<GROUP>();
-    let (whole, tail) = out.split_at_mut(groups.len() * GROUP * O::BYTES);
-    for (group, bytes) in groups.iter().zip(whole.chunks_exact_mut(GROUP * O::BYTES)) {
-        O::write(&O::round_group(simd, group), bytes);
-    }
-    if !rest.is_empty() {
-        write_some::<O>(&O::round_group(simd, &pad(rest)), rest.len(), tail);
-    }
+    walk!(O, group in values => O::round_group(simd, group), out);
 }
 
 #[inline(always)]
@@ -51,9 +43,9 @@ fn narrow_body<S: Simd, F: Format8>(_simd: S, values: &[f32], out: &mut [u8]) {
     let (groups, rest) = values[..elements].as_chunks::<GROUP>();
     let (codes, tail) = out[..elements].as_chunks_mut::<GROUP>();
     for (group, codes) in groups.iter().zip(codes) {
-        *codes = group.map(F::encode);
+        *codes = map!(value in group => F::encode(value));
     }
-    for (code, value) in tail.iter_mut().zip(pad(rest).map(F::encode)) {
+    for (code, value) in tail.iter_mut().zip(map!(value in &pad(rest) => F::encode(value))) {
         *code = value;
     }
 }

@@ -5,10 +5,9 @@
 
 use crate::GROUP;
 use crate::float::Format8;
-use crate::group::walk;
 use crate::level::Level;
 use crate::output::Output;
-use crate::scaled::{group_words, scaled};
+use crate::scaled::{group_words, scaled, tame};
 use crate::simd::Simd;
 
 /// Runs at least this long are decoded one by one, as if each were a tensor.
@@ -25,20 +24,12 @@ const LONG_RUN: usize = 4096;
 /// scaled_runs::<E4m3, F32>(Level::detect(), &[0x38, 0x38, 0x38], &[1.0, 3.0], 2, &mut out);
 /// assert_eq!(out[8..], 3f32.to_le_bytes());
 /// ```
-pub fn scaled_runs<F: Format8, O: Output>(
-    level: Level,
-    codes: &[u8],
-    scales: &[f32],
-    run: usize,
-    out: &mut [u8],
-) {
+pub fn scaled_runs<F: Format8, O: Output>(level: Level, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
     let run = run.max(1);
     let covered = codes.len().min(scales.len().saturating_mul(run));
     let codes = &codes[..covered];
     if run >= LONG_RUN {
-        let pieces = codes
-            .chunks(run)
-            .zip(out.chunks_mut(run.saturating_mul(O::BYTES)));
+        let pieces = codes.chunks(run).zip(out.chunks_mut(run.saturating_mul(O::BYTES)));
         for ((codes, out), scale) in pieces.zip(scales) {
             scaled::<F, O>(level, codes, *scale, out);
         }
@@ -58,56 +49,66 @@ kernel! {
 }
 
 #[inline(always)]
-fn broadcast_body<S: Simd, F: Format8, O: Output>(
-    simd: S,
-    codes: &[u8],
-    scales: &[f32],
-    run: usize,
-    out: &mut [u8],
-) {
-    let mut scales = scales.iter();
-    let mut scale = 0.0;
-    let mut groups_left = 0;
-    walk::<O>(codes, out, |group| {
-        if groups_left == 0 {
-            groups_left = run / GROUP;
-            scale = scales.next().copied().unwrap_or(scale);
-        }
-        groups_left -= 1;
-        group_words::<S, F, O>(simd, group, scale)
-    });
+fn broadcast_body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
+    let mut runs = Runs { scales, run, left: run };
+    walk!(O, group in codes => group_words::<S, F, O>(simd, group, runs.next_scale()), out);
 }
 
 #[inline(always)]
-fn spread_body<S: Simd, F: Format8, O: Output>(
-    simd: S,
-    codes: &[u8],
-    scales: &[f32],
-    run: usize,
-    out: &mut [u8],
-) {
-    let mut scales = scales.iter();
-    let mut scale = 0.0;
-    let mut elements_left = 0;
-    walk::<O>(codes, out, |group| {
-        let mut factors = [0.0; GROUP];
-        let mut unfilled = &mut factors[..];
-        while !unfilled.is_empty() {
-            if elements_left == 0 {
-                elements_left = run;
-                scale = scales.next().copied().unwrap_or(scale);
-            }
-            let (filled, rest) = unfilled.split_at_mut(elements_left.min(unfilled.len()));
-            elements_left -= filled.len();
-            for factor in filled {
-                *factor = scale;
-            }
-            unfilled = rest;
-        }
+fn spread_body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
+    let mut runs = Runs { scales, run, left: run };
+    walk!(O, group in codes => {
+        let factors = runs.next_group();
         let mut values = F::decode_group(simd, group);
         for (value, factor) in values.iter_mut().zip(&factors) {
             *value *= factor;
         }
-        O::round_group(simd, &values)
-    });
+        O::round_products(simd, &values)
+    }, out);
+}
+
+/// The scales of one row, taken a group at a time.
+struct Runs<'a> {
+    scales: &'a [f32],
+    run: usize,
+    /// Elements that the first of `scales` still covers.
+    left: usize,
+}
+
+impl Runs<'_> {
+    /// The scale of the next group, which lies inside one run.
+    #[inline(always)]
+    fn next_scale(&mut self) -> f32 {
+        let [scale, rest @ ..] = self.scales else {
+            return 0.0;
+        };
+        self.left -= GROUP;
+        if self.left == 0 {
+            self.scales = rest;
+            self.left = self.run;
+        }
+        tame(*scale)
+    }
+
+    /// The scales of the next group's elements.
+    #[inline(always)]
+    fn next_group(&mut self) -> [f32; GROUP] {
+        let mut factors = [0.0; GROUP];
+        let mut filled = 0;
+        while let [scale, rest @ ..] = self.scales
+            && filled < GROUP
+        {
+            let end = GROUP.min(filled + self.left);
+            for factor in &mut factors[filled..end] {
+                *factor = tame(*scale);
+            }
+            self.left -= end - filled;
+            filled = end;
+            if self.left == 0 {
+                self.scales = rest;
+                self.left = self.run;
+            }
+        }
+        factors
+    }
 }

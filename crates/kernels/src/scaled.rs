@@ -6,7 +6,6 @@
 
 use crate::GROUP;
 use crate::float::Format8;
-use crate::group::walk;
 use crate::level::Level;
 use crate::output::Output;
 use crate::simd::{Simd, TABLE};
@@ -44,25 +43,26 @@ kernel! {
     fn by_table<F: Format8, O: Output>(codes: &[u8], scale: f32, out: &mut [u8]) = table
 }
 
-/// The words of one group of codes under one scale.
+/// A scale as the kernels use it: NaN in one form, so that every NaN product is quiet and not all ones.
+#[inline(always)]
+pub(crate) fn tame(scale: f32) -> f32 {
+    if scale.is_nan() { f32::NAN } else { scale }
+}
+
+/// The words of one group of codes under one [tame] scale.
 #[inline(always)]
 pub(crate) fn group_words<S: Simd, F: Format8, O: Output>(
     simd: S,
     codes: &[u8; GROUP],
     scale: f32,
 ) -> [O::Word; GROUP] {
-    O::round_group(
-        simd,
-        &F::decode_group(simd, codes).map(|value| value * scale),
-    )
+    O::round_products(simd, &map!(value in F::decode_group(simd, codes) => value * scale))
 }
 
-/// The words of all 128 magnitudes under one scale.
+/// The words of all 128 magnitudes under any scale.
 #[inline(always)]
-pub(crate) fn magnitude_words<S: Simd, F: Format8, O: Output>(
-    simd: S,
-    scale: f32,
-) -> [O::Word; TABLE] {
+pub(crate) fn magnitude_words<S: Simd, F: Format8, O: Output>(simd: S, scale: f32) -> [O::Word; TABLE] {
+    let scale = tame(scale);
     let mut words = [O::Word::default(); TABLE];
     for (quarter, index) in words.as_chunks_mut::<GROUP>().0.iter_mut().zip(0u8..) {
         let codes = std::array::from_fn(|i| index * GROUP as u8 + i as u8);
@@ -73,13 +73,12 @@ pub(crate) fn magnitude_words<S: Simd, F: Format8, O: Output>(
 
 #[inline(always)]
 fn arithmetic<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
-    walk::<O>(codes, out, |group| {
-        group_words::<S, F, O>(simd, group, scale)
-    });
+    let scale = tame(scale);
+    walk!(O, group in codes => group_words::<S, F, O>(simd, group, scale), out);
 }
 
 #[inline(always)]
 fn table<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
     let table = magnitude_words::<S, F, O>(simd, scale);
-    walk::<O>(codes, out, |group| O::look_up(simd, &table, group));
+    walk!(O, group in codes => O::look_up(simd, &table, group), out);
 }

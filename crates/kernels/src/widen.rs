@@ -3,7 +3,8 @@
 //! All of these are exact.
 
 use crate::GROUP;
-use crate::float::{E8m0, Format8, bf16};
+use crate::float::{E8m0, Format8, bf16, e8m0};
+use crate::group::pad;
 use crate::level::Level;
 use crate::simd::Simd;
 
@@ -58,59 +59,39 @@ kernel! {
     fn e8m0_infinity(bytes: &[u8], out: &mut [f32]) = e8m0_infinity_body
 }
 
-/// Walks groups of `BYTES`-wide elements, the last one padded.
-#[inline(always)]
-fn walk<const BYTES: usize>(
-    bytes: &[u8],
-    out: &mut [f32],
-    widen: impl Fn(&[[u8; BYTES]; GROUP]) -> [f32; GROUP],
-) {
-    let elements = bytes.as_chunks::<BYTES>().0;
-    let elements = &elements[..elements.len().min(out.len())];
-    let (groups, rest) = elements.as_chunks::<GROUP>();
-    let (whole, tail) = out[..elements.len()].as_chunks_mut::<GROUP>();
-    for (group, out) in groups.iter().zip(whole) {
-        *out = widen(group);
-    }
-    let mut padded = [[0; BYTES]; GROUP];
-    for (to, from) in padded.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    for (out, value) in tail.iter_mut().zip(widen(&padded)) {
-        *out = value;
-    }
+/// `walk_bytes!(BYTES, group in bytes => values, out)`: the values of each group of `BYTES`-wide elements.
+macro_rules! walk_bytes {
+    ($bytes_each:literal, $group:ident in $bytes:ident => $values:expr, $out:ident) => {{
+        let elements = $bytes.as_chunks::<$bytes_each>().0;
+        let elements = &elements[..elements.len().min($out.len())];
+        let (groups, rest) = elements.as_chunks::<GROUP>();
+        let (whole, tail) = $out[..elements.len()].as_chunks_mut::<GROUP>();
+        for ($group, out) in groups.iter().zip(whole) {
+            *out = $values;
+        }
+        let $group = &pad(rest);
+        for (out, value) in tail.iter_mut().zip($values) {
+            *out = value;
+        }
+    }};
 }
 
 #[inline(always)]
 fn bf16_body<S: Simd>(_simd: S, bytes: &[u8], out: &mut [f32]) {
-    walk::<2>(bytes, out, |group| {
-        group.map(|pair| bf16::decode(u16::from_le_bytes(pair)))
-    });
+    walk_bytes!(2, group in bytes => map!(pair in group => bf16::decode(u16::from_le_bytes(pair))), out);
 }
 
 #[inline(always)]
 fn f16_body<S: Simd>(simd: S, bytes: &[u8], out: &mut [f32]) {
-    walk::<2>(bytes, out, |group| {
-        simd.widen_f16(&group.map(u16::from_le_bytes))
-    });
+    walk_bytes!(2, group in bytes => simd.widen_f16(&map!(pair in group => u16::from_le_bytes(pair))), out);
 }
 
 #[inline(always)]
 fn format8_body<S: Simd, F: Format8>(simd: S, bytes: &[u8], out: &mut [f32]) {
-    walk::<1>(bytes, out, |group| {
-        F::decode_group(simd, &group.map(|[code]| code))
-    });
+    walk_bytes!(1, group in bytes => F::decode_group(simd, &map!(single in group => single[0])), out);
 }
 
 #[inline(always)]
 fn e8m0_infinity_body<S: Simd>(_simd: S, bytes: &[u8], out: &mut [f32]) {
-    walk::<1>(bytes, out, |group| {
-        group.map(|[code]| {
-            f32::from_bits(if code == 0 {
-                0x0040_0000
-            } else {
-                u32::from(code) << 23
-            })
-        })
-    });
+    walk_bytes!(1, group in bytes => map!(single in group => e8m0::decode_infinite(single[0])), out);
 }

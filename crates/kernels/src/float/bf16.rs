@@ -4,8 +4,6 @@
 //! |---|---|---|---|
 //! | | sign | exponent, bias 127 | mantissa |
 
-use super::INFINITY;
-
 /// The value of a BF16, exactly.
 #[inline(always)]
 pub fn decode(bits: u16) -> f32 {
@@ -15,14 +13,16 @@ pub fn decode(bits: u16) -> f32 {
 /// The nearest BF16, ties to even; NaN keeps its sign and upper payload and becomes quiet.
 #[inline(always)]
 pub fn encode(value: f32) -> u16 {
+    // Rounding would carry an all-ones NaN into the sign and make it zero.
+    let quiet = (value.to_bits() >> 16) as u16 | 0x40;
+    let number = encode_number(value);
+    if value.is_nan() { quiet } else { number }
+}
+
+/// [`encode`] for numbers, infinities and those NaNs that are quiet and not all ones.
+#[inline(always)]
+pub(crate) fn encode_number(value: f32) -> u16 {
     let bits = value.to_bits();
     let odd = (bits >> 16) & 1;
-    let rounded = bits.wrapping_add(0x7FFF + odd) >> 16;
-    // Rounding would carry an all-ones NaN into the sign and make it zero.
-    let quiet = (bits >> 16) | 0x40;
-    (if bits & 0x7FFF_FFFF > INFINITY {
-        quiet
-    } else {
-        rounded
-    }) as u16
+    (bits.wrapping_add(0x7FFF + odd) >> 16) as u16
 }

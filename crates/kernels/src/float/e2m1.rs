@@ -4,10 +4,10 @@
 //! |---|---|---|---|
 //! | | sign | exponent, bias 1 | mantissa |
 //!
-//! The magnitudes are 0, 0.5, 1, 1.5, 2, 3, 4, 6. There is neither infinity nor NaN: encoding saturates everything
-//! that is too large, and NaN with it, to ±6.
+//! The magnitudes are 0, 0.5, 1, 1.5, 2, 3, 4, 6. There is neither infinity nor NaN: encoding saturates what is
+//! too large to ±6, and NaN becomes a zero of the opposite sign, which is what `ml_dtypes` gives.
 
-use super::{power_of_two, round_magnitude};
+use super::{INFINITY, power_of_two, round_magnitude};
 
 /// The value of the code in the low four bits; the upper four are ignored.
 #[inline(always)]
@@ -23,6 +23,8 @@ pub fn decode(code: u8) -> f32 {
 #[inline(always)]
 pub fn encode(value: f32) -> u8 {
     let bits = value.to_bits();
-    let code = round_magnitude::<1, 1>((bits & 0x7FFF_FFFF).min(6f32.to_bits()));
-    ((bits >> 28) & 8 | code) as u8
+    let magnitude = bits & 0x7FFF_FFFF;
+    let sign = (bits >> 28) & 8;
+    let code = round_magnitude::<1, 1>(magnitude.min(6f32.to_bits()));
+    (if magnitude > INFINITY { sign ^ 8 } else { sign | code }) as u8
 }

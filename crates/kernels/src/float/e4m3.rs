@@ -41,18 +41,14 @@ impl Format8 for E4m3 {
     #[inline(always)]
     fn decode_group<S: Simd>(simd: S, codes: &[u8; GROUP]) -> [f32; GROUP] {
         if !S::HALF {
-            return codes.map(Self::decode);
+            return map!(code in codes => Self::decode(code));
         }
         // Exponent and mantissa, shifted into a half's, are the number over 2^8: the biases are 7 and 15.
-        let halves = codes.map(|code| {
-            let magnitude = u16::from(code & 0x7F);
-            let sign = u16::from(code & 0x80) << 8;
-            sign | if magnitude == 0x7F {
-                0x7E00
-            } else {
-                magnitude << 7
-            }
+        let halves = map!(code in codes => {
+            let nan = if code & 0x7F == 0x7F { 0x7E00 } else { 0 };
+            // The arithmetic shift doubles the sign; one of the two goes.
+            ((i16::from_le_bytes([0, code]) >> 1) as u16 & 0xBFFF) | nan
         });
-        simd.widen_f16(&halves).map(|value| value * 256.0)
+        map!(value in simd.widen_f16(&halves) => value * 256.0)
     }
 }

@@ -41,10 +41,10 @@ impl Format8 for E4m3Fnuz {
     #[inline(always)]
     fn decode_group<S: Simd>(simd: S, codes: &[u8; GROUP]) -> [f32; GROUP] {
         if !S::HALF {
-            return codes.map(Self::decode);
+            return map!(code in codes => Self::decode(code));
         }
         // Exponent and mantissa, shifted into a half's, are the number over 2^7: the biases are 8 and 15.
-        let halves = codes.map(|code| {
+        let halves = map!(code in codes => {
             let magnitude = u16::from(code & 0x7F) << 7;
             let sign = u16::from(code & 0x80) << 8;
             if code == 0x80 {
@@ -53,6 +53,6 @@ impl Format8 for E4m3Fnuz {
                 sign | magnitude
             }
         });
-        simd.widen_f16(&halves).map(|value| value * 128.0)
+        map!(value in simd.widen_f16(&halves) => value * 128.0)
     }
 }

@@ -35,6 +35,6 @@ impl Format8 for E5m2 {
 
     #[inline(always)]
     fn decode_group<S: Simd>(simd: S, codes: &[u8; GROUP]) -> [f32; GROUP] {
-        simd.widen_f16(&codes.map(|code| u16::from(code) << 8))
+        simd.widen_f16(&map!(code in codes => u16::from(code) << 8))
     }
 }

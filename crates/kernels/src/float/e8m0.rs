@@ -12,15 +12,20 @@ pub struct E8m0;
 /// 2^−127 is the one value that is subnormal as an `f32`.
 const LEAST: u32 = 0x0040_0000;
 
+/// The value of a code where 255 is read as the bare exponent, which makes it infinity.
+#[inline(always)]
+pub fn decode_infinite(code: u8) -> f32 {
+    f32::from_bits(if code == 0 { LEAST } else { u32::from(code) << 23 })
+}
+
 impl Format8 for E8m0 {
     const NAME: &'static str = "e8m0";
     const SIGNED: bool = false;
 
     #[inline(always)]
     fn decode(code: u8) -> f32 {
-        let normal = u32::from(code) << 23;
-        let number = if code == 0 { LEAST } else { normal };
-        f32::from_bits(if code == 0xFF { NAN } else { number })
+        let value = decode_infinite(code);
+        if code == 0xFF { f32::from_bits(NAN) } else { value }
     }
 
     #[inline(always)]
@@ -29,11 +34,7 @@ impl Format8 for E8m0 {
         let exponent = magnitude >> 23;
         // Among the subnormals the middle between 2^−127 and 2^−126 is not at a half of the mantissa but below it;
         // the format rounds there by the mantissa's upper bit alone, exactly 2^−127 staying what it is.
-        let half = if exponent == 0 {
-            0x003F_FFFF
-        } else {
-            0x0040_0000
-        };
+        let half = if exponent == 0 { 0x003F_FFFF } else { 0x0040_0000 };
         ((magnitude + half) >> 23).min(0xFF) as u8
     }
 }

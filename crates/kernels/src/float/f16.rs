@@ -16,11 +16,7 @@ pub fn decode(bits: u16) -> f32 {
     let normal = (magnitude << 13) + power_of_two(-15);
     let subnormal = (magnitude as i32 as f32 * f32::from_bits(power_of_two(-24))).to_bits();
     let special = (magnitude << 13) | INFINITY | (if magnitude > 0x7C00 { 0x0040_0000 } else { 0 });
-    let finite = if magnitude < 0x0400 {
-        subnormal
-    } else {
-        normal
-    };
+    let finite = if magnitude < 0x0400 { subnormal } else { normal };
     f32::from_bits(sign | if magnitude >= 0x7C00 { special } else { finite })
 }
 

@@ -48,7 +48,7 @@ pub trait Format8: Copy + Send + Sync + 'static {
     /// The values of a group of codes.
     #[inline(always)]
     fn decode_group<S: Simd>(_simd: S, codes: &[u8; GROUP]) -> [f32; GROUP] {
-        codes.map(Self::decode)
+        map!(code in codes => Self::decode(code))
     }
 }
 
@@ -72,18 +72,9 @@ fn round_magnitude<const MANTISSA_BITS: u32, const BIAS: i32>(magnitude: u32) ->
     let least_normal = power_of_two(1 - BIAS);
     let odd = (magnitude >> shift) & 1;
     let half = (1 << (shift - 1)) - 1;
-    let normal = magnitude
-        .wrapping_sub(power_of_two(-BIAS))
-        .wrapping_add(half + odd)
-        >> shift;
+    let normal = magnitude.wrapping_sub(power_of_two(-BIAS)).wrapping_add(half + odd) >> shift;
     // Beside this number an f32 has exactly the format's least subnormal as its last bit, so the addition rounds.
     let anchor = power_of_two(1 - BIAS + shift as i32);
-    let subnormal = (f32::from_bits(magnitude) + f32::from_bits(anchor))
-        .to_bits()
-        .wrapping_sub(anchor);
-    if magnitude < least_normal {
-        subnormal
-    } else {
-        normal
-    }
+    let subnormal = (f32::from_bits(magnitude) + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
+    if magnitude < least_normal { subnormal } else { normal }
 }

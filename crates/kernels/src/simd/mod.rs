@@ -32,6 +32,11 @@ pub trait Simd: Copy + Send + Sync + 'static + sealed::Sealed {
     /// `f32` to half precision, to nearest even; NaN keeps its sign and upper payload and becomes quiet.
     fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP];
 
+    /// `f32` to BF16, to nearest even, for values whose NaNs are quiet and not all ones.
+    ///
+    /// Those NaNs survive the rounding by themselves, which saves a third of its instructions.
+    fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP];
+
     /// `table[code & 0x7F]` with bit 15 flipped where the code's sign bit is set.
     fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP];
 }

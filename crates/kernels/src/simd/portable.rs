@@ -2,7 +2,7 @@
 
 use super::{Simd, TABLE};
 use crate::GROUP;
-use crate::float::f16;
+use crate::float::{bf16, f16};
 
 /// The target's baseline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,16 +14,23 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
-        halves.map(f16::decode)
+        map!(half in halves => f16::decode(half))
     }
 
     #[inline(always)]
     fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
-        values.map(f16::encode)
+        map!(value in values => f16::encode(value))
+    }
+
+    #[inline(always)]
+    fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        map!(value in values => bf16::encode_number(value))
     }
 
     #[inline(always)]
     fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
-        codes.map(|code| table[usize::from(code & 0x7F)] ^ (u16::from(code & 0x80) << 8))
+        map!(code in codes => {
+            table[usize::from(code & 0x7F)] ^ (u16::from(code & 0x80) << 8)
+        })
     }
 }

@@ -49,19 +49,9 @@ impl Simd for V3 {
     #[inline(always)]
     fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
         let mut values = [0.0; GROUP];
-        for (to, from) in values
-            .as_chunks_mut::<8>()
-            .0
-            .iter_mut()
-            .zip(halves.as_chunks::<8>().0)
-        {
+        for (to, from) in values.as_chunks_mut::<8>().0.iter_mut().zip(halves.as_chunks::<8>().0) {
             // SAFETY: the token proves AVX and F16C; loads and stores are unaligned and cover exactly the eight elements.
-            unsafe {
-                _mm256_storeu_ps(
-                    to.as_mut_ptr(),
-                    _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast())),
-                )
-            }
+            unsafe { _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()))) }
         }
         values
     }
@@ -69,20 +59,30 @@ impl Simd for V3 {
     #[inline(always)]
     fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         let mut halves = [0; GROUP];
-        for (to, from) in halves
-            .as_chunks_mut::<8>()
-            .0
-            .iter_mut()
-            .zip(values.as_chunks::<8>().0)
-        {
+        for (to, from) in halves.as_chunks_mut::<8>().0.iter_mut().zip(values.as_chunks::<8>().0) {
             // SAFETY: the token proves AVX and F16C; loads and stores are unaligned and cover exactly the eight elements.
             unsafe {
-                let eight =
-                    _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
+                let eight = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
                 _mm_storeu_si128(to.as_mut_ptr().cast(), eight);
             }
         }
         halves
+    }
+
+    #[inline(always)]
+    fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        for (to, from) in words.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0) {
+            // SAFETY: the token proves AVX2; loads and stores are unaligned and cover exactly the sixteen elements.
+            unsafe {
+                let low = round_bf16_avx2(_mm256_loadu_si256(from.as_ptr().cast()));
+                let high = round_bf16_avx2(_mm256_loadu_si256(from.as_ptr().add(8).cast()));
+                // Packing works within 128-bit lanes: 0–3, 8–11, 4–7, 12–15.
+                let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(low, high));
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), packed);
+            }
+        }
+        words
     }
 
     #[inline(always)]
@@ -98,19 +98,9 @@ impl Simd for V4 {
     #[inline(always)]
     fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
         let mut values = [0.0; GROUP];
-        for (to, from) in values
-            .as_chunks_mut::<16>()
-            .0
-            .iter_mut()
-            .zip(halves.as_chunks::<16>().0)
-        {
+        for (to, from) in values.as_chunks_mut::<16>().0.iter_mut().zip(halves.as_chunks::<16>().0) {
             // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover exactly the sixteen elements.
-            unsafe {
-                _mm512_storeu_ps(
-                    to.as_mut_ptr(),
-                    _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())),
-                )
-            }
+            unsafe { _mm512_storeu_ps(to.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast()))) }
         }
         values
     }
@@ -118,20 +108,29 @@ impl Simd for V4 {
     #[inline(always)]
     fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         let mut halves = [0; GROUP];
-        for (to, from) in halves
-            .as_chunks_mut::<16>()
-            .0
-            .iter_mut()
-            .zip(values.as_chunks::<16>().0)
-        {
+        for (to, from) in halves.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0) {
             // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover exactly the sixteen elements.
             unsafe {
-                let sixteen =
-                    _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(from.as_ptr()));
+                let sixteen = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(from.as_ptr()));
                 _mm256_storeu_si256(to.as_mut_ptr().cast(), sixteen);
             }
         }
         halves
+    }
+
+    #[inline(always)]
+    fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; loads and stores are unaligned and cover exactly the two halves of
+        // the values and the words.
+        unsafe {
+            let low = round_bf16_avx512(_mm512_loadu_si512(values.as_ptr().cast()));
+            let high = round_bf16_avx512(_mm512_loadu_si512(values.as_ptr().add(16).cast()));
+            let upper_halves = _mm512_loadu_si512(UPPER_HALVES.as_ptr().cast());
+            let picked = _mm512_permutex2var_epi16(low, upper_halves, high);
+            _mm512_storeu_si512(words.as_mut_ptr().cast(), picked);
+        }
+        words
     }
 
     #[inline(always)]
@@ -140,20 +139,43 @@ impl Simd for V4 {
         // SAFETY: the token proves AVX-512 F and BW; loads and stores are unaligned and cover exactly the four quarters of
         // the table, the codes and the words.
         unsafe {
-            let quarter =
-                |index: usize| _mm512_loadu_si512(table.as_ptr().add(index * GROUP).cast());
+            let quarter = |index: usize| _mm512_loadu_si512(table.as_ptr().add(index * GROUP).cast());
             let codes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(codes.as_ptr().cast()));
             let low = _mm512_permutex2var_epi16(quarter(0), codes, quarter(1));
             let high = _mm512_permutex2var_epi16(quarter(2), codes, quarter(3));
             let upper = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(0x40));
             let magnitudes = _mm512_mask_blend_epi16(upper, low, high);
-            let signs =
-                _mm512_and_si512(_mm512_slli_epi16::<8>(codes), _mm512_set1_epi16(i16::MIN));
-            _mm512_storeu_si512(
-                words.as_mut_ptr().cast(),
-                _mm512_xor_si512(magnitudes, signs),
-            );
+            let signs = _mm512_and_si512(_mm512_slli_epi16::<8>(codes), _mm512_set1_epi16(i16::MIN));
+            _mm512_storeu_si512(words.as_mut_ptr().cast(), _mm512_xor_si512(magnitudes, signs));
         }
         words
     }
+}
+
+/// Word indices of the upper halves of 32 doublewords.
+const UPPER_HALVES: [u16; GROUP] = {
+    let mut indices = [0; GROUP];
+    let mut i = 0;
+    while i < GROUP {
+        indices[i] = 2 * i as u16 + 1;
+        i += 1;
+    }
+    indices
+};
+
+/// Rounds eight `f32` to BF16, each in the lower half of its doubleword.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn round_bf16_avx2(bits: __m256i) -> __m256i {
+    let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+    let bias = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
+    _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, bias))
+}
+
+/// Rounds sixteen `f32` to BF16, each in the upper half of its doubleword; the lower halves are left as they fall.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn round_bf16_avx512(bits: __m512i) -> __m512i {
+    let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+    _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)))
 }
