@@ -54,8 +54,14 @@ impl PendingFile {
             .map_err(|error| AnamnesisError::at_path(error, &self.target))
     }
 
-    /// Gives the file its name.
+    /// Waits until everything written so far is on the disk.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.temporary.as_file().sync_data().map_err(|error| AnamnesisError::at_path(error, &self.target))
+    }
+
+    /// Gives the file its name, once its bytes are on the disk: not even a power cut leaves a file with holes.
     pub(crate) fn commit(self) -> Result<()> {
+        self.flush()?;
         let Self { temporary, target, existing } = self;
         let named = match existing {
             Existing::Replace => temporary.persist(&target),

@@ -36,6 +36,9 @@ pub(crate) struct RunOptions {
     pub cancel: CancelToken,
 }
 
+/// Output bytes between two flushes.
+const FLUSH_BYTES: u64 = 64 << 20;
+
 /// What workers tell the calling thread.
 struct Done {
     tensor: usize,
@@ -75,18 +78,28 @@ pub(crate) fn run(
             })
             .collect();
         drop(sender);
-        report(plan, &receiver, watch);
+        let (written, flushes) = mpsc::sync_channel(1);
+        let flusher = scope.spawn(move || flushes.iter().try_for_each(|()| sink.flush()));
+        report(plan, &receiver, watch, &written);
+        drop(written);
         let mut outcome = Ok(());
         for worker in workers {
             let result = worker.join().unwrap_or_else(|_| Err(AnamnesisError::parse("a worker thread panicked")));
             outcome = outcome.and(result);
         }
-        outcome
+        let flushed = flusher.join().unwrap_or_else(|_| Err(AnamnesisError::parse("a worker thread panicked")));
+        outcome.and(flushed)
     })
 }
 
 /// Adds up what the workers tell until the last of them is done.
-fn report(plan: &Plan, receiver: &mpsc::Receiver<Done>, watch: &mut dyn FnMut(&Progress)) {
+fn report(
+    plan: &Plan,
+    receiver: &mpsc::Receiver<Done>,
+    watch: &mut dyn FnMut(&Progress),
+    written: &mpsc::SyncSender<()>,
+) {
+    let mut flushed = 0;
     let mut left: Vec<u64> = plan.tensors.iter().map(|tensor| tensor.output.bytes).collect();
     let mut progress = Progress {
         total_bytes: left.iter().sum(),
@@ -100,6 +113,11 @@ fn report(plan: &Plan, receiver: &mpsc::Receiver<Done>, watch: &mut dyn FnMut(&P
     watch(&progress);
     for Done { tensor, bytes } in receiver {
         progress.bytes += bytes;
+        if progress.bytes - flushed >= FLUSH_BYTES {
+            flushed = progress.bytes;
+            // A flusher that is busy will catch up; one that failed has ended, and its error is collected at the end.
+            let _ = written.try_send(());
+        }
         left[tensor] -= bytes;
         if left[tensor] == 0 {
             progress.tensors += 1;

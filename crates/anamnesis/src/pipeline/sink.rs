@@ -8,6 +8,12 @@ use crate::io::output::PendingFile;
 /// Takes finished bytes at their place in the output, from several workers at once.
 pub(crate) trait TileSink: Sync {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Moves what has been put so far to where it stays. Called now and then beside the workers, so that the disk works
+    /// while they do.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A file that appears when it is complete.
@@ -27,6 +33,10 @@ impl FileSink {
 impl TileSink for FileSink {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.0.write_at(offset, bytes)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
     }
 }
 

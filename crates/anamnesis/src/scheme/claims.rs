@@ -131,7 +131,7 @@ impl Claimed {
                 None => details.push((text, 1)),
             }
         }
-        details.sort_by(|a, b| b.1.cmp(&a.1));
+        details.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         details
     }
 }
