@@ -1,9 +1,49 @@
-//! Instantiates every kernel for every format and output.
+//! Calls every kernel for every format and output, so that the assembly check finds a form of each at every level.
+
+use std::hint::black_box;
+
 use anamnesis_kernels::*;
+
 fn main() {
-    let l = Level::detect();
-    let c = std::hint::black_box(vec![0u8; 100]);
-    let mut o = std::hint::black_box(vec![0u8; 400]);
-    scaled::<E4m3, Bf16>(l, &c, 0.1, &mut o);
-    std::hint::black_box(o);
+    let level = Level::detect();
+    let codes = black_box(vec![0x38; 4096]);
+    let values = black_box(vec![1.0; 4096]);
+    let mut bytes = vec![0; 4 * 4096];
+    let mut floats = vec![0.0; 4096];
+
+    macro_rules! formats {
+        ($($format:ident)+) => {
+            $(
+                formats!(@outputs $format Bf16 F16 F32);
+                narrow::<$format>(level, &values, &mut bytes);
+                black_box(&bytes);
+                widen_format8::<$format>(level, &codes, &mut floats);
+                black_box(&floats);
+            )+
+        };
+        (@outputs $format:ident $($output:ident)+) => {
+            $(
+                scaled::<$format, $output>(level, &codes, values[0], &mut bytes);
+                black_box(&bytes);
+                scaled_runs::<$format, $output>(level, &codes, &values, codes.len() / 32, &mut bytes);
+                black_box(&bytes);
+                scaled_block_rows::<$format, $output>(level, &codes, &values, codes.len() / 32, 1024, &mut bytes);
+                black_box(&bytes);
+            )+
+        };
+    }
+    formats!(E4m3 E5m2 E4m3Fnuz E5m2Fnuz E8m0);
+
+    round_slice::<Bf16>(level, &values, &mut bytes);
+    black_box(&bytes);
+    round_slice::<F16>(level, &values, &mut bytes);
+    black_box(&bytes);
+    round_slice::<F32>(level, &values, &mut bytes);
+    black_box(&bytes);
+    widen_bf16(level, &codes, &mut floats);
+    black_box(&floats);
+    widen_f16(level, &codes, &mut floats);
+    black_box(&floats);
+    widen_e8m0(level, &codes, &mut floats, black_box(TopExponent::Infinity));
+    black_box(&floats);
 }

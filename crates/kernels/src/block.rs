@@ -14,8 +14,8 @@ use crate::GROUP;
 use crate::float::Format8;
 use crate::level::Level;
 use crate::output::Output;
-use crate::runs::scaled_runs;
-use crate::scaled::magnitude_words;
+use crate::runs::{broadcast, scaled_runs};
+use crate::scaled::{has_tables, magnitude_words};
 use crate::simd::{Simd, TABLE};
 
 /// Tables kept at once: 16 KiB of 16-bit words, half of a level-one cache.
@@ -37,8 +37,8 @@ pub fn scaled_block_rows<F: Format8, O: Output>(
 ) {
     let cols = cols.max(1);
     let run = run.max(1);
-    if level.prefers_tables::<F, O>() && codes.len() / cols >= LEAST_ROWS && run >= TABLE && run.is_multiple_of(GROUP) {
-        by_tables::<F, O>(level, codes, scales, run, cols, out);
+    if run.is_multiple_of(GROUP) {
+        whole_groups::<F, O>(level, codes, scales, run, cols, out);
     } else {
         for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
             scaled_runs::<F, O>(level, codes, scales, run, out);
@@ -47,7 +47,25 @@ pub fn scaled_block_rows<F: Format8, O: Output>(
 }
 
 kernel! {
-    fn by_tables<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, cols: usize, out: &mut [u8]) = tables
+    fn whole_groups<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, cols: usize, out: &mut [u8]) = body
+}
+
+#[inline(always)]
+fn body<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    cols: usize,
+    out: &mut [u8],
+) {
+    if has_tables::<S, F, O>() && codes.len() / cols >= LEAST_ROWS && run >= TABLE {
+        tables::<S, F, O>(simd, codes, scales, run, cols, out);
+    } else {
+        for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
+            broadcast::<S, F, O>(simd, codes, scales, run, out);
+        }
+    }
 }
 
 #[inline(always)]
@@ -60,17 +78,19 @@ fn tables<S: Simd, F: Format8, O: Output>(
     out: &mut [u8],
 ) {
     let mut tables = [[O::Word::default(); TABLE]; PANEL];
-    let mut start = 0;
+    let mut start = 0usize;
     for scales in scales.chunks(PANEL) {
-        let end = cols.min(start + scales.len() * run);
+        let end = cols.min(start.saturating_add(scales.len().saturating_mul(run)));
         for (table, scale) in tables.iter_mut().zip(scales) {
             *table = magnitude_words::<S, F, O>(simd, *scale);
         }
-        for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols * O::BYTES)) {
+        for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
             let codes = &codes[start.min(codes.len())..end.min(codes.len())];
-            let skipped = (start * O::BYTES).min(out.len());
+            let skipped = start.saturating_mul(O::BYTES).min(out.len());
             let out = &mut out[skipped..];
-            for ((codes, out), table) in codes.chunks(run).zip(out.chunks_mut(run * O::BYTES)).zip(&tables) {
+            for ((codes, out), table) in
+                codes.chunks(run).zip(out.chunks_mut(run.saturating_mul(O::BYTES))).zip(&tables)
+            {
                 walk!(O, group in codes => O::look_up(simd, table, group), out);
             }
         }

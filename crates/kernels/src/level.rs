@@ -12,9 +12,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::float::Format8;
-use crate::output::Output;
-use crate::simd::{Portable, Simd};
+use crate::simd::Portable;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{V3, V4};
 
@@ -49,18 +47,6 @@ impl Level {
     /// The level that every CPU of this target has.
     pub fn portable() -> Self {
         Self(Kind::Portable(Portable))
-    }
-
-    /// Whether a kernel for this format and output should decode long slices from a table of words.
-    pub(crate) fn prefers_tables<F: Format8, O: Output>(self) -> bool {
-        let fast = match self.0 {
-            Kind::Portable(_) => Portable::TABLES,
-            #[cfg(target_arch = "x86_64")]
-            Kind::V3(_) => V3::TABLES,
-            #[cfg(target_arch = "x86_64")]
-            Kind::V4(_) => V4::TABLES,
-        };
-        fast && F::SIGNED && O::TABLES
     }
 
     /// All levels this CPU can run, portable first, best last.

@@ -26,36 +26,44 @@ const LONG_RUN: usize = 4096;
 /// ```
 pub fn scaled_runs<F: Format8, O: Output>(level: Level, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
     let run = run.max(1);
-    let covered = codes.len().min(scales.len().saturating_mul(run));
-    let codes = &codes[..covered];
     if run >= LONG_RUN {
         let pieces = codes.chunks(run).zip(out.chunks_mut(run.saturating_mul(O::BYTES)));
         for ((codes, out), scale) in pieces.zip(scales) {
             scaled::<F, O>(level, codes, *scale, out);
         }
     } else if run.is_multiple_of(GROUP) {
-        broadcast::<F, O>(level, codes, scales, run, out);
+        whole_groups::<F, O>(level, codes, scales, run, out);
     } else {
-        spread::<F, O>(level, codes, scales, run, out);
+        any_length::<F, O>(level, codes, scales, run, out);
     }
 }
 
 kernel! {
-    fn broadcast<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) = broadcast_body
+    fn whole_groups<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) = broadcast
 }
 
 kernel! {
-    fn spread<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) = spread_body
+    fn any_length<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) = spread
 }
 
+/// Multiplies each group by the one scale it lies under.
 #[inline(always)]
-fn broadcast_body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
+pub(crate) fn broadcast<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    out: &mut [u8],
+) {
+    let codes = covered(codes, scales, run);
     let mut runs = Runs { scales, run, left: run };
     walk!(O, group in codes => group_words::<S, F, O>(simd, group, runs.next_scale()), out);
 }
 
+/// Multiplies each element by its own scale.
 #[inline(always)]
-fn spread_body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
+fn spread<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
+    let codes = covered(codes, scales, run);
     let mut runs = Runs { scales, run, left: run };
     walk!(O, group in codes => {
         let factors = runs.next_group();
@@ -65,6 +73,12 @@ fn spread_body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[
         }
         O::round_products(simd, &values)
     }, out);
+}
+
+/// The codes that have a scale.
+#[inline(always)]
+fn covered<'a>(codes: &'a [u8], scales: &[f32], run: usize) -> &'a [u8] {
+    &codes[..codes.len().min(scales.len().saturating_mul(run))]
 }
 
 /// The scales of one row, taken a group at a time.

@@ -13,34 +13,22 @@ use crate::simd::{Simd, TABLE};
 /// Slices shorter than this are not worth a table.
 const LEAST_FOR_TABLE: usize = 8 * TABLE;
 
-/// Decodes `codes`, multiplies by `scale` and rounds into `out`, `O::BYTES` bytes per code.
-///
-/// ```
-/// use anamnesis_kernels::{Bf16, E4m3, Level, scaled};
-///
-/// let mut out = [0; 4];
-/// scaled::<E4m3, Bf16>(Level::detect(), &[0x38, 0xB8], 0.5, &mut out); // 1.0 and -1.0
-/// assert_eq!(out, [0x00, 0x3F, 0x00, 0xBF]); // 0.5 and -0.5
-/// ```
-pub fn scaled<F: Format8, O: Output>(level: Level, codes: &[u8], scale: f32, out: &mut [u8]) {
-    if level.prefers_tables::<F, O>() && codes.len() >= LEAST_FOR_TABLE {
-        by_table::<F, O>(level, codes, scale, out);
-    } else {
-        by_arithmetic::<F, O>(level, codes, scale, out);
-    }
+kernel! {
+    /// Decodes `codes`, multiplies by `scale` and rounds into `out`, `O::BYTES` bytes per code.
+    ///
+    /// ```
+    /// use anamnesis_kernels::{Bf16, E4m3, Level, scaled};
+    ///
+    /// let mut out = [0; 4];
+    /// scaled::<E4m3, Bf16>(Level::detect(), &[0x38, 0xB8], 0.5, &mut out); // 1.0 and -1.0
+    /// assert_eq!(out, [0x00, 0x3F, 0x00, 0xBF]); // 0.5 and -0.5
+    /// ```
+    pub fn scaled<F: Format8, O: Output>(codes: &[u8], scale: f32, out: &mut [u8]) = body
 }
 
 /// Decodes `codes` and rounds into `out`, without a scale.
 pub fn cast<F: Format8, O: Output>(level: Level, codes: &[u8], out: &mut [u8]) {
     scaled::<F, O>(level, codes, 1.0, out);
-}
-
-kernel! {
-    fn by_arithmetic<F: Format8, O: Output>(codes: &[u8], scale: f32, out: &mut [u8]) = arithmetic
-}
-
-kernel! {
-    fn by_table<F: Format8, O: Output>(codes: &[u8], scale: f32, out: &mut [u8]) = table
 }
 
 /// A scale as the kernels use it: NaN in one form, so that every NaN product is quiet and not all ones.
@@ -71,14 +59,19 @@ pub(crate) fn magnitude_words<S: Simd, F: Format8, O: Output>(simd: S, scale: f3
     words
 }
 
+/// Whether this level, format and output go together with tables.
 #[inline(always)]
-fn arithmetic<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
-    let scale = tame(scale);
-    walk!(O, group in codes => group_words::<S, F, O>(simd, group, scale), out);
+pub(crate) fn has_tables<S: Simd, F: Format8, O: Output>() -> bool {
+    S::TABLES && F::SIGNED && O::TABLES
 }
 
 #[inline(always)]
-fn table<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
-    let table = magnitude_words::<S, F, O>(simd, scale);
-    walk!(O, group in codes => O::look_up(simd, &table, group), out);
+fn body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
+    if has_tables::<S, F, O>() && codes.len() >= LEAST_FOR_TABLE {
+        let table = magnitude_words::<S, F, O>(simd, scale);
+        walk!(O, group in codes => O::look_up(simd, &table, group), out);
+    } else {
+        let scale = tame(scale);
+        walk!(O, group in codes => group_words::<S, F, O>(simd, group, scale), out);
+    }
 }

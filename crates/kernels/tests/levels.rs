@@ -226,6 +226,23 @@ fn widening_agrees_with_the_twin() {
 }
 
 #[test]
+fn columns_without_a_scale_are_left_alone() {
+    let codes = painted_codes(5 * 700);
+    for (run, count) in [(128, 3), (32, 7), (20, 9), (4096, 0), (128, 0)] {
+        let scales = &SCALES[..count];
+        let twin = |out: &mut [u8]| naive::scaled("e4m3", "bf16", &codes, scales, run, 700, out);
+        compare::<Bf16>("rows without scales", codes.len(), twin, |level, out| {
+            scaled_block_rows::<E4m3, Bf16>(level, &codes, scales, run, 700, out);
+        });
+        let row = &codes[..700];
+        let twin = |out: &mut [u8]| naive::scaled("e4m3", "f32", row, scales, run, 700, out);
+        compare::<F32>("a row without scales", row.len(), twin, |level, out| {
+            scaled_runs::<E4m3, F32>(level, row, scales, run, out);
+        });
+    }
+}
+
+#[test]
 fn short_outputs_are_filled_and_not_exceeded() {
     let codes = painted_codes(100);
     for level in Level::available() {
