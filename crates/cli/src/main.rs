@@ -1,3 +1,7 @@
-//! `amn`.
+//! `amn`, the command line of anamnesis.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    anamnesis_cli::run()
+}

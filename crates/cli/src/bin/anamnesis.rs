@@ -1,0 +1,7 @@
+//! `anamnesis`, the long name of `amn`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    anamnesis_cli::run()
+}
