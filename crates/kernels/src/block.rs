@@ -14,7 +14,7 @@ use crate::GROUP;
 use crate::float::Format8;
 use crate::level::Level;
 use crate::output::Output;
-use crate::runs::{broadcast, scaled_runs};
+use crate::runs::{Runs, broadcast, scaled_runs};
 use crate::scaled::{has_tables, magnitude_words};
 use crate::simd::{Simd, TABLE};
 
@@ -78,6 +78,7 @@ fn tables<S: Simd, F: Format8, O: Output>(
     out: &mut [u8],
 ) {
     let mut tables = [[O::Word::default(); TABLE]; PANEL];
+    let scales = &scales[..scales.len().min(cols.div_ceil(run))];
     let mut start = 0usize;
     for scales in scales.chunks(PANEL) {
         let end = cols.min(start.saturating_add(scales.len().saturating_mul(run)));
@@ -85,14 +86,10 @@ fn tables<S: Simd, F: Format8, O: Output>(
             *table = magnitude_words::<S, F, O>(simd, *scale);
         }
         for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
-            let codes = &codes[start.min(codes.len())..end.min(codes.len())];
-            let skipped = start.saturating_mul(O::BYTES).min(out.len());
-            let out = &mut out[skipped..];
-            for ((codes, out), table) in
-                codes.chunks(run).zip(out.chunks_mut(run.saturating_mul(O::BYTES))).zip(&tables)
-            {
-                walk!(O, group in codes => O::look_up(simd, table, group), out);
-            }
+            let codes = codes.get(start..codes.len().min(end)).unwrap_or_default();
+            let out = out.get_mut(start * O::BYTES..).unwrap_or_default();
+            let mut runs = Runs::new(&tables, run);
+            walk!(O, group in codes => O::look_up(simd, runs.next_group(), group), out);
         }
         start = end;
     }

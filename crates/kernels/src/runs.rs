@@ -55,18 +55,21 @@ pub(crate) fn broadcast<S: Simd, F: Format8, O: Output>(
     run: usize,
     out: &mut [u8],
 ) {
+    if scales.is_empty() {
+        return;
+    }
     let codes = covered(codes, scales, run);
-    let mut runs = Runs { scales, run, left: run };
-    walk!(O, group in codes => group_words::<S, F, O>(simd, group, runs.next_scale()), out);
+    let mut runs = Runs::new(scales, run);
+    walk!(O, group in codes => group_words::<S, F, O>(simd, group, tame(*runs.next_group())), out);
 }
 
 /// Multiplies each element by its own scale.
 #[inline(always)]
 fn spread<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
     let codes = covered(codes, scales, run);
-    let mut runs = Runs { scales, run, left: run };
+    let mut factors = Factors { scales, run, left: run };
     walk!(O, group in codes => {
-        let factors = runs.next_group();
+        let factors = factors.next_group();
         let mut values = F::decode_group(simd, group);
         for (value, factor) in values.iter_mut().zip(&factors) {
             *value *= factor;
@@ -81,30 +84,42 @@ fn covered<'a>(codes: &'a [u8], scales: &[f32], run: usize) -> &'a [u8] {
     &codes[..codes.len().min(scales.len().saturating_mul(run))]
 }
 
-/// The scales of one row, taken a group at a time.
-struct Runs<'a> {
+/// What each group of a row lies under, where runs are whole groups: its scale, or its table.
+pub(crate) struct Runs<'a, T> {
+    items: &'a [T],
+    index: usize,
+    run: usize,
+    /// Elements that the item at `index` still covers.
+    left: usize,
+}
+
+impl<'a, T> Runs<'a, T> {
+    #[inline(always)]
+    pub(crate) fn new(items: &'a [T], run: usize) -> Self {
+        Self { items, index: 0, run, left: run }
+    }
+
+    /// The item of the next group; past the last one, the last one.
+    #[inline(always)]
+    pub(crate) fn next_group(&mut self) -> &'a T {
+        if self.left == 0 {
+            self.left = self.run;
+            self.index = (self.index + 1).min(self.items.len() - 1);
+        }
+        self.left -= GROUP;
+        &self.items[self.index]
+    }
+}
+
+/// The scales of one row, spread over its elements.
+struct Factors<'a> {
     scales: &'a [f32],
     run: usize,
     /// Elements that the first of `scales` still covers.
     left: usize,
 }
 
-impl Runs<'_> {
-    /// The scale of the next group, which lies inside one run.
-    #[inline(always)]
-    fn next_scale(&mut self) -> f32 {
-        let [scale, rest @ ..] = self.scales else {
-            return 0.0;
-        };
-        self.left -= GROUP;
-        if self.left == 0 {
-            self.scales = rest;
-            self.left = self.run;
-        }
-        tame(*scale)
-    }
-
-    /// The scales of the next group's elements.
+impl Factors<'_> {
     #[inline(always)]
     fn next_group(&mut self) -> [f32; GROUP] {
         let mut factors = [0.0; GROUP];
