@@ -17,7 +17,7 @@ pub(crate) struct Cli {
 const AFTER_HELP: &str = "\
 Examples:
   amn demo                                  watch it work on a tiny model
-  amn inspect model.safetensors             what is inside, and its size once decoded
+  amn inspect model.safetensors             what is inside, how large decoded
   amn remember model.safetensors --to f32   write model-f32.safetensors
 
 Exit codes:

@@ -33,7 +33,14 @@ fn open(path: &Path) -> Result<ParsedModel, Failure> {
             detail: "names of Ollama models are not resolved yet, pass the path of the file".to_owned(),
         }));
     }
-    Ok(anamnesis::parse(path)?)
+    anamnesis::parse(path).map_err(|error| match error {
+        // Files of other kinds begin with something that reads as an enormous header.
+        AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. } => {
+            let advice = format!("{} does not look like a safetensors file", path.display());
+            Failure::Refused { error, advice: Some(advice) }
+        }
+        error => error.into(),
+    })
 }
 
 /// A role by the word that both people and programs read.

@@ -5,7 +5,7 @@ use anamnesis::error::printable;
 /// Spaces between columns.
 const GAP: usize = 2;
 /// A shrinking column keeps this many characters.
-const MIN_FLEXIBLE: usize = 16;
+const MIN_FLEXIBLE: usize = 10;
 /// Longest cell, in characters: names come from files.
 const MAX_CELL_CHARS: usize = 512;
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_narrow_terminal_cuts_the_middle_of_names() {
         let text = table().render(Some(40));
-        assert!(text.contains("model.laye…oj.weight") || text.contains('…'), "{text}");
+        assert!(text.contains("model.layer…proj.weight"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
     }
 

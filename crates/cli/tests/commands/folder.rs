@@ -1,0 +1,113 @@
+//! A folder with a model in it, and `amn` run there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder that goes away with the test. The model in it is `model-fp8.safetensors`.
+pub struct Folder(tempfile::TempDir);
+
+pub const MODEL: &str = "model-fp8.safetensors";
+
+impl Folder {
+    pub fn empty() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A weight of 130×7 values in 128×128 blocks, its two BF16 scales, and a plain tensor.
+    pub fn with_model() -> Self {
+        Self::with_fixture("ct_block")
+    }
+
+    pub fn with_fixture(name: &str) -> Self {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../anamnesis/tests/fixtures/fp8");
+        let folder = Self::empty();
+        fs::copy(fixtures.join(format!("{name}.safetensors")), folder.path(MODEL)).unwrap();
+        fs::copy(fixtures.join(format!("{name}.config.json")), folder.path("config.json")).unwrap();
+        folder
+    }
+
+    /// Adds a file of one tensor per name, each of `bytes` zero bytes that take no room on disk.
+    pub fn add_sparse(&self, file: &str, dtype: &str, names: &[&str], bytes: u64) {
+        let entry = |(index, name): (usize, &&str)| {
+            let start = index as u64 * bytes;
+            let value = serde_json::json!({"dtype": dtype, "shape": [bytes], "data_offsets": [start, start + bytes]});
+            (name.to_string(), value)
+        };
+        let header: serde_json::Map<_, _> = names.iter().enumerate().map(entry).collect();
+        let header = Value::Object(header).to_string();
+        let path = self.path(file);
+        fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
+        let length = 8 + header.len() as u64 + names.len() as u64 * bytes;
+        fs::File::options().write(true).open(path).unwrap().set_len(length).unwrap();
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The names of all files here, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let names = fs::read_dir(self.root()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
+        command.args(line.split_whitespace()).current_dir(self.root());
+        command
+    }
+
+    /// Runs `amn` with the words of `line`.
+    pub fn amn(&self, line: &str) -> Run {
+        Run::of(self.command(line).output().unwrap())
+    }
+}
+
+/// What a run told.
+#[derive(Debug)]
+pub struct Run {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Run {
+    pub fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Standard output of a run that went well and had nothing to complain about.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{self:?}");
+        self.stdout
+    }
+
+    /// Standard error of a run that failed with exit code 1.
+    #[track_caller]
+    pub fn failed(self) -> String {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        assert!(self.stderr.starts_with("error: ") && self.stderr.lines().count() == 1, "{self:?}");
+        self.stderr
+    }
+
+    /// The one document of a run that went well.
+    #[track_caller]
+    pub fn json(self) -> Value {
+        let text = self.ok();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let document: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["schema"], 1, "{document}");
+        document
+    }
+}

@@ -1,0 +1,46 @@
+//! Help, version, and wrong usage.
+
+use crate::folder::{Folder, MODEL};
+
+#[test]
+fn help_fits_a_screen_and_names_every_command_and_exit_code() {
+    let help = Folder::empty().amn("--help").ok();
+    assert!((20..=40).contains(&help.lines().count()), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+    for word in ["parse", "inspect", "remember", "demo", "--json", "--quiet", "130 interrupted"] {
+        assert!(help.contains(word), "{word} is missing in:\n{help}");
+    }
+}
+
+#[test]
+fn every_command_has_help() {
+    for command in ["parse", "inspect", "info", "remember", "dequantize", "demo"] {
+        let help = Folder::empty().amn(&format!("{command} --help")).ok();
+        assert!(help.contains("Usage: amn "), "{help}");
+    }
+}
+
+#[test]
+fn both_binaries_tell_the_same_version() {
+    let wanted = format!("anamnesis {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(Folder::empty().amn("--version").ok(), wanted);
+    let long = std::process::Command::new(env!("CARGO_BIN_EXE_anamnesis")).arg("-V").output().unwrap();
+    assert_eq!(String::from_utf8(long.stdout).unwrap(), wanted);
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_leaves_standard_output_alone() {
+    let folder = Folder::with_model();
+    for line in ["", "frobnicate", "parse", "remember x --threads 0", "inspect x --to", "parse x --unknown"] {
+        let run = folder.amn(line);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "amn {line}: {run:?}");
+        assert!(run.stderr.contains("Usage: amn") || run.stderr.contains("--help"), "amn {line}: {run:?}");
+    }
+}
+
+#[test]
+fn a_file_without_a_command_gets_a_tip() {
+    let run = Folder::with_model().amn(MODEL);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains(&format!("amn inspect {MODEL}")), "{}", run.stderr);
+}

@@ -1,0 +1,62 @@
+//! Ctrl-C and requests to end, in the middle of a conversion.
+#![cfg(unix)]
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::folder::{Folder, Run};
+
+/// Far more than can be written before the signal arrives.
+const TENSOR_BYTES: u64 = 8 << 30;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ends the process if the test fails before it has.
+struct Guard(Option<Child>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[track_caller]
+fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !happened() {
+        assert!(begin.elapsed() < PATIENCE, "waited too long for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn interrupt_with(signal: &str, option: &str) -> Run {
+    let folder = Folder::empty();
+    folder.add_sparse("huge.safetensors", "U8", &["a", "b"], TENSOR_BYTES);
+    let line = format!("remember huge.safetensors --threads 1 {option}");
+    let child = folder.command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut guard = Guard(Some(child));
+    let child = guard.0.as_mut().unwrap();
+    let is_partial = |name: &String| name.starts_with(".huge-bf16.safetensors.") && name.ends_with(".partial");
+    wait_for("the temporary file", || folder.names().iter().any(is_partial));
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    wait_for("the process to end", || child.try_wait().unwrap().is_some());
+    let run = Run::of(guard.0.take().unwrap().wait_with_output().unwrap());
+    assert_eq!(folder.names(), ["huge.safetensors"], "{run:?}");
+    run
+}
+
+#[test]
+fn ctrl_c_exits_with_130_and_leaves_nothing_behind() {
+    let run = interrupt_with("-INT", "");
+    assert_eq!((run.code, run.stderr.as_str()), (Some(130), "error: interrupted, nothing was written\n"), "{run:?}");
+}
+
+#[test]
+fn a_request_to_end_is_honoured_the_same_way() {
+    let run = interrupt_with("-TERM", "--json");
+    assert_eq!((run.code, run.stdout.as_str()), (Some(130), ""), "{run:?}");
+    assert!(run.stderr.contains("\"kind\":\"cancelled\""), "{run:?}");
+}
