@@ -1,6 +1,6 @@
 //! The command line of anamnesis: `amn` and its long name `anamnesis` are both [`run`].
 //!
-//! [`args`] is what was typed, [`commands`] has a file per verb, [`ui`] decides where text goes, [`exit`] what the process
+//! `args` is what was typed, `commands` has a file per verb, `ui` decides where text goes, `exit` what the process
 //! tells its caller.
 
 mod args;
