@@ -4,6 +4,9 @@ use std::hint::black_box;
 
 use anamnesis_kernels::*;
 
+type StreamedBf16 = Streamed<Bf16>;
+type StreamedF32 = Streamed<F32>;
+
 fn main() {
     let level = Level::detect();
     let codes = black_box(vec![0x38; 4096]);
@@ -34,6 +37,7 @@ fn main() {
     }
     formats!(E4m3 E5m2 E4m3Fnuz E5m2Fnuz E8m0);
 
+    formats!(@outputs E4m3 StreamedBf16 StreamedF32);
     round_slice::<Bf16>(level, &values, &mut bytes);
     black_box(&bytes);
     round_slice::<F16>(level, &values, &mut bytes);

@@ -9,6 +9,17 @@
 use crate::GROUP;
 use crate::output::Output;
 
+/// The proof that a walk is under way, which writes in groups and ends with [`Output::finish`].
+#[derive(Clone, Copy, Debug)]
+pub struct Walking(());
+
+impl Walking {
+    #[inline(always)]
+    pub(crate) fn begin() -> Self {
+        Self(())
+    }
+}
+
 /// `map!(element in group => expression)`: a group of the expression's values.
 macro_rules! map {
     ($element:ident in $group:expr => $value:expr) => {{
@@ -26,16 +37,18 @@ macro_rules! map {
 macro_rules! walk {
     ($output:ident, $group:ident in $codes:expr => $words:expr, $out:expr) => {{
         let (codes, out) = ($codes, $out);
+        let walking = $crate::group::Walking::begin();
         let elements = codes.len().min(out.len() / $output::BYTES);
         let (groups, rest) = codes[..elements].as_chunks::<{ $crate::GROUP }>();
         let (whole, tail) = out.split_at_mut(groups.len() * $crate::GROUP * $output::BYTES);
         for ($group, bytes) in groups.iter().zip(whole.chunks_exact_mut($crate::GROUP * $output::BYTES)) {
-            $output::write(&$words, bytes);
+            $output::write(&$words, bytes, walking);
         }
         if !rest.is_empty() {
             let $group = &$crate::group::pad(rest);
-            $crate::group::write_some::<$output>(&$words, rest.len(), tail);
+            $crate::group::write_some::<$output>(&$words, rest.len(), tail, walking);
         }
+        $output::finish(walking);
     }};
 }
 
@@ -51,9 +64,9 @@ pub(crate) fn pad<T: Copy + Default>(rest: &[T]) -> [T; GROUP] {
 
 /// Writes the first `elements` words of a group.
 #[inline(always)]
-pub(crate) fn write_some<O: Output>(words: &[O::Word; GROUP], elements: usize, out: &mut [u8]) {
+pub(crate) fn write_some<O: Output>(words: &[O::Word; GROUP], elements: usize, out: &mut [u8], walking: Walking) {
     let mut bytes = [0; GROUP * 4];
-    O::write(words, &mut bytes[..GROUP * O::BYTES]);
+    O::write(words, &mut bytes[..GROUP * O::BYTES], walking);
     for (to, from) in out.iter_mut().zip(&bytes[..elements * O::BYTES]) {
         *to = *from;
     }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`float`] | scalar conversions of the small float formats, and [`Format8`] for the eight-bit ones |
 //! | [`output`] | what decoded values are rounded to: [`Bf16`], [`F16`], [`F32`] |
+//! | [`streamed`] | the same, stored past the caches |
 //! | [`level`], [`simd`] | which instructions may be used, and the few operations written by hand for them |
 //! | [`scaled`](mod@scaled), [`runs`], [`block`] | eight-bit floats times scales |
 //! | [`round`], [`widen`] | `f32` to and from everything else |
@@ -26,6 +27,7 @@ pub mod round;
 pub mod runs;
 pub mod scaled;
 pub mod simd;
+pub mod streamed;
 pub mod widen;
 
 pub use block::scaled_block_rows;
@@ -35,6 +37,7 @@ pub use output::{Bf16, F16, F32, Output};
 pub use round::{narrow, round_slice};
 pub use runs::scaled_runs;
 pub use scaled::{cast, scaled};
+pub use streamed::Streamed;
 pub use widen::{TopExponent, widen_bf16, widen_e8m0, widen_f16, widen_f32, widen_format8};
 
 /// Elements that go through a kernel's body together: one 512-bit register of 16-bit words.

@@ -8,6 +8,7 @@
 
 use crate::GROUP;
 use crate::float::{bf16, f16};
+use crate::group::Walking;
 use crate::simd::{Simd, TABLE};
 
 /// A type that decoded values are rounded to.
@@ -37,7 +38,11 @@ pub trait Output: Copy + Send + Sync + 'static {
     fn look_up<S: Simd>(simd: S, table: &[Self::Word; TABLE], codes: &[u8; GROUP]) -> [Self::Word; GROUP];
 
     /// Writes a group of words into the first `GROUP * BYTES` bytes of `out`.
-    fn write(words: &[Self::Word; GROUP], out: &mut [u8]);
+    fn write(words: &[Self::Word; GROUP], out: &mut [u8], walking: Walking);
+
+    /// Ends a walk: what was written is there.
+    #[inline(always)]
+    fn finish(_walking: Walking) {}
 }
 
 /// Output as BF16.
@@ -79,7 +84,7 @@ impl Output for Bf16 {
     }
 
     #[inline(always)]
-    fn write(words: &[u16; GROUP], out: &mut [u8]) {
+    fn write(words: &[u16; GROUP], out: &mut [u8], _walking: Walking) {
         for (bytes, word) in out.as_chunks_mut::<2>().0.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
         }
@@ -108,8 +113,8 @@ impl Output for F16 {
     }
 
     #[inline(always)]
-    fn write(words: &[u16; GROUP], out: &mut [u8]) {
-        Bf16::write(words, out);
+    fn write(words: &[u16; GROUP], out: &mut [u8], walking: Walking) {
+        Bf16::write(words, out, walking);
     }
 }
 
@@ -137,7 +142,7 @@ impl Output for F32 {
     }
 
     #[inline(always)]
-    fn write(words: &[u32; GROUP], out: &mut [u8]) {
+    fn write(words: &[u32; GROUP], out: &mut [u8], _walking: Walking) {
         for (bytes, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
         }

@@ -93,5 +93,8 @@ fn format8_body<S: Simd, F: Format8>(simd: S, bytes: &[u8], out: &mut [f32]) {
 
 #[inline(always)]
 fn e8m0_infinity_body<S: Simd>(_simd: S, bytes: &[u8], out: &mut [f32]) {
-    walk_bytes!(1, group in bytes => map!(single in group => e8m0::decode_infinite(single[0])), out);
+    walk_bytes!(1, group in bytes => {
+        let codes: [u8; GROUP] = map!(single in group => single[0]);
+        map!(code in codes => e8m0::decode_infinite(code))
+    }, out);
 }

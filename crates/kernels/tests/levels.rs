@@ -226,6 +226,23 @@ fn widening_agrees_with_the_twin() {
 }
 
 #[test]
+fn streamed_output_has_the_same_bits() {
+    scaled_agrees::<E4m3, Streamed<Bf16>>();
+    scaled_agrees::<E5m2, Streamed<F32>>();
+    block_rows_agree::<E4m3, Streamed<F16>>();
+    round_slice_agrees::<Streamed<Bf16>>();
+    let codes = painted_codes(1100);
+    for skipped in 1..20 {
+        let twin = |out: &mut [u8]| {
+            naive::scaled("e4m3", "bf16", &codes, &[0.3], usize::MAX, usize::MAX, &mut out[2 * skipped..])
+        };
+        compare::<Streamed<Bf16>>("streamed off alignment", 1100 + skipped, twin, |level, out| {
+            scaled::<E4m3, Streamed<Bf16>>(level, &codes, 0.3, &mut out[2 * skipped..]);
+        });
+    }
+}
+
+#[test]
 fn columns_without_a_scale_are_left_alone() {
     let codes = painted_codes(5 * 700);
     for (run, count) in [(128, 3), (32, 7), (20, 9), (4096, 0), (128, 0)] {

@@ -15,7 +15,8 @@ const LEAST: u32 = 0x0040_0000;
 /// The value of a code where 255 is read as the bare exponent, which makes it infinity.
 #[inline(always)]
 pub fn decode_infinite(code: u8) -> f32 {
-    f32::from_bits(if code == 0 { LEAST } else { u32::from(code) << 23 })
+    let bits = u32::from(code) << 23;
+    f32::from_bits(if bits == 0 { LEAST } else { bits })
 }
 
 impl Format8 for E8m0 {

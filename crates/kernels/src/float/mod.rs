@@ -3,7 +3,7 @@
 //! | format | sign, exponent, mantissa | bias | infinities | NaN |
 //! |---|---|---|---|---|
 //! | [`bf16`] | 1, 8, 7 | 127 | yes | exponent all ones, mantissa not zero |
-//! | [`f16`] | 1, 5, 10 | 15 | yes | exponent all ones, mantissa not zero |
+//! | [`mod@f16`] | 1, 5, 10 | 15 | yes | exponent all ones, mantissa not zero |
 //! | [`e4m3`] | 1, 4, 3 | 7 | no | all ones but the sign |
 //! | [`e5m2`] | 1, 5, 2 | 15 | yes | exponent all ones, mantissa not zero |
 //! | [`e4m3fnuz`] | 1, 4, 3 | 8 | no | 0x80; there is no −0 |

@@ -29,6 +29,9 @@ pub trait Simd: Copy + Send + Sync + 'static + sealed::Sealed {
     /// Half precision to `f32`, exactly; signalling NaN becomes quiet.
     fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP];
 
+    /// E4M3 to `f32`, exactly; NaN becomes quiet and not all ones.
+    fn widen_e4m3(self, codes: &[u8; GROUP]) -> [f32; GROUP];
+
     /// `f32` to half precision, to nearest even; NaN keeps its sign and upper payload and becomes quiet.
     fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP];
 

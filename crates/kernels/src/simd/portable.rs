@@ -2,7 +2,7 @@
 
 use super::{Simd, TABLE};
 use crate::GROUP;
-use crate::float::{bf16, f16};
+use crate::float::{E4m3, Format8, bf16, f16};
 
 /// The target's baseline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +15,11 @@ impl Simd for Portable {
     #[inline(always)]
     fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
         map!(half in halves => f16::decode(half))
+    }
+
+    #[inline(always)]
+    fn widen_e4m3(self, codes: &[u8; GROUP]) -> [f32; GROUP] {
+        map!(code in codes => E4m3::decode(code))
     }
 
     #[inline(always)]

@@ -1,0 +1,167 @@
+//! How integer codes of a few bits lie in bytes.
+//!
+//! | packing | bits | code `i` of a group of 32 starts at bit |
+//! |---|---|---|
+//! | [`LowNibbles`] | 4 | `4 i`: the low half of a byte comes first |
+//! | [`HighNibbles`] | 4 | `4 (i ^ 1)`: the high half of a byte comes first |
+//! | [`AwqNibbles`] | 4 | `32 (i / 8) + 4 [0, 4, 1, 5, 2, 6, 3, 7][i % 8]`: words of eight codes |
+//! | [`Bits2`] | 2 | `2 i` |
+//! | [`Bits3`] | 3 | `3 i`, across bytes and words |
+//! | [`Bytes`] | 8 | `8 i` |
+//!
+//! Bits are counted from the lowest of the first byte. A group of 32 codes always fills whole bytes, and the next
+//! group follows at once.
+
+use crate::GROUP;
+use crate::simd::Simd;
+
+/// A way to pack codes.
+pub trait Packing: Copy + Send + Sync + 'static {
+    /// The packing's name.
+    const NAME: &'static str;
+    /// Bits per code: 2, 3, 4 or 8.
+    const BITS: usize;
+    /// The bytes that codes are scattered over; less than that holds no code.
+    const UNIT: usize = 1;
+    /// The lowest bit of each code of a group.
+    const POSITIONS: [u8; GROUP];
+
+    /// How many codes are packed in so many bytes.
+    #[inline(always)]
+    fn codes_in(bytes: usize) -> usize {
+        let bytes = bytes - bytes % Self::UNIT;
+        bytes / Self::BITS * 8 + bytes % Self::BITS * 8 / Self::BITS
+    }
+
+    /// Unpacks a group of codes from the first `4 * BITS` bytes.
+    #[inline(always)]
+    fn unpack<S: Simd>(simd: S, packed: &[u8; GROUP]) -> [u8; GROUP] {
+        if Self::BITS == 8 { *packed } else { simd.codes::<Self>(packed) }
+    }
+}
+
+/// Four bits, the low half of a byte first.
+#[derive(Clone, Copy, Debug)]
+pub struct LowNibbles;
+
+/// Four bits, the high half of a byte first.
+#[derive(Clone, Copy, Debug)]
+pub struct HighNibbles;
+
+/// Four bits in little-endian words of eight codes, the even nibbles of which come from the lower half of the word.
+#[derive(Clone, Copy, Debug)]
+pub struct AwqNibbles;
+
+/// Two bits, lowest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Bits2;
+
+/// Three bits, lowest first, without gaps.
+#[derive(Clone, Copy, Debug)]
+pub struct Bits3;
+
+/// A code per byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes;
+
+/// The positions of codes in `nibbles` of `bits` each, in an order that repeats.
+const fn positions<const N: usize>(bits: usize, order: [usize; N]) -> [u8; GROUP] {
+    let mut positions = [0; GROUP];
+    let mut i = 0;
+    while i < GROUP {
+        positions[i] = (bits * (i / N * N + order[i % N])) as u8;
+        i += 1;
+    }
+    positions
+}
+
+impl Packing for LowNibbles {
+    const NAME: &'static str = "low nibbles";
+    const BITS: usize = 4;
+    const POSITIONS: [u8; GROUP] = positions(4, [0]);
+}
+
+impl Packing for HighNibbles {
+    const NAME: &'static str = "high nibbles";
+    const BITS: usize = 4;
+    const POSITIONS: [u8; GROUP] = positions(4, [1, 0]);
+}
+
+impl Packing for AwqNibbles {
+    const NAME: &'static str = "awq nibbles";
+    const BITS: usize = 4;
+    const UNIT: usize = 4;
+    const POSITIONS: [u8; GROUP] = positions(4, [0, 4, 1, 5, 2, 6, 3, 7]);
+}
+
+impl Packing for Bits2 {
+    const NAME: &'static str = "2 bits";
+    const BITS: usize = 2;
+    const POSITIONS: [u8; GROUP] = positions(2, [0]);
+}
+
+impl Packing for Bits3 {
+    const NAME: &'static str = "3 bits";
+    const BITS: usize = 3;
+    const POSITIONS: [u8; GROUP] = positions(3, [0]);
+}
+
+impl Packing for Bytes {
+    const NAME: &'static str = "bytes";
+    const BITS: usize = 8;
+    const POSITIONS: [u8; GROUP] = positions(8, [0]);
+}
+
+/// The bytes of one group, or of what is left of one, filled up with zeros.
+#[inline(always)]
+pub(crate) fn load<P: Packing>(bytes: &[u8]) -> [u8; GROUP] {
+    let mut group = [0; GROUP];
+    match bytes.get(..4 * P::BITS) {
+        Some(whole) => group[..4 * P::BITS].copy_from_slice(whole),
+        None => group = crate::group::pad(bytes),
+    }
+    group
+}
+
+/// `walk_packed!(P, O, elements, group in packed, item in items… => words, out)`: writes the words of each group.
+///
+/// `group` is the packed bytes of a group, each `item` the group of a companion slice that has a value per element.
+/// The packed bytes, companions and output hold at least so many elements.
+macro_rules! walk_packed {
+    (
+        $packing:ident, $output:ident, $elements:expr, $group:ident in $packed:expr $(, $item:ident in $items:expr)*
+        => $words:expr, $out:expr
+    ) => {{
+        let (elements, packed, out) = ($elements, $packed, $out);
+        let whole = elements - elements % $crate::GROUP;
+        let (groups, rest) = packed.split_at(whole / 8 * $packing::BITS);
+        let (words, tail) = out.split_at_mut(whole * $output::BYTES);
+        {
+            $( let mut $item = $items[..whole].as_chunks::<{ $crate::GROUP }>().0.iter(); )*
+            let groups = groups.chunks_exact(4 * $packing::BITS);
+            for (group, bytes) in groups.zip(words.chunks_exact_mut($crate::GROUP * $output::BYTES)) {
+                $( let Some($item) = $item.next() else { break }; )*
+                let $group = &$crate::packing::load::<$packing>(group);
+                $output::write(&$words, bytes);
+            }
+        }
+        if elements > whole {
+            $( let $item = &$crate::group::pad(&$items[whole..elements]); )*
+            let $group = &$crate::packing::load::<$packing>(rest);
+            $crate::group::write_some::<$output>(&$words, elements - whole, tail);
+        }
+    }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_hold_so_many_codes() {
+        assert_eq!((LowNibbles::codes_in(3), AwqNibbles::codes_in(7), Bits2::codes_in(3)), (6, 8, 12));
+        assert_eq!((Bits3::codes_in(1), Bits3::codes_in(2), Bits3::codes_in(3), Bits3::codes_in(4)), (2, 5, 8, 10));
+        assert_eq!((Bytes::codes_in(0), Bytes::codes_in(5)), (0, 5));
+        assert_eq!(Bytes::codes_in(usize::MAX), usize::MAX - usize::MAX % 8 + 7);
+    }
+}
