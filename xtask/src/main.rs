@@ -1,3 +1,43 @@
-//! The tasks of this workspace.
+//! The tasks of this workspace: `cargo xtask test` is everything a change must pass, `cargo xtask asm` looks at the
+//! instructions the kernels were compiled to.
 
-fn main() {}
+mod asm;
+
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  test   formatting, clippy with warnings denied, all tests and doc tests, the assembly check
+  asm    every kernel uses the vector instructions of its CPU level";
+
+fn main() -> ExitCode {
+    let task = std::env::args().nth(1);
+    let outcome = match task.as_deref() {
+        Some("test") => test(),
+        Some("asm") => asm::run(),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test() -> Result<(), String> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
+    cargo(&["test", "--workspace"])?;
+    asm::run()
+}
+
+/// Runs cargo in the workspace, showing the command as a person would type it.
+fn cargo(arguments: &[&str]) -> Result<(), String> {
+    println!("$ cargo {}", arguments.join(" "));
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo).args(arguments).status().map_err(|error| format!("cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo {} failed", arguments.join(" "))) }
+}
