@@ -9,7 +9,7 @@
 //! | a loop uses 256-bit registers at v3, 512-bit at v4 | that is what the level is for |
 //! | nothing is called but `memcpy`, `memset` and panics | a conversion or intrinsic that is called was not inlined |
 //! | an innermost loop calls nothing | ragged ends may copy bytes, elements may not |
-//! | no loop multiplies or adds single floats | the body was not vectorised |
+//! | no loop calculates with, inserts, extracts, gathers or scatters single elements | the body was not vectorised, or across groups |
 //! | nothing is fused, nothing rounds to BF16 by `vcvtneps2bf16` | results are the same bits at every level |
 //!
 //! The kernels have no dependencies, so the compiler is called directly: no cache can hide an old result.
@@ -193,10 +193,16 @@ fn inspect(lines: &[&str], level: &str) -> Report {
         if instruction.starts_with("vfm") || instruction.starts_with("vfnm") || instruction == "vcvtneps2bf16" {
             report.faults.push(format!("uses {instruction}"));
         }
-        if ["vmulss", "vaddss", "vsubss", "vdivss"].contains(&instruction) && place != Place::Straight {
+        let single = ["vmulss", "vaddss", "vsubss", "vdivss"].contains(&instruction)
+            || ["vpinsr", "vpextr", "vgather", "vpgather", "vscatter", "vpscatter"]
+                .iter()
+                .any(|name| instruction.starts_with(name));
+        if single && place != Place::Straight {
             report.faults.push(format!("uses {instruction} in a loop"));
         }
     }
+    report.faults.sort();
+    report.faults.dedup();
     if report.wide == 0 {
         report.faults.push(format!("no loop uses {}", &register[1..]));
     }

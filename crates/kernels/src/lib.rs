@@ -10,6 +10,10 @@
 //! | [`streamed`] | the same, stored past the caches |
 //! | [`level`], [`simd`] | which instructions may be used, and the few operations written by hand for them |
 //! | [`scaled`](mod@scaled), [`runs`], [`block`] | eight-bit floats times scales |
+//! | [`packing`] | how codes of a few bits lie in bytes |
+//! | [`coded`], [`affine`] | packed codes with zero points and scales |
+//! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
+//! | [`transpose`] | words and nibbles by columns |
 //! | [`round`], [`widen`] | `f32` to and from everything else |
 //!
 //! Every level gives the same bits for every input. Arithmetic is `f32`, one rounding per operation, never fused.
@@ -18,10 +22,15 @@
 mod group;
 #[macro_use]
 mod kernel;
+#[macro_use]
+pub mod packing;
 
+pub mod affine;
 pub mod block;
+pub mod coded;
 pub mod float;
 pub mod level;
+pub mod nested;
 pub mod output;
 pub mod round;
 pub mod runs;
@@ -30,13 +39,19 @@ pub mod simd;
 pub mod streamed;
 pub mod widen;
 
+pub use affine::{affine_codes, affine_fields, coded_indexed, unpack_codes};
 pub use block::scaled_block_rows;
+pub use coded::coded_blocks;
 pub use float::{E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8};
 pub use level::Level;
+pub use nested::nested_scales;
 pub use output::{Bf16, F16, F32, Output};
+pub use packing::{AwqNibbles, Bits2, Bits3, Bytes, HighNibbles, LowNibbles, Packing};
 pub use round::{narrow, round_slice};
 pub use runs::scaled_runs;
 pub use scaled::{cast, scaled};
+pub use transpose::{transpose_awq, transpose_words};
+pub use twice::scaled_twice;
 pub use streamed::Streamed;
 pub use widen::{TopExponent, widen_bf16, widen_e8m0, widen_f16, widen_f32, widen_format8};
 

@@ -9,7 +9,8 @@
 use crate::GROUP;
 use crate::float::{bf16, f16};
 use crate::group::Walking;
-use crate::simd::{Simd, TABLE};
+use crate::packing::Packing;
+use crate::simd::{SMALL_TABLE, Simd, TABLE};
 
 /// A type that decoded values are rounded to.
 pub trait Output: Copy + Send + Sync + 'static {
@@ -36,6 +37,13 @@ pub trait Output: Copy + Send + Sync + 'static {
 
     /// Takes `table[code & 0x7F]` for a group of codes, the sign flipped where bit 7 of the code is set.
     fn look_up<S: Simd>(simd: S, table: &[Self::Word; TABLE], codes: &[u8; GROUP]) -> [Self::Word; GROUP];
+
+    /// Takes `table[code]` for a group of packed codes of up to four bits; the table repeats after the last code.
+    fn look_up_packed<S: Simd, P: Packing>(
+        simd: S,
+        table: &[Self::Word; SMALL_TABLE],
+        packed: &[u8; GROUP],
+    ) -> [Self::Word; GROUP];
 
     /// Writes a group of words into the first `GROUP * BYTES` bytes of `out`.
     fn write(words: &[Self::Word; GROUP], out: &mut [u8], walking: Walking);
@@ -84,6 +92,15 @@ impl Output for Bf16 {
     }
 
     #[inline(always)]
+    fn look_up_packed<S: Simd, P: Packing>(
+        simd: S,
+        table: &[u16; SMALL_TABLE],
+        packed: &[u8; GROUP],
+    ) -> [u16; GROUP] {
+        simd.words::<P>(table, packed)
+    }
+
+    #[inline(always)]
     fn write(words: &[u16; GROUP], out: &mut [u8], _walking: Walking) {
         for (bytes, word) in out.as_chunks_mut::<2>().0.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
@@ -113,6 +130,15 @@ impl Output for F16 {
     }
 
     #[inline(always)]
+    fn look_up_packed<S: Simd, P: Packing>(
+        simd: S,
+        table: &[u16; SMALL_TABLE],
+        packed: &[u8; GROUP],
+    ) -> [u16; GROUP] {
+        simd.words::<P>(table, packed)
+    }
+
+    #[inline(always)]
     fn write(words: &[u16; GROUP], out: &mut [u8], walking: Walking) {
         Bf16::write(words, out, walking);
     }
@@ -139,6 +165,15 @@ impl Output for F32 {
         map!(code in codes => {
             table[usize::from(code & 0x7F)] ^ (u32::from(code & 0x80) << 24)
         })
+    }
+
+    #[inline(always)]
+    fn look_up_packed<S: Simd, P: Packing>(
+        simd: S,
+        table: &[u32; SMALL_TABLE],
+        packed: &[u8; GROUP],
+    ) -> [u32; GROUP] {
+        simd.values::<P>(table, packed)
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 //! All of these are exact.
 
 use crate::GROUP;
-use crate::float::{E8m0, Format8, bf16, e8m0};
+use crate::float::{E8m0, Format8, bf16};
 use crate::group::pad;
 use crate::level::Level;
 use crate::simd::Simd;
@@ -92,9 +92,9 @@ fn format8_body<S: Simd, F: Format8>(simd: S, bytes: &[u8], out: &mut [f32]) {
 }
 
 #[inline(always)]
-fn e8m0_infinity_body<S: Simd>(_simd: S, bytes: &[u8], out: &mut [f32]) {
+fn e8m0_infinity_body<S: Simd>(simd: S, bytes: &[u8], out: &mut [f32]) {
     walk_bytes!(1, group in bytes => {
-        let codes: [u8; GROUP] = map!(single in group => single[0]);
-        map!(code in codes => e8m0::decode_infinite(code))
+        let values = E8m0::decode_group(simd, &map!(single in group => single[0]));
+        map!(value in values => if value.is_nan() { f32::INFINITY } else { value })
     }, out);
 }

@@ -3,7 +3,7 @@
 //! The byte is an exponent with bias 127: 0 is 2^−127, 254 is 2^127, 255 is NaN. There is no sign and no zero.
 //! Encoding takes the nearest power of two, ties to the larger one, and ignores the sign; infinities become NaN.
 
-use super::{Format8, NAN};
+use super::{Format8, INFINITY, NAN};
 
 /// The format E8M0.
 #[derive(Clone, Copy, Debug)]
@@ -12,21 +12,15 @@ pub struct E8m0;
 /// 2^−127 is the one value that is subnormal as an `f32`.
 const LEAST: u32 = 0x0040_0000;
 
-/// The value of a code where 255 is read as the bare exponent, which makes it infinity.
-#[inline(always)]
-pub fn decode_infinite(code: u8) -> f32 {
-    let bits = u32::from(code) << 23;
-    f32::from_bits(if bits == 0 { LEAST } else { bits })
-}
-
 impl Format8 for E8m0 {
     const NAME: &'static str = "e8m0";
     const SIGNED: bool = false;
 
     #[inline(always)]
     fn decode(code: u8) -> f32 {
-        let value = decode_infinite(code);
-        if code == 0xFF { f32::from_bits(NAN) } else { value }
+        let bits = u32::from(code) << 23;
+        let number = if bits == 0 { LEAST } else { bits };
+        f32::from_bits(if bits == INFINITY { NAN } else { number })
     }
 
     #[inline(always)]

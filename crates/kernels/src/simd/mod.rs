@@ -6,12 +6,16 @@
 //!
 //! A value of a level type is the proof that the CPU has the level's instructions.
 
+mod codes;
+mod moves;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use crate::GROUP;
 
+pub use codes::{Codes, SMALL_TABLE};
+pub use moves::{Moves, TILE, Tile};
 pub use portable::Portable;
 #[cfg(target_arch = "x86_64")]
 pub use x86::{V3, V4};
@@ -20,7 +24,7 @@ pub use x86::{V3, V4};
 pub const TABLE: usize = 128;
 
 /// A CPU level's hand-written operations. Only this crate implements it.
-pub trait Simd: Copy + Send + Sync + 'static + sealed::Sealed {
+pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + sealed::Sealed {
     /// Whether half precision conversion is one instruction.
     const HALF: bool;
     /// Whether [`look_up`](Self::look_up) is faster than decoding by arithmetic.
