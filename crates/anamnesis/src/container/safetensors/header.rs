@@ -134,6 +134,9 @@ pub(crate) fn parse_header(json: &[u8], budget: &mut Budget) -> Result<Header> {
         })?;
         tensors.push(HeaderTensor { name, dtype, shape, start, bytes });
     }
+    if end.checked_add(PREFIX_BYTES + json.len() as u64).is_none() {
+        return Err(AnamnesisError::parse(format!("the tensors end at data byte {end}, past the end of any file")));
+    }
     Ok(Header { tensors, metadata, json_bytes: json.len() as u64, data_bytes: end })
 }
 

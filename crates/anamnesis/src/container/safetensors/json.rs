@@ -155,8 +155,11 @@ impl<'de> Visitor<'de> for TensorSeed {
                         .ok_or_else(|| fault(&format!("has the unknown dtype {}", crate::error::quoted(&text))))?;
                     dtype.replace(known).is_some()
                 }
-                "shape" => shape.replace(map.next_value_seed(Numbers)?).is_some(),
-                "data_offsets" => offsets.replace(map.next_value_seed(Numbers)?).is_some(),
+                "shape" | "data_offsets" => {
+                    let place = if key == "shape" { &mut shape } else { &mut offsets };
+                    let numbers = map.next_value_seed(Numbers);
+                    place.replace(numbers.map_err(|error| fault(&format!("has a wrong {key}: {error}")))?).is_some()
+                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     false

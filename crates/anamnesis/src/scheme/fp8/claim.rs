@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::grid::Arrangement;
 use super::{Format, Fp8Decoder, Grid, ScaleType, naming};
 use crate::catalog::config::QuantConfig;
-use crate::catalog::{Dtype, StoredTensor, TensorId};
+use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, quoted};
 use crate::scheme::{Claims, QuantScheme, Scheme, TensorRole, Weight};
 
@@ -150,10 +150,11 @@ fn scaled_weight(
 
 /// Weights without a scale are plain casts where nothing in the checkpoint suggests that a scale exists.
 fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_scaled: bool) {
+    let suspects = if unscaled.is_empty() { Vec::new() } else { suspects(claims.catalog) };
     for &id in unscaled {
         let tensor = claims.catalog.get(id);
         claims.take(id, TensorRole::Quantized);
-        if let Some(why) = scale_is_missing(claims, tensor, others_are_scaled) {
+        if let Some(why) = scale_is_missing(claims, tensor, &suspects, others_are_scaled) {
             let names = naming::scale_names(&tensor.name);
             claims.refuse(AnamnesisError::parse(format!(
                 "tensor {} ({}) has no scale: neither {} nor {} is there, and {why}",
@@ -175,8 +176,25 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
     }
 }
 
+/// The tensors whose names speak of a weight's scale, each with its module, sorted by module.
+fn suspects(catalog: &Catalog) -> Vec<(&str, &str)> {
+    let named = |(_, tensor)| {
+        let tensor: &StoredTensor = tensor;
+        let (module, last) = tensor.name.rsplit_once('.')?;
+        (last.contains("scale") && last.contains("weight")).then_some((module, tensor.name.as_str()))
+    };
+    let mut suspects: Vec<_> = catalog.iter().filter_map(named).collect();
+    suspects.sort_unstable();
+    suspects
+}
+
 /// The reason to believe that this weight had a scale.
-fn scale_is_missing(claims: &Claims<'_>, tensor: &StoredTensor, others_are_scaled: bool) -> Option<String> {
+fn scale_is_missing(
+    claims: &Claims<'_>,
+    tensor: &StoredTensor,
+    suspects: &[(&str, &str)],
+    others_are_scaled: bool,
+) -> Option<String> {
     if let Some(place) = naming::scale_names(&tensor.name).iter().find_map(|name| claims.elsewhere(name)) {
         return Some(place);
     }
@@ -187,14 +205,10 @@ fn scale_is_missing(claims: &Claims<'_>, tensor: &StoredTensor, others_are_scale
     if let Some(method) = claims.config.method().or_else(|| claims.config.text(&["quant_algo"])) {
         return Some(format!("{} says the weights are quantised by {}", claims.config.file(), quoted(method)));
     }
-    let prefix = format!("{module}.");
-    let beside = (!module.is_empty()).then(|| claims.catalog.with_prefix(&prefix));
-    let suspect = beside.into_iter().flatten().find(|(_, other)| {
-        let last = &other.name[prefix.len()..];
-        other.name != tensor.name && !last.contains('.') && last.contains("scale") && last.contains("weight")
-    });
-    if let Some((_, other)) = suspect {
-        return Some(format!("{} beside it is not understood", quoted(&other.name)));
+    let beside = &suspects[suspects.partition_point(|(other, _)| *other < module)..];
+    let beside = beside.iter().take_while(|(other, _)| !module.is_empty() && *other == module);
+    if let Some((_, name)) = beside.copied().find(|(_, name)| *name != tensor.name) {
+        return Some(format!("{} beside it is not understood", quoted(name)));
     }
     others_are_scaled.then(|| "other weights of this checkpoint have theirs".to_owned())
 }

@@ -65,7 +65,7 @@ impl Grid {
         let total = elements(weight).unwrap_or(u64::MAX);
         let candidates = if configured.is_empty() { shape.plain_candidates(scale) } else { configured.to_vec() };
         for arrangement in candidates {
-            if shape.scale_shapes(arrangement).iter().any(|expected| same_shape(expected, scale)) {
+            if shape.accepts(arrangement, scale) {
                 return Ok(match arrangement {
                     Arrangement::Tensor => Self::single(total),
                     Arrangement::Row => Self::new(shape.rows, shape.cols, 1, shape.cols, arrangement),
@@ -109,10 +109,19 @@ impl<'a> Shape<'a> {
         self.stack.iter().map(|&dim| dim as u64).chain(rest.iter().copied()).collect()
     }
 
-    /// The shapes in which scales of this arrangement are stored, the usual one first.
+    /// Whether scales of this arrangement are stored in this shape.
+    fn accepts(&self, arrangement: Arrangement, scale: &[usize]) -> bool {
+        match arrangement {
+            // Any number of ones is one value; a hostile file may have millions of them, so they are not listed.
+            Arrangement::Tensor => scale.len() <= self.rank.max(2) && scale.iter().all(|&dim| dim == 1),
+            _ => self.scale_shapes(arrangement).iter().any(|expected| same_shape(expected, scale)),
+        }
+    }
+
+    /// The shapes in which scales of this arrangement are usually stored, the most usual one first.
     fn scale_shapes(&self, arrangement: Arrangement) -> Vec<Vec<u64>> {
         match arrangement {
-            Arrangement::Tensor => (0..=self.rank.max(2)).map(|rank| vec![1; rank]).collect(),
+            Arrangement::Tensor => vec![Vec::new(), vec![1]],
             // A vector has no rows of its own.
             Arrangement::Row | Arrangement::Block(..) if self.rank < 2 => Vec::new(),
             Arrangement::Row => {

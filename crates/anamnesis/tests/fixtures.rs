@@ -1,0 +1,106 @@
+//! Every fixture is decoded to the bits that the canonical library gives.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use serde_json::Value;
+use support::{Contents, Folder, TARGETS, difference, fixture};
+
+/// A directory of fixtures.
+struct Family {
+    directory: &'static str,
+    /// Cases that are there at least, so that a walk over nothing is noticed.
+    cases: usize,
+    /// Parts of the names of companions, which are consumed.
+    companions: &'static [&'static str],
+}
+
+const FAMILIES: [Family; 2] = [
+    Family { directory: "fp8", cases: 64, companions: &["scale"] },
+    Family { directory: "codes", cases: 1, companions: &[] },
+];
+
+impl Family {
+    /// Names of the cases that have an expectation.
+    fn cases(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(fixture(self.directory)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut cases: Vec<_> =
+            names.filter_map(|name| Some(name.strip_suffix(".expected.safetensors")?.to_owned())).collect();
+        cases.sort();
+        cases
+    }
+
+    /// Decodes one case to every type and says what is wrong with the result.
+    fn check(&self, case: &str) -> Vec<String> {
+        let file = |end: &str| fixture(&format!("{}/{case}{end}", self.directory));
+        let input = std::fs::read(file(".safetensors")).unwrap();
+        let config = std::fs::read(file(".config.json")).ok();
+        let config: Option<Value> = config.map(|text| serde_json::from_slice(&text).unwrap());
+        let folder = Folder::staged(&input, config.as_ref());
+        let (input, expected) = (Contents::of(&input), Contents::read(file(".expected.safetensors")));
+        let mut faults = Vec::new();
+        for target in TARGETS {
+            let suffix = format!(".{}", target.to_string().to_lowercase());
+            let mut wanted: std::collections::BTreeMap<_, _> = expected
+                .tensors
+                .iter()
+                .filter_map(|(name, tensor)| Some((name.strip_suffix(&suffix)?.to_owned(), tensor.clone())))
+                .collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            for (name, tensor) in &input.tensors {
+                if !self.companions.iter().any(|part| name.contains(part)) {
+                    wanted.entry(name.clone()).or_insert_with(|| tensor.clone());
+                }
+            }
+            let mut fault = |text: String| faults.push(format!("{}/{case} {target}: {text}", self.directory));
+            let output = match folder.remember(target) {
+                Ok(output) => output,
+                Err(error) => {
+                    fault(error.to_string());
+                    continue;
+                }
+            };
+            if output.metadata != input.metadata {
+                fault(format!("metadata {:?}", output.metadata));
+            }
+            if !output.tensors.keys().eq(wanted.keys()) {
+                fault(format!("tensors {:?}", output.names()));
+                continue;
+            }
+            for (name, tensor) in &wanted {
+                if let Some(why) = difference(tensor, &output.tensors[name]) {
+                    fault(format!("{name}: {why}"));
+                }
+            }
+        }
+        faults
+    }
+}
+
+#[test]
+fn every_fixture_decodes_to_the_bits_of_its_library() {
+    let mut faults = Vec::new();
+    for family in FAMILIES {
+        let cases = family.cases();
+        assert!(cases.len() >= family.cases, "{} has only {} cases", family.directory, cases.len());
+        faults.extend(cases.iter().flat_map(|case| family.check(case)));
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn the_comparison_sees_a_single_wrong_bit_and_takes_nan_as_a_class() {
+    let tensor = |values: &[u32]| support::Tensor {
+        dtype: "F32".into(),
+        shape: vec![values.len()],
+        data: values.iter().flat_map(|bits| bits.to_le_bytes()).collect(),
+    };
+    assert_eq!(difference(&tensor(&[1, 0x7fc0_0000]), &tensor(&[1, 0xffff_ffff])), None);
+    for wrong in [[0, 0x7fc0_0000], [1, 0x7f80_0000], [0x8000_0001, 0x7fc0_0000]] {
+        assert!(difference(&tensor(&[1, 0x7fc0_0000]), &tensor(&wrong)).is_some(), "{wrong:x?}");
+    }
+}
