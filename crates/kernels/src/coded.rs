@@ -6,6 +6,7 @@
 //! their map values from a table and are calculated element by element.
 
 use crate::GROUP;
+use crate::group::Walking;
 use crate::level::Level;
 use crate::output::Output;
 use crate::packing::Packing;
@@ -124,6 +125,7 @@ fn tables<S: Simd, P: Packing, O: Output>(
     block: usize,
     out: &mut [u8],
 ) {
+    let walking = Walking::begin();
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     let map = repeated::<P>(map);
     let whole = elements / block;
@@ -135,7 +137,7 @@ fn tables<S: Simd, P: Packing, O: Output>(
         let groups = packed.chunks_exact(4 * P::BITS);
         for (group, bytes) in groups.zip(out.chunks_exact_mut(GROUP * O::BYTES)) {
             let group = crate::packing::load::<P>(group);
-            O::write(&O::look_up_packed::<S, P>(simd, &table, &group), bytes);
+            O::write(&O::look_up_packed::<S, P>(simd, &table, &group), bytes, walking);
         }
     }
     if let Some(scale) = scales.get(whole) {
@@ -143,6 +145,7 @@ fn tables<S: Simd, P: Packing, O: Output>(
         let elements = elements - whole * block;
         walk_packed!(P, O, elements, group in rest => O::look_up_packed::<S, P>(simd, &table, group), tail);
     }
+    O::finish(walking);
 }
 
 /// Calculates with one zero point and scale per group.

@@ -37,6 +37,8 @@ pub mod runs;
 pub mod scaled;
 pub mod simd;
 pub mod streamed;
+pub mod transpose;
+pub mod twice;
 pub mod widen;
 
 pub use affine::{affine_codes, affine_fields, coded_indexed, unpack_codes};
@@ -50,9 +52,9 @@ pub use packing::{AwqNibbles, Bits2, Bits3, Bytes, HighNibbles, LowNibbles, Pack
 pub use round::{narrow, round_slice};
 pub use runs::scaled_runs;
 pub use scaled::{cast, scaled};
+pub use streamed::Streamed;
 pub use transpose::{transpose_awq, transpose_words};
 pub use twice::scaled_twice;
-pub use streamed::Streamed;
 pub use widen::{TopExponent, widen_bf16, widen_e8m0, widen_f16, widen_f32, widen_format8};
 
 /// Elements that go through a kernel's body together: one 512-bit register of 16-bit words.

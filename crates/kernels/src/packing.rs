@@ -133,6 +133,7 @@ macro_rules! walk_packed {
         => $words:expr, $out:expr
     ) => {{
         let (elements, packed, out) = ($elements, $packed, $out);
+        let walking = $crate::group::Walking::begin();
         let whole = elements - elements % $crate::GROUP;
         let (groups, rest) = packed.split_at(whole / 8 * $packing::BITS);
         let (words, tail) = out.split_at_mut(whole * $output::BYTES);
@@ -142,14 +143,15 @@ macro_rules! walk_packed {
             for (group, bytes) in groups.zip(words.chunks_exact_mut($crate::GROUP * $output::BYTES)) {
                 $( let Some($item) = $item.next() else { break }; )*
                 let $group = &$crate::packing::load::<$packing>(group);
-                $output::write(&$words, bytes);
+                $output::write(&$words, bytes, walking);
             }
         }
         if elements > whole {
             $( let $item = &$crate::group::pad(&$items[whole..elements]); )*
             let $group = &$crate::packing::load::<$packing>(rest);
-            $crate::group::write_some::<$output>(&$words, elements - whole, tail);
+            $crate::group::write_some::<$output>(&$words, elements - whole, tail, walking);
         }
+        $output::finish(walking);
     }};
 }
 

@@ -13,7 +13,8 @@ use std::marker::PhantomData;
 use crate::GROUP;
 use crate::group::Walking;
 use crate::output::Output;
-use crate::simd::{Simd, TABLE};
+use crate::packing::Packing;
+use crate::simd::{SMALL_TABLE, Simd, TABLE};
 
 /// The output `O`, stored past the caches.
 ///
@@ -51,6 +52,15 @@ impl<O: Output> Output for Streamed<O> {
     #[inline(always)]
     fn look_up<S: Simd>(simd: S, table: &[O::Word; TABLE], codes: &[u8; GROUP]) -> [O::Word; GROUP] {
         O::look_up(simd, table, codes)
+    }
+
+    #[inline(always)]
+    fn look_up_packed<S: Simd, P: Packing>(
+        simd: S,
+        table: &[O::Word; SMALL_TABLE],
+        packed: &[u8; GROUP],
+    ) -> [O::Word; GROUP] {
+        O::look_up_packed::<S, P>(simd, table, packed)
     }
 
     #[inline(always)]
