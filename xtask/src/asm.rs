@@ -8,8 +8,9 @@
 //! |---|---|
 //! | a loop uses 256-bit registers at v3, 512-bit at v4 | that is what the level is for |
 //! | nothing is called but `memcpy`, `memset` and panics | a conversion or intrinsic that is called was not inlined |
-//! | an innermost loop calls nothing | ragged ends may copy bytes, elements may not |
-//! | no loop calculates with, inserts, extracts, gathers or scatters single elements | the body was not vectorised, or across groups |
+//! | an innermost loop of vectors calls nothing | ragged ends may copy bytes, elements may not |
+//! | no loop inserts, extracts or scatters single elements | it was vectorised across groups instead of within them |
+//! | a loop calculates with single floats only for what its vectors leave over | it was not vectorised |
 //! | nothing is fused, nothing rounds to BF16 by `vcvtneps2bf16` | results are the same bits at every level |
 //!
 //! The kernels have no dependencies, so the compiler is called directly: no cache can hide an old result.
@@ -173,31 +174,41 @@ struct Report {
 /// Holds one function to the rules.
 fn inspect(lines: &[&str], level: &str) -> Report {
     let register = if level == "v3" { "%ymm" } else { "%zmm" };
-    let places = loops(lines);
+    let flow = Flow::of(lines);
     let mut report = Report { wide: 0, faults: Vec::new() };
-    for (line, place) in lines.iter().zip(places) {
+    for (i, line) in lines.iter().enumerate() {
         let mut words = line.split_whitespace();
         let Some(instruction) = words.next().filter(|word| !word.starts_with(['.', '#'])) else { continue };
-        if line.contains(register) && place != Place::Straight {
+        if line.contains(register) && flow.in_loop(i) {
             report.wide += 1;
         }
         if instruction.starts_with("call") || (instruction.starts_with("jmp") && line.contains("@PLT")) {
-            let callee = words.next().unwrap_or("").trim_start_matches('*').trim_start_matches('_');
+            let callee = callee(words.next().unwrap_or(""), lines);
             let copies = ["memcpy", "memset", "memmove", "bzero"].iter().any(|name| callee.starts_with(name));
             if !copies && !panics(line) {
                 report.faults.push(format!("calls {callee}"));
-            } else if copies && place == Place::InnermostLoop {
-                report.faults.push(format!("calls {callee} in an innermost loop"));
+            } else if copies && flow.innermost(i).is_some_and(|body| body.iter().any(|i| lines[*i].contains(register)))
+            {
+                report.faults.push(format!("calls {callee} among the vectors of an innermost loop"));
             }
         }
         if instruction.starts_with("vfm") || instruction.starts_with("vfnm") || instruction == "vcvtneps2bf16" {
             report.faults.push(format!("uses {instruction}"));
         }
-        let single = ["vmulss", "vaddss", "vsubss", "vdivss"].contains(&instruction)
-            || ["vpinsr", "vpextr", "vgather", "vpgather", "vscatter", "vpscatter"]
-                .iter()
-                .any(|name| instruction.starts_with(name));
-        if single && place != Place::Straight {
+        if !flow.in_loop(i) {
+            continue;
+        }
+        if let Some(operation) = ["vmul", "vadd", "vsub", "vdiv"].iter().find(|name| instruction == format!("{name}ss"))
+        {
+            // What is left over after the vectors may be done singly.
+            let vector = format!("{operation}ps");
+            let vectors =
+                |(j, line): (usize, &&str)| flow.in_loop(j) && line.starts_with(&vector) && line.contains(register);
+            if !lines.iter().enumerate().any(vectors) {
+                report.faults.push(format!("uses {instruction} in a loop and no {vector}"));
+            }
+        }
+        if ["vpinsr", "vpextr", "vscatter", "vpscatter"].iter().any(|name| instruction.starts_with(name)) {
             report.faults.push(format!("uses {instruction} in a loop"));
         }
     }
@@ -209,54 +220,63 @@ fn inspect(lines: &[&str], level: &str) -> Report {
     report
 }
 
+/// The name of a called function, looked up where its address was put into a register first.
+fn callee<'a>(operand: &'a str, lines: &[&'a str]) -> &'a str {
+    let operand = operand.trim_start_matches('*');
+    let loaded = lines.iter().find_map(|line| {
+        let (source, register) = line.strip_prefix("movq")?.trim().split_once(", ")?;
+        (register == operand).then(|| source.strip_suffix("@GOTPCREL(%rip)")).flatten()
+    });
+    loaded.unwrap_or(operand).trim_start_matches('_')
+}
+
 /// Whether a call does not return.
 fn panics(line: &str) -> bool {
     line.contains("panic") || line.contains("slice_index_fail")
 }
 
-/// Where a line of assembly stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    Straight,
-    OuterLoop,
-    InnermostLoop,
-}
-
-/// The place of each line, from the natural loops of the function's flow graph.
+/// The natural loops of a function's flow graph, as sets of lines by their first.
 ///
 /// The order of the lines does not tell: the compiler moves rare blocks out of a loop's text and others into it.
-fn loops(lines: &[&str]) -> Vec<Place> {
-    let labels: BTreeMap<&str, usize> =
-        lines.iter().enumerate().filter_map(|(i, line)| Some((line.strip_suffix(':')?, i))).collect();
-    let successors: Vec<Vec<usize>> =
-        lines.iter().enumerate().map(|(i, line)| following(line, i, lines.len(), &labels)).collect();
-    let mut predecessors = vec![Vec::new(); lines.len()];
-    for (from, all) in successors.iter().enumerate() {
-        for to in all {
-            predecessors[*to].push(from);
-        }
-    }
-    let mut bodies: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    for (from, header) in back_edges(&successors) {
-        let body = bodies.entry(header).or_insert_with(|| BTreeSet::from([header]));
-        let mut pending = vec![from];
-        while let Some(line) = pending.pop() {
-            if body.insert(line) {
-                pending.extend(&predecessors[line]);
+struct Flow {
+    loops: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+impl Flow {
+    fn of(lines: &[&str]) -> Self {
+        let labels: BTreeMap<&str, usize> =
+            lines.iter().enumerate().filter_map(|(i, line)| Some((line.strip_suffix(':')?, i))).collect();
+        let successors: Vec<Vec<usize>> =
+            lines.iter().enumerate().map(|(i, line)| following(line, i, lines.len(), &labels)).collect();
+        let mut predecessors = vec![Vec::new(); lines.len()];
+        for (from, all) in successors.iter().enumerate() {
+            for to in all {
+                predecessors[*to].push(from);
             }
         }
-    }
-    let mut places = vec![Place::Straight; lines.len()];
-    for (header, body) in &bodies {
-        let innermost = !bodies.keys().any(|other| other != header && body.contains(other));
-        for line in body {
-            match places[*line] {
-                Place::InnermostLoop => {}
-                _ => places[*line] = if innermost { Place::InnermostLoop } else { Place::OuterLoop },
+        let mut loops: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (from, header) in back_edges(&successors) {
+            let body = loops.entry(header).or_insert_with(|| BTreeSet::from([header]));
+            let mut pending = vec![from];
+            while let Some(line) = pending.pop() {
+                if body.insert(line) {
+                    pending.extend(&predecessors[line]);
+                }
             }
         }
+        Self { loops }
     }
-    places
+
+    fn in_loop(&self, line: usize) -> bool {
+        self.loops.values().any(|body| body.contains(&line))
+    }
+
+    /// The loop around a line, if no other loop is inside it.
+    fn innermost(&self, line: usize) -> Option<&BTreeSet<usize>> {
+        let (header, body) =
+            self.loops.iter().filter(|(_, body)| body.contains(&line)).min_by_key(|(_, body)| body.len())?;
+        (!self.loops.keys().any(|other| other != header && body.contains(other))).then_some(body)
+    }
 }
 
 /// The lines that may be executed after a line.
@@ -331,14 +351,22 @@ mod tests {
             ".L4:",
             "retq",
         ];
-        let places = loops(&lines);
-        assert_eq!((places[2], places[5]), (Place::Straight, Place::InnermostLoop));
+        let flow = Flow::of(&lines);
+        assert!(!flow.in_loop(2));
+        assert!(flow.innermost(5).is_some());
     }
 
     #[test]
-    fn calls_in_loops_and_narrow_loops_are_faults() {
-        let lines =
-            [".LBB0_1:", "callq *memcpy@GOTPCREL(%rip)", "vmulss %xmm0, %xmm1, %xmm1", "jne .LBB0_1", "callq convert"];
-        assert_eq!(inspect(&lines, "v4").faults.len(), 4);
+    fn a_call_through_a_register_has_a_name() {
+        assert_eq!(callee("*%r15", &["movq\tmemcpy@GOTPCREL(%rip), %r15"]), "memcpy");
+        assert_eq!(callee("*memset@GOTPCREL(%rip)", &[]), "memset@GOTPCREL(%rip)");
+    }
+
+    #[test]
+    fn calls_among_vectors_and_narrow_loops_are_faults() {
+        let narrow = [".L1:", "vmulss %xmm0, %xmm1, %xmm1", "jne .L1", "callq convert"];
+        assert_eq!(inspect(&narrow, "v4").faults.len(), 3);
+        let copying = [".L1:", "callq *memcpy@GOTPCREL(%rip)", "vmulps %zmm0, %zmm1, %zmm1", "jne .L1", "retq"];
+        assert_eq!(inspect(&copying, "v4").faults.len(), 1);
     }
 }
