@@ -50,4 +50,47 @@ fn main() {
     black_box(&floats);
     widen_e8m0(level, &codes, &mut floats, black_box(TopExponent::Infinity));
     black_box(&floats);
+
+    let packed = codes;
+    let map = black_box([1.0; 16]);
+    let block = values.len() / 32;
+    let groups = black_box(vec![3; 4096]);
+    macro_rules! packings {
+        ($($packing:ident)+) => {
+            $(
+                packings!(@outputs $packing Bf16 F16 F32 StreamedBf16);
+                unpack_codes::<$packing>(level, &packed, &mut floats);
+                black_box(&floats);
+            )+
+        };
+        (@outputs $packing:ident $($output:ident)+) => {
+            $(
+                coded_blocks::<$packing, $output>(level, &packed, &map, &values, &values, block, &mut bytes);
+                black_box(&bytes);
+                coded_indexed::<$packing, $output>(level, &packed, &groups, &values, &values, &mut bytes);
+                black_box(&bytes);
+                affine_codes::<$packing, $output>(level, &packed, &values, &values, &mut bytes);
+                black_box(&bytes);
+            )+
+        };
+    }
+    packings!(LowNibbles HighNibbles AwqNibbles Bits2 Bits3 Bytes);
+
+    macro_rules! outputs {
+        ($($output:ident)+) => {
+            $(
+                affine_fields::<$output>(level, &packed, values[0] as u32, 4, &values, &values, &mut bytes);
+                black_box(&bytes);
+                scaled_twice::<$output>(level, &packed, values[0], values[1], &mut bytes);
+                black_box(&bytes);
+            )+
+        };
+    }
+    outputs!(Bf16 F16 F32);
+    nested_scales(level, &packed, &black_box([1.0; 256]), &values, block, values[0], &mut floats);
+    black_box(&floats);
+    transpose_words(level, &packed, block, 8, &mut bytes);
+    black_box(&bytes);
+    transpose_awq(level, &packed, block, 8, &mut bytes);
+    black_box(&bytes);
 }

@@ -29,15 +29,7 @@ kernel! {
 }
 
 #[inline(always)]
-fn body<S: Simd>(
-    simd: S,
-    codes: &[u8],
-    map: &[f32; 256],
-    scales: &[f32],
-    block: usize,
-    offset: f32,
-    out: &mut [f32],
-) {
+fn body<S: Simd>(simd: S, codes: &[u8], map: &[f32; 256], scales: &[f32], block: usize, offset: f32, out: &mut [f32]) {
     let block = block.max(1);
     for ((codes, out), scale) in codes.chunks(block).zip(out.chunks_mut(block)).zip(scales) {
         let elements = codes.len().min(out.len());

@@ -92,11 +92,7 @@ impl Output for Bf16 {
     }
 
     #[inline(always)]
-    fn look_up_packed<S: Simd, P: Packing>(
-        simd: S,
-        table: &[u16; SMALL_TABLE],
-        packed: &[u8; GROUP],
-    ) -> [u16; GROUP] {
+    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
         simd.words::<P>(table, packed)
     }
 
@@ -130,11 +126,7 @@ impl Output for F16 {
     }
 
     #[inline(always)]
-    fn look_up_packed<S: Simd, P: Packing>(
-        simd: S,
-        table: &[u16; SMALL_TABLE],
-        packed: &[u8; GROUP],
-    ) -> [u16; GROUP] {
+    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
         simd.words::<P>(table, packed)
     }
 
@@ -168,11 +160,7 @@ impl Output for F32 {
     }
 
     #[inline(always)]
-    fn look_up_packed<S: Simd, P: Packing>(
-        simd: S,
-        table: &[u32; SMALL_TABLE],
-        packed: &[u8; GROUP],
-    ) -> [u32; GROUP] {
+    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
         simd.values::<P>(table, packed)
     }
 

@@ -5,6 +5,8 @@
 
 #![allow(dead_code)]
 
+pub mod packed;
+
 use anamnesis_kernels::TopExponent;
 
 /// How an eight-bit format lays out its bits and what it does at its ends.
