@@ -40,13 +40,15 @@ pub use model::{
     parse_from_reader_with_limits, parse_with_limits,
 };
 pub use parse::safetensors::{
-    QuantScheme, SafetensorsHeader, TensorEntry, TensorRole, parse_safetensors_header,
-    parse_safetensors_header_from_reader, parse_safetensors_header_from_reader_with_limits,
-    parse_safetensors_header_with_limits,
+    AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, QuantScheme, SafetensorsHeader,
+    TensorEntry, TensorRole, parse_safetensors_header, parse_safetensors_header_from_reader,
+    parse_safetensors_header_from_reader_with_limits, parse_safetensors_header_with_limits,
 };
 pub use pipeline::Progress;
 pub use remember::{
-    Bf16Out, F16Out, F32Out, OutputElement, PlannedOutput, RememberOptions, RememberPlan, dequantize_fp8,
-    dequantize_fp8_to_bf16, dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16, dequantize_per_tensor_fp8,
-    dequantize_per_tensor_fp8_to_bf16,
+    Bf16Out, F16Out, F32Out, OutputElement, PlannedOutput, RememberOptions, RememberPlan, dequantize_awq,
+    dequantize_awq_to_bf16, dequantize_bnb_int8, dequantize_bnb_int8_to_bf16, dequantize_bnb4,
+    dequantize_bnb4_double_quant, dequantize_bnb4_double_quant_to_bf16, dequantize_bnb4_to_bf16, dequantize_fp8,
+    dequantize_fp8_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16, dequantize_per_channel_fp8,
+    dequantize_per_channel_fp8_to_bf16, dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16,
 };

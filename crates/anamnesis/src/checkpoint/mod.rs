@@ -51,6 +51,9 @@ impl Checkpoint {
             AnamnesisError::Parse { reason } => {
                 AnamnesisError::parse(format!("{}: {reason}", quoted(&path.to_string_lossy())))
             }
+            AnamnesisError::LimitExceeded { limit, message } => {
+                AnamnesisError::limit(limit, format!("{}: {message}", quoted(&path.to_string_lossy())))
+            }
             other => other,
         };
         let mut budget = Budget::new(limits);

@@ -11,7 +11,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::inspect::InspectInfo;
 use crate::io::BytesSource;
 use crate::limits::{Budget, ParseLimits};
-use crate::scheme::{self, Claimed, Row};
+use crate::scheme::{self, Blocks, Claimed, Row};
 
 pub use crate::catalog::Dtype;
 pub use crate::container::safetensors::MAX_SAFETENSORS_HEADER_BYTES;
@@ -61,6 +61,80 @@ pub struct SafetensorsHeader {
     pub metadata: Option<HashMap<String, String>>,
     /// Bytes of the JSON; data starts eight bytes later.
     pub header_size: usize,
+    /// Bits and group size of the first GPTQ weight.
+    pub gptq_config: Option<GptqConfig>,
+    /// Bits and group size of the first AWQ weight.
+    pub awq_config: Option<AwqConfig>,
+    /// Block size of the first four-bit BitsAndBytes weight.
+    pub bnb_config: Option<BnbConfig>,
+}
+
+/// Bits and group size of a GPTQ file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct GptqConfig {
+    /// Bits per code.
+    pub bits: u8,
+    /// Inputs per group.
+    pub group_size: usize,
+}
+
+/// Bits and group size of an AWQ file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct AwqConfig {
+    /// Bits per code.
+    pub bits: u8,
+    /// Inputs per group.
+    pub group_size: usize,
+}
+
+/// Block size of a four-bit BitsAndBytes file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct BnbConfig {
+    /// Values per block.
+    pub block_size: usize,
+    /// Whether the scales are quantised too.
+    pub double_quant: bool,
+}
+
+/// The companions of a GPTQ weight.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct GptqCompanions<'a> {
+    /// Its scales.
+    pub scales: &'a TensorEntry,
+    /// Its zero points.
+    pub qzeros: &'a TensorEntry,
+    /// Its group index.
+    pub g_idx: Option<&'a TensorEntry>,
+}
+
+/// The companions of an AWQ weight.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AwqCompanions<'a> {
+    /// Its scales.
+    pub scales: &'a TensorEntry,
+    /// Its zero points.
+    pub qzeros: &'a TensorEntry,
+}
+
+/// The companions of a four-bit BitsAndBytes weight.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Bnb4Companions<'a> {
+    /// Its scales.
+    pub absmax: &'a TensorEntry,
+    /// The values of its codes.
+    pub quant_map: &'a TensorEntry,
+    /// The scales of its scales.
+    pub nested_absmax: Option<&'a TensorEntry>,
+    /// The values of its quantised scales.
+    pub nested_quant_map: Option<&'a TensorEntry>,
+    /// Its description.
+    pub quant_state: Option<&'a TensorEntry>,
 }
 
 /// Iterators over the tensors of one role, and their numbers.
@@ -98,6 +172,41 @@ impl SafetensorsHeader {
         ["_scale_inv", "_scale"].iter().find_map(|end| self.find(&format!("{weight}{end}")))
     }
 
+    /// The companions of a GPTQ weight, by the name of its `.qweight`.
+    #[must_use]
+    pub fn find_gptq_companions(&self, qweight: &str) -> Option<GptqCompanions<'_>> {
+        let module = qweight.strip_suffix("qweight")?;
+        let find = |end: &str| self.find(&format!("{module}{end}"));
+        Some(GptqCompanions { scales: find("scales")?, qzeros: find("qzeros")?, g_idx: find("g_idx") })
+    }
+
+    /// The companions of an AWQ weight, by the name of its `.qweight`.
+    #[must_use]
+    pub fn find_awq_companions(&self, qweight: &str) -> Option<AwqCompanions<'_>> {
+        self.find_gptq_companions(qweight).map(|found| AwqCompanions { scales: found.scales, qzeros: found.qzeros })
+    }
+
+    /// The companions of a four-bit BitsAndBytes weight, by its name.
+    #[must_use]
+    pub fn find_bnb4_companions(&self, weight: &str) -> Option<Bnb4Companions<'_>> {
+        let find = |end: &str| self.find(&format!("{weight}.{end}"));
+        let state = format!("{weight}.quant_state.bitsandbytes__");
+        let first = self.tensors.partition_point(|tensor| tensor.name.as_str() < state.as_str());
+        Some(Bnb4Companions {
+            absmax: find("absmax")?,
+            quant_map: find("quant_map")?,
+            nested_absmax: find("nested_absmax"),
+            nested_quant_map: find("nested_quant_map"),
+            quant_state: self.tensors.get(first).filter(|tensor| tensor.name.starts_with(&state)),
+        })
+    }
+
+    /// The scale of an INT8 BitsAndBytes weight: `x.SCB` for `x.weight`.
+    #[must_use]
+    pub fn find_bnb_int8_scb(&self, weight: &str) -> Option<&TensorEntry> {
+        self.find(&format!("{}SCB", weight.strip_suffix("weight")?))
+    }
+
     fn find(&self, name: &str) -> Option<&TensorEntry> {
         let found = self.tensors.binary_search_by(|tensor| tensor.name.as_str().cmp(name));
         found.ok().map(|index| &self.tensors[index])
@@ -132,7 +241,18 @@ impl SafetensorsHeader {
                 values: row.values,
             })
         };
+        let blocks = |scheme: QuantScheme| {
+            let weight = claimed.weights.iter().find(|weight| weight.scheme == scheme)?;
+            let blocks = weight.blocks?;
+            Some((blocks, usize::try_from(blocks.size).ok()?))
+        };
         Ok(Self {
+            gptq_config: blocks(QuantScheme::Gptq)
+                .map(|(Blocks { bits, .. }, group_size)| GptqConfig { bits, group_size }),
+            awq_config: blocks(QuantScheme::Awq)
+                .map(|(Blocks { bits, .. }, group_size)| AwqConfig { bits, group_size }),
+            bnb_config: blocks(QuantScheme::Bnb4)
+                .map(|(Blocks { nested, .. }, block_size)| BnbConfig { block_size, double_quant: nested }),
             tensors: catalog.iter().zip(claimed.rows(catalog)).map(entry).collect::<Result<_>>()?,
             scheme: claimed.dominant_scheme(),
             metadata: catalog.metadata.clone().map(|metadata| metadata.into_iter().collect()),

@@ -3,7 +3,8 @@
 use crate::catalog::{Catalog, Dtype, Extent, Metadata, TargetDtype, TensorId};
 use crate::container::{Container, Layout, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{Claimed, TensorRole, TileDecoder};
+use crate::io::Source;
+use crate::scheme::{Claimed, Prepared, Recipe, TensorRole, TileDecoder};
 
 /// An output file, planned to the byte.
 pub(crate) struct Plan {
@@ -34,6 +35,7 @@ impl Plan {
     /// Plans one file of `container` that holds everything claimed. What cannot be decoded is refused here.
     pub(crate) fn new(
         catalog: &Catalog,
+        sources: &[Box<dyn Source>],
         mut claimed: Claimed,
         target: TargetDtype,
         container: &dyn Container,
@@ -45,10 +47,13 @@ impl Plan {
         let mut outputs = Vec::with_capacity(catalog.len());
         let mut work = Vec::with_capacity(catalog.len());
         for weight in claimed.weights {
-            let dtype = target.dtype();
-            outputs.push(output(weight.name, dtype, weight.shape)?);
-            let parts = weight.parts.iter().map(|&id| catalog.get(id).extent).collect();
-            work.push(Work::Decode { decoder: weight.decoder, parts, sources: weight.parts });
+            let parts: Vec<Extent> = weight.parts.iter().map(|&id| catalog.get(id).extent).collect();
+            let Prepared { shape, decoder } = match weight.recipe {
+                Recipe::Ready(decoder) => Prepared { shape: weight.shape, decoder },
+                Recipe::Deferred(prepare) => prepare.prepare(&|part| read_part(sources, parts[part]))?,
+            };
+            outputs.push(output(weight.name, target.dtype(), shape)?);
+            work.push(Work::Decode { decoder, parts, sources: weight.parts });
         }
         for ((_, tensor), role) in catalog.iter().zip(&claimed.roles) {
             if *role == TensorRole::Passthrough {
@@ -72,6 +77,20 @@ impl Plan {
     pub(crate) fn decoded(&self) -> usize {
         self.tensors.iter().filter(|tensor| matches!(tensor.work, Work::Decode { .. })).count()
     }
+}
+
+/// Longest companion that is read whole, in bytes.
+const MAX_PART_BYTES: u64 = 64 << 20;
+
+/// A whole part of a weight.
+fn read_part(sources: &[Box<dyn Source>], part: Extent) -> Result<Vec<u8>> {
+    if part.bytes > MAX_PART_BYTES {
+        let message = format!("a companion of {} bytes, {MAX_PART_BYTES} are allowed", part.bytes);
+        return Err(AnamnesisError::limit("MAX_COMPANION_BYTES", message));
+    }
+    let mut bytes = vec![0; part.bytes as usize];
+    sources[part.file as usize].read_at(part.offset, &mut bytes)?;
+    Ok(bytes)
 }
 
 fn output(name: String, dtype: Dtype, shape: Vec<usize>) -> Result<OutputTensor> {

@@ -1,6 +1,5 @@
 //! Running a plan: workers take tiles, read their windows, decode, and put the result at its place.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 
@@ -149,7 +148,7 @@ fn work(
         let named = |error| in_tensor(error, &tensor.output.name);
         match &tensor.work {
             Work::Copy(extent) => {
-                let window = Window { part: 0, offset: tile.range.start, bytes };
+                let window = Window::run(0, tile.range.start, bytes);
                 let input = buffers.read(sources, std::slice::from_ref(extent), &[window]).map_err(named)?;
                 sink.put(offset, input[0])?;
             }
@@ -190,37 +189,62 @@ impl Buffers {
         parts: &[Extent],
         windows: &[Window],
     ) -> Result<Vec<&'a [u8]>> {
-        let place = |window: &Window| -> Result<(&'a dyn Source, Range<u64>)> {
-            let part = parts
-                .get(window.part)
-                .filter(|part| window.offset.checked_add(window.bytes).is_some_and(|end| end <= part.bytes));
-            let found = part.and_then(|part| Some((part.offset + window.offset, sources.get(part.file as usize)?)));
-            let (start, source) = found.ok_or_else(|| AnamnesisError::parse("a tile reaches outside its tensor"))?;
-            Ok((&**source, start..start + window.bytes))
-        };
-        let mut to_read = 0;
-        for window in windows {
-            let (source, range) = place(window)?;
-            if source.resident(range).is_none() {
-                to_read += window.bytes as usize;
-            }
-        }
+        let places = windows.iter().map(|window| place(sources, parts, window)).collect::<Result<Vec<_>>>()?;
+        let to_read = places.iter().filter(|place| place.borrowed().is_none());
+        let to_read = to_read.map(|place| place.window.bytes() as usize).sum();
         grow(&mut self.input, to_read);
         let mut rest = &mut self.input[..to_read];
         let mut contents = Vec::with_capacity(windows.len());
-        for window in windows {
-            let (source, range) = place(window)?;
-            contents.push(match source.resident(range.clone()) {
+        for place in places {
+            contents.push(match place.borrowed() {
                 Some(bytes) => bytes,
                 None => {
-                    let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(window.bytes as usize);
+                    let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(place.window.bytes() as usize);
                     rest = behind;
-                    source.read_at(range.start, bytes)?;
+                    place.read(bytes)?;
                     bytes
                 }
             });
         }
         Ok(contents)
+    }
+}
+
+/// A window found in its source.
+struct Place<'a> {
+    source: &'a dyn Source,
+    /// Absolute offset of the first row.
+    start: u64,
+    window: Window,
+}
+
+fn place<'a>(sources: &'a [Box<dyn Source>], parts: &[Extent], window: &Window) -> Result<Place<'a>> {
+    let inside = |part: &&Extent| {
+        window.span().and_then(|span| window.offset.checked_add(span)).is_some_and(|end| end <= part.bytes)
+    };
+    let part = parts.get(window.part).filter(inside);
+    let found = part.and_then(|part| Some((part.offset + window.offset, sources.get(part.file as usize)?)));
+    let (start, source) = found.ok_or_else(|| AnamnesisError::parse("a tile reaches outside its tensor"))?;
+    Ok(Place { source: &**source, start, window: *window })
+}
+
+impl<'a> Place<'a> {
+    /// The bytes, where they are in memory without gaps.
+    fn borrowed(&self) -> Option<&'a [u8]> {
+        if self.window.rows != 1 { None } else { self.source.resident(self.start..self.start + self.window.row_bytes) }
+    }
+
+    /// Reads the rows one behind the other.
+    fn read(&self, out: &mut [u8]) -> Result<()> {
+        if self.window.row_bytes == 0 {
+            return Ok(());
+        }
+        let mut offset = self.start;
+        for row in out.chunks_exact_mut(self.window.row_bytes as usize) {
+            self.source.read_at(offset, row)?;
+            offset += self.window.stride;
+        }
+        Ok(())
     }
 }
 

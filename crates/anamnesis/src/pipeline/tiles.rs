@@ -4,8 +4,6 @@ use std::ops::Range;
 
 use super::plan::{Plan, PlannedTensor, Work};
 
-/// Output bytes a tile of decoded values aims at: input, tile and scratch together stay in the second-level cache.
-const DECODED_TILE_BYTES: u64 = 256 << 10;
 /// Bytes copied at a time.
 const COPIED_TILE_BYTES: u64 = 1 << 20;
 
@@ -54,7 +52,7 @@ fn units_and_step(tensor: &PlannedTensor) -> (u64, u64) {
         Work::Decode { decoder, .. } => {
             let element_bytes = tensor.output.dtype.byte_size() as u64;
             let granule = decoder.granule().max(1);
-            let granules = (DECODED_TILE_BYTES / element_bytes / granule).max(1);
+            let granules = (decoder.tile_bytes() / element_bytes / granule).max(1);
             (tensor.output.bytes / element_bytes, granules.saturating_mul(granule))
         }
     }

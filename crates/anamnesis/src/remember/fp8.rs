@@ -2,11 +2,12 @@
 //!
 //! Results are little endian and row-major. Lengths that disagree with the shape are `Parse` errors.
 
+use super::slices::decode;
 use super::{Bf16Out, OutputElement};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::fp8::{Arrangement, Format, Fp8Decoder, Grid, ScaleType};
-use crate::scheme::{Scratch, TileDecoder};
+use crate::scheme::ScaleType;
+use crate::scheme::fp8::{Arrangement, Format, Fp8Decoder, Grid};
 
 /// Rows and columns of one block of [`dequantize_fp8`].
 const BLOCK: usize = 128;
@@ -45,7 +46,7 @@ pub fn dequantize_fp8<E: OutputElement>(
     let block = BLOCK as u64;
     let mut grid = Grid::new(rows as u64, cols as u64, block, block, Arrangement::Block(block, block));
     grid.grid_cols = (scales / grid_rows) as u64;
-    decode::<E>(Fp8Decoder::new(Format::E4m3, grid, Some(scale_type)), &[weight, scale])
+    decode::<E>(&Fp8Decoder::new(Format::E4m3, grid, Some(scale_type)), weight.len(), &[weight, scale])
 }
 
 /// [`dequantize_fp8`] to BF16.
@@ -69,7 +70,7 @@ pub fn dequantize_fp8_to_bf16(
 pub fn dequantize_per_tensor_fp8<E: OutputElement>(weight: &[u8], scale: f32) -> Result<Vec<u8>> {
     let grid = Grid::single(weight.len() as u64);
     let decoder = Fp8Decoder::new(Format::E4m3, grid, Some(ScaleType::F32));
-    decode::<E>(decoder, &[weight, &scale.to_le_bytes()])
+    decode::<E>(&decoder, weight.len(), &[weight, &scale.to_le_bytes()])
 }
 
 /// [`dequantize_per_tensor_fp8`] to BF16.
@@ -98,7 +99,7 @@ pub fn dequantize_per_channel_fp8<E: OutputElement>(
         return Err(AnamnesisError::parse(format!("{scales} scales for {rows} rows")));
     }
     let grid = Grid::new(rows as u64, cols as u64, 1, cols as u64, Arrangement::Row);
-    decode::<E>(Fp8Decoder::new(Format::E4m3, grid, Some(scale_type)), &[weight, scale])
+    decode::<E>(&Fp8Decoder::new(Format::E4m3, grid, Some(scale_type)), weight.len(), &[weight, scale])
 }
 
 /// [`dequantize_per_channel_fp8`] to BF16.
@@ -123,11 +124,8 @@ fn check_elements(weight: &[u8], rows: usize, cols: usize) -> Result<()> {
 }
 
 fn scale_type(dtype: Dtype) -> Result<ScaleType> {
-    match dtype {
-        Dtype::F32 | Dtype::BF16 | Dtype::F16 => ScaleType::of(dtype),
-        _ => None,
-    }
-    .ok_or_else(|| AnamnesisError::parse(format!("FP8 scales are F32, BF16 or F16, not {dtype}")))
+    ScaleType::of_float(dtype)
+        .ok_or_else(|| AnamnesisError::parse(format!("FP8 scales are F32, BF16 or F16, not {dtype}")))
 }
 
 fn scale_count(scale: &[u8], scale_type: ScaleType) -> Result<usize> {
@@ -136,17 +134,4 @@ fn scale_count(scale: &[u8], scale_type: ScaleType) -> Result<usize> {
         return Ok(scale.len() / bytes);
     }
     Err(AnamnesisError::parse(format!("{} bytes are not whole scales of {bytes} bytes", scale.len())))
-}
-
-/// Decodes the whole weight as one tile.
-fn decode<E: OutputElement>(decoder: Fp8Decoder, parts: &[&[u8]]) -> Result<Vec<u8>> {
-    let elements = parts[0].len();
-    let bytes = elements
-        .checked_mul(E::BYTES)
-        .ok_or_else(|| AnamnesisError::limit("available_memory", format!("{elements} output values")))?;
-    let mut out = vec![0; bytes];
-    if elements > 0 {
-        decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut Scratch::default())?;
-    }
-    Ok(out)
 }

@@ -1,14 +1,24 @@
 //! Recovering numbers: whole checkpoints through a plan, and single weights through functions over slices.
 
+pub mod awq;
+pub mod bnb;
 pub mod fp8;
+pub mod gptq;
 mod options;
 mod output_element;
 mod plan;
+mod slices;
 
+pub use awq::{dequantize_awq, dequantize_awq_to_bf16};
+pub use bnb::{
+    dequantize_bnb_int8, dequantize_bnb_int8_to_bf16, dequantize_bnb4, dequantize_bnb4_double_quant,
+    dequantize_bnb4_double_quant_to_bf16, dequantize_bnb4_to_bf16,
+};
 pub use fp8::{
     dequantize_fp8, dequantize_fp8_to_bf16, dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16,
     dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16,
 };
+pub use gptq::{dequantize_gptq, dequantize_gptq_to_bf16};
 pub use options::RememberOptions;
 pub use output_element::{Bf16Out, F16Out, F32Out, OutputElement};
 pub use plan::{PlannedOutput, RememberPlan};

@@ -18,7 +18,14 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded.
     pub fn plan(&self, target: TargetDtype) -> Result<RememberPlan<'_>> {
-        let plan = Plan::new(&self.catalog, self.claim(), target, &Safetensors, self.catalog.metadata.as_ref())?;
+        let plan = Plan::new(
+            &self.catalog,
+            &self.sources,
+            self.claim(),
+            target,
+            &Safetensors,
+            self.catalog.metadata.as_ref(),
+        )?;
         Ok(RememberPlan { checkpoint: self, plan })
     }
 }

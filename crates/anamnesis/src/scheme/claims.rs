@@ -4,22 +4,30 @@ use crate::catalog::config::QuantConfig;
 use crate::catalog::{Catalog, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, quoted};
 
-use super::{QuantScheme, Row, TensorRole, TileDecoder};
+use super::{QuantScheme, Recipe, Row, TensorRole};
 
-/// A quantised weight: what it will be called, its shape, and the stored tensors it is made of.
+/// A quantised weight: what it will be called, and the stored tensors it is made of.
 pub(crate) struct Weight {
     pub name: String,
+    /// Its shape, empty where only its companions know it.
     pub shape: Vec<usize>,
+    /// How many values it stands for, as far as the header tells.
+    pub values: u64,
     pub scheme: QuantScheme,
+    /// How its codes are grouped under scales, where the header alone tells.
+    pub blocks: Option<Blocks>,
     /// The stored tensors that the decoder reads, in its order; the first holds the codes.
     pub parts: Vec<TensorId>,
-    pub decoder: Box<dyn TileDecoder>,
+    pub recipe: Recipe,
 }
 
-impl Weight {
-    pub(crate) fn elements(&self) -> u64 {
-        crate::catalog::dtype::elements(&self.shape).unwrap_or(u64::MAX)
-    }
+/// Codes of so many bits, so many of them under one scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    pub bits: u8,
+    pub size: u64,
+    /// Whether the scales are quantised too.
+    pub nested: bool,
 }
 
 /// The catalog while schemes claim from it.
@@ -96,8 +104,8 @@ impl Claimed {
         let mut totals: Vec<(QuantScheme, u64)> = Vec::new();
         for weight in &self.weights {
             match totals.iter_mut().find(|(scheme, _)| *scheme == weight.scheme) {
-                Some((_, total)) => *total = total.saturating_add(weight.elements()),
-                None => totals.push((weight.scheme, weight.elements())),
+                Some((_, total)) => *total = total.saturating_add(weight.values),
+                None => totals.push((weight.scheme, weight.values)),
             }
         }
         // The first of equals wins, so that the answer does not depend on how the maximum is searched.
@@ -115,7 +123,7 @@ impl Claimed {
         let mut rows: Vec<Row> = catalog.iter().zip(&self.roles).map(row).collect();
         for weight in &self.weights {
             if let Some(first) = weight.parts.first() {
-                rows[first.index()].values = weight.elements();
+                rows[first.index()].values = weight.values;
             }
         }
         rows
@@ -125,7 +133,7 @@ impl Claimed {
     pub(crate) fn details(&self) -> Vec<(String, usize)> {
         let mut details: Vec<(String, usize)> = Vec::new();
         for weight in &self.weights {
-            let text = weight.decoder.describe();
+            let text = weight.recipe.describe();
             match details.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, count)) => *count += 1,
                 None => details.push((text, 1)),

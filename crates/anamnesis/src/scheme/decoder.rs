@@ -5,10 +5,48 @@ use std::ops::Range;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
+/// How the decoder of a weight is had.
+pub(crate) enum Recipe {
+    /// Names, types and shapes said everything.
+    Ready(Box<dyn TileDecoder>),
+    /// Small companions must be read first.
+    Deferred(Box<dyn Prepare>),
+}
+
+impl Recipe {
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Ready(decoder) => decoder.describe(),
+            Self::Deferred(prepare) => prepare.describe(),
+        }
+    }
+}
+
+/// Makes the decoder of a weight whose geometry is written in its small companions. Happens once, while planning.
+pub(crate) trait Prepare: Send + Sync {
+    /// Reads what it needs through `read`, which gives the bytes of a part of the weight, and checks it.
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared>;
+
+    /// The scheme in detail, for people.
+    fn describe(&self) -> String;
+}
+
+/// A weight that is ready to be decoded.
+pub(crate) struct Prepared {
+    pub shape: Vec<usize>,
+    pub decoder: Box<dyn TileDecoder>,
+}
+
 /// Decodes any tile of one weight. It neither reads nor allocates: the pipeline brings the bytes it asks for.
 pub(crate) trait TileDecoder: Send + Sync {
     /// Tiles are cut at multiples of this many output elements.
     fn granule(&self) -> u64;
+
+    /// Output bytes a tile should have. The default keeps input, tile and scratch in the second-level cache; decoders that
+    /// gather their input in short rows want more.
+    fn tile_bytes(&self) -> u64 {
+        256 << 10
+    }
 
     /// The bytes that the output `elements` need, in the order [`decode`](Self::decode) expects them.
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>);
@@ -27,48 +65,98 @@ pub(crate) trait TileDecoder: Send + Sync {
     fn describe(&self) -> String;
 }
 
-/// A byte range of one part of a weight.
+/// Bytes of one part of a weight: rows of equal length at equal distances, which the decoder gets without the gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     /// Index into the weight's parts.
     pub part: usize,
-    /// Offset inside the part.
+    /// Offset of the first row inside the part.
     pub offset: u64,
-    pub bytes: u64,
+    pub row_bytes: u64,
+    /// Bytes from the start of a row to the start of the next.
+    pub stride: u64,
+    pub rows: u64,
+}
+
+impl Window {
+    /// One run of bytes.
+    pub(crate) fn run(part: usize, offset: u64, bytes: u64) -> Self {
+        Self { part, offset, row_bytes: bytes, stride: bytes, rows: 1 }
+    }
+
+    /// Columns of a matrix whose rows take `stride` bytes.
+    pub(crate) fn columns(part: usize, offset: u64, row_bytes: u64, stride: u64, rows: u64) -> Self {
+        if row_bytes == stride {
+            return Self::run(part, offset, row_bytes * rows);
+        }
+        Self { part, offset, row_bytes, stride, rows }
+    }
+
+    /// Bytes the decoder gets.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.row_bytes * self.rows
+    }
+
+    /// Bytes from the first to the last, with the gaps.
+    pub(crate) fn span(&self) -> Option<u64> {
+        match self.rows {
+            0 => Some(0),
+            rows => (rows - 1).checked_mul(self.stride)?.checked_add(self.row_bytes),
+        }
+    }
 }
 
 /// Memory a worker keeps from tile to tile.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     floats: Vec<f32>,
+    bytes: Vec<u8>,
+    indices: Vec<u32>,
 }
 
 impl Scratch {
     /// `count` floats of any value.
     pub(crate) fn floats(&mut self, count: usize) -> &mut [f32] {
-        if self.floats.len() < count {
-            self.floats.resize(count, 0.0);
-        }
-        &mut self.floats[..count]
+        self.all(count, 0, 0).0
+    }
+
+    /// Floats, bytes and indices of any value.
+    pub(crate) fn all(&mut self, floats: usize, bytes: usize, indices: usize) -> (&mut [f32], &mut [u8], &mut [u32]) {
+        (at_least(&mut self.floats, floats), at_least(&mut self.bytes, bytes), at_least(&mut self.indices, indices))
     }
 }
 
-/// Runs a body with `$output` standing for the kernel type of a [`TargetDtype`].
+fn at_least<T: Copy + Default>(memory: &mut Vec<T>, count: usize) -> &mut [T] {
+    if memory.len() < count {
+        memory.resize(count, T::default());
+    }
+    &mut memory[..count]
+}
+
+/// Output at least this large is stored past the caches: it does not fit them, and nobody reads it soon. Tiles are smaller.
+pub(super) const STREAMED_BYTES: usize = 32 << 20;
+
+/// Runs a body with `$output` standing for the kernel type of a [`TargetDtype`] that suits an output of this length.
 macro_rules! with_output {
-    ($target:expr, $output:ident => $body:expr) => {
-        match $target {
-            $crate::catalog::TargetDtype::BF16 => {
-                type $output = anamnesis_kernels::Bf16;
-                $body
-            }
-            $crate::catalog::TargetDtype::F16 => {
-                type $output = anamnesis_kernels::F16;
-                $body
-            }
-            $crate::catalog::TargetDtype::F32 => {
-                type $output = anamnesis_kernels::F32;
-                $body
-            }
+    ($target:expr, $out:expr, $output:ident => $body:expr) => {{
+        use anamnesis_kernels::{Bf16, F16, F32, Streamed};
+        use $crate::catalog::TargetDtype;
+        let streamed = $out.len() >= $crate::scheme::decoder::STREAMED_BYTES;
+        with_output!(@arms $target, streamed, $output => $body,
+            (TargetDtype::BF16, Bf16), (TargetDtype::F16, F16), (TargetDtype::F32, F32))
+    }};
+    (@arms $target:expr, $streamed:expr, $output:ident => $body:expr, $(($dtype:path, $kernel:ident)),*) => {
+        match ($target, $streamed) {
+            $(
+                ($dtype, false) => {
+                    type $output = $kernel;
+                    $body
+                }
+                ($dtype, true) => {
+                    type $output = Streamed<$kernel>;
+                    $body
+                }
+            )*
         }
     };
 }

@@ -81,6 +81,22 @@ impl Mark {
     }
 }
 
+/// The reason to believe that a tensor is packed although none of its companions is here: they are in another file, or
+/// the configuration says that the weights are quantised.
+fn lost_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
+    let marks = MARKS.iter().filter(|mark| mark.dtypes.contains(&tensor.dtype));
+    marks.filter_map(|mark| Some((mark, tensor.name.strip_suffix(mark.suffix)?))).find_map(|(mark, base)| {
+        let companions = mark.companions.iter().map(|end| format!("{base}{end}"));
+        let place = companions.into_iter().find_map(|name| Some((claims.elsewhere(&name)?, name)));
+        if let Some((place, name)) = place {
+            return Some(format!("its companion {} is not here: {place}", quoted(&name)));
+        }
+        let method = claims.config.method().or_else(|| claims.config.text(&["quant_algo"]))?;
+        let says = || format!("{} says the weights are quantised by {}", claims.config.file(), quoted(method));
+        (!claims.config.ignores(base)).then(|| format!("it has no scale, and {}", says()))
+    })
+}
+
 impl Scheme for Foreign {
     fn claim(&self, claims: &mut Claims<'_>) {
         let catalog = claims.catalog;
@@ -88,7 +104,15 @@ impl Scheme for Foreign {
             .free()
             .filter_map(|(id, tensor)| match tensor.dtype {
                 Dtype::F4 | Dtype::F6E2M3 | Dtype::F6E3M2 => Some((id, tensor.dtype.name(), Vec::new())),
-                _ => MARKS.iter().find_map(|mark| Some((id, mark.format, mark.fit(catalog, tensor)?))),
+                _ => {
+                    // Marks that share a suffix know different companions; all of them belong to this weight.
+                    let mut fits = MARKS.iter().filter_map(|mark| Some((mark.format, mark.fit(catalog, tensor)?)));
+                    let (format, mut companions) = fits.next()?;
+                    companions.extend(fits.flat_map(|(_, more)| more));
+                    companions.sort_unstable();
+                    companions.dedup();
+                    Some((id, format, companions))
+                }
             })
             .collect();
         for (id, format, companions) in found {
@@ -100,6 +124,13 @@ impl Scheme for Foreign {
             let name = quoted(&tensor.name);
             let detail = format!("tensor {name} ({}) is packed in this format, which is not decoded", tensor.dtype);
             claims.refuse(AnamnesisError::unsupported(format, detail));
+        }
+        let lost: Vec<_> =
+            claims.free().filter_map(|(id, tensor)| Some((id, tensor, lost_companions(claims, tensor)?))).collect();
+        for (id, tensor, why) in lost {
+            claims.take(id, TensorRole::Quantized);
+            let what = format!("tensor {} ({}) may be a packed weight: {why}", quoted(&tensor.name), tensor.dtype);
+            claims.refuse(AnamnesisError::parse(what));
         }
     }
 }

@@ -5,19 +5,25 @@
 //! data; what looks quantised and is not understood is refused by name. A new scheme is a folder here and a line in
 //! [`ALL`].
 
+pub(crate) mod awq;
+pub(crate) mod bnb;
 mod claims;
 mod decoder;
 mod foreign;
 pub(crate) mod fp8;
+pub(crate) mod gptq;
+pub(crate) mod packed;
 mod role;
+mod scale;
 
 use crate::catalog::Catalog;
 use crate::catalog::config::QuantConfig;
 
-pub(crate) use claims::{Claimed, Claims, Weight};
-pub(crate) use decoder::{Scratch, TileDecoder, Window};
+pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
+pub(crate) use decoder::{Prepare, Prepared, Recipe, Scratch, TileDecoder, Window};
 pub(crate) use role::Row;
 pub use role::{QuantScheme, TensorRole};
+pub(crate) use scale::ScaleType;
 
 /// A quantisation scheme.
 pub(crate) trait Scheme: Send + Sync {
@@ -27,7 +33,7 @@ pub(crate) trait Scheme: Send + Sync {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 2] = [&foreign::Foreign, &fp8::Fp8];
+static ALL: [&dyn Scheme; 5] = [&gptq::Gptq, &awq::Awq, &bnb::Bnb, &foreign::Foreign, &fp8::Fp8];
 
 /// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that
 /// is not in it.

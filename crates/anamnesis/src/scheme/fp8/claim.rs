@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::grid::Arrangement;
-use super::{Format, Fp8Decoder, Grid, ScaleType, naming};
+use super::{Format, Fp8Decoder, Grid, naming};
 use crate::catalog::config::QuantConfig;
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, quoted};
-use crate::scheme::{Claims, QuantScheme, Scheme, TensorRole, Weight};
+use crate::scheme::{Claims, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
 
 /// The FP8 scheme in all its dialects.
 pub(crate) struct Fp8;
@@ -143,8 +143,10 @@ fn scaled_weight(
         name: tensor.name.clone(),
         shape: tensor.shape.clone(),
         scheme,
+        blocks: None,
         parts: vec![id, scale],
-        decoder: Box::new(Fp8Decoder::new(format, grid, Some(scale_type))),
+        values: tensor.elements(),
+        recipe: Recipe::Ready(Box::new(Fp8Decoder::new(format, grid, Some(scale_type)))),
     })
 }
 
@@ -170,8 +172,10 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
             name: tensor.name.clone(),
             shape: tensor.shape.clone(),
             scheme: QuantScheme::PerTensorFp8,
+            blocks: None,
             parts: vec![id],
-            decoder: Box::new(Fp8Decoder::new(format, Grid::single(tensor.elements()), None)),
+            values: tensor.elements(),
+            recipe: Recipe::Ready(Box::new(Fp8Decoder::new(format, Grid::single(tensor.elements()), None))),
         });
     }
 }

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{self as kernels, E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8, Level, Output, TopExponent};
+use anamnesis_kernels::{self as kernels, E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8, Level, Output};
 
 use super::Grid;
 use super::grid::Arrangement;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 use crate::scheme::decoder::with_output;
-use crate::scheme::{Scratch, TileDecoder, Window};
+use crate::scheme::{ScaleType, Scratch, TileDecoder, Window};
 
 /// The eight-bit float formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,48 +40,6 @@ impl Format {
             Self::E4m3Fnuz => "E4M3FNUZ",
             Self::E5m2Fnuz => "E5M2FNUZ",
             Self::E8m0 => "E8M0",
-        }
-    }
-}
-
-/// The types scales are stored in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ScaleType {
-    F32,
-    Bf16,
-    F16,
-    E8m0,
-    /// A power of two as a biased exponent in a byte.
-    Exponent,
-}
-
-impl ScaleType {
-    pub(crate) fn of(dtype: Dtype) -> Option<Self> {
-        Some(match dtype {
-            Dtype::F32 => Self::F32,
-            Dtype::BF16 => Self::Bf16,
-            Dtype::F16 => Self::F16,
-            Dtype::F8E8M0 => Self::E8m0,
-            Dtype::U8 => Self::Exponent,
-            _ => return None,
-        })
-    }
-
-    pub(crate) fn bytes(self) -> u64 {
-        match self {
-            Self::F32 => 4,
-            Self::Bf16 | Self::F16 => 2,
-            Self::E8m0 | Self::Exponent => 1,
-        }
-    }
-
-    fn widen(self, level: Level, bytes: &[u8], out: &mut [f32]) {
-        match self {
-            Self::F32 => kernels::widen_f32(level, bytes, out),
-            Self::Bf16 => kernels::widen_bf16(level, bytes, out),
-            Self::F16 => kernels::widen_f16(level, bytes, out),
-            Self::E8m0 => kernels::widen_e8m0(level, bytes, out, TopExponent::Nan),
-            Self::Exponent => kernels::widen_e8m0(level, bytes, out, TopExponent::Infinity),
         }
     }
 }
@@ -152,15 +110,11 @@ impl TileDecoder for Fp8Decoder {
     }
 
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
-        windows.push(Window { part: 0, offset: elements.start, bytes: elements.end - elements.start });
+        windows.push(Window::run(0, elements.start, elements.end - elements.start));
         if let Some(scale) = self.scale {
             let rows = self.scale_rows(&elements);
             let row_bytes = self.grid.grid_cols * scale.bytes();
-            windows.push(Window {
-                part: 1,
-                offset: rows.start * row_bytes,
-                bytes: (rows.end - rows.start) * row_bytes,
-            });
+            windows.push(Window::run(1, rows.start * row_bytes, (rows.end - rows.start) * row_bytes));
         }
     }
 
@@ -182,7 +136,7 @@ impl TileDecoder for Fp8Decoder {
             ([codes, ..], _) => (*codes, &[1.0][..]),
             ([], _) => return Ok(()),
         };
-        with_output!(target, O => match self.format {
+        with_output!(target, out, O => match self.format {
             Format::E4m3 => self.run::<E4m3, O>(level, elements, codes, scales, out),
             Format::E5m2 => self.run::<E5m2, O>(level, elements, codes, scales, out),
             Format::E4m3Fnuz => self.run::<E4m3Fnuz, O>(level, elements, codes, scales, out),

@@ -14,5 +14,5 @@ mod grid;
 mod naming;
 
 pub(crate) use claim::Fp8;
-pub(crate) use decoder::{Format, Fp8Decoder, ScaleType};
+pub(crate) use decoder::{Format, Fp8Decoder};
 pub(crate) use grid::{Arrangement, Grid};

@@ -1,0 +1,80 @@
+//! GPTQ weights as slices. Results are `[in, out]`, the orientation of the stored matrix.
+
+use super::slices::{check_len, float_scale, output, product};
+use super::{Bf16Out, OutputElement};
+use crate::catalog::Dtype;
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::packed::{Grouping, PackedMatrix, Words, ZeroPoints, check_group_index, decode_rows};
+
+/// Decodes a weight of the first GPTQ format: `(code - (zero + 1)) * scale`.
+///
+/// `qweight` is I32 `[in·bits/32, out]`, `qzeros` I32 `[groups, out·bits/32]`, `scales` `[groups, out]`; an input's group
+/// is `g_idx[input]` (I32) where given, else `input / group_size`. A zero point of all ones becomes one past the codes.
+///
+/// # Errors
+/// `Unsupported` where `bits` is neither 4 nor 8 or the scale type is not read, `Parse` where lengths and shape disagree or
+/// a group index is out of range.
+#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+pub fn dequantize_gptq<E: OutputElement>(
+    qweight: &[u8],
+    scales: &[u8],
+    qzeros: &[u8],
+    g_idx: Option<&[u8]>,
+    in_features: usize,
+    out_features: usize,
+    group_size: usize,
+    bits: u8,
+    scale_dtype: Dtype,
+) -> Result<Vec<u8>> {
+    if !matches!(bits, 4 | 8) {
+        return Err(AnamnesisError::unsupported("GPTQ", format!("{bits} bits; slices are decoded with 4 or 8")));
+    }
+    let scale = float_scale("GPTQ", scale_dtype)?;
+    let per_word = 32 / usize::from(bits);
+    let whole = |features: usize| features > 0 && features.is_multiple_of(per_word);
+    if !whole(in_features) || !whole(out_features) || group_size == 0 || !in_features.is_multiple_of(group_size) {
+        return Err(AnamnesisError::parse(format!(
+            "{in_features} inputs in groups of {group_size} and {out_features} outputs do not pack into words of {per_word}"
+        )));
+    }
+    let groups = in_features / group_size;
+    check_len("qweight", qweight, product(&[in_features / per_word, out_features, 4]))?;
+    check_len("scales", scales, product(&[groups, out_features, scale.bytes() as usize]))?;
+    check_len("qzeros", qzeros, product(&[groups, out_features / per_word, 4]))?;
+    if let Some(index) = g_idx {
+        check_len("g_idx", index, product(&[in_features, 4]))?;
+        check_group_index(index, groups as u64, group_size as u64)?;
+    }
+    let matrix = PackedMatrix {
+        words: Words::Gptq(bits),
+        inputs: in_features as u64,
+        outputs: out_features as u64,
+        groups: groups as u64,
+        grouping: Grouping::Runs(group_size as u64),
+        zeros: ZeroPoints::OneMoreUnbounded,
+        scale,
+    };
+    let elements = product(&[in_features, out_features]).unwrap_or(usize::MAX);
+    let mut out = output::<E>(elements)?;
+    decode_rows(&matrix, qweight, qzeros, scales, g_idx, E::TARGET, &mut out);
+    Ok(out)
+}
+
+/// [`dequantize_gptq`] to BF16.
+///
+/// # Errors
+/// As [`dequantize_gptq`].
+#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+pub fn dequantize_gptq_to_bf16(
+    qweight: &[u8],
+    scales: &[u8],
+    qzeros: &[u8],
+    g_idx: Option<&[u8]>,
+    in_features: usize,
+    out_features: usize,
+    group_size: usize,
+    bits: u8,
+    scale_dtype: Dtype,
+) -> Result<Vec<u8>> {
+    dequantize_gptq::<Bf16Out>(qweight, scales, qzeros, g_idx, in_features, out_features, group_size, bits, scale_dtype)
+}

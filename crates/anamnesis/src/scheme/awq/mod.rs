@@ -1,0 +1,140 @@
+//! AWQ: 4 bits with a scale and a zero point per group of inputs and output, in the GEMM layout.
+//!
+//! | tensor | type | shape |
+//! |---|---|---|
+//! | `X.qweight` | I32 | `[in, out/8]`, column `j` in nibble `[0,4,1,5,2,6,3,7][j % 8]` |
+//! | `X.qzeros` | I32 | `[groups, out/8]`, the same order |
+//! | `X.scales` | F16, BF16, F32 | `[groups, out]` |
+//!
+//! The GEMV layouts, Marlin and llm-awq pack differently and are refused by name, and so is a weight without zero points,
+//! which no library writes.
+
+use crate::catalog::{Dtype, TensorId};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Words, ZeroPoints};
+use crate::scheme::{Blocks, Claims, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
+
+/// The AWQ scheme.
+pub(crate) struct Awq;
+
+impl Scheme for Awq {
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let weights: Vec<_> = claims
+            .free()
+            .filter(|(_, tensor)| tensor.name.ends_with(".qweight") && matches!(tensor.dtype, Dtype::I32 | Dtype::U32))
+            .map(|(id, _)| id)
+            .collect();
+        for qweight in weights {
+            claim_weight(claims, qweight);
+        }
+    }
+}
+
+fn claim_weight(claims: &mut Claims<'_>, qweight: TensorId) {
+    let name = &claims.catalog.get(qweight).name;
+    let module = name.strip_suffix("qweight").unwrap_or(name);
+    claims.take(qweight, TensorRole::Quantized);
+    let mut companion = |end: &str, role| {
+        let id = claims.find_free(&format!("{module}{end}"))?;
+        claims.take(id, role);
+        Some(id)
+    };
+    let qzeros = companion("qzeros", TensorRole::ZeroPoint);
+    let scales = companion("scales", TensorRole::Scale);
+    match awq_weight(claims, qweight, qzeros, scales) {
+        Ok(weight) => claims.add(weight),
+        Err(problem) => claims.refuse(problem),
+    }
+}
+
+fn awq_weight(
+    claims: &Claims<'_>,
+    qweight: TensorId,
+    qzeros: Option<TensorId>,
+    scales: Option<TensorId>,
+) -> Result<Weight> {
+    let tensor = claims.catalog.get(qweight);
+    let name = quoted(&tensor.name);
+    let module = tensor.name.strip_suffix("qweight").unwrap_or(&tensor.name);
+    let fail = |what: String| AnamnesisError::parse(format!("tensor {name}: {what}"));
+    check_config(claims)
+        .map_err(|(format, detail)| AnamnesisError::unsupported(format, format!("tensor {name}: {detail}")))?;
+    let need = |id: Option<TensorId>, end: &str| {
+        let companion = format!("{module}{end}");
+        let place = claims.elsewhere(&companion).map_or_else(String::new, |place| format!(": {place}"));
+        id.map(|id| claims.catalog.get(id)).ok_or_else(|| fail(format!("has no {}{place}", quoted(&companion))))
+    };
+    let (scale_tensor, zero_tensor) = (need(scales, "scales")?, need(qzeros, "qzeros")?);
+    let (&[inputs, words], &[zero_groups, zero_words], &[groups, outputs]) =
+        (&tensor.shape[..], &zero_tensor.shape[..], &scale_tensor.shape[..])
+    else {
+        return Err(fail("qweight, qzeros and scales must be matrices".to_owned()));
+    };
+    let fits = words.checked_mul(8) == Some(outputs) && zero_words == words && zero_groups == groups;
+    if !fits || groups == 0 || inputs == 0 || outputs == 0 || !matches!(zero_tensor.dtype, Dtype::I32 | Dtype::U32) {
+        let shapes = format!("{:?}, {:?} and {:?}", tensor.shape, zero_tensor.shape, scale_tensor.shape);
+        return Err(fail(format!("qweight, qzeros and scales of shapes {shapes} do not go together in 4 bits")));
+    }
+    let scale = ScaleType::of_float(scale_tensor.dtype).ok_or_else(|| {
+        let detail = format!("{} is {}; F16, BF16 and F32 are read", quoted(&scale_tensor.name), scale_tensor.dtype);
+        AnamnesisError::unsupported("AWQ", detail)
+    })?;
+    let run = group_run(claims, inputs as u64, groups as u64).map_err(fail)?;
+    let matrix = PackedMatrix {
+        words: Words::Awq,
+        inputs: inputs as u64,
+        outputs: outputs as u64,
+        groups: groups as u64,
+        grouping: Grouping::Runs(run),
+        zeros: ZeroPoints::Stored,
+        scale,
+    };
+    let description =
+        if groups == 1 { "AWQ 4-bit, one group".to_owned() } else { format!("AWQ 4-bit, groups of {run}") };
+    Ok(Weight {
+        name: format!("{module}weight"),
+        shape: vec![outputs, inputs],
+        values: matrix.inputs.saturating_mul(matrix.outputs),
+        scheme: QuantScheme::Awq,
+        blocks: Some(Blocks { bits: 4, size: run, nested: false }),
+        parts: [Some(qweight), qzeros, scales].into_iter().flatten().collect(),
+        recipe: Recipe::Ready(Box::new(ColumnDecoder { matrix, description })),
+    })
+}
+
+/// The format that the configuration names instead of the one that is read, with what to say about it.
+fn check_config(claims: &Claims<'_>) -> std::result::Result<(), (String, String)> {
+    let config = claims.config;
+    let refuse = |format: &str| Err((format.to_owned(), "AWQ checkpoints are read in the GEMM layout".to_owned()));
+    if let Some(packing) = config.text(&["packing_format"]).filter(|&packing| packing != "auto_round:auto_awq") {
+        return refuse(packing);
+    }
+    match config.text(&["version"]).map(str::to_ascii_lowercase).as_deref() {
+        None | Some("gemm") => {}
+        Some(other) if config.method() == Some("awq") => return refuse(&format!("AWQ {other}")),
+        Some(_) => {}
+    }
+    match config.get(&["bits"]).or_else(|| config.get(&["w_bit"])).and_then(serde_json::Value::as_i64) {
+        None | Some(4) => Ok(()),
+        Some(bits) => Err(("AWQ".to_owned(), format!("{} says {bits} bits, AWQ is read in 4", config.file()))),
+    }
+}
+
+/// How many inputs make a group: said by the configuration, or left without doubt by the shapes.
+fn group_run(claims: &Claims<'_>, inputs: u64, groups: u64) -> std::result::Result<u64, String> {
+    let config = claims.config;
+    let said =
+        config.get(&["group_size"]).or_else(|| config.get(&["q_group_size"])).and_then(serde_json::Value::as_i64);
+    let run = match said {
+        Some(-1) => inputs,
+        Some(size) if size > 0 => size as u64,
+        Some(size) => return Err(format!("{} says groups of {size}", config.file())),
+        None if inputs.is_multiple_of(groups) => inputs / groups,
+        None => return Err(format!("{inputs} inputs in {groups} groups leave open how long a group is")),
+    };
+    if inputs.div_ceil(run) != groups {
+        let source = if said.is_some() { config.file() } else { "the shapes" };
+        return Err(format!("{inputs} inputs in groups of {run} are not {groups} groups ({source})"));
+    }
+    Ok(run)
+}

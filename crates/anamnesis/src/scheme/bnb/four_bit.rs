@@ -1,0 +1,201 @@
+//! Decoding four-bit weights.
+
+use std::ops::Range;
+
+use anamnesis_kernels::{self as kernels, HighNibbles, Level};
+
+use super::quant_state::QuantState;
+use crate::catalog::TargetDtype;
+use crate::catalog::dtype::elements;
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::decoder::with_output;
+use crate::scheme::{Prepare, Prepared, Scratch, TileDecoder, Window};
+
+/// Entries of `quant_map` and of `nested_quant_map`.
+const MAP: usize = 16;
+const NESTED_MAP: usize = 256;
+
+/// The parts of a weight in the order the decoder reads them.
+const CODES: usize = 0;
+const ABSMAX: usize = 1;
+const QUANT_MAP: usize = 2;
+const NESTED_ABSMAX: usize = 3;
+const NESTED_QUANT_MAP: usize = 4;
+
+/// How quantised scales are made whole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Nested {
+    pub block: u64,
+    pub offset: f32,
+}
+
+/// A four-bit weight of `elements` values in blocks of `block`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bnb4Decoder {
+    pub elements: u64,
+    pub block: u64,
+    pub nested: Option<Nested>,
+}
+
+impl Bnb4Decoder {
+    /// Whether parts of these sizes (in bytes) are what the geometry needs; the error says which is not.
+    pub(crate) fn check(&self, part_bytes: &[u64]) -> Result<()> {
+        let blocks = self.elements.div_ceil(self.block);
+        let scale_bytes = if self.nested.is_some() { 1 } else { 4 };
+        let nested_blocks = self.nested.map(|nested| blocks.div_ceil(nested.block));
+        let expected = [
+            ("codes", Some(self.elements.div_ceil(2))),
+            ("absmax", blocks.checked_mul(scale_bytes)),
+            ("quant_map", Some(MAP as u64 * 4)),
+            ("nested_absmax", nested_blocks.and_then(|blocks| blocks.checked_mul(4))),
+            ("nested_quant_map", self.nested.map(|_| NESTED_MAP as u64 * 4)),
+        ];
+        for ((what, expected), &found) in expected.into_iter().zip(part_bytes) {
+            if expected != Some(found) {
+                let expected = expected.unwrap_or(0);
+                let why = format!("{what} takes {found} bytes, {} values need {expected}", self.elements);
+                return Err(AnamnesisError::parse(why));
+            }
+        }
+        Ok(())
+    }
+
+    fn scales<'a>(&self, level: Level, inputs: &[&[u8]], blocks: Range<u64>, scratch: &'a mut Scratch) -> &'a [f32] {
+        let count = (blocks.end - blocks.start) as usize;
+        let Some(Nested { block, offset }) = self.nested else {
+            let scales = scratch.floats(count);
+            kernels::widen_f32(level, inputs[ABSMAX], scales);
+            return scales;
+        };
+        let nested_count = inputs[NESTED_ABSMAX].len() / 4;
+        // Up to the first boundary of nested blocks the scales are padded in front, so that the kernel counts from there.
+        let lead = (blocks.start % block) as usize;
+        let (scales, rest) = scratch.floats(count + nested_count + NESTED_MAP).split_at_mut(count);
+        let (nested, map) = rest.split_at_mut(nested_count);
+        kernels::widen_f32(level, inputs[NESTED_ABSMAX], nested);
+        kernels::widen_f32(level, inputs[NESTED_QUANT_MAP], map);
+        let Some(map) = map.first_chunk::<NESTED_MAP>() else { return scales };
+        let first = (block as usize).saturating_sub(lead).min(count);
+        let (codes, more_codes) = inputs[ABSMAX].split_at(first);
+        let (head, tail) = scales.split_at_mut(first);
+        kernels::nested_scales(level, codes, map, nested, block as usize, offset, head);
+        kernels::nested_scales(level, more_codes, map, &nested[nested_count.min(1)..], block as usize, offset, tail);
+        scales
+    }
+}
+
+impl TileDecoder for Bnb4Decoder {
+    fn granule(&self) -> u64 {
+        self.block
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        let blocks = elements.start / self.block..elements.end.div_ceil(self.block);
+        let scale_bytes = if self.nested.is_some() { 1 } else { 4 };
+        let code_bytes = elements.end.div_ceil(2) - elements.start / 2;
+        windows.push(Window::run(CODES, elements.start / 2, code_bytes));
+        windows.push(Window::run(ABSMAX, blocks.start * scale_bytes, (blocks.end - blocks.start) * scale_bytes));
+        windows.push(Window::run(QUANT_MAP, 0, MAP as u64 * 4));
+        if let Some(nested) = self.nested {
+            let nested_blocks = blocks.start / nested.block..blocks.end.div_ceil(nested.block);
+            let count = nested_blocks.end - nested_blocks.start;
+            windows.push(Window::run(NESTED_ABSMAX, nested_blocks.start * 4, count * 4));
+            windows.push(Window::run(NESTED_QUANT_MAP, 0, NESTED_MAP as u64 * 4));
+        }
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let level = Level::detect();
+        let mut map = [0.0; MAP];
+        kernels::widen_f32(level, inputs[QUANT_MAP], &mut map);
+        for value in &mut map[MAP / 2..] {
+            if value.to_bits() == 0 {
+                *value = -0.0;
+            }
+        }
+        let blocks = elements.start / self.block..elements.end.div_ceil(self.block);
+        let scales = self.scales(level, inputs, blocks, scratch);
+        let block = self.block as usize;
+        with_output!(target, out, O => {
+            kernels::coded_blocks::<HighNibbles, O>(level, inputs[CODES], &map, &[], scales, block, out);
+        });
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        let nested = if self.nested.is_some() { ", double-quantised" } else { "" };
+        format!("BitsAndBytes 4-bit, blocks of {}{nested}", self.block)
+    }
+}
+
+/// A four-bit weight whose geometry its `quant_state` tells.
+#[derive(Debug)]
+pub(super) struct Bnb4 {
+    pub name: String,
+    /// The quantisation type, as the name of the `quant_state` says.
+    pub kind: String,
+    pub part_bytes: Vec<u64>,
+    /// Index of the `quant_state` among the parts, behind those that are decoded.
+    pub quant_state: Option<usize>,
+    pub nested: bool,
+}
+
+impl Bnb4 {
+    fn geometry(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<(Vec<usize>, Bnb4Decoder)> {
+        let Some(part) = self.quant_state else { return self.geometry_without_state() };
+        let state = QuantState::parse(&read(part)?)?;
+        let blocks = if self.nested { self.part_bytes[ABSMAX] } else { self.part_bytes[ABSMAX] / 4 };
+        let nested = match (self.nested, state.nested_offset) {
+            (false, _) => None,
+            (true, None) => return Err(AnamnesisError::parse("quant_state has no nested_offset")),
+            (true, Some(offset)) => {
+                let inferred = || blocks.div_ceil((self.part_bytes[NESTED_ABSMAX] / 4).max(1)).max(1);
+                Some(Nested { block: state.nested_block.unwrap_or_else(inferred), offset })
+            }
+        };
+        let values = elements(&state.shape).unwrap_or(u64::MAX);
+        Ok((state.shape, Bnb4Decoder { elements: values, block: state.block, nested }))
+    }
+
+    /// Without a description the weight is a vector, and its blocks are what the scales leave.
+    fn geometry_without_state(&self) -> Result<(Vec<usize>, Bnb4Decoder)> {
+        if self.nested {
+            return Err(AnamnesisError::parse("its scales are quantised, and there is no quant_state to tell how"));
+        }
+        let (values, blocks) = (self.part_bytes[CODES].saturating_mul(2), self.part_bytes[ABSMAX] / 4);
+        let block = if blocks > 0 && values.is_multiple_of(blocks) { values / blocks } else { 0 };
+        if block == 0 || !block.is_multiple_of(2) {
+            let why = format!("{blocks} scales do not divide its {values} values, and there is no quant_state");
+            return Err(AnamnesisError::parse(why));
+        }
+        let shape = vec![usize::try_from(values).unwrap_or(usize::MAX)];
+        Ok((shape, Bnb4Decoder { elements: values, block, nested: None }))
+    }
+}
+
+impl Prepare for Bnb4 {
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
+        let prepared = self.geometry(read).and_then(|(shape, decoder)| {
+            decoder.check(&self.part_bytes[..if self.nested { NESTED_QUANT_MAP + 1 } else { QUANT_MAP + 1 }])?;
+            Ok(Prepared { shape, decoder: Box::new(decoder) })
+        });
+        prepared.map_err(|error| match error {
+            AnamnesisError::Parse { reason } => {
+                AnamnesisError::parse(format!("tensor {}: {reason}", quoted(&self.name)))
+            }
+            other => other,
+        })
+    }
+
+    fn describe(&self) -> String {
+        let nested = if self.nested { ", double-quantised" } else { "" };
+        format!("BitsAndBytes {}{nested}", self.kind)
+    }
+}

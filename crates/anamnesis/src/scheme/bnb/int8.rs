@@ -1,0 +1,99 @@
+//! Decoding eight-bit weights: one scale per row, the row's largest magnitude.
+
+use std::ops::Range;
+
+use anamnesis_kernels::{self as kernels, Level, Output};
+
+use crate::catalog::TargetDtype;
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::decoder::with_output;
+use crate::scheme::{Prepare, Prepared, Scratch, TileDecoder, Window};
+
+/// Multiplied with, as the library does; dividing by 127 gives other bits.
+const STEP: f32 = 1.0 / 127.0;
+
+/// Rows are cut only when one is longer than this.
+const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
+/// Where a long row is cut.
+const CUT_ELEMENTS: u64 = 1 << 10;
+
+/// An eight-bit weight: part 0 holds the codes, part 1 a scale per row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BnbInt8Decoder {
+    pub cols: u64,
+}
+
+impl BnbInt8Decoder {
+    fn rows(&self, elements: &Range<u64>) -> Range<u64> {
+        elements.start / self.cols..elements.end.div_ceil(self.cols)
+    }
+
+    fn run<O: Output>(&self, elements: Range<u64>, codes: &[u8], scales: &[f32], out: &mut [u8]) {
+        let level = Level::detect();
+        let mut at = elements.start;
+        for &scale in scales {
+            let end = ((at / self.cols + 1) * self.cols).min(elements.end);
+            let piece = (at - elements.start) as usize..(end - elements.start) as usize;
+            let bytes = piece.start * O::BYTES..piece.end * O::BYTES;
+            kernels::scaled_twice::<O>(level, &codes[piece], scale, STEP, &mut out[bytes]);
+            at = end;
+        }
+    }
+}
+
+impl TileDecoder for BnbInt8Decoder {
+    fn granule(&self) -> u64 {
+        if self.cols <= LONGEST_ROW_ELEMENTS { self.cols.max(1) } else { CUT_ELEMENTS }
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        let rows = self.rows(&elements);
+        windows.push(Window::run(0, elements.start, elements.end - elements.start));
+        windows.push(Window::run(1, rows.start * 4, (rows.end - rows.start) * 4));
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let rows = self.rows(&elements);
+        let scales = scratch.floats((rows.end - rows.start) as usize);
+        kernels::widen_f32(Level::detect(), inputs[1], scales);
+        with_output!(target, out, O => self.run::<O>(elements, inputs[0], scales, out));
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        "BitsAndBytes INT8, one scale per row".to_owned()
+    }
+}
+
+/// An eight-bit weight with a `weight_format` (part 2), which must say that rows are stored as rows.
+#[derive(Debug)]
+pub(super) struct BnbInt8 {
+    pub name: String,
+    pub shape: Vec<usize>,
+    pub decoder: BnbInt8Decoder,
+}
+
+impl Prepare for BnbInt8 {
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
+        match read(2)?[..] {
+            [0] => Ok(Prepared { shape: self.shape.clone(), decoder: Box::new(self.decoder) }),
+            ref other => {
+                let name = quoted(&self.name);
+                let detail =
+                    format!("tensor {name} is stored for one kind of GPU (weight_format {other:?}), not in rows");
+                Err(AnamnesisError::unsupported("BnB", detail))
+            }
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.decoder.describe()
+    }
+}

@@ -1,0 +1,17 @@
+//! GPTQ: 2, 3, 4 or 8 bits with a scale and a zero point per group of inputs and output.
+//!
+//! | tensor | type | shape |
+//! |---|---|---|
+//! | `X.qweight` | I32 | `[in·bits/32, out]` |
+//! | `X.qzeros` | I32 | `[groups, out·bits/32]` |
+//! | `X.scales` | F16, BF16, F32 | `[groups, out]` |
+//! | `X.g_idx` | I32, may be missing | `[in]` |
+//!
+//! The first format stores zero points less one, `gptq_v2` as they are. Fields of 3 bits straddle words. Marlin, BitBLAS,
+//! QQQ and planar checkpoints pack differently and are refused by name. Packing by AutoRound is the same as the first
+//! format.
+
+mod claim;
+mod weight;
+
+pub(crate) use claim::Gptq;

@@ -1,0 +1,157 @@
+//! The geometry of one GPTQ weight, from its shapes and what the configuration says about them.
+
+use super::claim::Parts;
+use crate::catalog::{Catalog, Dtype, StoredTensor};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Words, ZeroPoints, check_group_index};
+use crate::scheme::{Blocks, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
+
+/// What configuration and metadata say about all weights.
+pub(super) struct Evidence {
+    pub zeros: ZeroPoints,
+    pub bits: Option<i64>,
+    pub group_size: Option<i64>,
+    /// Where that is said.
+    pub file: String,
+}
+
+pub(super) fn gptq_weight(catalog: &Catalog, parts: &Parts, evidence: &Evidence) -> Result<Weight> {
+    let [qweight, qzeros, scales] = [parts.qweight, parts.qzeros, parts.scales].map(|id| catalog.get(id));
+    let g_idx = parts.g_idx.map(|id| catalog.get(id));
+    let name = quoted(&qweight.name);
+    let fail = |what: String| AnamnesisError::parse(format!("tensor {name}: {what}"));
+
+    let [(word_rows, outputs), (zero_groups, zero_words), (groups, scale_cols)] =
+        [matrix(qweight)?, matrix(qzeros)?, matrix(scales)?];
+    if !matches!(qzeros.dtype, Dtype::I32 | Dtype::U32) {
+        return Err(fail(format!("{} is {}; I32 is needed", quoted(&qzeros.name), qzeros.dtype)));
+    }
+    if scale_cols != outputs || zero_groups != groups || groups == 0 || outputs == 0 {
+        let shapes = format!("{:?}, {:?} and {:?}", qweight.shape, qzeros.shape, scales.shape);
+        return Err(fail(format!("qweight, qzeros and scales of shapes {shapes} do not go together")));
+    }
+    let bits = (zero_words * 32) / outputs;
+    if bits * outputs != zero_words * 32 || !matches!(bits, 2 | 3 | 4 | 8) {
+        return Err(fail(format!(
+            "{outputs} outputs in {zero_words} words of zero points are no 2, 3, 4 or 8 bits each"
+        )));
+    }
+    if let Some(said) = evidence.bits.filter(|&said| said != bits as i64) {
+        return Err(fail(format!("its shapes mean {bits} bits, {} says {said}", evidence.file)));
+    }
+    let inputs = word_rows * 32 / bits;
+    if inputs * bits != word_rows * 32 || inputs == 0 {
+        return Err(fail(format!("{word_rows} words do not hold whole codes of {bits} bits")));
+    }
+    if let Some(index) = g_idx.filter(|index| index.elements() != inputs || index.dtype != Dtype::I32) {
+        let text =
+            format!("{} is {} {:?}; {inputs} inputs need as many I32", quoted(&index.name), index.dtype, index.shape);
+        return Err(fail(text));
+    }
+    let run = group_run(inputs, groups, evidence, g_idx.is_some()).map_err(fail)?;
+    let scale = ScaleType::of_float(scales.dtype).ok_or_else(|| {
+        AnamnesisError::unsupported(
+            "GPTQ",
+            format!("{} is {}; F16, BF16 and F32 are read", quoted(&scales.name), scales.dtype),
+        )
+    })?;
+
+    let matrix = PackedMatrix {
+        words: Words::Gptq(bits as u8),
+        inputs,
+        outputs,
+        groups,
+        grouping: Grouping::Runs(run),
+        zeros: evidence.zeros,
+        scale,
+    };
+    let shape = vec![outputs as usize, inputs as usize];
+    let mut ids = vec![parts.qweight, parts.qzeros, parts.scales];
+    let description = format!("GPTQ {bits}-bit, {}", describe_run(run, inputs));
+    let decoder = ColumnDecoder { matrix, description };
+    let recipe = match parts.g_idx {
+        None => Recipe::Ready(Box::new(decoder)),
+        Some(index) => {
+            ids.push(index);
+            Recipe::Deferred(Box::new(WithGroupIndex { name: qweight.name.clone(), shape: shape.clone(), decoder }))
+        }
+    };
+    Ok(Weight {
+        name: format!("{}weight", qweight.name.trim_end_matches("qweight")),
+        shape,
+        values: inputs.saturating_mul(outputs),
+        scheme: QuantScheme::Gptq,
+        blocks: Some(Blocks { bits: bits as u8, size: run, nested: false }),
+        parts: ids,
+        recipe,
+    })
+}
+
+fn describe_run(run: u64, inputs: u64) -> String {
+    if run >= inputs { "one group".to_owned() } else { format!("groups of {run}") }
+}
+
+/// How many inputs make a group: said by the configuration, or left without doubt by the shapes.
+fn group_run(inputs: u64, groups: u64, evidence: &Evidence, indexed: bool) -> std::result::Result<u64, String> {
+    let run = match evidence.group_size {
+        Some(-1) => inputs,
+        Some(size) => u64::try_from(size)
+            .ok()
+            .filter(|&size| size > 0)
+            .ok_or_else(|| format!("{} says groups of {size}", evidence.file))?,
+        None if groups == 1 => inputs,
+        None if inputs.is_multiple_of(groups) && ((inputs / groups).is_power_of_two() || indexed) => inputs / groups,
+        // The index says it all; the size is only what a file without one would mean.
+        None if indexed => inputs.div_ceil(groups),
+        None => return Err(format!("{inputs} inputs in {groups} groups leave open how long a group is")),
+    };
+    if inputs.div_ceil(run) != groups {
+        let found = format!("{inputs} inputs in groups of {run} are {} groups", inputs.div_ceil(run));
+        if evidence.group_size.is_some() {
+            return Err(format!("{found}, the scales have {groups} ({})", evidence.file));
+        }
+        if !indexed {
+            return Err(format!("{found}, the scales have {groups}"));
+        }
+    }
+    Ok(run)
+}
+
+fn matrix(tensor: &StoredTensor) -> Result<(u64, u64)> {
+    match tensor.shape[..] {
+        [rows, cols] => Ok((rows as u64, cols as u64)),
+        _ => Err(AnamnesisError::parse(format!(
+            "tensor {} has shape {:?}; a matrix is needed",
+            quoted(&tensor.name),
+            tensor.shape
+        ))),
+    }
+}
+
+/// A weight with a group index, which must be in range; where it only counts up, it is not needed.
+struct WithGroupIndex {
+    name: String,
+    shape: Vec<usize>,
+    decoder: ColumnDecoder,
+}
+
+impl Prepare for WithGroupIndex {
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
+        const GROUP_INDEX: usize = 3;
+        let Grouping::Runs(run) = self.decoder.matrix.grouping else {
+            return Ok(Prepared { shape: self.shape.clone(), decoder: Box::new(self.decoder.clone()) });
+        };
+        let is_runs = check_group_index(&read(GROUP_INDEX)?, self.decoder.matrix.groups, run)
+            .map_err(|error| AnamnesisError::parse(format!("tensor {}: {error}", quoted(&self.name))))?;
+        let mut decoder = self.decoder.clone();
+        if !is_runs {
+            decoder.matrix.grouping = Grouping::Indexed;
+            decoder.description.push_str(", activation order");
+        }
+        Ok(Prepared { shape: self.shape.clone(), decoder: Box::new(decoder) })
+    }
+
+    fn describe(&self) -> String {
+        self.decoder.description.clone()
+    }
+}

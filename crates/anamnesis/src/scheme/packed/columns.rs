@@ -1,0 +1,168 @@
+//! Decoding to `[out, in]`: a tile is some columns of the stored matrix, turned into rows.
+
+use std::ops::Range;
+
+use anamnesis_kernels::{self as kernels, Bits2, Bits3, Bytes, Level, LowNibbles, Output, Packing};
+
+use super::{Grouping, PackedMatrix, Words};
+use crate::catalog::TargetDtype;
+use crate::error::Result;
+use crate::scheme::decoder::with_output;
+use crate::scheme::{Scratch, TileDecoder, Window};
+
+/// Where tiles may be cut: 32 codes of any width fill whole words.
+const STRIP: u64 = 32;
+/// Output bytes of a tile: rows of the stored matrix are read piece by piece, and longer pieces cost less.
+const TILE_BYTES: u64 = 2 << 20;
+
+/// The value of each code before its zero point and scale.
+const MAP: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
+
+/// The parts of a weight in the order the decoder reads them.
+const CODES: usize = 0;
+const ZEROS: usize = 1;
+const SCALES: usize = 2;
+const GROUP_INDEX: usize = 3;
+
+/// Decodes a packed matrix with inputs and outputs exchanged.
+#[derive(Debug, Clone)]
+pub(crate) struct ColumnDecoder {
+    pub matrix: PackedMatrix,
+    pub description: String,
+}
+
+impl ColumnDecoder {
+    /// The output rows of a tile, which are columns of the stored matrix.
+    fn columns(&self, elements: &Range<u64>) -> Range<u64> {
+        elements.start / self.matrix.inputs..elements.end / self.matrix.inputs
+    }
+
+    /// Zero points and scales turned as well, so that all groups of a column lie together.
+    fn turn_groups(&self, columns: usize, inputs: &[&[u8]], zeros: &mut [f32], scales: &mut [f32], scratch: Rows<'_>) {
+        let level = Level::detect();
+        let PackedMatrix { words, scale, .. } = self.matrix;
+        let groups = self.matrix.groups as usize;
+        let zero_row_bytes = columns * words.bits() as usize / 8;
+        let scale_row_bytes = columns * scale.bytes() as usize;
+        for group in 0..groups {
+            let packed = &inputs[ZEROS][group * zero_row_bytes..(group + 1) * zero_row_bytes];
+            self.matrix.zeros.unpack(level, words, packed, scratch.words, scratch.zeros);
+            scale.widen(level, &inputs[SCALES][group * scale_row_bytes..(group + 1) * scale_row_bytes], scratch.scales);
+            for column in 0..columns {
+                zeros[column * groups + group] = scratch.zeros[column];
+                scales[column * groups + group] = scratch.scales[column];
+            }
+        }
+    }
+
+    fn run<O: Output>(&self, columns: usize, inputs: &[&[u8]], out: &mut [u8], scratch: &mut Scratch) {
+        let level = Level::detect();
+        let PackedMatrix { words, inputs: in_features, .. } = self.matrix;
+        let (groups, in_features, bits) = (self.matrix.groups as usize, in_features as usize, words.bits() as usize);
+        let row_bytes = (in_features * bits).div_ceil(8);
+        let indices = if self.matrix.grouping == Grouping::Indexed { in_features } else { 0 };
+        let (floats, bytes, indices) = scratch.all(2 * columns * (groups + 1), columns * (row_bytes + bits), indices);
+        let (zeros, floats) = floats.split_at_mut(columns * groups);
+        let (scales, floats) = floats.split_at_mut(columns * groups);
+        let (zero_row, scale_row) = floats.split_at_mut(columns);
+        let (turned, zero_words) = bytes.split_at_mut(columns * row_bytes);
+        self.turn_groups(
+            columns,
+            inputs,
+            zeros,
+            scales,
+            Rows { zeros: zero_row, scales: scale_row, words: zero_words },
+        );
+        match words {
+            Words::Gptq(_) => kernels::transpose_words(level, inputs[CODES], in_features * bits / 32, columns, turned),
+            Words::Awq => kernels::transpose_awq(level, inputs[CODES], in_features, columns / 8, turned),
+        }
+        if let Some(stored) = inputs.get(GROUP_INDEX) {
+            for (to, from) in indices.iter_mut().zip(stored.as_chunks::<4>().0) {
+                *to = u32::from_le_bytes(*from);
+            }
+        }
+        let rows = turned.chunks_exact(row_bytes).zip(out.chunks_exact_mut(in_features * O::BYTES));
+        for (column, (packed, out)) in rows.enumerate() {
+            let of_column = column * groups..(column + 1) * groups;
+            let (zeros, scales) = (&zeros[of_column.clone()], &scales[of_column]);
+            match words {
+                Words::Gptq(2) => self.row::<Bits2, O>(level, packed, indices, zeros, scales, out),
+                Words::Gptq(3) => self.row::<Bits3, O>(level, packed, indices, zeros, scales, out),
+                Words::Gptq(4) | Words::Awq => self.row::<LowNibbles, O>(level, packed, indices, zeros, scales, out),
+                Words::Gptq(_) => self.row::<Bytes, O>(level, packed, indices, zeros, scales, out),
+            }
+        }
+    }
+
+    /// One output row from its turned codes.
+    fn row<P: Packing, O: Output>(
+        &self,
+        level: Level,
+        packed: &[u8],
+        indices: &[u32],
+        zeros: &[f32],
+        scales: &[f32],
+        out: &mut [u8],
+    ) {
+        match self.matrix.grouping {
+            Grouping::Runs(run) => {
+                kernels::coded_blocks::<P, O>(level, packed, &MAP, zeros, scales, run as usize, out);
+            }
+            Grouping::Indexed => kernels::coded_indexed::<P, O>(level, packed, indices, zeros, scales, out),
+        }
+    }
+}
+
+/// Space for one row of zero points and scales before they are turned.
+struct Rows<'a> {
+    zeros: &'a mut [f32],
+    scales: &'a mut [f32],
+    words: &'a mut [u8],
+}
+
+impl TileDecoder for ColumnDecoder {
+    fn granule(&self) -> u64 {
+        STRIP * self.matrix.inputs
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        TILE_BYTES
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        let PackedMatrix { words, inputs, outputs, groups, scale, .. } = self.matrix;
+        let columns = self.columns(&elements);
+        let count = columns.end - columns.start;
+        let zero_bytes = |columns: u64| columns * words.bits() / 8;
+        windows.push(match words {
+            Words::Gptq(bits) => {
+                Window::columns(CODES, columns.start * 4, count * 4, outputs * 4, inputs * u64::from(bits) / 32)
+            }
+            Words::Awq => Window::columns(CODES, columns.start / 2, count / 2, outputs / 2, inputs),
+        });
+        windows.push(Window::columns(ZEROS, zero_bytes(columns.start), zero_bytes(count), zero_bytes(outputs), groups));
+        let size = scale.bytes();
+        windows.push(Window::columns(SCALES, columns.start * size, count * size, outputs * size, groups));
+        if self.matrix.grouping == Grouping::Indexed {
+            windows.push(Window::run(GROUP_INDEX, 0, inputs * 4));
+        }
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let columns = self.columns(&elements);
+        with_output!(target, out, O => self.run::<O>((columns.end - columns.start) as usize, inputs, out, scratch));
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        self.description.clone()
+    }
+}

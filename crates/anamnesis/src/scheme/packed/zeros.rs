@@ -1,0 +1,47 @@
+//! Zero points: packed like the codes, along the outputs.
+
+use anamnesis_kernels::{self as kernels, AwqNibbles, Bits2, Bits3, Bytes, Level, LowNibbles};
+
+use super::Words;
+
+/// How stored zero points become the numbers that are subtracted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZeroPoints {
+    /// As they are stored.
+    Stored,
+    /// One more, added to the whole 32-bit word with its carries (per field for 3 bits): how GPTQModel reads the first
+    /// GPTQ format.
+    OneMore,
+    /// One more, without a carry: a field of all ones becomes a number one past the codes.
+    OneMoreUnbounded,
+}
+
+impl ZeroPoints {
+    /// Unpacks one row of zero points. `scratch` holds as many bytes as `packed`.
+    pub(crate) fn unpack(self, level: Level, words: Words, packed: &[u8], scratch: &mut [u8], out: &mut [f32]) {
+        let bits = words.bits();
+        let packed = if self == Self::OneMore && bits != 3 {
+            let ones = u32::MAX / ((1 << bits) - 1);
+            for (to, from) in scratch.as_chunks_mut::<4>().0.iter_mut().zip(packed.as_chunks::<4>().0) {
+                *to = u32::from_le_bytes(*from).wrapping_add(ones).to_le_bytes();
+            }
+            &*scratch
+        } else {
+            packed
+        };
+        match words {
+            Words::Awq => kernels::unpack_codes::<AwqNibbles>(level, packed, out),
+            Words::Gptq(2) => kernels::unpack_codes::<Bits2>(level, packed, out),
+            Words::Gptq(3) => kernels::unpack_codes::<Bits3>(level, packed, out),
+            Words::Gptq(4) => kernels::unpack_codes::<LowNibbles>(level, packed, out),
+            Words::Gptq(_) => kernels::unpack_codes::<Bytes>(level, packed, out),
+        }
+        match self {
+            Self::OneMore if bits == 3 => {
+                out.iter_mut().for_each(|zero| *zero = if *zero == 7.0 { 0.0 } else { *zero + 1.0 })
+            }
+            Self::OneMoreUnbounded => out.iter_mut().for_each(|zero| *zero += 1.0),
+            Self::Stored | Self::OneMore => {}
+        }
+    }
+}
