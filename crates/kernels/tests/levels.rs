@@ -10,7 +10,7 @@ use anamnesis_kernels::*;
 const LENGTHS: [usize; 18] = [0, 1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257, 1000, 1023, 1024, 1025, 1187];
 
 /// Scales of every kind, ordinary ones first.
-const SCALES: [f32; 20] = [
+const SCALES: [f32; 26] = [
     1.0,
     0.37,
     -2.5e-3,
@@ -31,6 +31,13 @@ const SCALES: [f32; 20] = [
     0.000_1,
     f32::from_bits(0x7FFF_FFFF),
     f32::from_bits(0xFF80_0001),
+    // Halfway between two BF16, then two F16, with an even and an odd one below; and just beside the middle.
+    f32::from_bits(0x3F80_8000),
+    f32::from_bits(0x3F81_8000),
+    f32::from_bits(0x3F80_1000),
+    f32::from_bits(0x3F80_3000),
+    f32::from_bits(0x3F80_8001),
+    f32::from_bits(0x3F81_7FFF),
 ];
 
 /// What unwritten bytes hold, so that a write past the end shows.
