@@ -404,19 +404,31 @@ fn any_single_changed_byte_gives_a_result_or_a_typed_error() {
 
 #[test]
 fn random_damage_gives_a_result_or_a_typed_error() {
-    let fixture = |path: &str| std::fs::read(support::fixture(path)).unwrap();
-    let seeds = [small(), fixture("fp8/modelopt_kv_cache.safetensors"), fixture("fp8/experts_block_tall.safetensors")];
-    for seed in 0..1500 {
+    let fixtures = [
+        "fp8/modelopt_kv_cache",
+        "fp8/experts_block_tall",
+        "gptq/int4_g16_asym_actorder_v1",
+        "gptq/int3_g16_asym_actorder_v1",
+        "awq/gemm_g32",
+        "bnb/nf4_nested_b64_bfloat16",
+        "bnb/fp4_b64_float16",
+        "bnb/int8_bias",
+    ];
+    let read = |path: &str| std::fs::read(support::fixture(&format!("{path}.safetensors"))).unwrap();
+    let files: Vec<_> = fixtures.iter().map(|path| read(path)).chain([small()]).collect();
+    for seed in 0..6000 {
         let mut noise = Noise(seed);
-        let mut file = seeds[seed as usize % seeds.len()].clone();
+        let mut file = files[seed as usize % files.len()].clone();
         let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
         for _ in 0..1 + noise.below(4) {
-            let position = 8 + noise.below(header.min(file.len() - 8));
+            // Mostly the header; the data too, where some schemes keep indices and descriptions.
+            let end = if noise.below(4) == 0 { file.len() - 8 } else { header };
+            let position = 8 + noise.below(end);
             match noise.below(4) {
                 0 => file[position] = noise.next() as u8,
                 1 => file[position] ^= 1 << noise.below(8),
                 2 => {
-                    let from = 8 + noise.below(header.min(file.len() - 8));
+                    let from = 8 + noise.below(end);
                     let length = noise.below(12).min(file.len() - position.max(from));
                     file.copy_within(from..from + length, position);
                 }

@@ -1,0 +1,87 @@
+//! Memory is what the promise says: a conversion's does not grow with the file, an inspection's is that of the header, a
+//! slice function's that of its result.
+//!
+//! One test in a binary of its own, because the profiler counts the whole process.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::path::Path;
+
+use anamnesis::{Dtype, F32Out, RememberOptions, TargetDtype, dequantize_fp8, dequantize_per_channel_fp8, parse};
+use support::{Folder, Model, le_bytes};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// What `work` allocated: the most bytes held at once, and how many blocks in all.
+fn profiled<T>(work: impl FnOnce() -> T) -> (usize, u64, T) {
+    let profiler = dhat::Profiler::builder().testing().build();
+    let result = work();
+    let stats = dhat::HeapStats::get();
+    drop(profiler);
+    (stats.max_bytes, stats.total_blocks, result)
+}
+
+/// A model that decodes to about `mib` MiB of BF16, a quarter of it copied.
+fn staged(mib: usize) -> Folder {
+    let count = mib / 4;
+    let mut model = Model::new();
+    for index in 0..count {
+        let name = format!("layer.{index}.weight");
+        model = if index % 4 == 3 {
+            model.tensor(&name, "BF16", &[1024, 2048], &vec![0x3f; 4 * MIB])
+        } else {
+            model.floats(&format!("{name}_scale_inv"), &[8, 16], &[0.5; 128]).tensor(
+                &name,
+                "F8_E4M3",
+                &[1024, 2048],
+                &vec![0x38; 2 * MIB],
+            )
+        };
+    }
+    Folder::staged(&model.bytes(), None)
+}
+
+fn convert(input: &Path, output: &Path) -> (usize, u64) {
+    let options = RememberOptions::new().with_threads(2);
+    let work = || parse(input).unwrap().remember_with_options(output, TargetDtype::BF16, options).unwrap();
+    let (peak, blocks, ()) = profiled(work);
+    (peak, blocks)
+}
+
+#[test]
+fn memory_is_bounded_by_threads_and_headers_not_by_files() {
+    let (small, large) = (staged(16), staged(64));
+    let (small_peak, small_blocks) = convert(&small.model(), &small.path("out"));
+    let (large_peak, large_blocks) = convert(&large.model(), &large.path("out"));
+    assert!(std::fs::metadata(large.path("out")).unwrap().len() >= 64 * MIB as u64);
+    assert!(large_peak <= 4 * MIB, "two threads held {large_peak} bytes");
+    let growth = large_peak.saturating_sub(small_peak);
+    assert!(growth <= 256 * KIB, "four times the file held {growth} bytes more");
+
+    // 48 MiB more in tiles of 256 KiB (decoded) and 1 MiB (copied), and 12 tensors more in the header.
+    let tiles = 36 * 4 + 12;
+    let more = large_blocks.saturating_sub(small_blocks);
+    assert!(more <= 4 * tiles + 12 * 64, "{more} blocks more for {tiles} tiles more");
+
+    let header = parse(large.model()).unwrap().header.header_size;
+    let (peak, _, info) = profiled(|| parse(large.model()).unwrap().inspect());
+    assert_eq!((info.quantized, info.passthrough), (12, 4));
+    assert!(peak <= 16 * header + 16 * KIB, "inspecting a header of {header} bytes held {peak}");
+
+    let (weight, scale) = (vec![0x38; 512 * 1024], le_bytes(&[0.5; 512]));
+    let output = weight.len() * 4;
+    let (peak, _, values) =
+        profiled(|| dequantize_fp8::<F32Out>(&weight, &scale[..128], 512, 1024, Dtype::F32).unwrap());
+    assert_eq!(values.len(), output);
+    assert!(peak <= output + 4 * KIB, "blocks: {peak} for {output}");
+    let (peak, _, values) =
+        profiled(|| dequantize_per_channel_fp8::<F32Out>(&weight, &scale, 512, 1024, Dtype::F32).unwrap());
+    assert_eq!(values.len(), output);
+    assert!(peak <= output + 4 * KIB, "rows: {peak} for {output}");
+}

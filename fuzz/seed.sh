@@ -1,0 +1,11 @@
+#!/bin/sh
+# Copies the fixtures into the corpora of the targets.
+set -eu
+cd "$(dirname "$0")"
+for target in safetensors_header remember_bytes; do
+    mkdir -p "corpus/$target"
+    for file in ../crates/anamnesis/tests/fixtures/*/*.safetensors; do
+        name=$(basename "$(dirname "$file")")-$(basename "$file")
+        cp "$file" "corpus/$target/$name"
+    done
+done
