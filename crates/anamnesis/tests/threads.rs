@@ -28,9 +28,38 @@ fn large_model() -> Model {
         .tensor("plain", "U8", &[2_500_001], &codes.bytes(2_500_001))
 }
 
+/// The same of packed schemes, which read their matrices in pieces and turn them.
+fn large_packed_model() -> Model {
+    let mut noise = Noise(3);
+    let group: Vec<u8> = (0..768i32).flat_map(|index| (index * 7 % 6).to_le_bytes()).collect();
+    Model::new()
+        .tensor("gptq.qweight", "I32", &[96, 1032], &noise.bytes(96 * 1032 * 4))
+        .tensor("gptq.qzeros", "I32", &[6, 129], &noise.bytes(6 * 129 * 4))
+        .tensor("gptq.scales", "F16", &[6, 1032], &noise.bytes(6 * 1032 * 2))
+        .tensor("gptq.g_idx", "I32", &[768], &group)
+        .tensor("awq.qweight", "I32", &[768, 129], &noise.bytes(768 * 129 * 4))
+        .tensor("awq.qzeros", "I32", &[6, 129], &noise.bytes(6 * 129 * 4))
+        .tensor("awq.scales", "F16", &[6, 1032], &noise.bytes(6 * 1032 * 2))
+        .tensor("nf4.weight", "U8", &[320_032, 1], &noise.bytes(320_032))
+        .floats("nf4.weight.absmax", &[10_001], &[0.25; 10_001])
+        .floats("nf4.weight.quant_map", &[16], &std::array::from_fn::<f32, 16, _>(|code| code as f32 - 7.5))
+        .tensor("int8.weight", "I8", &[701, 517], &noise.bytes(701 * 517))
+        .floats("int8.SCB", &[701], &[3.5; 701])
+}
+
 #[test]
-fn any_number_of_threads_and_any_source_give_the_same_bytes() {
-    let model = large_model().bytes();
+fn any_number_of_threads_and_any_source_give_the_same_fp8_bytes() {
+    same_bytes_everywhere(large_model().bytes());
+}
+
+#[test]
+fn any_number_of_threads_and_any_source_give_the_same_bytes_of_packed_schemes() {
+    let model = large_packed_model().bytes();
+    assert_eq!(parse_bytes(model.clone()).unwrap().inspect().quantized, 4);
+    same_bytes_everywhere(model);
+}
+
+fn same_bytes_everywhere(model: Vec<u8>) {
     let folder = Folder::staged(&model, None);
     for target in [TargetDtype::BF16, TargetDtype::F32] {
         let whole = parse_bytes(model.clone()).unwrap().remember_to_bytes(target).unwrap();

@@ -231,7 +231,9 @@ impl SafetensorsHeader {
             usize::try_from(value).map_err(|_| AnamnesisError::limit("address_space", format!("offset {value}")))
         };
         let entry = |((_, tensor), row): ((TensorId, &StoredTensor), Row)| -> Result<TensorEntry> {
-            let start = tensor.extent.offset - PREFIX_BYTES - json_bytes;
+            // The length is read anew, and a file may change in between.
+            let start = tensor.extent.offset.checked_sub(PREFIX_BYTES).and_then(|start| start.checked_sub(json_bytes));
+            let start = start.ok_or_else(|| AnamnesisError::parse("the file changed while it was read"))?;
             Ok(TensorEntry {
                 name: tensor.name.clone(),
                 dtype: tensor.dtype,

@@ -70,8 +70,11 @@ fn awq_weight(
     else {
         return Err(fail("qweight, qzeros and scales must be matrices".to_owned()));
     };
+    if !matches!(zero_tensor.dtype, Dtype::I32 | Dtype::U32) {
+        return Err(fail(format!("{} is {}; I32 is needed", quoted(&zero_tensor.name), zero_tensor.dtype)));
+    }
     let fits = words.checked_mul(8) == Some(outputs) && zero_words == words && zero_groups == groups;
-    if !fits || groups == 0 || inputs == 0 || outputs == 0 || !matches!(zero_tensor.dtype, Dtype::I32 | Dtype::U32) {
+    if !fits || groups == 0 || inputs == 0 || outputs == 0 {
         let shapes = format!("{:?}, {:?} and {:?}", tensor.shape, zero_tensor.shape, scale_tensor.shape);
         return Err(fail(format!("qweight, qzeros and scales of shapes {shapes} do not go together in 4 bits")));
     }
