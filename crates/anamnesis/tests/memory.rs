@@ -47,8 +47,8 @@ fn staged(mib: usize) -> Folder {
     Folder::staged(&model.bytes(), None)
 }
 
-fn convert(input: &Path, output: &Path) -> (usize, u64) {
-    let options = RememberOptions::new().with_threads(2);
+fn convert(input: &Path, output: &Path, threads: usize) -> (usize, u64) {
+    let options = RememberOptions::new().with_threads(threads);
     let work = || parse(input).unwrap().remember_with_options(output, TargetDtype::BF16, options).unwrap();
     let (peak, blocks, ()) = profiled(work);
     (peak, blocks)
@@ -57,12 +57,15 @@ fn convert(input: &Path, output: &Path) -> (usize, u64) {
 #[test]
 fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let (small, large) = (staged(16), staged(64));
-    let (small_peak, small_blocks) = convert(&small.model(), &small.path("out"));
-    let (large_peak, large_blocks) = convert(&large.model(), &large.path("out"));
+    let (peak, _) = convert(&large.model(), &large.path("out"), 2);
     assert!(std::fs::metadata(large.path("out")).unwrap().len() >= 64 * MIB as u64);
-    assert!(large_peak <= 4 * MIB, "two threads held {large_peak} bytes");
+    assert!(peak <= 4 * MIB, "two threads held {peak} bytes");
+
+    // With one thread nothing depends on which worker happens to meet which tensor.
+    let (small_peak, small_blocks) = convert(&small.model(), &small.path("out"), 1);
+    let (large_peak, large_blocks) = convert(&large.model(), &large.path("out"), 1);
     let growth = large_peak.saturating_sub(small_peak);
-    assert!(growth <= 256 * KIB, "four times the file held {growth} bytes more");
+    assert!(growth <= 128 * KIB, "four times the file held {growth} bytes more");
 
     // 48 MiB more in tiles of 256 KiB (decoded) and 1 MiB (copied), and 12 tensors more in the header.
     let tiles = 36 * 4 + 12;
