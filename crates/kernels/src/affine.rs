@@ -12,7 +12,7 @@
 
 use crate::GROUP;
 use crate::output::Output;
-use crate::packing::{Packing, load};
+use crate::packing::{Packing, load, unpack};
 use crate::simd::Simd;
 
 kernel! {
@@ -87,7 +87,7 @@ fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> 
 /// The codes of a group as numbers.
 #[inline(always)]
 fn numbers<S: Simd, P: Packing>(simd: S, packed: &[u8; GROUP]) -> [f32; GROUP] {
-    map!(code in P::unpack(simd, packed) => f32::from(code))
+    simd.unsigned(&unpack::<S, P>(simd, packed))
 }
 
 /// Zero points that all are zero. Subtracting +0 changes no bit.
@@ -155,8 +155,9 @@ fn indexed_body<S: Simd, P: Packing, O: Output>(
     }
     let elements = P::codes_in(packed.len()).min(groups.len()).min(out.len() / O::BYTES);
     walk_packed!(P, O, elements, group in packed, groups in groups => {
+        let codes = numbers::<S, P>(simd, group);
         let (zeros, scales) = (simd.gather(zeros, groups), simd.gather(scales, groups));
-        O::round_group(simd, &affine(&numbers::<S, P>(simd, group), &zeros, &scales))
+        O::round_group(simd, &affine(&codes, &zeros, &scales))
     }, out);
 }
 

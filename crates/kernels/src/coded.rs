@@ -9,7 +9,7 @@ use crate::GROUP;
 use crate::group::Walking;
 use crate::level::Level;
 use crate::output::Output;
-use crate::packing::Packing;
+use crate::packing::{Packing, unpack};
 use crate::scaled::tame;
 use crate::simd::{SMALL_TABLE, Simd};
 
@@ -168,8 +168,8 @@ fn broadcast<S: Simd, P: Packing, O: Output>(
         let elements = left.min(block);
         left -= elements;
         walk_packed!(P, O, elements, group in packed => {
-            let codes = P::unpack(simd, group);
-            O::round_products(simd, &map!(code in codes => (f32::from(code) - zero) * scale))
+            let codes = simd.unsigned(&unpack::<S, P>(simd, group));
+            O::round_products(simd, &map!(code in codes => (code - zero) * scale))
         }, out);
     }
 }
@@ -194,7 +194,7 @@ fn spread<S: Simd, P: Packing, O: Output>(
     walk_packed!(P, O, elements, group in packed => {
         let (zeros, scales) = blocks.next_group();
         let mut values = if P::BITS == 8 {
-            map!(code in P::unpack(simd, group) => f32::from(code))
+            simd.unsigned(&unpack::<S, P>(simd, group))
         } else {
             map!(word in simd.values::<P>(&table, group) => f32::from_bits(word))
         };

@@ -33,10 +33,10 @@ pub trait Packing: Copy + Send + Sync + 'static {
         bytes / Self::BITS * 8 + bytes % Self::BITS * 8 / Self::BITS
     }
 
-    /// Unpacks a group of codes from the first `4 * BITS` bytes.
+    /// Unpacks a group of codes from `4 * BITS` bytes; bytes that are missing count as zero.
     #[inline(always)]
-    fn unpack<S: Simd>(simd: S, packed: &[u8; GROUP]) -> [u8; GROUP] {
-        if Self::BITS == 8 { *packed } else { simd.codes::<Self>(packed) }
+    fn unpack<S: Simd>(simd: S, packed: &[u8]) -> [u8; GROUP] {
+        unpack::<S, Self>(simd, &load::<Self>(packed))
     }
 }
 
@@ -112,15 +112,32 @@ impl Packing for Bytes {
     const POSITIONS: [u8; GROUP] = positions(8, [0]);
 }
 
-/// The bytes of one group, or of what is left of one, filled up with zeros.
+/// The bytes of one group, or of what is left of one.
+///
+/// Twelve bytes come as their first and last eight: each holds half of the codes.
 #[inline(always)]
 pub(crate) fn load<P: Packing>(bytes: &[u8]) -> [u8; GROUP] {
     let mut group = [0; GROUP];
-    match bytes.get(..4 * P::BITS) {
-        Some(whole) => group[..4 * P::BITS].copy_from_slice(whole),
-        None => group = crate::group::pad(bytes),
+    if let Some(bytes) = bytes.get(..4 * P::BITS) {
+        if P::BITS == 3 {
+            group[..8].copy_from_slice(&bytes[..8]);
+            group[8..16].copy_from_slice(&bytes[4..]);
+        } else {
+            group[..4 * P::BITS].copy_from_slice(bytes);
+        }
+    } else {
+        group = crate::group::pad(bytes);
+        if P::BITS == 3 {
+            group.copy_within(4..12, 8);
+        }
     }
     group
+}
+
+/// The codes of a loaded group.
+#[inline(always)]
+pub(crate) fn unpack<S: Simd, P: Packing>(simd: S, group: &[u8; GROUP]) -> [u8; GROUP] {
+    if P::BITS == 8 { *group } else { simd.codes::<P>(group) }
 }
 
 /// `walk_packed!(P, O, elements, group in packed, item in items… => words, out)`: writes the words of each group.

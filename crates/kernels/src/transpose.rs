@@ -104,41 +104,52 @@ fn words_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, cols: usize, out
 #[inline(always)]
 fn awq_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, word_cols: usize, out: &mut [u8]) {
     let bytes = rows.div_ceil(2);
-    let mut tiles = [[[0; TILE]; TILE]; 8];
+    let whole = rows - rows % PANEL;
     for col in (0..word_cols).step_by(TILE) {
         let width = TILE.min(word_cols - col);
-        for row in (0..rows).step_by(PANEL) {
-            // Tile i takes rows i, i + 8, i + 16, …: lane l of its columns is row 8 l + i.
-            for (i, tile) in tiles.iter_mut().enumerate() {
-                *tile = simd.transpose(&load(words, (row + i) * word_cols + col, 8 * word_cols, width));
-            }
-            let end = bytes.min((row + PANEL) / 2);
+        for row in (0..whole).step_by(PANEL) {
+            let tiles = panel(simd, words, row, word_cols, col, width);
             for word_col in 0..width {
-                let columns = transpose_nibbles(&tiles, word_col);
-                for (column, lanes) in AWQ_COLUMNS.iter().zip(&columns) {
+                for (column, lanes) in AWQ_COLUMNS.iter().zip(&transpose_nibbles(&tiles, word_col)) {
+                    let start = ((col + word_col) * 8 + column) * bytes + row / 2;
+                    let Some(out) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut) else { return };
+                    *out = to_bytes(lanes);
+                }
+            }
+        }
+        if whole < rows {
+            let tiles = panel(simd, words, whole, word_cols, col, width);
+            for word_col in 0..width {
+                for (column, lanes) in AWQ_COLUMNS.iter().zip(&transpose_nibbles(&tiles, word_col)) {
                     let start = ((col + word_col) * 8 + column) * bytes;
-                    let Some(to) = out.get_mut(start + row / 2..start + end) else { return };
-                    write(lanes, to);
+                    let Some(out) = out.get_mut(start + whole / 2..start + bytes) else { return };
+                    for (to, from) in out.iter_mut().zip(to_bytes(lanes)) {
+                        *to = from;
+                    }
                 }
             }
         }
     }
 }
 
-/// Writes as many bytes of the words as there is room for.
+/// The words of up to 128 rows and sixteen columns: lane `l` of column `j` of tile `i` is row `8 l + i`.
 #[inline(always)]
-fn write(lanes: &[u32; TILE], out: &mut [u8]) {
+fn panel<S: Simd>(simd: S, words: &[[u8; 4]], row: usize, word_cols: usize, col: usize, width: usize) -> [Tile; 8] {
+    let mut tiles = [[[0; TILE]; TILE]; 8];
+    for (i, tile) in tiles.iter_mut().enumerate() {
+        *tile = simd.transpose(&load(words, (row + i) * word_cols + col, 8 * word_cols, width));
+    }
+    tiles
+}
+
+/// Words as little-endian bytes.
+#[inline(always)]
+fn to_bytes(lanes: &[u32; TILE]) -> [u8; 4 * TILE] {
     let mut bytes = [0; 4 * TILE];
     for (bytes, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(lanes) {
         *bytes = word.to_le_bytes();
     }
-    if let Ok(out) = <&mut [u8; 4 * TILE]>::try_from(&mut *out) {
-        *out = bytes;
-    } else {
-        for (to, from) in out.iter_mut().zip(&bytes) {
-            *to = *from;
-        }
-    }
+    bytes
 }
 
 /// Transposes eight words of eight nibbles in each lane: nibble `i` of result `k` is nibble `k` of word `i`.

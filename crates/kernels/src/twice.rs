@@ -22,6 +22,6 @@ kernel! {
 fn body<S: Simd, O: Output>(simd: S, codes: &[u8], first: f32, second: f32, out: &mut [u8]) {
     let (first, second) = (tame(first), tame(second));
     walk!(O, group in codes => {
-        O::round_products(simd, &map!(code in group => f32::from(code.cast_signed()) * first * second))
+        O::round_products(simd, &map!(code in simd.signed(group) => code * first * second))
     }, out);
 }

@@ -12,6 +12,8 @@ pub type Tile = [[u32; TILE]; TILE];
 /// A CPU level's operations that move words.
 pub trait Moves: Copy {
     /// `table[index]` for a group of indices; the last entry for those past the end, zero if there is none.
+    ///
+    /// Of a table of more than 2³¹ entries only so many count.
     fn gather(self, table: &[f32], indices: &[u32; GROUP]) -> [f32; GROUP];
 
     /// The tile with rows and columns exchanged.
@@ -21,8 +23,8 @@ pub trait Moves: Copy {
 impl Moves for Portable {
     #[inline(always)]
     fn gather(self, table: &[f32], indices: &[u32; GROUP]) -> [f32; GROUP] {
-        let Some(last) = table.len().checked_sub(1) else { return [0.0; GROUP] };
-        map!(index in indices => table[last.min(index as usize)])
+        let Some(last) = last_index(table) else { return [0.0; GROUP] };
+        map!(index in indices => table[last.min(index) as usize])
     }
 
     #[inline(always)]
@@ -37,24 +39,31 @@ impl Moves for Portable {
     }
 }
 
+/// The last index into a table, if there is one.
+#[inline(always)]
+fn last_index(table: &[f32]) -> Option<u32> {
+    Some(table.len().checked_sub(1)?.min(i32::MAX as usize) as u32)
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Moves, TILE, Tile};
+    use super::{Moves, TILE, Tile, last_index};
     use crate::GROUP;
-    use crate::simd::{Portable, V3, V4};
+    use crate::simd::{V3, V4};
 
     impl Moves for V3 {
         #[inline(always)]
         fn gather(self, table: &[f32], indices: &[u32; GROUP]) -> [f32; GROUP] {
-            let Some(last) = last_index(table) else { return Portable.gather(table, indices) };
+            let Some(last) = last_index(table) else { return [0.0; GROUP] };
             let mut values = [0.0; GROUP];
             for (to, from) in values.as_chunks_mut::<8>().0.iter_mut().zip(indices.as_chunks::<8>().0) {
                 // SAFETY: the token proves AVX2; loads and stores cover exactly the eight elements, and no index is past
                 // the last, which is not negative as an i32.
                 unsafe {
-                    let indices = _mm256_min_epu32(_mm256_loadu_si256(from.as_ptr().cast()), _mm256_set1_epi32(last));
+                    let last = _mm256_set1_epi32(last.cast_signed());
+                    let indices = _mm256_min_epu32(_mm256_loadu_si256(from.as_ptr().cast()), last);
                     _mm256_storeu_ps(to.as_mut_ptr(), _mm256_i32gather_ps::<4>(table.as_ptr(), indices));
                 }
             }
@@ -81,13 +90,14 @@ mod x86 {
     impl Moves for V4 {
         #[inline(always)]
         fn gather(self, table: &[f32], indices: &[u32; GROUP]) -> [f32; GROUP] {
-            let Some(last) = last_index(table) else { return Portable.gather(table, indices) };
+            let Some(last) = last_index(table) else { return [0.0; GROUP] };
             let mut values = [0.0; GROUP];
             for (to, from) in values.as_chunks_mut::<16>().0.iter_mut().zip(indices.as_chunks::<16>().0) {
                 // SAFETY: the token proves AVX-512 F; loads and stores cover exactly the sixteen elements, and no index is
                 // past the last, which is not negative as an i32.
                 unsafe {
-                    let indices = _mm512_min_epu32(_mm512_loadu_si512(from.as_ptr().cast()), _mm512_set1_epi32(last));
+                    let last = _mm512_set1_epi32(last.cast_signed());
+                    let indices = _mm512_min_epu32(_mm512_loadu_si512(from.as_ptr().cast()), last);
                     _mm512_storeu_ps(to.as_mut_ptr(), _mm512_i32gather_ps::<4>(indices, table.as_ptr()));
                 }
             }
@@ -109,12 +119,6 @@ mod x86 {
             }
             transposed
         }
-    }
-
-    /// The last index into a table, if there is one and gathers can reach it.
-    #[inline(always)]
-    fn last_index(table: &[f32]) -> Option<i32> {
-        i32::try_from(table.len().checked_sub(1)?).ok()
     }
 
     /// Transposes eight rows of eight words.

@@ -18,8 +18,14 @@ pub const SMALL_TABLE: usize = 16;
 
 /// A CPU level's operations on packed codes of two to four bits.
 ///
-/// Tables repeat after `2^BITS` entries. Of the packed bytes the first `4 * BITS` count.
+/// Tables repeat after `2^BITS` entries. The packed bytes are as [`load`](crate::packing::load) places them.
 pub trait Codes: Copy {
+    /// Bytes as numbers.
+    fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP];
+
+    /// Bytes as numbers, in two's complement.
+    fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP];
+
     /// The codes of a group.
     fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP];
 
@@ -41,7 +47,9 @@ impl<P: Packing> Windows<P> {
         while i < GROUP {
             let first = P::POSITIONS[i] / 8;
             let last = first as usize + 1 == 4 * P::BITS;
-            bytes[i] = [first, if last { 0x80 } else { first + 1 }];
+            // Of twelve bytes the last eight are loaded from the ninth place on, for the upper half of the codes.
+            let shift = if P::BITS == 3 && i >= GROUP / 2 { 4 } else { 0 };
+            bytes[i] = [first + shift, if last { 0x80 } else { first + shift + 1 }];
             i += 1;
         }
         bytes

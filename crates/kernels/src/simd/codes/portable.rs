@@ -7,12 +7,22 @@ use crate::simd::Portable;
 
 impl Codes for Portable {
     #[inline(always)]
+    fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        map!(byte in bytes => f32::from(byte))
+    }
+
+    #[inline(always)]
+    fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        map!(byte in bytes => f32::from(byte.cast_signed()))
+    }
+
+    #[inline(always)]
     fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
         let mut codes = [0; GROUP];
         for (i, code) in codes.iter_mut().enumerate() {
-            // The byte behind a group is zero or another group's, and no code reaches into it.
-            let first = usize::from(Windows::<P>::BYTES[i][0]);
-            let window = u16::from_le_bytes([packed[first], packed[(first + 1) % GROUP]]);
+            let [first, second] = Windows::<P>::BYTES[i];
+            // Where a window has no second byte, no code reaches into it.
+            let window = u16::from_le_bytes([packed[usize::from(first)], packed[usize::from(second) % GROUP]]);
             *code = (window >> Windows::<P>::SHIFTS[i]) as u8 & ((1 << P::BITS) - 1);
         }
         codes

@@ -9,6 +9,32 @@ use crate::simd::{V3, V4};
 
 impl Codes for V3 {
     #[inline(always)]
+    fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        let mut numbers = [0.0; GROUP];
+        for (to, from) in numbers.as_chunks_mut::<8>().0.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            // SAFETY: the token proves AVX2; loads and stores are unaligned and cover exactly the eight elements.
+            unsafe {
+                let eight = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()));
+                _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtepi32_ps(eight));
+            }
+        }
+        numbers
+    }
+
+    #[inline(always)]
+    fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        let mut numbers = [0.0; GROUP];
+        for (to, from) in numbers.as_chunks_mut::<8>().0.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            // SAFETY: the token proves AVX2; loads and stores are unaligned and cover exactly the eight elements.
+            unsafe {
+                let eight = _mm256_cvtepi8_epi32(_mm_loadl_epi64(from.as_ptr().cast()));
+                _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtepi32_ps(eight));
+            }
+        }
+        numbers
+    }
+
+    #[inline(always)]
     fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
         let mut codes = [0; GROUP];
         // SAFETY: the token proves AVX2; the store covers exactly the codes.
@@ -42,16 +68,15 @@ impl Codes for V3 {
     #[inline(always)]
     fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
         let mut values = [0; GROUP];
-        // SAFETY: the token proves AVX2; loads cover the first sixteen packed bytes, the halves of the table and quarters
-        // of the constants, stores the quarters of the values.
+        // SAFETY: the token proves AVX2; loads cover the halves of the table and quarters of the constants, stores the
+        // quarters of the values.
         unsafe {
-            let packed = _mm256_broadcastsi128_si256(_mm_loadu_si128(packed.as_ptr().cast()));
             let lower = _mm256_loadu_ps(table.as_ptr().cast());
             let upper = _mm256_loadu_ps(table.as_ptr().add(8).cast());
             for i in (0..GROUP).step_by(8) {
                 let bytes = _mm256_loadu_si256(Windows::<P>::WIDE_BYTES.as_ptr().add(i).cast());
                 let shifts = _mm256_loadu_si256(Windows::<P>::WIDE_SHIFTS.as_ptr().add(i).cast());
-                let codes = _mm256_srlv_epi32(_mm256_shuffle_epi8(packed, bytes), shifts);
+                let codes = _mm256_srlv_epi32(_mm256_shuffle_epi8(packed_half::<P>(packed, i / 16), bytes), shifts);
                 let mut found = _mm256_permutevar8x32_ps(lower, codes);
                 if P::BITS == 4 {
                     // The blend looks at the sign: bit 3 of the code.
@@ -65,23 +90,60 @@ impl Codes for V3 {
     }
 }
 
+/// The packed bytes of the lower or upper half of a group's codes, or of the whole group, in both lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn packed_half<P: Packing>(packed: &[u8; GROUP], half: usize) -> __m256i {
+    if P::BITS == 3 {
+        let eight = packed.as_chunks::<8>().0[half];
+        _mm256_set1_epi64x(i64::from_le_bytes(eight))
+    } else {
+        // SAFETY: the load covers the first sixteen of the packed bytes.
+        unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(packed.as_ptr().cast())) }
+    }
+}
+
 /// A group's codes as bytes, in quarters of eight: 0, 2, 1, 3.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn code_bytes<P: Packing>(packed: &[u8; GROUP]) -> __m256i {
-    // SAFETY: the load covers the first sixteen of the packed bytes.
-    let packed = unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(packed.as_ptr().cast())) };
     // SAFETY: the loads cover the lower or upper halves of the constants.
     let half = |start: usize| unsafe {
         let bytes = _mm256_loadu_si256(Windows::<P>::BYTES.as_ptr().add(start).cast());
         let factors = _mm256_loadu_si256(Windows::<P>::FACTORS.as_ptr().add(start).cast());
-        let tops = _mm256_mullo_epi16(_mm256_shuffle_epi8(packed, bytes), factors);
+        let tops = _mm256_mullo_epi16(_mm256_shuffle_epi8(packed_half::<P>(packed, start / 16), bytes), factors);
         _mm256_srl_epi16(tops, _mm_cvtsi32_si128(16 - P::BITS as i32))
     };
     _mm256_packus_epi16(half(0), half(16))
 }
 
 impl Codes for V4 {
+    #[inline(always)]
+    fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        let mut numbers = [0.0; GROUP];
+        for (to, from) in numbers.as_chunks_mut::<16>().0.iter_mut().zip(bytes.as_chunks::<16>().0) {
+            // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover exactly the sixteen elements.
+            unsafe {
+                let sixteen = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast()));
+                _mm512_storeu_ps(to.as_mut_ptr(), _mm512_cvtepi32_ps(sixteen));
+            }
+        }
+        numbers
+    }
+
+    #[inline(always)]
+    fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        let mut numbers = [0.0; GROUP];
+        for (to, from) in numbers.as_chunks_mut::<16>().0.iter_mut().zip(bytes.as_chunks::<16>().0) {
+            // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover exactly the sixteen elements.
+            unsafe {
+                let sixteen = _mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast()));
+                _mm512_storeu_ps(to.as_mut_ptr(), _mm512_cvtepi32_ps(sixteen));
+            }
+        }
+        numbers
+    }
+
     #[inline(always)]
     fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
         let mut codes = [0; GROUP];
