@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::PendingFile;
+use crate::io::zeroed;
 
 /// Takes finished bytes at their place in the output, from several workers at once.
 pub(crate) trait TileSink: Sync {
@@ -49,7 +50,7 @@ impl MemorySink {
         Vec::<u8>::new()
             .try_reserve_exact(bytes)
             .map_err(|_| AnamnesisError::limit("available_memory", format!("the output takes {bytes} bytes")))?;
-        Ok(Self(Mutex::new(vec![0; bytes])))
+        Ok(Self(Mutex::new(zeroed(bytes))))
     }
 
     pub(crate) fn finish(self) -> Vec<u8> {

@@ -2,6 +2,7 @@
 
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
+use crate::io::zeroed;
 use crate::scheme::{ScaleType, Scratch, TileDecoder};
 
 use super::OutputElement;
@@ -27,7 +28,7 @@ pub(super) fn output<E: OutputElement>(elements: usize) -> Result<Vec<u8>> {
     let bytes = elements
         .checked_mul(E::BYTES)
         .ok_or_else(|| AnamnesisError::limit("available_memory", format!("{elements} output values")))?;
-    Ok(vec![0; bytes])
+    Ok(zeroed(bytes))
 }
 
 /// Decodes a whole weight as one tile.

@@ -133,30 +133,22 @@ fn at_least<T: Copy + Default>(memory: &mut Vec<T>, count: usize) -> &mut [T] {
     &mut memory[..count]
 }
 
-/// Output at least this large is stored past the caches: it does not fit them, and nobody reads it soon. Tiles are smaller.
-pub(super) const STREAMED_BYTES: usize = 32 << 20;
-
-/// Runs a body with `$output` standing for the kernel type of a [`TargetDtype`] that suits an output of this length.
+/// Runs a body with `$output` standing for the kernel type of a [`TargetDtype`].
 macro_rules! with_output {
-    ($target:expr, $out:expr, $output:ident => $body:expr) => {{
-        use anamnesis_kernels::{Bf16, F16, F32, Streamed};
-        use $crate::catalog::TargetDtype;
-        let streamed = $out.len() >= $crate::scheme::decoder::STREAMED_BYTES;
-        with_output!(@arms $target, streamed, $output => $body,
-            (TargetDtype::BF16, Bf16), (TargetDtype::F16, F16), (TargetDtype::F32, F32))
-    }};
-    (@arms $target:expr, $streamed:expr, $output:ident => $body:expr, $(($dtype:path, $kernel:ident)),*) => {
-        match ($target, $streamed) {
-            $(
-                ($dtype, false) => {
-                    type $output = $kernel;
-                    $body
-                }
-                ($dtype, true) => {
-                    type $output = Streamed<$kernel>;
-                    $body
-                }
-            )*
+    ($target:expr, $output:ident => $body:expr) => {
+        match $target {
+            $crate::catalog::TargetDtype::BF16 => {
+                type $output = anamnesis_kernels::Bf16;
+                $body
+            }
+            $crate::catalog::TargetDtype::F16 => {
+                type $output = anamnesis_kernels::F16;
+                $body
+            }
+            $crate::catalog::TargetDtype::F32 => {
+                type $output = anamnesis_kernels::F32;
+                $body
+            }
         }
     };
 }

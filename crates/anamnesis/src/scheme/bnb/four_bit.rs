@@ -123,7 +123,7 @@ impl TileDecoder for Bnb4Decoder {
         let blocks = elements.start / self.block..elements.end.div_ceil(self.block);
         let scales = self.scales(level, inputs, blocks, scratch);
         let block = self.block as usize;
-        with_output!(target, out, O => {
+        with_output!(target, O => {
             kernels::coded_blocks::<HighNibbles, O>(level, inputs[CODES], &map, &[], scales, block, out);
         });
         Ok(())

@@ -63,7 +63,7 @@ impl TileDecoder for BnbInt8Decoder {
         let rows = self.rows(&elements);
         let scales = scratch.floats((rows.end - rows.start) as usize);
         kernels::widen_f32(Level::detect(), inputs[1], scales);
-        with_output!(target, out, O => self.run::<O>(elements, inputs[0], scales, out));
+        with_output!(target, O => self.run::<O>(elements, inputs[0], scales, out));
         Ok(())
     }
 

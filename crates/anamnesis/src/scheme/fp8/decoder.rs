@@ -136,7 +136,7 @@ impl TileDecoder for Fp8Decoder {
             ([codes, ..], _) => (*codes, &[1.0][..]),
             ([], _) => return Ok(()),
         };
-        with_output!(target, out, O => match self.format {
+        with_output!(target, O => match self.format {
             Format::E4m3 => self.run::<E4m3, O>(level, elements, codes, scales, out),
             Format::E5m2 => self.run::<E5m2, O>(level, elements, codes, scales, out),
             Format::E4m3Fnuz => self.run::<E4m3Fnuz, O>(level, elements, codes, scales, out),

@@ -158,7 +158,7 @@ impl TileDecoder for ColumnDecoder {
         scratch: &mut Scratch,
     ) -> Result<()> {
         let columns = self.columns(&elements);
-        with_output!(target, out, O => self.run::<O>((columns.end - columns.start) as usize, inputs, out, scratch));
+        with_output!(target, O => self.run::<O>((columns.end - columns.start) as usize, inputs, out, scratch));
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::scheme::decoder::with_output;
 const STRIP: usize = 2048;
 
 /// Decodes a whole matrix of 4- or 8-bit codes. `group_index` is little-endian I32 and within range; all lengths are those
-/// of the matrix. Needs memory for two rows of floats and one of zero points.
+/// of the matrix. Needs memory for one row of zero points and scales.
 pub(crate) fn decode_rows(
     matrix: &PackedMatrix,
     codes: &[u8],
@@ -20,7 +20,34 @@ pub(crate) fn decode_rows(
     target: TargetDtype,
     out: &mut [u8],
 ) {
-    with_output!(target, out, O => decode::<O>(matrix, codes, zeros, scales, group_index, out));
+    with_output!(target, O => decode::<O>(matrix, codes, zeros, scales, group_index, out));
+}
+
+/// Zero points and scales of one group, as floats.
+struct GroupRows {
+    group: Option<usize>,
+    zeros: Vec<f32>,
+    scales: Vec<f32>,
+    zero_words: Vec<u8>,
+}
+
+impl GroupRows {
+    fn new(matrix: &PackedMatrix) -> Self {
+        let outputs = matrix.outputs as usize;
+        let zero_words = vec![0; outputs * matrix.words.bits() as usize / 8];
+        Self { group: None, zeros: vec![0.0; outputs], scales: vec![0.0; outputs], zero_words }
+    }
+
+    fn load(&mut self, level: Level, matrix: &PackedMatrix, group: usize, zeros: &[u8], scales: &[u8]) {
+        if self.group == Some(group) {
+            return;
+        }
+        self.group = Some(group);
+        let (zero_bytes, scale_bytes) = (self.zero_words.len(), self.scales.len() * matrix.scale.bytes() as usize);
+        let packed = &zeros[group * zero_bytes..(group + 1) * zero_bytes];
+        matrix.zeros.unpack(level, matrix.words, packed, &mut self.zero_words, &mut self.zeros);
+        matrix.scale.widen(level, &scales[group * scale_bytes..(group + 1) * scale_bytes], &mut self.scales);
+    }
 }
 
 fn decode<O: Output>(
@@ -33,43 +60,43 @@ fn decode<O: Output>(
 ) {
     let level = Level::detect();
     let (inputs, outputs, bits) = (matrix.inputs as usize, matrix.outputs as usize, matrix.words.bits() as usize);
-    let (zero_row_bytes, scale_bytes) = (outputs * bits / 8, matrix.scale.bytes() as usize);
-    let strip = STRIP.min(outputs);
-    let (mut zero_strip, mut scale_strip) = (vec![0.0; strip], vec![0.0; strip]);
-    let mut zero_words = vec![0; strip * bits / 8];
-    for start in (0..outputs).step_by(STRIP) {
-        let columns = start..(start + STRIP).min(outputs);
-        let (zero_strip, scale_strip) = (&mut zero_strip[..columns.len()], &mut scale_strip[..columns.len()]);
-        let mut known_group = None;
-        for input in 0..inputs {
-            let group = match (group_index, matrix.grouping) {
-                (Some(index), _) => {
-                    index.as_chunks::<4>().0.get(input).map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
-                }
-                (None, Grouping::Runs(run)) => input / run as usize,
-                (None, Grouping::Indexed) => 0,
-            };
-            if known_group != Some(group) {
-                known_group = Some(group);
-                let packed = &zeros[group * zero_row_bytes..][columns.start * bits / 8..columns.end * bits / 8];
-                let words = &mut zero_words[..packed.len()];
-                matrix.zeros.unpack(level, matrix.words, packed, words, zero_strip);
-                let stored = &scales[(group * outputs + columns.start) * scale_bytes..][..columns.len() * scale_bytes];
-                matrix.scale.widen(level, stored, scale_strip);
-            }
-            let out = &mut out[(input * outputs + columns.start) * O::BYTES..][..columns.len() * O::BYTES];
-            match matrix.words {
-                Words::Gptq(_) => {
-                    let per_word = 32 / bits;
-                    let words = &codes[(input / per_word * outputs + columns.start) * 4..][..columns.len() * 4];
-                    let shift = (input % per_word * bits) as u32;
-                    kernels::affine_fields::<O>(level, words, shift, bits as u32, zero_strip, scale_strip, out);
-                }
-                Words::Awq => {
-                    let packed = &codes[(input * outputs + columns.start) / 2..][..columns.len() / 2];
-                    kernels::affine_codes::<AwqNibbles, O>(level, packed, zero_strip, scale_strip, out);
+    let group_of = |input: usize| match (group_index, matrix.grouping) {
+        (Some(index), _) => index.as_chunks::<4>().0.get(input).map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize),
+        (None, Grouping::Runs(run)) => input / run as usize,
+        (None, Grouping::Indexed) => 0,
+    };
+    let per_row = match matrix.words {
+        Words::Gptq(_) => 32 / bits,
+        Words::Awq => 1,
+    };
+    let row_bytes = codes.len() / (inputs / per_row);
+    let mut rows = GroupRows::new(matrix);
+    let mut input = 0;
+    while input < inputs {
+        // The inputs of one row of words that also share a group.
+        let group = group_of(input);
+        let row_end = (input / per_row + 1) * per_row;
+        let end = (input..row_end.min(inputs)).find(|&other| group_of(other) != group).unwrap_or(row_end.min(inputs));
+        rows.load(level, matrix, group, zeros, scales);
+        let words = &codes[input / per_row * row_bytes..][..row_bytes];
+        for start in (0..outputs).step_by(STRIP) {
+            let columns = start..(start + STRIP).min(outputs);
+            let (zeros, scales) = (&rows.zeros[columns.clone()], &rows.scales[columns.clone()]);
+            for input in input..end {
+                let out = &mut out[(input * outputs + start) * O::BYTES..][..columns.len() * O::BYTES];
+                match matrix.words {
+                    Words::Gptq(_) => {
+                        let shift = (input % per_row * bits) as u32;
+                        let words = &words[start * 4..columns.end * 4];
+                        kernels::affine_fields::<O>(level, words, shift, bits as u32, zeros, scales, out);
+                    }
+                    Words::Awq => {
+                        let packed = &words[start / 2..columns.end / 2];
+                        kernels::affine_codes::<AwqNibbles, O>(level, packed, zeros, scales, out);
+                    }
                 }
             }
         }
+        input = end;
     }
 }
