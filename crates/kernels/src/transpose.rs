@@ -55,23 +55,27 @@ kernel! {
     fn awq_kernel(words: &[[u8; 4]], rows: usize, word_cols: usize, out: &mut [u8]) = awq_body
 }
 
-/// The words of up to sixteen rows from `start`, `stride` apart; what the matrix does not have is zero.
+/// The words of sixteen rows from `start`, `stride` apart, if the matrix has them all.
 #[inline(always)]
-fn load(words: &[[u8; 4]], start: usize, stride: usize, width: usize) -> Tile {
+fn load(words: &[[u8; 4]], start: usize, stride: usize) -> Option<Tile> {
     let mut tile = [[0; TILE]; TILE];
     for (i, row) in tile.iter_mut().enumerate() {
-        let Some(from) = words.get(start + i * stride..) else { break };
-        match from.first_chunk::<TILE>() {
-            Some(from) if width == TILE => {
-                for (to, from) in row.iter_mut().zip(from) {
-                    *to = u32::from_le_bytes(*from);
-                }
-            }
-            _ => {
-                for (to, from) in row[..width].iter_mut().zip(from) {
-                    *to = u32::from_le_bytes(*from);
-                }
-            }
+        let from: &[_; TILE] = words.get(start + i * stride..)?.first_chunk()?;
+        for (to, from) in row.iter_mut().zip(from) {
+            *to = u32::from_le_bytes(*from);
+        }
+    }
+    Some(tile)
+}
+
+/// The first `width` words of up to sixteen rows from `start`, `stride` apart; what the matrix does not have is zero.
+#[inline(always)]
+fn load_some(words: &[[u8; 4]], start: usize, stride: usize, width: usize) -> Tile {
+    let mut tile = [[0; TILE]; TILE];
+    for (i, row) in tile.iter_mut().enumerate() {
+        let from = words.get(start + i * stride..).unwrap_or_default();
+        for (to, from) in row[..width].iter_mut().zip(from) {
+            *to = u32::from_le_bytes(*from);
         }
     }
     tile
@@ -81,20 +85,23 @@ fn load(words: &[[u8; 4]], start: usize, stride: usize, width: usize) -> Tile {
 fn words_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, cols: usize, out: &mut [[u8; 4]]) {
     for col in (0..cols).step_by(TILE) {
         let width = TILE.min(cols - col);
-        for row in (0..rows).step_by(TILE) {
-            let height = TILE.min(rows - row);
-            let tile = simd.transpose(&load(words, row * cols + col, cols, width));
+        let whole = if width == TILE { rows - rows % TILE } else { 0 };
+        for row in (0..whole).step_by(TILE) {
+            let Some(tile) = load(words, row * cols + col, cols) else { return };
+            for (i, from) in simd.transpose(&tile).iter().enumerate() {
+                let to: Option<&mut [_; TILE]> = out.get_mut((col + i) * rows + row..).and_then(<[_]>::first_chunk_mut);
+                let Some(to) = to else { return };
+                for (to, from) in to.iter_mut().zip(from) {
+                    *to = from.to_le_bytes();
+                }
+            }
+        }
+        for row in (whole..rows).step_by(TILE) {
+            let tile = simd.transpose(&load_some(words, row * cols + col, cols, width));
             for (i, from) in tile.iter().enumerate().take(width) {
-                let start = (col + i) * rows + row;
-                let Some(to) = out.get_mut(start..start + height) else { return };
-                if let Ok(to) = <&mut [[u8; 4]; TILE]>::try_from(&mut *to) {
-                    for (to, from) in to.iter_mut().zip(from) {
-                        *to = from.to_le_bytes();
-                    }
-                } else {
-                    for (to, from) in to.iter_mut().zip(from) {
-                        *to = from.to_le_bytes();
-                    }
+                let to = out.get_mut((col + i) * rows..).and_then(|out| out.get_mut(row..rows)).unwrap_or_default();
+                for (to, from) in to.iter_mut().zip(from) {
+                    *to = from.to_le_bytes();
                 }
             }
         }
@@ -104,12 +111,17 @@ fn words_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, cols: usize, out
 #[inline(always)]
 fn awq_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, word_cols: usize, out: &mut [u8]) {
     let bytes = rows.div_ceil(2);
-    let whole = rows - rows % PANEL;
+    // Tile i takes rows i, i + 8, i + 16, …: lane l of its columns is row 8 l + i.
+    let mut tiles = [[[0; TILE]; TILE]; 8];
     for col in (0..word_cols).step_by(TILE) {
         let width = TILE.min(word_cols - col);
+        let whole = if width == TILE { rows - rows % PANEL } else { 0 };
         for row in (0..whole).step_by(PANEL) {
-            let tiles = panel(simd, words, row, word_cols, col, width);
-            for word_col in 0..width {
+            for (i, tile) in tiles.iter_mut().enumerate() {
+                let Some(from) = load(words, (row + i) * word_cols + col, 8 * word_cols) else { return };
+                *tile = simd.transpose(&from);
+            }
+            for word_col in 0..TILE {
                 for (column, lanes) in AWQ_COLUMNS.iter().zip(&transpose_nibbles(&tiles, word_col)) {
                     let start = ((col + word_col) * 8 + column) * bytes + row / 2;
                     let Some(out) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut) else { return };
@@ -117,29 +129,21 @@ fn awq_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, word_cols: usize, 
                 }
             }
         }
-        if whole < rows {
-            let tiles = panel(simd, words, whole, word_cols, col, width);
+        for row in (whole..rows).step_by(PANEL) {
+            for (i, tile) in tiles.iter_mut().enumerate() {
+                *tile = simd.transpose(&load_some(words, (row + i) * word_cols + col, 8 * word_cols, width));
+            }
             for word_col in 0..width {
                 for (column, lanes) in AWQ_COLUMNS.iter().zip(&transpose_nibbles(&tiles, word_col)) {
                     let start = ((col + word_col) * 8 + column) * bytes;
-                    let Some(out) = out.get_mut(start + whole / 2..start + bytes) else { return };
-                    for (to, from) in out.iter_mut().zip(to_bytes(lanes)) {
+                    let out = out.get_mut(start..start + bytes).and_then(|out| out.get_mut(row / 2..));
+                    for (to, from) in out.unwrap_or_default().iter_mut().zip(to_bytes(lanes)) {
                         *to = from;
                     }
                 }
             }
         }
     }
-}
-
-/// The words of up to 128 rows and sixteen columns: lane `l` of column `j` of tile `i` is row `8 l + i`.
-#[inline(always)]
-fn panel<S: Simd>(simd: S, words: &[[u8; 4]], row: usize, word_cols: usize, col: usize, width: usize) -> [Tile; 8] {
-    let mut tiles = [[[0; TILE]; TILE]; 8];
-    for (i, tile) in tiles.iter_mut().enumerate() {
-        *tile = simd.transpose(&load(words, (row + i) * word_cols + col, 8 * word_cols, width));
-    }
-    tiles
 }
 
 /// Words as little-endian bytes.

@@ -73,15 +73,12 @@ mod x86 {
         #[inline(always)]
         fn transpose(self, tile: &Tile) -> Tile {
             let mut transposed = [[0; TILE]; TILE];
-            for (i, j) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
-                // SAFETY: the token proves AVX2; loads and stores cover eight words of rows that have sixteen, from 0 or 8.
-                unsafe {
-                    let row = |k: usize| _mm256_loadu_si256(tile[i + k].as_ptr().add(j).cast());
-                    let columns = transpose_8([row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)]);
-                    for (row, column) in transposed[j..].iter_mut().zip(columns) {
-                        _mm256_storeu_si256(row.as_mut_ptr().add(i).cast(), column);
-                    }
-                }
+            // SAFETY: the token proves AVX2.
+            unsafe {
+                transpose_quarter::<0, 0>(tile, &mut transposed);
+                transpose_quarter::<0, 8>(tile, &mut transposed);
+                transpose_quarter::<8, 0>(tile, &mut transposed);
+                transpose_quarter::<8, 8>(tile, &mut transposed);
             }
             transposed
         }
@@ -118,6 +115,22 @@ mod x86 {
                 }
             }
             transposed
+        }
+    }
+
+    /// Transposes the eight rows from `ROW` and columns from `COL`, each 0 or 8.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn transpose_quarter<const ROW: usize, const COL: usize>(tile: &Tile, transposed: &mut Tile) {
+        let mut rows = [_mm256_setzero_si256(); 8];
+        for i in 0..8 {
+            // SAFETY: the load covers eight words of a row that has sixteen.
+            rows[i] = unsafe { _mm256_loadu_si256(tile[ROW + i].as_ptr().add(COL).cast()) };
+        }
+        let columns = transpose_8(rows);
+        for i in 0..8 {
+            // SAFETY: the store covers eight words of a row that has sixteen.
+            unsafe { _mm256_storeu_si256(transposed[COL + i].as_mut_ptr().add(ROW).cast(), columns[i]) };
         }
     }
 

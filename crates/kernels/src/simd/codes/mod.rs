@@ -18,7 +18,8 @@ pub const SMALL_TABLE: usize = 16;
 
 /// A CPU level's operations on packed codes of two to four bits.
 ///
-/// Tables repeat after `2^BITS` entries. The packed bytes are as [`load`](crate::packing::load) places them.
+/// Tables repeat after `2^BITS` entries. Of three-bit codes the packed bytes are the first eight and
+/// the last eight of their twelve.
 pub trait Codes: Copy {
     /// Bytes as numbers.
     fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP];
