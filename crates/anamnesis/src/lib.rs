@@ -27,6 +27,7 @@ pub mod limits;
 pub mod model;
 pub mod parse;
 pub mod remember;
+pub mod verify;
 
 pub use cancel::CancelToken;
 pub use catalog::Dtype;
@@ -46,9 +47,11 @@ pub use parse::safetensors::{
 };
 pub use pipeline::Progress;
 pub use remember::{
-    Bf16Out, F16Out, F32Out, OutputElement, PlannedOutput, RememberOptions, RememberPlan, dequantize_awq,
-    dequantize_awq_to_bf16, dequantize_bnb_int8, dequantize_bnb_int8_to_bf16, dequantize_bnb4,
-    dequantize_bnb4_double_quant, dequantize_bnb4_double_quant_to_bf16, dequantize_bnb4_to_bf16, dequantize_fp8,
-    dequantize_fp8_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16, dequantize_per_channel_fp8,
-    dequantize_per_channel_fp8_to_bf16, dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16,
+    Bf16Out, DirectoryOptions, DirectoryPlan, DirectoryReport, F16Out, F32Out, OutputElement, Part, PlannedOutput,
+    RememberOptions, RememberPlan, Sidecar, SidecarFate, dequantize_awq, dequantize_awq_to_bf16, dequantize_bnb_int8,
+    dequantize_bnb_int8_to_bf16, dequantize_bnb4, dequantize_bnb4_double_quant, dequantize_bnb4_double_quant_to_bf16,
+    dequantize_bnb4_to_bf16, dequantize_fp8, dequantize_fp8_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16,
+    dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16, dequantize_per_tensor_fp8,
+    dequantize_per_tensor_fp8_to_bf16,
 };
+pub use verify::{VerifyReport, verify};

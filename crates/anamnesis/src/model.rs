@@ -33,7 +33,7 @@ pub fn parse(path: impl AsRef<Path>) -> Result<ParsedModel> {
 /// # Errors
 /// As [`parse`], and `LimitExceeded` where a limit is passed.
 pub fn parse_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<ParsedModel> {
-    ParsedModel::new(Checkpoint::open(path, limits)?)
+    ParsedModel::new(Checkpoint::open_file(path, limits)?)
 }
 
 /// Takes the bytes of a safetensors file.

@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod dtype;
+mod module_pattern;
 mod target;
 mod tensors;
 

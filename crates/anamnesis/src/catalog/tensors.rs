@@ -68,6 +68,30 @@ impl Catalog {
         Ok(Self { tensors, metadata })
     }
 
+    /// One catalog of several files, whose names are for messages. Text that two files give differently is taken from the
+    /// first.
+    pub(crate) fn merge(catalogs: Vec<Self>, files: &[String]) -> Result<Self> {
+        let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
+        let mut metadata: Option<Metadata> = None;
+        for catalog in catalogs {
+            tensors.extend(catalog.tensors);
+            if let Some(text) = catalog.metadata {
+                let all = metadata.get_or_insert_default();
+                for (key, value) in text {
+                    all.entry(key).or_insert(value);
+                }
+            }
+        }
+        tensors.sort_by(|a: &StoredTensor, b| a.name.cmp(&b.name));
+        if let Some(pair) = tensors.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            let file =
+                |tensor: &StoredTensor| quoted(files.get(tensor.extent.file as usize).map_or("", String::as_str));
+            let (name, a_file, b_file) = (quoted(&pair[0].name), file(&pair[0]), file(&pair[1]));
+            return Err(AnamnesisError::parse(format!("tensor {name} is in {a_file} and again in {b_file}")));
+        }
+        Self::new(tensors, metadata)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.tensors.len()
     }

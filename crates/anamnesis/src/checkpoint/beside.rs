@@ -1,71 +1,75 @@
-//! The files beside a file: the model's configuration and the index of its shards.
+//! The files beside the weights: the model's configuration, and the index of a set this file belongs to.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use super::index::Index;
+use super::locate::{INDEX_FILE, Numbered};
 use crate::catalog::config::QuantConfig;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
-/// Longest configuration read, in bytes.
+/// Longest configuration or other small file read whole, in bytes.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 /// Longest index read, in bytes.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
 
-/// Where models describe their quantisation; the first that does is believed.
-const CONFIG_FILES: [&str; 3] = ["config.json", "hf_quant_config.json", "quantize_config.json"];
-const INDEX_FILE: &str = "model.safetensors.index.json";
+/// Where models describe their quantisation, the most telling first.
+const CONFIG_FILES: [&str; 4] = ["config.json", "hf_quant_config.json", "quantize_config.json", "params.json"];
 
-/// What stands beside a file.
+/// What stands beside the weights.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     config: QuantConfig,
-    broken_config: Option<String>,
+    problems: Vec<String>,
     directory: PathBuf,
-    file_name: String,
-    /// Tensor name to file name; read when it is first asked for.
-    index: OnceLock<HashMap<String, String>>,
+    /// The name of a file that was opened by itself; empty where the whole set is there.
+    alone: String,
+    /// The index of the set that the file belongs to, read when it is first asked for.
+    index: OnceLock<Index>,
 }
 
 impl Beside {
-    pub(super) fn read(path: &Path, budget: &mut Budget) -> Result<Self> {
-        let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut beside = Self { directory, file_name, ..Self::default() };
+    /// Reads the configuration in `directory`. `alone` is the file's name where the rest of its set is not read.
+    pub(super) fn read(directory: &Path, alone: Option<&str>, budget: &mut Budget) -> Result<Self> {
+        let mut documents = Vec::new();
+        let mut problems = Vec::new();
         for name in CONFIG_FILES {
-            let Some(text) = read_bounded(&beside.directory.join(name), MAX_CONFIG_BYTES, Some(&mut *budget))? else {
+            let Some(text) = read_bounded(&directory.join(name), MAX_CONFIG_BYTES, Some(&mut *budget))? else {
                 continue;
             };
             match serde_json::from_slice(&text) {
-                Ok(document) => beside.config = QuantConfig::from_document(name, document),
-                Err(error) => beside.broken_config = Some(format!("{name} beside the file is not valid JSON: {error}")),
-            }
-            if beside.config.is_present() {
-                break;
+                Ok(document) => documents.push((name, document)),
+                Err(error) => problems.push(format!("{name} beside the weights is not valid JSON: {error}")),
             }
         }
-        Ok(beside)
+        let config = QuantConfig::from_documents(documents);
+        problems.extend(config.conflict());
+        let (directory, alone) = (directory.to_path_buf(), alone.unwrap_or_default().to_owned());
+        Ok(Self { config, problems, directory, alone, index: OnceLock::new() })
     }
 
     pub(super) fn config(&self) -> &QuantConfig {
         &self.config
     }
 
-    /// A configuration that cannot be read leaves in doubt what the tensors mean.
-    pub(super) fn problem(&self) -> Option<AnamnesisError> {
-        self.broken_config.as_ref().map(AnamnesisError::parse)
+    /// A configuration that cannot be read or contradicts itself leaves in doubt what the tensors mean.
+    pub(super) fn problems(&self) -> impl Iterator<Item = AnamnesisError> {
+        self.problems.iter().map(AnamnesisError::parse)
     }
 
-    /// Where a tensor may be that is not in this file, as a clause for a message.
+    /// Where a tensor may be that is not in this input, as a clause for a message.
     pub(super) fn elsewhere(&self, tensor: &str) -> Option<String> {
-        let index = self.index.get_or_init(|| self.read_index());
-        match index.get(tensor) {
-            Some(file) if *file != self.file_name => {
+        if self.alone.is_empty() {
+            return None;
+        }
+        let index = self.index.get_or_init(|| self.index_of_set());
+        match index.weight_map.get(tensor) {
+            Some(file) if *file != self.alone => {
                 Some(format!("the index places it in {}, which is not part of this input", quoted(file)))
             }
             Some(_) => None,
-            None if index.is_empty() && is_numbered_shard(&self.file_name) => {
+            None if index.weight_map.is_empty() && Numbered::parse(&self.alone).is_some() => {
                 Some("this file is one shard of a set whose other files were not read".to_owned())
             }
             None => None,
@@ -73,21 +77,26 @@ impl Beside {
     }
 
     /// The index of the set this file belongs to; empty where there is none or it cannot be read.
-    fn read_index(&self) -> HashMap<String, String> {
-        #[derive(serde::Deserialize)]
-        struct Index {
-            weight_map: HashMap<String, String>,
-        }
-        if self.file_name.is_empty() {
-            return HashMap::new();
-        }
+    fn index_of_set(&self) -> Index {
         let text = read_bounded(&self.directory.join(INDEX_FILE), MAX_INDEX_BYTES, None).ok().flatten();
-        let index = text.and_then(|text| serde_json::from_slice::<Index>(&text).ok());
-        index
-            .map(|index| index.weight_map)
-            .filter(|map| map.values().any(|file| *file == self.file_name))
-            .unwrap_or_default()
+        let index = text.and_then(|text| Index::parse(&text, INDEX_FILE).ok());
+        index.filter(|index| index.weight_map.values().any(|file| *file == self.alone)).unwrap_or_default()
     }
+}
+
+/// The text of an index, which must be there.
+pub(super) fn read_index(path: &Path) -> Result<Vec<u8>> {
+    read_existing(path, MAX_INDEX_BYTES)
+}
+
+/// A small file of a checkpoint directory, which must be there.
+pub(crate) fn read_sidecar(directory: &Path, name: &str) -> Result<Vec<u8>> {
+    read_existing(&directory.join(name), MAX_CONFIG_BYTES)
+}
+
+fn read_existing(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
+    let missing = || AnamnesisError::at_path(std::io::Error::from(std::io::ErrorKind::NotFound), path);
+    read_bounded(path, max_bytes, None)?.ok_or_else(missing)
 }
 
 /// The content of a file, `None` where there is none; one that is too long is refused.
@@ -98,7 +107,7 @@ fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Res
     }
     let what = path.file_name().unwrap_or_default().to_string_lossy();
     if metadata.len() > max_bytes {
-        let message = format!("{what} beside the file takes {} bytes, {max_bytes} are allowed", metadata.len());
+        let message = format!("{what} takes {} bytes, {max_bytes} are allowed", metadata.len());
         return Err(AnamnesisError::limit("MAX_CONFIG_BYTES", message));
     }
     if let Some(budget) = budget {
@@ -109,27 +118,4 @@ fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Res
     std::io::Read::read_to_end(&mut std::io::Read::take(file, max_bytes), &mut text)
         .map_err(|error| AnamnesisError::at_path(error, path))?;
     Ok(Some(text))
-}
-
-/// Whether a name ends in `-00001-of-00003` and the set has more than one file.
-fn is_numbered_shard(file_name: &str) -> bool {
-    let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
-    let mut parts = stem.rsplit('-');
-    let (count, of, number) = (parts.next(), parts.next(), parts.next());
-    let digits = |text: Option<&str>| text.filter(|text| text.len() == 5)?.parse::<u32>().ok();
-    of == Some("of") && digits(number).is_some() && digits(count).is_some_and(|count| count > 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbered_shards_are_told_by_their_names() {
-        assert!(is_numbered_shard("model-00002-of-00004.safetensors"));
-        for name in ["model-00001-of-00001.safetensors", "model.safetensors", "a-of-b", "-of-", "x-1-of-2.safetensors"]
-        {
-            assert!(!is_numbered_shard(name), "{name}");
-        }
-    }
 }

@@ -1,21 +1,33 @@
 //! Opening an input: which format it is, its catalog, and what the files beside it say.
 
 mod beside;
+mod config_text;
 mod format;
+mod hub;
+mod index;
+mod inside;
+mod locate;
 
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::container::Container;
 use crate::container::safetensors::Safetensors;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::{BytesSource, FileSource, ReaderSource, Source};
+use crate::io::{BytesSource, FilePool, FileSource, MAX_OPEN_FILES, ReaderSource, Source};
 use crate::limits::{Budget, ParseLimits};
 use crate::scheme::{self, Claimed};
 
 use beside::Beside;
+use locate::{Located, Set, locate};
+
+pub(crate) use beside::read_sidecar;
+pub(crate) use config_text::without_quantisation;
 pub use format::{Format, detect_format, detect_format_from_bytes};
+pub(crate) use index::index_document;
+pub(crate) use inside::file_inside;
 
 /// A model's tensors, wherever they are stored: the input of every operation.
 ///
@@ -35,32 +47,51 @@ pub struct Checkpoint {
     pub(crate) catalog: Catalog,
     pub(crate) limits: ParseLimits,
     beside: Beside,
+    set: Option<Set>,
 }
 
 impl Checkpoint {
-    /// Opens a file, with the configuration that stands beside it.
+    /// Opens what a user names: a file, a checkpoint directory, an index, one shard of a set, or a model in the local
+    /// Hugging Face cache (`hf:org/name`, `hf:org/name@revision`); with the configuration that stands beside it.
     ///
     /// # Errors
-    /// `Io` where the file cannot be read, `Parse` where it is malformed, `Unsupported` where its format is not read,
+    /// `Io` where a file cannot be read, `Parse` where one is malformed, `Unsupported` where its format is not read,
     /// `LimitExceeded` where it asks for more than `limits` allow.
     pub fn open(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Self> {
+        match locate(path.as_ref())? {
+            Located::File(path) => Self::open_file(path, limits),
+            Located::Set(set) => Self::open_set(set, limits),
+        }
+    }
+
+    /// Opens one file by itself, even where it is one shard of a set.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_file(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Self> {
         let path = path.as_ref();
-        let source = FileSource::open(path)?;
-        require_safetensors(format::detect(Some(path), &source)?)?;
-        let in_file = |error| match error {
-            AnamnesisError::Parse { reason } => {
-                AnamnesisError::parse(format!("{}: {reason}", quoted(&path.to_string_lossy())))
-            }
-            AnamnesisError::LimitExceeded { limit, message } => {
-                AnamnesisError::limit(limit, format!("{}: {message}", quoted(&path.to_string_lossy())))
-            }
-            other => other,
-        };
         let mut budget = Budget::new(limits);
-        let mut checkpoint = Self::read(Box::new(source), limits, &mut budget).map_err(in_file)?;
-        checkpoint.beside = Beside::read(path, &mut budget)?;
-        checkpoint.paths = vec![path.to_path_buf()];
-        Ok(checkpoint)
+        let (source, catalog) = read_file(path, 0, &FilePool::new(1), &mut budget)?;
+        let alone = path.file_name().map(|name| name.to_string_lossy());
+        let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &mut budget)?;
+        let paths = vec![path.to_path_buf()];
+        Ok(Self { sources: vec![source], paths, catalog, limits: limits.clone(), beside, set: None })
+    }
+
+    fn open_set(set: Set, limits: &ParseLimits) -> Result<Self> {
+        let mut budget = Budget::new(limits);
+        let pool = FilePool::new(MAX_OPEN_FILES);
+        let (mut sources, mut paths, mut catalogs) = (Vec::new(), Vec::new(), Vec::new());
+        for (file, name) in (0..).zip(&set.files) {
+            let path = set.directory.join(name);
+            let (source, catalog) = read_file(&path, file, &pool, &mut budget)?;
+            sources.push(source);
+            paths.push(path);
+            catalogs.push(catalog);
+        }
+        let catalog = Catalog::merge(catalogs, &set.files)?;
+        let beside = Beside::read(&set.directory, None, &mut budget)?;
+        Ok(Self { sources, paths, catalog, limits: limits.clone(), beside, set: Some(set) })
     }
 
     /// Takes the bytes of one file. There is nothing beside them, so configuration is not known.
@@ -92,14 +123,36 @@ impl Checkpoint {
             catalog,
             limits: limits.clone(),
             beside: Beside::default(),
+            set: None,
         })
     }
 
     /// Lets the schemes claim the catalog.
     pub(crate) fn claim(&self) -> Claimed {
         let mut claimed = scheme::claim(&self.catalog, self.beside.config(), &|name| self.beside.elsewhere(name));
-        claimed.problems.splice(0..0, self.beside.problem());
+        let index = self.set.as_ref().and_then(|set| Some((set, set.index.as_ref()?)));
+        let index_problems = index.map(|(set, (name, index))| index.problems(&self.catalog, &set.files, name));
+        let problems = self.beside.problems().chain(index_problems.into_iter().flatten());
+        claimed.problems.splice(0..0, problems);
         claimed
+    }
+
+    /// The directory of a checkpoint that was opened whole.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        self.set.as_ref().map(|set| set.directory.as_path())
+    }
+
+    /// The files of a checkpoint that was opened whole, with their names inside its directory.
+    pub(crate) fn input_files(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let names = self.set.iter().flat_map(|set| set.files.iter().map(String::as_str));
+        names.zip(self.paths.iter().map(PathBuf::as_path))
+    }
+
+    /// How many files hold the tensors.
+    #[must_use]
+    pub fn file_count(&self) -> usize {
+        self.sources.len()
     }
 
     /// How many tensors are stored.
@@ -119,6 +172,23 @@ impl Checkpoint {
         let source = &self.sources[extent.file as usize];
         source.view(extent.offset..extent.offset + extent.bytes).map(Some)
     }
+}
+
+/// Opens one file and reads its header; errors name it.
+fn read_file(path: &Path, file: u32, pool: &Arc<FilePool>, budget: &mut Budget) -> Result<(Box<dyn Source>, Catalog)> {
+    let in_file = |error| match error {
+        AnamnesisError::Parse { reason } => {
+            AnamnesisError::parse(format!("{}: {reason}", quoted(&path.to_string_lossy())))
+        }
+        AnamnesisError::LimitExceeded { limit, message } => {
+            AnamnesisError::limit(limit, format!("{}: {message}", quoted(&path.to_string_lossy())))
+        }
+        other => other,
+    };
+    let source = FileSource::open_in(pool, path)?;
+    require_safetensors(format::detect(Some(path), &source)?)?;
+    let catalog = Safetensors.catalog(&source, file, budget).map_err(in_file)?;
+    Ok((Box::new(source), catalog))
 }
 
 fn require_safetensors(format: Format) -> Result<()> {

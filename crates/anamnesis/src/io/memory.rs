@@ -21,8 +21,7 @@ fn prefer_large_pages(memory: &mut [u8]) {
     let pages = &mut memory[start..start + whole];
     // Where the system does not follow the advice, everything works as before.
     // SAFETY: the range is memory of this slice alone, and the advice changes which pages back it, not what it holds.
-    let advised =
-        unsafe { rustix::mm::madvise(pages.as_mut_ptr().cast(), pages.len(), rustix::mm::Advice::LinuxHugepage) };
+    let _ = unsafe { rustix::mm::madvise(pages.as_mut_ptr().cast(), pages.len(), rustix::mm::Advice::LinuxHugepage) };
 }
 
 #[cfg(not(target_os = "linux"))]

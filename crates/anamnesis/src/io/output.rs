@@ -96,6 +96,20 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
     matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
+/// Bytes that can still be written to the disk of `directory`, where the system tells.
+pub(crate) fn free_bytes(directory: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        let space = rustix::fs::statvfs(directory).ok()?;
+        space.f_bavail.checked_mul(space.f_frsize)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = directory;
+        None
+    }
+}
+
 #[cfg(unix)]
 fn write_all_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)

@@ -1,12 +1,12 @@
 //! Random access to the bytes of an input, wherever they live.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use super::pool::{self, FilePool, PooledFile};
 use crate::error::{AnamnesisError, Result};
 use crate::limits::Budget;
 
@@ -42,51 +42,50 @@ fn usize_of(bytes: u64) -> Result<usize> {
         .map_err(|_| AnamnesisError::limit("address_space", format!("{bytes} bytes do not fit this machine's memory")))
 }
 
-fn past_end(offset: u64, wanted: usize, len: u64) -> AnamnesisError {
+pub(super) fn past_end(offset: u64, wanted: usize, len: u64) -> AnamnesisError {
     AnamnesisError::parse(format!("the input ends at byte {len}, {wanted} bytes at {offset} were expected"))
 }
 
 /// A file on disk, read with positioned reads; mapped only when a [`view`](Source::view) asks for it.
 pub(crate) struct FileSource {
-    file: File,
-    len: u64,
+    file: PooledFile,
     map: OnceLock<memmap2::Mmap>,
 }
 
 impl FileSource {
+    /// A file by itself, which stays open.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        // Looked at before it is opened: opening a pipe without a writer would wait for ever.
-        let metadata = std::fs::metadata(path).map_err(|error| AnamnesisError::at_path(error, path))?;
-        if !metadata.is_file() {
-            let what = if metadata.is_dir() { "is a directory, a file is needed" } else { "is not a regular file" };
-            let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, what);
-            return Err(AnamnesisError::at_path(error, path));
-        }
-        let file = File::open(path).map_err(|error| AnamnesisError::at_path(error, path))?;
-        Ok(Self { len: metadata.len(), file, map: OnceLock::new() })
+        Self::open_in(&FilePool::new(1), path)
+    }
+
+    /// One file of many, which is open while it is needed.
+    pub(crate) fn open_in(pool: &Arc<FilePool>, path: &Path) -> Result<Self> {
+        Ok(Self { file: PooledFile::open(pool, path)?, map: OnceLock::new() })
     }
 
     fn map(&self) -> Result<&memmap2::Mmap> {
         if let Some(map) = self.map.get() {
             return Ok(map);
         }
+        let file = self.file.handle()?;
         // SAFETY: the map is read-only and private to this source. A file that another process truncates meanwhile raises
         // SIGBUS, the known limit of every memory map; conversions therefore read instead of mapping.
-        let map = unsafe { memmap2::Mmap::map(&self.file) }?;
+        let map =
+            unsafe { memmap2::Mmap::map(&*file) }.map_err(|error| AnamnesisError::at_path(error, self.file.path()))?;
+        if (map.len() as u64) < self.len() {
+            return Err(pool::shortened(self.file.path(), self.len()));
+        }
         Ok(self.map.get_or_init(|| map))
     }
 }
 
 impl Source for FileSource {
     fn len(&self) -> u64 {
-        self.len
+        self.file.len()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        read_exact_at(&self.file, buffer, offset).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => past_end(offset, buffer.len(), self.len),
-            _ => AnamnesisError::Io(error),
-        })
+        self.file.read_at(offset, buffer)
     }
 
     fn view(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
@@ -94,28 +93,9 @@ impl Source for FileSource {
             return Ok(Cow::Borrowed(&[]));
         }
         let (start, end) = (usize_of(range.start)?, usize_of(range.end)?);
-        let bytes = self.map()?.get(start..end).ok_or_else(|| past_end(range.start, end - start, self.len))?;
+        let bytes = self.map()?.get(start..end).ok_or_else(|| past_end(range.start, end - start, self.len()))?;
         Ok(Cow::Borrowed(bytes))
     }
-}
-
-#[cfg(unix)]
-fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
-}
-
-#[cfg(windows)]
-fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> std::io::Result<()> {
-    while !buffer.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, buffer, offset)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            count => {
-                buffer = &mut buffer[count..];
-                offset += count as u64;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Bytes in memory, owned or borrowed.
@@ -202,6 +182,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
         holds_the_promises(&FileSource::open(file.path()).unwrap(), content);
+        holds_the_promises(&PooledFile::open(&FilePool::new(1), file.path()).unwrap(), content);
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod run;
 mod sink;
 mod tiles;
 
-pub(crate) use plan::{Plan, Work};
+pub(crate) use plan::{Plan, Planned, PlannedTensor, Work, plan_tensors};
 pub use run::Progress;
 pub(crate) use run::{RunOptions, run};
 pub(crate) use sink::{FileSink, MemorySink};

@@ -31,36 +31,62 @@ pub(crate) enum Work {
     Decode { decoder: Box<dyn TileDecoder>, parts: Vec<Extent>, sources: Vec<TensorId> },
 }
 
+/// An output tensor that has no place in a file yet.
+pub(crate) struct Planned {
+    pub(crate) output: OutputTensor,
+    pub(crate) work: Work,
+}
+
+impl Planned {
+    /// Where the bytes it is made of begin: planning in this order reads the input from front to back.
+    pub(crate) fn source(&self) -> (u32, u64) {
+        let extent = match &self.work {
+            Work::Copy(extent) => Some(extent),
+            Work::Decode { parts, .. } => parts.first(),
+        };
+        extent.map_or((0, 0), |extent| (extent.file, extent.offset))
+    }
+}
+
+/// Every output tensor of a claimed catalog. What cannot be decoded is refused here; small companions are read and checked.
+pub(crate) fn plan_tensors(
+    catalog: &Catalog,
+    sources: &[Box<dyn Source>],
+    mut claimed: Claimed,
+    target: TargetDtype,
+) -> Result<Vec<Planned>> {
+    if !claimed.problems.is_empty() {
+        return Err(claimed.problems.swap_remove(0));
+    }
+    let mut planned = Vec::with_capacity(catalog.len());
+    for weight in claimed.weights {
+        let parts: Vec<Extent> = weight.parts.iter().map(|&id| catalog.get(id).extent).collect();
+        let Prepared { shape, decoder } = match weight.recipe {
+            Recipe::Ready(decoder) => Prepared { shape: weight.shape, decoder },
+            Recipe::Deferred(prepare) => prepare.prepare(&|part| read_part(sources, parts[part]))?,
+        };
+        let output = output(weight.name, target.dtype(), shape)?;
+        planned.push(Planned { output, work: Work::Decode { decoder, parts, sources: weight.parts } });
+    }
+    for ((_, tensor), role) in catalog.iter().zip(&claimed.roles) {
+        if *role == TensorRole::Passthrough {
+            let output = output(tensor.name.clone(), tensor.dtype, tensor.shape.clone())?;
+            planned.push(Planned { output, work: Work::Copy(tensor.extent) });
+        }
+    }
+    Ok(planned)
+}
+
 impl Plan {
-    /// Plans one file of `container` that holds everything claimed. What cannot be decoded is refused here.
+    /// Lays tensors out in one file of `container`.
     pub(crate) fn new(
-        catalog: &Catalog,
-        sources: &[Box<dyn Source>],
-        mut claimed: Claimed,
+        planned: Vec<Planned>,
         target: TargetDtype,
         container: &dyn Container,
         metadata: Option<&Metadata>,
     ) -> Result<Self> {
-        if !claimed.problems.is_empty() {
-            return Err(claimed.problems.swap_remove(0));
-        }
-        let mut outputs = Vec::with_capacity(catalog.len());
-        let mut work = Vec::with_capacity(catalog.len());
-        for weight in claimed.weights {
-            let parts: Vec<Extent> = weight.parts.iter().map(|&id| catalog.get(id).extent).collect();
-            let Prepared { shape, decoder } = match weight.recipe {
-                Recipe::Ready(decoder) => Prepared { shape: weight.shape, decoder },
-                Recipe::Deferred(prepare) => prepare.prepare(&|part| read_part(sources, parts[part]))?,
-            };
-            outputs.push(output(weight.name, target.dtype(), shape)?);
-            work.push(Work::Decode { decoder, parts, sources: weight.parts });
-        }
-        for ((_, tensor), role) in catalog.iter().zip(&claimed.roles) {
-            if *role == TensorRole::Passthrough {
-                outputs.push(output(tensor.name.clone(), tensor.dtype, tensor.shape.clone())?);
-                work.push(Work::Copy(tensor.extent));
-            }
-        }
+        let (outputs, work): (Vec<_>, Vec<_>) =
+            planned.into_iter().map(|planned| (planned.output, planned.work)).unzip();
         let Layout { header, offsets, total_bytes } = container.lay_out(&outputs, metadata)?;
         let mut tensors: Vec<_> = outputs
             .into_iter()

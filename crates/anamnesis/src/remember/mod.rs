@@ -2,6 +2,7 @@
 
 pub mod awq;
 pub mod bnb;
+mod directory;
 pub mod fp8;
 pub mod gptq;
 mod options;
@@ -14,6 +15,8 @@ pub use bnb::{
     dequantize_bnb_int8, dequantize_bnb_int8_to_bf16, dequantize_bnb4, dequantize_bnb4_double_quant,
     dequantize_bnb4_double_quant_to_bf16, dequantize_bnb4_to_bf16,
 };
+pub(crate) use directory::unfinished_outputs;
+pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, Part, Sidecar, SidecarFate};
 pub use fp8::{
     dequantize_fp8, dequantize_fp8_to_bf16, dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16,
     dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16,

@@ -9,7 +9,7 @@ use crate::container::safetensors::Safetensors;
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::{PendingFile, same_file};
 use crate::limits::Budget;
-use crate::pipeline::{self, FileSink, MemorySink, Plan, Progress, Work};
+use crate::pipeline::{self, FileSink, MemorySink, Plan, PlannedTensor, Progress, Work, plan_tensors};
 
 impl Checkpoint {
     /// Plans the decoding of all quantised weights to `target`; everything else is kept as it is. Nothing is read or
@@ -18,14 +18,8 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded.
     pub fn plan(&self, target: TargetDtype) -> Result<RememberPlan<'_>> {
-        let plan = Plan::new(
-            &self.catalog,
-            &self.sources,
-            self.claim(),
-            target,
-            &Safetensors,
-            self.catalog.metadata.as_ref(),
-        )?;
+        let planned = plan_tensors(&self.catalog, &self.sources, self.claim(), target)?;
+        let plan = Plan::new(planned, target, &Safetensors, self.catalog.metadata.as_ref())?;
         Ok(RememberPlan { checkpoint: self, plan })
     }
 }
@@ -71,25 +65,7 @@ impl RememberPlan<'_> {
 
     /// Every tensor of the output, in the order of its bytes.
     pub fn tensors(&self) -> impl Iterator<Item = PlannedOutput> {
-        self.plan.tensors.iter().map(|tensor| {
-            let (scheme, sources) = match &tensor.work {
-                Work::Copy(_) => (None, vec![tensor.output.name.clone()]),
-                Work::Decode { decoder, sources, .. } => {
-                    let name = |&id| self.checkpoint.catalog.get(id).name.clone();
-                    (Some(decoder.describe()), sources.iter().map(name).collect())
-                }
-            };
-            let output = tensor.output.clone();
-            PlannedOutput {
-                name: output.name,
-                dtype: output.dtype,
-                shape: output.shape,
-                bytes: output.bytes,
-                offset: tensor.offset,
-                scheme,
-                sources,
-            }
-        })
+        self.plan.tensors.iter().map(|tensor| describe(self.checkpoint, tensor))
     }
 
     /// Writes the output file, which appears complete or not at all. `watch` is called on this thread as bytes are done.
@@ -124,5 +100,26 @@ impl RememberPlan<'_> {
         let sink = MemorySink::new(bytes)?;
         pipeline::run(&self.plan, &self.checkpoint.sources, &sink, &options.run_options(), &mut |_| {})?;
         Ok(sink.finish())
+    }
+}
+
+/// A planned tensor for people.
+pub(super) fn describe(checkpoint: &Checkpoint, tensor: &PlannedTensor) -> PlannedOutput {
+    let (scheme, sources) = match &tensor.work {
+        Work::Copy(_) => (None, vec![tensor.output.name.clone()]),
+        Work::Decode { decoder, sources, .. } => {
+            let name = |&id| checkpoint.catalog.get(id).name.clone();
+            (Some(decoder.describe()), sources.iter().map(name).collect())
+        }
+    };
+    let output = tensor.output.clone();
+    PlannedOutput {
+        name: output.name,
+        dtype: output.dtype,
+        shape: output.shape,
+        bytes: output.bytes,
+        offset: tensor.offset,
+        scheme,
+        sources,
     }
 }

@@ -207,7 +207,8 @@ fn scale_is_missing(
         return None;
     }
     if let Some(method) = claims.config.method().or_else(|| claims.config.text(&["quant_algo"])) {
-        return Some(format!("{} says the weights are quantised by {}", claims.config.file(), quoted(method)));
+        let unread = claims.config.ignore_problem().map_or_else(String::new, |problem| format!(" ({problem})"));
+        return Some(format!("{} says the weights are quantised by {}{unread}", claims.config.file(), quoted(method)));
     }
     let beside = &suspects[suspects.partition_point(|(other, _)| *other < module)..];
     let beside = beside.iter().take_while(|(other, _)| !module.is_empty() && *other == module);

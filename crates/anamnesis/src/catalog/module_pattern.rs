@@ -1,0 +1,317 @@
+//! The entries of ignore lists: which modules a configuration means, in the dialect of the library that wrote the list.
+//!
+//! | dialect | lists | an entry means |
+//! |---|---|---|
+//! | compressed-tensors | `ignore`, `targets` | `re:` and a regular expression that matches from the start of the name (not to its end), or one exact name |
+//! | transformers | `modules_to_not_convert`, `ignored_layers` | a regular expression that matches from the start up to a boundary, or the plain end of the name |
+//! | ModelOpt | `exclude_modules` | `*` and `?` over the whole name, or a module with everything below it |
+//!
+//! Ignoring too much excuses a missing scale, so doubt is decided against a match. transformers lets an expression stop
+//! anywhere, so that `layers.1` also covers `layers.10`; here it stops before or after a dot, or at the end. Class names
+//! (`Linear`) are in no file and match nothing. Expressions that this crate cannot run (look-around, back-references)
+//! are errors, for the caller to report.
+
+use regex_lite::{Regex, RegexBuilder};
+
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// Longest entry, in characters.
+const MAX_ENTRY_CHARS: usize = 1000;
+/// Largest compiled expression, in bytes.
+const MAX_COMPILED_BYTES: usize = 64 << 10;
+/// Deepest nesting of an expression.
+const MAX_EXPRESSION_DEPTH: u32 = 32;
+
+/// How a library reads one entry of its lists.
+pub(crate) type Dialect = fn(&str) -> Result<ModulePattern>;
+
+/// One entry of an ignore list.
+#[derive(Debug, Clone)]
+pub(crate) struct ModulePattern(Rule);
+
+#[derive(Debug, Clone)]
+enum Rule {
+    /// This name and no other.
+    Exact(String),
+    /// This module and everything below it.
+    Subtree(String),
+    /// `*` stands for any characters, `?` for one.
+    Wildcard(String),
+    /// An expression that is anchored already.
+    Expression(Regex),
+    /// An expression of letters, digits and dots, which stand for any character; up to a boundary, or the plain end.
+    PlainKey(String),
+    /// Any other expression up to a boundary, or the plain end.
+    Key { expression: Regex, end: String },
+}
+
+impl ModulePattern {
+    /// An entry of compressed-tensors' `ignore` or `targets`.
+    pub(crate) fn compressed_tensors(entry: &str) -> Result<Self> {
+        check_length(entry)?;
+        match entry.strip_prefix("re:") {
+            Some(expression) => Ok(Self(Rule::Expression(compile(entry, expression, "")?))),
+            None => Ok(Self(Rule::Exact(entry.to_owned()))),
+        }
+    }
+
+    /// An entry of transformers' `modules_to_not_convert` or `ignored_layers`.
+    pub(crate) fn transformers(entry: &str) -> Result<Self> {
+        check_length(entry)?;
+        if entry.is_empty() {
+            // As an expression it would match every module there is.
+            return Err(unreadable(entry, "it is empty"));
+        }
+        if entry.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')) {
+            return Ok(Self(Rule::PlainKey(entry.to_owned())));
+        }
+        let expression = match entry.strip_suffix('.') {
+            Some(stem) if stem.ends_with('\\') => compile(entry, entry, "")?,
+            Some(stem) => compile(entry, stem, r"\.")?,
+            None => compile(entry, entry, r"(?:\.|$)")?,
+        };
+        Ok(Self(Rule::Key { expression, end: entry.to_owned() }))
+    }
+
+    /// An entry of ModelOpt's `exclude_modules`.
+    pub(crate) fn modelopt(entry: &str) -> Result<Self> {
+        check_length(entry)?;
+        let is_wildcard = entry.contains(['*', '?']);
+        Ok(Self(if is_wildcard { Rule::Wildcard(entry.to_owned()) } else { Rule::Subtree(entry.to_owned()) }))
+    }
+
+    /// Whether this entry is an expression, which takes more memory than its text.
+    pub(crate) fn is_compiled(&self) -> bool {
+        matches!(self.0, Rule::Expression(_) | Rule::Key { .. })
+    }
+
+    /// Whether this entry means the module.
+    pub(crate) fn matches(&self, module: &str) -> bool {
+        match &self.0 {
+            Rule::Exact(name) => module == name,
+            Rule::Subtree(name) => {
+                let below = module.strip_prefix(name.as_str());
+                !name.is_empty() && below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
+            }
+            Rule::Wildcard(pattern) => wildcard(pattern, module),
+            Rule::Expression(expression) => expression.is_match(module),
+            Rule::PlainKey(key) => starts_with_key(module, key) || module.ends_with(key.as_str()),
+            Rule::Key { expression, end } => expression.is_match(module) || module.ends_with(end.as_str()),
+        }
+    }
+}
+
+fn check_length(entry: &str) -> Result<()> {
+    let chars = entry.chars().count();
+    if chars > MAX_ENTRY_CHARS {
+        return Err(unreadable(entry, &format!("it takes {chars} characters, {MAX_ENTRY_CHARS} are allowed")));
+    }
+    Ok(())
+}
+
+/// `expression` from the start of a name, followed by `boundary`.
+fn compile(entry: &str, expression: &str, boundary: &str) -> Result<Regex> {
+    let build = |pattern: &str| {
+        RegexBuilder::new(pattern).size_limit(MAX_COMPILED_BYTES).nest_limit(MAX_EXPRESSION_DEPTH).build()
+    };
+    // Alone first: `a)(b` is no expression, yet would be one between the parentheses added here.
+    build(expression)
+        .and_then(|_| build(&format!("^(?:{expression}){boundary}")))
+        .map_err(|error| unreadable(entry, &error.to_string()))
+}
+
+fn unreadable(entry: &str, why: &str) -> AnamnesisError {
+    AnamnesisError::parse(format!("the ignore list's entry {} cannot be read: {why}", quoted(entry)))
+}
+
+/// Whether the name starts with the key, whose dots stand for any character, and the match ends at a boundary.
+fn starts_with_key(module: &str, key: &str) -> bool {
+    let mut rest = module.chars();
+    for wanted in key.chars() {
+        match rest.next() {
+            Some(c) if c == wanted || (wanted == '.' && c != '\n') => {}
+            _ => return false,
+        }
+    }
+    let rest = rest.as_str();
+    let matched = module.strip_suffix(rest).unwrap_or(module);
+    if key.ends_with('.') { matched.ends_with('.') } else { rest.is_empty() || rest.starts_with('.') }
+}
+
+/// `*` matches any run of characters, `?` one of them, everything else itself. Only the last star is tried again, so that
+/// no pattern takes longer than the product of the two lengths.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let (mut pattern, mut text) = (pattern.chars(), text.chars());
+    let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+    loop {
+        let (here, there) = (pattern.clone(), text.clone());
+        match (pattern.next(), text.next()) {
+            (Some('*'), _) => {
+                text = there;
+                retry = Some((pattern.clone(), text.clone()));
+            }
+            (None, None) => return true,
+            (Some(wanted), Some(c)) if wanted == '?' || wanted == c => {}
+            (_, None) => return here.clone().all(|wanted| wanted == '*'),
+            (_, Some(_)) => {
+                let Some((after_star, mut from)) = retry.take() else { return false };
+                // The star takes one character more; the text has one, or there would be nothing left to compare.
+                from.next();
+                (pattern, text) = (after_star.clone(), from.clone());
+                retry = Some((after_star, from));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks which modules an entry means, and which not.
+    fn check(dialect: Dialect, entry: &str, meant: &[&str], not_meant: &[&str]) {
+        let pattern = dialect(entry).unwrap();
+        for module in meant {
+            assert!(pattern.matches(module), "{entry} should mean {module}");
+        }
+        for module in not_meant {
+            assert!(!pattern.matches(module), "{entry} should not mean {module}");
+        }
+    }
+
+    #[test]
+    fn compressed_tensors_names_are_exact() {
+        let dialect: Dialect = ModulePattern::compressed_tensors;
+        check(dialect, "lm_head", &["lm_head"], &["model.lm_head", "lm_head.x", "lm_heads", ""]);
+        check(dialect, "model.layers.*.mlp", &[], &["model.layers.1.mlp"]);
+        check(dialect, "Linear", &[], &["model.linear", "model.Linear", "linear"]);
+        check(dialect, "", &[], &["a"]);
+    }
+
+    #[test]
+    fn compressed_tensors_expressions_are_anchored_at_the_start_only() {
+        let dialect: Dialect = ModulePattern::compressed_tensors;
+        check(dialect, "re:.*lm_head", &["lm_head", "model.lm_head", "lm_head.inner"], &["lm_hea"]);
+        check(dialect, "re:visual", &["visual", "visual.blocks.0", "visualised"], &["model.visual"]);
+        check(
+            dialect,
+            r"re:model\.layers\.\d+\.mlp\.gate$",
+            &["model.layers.12.mlp.gate"],
+            &["model.layers.1.mlp.gate_up"],
+        );
+        check(dialect, "re:a|b", &["a", "bc"], &["ca", "cb"]);
+        check(dialect, "re:.*self_attn.*", &["model.layers.0.self_attn.q_proj"], &["model.layers.0.mlp"]);
+        check(dialect, "re:vision_tower.*", &["vision_tower.x"], &["model.vision_tower.x"]);
+        check(dialect, "re:^(model|language_model)[.]mtp", &["model.mtp.0"], &["x.model.mtp"]);
+    }
+
+    #[test]
+    fn transformers_keys_match_from_the_start_to_a_boundary_or_are_the_end() {
+        let dialect: Dialect = ModulePattern::transformers;
+        check(
+            dialect,
+            "lm_head",
+            &["lm_head", "lm_head.x", "model.lm_head", "x_lm_head"],
+            &["lm_heads", "model.lm_head.x"],
+        );
+        check(
+            dialect,
+            "model.layers.1",
+            &["model.layers.1", "model.layers.1.mlp"],
+            &["model.layers.10", "model.layers.10.mlp"],
+        );
+        check(dialect, "model.layers.0.", &["model.layers.0.mlp"], &["model.layers.00", "model.layers.1.mlp"]);
+        check(
+            dialect,
+            "mlp.gate",
+            &["model.layers.3.mlp.gate"],
+            &["model.layers.3.mlp.gate_proj", "model.layers.3.mlp"],
+        );
+        check(
+            dialect,
+            "model.layers.*.self_attn",
+            &["model.layers.7.self_attn", "model.layers.7.self_attn.q_proj"],
+            &["model.layers.7.mlp", "layers.7.self_attn", "model.layers.7.self_attention"],
+        );
+        check(dialect, r"model\.layers\.(0|1)", &["model.layers.0", "model.layers.1.mlp"], &["model.layers.10"]);
+        check(
+            dialect,
+            r"(vision|audio)_tower\.",
+            &["vision_tower.x", "audio_tower.y"],
+            &["vision_tower", "model.vision_tower"],
+        );
+        check(dialect, "(vision|audio).", &["vision.x"], &["vision", "visions"]);
+    }
+
+    #[test]
+    fn a_plain_key_is_the_expression_it_spells() {
+        for key in ["lm_head", "model.layers.1", "model.layers.0.", "a.b", ".", "a..b"] {
+            let plain = ModulePattern::transformers(key).unwrap();
+            let forced = ModulePattern::transformers(&format!("(?:{key})")).unwrap();
+            for module in
+                ["lm_head", "model.layers.1", "model.layers.10", "model_layers_1.x", "a.b", "axb", "a.b.c", "a", ""]
+            {
+                // The plain end and a key's own last dot are what the parentheses hide.
+                if !module.ends_with(key) && !key.ends_with('.') {
+                    assert_eq!(plain.matches(module), forced.matches(module), "{key} {module}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn modelopt_entries_are_wildcards_or_whole_modules() {
+        let dialect: Dialect = ModulePattern::modelopt;
+        check(dialect, "lm_head", &["lm_head", "lm_head.x"], &["model.lm_head", "lm_heads"]);
+        check(dialect, "*lm_head", &["lm_head", "model.lm_head"], &["lm_head.x"]);
+        check(dialect, "model.layers.0*", &["model.layers.0", "model.layers.0.mlp"], &["model.layers.1"]);
+        check(dialect, "*.router*", &["a.router", "a.router.gate"], &["router", "arouter"]);
+        check(dialect, "layers.?.mlp", &["layers.1.mlp", "layers.ü.mlp"], &["layers.10.mlp", "layers..mlp2"]);
+        check(dialect, "*", &["", "anything"], &[]);
+        check(dialect, "a.b*c", &["a.bc", "a.bxc"], &["aXbc", "a.bcd"]);
+        check(dialect, "", &[], &["", "a"]);
+    }
+
+    #[test]
+    fn wildcards_agree_with_the_expressions_they_stand_for() {
+        let texts = ["", "a", "b", "aa", "ab", "ba", "aab", "aba", "abab", "bbaab"];
+        let letters = ['a', 'b', '*', '?'];
+        for number in 0..letters.len().pow(4) {
+            let pattern: String =
+                (0..4).map(|place| letters[number / letters.len().pow(place) % letters.len()]).collect();
+            let expression = format!("^{}$", pattern.replace('?', ".").replace('*', ".*"));
+            let expression = Regex::new(&expression).unwrap();
+            for text in texts {
+                assert_eq!(wildcard(&pattern, text), expression.is_match(text), "{pattern} {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_that_names_the_entry() {
+        for entry in ["re:(", "re:a)(b", "re:*lm_head", r"re:(?!a)b", r"re:(a)\1", "re:(a{1000}){1000}"] {
+            let error = ModulePattern::compressed_tensors(entry).unwrap_err().to_string();
+            assert!(error.contains(&quoted(entry)), "{error}");
+        }
+        for entry in ["*lm_head", "(", "", "a)(b"] {
+            assert!(ModulePattern::transformers(entry).is_err(), "{entry}");
+        }
+        let nested = format!("re:{}a{}", "(".repeat(400), ")".repeat(400));
+        assert!(ModulePattern::compressed_tensors(&nested).is_err());
+        let longest = format!("re:{}", r"[a-z]\.".repeat(MAX_ENTRY_CHARS / 7));
+        assert!(ModulePattern::compressed_tensors(&longest).is_ok());
+        let long = "x".repeat(MAX_ENTRY_CHARS + 1);
+        for dialect in [ModulePattern::compressed_tensors, ModulePattern::transformers, ModulePattern::modelopt] {
+            assert!(dialect(&long).is_err());
+            assert!(dialect(&long[1..]).is_ok());
+        }
+    }
+
+    #[test]
+    fn hostile_patterns_stay_fast() {
+        let module = "a".repeat(10_000);
+        check(ModulePattern::modelopt, &"*a".repeat(450), &[&module], &["b"]);
+        check(ModulePattern::modelopt, &format!("{}b", "*a".repeat(450)), &[], &[&module]);
+        check(ModulePattern::compressed_tensors, "re:(a*)*(a*)*(a*)*b", &[], &[&module]);
+    }
+}

@@ -1,0 +1,313 @@
+//! Editing the text of a `config.json` for weights that are no longer quantised; every byte not concerned stays.
+//!
+//! A configuration written again from its parsed form would lose its order, its numbers' spelling and its indentation. So
+//! the text is scanned once, the places to change are noted, and the rest is copied:
+//!
+//! | member | where | becomes |
+//! |---|---|---|
+//! | `quantization_config`, `compression_config` | in any object | removed, with its comma and white space |
+//! | `quantization`, where it is an object | in any object | removed |
+//! | `torch_dtype`, `dtype`, where it names a float type | in any object | the type that was decoded to |
+//! | `torch_dtype` | the document, where it has neither | added at its end |
+//!
+//! A member that stands twice is treated twice, as readers differ in which one they believe.
+
+use std::ops::Range;
+
+use crate::catalog::TargetDtype;
+use crate::error::{AnamnesisError, Result, printable};
+
+/// Deepest nesting of a document, which is also what the validation before the scan allows.
+const MAX_DEPTH: usize = 128;
+/// Longest key path in a report, in characters.
+const MAX_PATH_CHARS: usize = 200;
+
+/// A changed text, and what changed in it as dotted key paths.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConfigEdit {
+    pub(crate) text: Vec<u8>,
+    pub(crate) removed: Vec<String>,
+    pub(crate) changed: Vec<String>,
+}
+
+/// The text of a `config.json` without its quantisation, for weights of the type `target`.
+///
+/// # Errors
+/// `Parse` where the text is not JSON or not an object.
+pub(crate) fn without_quantisation(text: &[u8], target: TargetDtype) -> Result<ConfigEdit> {
+    match serde_json::from_slice(text) {
+        Ok(serde_json::Value::Object(_)) => {}
+        Ok(_) => return Err(AnamnesisError::parse("config.json is not a JSON object")),
+        Err(error) => return Err(AnamnesisError::parse(format!("config.json is not valid JSON: {error}"))),
+    }
+    let mut scan = Scan {
+        text,
+        at: 0,
+        dtype: dtype_name(target),
+        path: Vec::new(),
+        inside_removed: 0,
+        edits: Vec::new(),
+        removed: Vec::new(),
+        changed: Vec::new(),
+    };
+    // The text is valid, so a scan that does not reach its end is a fault of the scanner, not to be written to disk.
+    scan.white_space();
+    scan.value().ok_or_else(|| AnamnesisError::parse(format!("config.json cannot be edited at byte {}", scan.at)))?;
+    Ok(ConfigEdit { text: apply(text, scan.edits), removed: scan.removed, changed: scan.changed })
+}
+
+fn dtype_name(target: TargetDtype) -> &'static str {
+    match target {
+        TargetDtype::BF16 => "bfloat16",
+        TargetDtype::F16 => "float16",
+        TargetDtype::F32 => "float32",
+    }
+}
+
+/// Whether a configuration's text names the type of the weights.
+fn names_dtype(text: &str) -> bool {
+    let name = text.strip_prefix("torch.").unwrap_or(text);
+    matches!(name, "bfloat16" | "float16" | "float32" | "auto") || name.starts_with("float8_")
+}
+
+/// Replaces each range, none of which overlap.
+fn apply(text: &[u8], mut edits: Vec<(Range<usize>, String)>) -> Vec<u8> {
+    // Where an insertion meets a removal, the insertion comes first.
+    edits.sort_by_key(|(range, _)| (range.start, range.end));
+    let mut out = Vec::with_capacity(text.len() + 64);
+    let mut kept = 0;
+    for (range, replacement) in edits {
+        out.extend_from_slice(text.get(kept..range.start).unwrap_or_default());
+        out.extend_from_slice(replacement.as_bytes());
+        kept = range.end;
+    }
+    out.extend_from_slice(text.get(kept..).unwrap_or_default());
+    out
+}
+
+/// One pass over a valid document. `None` means that it was not valid after all.
+struct Scan<'a> {
+    text: &'a [u8],
+    at: usize,
+    dtype: &'static str,
+    /// The keys and positions that lead here.
+    path: Vec<String>,
+    /// How many of the objects around this place are removed: nothing inside them is changed.
+    inside_removed: usize,
+    edits: Vec<(Range<usize>, String)>,
+    removed: Vec<String>,
+    changed: Vec<String>,
+}
+
+/// One member of an object, by its places in the text.
+struct Member {
+    key: Range<usize>,
+    value: Range<usize>,
+    removed: bool,
+}
+
+impl Scan<'_> {
+    fn value(&mut self) -> Option<()> {
+        if self.path.len() >= MAX_DEPTH {
+            return None;
+        }
+        match self.peek()? {
+            b'{' => self.object(),
+            b'[' => self.array(),
+            b'"' => self.string().map(drop),
+            _ => {
+                // A number, true, false or null.
+                while self.peek().is_some_and(|byte| !b",]} \t\r\n".contains(&byte)) {
+                    self.at += 1;
+                }
+                Some(())
+            }
+        }
+    }
+
+    fn array(&mut self) -> Option<()> {
+        self.byte(b'[')?;
+        self.white_space();
+        if self.peek()? == b']' {
+            return self.byte(b']');
+        }
+        for position in 0_usize.. {
+            self.white_space();
+            self.path.push(format!("[{position}]"));
+            self.value()?;
+            self.path.pop();
+            self.white_space();
+            if self.peek()? == b']' {
+                break;
+            }
+            self.byte(b',')?;
+        }
+        self.byte(b']')
+    }
+
+    fn object(&mut self) -> Option<()> {
+        let open = self.at;
+        self.byte(b'{')?;
+        self.white_space();
+        let mut members = Vec::new();
+        let mut has_dtype = false;
+        while self.peek()? != b'}' {
+            if !members.is_empty() {
+                self.byte(b',')?;
+                self.white_space();
+            }
+            let key = self.string()?;
+            let name = self.decoded(&key)?;
+            self.white_space();
+            self.byte(b':')?;
+            self.white_space();
+            has_dtype |= matches!(name.as_str(), "torch_dtype" | "dtype");
+            members.push(self.member(key, name)?);
+            self.white_space();
+        }
+        let inside = open + 1..self.at;
+        self.byte(b'}')?;
+        if self.inside_removed == 0 {
+            let is_document = self.path.is_empty();
+            self.remove(&members, &inside, is_document && !has_dtype);
+        }
+        Some(())
+    }
+
+    /// A member from its value on.
+    fn member(&mut self, key: Range<usize>, name: String) -> Option<Member> {
+        let start = self.at;
+        let is_object = self.peek()? == b'{';
+        let removed = match name.as_str() {
+            "quantization_config" | "compression_config" => true,
+            "quantization" => is_object,
+            _ => false,
+        };
+        let is_dtype = matches!(name.as_str(), "torch_dtype" | "dtype");
+        self.path.push(name);
+        self.inside_removed += usize::from(removed);
+        self.value()?;
+        self.inside_removed -= usize::from(removed);
+        let value = start..self.at;
+        if self.inside_removed == 0 {
+            if removed {
+                self.removed.push(self.path_text());
+            } else if is_dtype && self.text.get(start) == Some(&b'"') {
+                let stored = self.decoded(&value)?;
+                if names_dtype(&stored) && stored != self.dtype {
+                    self.edits.push((value.clone(), format!("\"{}\"", self.dtype)));
+                    self.changed.push(self.path_text());
+                }
+            }
+        }
+        self.path.pop();
+        Some(Member { key, value, removed })
+    }
+
+    /// Notes the removal of an object's members, each with the comma before it; those before the first that stays go with
+    /// the comma after them. `add_dtype` says that the object needs a `torch_dtype` at its end.
+    fn remove(&mut self, members: &[Member], inside: &Range<usize>, add_dtype: bool) {
+        let Some(first_kept) = members.iter().position(|member| !member.removed) else {
+            let all = match (members.first(), members.last()) {
+                // The white space around the members becomes that around their successor.
+                (Some(first), Some(last)) if add_dtype => first.key.start..last.value.end,
+                (Some(_), _) => inside.clone(),
+                _ if add_dtype => inside.clone(),
+                _ => return,
+            };
+            let successor = if add_dtype { self.dtype_member(members) } else { String::new() };
+            self.edits.push((all, successor));
+            return;
+        };
+        for (place, pair) in members.windows(2).enumerate() {
+            let [left, right] = pair else { continue };
+            if place < first_kept {
+                self.edits.push((left.key.start..right.key.start, String::new()));
+            } else if right.removed {
+                self.edits.push((left.value.end..right.value.end, String::new()));
+            }
+        }
+        if add_dtype && let Some(last_kept) = members.iter().rfind(|member| !member.removed) {
+            let end = last_kept.value.end;
+            let text = format!("{}{}", self.separator(members, inside), self.dtype_member(members));
+            self.edits.push((end..end, text));
+        }
+    }
+
+    /// `"torch_dtype": "bfloat16"`, with the colon as the document writes it.
+    fn dtype_member(&mut self, members: &[Member]) -> String {
+        self.changed.push("torch_dtype".to_owned());
+        let colon = members.first().map_or(": ".into(), |member| self.slice(member.key.end..member.value.start));
+        format!("\"torch_dtype\"{colon}\"{}\"", self.dtype)
+    }
+
+    /// What the document writes between two members.
+    fn separator(&self, members: &[Member], inside: &Range<usize>) -> String {
+        match members {
+            [.., before, last] => self.slice(before.value.end..last.key.start),
+            [only] => {
+                let lead = self.slice(inside.start..only.key.start);
+                let is_compact = only.key.end + 1 == only.value.start;
+                let space = if lead.contains('\n') || is_compact { &lead } else { " " };
+                format!(",{space}")
+            }
+            [] => String::new(),
+        }
+    }
+
+    fn slice(&self, range: Range<usize>) -> String {
+        String::from_utf8_lossy(self.text.get(range).unwrap_or_default()).into_owned()
+    }
+
+    fn path_text(&self) -> String {
+        let mut text = String::new();
+        for part in &self.path {
+            let is_position = part.starts_with('[');
+            if !text.is_empty() && !is_position {
+                text.push('.');
+            }
+            text.extend(part.chars().take(MAX_PATH_CHARS));
+            if text.len() > 4 * MAX_PATH_CHARS {
+                break;
+            }
+        }
+        printable(&text, MAX_PATH_CHARS)
+    }
+
+    /// The text that a JSON string in the document stands for.
+    fn decoded(&self, string: &Range<usize>) -> Option<String> {
+        serde_json::from_slice(self.text.get(string.clone())?).ok()
+    }
+
+    /// Passes a string with its quotes.
+    fn string(&mut self) -> Option<Range<usize>> {
+        let start = self.at;
+        self.byte(b'"')?;
+        loop {
+            match self.peek()? {
+                b'"' => break,
+                b'\\' => self.at += 2,
+                _ => self.at += 1,
+            }
+        }
+        self.byte(b'"')?;
+        Some(start..self.at)
+    }
+
+    fn white_space(&mut self) {
+        while self.peek().is_some_and(|byte| b" \t\r\n".contains(&byte)) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn byte(&mut self, wanted: u8) -> Option<()> {
+        (self.peek()? == wanted).then(|| self.at += 1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

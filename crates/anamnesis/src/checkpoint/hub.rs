@@ -1,0 +1,326 @@
+//! Models by their name on the Hugging Face Hub, found in the local cache. The network is never asked.
+//!
+//! ```text
+//! hf:org/name            the snapshot that the branch `main` was when it was downloaded
+//! hf:org/name@revision   a branch or tag, a commit, or at least seven digits of one
+//!
+//! ROOT/models--org--name/refs/main             the commit's hash, as text
+//! ROOT/models--org--name/snapshots/HASH/...    the files of that commit
+//! ```
+
+use std::ffi::OsString;
+use std::io::{Error, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use crate::error::{AnamnesisError, Result, quoted};
+
+const SCHEME: &str = "hf:";
+const DEFAULT_REVISION: &str = "main";
+/// Fewest digits a shortened commit hash may have.
+const MIN_PREFIX_DIGITS: usize = 7;
+/// Digits of a commit hash, SHA-1 or SHA-256.
+const HASH_DIGITS: [usize; 2] = [40, 64];
+/// Longest name or revision, in bytes.
+const MAX_PART_BYTES: usize = 255;
+
+/// The directory of a model in the local cache.
+///
+/// # Errors
+/// `Parse` where `spec` is not of the form `hf:org/name@revision`, `Io` where the cache does not hold the model.
+pub(crate) fn resolve_hub(spec: &str) -> Result<PathBuf> {
+    let spec = Spec::parse(spec)?;
+    let root = cache_root(&|key| std::env::var_os(key), std::env::home_dir()).ok_or_else(|| {
+        let text = "the Hugging Face cache is nowhere: neither HF_HUB_CACHE nor HF_HOME nor a home directory is set";
+        AnamnesisError::Io(Error::new(ErrorKind::NotFound, text))
+    })?;
+    spec.find_in(&root)
+}
+
+/// Where the cache is, by the same rules as the Hub's own library.
+fn cache_root(variable: &dyn Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let path = |key: &str| {
+        let value = PathBuf::from(variable(key).filter(|value| !value.is_empty())?);
+        match (value.strip_prefix("~"), &home) {
+            (Ok(rest), Some(home)) => Some(home.join(rest)),
+            _ => Some(value),
+        }
+    };
+    path("HF_HUB_CACHE")
+        .or_else(|| path("HUGGINGFACE_HUB_CACHE"))
+        .or_else(|| Some(path("HF_HOME")?.join("hub")))
+        .or_else(|| Some(path("XDG_CACHE_HOME")?.join("huggingface").join("hub")))
+        .or_else(|| Some(home.as_ref()?.join(".cache").join("huggingface").join("hub")))
+}
+
+/// A model and a revision of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Spec<'a> {
+    /// `org/name`, or `name` alone.
+    model: &'a str,
+    revision: &'a str,
+}
+
+impl<'a> Spec<'a> {
+    fn parse(spec: &'a str) -> Result<Self> {
+        let malformed = |why: &str| {
+            let expected = "hf:org/name or hf:org/name@revision is expected";
+            AnamnesisError::parse(format!("{} {why}, {expected}", quoted(spec)))
+        };
+        let rest = spec.strip_prefix(SCHEME).ok_or_else(|| malformed("does not start with hf:"))?;
+        let (model, revision) = rest.split_once('@').unwrap_or((rest, DEFAULT_REVISION));
+        if model.split('/').count() > 2 || !model.split('/').all(is_repository_part) {
+            return Err(malformed("does not name a model"));
+        }
+        if revision.len() > MAX_PART_BYTES || !revision.split('/').all(is_revision_part) {
+            return Err(malformed("does not name a revision"));
+        }
+        Ok(Self { model, revision })
+    }
+
+    fn find_in(&self, root: &Path) -> Result<PathBuf> {
+        let repository = root.join(format!("models--{}", self.model.replace('/', "--")));
+        if !repository.is_dir() {
+            return Err(self.missing(&repository, "this model is not in the local Hugging Face cache"));
+        }
+        let snapshots = repository.join("snapshots");
+        let commit = match self.commit_of_ref(&repository.join("refs"))? {
+            Some(commit) => commit,
+            None => self.commit_by_digits(&snapshots)?,
+        };
+        let snapshot = snapshots.join(commit);
+        let mut entries = match std::fs::read_dir(&snapshot) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(self.missing(&snapshot, "this revision is not in the local Hugging Face cache"));
+            }
+            Err(error) => return Err(AnamnesisError::at_path(error, &snapshot)),
+        };
+        // Through links: a snapshot whose blobs are gone has none either.
+        if entries.any(|entry| entry.is_ok_and(|entry| entry.path().is_file())) {
+            return Ok(snapshot);
+        }
+        Err(self.missing(&snapshot, "this snapshot has no files"))
+    }
+
+    /// The commit that a branch or tag stands for, `None` where there is no such branch or tag.
+    fn commit_of_ref(&self, refs: &Path) -> Result<Option<String>> {
+        let path = refs.join(self.revision);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let in_path = |error| AnamnesisError::at_path(error, &path);
+        let mut text = Vec::new();
+        let file = std::fs::File::open(&path).map_err(in_path)?;
+        file.take(MAX_PART_BYTES as u64).read_to_end(&mut text).map_err(in_path)?;
+        let commit = String::from_utf8_lossy(&text).trim().to_owned();
+        if !is_hash(&commit) {
+            let path = quoted(&path.to_string_lossy());
+            return Err(AnamnesisError::parse(format!("{path} holds {}, not a commit's hash", quoted(&commit))));
+        }
+        Ok(Some(commit))
+    }
+
+    /// The commit whose hash is, or starts with, the revision.
+    fn commit_by_digits(&self, snapshots: &Path) -> Result<String> {
+        let absent = || self.missing(snapshots, "this revision is not in the local Hugging Face cache");
+        let digits = self.revision.to_ascii_lowercase();
+        if digits.len() < MIN_PREFIX_DIGITS || !is_hexadecimal(&digits) {
+            return Err(absent());
+        }
+        let entries = std::fs::read_dir(snapshots).map_err(|_| absent())?;
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut commits = names.filter(|name| is_hash(name) && name.starts_with(&digits));
+        let commit = commits.next().ok_or_else(absent)?;
+        match commits.next() {
+            None => Ok(commit),
+            Some(other) => Err(AnamnesisError::parse(format!(
+                "the revision {} of {} is ambiguous: {commit} and {other} both start with it",
+                quoted(self.revision),
+                quoted(self.model)
+            ))),
+        }
+    }
+
+    fn missing(&self, looked_for: &Path, what: &str) -> AnamnesisError {
+        let Self { model, revision } = self;
+        let option = if *revision == DEFAULT_REVISION { String::new() } else { format!(" --revision {revision}") };
+        let hint =
+            format!("download it with `hf download {model}{option}` (or `huggingface-cli download {model}{option}`)");
+        AnamnesisError::at_path(Error::new(ErrorKind::NotFound, format!("{what}; {hint}")), looked_for)
+    }
+}
+
+/// The Hub's own rules for names; `--` is what separates the parts of a cached model's folder.
+fn is_repository_part(part: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !part.is_empty()
+        && part.len() <= MAX_PART_BYTES
+        && part.chars().all(allowed)
+        && !part.contains("--")
+        && !part.contains("..")
+        && !part.starts_with(['.', '-'])
+        && !part.ends_with(['.', '-'])
+}
+
+/// The rules of Git for a part of a branch's name, as far as they keep it one name inside `refs`.
+fn is_revision_part(part: &str) -> bool {
+    let refused = |c: char| c.is_control() || c.is_whitespace() || "\\:*?\"<>|~^[".contains(c);
+    !part.is_empty() && !part.starts_with(['.', '-']) && !part.contains("..") && !part.contains(refused)
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_hash(text: &str) -> bool {
+    HASH_DIGITS.contains(&text.len()) && is_hexadecimal(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const FIRST: &str = "0123456789abcdef0123456789abcdef01234567";
+    const SECOND: &str = "0123456aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+    /// A cache with one model of two snapshots; `main` is the first, the tag `v/2` the second.
+    fn cache() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let repository = root.path().join("models--org--name");
+        fs::create_dir_all(repository.join("refs/v")).unwrap();
+        fs::write(repository.join("refs/main"), FIRST).unwrap();
+        fs::write(repository.join("refs/v/2"), format!("{SECOND}\n")).unwrap();
+        for commit in [FIRST, SECOND] {
+            fs::create_dir_all(repository.join("snapshots").join(commit)).unwrap();
+            fs::write(repository.join("snapshots").join(commit).join("config.json"), "{}").unwrap();
+        }
+        root
+    }
+
+    fn find(root: &Path, spec: &str) -> Result<String> {
+        let found = Spec::parse(spec)?.find_in(root)?;
+        assert_eq!(found.parent().unwrap().file_name().unwrap(), "snapshots");
+        Ok(found.file_name().unwrap().to_str().unwrap().to_owned())
+    }
+
+    fn not_found(root: &Path, spec: &str) -> String {
+        match find(root, spec) {
+            Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::NotFound => error.to_string(),
+            other => panic!("{spec}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_model_is_found_by_branch_tag_commit_and_the_start_of_one() {
+        let root = cache();
+        assert_eq!(find(root.path(), "hf:org/name").unwrap(), FIRST);
+        assert_eq!(find(root.path(), "hf:org/name@main").unwrap(), FIRST);
+        assert_eq!(find(root.path(), "hf:org/name@v/2").unwrap(), SECOND);
+        assert_eq!(find(root.path(), &format!("hf:org/name@{SECOND}")).unwrap(), SECOND);
+        assert_eq!(find(root.path(), "hf:org/name@01234567").unwrap(), FIRST);
+        assert_eq!(find(root.path(), "hf:org/name@0123456A").unwrap(), SECOND);
+    }
+
+    #[test]
+    fn a_model_without_an_organisation_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let snapshot = root.path().join("models--gpt2/snapshots").join(FIRST);
+        fs::create_dir_all(&snapshot).unwrap();
+        fs::create_dir_all(root.path().join("models--gpt2/refs")).unwrap();
+        fs::write(root.path().join("models--gpt2/refs/main"), FIRST).unwrap();
+        fs::write(snapshot.join("model.safetensors"), "").unwrap();
+        assert_eq!(find(root.path(), "hf:gpt2").unwrap(), FIRST);
+    }
+
+    #[test]
+    fn a_shortened_commit_must_be_long_enough_and_unique() {
+        let root = cache();
+        not_found(root.path(), "hf:org/name@012345");
+        let Err(AnamnesisError::Parse { reason }) = find(root.path(), "hf:org/name@0123456") else { panic!("found") };
+        assert!(reason.contains("ambiguous"), "{reason}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_command_that_fetches_it() {
+        let root = cache();
+        let text = not_found(root.path(), "hf:org/other");
+        assert!(text.contains("models--org--other: ") && text.contains("`hf download org/other`"), "{text}");
+        assert!(text.contains("`huggingface-cli download org/other`"), "{text}");
+        let text = not_found(root.path(), "hf:org/name@v9");
+        assert!(text.contains("hf download org/name --revision v9"), "{text}");
+        not_found(root.path(), &format!("hf:org/name@{}", "f".repeat(40)));
+        not_found(root.path(), "hf:org/name@v");
+    }
+
+    #[test]
+    fn a_snapshot_without_files_counts_as_missing() {
+        let root = cache();
+        let snapshot = root.path().join("models--org--name/snapshots").join(FIRST);
+        fs::remove_file(snapshot.join("config.json")).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("../../blobs/gone", snapshot.join("model.safetensors")).unwrap();
+        assert!(not_found(root.path(), "hf:org/name").contains("no files"));
+        fs::remove_dir_all(&snapshot).unwrap();
+        not_found(root.path(), "hf:org/name");
+    }
+
+    #[test]
+    fn a_ref_that_holds_a_path_is_not_followed() {
+        let root = cache();
+        for content in ["../../../etc", "", "main", &"0".repeat(100_000)] {
+            fs::write(root.path().join("models--org--name/refs/main"), content).unwrap();
+            assert!(matches!(find(root.path(), "hf:org/name"), Err(AnamnesisError::Parse { .. })));
+        }
+    }
+
+    #[test]
+    fn malformed_names_and_path_tricks_are_refused() {
+        for spec in [
+            "org/name",
+            "hf:",
+            "hf:/name",
+            "hf:org/",
+            "hf:a/b/c",
+            "hf:..",
+            "hf:../name",
+            "hf:org/..",
+            "hf:org/.hidden",
+            "hf:a--b/c",
+            "hf:org\\name",
+            "hf:org/na\0me",
+            "hf:org/näme",
+            "hf:org/name@",
+            "hf:org/name@..",
+            "hf:org/name@../../x",
+            "hf:org/name@a/../b",
+            "hf:org/name@/etc/passwd",
+            "hf:org/name@a//b",
+            "hf:org/name@a\\b",
+            "hf:org/name@C:x",
+            "hf:org/name@a\0",
+            "hf:org/name@--option",
+        ] {
+            assert!(matches!(Spec::parse(spec), Err(AnamnesisError::Parse { .. })), "{spec:?}");
+        }
+        let long = format!("hf:org/{}", "x".repeat(5000));
+        assert!(Spec::parse(&long).is_err());
+    }
+
+    #[test]
+    fn the_cache_is_where_the_environment_says() {
+        let root = |set: &[(&str, &str)]| {
+            let variable = |key: &str| Some(OsString::from(set.iter().find(|(name, _)| *name == key)?.1));
+            cache_root(&variable, Some(PathBuf::from("/home/u")))
+        };
+        let all =
+            [("HF_HUB_CACHE", "/a"), ("HUGGINGFACE_HUB_CACHE", "/b"), ("HF_HOME", "/c"), ("XDG_CACHE_HOME", "/d")];
+        let wanted = ["/a", "/b", "/c/hub", "/d/huggingface/hub", "/home/u/.cache/huggingface/hub"];
+        for (skipped, wanted) in wanted.iter().enumerate() {
+            assert_eq!(root(&all[skipped..]), Some(PathBuf::from(wanted)));
+        }
+        assert_eq!(root(&[("HF_HOME", "")]), Some(PathBuf::from("/home/u/.cache/huggingface/hub")));
+        assert_eq!(root(&[("HF_HOME", "~/hf")]), Some(PathBuf::from("/home/u/hf/hub")));
+        assert_eq!(cache_root(&|_| None, None), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! How a directory is written.
+
+use std::str::FromStr;
+
+use crate::error::AnamnesisError;
+
+/// The usual size of a shard in bytes.
+const SHARD_BYTES: u64 = 5_000_000_000;
+
+/// How the output of a directory is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DirectoryOptions {
+    /// Bytes after which a new weight file begins; a tensor is never split. `None` means one file.
+    pub shard_bytes: Option<u64>,
+    /// The share of the output that this run writes; `None` means all of it.
+    pub part: Option<Part>,
+}
+
+impl Default for DirectoryOptions {
+    fn default() -> Self {
+        Self { shard_bytes: Some(SHARD_BYTES), part: None }
+    }
+}
+
+impl DirectoryOptions {
+    /// Shards of 5 GB, everything written.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the size after which a new weight file begins.
+    #[must_use]
+    pub fn with_shard_bytes(mut self, bytes: u64) -> Self {
+        self.shard_bytes = Some(bytes);
+        self
+    }
+
+    /// Writes one weight file, however large.
+    #[must_use]
+    pub fn with_single_file(mut self) -> Self {
+        self.shard_bytes = None;
+        self
+    }
+
+    /// Writes one share of the output.
+    #[must_use]
+    pub fn with_part(mut self, part: Part) -> Self {
+        self.part = Some(part);
+        self
+    }
+}
+
+/// One of several equal shares of the output, written as `3/8`.
+///
+/// ```
+/// let part: anamnesis::Part = "3/8".parse()?;
+/// assert_eq!((part.number(), part.count()), (3, 8));
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    number: usize,
+    count: usize,
+}
+
+impl Part {
+    /// Which share this is, from 1.
+    #[must_use]
+    pub fn number(self) -> usize {
+        self.number
+    }
+
+    /// How many shares there are.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.count
+    }
+
+    /// Whether this share has the shard of this index. Neighbours go to different shares.
+    pub(super) fn has(self, shard: usize) -> bool {
+        shard % self.count == self.number - 1
+    }
+
+    /// Whether this share also writes what is not a shard.
+    pub(super) fn is_first(self) -> bool {
+        self.number == 1
+    }
+}
+
+impl FromStr for Part {
+    type Err = AnamnesisError;
+
+    fn from_str(text: &str) -> Result<Self, AnamnesisError> {
+        let parsed = text.split_once('/').and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
+        match parsed {
+            Some((number, count)) if number >= 1 && number <= count => Ok(Self { number, count }),
+            _ => Err(AnamnesisError::parse(format!("{text:?} is no part; 3/8 is the third of eight"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_every_shard_once() {
+        let parts: Vec<Part> = ["1/3", "2/3", "3/3"].iter().map(|text| text.parse().unwrap()).collect();
+        for shard in 0..10 {
+            assert_eq!(parts.iter().filter(|part| part.has(shard)).count(), 1);
+        }
+        for text in ["", "1", "0/3", "4/3", "a/b", "1/0", "-1/2", "1/2/3"] {
+            assert!(text.parse::<Part>().is_err(), "{text}");
+        }
+    }
+}
