@@ -96,6 +96,16 @@ fn a_scale_that_contradicts_the_configured_blocks_is_refused() {
 }
 
 #[test]
+fn a_configured_block_size_that_is_no_pair_is_refused() {
+    let model = fp8(Model::new(), "a.weight", &[256, 256]).floats("a.weight_scale_inv", &[2, 2], &[1.0; 4]);
+    for block in [json!("x"), json!([0, 0]), json!([128]), json!([128, -1]), json!(128)] {
+        let config = json!({"quantization_config": {"quant_method": "fp8", "weight_block_size": block}});
+        let reason = parse_reason(refused(&model, Some(&config)));
+        assert_mentions(&reason, &["\"a.weight\"", "weight_block_size", "config.json"]);
+    }
+}
+
+#[test]
 fn a_scale_that_contradicts_the_configured_strategy_is_refused() {
     let model = fp8(Model::new(), "a.weight", &[4, 3]).floats("a.weight_scale", &[4, 1], &[1.0; 4]);
     assert_eq!(remember(&model, Some(&ct_config("channel"))).floats("a.weight").len(), 12);

@@ -9,7 +9,10 @@ mod support;
 
 use std::path::Path;
 
-use anamnesis::{Dtype, F32Out, RememberOptions, TargetDtype, dequantize_fp8, dequantize_per_channel_fp8, parse};
+use anamnesis::{
+    Bf16Out, Dtype, F32Out, RememberOptions, TargetDtype, dequantize_awq, dequantize_bnb4_double_quant, dequantize_fp8,
+    dequantize_gptq, dequantize_per_channel_fp8, parse,
+};
 use support::{Folder, Model, le_bytes};
 
 #[global_allocator]
@@ -87,4 +90,57 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
         profiled(|| dequantize_per_channel_fp8::<F32Out>(&weight, &scale, 512, 1024, Dtype::F32).unwrap());
     assert_eq!(values.len(), output);
     assert!(peak <= output + 4 * KIB, "rows: {peak} for {output}");
+
+    // A row of 4 million values with a scale for every 16: a tile brings the scales of its own piece of the row.
+    let model = Model::new().floats("a.weight_scale_inv", &[2, 1 << 18], &vec![0.5; 2 << 18]).tensor(
+        "a.weight",
+        "F8_E4M3",
+        &[2, 4 << 20],
+        &vec![0x38; 8 << 20],
+    );
+    let config = serde_json::json!({"quantization_config": {"quant_method": "fp8", "weight_block_size": [1, 16]}});
+    let folder = Folder::staged(&model.bytes(), Some(&config));
+    let (peak, _) = convert(&folder.model(), &folder.path("out"), 1);
+    assert!(peak <= 2 * MIB, "long rows held {peak} bytes");
+    let values = std::fs::read(folder.path("out")).unwrap();
+    assert!(values[values.len() - (16 << 20)..].chunks_exact(2).all(|value| value == [0x00, 0x3f]), "not all 0.5");
+
+    // What the named functions promise beside their output: a few rows of floats, or the scales.
+    let (inputs, outputs) = (512, 1024);
+    let output = inputs * outputs * 2;
+    let (codes, zeros, scales) =
+        (vec![0x55; inputs * outputs / 2], vec![0x11; 4 * outputs / 2], vec![0x2c; 4 * outputs * 2]);
+    for index in [None, Some(&le_indices(inputs)[..])] {
+        let (peak, ..) = profiled(|| {
+            dequantize_gptq::<Bf16Out>(&codes, &scales, &zeros, index, inputs, outputs, 128, 4, Dtype::F16).unwrap()
+        });
+        assert!(peak <= output + 5 * outputs * 4, "GPTQ: {peak} for {output}");
+    }
+    let (peak, ..) =
+        profiled(|| dequantize_awq::<Bf16Out>(&codes, &scales, &zeros, inputs, outputs, 128, 4, Dtype::F16).unwrap());
+    assert!(peak <= output + 5 * outputs * 4, "AWQ: {peak} for {output}");
+    let blocks = inputs * outputs / 64;
+    let (map, nested_map) = (le_bytes(&[0.5; 16]), le_bytes(&[0.25; 256]));
+    let nested = le_bytes(&vec![1.0; blocks.div_ceil(256)]);
+    let (peak, ..) = profiled(|| {
+        let absmax = &codes[..blocks];
+        dequantize_bnb4_double_quant::<Bf16Out>(
+            &codes,
+            absmax,
+            &map,
+            &nested,
+            &nested_map,
+            0.1,
+            inputs * outputs,
+            64,
+            256,
+        )
+        .unwrap()
+    });
+    assert!(peak <= output + blocks * 4 + 64 * 4 + 4 * KIB, "double-quant: {peak} for {output}");
+}
+
+/// A group index that counts up, in groups of 128.
+fn le_indices(inputs: usize) -> Vec<u8> {
+    (0..inputs as u32).flat_map(|input| (input / 128).to_le_bytes()).collect()
 }

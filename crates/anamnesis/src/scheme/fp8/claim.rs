@@ -62,6 +62,8 @@ struct Expectation {
     format: Option<Format>,
     /// The document that says so.
     file: String,
+    /// What cannot be understood.
+    problem: Option<String>,
 }
 
 impl Expectation {
@@ -71,8 +73,12 @@ impl Expectation {
             _ => None,
         };
         let mut arrangements = Vec::new();
-        if let Some((rows, cols)) = config.get(&["weight_block_size"]).and_then(pair) {
-            arrangements.push(Arrangement::Block(rows, cols));
+        let mut problem = None;
+        if let Some(said) = config.get(&["weight_block_size"]) {
+            match pair(said) {
+                Some((rows, cols)) => arrangements.push(Arrangement::Block(rows, cols)),
+                None => problem = Some(format!("{} says weight_block_size is {said}, a pair is needed", config.file())),
+            }
         }
         for weights in config.weight_groups().filter(|weights| weights["type"] == "float" && weights["num_bits"] == 8) {
             let group = || weights["group_size"].as_u64().filter(|&size| size > 0);
@@ -91,7 +97,7 @@ impl Expectation {
             Some("e5m2") => Some(Format::E5m2),
             _ => None,
         };
-        Self { arrangements, format, file: config.file().to_owned() }
+        Self { arrangements, format, file: config.file().to_owned(), problem }
     }
 }
 
@@ -112,6 +118,9 @@ fn scaled_weight(
 ) -> Result<Weight, AnamnesisError> {
     let (tensor, scale_tensor) = (claims.catalog.get(id), claims.catalog.get(scale));
     let format = Format::of(tensor.dtype).ok_or_else(|| AnamnesisError::parse("not an eight-bit float"))?;
+    if let Some(problem) = &expectation.problem {
+        return Err(AnamnesisError::parse(format!("tensor {}: {problem}", quoted(&tensor.name))));
+    }
     let expected = expectation.format.filter(|_| matches!(format, Format::E4m3 | Format::E5m2));
     if expected.is_some_and(|expected| expected != format) {
         return Err(AnamnesisError::parse(format!(

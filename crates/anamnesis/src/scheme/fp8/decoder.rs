@@ -62,10 +62,18 @@ impl Fp8Decoder {
         Self { format, grid, scale }
     }
 
-    /// The rows of scales that these elements need.
-    fn scale_rows(&self, elements: &Range<u64>) -> Range<u64> {
+    /// The scales that these elements need, counted through the whole grid. A tile that cuts long rows needs the scales of
+    /// its pieces only; they follow each other where the next row begins the next row of scales.
+    fn scale_span(&self, elements: &Range<u64>) -> Range<u64> {
+        let Grid { cols, block_cols, grid_cols, .. } = self.grid;
         let last = elements.end.saturating_sub(1).max(elements.start);
-        self.grid.scale_row(elements.start / self.grid.cols)..self.grid.scale_row(last / self.grid.cols) + 1
+        let rows = (elements.start / cols, last / cols);
+        let scale_rows = (self.grid.scale_row(rows.0), self.grid.scale_row(rows.1));
+        if rows.1 - rows.0 <= 1 && scale_rows.1 - scale_rows.0 == rows.1 - rows.0 {
+            let column = |element: u64| element % cols / block_cols;
+            return scale_rows.0 * grid_cols + column(elements.start)..scale_rows.1 * grid_cols + column(last) + 1;
+        }
+        scale_rows.0 * grid_cols..(scale_rows.1 + 1) * grid_cols
     }
 
     /// Decodes row by row: rows under the same scales together, rows that the tile cuts piece by piece.
@@ -78,12 +86,11 @@ impl Fp8Decoder {
         out: &mut [u8],
     ) {
         let Grid { cols, block_cols, grid_cols, .. } = self.grid;
-        let first_scale_row = self.grid.scale_row(elements.start / cols);
+        let first_scale = self.scale_span(&elements).start;
         let mut at = elements.start;
         while at < elements.end {
             let (row, col) = (at / cols, at % cols);
-            let scale_row = (self.grid.scale_row(row) - first_scale_row) * grid_cols;
-            let scales = &scales[scale_row as usize..(scale_row + grid_cols) as usize];
+            let scales = &scales[(self.grid.scale_row(row) * grid_cols + col / block_cols - first_scale) as usize..];
             let left = elements.end - at;
             let whole_rows = if col == 0 { (left / cols).min(self.grid.rows_left_in_block(row)) } else { 0 };
             let count = match whole_rows {
@@ -93,7 +100,6 @@ impl Fp8Decoder {
             let done = (at - elements.start) as usize;
             let codes = &codes[done..done + count as usize];
             let out = &mut out[done * O::BYTES..(done + count as usize) * O::BYTES];
-            let scales = &scales[(col / block_cols) as usize..];
             match whole_rows {
                 0 => kernels::scaled_runs::<F, O>(level, codes, scales, block_cols as usize, out),
                 _ if grid_cols == 1 => kernels::scaled::<F, O>(level, codes, scales[0], out),
@@ -112,9 +118,8 @@ impl TileDecoder for Fp8Decoder {
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
         windows.push(Window::run(0, elements.start, elements.end - elements.start));
         if let Some(scale) = self.scale {
-            let rows = self.scale_rows(&elements);
-            let row_bytes = self.grid.grid_cols * scale.bytes();
-            windows.push(Window::run(1, rows.start * row_bytes, (rows.end - rows.start) * row_bytes));
+            let span = self.scale_span(&elements);
+            windows.push(Window::run(1, span.start * scale.bytes(), (span.end - span.start) * scale.bytes()));
         }
     }
 
