@@ -77,8 +77,8 @@ impl Output for Bf16 {
     }
 
     #[inline(always)]
-    fn round_group<S: Simd>(_simd: S, values: &[f32; GROUP]) -> [u16; GROUP] {
-        map!(value in values => bf16::encode(value))
+    fn round_group<S: Simd>(simd: S, values: &[f32; GROUP]) -> [u16; GROUP] {
+        simd.round_bf16(values)
     }
 
     #[inline(always)]

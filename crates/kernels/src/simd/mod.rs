@@ -39,6 +39,9 @@ pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + sealed::Sealed {
     /// `f32` to half precision, to nearest even; NaN keeps its sign and upper payload and becomes quiet.
     fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP];
 
+    /// `f32` to BF16, to nearest even; NaN keeps its sign and upper payload and becomes quiet.
+    fn round_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP];
+
     /// `f32` to BF16, to nearest even, for values whose NaNs are quiet and not all ones.
     ///
     /// Those NaNs survive the rounding by themselves, which saves a third of its instructions.

@@ -28,6 +28,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn round_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        map!(value in values => bf16::encode(value))
+    }
+
+    #[inline(always)]
     fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         map!(value in values => bf16::encode_number(value))
     }

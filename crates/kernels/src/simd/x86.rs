@@ -90,6 +90,22 @@ impl Simd for V3 {
     }
 
     #[inline(always)]
+    fn round_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        for (to, from) in words.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0) {
+            // SAFETY: the token proves AVX2; loads and stores are unaligned and cover exactly the sixteen elements.
+            unsafe {
+                let low = round_bf16_or_nan_avx2(_mm256_loadu_ps(from.as_ptr()));
+                let high = round_bf16_or_nan_avx2(_mm256_loadu_ps(from.as_ptr().add(8)));
+                // Packing works within 128-bit lanes: 0–3, 8–11, 4–7, 12–15.
+                let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(low, high));
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), packed);
+            }
+        }
+        words
+    }
+
+    #[inline(always)]
     fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         let mut words = [0; GROUP];
         for (to, from) in words.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0) {
@@ -146,6 +162,21 @@ impl Simd for V4 {
             }
         }
         halves
+    }
+
+    #[inline(always)]
+    fn round_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; loads and stores are unaligned and cover exactly the two halves of
+        // the values and the words.
+        unsafe {
+            let low = round_bf16_or_nan_avx512(_mm512_loadu_ps(values.as_ptr()));
+            let high = round_bf16_or_nan_avx512(_mm512_loadu_ps(values.as_ptr().add(16)));
+            let upper_halves = _mm512_loadu_si512(UPPER_HALVES.as_ptr().cast());
+            let picked = _mm512_permutex2var_epi16(low, upper_halves, high);
+            _mm512_storeu_si512(words.as_mut_ptr().cast(), picked);
+        }
+        words
     }
 
     #[inline(always)]
@@ -227,4 +258,23 @@ fn round_bf16_avx2(bits: __m256i) -> __m256i {
 fn round_bf16_avx512(bits: __m512i) -> __m512i {
     let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
     _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)))
+}
+
+/// [`round_bf16_avx2`] for any value; NaN is made quiet instead.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn round_bf16_or_nan_avx2(values: __m256) -> __m256i {
+    let bits = _mm256_castps_si256(values);
+    let quiet = _mm256_srli_epi32::<16>(_mm256_or_si256(bits, _mm256_set1_epi32(0x0040_0000)));
+    let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
+    _mm256_blendv_epi8(round_bf16_avx2(bits), quiet, is_nan)
+}
+
+/// [`round_bf16_avx512`] for any value; NaN is made quiet instead.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn round_bf16_or_nan_avx512(values: __m512) -> __m512i {
+    let bits = _mm512_castps_si512(values);
+    let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
+    _mm512_mask_or_epi32(round_bf16_avx512(bits), is_nan, bits, _mm512_set1_epi32(0x0040_0000))
 }
