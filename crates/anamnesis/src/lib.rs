@@ -33,7 +33,7 @@ pub use cancel::CancelToken;
 pub use catalog::Dtype;
 pub use checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
 pub use error::{AnamnesisError, Result};
-pub use inspect::{InspectInfo, InspectOptions, InspectSummary, format_bytes};
+pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, format_bytes};
 pub use io::output::Existing;
 pub use limits::ParseLimits;
 pub use model::{

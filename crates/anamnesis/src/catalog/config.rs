@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::error::AnamnesisError;
+use crate::error::{AnamnesisError, printable};
 
 use super::module_pattern::{Dialect, ModulePattern};
 
@@ -31,6 +31,30 @@ impl QuantConfig {
     /// The most telling document, for messages.
     pub(crate) fn file(&self) -> &str {
         self.documents.first().map_or("config.json", |(file, _)| file)
+    }
+
+    /// The telling members of every document, for people.
+    pub(crate) fn evidence(&self) -> Vec<String> {
+        const KEYS: [&str; 11] = [
+            "quant_method",
+            "quant_algo",
+            "format",
+            "fmt",
+            "bits",
+            "group_size",
+            "checkpoint_format",
+            "version",
+            "weight_block_size",
+            "load_in_4bit",
+            "load_in_8bit",
+        ];
+        let line = |(file, value): &(String, Value)| {
+            let said =
+                |key: &&str| value.get(key).filter(|value| !value.is_null()).map(|value| format!("{key} {value}"));
+            let members: Vec<_> = KEYS.iter().filter_map(said).collect();
+            printable(&format!("{file}: {}", members.join(", ")), 400)
+        };
+        self.documents.iter().map(line).collect()
     }
 
     /// Where two documents say different things of the same.

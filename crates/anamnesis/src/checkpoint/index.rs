@@ -28,6 +28,15 @@ impl Index {
         self.weight_map.values().collect::<BTreeSet<_>>().into_iter().cloned().collect()
     }
 
+    /// Tensors of the files that the index does not list; loaders pass over them.
+    pub(super) fn unlisted(&self, catalog: &Catalog, name: &str) -> Option<String> {
+        let mut unlisted = catalog.iter().filter(|(_, tensor)| !self.weight_map.contains_key(&tensor.name));
+        let first = unlisted.next()?.1;
+        let more = unlisted.count();
+        let others = if more == 0 { String::new() } else { format!(" and {more} more") };
+        Some(format!("{name} does not list tensor {}{others}", quoted(&first.name)))
+    }
+
     /// Where the index and the files disagree. `files` are the names of the catalog's files in its order.
     pub(super) fn problems(&self, catalog: &Catalog, files: &[String], name: &str) -> Vec<AnamnesisError> {
         let mut problems = Vec::new();

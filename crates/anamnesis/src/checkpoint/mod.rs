@@ -149,6 +149,19 @@ impl Checkpoint {
         names.zip(self.paths.iter().map(PathBuf::as_path))
     }
 
+    /// What the configuration says about the quantisation, one line per document, for people.
+    #[must_use]
+    pub fn evidence(&self) -> Vec<String> {
+        self.beside.config().evidence()
+    }
+
+    /// What is unusual about a checkpoint directory without being wrong, for people.
+    #[must_use]
+    pub fn oddities(&self) -> Vec<String> {
+        let index = self.set.as_ref().and_then(|set| set.index.as_ref());
+        index.and_then(|(name, index)| index.unlisted(&self.catalog, name)).into_iter().collect()
+    }
+
     /// How many files hold the tensors.
     #[must_use]
     pub fn file_count(&self) -> usize {

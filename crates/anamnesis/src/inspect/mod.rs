@@ -4,9 +4,12 @@ mod info;
 
 use std::fmt;
 
-use crate::catalog::TargetDtype;
+use std::path::{Path, PathBuf};
+
+use crate::catalog::{Dtype, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::limits::ParseLimits;
+use crate::scheme::TensorRole;
 
 pub use info::{InspectInfo, InspectSummary};
 
@@ -15,6 +18,41 @@ impl Checkpoint {
     pub fn inspect(&self, options: &InspectOptions) -> InspectInfo {
         InspectInfo::of_claimed(&self.catalog, &self.claim(), options.output_dtype)
     }
+
+    /// Every stored tensor with its role and the file it is in, ordered by name.
+    #[must_use]
+    pub fn tensors(&self) -> Vec<TensorSummary<'_>> {
+        let claimed = self.claim();
+        let tensors = self.catalog.iter().zip(&claimed.roles);
+        tensors
+            .map(|((_, tensor), &role)| TensorSummary {
+                name: &tensor.name,
+                dtype: tensor.dtype,
+                shape: &tensor.shape,
+                bytes: tensor.extent.bytes,
+                role,
+                file: self.paths.get(tensor.extent.file as usize).map(PathBuf::as_path),
+            })
+            .collect()
+    }
+}
+
+/// One stored tensor.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct TensorSummary<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// Its shape.
+    pub shape: &'a [usize],
+    /// Its bytes.
+    pub bytes: u64,
+    /// The part it plays.
+    pub role: TensorRole,
+    /// The file it is in; `None` where the checkpoint was not opened from files.
+    pub file: Option<&'a Path>,
 }
 
 /// What an inspection assumes and may spend.
