@@ -30,7 +30,7 @@ pub mod remember;
 pub mod verify;
 
 pub use cancel::CancelToken;
-pub use catalog::Dtype;
+pub use catalog::{BlockType, Dtype};
 pub use checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
 pub use error::{AnamnesisError, Result};
 pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, format_bytes};

@@ -1,101 +1,110 @@
-//! Element types of stored tensors, as data: one row of [`TABLE`] per type.
+//! Element types of stored tensors, as data: one line of the table below per type.
 
 use std::fmt;
 
+use super::BlockType;
 use crate::error::{AnamnesisError, Result};
 
-/// The type of a stored tensor's elements. `Display` and [`Dtype::from_name`] use the spelling of safetensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names are the documentation")]
-pub enum Dtype {
-    F8E4M3,
-    F8E5M2,
-    BF16,
-    F16,
-    F32,
-    F64,
-    Bool,
-    U8,
-    I8,
-    U16,
-    I16,
-    U32,
-    I32,
-    U64,
-    I64,
+/// The types with their names in a safetensors header and the bits of an element.
+macro_rules! dtypes {
+    ($($(#[$attribute:meta])* $variant:ident $name:literal $bits:literal $other:ident;)*) => {
+        /// The type of a stored tensor's elements. `Display` and [`Dtype::from_name`] use the spelling of safetensors.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "the names are the documentation")]
+        pub enum Dtype {
+            $($(#[$attribute])* $variant,)*
+            /// Blocks of packed values, as GGUF stores them.
+            Block(BlockType),
+        }
+
+        impl Dtype {
+            /// All types but the block types.
+            const SCALARS: &[Self] = &[$(Self::$variant,)*];
+
+            /// Elements and bits of the smallest piece.
+            const fn piece(self) -> (u64, u64) {
+                match self {
+                    $(Self::$variant => (1, $bits),)*
+                    Self::Block(block) => (block.block_elements(), block.block_bytes() * 8),
+                }
+            }
+
+            /// The name in a safetensors header, or of the block type.
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                    Self::Block(block) => block.name(),
+                }
+            }
+
+            /// The same type in the `safetensors` crate.
+            ///
+            /// # Errors
+            /// `Unsupported` for block types, which safetensors does not have.
+            pub fn to_safetensors_dtype(self) -> Result<safetensors::Dtype> {
+                match self {
+                    $(Self::$variant => Ok(safetensors::Dtype::$other),)*
+                    Self::Block(block) => {
+                        Err(AnamnesisError::unsupported("safetensors", format!("blocks of {block} have no type there")))
+                    }
+                }
+            }
+        }
+    };
+}
+
+dtypes! {
+    F8E4M3 "F8_E4M3" 8 F8_E4M3;
+    F8E5M2 "F8_E5M2" 8 F8_E5M2;
+    BF16 "BF16" 16 BF16;
+    F16 "F16" 16 F16;
+    F32 "F32" 32 F32;
+    F64 "F64" 64 F64;
+    Bool "BOOL" 8 BOOL;
+    U8 "U8" 8 U8;
+    I8 "I8" 8 I8;
+    U16 "U16" 16 U16;
+    I16 "I16" 16 I16;
+    U32 "U32" 32 U32;
+    I32 "I32" 32 I32;
+    U64 "U64" 64 U64;
+    I64 "I64" 64 I64;
     /// E2M1, two elements per byte.
-    F4,
+    F4 "F4" 4 F4;
     /// Six bits, four elements in three bytes.
-    F6E2M3,
+    F6E2M3 "F6_E2M3" 6 F6_E2M3;
     /// Six bits, four elements in three bytes.
-    F6E3M2,
+    F6E3M2 "F6_E3M2" 6 F6_E3M2;
     /// A power of two, used as a scale.
-    F8E8M0,
-    F8E4M3Fnuz,
-    F8E5M2Fnuz,
+    F8E8M0 "F8_E8M0" 8 F8_E8M0;
+    F8E4M3Fnuz "F8_E4M3FNUZ" 8 F8_E4M3FNUZ;
+    F8E5M2Fnuz "F8_E5M2FNUZ" 8 F8_E5M2FNUZ;
     /// Two F32 parts.
-    C64,
+    C64 "C64" 64 C64;
 }
-
-/// One type: its name on disk, its size, and its counterpart in the `safetensors` crate.
-struct Row {
-    dtype: Dtype,
-    name: &'static str,
-    bits: u64,
-    other: safetensors::Dtype,
-}
-
-const fn row(dtype: Dtype, name: &'static str, bits: u64, other: safetensors::Dtype) -> Row {
-    Row { dtype, name, bits, other }
-}
-
-/// In the order of the enum above, so that a type is its own index.
-const TABLE: &[Row; 22] = {
-    use safetensors::Dtype as S;
-    &[
-        row(Dtype::F8E4M3, "F8_E4M3", 8, S::F8_E4M3),
-        row(Dtype::F8E5M2, "F8_E5M2", 8, S::F8_E5M2),
-        row(Dtype::BF16, "BF16", 16, S::BF16),
-        row(Dtype::F16, "F16", 16, S::F16),
-        row(Dtype::F32, "F32", 32, S::F32),
-        row(Dtype::F64, "F64", 64, S::F64),
-        row(Dtype::Bool, "BOOL", 8, S::BOOL),
-        row(Dtype::U8, "U8", 8, S::U8),
-        row(Dtype::I8, "I8", 8, S::I8),
-        row(Dtype::U16, "U16", 16, S::U16),
-        row(Dtype::I16, "I16", 16, S::I16),
-        row(Dtype::U32, "U32", 32, S::U32),
-        row(Dtype::I32, "I32", 32, S::I32),
-        row(Dtype::U64, "U64", 64, S::U64),
-        row(Dtype::I64, "I64", 64, S::I64),
-        row(Dtype::F4, "F4", 4, S::F4),
-        row(Dtype::F6E2M3, "F6_E2M3", 6, S::F6_E2M3),
-        row(Dtype::F6E3M2, "F6_E3M2", 6, S::F6_E3M2),
-        row(Dtype::F8E8M0, "F8_E8M0", 8, S::F8_E8M0),
-        row(Dtype::F8E4M3Fnuz, "F8_E4M3FNUZ", 8, S::F8_E4M3FNUZ),
-        row(Dtype::F8E5M2Fnuz, "F8_E5M2FNUZ", 8, S::F8_E5M2FNUZ),
-        row(Dtype::C64, "C64", 64, S::C64),
-    ]
-};
 
 impl Dtype {
-    const fn row(self) -> &'static Row {
-        &TABLE[self as usize]
-    }
-
-    /// Bytes of one element; types of less than a byte count as one (their exact size is [`byte_len`](Self::byte_len)).
+    /// Bytes of one element; types of less than a byte count as one, blocks as a whole (the exact size of a tensor is
+    /// [`byte_len`](Self::byte_len)).
     #[must_use]
     pub const fn byte_size(self) -> usize {
-        self.row().bits.div_ceil(8) as usize
+        self.piece().1.div_ceil(8) as usize
     }
 
-    /// Whether this is a floating-point type made for compressed weights: F8, F6 and F4.
+    /// Whether this is a type made for compressed weights: F8, F6, F4 and blocks.
     #[must_use]
     pub const fn is_quantized(self) -> bool {
         matches!(
             self,
-            Self::F8E4M3 | Self::F8E5M2 | Self::F8E4M3Fnuz | Self::F8E5M2Fnuz | Self::F4 | Self::F6E2M3 | Self::F6E3M2
+            Self::F8E4M3
+                | Self::F8E5M2
+                | Self::F8E4M3Fnuz
+                | Self::F8E5M2Fnuz
+                | Self::F4
+                | Self::F6E2M3
+                | Self::F6E3M2
+                | Self::Block(_)
         )
     }
 
@@ -105,10 +114,14 @@ impl Dtype {
         self.is_quantized() || matches!(self, Self::BF16 | Self::F16 | Self::F32 | Self::F64 | Self::F8E8M0)
     }
 
-    /// Bytes of `elements` elements; `None` where that overflows or does not fill whole bytes.
+    /// Bytes of `elements` elements; `None` where that overflows or does not fill whole bytes and blocks.
     #[must_use]
     pub const fn byte_len(self, elements: u64) -> Option<u64> {
-        match elements.checked_mul(self.row().bits) {
+        let (piece, piece_bits) = self.piece();
+        if !elements.is_multiple_of(piece) {
+            return None;
+        }
+        match (elements / piece).checked_mul(piece_bits) {
             Some(bits) if bits % 8 == 0 => Some(bits / 8),
             _ => None,
         }
@@ -117,20 +130,7 @@ impl Dtype {
     /// The type with this name in a safetensors header.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        TABLE.iter().find(|row| row.name == name).map(|row| row.dtype)
-    }
-
-    /// The same type in the `safetensors` crate.
-    ///
-    /// # Errors
-    /// None today; every type has a counterpart there.
-    pub fn to_safetensors_dtype(self) -> Result<safetensors::Dtype> {
-        Ok(self.row().other)
-    }
-
-    /// The name in a safetensors header.
-    pub(crate) fn name(self) -> &'static str {
-        self.row().name
+        Self::SCALARS.iter().copied().find(|dtype| dtype.name() == name)
     }
 }
 
@@ -144,10 +144,11 @@ impl TryFrom<safetensors::Dtype> for Dtype {
     type Error = AnamnesisError;
 
     fn try_from(other: safetensors::Dtype) -> Result<Self> {
-        TABLE
+        let same = |dtype: &Self| dtype.to_safetensors_dtype().is_ok_and(|found| found == other);
+        Self::SCALARS
             .iter()
-            .find(|row| row.other == other)
-            .map(|row| row.dtype)
+            .copied()
+            .find(same)
             .ok_or_else(|| AnamnesisError::unsupported("safetensors", format!("dtype {other:?}")))
     }
 }
@@ -162,14 +163,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_is_its_own_index_and_agrees_with_the_safetensors_crate() {
-        for (index, row) in TABLE.iter().enumerate() {
-            assert_eq!(row.dtype as usize, index);
-            assert_eq!(row.bits as usize, row.other.bitsize(), "{}", row.name);
-            assert_eq!(row.other.to_string(), row.name);
-            assert_eq!(Dtype::try_from(row.other).unwrap(), row.dtype);
-            assert_eq!(Dtype::from_name(row.name), Some(row.dtype));
+    fn every_type_agrees_with_the_safetensors_crate() {
+        for &dtype in Dtype::SCALARS {
+            let other = dtype.to_safetensors_dtype().unwrap();
+            assert_eq!(dtype.piece(), (1, other.bitsize() as u64), "{dtype}");
+            assert_eq!(other.to_string(), dtype.to_string());
+            assert_eq!(Dtype::try_from(other).unwrap(), dtype);
+            assert_eq!(Dtype::from_name(dtype.name()), Some(dtype));
         }
+    }
+
+    #[test]
+    fn blocks_must_be_whole() {
+        let dtype = Dtype::Block(BlockType::Q4_K);
+        assert_eq!(dtype.byte_len(512), Some(288));
+        assert_eq!(dtype.byte_len(300), None);
+        assert_eq!(dtype.byte_len(u64::MAX - 255), None);
     }
 
     #[test]

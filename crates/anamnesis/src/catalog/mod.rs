@@ -1,11 +1,13 @@
 //! The nouns every room shares: element types, stored tensors, the catalog of a checkpoint, its configuration.
 
+mod block;
 pub(crate) mod config;
 pub(crate) mod dtype;
 mod module_pattern;
 mod target;
 mod tensors;
 
+pub use block::BlockType;
 pub use dtype::Dtype;
 pub use target::TargetDtype;
 pub(crate) use tensors::{Catalog, Extent, Metadata, StoredTensor, TensorId};

@@ -101,8 +101,8 @@ impl Checkpoint {
     pub fn from_bytes(bytes: Vec<u8>, limits: &ParseLimits) -> Result<Self> {
         let mut budget = Budget::new(limits);
         budget.buffer(bytes.len() as u64, "the input")?;
-        require_safetensors(detect_format_from_bytes(&bytes))?;
-        Self::read(Box::new(BytesSource(bytes)), limits, &mut budget)
+        let container = container_of(detect_format_from_bytes(&bytes))?;
+        Self::read(container, Box::new(BytesSource(bytes)), limits, &mut budget)
     }
 
     /// Takes any reader that can seek. Only what is needed is read, when it is needed; workers take turns.
@@ -111,12 +111,17 @@ impl Checkpoint {
     /// As [`open`](Self::open).
     pub fn from_reader<R: Read + Seek + Send + 'static>(reader: R, limits: &ParseLimits) -> Result<Self> {
         let source = ReaderSource::new(reader)?;
-        require_safetensors(format::detect(None, &source)?)?;
-        Self::read(Box::new(source), limits, &mut Budget::new(limits))
+        let container = container_of(format::detect(None, &source)?)?;
+        Self::read(container, Box::new(source), limits, &mut Budget::new(limits))
     }
 
-    fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
-        let catalog = Safetensors.catalog(&*source, 0, budget)?;
+    fn read(
+        container: &dyn Container,
+        source: Box<dyn Source>,
+        limits: &ParseLimits,
+        budget: &mut Budget,
+    ) -> Result<Self> {
+        let catalog = container.catalog(&*source, 0, budget)?;
         Ok(Self {
             sources: vec![source],
             paths: Vec::new(),
@@ -199,14 +204,15 @@ fn read_file(path: &Path, file: u32, pool: &Arc<FilePool>, budget: &mut Budget) 
         other => other,
     };
     let source = FileSource::open_in(pool, path)?;
-    require_safetensors(format::detect(Some(path), &source)?)?;
-    let catalog = Safetensors.catalog(&source, file, budget).map_err(in_file)?;
+    let container = container_of(format::detect(Some(path), &source)?)?;
+    let catalog = container.catalog(&source, file, budget).map_err(in_file)?;
     Ok((Box::new(source), catalog))
 }
 
-fn require_safetensors(format: Format) -> Result<()> {
+/// The containers that are read, one line each.
+fn container_of(format: Format) -> Result<&'static dyn Container> {
     match format {
-        Format::Safetensors => Ok(()),
+        Format::Safetensors => Ok(&Safetensors),
         other => Err(AnamnesisError::unsupported(other.name(), "files of this format are recognised but not read yet")),
     }
 }

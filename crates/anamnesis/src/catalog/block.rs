@@ -1,0 +1,118 @@
+//! Block types: values packed in blocks of fixed size with their own scales, as GGUF stores them.
+
+use std::fmt;
+
+/// A type of packed blocks, by the name ggml gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[allow(non_camel_case_types, missing_docs, reason = "the names of the format are the documentation")]
+pub enum BlockType {
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q8_0,
+    Q8_1,
+    Q2_K,
+    Q3_K,
+    Q4_K,
+    Q5_K,
+    Q6_K,
+    Q8_K,
+    IQ2_XXS,
+    IQ2_XS,
+    IQ3_XXS,
+    IQ1_S,
+    IQ4_NL,
+    IQ3_S,
+    IQ2_S,
+    IQ4_XS,
+    IQ1_M,
+    TQ1_0,
+    TQ2_0,
+    MXFP4,
+    NVFP4,
+    Q1_0,
+    Q2_0,
+}
+
+/// One type: its name, the elements of a block, the bytes of a block.
+struct Row(BlockType, &'static str, u64, u64);
+
+/// In the order of the enum above, so that a type is its own index.
+const TABLE: &[Row; 27] = {
+    use BlockType as B;
+    &[
+        Row(B::Q4_0, "Q4_0", 32, 18),
+        Row(B::Q4_1, "Q4_1", 32, 20),
+        Row(B::Q5_0, "Q5_0", 32, 22),
+        Row(B::Q5_1, "Q5_1", 32, 24),
+        Row(B::Q8_0, "Q8_0", 32, 34),
+        Row(B::Q8_1, "Q8_1", 32, 36),
+        Row(B::Q2_K, "Q2_K", 256, 84),
+        Row(B::Q3_K, "Q3_K", 256, 110),
+        Row(B::Q4_K, "Q4_K", 256, 144),
+        Row(B::Q5_K, "Q5_K", 256, 176),
+        Row(B::Q6_K, "Q6_K", 256, 210),
+        Row(B::Q8_K, "Q8_K", 256, 292),
+        Row(B::IQ2_XXS, "IQ2_XXS", 256, 66),
+        Row(B::IQ2_XS, "IQ2_XS", 256, 74),
+        Row(B::IQ3_XXS, "IQ3_XXS", 256, 98),
+        Row(B::IQ1_S, "IQ1_S", 256, 50),
+        Row(B::IQ4_NL, "IQ4_NL", 32, 18),
+        Row(B::IQ3_S, "IQ3_S", 256, 110),
+        Row(B::IQ2_S, "IQ2_S", 256, 82),
+        Row(B::IQ4_XS, "IQ4_XS", 256, 136),
+        Row(B::IQ1_M, "IQ1_M", 256, 56),
+        Row(B::TQ1_0, "TQ1_0", 256, 54),
+        Row(B::TQ2_0, "TQ2_0", 256, 66),
+        Row(B::MXFP4, "MXFP4", 32, 17),
+        Row(B::NVFP4, "NVFP4", 64, 36),
+        Row(B::Q1_0, "Q1_0", 128, 18),
+        Row(B::Q2_0, "Q2_0", 64, 18),
+    ]
+};
+
+impl BlockType {
+    /// All block types.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        TABLE.iter().map(|row| row.0)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        TABLE[self as usize].1
+    }
+
+    /// Elements of a block.
+    #[must_use]
+    pub const fn block_elements(self) -> u64 {
+        TABLE[self as usize].2
+    }
+
+    /// Bytes of a block.
+    #[must_use]
+    pub const fn block_bytes(self) -> u64 {
+        TABLE[self as usize].3
+    }
+}
+
+impl fmt::Display for BlockType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_is_its_own_index() {
+        for (index, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.0 as usize, index);
+            assert_eq!(format!("{:?}", row.0), row.1);
+        }
+    }
+}
