@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::index::Index;
-use super::{beside, hub, inside};
+use super::{files, hub, inside};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// The files behind an input.
@@ -72,7 +72,7 @@ fn from_index(directory: &Path, name: &str) -> Result<Located> {
             format!("{} names PyTorch files, which are not read yet", quoted(name)),
         ));
     }
-    let text = beside::read_index(&directory.join(name))?;
+    let text = files::read_index(&directory.join(name))?;
     let index = Index::parse(&text, name)?;
     let files = index.files();
     for file in &files {

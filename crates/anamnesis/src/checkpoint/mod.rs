@@ -2,6 +2,7 @@
 
 mod beside;
 mod config_text;
+mod files;
 mod format;
 mod hub;
 mod index;
@@ -23,8 +24,8 @@ use crate::scheme::{self, Claimed};
 use beside::Beside;
 use locate::{Located, Set, locate};
 
-pub(crate) use beside::read_sidecar;
 pub(crate) use config_text::without_quantisation;
+pub(crate) use files::read_sidecar;
 pub use format::{Format, detect_format, detect_format_from_bytes};
 pub(crate) use index::index_document;
 pub(crate) use inside::file_inside;

@@ -9,62 +9,37 @@
 //! The GEMV layouts, Marlin and llm-awq pack differently and are refused by name, and so is a weight without zero points,
 //! which no library writes.
 
-use crate::catalog::{Dtype, TensorId};
+use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Words, ZeroPoints};
-use crate::scheme::{Blocks, Claims, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
+use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Parts, Words, ZeroPoints};
+use crate::scheme::{Blocks, Claims, QuantScheme, Recipe, ScaleType, Scheme, Weight};
 
 /// The AWQ scheme.
 pub(crate) struct Awq;
 
 impl Scheme for Awq {
     fn claim(&self, claims: &mut Claims<'_>) {
-        let weights: Vec<_> = claims
-            .free()
-            .filter(|(_, tensor)| tensor.name.ends_with(".qweight") && matches!(tensor.dtype, Dtype::I32 | Dtype::U32))
-            .map(|(id, _)| id)
-            .collect();
-        for qweight in weights {
-            claim_weight(claims, qweight);
+        for qweight in Parts::candidates(claims) {
+            let parts = Parts::take(claims, qweight);
+            match awq_weight(claims, &parts) {
+                Ok(weight) => claims.add(weight),
+                Err(problem) => claims.refuse(problem),
+            }
         }
     }
 }
 
-fn claim_weight(claims: &mut Claims<'_>, qweight: TensorId) {
-    let name = &claims.catalog.get(qweight).name;
-    let module = name.strip_suffix("qweight").unwrap_or(name);
-    claims.take(qweight, TensorRole::Quantized);
-    let mut companion = |end: &str, role| {
-        let id = claims.find_free(&format!("{module}{end}"))?;
-        claims.take(id, role);
-        Some(id)
-    };
-    let qzeros = companion("qzeros", TensorRole::ZeroPoint);
-    let scales = companion("scales", TensorRole::Scale);
-    match awq_weight(claims, qweight, qzeros, scales) {
-        Ok(weight) => claims.add(weight),
-        Err(problem) => claims.refuse(problem),
-    }
-}
-
-fn awq_weight(
-    claims: &Claims<'_>,
-    qweight: TensorId,
-    qzeros: Option<TensorId>,
-    scales: Option<TensorId>,
-) -> Result<Weight> {
-    let tensor = claims.catalog.get(qweight);
+fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
+    let tensor = claims.catalog.get(parts.qweight);
     let name = quoted(&tensor.name);
-    let module = tensor.name.strip_suffix("qweight").unwrap_or(&tensor.name);
     let fail = |what: String| AnamnesisError::parse(format!("tensor {name}: {what}"));
     check_config(claims)
         .map_err(|(format, detail)| AnamnesisError::unsupported(format, format!("tensor {name}: {detail}")))?;
-    let need = |id: Option<TensorId>, end: &str| {
-        let companion = format!("{module}{end}");
-        let place = claims.elsewhere(&companion).map_or_else(String::new, |place| format!(": {place}"));
-        id.map(|id| claims.catalog.get(id)).ok_or_else(|| fail(format!("has no {}{place}", quoted(&companion))))
-    };
-    let (scale_tensor, zero_tensor) = (need(scales, "scales")?, need(qzeros, "qzeros")?);
+    let (qzeros, scales) = parts.needed(claims)?;
+    let (scale_tensor, zero_tensor) = (claims.catalog.get(scales), claims.catalog.get(qzeros));
+    if parts.g_idx.is_some() {
+        return Err(fail("has a group index, which AWQ does not know".to_owned()));
+    }
     let (&[inputs, words], &[zero_groups, zero_words], &[groups, outputs]) =
         (&tensor.shape[..], &zero_tensor.shape[..], &scale_tensor.shape[..])
     else {
@@ -95,12 +70,12 @@ fn awq_weight(
     let description =
         if groups == 1 { "AWQ 4-bit, one group".to_owned() } else { format!("AWQ 4-bit, groups of {run}") };
     Ok(Weight {
-        name: format!("{module}weight"),
+        name: parts.output_name(claims),
         shape: vec![outputs, inputs],
         values: matrix.inputs.saturating_mul(matrix.outputs),
         scheme: QuantScheme::Awq,
         blocks: Some(Blocks { bits: 4, size: run, nested: false }),
-        parts: [Some(qweight), qzeros, scales].into_iter().flatten().collect(),
+        parts: vec![parts.qweight, qzeros, scales],
         recipe: Recipe::Ready(Box::new(ColumnDecoder { matrix, description })),
     })
 }

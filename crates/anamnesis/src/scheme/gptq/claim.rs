@@ -1,30 +1,18 @@
 //! Recognising GPTQ weights.
 
 use super::weight::{Evidence, gptq_weight};
-use crate::catalog::{Dtype, TensorId};
+use crate::catalog::TensorId;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::packed::ZeroPoints;
-use crate::scheme::{Claims, Scheme, TensorRole};
+use crate::scheme::packed::{Parts, ZeroPoints};
+use crate::scheme::{Claims, Scheme};
 
 /// The GPTQ scheme.
 pub(crate) struct Gptq;
 
-/// The stored tensors of one weight.
-pub(super) struct Parts {
-    pub qweight: TensorId,
-    pub qzeros: TensorId,
-    pub scales: TensorId,
-    pub g_idx: Option<TensorId>,
-}
-
 impl Scheme for Gptq {
     fn claim(&self, claims: &mut Claims<'_>) {
-        let weights: Vec<_> = claims
-            .free()
-            .filter(|(_, tensor)| tensor.name.ends_with(".qweight") && matches!(tensor.dtype, Dtype::I32 | Dtype::U32))
-            .map(|(id, _)| id)
-            .filter(|&id| is_packed_along_inputs(claims, id))
-            .collect();
+        let mut weights = Parts::candidates(claims);
+        weights.retain(|&id| is_packed_along_inputs(claims, id));
         if weights.is_empty() {
             return;
         }
@@ -85,31 +73,17 @@ fn refused_format(format: &str) -> AnamnesisError {
 }
 
 fn claim_weight(claims: &mut Claims<'_>, qweight: TensorId, evidence: &Result<Evidence>) {
-    let name = &claims.catalog.get(qweight).name;
-    let module = name.strip_suffix("qweight").unwrap_or(name);
-    claims.take(qweight, TensorRole::Quantized);
-    let mut companion = |end: &str, role| {
-        let id = claims.find_free(&format!("{module}{end}"))?;
-        claims.take(id, role);
-        Some(id)
-    };
-    let qzeros = companion("qzeros", TensorRole::ZeroPoint);
-    let scales = companion("scales", TensorRole::Scale);
-    let g_idx = companion("g_idx", TensorRole::GroupIndex);
-    let missing = |end: &str| {
-        let companion = format!("{module}{end}");
-        let place = claims.elsewhere(&companion).map_or_else(String::new, |place| format!(": {place}"));
-        AnamnesisError::parse(format!("tensor {} has no {}{place}", quoted(name), quoted(&companion)))
-    };
-    let weight = match (qzeros, scales, evidence) {
-        (_, _, Err(AnamnesisError::Unsupported { format, detail })) => {
-            Err(AnamnesisError::unsupported(format, format!("tensor {}: {detail}", quoted(name))))
-        }
-        (_, _, Err(error)) => Err(AnamnesisError::parse(error.to_string())),
-        (None, ..) => Err(missing("qzeros")),
-        (_, None, _) => Err(missing("scales")),
-        (Some(qzeros), Some(scales), Ok(evidence)) => {
-            gptq_weight(claims.catalog, &Parts { qweight, qzeros, scales, g_idx }, evidence)
+    let parts = Parts::take(claims, qweight);
+    let weight = match evidence {
+        Ok(evidence) => gptq_weight(claims, &parts, evidence),
+        Err(error) => {
+            let name = quoted(&claims.catalog.get(qweight).name);
+            Err(match error {
+                AnamnesisError::Unsupported { format, detail } => {
+                    AnamnesisError::unsupported(format, format!("tensor {name}: {detail}"))
+                }
+                other => AnamnesisError::parse(format!("tensor {name}: {other}")),
+            })
         }
     };
     match weight {

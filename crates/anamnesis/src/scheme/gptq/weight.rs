@@ -1,10 +1,9 @@
 //! The geometry of one GPTQ weight, from its shapes and what the configuration says about them.
 
-use super::claim::Parts;
-use crate::catalog::{Catalog, Dtype, StoredTensor};
+use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Words, ZeroPoints, check_group_index};
-use crate::scheme::{Blocks, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
+use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Parts, Words, ZeroPoints, check_group_index};
+use crate::scheme::{Blocks, Claims, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
 
 /// What configuration and metadata say about all weights.
 pub(super) struct Evidence {
@@ -15,8 +14,10 @@ pub(super) struct Evidence {
     pub file: String,
 }
 
-pub(super) fn gptq_weight(catalog: &Catalog, parts: &Parts, evidence: &Evidence) -> Result<Weight> {
-    let [qweight, qzeros, scales] = [parts.qweight, parts.qzeros, parts.scales].map(|id| catalog.get(id));
+pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidence) -> Result<Weight> {
+    let catalog = claims.catalog;
+    let (zero_id, scale_id) = parts.needed(claims)?;
+    let [qweight, qzeros, scales] = [parts.qweight, zero_id, scale_id].map(|id| catalog.get(id));
     let g_idx = parts.g_idx.map(|id| catalog.get(id));
     let name = quoted(&qweight.name);
     let fail = |what: String| AnamnesisError::parse(format!("tensor {name}: {what}"));
@@ -66,7 +67,7 @@ pub(super) fn gptq_weight(catalog: &Catalog, parts: &Parts, evidence: &Evidence)
         scale,
     };
     let shape = vec![outputs as usize, inputs as usize];
-    let mut ids = vec![parts.qweight, parts.qzeros, parts.scales];
+    let mut ids = vec![parts.qweight, zero_id, scale_id];
     let description = format!("GPTQ {bits}-bit, {}", describe_run(run, inputs));
     let decoder = ColumnDecoder { matrix, description };
     let recipe = match parts.g_idx {
@@ -77,7 +78,7 @@ pub(super) fn gptq_weight(catalog: &Catalog, parts: &Parts, evidence: &Evidence)
         }
     };
     Ok(Weight {
-        name: format!("{}weight", qweight.name.trim_end_matches("qweight")),
+        name: parts.output_name(claims),
         shape,
         values: inputs.saturating_mul(outputs),
         scheme: QuantScheme::Gptq,

@@ -10,6 +10,7 @@
 //! Stored matrices are `[in, out]`, models want `[out, in]`: tiles are columns of the stored matrix, turned on the way.
 
 mod columns;
+mod parts;
 mod rows;
 mod zeros;
 
@@ -17,6 +18,7 @@ use crate::error::Result;
 use crate::scheme::ScaleType;
 
 pub(crate) use columns::ColumnDecoder;
+pub(crate) use parts::Parts;
 pub(crate) use rows::decode_rows;
 pub(crate) use zeros::ZeroPoints;
 

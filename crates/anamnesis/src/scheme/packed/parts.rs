@@ -1,0 +1,62 @@
+//! The stored tensors of a packed weight: `X.qweight` and its companions.
+
+use crate::catalog::{Dtype, StoredTensor, TensorId};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::{Claims, TensorRole};
+
+/// A packed weight and the companions that were found.
+pub(crate) struct Parts {
+    pub qweight: TensorId,
+    pub qzeros: Option<TensorId>,
+    pub scales: Option<TensorId>,
+    pub g_idx: Option<TensorId>,
+}
+
+impl Parts {
+    /// Every unclaimed `.qweight` of packed words.
+    pub(crate) fn candidates(claims: &Claims<'_>) -> Vec<TensorId> {
+        let is_packed = |tensor: &StoredTensor| {
+            tensor.name.ends_with(".qweight") && matches!(tensor.dtype, Dtype::I32 | Dtype::U32)
+        };
+        claims.free().filter(|(_, tensor)| is_packed(tensor)).map(|(id, _)| id).collect()
+    }
+
+    /// Claims a weight and those of its companions that are there.
+    pub(crate) fn take(claims: &mut Claims<'_>, qweight: TensorId) -> Self {
+        claims.take(qweight, TensorRole::Quantized);
+        let module = module(claims.catalog.get(qweight));
+        let mut companion = |end: &str, role| {
+            let id = claims.find_free(&format!("{module}{end}"))?;
+            claims.take(id, role);
+            Some(id)
+        };
+        Self {
+            qweight,
+            qzeros: companion("qzeros", TensorRole::ZeroPoint),
+            scales: companion("scales", TensorRole::Scale),
+            g_idx: companion("g_idx", TensorRole::GroupIndex),
+        }
+    }
+
+    /// Zero points and scales, which must both be there.
+    pub(crate) fn needed(&self, claims: &Claims<'_>) -> Result<(TensorId, TensorId)> {
+        let weight = claims.catalog.get(self.qweight);
+        let missing = |end: &str| {
+            let companion = format!("{}{end}", module(weight));
+            let place = claims.elsewhere(&companion).map_or_else(String::new, |place| format!(": {place}"));
+            AnamnesisError::parse(format!("tensor {} has no {}{place}", quoted(&weight.name), quoted(&companion)))
+        };
+        let qzeros = self.qzeros.ok_or_else(|| missing("qzeros"))?;
+        Ok((qzeros, self.scales.ok_or_else(|| missing("scales"))?))
+    }
+
+    /// The name of the decoded weight.
+    pub(crate) fn output_name(&self, claims: &Claims<'_>) -> String {
+        format!("{}weight", module(claims.catalog.get(self.qweight)))
+    }
+}
+
+/// The name of the module with its last dot.
+fn module(qweight: &StoredTensor) -> &str {
+    qweight.name.strip_suffix("qweight").unwrap_or(&qweight.name)
+}
