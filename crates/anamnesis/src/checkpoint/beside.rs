@@ -11,7 +11,8 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
 /// Where models describe their quantisation, the most telling first.
-const CONFIG_FILES: [&str; 4] = ["config.json", "hf_quant_config.json", "quantize_config.json", "params.json"];
+pub(super) const CONFIG_FILES: [&str; 4] =
+    ["config.json", "hf_quant_config.json", "quantize_config.json", "params.json"];
 
 /// What stands beside the weights.
 #[derive(Debug, Default)]

@@ -155,6 +155,13 @@ impl Checkpoint {
         names.zip(self.paths.iter().map(PathBuf::as_path))
     }
 
+    /// The configuration files that stand beside the weights.
+    pub(crate) fn config_files(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
+        let directory = self.directory().map(Path::to_path_buf);
+        let path = move |name: &'static str| Some((name, directory.as_ref()?.join(name)));
+        beside::CONFIG_FILES.into_iter().filter_map(path).filter(|(_, path)| path.is_file())
+    }
+
     /// What the configuration says about the quantisation, one line per document, for people.
     #[must_use]
     pub fn evidence(&self) -> Vec<String> {

@@ -13,9 +13,32 @@ pub(crate) fn zeroed(bytes: usize) -> Vec<u8> {
     memory
 }
 
+/// Whether this memory has been used before, as far as a look at its middle tells. Fresh memory comes through the caches
+/// when its pages are first touched; used memory of this size is in none of them.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_used(memory: &mut [u8]) -> bool {
+    if memory.len() < LARGE_BYTES {
+        return false;
+    }
+    let middle = memory.len() / 2;
+    let page = middle + memory[middle..].as_mut_ptr().align_offset(PAGE).min(memory.len() - middle - PAGE);
+    let mut is_there = 0u8;
+    // SAFETY: the page lies inside this slice (which is much longer than two pages), and one byte is what one page needs.
+    let answer = unsafe { libc::mincore(memory[page..].as_mut_ptr().cast(), PAGE, &mut is_there) };
+    answer == 0 && is_there & 1 == 1
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_used(_memory: &mut [u8]) -> bool {
+    false
+}
+
+/// Bytes of a usual page.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 4096;
+
 #[cfg(target_os = "linux")]
 fn prefer_large_pages(memory: &mut [u8]) {
-    const PAGE: usize = 4096;
     let start = memory.as_mut_ptr().align_offset(PAGE).min(memory.len());
     let whole = (memory.len() - start) / PAGE * PAGE;
     let pages = &mut memory[start..start + whole];
@@ -38,5 +61,15 @@ mod tests {
             assert_eq!(memory.len(), bytes);
             assert!(memory.iter().all(|&byte| byte == 0));
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_is_used_once_it_was_written() {
+        let mut memory = zeroed(64 << 20);
+        assert!(!is_used(&mut memory));
+        memory.fill(1);
+        assert!(is_used(&mut memory));
+        assert!(!is_used(&mut [0; 100]));
     }
 }

@@ -7,6 +7,6 @@ mod pool;
 mod source;
 
 pub(crate) use file::FileSource;
-pub(crate) use memory::zeroed;
+pub(crate) use memory::{is_used, zeroed};
 pub(crate) use pool::{FilePool, MAX_OPEN_FILES};
 pub(crate) use source::{BytesSource, ReaderSource, Source, read_all};

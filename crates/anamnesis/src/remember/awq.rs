@@ -4,7 +4,7 @@ use super::slices::{check_len, float_scale, output, product};
 use super::{Bf16Out, OutputElement};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::packed::{Grouping, PackedMatrix, Words, ZeroPoints, decode_rows};
+use crate::scheme::packed::{Grouping, PackedBytes, PackedMatrix, Words, ZeroPoints, decode_rows};
 
 /// Decodes a weight of the GEMM layout: `(code - zero) * scale`.
 ///
@@ -47,8 +47,9 @@ pub fn dequantize_awq<E: OutputElement>(
         scale,
     };
     let elements = product(&[in_features, out_features]).unwrap_or(usize::MAX);
-    let mut out = output::<E>(elements)?;
-    decode_rows(&matrix, qweight, qzeros, scales, None, E::TARGET, &mut out);
+    let (mut out, _) = output::<E>(elements)?;
+    let stored = PackedBytes { codes: qweight, zeros: qzeros, scales, group_index: None };
+    decode_rows(&matrix, stored, E::TARGET, &mut out);
     Ok(out)
 }
 

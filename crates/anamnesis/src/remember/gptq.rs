@@ -4,7 +4,7 @@ use super::slices::{check_len, float_scale, output, product};
 use super::{Bf16Out, OutputElement};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::packed::{Grouping, PackedMatrix, Words, ZeroPoints, check_group_index, decode_rows};
+use crate::scheme::packed::{Grouping, PackedBytes, PackedMatrix, Words, ZeroPoints, check_group_index, decode_rows};
 
 /// Decodes a weight of the first GPTQ format: `(code - (zero + 1)) * scale`.
 ///
@@ -55,8 +55,9 @@ pub fn dequantize_gptq<E: OutputElement>(
         scale,
     };
     let elements = product(&[in_features, out_features]).unwrap_or(usize::MAX);
-    let mut out = output::<E>(elements)?;
-    decode_rows(&matrix, qweight, qzeros, scales, g_idx, E::TARGET, &mut out);
+    let (mut out, _) = output::<E>(elements)?;
+    let stored = PackedBytes { codes: qweight, zeros: qzeros, scales, group_index: g_idx };
+    decode_rows(&matrix, stored, E::TARGET, &mut out);
     Ok(out)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
-use crate::io::zeroed;
+use crate::io::{is_used, zeroed};
 use crate::scheme::{ScaleType, Scratch, TileDecoder};
 
 use super::OutputElement;
@@ -23,19 +23,25 @@ pub(super) fn product(factors: &[usize]) -> Option<usize> {
     factors.iter().try_fold(1usize, |product, &factor| product.checked_mul(factor))
 }
 
-/// Space for `elements` values.
-pub(super) fn output<E: OutputElement>(elements: usize) -> Result<Vec<u8>> {
+/// From here on an output fits no cache.
+const STREAMED_BYTES: usize = 32 << 20;
+
+/// Space for `elements` values, and whether it is best filled past the caches.
+pub(super) fn output<E: OutputElement>(elements: usize) -> Result<(Vec<u8>, bool)> {
     let bytes = elements
         .checked_mul(E::BYTES)
         .ok_or_else(|| AnamnesisError::limit("available_memory", format!("{elements} output values")))?;
-    Ok(zeroed(bytes))
+    let mut out = zeroed(bytes);
+    let streamed = bytes >= STREAMED_BYTES && is_used(&mut out);
+    Ok((out, streamed))
 }
 
 /// Decodes a whole weight as one tile.
 pub(super) fn decode<E: OutputElement>(decoder: &dyn TileDecoder, elements: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
-    let mut out = output::<E>(elements)?;
+    let (mut out, streamed) = output::<E>(elements)?;
     if elements > 0 {
-        decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut Scratch::default())?;
+        let mut scratch = Scratch::for_output(streamed);
+        decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut scratch)?;
     }
     Ok(out)
 }

@@ -109,12 +109,23 @@ impl Window {
 /// Memory a worker keeps from tile to tile.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
+    /// Whether output is stored past the caches: right for a large result in used memory, wrong for a recycled tile.
+    streamed: bool,
     floats: Vec<f32>,
     bytes: Vec<u8>,
     indices: Vec<u32>,
 }
 
 impl Scratch {
+    /// For decoding into one large output.
+    pub(crate) fn for_output(streamed: bool) -> Self {
+        Self { streamed, ..Self::default() }
+    }
+
+    pub(crate) fn is_streamed(&self) -> bool {
+        self.streamed
+    }
+
     /// `count` floats of any value.
     pub(crate) fn floats(&mut self, count: usize) -> &mut [f32] {
         self.all(count, 0, 0).0
@@ -133,22 +144,24 @@ fn at_least<T: Copy + Default>(memory: &mut Vec<T>, count: usize) -> &mut [T] {
     &mut memory[..count]
 }
 
-/// Runs a body with `$output` standing for the kernel type of a [`TargetDtype`].
+/// Runs a body with `$output` standing for the kernel type of a [`TargetDtype`], stored past the caches where `$streamed`.
 macro_rules! with_output {
-    ($target:expr, $output:ident => $body:expr) => {
-        match $target {
-            $crate::catalog::TargetDtype::BF16 => {
-                type $output = anamnesis_kernels::Bf16;
-                $body
-            }
-            $crate::catalog::TargetDtype::F16 => {
-                type $output = anamnesis_kernels::F16;
-                $body
-            }
-            $crate::catalog::TargetDtype::F32 => {
-                type $output = anamnesis_kernels::F32;
-                $body
-            }
+    ($target:expr, $streamed:expr, $output:ident => $body:expr) => {{
+        use anamnesis_kernels::{Bf16, F16, F32, Streamed};
+        with_output!(@arms $target, $streamed, $output => $body, (BF16, Bf16), (F16, F16), (F32, F32))
+    }};
+    (@arms $target:expr, $streamed:expr, $output:ident => $body:expr, $(($dtype:ident, $kernel:ident)),*) => {
+        match ($target, $streamed) {
+            $(
+                ($crate::catalog::TargetDtype::$dtype, false) => {
+                    type $output = $kernel;
+                    $body
+                }
+                ($crate::catalog::TargetDtype::$dtype, true) => {
+                    type $output = Streamed<$kernel>;
+                    $body
+                }
+            )*
         }
     };
 }

@@ -1,5 +1,6 @@
 //! The files beside the weights: which are copied, which are changed, which are left out.
 
+use std::io::Read;
 use std::path::Path;
 
 use crate::catalog::TargetDtype;
@@ -56,6 +57,9 @@ const WEIGHTS: [&str; 14] = [
     ".tflite",
 ];
 
+/// How a Git LFS pointer starts: the text that stands for a file which was not downloaded.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
 /// Looks at every entry of the directory, in order of name.
 pub(super) fn classify(directory: &Path, target: TargetDtype) -> Result<Vec<Sidecar>> {
     let at = |error| AnamnesisError::at_path(error, directory);
@@ -67,32 +71,50 @@ pub(super) fn classify(directory: &Path, target: TargetDtype) -> Result<Vec<Side
             // Written anew.
             continue;
         }
-        let is_dir = std::fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_dir());
-        let fate = fate(directory, &name, is_dir, target)?;
+        let fate = match reason_to_drop(directory, &name, &entry.path()) {
+            Some(reason) => SidecarFate::Dropped(reason),
+            None if EDITED.contains(&name.as_str()) => edited(directory, &name, target)?,
+            None => SidecarFate::Copied,
+        };
         sidecars.push(Sidecar { name, fate });
     }
     sidecars.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(sidecars)
 }
 
-fn fate(directory: &Path, name: &str, is_dir: bool, target: TargetDtype) -> Result<SidecarFate> {
+fn reason_to_drop(directory: &Path, name: &str, path: &Path) -> Option<&'static str> {
     if name.starts_with('.') {
-        return Ok(SidecarFate::Dropped("hidden"));
-    }
-    if is_dir {
-        return Ok(SidecarFate::Dropped("a folder"));
+        return Some("hidden");
     }
     if QUANTISATION_ONLY.contains(&name) {
-        return Ok(SidecarFate::Dropped("describes the quantisation only"));
+        return Some("describes the quantisation only");
     }
     if WEIGHTS.iter().any(|end| name.ends_with(end)) {
-        return Ok(SidecarFate::Dropped("weights in another format"));
+        return Some("weights in another format");
     }
-    file_inside(directory, name)?;
-    if !EDITED.contains(&name) {
-        return Ok(SidecarFate::Copied);
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => return Some("a folder"),
+        Ok(metadata) if !metadata.is_file() => return Some("not a regular file"),
+        Ok(_) => {}
+        Err(_) => return Some("cannot be read"),
     }
+    if file_inside(directory, name).is_err() {
+        return Some("leads out of the directory");
+    }
+    let mut head = Vec::new();
+    let start = std::fs::File::open(path).map(|file| file.take(LFS_POINTER.len() as u64));
+    match start.and_then(|mut start| start.read_to_end(&mut head)) {
+        Ok(_) if head == LFS_POINTER => Some("a Git LFS pointer, the file itself was not downloaded"),
+        Ok(_) => None,
+        Err(_) => Some("cannot be read"),
+    }
+}
+
+fn edited(directory: &Path, name: &str, target: TargetDtype) -> Result<SidecarFate> {
     let edit = without_quantisation(&read_sidecar(directory, name)?, target)
         .map_err(|error| AnamnesisError::parse(format!("{}: {error}", quoted(name))))?;
+    if edit.removed.is_empty() && edit.changed.is_empty() {
+        return Ok(SidecarFate::Copied);
+    }
     Ok(SidecarFate::Changed { removed: edit.removed, changed: edit.changed })
 }

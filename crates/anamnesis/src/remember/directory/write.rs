@@ -140,9 +140,11 @@ impl DirectoryPlan<'_> {
     }
 }
 
+/// Whether nothing is there, or nothing but a manifest that a killed run had begun to write.
 fn is_empty(directory: &Path) -> Result<bool> {
-    let mut entries = std::fs::read_dir(directory).map_err(|error| AnamnesisError::at_path(error, directory))?;
-    Ok(entries.next().is_none())
+    let entries = std::fs::read_dir(directory).map_err(|error| AnamnesisError::at_path(error, directory))?;
+    let is_ours = |name: &str| is_leftover(name, manifest::FILE);
+    Ok(entries.flatten().all(|entry| entry.file_name().to_str().is_some_and(is_ours)))
 }
 
 /// Refuses before writing what the disk cannot hold, where that can be asked.
@@ -158,14 +160,18 @@ fn check_space(output: &Path, needed: u64) -> Result<()> {
 
 /// Removes temporary forms of this file that a killed run left.
 fn remove_leftovers(output: &Path, name: &str) {
-    let prefix = format!(".{name}.");
     for entry in std::fs::read_dir(output).into_iter().flatten().flatten() {
-        let is_leftover = |name: &str| name.starts_with(&prefix) && name.ends_with(".partial");
-        if entry.file_name().to_str().is_some_and(is_leftover) {
+        if entry.file_name().to_str().is_some_and(|found| is_leftover(found, name)) {
             // What cannot be removed is in nobody's way.
             let _ = std::fs::remove_file(entry.path());
         }
     }
+}
+
+/// Whether `found` is a temporary form of the file `name`.
+fn is_leftover(found: &str, name: &str) -> bool {
+    let rest = found.strip_prefix('.').and_then(|found| found.strip_prefix(name));
+    rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".partial"))
 }
 
 fn write_whole(target: &Path, text: &[u8]) -> Result<()> {

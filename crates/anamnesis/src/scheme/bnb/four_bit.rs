@@ -112,6 +112,7 @@ impl TileDecoder for Bnb4Decoder {
         out: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
+        let streamed = scratch.is_streamed();
         let level = Level::detect();
         let mut map = [0.0; MAP];
         kernels::widen_f32(level, inputs[QUANT_MAP], &mut map);
@@ -123,7 +124,7 @@ impl TileDecoder for Bnb4Decoder {
         let blocks = elements.start / self.block..elements.end.div_ceil(self.block);
         let scales = self.scales(level, inputs, blocks, scratch);
         let block = self.block as usize;
-        with_output!(target, O => {
+        with_output!(target, streamed, O => {
             kernels::coded_blocks::<HighNibbles, O>(level, inputs[CODES], &map, &[], scales, block, out);
         });
         Ok(())

@@ -60,10 +60,11 @@ impl TileDecoder for BnbInt8Decoder {
         out: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
+        let streamed = scratch.is_streamed();
         let rows = self.rows(&elements);
         let scales = scratch.floats((rows.end - rows.start) as usize);
         kernels::widen_f32(Level::detect(), inputs[1], scales);
-        with_output!(target, O => self.run::<O>(elements, inputs[0], scales, out));
+        with_output!(target, streamed, O => self.run::<O>(elements, inputs[0], scales, out));
         Ok(())
     }
 

@@ -131,6 +131,7 @@ impl TileDecoder for Fp8Decoder {
         out: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
+        let streamed = scratch.is_streamed();
         let level = Level::detect();
         let (codes, scales) = match (inputs, self.scale) {
             ([codes, scales], Some(scale)) => {
@@ -141,7 +142,7 @@ impl TileDecoder for Fp8Decoder {
             ([codes, ..], _) => (*codes, &[1.0][..]),
             ([], _) => return Ok(()),
         };
-        with_output!(target, O => match self.format {
+        with_output!(target, streamed, O => match self.format {
             Format::E4m3 => self.run::<E4m3, O>(level, elements, codes, scales, out),
             Format::E5m2 => self.run::<E5m2, O>(level, elements, codes, scales, out),
             Format::E4m3Fnuz => self.run::<E4m3Fnuz, O>(level, elements, codes, scales, out),

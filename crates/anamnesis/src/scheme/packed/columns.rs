@@ -157,8 +157,9 @@ impl TileDecoder for ColumnDecoder {
         out: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
+        let streamed = scratch.is_streamed();
         let columns = self.columns(&elements);
-        with_output!(target, O => self.run::<O>((columns.end - columns.start) as usize, inputs, out, scratch));
+        with_output!(target, streamed, O => self.run::<O>((columns.end - columns.start) as usize, inputs, out, scratch));
         Ok(())
     }
 

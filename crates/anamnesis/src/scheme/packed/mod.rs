@@ -19,7 +19,7 @@ use crate::scheme::ScaleType;
 
 pub(crate) use columns::ColumnDecoder;
 pub(crate) use parts::Parts;
-pub(crate) use rows::decode_rows;
+pub(crate) use rows::{PackedBytes, decode_rows};
 pub(crate) use zeros::ZeroPoints;
 
 /// How codes are packed into words.

@@ -9,18 +9,20 @@ use crate::scheme::decoder::with_output;
 /// Outputs done at a time, so that their zero points and scales stay in the first-level cache.
 const STRIP: usize = 2048;
 
-/// Decodes a whole matrix of 4- or 8-bit codes. `group_index` is little-endian I32 and within range; all lengths are those
-/// of the matrix. Needs memory for one row of zero points and scales.
-pub(crate) fn decode_rows(
-    matrix: &PackedMatrix,
-    codes: &[u8],
-    zeros: &[u8],
-    scales: &[u8],
-    group_index: Option<&[u8]>,
-    target: TargetDtype,
-    out: &mut [u8],
-) {
-    with_output!(target, O => decode::<O>(matrix, codes, zeros, scales, group_index, out));
+/// The bytes of a packed matrix, as long as its geometry needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PackedBytes<'a> {
+    pub codes: &'a [u8],
+    pub zeros: &'a [u8],
+    pub scales: &'a [u8],
+    /// Little-endian I32, within range.
+    pub group_index: Option<&'a [u8]>,
+}
+
+/// Decodes a whole matrix of 4- or 8-bit codes. Needs memory for one row of zero points and scales.
+pub(crate) fn decode_rows(matrix: &PackedMatrix, stored: PackedBytes<'_>, target: TargetDtype, out: &mut [u8]) {
+    // Several rows are written at once here, and stores past the caches want one run.
+    with_output!(target, false, O => decode::<O>(matrix, stored, out));
 }
 
 /// Zero points and scales of one group, as floats.
@@ -50,14 +52,8 @@ impl GroupRows {
     }
 }
 
-fn decode<O: Output>(
-    matrix: &PackedMatrix,
-    codes: &[u8],
-    zeros: &[u8],
-    scales: &[u8],
-    group_index: Option<&[u8]>,
-    out: &mut [u8],
-) {
+fn decode<O: Output>(matrix: &PackedMatrix, stored: PackedBytes<'_>, out: &mut [u8]) {
+    let PackedBytes { codes, zeros, scales, group_index } = stored;
     let level = Level::detect();
     let (inputs, outputs, bits) = (matrix.inputs as usize, matrix.outputs as usize, matrix.words.bits() as usize);
     let group_of = |input: usize| match (group_index, matrix.grouping) {
