@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anamnesis::Part;
 use clap::{Args, Parser, Subcommand};
 
 /// Parse any tensor file, recover any precision.
@@ -19,6 +20,7 @@ Examples:
   amn demo                                  watch it work on a tiny model
   amn inspect model.safetensors             what is inside, how large decoded
   amn remember model.safetensors --to f32   write model-f32.safetensors
+  amn remember Llama-3.1-8B-FP8/            write Llama-3.1-8B-bf16/, to load
 
 Exit codes:
   0 done   1 the input or output failed   2 wrong usage   130 interrupted";
@@ -27,16 +29,16 @@ Exit codes:
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct OutputArgs {
     /// Print one JSON document instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 100)]
     pub(crate) json: bool,
     /// Print nothing but errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 101)]
     pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List what a file contains: tensors, quantisation, size
+    /// List what a file or checkpoint contains: tensors, quantisation, size
     Parse(ParseArgs),
     /// Show how a model is quantised and how large it gets decoded
     #[command(alias = "info")]
@@ -44,16 +46,17 @@ pub(crate) enum Command {
     /// Decode a quantised model and write it as plain floats
     #[command(alias = "dequantize")]
     Remember(RememberArgs),
+    /// Check that a checkpoint is complete and sound
+    Verify(VerifyArgs),
     /// Decode a tiny built-in model step by step and check every value
     Demo,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ParseArgs {
-    /// The file to read
-    #[arg(value_name = "FILE")]
+    /// A file, a checkpoint directory or its index, or hf:ORG/NAME[@REVISION]
     pub(crate) path: PathBuf,
-    /// List every tensor with its type, shape, role and size
+    /// List every tensor of a file with its type, shape, role and size
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
 }
@@ -61,8 +64,7 @@ pub(crate) struct ParseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Also known as: info")]
 pub(crate) struct InspectArgs {
-    /// The file to read
-    #[arg(value_name = "FILE")]
+    /// A file, a checkpoint directory or its index, or hf:ORG/NAME[@REVISION]
     pub(crate) path: PathBuf,
     /// The type to assume for decoded weights: bf16, f16 or f32
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
@@ -70,19 +72,21 @@ pub(crate) struct InspectArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Weights that are not quantised keep their type. A conversion that fails or is interrupted leaves \
-    no file behind.\n\nAlso known as: dequantize"
-)]
+pub(crate) struct VerifyArgs {
+    /// A file, a checkpoint directory or its index, or hf:ORG/NAME[@REVISION]
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = REMEMBER_AFTER_HELP)]
 pub(crate) struct RememberArgs {
-    /// The quantised model
-    #[arg(value_name = "FILE")]
+    /// A file, a checkpoint directory or its index, or hf:ORG/NAME[@REVISION]
     pub(crate) path: PathBuf,
     /// The type of decoded weights: bf16, f16 or f32
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) to: String,
-    /// Where to write [default: beside FILE, named after the type]
-    #[arg(long, short, value_name = "FILE")]
+    /// Where to write [default: beside PATH, named after the type]
+    #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]
@@ -93,6 +97,50 @@ pub(crate) struct RememberArgs {
     /// Show what would be written, tensor by tensor, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Directories: begin a new file at 500MB, 4GiB, ... [default: 5GB]
+    #[arg(long, value_name = "SIZE", value_parser = shard_size)]
+    pub(crate) shard_size: Option<u64>,
+    /// Directories: write one weight file, however large
+    #[arg(long, conflicts_with = "shard_size")]
+    pub(crate) single_file: bool,
+    /// Directories: write one share only; 3/8 is the third of eight
+    // A part that starts again would remove what the other parts have written.
+    #[arg(long, value_name = "I/N", conflicts_with = "force")]
+    pub(crate) part: Option<Part>,
+}
+
+const REMEMBER_AFTER_HELP: &str = "\
+A file becomes a file; a directory, its index, one shard of a set, or a model in
+the local Hugging Face cache becomes a directory that loads as it is.
+
+Weights that are not quantised keep their type. Files appear complete or not at
+all. A directory that was interrupted goes on when the same command runs again;
+--force starts it again.
+
+Also known as: dequantize";
+
+/// Bytes per unit, by the unit's name in lower case.
+const UNITS: [(&str, u64); 9] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("", 1),
+];
+
+/// `500MB`, `4GiB`, or plain bytes.
+fn shard_size(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let parsed = UNITS.iter().find_map(|(unit, bytes)| {
+        let number = lower.strip_suffix(unit)?.trim_end();
+        let is_plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_plain.then(|| number.parse::<u64>().ok()?.checked_mul(*bytes)).flatten()
+    });
+    parsed.filter(|&bytes| bytes > 0).ok_or_else(|| "a size is a whole number with MB, GB, MiB or GiB, like 5GB".into())
 }
 
 #[cfg(test)]
@@ -113,6 +161,25 @@ mod tests {
         {
             let cli = Cli::try_parse_from(line.split(' ')).unwrap();
             assert!(format!("{:?}", cli.command).contains(wanted), "{line}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_with_decimal_and_binary_units() {
+        let cases = [
+            ("1", 1),
+            ("4096", 4096),
+            ("500MB", 500_000_000),
+            ("5GB", 5_000_000_000),
+            ("5 gb", 5_000_000_000),
+            ("4GiB", 4 << 30),
+            ("2KiB", 2048),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(shard_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "0", "GB", "5G", "-1", "+1", "1.5GB", "5GBB", "99999999999TB", "99999999999999999999", "5 5"] {
+            assert!(shard_size(text).is_err(), "{text}");
         }
     }
 }

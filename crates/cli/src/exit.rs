@@ -1,6 +1,7 @@
 //! What the process tells its caller: exit codes, and the failures behind them.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anamnesis::AnamnesisError;
@@ -32,8 +33,12 @@ const MAX_MESSAGE_CHARS: usize = 4096;
 pub(crate) enum Failure {
     /// The library refused; the advice says what the user can do about it.
     Refused { error: AnamnesisError, advice: Option<String> },
-    /// The conversion was interrupted.
-    Interrupted,
+    /// Options that make no sense for this input.
+    Usage(String),
+    /// The conversion was interrupted; a directory keeps what was finished.
+    Interrupted { kept: Option<PathBuf> },
+    /// The checkpoint has this many problems, which were told.
+    Unsound { problems: usize },
     /// Standard output could not be written.
     Stdout(std::io::Error),
     /// Decoded values are not those of the reference.
@@ -43,7 +48,8 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted { .. } => Exit::Interrupted,
+            Self::Usage(_) => Exit::Usage,
             _ => Exit::Failed,
         }
     }
@@ -58,7 +64,9 @@ impl Failure {
                 AnamnesisError::Cancelled => "cancelled",
                 _ => "io",
             },
-            Self::Interrupted => "cancelled",
+            Self::Usage(_) => "usage",
+            Self::Interrupted { .. } => "cancelled",
+            Self::Unsound { .. } => "unsound",
             Self::Stdout(_) => "io",
             Self::Mismatch { .. } => "mismatch",
         }
@@ -75,7 +83,13 @@ impl fmt::Display for Failure {
         match self {
             Self::Refused { error, advice: None } => error.fmt(f),
             Self::Refused { error, advice: Some(advice) } => write!(f, "{error}; {advice}"),
-            Self::Interrupted => f.write_str("interrupted, nothing was written"),
+            Self::Usage(why) => f.write_str(why),
+            Self::Interrupted { kept: None } => f.write_str("interrupted, nothing was written"),
+            Self::Interrupted { kept: Some(output) } => {
+                write!(f, "interrupted, finished shards stay in {}; the same command resumes", output.display())
+            }
+            Self::Unsound { problems: 1 } => f.write_str("the checkpoint is not sound: 1 problem"),
+            Self::Unsound { problems } => write!(f, "the checkpoint is not sound: {problems} problems"),
             Self::Stdout(error) => write!(f, "standard output: {error}"),
             Self::Mismatch { matching, values } => {
                 write!(f, "only {matching} of {values} values match the reference bit for bit")
@@ -87,7 +101,7 @@ impl fmt::Display for Failure {
 impl From<AnamnesisError> for Failure {
     fn from(error: AnamnesisError) -> Self {
         match error {
-            AnamnesisError::Cancelled => Self::Interrupted,
+            AnamnesisError::Cancelled => Self::Interrupted { kept: None },
             error => Self::Refused { error, advice: None },
         }
     }

@@ -3,17 +3,21 @@
 use anamnesis::{InspectOptions, TargetDtype};
 use serde_json::json;
 
-use super::{counts, open};
+use super::{counts, open, shown};
 use crate::args::InspectArgs;
 use crate::exit::Failure;
 use crate::ui::{Printer, json::texts};
 
 pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> {
     let target: TargetDtype = args.to.parse()?;
-    let info = open(&args.path)?.inspect_with_options(&InspectOptions::new().with_output_dtype(target));
+    let checkpoint = open::checkpoint(&args.path)?;
+    let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     printer.text(&info)?;
+    if let Some(directory) = checkpoint.directory() {
+        printer.text(format_args!("Files:       {} ({})", checkpoint.file_count(), shown(directory)))?;
+    }
     if printer.is_json() {
-        let mut document = counts(&args.path, &info);
+        let mut document = counts(&args.path, &checkpoint, &info);
         let scheme = |(scheme, weights): &(String, usize)| json!({ "scheme": scheme, "weights": weights });
         document["schemes"] = info.schemes.iter().map(scheme).collect();
         document["to"] = target.to_string().into();

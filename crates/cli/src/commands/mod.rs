@@ -2,13 +2,16 @@
 
 mod demo;
 mod inspect;
+mod open;
 mod output_path;
 mod parse;
 mod remember;
+mod verify;
 
 use std::path::Path;
 
-use anamnesis::{AnamnesisError, InspectInfo, ParsedModel, TensorRole};
+use anamnesis::error::printable;
+use anamnesis::{Checkpoint, InspectInfo, TensorRole};
 use serde_json::{Value, json};
 
 use crate::args::{Cli, Command};
@@ -21,26 +24,9 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<(), Failure> {
         Command::Parse(args) => parse::run(args, printer),
         Command::Inspect(args) => inspect::run(args, printer),
         Command::Remember(args) => remember::run(args, printer),
+        Command::Verify(args) => verify::run(args, printer),
         Command::Demo => demo::run(printer),
     }
-}
-
-/// Opens the input of every command.
-fn open(path: &Path) -> Result<ParsedModel, Failure> {
-    if path.to_string_lossy().starts_with("ollama:") && !path.exists() {
-        return Err(Failure::from(AnamnesisError::Unsupported {
-            format: "ollama:".to_owned(),
-            detail: "names of Ollama models are not resolved yet, pass the path of the file".to_owned(),
-        }));
-    }
-    anamnesis::parse(path).map_err(|error| match error {
-        // Files of other kinds begin with something that reads as an enormous header.
-        AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. } => {
-            let advice = format!("{} does not look like a safetensors file", path.display());
-            Failure::Refused { error, advice: Some(advice) }
-        }
-        error => error.into(),
-    })
 }
 
 /// A role by the word that both people and programs read.
@@ -59,9 +45,11 @@ fn role_name(role: TensorRole) -> &'static str {
 }
 
 /// What `parse` and `inspect` both tell programs.
-fn counts(path: &Path, info: &InspectInfo) -> Value {
+fn counts(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo) -> Value {
     json!({
         "path": path.to_string_lossy(),
+        "directory": checkpoint.directory().map(Path::to_string_lossy),
+        "files": checkpoint.file_count(),
         "scheme": info.format.to_string(),
         "tensor_count": info.tensor_count,
         "quantized": info.quantized,
@@ -75,4 +63,17 @@ fn counts(path: &Path, info: &InspectInfo) -> Value {
         "passthrough_dtypes": texts(&info.passthrough_dtypes),
         "bytes": info.current_size,
     })
+}
+
+/// Longest path printed, in characters.
+const MAX_PATH_CHARS: usize = 4096;
+
+/// A path, safe for a terminal.
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy(), MAX_PATH_CHARS)
+}
+
+/// A number of things: `1 file`, `2 files`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

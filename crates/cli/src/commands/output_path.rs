@@ -1,6 +1,6 @@
 //! Where a conversion is written.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -36,25 +36,56 @@ const QUANTISED_ENDINGS: [&str; 22] = [
 
 /// Beside the input, under its name without the quantisation and with the new type.
 pub(super) fn beside(input: &Path, target: TargetDtype) -> PathBuf {
-    let stem = input.file_stem().unwrap_or_default();
-    let mut name = match stem.to_str() {
-        Some(text) => OsString::from(QUANTISED_ENDINGS.iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text)),
-        None => stem.to_os_string(),
-    };
-    name.push(format!("-{}.safetensors", target.to_string().to_ascii_lowercase()));
+    let mut name = renamed(input.file_stem().unwrap_or_default(), target);
+    name.push(".safetensors");
     input.with_file_name(name)
+}
+
+/// The output of a whole checkpoint: beside the directory it is in; for a model of the local cache, here.
+pub(super) fn beside_directory(input: &Path, directory: &Path, target: TargetDtype) -> PathBuf {
+    if let Some(spec) = input.to_str().and_then(|text| text.strip_prefix("hf:")) {
+        let model = spec.split('@').next().unwrap_or(spec);
+        return PathBuf::from(renamed(model.rsplit('/').next().unwrap_or(model).as_ref(), target));
+    }
+    // `.` and `..` have a name only where they lead.
+    let named = match directory.file_name() {
+        Some(_) => directory.to_path_buf(),
+        None => std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf()),
+    };
+    // A directory's name has no ending: `Llama-3.1-8B` is all of it.
+    let name = renamed(named.file_name().unwrap_or("model".as_ref()), target);
+    named.parent().unwrap_or(Path::new("")).join(name)
+}
+
+/// A name without the quantisation and with the new type.
+fn renamed(name: &OsStr, target: TargetDtype) -> OsString {
+    let mut renamed = match name.to_str() {
+        Some(text) => OsString::from(QUANTISED_ENDINGS.iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text)),
+        None => name.to_os_string(),
+    };
+    renamed.push(format!("-{}", target.to_string().to_ascii_lowercase()));
+    renamed
 }
 
 /// Refuses early what would fail after all the work: a folder's name, and a folder that is not there.
 pub(super) fn check(output: &Path) -> Result<(), Failure> {
-    let refuse = |kind, text: String, advice: &str| {
-        let error = AnamnesisError::Io(Error::new(kind, text));
-        Err(Failure::Refused { error, advice: Some(advice.to_owned()) })
-    };
     if output.as_os_str().as_encoded_bytes().last().is_some_and(|&byte| std::path::is_separator(char::from(byte))) {
         let text = format!("{}: is a folder, a file name is needed", output.display());
         return refuse(ErrorKind::IsADirectory, text, "add one to -o");
     }
+    check_parent(output)
+}
+
+/// The same for the output of a whole checkpoint, which is a folder.
+pub(super) fn check_directory(output: &Path) -> Result<(), Failure> {
+    if output.exists() && !output.is_dir() {
+        let text = format!("{}: is a file, the output of a checkpoint directory is a folder", output.display());
+        return refuse(ErrorKind::NotADirectory, text, "choose another name with -o");
+    }
+    check_parent(output)
+}
+
+fn check_parent(output: &Path) -> Result<(), Failure> {
     match output.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
             let text = format!("{}: there is no such folder", folder.display());
@@ -62,6 +93,11 @@ pub(super) fn check(output: &Path) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+fn refuse(kind: ErrorKind, text: String, advice: &str) -> Result<(), Failure> {
+    let error = AnamnesisError::Io(Error::new(kind, text));
+    Err(Failure::Refused { error, advice: Some(advice.to_owned()) })
 }
 
 #[cfg(test)]
@@ -91,5 +127,23 @@ mod tests {
         assert_eq!(text("out/"), "out/: is a folder, a file name is needed; add one to -o");
         assert!(text("no/such/out").starts_with("no/such: there is no such folder"));
         assert!(check(Path::new("out")).is_ok() && check(Path::new("./out")).is_ok());
+    }
+
+    #[test]
+    fn a_directory_keeps_all_of_its_name_but_the_quantisation() {
+        let cases = [
+            ("models/Llama-3.1-8B-FP8", "models/Llama-3.1-8B-FP8", "models/Llama-3.1-8B-bf16"),
+            ("Qwen2.5-AWQ/", "Qwen2.5-AWQ/", "Qwen2.5-bf16"),
+            ("m/model.safetensors.index.json", "m", "m-bf16"),
+            ("hf:org/name-gptq@main", "/cache/snapshots/0123", "name-bf16"),
+            ("hf:gpt2", "/cache/snapshots/0123", "gpt2-bf16"),
+            ("/", "/", "model-bf16"),
+        ];
+        for (input, directory, output) in cases {
+            let found = beside_directory(Path::new(input), Path::new(directory), TargetDtype::BF16);
+            assert_eq!(found, Path::new(output), "{input}");
+        }
+        let here = beside_directory(Path::new("."), Path::new("."), TargetDtype::F32);
+        assert!(here.is_absolute() && here.to_string_lossy().ends_with("cli-f32"), "{}", here.display());
     }
 }

@@ -1,24 +1,35 @@
 //! `parse`: what a file contains.
 
-use anamnesis::{InspectInfo, TensorEntry, format_bytes};
+use std::path::Path;
+
+use anamnesis::{InspectInfo, InspectOptions, TensorEntry, format_bytes};
 use serde_json::{Value, json};
 
-use super::{counts, open, role_name};
+use super::{counted, counts, open, role_name, shown};
 use crate::args::ParseArgs;
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
 pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
-    let model = open(&args.path)?;
+    if is_tensor_file(&args.path) { file(args, printer) } else { whole(args, printer) }
+}
+
+/// Whether the path is one file of tensors. A shard is one too: what is asked here is what a file contains.
+fn is_tensor_file(path: &Path) -> bool {
+    path.is_file() && !path.to_string_lossy().ends_with(".index.json")
+}
+
+fn file(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
+    let model = open::file(&args.path)?;
     let info = model.inspect();
     let mut tensors: Vec<&TensorEntry> = if args.list { model.header.tensors.iter().collect() } else { Vec::new() };
     tensors.sort_by(|a, b| a.name.cmp(&b.name));
-    printer.text(summary(&info))?;
+    printer.text(summary(&info, "File"))?;
     if args.list {
         printer.text(format_args!("\n{}", table(&tensors).render(printer.width())))?;
     }
     if printer.is_json() {
-        let mut document = counts(&args.path, &info);
+        let mut document = counts(&args.path, model.checkpoint(), &info);
         if args.list {
             document["tensors"] = tensors.iter().map(|tensor| tensor_document(tensor)).collect();
         }
@@ -27,8 +38,24 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The counts over all files of a checkpoint.
+fn whole(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
+    let checkpoint = open::checkpoint(&args.path)?;
+    if args.list {
+        return Err(Failure::Usage(
+            "--list lists one file: name a .safetensors file, or see the whole plan with amn remember PATH --dry-run"
+                .to_owned(),
+        ));
+    }
+    let info = checkpoint.inspect(&InspectOptions::new());
+    let files = counted(checkpoint.file_count(), "file");
+    let place = checkpoint.directory().map_or_else(String::new, |directory| format!(" in {}", shown(directory)));
+    printer.text(format_args!("{} in {files}{place}", summary(&info, "Size")))?;
+    printer.document("parse", counts(&args.path, &checkpoint, &info))
+}
+
 /// The counts by role; roles that do not occur are left out.
-fn summary(info: &InspectInfo) -> String {
+fn summary(info: &InspectInfo, size: &str) -> String {
     let passthrough = format!("{} (norms, embeddings, lm_head)", comma_list(&info.passthrough_dtypes));
     let lines = [
         (info.quantized, "quantized  ", info.format.to_string()),
@@ -41,7 +68,7 @@ fn summary(info: &InspectInfo) -> String {
     for (count, label, note) in lines.into_iter().filter(|(count, ..)| *count > 0) {
         text += &format!("  {count:>3} {label} {note}\n");
     }
-    text + &format!("File: {}", format_bytes(info.current_size))
+    text + &format!("{size}: {}", format_bytes(info.current_size))
 }
 
 fn comma_list<T: ToString>(items: &[T]) -> String {

@@ -28,6 +28,11 @@ impl ProgressBar {
         Self(indicatif::ProgressBar::hidden())
     }
 
+    /// Corrects the total, once it is known how much of it is left to do.
+    pub(crate) fn set_total(&self, bytes: u64) {
+        self.0.set_length(bytes);
+    }
+
     pub(crate) fn set(&self, bytes: u64) {
         self.0.set_position(bytes);
     }

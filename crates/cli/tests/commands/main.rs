@@ -2,10 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod checkpoint;
 mod demo;
+mod directories;
 mod folder;
 mod help;
 mod interruption;
+mod killing;
 mod reading;
+mod refusing;
+mod resuming;
 mod streams;
+mod verifying;
 mod writing;

@@ -1,0 +1,105 @@
+//! `remember` for a single file.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use anamnesis::{AnamnesisError, Checkpoint, InspectInfo, RememberPlan, TargetDtype, format_bytes};
+use serde_json::{Value, json};
+
+use super::super::{output_path, shown};
+use super::{run_options, tensors};
+use crate::args::RememberArgs;
+use crate::exit::Failure;
+use crate::ui::Printer;
+
+pub(super) fn run(
+    args: &RememberArgs,
+    checkpoint: &Checkpoint,
+    info: &InspectInfo,
+    printer: &Printer,
+) -> Result<(), Failure> {
+    let target = info.output_dtype;
+    let output = args.output.clone().unwrap_or_else(|| output_path::beside(&args.path, target));
+    output_path::check(&output)?;
+    printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?;
+    let plan = checkpoint.plan(target)?;
+    let job = Job { args, target, output };
+    if args.dry_run {
+        return job.show(&plan, printer);
+    }
+    printer.text(format_args!("Recalling... {} tensors", info.quantized))?;
+    job.write(&plan, printer)?;
+    printer.text(format_args!("Output: {} ({})", shown(&job.output), format_bytes(info.dequantized_size)))?;
+    printer.document("remember", job.document(&plan))
+}
+
+/// What was typed, and what it means.
+struct Job<'a> {
+    args: &'a RememberArgs,
+    target: TargetDtype,
+    output: PathBuf,
+}
+
+impl Job<'_> {
+    fn write(&self, plan: &RememberPlan<'_>, printer: &Printer) -> Result<(), Failure> {
+        let options = run_options(self.args)?;
+        let bar = printer.progress(plan.total_bytes());
+        let result = plan.write(&self.output, &options, |progress| bar.set(progress.bytes));
+        drop(bar);
+        result.map_err(|error| self.advise(error, plan.total_bytes()))
+    }
+
+    /// Adds what the user can do about an output that cannot be written.
+    fn advise(&self, error: AnamnesisError, bytes: u64) -> Failure {
+        let AnamnesisError::Io(cause) = &error else { return error.into() };
+        let advice = match cause.kind() {
+            ErrorKind::AlreadyExists => "--force replaces it, -o chooses another name".to_owned(),
+            ErrorKind::InvalidInput | ErrorKind::IsADirectory => "choose another name with -o".to_owned(),
+            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                format!("cannot write {}, choose another place with -o", shown(&self.output))
+            }
+            ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => {
+                format!("the output takes {}, nothing was left behind", format_bytes(bytes))
+            }
+            _ => return error.into(),
+        };
+        Failure::Refused { error, advice: Some(advice) }
+    }
+
+    /// Tells the plan and writes nothing.
+    fn show(&self, plan: &RememberPlan<'_>, printer: &Printer) -> Result<(), Failure> {
+        let planned: Vec<_> = plan.tensors().collect();
+        let copied = planned.len() - plan.decoded();
+        printer.text(format_args!("\n{}", tensors::table(&planned).render(printer.width())))?;
+        printer.text(format_args!(
+            "\nWould write {} ({}): {} decoded to {}, {copied} copied",
+            shown(&self.output),
+            format_bytes(plan.total_bytes()),
+            plan.decoded(),
+            self.target,
+        ))?;
+        let exists = self.output.exists();
+        if exists && !self.args.force {
+            printer.text("That file exists already: --force replaces it, -o chooses another name")?;
+        }
+        if printer.is_json() {
+            let mut document = self.document(plan);
+            document["output_exists"] = exists.into();
+            document["tensors"] = planned.iter().map(tensors::document).collect();
+            printer.document("remember", document)?;
+        }
+        Ok(())
+    }
+
+    fn document(&self, plan: &RememberPlan<'_>) -> Value {
+        json!({
+            "path": self.args.path.to_string_lossy(),
+            "output": self.output.to_string_lossy(),
+            "to": self.target.to_string(),
+            "dry_run": self.args.dry_run,
+            "decoded": plan.decoded(),
+            "copied": plan.tensors().count() - plan.decoded(),
+            "bytes": plan.total_bytes(),
+        })
+    }
+}

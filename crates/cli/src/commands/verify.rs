@@ -1,0 +1,39 @@
+//! `verify`: whether a checkpoint is complete and sound.
+
+use anamnesis::error::printable;
+use anamnesis::format_bytes;
+use serde_json::json;
+
+use crate::args::VerifyArgs;
+use crate::exit::Failure;
+use crate::ui::Printer;
+
+/// Longest problem printed, in characters.
+const MAX_PROBLEM_CHARS: usize = 4096;
+
+pub(super) fn run(args: &VerifyArgs, printer: &Printer) -> Result<(), Failure> {
+    let report = anamnesis::verify(&args.path)?;
+    // Where not even the headers can be read, there is nothing to count.
+    if report.files > 0 {
+        let (files, tensors) = (super::counted(report.files, "file"), super::counted(report.tensors, "tensor"));
+        printer.text(format_args!("{files}, {tensors}, {}", format_bytes(report.bytes)))?;
+    }
+    for (number, problem) in (1..).zip(&report.problems) {
+        printer.text(format_args!("{number:>3}. {}", printable(problem, MAX_PROBLEM_CHARS)))?;
+    }
+    printer.document(
+        "verify",
+        json!({
+            "path": args.path.to_string_lossy(),
+            "files": report.files,
+            "tensor_count": report.tensors,
+            "bytes": report.bytes,
+            "sound": report.is_sound(),
+            "problems": report.problems,
+        }),
+    )?;
+    if !report.is_sound() {
+        return Err(Failure::Unsound { problems: report.problems.len() });
+    }
+    printer.text("sound")
+}
