@@ -156,7 +156,7 @@ impl Checkpoint {
     }
 
     /// The configuration files that stand beside the weights.
-    pub(crate) fn config_files(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
+    pub(crate) fn config_files(&self) -> impl Iterator<Item = (&str, PathBuf)> {
         let directory = self.directory().map(Path::to_path_buf);
         let path = move |name: &'static str| Some((name, directory.as_ref()?.join(name)));
         beside::CONFIG_FILES.into_iter().filter_map(path).filter(|(_, path)| path.is_file())

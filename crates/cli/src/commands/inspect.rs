@@ -15,6 +15,8 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
     printer.text(&info)?;
     if let Some(directory) = checkpoint.directory() {
         printer.text(format_args!("Files:       {} ({})", checkpoint.file_count(), shown(directory)))?;
+        labelled("Config:", &checkpoint.evidence(), printer)?;
+        labelled("Odd:", &checkpoint.oddities(), printer)?;
     }
     if printer.is_json() {
         let mut document = counts(&args.path, &checkpoint, &info);
@@ -22,8 +24,18 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
         document["schemes"] = info.schemes.iter().map(scheme).collect();
         document["to"] = target.to_string().into();
         document["decoded_bytes"] = info.dequantized_size.into();
+        document["config"] = texts(&checkpoint.evidence());
+        document["odd"] = texts(&checkpoint.oddities());
         document["problems"] = texts(&info.problems);
         printer.document("inspect", document)?;
+    }
+    Ok(())
+}
+
+/// Lines under one label, in the columns of the summary.
+fn labelled(label: &str, lines: &[String], printer: &Printer) -> Result<(), Failure> {
+    for (index, line) in lines.iter().enumerate() {
+        printer.text(format_args!("{:<13}{line}", if index == 0 { label } else { "" }))?;
     }
     Ok(())
 }

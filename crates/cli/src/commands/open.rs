@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use anamnesis::{AnamnesisError, Checkpoint, ParseLimits, ParsedModel};
+use anamnesis::{AnamnesisError, Checkpoint, ParseLimits};
 
 use crate::exit::Failure;
 
@@ -14,9 +14,9 @@ pub(super) fn checkpoint(path: &Path) -> Result<Checkpoint, Failure> {
 }
 
 /// Opens one file by itself, even where it is one shard of a set.
-pub(super) fn file(path: &Path) -> Result<ParsedModel, Failure> {
+pub(super) fn file(path: &Path) -> Result<Checkpoint, Failure> {
     refuse_ollama(path)?;
-    anamnesis::parse(path).map_err(|error| advise(error, path))
+    Checkpoint::open_file(path, &ParseLimits::default()).map_err(|error| advise(error, path))
 }
 
 fn refuse_ollama(path: &Path) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anamnesis::{InspectInfo, InspectOptions, TensorEntry, format_bytes};
+use anamnesis::{InspectInfo, InspectOptions, TensorSummary, format_bytes};
 use serde_json::{Value, json};
 
 use super::{counted, counts, open, role_name, shown};
@@ -11,47 +11,33 @@ use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
 pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
-    if is_tensor_file(&args.path) { file(args, printer) } else { whole(args, printer) }
-}
-
-/// Whether the path is one file of tensors. A shard is one too: what is asked here is what a file contains.
-fn is_tensor_file(path: &Path) -> bool {
-    path.is_file() && !path.to_string_lossy().ends_with(".index.json")
-}
-
-fn file(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
-    let model = open::file(&args.path)?;
-    let info = model.inspect();
-    let mut tensors: Vec<&TensorEntry> = if args.list { model.header.tensors.iter().collect() } else { Vec::new() };
-    tensors.sort_by(|a, b| a.name.cmp(&b.name));
-    printer.text(summary(&info, "File"))?;
+    let is_one_file = is_tensor_file(&args.path);
+    let checkpoint = if is_one_file { open::file(&args.path)? } else { open::checkpoint(&args.path)? };
+    let info = checkpoint.inspect(&InspectOptions::new());
+    if is_one_file {
+        printer.text(summary(&info, "File"))?;
+    } else {
+        let files = counted(checkpoint.file_count(), "file");
+        let place = checkpoint.directory().map_or_else(String::new, |directory| format!(" in {}", shown(directory)));
+        printer.text(format_args!("{} in {files}{place}", summary(&info, "Size")))?;
+    }
+    let tensors = if args.list { checkpoint.tensors() } else { Vec::new() };
     if args.list {
-        printer.text(format_args!("\n{}", table(&tensors).render(printer.width())))?;
+        printer.text(format_args!("\n{}", table(&tensors, !is_one_file).render(printer.width())))?;
     }
     if printer.is_json() {
-        let mut document = counts(&args.path, model.checkpoint(), &info);
+        let mut document = counts(&args.path, &checkpoint, &info);
         if args.list {
-            document["tensors"] = tensors.iter().map(|tensor| tensor_document(tensor)).collect();
+            document["tensors"] = tensors.iter().map(tensor_document).collect();
         }
         printer.document("parse", document)?;
     }
     Ok(())
 }
 
-/// The counts over all files of a checkpoint.
-fn whole(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
-    let checkpoint = open::checkpoint(&args.path)?;
-    if args.list {
-        return Err(Failure::Usage(
-            "--list lists one file: name a .safetensors file, or see the whole plan with amn remember PATH --dry-run"
-                .to_owned(),
-        ));
-    }
-    let info = checkpoint.inspect(&InspectOptions::new());
-    let files = counted(checkpoint.file_count(), "file");
-    let place = checkpoint.directory().map_or_else(String::new, |directory| format!(" in {}", shown(directory)));
-    printer.text(format_args!("{} in {files}{place}", summary(&info, "Size")))?;
-    printer.document("parse", counts(&args.path, &checkpoint, &info))
+/// Whether the path is one file of tensors. A shard is one too: what is asked here is what a file contains.
+fn is_tensor_file(path: &Path) -> bool {
+    path.is_file() && !path.to_string_lossy().ends_with(".index.json")
 }
 
 /// The counts by role; roles that do not occur are left out.
@@ -75,32 +61,42 @@ fn comma_list<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn table(tensors: &[&TensorEntry]) -> Table {
-    let mut table = Table::new([
+/// Every tensor; of several files each is named.
+fn table(tensors: &[TensorSummary<'_>], with_files: bool) -> Table {
+    let mut columns = vec![
         Column::Flexible("NAME"),
         Column::Left("DTYPE"),
         Column::Left("SHAPE"),
         Column::Left("ROLE"),
         Column::Right("SIZE"),
-    ]);
+    ];
+    columns.extend(with_files.then_some(Column::Left("FILE")));
+    let mut table = Table::new(columns);
     for tensor in tensors {
-        table.row([
-            tensor.name.clone(),
+        let mut row = vec![
+            tensor.name.to_owned(),
             tensor.dtype.to_string(),
             format!("{:?}", tensor.shape),
             role_name(tensor.role).to_owned(),
-            format_bytes(tensor.byte_len() as u64),
-        ]);
+            format_bytes(tensor.bytes),
+        ];
+        row.extend(with_files.then(|| file_name(tensor)));
+        table.row(row);
     }
     table
 }
 
-fn tensor_document(tensor: &TensorEntry) -> Value {
+fn file_name(tensor: &TensorSummary<'_>) -> String {
+    tensor.file.and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn tensor_document(tensor: &TensorSummary<'_>) -> Value {
     json!({
         "name": tensor.name,
         "dtype": tensor.dtype.to_string(),
         "shape": tensor.shape,
         "role": role_name(tensor.role),
-        "bytes": tensor.byte_len(),
+        "bytes": tensor.bytes,
+        "file": file_name(tensor),
     })
 }

@@ -33,13 +33,14 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new<const N: usize>(columns: [Column; N]) -> Self {
+    pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
+        let columns = columns.into();
         let titles = columns.iter().map(|column| column.title().to_owned()).collect();
-        Self { columns: columns.to_vec(), rows: vec![titles] }
+        Self { columns, rows: vec![titles] }
     }
 
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.iter().map(|cell| printable(cell, MAX_CELL_CHARS)).collect());
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
+        self.rows.push(cells.into().iter().map(|cell| printable(cell, MAX_CELL_CHARS)).collect());
     }
 
     /// The table without a last line break, no wider than `width` where its columns can shrink that far.
