@@ -40,6 +40,14 @@ pub use model::{
     ParsedModel, TargetDtype, parse, parse_bytes, parse_bytes_with_limits, parse_from_reader,
     parse_from_reader_with_limits, parse_with_limits,
 };
+pub use parse::gguf::{
+    GgufFrontMatter, GgufInspectInfo, GgufMetadataArray, GgufMetadataValue, GgufTensor, GgufTensorInfo, GgufType,
+    ParsedGguf, inspect_gguf_from_reader, inspect_gguf_from_reader_with_options, parse_gguf, parse_gguf_bytes,
+    parse_gguf_bytes_with_limits, parse_gguf_from_reader, parse_gguf_from_reader_with_limits,
+    parse_gguf_front_matter_from_reader, parse_gguf_front_matter_from_reader_with_limits, parse_gguf_with_limits,
+};
+pub use parse::gguf_write::{GgufWriteTensor, write_gguf, write_gguf_to_writer};
+pub use parse::ollama::resolve_ollama_model;
 pub use parse::safetensors::{
     AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, QuantScheme, SafetensorsHeader,
     TensorEntry, TensorRole, parse_safetensors_header, parse_safetensors_header_from_reader,
@@ -50,7 +58,8 @@ pub use remember::{
     Bf16Out, DirectoryOptions, DirectoryPlan, DirectoryReport, F16Out, F32Out, OutputElement, Part, PlannedOutput,
     RememberOptions, RememberPlan, Sidecar, SidecarFate, dequantize_awq, dequantize_awq_to_bf16, dequantize_bnb_int8,
     dequantize_bnb_int8_to_bf16, dequantize_bnb4, dequantize_bnb4_double_quant, dequantize_bnb4_double_quant_to_bf16,
-    dequantize_bnb4_to_bf16, dequantize_fp8, dequantize_fp8_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16,
+    dequantize_bnb4_to_bf16, dequantize_fp8, dequantize_fp8_to_bf16, dequantize_gguf, dequantize_gguf_blocks,
+    dequantize_gguf_blocks_to_bf16, dequantize_gguf_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16,
     dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16, dequantize_per_tensor_fp8,
     dequantize_per_tensor_fp8_to_bf16,
 };

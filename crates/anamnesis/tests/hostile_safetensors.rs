@@ -93,7 +93,8 @@ fn files_of_other_kinds_are_called_by_their_name() {
     assert_mentions(&parse_reason(rejected(b"<!DOCTYPE html><html></html>")), &["text document"]);
     assert_mentions(&parse_reason(rejected(b"{\"error\": \"not found\"}")), &["text document"]);
     assert_mentions(&parse_reason(rejected(b"\x80\x02}q\0(X\x01\0\0\0aq")), &["pickle"]);
-    for other in [&b"GGUF\x03\0\0\0\0\0\0\0"[..], b"PK\x03\x04\x14\0\0\0\0\0\0\0"] {
+    let gguf = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    for other in [&gguf[..], b"PK\x03\x04\x14\0\0\0\0\0\0\0"] {
         let error = parse_bytes(other.to_vec()).err().unwrap();
         assert!(matches!(error, AnamnesisError::Unsupported { .. }), "{error}");
     }

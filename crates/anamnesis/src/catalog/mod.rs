@@ -10,4 +10,4 @@ mod tensors;
 pub use block::BlockType;
 pub use dtype::Dtype;
 pub use target::TargetDtype;
-pub(crate) use tensors::{Catalog, Extent, Metadata, StoredTensor, TensorId};
+pub(crate) use tensors::{Catalog, Extent, Metadata, Part, StoredTensor, TensorId};

@@ -46,11 +46,23 @@ impl TensorId {
     }
 }
 
+/// A file that says of itself that it is one part of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Its place among the parts, from 0.
+    pub index: u32,
+    pub count: u32,
+    /// Tensors of all parts together, where the file says it.
+    pub tensors: Option<u32>,
+}
+
 /// The stored tensors of one checkpoint, each name once, ordered by name.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     tensors: Vec<StoredTensor>,
     pub(crate) metadata: Option<Metadata>,
+    /// Which part of a split model the file is; `None` for a whole model.
+    pub(crate) part: Option<Part>,
 }
 
 impl Catalog {
@@ -65,7 +77,7 @@ impl Catalog {
         if let Some(pair) = tensors.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(&pair[0].name))));
         }
-        Ok(Self { tensors, metadata })
+        Ok(Self { tensors, metadata, part: None })
     }
 
     /// One catalog of several files, whose names are for messages. Text that two files give differently is taken from the

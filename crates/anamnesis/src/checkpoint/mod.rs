@@ -8,6 +8,7 @@ mod hub;
 mod index;
 mod inside;
 mod locate;
+mod parts;
 
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::container::Container;
+use crate::container::gguf::Gguf;
 use crate::container::safetensors::Safetensors;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{BytesSource, FilePool, FileSource, MAX_OPEN_FILES, ReaderSource, Source};
@@ -60,7 +62,11 @@ impl Checkpoint {
     /// `LimitExceeded` where it asks for more than `limits` allow.
     pub fn open(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Self> {
         match locate(path.as_ref())? {
-            Located::File(path) => Self::open_file(path, limits),
+            Located::File(path) => {
+                let checkpoint = Self::open_file(path, limits)?;
+                parts::check_alone(&checkpoint.catalog)?;
+                Ok(checkpoint)
+            }
             Located::Set(set) => Self::open_set(set, limits),
         }
     }
@@ -90,6 +96,7 @@ impl Checkpoint {
             paths.push(path);
             catalogs.push(catalog);
         }
+        parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
         let beside = Beside::read(&set.directory, None, &mut budget)?;
         Ok(Self { sources, paths, catalog, limits: limits.clone(), beside, set: Some(set) })
@@ -221,6 +228,7 @@ fn read_file(path: &Path, file: u32, pool: &Arc<FilePool>, budget: &mut Budget) 
 fn container_of(format: Format) -> Result<&'static dyn Container> {
     match format {
         Format::Safetensors => Ok(&Safetensors),
+        Format::Gguf => Ok(&Gguf),
         other => Err(AnamnesisError::unsupported(other.name(), "files of this format are recognised but not read yet")),
     }
 }

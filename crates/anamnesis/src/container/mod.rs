@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::io::Source;
 use crate::limits::Budget;
 
+pub(crate) mod gguf;
 pub(crate) mod safetensors;
 
 /// A file format.

@@ -195,7 +195,7 @@ impl InspectSummary for InspectInfo {
     }
 }
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
     impl Sealed for super::InspectInfo {}
 }

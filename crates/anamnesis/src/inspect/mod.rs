@@ -11,6 +11,7 @@ use crate::checkpoint::Checkpoint;
 use crate::limits::ParseLimits;
 use crate::scheme::TensorRole;
 
+pub(crate) use info::sealed;
 pub use info::{InspectInfo, InspectSummary};
 
 impl Checkpoint {

@@ -52,6 +52,10 @@ impl Source for FileSource {
         self.file.read_at(offset, buffer)
     }
 
+    fn path(&self) -> Option<&Path> {
+        Some(self.file.path())
+    }
+
     fn view(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
         if range.is_empty() {
             return Ok(Cow::Borrowed(&[]));

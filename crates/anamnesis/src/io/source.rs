@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Mutex;
 
 use crate::error::{AnamnesisError, Result};
@@ -14,6 +15,11 @@ pub(crate) trait Source: Send + Sync {
 
     /// Fills `buffer` from `offset`; anything short of that is an error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// The file these bytes are in, if it is one.
+    fn path(&self) -> Option<&Path> {
+        None
+    }
 
     /// The bytes of `range` where they are in memory already, at no cost.
     fn resident(&self, range: Range<u64>) -> Option<&[u8]> {

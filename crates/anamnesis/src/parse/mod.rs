@@ -1,10 +1,21 @@
 //! Headers of tensor files under their known names.
 
+pub mod gguf;
+pub mod gguf_write;
+pub mod ollama;
 pub mod safetensors;
 
 pub use crate::catalog::Dtype;
 pub use crate::checkpoint::{Format, detect_format, detect_format_from_bytes};
 pub use crate::scheme::{QuantScheme, TensorRole};
+pub use gguf::{
+    GgufFrontMatter, GgufInspectInfo, GgufMetadataArray, GgufMetadataValue, GgufTensor, GgufTensorInfo, GgufType,
+    ParsedGguf, inspect_gguf_from_reader, inspect_gguf_from_reader_with_options, parse_gguf, parse_gguf_bytes,
+    parse_gguf_bytes_with_limits, parse_gguf_from_reader, parse_gguf_from_reader_with_limits,
+    parse_gguf_front_matter_from_reader, parse_gguf_front_matter_from_reader_with_limits, parse_gguf_with_limits,
+};
+pub use gguf_write::{GgufWriteTensor, write_gguf, write_gguf_to_writer};
+pub use ollama::resolve_ollama_model;
 pub use safetensors::{
     AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, SafetensorsHeader, TensorEntry,
     parse_safetensors_header, parse_safetensors_header_from_reader, parse_safetensors_header_from_reader_with_limits,

@@ -216,6 +216,10 @@ impl SafetensorsHeader {
     pub(crate) fn of_checkpoint(checkpoint: &Checkpoint) -> Result<Self> {
         let mut prefix = [0; PREFIX_BYTES as usize];
         checkpoint.sources[0].read_at(0, &mut prefix)?;
+        // As a length this would be far too long, so no safetensors file starts like this.
+        if prefix.starts_with(b"GGUF") {
+            return Err(AnamnesisError::unsupported("GGUF", "this is not a safetensors file; parse_gguf reads it"));
+        }
         Self::new(&checkpoint.catalog, &checkpoint.claim(), u64::from_le_bytes(prefix))
     }
 

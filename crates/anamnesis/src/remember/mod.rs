@@ -4,6 +4,7 @@ pub mod awq;
 pub mod bnb;
 mod directory;
 pub mod fp8;
+pub mod gguf;
 pub mod gptq;
 mod options;
 mod output_element;
@@ -21,6 +22,7 @@ pub use fp8::{
     dequantize_fp8, dequantize_fp8_to_bf16, dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16,
     dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16,
 };
+pub use gguf::{dequantize_gguf, dequantize_gguf_blocks, dequantize_gguf_blocks_to_bf16, dequantize_gguf_to_bf16};
 pub use gptq::{dequantize_gptq, dequantize_gptq_to_bf16};
 pub use options::RememberOptions;
 pub use output_element::{Bf16Out, F16Out, F32Out, OutputElement};

@@ -7,8 +7,9 @@ use crate::catalog::{Dtype, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::safetensors::Safetensors;
 use crate::error::{AnamnesisError, Result};
+use crate::io::Source;
 use crate::io::output::{PendingFile, same_file};
-use crate::limits::Budget;
+use crate::limits::{Budget, ParseLimits};
 use crate::pipeline::{self, FileSink, MemorySink, Plan, PlannedTensor, Progress, Work, plan_tensors};
 
 impl Checkpoint {
@@ -79,14 +80,7 @@ impl RememberPlan<'_> {
         options: &RememberOptions,
         mut watch: impl FnMut(&Progress),
     ) -> Result<()> {
-        let output = output.as_ref();
-        if self.checkpoint.paths.iter().any(|input| same_file(input, output)) {
-            let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
-            return Err(AnamnesisError::at_path(error, output));
-        }
-        let sink = FileSink::new(PendingFile::create(output, options.existing, self.plan.total_bytes)?);
-        pipeline::run(&self.plan, &self.checkpoint.sources, &sink, &options.run_options(), &mut watch)?;
-        sink.finish()
+        write_file(&self.plan, &self.checkpoint.sources, output.as_ref(), options, &mut watch)
     }
 
     /// The bytes of the output file, in memory.
@@ -94,13 +88,40 @@ impl RememberPlan<'_> {
     /// # Errors
     /// As [`write`](Self::write), and `LimitExceeded` where the output is larger than the limits given at opening.
     pub fn to_bytes(&self, options: &RememberOptions) -> Result<Vec<u8>> {
-        Budget::new(&self.checkpoint.limits).buffer(self.plan.total_bytes, "the output")?;
-        let bytes = usize::try_from(self.plan.total_bytes)
-            .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", self.plan.total_bytes)))?;
-        let sink = MemorySink::new(bytes)?;
-        pipeline::run(&self.plan, &self.checkpoint.sources, &sink, &options.run_options(), &mut |_| {})?;
-        Ok(sink.finish())
+        to_bytes(&self.plan, &self.checkpoint.sources, &self.checkpoint.limits, options)
     }
+}
+
+/// Runs a plan into a file, which must not be one of the inputs.
+pub(super) fn write_file(
+    plan: &Plan,
+    sources: &[Box<dyn Source>],
+    output: &Path,
+    options: &RememberOptions,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<()> {
+    if sources.iter().filter_map(|source| source.path()).any(|input| same_file(input, output)) {
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
+        return Err(AnamnesisError::at_path(error, output));
+    }
+    let sink = FileSink::new(PendingFile::create(output, options.existing, plan.total_bytes)?);
+    pipeline::run(plan, sources, &sink, &options.run_options(), watch)?;
+    sink.finish()
+}
+
+/// Runs a plan into memory, within limits.
+pub(super) fn to_bytes(
+    plan: &Plan,
+    sources: &[Box<dyn Source>],
+    limits: &ParseLimits,
+    options: &RememberOptions,
+) -> Result<Vec<u8>> {
+    Budget::new(limits).buffer(plan.total_bytes, "the output")?;
+    let bytes = usize::try_from(plan.total_bytes)
+        .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", plan.total_bytes)))?;
+    let sink = MemorySink::new(bytes)?;
+    pipeline::run(plan, sources, &sink, &options.run_options(), &mut |_| {})?;
+    Ok(sink.finish())
 }
 
 /// A planned tensor for people.

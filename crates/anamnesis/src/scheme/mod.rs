@@ -11,6 +11,7 @@ mod claims;
 mod decoder;
 mod foreign;
 pub(crate) mod fp8;
+pub(crate) mod ggml;
 pub(crate) mod gptq;
 pub(crate) mod packed;
 mod role;
@@ -33,7 +34,7 @@ pub(crate) trait Scheme: Send + Sync {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 5] = [&gptq::Gptq, &awq::Awq, &bnb::Bnb, &foreign::Foreign, &fp8::Fp8];
+static ALL: [&dyn Scheme; 6] = [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, &foreign::Foreign, &fp8::Fp8];
 
 /// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that
 /// is not in it.

@@ -46,6 +46,8 @@ pub enum QuantScheme {
     Bnb4,
     /// BitsAndBytes, eight bits.
     BnbInt8,
+    /// Blocks of ggml.
+    Ggml,
 }
 
 impl QuantScheme {
@@ -57,6 +59,7 @@ impl QuantScheme {
             Self::Gptq | Self::Awq => "GPTQ/AWQ",
             Self::Bnb4 => "BnB NF4/FP4",
             Self::BnbInt8 => "BnB INT8",
+            Self::Ggml => "GGUF",
         }
     }
 }
@@ -72,6 +75,7 @@ impl fmt::Display for QuantScheme {
             Self::Awq => "AWQ",
             Self::Bnb4 => "BitsAndBytes NF4/FP4 (4-bit, per-block absmax)",
             Self::BnbInt8 => "BitsAndBytes INT8 (LLM.int8(), per-row absmax)",
+            Self::Ggml => "GGUF blocks",
         })
     }
 }

@@ -1,0 +1,207 @@
+//! Reading front matter in order: every length is held against the bytes that are left before anything is allocated.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use crate::error::{AnamnesisError, Result};
+use crate::io::Source;
+use crate::limits::Budget;
+
+/// Bytes of the first read, and of the largest. Reads grow with the front matter, so that little is read beyond it.
+const FIRST_READ_BYTES: usize = 16 << 10;
+const LARGEST_READ_BYTES: usize = 512 << 10;
+
+/// What is longer is read to its destination directly.
+const DIRECT_BYTES: usize = 64 << 10;
+
+/// How many items room is made for before the first is read.
+const RESERVED_ITEMS: usize = 1 << 16;
+
+/// Fills a buffer from an offset in the file.
+type Fill<'a> = Box<dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a>;
+
+/// A position in a file of known length.
+pub(super) struct Cursor<'a> {
+    fill: Fill<'a>,
+    file_bytes: u64,
+    /// Bytes that were read ahead, the offset in the file where they end, and how many of them were taken.
+    window: Vec<u8>,
+    window_end: u64,
+    taken: usize,
+    next_read: usize,
+    pub(super) big_endian: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn over_source(source: &'a dyn Source) -> Self {
+        Self::new(source.len(), Box::new(|offset, buffer: &mut [u8]| source.read_at(offset, buffer)))
+    }
+
+    pub(super) fn over_reader(mut reader: impl Read + Seek + 'a) -> Result<Self> {
+        let file_bytes = reader.seek(SeekFrom::End(0))?;
+        reader.seek(SeekFrom::Start(0))?;
+        // The cursor never goes back and skips nothing, so the reader is always where the next read begins.
+        Ok(Self::new(file_bytes, Box::new(move |_, buffer: &mut [u8]| Ok(reader.read_exact(buffer)?))))
+    }
+
+    fn new(file_bytes: u64, fill: Fill<'a>) -> Self {
+        let next_read = FIRST_READ_BYTES;
+        Self { fill, file_bytes, window: Vec::new(), window_end: 0, taken: 0, next_read, big_endian: false }
+    }
+
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.window_end - (self.window.len() - self.taken) as u64
+    }
+
+    fn remaining(&self) -> u64 {
+        self.file_bytes - self.position()
+    }
+
+    /// The next bytes.
+    #[inline]
+    pub(super) fn take(&mut self, bytes: usize) -> Result<&[u8]> {
+        if self.window.len() - self.taken < bytes {
+            self.read_ahead(bytes)?;
+        }
+        let start = self.taken;
+        self.taken += bytes;
+        Ok(&self.window[start..start + bytes])
+    }
+
+    #[inline]
+    pub(super) fn array<const BYTES: usize>(&mut self) -> Result<[u8; BYTES]> {
+        let mut array = [0; BYTES];
+        array.copy_from_slice(self.take(BYTES)?);
+        Ok(array)
+    }
+
+    #[cold]
+    fn read_ahead(&mut self, bytes: usize) -> Result<()> {
+        self.check(bytes as u64)?;
+        self.window.drain(..self.taken);
+        self.taken = 0;
+        let kept = self.window.len();
+        let ahead = self.next_read.max(bytes - kept);
+        let ahead = usize::try_from(self.file_bytes - self.window_end).map_or(ahead, |left| left.min(ahead));
+        self.window.resize(kept + ahead, 0);
+        (self.fill)(self.window_end, &mut self.window[kept..])?;
+        self.window_end += ahead as u64;
+        self.next_read = (self.next_read * 2).min(LARGEST_READ_BYTES);
+        Ok(())
+    }
+
+    /// Whether so many bytes are left.
+    fn check(&self, bytes: u64) -> Result<()> {
+        if bytes <= self.remaining() {
+            return Ok(());
+        }
+        let (position, end) = (self.position(), self.file_bytes);
+        Err(AnamnesisError::parse(format!("{bytes} bytes at {position} were expected, the file ends at byte {end}")))
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32> {
+        let bytes = self.array()?;
+        Ok(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+
+    #[inline]
+    pub(super) fn u64(&mut self) -> Result<u64> {
+        let bytes = self.array()?;
+        Ok(if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
+    }
+
+    /// A declared number of items of at least `item_bytes` bytes each, held against a cap and the bytes that are left.
+    pub(super) fn count(&mut self, item_bytes: u64, cap: Cap, what: &str) -> Result<usize> {
+        let count = self.u64()?;
+        cap.check(count, what)?;
+        if count > self.remaining() / item_bytes {
+            let left = self.remaining();
+            return Err(AnamnesisError::parse(format!(
+                "{count} {what} take at least {item_bytes} bytes each, {left} bytes are left in the file"
+            )));
+        }
+        // Caps are far below 2^32.
+        Ok(count as usize)
+    }
+
+    /// A string: its length and its bytes.
+    #[inline]
+    pub(super) fn string(&mut self, cap: Cap, budget: &mut Budget) -> Result<String> {
+        let bytes = self.u64()?;
+        cap.check(bytes, "bytes of text")?;
+        self.check(bytes)?;
+        budget.buffer(bytes, "a string")?;
+        let bytes = bytes as usize;
+        if bytes <= DIRECT_BYTES {
+            let text = std::str::from_utf8(self.take(bytes)?).map_err(|error| not_text(&error))?;
+            return Ok(text.to_owned());
+        }
+        let mut text = vec![0; bytes];
+        self.read_into(&mut text)?;
+        String::from_utf8(text).map_err(|error| not_text(&error.utf8_error()))
+    }
+
+    fn read_into(&mut self, buffer: &mut [u8]) -> Result<()> {
+        self.check(buffer.len() as u64)?;
+        let ready = &self.window[self.taken..];
+        let (first, rest) = buffer.split_at_mut(ready.len().min(buffer.len()));
+        first.copy_from_slice(&ready[..first.len()]);
+        self.taken += first.len();
+        if !rest.is_empty() {
+            (self.fill)(self.window_end, rest)?;
+            self.window_end += rest.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Numbers of a fixed size, one after the other.
+    pub(super) fn numbers<T, const BYTES: usize>(
+        &mut self,
+        count: usize,
+        budget: &mut Budget,
+        read: impl Fn([u8; BYTES]) -> T,
+    ) -> Result<Vec<T>> {
+        let bytes = count as u64 * BYTES as u64;
+        self.check(bytes)?;
+        budget.buffer(bytes, "an array")?;
+        let mut numbers = Vec::with_capacity(count);
+        while numbers.len() < count {
+            let now = (count - numbers.len()).min(DIRECT_BYTES / BYTES);
+            let (chunks, _) = self.take(now * BYTES)?.as_chunks::<BYTES>();
+            numbers.extend(chunks.iter().map(|chunk| read(*chunk)));
+        }
+        Ok(numbers)
+    }
+
+    /// Room for declared items, not more than a file is likely to hold.
+    pub(super) fn room<T>(count: usize) -> Vec<T> {
+        Vec::with_capacity(count.min(RESERVED_ITEMS))
+    }
+}
+
+fn not_text(error: &std::str::Utf8Error) -> AnamnesisError {
+    AnamnesisError::parse(format!("a string is not UTF-8: {error}"))
+}
+
+/// A permanent cap with its tag.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cap(pub &'static str, pub u64);
+
+impl Cap {
+    #[inline]
+    pub(super) fn check(self, count: u64, what: &str) -> Result<()> {
+        if count <= self.1 { Ok(()) } else { Err(self.passed(count, what)) }
+    }
+
+    #[cold]
+    fn passed(self, count: u64, what: &str) -> AnamnesisError {
+        AnamnesisError::limit(self.0, format!("{count} {what}, {} are allowed", self.1))
+    }
+}

@@ -1,0 +1,311 @@
+//! Reading and validating the front matter: metadata, then tensors, then where their bytes are.
+
+use super::caps::{ALIGNMENT, KV_COUNT, NAME_BYTES, TENSOR_COUNT, TENSOR_DIMS, TENSOR_ELEMENTS};
+use super::cursor::Cursor;
+use super::metadata::{ENTRY_BYTES, read_entry};
+use super::types::{GgufType, describe_unknown};
+use super::value::GgufMetadataValue;
+use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, within};
+use crate::catalog::{Catalog, Dtype, Extent, Part, StoredTensor};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::limits::Budget;
+
+/// Fewest bytes of a tensor's entry: the length of its name, its rank, one dimension, its type and its offset.
+const TENSOR_BYTES: u64 = 8 + 4 + 8 + 4 + 8;
+
+/// The front matter of a file, validated. What needs no knowledge of a tensor's type holds for all tensors: names occur
+/// once, offsets are aligned, nothing overlaps or lies past the end of the file.
+#[derive(Debug)]
+pub(crate) struct GgufHeader {
+    pub version: u32,
+    pub big_endian: bool,
+    pub alignment: u32,
+    /// In the order of the file; each key once.
+    pub metadata: Vec<(String, GgufMetadataValue)>,
+    /// In the order of the file.
+    pub tensors: Vec<GgufTensorInfo>,
+}
+
+/// A tensor of a GGUF file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GgufTensorInfo {
+    /// Its name.
+    pub name: String,
+    /// Its shape as the file has it: the dimension that varies fastest comes first.
+    pub shape: Vec<usize>,
+    /// The type of its elements.
+    pub dtype: GgufType,
+    /// Where its bytes start in the file.
+    pub data_offset: u64,
+    /// Its bytes, where the size of its type is known.
+    pub byte_len: Option<u64>,
+    /// The id of its type in the file.
+    pub type_id: u32,
+}
+
+impl GgufTensorInfo {
+    /// How many elements it has.
+    #[must_use]
+    pub fn num_elements(&self) -> u64 {
+        // Reading has checked the product.
+        self.shape.iter().fold(1, |product: u64, &dim| product.saturating_mul(dim as u64))
+    }
+
+    /// Its type and bytes, where they can be decoded.
+    ///
+    /// # Errors
+    /// `Unsupported` where the file is big endian or the type is not known.
+    pub(crate) fn stored_as(&self, big_endian: bool) -> Result<(Dtype, u64)> {
+        let refuse = |why: &str| Err(AnamnesisError::unsupported("GGUF", why));
+        match (self.dtype.dtype(), self.byte_len) {
+            (Some(_), Some(_)) if big_endian => refuse(
+                "this file is big endian: its metadata is read, its tensors are not; convert it to little endian first",
+            ),
+            (Some(dtype), Some(bytes)) => Ok((dtype, bytes)),
+            _ => refuse(&format!("tensor {} is of {}", quoted(&self.name), describe_unknown(self.type_id))),
+        }
+    }
+}
+
+impl GgufHeader {
+    pub(super) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Self> {
+        let version = read_version(cursor)?;
+        let tensor_count = cursor.count(TENSOR_BYTES, TENSOR_COUNT, "tensors")?;
+        budget.items(tensor_count as u64, "tensors")?;
+        let entry_count = cursor.count(ENTRY_BYTES, KV_COUNT, "metadata entries")?;
+        budget.items(entry_count as u64, "metadata entries")?;
+
+        let mut metadata = Cursor::room(entry_count);
+        for _ in 0..entry_count {
+            metadata.push(read_entry(cursor, budget)?);
+        }
+        if let Some(key) = first_repeated(metadata.iter().map(|(key, _)| key.as_str())) {
+            return Err(AnamnesisError::parse(format!("metadata key {} occurs twice", quoted(key))));
+        }
+        let alignment = match metadata.iter().find(|(key, _)| key == ALIGNMENT_KEY) {
+            Some((_, value)) => check_alignment(value).map_err(|why| why.into_error(AnamnesisError::parse))?,
+            None => DEFAULT_ALIGNMENT,
+        };
+
+        let mut tensors = Cursor::room(tensor_count);
+        for _ in 0..tensor_count {
+            tensors.push(read_tensor(cursor, alignment, budget)?);
+        }
+        if let Some(name) = first_repeated(tensors.iter().map(|tensor| tensor.name.as_str())) {
+            return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(name))));
+        }
+        let data = cursor.position().checked_next_multiple_of(u64::from(alignment));
+        place(&mut tensors, data.unwrap_or(u64::MAX), cursor.file_bytes())?;
+        Ok(Self { version, big_endian: cursor.big_endian, alignment, metadata, tensors })
+    }
+
+    /// The tensors for conversion: row-major shapes, and every type known.
+    pub(crate) fn catalog(&self, file: u32) -> Result<Catalog> {
+        let mut catalog = catalog(&self.tensors, self.big_endian, file)?;
+        catalog.part = self.part()?;
+        Ok(catalog)
+    }
+
+    /// Which part of a split model this file is, where it is one.
+    fn part(&self) -> Result<Option<Part>> {
+        let number = |key: &str| {
+            let Some(value) = self.get(key) else { return Ok(None) };
+            let number = match *value {
+                GgufMetadataValue::U8(number) => Some(u32::from(number)),
+                GgufMetadataValue::U16(number) => Some(u32::from(number)),
+                GgufMetadataValue::U32(number) => Some(number),
+                GgufMetadataValue::U64(number) => u32::try_from(number).ok(),
+                GgufMetadataValue::I32(number) => u32::try_from(number).ok(),
+                GgufMetadataValue::I64(number) => u32::try_from(number).ok(),
+                _ => None,
+            };
+            let wrong = || AnamnesisError::parse(format!("metadata key {} is not a count", quoted(key)));
+            number.map(Some).ok_or_else(wrong)
+        };
+        let Some(count) = number("split.count")?.filter(|&count| count > 1) else { return Ok(None) };
+        let missing =
+            || AnamnesisError::parse(format!("one of {count} parts does not say which one: split.no is missing"));
+        let index = number("split.no")?.ok_or_else(missing)?;
+        if index >= count {
+            return Err(AnamnesisError::parse(format!("split.no is {index}, there are {count} parts (split.count)")));
+        }
+        Ok(Some(Part { index, count, tensors: number("split.tensors.count")? }))
+    }
+
+    /// A metadata value by its key.
+    pub(crate) fn get(&self, key: &str) -> Option<&GgufMetadataValue> {
+        self.metadata.iter().find(|(other, _)| other == key).map(|(_, value)| value)
+    }
+}
+
+/// The stored tensors that the entries describe.
+///
+/// # Errors
+/// `Unsupported` where the file is big endian or a tensor's type is not known.
+pub(crate) fn catalog(tensors: &[GgufTensorInfo], big_endian: bool, file: u32) -> Result<Catalog> {
+    let stored = |tensor: &GgufTensorInfo| {
+        let (dtype, bytes) = tensor.stored_as(big_endian)?;
+        let shape = tensor.shape.iter().rev().copied().collect();
+        let extent = Extent { file, offset: tensor.data_offset, bytes };
+        Ok(StoredTensor { name: tensor.name.clone(), dtype, shape, extent })
+    };
+    Catalog::new(tensors.iter().map(stored).collect::<Result<_>>()?, None)
+}
+
+/// The magic and the version, whose bytes tell the order of all others.
+fn read_version(cursor: &mut Cursor<'_>) -> Result<u32> {
+    let refuse = |detail: &str| Err(AnamnesisError::unsupported("GGUF", detail));
+    match &cursor.array()? {
+        b"GGUF" => {}
+        b"FUGG" => return refuse("the magic is byte-swapped; GGUF files of either byte order start with \"GGUF\""),
+        b"GGML" | b"LMGG" => return refuse("this is a GGML file, a format before GGUF, which is not read"),
+        b"GGMF" | b"FMGG" => return refuse("this is a GGMF file, a format before GGUF, which is not read"),
+        b"GGJT" | b"TJGG" => return refuse("this is a GGJT file, a format before GGUF, which is not read"),
+        b"vers" => {
+            let why = "this is not a GGUF file but a Git LFS pointer: the weights themselves were not downloaded \
+                       (`git lfs pull`)";
+            return Err(AnamnesisError::parse(why));
+        }
+        other => {
+            let found = quoted(&String::from_utf8_lossy(other));
+            return Err(AnamnesisError::parse(format!("a GGUF file starts with \"GGUF\", this one with {found}")));
+        }
+    }
+    let version = cursor.u32()?;
+    let swapped = version.swap_bytes();
+    match (version, swapped) {
+        (2 | 3, _) => Ok(version),
+        (_, 3) => {
+            cursor.big_endian = true;
+            Ok(swapped)
+        }
+        (1, _) => refuse("version 1 is not read, versions 2 and 3 are"),
+        _ if version.trailing_zeros() >= 16 && version != 0 => {
+            refuse(&format!("big-endian version {swapped} is not read, big-endian version 3 is"))
+        }
+        _ => refuse(&format!("version {version} is not read, versions 2 and 3 are")),
+    }
+}
+
+/// What is wrong with an alignment.
+pub(super) enum BadAlignment {
+    Malformed(String),
+    Large(AnamnesisError),
+}
+
+impl BadAlignment {
+    pub(super) fn into_error(self, malformed: impl Fn(String) -> AnamnesisError) -> AnamnesisError {
+        match self {
+            Self::Malformed(why) => malformed(why),
+            Self::Large(error) => error,
+        }
+    }
+}
+
+pub(super) fn check_alignment(value: &GgufMetadataValue) -> std::result::Result<u32, BadAlignment> {
+    let malformed = |why: String| Err(BadAlignment::Malformed(format!("{ALIGNMENT_KEY} {why}")));
+    let Some(alignment) = value.as_u32() else {
+        return malformed("is not of type U32".to_owned());
+    };
+    if !alignment.is_power_of_two() {
+        return malformed(format!("is {alignment}, which is no power of two"));
+    }
+    ALIGNMENT.check(u64::from(alignment), "bytes of alignment").map_err(BadAlignment::Large)?;
+    Ok(alignment)
+}
+
+fn read_tensor(cursor: &mut Cursor<'_>, alignment: u32, budget: &mut Budget) -> Result<GgufTensorInfo> {
+    budget.buffer(size_of::<GgufTensorInfo>() as u64, "a tensor's entry")?;
+    let name = cursor.string(NAME_BYTES, budget)?;
+    match read_placed(cursor, alignment, budget) {
+        Ok((shape, type_id, data_offset)) => {
+            let dtype = GgufType::from_id(type_id).unwrap_or(GgufType::Unknown);
+            let byte_len = check_size(&name, &shape, dtype)?;
+            Ok(GgufTensorInfo { name, shape, dtype, data_offset, byte_len, type_id })
+        }
+        Err(error) => Err(within(error, || format!("tensor {}", quoted(&name)))),
+    }
+}
+
+/// The shape, the type's id and the relative offset of a tensor.
+fn read_placed(cursor: &mut Cursor<'_>, alignment: u32, budget: &mut Budget) -> Result<(Vec<usize>, u32, u64)> {
+    let rank = cursor.u32()?;
+    TENSOR_DIMS.check(u64::from(rank), "dimensions")?;
+    if rank == 0 {
+        return Err(AnamnesisError::parse("it has no dimensions"));
+    }
+    budget.buffer(u64::from(rank) * 8, "a shape")?;
+    let mut shape = Vec::with_capacity(rank as usize);
+    for _ in 0..rank {
+        let dim = cursor.u64()?;
+        let fits = usize::try_from(dim).ok().filter(|_| dim <= i64::MAX as u64);
+        shape.push(fits.ok_or_else(|| AnamnesisError::parse(format!("its dimension {dim} is past 2^63")))?);
+    }
+    let type_id = cursor.u32()?;
+    let offset = cursor.u64()?;
+    if !offset.is_multiple_of(u64::from(alignment)) {
+        return Err(AnamnesisError::parse(format!("its offset {offset} is no multiple of the alignment {alignment}")));
+    }
+    Ok((shape, type_id, offset))
+}
+
+/// The bytes of a tensor, where its type is known. Rows must be whole blocks.
+pub(super) fn check_size(name: &str, shape: &[usize], dtype: GgufType) -> Result<Option<u64>> {
+    let fault = |what: &str| AnamnesisError::parse(format!("tensor {} of shape {shape:?} {what}", quoted(name)));
+    if shape.contains(&0) {
+        return Err(fault("has a dimension of 0"));
+    }
+    let elements = crate::catalog::dtype::elements(shape).ok_or_else(|| fault("has more than 2^64 elements"))?;
+    TENSOR_ELEMENTS
+        .check(elements, "elements")
+        .map_err(|error| within(error, || format!("tensor {}", quoted(name))))?;
+    let Some(known) = dtype.dtype() else { return Ok(None) };
+    let block = dtype.block_size();
+    if shape.first().is_none_or(|row| row % block != 0) {
+        return Err(fault(&format!("has rows that are no whole number of {dtype} blocks of {block} elements")));
+    }
+    known.byte_len(elements).map(Some).ok_or_else(|| fault("has more than 2^64 bytes"))
+}
+
+/// Makes relative offsets absolute. Each tensor must end inside the file and before the next begins.
+fn place(tensors: &mut [GgufTensorInfo], data: u64, file_bytes: u64) -> Result<()> {
+    // A tensor of unknown size takes at least its first byte.
+    let bytes = |tensor: &GgufTensorInfo| tensor.byte_len.unwrap_or(1);
+    for tensor in tensors.iter_mut() {
+        let relative = tensor.data_offset;
+        let start = data.checked_add(relative);
+        let end = start.and_then(|start| start.checked_add(bytes(tensor)));
+        let (Some(start), Some(end)) = (start, end) else {
+            let name = quoted(&tensor.name);
+            return Err(AnamnesisError::parse(format!("tensor {name} at offset {relative} ends past 2^64 bytes")));
+        };
+        if end > file_bytes {
+            let name = quoted(&tensor.name);
+            let why = format!("tensor {name} ends at byte {end}, past the end of the file ({file_bytes})");
+            return Err(AnamnesisError::parse(why));
+        }
+        tensor.data_offset = start;
+    }
+    let mut order: Vec<&GgufTensorInfo> = tensors.iter().collect();
+    if !order.is_sorted_by_key(|tensor| tensor.data_offset) {
+        order.sort_by_key(|tensor| tensor.data_offset);
+    }
+    let end = |tensor: &GgufTensorInfo| tensor.data_offset + bytes(tensor);
+    match order.windows(2).find(|pair| end(pair[0]) > pair[1].data_offset) {
+        None => Ok(()),
+        Some(pair) => {
+            let (first, second) = (quoted(&pair[0].name), quoted(&pair[1].name));
+            let (start, end) = (pair[1].data_offset, end(pair[0]));
+            let why = format!("tensor {second} starts at byte {start}, inside tensor {first}, which ends at {end}");
+            Err(AnamnesisError::parse(why))
+        }
+    }
+}
+
+/// A name that occurs more than once.
+pub(super) fn first_repeated<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}

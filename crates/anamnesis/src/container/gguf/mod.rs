@@ -1,0 +1,92 @@
+//! GGUF: typed metadata, the tensors' names and places, and their bytes behind them.
+//!
+//! | part | content |
+//! |---|---|
+//! | head | `GGUF`, u32 version, u64 number of tensors, u64 number of metadata entries |
+//! | metadata | per entry: key, u32 type tag, value |
+//! | tensors | per tensor: name, u32 rank, u64 dimensions (the fastest first), u32 type, u64 offset in the data |
+//! | data | starts at the next multiple of the alignment, as does every tensor in it |
+//!
+//! Strings are a u64 length and UTF-8 without a terminator; arrays are a u32 type tag, a u64 length and the items. The
+//! alignment is the metadata value `general.alignment`, or 32. Versions 2 and 3 are read; the front matter of a big-endian
+//! version 3 file is read too, its tensors are not. Holes between tensors and bytes behind the last are allowed, as padding
+//! is; overlaps are not. The format is specified in `docs/gguf.md` of the ggml project.
+
+mod caps;
+mod cursor;
+mod header;
+mod layout;
+mod metadata;
+mod types;
+mod value;
+
+use std::io::{Read, Seek};
+
+use crate::catalog::{Catalog, Metadata};
+use crate::container::{Container, Layout, OutputTensor};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::Source;
+use crate::limits::Budget;
+
+use cursor::Cursor;
+
+pub use header::GgufTensorInfo;
+pub(crate) use header::{GgufHeader, catalog};
+pub(crate) use layout::{NewTensor, lay_out};
+pub use types::GgufType;
+pub use value::{GgufMetadataArray, GgufMetadataValue};
+
+const ALIGNMENT_KEY: &str = "general.alignment";
+const DEFAULT_ALIGNMENT: u32 = 32;
+
+/// The GGUF format.
+pub(crate) struct Gguf;
+
+impl Container for Gguf {
+    fn catalog(&self, source: &dyn Source, file: u32, budget: &mut Budget) -> Result<Catalog> {
+        read_header(source, budget)?.catalog(file)
+    }
+
+    /// Text becomes metadata of type string; typed metadata goes through [`lay_out`].
+    fn lay_out(&self, tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout> {
+        let shapes: Vec<Vec<usize>> =
+            tensors.iter().map(|tensor| tensor.shape.iter().rev().copied().collect()).collect();
+        let tensors = tensors.iter().zip(&shapes).map(|(tensor, shape)| new_tensor(tensor, shape));
+        let tensors: Vec<_> = tensors.collect::<Result<_>>()?;
+        let values: Vec<_> = metadata
+            .into_iter()
+            .flatten()
+            .map(|(key, text)| (key.as_str(), GgufMetadataValue::String(text.clone())))
+            .collect();
+        lay_out(&tensors, values.iter().map(|(key, value)| (*key, value)))
+    }
+}
+
+fn new_tensor<'a>(tensor: &'a OutputTensor, shape: &'a [usize]) -> Result<NewTensor<'a>> {
+    let dtype = GgufType::from_dtype(tensor.dtype).ok_or_else(|| {
+        let why = format!("tensor {} is of type {}, which GGUF does not have", quoted(&tensor.name), tensor.dtype);
+        AnamnesisError::unsupported("GGUF", why)
+    })?;
+    Ok(NewTensor { name: &tensor.name, shape, dtype, bytes: tensor.bytes })
+}
+
+/// Reads the front matter of a file.
+pub(crate) fn read_header(source: &dyn Source, budget: &mut Budget) -> Result<GgufHeader> {
+    GgufHeader::read(&mut Cursor::over_source(source), budget)
+}
+
+/// Reads the front matter from a reader, in order and once.
+pub(crate) fn read_header_from(reader: impl Read + Seek, budget: &mut Budget) -> Result<GgufHeader> {
+    GgufHeader::read(&mut Cursor::over_reader(reader)?, budget)
+}
+
+/// The same error with the place it happened at.
+fn within(error: AnamnesisError, place: impl Fn() -> String) -> AnamnesisError {
+    match error {
+        AnamnesisError::Parse { reason } => AnamnesisError::parse(format!("{}: {reason}", place())),
+        AnamnesisError::LimitExceeded { limit, message } => {
+            AnamnesisError::limit(limit, format!("{}: {message}", place()))
+        }
+        other => other,
+    }
+}

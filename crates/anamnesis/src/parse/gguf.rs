@@ -1,0 +1,367 @@
+//! GGUF files: metadata, tensors as they are stored, and summaries.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{Read, Seek};
+use std::path::Path;
+
+use crate::catalog::{Catalog, TargetDtype};
+use crate::container::gguf::{self, GgufHeader};
+use crate::error::{AnamnesisError, Result, printable};
+use crate::inspect::{InspectOptions, InspectSummary, comma_list, format_bytes, sealed};
+use crate::io::{BytesSource, FileSource, Source, read_all};
+use crate::limits::{Budget, ParseLimits};
+
+pub use crate::container::gguf::{GgufMetadataArray, GgufMetadataValue, GgufTensorInfo, GgufType};
+
+/// Opens a GGUF file. Tensor data is mapped when it is asked for.
+///
+/// ```no_run
+/// let model = anamnesis::parse_gguf("model.gguf")?;
+/// println!("{}", model.inspect());
+/// for tensor in model.tensors() {
+///     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+/// }
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+///
+/// # Errors
+/// `Io` where the file cannot be read, `Parse` where it is malformed, `Unsupported` where its version is not read,
+/// `LimitExceeded` where it passes a permanent cap.
+pub fn parse_gguf(path: impl AsRef<Path>) -> Result<ParsedGguf> {
+    parse_gguf_with_limits(path, &ParseLimits::default())
+}
+
+/// [`parse_gguf`] within limits.
+///
+/// # Errors
+/// As [`parse_gguf`], and `LimitExceeded` where a limit is passed.
+pub fn parse_gguf_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<ParsedGguf> {
+    ParsedGguf::read(Box::new(FileSource::open(path.as_ref())?), limits, &mut Budget::new(limits))
+}
+
+/// Takes the bytes of a GGUF file.
+///
+/// # Errors
+/// As [`parse_gguf`].
+pub fn parse_gguf_bytes(bytes: Vec<u8>) -> Result<ParsedGguf> {
+    parse_gguf_bytes_with_limits(bytes, &ParseLimits::default())
+}
+
+/// [`parse_gguf_bytes`] within limits; the whole input counts as one buffer.
+///
+/// # Errors
+/// As [`parse_gguf_bytes`], and `LimitExceeded` where a limit is passed.
+pub fn parse_gguf_bytes_with_limits(bytes: Vec<u8>, limits: &ParseLimits) -> Result<ParsedGguf> {
+    let mut budget = Budget::new(limits);
+    budget.buffer(bytes.len() as u64, "the input")?;
+    ParsedGguf::read(Box::new(BytesSource(bytes)), limits, &mut budget)
+}
+
+/// Reads a GGUF file to its end.
+///
+/// # Errors
+/// As [`parse_gguf`].
+pub fn parse_gguf_from_reader<R: Read>(reader: R) -> Result<ParsedGguf> {
+    parse_gguf_from_reader_with_limits(reader, &ParseLimits::default())
+}
+
+/// [`parse_gguf_from_reader`] within limits; reading stops one byte after the limit.
+///
+/// # Errors
+/// As [`parse_gguf_from_reader`], and `LimitExceeded` where a limit is passed.
+pub fn parse_gguf_from_reader_with_limits<R: Read>(reader: R, limits: &ParseLimits) -> Result<ParsedGguf> {
+    let limit = limits.max_single_alloc_bytes().min(limits.max_total_bytes());
+    let bytes = read_all(reader, &mut Budget::new(limits), limit)?;
+    parse_gguf_bytes_with_limits(bytes, limits)
+}
+
+/// Summarises a GGUF file; nothing behind its front matter is needed.
+///
+/// # Errors
+/// As [`parse_gguf`].
+pub fn inspect_gguf_from_reader<R: Read + Seek>(reader: R) -> Result<GgufInspectInfo> {
+    inspect_gguf_from_reader_with_options(reader, &InspectOptions::new())
+}
+
+/// [`inspect_gguf_from_reader`] for another output type, within limits.
+///
+/// # Errors
+/// As [`inspect_gguf_from_reader`], and `LimitExceeded` where a limit is passed.
+pub fn inspect_gguf_from_reader_with_options<R: Read + Seek>(
+    reader: R,
+    options: &InspectOptions,
+) -> Result<GgufInspectInfo> {
+    let front_matter = parse_gguf_front_matter_from_reader_with_limits(reader, &options.limits)?;
+    Ok(front_matter.inspect_with_options(options))
+}
+
+/// Reads the front matter of a GGUF file: metadata and the list of tensors, no tensor data.
+///
+/// # Errors
+/// As [`parse_gguf`].
+pub fn parse_gguf_front_matter_from_reader<R: Read + Seek>(reader: R) -> Result<GgufFrontMatter> {
+    parse_gguf_front_matter_from_reader_with_limits(reader, &ParseLimits::default())
+}
+
+/// [`parse_gguf_front_matter_from_reader`] within limits.
+///
+/// # Errors
+/// As [`parse_gguf_front_matter_from_reader`], and `LimitExceeded` where a limit is passed.
+pub fn parse_gguf_front_matter_from_reader_with_limits<R: Read + Seek>(
+    reader: R,
+    limits: &ParseLimits,
+) -> Result<GgufFrontMatter> {
+    gguf::read_header_from(reader, &mut Budget::new(limits)).map(GgufFrontMatter::from)
+}
+
+/// What a GGUF file says before its tensor data.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct GgufFrontMatter {
+    /// The version of the format.
+    pub version: u32,
+    /// What the tensors' offsets are multiples of.
+    pub alignment: u32,
+    /// The metadata.
+    pub metadata: HashMap<String, GgufMetadataValue>,
+    /// The tensors in the order of the file.
+    pub tensor_infos: Vec<GgufTensorInfo>,
+    /// Whether numbers are stored with their highest byte first.
+    pub big_endian: bool,
+}
+
+impl From<GgufHeader> for GgufFrontMatter {
+    fn from(header: GgufHeader) -> Self {
+        let GgufHeader { version, big_endian, alignment, metadata, tensors } = header;
+        Self { version, alignment, metadata: metadata.into_iter().collect(), tensor_infos: tensors, big_endian }
+    }
+}
+
+impl GgufFrontMatter {
+    /// Counts and sizes, for BF16 output.
+    pub fn inspect(&self) -> GgufInspectInfo {
+        self.inspect_with_options(&InspectOptions::new())
+    }
+
+    /// Counts and sizes, for the output type of `options`.
+    pub fn inspect_with_options(&self, options: &InspectOptions) -> GgufInspectInfo {
+        let mut info = GgufInspectInfo {
+            version: self.version,
+            architecture: self
+                .metadata
+                .get("general.architecture")
+                .and_then(GgufMetadataValue::as_string)
+                .map(str::to_owned),
+            tensor_count: self.tensor_infos.len(),
+            total_bytes: 0,
+            unknown_size_tensors: 0,
+            dtypes: Vec::new(),
+            alignment: self.alignment,
+            dequantized_size: 0,
+            output_dtype: options.output_dtype,
+        };
+        let output_bytes = options.output_dtype.byte_size() as u64;
+        for tensor in &self.tensor_infos {
+            if !info.dtypes.contains(&tensor.dtype) {
+                info.dtypes.push(tensor.dtype);
+            }
+            let Some(bytes) = tensor.byte_len else {
+                info.unknown_size_tensors += 1;
+                continue;
+            };
+            info.total_bytes = info.total_bytes.saturating_add(bytes);
+            let decoded =
+                if tensor.dtype.is_quantized() { tensor.num_elements().saturating_mul(output_bytes) } else { bytes };
+            info.dequantized_size = info.dequantized_size.saturating_add(decoded);
+        }
+        info
+    }
+}
+
+/// A parsed GGUF file.
+pub struct ParsedGguf {
+    front_matter: GgufFrontMatter,
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) limits: ParseLimits,
+}
+
+impl ParsedGguf {
+    fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
+        let front_matter = gguf::read_header(&*source, budget)?.into();
+        Ok(Self { front_matter, source, limits: limits.clone() })
+    }
+
+    /// The version of the format.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.front_matter.version
+    }
+
+    /// What the tensors' offsets are multiples of.
+    #[must_use]
+    pub fn alignment(&self) -> u32 {
+        self.front_matter.alignment
+    }
+
+    /// Whether numbers are stored with their highest byte first; tensors of such a file are not read.
+    #[must_use]
+    pub fn is_big_endian(&self) -> bool {
+        self.front_matter.big_endian
+    }
+
+    /// How many tensors there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.front_matter.tensor_infos.len()
+    }
+
+    /// Whether there are no tensors.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.front_matter.tensor_infos.is_empty()
+    }
+
+    /// The metadata.
+    #[must_use]
+    pub fn metadata(&self) -> &HashMap<String, GgufMetadataValue> {
+        &self.front_matter.metadata
+    }
+
+    /// The tensors in the order of the file.
+    #[must_use]
+    pub fn tensor_info(&self) -> &[GgufTensorInfo] {
+        &self.front_matter.tensor_infos
+    }
+
+    /// The tensors with their bytes, borrowed from memory or from a memory map of the file, in the order of the file.
+    /// Tensors that cannot be read are left out: those of unknown type, and those of a big-endian file.
+    pub fn tensors(&self) -> impl Iterator<Item = GgufTensor<'_>> {
+        self.tensor_info().iter().filter_map(|info| {
+            let data = self.tensor_data(info).ok()?;
+            Some(GgufTensor { name: &info.name, shape: &info.shape, dtype: info.dtype, data })
+        })
+    }
+
+    /// The stored bytes of one of this file's tensors.
+    ///
+    /// # Errors
+    /// `Unsupported` where its type is unknown or the file is big endian, `Parse` where it is not a tensor of this file,
+    /// `Io` where the file cannot be mapped.
+    pub(crate) fn tensor_data(&self, info: &GgufTensorInfo) -> Result<Cow<'_, [u8]>> {
+        let (_, bytes) = info.stored_as(self.is_big_endian())?;
+        let end = info.data_offset.checked_add(bytes).filter(|&end| end <= self.source.len());
+        let end = end.ok_or_else(|| AnamnesisError::parse("the tensor is not one of this file's"))?;
+        self.source.view(info.data_offset..end)
+    }
+
+    /// The tensors for conversion.
+    ///
+    /// # Errors
+    /// `Unsupported` where the file is big endian or a tensor's type is unknown.
+    pub(crate) fn catalog(&self) -> Result<Catalog> {
+        gguf::catalog(self.tensor_info(), self.is_big_endian(), 0)
+    }
+
+    /// Counts and sizes, for BF16 output.
+    pub fn inspect(&self) -> GgufInspectInfo {
+        self.front_matter.inspect()
+    }
+
+    /// Counts and sizes, for the output type of `options`.
+    pub fn inspect_with_options(&self, options: &InspectOptions) -> GgufInspectInfo {
+        self.front_matter.inspect_with_options(options)
+    }
+}
+
+impl fmt::Debug for ParsedGguf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ParsedGguf")
+            .field("version", &self.version())
+            .field("alignment", &self.alignment())
+            .field("metadata_entries", &self.metadata().len())
+            .field("tensors", &self.len())
+            .field("file_bytes", &self.source.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tensor with its bytes as they are stored.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct GgufTensor<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its shape as the file has it: the dimension that varies fastest comes first.
+    pub shape: &'a [usize],
+    /// The type of its elements.
+    pub dtype: GgufType,
+    /// Its bytes.
+    pub data: Cow<'a, [u8]>,
+}
+
+/// Counts and sizes of a GGUF file.
+#[derive(Debug, Clone)]
+#[must_use]
+#[non_exhaustive]
+pub struct GgufInspectInfo {
+    /// The version of the format.
+    pub version: u32,
+    /// `general.architecture`.
+    pub architecture: Option<String>,
+    /// Stored tensors.
+    pub tensor_count: usize,
+    /// Bytes of all tensors of known size.
+    pub total_bytes: u64,
+    /// Tensors whose type is unknown, and so their size.
+    pub unknown_size_tensors: usize,
+    /// The types, in the order they occur.
+    pub dtypes: Vec<GgufType>,
+    /// What the tensors' offsets are multiples of.
+    pub alignment: u32,
+    /// Bytes of all tensors of known size once decoded.
+    pub dequantized_size: u64,
+    /// The type assumed for decoded weights.
+    pub output_dtype: TargetDtype,
+}
+
+impl sealed::Sealed for GgufInspectInfo {}
+
+impl InspectSummary for GgufInspectInfo {
+    fn tensor_count(&self) -> usize {
+        self.tensor_count
+    }
+
+    fn current_size(&self) -> u64 {
+        self.total_bytes
+    }
+
+    fn dequantized_size(&self) -> u64 {
+        self.dequantized_size
+    }
+
+    fn output_dtype(&self) -> TargetDtype {
+        self.output_dtype
+    }
+}
+
+impl fmt::Display for GgufInspectInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Format:      GGUF v{}", self.version)?;
+        if let Some(architecture) = &self.architecture {
+            writeln!(f, "Arch:        {}", printable(architecture, MAX_ARCHITECTURE_CHARS))?;
+        }
+        writeln!(f, "Tensors:     {}", self.tensor_count)?;
+        write!(f, "Total size:  {}", format_bytes(self.total_bytes))?;
+        if self.unknown_size_tensors > 0 {
+            write!(f, " (+{} tensors with dtype of unknown size)", self.unknown_size_tensors)?;
+        }
+        writeln!(f, "\nDequantized: {} ({})", format_bytes(self.dequantized_size), self.output_dtype)?;
+        writeln!(f, "Dtypes:      {}", comma_list(&self.dtypes))?;
+        write!(f, "Alignment:   {} bytes", self.alignment)
+    }
+}
+
+/// Longest architecture that is printed, in characters.
+const MAX_ARCHITECTURE_CHARS: usize = 160;

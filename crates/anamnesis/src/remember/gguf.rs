@@ -1,0 +1,155 @@
+//! GGUF files and their blocks: whole files to safetensors, single tensors and slices of blocks to floats.
+
+use std::path::Path;
+
+use super::plan::{to_bytes, write_file};
+use super::slices::{decode, output};
+use super::{Bf16Out, OutputElement, RememberOptions};
+use crate::catalog::config::QuantConfig;
+use crate::catalog::{Dtype, TargetDtype};
+use crate::container::safetensors::Safetensors;
+use crate::error::{AnamnesisError, Result};
+use crate::parse::gguf::{GgufTensorInfo, GgufType, ParsedGguf};
+use crate::pipeline::{Plan, plan_tensors};
+use crate::scheme::ggml::GgmlDecoder;
+use crate::scheme::{self, Scratch, TileDecoder};
+
+/// Decodes `n_elements` values of whole blocks, in ggml's own order of operations.
+///
+/// # Errors
+/// `Parse` where the elements are not whole blocks or `data` is not as long as they need, `Unsupported` for scalar types.
+pub fn dequantize_gguf<E: OutputElement>(data: &[u8], dtype: GgufType, n_elements: usize) -> Result<Vec<u8>> {
+    let decoder = block_decoder(data, dtype, n_elements)?;
+    decode::<E>(&decoder, n_elements, &[data])
+}
+
+/// [`dequantize_gguf`] to BF16.
+///
+/// # Errors
+/// As [`dequantize_gguf`].
+pub fn dequantize_gguf_to_bf16(data: &[u8], dtype: GgufType, n_elements: usize) -> Result<Vec<u8>> {
+    dequantize_gguf::<Bf16Out>(data, dtype, n_elements)
+}
+
+/// Longest block of any type in output bytes: 256 elements of F32.
+const MAX_BLOCK_BYTES: usize = 256 * 4;
+
+/// Decodes block by block; `sink` gets the output of one block at a time. Nothing is allocated.
+///
+/// # Errors
+/// As [`dequantize_gguf`]; an error of `sink` stops the decoding and is returned.
+pub fn dequantize_gguf_blocks<E: OutputElement, F: FnMut(&[u8]) -> Result<()>>(
+    data: &[u8],
+    dtype: GgufType,
+    n_elements: usize,
+    mut sink: F,
+) -> Result<()> {
+    let decoder = block_decoder(data, dtype, n_elements)?;
+    let elements = dtype.block_size();
+    let mut buffer = [0; MAX_BLOCK_BYTES];
+    let out = &mut buffer[..elements * E::BYTES];
+    let mut scratch = Scratch::default();
+    for block in data.chunks_exact(dtype.type_size().unwrap_or(1)) {
+        decoder.decode(0..elements as u64, &[block], E::TARGET, out, &mut scratch)?;
+        sink(out)?;
+    }
+    Ok(())
+}
+
+/// [`dequantize_gguf_blocks`] to BF16.
+///
+/// # Errors
+/// As [`dequantize_gguf_blocks`].
+pub fn dequantize_gguf_blocks_to_bf16<F: FnMut(&[u8]) -> Result<()>>(
+    data: &[u8],
+    dtype: GgufType,
+    n_elements: usize,
+    sink: F,
+) -> Result<()> {
+    dequantize_gguf_blocks::<Bf16Out, F>(data, dtype, n_elements, sink)
+}
+
+fn block_decoder(data: &[u8], dtype: GgufType, n_elements: usize) -> Result<GgmlDecoder> {
+    let Some(Dtype::Block(block)) = dtype.dtype() else {
+        return Err(AnamnesisError::unsupported(
+            "GGUF",
+            format!("{dtype} is no block type, there is nothing to decode"),
+        ));
+    };
+    let expected = dtype.byte_size_for_n_elements(n_elements as u64)?;
+    if expected != data.len() as u64 {
+        let why = format!("{n_elements} elements of {dtype} take {expected} bytes, not {}", data.len());
+        return Err(AnamnesisError::parse(why));
+    }
+    Ok(GgmlDecoder::new(block, None))
+}
+
+impl ParsedGguf {
+    /// Decodes one tensor to BF16.
+    ///
+    /// # Errors
+    /// `Unsupported` where its type is a scalar or unknown, `Parse` where it is not a tensor of this file.
+    pub fn dequantize_tensor(&self, info: &GgufTensorInfo) -> Result<Vec<u8>> {
+        self.dequantize_tensor_as::<Bf16Out>(info)
+    }
+
+    /// Decodes one tensor.
+    ///
+    /// # Errors
+    /// As [`dequantize_tensor`](Self::dequantize_tensor).
+    pub fn dequantize_tensor_as<E: OutputElement>(&self, info: &GgufTensorInfo) -> Result<Vec<u8>> {
+        let elements = usize::try_from(info.num_elements())
+            .map_err(|_| AnamnesisError::limit("available_memory", format!("{} elements", info.num_elements())))?;
+        let data = self.tensor_data(info)?;
+        if elements == 0 {
+            return Ok(output::<E>(0)?.0);
+        }
+        dequantize_gguf::<E>(&data, info.dtype, elements)
+    }
+
+    fn plan(&self, target: TargetDtype) -> Result<Plan> {
+        let catalog = self.catalog()?;
+        let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None);
+        let planned = plan_tensors(&catalog, std::slice::from_ref(&self.source), claimed, target)?;
+        Plan::new(planned, target, &Safetensors, None)
+    }
+
+    /// Writes a safetensors file with all blocks decoded to `target`; scalars keep their type, shapes are row-major.
+    ///
+    /// # Errors
+    /// `Unsupported` where a tensor's type is not decoded, `Io` where files cannot be read or written. No output is left
+    /// behind then.
+    pub fn remember(&self, output: impl AsRef<Path>, target: TargetDtype) -> Result<()> {
+        self.remember_with_options(output, target, RememberOptions::new())
+    }
+
+    /// [`remember`](Self::remember) with options.
+    ///
+    /// # Errors
+    /// As [`remember`](Self::remember), and `Cancelled`.
+    pub fn remember_with_options(
+        &self,
+        output: impl AsRef<Path>,
+        target: TargetDtype,
+        options: RememberOptions,
+    ) -> Result<()> {
+        let sources = std::slice::from_ref(&self.source);
+        write_file(&self.plan(target)?, sources, output.as_ref(), &options, &mut |_| {})
+    }
+
+    /// The bytes that [`remember`](Self::remember) would write.
+    ///
+    /// # Errors
+    /// As [`remember`](Self::remember), and `LimitExceeded` where the output passes the limits given at parsing.
+    pub fn remember_to_bytes(&self, target: TargetDtype) -> Result<Vec<u8>> {
+        self.remember_to_bytes_with_options(target, RememberOptions::new())
+    }
+
+    /// [`remember_to_bytes`](Self::remember_to_bytes) with options.
+    ///
+    /// # Errors
+    /// As [`remember_to_bytes`](Self::remember_to_bytes), and `Cancelled`.
+    pub fn remember_to_bytes_with_options(&self, target: TargetDtype, options: RememberOptions) -> Result<Vec<u8>> {
+        to_bytes(&self.plan(target)?, std::slice::from_ref(&self.source), &self.limits, &options)
+    }
+}

@@ -1,0 +1,74 @@
+//! GGML blocks: each block holds its own scales, so a tensor needs no companions.
+//!
+//! NVFP4 tensors may have a scale of their own beside them, `X.scale` for `X.weight`: F32, one value, or one per matrix of a
+//! stack of experts. It is folded into the values.
+
+mod decoder;
+
+use crate::catalog::{BlockType, Dtype, StoredTensor, TensorId};
+use crate::error::{AnamnesisError, Result, quoted};
+
+use super::{Claims, QuantScheme, Recipe, Scheme, TensorRole, Weight};
+
+pub(crate) use decoder::GgmlDecoder;
+
+/// The block types of ggml.
+pub(crate) struct Ggml;
+
+impl Scheme for Ggml {
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let blocks: Vec<_> = claims
+            .free()
+            .filter_map(|(id, tensor)| match tensor.dtype {
+                Dtype::Block(block) => Some((id, tensor, block)),
+                _ => None,
+            })
+            .collect();
+        for (id, tensor, block) in blocks {
+            claims.take(id, TensorRole::Quantized);
+            match weight(claims, id, tensor, block) {
+                Ok(weight) => claims.add(weight),
+                Err(problem) => claims.refuse(problem),
+            }
+        }
+    }
+}
+
+fn weight(claims: &mut Claims<'_>, id: TensorId, tensor: &StoredTensor, block: BlockType) -> Result<Weight> {
+    let mut parts = vec![id];
+    let mut per_scale = tensor.elements();
+    if let Some(scale) = scale_of(claims, tensor, block) {
+        let scale_tensor = claims.catalog.get(scale);
+        claims.take(scale, TensorRole::Scale);
+        let count = scale_tensor.elements();
+        let matrices = tensor.shape.iter().rev().skip(2).product::<usize>() as u64;
+        if scale_tensor.dtype != Dtype::F32 || count == 0 || (count != 1 && count != matrices) {
+            return Err(AnamnesisError::parse(format!(
+                "scale {} is {} {:?}; {} of shape {:?} needs one F32, or one per matrix",
+                quoted(&scale_tensor.name),
+                scale_tensor.dtype,
+                scale_tensor.shape,
+                quoted(&tensor.name),
+                tensor.shape,
+            )));
+        }
+        per_scale = tensor.elements() / count;
+        parts.push(scale);
+    }
+    let scaled = parts.len() > 1;
+    Ok(Weight {
+        name: tensor.name.clone(),
+        shape: tensor.shape.clone(),
+        values: tensor.elements(),
+        scheme: QuantScheme::Ggml,
+        blocks: None,
+        parts,
+        recipe: Recipe::Ready(Box::new(GgmlDecoder::new(block, scaled.then_some(per_scale)))),
+    })
+}
+
+/// The scale that stands beside an NVFP4 tensor.
+fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor, block: BlockType) -> Option<TensorId> {
+    let module = tensor.name.strip_suffix("weight").filter(|_| block == BlockType::NVFP4)?;
+    claims.find_free(&format!("{module}scale"))
+}
