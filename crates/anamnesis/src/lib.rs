@@ -23,6 +23,7 @@ mod scheme;
 
 pub mod error;
 pub mod inspect;
+pub mod lethe;
 pub mod limits;
 pub mod model;
 pub mod parse;
@@ -35,6 +36,10 @@ pub use checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes
 pub use error::{AnamnesisError, Result};
 pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, format_bytes};
 pub use io::output::Existing;
+pub use lethe::{
+    FP4_CODEBOOK, NF4_BLOCK_SIZE, NF4_CODEBOOK, encode_bnb_int8, encode_bnb_int8_compute_scb, encode_bnb4,
+    encode_bnb4_compute_absmax, encode_bnb4_double_quant,
+};
 pub use limits::ParseLimits;
 pub use model::{
     ParsedModel, TargetDtype, parse, parse_bytes, parse_bytes_with_limits, parse_from_reader,
@@ -60,7 +65,7 @@ pub use remember::{
     dequantize_bnb_int8_to_bf16, dequantize_bnb4, dequantize_bnb4_double_quant, dequantize_bnb4_double_quant_to_bf16,
     dequantize_bnb4_to_bf16, dequantize_fp8, dequantize_fp8_to_bf16, dequantize_gguf, dequantize_gguf_blocks,
     dequantize_gguf_blocks_to_bf16, dequantize_gguf_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16,
-    dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16, dequantize_per_tensor_fp8,
-    dequantize_per_tensor_fp8_to_bf16,
+    dequantize_nvfp4, dequantize_nvfp4_to_bf16, dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16,
+    dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16,
 };
 pub use verify::{VerifyReport, verify};

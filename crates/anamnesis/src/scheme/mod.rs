@@ -8,7 +8,7 @@
 pub(crate) mod awq;
 pub(crate) mod bnb;
 mod claims;
-mod decoder;
+pub(crate) mod decoder;
 mod foreign;
 pub(crate) mod fp8;
 pub(crate) mod ggml;

@@ -1,0 +1,297 @@
+//! BF16 slices to BitsAndBytes codes, the inverse of [`remember::bnb`](crate::remember::bnb).
+//!
+//! A value is divided by its block's scale and becomes the nearest entry of the codebook; of two that are equally near, the
+//! first. Where the quotient is an entry to the bit, that one is taken, so that what was decoded is encoded to the same
+//! codes. Negative values take the entry of the upper half where both halves have the same one.
+
+use anamnesis_kernels::float::bf16;
+
+use crate::error::{AnamnesisError, Result};
+
+/// Values per block of the usual NF4 files.
+pub const NF4_BLOCK_SIZE: usize = 64;
+
+/// The values of the NF4 codes.
+pub const NF4_CODEBOOK: [f32; 16] = [
+    -1.0,
+    -0.696_192_8,
+    -0.525_073_05,
+    -0.394_917_5,
+    -0.284_441_38,
+    -0.184_773_43,
+    -0.091_050_036,
+    0.0,
+    0.079_580_3,
+    0.160_930_2,
+    0.246_112_3,
+    0.337_915_24,
+    0.440_709_83,
+    0.562_617,
+    0.722_956_84,
+    1.0,
+];
+
+/// The values of the FP4 codes.
+pub const FP4_CODEBOOK: [f32; 16] = [
+    0.0,
+    0.005_208_333_5,
+    0.666_666_7,
+    1.0,
+    0.333_333_34,
+    0.5,
+    0.166_666_67,
+    0.25,
+    -0.0,
+    -0.005_208_333_5,
+    -0.666_666_7,
+    -1.0,
+    -0.333_333_34,
+    -0.5,
+    -0.166_666_67,
+    -0.25,
+];
+
+/// Encodes values with known scales (`absmax`, F32 per block). Two codes per byte, the high nibble first.
+///
+/// # Errors
+/// `Parse` where lengths and sizes disagree.
+pub fn encode_bnb4(
+    bf16: &[u8],
+    absmax: &[u8],
+    quant_map: &[u8],
+    total_elements: usize,
+    block_size: usize,
+) -> Result<Vec<u8>> {
+    let blocks = check_blocks(bf16, total_elements, block_size)?;
+    let scales = floats("absmax", absmax, blocks)?;
+    Ok(pack(bf16, &scales, &codebook(quant_map)?, block_size))
+}
+
+/// Encodes values and finds the scale of each block, its largest magnitude. Returns the codes and the scales (F32).
+///
+/// ```
+/// use anamnesis::{NF4_CODEBOOK, encode_bnb4_compute_absmax};
+/// let map: Vec<u8> = NF4_CODEBOOK.iter().flat_map(|value| value.to_le_bytes()).collect();
+/// let ones = [0x80, 0x3f].repeat(64);
+/// let (codes, absmax) = encode_bnb4_compute_absmax(&ones, &map, 64, 64)?;
+/// assert_eq!((codes, absmax), (vec![0xff; 32], 1.0f32.to_le_bytes().to_vec()));
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+///
+/// # Errors
+/// `Parse` where lengths and sizes disagree.
+pub fn encode_bnb4_compute_absmax(
+    bf16: &[u8],
+    quant_map: &[u8],
+    total_elements: usize,
+    block_size: usize,
+) -> Result<(Vec<u8>, Vec<u8>)> {
+    check_blocks(bf16, total_elements, block_size)?;
+    let scales: Vec<f32> = bf16.chunks_exact(block_size * 2).map(largest).collect();
+    let codes = pack(bf16, &scales, &codebook(quant_map)?, block_size);
+    Ok((codes, to_bytes(&scales)))
+}
+
+/// Encodes values whose scales are quantised too; the scales are recovered as decoding does.
+///
+/// # Errors
+/// `Parse` where lengths and sizes disagree.
+#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+pub fn encode_bnb4_double_quant(
+    bf16: &[u8],
+    absmax: &[u8],
+    quant_map: &[u8],
+    nested_absmax: &[u8],
+    nested_quant_map: &[u8],
+    nested_offset: f32,
+    total_elements: usize,
+    block_size: usize,
+    nested_block_size: usize,
+) -> Result<Vec<u8>> {
+    let blocks = check_blocks(bf16, total_elements, block_size)?;
+    if nested_block_size == 0 || absmax.len() != blocks {
+        let why = format!(
+            "{blocks} blocks need as many scale codes, not {}, in nested blocks of {nested_block_size}",
+            absmax.len()
+        );
+        return Err(AnamnesisError::parse(why));
+    }
+    let nested = floats("nested_absmax", nested_absmax, blocks.div_ceil(nested_block_size))?;
+    let map = floats("nested_quant_map", nested_quant_map, 256)?;
+    let scale =
+        |(index, &code): (usize, &u8)| map[usize::from(code)] * nested[index / nested_block_size] + nested_offset;
+    let scales: Vec<f32> = absmax.iter().enumerate().map(scale).collect();
+    Ok(pack(bf16, &scales, &codebook(quant_map)?, block_size))
+}
+
+/// Encodes rows with known scales (`scb`, F32 per row): `round(value / (scb / 127))`, halves away from zero.
+///
+/// # Errors
+/// `Parse` where lengths and shape disagree.
+pub fn encode_bnb_int8(bf16: &[u8], scb: &[u8], out_features: usize, in_features: usize) -> Result<Vec<u8>> {
+    check_matrix(bf16, out_features, in_features)?;
+    Ok(rows(bf16, &floats("scb", scb, out_features)?, in_features))
+}
+
+/// Encodes rows and finds the scale of each, its largest magnitude. Returns the codes and the scales (F32).
+///
+/// # Errors
+/// `Parse` where lengths and shape disagree.
+pub fn encode_bnb_int8_compute_scb(bf16: &[u8], out_features: usize, in_features: usize) -> Result<(Vec<u8>, Vec<u8>)> {
+    check_matrix(bf16, out_features, in_features)?;
+    let scales: Vec<f32> = match in_features {
+        0 => vec![0.0; out_features],
+        _ => bf16.chunks_exact(in_features * 2).map(largest).collect(),
+    };
+    Ok((rows(bf16, &scales, in_features), to_bytes(&scales)))
+}
+
+fn check_blocks(bf16: &[u8], total_elements: usize, block_size: usize) -> Result<usize> {
+    let divides = block_size > 0 && block_size.is_multiple_of(2) && total_elements.is_multiple_of(block_size);
+    if !divides || total_elements.checked_mul(2) != Some(bf16.len()) {
+        return Err(AnamnesisError::parse(format!(
+            "{} bytes of BF16 are not {total_elements} values in even blocks of {block_size}",
+            bf16.len()
+        )));
+    }
+    Ok(total_elements / block_size)
+}
+
+fn check_matrix(bf16: &[u8], out_features: usize, in_features: usize) -> Result<()> {
+    let bytes = out_features.checked_mul(in_features).and_then(|elements| elements.checked_mul(2));
+    if bytes != Some(bf16.len()) {
+        let why = format!("{} bytes of BF16 are not {out_features}x{in_features} values", bf16.len());
+        return Err(AnamnesisError::parse(why));
+    }
+    Ok(())
+}
+
+fn floats(what: &str, bytes: &[u8], count: usize) -> Result<Vec<f32>> {
+    if count.checked_mul(4) != Some(bytes.len()) {
+        return Err(AnamnesisError::parse(format!("{what} takes {} bytes, {count} F32 are needed", bytes.len())));
+    }
+    Ok(bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect())
+}
+
+fn to_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn values(bf16: &[u8]) -> impl Iterator<Item = f32> {
+    bf16.as_chunks::<2>().0.iter().map(|value| bf16::decode(u16::from_le_bytes(*value)))
+}
+
+/// The largest magnitude; NaN counts for nothing.
+fn largest(bf16: &[u8]) -> f32 {
+    values(bf16).fold(0.0, |largest, value| value.abs().max(largest))
+}
+
+fn codebook(quant_map: &[u8]) -> Result<[f32; 16]> {
+    let map = floats("quant_map", quant_map, 16)?;
+    map.try_into().map_err(|_| AnamnesisError::parse("quant_map has not 16 entries"))
+}
+
+fn pack(bf16: &[u8], scales: &[f32], map: &[f32; 16], block_size: usize) -> Vec<u8> {
+    let mut codes = Vec::with_capacity(bf16.len() / 4);
+    for (block, &scale) in bf16.chunks_exact(block_size * 2).zip(scales) {
+        let mut code = values(block).map(|value| nearest(value, scale, map));
+        while let (Some(high), Some(low)) = (code.next(), code.next()) {
+            codes.push(high << 4 | low);
+        }
+    }
+    codes
+}
+
+/// The code whose value is nearest to `value / scale`.
+fn nearest(value: f32, scale: f32, map: &[f32; 16]) -> u8 {
+    let quotient = if scale == 0.0 { 0.0 } else { value / scale };
+    let exact = map.iter().position(|entry| entry.to_bits() == quotient.to_bits());
+    let code = exact.unwrap_or_else(|| {
+        let mut best = (0, f32::INFINITY);
+        for (code, &entry) in map.iter().enumerate() {
+            let distance = (quotient - entry).abs();
+            if distance < best.1 {
+                best = (code, distance);
+            }
+        }
+        best.0
+    });
+    // Both halves may hold a zero; the sign decides between them.
+    let twin = (code + 8) % 16;
+    let has_twin =
+        code < 8 && (map[twin].to_bits() == map[code].to_bits() || is_signed_zero_pair(map[code], map[twin]));
+    if value.is_sign_negative() && has_twin { twin as u8 } else { code as u8 }
+}
+
+fn is_signed_zero_pair(a: f32, b: f32) -> bool {
+    a == 0.0 && b == 0.0
+}
+
+fn rows(bf16: &[u8], scales: &[f32], in_features: usize) -> Vec<u8> {
+    let code = |value: f32, step: f32| {
+        let steps = if step == 0.0 { 0.0 } else { (value / step).round() };
+        steps.clamp(-128.0, 127.0) as i8 as u8
+    };
+    let mut codes = Vec::with_capacity(bf16.len() / 2);
+    if in_features > 0 {
+        for (row, &scale) in bf16.chunks_exact(in_features * 2).zip(scales) {
+            codes.extend(values(row).map(|value| code(value, scale / 127.0)));
+        }
+    }
+    codes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remember::{dequantize_bnb_int8_to_bf16, dequantize_bnb4_to_bf16};
+
+    fn every_byte(count: usize) -> Vec<u8> {
+        (0..count).map(|index| (index * 151 % 256) as u8).collect()
+    }
+
+    #[test]
+    fn what_was_decoded_is_encoded_to_the_same_codes() {
+        for map in [NF4_CODEBOOK, FP4_CODEBOOK] {
+            let map = to_bytes(&map);
+            // Powers of two, so that BF16 holds a rounded entry times the scale as well as the entry itself.
+            let (codes, scales) = (every_byte(512), to_bytes(&[0.5; 16]));
+            let values = dequantize_bnb4_to_bf16(&codes, &scales, &map, 1024, 64).unwrap();
+            let again = encode_bnb4(&values, &scales, &map, 1024, 64).unwrap();
+            assert_eq!(dequantize_bnb4_to_bf16(&again, &scales, &map, 1024, 64).unwrap(), values);
+            assert_eq!(again, codes);
+        }
+    }
+
+    #[test]
+    fn int8_comes_back_to_the_same_codes() {
+        let codes: Vec<u8> = (0..=255).map(|code: u8| if code == 0x80 { 0x81 } else { code }).collect();
+        let scales = to_bytes(&[127.0]);
+        let values = dequantize_bnb_int8_to_bf16(&codes, &scales, 1, 256).unwrap();
+        assert_eq!(encode_bnb_int8(&values, &scales, 1, 256).unwrap(), codes);
+        let (again, found) = encode_bnb_int8_compute_scb(&values, 1, 256).unwrap();
+        assert_eq!((again, found), (codes, scales));
+    }
+
+    #[test]
+    fn the_scale_is_the_largest_magnitude_and_nan_counts_for_nothing() {
+        let mut values = [0x00, 0x00].repeat(64);
+        values[10..14].copy_from_slice(&[0xc0, 0x7f, 0x00, 0xc0]); // NaN, -2
+        let (codes, scale) = encode_bnb4_compute_absmax(&values, &to_bytes(&NF4_CODEBOOK), 64, 64).unwrap();
+        assert_eq!(scale, 2f32.to_le_bytes());
+        assert_eq!(codes[3] >> 4, 0, "the largest is the first entry");
+        assert_eq!(codes[0], 0x77, "zero is entry seven");
+    }
+
+    #[test]
+    fn lengths_that_disagree_are_refused() {
+        let map = to_bytes(&NF4_CODEBOOK);
+        assert!(encode_bnb4_compute_absmax(&[0; 128], &map, 64, 63).is_err());
+        assert!(encode_bnb4_compute_absmax(&[0; 128], &map, 64, 0).is_err());
+        assert!(encode_bnb4_compute_absmax(&[0; 126], &map, 64, 64).is_err());
+        assert!(encode_bnb4_compute_absmax(&[0; 128], &map[4..], 64, 64).is_err());
+        assert!(encode_bnb4(&[0; 128], &[0; 8], &map, 64, 64).is_err());
+        assert!(encode_bnb_int8(&[0; 8], &[0; 4], 1, 5).is_err());
+        assert!(encode_bnb_int8(&[0; 8], &[0; 4], usize::MAX, 4).is_err());
+    }
+}

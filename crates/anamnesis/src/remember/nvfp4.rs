@@ -1,0 +1,65 @@
+//! NVFP4 weights as slices, in the layout of ModelOpt: E2M1 codes with an E4M3 scale per 16 values and one F32 scale.
+
+use anamnesis_kernels::{self as kernels, E4m3, Level, LowNibbles, Output};
+
+use super::slices::{check_len, output, product};
+use super::{Bf16Out, OutputElement};
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::with_output;
+
+/// Values per block.
+const BLOCK: usize = 16;
+/// Blocks decoded at a time.
+const STRIP: usize = 1024;
+
+/// The values of the codes. ModelOpt's table has +0 for code 8.
+const MAP: [f32; 16] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
+
+/// Decodes a weight: `code * (block_scale * global_scale)`, the low nibble first.
+///
+/// # Errors
+/// `Parse` where lengths and shape disagree or 16 does not divide `cols`.
+pub fn dequantize_nvfp4<E: OutputElement>(
+    weight: &[u8],
+    block_scales: &[u8],
+    global_scale: f32,
+    rows: usize,
+    cols: usize,
+) -> Result<Vec<u8>> {
+    if !cols.is_multiple_of(BLOCK) {
+        return Err(AnamnesisError::parse(format!("{cols} columns are not whole blocks of {BLOCK}")));
+    }
+    check_len("weight", weight, product(&[rows, cols / 2]))?;
+    check_len("block_scales", block_scales, product(&[rows, cols / BLOCK]))?;
+    let elements =
+        product(&[rows, cols]).ok_or_else(|| AnamnesisError::parse(format!("{rows}x{cols} values are too many")))?;
+    let (mut out, _) = output::<E>(elements)?;
+    with_output!(E::TARGET, false, O => decode::<O>(weight, block_scales, global_scale, &mut out));
+    Ok(out)
+}
+
+/// [`dequantize_nvfp4`] to BF16.
+///
+/// # Errors
+/// As [`dequantize_nvfp4`].
+pub fn dequantize_nvfp4_to_bf16(
+    weight: &[u8],
+    block_scales: &[u8],
+    global_scale: f32,
+    rows: usize,
+    cols: usize,
+) -> Result<Vec<u8>> {
+    dequantize_nvfp4::<Bf16Out>(weight, block_scales, global_scale, rows, cols)
+}
+
+fn decode<O: Output>(weight: &[u8], block_scales: &[u8], global_scale: f32, out: &mut [u8]) {
+    let level = Level::detect();
+    let mut scales = [0.0; STRIP];
+    let strips = weight.chunks(STRIP * BLOCK / 2).zip(out.chunks_mut(STRIP * BLOCK * O::BYTES));
+    for ((codes, out), stored) in strips.zip(block_scales.chunks(STRIP)) {
+        let scales = &mut scales[..stored.len()];
+        kernels::widen_format8::<E4m3>(level, stored, scales);
+        scales.iter_mut().for_each(|scale| *scale *= global_scale);
+        kernels::coded_blocks::<LowNibbles, O>(level, codes, &MAP, &[], scales, BLOCK, out);
+    }
+}
