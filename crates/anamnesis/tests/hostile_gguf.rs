@@ -5,10 +5,11 @@
 #[path = "support/gguf.rs"]
 mod builder;
 
+use std::collections::{BTreeSet, HashMap};
 use std::io::Cursor;
 
 use anamnesis::{
-    AnamnesisError, Checkpoint, ParseLimits, parse_gguf_bytes, parse_gguf_bytes_with_limits,
+    AnamnesisError, Checkpoint, GgufMetadataValue, ParseLimits, parse_gguf_bytes, parse_gguf_bytes_with_limits,
     parse_gguf_front_matter_from_reader, parse_gguf_front_matter_from_reader_with_limits,
 };
 use builder::{Gguf, tag};
@@ -288,6 +289,11 @@ fn exercise(bytes: &[u8]) -> bool {
         let _ = checkpoint.inspect(&Default::default());
     }
     let Ok(parsed) = from_bytes else { return false };
+    // Debug texts, because a number that is none does not equal itself.
+    let texts = |metadata: &HashMap<String, GgufMetadataValue>| {
+        metadata.iter().map(|(key, value)| format!("{key} {value:?}")).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(texts(parsed.metadata()), texts(&from_reader.unwrap().metadata));
     let _ = parsed.inspect().to_string();
     for tensor in parsed.tensors() {
         assert_eq!(

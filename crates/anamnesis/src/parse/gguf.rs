@@ -7,7 +7,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use crate::catalog::{Catalog, TargetDtype};
-use crate::container::gguf::{self, GgufHeader};
+use crate::container::gguf::{self, GgufHeader, Keep, LazyMetadata};
 use crate::error::{AnamnesisError, Result, printable};
 use crate::inspect::{InspectOptions, InspectSummary, comma_list, format_bytes, sealed};
 use crate::io::{BytesSource, FileSource, Source, read_all};
@@ -93,8 +93,8 @@ pub fn inspect_gguf_from_reader_with_options<R: Read + Seek>(
     reader: R,
     options: &InspectOptions,
 ) -> Result<GgufInspectInfo> {
-    let front_matter = parse_gguf_front_matter_from_reader_with_limits(reader, &options.limits)?;
-    Ok(front_matter.inspect_with_options(options))
+    let header = gguf::read_header_from(reader, Keep::Scalars, &mut Budget::new(&options.limits))?;
+    Ok(header.inspect(options))
 }
 
 /// Reads the front matter of a GGUF file: metadata and the list of tensors, no tensor data.
@@ -113,7 +113,7 @@ pub fn parse_gguf_front_matter_from_reader_with_limits<R: Read + Seek>(
     reader: R,
     limits: &ParseLimits,
 ) -> Result<GgufFrontMatter> {
-    gguf::read_header_from(reader, &mut Budget::new(limits)).map(GgufFrontMatter::from)
+    gguf::read_header_from(reader, Keep::All, &mut Budget::new(limits)).map(GgufFrontMatter::from)
 }
 
 /// What a GGUF file says before its tensor data.
@@ -147,23 +147,40 @@ impl GgufFrontMatter {
 
     /// Counts and sizes, for the output type of `options`.
     pub fn inspect_with_options(&self, options: &InspectOptions) -> GgufInspectInfo {
-        let mut info = GgufInspectInfo {
-            version: self.version,
-            architecture: self
-                .metadata
-                .get("general.architecture")
-                .and_then(GgufMetadataValue::as_string)
-                .map(str::to_owned),
-            tensor_count: self.tensor_infos.len(),
+        let architecture = self.metadata.get(ARCHITECTURE_KEY);
+        GgufInspectInfo::new(self.version, self.alignment, architecture, &self.tensor_infos, options)
+    }
+}
+
+impl GgufHeader {
+    fn inspect(&self, options: &InspectOptions) -> GgufInspectInfo {
+        GgufInspectInfo::new(self.version, self.alignment, self.get(ARCHITECTURE_KEY), &self.tensors, options)
+    }
+}
+
+const ARCHITECTURE_KEY: &str = "general.architecture";
+
+impl GgufInspectInfo {
+    fn new(
+        version: u32,
+        alignment: u32,
+        architecture: Option<&GgufMetadataValue>,
+        tensors: &[GgufTensorInfo],
+        options: &InspectOptions,
+    ) -> Self {
+        let mut info = Self {
+            version,
+            architecture: architecture.and_then(GgufMetadataValue::as_string).map(str::to_owned),
+            tensor_count: tensors.len(),
             total_bytes: 0,
             unknown_size_tensors: 0,
             dtypes: Vec::new(),
-            alignment: self.alignment,
+            alignment,
             dequantized_size: 0,
             output_dtype: options.output_dtype,
         };
         let output_bytes = options.output_dtype.byte_size() as u64;
-        for tensor in &self.tensor_infos {
+        for tensor in tensors {
             if !info.dtypes.contains(&tensor.dtype) {
                 info.dtypes.push(tensor.dtype);
             }
@@ -180,59 +197,62 @@ impl GgufFrontMatter {
     }
 }
 
-/// A parsed GGUF file.
+/// A parsed GGUF file. Its metadata has been checked, but arrays such as a vocabulary only become values when
+/// [`metadata`](Self::metadata) is called.
 pub struct ParsedGguf {
-    front_matter: GgufFrontMatter,
+    /// Arrays of its metadata are empty.
+    header: GgufHeader,
+    metadata: LazyMetadata,
     pub(crate) source: Box<dyn Source>,
     pub(crate) limits: ParseLimits,
 }
 
 impl ParsedGguf {
     fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
-        let front_matter = gguf::read_header(&*source, budget)?.into();
-        Ok(Self { front_matter, source, limits: limits.clone() })
+        let (header, metadata) = gguf::read_header_lazily(&*source, budget)?;
+        Ok(Self { header, metadata, source, limits: limits.clone() })
     }
 
     /// The version of the format.
     #[must_use]
     pub fn version(&self) -> u32 {
-        self.front_matter.version
+        self.header.version
     }
 
     /// What the tensors' offsets are multiples of.
     #[must_use]
     pub fn alignment(&self) -> u32 {
-        self.front_matter.alignment
+        self.header.alignment
     }
 
     /// Whether numbers are stored with their highest byte first; tensors of such a file are not read.
     #[must_use]
     pub fn is_big_endian(&self) -> bool {
-        self.front_matter.big_endian
+        self.header.big_endian
     }
 
     /// How many tensors there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.front_matter.tensor_infos.len()
+        self.header.tensors.len()
     }
 
     /// Whether there are no tensors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.front_matter.tensor_infos.is_empty()
+        self.header.tensors.is_empty()
     }
 
     /// The metadata.
     #[must_use]
     pub fn metadata(&self) -> &HashMap<String, GgufMetadataValue> {
-        &self.front_matter.metadata
+        self.metadata.map()
     }
 
     /// The tensors in the order of the file.
     #[must_use]
     pub fn tensor_info(&self) -> &[GgufTensorInfo] {
-        &self.front_matter.tensor_infos
+        &self.header.tensors
     }
 
     /// The tensors with their bytes, borrowed from memory or from a memory map of the file, in the order of the file.
@@ -261,17 +281,17 @@ impl ParsedGguf {
     /// # Errors
     /// `Unsupported` where the file is big endian or a tensor's type is unknown.
     pub(crate) fn catalog(&self) -> Result<Catalog> {
-        gguf::catalog(self.tensor_info(), self.is_big_endian(), 0)
+        self.header.catalog(0)
     }
 
     /// Counts and sizes, for BF16 output.
     pub fn inspect(&self) -> GgufInspectInfo {
-        self.front_matter.inspect()
+        self.inspect_with_options(&InspectOptions::new())
     }
 
     /// Counts and sizes, for the output type of `options`.
     pub fn inspect_with_options(&self, options: &InspectOptions) -> GgufInspectInfo {
-        self.front_matter.inspect_with_options(options)
+        self.header.inspect(options)
     }
 }
 
@@ -280,7 +300,7 @@ impl fmt::Debug for ParsedGguf {
         f.debug_struct("ParsedGguf")
             .field("version", &self.version())
             .field("alignment", &self.alignment())
-            .field("metadata_entries", &self.metadata().len())
+            .field("metadata_entries", &self.metadata.len())
             .field("tensors", &self.len())
             .field("file_bytes", &self.source.len())
             .finish_non_exhaustive()

@@ -10,8 +10,8 @@ use crate::limits::Budget;
 const FIRST_READ_BYTES: usize = 16 << 10;
 const LARGEST_READ_BYTES: usize = 512 << 10;
 
-/// What is longer is read to its destination directly.
-const DIRECT_BYTES: usize = 64 << 10;
+/// Arrays of numbers are read in pieces of so many bytes.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// How many items room is made for before the first is read.
 const RESERVED_ITEMS: usize = 1 << 16;
@@ -28,6 +28,8 @@ pub(super) struct Cursor<'a> {
     window_end: u64,
     taken: usize,
     next_read: usize,
+    /// Whether bytes that were taken stay in the window.
+    keeps: bool,
     pub(super) big_endian: bool,
 }
 
@@ -45,7 +47,23 @@ impl<'a> Cursor<'a> {
 
     fn new(file_bytes: u64, fill: Fill<'a>) -> Self {
         let next_read = FIRST_READ_BYTES;
-        Self { fill, file_bytes, window: Vec::new(), window_end: 0, taken: 0, next_read, big_endian: false }
+        let window = Vec::new();
+        Self { fill, file_bytes, window, window_end: 0, taken: 0, next_read, keeps: false, big_endian: false }
+    }
+
+    /// Keeps what is taken from here on, until [`kept`](Self::kept) asks for it.
+    pub(super) fn keep(&mut self) {
+        self.window.drain(..self.taken);
+        self.taken = 0;
+        self.keeps = true;
+    }
+
+    /// What was taken since [`keep`](Self::keep).
+    pub(super) fn kept(&mut self) -> Vec<u8> {
+        self.keeps = false;
+        let rest = self.window.split_off(self.taken);
+        self.taken = 0;
+        std::mem::replace(&mut self.window, rest)
     }
 
     pub(super) fn file_bytes(&self) -> u64 {
@@ -81,13 +99,15 @@ impl<'a> Cursor<'a> {
     #[cold]
     fn read_ahead(&mut self, bytes: usize) -> Result<()> {
         self.check(bytes as u64)?;
-        self.window.drain(..self.taken);
-        self.taken = 0;
-        let kept = self.window.len();
-        let ahead = self.next_read.max(bytes - kept);
+        if !self.keeps {
+            self.window.drain(..self.taken);
+            self.taken = 0;
+        }
+        let ready = self.window.len();
+        let ahead = self.next_read.max(bytes - (ready - self.taken));
         let ahead = usize::try_from(self.file_bytes - self.window_end).map_or(ahead, |left| left.min(ahead));
-        self.window.resize(kept + ahead, 0);
-        (self.fill)(self.window_end, &mut self.window[kept..])?;
+        self.window.resize(ready + ahead, 0);
+        (self.fill)(self.window_end, &mut self.window[ready..])?;
         self.window_end += ahead as u64;
         self.next_read = (self.next_read * 2).min(LARGEST_READ_BYTES);
         Ok(())
@@ -133,32 +153,12 @@ impl<'a> Cursor<'a> {
 
     /// A string: its length and its bytes.
     #[inline]
-    pub(super) fn string(&mut self, cap: Cap, budget: &mut Budget) -> Result<String> {
+    pub(super) fn string(&mut self, cap: Cap, budget: &mut Budget) -> Result<&str> {
         let bytes = self.u64()?;
         cap.check(bytes, "bytes of text")?;
         self.check(bytes)?;
         budget.buffer(bytes, "a string")?;
-        let bytes = bytes as usize;
-        if bytes <= DIRECT_BYTES {
-            let text = std::str::from_utf8(self.take(bytes)?).map_err(|error| not_text(&error))?;
-            return Ok(text.to_owned());
-        }
-        let mut text = vec![0; bytes];
-        self.read_into(&mut text)?;
-        String::from_utf8(text).map_err(|error| not_text(&error.utf8_error()))
-    }
-
-    fn read_into(&mut self, buffer: &mut [u8]) -> Result<()> {
-        self.check(buffer.len() as u64)?;
-        let ready = &self.window[self.taken..];
-        let (first, rest) = buffer.split_at_mut(ready.len().min(buffer.len()));
-        first.copy_from_slice(&ready[..first.len()]);
-        self.taken += first.len();
-        if !rest.is_empty() {
-            (self.fill)(self.window_end, rest)?;
-            self.window_end += rest.len() as u64;
-        }
-        Ok(())
+        std::str::from_utf8(self.take(bytes as usize)?).map_err(|error| not_text(&error))
     }
 
     /// Numbers of a fixed size, one after the other.
@@ -173,11 +173,24 @@ impl<'a> Cursor<'a> {
         budget.buffer(bytes, "an array")?;
         let mut numbers = Vec::with_capacity(count);
         while numbers.len() < count {
-            let now = (count - numbers.len()).min(DIRECT_BYTES / BYTES);
+            let now = (count - numbers.len()).min(CHUNK_BYTES / BYTES);
             let (chunks, _) = self.take(now * BYTES)?.as_chunks::<BYTES>();
             numbers.extend(chunks.iter().map(|chunk| read(*chunk)));
         }
         Ok(numbers)
+    }
+
+    /// Goes past bytes that `check` looks at, piece by piece.
+    pub(super) fn pass(&mut self, bytes: u64, budget: &mut Budget, check: impl Fn(&[u8]) -> Result<()>) -> Result<()> {
+        self.check(bytes)?;
+        budget.buffer(bytes, "an array")?;
+        let mut left = bytes;
+        while left > 0 {
+            let now = left.min(CHUNK_BYTES as u64);
+            check(self.take(now as usize)?)?;
+            left -= now;
+        }
+        Ok(())
     }
 
     /// Room for declared items, not more than a file is likely to hold.

@@ -2,7 +2,8 @@
 
 use super::caps::{ALIGNMENT, KV_COUNT, NAME_BYTES, TENSOR_COUNT, TENSOR_DIMS, TENSOR_ELEMENTS};
 use super::cursor::Cursor;
-use super::metadata::{ENTRY_BYTES, read_entry};
+use super::lazy::LazyMetadata;
+use super::metadata::{ENTRY_BYTES, Keep, read_entries};
 use super::types::{GgufType, describe_unknown};
 use super::value::GgufMetadataValue;
 use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, within};
@@ -69,20 +70,34 @@ impl GgufTensorInfo {
 }
 
 impl GgufHeader {
-    pub(super) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Self> {
+    pub(super) fn read(cursor: &mut Cursor<'_>, keep: Keep, budget: &mut Budget) -> Result<Self> {
+        Self::read_with(cursor, budget, |cursor, count, budget| read_entries(cursor, count, keep, budget))
+    }
+
+    /// Reads the front matter, and arrays of the metadata only when they are asked for.
+    pub(super) fn read_lazily(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<(Self, LazyMetadata)> {
+        let mut lazy = LazyMetadata::default();
+        let header = Self::read_with(cursor, budget, |cursor, count, budget| {
+            cursor.keep();
+            let entries = read_entries(cursor, count, Keep::Scalars, budget)?;
+            lazy = LazyMetadata::new(cursor.kept(), count, cursor.big_endian);
+            Ok(entries)
+        })?;
+        Ok((header, lazy))
+    }
+
+    fn read_with(
+        cursor: &mut Cursor<'_>,
+        budget: &mut Budget,
+        read_metadata: impl FnOnce(&mut Cursor<'_>, usize, &mut Budget) -> Result<Vec<(String, GgufMetadataValue)>>,
+    ) -> Result<Self> {
         let version = read_version(cursor)?;
         let tensor_count = cursor.count(TENSOR_BYTES, TENSOR_COUNT, "tensors")?;
         budget.items(tensor_count as u64, "tensors")?;
         let entry_count = cursor.count(ENTRY_BYTES, KV_COUNT, "metadata entries")?;
         budget.items(entry_count as u64, "metadata entries")?;
 
-        let mut metadata = Cursor::room(entry_count);
-        for _ in 0..entry_count {
-            metadata.push(read_entry(cursor, budget)?);
-        }
-        if let Some(key) = first_repeated(metadata.iter().map(|(key, _)| key.as_str())) {
-            return Err(AnamnesisError::parse(format!("metadata key {} occurs twice", quoted(key))));
-        }
+        let metadata = read_metadata(cursor, entry_count, budget)?;
         let alignment = match metadata.iter().find(|(key, _)| key == ALIGNMENT_KEY) {
             Some((_, value)) => check_alignment(value).map_err(|why| why.into_error(AnamnesisError::parse))?,
             None => DEFAULT_ALIGNMENT,
@@ -100,9 +115,18 @@ impl GgufHeader {
         Ok(Self { version, big_endian: cursor.big_endian, alignment, metadata, tensors })
     }
 
-    /// The tensors for conversion: row-major shapes, and every type known.
+    /// The tensors for conversion, with row-major shapes.
+    ///
+    /// # Errors
+    /// `Unsupported` where the file is big endian or a tensor's type is not known.
     pub(crate) fn catalog(&self, file: u32) -> Result<Catalog> {
-        let mut catalog = catalog(&self.tensors, self.big_endian, file)?;
+        let stored = |tensor: &GgufTensorInfo| {
+            let (dtype, bytes) = tensor.stored_as(self.big_endian)?;
+            let shape = tensor.shape.iter().rev().copied().collect();
+            let extent = Extent { file, offset: tensor.data_offset, bytes };
+            Ok(StoredTensor { name: tensor.name.clone(), dtype, shape, extent })
+        };
+        let mut catalog = Catalog::new(self.tensors.iter().map(stored).collect::<Result<_>>()?, None)?;
         catalog.part = self.part()?;
         Ok(catalog)
     }
@@ -137,20 +161,6 @@ impl GgufHeader {
     pub(crate) fn get(&self, key: &str) -> Option<&GgufMetadataValue> {
         self.metadata.iter().find(|(other, _)| other == key).map(|(_, value)| value)
     }
-}
-
-/// The stored tensors that the entries describe.
-///
-/// # Errors
-/// `Unsupported` where the file is big endian or a tensor's type is not known.
-pub(crate) fn catalog(tensors: &[GgufTensorInfo], big_endian: bool, file: u32) -> Result<Catalog> {
-    let stored = |tensor: &GgufTensorInfo| {
-        let (dtype, bytes) = tensor.stored_as(big_endian)?;
-        let shape = tensor.shape.iter().rev().copied().collect();
-        let extent = Extent { file, offset: tensor.data_offset, bytes };
-        Ok(StoredTensor { name: tensor.name.clone(), dtype, shape, extent })
-    };
-    Catalog::new(tensors.iter().map(stored).collect::<Result<_>>()?, None)
 }
 
 /// The magic and the version, whose bytes tell the order of all others.
@@ -217,7 +227,7 @@ pub(super) fn check_alignment(value: &GgufMetadataValue) -> std::result::Result<
 
 fn read_tensor(cursor: &mut Cursor<'_>, alignment: u32, budget: &mut Budget) -> Result<GgufTensorInfo> {
     budget.buffer(size_of::<GgufTensorInfo>() as u64, "a tensor's entry")?;
-    let name = cursor.string(NAME_BYTES, budget)?;
+    let name = cursor.string(NAME_BYTES, budget)?.to_owned();
     match read_placed(cursor, alignment, budget) {
         Ok((shape, type_id, data_offset)) => {
             let dtype = GgufType::from_id(type_id).unwrap_or(GgufType::Unknown);

@@ -2,6 +2,7 @@
 
 use super::caps::{ARRAY_DEPTH, ARRAY_LEN, KEY_BYTES, STRING_BYTES};
 use super::cursor::Cursor;
+use super::header::first_repeated;
 use super::value::{GgufMetadataArray, GgufMetadataValue};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
@@ -26,14 +27,40 @@ pub(super) mod tag {
     pub(in super::super) const F64: u32 = 12;
 }
 
+/// Which values are wanted. Those that are not are checked and charged to the budget all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// All values.
+    All,
+    /// All values but arrays, which can be very many strings: they are read as empty arrays.
+    Scalars,
+}
+
+/// Reads so many entries; a key that occurs twice is refused.
+pub(super) fn read_entries(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    keep: Keep,
+    budget: &mut Budget,
+) -> Result<Vec<(String, GgufMetadataValue)>> {
+    let mut entries = Cursor::room(count);
+    for _ in 0..count {
+        entries.push(read_entry(cursor, keep, budget)?);
+    }
+    match first_repeated(entries.iter().map(|(key, _): &(String, _)| key.as_str())) {
+        None => Ok(entries),
+        Some(key) => Err(AnamnesisError::parse(format!("metadata key {} occurs twice", quoted(key)))),
+    }
+}
+
 /// One entry.
-pub(super) fn read_entry(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<(String, GgufMetadataValue)> {
+fn read_entry(cursor: &mut Cursor<'_>, keep: Keep, budget: &mut Budget) -> Result<(String, GgufMetadataValue)> {
     budget.buffer(size_of::<(String, GgufMetadataValue)>() as u64, "a metadata entry")?;
-    let key = cursor.string(KEY_BYTES, budget)?;
+    let key = cursor.string(KEY_BYTES, budget)?.to_owned();
     if key.is_empty() {
         return Err(AnamnesisError::parse("a metadata key is empty"));
     }
-    let value = cursor.u32().and_then(|tag| read_value(cursor, tag, budget));
+    let value = cursor.u32().and_then(|tag| read_value(cursor, tag, keep, budget));
     match value {
         Ok(value) => Ok((key, value)),
         Err(error) => Err(super::within(error, || format!("metadata key {}", quoted(&key)))),
@@ -58,7 +85,7 @@ macro_rules! numbers {
     };
 }
 
-fn read_value(cursor: &mut Cursor<'_>, value_tag: u32, budget: &mut Budget) -> Result<GgufMetadataValue> {
+fn read_value(cursor: &mut Cursor<'_>, value_tag: u32, keep: Keep, budget: &mut Budget) -> Result<GgufMetadataValue> {
     use GgufMetadataValue as Value;
     Ok(match value_tag {
         tag::U8 => Value::U8(number!(cursor, u8)),
@@ -72,13 +99,13 @@ fn read_value(cursor: &mut Cursor<'_>, value_tag: u32, budget: &mut Budget) -> R
         tag::I64 => Value::I64(number!(cursor, i64)),
         tag::F64 => Value::F64(number!(cursor, f64)),
         tag::BOOL => Value::Bool(truth(cursor.u8()?)?),
-        tag::STRING => Value::String(cursor.string(STRING_BYTES, budget)?),
-        tag::ARRAY => Value::Array(Box::new(read_array(cursor, 1, budget)?)),
+        tag::STRING => Value::String(cursor.string(STRING_BYTES, budget)?.to_owned()),
+        tag::ARRAY => Value::Array(Box::new(read_array(cursor, 1, keep, budget)?)),
         other => return Err(unknown_tag(other)),
     })
 }
 
-fn read_array(cursor: &mut Cursor<'_>, depth: u64, budget: &mut Budget) -> Result<GgufMetadataArray> {
+fn read_array(cursor: &mut Cursor<'_>, depth: u64, keep: Keep, budget: &mut Budget) -> Result<GgufMetadataArray> {
     use GgufMetadataArray as Array;
     ARRAY_DEPTH.check(depth, "levels of arrays")?;
     let item_tag = cursor.u32()?;
@@ -93,6 +120,14 @@ fn read_array(cursor: &mut Cursor<'_>, depth: u64, budget: &mut Budget) -> Resul
         other => return Err(unknown_tag(other)),
     };
     let count = cursor.count(item_bytes, ARRAY_LEN, "items of an array")?;
+    if keep == Keep::Scalars && !matches!(item_tag, tag::STRING | tag::ARRAY) {
+        let check = |bytes: &[u8]| match item_tag {
+            tag::BOOL => bytes.iter().try_for_each(|&byte| truth(byte).map(drop)),
+            _ => Ok(()),
+        };
+        cursor.pass(count as u64 * item_bytes, budget, check)?;
+        return Ok(Array::U8(Vec::new()));
+    }
     Ok(match item_tag {
         tag::U8 => Array::U8(numbers!(cursor, count, budget, u8)),
         tag::I8 => Array::I8(numbers!(cursor, count, budget, i8)),
@@ -110,17 +145,23 @@ fn read_array(cursor: &mut Cursor<'_>, depth: u64, budget: &mut Budget) -> Resul
         }
         tag::STRING => {
             budget.buffer(count as u64 * size_of::<String>() as u64, "an array of strings")?;
-            let mut strings = Cursor::room(count);
+            let mut strings = Cursor::room(if keep == Keep::All { count } else { 0 });
             for _ in 0..count {
-                strings.push(cursor.string(STRING_BYTES, budget)?);
+                let string = cursor.string(STRING_BYTES, budget)?;
+                if keep == Keep::All {
+                    strings.push(string.to_owned());
+                }
             }
             Array::String(strings)
         }
         _ => {
             budget.buffer(count as u64 * size_of::<GgufMetadataArray>() as u64, "an array of arrays")?;
-            let mut arrays = Cursor::room(count);
+            let mut arrays = Cursor::room(if keep == Keep::All { count } else { 0 });
             for _ in 0..count {
-                arrays.push(read_array(cursor, depth + 1, budget)?);
+                let array = read_array(cursor, depth + 1, keep, budget)?;
+                if keep == Keep::All {
+                    arrays.push(array);
+                }
             }
             Array::Array(arrays)
         }

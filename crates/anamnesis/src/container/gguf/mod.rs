@@ -16,6 +16,7 @@ mod caps;
 mod cursor;
 mod header;
 mod layout;
+mod lazy;
 mod metadata;
 mod types;
 mod value;
@@ -30,9 +31,11 @@ use crate::limits::Budget;
 
 use cursor::Cursor;
 
+pub(crate) use header::GgufHeader;
 pub use header::GgufTensorInfo;
-pub(crate) use header::{GgufHeader, catalog};
 pub(crate) use layout::{NewTensor, lay_out};
+pub(crate) use lazy::LazyMetadata;
+pub(crate) use metadata::Keep;
 pub use types::GgufType;
 pub use value::{GgufMetadataArray, GgufMetadataValue};
 
@@ -44,7 +47,7 @@ pub(crate) struct Gguf;
 
 impl Container for Gguf {
     fn catalog(&self, source: &dyn Source, file: u32, budget: &mut Budget) -> Result<Catalog> {
-        read_header(source, budget)?.catalog(file)
+        read_header(source, Keep::Scalars, budget)?.catalog(file)
     }
 
     /// Text becomes metadata of type string; typed metadata goes through [`lay_out`].
@@ -71,13 +74,18 @@ fn new_tensor<'a>(tensor: &'a OutputTensor, shape: &'a [usize]) -> Result<NewTen
 }
 
 /// Reads the front matter of a file.
-pub(crate) fn read_header(source: &dyn Source, budget: &mut Budget) -> Result<GgufHeader> {
-    GgufHeader::read(&mut Cursor::over_source(source), budget)
+pub(crate) fn read_header(source: &dyn Source, keep: Keep, budget: &mut Budget) -> Result<GgufHeader> {
+    GgufHeader::read(&mut Cursor::over_source(source), keep, budget)
+}
+
+/// Reads the front matter of a file, and arrays of the metadata only when they are asked for: those of the header are empty.
+pub(crate) fn read_header_lazily(source: &dyn Source, budget: &mut Budget) -> Result<(GgufHeader, LazyMetadata)> {
+    GgufHeader::read_lazily(&mut Cursor::over_source(source), budget)
 }
 
 /// Reads the front matter from a reader, in order and once.
-pub(crate) fn read_header_from(reader: impl Read + Seek, budget: &mut Budget) -> Result<GgufHeader> {
-    GgufHeader::read(&mut Cursor::over_reader(reader)?, budget)
+pub(crate) fn read_header_from(reader: impl Read + Seek, keep: Keep, budget: &mut Budget) -> Result<GgufHeader> {
+    GgufHeader::read(&mut Cursor::over_reader(reader)?, keep, budget)
 }
 
 /// The same error with the place it happened at.
