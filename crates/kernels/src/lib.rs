@@ -13,6 +13,7 @@
 //! | [`packing`] | how codes of a few bits lie in bytes |
 //! | [`coded`], [`affine`] | packed codes with zero points and scales |
 //! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
+//! | [`ggml`] | the block types of GGUF files |
 //! | [`transpose`] | words and nibbles by columns |
 //! | [`round`], [`widen`] | `f32` to and from everything else |
 //!
@@ -29,6 +30,7 @@ pub mod affine;
 pub mod block;
 pub mod coded;
 pub mod float;
+pub mod ggml;
 pub mod level;
 pub mod nested;
 pub mod output;

@@ -1,0 +1,43 @@
+//! IQ2_XS: 256 elements as 32 points of a grid of 512, with a scale of four bits for every two points; a value is
+//! `(scale × (0.5 + group scale) × 0.25) × element of the point`, with a sign.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 2 | scale, F16 |
+//! | 2 | 64 | words of 16 bits; 0–8: point; 9–15: seven signs, the eighth making the number of negative ones even |
+//! | 66 | 8 | group scales, the low half of a byte first |
+
+use super::BlockType;
+use super::fields::{half, word};
+use super::grid::{even_signs, group as points_of, points, signed_values};
+use super::tables;
+use crate::GROUP;
+use crate::simd::Simd;
+
+/// The type IQ2_XS.
+#[derive(Clone, Copy, Debug)]
+pub struct Iq2Xs;
+
+static GRID: [[u8; 8]; 512] = points(&tables::IQ2_XS, &tables::IQ2_LEVELS);
+
+impl BlockType for Iq2Xs {
+    const NAME: &'static str = "IQ2_XS";
+    const BLOCK_ELEMENTS: usize = 256;
+    const BLOCK_BYTES: usize = 74;
+    type Scales = f32;
+
+    #[inline(always)]
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
+        half(simd, block, 0)
+    }
+
+    #[inline(always)]
+    fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
+        let words = [0, 2, 4, 6].map(|at| u32::from(word(block, 2 + 8 * group + at)));
+        let [a, b, c, d] = words.map(|word| even_signs(word >> 9));
+        let scales = block[66 + group];
+        let scales = [scales & 0x0F, scales >> 4].map(|code| scale * (0.5 + f32::from(code)) * 0.25);
+        let points = points_of(&GRID, words.map(|word| word as usize));
+        signed_values(simd, &points, scales, a | b << 8 | c << 16 | d << 24)
+    }
+}

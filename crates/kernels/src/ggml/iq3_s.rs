@@ -1,0 +1,48 @@
+//! IQ3_S: 256 elements in eight groups of 32, eight points of a grid of 512 each, with a scale of four bits per group; a
+//! value is `(scale × (1 + 2 × group scale)) × element of the point`, with a sign.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 2 | scale, F16 |
+//! | 2 | 64 | the lower eight bits of the points, four elements each |
+//! | 66 | 8 | the ninth bits of the points, a byte per group |
+//! | 74 | 32 | signs, one bit per element |
+//! | 106 | 4 | group scales, the low half of a byte first |
+
+use super::BlockType;
+use super::fields::{bytes, double_word, half};
+use super::grid::{group as points_of, points, signed_values};
+use super::tables;
+use crate::GROUP;
+use crate::simd::Simd;
+
+/// The type IQ3_S.
+#[derive(Clone, Copy, Debug)]
+pub struct Iq3S;
+
+static GRID: [[u8; 4]; 512] = points(&tables::IQ3_S, &[1, 3, 5, 7, 9, 11, 13, 15]);
+
+impl BlockType for Iq3S {
+    const NAME: &'static str = "IQ3_S";
+    const BLOCK_ELEMENTS: usize = 256;
+    const BLOCK_BYTES: usize = 110;
+    type Scales = f32;
+
+    #[inline(always)]
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
+        half(simd, block, 0)
+    }
+
+    #[inline(always)]
+    fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
+        let lower: [u8; 8] = bytes(block, 2 + 8 * group);
+        let ninth = usize::from(block[66 + group]);
+        let mut indices = lower.map(usize::from);
+        for (i, index) in indices.iter_mut().enumerate() {
+            *index |= (ninth >> i & 1) << 8;
+        }
+        let code = block[106 + group / 2] >> (group % 2 * 4) & 0x0F;
+        let scale = scale * f32::from(1 + 2 * code);
+        signed_values(simd, &points_of(&GRID, indices), [scale; 2], double_word(block, 74 + 4 * group))
+    }
+}
