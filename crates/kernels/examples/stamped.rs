@@ -93,4 +93,22 @@ fn main() {
     black_box(&bytes);
     transpose_awq(level, &packed, block, 8, &mut bytes);
     black_box(&bytes);
+
+    macro_rules! blocks {
+        ($($block:ident)+) => {
+            $(
+                blocks!(@outputs $block Bf16 F16 F32 StreamedBf16);
+                ggml::decode_blocks_times::<ggml::$block, Bf16>(level, &packed, values[0], &mut bytes);
+                black_box(&bytes);
+            )+
+        };
+        (@outputs $block:ident $($output:ident)+) => {
+            $(
+                ggml::decode_blocks::<ggml::$block, $output>(level, &packed, &mut bytes);
+                black_box(&bytes);
+            )+
+        };
+    }
+    blocks!(Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q8_1 Q2K Q3K Q4K Q5K Q6K Q8K Iq1S Iq1M Iq2Xxs Iq2Xs Iq2S Iq3Xxs Iq3S
+        Iq4Nl Iq4Xs Tq1_0 Tq2_0 Mxfp4 Nvfp4);
 }

@@ -28,14 +28,43 @@ pub(super) fn double_word(block: &[u8], at: usize) -> u32 {
 /// The F16 at a place, NaN in one form.
 #[inline(always)]
 pub(super) fn half<S: Simd>(simd: S, block: &[u8], at: usize) -> f32 {
-    widen(simd, word(block, at))
+    if !S::HALF {
+        return tame(f16::decode(word(block, at)));
+    }
+    // One instruction loads and converts eight of them; at the end of a block these are the last eight.
+    let start = at.min(block.len() - 16);
+    let eight: [u8; 16] = bytes(block, start);
+    let mut halves = [0; GROUP];
+    for (half, bytes) in halves.iter_mut().zip(eight.as_chunks::<2>().0) {
+        *half = u16::from_le_bytes(*bytes);
+    }
+    tame(simd.widen_f16(&halves)[(at - start) / 2])
 }
 
 /// The value of an F16, NaN in one form.
 #[inline(always)]
 pub(super) fn widen<S: Simd>(simd: S, bits: u16) -> f32 {
-    // One instruction converts as many halves as a register holds.
     tame(if S::HALF { simd.widen_f16(&[bits; GROUP])[0] } else { f16::decode(bits) })
+}
+
+/// The numbers of up to a group's worth of bytes.
+#[inline(always)]
+pub(super) fn numbers<S: Simd, const N: usize>(simd: S, codes: [u8; N]) -> [f32; N] {
+    let mut group = [0; GROUP];
+    group[..N].copy_from_slice(&codes);
+    let mut numbers = [0.0; N];
+    numbers.copy_from_slice(&simd.unsigned(&group)[..N]);
+    numbers
+}
+
+/// The low and high halves of bytes, in turn.
+#[inline(always)]
+pub(super) fn nibbles<const N: usize>(packed: &[u8]) -> [u8; N] {
+    let mut codes = [0; N];
+    for (pair, byte) in codes.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
+        *pair = [byte & 0x0F, byte >> 4];
+    }
+    codes
 }
 
 /// The low halves of sixteen bytes, then their high halves.

@@ -8,7 +8,7 @@
 //! | 34 | 16 | a 16-bit word per group; 0–11: the upper three bits of the points; 12–14: group scale; 15: the offset is down |
 
 use super::BlockType;
-use super::fields::{bytes, half, word};
+use super::fields::{bytes, half, numbers, word};
 use super::grid::{group as points_of, offset_values, points};
 use super::tables;
 use crate::GROUP;
@@ -25,23 +25,27 @@ impl BlockType for Iq1S {
     const NAME: &'static str = "IQ1_S";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 50;
-    type Scales = f32;
+    type Scales = [f32; 8];
 
     #[inline(always)]
-    fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
-        half(simd, block, 0)
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 8] {
+        let scale = half(simd, block, 0);
+        let mut codes = [0; 8];
+        for (group, code) in codes.iter_mut().enumerate() {
+            *code = block[35 + 2 * group] >> 4 & 7;
+        }
+        numbers(simd, codes).map(|code| scale * (2.0 * code + 1.0))
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
+    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 8], group: usize) -> [f32; GROUP] {
         let lower: [u8; 4] = bytes(block, 2 + 4 * group);
         let rest = word(block, 34 + 2 * group);
         let mut indices = lower.map(usize::from);
         for (i, index) in indices.iter_mut().enumerate() {
             *index |= (usize::from(rest) >> (3 * i) & 7) << 8;
         }
-        let scale = scale * f32::from(2 * (rest >> 12 & 7) + 1);
         let down = if rest & 0x8000 != 0 { u32::MAX } else { 0 };
-        offset_values(simd, &points_of(&GRID, indices), [scale; 2], down)
+        offset_values(simd, &points_of(&GRID, indices), [scales[group]; 2], down)
     }
 }

@@ -10,7 +10,7 @@
 //! | 74 | 8 | group scales, the low half of a byte first |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half};
+use super::fields::{bytes, double_word, half, nibbles, numbers, pair};
 use super::grid::{group as points_of, points, signed_values};
 use super::tables;
 use crate::GROUP;
@@ -26,23 +26,22 @@ impl BlockType for Iq2S {
     const NAME: &'static str = "IQ2_S";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 82;
-    type Scales = f32;
+    type Scales = [f32; 16];
 
     #[inline(always)]
-    fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
-        half(simd, block, 0)
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 16] {
+        let scale = half(simd, block, 0);
+        numbers(simd, nibbles(&block[74..82])).map(|code| scale * (0.5 + code) * 0.25)
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
+    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
         let lower: [u8; 4] = bytes(block, 2 + 4 * group);
         let upper = usize::from(block[66 + group]);
         let mut indices = lower.map(usize::from);
         for (i, index) in indices.iter_mut().enumerate() {
             *index |= (upper >> (2 * i) & 3) << 8;
         }
-        let scales = block[74 + group];
-        let scales = [scales & 0x0F, scales >> 4].map(|code| scale * (0.5 + f32::from(code)) * 0.25);
-        signed_values(simd, &points_of(&GRID, indices), scales, double_word(block, 34 + 4 * group))
+        signed_values(simd, &points_of(&GRID, indices), pair(scales, group), double_word(block, 34 + 4 * group))
     }
 }

@@ -8,7 +8,7 @@
 //! | 66 | 8 | group scales, the low half of a byte first |
 
 use super::BlockType;
-use super::fields::{half, word};
+use super::fields::{half, nibbles, numbers, pair, word};
 use super::grid::{even_signs, group as points_of, points, signed_values};
 use super::tables;
 use crate::GROUP;
@@ -24,20 +24,19 @@ impl BlockType for Iq2Xs {
     const NAME: &'static str = "IQ2_XS";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 74;
-    type Scales = f32;
+    type Scales = [f32; 16];
 
     #[inline(always)]
-    fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
-        half(simd, block, 0)
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 16] {
+        let scale = half(simd, block, 0);
+        numbers(simd, nibbles(&block[66..74])).map(|code| scale * (0.5 + code) * 0.25)
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
+    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
         let words = [0, 2, 4, 6].map(|at| u32::from(word(block, 2 + 8 * group + at)));
         let [a, b, c, d] = words.map(|word| even_signs(word >> 9));
-        let scales = block[66 + group];
-        let scales = [scales & 0x0F, scales >> 4].map(|code| scale * (0.5 + f32::from(code)) * 0.25);
         let points = points_of(&GRID, words.map(|word| word as usize));
-        signed_values(simd, &points, scales, a | b << 8 | c << 16 | d << 24)
+        signed_values(simd, &points, pair(scales, group), a | b << 8 | c << 16 | d << 24)
     }
 }

@@ -10,7 +10,7 @@
 //! | 106 | 4 | group scales, the low half of a byte first |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half};
+use super::fields::{bytes, double_word, half, nibbles, numbers};
 use super::grid::{group as points_of, points, signed_values};
 use super::tables;
 use crate::GROUP;
@@ -26,23 +26,22 @@ impl BlockType for Iq3S {
     const NAME: &'static str = "IQ3_S";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 110;
-    type Scales = f32;
+    type Scales = [f32; 8];
 
     #[inline(always)]
-    fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
-        half(simd, block, 0)
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 8] {
+        let scale = half(simd, block, 0);
+        numbers(simd, nibbles(&block[106..110])).map(|code| scale * (1.0 + 2.0 * code))
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
+    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 8], group: usize) -> [f32; GROUP] {
         let lower: [u8; 8] = bytes(block, 2 + 8 * group);
         let ninth = usize::from(block[66 + group]);
         let mut indices = lower.map(usize::from);
         for (i, index) in indices.iter_mut().enumerate() {
             *index |= (ninth >> i & 1) << 8;
         }
-        let code = block[106 + group / 2] >> (group % 2 * 4) & 0x0F;
-        let scale = scale * f32::from(1 + 2 * code);
-        signed_values(simd, &points_of(&GRID, indices), [scale; 2], double_word(block, 74 + 4 * group))
+        signed_values(simd, &points_of(&GRID, indices), [scales[group]; 2], double_word(block, 74 + 4 * group))
     }
 }

@@ -9,7 +9,7 @@
 //! | 8 | 128 | codes, 16 bytes per group: the low halves are elements 0–15, the high halves 16–31 |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half, word};
+use super::fields::{bytes, double_word, half, numbers, word};
 use super::iq4_nl::MAP;
 use super::map::{scaled_values, scaled_words};
 use crate::GROUP;
@@ -30,12 +30,11 @@ impl BlockType for Iq4Xs {
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 8] {
         let scale = half(simd, block, 0);
         let (upper, lower) = (u32::from(word(block, 2)), double_word(block, 4));
-        let mut scales = [0.0; 8];
-        for (group, to) in scales.iter_mut().enumerate() {
-            let code = lower >> (4 * group) & 0x0F | (upper >> (2 * group) & 3) << 4;
-            *to = scale * (code.cast_signed() - 32) as f32;
+        let mut codes = [0; 8];
+        for (group, code) in codes.iter_mut().enumerate() {
+            *code = (lower >> (4 * group) & 0x0F | (upper >> (2 * group) & 3) << 4) as u8;
         }
-        scales
+        numbers(simd, codes).map(|code| scale * (code - 32.0))
     }
 
     #[inline(always)]

@@ -80,6 +80,7 @@ pub use tq2_0::Tq2_0;
 use crate::GROUP;
 use crate::group::Walking;
 use crate::output::Output;
+use crate::scaled::tame;
 use crate::simd::Simd;
 
 /// A type of block.
@@ -130,28 +131,39 @@ kernel! {
     pub fn decode_blocks_times<B: BlockType, O: Output>(blocks: &[u8], factor: f32, out: &mut [u8]) = times
 }
 
+/// `blocks!(B, O, block, scales, group in blocks => words, out)`: writes the words of each group of each block.
+///
+/// A block has up to eight groups. They are written out one by one: shifts and offsets are then constants.
+macro_rules! blocks {
+    ($simd:expr, $type:ident, $output:ident, $block:ident, $scales:ident, $group:ident in $blocks:expr => $words:expr, $out:expr) => {{
+        let walking = Walking::begin();
+        let blocks = $blocks.chunks_exact($type::BLOCK_BYTES);
+        for ($block, out) in blocks.zip($out.chunks_exact_mut($type::BLOCK_ELEMENTS * $output::BYTES)) {
+            let $scales = &$type::scales($simd, $block);
+            let mut groups = out.chunks_exact_mut(GROUP * $output::BYTES);
+            blocks!(@each 0 1 2 3 4 5 6 7, $output, groups, walking, $group => $words);
+        }
+        $output::finish(walking);
+    }};
+    (@each $($index:literal)+, $output:ident, $groups:ident, $walking:ident, $group:ident => $words:expr) => {
+        $(
+            if let Some(out) = $groups.next() {
+                let $group = $index;
+                $output::write(&$words, out, $walking);
+            }
+        )+
+    };
+}
+
 #[inline(always)]
 fn plain<S: Simd, B: BlockType, O: Output>(simd: S, blocks: &[u8], out: &mut [u8]) {
-    let walking = Walking::begin();
-    for (block, out) in blocks.chunks_exact(B::BLOCK_BYTES).zip(out.chunks_exact_mut(B::BLOCK_ELEMENTS * O::BYTES)) {
-        let scales = B::scales(simd, block);
-        for (group, out) in out.chunks_exact_mut(GROUP * O::BYTES).enumerate() {
-            O::write(&B::words::<S, O>(simd, block, &scales, group), out, walking);
-        }
-    }
-    O::finish(walking);
+    blocks!(simd, B, O, block, scales, group in blocks => B::words::<S, O>(simd, block, scales, group), out);
 }
 
 #[inline(always)]
 fn times<S: Simd, B: BlockType, O: Output>(simd: S, blocks: &[u8], factor: f32, out: &mut [u8]) {
-    let walking = Walking::begin();
-    let factor = crate::scaled::tame(factor);
-    for (block, out) in blocks.chunks_exact(B::BLOCK_BYTES).zip(out.chunks_exact_mut(B::BLOCK_ELEMENTS * O::BYTES)) {
-        let scales = B::scales(simd, block);
-        for (group, out) in out.chunks_exact_mut(GROUP * O::BYTES).enumerate() {
-            let values = map!(value in B::values(simd, block, &scales, group) => value * factor);
-            O::write(&O::round_products(simd, &values), out, walking);
-        }
-    }
-    O::finish(walking);
+    let factor = tame(factor);
+    blocks!(simd, B, O, block, scales, group in blocks => {
+        O::round_products(simd, &map!(value in B::values(simd, block, scales, group) => value * factor))
+    }, out);
 }

@@ -10,7 +10,7 @@
 //! | 108 | 2 | scale, F16 |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half, in_halves, pair};
+use super::fields::{bytes, double_word, half, in_halves, numbers, pair};
 use crate::GROUP;
 use crate::simd::Simd;
 
@@ -34,11 +34,11 @@ impl BlockType for Q3K {
             first >> 4 & 0x0F0F_0F0F | (upper >> 4 & 0x0303_0303) << 4,
             second >> 4 & 0x0F0F_0F0F | (upper >> 6 & 0x0303_0303) << 4,
         ];
-        let mut scales = [0.0; 16];
-        for (to, word) in scales.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-            *to = word.to_le_bytes().map(|code| scale * (f32::from(code) - 32.0));
+        let mut codes = [0; 16];
+        for (to, word) in codes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
         }
-        scales
+        numbers(simd, codes).map(|code| scale * (code - 32.0))
     }
 
     #[inline(always)]
