@@ -33,7 +33,7 @@ pub(super) fn double_word(block: &[u8], at: usize) -> u32 {
 #[inline(always)]
 pub(super) fn indices<const N: usize>(block: &[u8], at: usize) -> [usize; N] {
     let mut indices = [0; N];
-    for (index, byte) in indices.iter_mut().zip(in_memory(&block[at..at + N])) {
+    for (index, byte) in indices.iter_mut().zip(&block[at..at + N]) {
         *index = usize::from(*byte);
     }
     indices
@@ -47,7 +47,8 @@ pub(super) fn half<S: Simd>(simd: S, block: &[u8], at: usize) -> f32 {
     }
     // One instruction loads and converts eight of them; at the end of a block these are the last eight.
     let start = at.min(block.len() - 16);
-    let eight: [u8; 16] = bytes(block, start);
+    // The compiler shall not take the block's first group from this register.
+    let eight = in_memory(&block[start..start + 16].as_chunks::<16>().0[0]);
     let mut halves = [0; GROUP];
     for (half, bytes) in halves.iter_mut().zip(eight.as_chunks::<2>().0) {
         *half = u16::from_le_bytes(*bytes);

@@ -9,7 +9,7 @@
 //! | 48 | 8 | four 16-bit words; 0–11: group scales; 12–15: a quarter of the scale, F16, the lowest first |
 
 use super::BlockType;
-use super::fields::{bytes, choose, fields, in_halves, in_memory, pair, scaled, widen, word};
+use super::fields::{fields, in_halves, in_memory, indices, pair, scaled, widen, word};
 use super::grid::group as points_of;
 use super::iq1_s::GRID;
 use super::k_scales::twice;
@@ -32,6 +32,9 @@ impl Packing for GroupScales {
     const POSITIONS: [u8; GROUP] = twice([64, 67, 70, 73, 80, 83, 86, 89, 96, 99, 102, 105, 112, 115, 118, 121]);
 }
 
+/// What is added to the elements of a point, up or down.
+static OFFSETS: [f32; 2] = [0.125, -0.125];
+
 impl BlockType for Iq1M {
     const NAME: &'static str = "IQ1_M";
     const BLOCK_ELEMENTS: usize = 256;
@@ -48,20 +51,17 @@ impl BlockType for Iq1M {
 
     #[inline(always)]
     fn values<S: Simd>(_simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
-        let lower: [u8; 4] = bytes(block, 4 * group);
-        let rest = u32::from(word(block, 32 + 2 * group));
-        let mut indices = lower.map(usize::from);
+        let rest = in_memory(u32::from(word(block, 32 + 2 * group)));
+        let mut indices = indices::<4>(block, 4 * group);
         for (i, index) in indices.iter_mut().enumerate() {
             *index |= (rest as usize >> (4 * i) & 7) << 8;
         }
-        // The fourth bit of each half byte, spread over the eight elements of its point.
-        let down = in_memory(rest) >> 3 & 0x1111;
-        let down = (down | down << 8) & 0x0011_0011;
-        let down = ((down | down << 4) & 0x0101_0101) * 0xFF;
-        let offsets = choose(down, -0.125, 0.125);
         let mut values = points_of(&GRID, indices);
-        for i in 0..GROUP {
-            values[i] += offsets[i];
+        for (i, point) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let offset = OFFSETS[rest as usize >> (4 * i + 3) & 1];
+            for value in point {
+                *value += offset;
+            }
         }
         in_halves(values, pair(scales, group))
     }

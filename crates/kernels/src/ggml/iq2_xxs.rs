@@ -28,7 +28,7 @@ impl BlockType for Iq2Xxs {
     const NAME: &'static str = "IQ2_XXS";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 66;
-    /// Half of the factor that a half stands for.
+    /// The scale, times the factors of the formula.
     type Scales = f32;
 
     #[inline(always)]
@@ -39,10 +39,9 @@ impl BlockType for Iq2Xxs {
 
     #[inline(always)]
     fn values<S: Simd>(_simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
-        let indices = indices::<4>(block, 2 + 8 * group);
         let rest = double_word(block, 6 + 8 * group);
         let scale = scale * (2 * (rest >> 28) + 1) as f32;
-        let points = points_of(&GRID, indices);
+        let points = points_of(&GRID, indices::<4>(block, 2 + 8 * group));
         signed_values(points, [scale; 2], four_even_signs(rest))
     }
 }

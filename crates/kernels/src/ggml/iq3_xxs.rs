@@ -24,7 +24,7 @@ impl BlockType for Iq3Xxs {
     const NAME: &'static str = "IQ3_XXS";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 98;
-    /// Half of the factor that a half stands for.
+    /// The scale, times the factors of the formula.
     type Scales = f32;
 
     #[inline(always)]
