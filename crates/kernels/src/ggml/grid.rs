@@ -2,17 +2,16 @@
 //!
 //! A grid's table has each point as an index per element into the few levels that its elements take.
 
-use super::fields::{choose, in_halves, negate};
+use super::fields::{in_halves, negate};
 use crate::GROUP;
-use crate::simd::Simd;
 
-/// The points of a table of `N` elements each, as bytes.
+/// The points of a table of `N` elements each.
 pub(super) const fn points<const N: usize, const COUNT: usize>(
     table: &[u16; COUNT],
-    levels: &[u8],
-) -> [[u8; N]; COUNT] {
+    levels: &[f32],
+) -> [[f32; N]; COUNT] {
     let bits = if levels.len() > 4 { 3 } else { 2 };
-    let mut points = [[0; N]; COUNT];
+    let mut points = [[0.0; N]; COUNT];
     let mut i = 0;
     while i < COUNT {
         let mut element = 0;
@@ -28,14 +27,14 @@ pub(super) const fn points<const N: usize, const COUNT: usize>(
 /// The points of a group. Indices count from the grid's beginning again past its end.
 #[inline(always)]
 pub(super) fn group<const N: usize, const COUNT: usize, const POINTS: usize>(
-    grid: &[[u8; N]; COUNT],
+    grid: &[[f32; N]; COUNT],
     indices: [usize; POINTS],
-) -> [u8; GROUP] {
-    let mut bytes = [0; GROUP];
-    for (to, index) in bytes.as_chunks_mut::<N>().0.iter_mut().zip(indices) {
+) -> [f32; GROUP] {
+    let mut elements = [0.0; GROUP];
+    for (to, index) in elements.as_chunks_mut::<N>().0.iter_mut().zip(indices) {
         *to = grid[index % COUNT];
     }
-    bytes
+    elements
 }
 
 /// Eight signs of which seven are given: the number of set bits is even.
@@ -53,17 +52,6 @@ pub(super) fn four_even_signs(bits: u32) -> u32 {
 
 /// Points times a scale for each half of the group, with signs.
 #[inline(always)]
-pub(super) fn signed_values<S: Simd>(simd: S, points: &[u8; GROUP], scales: [f32; 2], signs: u32) -> [f32; GROUP] {
-    negate(in_halves(simd.unsigned(points), scales), signs)
-}
-
-/// Points, offset by an eighth up or down where a bit is set, times a scale for each half of the group.
-#[inline(always)]
-pub(super) fn offset_values<S: Simd>(simd: S, points: &[u8; GROUP], scales: [f32; 2], down: u32) -> [f32; GROUP] {
-    let offsets = choose(down, -0.125, 0.125);
-    let mut values = simd.signed(points);
-    for i in 0..GROUP {
-        values[i] += offsets[i];
-    }
-    in_halves(values, scales)
+pub(super) fn signed_values(points: [f32; GROUP], scales: [f32; 2], signs: u32) -> [f32; GROUP] {
+    negate(in_halves(points, scales), signs)
 }

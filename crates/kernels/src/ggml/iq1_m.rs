@@ -9,15 +9,31 @@
 //! | 48 | 8 | four 16-bit words; 0–11: group scales; 12–15: a quarter of the scale, F16, the lowest first |
 
 use super::BlockType;
-use super::fields::{bytes, numbers, pair, widen, word};
-use super::grid::{group as points_of, offset_values};
+use super::fields::{fields, in_halves, in_memory, indices, pair, scaled, widen, word};
+use super::grid::group as points_of;
 use super::iq1_s::GRID;
+use super::k_scales::twice;
 use crate::GROUP;
+use crate::packing::Packing;
 use crate::simd::Simd;
 
 /// The type IQ1_M.
 #[derive(Clone, Copy, Debug)]
 pub struct Iq1M;
+
+/// Four bits from where each group scale begins, in the last sixteen bytes of a block; the scale is three of them.
+#[derive(Clone, Copy, Debug)]
+struct GroupScales;
+
+impl Packing for GroupScales {
+    const NAME: &'static str = "group scales";
+    const BITS: usize = 4;
+    const UNIT: usize = 16;
+    const POSITIONS: [u8; GROUP] = twice([64, 67, 70, 73, 80, 83, 86, 89, 96, 99, 102, 105, 112, 115, 118, 121]);
+}
+
+/// What is added to the elements of a point, up or down.
+static OFFSETS: [f32; 2] = [0.125, -0.125];
 
 impl BlockType for Iq1M {
     const NAME: &'static str = "IQ1_M";
@@ -29,24 +45,24 @@ impl BlockType for Iq1M {
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 16] {
         let [a, b, c, d] = [48, 50, 52, 54].map(|at| word(block, at) >> 12);
         let scale = widen(simd, a | b << 4 | c << 8 | d << 12);
-        let mut codes = [0; 16];
-        for (i, code) in codes.iter_mut().enumerate() {
-            *code = (word(block, 48 + i / 4 * 2) >> (i % 4 * 3) & 7) as u8;
-        }
-        numbers(simd, codes).map(|code| scale * (2.0 * code + 1.0))
+        let codes = fields::<S, GroupScales, 16>(simd, block, 40);
+        scaled(simd, scale, codes.map(|code| 2 * (code & 7) + 1))
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
-        let lower: [u8; 4] = bytes(block, 4 * group);
-        let rest = word(block, 32 + 2 * group);
-        let mut indices = lower.map(usize::from);
-        let mut down = 0;
+    fn values<S: Simd>(_simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
+        let rest = in_memory(u32::from(word(block, 32 + 2 * group)));
+        let mut indices = indices::<4>(block, 4 * group);
         for (i, index) in indices.iter_mut().enumerate() {
-            let rest = rest >> (4 * i);
-            *index |= usize::from(rest & 7) << 8;
-            down |= if rest & 8 != 0 { 0xFF << (8 * i) } else { 0 };
+            *index |= (rest as usize >> (4 * i) & 7) << 8;
         }
-        offset_values(simd, &points_of(&GRID, indices), pair(scales, group), down)
+        let mut values = points_of(&GRID, indices);
+        for (i, point) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let offset = OFFSETS[rest as usize >> (4 * i + 3) & 1];
+            for value in point {
+                *value += offset;
+            }
+        }
+        in_halves(values, pair(scales, group))
     }
 }

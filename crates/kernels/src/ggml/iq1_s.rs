@@ -8,8 +8,8 @@
 //! | 34 | 16 | a 16-bit word per group; 0–11: the upper three bits of the points; 12–14: group scale; 15: the offset is down |
 
 use super::BlockType;
-use super::fields::{bytes, half, numbers, word};
-use super::grid::{group as points_of, offset_values, points};
+use super::fields::{Nibbles, bytes, fields, half, scaled, word};
+use super::grid::{group as points_of, points};
 use super::tables;
 use crate::GROUP;
 use crate::simd::Simd;
@@ -19,7 +19,7 @@ use crate::simd::Simd;
 pub struct Iq1S;
 
 /// Points of the elements −1, 0 and 1, in [`Iq1M`](super::Iq1M) too.
-pub(super) static GRID: [[u8; 8]; 2048] = points(&tables::IQ1, &[0xFF, 0, 1]);
+pub(super) static GRID: [[f32; 8]; 2048] = points(&tables::IQ1, &[-1.0, 0.0, 1.0]);
 
 impl BlockType for Iq1S {
     const NAME: &'static str = "IQ1_S";
@@ -30,22 +30,20 @@ impl BlockType for Iq1S {
     #[inline(always)]
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 8] {
         let scale = half(simd, block, 0);
-        let mut codes = [0; 8];
-        for (group, code) in codes.iter_mut().enumerate() {
-            *code = block[35 + 2 * group] >> 4 & 7;
-        }
-        numbers(simd, codes).map(|code| scale * (2.0 * code + 1.0))
+        let codes = fields::<S, Nibbles<12, 16>, 8>(simd, block, 34);
+        scaled(simd, scale, codes.map(|code| 2 * (code & 7) + 1))
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 8], group: usize) -> [f32; GROUP] {
+    fn values<S: Simd>(_simd: S, block: &[u8], scales: &[f32; 8], group: usize) -> [f32; GROUP] {
         let lower: [u8; 4] = bytes(block, 2 + 4 * group);
         let rest = word(block, 34 + 2 * group);
         let mut indices = lower.map(usize::from);
         for (i, index) in indices.iter_mut().enumerate() {
             *index |= (usize::from(rest) >> (3 * i) & 7) << 8;
         }
-        let down = if rest & 0x8000 != 0 { u32::MAX } else { 0 };
-        offset_values(simd, &points_of(&GRID, indices), [scales[group]; 2], down)
+        let offset = if rest & 0x8000 != 0 { -0.125 } else { 0.125 };
+        let scale = scales[group];
+        map!(element in points_of(&GRID, indices) => scale * (element + offset))
     }
 }

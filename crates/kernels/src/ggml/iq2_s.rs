@@ -10,7 +10,7 @@
 //! | 74 | 8 | group scales, the low half of a byte first |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half, nibbles, numbers, pair};
+use super::fields::{Nibbles, bytes, double_word, fields, half, pair, scaled};
 use super::grid::{group as points_of, points, signed_values};
 use super::tables;
 use crate::GROUP;
@@ -20,7 +20,7 @@ use crate::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Iq2S;
 
-static GRID: [[u8; 8]; 1024] = points(&tables::IQ2_S, &tables::IQ2_LEVELS);
+static GRID: [[f32; 8]; 1024] = points(&tables::IQ2_S, &tables::IQ2_LEVELS);
 
 impl BlockType for Iq2S {
     const NAME: &'static str = "IQ2_S";
@@ -31,17 +31,19 @@ impl BlockType for Iq2S {
     #[inline(always)]
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 16] {
         let scale = half(simd, block, 0);
-        numbers(simd, nibbles(&block[74..82])).map(|code| scale * (0.5 + code) * 0.25)
+        let codes = fields::<S, Nibbles<64, 4>, 16>(simd, block, 66);
+        // With powers of two as factors, no order of these operations rounds differently.
+        scaled(simd, scale * 0.125, codes.map(|code| 2 * code + 1))
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
+    fn values<S: Simd>(_simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
         let lower: [u8; 4] = bytes(block, 2 + 4 * group);
         let upper = usize::from(block[66 + group]);
         let mut indices = lower.map(usize::from);
         for (i, index) in indices.iter_mut().enumerate() {
             *index |= (upper >> (2 * i) & 3) << 8;
         }
-        signed_values(simd, &points_of(&GRID, indices), pair(scales, group), double_word(block, 34 + 4 * group))
+        signed_values(points_of(&GRID, indices), pair(scales, group), double_word(block, 34 + 4 * group))
     }
 }

@@ -8,7 +8,7 @@
 //! | 66 | 8 | group scales, the low half of a byte first |
 
 use super::BlockType;
-use super::fields::{half, nibbles, numbers, pair, word};
+use super::fields::{Nibbles, fields, half, pair, scaled, word};
 use super::grid::{even_signs, group as points_of, points, signed_values};
 use super::tables;
 use crate::GROUP;
@@ -18,7 +18,7 @@ use crate::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Iq2Xs;
 
-static GRID: [[u8; 8]; 512] = points(&tables::IQ2_XS, &tables::IQ2_LEVELS);
+static GRID: [[f32; 8]; 512] = points(&tables::IQ2_XS, &tables::IQ2_LEVELS);
 
 impl BlockType for Iq2Xs {
     const NAME: &'static str = "IQ2_XS";
@@ -29,14 +29,16 @@ impl BlockType for Iq2Xs {
     #[inline(always)]
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 16] {
         let scale = half(simd, block, 0);
-        numbers(simd, nibbles(&block[66..74])).map(|code| scale * (0.5 + code) * 0.25)
+        let codes = fields::<S, Nibbles<64, 4>, 16>(simd, block, 58);
+        // With powers of two as factors, no order of these operations rounds differently.
+        scaled(simd, scale * 0.125, codes.map(|code| 2 * code + 1))
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
+    fn values<S: Simd>(_simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
         let words = [0, 2, 4, 6].map(|at| u32::from(word(block, 2 + 8 * group + at)));
         let [a, b, c, d] = words.map(|word| even_signs(word >> 9));
         let points = points_of(&GRID, words.map(|word| word as usize));
-        signed_values(simd, &points, pair(scales, group), a | b << 8 | c << 16 | d << 24)
+        signed_values(points, pair(scales, group), a | b << 8 | c << 16 | d << 24)
     }
 }

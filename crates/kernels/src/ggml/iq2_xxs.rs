@@ -12,7 +12,7 @@
 //! | 4 | 4 | bits 0–27: seven signs per point, the eighth making the number of negative ones even; bits 28–31: group scale |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half, numbers};
+use super::fields::{double_word, half, indices};
 use super::grid::{four_even_signs, group as points_of, points, signed_values};
 use super::tables;
 use crate::GROUP;
@@ -22,29 +22,26 @@ use crate::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Iq2Xxs;
 
-static GRID: [[u8; 8]; 256] = points(&tables::IQ2_XXS, &tables::IQ2_LEVELS);
+static GRID: [[f32; 8]; 256] = points(&tables::IQ2_XXS, &tables::IQ2_LEVELS);
 
 impl BlockType for Iq2Xxs {
     const NAME: &'static str = "IQ2_XXS";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 66;
-    type Scales = [f32; 8];
+    /// The scale, times the factors of the formula.
+    type Scales = f32;
 
     #[inline(always)]
-    fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 8] {
-        let scale = half(simd, block, 0);
-        let mut codes = [0; 8];
-        for (group, code) in codes.iter_mut().enumerate() {
-            *code = block[9 + 8 * group] >> 4;
-        }
-        numbers(simd, codes).map(|code| scale * (0.5 + code) * 0.25)
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
+        // With powers of two as factors, no order of these operations rounds differently.
+        half(simd, block, 0) * 0.125
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 8], group: usize) -> [f32; GROUP] {
-        let indices: [u8; 4] = bytes(block, 2 + 8 * group);
+    fn values<S: Simd>(_simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
         let rest = double_word(block, 6 + 8 * group);
-        let points = points_of(&GRID, indices.map(usize::from));
-        signed_values(simd, &points, [scales[group]; 2], four_even_signs(rest))
+        let scale = scale * (2 * (rest >> 28) + 1) as f32;
+        let points = points_of(&GRID, indices::<4>(block, 2 + 8 * group));
+        signed_values(points, [scale; 2], four_even_signs(rest))
     }
 }

@@ -10,7 +10,7 @@
 //! | 106 | 4 | group scales, the low half of a byte first |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half, nibbles, numbers};
+use super::fields::{Nibbles, double_word, fields, half, indices, scaled};
 use super::grid::{group as points_of, points, signed_values};
 use super::tables;
 use crate::GROUP;
@@ -20,7 +20,7 @@ use crate::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Iq3S;
 
-static GRID: [[u8; 4]; 512] = points(&tables::IQ3_S, &[1, 3, 5, 7, 9, 11, 13, 15]);
+static GRID: [[f32; 4]; 512] = points(&tables::IQ3_S, &[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]);
 
 impl BlockType for Iq3S {
     const NAME: &'static str = "IQ3_S";
@@ -31,17 +31,17 @@ impl BlockType for Iq3S {
     #[inline(always)]
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 8] {
         let scale = half(simd, block, 0);
-        numbers(simd, nibbles(&block[106..110])).map(|code| scale * (1.0 + 2.0 * code))
+        let codes = fields::<S, Nibbles<96, 4>, 8>(simd, block, 94);
+        scaled(simd, scale, codes.map(|code| 1 + 2 * code))
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 8], group: usize) -> [f32; GROUP] {
-        let lower: [u8; 8] = bytes(block, 2 + 8 * group);
+    fn values<S: Simd>(_simd: S, block: &[u8], scales: &[f32; 8], group: usize) -> [f32; GROUP] {
+        let mut indices = indices::<8>(block, 2 + 8 * group);
         let ninth = usize::from(block[66 + group]);
-        let mut indices = lower.map(usize::from);
         for (i, index) in indices.iter_mut().enumerate() {
             *index |= (ninth >> i & 1) << 8;
         }
-        signed_values(simd, &points_of(&GRID, indices), [scales[group]; 2], double_word(block, 74 + 4 * group))
+        signed_values(points_of(&GRID, indices), [scales[group]; 2], double_word(block, 74 + 4 * group))
     }
 }

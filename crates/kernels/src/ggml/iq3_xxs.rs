@@ -8,7 +8,7 @@
 //! | 66 | 32 | a 32-bit word per group; 0–27: four times seven signs, the eighth making the number of negative ones even; 28–31: group scale |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half, numbers};
+use super::fields::{double_word, half, indices};
 use super::grid::{four_even_signs, group as points_of, points, signed_values};
 use super::tables;
 use crate::GROUP;
@@ -18,29 +18,27 @@ use crate::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Iq3Xxs;
 
-static GRID: [[u8; 4]; 256] = points(&tables::IQ3_XXS, &[4, 12, 20, 28, 36, 44, 52, 62]);
+static GRID: [[f32; 4]; 256] = points(&tables::IQ3_XXS, &[4.0, 12.0, 20.0, 28.0, 36.0, 44.0, 52.0, 62.0]);
 
 impl BlockType for Iq3Xxs {
     const NAME: &'static str = "IQ3_XXS";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 98;
-    type Scales = [f32; 8];
+    /// The scale, times the factors of the formula.
+    type Scales = f32;
 
     #[inline(always)]
-    fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 8] {
-        let scale = half(simd, block, 0);
-        let mut codes = [0; 8];
-        for (group, code) in codes.iter_mut().enumerate() {
-            *code = block[69 + 4 * group] >> 4;
-        }
-        numbers(simd, codes).map(|code| scale * (0.5 + code) * 0.5)
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
+        // With powers of two as factors, no order of these operations rounds differently.
+        half(simd, block, 0) * 0.25
     }
 
     #[inline(always)]
-    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 8], group: usize) -> [f32; GROUP] {
-        let indices: [u8; 8] = bytes(block, 2 + 8 * group);
+    fn values<S: Simd>(_simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
+        let indices = indices::<8>(block, 2 + 8 * group);
         let rest = double_word(block, 66 + 4 * group);
-        let points = points_of(&GRID, indices.map(usize::from));
-        signed_values(simd, &points, [scales[group]; 2], four_even_signs(rest))
+        let scale = scale * (2 * (rest >> 28) + 1) as f32;
+        let points = points_of(&GRID, indices);
+        signed_values(points, [scale; 2], four_even_signs(rest))
     }
 }

@@ -9,7 +9,7 @@
 //! | 8 | 128 | codes, 16 bytes per group: the low halves are elements 0–15, the high halves 16–31 |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half, numbers, word};
+use super::fields::{Nibbles, Pairs, bytes, fields, half, scaled};
 use super::iq4_nl::MAP;
 use super::map::{scaled_values, scaled_words};
 use crate::GROUP;
@@ -29,12 +29,13 @@ impl BlockType for Iq4Xs {
     #[inline(always)]
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 8] {
         let scale = half(simd, block, 0);
-        let (upper, lower) = (u32::from(word(block, 2)), double_word(block, 4));
-        let mut codes = [0; 8];
-        for (group, code) in codes.iter_mut().enumerate() {
-            *code = (lower >> (4 * group) & 0x0F | (upper >> (2 * group) & 3) << 4) as u8;
+        let lower = fields::<S, Nibbles<32, 4>, 8>(simd, block, 0);
+        let upper = fields::<S, Pairs<16, 2>, 8>(simd, block, 0);
+        let mut codes = [0u8; 8];
+        for i in 0..8 {
+            codes[i] = (lower[i] | upper[i] << 4).wrapping_sub(32);
         }
-        numbers(simd, codes).map(|code| scale * (code - 32.0))
+        scaled(simd, scale, codes)
     }
 
     #[inline(always)]

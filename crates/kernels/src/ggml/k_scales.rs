@@ -6,8 +6,9 @@
 //! | 4–7 | minima 0–3 | minima 0–3, upper bits | minima 4–7, upper bits |
 //! | 8–11 | scales 4–7, lower bits | minima 4–7, lower bits (bits 4–7 of the byte) | |
 
-use super::fields::{double_word, half};
+use super::fields::{fields, half, in_memory};
 use crate::GROUP;
+use crate::packing::Packing;
 use crate::simd::Simd;
 
 /// The scales and minima of eight groups.
@@ -15,6 +16,39 @@ use crate::simd::Simd;
 pub struct ScalesAndMinima {
     pub(super) scales: [f32; 8],
     pub(super) minima: [f32; 8],
+}
+
+/// The lower four bits of all scales, then of all minima.
+#[derive(Clone, Copy, Debug)]
+struct Lower;
+
+impl Packing for Lower {
+    const NAME: &'static str = "lower bits of scales";
+    const BITS: usize = 4;
+    const UNIT: usize = 16;
+    const POSITIONS: [u8; GROUP] = twice([0, 8, 16, 24, 64, 72, 80, 88, 32, 40, 48, 56, 68, 76, 84, 92]);
+}
+
+/// The upper two bits of all scales, then of all minima.
+#[derive(Clone, Copy, Debug)]
+struct Upper;
+
+impl Packing for Upper {
+    const NAME: &'static str = "upper bits of scales";
+    const BITS: usize = 2;
+    const UNIT: usize = 16;
+    const POSITIONS: [u8; GROUP] = twice([4, 12, 20, 28, 6, 14, 22, 30, 36, 44, 52, 60, 38, 46, 54, 62]);
+}
+
+/// Half a group of positions, twice.
+pub(super) const fn twice(positions: [u8; 16]) -> [u8; GROUP] {
+    let mut all = [0; GROUP];
+    let mut i = 0;
+    while i < GROUP {
+        all[i] = positions[i % 16];
+        i += 1;
+    }
+    all
 }
 
 /// The scales and minima at the beginning of a block, multiplied with their own scales.
@@ -27,16 +61,11 @@ pub struct ScalesAndMinima {
 #[inline(always)]
 pub(super) fn scales_and_minima<S: Simd>(simd: S, block: &[u8]) -> ScalesAndMinima {
     let (scale, minimum) = (half(simd, block, 0), half(simd, block, 2));
-    let [first, second, third] = [4, 8, 12].map(|at| double_word(block, at));
-    let words = [
-        first & 0x3F3F_3F3F,
-        third & 0x0F0F_0F0F | first >> 2 & 0x3030_3030,
-        second & 0x3F3F_3F3F,
-        third >> 4 & 0x0F0F_0F0F | second >> 2 & 0x3030_3030,
-    ];
+    let lower: [u8; 16] = fields::<S, Lower, 16>(simd, block, 4);
+    let upper: [u8; 16] = fields::<S, Upper, 16>(simd, block, 4);
     let mut codes = [0; GROUP];
-    for (to, word) in codes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-        *to = word.to_le_bytes();
+    for i in 0..16 {
+        codes[i] = lower[i] | upper[i] << 4;
     }
     let codes = simd.unsigned(&codes);
     let mut all = ScalesAndMinima { scales: [0.0; 8], minima: [0.0; 8] };
@@ -44,5 +73,5 @@ pub(super) fn scales_and_minima<S: Simd>(simd: S, block: &[u8]) -> ScalesAndMini
         all.scales[i] = scale * codes[i];
         all.minima[i] = minimum * codes[i + 8];
     }
-    all
+    in_memory(all)
 }

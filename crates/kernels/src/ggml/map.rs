@@ -2,6 +2,7 @@
 //!
 //! Inside one block there are sixteen different values: they are calculated and rounded once, and the codes looked up.
 
+use super::fields::in_memory;
 use crate::GROUP;
 use crate::output::{F32, Output};
 use crate::packing::Packing;
@@ -49,7 +50,18 @@ fn padded(packed: [u8; 16]) -> [u8; GROUP] {
     group
 }
 
-/// The rounded words of `map[code] * scale`.
+/// The words of codes whose sixteen values are given.
+#[inline(always)]
+pub(super) fn words_of<S: Simd, O: Output>(simd: S, values: &[f32; SMALL_TABLE], packed: [u8; 16]) -> [O::Word; GROUP] {
+    let mut group = [0.0; GROUP];
+    group[..SMALL_TABLE].copy_from_slice(values);
+    let rounded = O::round_products(simd, &group);
+    let mut table = [O::Word::default(); SMALL_TABLE];
+    table.copy_from_slice(&rounded[..SMALL_TABLE]);
+    O::look_up_packed::<S, SplitNibbles>(simd, &table, &padded(packed))
+}
+
+/// The words of `map[code] * scale`.
 #[inline(always)]
 pub(super) fn scaled_words<S: Simd, O: Output>(
     simd: S,
@@ -57,14 +69,8 @@ pub(super) fn scaled_words<S: Simd, O: Output>(
     scale: f32,
     packed: [u8; 16],
 ) -> [O::Word; GROUP] {
-    let mut values = [0.0; GROUP];
-    for (value, entry) in values.iter_mut().zip(map) {
-        *value = entry * scale;
-    }
-    let rounded = O::round_products(simd, &values);
-    let mut table = [O::Word::default(); SMALL_TABLE];
-    table.copy_from_slice(&rounded[..SMALL_TABLE]);
-    O::look_up_packed::<S, SplitNibbles>(simd, &table, &padded(packed))
+    // From memory: the compiler knows too much about a map's numbers, and multiplies them one by one.
+    words_of::<S, O>(simd, &in_memory(map).map(|entry| entry * scale), packed)
 }
 
 /// `map[code] * scale`.
@@ -77,7 +83,7 @@ pub(super) fn scaled_values<S: Simd>(simd: S, map: &[f32; SMALL_TABLE], scale: f
 #[inline(always)]
 pub(super) fn look_up<S: Simd, P: Packing>(simd: S, map: &[f32; SMALL_TABLE], packed: [u8; 16]) -> [f32; GROUP] {
     let mut table = [0; SMALL_TABLE];
-    for (word, entry) in table.iter_mut().zip(map) {
+    for (word, entry) in table.iter_mut().zip(in_memory(map)) {
         *word = entry.to_bits();
     }
     map!(word in simd.values::<P>(&table, &padded(packed)) => f32::from_bits(word))

@@ -21,15 +21,25 @@ use crate::simd::Simd;
 pub struct Nvfp4;
 
 /// Half of the number that a scale's byte stands for.
-#[inline(always)]
-fn half_of_scale(byte: u8) -> f32 {
-    let magnitude = u32::from(byte & 0x7F);
+const fn half_of_scale(byte: u8) -> f32 {
+    let magnitude = byte as u32 & 0x7F;
     // A biased exponent of 7 is one; the biases of E4M3 and F32 differ by 120, and one less halves.
     let normal = f32::from_bits((magnitude << 20) + (119 << 23));
     let subnormal = (magnitude as f32) * (1.0 / 1024.0);
     let number = if magnitude < 8 { subnormal } else { normal };
     if byte == 0x7F { 0.0 } else { number }
 }
+
+/// Half of every scale.
+static HALVES: [f32; 256] = {
+    let mut halves = [0.0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        halves[byte] = half_of_scale(byte as u8);
+        byte += 1;
+    }
+    halves
+};
 
 impl BlockType for Nvfp4 {
     const NAME: &'static str = "NVFP4";
@@ -39,7 +49,7 @@ impl BlockType for Nvfp4 {
 
     #[inline(always)]
     fn scales<S: Simd>(_simd: S, block: &[u8]) -> [f32; 4] {
-        bytes(block, 0).map(half_of_scale)
+        bytes(block, 0).map(|byte: u8| HALVES[usize::from(byte)])
     }
 
     #[inline(always)]

@@ -6,14 +6,18 @@
 //! | 2 | 16 | codes, element 0 lowest |
 
 use super::BlockType;
-use super::fields::{bytes, half};
+use super::fields::{half, in_memory};
 use crate::GROUP;
-use crate::packing::{Bits2, Packing};
-use crate::simd::Simd;
+use crate::output::{F32, Output};
+use crate::packing::Bits2;
+use crate::simd::{SMALL_TABLE, Simd};
 
 /// The type Q2_0.
 #[derive(Clone, Copy, Debug)]
 pub struct Q2_0;
+
+/// What the codes stand for, repeated.
+const MAP: [f32; SMALL_TABLE] = [-1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0];
 
 impl BlockType for Q2_0 {
     const NAME: &'static str = "Q2_0";
@@ -28,7 +32,19 @@ impl BlockType for Q2_0 {
 
     #[inline(always)]
     fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
-        let codes = Bits2::unpack(simd, &bytes::<8>(block, 2 + 8 * group));
-        map!(code in simd.unsigned(&codes) => (code - 1.0) * scale)
+        map!(word in Self::words::<S, F32>(simd, block, scale, group) => f32::from_bits(word))
+    }
+
+    #[inline(always)]
+    fn words<S: Simd, O: Output>(simd: S, block: &[u8], scale: &f32, group: usize) -> [O::Word; GROUP] {
+        let mut values = [0.0; GROUP];
+        for (value, entry) in values.iter_mut().zip(in_memory(&MAP)) {
+            *value = entry * scale;
+        }
+        let mut table = [O::Word::default(); SMALL_TABLE];
+        table.copy_from_slice(&O::round_products(simd, &values)[..SMALL_TABLE]);
+        let mut packed = [0; GROUP];
+        packed[..8].copy_from_slice(&block[2 + 8 * group..10 + 8 * group]);
+        O::look_up_packed::<S, Bits2>(simd, &table, &packed)
     }
 }

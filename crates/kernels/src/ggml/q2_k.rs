@@ -9,7 +9,7 @@
 //! | 82 | 2 | scale of the minima, F16 |
 
 use super::BlockType;
-use super::fields::{bytes, half, in_halves, numbers, pair};
+use super::fields::{bytes, half, in_halves, pair, scaled};
 use crate::GROUP;
 use crate::simd::Simd;
 
@@ -35,8 +35,8 @@ impl BlockType for Q2K {
         let (scale, minimum) = (half(simd, block, 80), half(simd, block, 82));
         let packed: [u8; 16] = bytes(block, 0);
         Scales {
-            scales: numbers(simd, packed.map(|byte| byte & 0x0F)).map(|code| scale * code),
-            minima: numbers(simd, packed.map(|byte| byte >> 4)).map(|code| minimum * code),
+            scales: scaled(simd, scale, packed.map(|byte| byte & 0x0F)),
+            minima: scaled(simd, minimum, packed.map(|byte| byte >> 4)),
         }
     }
 

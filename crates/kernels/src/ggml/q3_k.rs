@@ -10,13 +10,37 @@
 //! | 108 | 2 | scale, F16 |
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half, in_halves, numbers, pair};
+use super::fields::{bytes, fields, half, in_halves, pair, scaled};
+use super::k_scales::twice;
 use crate::GROUP;
+use crate::packing::Packing;
 use crate::simd::Simd;
 
 /// The type Q3_K.
 #[derive(Clone, Copy, Debug)]
 pub struct Q3K;
+
+/// The lower four bits of the group scales, in the last sixteen bytes of a block.
+#[derive(Clone, Copy, Debug)]
+struct Lower;
+
+impl Packing for Lower {
+    const NAME: &'static str = "lower bits of scales";
+    const BITS: usize = 4;
+    const UNIT: usize = 16;
+    const POSITIONS: [u8; GROUP] = twice([16, 24, 32, 40, 48, 56, 64, 72, 20, 28, 36, 44, 52, 60, 68, 76]);
+}
+
+/// The upper two bits of the group scales, in the last sixteen bytes of a block.
+#[derive(Clone, Copy, Debug)]
+struct Upper;
+
+impl Packing for Upper {
+    const NAME: &'static str = "upper bits of scales";
+    const BITS: usize = 2;
+    const UNIT: usize = 16;
+    const POSITIONS: [u8; GROUP] = twice([80, 88, 96, 104, 82, 90, 98, 106, 84, 92, 100, 108, 86, 94, 102, 110]);
+}
 
 impl BlockType for Q3K {
     const NAME: &'static str = "Q3_K";
@@ -27,18 +51,13 @@ impl BlockType for Q3K {
     #[inline(always)]
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 16] {
         let scale = half(simd, block, 108);
-        let [first, second, upper] = [96, 100, 104].map(|at| double_word(block, at));
-        let words = [
-            first & 0x0F0F_0F0F | (upper & 0x0303_0303) << 4,
-            second & 0x0F0F_0F0F | (upper >> 2 & 0x0303_0303) << 4,
-            first >> 4 & 0x0F0F_0F0F | (upper >> 4 & 0x0303_0303) << 4,
-            second >> 4 & 0x0F0F_0F0F | (upper >> 6 & 0x0303_0303) << 4,
-        ];
-        let mut codes = [0; 16];
-        for (to, word) in codes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-            *to = word.to_le_bytes();
+        let lower = fields::<S, Lower, 16>(simd, block, 94);
+        let upper = fields::<S, Upper, 16>(simd, block, 94);
+        let mut codes = [0u8; 16];
+        for i in 0..16 {
+            codes[i] = (lower[i] | upper[i] << 4).wrapping_sub(32);
         }
-        numbers(simd, codes).map(|code| scale * (code - 32.0))
+        scaled(simd, scale, codes)
     }
 
     #[inline(always)]

@@ -7,13 +7,19 @@
 //! | 4 | 16 | codes: the low halves are elements 0–15, the high halves 16–31 |
 
 use super::BlockType;
-use super::fields::{bytes, half, split_nibbles};
+use super::fields::{bytes, half, in_memory, split_nibbles};
+use super::map::words_of;
 use crate::GROUP;
-use crate::simd::Simd;
+use crate::output::Output;
+use crate::simd::{SMALL_TABLE, Simd};
 
 /// The type Q4_1.
 #[derive(Clone, Copy, Debug)]
 pub struct Q4_1;
+
+/// The codes as numbers.
+const CODES: [f32; SMALL_TABLE] =
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
 impl BlockType for Q4_1 {
     const NAME: &'static str = "Q4_1";
@@ -29,7 +35,18 @@ impl BlockType for Q4_1 {
 
     #[inline(always)]
     fn values<S: Simd>(simd: S, block: &[u8], &[scale, minimum]: &[f32; 2], _group: usize) -> [f32; GROUP] {
-        let codes = split_nibbles(bytes(block, 4));
+        let codes = split_nibbles(simd, bytes(block, 4));
         map!(code in simd.unsigned(&codes) => code * scale + minimum)
+    }
+
+    #[inline(always)]
+    fn words<S: Simd, O: Output>(simd: S, block: &[u8], scales: &[f32; 2], group: usize) -> [O::Word; GROUP] {
+        if S::HALF {
+            let &[scale, minimum] = scales;
+            let values = in_memory(&CODES).map(|code| code * scale + minimum);
+            words_of::<S, O>(simd, &values, bytes(block, 4))
+        } else {
+            O::round_products(simd, &Self::values(simd, block, scales, group))
+        }
     }
 }

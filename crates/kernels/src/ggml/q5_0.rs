@@ -7,7 +7,7 @@
 //! | 6 | 16 | the lower four bits: the low halves are elements 0–15, the high halves 16–31 |
 
 use super::BlockType;
-use super::fields::{bytes, choose, double_word, half, split_nibbles};
+use super::fields::{Pairs, bytes, fields, half, split_nibbles};
 use crate::GROUP;
 use crate::simd::Simd;
 
@@ -28,12 +28,12 @@ impl BlockType for Q5_0 {
 
     #[inline(always)]
     fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, _group: usize) -> [f32; GROUP] {
-        let lower = simd.unsigned(&split_nibbles(bytes(block, 6)));
-        let upper = choose(double_word(block, 2), 0.0, -16.0);
-        let mut values = [0.0; GROUP];
+        let lower = split_nibbles(simd, bytes(block, 6));
+        let fifth = fields::<S, Pairs<16, 1>, GROUP>(simd, block, 0);
+        let mut integers = [0u8; GROUP];
         for i in 0..GROUP {
-            values[i] = (lower[i] + upper[i]) * scale;
+            integers[i] = (lower[i] | (fifth[i] & 1) << 4).wrapping_sub(16);
         }
-        values
+        map!(integer in simd.signed(&integers) => integer * scale)
     }
 }

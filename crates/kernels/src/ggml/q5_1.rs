@@ -8,7 +8,7 @@
 //! | 8 | 16 | the lower four bits: the low halves are elements 0–15, the high halves 16–31 |
 
 use super::BlockType;
-use super::fields::{bytes, choose, double_word, half, split_nibbles};
+use super::fields::{Pairs, bytes, fields, half, split_nibbles};
 use crate::GROUP;
 use crate::simd::Simd;
 
@@ -30,12 +30,12 @@ impl BlockType for Q5_1 {
 
     #[inline(always)]
     fn values<S: Simd>(simd: S, block: &[u8], &[scale, minimum]: &[f32; 2], _group: usize) -> [f32; GROUP] {
-        let lower = simd.unsigned(&split_nibbles(bytes(block, 8)));
-        let upper = choose(double_word(block, 4), 16.0, 0.0);
-        let mut values = [0.0; GROUP];
+        let lower = split_nibbles(simd, bytes(block, 8));
+        let fifth = fields::<S, Pairs<32, 1>, GROUP>(simd, block, 0);
+        let mut codes = [0; GROUP];
         for i in 0..GROUP {
-            values[i] = (lower[i] + upper[i]) * scale + minimum;
+            codes[i] = lower[i] | (fifth[i] & 1) << 4;
         }
-        values
+        map!(code in simd.unsigned(&codes) => code * scale + minimum)
     }
 }

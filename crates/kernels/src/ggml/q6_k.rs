@@ -9,7 +9,7 @@
 //! | 208 | 2 | scale, F16 |
 
 use super::BlockType;
-use super::fields::{bytes, half, in_halves, numbers, pair};
+use super::fields::{bytes, half, in_halves, pair, scaled};
 use crate::GROUP;
 use crate::simd::Simd;
 
@@ -26,9 +26,7 @@ impl BlockType for Q6K {
     #[inline(always)]
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 16] {
         let scale = half(simd, block, 208);
-        // A byte of two's complement, its sign bit flipped, is 128 more than its number.
-        let scales: [u8; 16] = bytes(block, 192);
-        numbers(simd, scales.map(|group| group ^ 0x80)).map(|code| scale * (code - 128.0))
+        scaled(simd, scale, bytes(block, 192))
     }
 
     #[inline(always)]

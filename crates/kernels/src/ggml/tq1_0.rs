@@ -10,7 +10,7 @@
 //! A byte is a fraction of 256: times three, its whole part is the first digit and its fraction the rest.
 
 use super::BlockType;
-use super::fields::{bytes, half};
+use super::fields::{bytes, double_word, half, in_memory};
 use crate::GROUP;
 use crate::simd::Simd;
 
@@ -40,16 +40,26 @@ impl BlockType for Tq1_0 {
             fractions = map!(byte in fractions => byte.wrapping_mul(POWERS[group]));
         } else {
             let middle: [u8; 16] = bytes(block, 32);
-            let last: [u8; 4] = bytes(block, 48);
+            let first = 2 * (group - 5);
             for i in 0..16 {
-                let first = 2 * (group - 5);
                 fractions[i] = middle[i].wrapping_mul(POWERS[first]);
-                fractions[i + 16] = if group < 7 {
-                    middle[i].wrapping_mul(POWERS[first + 1])
-                } else {
-                    last[i % 4].wrapping_mul(POWERS[i / 4])
-                };
             }
+            if group < 7 {
+                for i in 0..16 {
+                    fractions[i + 16] = middle[i].wrapping_mul(POWERS[first + 1]);
+                }
+            } else {
+                let mut last = [0; 16];
+                for (to, four) in last.as_chunks_mut::<4>().0.iter_mut().zip(in_memory([double_word(block, 48); 4])) {
+                    *to = four.to_le_bytes();
+                }
+                for i in 0..16 {
+                    fractions[i + 16] = last[i].wrapping_mul(POWERS[i / 4]);
+                }
+            }
+        }
+        if group == 7 {
+            fractions = in_memory(fractions);
         }
         let integers = map!(fraction in fractions => (((u16::from(fraction) * 3) >> 8) as u8).wrapping_sub(1));
         map!(integer in simd.signed(&integers) => integer * scale)

@@ -15,4 +15,4 @@ pub(super) use iq3_s::IQ3_S;
 pub(super) use iq3_xxs::IQ3_XXS;
 
 /// The levels of all three IQ2 grids.
-pub(super) const IQ2_LEVELS: [u8; 3] = [8, 25, 43];
+pub(super) const IQ2_LEVELS: [f32; 3] = [8.0, 25.0, 43.0];
