@@ -29,6 +29,8 @@ if [ ! -d "$REF/src/$gptqmodel" ]; then
     tar xzf "$REF/src/$gptqmodel.tar.gz" -C "$REF/src"
 fi
 
+"$here/build_ggml.sh"
+
 "$REF/venv/bin/python" -c '
 import awq, bitsandbytes, compressed_tensors, modelopt, torch
 print("reference ready: torch", torch.__version__)

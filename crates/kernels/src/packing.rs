@@ -23,7 +23,7 @@ pub trait Packing: Copy + Send + Sync + 'static {
     const BITS: usize;
     /// The bytes that codes are scattered over; less than that holds no code.
     const UNIT: usize = 1;
-    /// The lowest bit of each code of a group; the order repeats after eight codes.
+    /// The lowest bit of each code of a group.
     const POSITIONS: [u8; GROUP];
 
     /// How many codes are packed in so many bytes.
