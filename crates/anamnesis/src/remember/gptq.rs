@@ -1,10 +1,10 @@
 //! GPTQ weights as slices. Results are `[in, out]`, the orientation of the stored matrix.
 
-use super::slices::{check_len, float_scale, output, product};
+use super::slices::{decode_packed, float_scale};
 use super::{Bf16Out, OutputElement};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::packed::{Grouping, PackedBytes, PackedMatrix, Words, ZeroPoints, check_group_index, decode_rows};
+use crate::scheme::packed::{Grouping, PackedBytes, PackedMatrix, Words, ZeroPoints};
 
 /// Decodes a weight of the first GPTQ format: `(code - (zero + 1)) * scale`.
 ///
@@ -37,28 +37,17 @@ pub fn dequantize_gptq<E: OutputElement>(
             "{in_features} inputs in groups of {group_size} and {out_features} outputs do not pack into words of {per_word}"
         )));
     }
-    let groups = in_features / group_size;
-    check_len("qweight", qweight, product(&[in_features / per_word, out_features, 4]))?;
-    check_len("scales", scales, product(&[groups, out_features, scale.bytes() as usize]))?;
-    check_len("qzeros", qzeros, product(&[groups, out_features / per_word, 4]))?;
-    if let Some(index) = g_idx {
-        check_len("g_idx", index, product(&[in_features, 4]))?;
-        check_group_index(index, groups as u64, group_size as u64)?;
-    }
     let matrix = PackedMatrix {
         words: Words::Gptq(bits),
         inputs: in_features as u64,
         outputs: out_features as u64,
-        groups: groups as u64,
+        groups: (in_features / group_size) as u64,
         grouping: Grouping::Runs(group_size as u64),
         zeros: ZeroPoints::OneMoreUnbounded,
         scale,
     };
-    let elements = product(&[in_features, out_features]).unwrap_or(usize::MAX);
-    let (mut out, _) = output::<E>(elements)?;
     let stored = PackedBytes { codes: qweight, zeros: qzeros, scales, group_index: g_idx };
-    decode_rows(&matrix, stored, E::TARGET, &mut out);
-    Ok(out)
+    decode_packed::<E>(&matrix, stored)
 }
 
 /// [`dequantize_gptq`] to BF16.

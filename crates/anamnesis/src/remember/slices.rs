@@ -3,6 +3,7 @@
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{is_used, zeroed};
+use crate::scheme::packed::{PackedBytes, PackedMatrix, check_group_index, decode_rows};
 use crate::scheme::{ScaleType, Scratch, TileDecoder};
 
 use super::OutputElement;
@@ -50,4 +51,21 @@ pub(super) fn decode<E: OutputElement>(decoder: &dyn TileDecoder, elements: usiz
 pub(super) fn float_scale(scheme: &str, dtype: Dtype) -> Result<ScaleType> {
     ScaleType::of_float(dtype)
         .ok_or_else(|| AnamnesisError::unsupported(scheme, format!("scales are F32, BF16 or F16, not {dtype}")))
+}
+
+/// Decodes a packed matrix to `[in, out]`; every slice must be as long as the geometry needs.
+pub(super) fn decode_packed<E: OutputElement>(matrix: &PackedMatrix, stored: PackedBytes<'_>) -> Result<Vec<u8>> {
+    let (inputs, outputs, groups) = (matrix.inputs as usize, matrix.outputs as usize, matrix.groups as usize);
+    // Whole words along the packed dimension: the caller has checked that.
+    let packed = |rows: usize| product(&[rows, outputs, matrix.words.bits() as usize]).map(|bits| bits / 8);
+    check_len("qweight", stored.codes, packed(inputs))?;
+    check_len("scales", stored.scales, product(&[groups, outputs, matrix.scale.bytes() as usize]))?;
+    check_len("qzeros", stored.zeros, packed(groups))?;
+    if let Some(index) = stored.group_index {
+        check_len("g_idx", index, product(&[inputs, 4]))?;
+        check_group_index(index, matrix.groups, 1)?;
+    }
+    let (mut out, _) = output::<E>(product(&[inputs, outputs]).unwrap_or(usize::MAX))?;
+    decode_rows(matrix, stored, E::TARGET, &mut out);
+    Ok(out)
 }
