@@ -14,7 +14,7 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, Facts};
+use crate::catalog::{Catalog, Facts, Metadata};
 use crate::container::gguf::Gguf;
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, OpenOptions, Opened};
@@ -26,7 +26,7 @@ use crate::scheme::{self, Claimed};
 use beside::Beside;
 use locate::{Located, Set, locate};
 
-pub(crate) use config_text::without_quantisation;
+pub(crate) use config_text::{ConfigEdit, with_quantisation, without_quantisation};
 pub(crate) use files::read_sidecar;
 pub use format::{Format, detect_format, detect_format_from_bytes};
 pub(crate) use index::index_document;
@@ -210,6 +210,22 @@ impl Checkpoint {
         self.catalog.facts.as_ref()
     }
 
+    /// What the input says about itself, where the files of its format do.
+    pub(crate) fn all_metadata(&self) -> Result<Option<Metadata>> {
+        let mut all = self.catalog.metadata.clone();
+        if self.catalog.unread_metadata > 0 {
+            let mut budget = Budget::new(&self.limits);
+            for source in &self.sources {
+                let found = container_of(self.format)?.metadata(&**source, &mut budget)?;
+                for (key, value) in found.into_iter().flatten() {
+                    // As for the files of a set: what the first one says counts.
+                    all.get_or_insert_default().entry(key).or_insert(value);
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// What is worth knowing about how the input was read, such as what was left out, for people.
     #[must_use]
     pub fn notes(&self) -> &[String] {
@@ -264,8 +280,8 @@ fn read_file(
     Ok((format, opened))
 }
 
-/// The containers that are read, one line each.
-fn container_of(format: Format) -> Result<&'static dyn Container> {
+/// The containers, one line each.
+pub(crate) fn container_of(format: Format) -> Result<&'static dyn Container> {
     match format {
         Format::Safetensors => Ok(&Safetensors),
         Format::Gguf => Ok(&Gguf),

@@ -20,6 +20,23 @@ pub(crate) trait Container: Send + Sync {
 
     /// Where everything goes in a new file, before any value is known.
     fn lay_out(&self, tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout>;
+
+    /// All metadata of a file, where opening it has not read everything.
+    fn metadata(&self, source: &dyn Source, budget: &mut Budget) -> Result<Option<Metadata>> {
+        let _ = (source, budget);
+        Ok(None)
+    }
+
+    /// Whether a file can hold a tensor like this.
+    fn holds(&self, dtype: Dtype, shape: &[usize]) -> bool {
+        let _ = (dtype, shape);
+        true
+    }
+
+    /// The shape that a tensor of this shape gets.
+    fn shape(&self, shape: &[usize]) -> Vec<usize> {
+        shape.to_vec()
+    }
 }
 
 /// A file whose front matter has been read.

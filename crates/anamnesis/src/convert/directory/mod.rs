@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `model-00001-of-000NN.safetensors`, or `model.safetensors` | tensors in the order of the input, a new file where the next would pass the shard size |
 //! | `model.safetensors.index.json` | written anew where there is more than one shard |
-//! | `config.json` and its kin | the same text without the quantisation, its dtype set |
+//! | `config.json` and its kin | the same text without the old quantisation, with the new one where there is one, its dtype set |
 //! | tokenizer and other files | copied |
 //! | weights in other formats, quantisation-only files, hidden files | left out, and said so |
 //! | `.anamnesis.json` | the manifest: what this directory is made of, so that the same command resumes |
@@ -20,15 +20,16 @@ mod write;
 
 use std::path::Path;
 
-use super::PlannedOutput;
-use super::plan::describe;
+use super::plan::{Prepared, describe};
+use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlannedOutput};
 use crate::catalog::TargetDtype;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Format};
 use crate::error::{AnamnesisError, Result};
-use crate::pipeline::{Plan, plan_tensors};
+use crate::pipeline::Plan;
 
 pub(crate) use manifest::unfinished_outputs;
 pub use options::{DirectoryOptions, Part};
+use sidecars::ConfigChange;
 pub use sidecars::{Sidecar, SidecarFate};
 pub use write::DirectoryReport;
 
@@ -39,16 +40,52 @@ impl Checkpoint {
     /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded; `Parse` where this checkpoint is not a
     /// directory; `Io` where the files beside the weights cannot be read.
     pub fn plan_directory(&self, target: TargetDtype, options: &DirectoryOptions) -> Result<DirectoryPlan<'_>> {
+        let convert = ConvertOptions::new().with_output_dtype(target.dtype());
+        self.plan_convert_directory(ConvertTarget::Safetensors, &convert, options)
+    }
+
+    /// Plans the conversion of a checkpoint directory to a target of the safetensors family.
+    ///
+    /// # Errors
+    /// As [`plan_directory`](Self::plan_directory), and `Unsupported` where the target writes one file only.
+    pub fn plan_convert_directory(
+        &self,
+        target: ConvertTarget,
+        convert: &ConvertOptions,
+        options: &DirectoryOptions,
+    ) -> Result<DirectoryPlan<'_>> {
+        if target.format() != Format::Safetensors {
+            return Err(AnamnesisError::unsupported(target.name(), "it is written as one file, not as a directory"));
+        }
         let directory = self.directory().ok_or_else(|| {
             AnamnesisError::parse(
                 "a single file was opened; a directory can be planned for a checkpoint directory only",
             )
         })?;
-        let planned = plan_tensors(&self.catalog, &self.sources, self.claim(), target)?;
-        let shards = shards::lay_out(planned, target, options, self.catalog.metadata.as_ref())?;
+        let prepared = self.prepare(target, convert)?;
+        let config = ConfigChange::of(target, convert, &prepared)?;
+        let Prepared { planned, metadata, stats, kept, mut notes, .. } = prepared;
+        let shards = shards::lay_out(planned, options, metadata.as_ref())?;
         let index = shards::index_text(&shards);
-        let sidecars = sidecars::classify(directory, target)?;
-        Ok(DirectoryPlan { checkpoint: self, directory, target, options: options.clone(), shards, index, sidecars })
+        let sidecars = sidecars::classify(directory, &config)?;
+        if config.quantisation.is_some() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {
+            notes.push("there is no config.json to tell the quantisation in".to_owned());
+        }
+        let what = manifest::what(target, convert);
+        let options = options.clone();
+        Ok(DirectoryPlan {
+            checkpoint: self,
+            directory,
+            what,
+            config,
+            options,
+            shards,
+            index,
+            sidecars,
+            stats,
+            kept,
+            notes,
+        })
     }
 }
 
@@ -62,11 +99,16 @@ pub(super) struct Shard {
 pub struct DirectoryPlan<'a> {
     checkpoint: &'a Checkpoint,
     directory: &'a Path,
-    target: TargetDtype,
+    /// What the conversion is, for the manifest.
+    what: serde_json::Value,
+    config: ConfigChange,
     options: DirectoryOptions,
     shards: Vec<Shard>,
     index: Option<Vec<u8>>,
     sidecars: Vec<Sidecar>,
+    stats: ConvertStats,
+    kept: Vec<(String, Keeping)>,
+    notes: Vec<String>,
 }
 
 impl DirectoryPlan<'_> {
@@ -90,9 +132,27 @@ impl DirectoryPlan<'_> {
     /// Every tensor of the output with the file it goes to, in order.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, PlannedOutput)> {
         self.shards.iter().flat_map(|shard| {
-            let describe = |tensor| (shard.name.as_str(), describe(self.checkpoint, tensor));
-            shard.plan.tensors.iter().map(describe)
+            let describe = |(job, placed)| (shard.name.as_str(), describe(self.checkpoint, job, placed));
+            shard.plan.tensors().map(describe)
         })
+    }
+
+    /// What is done with how many tensors.
+    #[must_use]
+    pub fn stats(&self) -> ConvertStats {
+        self.stats
+    }
+
+    /// The weights that could be quantised and are not, and why.
+    #[must_use]
+    pub fn kept(&self) -> &[(String, Keeping)] {
+        &self.kept
+    }
+
+    /// What the output does not have of the input, for people.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The files beside the weights, and what happens to each.

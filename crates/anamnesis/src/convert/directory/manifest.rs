@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::DirectoryPlan;
 use crate::checkpoint::read_sidecar;
+use crate::convert::{ConvertOptions, ConvertTarget};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::{Existing, PendingFile};
 
@@ -29,11 +30,26 @@ pub(super) fn of(plan: &DirectoryPlan<'_>) -> Result<Value> {
     let outputs: Vec<Value> = plan.shards().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect();
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "target": plan.target.to_string(),
+        "target": plan.what,
         "shard_bytes": plan.options.shard_bytes,
         "inputs": inputs,
         "outputs": outputs,
     }))
+}
+
+/// What a conversion is, as far as its bytes depend on it.
+pub(super) fn what(target: ConvertTarget, options: &ConvertOptions) -> Value {
+    let dtype = options.output_dtype.map(|dtype| dtype.to_string());
+    let ConvertOptions { cast, selection, block_size, double_quant, quantised, .. } = options;
+    json!({
+        "name": target.name(),
+        "dtype": dtype,
+        "cast": format!("{cast:?}"),
+        "selection": format!("{selection:?}"),
+        "quantised": format!("{quantised:?}"),
+        "block_size": block_size,
+        "double_quant": double_quant,
+    })
 }
 
 /// Makes sure that the directory carries this manifest: writes it, or finds the same one. Says whether it was there.

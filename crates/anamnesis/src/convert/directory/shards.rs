@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{DirectoryOptions, Shard};
-use crate::catalog::{Metadata, TargetDtype};
+use crate::catalog::Metadata;
 use crate::checkpoint::index_document;
 use crate::container::safetensors::Safetensors;
 use crate::error::Result;
@@ -12,7 +12,6 @@ use crate::pipeline::{Plan, Planned};
 /// Cuts the tensors, in the order of the input, into files of at most the wanted size (or of one larger tensor).
 pub(super) fn lay_out(
     mut planned: Vec<Planned>,
-    target: TargetDtype,
     options: &DirectoryOptions,
     metadata: Option<&Metadata>,
 ) -> Result<Vec<Shard>> {
@@ -21,12 +20,12 @@ pub(super) fn lay_out(
     let mut files: Vec<Vec<Planned>> = vec![Vec::new()];
     let mut bytes = 0u64;
     for tensor in planned {
-        let with_tensor = bytes.saturating_add(tensor.output.bytes);
+        let with_tensor = bytes.saturating_add(tensor.bytes());
         let is_full = with_tensor > limit && files.last().is_some_and(|file| !file.is_empty());
         if is_full {
             files.push(Vec::new());
         }
-        bytes = if is_full { tensor.output.bytes } else { with_tensor };
+        bytes = if is_full { tensor.bytes() } else { with_tensor };
         if let Some(file) = files.last_mut() {
             file.push(tensor);
         }
@@ -37,7 +36,7 @@ pub(super) fn lay_out(
             1 => "model.safetensors".to_owned(),
             _ => format!("model-{:05}-of-{count:05}.safetensors", index + 1),
         };
-        Ok(Shard { name, plan: Plan::new(tensors, target, &Safetensors, metadata)? })
+        Ok(Shard { name, plan: Plan::new(tensors, &Safetensors, metadata)? })
     };
     files.into_iter().enumerate().map(shard).collect()
 }
@@ -50,9 +49,9 @@ pub(super) fn index_text(shards: &[Shard]) -> Option<Vec<u8>> {
     let mut weight_map = BTreeMap::new();
     let mut total = 0;
     for shard in shards {
-        for tensor in &shard.plan.tensors {
-            weight_map.insert(tensor.output.name.as_str(), shard.name.as_str());
-            total += tensor.output.bytes;
+        for (_, placed) in shard.plan.tensors() {
+            weight_map.insert(placed.output.name.as_str(), shard.name.as_str());
+            total += placed.output.bytes;
         }
     }
     Some(index_document(&weight_map, total))

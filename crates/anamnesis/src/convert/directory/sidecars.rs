@@ -3,9 +3,16 @@
 use std::io::Read;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::catalog::TargetDtype;
-use crate::checkpoint::{file_inside, read_sidecar, without_quantisation};
+use crate::checkpoint::{ConfigEdit, file_inside, read_sidecar, with_quantisation, without_quantisation};
+use crate::convert::plan::Prepared;
+use crate::convert::quantise::Keeping;
+use crate::convert::target::Encoding;
+use crate::convert::{Cast, ConvertOptions, ConvertTarget};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::bnb;
 
 /// A file beside the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +39,42 @@ pub enum SidecarFate {
     },
     /// Left out, and why.
     Dropped(&'static str),
+}
+
+/// What becomes of the configuration.
+pub(super) struct ConfigChange {
+    /// The new type of the weights, where it has changed.
+    dtype: Option<TargetDtype>,
+    /// What `config.json` tells of the quantisation, where there is one.
+    pub(super) quantisation: Option<Value>,
+}
+
+impl ConfigChange {
+    pub(super) fn of(target: ConvertTarget, options: &ConvertOptions, prepared: &Prepared) -> Result<Self> {
+        let wanted = options.target_dtype()?;
+        let is_changed = wanted.is_some() || prepared.stats.dequantized > 0 || options.cast == Cast::All;
+        let quantisation = target.encoding().map(|Encoding::Bnb(kind)| {
+            let dtype = prepared.encoded_dtype.unwrap_or_default();
+            bnb::quantization_config(kind, options.double_quant, dtype, &skipped(options, &prepared.kept))
+        });
+        Ok(Self { dtype: is_changed.then(|| wanted.unwrap_or_default()), quantisation })
+    }
+
+    pub(super) fn apply(&self, name: &str, text: &[u8]) -> Result<ConfigEdit> {
+        let edit = match self.quantisation.as_ref().filter(|_| name == "config.json") {
+            Some(quantisation) => with_quantisation(text, self.dtype, quantisation),
+            None => without_quantisation(text, self.dtype),
+        };
+        edit.map_err(|error| AnamnesisError::parse(format!("{}: {error}", quoted(name))))
+    }
+}
+
+/// The modules that a loader must leave alone, by their names in the output. Embeddings and the like are no linear layers,
+/// so that it does not ask for them.
+fn skipped(options: &ConvertOptions, kept: &[(String, Keeping)]) -> Vec<String> {
+    let is_layer = |keeping: &Keeping| matches!(keeping, Keeping::Head | Keeping::Asked);
+    let names = kept.iter().filter(|(_, keeping)| is_layer(keeping));
+    names.filter_map(|(name, _)| options.selection.renamed(name).strip_suffix(".weight").map(str::to_owned)).collect()
 }
 
 /// Files whose quantisation is taken out of their text.
@@ -61,7 +104,7 @@ const WEIGHTS: [&str; 14] = [
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// Looks at every entry of the directory, in order of name.
-pub(super) fn classify(directory: &Path, target: TargetDtype) -> Result<Vec<Sidecar>> {
+pub(super) fn classify(directory: &Path, config: &ConfigChange) -> Result<Vec<Sidecar>> {
     let at = |error| AnamnesisError::at_path(error, directory);
     let mut sidecars = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(at)? {
@@ -73,7 +116,7 @@ pub(super) fn classify(directory: &Path, target: TargetDtype) -> Result<Vec<Side
         }
         let fate = match reason_to_drop(directory, &name, &entry.path()) {
             Some(reason) => SidecarFate::Dropped(reason),
-            None if EDITED.contains(&name.as_str()) => edited(directory, &name, target)?,
+            None if EDITED.contains(&name.as_str()) => edited(directory, &name, config)?,
             None => SidecarFate::Copied,
         };
         sidecars.push(Sidecar { name, fate });
@@ -110,9 +153,8 @@ fn reason_to_drop(directory: &Path, name: &str, path: &Path) -> Option<&'static 
     }
 }
 
-fn edited(directory: &Path, name: &str, target: TargetDtype) -> Result<SidecarFate> {
-    let edit = without_quantisation(&read_sidecar(directory, name)?, target)
-        .map_err(|error| AnamnesisError::parse(format!("{}: {error}", quoted(name))))?;
+fn edited(directory: &Path, name: &str, config: &ConfigChange) -> Result<SidecarFate> {
+    let edit = config.apply(name, &read_sidecar(directory, name)?)?;
     if edit.removed.is_empty() && edit.changed.is_empty() {
         return Ok(SidecarFate::Copied);
     }

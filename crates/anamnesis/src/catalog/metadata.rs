@@ -1,4 +1,4 @@
-//! Typed metadata: thirteen types of values, and arrays of them.
+//! Typed metadata: thirteen types of values, and arrays of them. GGUF has them all, safetensors has strings only.
 
 /// The types in the order of their tags: variant, its Rust type, accessor of a value, accessor of an array.
 macro_rules! values {
@@ -6,22 +6,22 @@ macro_rules! values {
         /// A value of a file's metadata.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(missing_docs, reason = "the names of the format are the documentation")]
-        pub enum GgufMetadataValue {
+        pub enum MetadataValue {
             $($variant($type),)*
             String(String),
-            Array(Box<GgufMetadataArray>),
+            Array(Box<MetadataArray>),
         }
 
         /// An array of a file's metadata: all its items have one type.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(missing_docs, reason = "the names of the format are the documentation")]
-        pub enum GgufMetadataArray {
+        pub enum MetadataArray {
             $($variant(Vec<$type>),)*
             String(Vec<String>),
-            Array(Vec<GgufMetadataArray>),
+            Array(Vec<MetadataArray>),
         }
 
-        impl GgufMetadataArray {
+        impl MetadataArray {
             /// How many items there are.
             #[must_use]
             pub fn len(&self) -> usize {
@@ -61,7 +61,7 @@ values! {
 }
 
 /// The accessors match their own variant only: a `U32` is no `U64`.
-impl GgufMetadataValue {
+impl MetadataValue {
     /// The text of a `String`.
     #[must_use]
     pub fn as_string(&self) -> Option<&str> {
@@ -100,7 +100,7 @@ impl GgufMetadataValue {
 
     /// The array of an `Array`.
     #[must_use]
-    pub fn as_array(&self) -> Option<&GgufMetadataArray> {
+    pub fn as_array(&self) -> Option<&MetadataArray> {
         match self {
             Self::Array(array) => Some(array),
             _ => None,
@@ -108,7 +108,7 @@ impl GgufMetadataValue {
     }
 }
 
-impl GgufMetadataArray {
+impl MetadataArray {
     /// Whether there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -4,20 +4,23 @@ use std::path::Path;
 
 use super::sidecars::SidecarFate;
 use super::{DirectoryPlan, Part, manifest};
-use crate::checkpoint::{read_sidecar, without_quantisation};
+use crate::checkpoint::read_sidecar;
+use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::{Existing, PendingFile, free_bytes, same_file};
 use crate::pipeline::{self, FileSink, Progress};
 use crate::remember::RememberOptions;
 
 /// What a conversion of a directory did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DirectoryReport {
     /// Weight files written now.
     pub written: Vec<String>,
     /// Weight files that an earlier run of the same conversion had finished.
     pub kept: Vec<String>,
+    /// The error of every weight quantised now, where it was measured.
+    pub errors: Vec<QuantizationError>,
 }
 
 const INDEX: &str = "model.safetensors.index.json";
@@ -49,24 +52,25 @@ impl DirectoryPlan<'_> {
         let needed: u64 = to_write.iter().map(|shard| shard.plan.total_bytes).sum();
         check_space(output, needed)?;
         let mut done = Progress { total_tensors: 0, ..Progress::default() };
-        done.total_bytes =
-            to_write.iter().flat_map(|shard| &shard.plan.tensors).map(|tensor| tensor.output.bytes).sum();
-        done.total_tensors = to_write.iter().map(|shard| shard.plan.tensors.len()).sum();
+        done.total_bytes = to_write.iter().map(|shard| shard.plan.tensor_bytes()).sum();
+        done.total_tensors = to_write.iter().map(|shard| shard.plan.tensors().count()).sum();
         for shard in to_write {
             let target = output.join(&shard.name);
             remove_leftovers(output, &shard.name);
             let sink = FileSink::new(PendingFile::create(&target, Existing::Replace, shard.plan.total_bytes)?);
             let mut last = Progress::default();
-            pipeline::run(&shard.plan, &self.checkpoint.sources, &sink, &options.run_options(), &mut |now| {
-                last = *now;
-                watch(&Progress {
-                    bytes: done.bytes + now.bytes,
-                    tensors: done.tensors + now.tensors,
-                    decoded: done.decoded + now.decoded,
-                    ..done
-                });
-            })?;
+            let distances =
+                pipeline::run(&shard.plan, &self.checkpoint.sources, &sink, &options.run_options(), &mut |now| {
+                    last = *now;
+                    watch(&Progress {
+                        bytes: done.bytes + now.bytes,
+                        tensors: done.tensors + now.tensors,
+                        decoded: done.decoded + now.decoded,
+                        ..done
+                    });
+                })?;
             sink.finish()?;
+            report.errors.extend(ConvertReport::of(&[(&shard.plan, &distances)]).errors);
             done.bytes += last.bytes;
             done.tensors += last.tensors;
             done.decoded += last.decoded;
@@ -134,7 +138,7 @@ impl DirectoryPlan<'_> {
                 }
                 SidecarFate::Changed { .. } => read_sidecar(self.directory, &sidecar.name)?,
             };
-            write_whole(&output.join(&sidecar.name), &without_quantisation(&text, self.target)?.text)?;
+            write_whole(&output.join(&sidecar.name), &self.config.apply(&sidecar.name, &text)?.text)?;
         }
         Ok(())
     }
