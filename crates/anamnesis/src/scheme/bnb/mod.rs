@@ -17,6 +17,8 @@
 //! Layouts other than rows (`weight_format` not 0) are refused.
 
 mod claim;
+#[allow(dead_code, unused_imports, reason = "the encoders of whole files are built on these")]
+pub(crate) mod encode;
 mod four_bit;
 mod int8;
 mod quant_state;
