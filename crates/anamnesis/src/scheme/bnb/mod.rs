@@ -18,6 +18,7 @@
 
 mod claim;
 mod config;
+pub(crate) mod encode;
 mod encoder;
 mod four_bit;
 mod int8;
