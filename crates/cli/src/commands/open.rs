@@ -3,18 +3,19 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use anamnesis::{AnamnesisError, Checkpoint, ParseLimits};
+use anamnesis::{AnamnesisError, Checkpoint};
 
+use crate::args::InputArgs;
 use crate::exit::Failure;
 
 /// Opens what the user names: a file, or a whole checkpoint.
-pub(super) fn checkpoint(path: &Path) -> Result<Checkpoint, Failure> {
-    Checkpoint::open(path, &ParseLimits::default()).map_err(|error| advise(error, path))
+pub(super) fn checkpoint(input: &InputArgs) -> Result<Checkpoint, Failure> {
+    Checkpoint::open_with(&input.path, &input.options()).map_err(|error| advise(error, &input.path))
 }
 
 /// Opens one file by itself, even where it is one shard of a set.
-pub(super) fn file(path: &Path) -> Result<Checkpoint, Failure> {
-    Checkpoint::open_file(path, &ParseLimits::default()).map_err(|error| advise(error, path))
+pub(super) fn file(input: &InputArgs) -> Result<Checkpoint, Failure> {
+    Checkpoint::open_file_with(&input.path, &input.options()).map_err(|error| advise(error, &input.path))
 }
 
 /// Adds what the user can do about an input that cannot be opened.
