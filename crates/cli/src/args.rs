@@ -118,6 +118,13 @@ pub(crate) struct InspectArgs {
     /// The type to assume for decoded weights: bf16, f16 or f32
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) to: String,
+    /// Print the metadata instead, with types: all of it, or the value of KEY
+    #[arg(long)]
+    pub(crate) metadata: bool,
+    /// With --metadata: the key whose value to print, whole
+    // A place of its own, so that the path may stand on either side of --metadata.
+    #[arg(requires = "metadata")]
+    pub(crate) key: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod hub;
 mod index;
 mod inside;
 mod locate;
+mod metadata;
 mod parts;
 
 use std::io::{Read, Seek};
@@ -225,6 +226,12 @@ impl Checkpoint {
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.catalog.notes
+    }
+
+    /// The files that hold the tensors; empty where the checkpoint was not opened from files.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.paths
     }
 
     /// How many files hold the tensors.
