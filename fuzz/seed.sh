@@ -9,3 +9,5 @@ for target in safetensors_header remember_bytes; do
         cp "$file" "corpus/$target/$name"
     done
 done
+mkdir -p corpus/gguf_header
+cp ../crates/anamnesis/tests/fixtures/gguf/*.gguf corpus/gguf_header/

@@ -55,7 +55,8 @@ pub(crate) enum Command {
 /// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
 pub(crate) struct InputArgs {
-    /// A file, a checkpoint directory or its index, or hf:ORG/NAME[@REVISION]
+    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION] or
+    /// ollama:NAME[:TAG]
     pub(crate) path: PathBuf,
     /// Take only this part of a nested checkpoint, such as model.encoder
     #[arg(long, value_name = "PATH", help_heading = READING, conflicts_with = "all")]
@@ -117,11 +118,19 @@ pub(crate) struct InspectArgs {
     /// The type to assume for decoded weights: bf16, f16 or f32
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) to: String,
+    /// Print the metadata instead, with types: all of it, or the value of KEY
+    #[arg(long)]
+    pub(crate) metadata: bool,
+    /// With --metadata: the key whose value to print, whole
+    // A place of its own, so that the path may stand on either side of --metadata.
+    #[arg(requires = "metadata")]
+    pub(crate) key: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// A file, a checkpoint directory or its index, or hf:ORG/NAME[@REVISION]
+    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION] or
+    /// ollama:NAME[:TAG]
     pub(crate) path: PathBuf,
 }
 

@@ -8,13 +8,14 @@ mod hub;
 mod index;
 mod inside;
 mod locate;
+mod metadata;
 mod parts;
 
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, Facts, Metadata};
+use crate::catalog::{Catalog, Facts};
 use crate::container::gguf::Gguf;
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, OpenOptions, Opened};
@@ -31,6 +32,7 @@ pub(crate) use files::read_sidecar;
 pub use format::{Format, detect_format, detect_format_from_bytes};
 pub(crate) use index::index_document;
 pub(crate) use inside::file_inside;
+pub(crate) use locate::is_model_name;
 
 /// A model's tensors, wherever they are stored: the input of every operation.
 ///
@@ -56,7 +58,8 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Opens what a user names: a file, a checkpoint directory, an index, one shard of a set, or a model in the local
-    /// Hugging Face cache (`hf:org/name`, `hf:org/name@revision`); with the configuration that stands beside it.
+    /// Hugging Face cache (`hf:org/name`, `hf:org/name@revision`) or Ollama store (`ollama:name:tag`); with the configuration
+    /// that stands beside it.
     ///
     /// # Errors
     /// `Io` where a file cannot be read, `Parse` where one is malformed, `Unsupported` where its format is not read,
@@ -194,8 +197,17 @@ impl Checkpoint {
     /// What is unusual about a checkpoint directory without being wrong, for people.
     #[must_use]
     pub fn oddities(&self) -> Vec<String> {
-        let index = self.set.as_ref().and_then(|set| set.index.as_ref());
-        index.and_then(|(name, index)| index.unlisted(&self.catalog, name)).into_iter().collect()
+        let Some(set) = &self.set else { return Vec::new() };
+        let index = set.index.as_ref();
+        let unlisted = index.and_then(|(name, index)| index.unlisted(&self.catalog, name));
+        let ggufs = match locate::ggufs_beside(set) {
+            0 => None,
+            1 => Some("a GGUF file in the directory is not part of this checkpoint; name it to open it".to_owned()),
+            many => {
+                Some(format!("{many} GGUF files in the directory are not part of this checkpoint; name one to open it"))
+            }
+        };
+        unlisted.into_iter().chain(ggufs).collect()
     }
 
     /// The format of its files.
@@ -210,26 +222,16 @@ impl Checkpoint {
         self.catalog.facts.as_ref()
     }
 
-    /// What the input says about itself, where the files of its format do.
-    pub(crate) fn all_metadata(&self) -> Result<Option<Metadata>> {
-        let mut all = self.catalog.metadata.clone();
-        if self.catalog.unread_metadata > 0 {
-            let mut budget = Budget::new(&self.limits);
-            for source in &self.sources {
-                let found = container_of(self.format)?.metadata(&**source, &mut budget)?;
-                for (key, value) in found.into_iter().flatten() {
-                    // As for the files of a set: what the first one says counts.
-                    all.get_or_insert_default().entry(key).or_insert(value);
-                }
-            }
-        }
-        Ok(all)
-    }
-
     /// What is worth knowing about how the input was read, such as what was left out, for people.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.catalog.notes
+    }
+
+    /// The files that hold the tensors; empty where the checkpoint was not opened from files.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.paths
     }
 
     /// How many files hold the tensors.

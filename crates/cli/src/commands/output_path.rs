@@ -41,6 +41,20 @@ pub(super) fn beside(input: &Path, target: TargetDtype) -> PathBuf {
     input.with_file_name(name)
 }
 
+/// The output of a file whose format is another than the output's: beside it, under its own name. A model of the local
+/// Ollama store is written here: the store is not the user's to put files into.
+pub(super) fn same_name(input: &Path, file: &Path) -> PathBuf {
+    if let Some(spec) = input.to_str().and_then(|text| text.strip_prefix("ollama:")) {
+        let model = spec.rsplit('/').next().unwrap_or(spec);
+        let name = match model.split_once(':') {
+            None | Some((_, "latest")) => model.split(':').next().unwrap_or(model).to_owned(),
+            Some((model, tag)) => format!("{model}-{tag}"),
+        };
+        return PathBuf::from(format!("{name}.safetensors"));
+    }
+    file.with_extension("safetensors")
+}
+
 /// The output of a whole checkpoint: beside the directory it is in; for a model of the local cache, here.
 pub(super) fn beside_directory(input: &Path, directory: &Path, target: TargetDtype) -> PathBuf {
     if let Some(spec) = input.to_str().and_then(|text| text.strip_prefix("hf:")) {
@@ -119,6 +133,22 @@ mod tests {
             assert_eq!(beside(Path::new(input), TargetDtype::BF16), Path::new(output), "{input}");
         }
         assert_eq!(beside(Path::new("/m_fp8.safetensors"), TargetDtype::F32), Path::new("/m-f32.safetensors"));
+    }
+
+    #[test]
+    fn another_format_keeps_the_name() {
+        let blob = "/store/blobs/sha256-0123";
+        let cases = [
+            ("dir/m.Q4_K_M.gguf", "dir/m.Q4_K_M.gguf", "dir/m.Q4_K_M.safetensors"),
+            ("dir", "dir/only.gguf", "dir/only.safetensors"),
+            ("ollama:llama3.2", blob, "llama3.2.safetensors"),
+            ("ollama:llama3.2:latest", blob, "llama3.2.safetensors"),
+            ("ollama:user/llama3.2:1b-q4_0", blob, "llama3.2-1b-q4_0.safetensors"),
+            ("ollama:localhost:5000/a/b:c", blob, "b-c.safetensors"),
+        ];
+        for (input, file, output) in cases {
+            assert_eq!(same_name(Path::new(input), Path::new(file)), Path::new(output), "{input}");
+        }
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use anamnesis::{AnamnesisError, Checkpoint, InspectInfo, RememberPlan, TargetDtype, format_bytes};
+use anamnesis::{AnamnesisError, Checkpoint, Format, InspectInfo, RememberPlan, TargetDtype, format_bytes};
 use serde_json::{Value, json};
 
-use super::super::{output_path, shown};
+use super::super::described::{Described, short_name};
+use super::super::{notes, output_path, shown};
 use super::{run_options, tensors};
 use crate::args::RememberArgs;
 use crate::exit::Failure;
@@ -19,18 +20,45 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<(), Failure> {
     let target = info.output_dtype;
-    let output = args.output.clone().unwrap_or_else(|| output_path::beside(&args.input.path, target));
+    let described = Described::of(checkpoint, info);
+    let output = args.output.clone().unwrap_or_else(|| default_output(args, checkpoint, target));
     output_path::check(&output)?;
-    printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?;
+    match &described {
+        Some(_) => {
+            let names = [short_name(&args.input.path), short_name(&output)];
+            printer.text(format_args!("Converting {}", names.join(" → ")))?;
+        }
+        None => printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?,
+    }
+    notes(checkpoint, "  Note: ", printer)?;
     let plan = checkpoint.plan(target)?;
     let job = Job { args, target, output };
     if args.dry_run {
         return job.show(&plan, printer);
     }
-    printer.text(format_args!("Recalling... {} tensors", info.quantized))?;
+    match &described {
+        Some(described) => printer.text(described.counted())?,
+        None => printer.text(format_args!("Recalling... {} tensors", info.quantized))?,
+    }
     job.write(&plan, printer)?;
-    printer.text(format_args!("Output: {} ({})", shown(&job.output), format_bytes(info.dequantized_size)))?;
+    let written = shown(&job.output);
+    match &described {
+        Some(described) => {
+            let copied = plan.tensors().count() - plan.decoded();
+            printer.text(described.remembered(plan.decoded(), copied, &written))?;
+        }
+        None => printer.text(format_args!("Output: {written} ({})", format_bytes(info.dequantized_size)))?,
+    }
     printer.document("remember", job.document(&plan))
+}
+
+/// A file of another format keeps its name, one of the same gets the name of the new type.
+fn default_output(args: &RememberArgs, checkpoint: &Checkpoint, target: TargetDtype) -> PathBuf {
+    let file = checkpoint.files().first().unwrap_or(&args.input.path);
+    match checkpoint.format() {
+        Format::Safetensors => output_path::beside(&args.input.path, target),
+        _ => output_path::same_name(&args.input.path, file),
+    }
 }
 
 /// What was typed, and what it means.

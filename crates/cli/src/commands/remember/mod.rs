@@ -7,7 +7,7 @@ mod file;
 mod forecast;
 mod tensors;
 
-use anamnesis::{Existing, InspectOptions, RememberOptions, TargetDtype};
+use anamnesis::{Existing, Format, InspectOptions, RememberOptions, TargetDtype};
 
 use super::{open, shown};
 use crate::args::RememberArgs;
@@ -15,9 +15,17 @@ use crate::exit::Failure;
 use crate::interrupt;
 use crate::ui::Printer;
 
+/// Where the input is of another format, the format of the output may be named in place of a type, and means the default.
+const OUTPUT_FORMAT: &str = "safetensors";
+
 pub(super) fn run(args: &RememberArgs, printer: &Printer) -> Result<(), Failure> {
-    let target: TargetDtype = args.to.parse()?;
+    let is_format = args.to.eq_ignore_ascii_case(OUTPUT_FORMAT);
+    let target: TargetDtype = if is_format { TargetDtype::BF16 } else { args.to.parse()? };
     let checkpoint = open::checkpoint(&args.input)?;
+    if is_format && checkpoint.format() == Format::Safetensors {
+        // Says which types there are.
+        args.to.parse::<TargetDtype>()?;
+    }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     if checkpoint.directory().is_some() {
         return directory::run(args, &checkpoint, &info, printer);
