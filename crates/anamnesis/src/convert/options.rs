@@ -202,7 +202,8 @@ impl ConvertOptions {
     }
 
     /// How the conversion runs.
-    pub(crate) fn run(&self) -> RememberOptions {
+    #[must_use]
+    pub fn run(&self) -> RememberOptions {
         let mut run = RememberOptions::new().with_existing(self.existing);
         run.threads = self.threads;
         run.cancel.clone_from(&self.cancel);

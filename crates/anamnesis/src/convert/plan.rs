@@ -13,7 +13,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 use crate::io::output::{PendingFile, same_file};
 use crate::limits::{Budget, ParseLimits};
-use crate::pipeline::{self, Distance, FileSink, Job, MemorySink, Placed, Plan, Planned, Progress};
+use crate::pipeline::{self, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress};
 use crate::remember::RememberOptions;
 
 impl Checkpoint {
@@ -64,11 +64,15 @@ impl Checkpoint {
         let (metadata, dropped) = self.metadata_for(target, options)?;
         stats.dropped_metadata = dropped;
         let mut notes = Vec::new();
-        if reshaped > 0 {
-            notes.push(format!("{reshaped} scalar tensors are written with the shape [1]"));
+        match reshaped {
+            0 => {}
+            1 => notes.push("a scalar tensor is written with the shape [1]".to_owned()),
+            many => notes.push(format!("{many} scalar tensors are written with the shape [1]")),
         }
-        if dropped > 0 {
-            notes.push(format!("{dropped} metadata entries of the input are not kept"));
+        match dropped {
+            0 => {}
+            1 => notes.push("one metadata entry of the input is not kept".to_owned()),
+            many => notes.push(format!("{many} metadata entries of the input are not kept")),
         }
         Ok(Prepared { planned, metadata, stats, kept, encoded_dtype, notes })
     }
@@ -134,19 +138,14 @@ pub struct PlannedOutput {
     pub offset: u64,
     /// The scheme it is decoded from, in detail; `None` where it is copied.
     pub scheme: Option<String>,
-    /// The scheme it is encoded to, in detail; `None` where it is not.
+    /// What is made of the values, in detail: the scheme they are encoded to, or what they are cast from; `None` where they
+    /// are only decoded or copied.
     pub encoding: Option<String>,
     /// The stored tensors it is made of.
     pub sources: Vec<String>,
 }
 
-impl<'a> ConvertPlan<'a> {
-    /// A plan that only decodes.
-    pub(crate) fn decoding(checkpoint: &'a Checkpoint, dtype: TargetDtype) -> Result<Self> {
-        let options = ConvertOptions::new().with_output_dtype(dtype.dtype());
-        checkpoint.plan_convert(ConvertTarget::Safetensors, &options)
-    }
-
+impl ConvertPlan<'_> {
     /// Bytes of the output file.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -244,7 +243,13 @@ pub(crate) fn describe(checkpoint: &Checkpoint, job: &Job, placed: &Placed) -> P
     let name = |&id| checkpoint.catalog.get(id).name.clone();
     let (scheme, encoding, sources) = match &job.work {
         Work::Copy { source, .. } => (None, None, vec![name(source)]),
-        Work::Decode(values) => (Some(values.decoder.describe()), None, values.sources.iter().map(name).collect()),
+        Work::Decode(values) => {
+            let sources = values.sources.iter().map(name).collect();
+            match values.origin {
+                Origin::Quantised => (Some(values.decoder.describe()), None, sources),
+                Origin::Plain => (None, Some(format!("cast from {}", values.decoder.describe())), sources),
+            }
+        }
         Work::Encode { values, encoder, .. } => {
             let scheme = job.work.is_decoded().then(|| values.decoder.describe());
             (scheme, Some(encoder.describe()), values.sources.iter().map(name).collect())

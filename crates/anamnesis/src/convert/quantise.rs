@@ -1,7 +1,7 @@
 //! Which weights are quantised: those of linear layers, as the libraries that load the result expect it.
 
 use super::target::Encoding;
-use crate::catalog::{NamePatterns, TargetDtype, dtype::elements};
+use crate::catalog::{NamePatterns, TargetDtype};
 use crate::error::Result;
 use crate::scheme::{TileEncoder, bnb};
 
@@ -28,8 +28,8 @@ pub enum Keeping {
     Head,
     /// Its name is not that of a layer's weight.
     NotALayer,
-    /// It has no whole number of blocks.
-    Uneven,
+    /// It has no values.
+    Empty,
     /// The caller keeps it.
     Asked,
 }
@@ -43,7 +43,7 @@ impl Keeping {
             Self::Embedding => "an embedding",
             Self::Head => "the head of the model",
             Self::NotALayer => "not the weight of a layer",
-            Self::Uneven => "no whole number of blocks",
+            Self::Empty => "without values",
             Self::Asked => "kept as asked",
         }
     }
@@ -67,9 +67,7 @@ impl Quantise<'_> {
         } else if !self.patterns.takes(name) {
             return Err(Keeping::Asked);
         }
-        let values = elements(shape).unwrap_or(0);
-        let Encoding::Bnb(kind) = self.encoding;
-        if values == 0 || !values.is_multiple_of(kind.divisor(self.block_size)) { Err(Keeping::Uneven) } else { Ok(()) }
+        if shape.contains(&0) { Err(Keeping::Empty) } else { Ok(()) }
     }
 
     pub(super) fn encoder(&self, name: &str, shape: &[usize], dtype: TargetDtype) -> Result<Box<dyn TileEncoder>> {

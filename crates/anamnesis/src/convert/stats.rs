@@ -51,6 +51,12 @@ pub struct QuantizationError {
 }
 
 impl ConvertReport {
+    /// A report of these counts and errors.
+    #[must_use]
+    pub fn new(stats: ConvertStats, errors: Vec<QuantizationError>) -> Self {
+        Self { stats, errors }
+    }
+
     /// The errors of plans that were run.
     pub(crate) fn of(runs: &[(&Plan, &[Distance])]) -> Self {
         let jobs = runs.iter().flat_map(|(plan, distances)| plan.jobs.iter().zip(*distances));

@@ -17,7 +17,7 @@ type Put<'a> = &'a mut dyn FnMut(usize, u64, &[u8]) -> Result<()>;
 pub(super) struct Encoding {
     held: Vec<f32>,
     encoded: Vec<u8>,
-    decoded: Vec<f32>,
+    decoded: Vec<u8>,
     places: Vec<Range<u64>>,
     scratch: Scratch,
 }
@@ -83,7 +83,7 @@ impl Encoding {
         if !measure {
             return Ok(Distance::default());
         }
-        self.decoded.resize(values.len(), 0.0);
+        self.decoded.resize(values.len() * 4, 0);
         encoder.decode(range, &outs, seen, &mut self.decoded, &mut self.scratch)?;
         Ok(Distance::between(values, &self.decoded))
     }

@@ -23,11 +23,13 @@ pub(crate) struct Distance {
 }
 
 impl Distance {
-    pub(super) fn between(before: &[f32], after: &[f32]) -> Self {
+    /// `after` is F32, little endian.
+    pub(super) fn between(before: &[f32], after: &[u8]) -> Self {
+        let after = after.as_chunks::<4>().0;
         let mut lanes = [[0.0f64; LANES]; 5];
         for (before, after) in before.chunks(LANES).zip(after.chunks(LANES)) {
             for (lane, (x, y)) in before.iter().zip(after).enumerate() {
-                let (x, y) = (f64::from(*x), f64::from(*y));
+                let (x, y) = (f64::from(*x), f64::from(f32::from_le_bytes(*y)));
                 lanes[0][lane] += (x - y).abs();
                 lanes[1][lane] += (x - y) * (x - y);
                 lanes[2][lane] += x * x;
@@ -80,9 +82,13 @@ mod tests {
     fn the_order_in_which_tiles_come_does_not_matter() {
         let values: Vec<f32> = (0..1000).map(|index| (index as f32 * 0.37).sin()).collect();
         let coarse: Vec<f32> = values.iter().map(|value| (value * 4.0).round() / 4.0).collect();
+        let bytes: Vec<u8> = coarse.iter().flat_map(|value| value.to_le_bytes()).collect();
         let tile = |index: usize| {
             let range = index * 100..(index + 1) * 100;
-            (range.start as u64..range.end as u64, Distance::between(&values[range.clone()], &coarse[range]))
+            (
+                range.start as u64..range.end as u64,
+                Distance::between(&values[range.clone()], &bytes[range.start * 4..range.end * 4]),
+            )
         };
         let total = |order: &[usize]| {
             let mut measured = Measured::default();

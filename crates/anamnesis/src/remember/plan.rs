@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::RememberOptions;
-use crate::catalog::TargetDtype;
+use crate::catalog::{Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
-use crate::convert::{ConvertPlan, PlannedOutput, to_bytes, write_file};
+use crate::convert::{ConvertOptions, ConvertPlan, ConvertTarget, PlannedOutput, to_bytes, write_file};
 use crate::error::Result;
 use crate::pipeline::Progress;
 
@@ -16,7 +16,16 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded.
     pub fn plan(&self, target: TargetDtype) -> Result<RememberPlan<'_>> {
-        ConvertPlan::decoding(self, target).map(RememberPlan)
+        self.plan_selected(target, &Selection::new())
+    }
+
+    /// [`plan`](Self::plan) for some of the tensors, or under other names.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan), and `Parse` where a pattern fits no tensor or two tensors would get one name.
+    pub fn plan_selected(&self, target: TargetDtype, selection: &Selection) -> Result<RememberPlan<'_>> {
+        let options = ConvertOptions::new().with_output_dtype(target.dtype()).with_selection(selection.clone());
+        self.plan_convert(ConvertTarget::Safetensors, &options).map(RememberPlan)
     }
 }
 

@@ -35,13 +35,13 @@ pub(crate) trait TileEncoder: Send + Sync {
         scratch: &mut Scratch,
     ) -> Result<()>;
 
-    /// What the encoded values of `range` decode to.
+    /// What the encoded values of `range` decode to, as F32.
     fn decode(
         &self,
         range: &Range<u64>,
         outs: &[&mut [u8]],
         seen: &Seen,
-        values: &mut [f32],
+        decoded: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<()>;
 

@@ -24,7 +24,7 @@ use crate::catalog::config::QuantConfig;
 
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub(crate) use decoder::{Prepare, Prepared, Recipe, Scratch, TileDecoder, Window};
-pub(crate) use encoder::{EncodedTensor, Seen, TileEncoder};
+pub(crate) use encoder::{EncodedTensor, Observer, Seen, TileEncoder};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use role::Row;
 pub use role::{QuantScheme, TensorRole};

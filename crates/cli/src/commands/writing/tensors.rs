@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::ui::{Column, Table};
 
 /// Every tensor of an output file.
-pub(super) fn table(tensors: &[PlannedOutput]) -> Table {
+pub(in super::super) fn table(tensors: &[PlannedOutput]) -> Table {
     let mut table = Table::new([NAME, DTYPE, SHAPE, SIZE, SCHEME, SOURCES]);
     for tensor in tensors {
         table.row(cells(tensor));
@@ -38,9 +38,19 @@ fn cells(tensor: &PlannedOutput) -> [String; 6] {
         tensor.dtype.to_string(),
         format!("{:?}", tensor.shape),
         format_bytes(tensor.bytes),
-        tensor.scheme.clone().unwrap_or_else(|| "copied".to_owned()),
+        work(tensor),
         sources.join(" + "),
     ]
+}
+
+/// What is done with a tensor.
+fn work(tensor: &PlannedOutput) -> String {
+    match (&tensor.scheme, &tensor.encoding) {
+        (None, None) => "copied".to_owned(),
+        (Some(scheme), None) => scheme.clone(),
+        (None, Some(encoding)) => encoding.clone(),
+        (Some(scheme), Some(encoding)) => format!("{scheme} -> {encoding}"),
+    }
 }
 
 /// The name of a source, without the module it shares with its output: `.weight` next to `layers.0.weight`.
@@ -52,7 +62,7 @@ fn relative<'a>(source: &'a str, output: &str) -> &'a str {
     }
 }
 
-pub(super) fn document(tensor: &PlannedOutput) -> Value {
+pub(in super::super) fn document(tensor: &PlannedOutput) -> Value {
     json!({
         "name": tensor.name,
         "dtype": tensor.dtype.to_string(),
@@ -60,6 +70,7 @@ pub(super) fn document(tensor: &PlannedOutput) -> Value {
         "bytes": tensor.bytes,
         "offset": tensor.offset,
         "scheme": tensor.scheme,
+        "encoding": tensor.encoding,
         "sources": tensor.sources,
     })
 }

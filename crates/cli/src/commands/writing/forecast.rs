@@ -1,10 +1,10 @@
-//! `remember --dry-run` for a checkpoint directory: the plan, and what it takes.
+//! `--dry-run` for a checkpoint directory: the plan, and what it takes.
 
 use anamnesis::{DirectoryPlan, format_bytes};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::{counted, shown};
-use super::directory::{Job, sidecar_lines};
+use super::directory::{DirectoryJob, sidecar_lines};
 use super::{disk, tensors};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
@@ -36,9 +36,15 @@ impl Found {
     }
 }
 
-impl Job<'_> {
+impl DirectoryJob<'_> {
     /// Tells the plan and writes nothing.
-    pub(super) fn forecast(&self, plan: &DirectoryPlan<'_>, printer: &Printer) -> Result<(), Failure> {
+    pub(in super::super) fn forecast(
+        &self,
+        plan: &DirectoryPlan<'_>,
+        summary: &str,
+        document: Value,
+        printer: &Printer,
+    ) -> Result<(), Failure> {
         let shards: Vec<_> = plan.shards().collect();
         let number = |name: &str| 1 + shards.iter().position(|(shard, _)| *shard == name).unwrap_or(0);
         let mut last = ("", 0);
@@ -50,7 +56,6 @@ impl Job<'_> {
             }
             planned.push((last.1, tensor));
         }
-        let copied = planned.len() - plan.decoded();
         let disk_bytes: u64 = (0..).zip(&shards).filter(|(index, _)| self.is_mine(*index)).map(|(_, (_, b))| b).sum();
         let free_bytes = disk::free_bytes(&self.output);
         let found = self.found();
@@ -62,14 +67,12 @@ impl Job<'_> {
             printer.text(line)?;
         }
         printer.text(format_args!(
-            "\nWould write {} ({}, {}): {} decoded to {}, {copied} copied",
+            "\nWould write {} ({}, {}): {summary}",
             shown(&self.output),
             counted(shards.len(), "shard"),
             format_bytes(plan.total_bytes()),
-            plan.decoded(),
-            self.target,
         ))?;
-        if let Some(part) = self.args.part {
+        if let Some(part) = self.write.part {
             let beside = if self.writes_sidecars() { ", and the files beside the weights" } else { "" };
             let mine = (0..shards.len()).filter(|index| self.is_mine(*index)).count();
             let (number, count) = (part.number(), part.count());
@@ -84,12 +87,12 @@ impl Job<'_> {
         printer.text(format_args!("Disk: {} needed{free}", format_bytes(disk_bytes)))?;
         match found {
             Found::Nothing => {}
-            Found::Begun if self.args.force => printer.text("That directory exists already and would begin again")?,
+            Found::Begun if self.write.force => printer.text("That directory exists already and would begin again")?,
             Found::Begun => {
                 printer
                     .text("That directory was begun already: the same conversion goes on, --force starts it again")?;
             }
-            Found::Foreign if self.args.force => {
+            Found::Foreign if self.write.force => {
                 printer.text("That directory is not empty: files of the same names would be replaced")?;
             }
             Found::Foreign => {
@@ -97,7 +100,7 @@ impl Job<'_> {
             }
         }
         if printer.is_json() {
-            let mut document = self.document(plan);
+            let mut document = document;
             document["output_exists"] = self.output.exists().into();
             document["output_state"] = found.name().into();
             document["memory_bytes"] = self.memory_bytes().into();
@@ -111,14 +114,14 @@ impl Job<'_> {
                 document
             };
             document["tensors"] = planned.iter().map(tensor).collect();
-            printer.document("remember", document)?;
+            printer.document(self.command, document)?;
         }
         Ok(())
     }
 
     /// Whether this run writes the shard of this index; neighbours go to different parts.
     fn is_mine(&self, shard: usize) -> bool {
-        self.args.part.is_none_or(|part| shard % part.count() == part.number() - 1)
+        self.write.part.is_none_or(|part| shard % part.count() == part.number() - 1)
     }
 
     fn shard_table(&self, shards: &[(&str, u64)]) -> Table {
@@ -132,7 +135,7 @@ impl Job<'_> {
 
     fn memory_bytes(&self) -> u64 {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_DEFAULT_THREADS);
-        let threads = self.args.threads.map_or_else(cores, usize::from);
+        let threads = self.write.threads.map_or_else(cores, usize::from);
         WORKER_BYTES * threads as u64
     }
 
