@@ -50,7 +50,7 @@ pub(crate) enum Command {
     /// Decode a quantised model and write it as plain floats
     #[command(alias = "dequantize")]
     Remember(RememberArgs),
-    /// Convert a model to another format: safetensors, GGUF, NPZ, BitsAndBytes
+    /// Convert a model: to safetensors, GGUF, NPZ or BitsAndBytes
     Convert(ConvertArgs),
     /// Quantise a model
     #[command(alias = "quantize")]
