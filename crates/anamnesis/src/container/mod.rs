@@ -9,6 +9,8 @@ use crate::limits::Budget;
 
 pub(crate) mod gguf;
 pub(crate) mod safetensors;
+#[allow(dead_code, unused_imports, reason = "the containers over it use each a part")]
+pub(crate) mod zip;
 
 /// A file format.
 pub(crate) trait Container: Send + Sync {
