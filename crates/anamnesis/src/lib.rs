@@ -31,8 +31,9 @@ pub mod remember;
 pub mod verify;
 
 pub use cancel::CancelToken;
-pub use catalog::{BlockType, Dtype};
+pub use catalog::{BlockType, Dtype, Facts};
 pub use checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
+pub use container::OpenOptions;
 pub use error::{AnamnesisError, Result};
 pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, format_bytes};
 pub use io::output::Existing;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anamnesis::Part;
+use anamnesis::{Dtype, OpenOptions, Part};
 use clap::{Args, Parser, Subcommand};
 
 /// Parse any tensor file, recover any precision.
@@ -52,10 +52,58 @@ pub(crate) enum Command {
     Demo,
 }
 
+/// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
-pub(crate) struct ParseArgs {
+pub(crate) struct InputArgs {
     /// A file, a checkpoint directory or its index, or hf:ORG/NAME[@REVISION]
     pub(crate) path: PathBuf,
+    /// Take only this part of a nested checkpoint, such as model.encoder
+    #[arg(long, value_name = "PATH", help_heading = READING, conflicts_with = "all")]
+    pub(crate) select: Option<String>,
+    /// Take everything of a nested checkpoint, not only the model's weights
+    #[arg(long, help_heading = READING)]
+    pub(crate) all: bool,
+    /// Leave out, and tell, what cannot be held as a tensor
+    #[arg(long, help_heading = READING)]
+    pub(crate) skip_unsupported: bool,
+    /// Say the type of a NumPy array whose file cannot: weight=e4m3
+    #[arg(long, value_name = "NAME=TYPE", help_heading = READING, value_parser = npy_dtype)]
+    pub(crate) npy_dtype: Vec<(String, Dtype)>,
+}
+
+const READING: &str = "Reading options";
+
+impl InputArgs {
+    /// The same as the library takes it.
+    pub(crate) fn options(&self) -> OpenOptions {
+        let mut options = OpenOptions::new().with_all(self.all).with_skip_unsupported(self.skip_unsupported);
+        options.select.clone_from(&self.select);
+        options.npy_dtypes.clone_from(&self.npy_dtype);
+        options
+    }
+}
+
+/// `NAME=TYPE`, the type by its name in safetensors or the short one of an eight-bit float.
+fn npy_dtype(text: &str) -> Result<(String, Dtype), String> {
+    let short = |name: &str| match name {
+        "E4M3" | "E4M3FN" => Some(Dtype::F8E4M3),
+        "E5M2" => Some(Dtype::F8E5M2),
+        "E4M3FNUZ" => Some(Dtype::F8E4M3Fnuz),
+        "E5M2FNUZ" => Some(Dtype::F8E5M2Fnuz),
+        "E8M0" => Some(Dtype::F8E8M0),
+        name => Dtype::from_name(name),
+    };
+    let parsed = text.rsplit_once('=').and_then(|(name, dtype)| Some((name, short(&dtype.to_ascii_uppercase())?)));
+    match parsed {
+        Some((name, dtype)) if !name.is_empty() => Ok((name.to_owned(), dtype)),
+        _ => Err("write NAME=TYPE with a type like e4m3, e5m2, bf16 or f32".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ParseArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
     /// List every tensor of a file with its type, shape, role and size
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
@@ -64,8 +112,8 @@ pub(crate) struct ParseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Also known as: info")]
 pub(crate) struct InspectArgs {
-    /// A file, a checkpoint directory or its index, or hf:ORG/NAME[@REVISION]
-    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
     /// The type to assume for decoded weights: bf16, f16 or f32
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) to: String,
@@ -80,8 +128,8 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = REMEMBER_AFTER_HELP)]
 pub(crate) struct RememberArgs {
-    /// A file, a checkpoint directory or its index, or hf:ORG/NAME[@REVISION]
-    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
     /// The type of decoded weights: bf16, f16 or f32
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) to: String,

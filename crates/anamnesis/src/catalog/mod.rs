@@ -10,4 +10,5 @@ mod tensors;
 pub use block::BlockType;
 pub use dtype::Dtype;
 pub use target::TargetDtype;
+pub use tensors::Facts;
 pub(crate) use tensors::{Catalog, Extent, Metadata, Part, StoredTensor, TensorId};

@@ -63,6 +63,22 @@ pub(crate) struct Catalog {
     pub(crate) metadata: Option<Metadata>,
     /// Which part of a split model the file is; `None` for a whole model.
     pub(crate) part: Option<Part>,
+    /// What the format tells of the file besides its tensors, for people.
+    pub(crate) facts: Option<Facts>,
+    /// What is worth knowing about how the file was read, such as what was left out; for people.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What a format tells of a file besides its tensors, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Facts {
+    /// The format, such as `GGUF v3`.
+    pub title: String,
+    /// Labels with values that come before the counts, such as the architecture.
+    pub above: Vec<(String, String)>,
+    /// Labels with values that come after them, such as the alignment.
+    pub below: Vec<(String, String)>,
 }
 
 impl Catalog {
@@ -77,7 +93,7 @@ impl Catalog {
         if let Some(pair) = tensors.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(&pair[0].name))));
         }
-        Ok(Self { tensors, metadata, part: None })
+        Ok(Self { tensors, metadata, part: None, facts: None, notes: Vec::new() })
     }
 
     /// One catalog of several files, whose names are for messages. Text that two files give differently is taken from the
@@ -85,8 +101,11 @@ impl Catalog {
     pub(crate) fn merge(catalogs: Vec<Self>, files: &[String]) -> Result<Self> {
         let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
         let mut metadata: Option<Metadata> = None;
+        let (mut facts, mut notes) = (None, Vec::new());
         for catalog in catalogs {
             tensors.extend(catalog.tensors);
+            facts = facts.or(catalog.facts);
+            notes.extend(catalog.notes);
             if let Some(text) = catalog.metadata {
                 let all = metadata.get_or_insert_default();
                 for (key, value) in text {
@@ -101,7 +120,7 @@ impl Catalog {
             let (name, a_file, b_file) = (quoted(&pair[0].name), file(&pair[0]), file(&pair[1]));
             return Err(AnamnesisError::parse(format!("tensor {name} is in {a_file} and again in {b_file}")));
         }
-        Self::new(tensors, metadata)
+        Ok(Self { facts, notes, ..Self::new(tensors, metadata)? })
     }
 
     pub(crate) fn len(&self) -> usize {

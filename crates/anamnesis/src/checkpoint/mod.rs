@@ -14,10 +14,10 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::catalog::Catalog;
-use crate::container::Container;
+use crate::catalog::{Catalog, Facts};
 use crate::container::gguf::Gguf;
 use crate::container::safetensors::Safetensors;
+use crate::container::{Container, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{BytesSource, FilePool, FileSource, MAX_OPEN_FILES, ReaderSource, Source};
 use crate::limits::{Budget, ParseLimits};
@@ -49,6 +49,7 @@ pub struct Checkpoint {
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) catalog: Catalog,
     pub(crate) limits: ParseLimits,
+    format: Format,
     beside: Beside,
     set: Option<Set>,
 }
@@ -61,13 +62,21 @@ impl Checkpoint {
     /// `Io` where a file cannot be read, `Parse` where one is malformed, `Unsupported` where its format is not read,
     /// `LimitExceeded` where it asks for more than `limits` allow.
     pub fn open(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Self> {
+        Self::open_with(path, &OpenOptions::new().with_limits(limits.clone()))
+    }
+
+    /// [`open`](Self::open) with a say in what the file leaves open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         match locate(path.as_ref())? {
             Located::File(path) => {
-                let checkpoint = Self::open_file(path, limits)?;
+                let checkpoint = Self::open_file_with(path, options)?;
                 parts::check_alone(&checkpoint.catalog)?;
                 Ok(checkpoint)
             }
-            Located::Set(set) => Self::open_set(set, limits),
+            Located::Set(set) => Self::open_set(set, options),
         }
     }
 
@@ -76,22 +85,32 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_file(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Self> {
+        Self::open_file_with(path, &OpenOptions::new().with_limits(limits.clone()))
+    }
+
+    /// [`open_file`](Self::open_file) with a say in what the file leaves open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_file_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
-        let mut budget = Budget::new(limits);
-        let (source, catalog) = read_file(path, 0, &FilePool::new(1), &mut budget)?;
+        let mut budget = Budget::new(&options.limits);
+        let (format, Opened { source, catalog }) = read_file(path, 0, &FilePool::new(1), options, &mut budget)?;
         let alone = path.file_name().map(|name| name.to_string_lossy());
         let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &mut budget)?;
         let paths = vec![path.to_path_buf()];
-        Ok(Self { sources: vec![source], paths, catalog, limits: limits.clone(), beside, set: None })
+        Ok(Self { sources: vec![source], paths, catalog, limits: options.limits.clone(), format, beside, set: None })
     }
 
-    fn open_set(set: Set, limits: &ParseLimits) -> Result<Self> {
-        let mut budget = Budget::new(limits);
+    fn open_set(set: Set, options: &OpenOptions) -> Result<Self> {
+        let mut budget = Budget::new(&options.limits);
         let pool = FilePool::new(MAX_OPEN_FILES);
         let (mut sources, mut paths, mut catalogs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut format = Format::Safetensors;
         for (file, name) in (0..).zip(&set.files) {
             let path = set.directory.join(name);
-            let (source, catalog) = read_file(&path, file, &pool, &mut budget)?;
+            let (found, Opened { source, catalog }) = read_file(&path, file, &pool, options, &mut budget)?;
+            format = found;
             sources.push(source);
             paths.push(path);
             catalogs.push(catalog);
@@ -99,7 +118,7 @@ impl Checkpoint {
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
         let beside = Beside::read(&set.directory, None, &mut budget)?;
-        Ok(Self { sources, paths, catalog, limits: limits.clone(), beside, set: Some(set) })
+        Ok(Self { sources, paths, catalog, limits: options.limits.clone(), format, beside, set: Some(set) })
     }
 
     /// Takes the bytes of one file. There is nothing beside them, so configuration is not known.
@@ -109,8 +128,8 @@ impl Checkpoint {
     pub fn from_bytes(bytes: Vec<u8>, limits: &ParseLimits) -> Result<Self> {
         let mut budget = Budget::new(limits);
         budget.buffer(bytes.len() as u64, "the input")?;
-        let container = container_of(detect_format_from_bytes(&bytes))?;
-        Self::read(container, Box::new(BytesSource(bytes)), limits, &mut budget)
+        let format = detect_format_from_bytes(&bytes);
+        Self::read(format, Box::new(BytesSource(bytes)), limits, &mut budget)
     }
 
     /// Takes any reader that can seek. Only what is needed is read, when it is needed; workers take turns.
@@ -119,22 +138,19 @@ impl Checkpoint {
     /// As [`open`](Self::open).
     pub fn from_reader<R: Read + Seek + Send + 'static>(reader: R, limits: &ParseLimits) -> Result<Self> {
         let source = ReaderSource::new(reader)?;
-        let container = container_of(format::detect(None, &source)?)?;
-        Self::read(container, Box::new(source), limits, &mut Budget::new(limits))
+        let format = format::detect(None, &source)?;
+        Self::read(format, Box::new(source), limits, &mut Budget::new(limits))
     }
 
-    fn read(
-        container: &dyn Container,
-        source: Box<dyn Source>,
-        limits: &ParseLimits,
-        budget: &mut Budget,
-    ) -> Result<Self> {
-        let catalog = container.catalog(&*source, 0, budget)?;
+    fn read(format: Format, source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
+        let options = OpenOptions::new().with_limits(limits.clone());
+        let Opened { source, catalog } = container_of(format)?.open(source, 0, &options, budget)?;
         Ok(Self {
             sources: vec![source],
             paths: Vec::new(),
             catalog,
-            limits: limits.clone(),
+            limits: options.limits,
+            format,
             beside: Beside::default(),
             set: None,
         })
@@ -182,6 +198,24 @@ impl Checkpoint {
         index.and_then(|(name, index)| index.unlisted(&self.catalog, name)).into_iter().collect()
     }
 
+    /// The format of its files.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What the format tells besides the tensors; `None` where that is nothing.
+    #[must_use]
+    pub fn facts(&self) -> Option<&Facts> {
+        self.catalog.facts.as_ref()
+    }
+
+    /// What is worth knowing about how the input was read, such as what was left out, for people.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.catalog.notes
+    }
+
     /// How many files hold the tensors.
     #[must_use]
     pub fn file_count(&self) -> usize {
@@ -208,7 +242,13 @@ impl Checkpoint {
 }
 
 /// Opens one file and reads its header; errors name it.
-fn read_file(path: &Path, file: u32, pool: &Arc<FilePool>, budget: &mut Budget) -> Result<(Box<dyn Source>, Catalog)> {
+fn read_file(
+    path: &Path,
+    file: u32,
+    pool: &Arc<FilePool>,
+    options: &OpenOptions,
+    budget: &mut Budget,
+) -> Result<(Format, Opened)> {
     let in_file = |error| match error {
         AnamnesisError::Parse { reason } => {
             AnamnesisError::parse(format!("{}: {reason}", quoted(&path.to_string_lossy())))
@@ -219,9 +259,9 @@ fn read_file(path: &Path, file: u32, pool: &Arc<FilePool>, budget: &mut Budget) 
         other => other,
     };
     let source = FileSource::open_in(pool, path)?;
-    let container = container_of(format::detect(Some(path), &source)?)?;
-    let catalog = container.catalog(&source, file, budget).map_err(in_file)?;
-    Ok((Box::new(source), catalog))
+    let format = format::detect(Some(path), &source)?;
+    let opened = container_of(format)?.open(Box::new(source), file, options, budget).map_err(in_file)?;
+    Ok((format, opened))
 }
 
 /// The containers that are read, one line each.

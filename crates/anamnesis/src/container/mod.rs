@@ -8,17 +8,28 @@ use crate::io::Source;
 use crate::limits::Budget;
 
 pub(crate) mod gguf;
+mod options;
 pub(crate) mod safetensors;
 #[allow(dead_code, unused_imports, reason = "the containers over it use each a part")]
 pub(crate) mod zip;
 
+pub use options::OpenOptions;
+
 /// A file format.
 pub(crate) trait Container: Send + Sync {
     /// Reads the front matter of one file and nothing else. `file` is its index in the checkpoint.
-    fn catalog(&self, source: &dyn Source, file: u32, budget: &mut Budget) -> Result<Catalog>;
+    fn open(&self, source: Box<dyn Source>, file: u32, options: &OpenOptions, budget: &mut Budget) -> Result<Opened>;
 
     /// Where everything goes in a new file, before any value is known.
     fn lay_out(&self, tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout>;
+}
+
+/// A file whose front matter has been read.
+pub(crate) struct Opened {
+    /// Where the extents of the catalog lead: the file's own bytes, or a source over them that shows compressed or
+    /// differently ordered tensors as they should be.
+    pub source: Box<dyn Source>,
+    pub catalog: Catalog,
 }
 
 /// A tensor to be written.
@@ -30,11 +41,31 @@ pub(crate) struct OutputTensor {
     pub bytes: u64,
 }
 
-/// The shape of a new file: its first bytes, and where each tensor's bytes go.
-#[derive(Debug)]
+/// The shape of a new file: the bytes around the tensors, and where each tensor's bytes go.
 pub(crate) struct Layout {
-    pub header: Vec<u8>,
+    /// What is not a tensor, with its place. The first piece is the front of the file.
+    pub pieces: Vec<(u64, Vec<u8>)>,
     /// Absolute offset of each tensor, in the order they were given.
     pub offsets: Vec<u64>,
     pub total_bytes: u64,
+    /// Writes what depends on the tensors' bytes, where the format has such a thing.
+    pub seal: Option<Box<dyn Seal>>,
+}
+
+impl Layout {
+    /// A file that is a header and tensors.
+    pub(crate) fn behind_header(header: Vec<u8>, offsets: Vec<u64>, total_bytes: u64) -> Self {
+        Self { pieces: vec![(0, header)], offsets, total_bytes, seal: None }
+    }
+
+    /// The front of the file.
+    pub(crate) fn front(&self) -> &[u8] {
+        self.pieces.first().map_or(&[], |(_, bytes)| bytes)
+    }
+}
+
+/// The last step of a file that carries checksums of its tensors.
+pub(crate) trait Seal: Send + Sync {
+    /// The pieces to write last, from the CRC-32 of every tensor's bytes, in the order they were given.
+    fn seal(&self, checksums: &[u32]) -> Result<Vec<(u64, Vec<u8>)>>;
 }

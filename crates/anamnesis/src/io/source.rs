@@ -21,6 +21,18 @@ pub(crate) trait Source: Send + Sync {
         None
     }
 
+    /// Whether the bytes of `range` can only be read well from front to back.
+    fn is_sequential(&self, range: Range<u64>) -> bool {
+        let _ = range;
+        false
+    }
+
+    /// How many of the bytes of `range` to read at a time, where that matters.
+    fn tile_bytes(&self, range: Range<u64>) -> Option<u64> {
+        let _ = range;
+        None
+    }
+
     /// The bytes of `range` where they are in memory already, at no cost.
     fn resident(&self, range: Range<u64>) -> Option<&[u8]> {
         let _ = range;

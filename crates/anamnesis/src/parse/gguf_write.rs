@@ -51,7 +51,7 @@ pub fn write_gguf<S: BuildHasher>(
 ) -> Result<()> {
     let layout = layout_of(tensors, metadata)?;
     let file = PendingFile::create(path.as_ref(), Existing::Replace, layout.total_bytes)?;
-    file.write_at(0, &layout.header)?;
+    file.write_at(0, layout.front())?;
     for (tensor, &offset) in tensors.iter().zip(&layout.offsets) {
         file.write_at(offset, tensor.data)?;
     }
@@ -68,8 +68,8 @@ pub fn write_gguf_to_writer<W: Write + Seek, S: BuildHasher>(
     metadata: &HashMap<String, GgufMetadataValue, S>,
 ) -> Result<()> {
     let layout = layout_of(tensors, metadata)?;
-    writer.write_all(&layout.header)?;
-    let mut end = layout.header.len() as u64;
+    writer.write_all(layout.front())?;
+    let mut end = layout.front().len() as u64;
     for (tensor, &offset) in tensors.iter().zip(&layout.offsets) {
         std::io::copy(&mut std::io::Read::take(std::io::repeat(0), offset - end), &mut writer)?;
         writer.write_all(tensor.data)?;

@@ -1,7 +1,7 @@
 //! The plan: every output tensor with its name, type, size and place, before any value is known.
 
 use crate::catalog::{Catalog, Dtype, Extent, Metadata, TargetDtype, TensorId};
-use crate::container::{Container, Layout, OutputTensor};
+use crate::container::{Container, Layout, OutputTensor, Seal};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::Source;
 use crate::scheme::{Claimed, Prepared, Recipe, TensorRole, TileDecoder};
@@ -10,14 +10,18 @@ use crate::scheme::{Claimed, Prepared, Recipe, TensorRole, TileDecoder};
 pub(crate) struct Plan {
     pub(crate) tensors: Vec<PlannedTensor>,
     pub(crate) target: TargetDtype,
-    /// The first bytes of the file.
-    pub(crate) header: Vec<u8>,
+    /// What is not a tensor, with its place in the file.
+    pub(crate) pieces: Vec<(u64, Vec<u8>)>,
     pub(crate) total_bytes: u64,
+    /// The last step, where the file carries checksums.
+    pub(crate) seal: Option<Box<dyn Seal>>,
 }
 
 /// One tensor of the output.
 pub(crate) struct PlannedTensor {
     pub(crate) output: OutputTensor,
+    /// Its place in the order in which the container was given the tensors.
+    pub(crate) index: usize,
     /// Absolute offset in the output.
     pub(crate) offset: u64,
     pub(crate) work: Work,
@@ -40,11 +44,17 @@ pub(crate) struct Planned {
 impl Planned {
     /// Where the bytes it is made of begin: planning in this order reads the input from front to back.
     pub(crate) fn source(&self) -> (u32, u64) {
-        let extent = match &self.work {
-            Work::Copy(extent) => Some(extent),
-            Work::Decode { parts, .. } => parts.first(),
-        };
-        extent.map_or((0, 0), |extent| (extent.file, extent.offset))
+        self.work.parts().first().map_or((0, 0), |extent| (extent.file, extent.offset))
+    }
+}
+
+impl Work {
+    /// The stored bytes it is made of, the most telling first.
+    pub(crate) fn parts(&self) -> &[Extent] {
+        match self {
+            Self::Copy(extent) => std::slice::from_ref(extent),
+            Self::Decode { parts, .. } => parts,
+        }
     }
 }
 
@@ -87,16 +97,17 @@ impl Plan {
     ) -> Result<Self> {
         let (outputs, work): (Vec<_>, Vec<_>) =
             planned.into_iter().map(|planned| (planned.output, planned.work)).unzip();
-        let Layout { header, offsets, total_bytes } = container.lay_out(&outputs, metadata)?;
+        let Layout { pieces, offsets, total_bytes, seal } = container.lay_out(&outputs, metadata)?;
         let mut tensors: Vec<_> = outputs
             .into_iter()
             .zip(offsets)
             .zip(work)
-            .map(|((output, offset), work)| PlannedTensor { output, offset, work })
+            .enumerate()
+            .map(|(index, ((output, offset), work))| PlannedTensor { output, index, offset, work })
             .collect();
         // Written from the front to the back, so that a single worker writes the file in order.
         tensors.sort_by_key(|tensor| tensor.offset);
-        Ok(Self { tensors, target, header, total_bytes })
+        Ok(Self { tensors, target, pieces, total_bytes, seal })
     }
 
     /// Output tensors that are decoded.

@@ -1,13 +1,14 @@
 //! Running a plan: workers take tiles, read their windows, decode, and put the result at its place.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 
-use super::plan::{Plan, Work};
+use super::plan::{Plan, PlannedTensor, Work};
 use super::sink::TileSink;
 use super::tiles::{Tile, Tiles};
 use crate::cancel::CancelToken;
-use crate::catalog::Extent;
+use crate::catalog::{Extent, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::Source;
 use crate::scheme::{Scratch, Window};
@@ -41,7 +42,16 @@ const FLUSH_BYTES: u64 = 64 << 20;
 /// What workers tell the calling thread.
 struct Done {
     tensor: usize,
+    piece: Piece,
+}
+
+/// A finished piece of an output tensor.
+struct Piece {
+    /// Where it starts in the tensor.
+    start: u64,
     bytes: u64,
+    /// Its CRC-32, where the file carries checksums.
+    checksum: u32,
 }
 
 /// Fills the sink as planned. `watch` is called on the calling thread, after every tile.
@@ -53,8 +63,10 @@ pub(crate) fn run(
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<()> {
     options.cancel.check()?;
-    sink.put(0, &plan.header)?;
-    let tiles = Mutex::new(Tiles::new(plan));
+    for (offset, piece) in &plan.pieces {
+        sink.put(*offset, piece)?;
+    }
+    let tiles = Mutex::new(Tiles::new(plan, sources));
     let stop = AtomicBool::new(false);
     let next_tile = || {
         if stop.load(Ordering::Relaxed) {
@@ -63,7 +75,7 @@ pub(crate) fn run(
         tiles.lock().unwrap_or_else(PoisonError::into_inner).next()
     };
     let (sender, receiver) = mpsc::channel();
-    std::thread::scope(|scope| {
+    let checksums = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..options.threads.max(1))
             .map(|_| {
                 let (sender, next_tile, stop) = (sender.clone(), &next_tile, &stop);
@@ -79,7 +91,7 @@ pub(crate) fn run(
         drop(sender);
         let (written, flushes) = mpsc::sync_channel(1);
         let flusher = scope.spawn(move || flushes.iter().try_for_each(|()| sink.flush()));
-        report(plan, &receiver, watch, &written);
+        let checksums = report(plan, &receiver, watch, &written);
         drop(written);
         let mut outcome = Ok(());
         for worker in workers {
@@ -87,17 +99,24 @@ pub(crate) fn run(
             outcome = outcome.and(result);
         }
         let flushed = flusher.join().unwrap_or_else(|_| Err(AnamnesisError::parse("a worker thread panicked")));
-        outcome.and(flushed)
-    })
+        outcome.and(flushed).map(|()| checksums)
+    })?;
+    let Some(seal) = &plan.seal else { return Ok(()) };
+    for (offset, piece) in seal.seal(&checksums)? {
+        sink.put(offset, &piece)?;
+    }
+    Ok(())
 }
 
-/// Adds up what the workers tell until the last of them is done.
+/// Adds up what the workers tell until the last of them is done. Gives the checksums of the tensors, in the order of the
+/// container, where the file carries them.
 fn report(
     plan: &Plan,
     receiver: &mpsc::Receiver<Done>,
     watch: &mut dyn FnMut(&Progress),
     written: &mpsc::SyncSender<()>,
-) {
+) -> Vec<u32> {
+    let mut checksums = Checksums::new(plan);
     let mut flushed = 0;
     let mut left: Vec<u64> = plan.tensors.iter().map(|tensor| tensor.output.bytes).collect();
     let mut progress = Progress {
@@ -110,7 +129,9 @@ fn report(
     let is_decoded = |tensor: usize| matches!(plan.tensors[tensor].work, Work::Decode { .. });
     progress.decoded = (0..left.len()).filter(|&tensor| left[tensor] == 0 && is_decoded(tensor)).count();
     watch(&progress);
-    for Done { tensor, bytes } in receiver {
+    for Done { tensor, piece } in receiver {
+        let bytes = piece.bytes;
+        checksums.add(plan.tensors[tensor].index, piece);
         progress.bytes += bytes;
         if progress.bytes - flushed >= FLUSH_BYTES {
             flushed = progress.bytes;
@@ -123,6 +144,34 @@ fn report(
             progress.decoded += usize::from(is_decoded(tensor));
         }
         watch(&progress);
+    }
+    checksums.finish()
+}
+
+/// The checksums of output tensors, put together from those of their pieces.
+struct Checksums(Option<Vec<Vec<Piece>>>);
+
+impl Checksums {
+    fn new(plan: &Plan) -> Self {
+        Self(plan.seal.as_ref().map(|_| plan.tensors.iter().map(|_| Vec::new()).collect()))
+    }
+
+    fn add(&mut self, tensor: usize, piece: Piece) {
+        if let Some(tensors) = &mut self.0 {
+            tensors[tensor].push(piece);
+        }
+    }
+
+    fn finish(self) -> Vec<u32> {
+        let whole = |mut pieces: Vec<Piece>| {
+            pieces.sort_by_key(|piece| piece.start);
+            let mut all = crc32fast::Hasher::new();
+            for piece in pieces {
+                all.combine(&crc32fast::Hasher::new_with_initial_len(piece.checksum, piece.bytes));
+            }
+            all.finalize()
+        };
+        self.0.into_iter().flatten().map(whole).collect()
     }
 }
 
@@ -137,39 +186,29 @@ fn work(
 ) -> Result<()> {
     let mut buffers = Buffers::default();
     while let Some(tile) = next_tile() {
-        cancel.check()?;
         let tensor = &plan.tensors[tile.tensor];
-        let element_bytes = match &tensor.work {
-            Work::Copy(_) => 1,
-            Work::Decode { .. } => plan.target.byte_size() as u64,
-        };
-        let bytes = (tile.range.end - tile.range.start) * element_bytes;
-        let offset = tensor.offset + tile.range.start * element_bytes;
-        let named = |error| in_tensor(error, &tensor.output.name);
-        match &tensor.work {
-            Work::Copy(extent) => {
-                let window = Window::run(0, tile.range.start, bytes);
-                let input = buffers.read(sources, std::slice::from_ref(extent), &[window]).map_err(named)?;
-                sink.put(offset, input[0])?;
-            }
-            Work::Decode { decoder, parts, .. } => {
-                let mut windows = std::mem::take(&mut buffers.windows);
-                windows.clear();
-                decoder.windows(tile.range.clone(), &mut windows);
-                let mut out = std::mem::take(&mut buffers.out);
-                grow(&mut out, bytes as usize);
-                let mut scratch = std::mem::take(&mut buffers.scratch);
-                let inputs = buffers.read(sources, parts, &windows).map_err(named)?;
-                let out_bytes = &mut out[..bytes as usize];
-                decoder.decode(tile.range.clone(), &inputs, plan.target, out_bytes, &mut scratch).map_err(named)?;
-                sink.put(offset, out_bytes)?;
-                (buffers.windows, buffers.out, buffers.scratch) = (windows, out, scratch);
-            }
+        for range in tile.steps() {
+            cancel.check()?;
+            let (start, bytes) = byte_range(plan, tensor, &range);
+            let content = buffers
+                .fill(tensor, sources, plan.target, range, bytes as usize)
+                .map_err(|error| in_tensor(error, &tensor.output.name))?;
+            let checksum = if plan.seal.is_some() { crc32fast::hash(content) } else { 0 };
+            sink.put(tensor.offset + start, content)?;
+            // The receiver outlives the workers; if it did not, nobody would be waiting for progress.
+            let _ = sender.send(Done { tensor: tile.tensor, piece: Piece { start, bytes, checksum } });
         }
-        // The receiver outlives the workers; if it did not, nobody would be waiting for progress.
-        let _ = sender.send(Done { tensor: tile.tensor, bytes });
     }
     Ok(())
+}
+
+/// Where a piece of a tensor starts in its bytes, and how many it takes.
+fn byte_range(plan: &Plan, tensor: &PlannedTensor, range: &Range<u64>) -> (u64, u64) {
+    let element_bytes = match &tensor.work {
+        Work::Copy(_) => 1,
+        Work::Decode { .. } => plan.target.byte_size() as u64,
+    };
+    (range.start * element_bytes, (range.end - range.start) * element_bytes)
 }
 
 /// The memory of one worker.
@@ -182,6 +221,34 @@ struct Buffers {
 }
 
 impl Buffers {
+    /// The output bytes of a piece of a tensor.
+    fn fill<'a>(
+        &'a mut self,
+        tensor: &PlannedTensor,
+        sources: &'a [Box<dyn Source>],
+        target: TargetDtype,
+        range: Range<u64>,
+        bytes: usize,
+    ) -> Result<&'a [u8]> {
+        let (decoder, parts) = match &tensor.work {
+            Work::Copy(extent) => {
+                let window = Window::run(0, range.start, bytes as u64);
+                return Ok(self.read(sources, std::slice::from_ref(extent), &[window])?[0]);
+            }
+            Work::Decode { decoder, parts, .. } => (decoder, parts),
+        };
+        let mut windows = std::mem::take(&mut self.windows);
+        windows.clear();
+        decoder.windows(range.clone(), &mut windows);
+        let mut out = std::mem::take(&mut self.out);
+        grow(&mut out, bytes);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let inputs = self.read(sources, parts, &windows)?;
+        decoder.decode(range, &inputs, target, &mut out[..bytes], &mut scratch)?;
+        (self.windows, self.out, self.scratch) = (windows, out, scratch);
+        Ok(&self.out[..bytes])
+    }
+
     /// The contents of `windows`: borrowed where they are in memory, otherwise read into the input buffer.
     fn read<'a>(
         &'a mut self,

@@ -10,7 +10,7 @@ use crate::ui::{Printer, json::texts};
 
 pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> {
     let target: TargetDtype = args.to.parse()?;
-    let checkpoint = open::checkpoint(&args.path)?;
+    let checkpoint = open::checkpoint(&args.input)?;
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     printer.text(&info)?;
     if let Some(directory) = checkpoint.directory() {
@@ -19,7 +19,7 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
         labelled("Odd:", &checkpoint.oddities(), printer)?;
     }
     if printer.is_json() {
-        let mut document = counts(&args.path, &checkpoint, &info);
+        let mut document = counts(&args.input.path, &checkpoint, &info);
         let scheme = |(scheme, weights): &(String, usize)| json!({ "scheme": scheme, "weights": weights });
         document["schemes"] = info.schemes.iter().map(scheme).collect();
         document["to"] = target.to_string().into();

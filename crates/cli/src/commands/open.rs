@@ -3,20 +3,21 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use anamnesis::{AnamnesisError, Checkpoint, ParseLimits};
+use anamnesis::{AnamnesisError, Checkpoint};
 
+use crate::args::InputArgs;
 use crate::exit::Failure;
 
 /// Opens what the user names: a file, or a whole checkpoint.
-pub(super) fn checkpoint(path: &Path) -> Result<Checkpoint, Failure> {
-    refuse_ollama(path)?;
-    Checkpoint::open(path, &ParseLimits::default()).map_err(|error| advise(error, path))
+pub(super) fn checkpoint(input: &InputArgs) -> Result<Checkpoint, Failure> {
+    refuse_ollama(&input.path)?;
+    Checkpoint::open_with(&input.path, &input.options()).map_err(|error| advise(error, &input.path))
 }
 
 /// Opens one file by itself, even where it is one shard of a set.
-pub(super) fn file(path: &Path) -> Result<Checkpoint, Failure> {
-    refuse_ollama(path)?;
-    Checkpoint::open_file(path, &ParseLimits::default()).map_err(|error| advise(error, path))
+pub(super) fn file(input: &InputArgs) -> Result<Checkpoint, Failure> {
+    refuse_ollama(&input.path)?;
+    Checkpoint::open_file_with(&input.path, &input.options()).map_err(|error| advise(error, &input.path))
 }
 
 fn refuse_ollama(path: &Path) -> Result<(), Failure> {

@@ -11,8 +11,8 @@ use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
 pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
-    let is_one_file = is_tensor_file(&args.path);
-    let checkpoint = if is_one_file { open::file(&args.path)? } else { open::checkpoint(&args.path)? };
+    let is_one_file = is_tensor_file(&args.input.path);
+    let checkpoint = if is_one_file { open::file(&args.input)? } else { open::checkpoint(&args.input)? };
     let info = checkpoint.inspect(&InspectOptions::new());
     if is_one_file {
         printer.text(summary(&info, "File"))?;
@@ -26,7 +26,7 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
         printer.text(format_args!("\n{}", table(&tensors, !is_one_file).render(printer.width())))?;
     }
     if printer.is_json() {
-        let mut document = counts(&args.path, &checkpoint, &info);
+        let mut document = counts(&args.input.path, &checkpoint, &info);
         if args.list {
             document["tensors"] = tensors.iter().map(tensor_document).collect();
         }

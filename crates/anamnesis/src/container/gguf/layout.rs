@@ -88,7 +88,8 @@ pub(crate) fn lay_out<'a>(
     }
     let data = header.len() as u64;
     let total_bytes = data.checked_add(end).ok_or_else(too_large)?;
-    Ok(Layout { header, offsets: offsets.into_iter().map(|offset| data + offset).collect(), total_bytes })
+    let offsets = offsets.into_iter().map(|offset| data + offset).collect();
+    Ok(Layout::behind_header(header, offsets, total_bytes))
 }
 
 fn check_tensor(tensor: &NewTensor<'_>) -> Result<()> {

@@ -23,8 +23,8 @@ mod value;
 
 use std::io::{Read, Seek};
 
-use crate::catalog::{Catalog, Metadata};
-use crate::container::{Container, Layout, OutputTensor};
+use crate::catalog::Metadata;
+use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::Source;
 use crate::limits::Budget;
@@ -46,8 +46,9 @@ const DEFAULT_ALIGNMENT: u32 = 32;
 pub(crate) struct Gguf;
 
 impl Container for Gguf {
-    fn catalog(&self, source: &dyn Source, file: u32, budget: &mut Budget) -> Result<Catalog> {
-        read_header(source, Keep::Scalars, budget)?.catalog(file)
+    fn open(&self, source: Box<dyn Source>, file: u32, _options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
+        let catalog = read_header(&*source, Keep::Scalars, budget)?.catalog(file)?;
+        Ok(Opened { source, catalog })
     }
 
     /// Text becomes metadata of type string; typed metadata goes through [`lay_out`].

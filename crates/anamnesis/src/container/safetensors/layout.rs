@@ -59,7 +59,8 @@ pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> 
     let data = header.len() as u64;
     let total_bytes =
         end.checked_add(data).ok_or_else(|| AnamnesisError::parse("the output is larger than 2^64 bytes"))?;
-    Ok(Layout { header, offsets: relative.into_iter().map(|offset| data + offset).collect(), total_bytes })
+    let offsets = relative.into_iter().map(|offset| data + offset).collect();
+    Ok(Layout::behind_header(header, offsets, total_bytes))
 }
 
 fn write_json(header: &mut Vec<u8>, text: &str) -> Result<()> {

@@ -13,8 +13,8 @@ mod header;
 mod json;
 mod layout;
 
-use crate::catalog::{Catalog, Metadata};
-use crate::container::{Container, Layout, OutputTensor};
+use crate::catalog::Metadata;
+use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::Result;
 use crate::io::Source;
 use crate::limits::Budget;
@@ -26,8 +26,9 @@ pub(crate) use header::{Header, PREFIX_BYTES, parse_header_prefix, read_header};
 pub(crate) struct Safetensors;
 
 impl Container for Safetensors {
-    fn catalog(&self, source: &dyn Source, file: u32, budget: &mut Budget) -> Result<Catalog> {
-        read_header(source, budget)?.into_catalog(file)
+    fn open(&self, source: Box<dyn Source>, file: u32, _options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
+        let catalog = read_header(&*source, budget)?.into_catalog(file)?;
+        Ok(Opened { source, catalog })
     }
 
     fn lay_out(&self, tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout> {

@@ -28,8 +28,8 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<(), Failure> {
     let target = info.output_dtype;
-    let directory = checkpoint.directory().unwrap_or(&args.path);
-    let beside = || output_path::beside_directory(&args.path, directory, target);
+    let directory = checkpoint.directory().unwrap_or(&args.input.path);
+    let beside = || output_path::beside_directory(&args.input.path, directory, target);
     let output = args.output.clone().unwrap_or_else(beside);
     output_path::check_directory(&output)?;
     printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?;
@@ -136,7 +136,7 @@ impl Job<'_> {
 
     pub(super) fn document(&self, plan: &DirectoryPlan<'_>) -> Value {
         json!({
-            "path": self.args.path.to_string_lossy(),
+            "path": self.args.input.path.to_string_lossy(),
             "output": self.output.to_string_lossy(),
             "to": self.target.to_string(),
             "dry_run": self.args.dry_run,

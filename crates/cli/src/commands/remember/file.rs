@@ -19,7 +19,7 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<(), Failure> {
     let target = info.output_dtype;
-    let output = args.output.clone().unwrap_or_else(|| output_path::beside(&args.path, target));
+    let output = args.output.clone().unwrap_or_else(|| output_path::beside(&args.input.path, target));
     output_path::check(&output)?;
     printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?;
     let plan = checkpoint.plan(target)?;
@@ -93,7 +93,7 @@ impl Job<'_> {
 
     fn document(&self, plan: &RememberPlan<'_>) -> Value {
         json!({
-            "path": self.args.path.to_string_lossy(),
+            "path": self.args.input.path.to_string_lossy(),
             "output": self.output.to_string_lossy(),
             "to": self.target.to_string(),
             "dry_run": self.args.dry_run,

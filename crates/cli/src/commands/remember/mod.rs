@@ -17,7 +17,7 @@ use crate::ui::Printer;
 
 pub(super) fn run(args: &RememberArgs, printer: &Printer) -> Result<(), Failure> {
     let target: TargetDtype = args.to.parse()?;
-    let checkpoint = open::checkpoint(&args.path)?;
+    let checkpoint = open::checkpoint(&args.input)?;
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     if checkpoint.directory().is_some() {
         return directory::run(args, &checkpoint, &info, printer);
@@ -38,7 +38,7 @@ fn refuse_options_of_directories(args: &RememberArgs) -> Result<(), Failure> {
         Some((_, option)) => Err(Failure::Usage(format!(
             "{option} shapes the output of a checkpoint directory, and {} is a single file, which becomes a single file; \
              name its directory to convert the whole checkpoint",
-            shown(&args.path)
+            shown(&args.input.path)
         ))),
     }
 }

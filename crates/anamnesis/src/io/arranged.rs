@@ -1,0 +1,149 @@
+//! A source with more to read than its file holds: behind the file's own bytes come regions that are made when they are read,
+//! such as a compressed entry or a transposed array. Extents lead to either, and nobody behind them sees a difference.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+
+use super::Source;
+use super::source::{past_end, usize_of};
+use crate::error::{AnamnesisError, Result};
+
+/// Bytes that come into being when they are read.
+pub(crate) trait Region: Send + Sync {
+    fn len(&self) -> u64;
+
+    /// Fills `buffer` from `offset`, which with the buffer lies inside the region. `below` is the arranged source itself, so
+    /// that one region may read from another that was added before it.
+    fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Whether it can only be read well from front to back.
+    fn is_sequential(&self) -> bool {
+        false
+    }
+
+    /// Bytes to read at a time, where that matters.
+    fn tile_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A source and the regions over it.
+pub(crate) struct ArrangedSource {
+    inner: Box<dyn Source>,
+    /// Where each region starts, in order.
+    regions: Vec<(u64, Box<dyn Region>)>,
+    end: u64,
+}
+
+impl ArrangedSource {
+    pub(crate) fn new(inner: Box<dyn Source>) -> Self {
+        let end = inner.len();
+        Self { inner, regions: Vec::new(), end }
+    }
+
+    /// Adds a region and says where it starts.
+    pub(crate) fn add(&mut self, region: Box<dyn Region>) -> Result<u64> {
+        let start = self.end;
+        self.end = start
+            .checked_add(region.len())
+            .ok_or_else(|| AnamnesisError::parse("the tensors of this file take more than 2^64 bytes"))?;
+        self.regions.push((start, region));
+        Ok(start)
+    }
+
+    /// The region that holds all of `range`, and where it starts.
+    fn region(&self, range: &Range<u64>) -> Option<(u64, &dyn Region)> {
+        let index = self.regions.partition_point(|(start, _)| *start <= range.start).checked_sub(1)?;
+        let (start, region) = &self.regions[index];
+        (range.end <= start + region.len()).then_some((*start, &**region))
+    }
+
+    fn is_inner(&self, range: &Range<u64>) -> bool {
+        range.end <= self.inner.len()
+    }
+}
+
+impl Source for ArrangedSource {
+    fn len(&self) -> u64 {
+        self.end
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let range = offset..offset.saturating_add(buffer.len() as u64);
+        if self.is_inner(&range) {
+            return self.inner.read_at(offset, buffer);
+        }
+        match self.region(&range) {
+            Some((start, region)) => region.read_at(self, offset - start, buffer),
+            None => Err(past_end(offset, buffer.len(), self.end)),
+        }
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.inner.path()
+    }
+
+    fn resident(&self, range: Range<u64>) -> Option<&[u8]> {
+        if self.is_inner(&range) { self.inner.resident(range) } else { None }
+    }
+
+    fn view(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
+        if self.is_inner(&range) {
+            return self.inner.view(range);
+        }
+        let bytes = usize_of(range.end.saturating_sub(range.start))?;
+        if self.region(&range).is_none() {
+            return Err(past_end(range.start, bytes, self.end));
+        }
+        let mut bytes = vec![0; bytes];
+        self.read_at(range.start, &mut bytes)?;
+        Ok(Cow::Owned(bytes))
+    }
+
+    fn is_sequential(&self, range: Range<u64>) -> bool {
+        !self.is_inner(&range) && self.region(&range).is_some_and(|(_, region)| region.is_sequential())
+    }
+
+    fn tile_bytes(&self, range: Range<u64>) -> Option<u64> {
+        if self.is_inner(&range) { None } else { self.region(&range)?.1.tile_bytes() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BytesSource;
+    use super::*;
+
+    /// The bytes of a range, backwards.
+    struct Backwards(Range<u64>);
+
+    impl Region for Backwards {
+        fn len(&self) -> u64 {
+            self.0.end - self.0.start
+        }
+
+        fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            let end = self.0.end - offset;
+            below.read_at(end - buffer.len() as u64, buffer)?;
+            buffer.reverse();
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn regions_stand_behind_the_file_and_may_read_each_other() {
+        let mut source = ArrangedSource::new(Box::new(BytesSource(b"abcdef")));
+        let first = source.add(Box::new(Backwards(1..4))).unwrap();
+        let second = source.add(Box::new(Backwards(first..first + 3))).unwrap();
+        assert_eq!((first, second, source.len()), (6, 9, 12));
+        let read = |range: Range<u64>| source.view(range).map(Cow::into_owned);
+        assert_eq!(read(0..6).unwrap(), b"abcdef");
+        assert_eq!(read(6..9).unwrap(), b"dcb");
+        assert_eq!(read(10..12).unwrap(), b"cd");
+        assert!(source.resident(6..9).is_none());
+        for outside in [4..8, 8..10, 12..13, u64::MAX - 1..u64::MAX] {
+            assert!(read(outside.clone()).is_err(), "{outside:?}");
+        }
+    }
+}
