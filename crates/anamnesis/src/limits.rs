@@ -133,7 +133,6 @@ impl Budget {
     }
 
     /// Checks how far compressed bytes of `what` say they grow. Nothing may become nothing, but not something.
-    #[allow(dead_code, reason = "asked for by deflated entries")]
     pub(crate) fn growth(&self, compressed: u64, bytes: u64, what: &str) -> Result<()> {
         let ratio = self.limits.max_decompression_ratio;
         // A product beyond u64 is beyond any size.

@@ -8,9 +8,9 @@ use crate::io::Source;
 use crate::limits::Budget;
 
 pub(crate) mod gguf;
+pub(crate) mod npy;
 mod options;
 pub(crate) mod safetensors;
-#[allow(dead_code, unused_imports, reason = "the containers over it use each a part")]
 pub(crate) mod zip;
 
 pub use options::OpenOptions;

@@ -5,7 +5,7 @@ use super::entry::Method;
 use super::window::Window;
 use super::{ZIP_MAX_ENTRIES, ZIP_MAX_NAME_LEN, u16_at, u32_at, u64_at};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::Source;
+use crate::io::ReadAt;
 use crate::limits::Budget;
 
 const SIGNATURE: &[u8; 4] = b"PK\x01\x02";
@@ -43,7 +43,7 @@ pub(super) struct Record {
 }
 
 /// Reads the directory that the end record describes, and nothing beyond it.
-pub(super) fn read(source: &dyn Source, end: &End, budget: &mut Budget) -> Result<Vec<Record>> {
+pub(super) fn read(source: &(impl ReadAt + ?Sized), end: &End, budget: &mut Budget) -> Result<Vec<Record>> {
     budget.items(end.entries, "ZIP entries")?;
     if end.entries > ZIP_MAX_ENTRIES {
         let message = format!("{} ZIP entries, {ZIP_MAX_ENTRIES} are allowed", end.entries);

@@ -2,7 +2,7 @@
 
 use super::{u16_at, u32_at, u64_at};
 use crate::error::{AnamnesisError, Result};
-use crate::io::Source;
+use crate::io::ReadAt;
 
 const END: &[u8; 4] = b"PK\x05\x06";
 const LOCATOR_64: &[u8; 4] = b"PK\x06\x07";
@@ -22,11 +22,11 @@ pub(super) struct End {
 }
 
 /// Finds the one end record and holds it against the file.
-pub(super) fn find(source: &dyn Source) -> Result<End> {
-    let file_bytes = source.len();
+pub(super) fn find(source: &(impl ReadAt + ?Sized)) -> Result<End> {
+    let file_bytes = source.bytes();
     let tail_bytes = file_bytes.min(END_BYTES + MAX_COMMENT_BYTES);
     let mut tail = vec![0; tail_bytes as usize];
-    source.read_at(file_bytes - tail_bytes, &mut tail)?;
+    source.fill_at(file_bytes - tail_bytes, &mut tail)?;
     let (at, record) = match last_record(&tail)? {
         Some(at) => (file_bytes - tail_bytes + at as u64, &tail[at..]),
         None => return Err(not_an_archive(source)),
@@ -94,10 +94,10 @@ fn last_record(tail: &[u8]) -> Result<Option<usize>> {
 }
 
 /// The ZIP64 end record and where it starts, if there is one before the end record at `end`.
-fn zip64(source: &dyn Source, end: u64) -> Result<Option<(End, u64)>> {
+fn zip64(source: &(impl ReadAt + ?Sized), end: u64) -> Result<Option<(End, u64)>> {
     let Some(locator_at) = end.checked_sub(LOCATOR_64_BYTES) else { return Ok(None) };
     let mut locator = [0; LOCATOR_64_BYTES as usize];
-    source.read_at(locator_at, &mut locator)?;
+    source.fill_at(locator_at, &mut locator)?;
     if &locator[..4] != LOCATOR_64 {
         return Ok(None);
     }
@@ -109,7 +109,7 @@ fn zip64(source: &dyn Source, end: u64) -> Result<Option<(End, u64)>> {
         || AnamnesisError::parse(format!("the ZIP64 end record is not at byte {start}, in front of its locator"));
     let room = locator_at.checked_sub(start).filter(|&room| room >= END_64_BYTES).ok_or_else(misplaced)?;
     let mut record = [0; END_64_BYTES as usize];
-    source.read_at(start, &mut record)?;
+    source.fill_at(start, &mut record)?;
     // The record's own length does not count its signature and itself.
     if &record[..4] != END_64 || u64_at(&record, 4).checked_add(12) != Some(room) {
         return Err(misplaced());
@@ -130,10 +130,10 @@ fn several_disks() -> AnamnesisError {
 }
 
 /// Files without an end record are mostly something else; the commonest are worth naming.
-fn not_an_archive(source: &dyn Source) -> AnamnesisError {
+fn not_an_archive(source: &(impl ReadAt + ?Sized)) -> AnamnesisError {
     let mut head = [0; 8];
-    let length = source.len().min(8) as usize;
-    if let Err(error) = source.read_at(0, &mut head[..length]) {
+    let length = source.bytes().min(8) as usize;
+    if let Err(error) = source.fill_at(0, &mut head[..length]) {
         return error;
     }
     let kind = match &head {

@@ -3,6 +3,9 @@
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
+/// Bytes that one byte of deflate data can become: 258 for every two bits.
+const MAX_GROWTH: u64 = 1032;
+
 /// How an entry's bytes are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
@@ -42,6 +45,10 @@ impl Entry {
     pub(crate) fn check_readable(&self, format: &str, budget: &Budget) -> Result<()> {
         match self.method {
             Method::Stored => Ok(()),
+            Method::Deflated if self.bytes / MAX_GROWTH > self.stored_bytes => {
+                let (name, bytes, stored) = (quoted(&self.name), self.bytes, self.stored_bytes);
+                Err(AnamnesisError::parse(format!("ZIP entry {name}: {stored} bytes cannot inflate to {bytes}")))
+            }
             Method::Deflated => {
                 budget.growth(self.stored_bytes, self.bytes, &format!("ZIP entry {}", quoted(&self.name)))
             }

@@ -5,7 +5,7 @@ use super::entry::{Entry, Method};
 use super::window::Window;
 use super::{u16_at, u32_at, u64_at};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::Source;
+use crate::io::ReadAt;
 
 const SIGNATURE: &[u8; 4] = b"PK\x03\x04";
 const DESCRIPTOR_SIGNATURE: &[u8; 4] = b"PK\x07\x08";
@@ -14,7 +14,7 @@ const FIXED_BYTES: u64 = 30;
 const READ_BYTES: u64 = 256;
 
 /// Walks the entries in the order of their bytes, from the first byte of the file to the directory.
-pub(super) fn check(source: &dyn Source, records: Vec<Record>, directory: u64) -> Result<Vec<Entry>> {
+pub(super) fn check(source: &(impl ReadAt + ?Sized), records: Vec<Record>, directory: u64) -> Result<Vec<Entry>> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_by_key(|&index| records[index].header);
     let mut window = Window::new(source, directory, READ_BYTES);
@@ -58,7 +58,7 @@ fn check_place(found: u64, expected: u64, what: impl Fn() -> String) -> Result<(
 }
 
 /// Holds a local header against the directory; where its data begins.
-fn check_header(window: &mut Window<'_>, record: &Record) -> Result<u64> {
+fn check_header(window: &mut Window<'_, impl ReadAt + ?Sized>, record: &Record) -> Result<u64> {
     let what = || format!("the local header of ZIP entry {}", quoted(&record.name));
     let fixed = window.bytes(record.header, FIXED_BYTES, &what)?;
     if &fixed[..4] != SIGNATURE {
@@ -101,7 +101,7 @@ fn check_header(window: &mut Window<'_>, record: &Record) -> Result<u64> {
 }
 
 /// Holds the descriptor between an entry's data and `next` against the directory; how long it is.
-fn check_descriptor(window: &mut Window<'_>, record: &Record, at: u64, next: u64) -> Result<u64> {
+fn check_descriptor(window: &mut Window<'_, impl ReadAt + ?Sized>, record: &Record, at: u64, next: u64) -> Result<u64> {
     if record.flags & HAS_DESCRIPTOR == 0 {
         return Ok(0);
     }

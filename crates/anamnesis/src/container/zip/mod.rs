@@ -15,18 +15,26 @@
 //! are. The format is specified in PKWARE's APPNOTE.TXT.
 
 mod central;
+mod checked;
 mod end;
 mod entry;
+mod inflated;
 mod local;
+mod spill;
 mod window;
+mod write;
 
 use std::collections::HashMap;
 
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::Source;
+use crate::io::ReadAt;
 use crate::limits::Budget;
 
+pub(crate) use checked::Checked;
 pub(crate) use entry::{Entry, Method};
+pub(crate) use inflated::{Inflated, read_prefix};
+pub(crate) use spill::Spill;
+pub(crate) use write::{EntryHeaders, check_new_names, end_of_archive};
 
 /// Most entries of an archive.
 pub(crate) const ZIP_MAX_ENTRIES: u64 = 1 << 20;
@@ -39,19 +47,25 @@ pub(crate) struct Archive {
     pub entries: Vec<Entry>,
 }
 
+#[allow(dead_code, reason = "each format over archives uses its own part")]
 impl Archive {
     /// Reads all headers of an archive and none of its data.
-    pub(crate) fn read(source: &dyn Source, budget: &mut Budget) -> Result<Self> {
+    pub(crate) fn read(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Self> {
         let end = end::find(source)?;
         let records = central::read(source, &end, budget)?;
         let entries = local::check(source, records, end.directory_offset)?;
-        refuse_twins(&entries, |name| name.replace('\\', "/"))?;
-        Ok(Self { entries })
+        let archive = Self { entries };
+        refuse_twins(archive.names(), |name| name.replace('\\', "/"))?;
+        Ok(archive)
     }
 
     /// Refuses names that differ in nothing but case, for formats whose own readers take them for one.
     pub(crate) fn refuse_case_twins(&self) -> Result<()> {
-        refuse_twins(&self.entries, str::to_lowercase)
+        refuse_twins(self.names(), str::to_lowercase)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.name.as_str())
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
@@ -60,12 +74,13 @@ impl Archive {
 }
 
 /// Refuses two names that some reader takes for one.
-fn refuse_twins(entries: &[Entry], alike: impl Fn(&str) -> String) -> Result<()> {
-    let mut seen = HashMap::with_capacity(entries.len());
-    for entry in entries {
-        if let Some(other) = seen.insert(alike(&entry.name), &entry.name) {
-            let (a, b) = (quoted(other), quoted(&entry.name));
-            let how = if a == b { String::from("occurs twice") } else { format!("and {b} can be taken for one") };
+fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>, alike: impl Fn(&str) -> String) -> Result<()> {
+    let mut seen = HashMap::new();
+    for name in names {
+        if let Some(other) = seen.insert(alike(name), name) {
+            let (a, b) = (quoted(other), quoted(name));
+            let how =
+                if other == name { String::from("occurs twice") } else { format!("and {b} can be taken for one") };
             return Err(AnamnesisError::parse(format!("ZIP entry {a} {how}")));
         }
     }

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use crate::error::{AnamnesisError, Result};
-use crate::io::Source;
+use crate::io::ReadAt;
 
 /// A part of a source through which headers are looked at.
-pub(super) struct Window<'a> {
-    source: &'a dyn Source,
+pub(super) struct Window<'a, S: ?Sized> {
+    source: &'a S,
     /// No byte from here on is looked at.
     end: u64,
     /// Bytes read at a time, at least.
@@ -16,8 +16,8 @@ pub(super) struct Window<'a> {
     bytes: Vec<u8>,
 }
 
-impl<'a> Window<'a> {
-    pub(super) fn new(source: &'a dyn Source, end: u64, ahead: u64) -> Self {
+impl<'a, S: ReadAt + ?Sized> Window<'a, S> {
+    pub(super) fn new(source: &'a S, end: u64, ahead: u64) -> Self {
         Self { source, end, ahead, start: 0, bytes: Vec::new() }
     }
 
@@ -32,7 +32,7 @@ impl<'a> Window<'a> {
             // What is asked for at once is a header with a name and extra fields, each shorter than 64 KiB.
             self.bytes.resize(bytes.max(self.ahead).min(self.end - offset) as usize, 0);
             self.start = offset;
-            self.source.read_at(offset, &mut self.bytes)?;
+            self.source.fill_at(offset, &mut self.bytes)?;
         }
         let at = (offset - self.start) as usize;
         let range: Range<usize> = at..at + bytes as usize;
