@@ -79,7 +79,7 @@ fn meaning(code: &str) -> &'static str {
     match code.as_bytes() {
         [b'O', ..] => "holds Python objects, which are not read",
         b"V1" => {
-            "is of a one-byte type that its file does not name; say which with `--npy-dtype NAME=TYPE`, such as NAME=e4m3"
+            "is of a one-byte type that its file does not name; say which with `--npy-dtype NAME=TYPE`, as in `weight=e4m3`"
         }
         [b'V', ..] => "holds bytes without a meaning",
         [b'U' | b'S' | b'a' | b'T', ..] => "holds text",
@@ -95,6 +95,5 @@ fn refusal(name: &str, what: &str, descr: &str) -> AnamnesisError {
 }
 
 fn shown(descr: &Literal) -> String {
-    let text = format!("{descr:?}");
-    quoted(&text)
+    quoted(&descr.to_string())
 }

@@ -169,8 +169,5 @@ fn broken(name: &str, why: &str) -> AnamnesisError {
 }
 
 fn shown(literal: &Literal) -> String {
-    match literal {
-        Literal::OddNumber(text) => printable(text, 40),
-        other => printable(&format!("{other:?}"), 80),
-    }
+    printable(&literal.to_string(), 80)
 }

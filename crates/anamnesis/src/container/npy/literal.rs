@@ -1,5 +1,7 @@
 //! The part of Python's literals that array headers are written in, read as data.
 
+use std::fmt;
+
 use crate::error::{AnamnesisError, Result};
 
 /// Lists inside lists; record types of records are the deepest that NumPy writes.
@@ -17,6 +19,22 @@ pub(super) enum Literal {
     Tuple(Vec<Literal>),
     List(Vec<Literal>),
     None,
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |items: &[Self]| items.iter().map(Self::to_string).collect::<Vec<_>>().join(", ");
+        match self {
+            Self::Text(text) => write!(f, "'{text}'"),
+            Self::Bool(value) => f.write_str(if *value { "True" } else { "False" }),
+            Self::Number(number) => number.fmt(f),
+            Self::OddNumber(text) => f.write_str(text),
+            Self::Tuple(items) if items.len() == 1 => write!(f, "({},)", list(items)),
+            Self::Tuple(items) => write!(f, "({})", list(items)),
+            Self::List(items) => write!(f, "[{}]", list(items)),
+            Self::None => f.write_str("None"),
+        }
+    }
 }
 
 /// The dictionary that `text` is, and nothing behind it but white space.
