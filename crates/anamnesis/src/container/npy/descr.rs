@@ -32,8 +32,9 @@ const TYPES: [(&str, Dtype); 16] = [
     ("?", Dtype::Bool),
 ];
 
-/// Types that `ml_dtypes` writes as bytes without a meaning.
-const UNNAMED: [Dtype; 4] = [Dtype::F8E4M3, Dtype::F8E4M3Fnuz, Dtype::F8E5M2Fnuz, Dtype::F8E8M0];
+/// Types that are written as bytes without a meaning. `ml_dtypes` does so too, but for E5M2, whose name `f1` NumPy does not
+/// load.
+const UNNAMED: [Dtype; 5] = [Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F8E4M3Fnuz, Dtype::F8E5M2Fnuz, Dtype::F8E8M0];
 
 impl Element {
     /// The element type that `descr` describes; `told` is what the caller says it is.

@@ -19,6 +19,9 @@ mod descr;
 mod header;
 mod layout;
 mod literal;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+mod tests;
 
 use std::sync::Arc;
 

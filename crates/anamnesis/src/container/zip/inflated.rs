@@ -251,3 +251,77 @@ impl Stream {
         if checks_crc { check_crc(&self.entry, self.hasher.clone().finalize()) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::BytesSource;
+
+    /// A deflated entry of its own, and what it inflates to.
+    fn deflated(bytes: usize) -> (Entry, BytesSource<Vec<u8>>, Vec<u8>) {
+        use std::io::Write;
+        let content: Vec<u8> = (0..bytes as u32).map(|number| (number.wrapping_mul(number) >> 7) as u8).collect();
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&content).unwrap();
+        let data = encoder.finish().unwrap();
+        let entry = Entry {
+            name: "a".into(),
+            method: Method::Deflated,
+            offset: 0,
+            stored_bytes: data.len() as u64,
+            bytes: bytes as u64,
+            crc: crc32fast::hash(&content),
+        };
+        (entry, BytesSource(data), content)
+    }
+
+    fn state(region: &Inflated) -> &'static str {
+        match &*region.state.lock().unwrap() {
+            State::Idle { .. } => "idle",
+            State::Streaming { .. } => "streaming",
+            State::Unpacked(_) => "unpacked",
+            State::Broken(_) => "broken",
+        }
+    }
+
+    #[test]
+    fn going_back_starts_over_once_and_then_unpacks() {
+        let (entry, source, content) = deflated(300_000);
+        let region = Inflated::in_order(entry, true, &Spill::new());
+        let read = |start: usize, end: usize| {
+            let mut bytes = vec![0; end - start];
+            region.read_at(&source, start as u64, &mut bytes).unwrap();
+            assert_eq!(bytes, content[start..end]);
+            state(&region)
+        };
+        assert_eq!(read(0, 1000), "streaming");
+        assert_eq!(read(1000, 100_000), "streaming");
+        assert_eq!(read(290_000, 300_000), "idle", "nothing is kept once the end was reached");
+        assert_eq!(read(5, 50), "streaming");
+        assert_eq!(read(0, 50), "streaming");
+        assert_eq!(read(20, 60), "unpacked");
+        assert_eq!(read(0, 300_000), "unpacked");
+        assert_eq!(read(299_999, 300_000), "unpacked");
+    }
+
+    #[test]
+    fn damage_is_found_at_the_end_and_stays() {
+        let (entry, source, content) = deflated(70_000);
+        let wrong = || Entry { crc: entry.crc ^ 1, ..entry.clone() };
+        let region = Inflated::in_order(wrong(), true, &Spill::new());
+        let mut bytes = vec![0; 69_999];
+        region.read_at(&source, 0, &mut bytes).unwrap();
+        for _ in 0..2 {
+            assert!(region.read_at(&source, 69_999, &mut [0]).is_err());
+            assert_eq!(state(&region), "broken");
+        }
+        let unchecked = Inflated::in_order(wrong(), false, &Spill::new());
+        let mut bytes = vec![0; 70_000];
+        unchecked.read_at(&source, 0, &mut bytes).unwrap();
+        assert_eq!(bytes, content);
+        let unpacked = Inflated::unpacked(wrong(), true, &Spill::new());
+        assert!(unpacked.read_at(&source, 5, &mut [0]).is_err(), "an unpacked entry is checked before its first byte");
+        assert_eq!(read_prefix(&source, &entry, 100, true).unwrap(), content[..100]);
+        assert!(read_prefix(&source, &wrong(), 70_000, true).is_err());
+    }
+}

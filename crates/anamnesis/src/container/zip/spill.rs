@@ -78,3 +78,25 @@ fn no_room(error: std::io::Error) -> AnamnesisError {
     let text = format!("{}: no room to unpack an array for reading it out of order: {error}", directory.display());
     AnamnesisError::Io(std::io::Error::new(error.kind(), text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_first_and_then_one_file() {
+        let spill = Spill::new();
+        let mut places: Vec<_> = [MEMORY_BYTES - 10, 11, 10, 5].map(|bytes| spill.place(bytes).unwrap()).into();
+        let kinds: Vec<_> = places.iter().map(|place| matches!(place, Place::Memory(_))).collect();
+        assert_eq!(kinds, [true, false, true, false]);
+        assert!(matches!(&places[3], Place::File { start: 11, .. }));
+        for (index, place) in places.iter_mut().enumerate() {
+            place.write(2, &[index as u8; 3]).unwrap();
+        }
+        for (index, place) in places.iter().enumerate() {
+            let mut bytes = [9; 2];
+            place.read(3, &mut bytes).unwrap();
+            assert_eq!(bytes, [index as u8; 2]);
+        }
+    }
+}

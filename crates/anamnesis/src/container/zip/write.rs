@@ -7,6 +7,10 @@ const VERSION: u16 = 20;
 const VERSION_64: u16 = 45;
 /// 1 January 1980, the first date ZIP has: archives do not depend on when they are written.
 const DATE: u16 = 1 << 5 | 1;
+/// The system whose attributes an entry has. It also lets every tool take a UTF-8 name as it is.
+const UNIX: u16 = 3 << 8;
+/// A file that its owner may write and everyone may read.
+const FILE_MODE: u32 = 0o100_644;
 const UTF8_FLAG: u16 = 1 << 11;
 /// Zeros in front of data that is to be aligned, as Android's tools write them.
 const ALIGNMENT_FIELD: u16 = 0xd935;
@@ -103,10 +107,11 @@ impl EntryHeaders {
 
     pub(crate) fn central(&self, crc: u32) -> Vec<u8> {
         let mut header = b"PK\x01\x02".to_vec();
-        header.extend(VERSION_64.to_le_bytes());
+        header.extend((UNIX | VERSION_64).to_le_bytes());
         header.extend(self.common(crc, self.central_extra_bytes()));
-        // No comment, disk 0, no attributes.
-        header.extend([0; 10]);
+        // No comment, disk 0, no attributes of the content.
+        header.extend([0; 6]);
+        header.extend((FILE_MODE << 16).to_le_bytes());
         header.extend(narrow(self.offset).to_le_bytes());
         header.extend(self.name.as_bytes());
         let large = [self.bytes, self.bytes];
