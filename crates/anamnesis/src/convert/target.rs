@@ -88,6 +88,7 @@ impl ConvertTarget {
             Format::Safetensors => "safetensors",
             Format::Gguf => "gguf",
             Format::Npz => "npz",
+            Format::Npy => "npy",
             Format::Pth => "pth",
         }
     }
