@@ -9,3 +9,5 @@ for target in safetensors_header remember_bytes; do
         cp "$file" "corpus/$target/$name"
     done
 done
+mkdir -p corpus/zip_npz
+cp ../crates/anamnesis/tests/fixtures/npz/*.npz corpus/zip_npz/

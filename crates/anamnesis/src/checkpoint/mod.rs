@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::catalog::{Catalog, Facts};
 use crate::container::gguf::Gguf;
+use crate::container::npy::{Npy, Npz};
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -269,6 +270,8 @@ fn container_of(format: Format) -> Result<&'static dyn Container> {
     match format {
         Format::Safetensors => Ok(&Safetensors),
         Format::Gguf => Ok(&Gguf),
+        Format::Npz => Ok(&Npz),
+        Format::Npy => Ok(&Npy),
         other => Err(AnamnesisError::unsupported(other.name(), "files of this format are recognised but not read yet")),
     }
 }

@@ -8,8 +8,10 @@ use crate::io::Source;
 use crate::limits::Budget;
 
 pub(crate) mod gguf;
+pub(crate) mod npy;
 mod options;
 pub(crate) mod safetensors;
+pub(crate) mod zip;
 
 pub use options::OpenOptions;
 

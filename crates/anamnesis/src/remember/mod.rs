@@ -6,6 +6,7 @@ mod directory;
 pub mod fp8;
 pub mod gguf;
 pub mod gptq;
+pub mod npz;
 pub mod nvfp4;
 mod options;
 mod output_element;
@@ -25,6 +26,7 @@ pub use fp8::{
 };
 pub use gguf::{dequantize_gguf, dequantize_gguf_blocks, dequantize_gguf_blocks_to_bf16, dequantize_gguf_to_bf16};
 pub use gptq::{dequantize_gptq, dequantize_gptq_to_bf16};
+pub use npz::{npz_to_safetensors, npz_to_safetensors_bytes};
 pub use nvfp4::{dequantize_nvfp4, dequantize_nvfp4_to_bf16};
 pub use options::RememberOptions;
 pub use output_element::{Bf16Out, F16Out, F32Out, OutputElement};
