@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, quants
+from gguf import GGMLQuantizationType, GGUFEndian, GGUFReader, GGUFWriter, quants
 from gguf.constants import GGML_QUANT_SIZES
 
 from common import FIXTURES, HERE, REF, SEED, roundings, write_tensors
@@ -250,10 +250,10 @@ def tables():
         subprocess.run(["rustfmt", "--edition", "2024", str(path)], check=True)
 
 
-def begin(case):
+def begin(case, endianess=GGUFEndian.LITTLE):
     directory = FIXTURES / "gguf"
     directory.mkdir(parents=True, exist_ok=True)
-    return GGUFWriter(directory / f"{case}.gguf", "llama")
+    return GGUFWriter(directory / f"{case}.gguf", "llama", endianess=endianess)
 
 
 def finish(writer):
@@ -345,6 +345,86 @@ def several_types(ggml):
     print(f"gguf/{case}: {len(expected)} tensors")
 
 
+def structure(*fields):
+    """A block of ggml-common.h on a little-endian machine: names, types and counts of its fields."""
+    return np.dtype([(name, kind, (count,)) for name, kind, count in fields])
+
+
+# The blocks whose fields are what ggml's code reads, as ggml-common.h declares them.
+STRUCTURES = {
+    "Q4_0": structure(("d", "<f2", 1), ("qs", "u1", 16)),
+    "Q4_1": structure(("d", "<f2", 1), ("m", "<f2", 1), ("qs", "u1", 16)),
+    "Q8_0": structure(("d", "<f2", 1), ("qs", "i1", 32)),
+    "Q8_1": structure(("d", "<f2", 1), ("s", "<f2", 1), ("qs", "i1", 32)),
+    "Q2_K": structure(("scales", "u1", 16), ("qs", "u1", 64), ("d", "<f2", 1), ("dmin", "<f2", 1)),
+    "Q3_K": structure(("hmask", "u1", 32), ("qs", "u1", 64), ("scales", "u1", 12), ("d", "<f2", 1)),
+    "Q4_K": structure(("d", "<f2", 1), ("dmin", "<f2", 1), ("scales", "u1", 12), ("qs", "u1", 128)),
+    "Q5_K": structure(
+        ("d", "<f2", 1), ("dmin", "<f2", 1), ("scales", "u1", 12), ("qh", "u1", 32), ("qs", "u1", 128)
+    ),
+    "Q6_K": structure(("ql", "u1", 128), ("qh", "u1", 64), ("scales", "i1", 16), ("d", "<f2", 1)),
+    "Q8_K": structure(("d", "<f4", 1), ("qs", "i1", 256), ("bsums", "<i2", 16)),
+    "IQ2_XS": structure(("d", "<f2", 1), ("qs", "<u2", 32), ("scales", "u1", 8)),
+    "IQ2_S": structure(("d", "<f2", 1), ("qs", "u1", 64), ("qh", "u1", 8), ("scales", "u1", 8)),
+    "IQ3_S": structure(
+        ("d", "<f2", 1), ("qs", "u1", 64), ("qh", "u1", 8), ("signs", "u1", 32), ("scales", "u1", 4)
+    ),
+    "IQ1_S": structure(("d", "<f2", 1), ("qs", "u1", 32), ("qh", "<u2", 8)),
+    "IQ4_NL": structure(("d", "<f2", 1), ("qs", "u1", 16)),
+    "IQ4_XS": structure(("d", "<f2", 1), ("scales_h", "<u2", 1), ("scales_l", "u1", 4), ("qs", "u1", 128)),
+    "TQ1_0": structure(("qs", "u1", 48), ("qh", "u1", 4), ("d", "<f2", 1)),
+    "TQ2_0": structure(("qs", "u1", 64), ("d", "<f2", 1)),
+    "MXFP4": structure(("e", "u1", 1), ("qs", "u1", 16)),
+    "NVFP4": structure(("d", "u1", 4), ("qs", "u1", 32)),
+    "Q1_0": structure(("d", "<f2", 1), ("qs", "u1", 16)),
+    "Q2_0": structure(("d", "<f2", 1), ("qs", "u1", 16)),
+}
+
+
+def swapped(kind, blocks):
+    """The same blocks as a big-endian machine has them."""
+    structure = STRUCTURES[kind.name]
+    assert structure.itemsize == GGML_QUANT_SIZES[kind][1], kind.name
+    records = np.ascontiguousarray(blocks).reshape(-1).view(structure)
+    return records.astype(structure.newbyteorder(">")).view(np.uint8).reshape(blocks.shape)
+
+
+def big_endian(ggml):
+    """Every type in one big-endian file, where it is defined what that means."""
+    case = "big_endian"
+    random = generator(f"gguf/{case}")
+    writer = begin(case, GGUFEndian.BIG)
+    metadata(writer)
+    expected = {}
+    for kind in TYPES:
+        if kind.name not in STRUCTURES:
+            continue
+        name = f"blk.0.{kind.name.lower()}.weight"
+        elements = GGML_QUANT_SIZES[kind][0]
+        blocks = ggml.quantize(kind, ordinary(random, 1, elements))
+        expected[name] = ggml.dequantize(kind, blocks).reshape(1, elements)
+        writer.add_tensor(name, swapped(kind, blocks), raw_dtype=kind)
+    numbers = random.standard_normal((3, 5))
+    for dtype in ("f2", "f4", "f8"):
+        name = f"blk.0.{dtype}.weight"
+        expected[name] = numbers.astype(dtype).astype(np.float32)
+        writer.add_tensor(name, numbers.astype(dtype))
+    bf16 = torch.from_numpy(numbers).to(torch.bfloat16)
+    expected["blk.0.bf16.weight"] = bf16.to(torch.float32).numpy()
+    writer.add_tensor(
+        "blk.0.bf16.weight", bf16.view(torch.int16).numpy(), raw_dtype=GGMLQuantizationType.BF16
+    )
+    integers = random.integers(-100, 100, (3, 5))
+    for dtype in ("i1", "i2", "i4", "i8"):
+        writer.add_tensor(f"blk.0.{dtype}.weight", integers.astype(dtype))
+    finish(writer)
+    answers_and_integers = answers(expected)
+    for dtype in ("i1", "i2", "i4", "i8"):
+        answers_and_integers[f"blk.0.{dtype}.weight.f32"] = torch.from_numpy(integers.astype(dtype))
+    write_tensors("gguf", f"{case}.expected", answers_and_integers)
+    print(f"gguf/{case}: {len(answers_and_integers)} answers")
+
+
 def main():
     ggml = Ggml()
     tables()
@@ -352,6 +432,7 @@ def main():
     for kind in TYPES:
         one_type(ggml, kind)
     several_types(ggml)
+    big_endian(ggml)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,24 @@
 //! The tasks of this workspace: `cargo xtask test` is everything a change must pass, `cargo xtask asm` looks at the
-//! instructions the kernels were compiled to.
+//! instructions the kernels were compiled to, `cargo xtask ggml-types` at the types ggml has.
 
 mod asm;
+mod ggml_types;
 
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test   formatting, clippy with warnings denied, all tests and doc tests, the assembly check
-  asm    every kernel uses the vector instructions of its CPU level";
+  test         formatting, clippy with warnings denied, all tests and doc tests, the assembly check
+  asm          every kernel uses the vector instructions of its CPU level
+  ggml-types   the tensor types of GGUF are those of the gguf package (PYTHON=... names a Python that has it)";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1);
     let outcome = match task.as_deref() {
         Some("test") => test(),
         Some("asm") => asm::run(),
+        Some("ggml-types") => ggml_types::run(),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -21,6 +21,7 @@ mod io;
 mod pipeline;
 mod scheme;
 
+pub mod convert;
 pub mod error;
 pub mod inspect;
 pub mod lethe;
@@ -31,9 +32,12 @@ pub mod remember;
 pub mod verify;
 
 pub use cancel::CancelToken;
-pub use catalog::{BlockType, Dtype, Facts};
+pub use catalog::{BlockType, Dtype, Facts, Selection};
 pub use checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
 pub use container::OpenOptions;
+pub use convert::{
+    Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError,
+};
 pub use error::{AnamnesisError, Result};
 pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, format_bytes};
 pub use io::output::Existing;

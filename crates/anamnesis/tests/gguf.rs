@@ -161,27 +161,55 @@ fn version_two_is_read_as_version_three() {
     assert_eq!(parsed.tensors().next().unwrap().data[..4], [0, 1, 2, 3]);
 }
 
-#[test]
-fn the_front_matter_of_a_big_endian_file_is_read_and_its_tensors_are_refused() {
-    let file = Gguf { big_endian: true, ..Gguf::default() };
+/// A big-endian file with a tensor of the given type.
+fn big_endian(shape: &[u64], type_id: u32, data: usize) -> Vec<u8> {
+    let file = Gguf { big_endian: true, alignment: 64, ..Gguf::default() };
     let numbers = [file.u32(builder::tag::U32), file.u64(2), file.u32(1), file.u32(258)].concat();
-    let file = file
-        .number("general.alignment", 64)
+    file.number("general.alignment", 64)
         .string("general.architecture", "test")
         .entry("numbers", builder::tag::ARRAY, &numbers)
-        .tensor("x", &[3, 2], 0, 0)
-        .data(24);
-    let bytes = Gguf { alignment: 64, ..file }.bytes();
+        .tensor("x", shape, type_id, 0)
+        .data(data)
+        .bytes()
+}
+
+#[test]
+fn a_big_endian_file_is_read_as_if_it_were_little_endian() {
+    let bytes = big_endian(&[3, 2], 0, 24);
     let parsed = parse_gguf_bytes(bytes.clone()).unwrap();
     assert!(parsed.is_big_endian());
     assert_eq!((parsed.version(), parsed.alignment()), (3, 64));
     assert_eq!(parsed.metadata()["numbers"], array(Array::U32(vec![1, 258])));
     assert_eq!(parsed.tensor_info()[0].shape, [3, 2]);
-    assert_eq!(parsed.tensors().count(), 0);
+    assert_eq!(parsed.tensors().next().unwrap().data[..8], [3, 2, 1, 0, 7, 6, 5, 4]);
     assert_eq!(parsed.inspect().architecture.as_deref(), Some("test"));
-    let Err(error) = Checkpoint::from_bytes(bytes, &ParseLimits::default()) else { panic!("opened") };
-    assert!(matches!(error, AnamnesisError::Unsupported { .. }), "{error}");
-    assert!(error.to_string().contains("big endian"), "{error}");
+    let checkpoint = Checkpoint::from_bytes(bytes.clone(), &ParseLimits::default()).unwrap();
+    assert_eq!(checkpoint.tensor_data("x").unwrap().unwrap()[20..], [23, 22, 21, 20]);
+    assert!(checkpoint.facts().unwrap().below.contains(&("Byte order".to_owned(), "big-endian".to_owned())));
+    // Tensors of other files are not this file's, wherever they say they are.
+    let mut foreign = parsed.tensor_info()[0].clone();
+    foreign.data_offset -= 4;
+    assert!(parsed.dequantize_tensor(&foreign).is_err());
+    foreign.data_offset = bytes.len() as u64;
+    assert!(parsed.dequantize_tensor(&foreign).is_err());
+}
+
+#[test]
+fn blocks_that_big_endian_files_do_not_define_are_refused_by_name() {
+    for (name, type_id, elements, bytes) in [
+        ("Q5_0", 6, 32, 22),
+        ("Q5_1", 7, 32, 24),
+        ("IQ2_XXS", 16, 256, 66),
+        ("IQ3_XXS", 18, 256, 98),
+        ("IQ1_M", 29, 256, 56),
+    ] {
+        let file = big_endian(&[elements], type_id, bytes);
+        let parsed = parse_gguf_bytes(file.clone()).unwrap();
+        assert_eq!((parsed.len(), parsed.tensors().count()), (1, 0));
+        let Err(error) = Checkpoint::from_bytes(file, &ParseLimits::default()) else { panic!("{name} was opened") };
+        assert!(matches!(error, AnamnesisError::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains(name) && error.to_string().contains("big-endian"), "{error}");
+    }
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "support/gguf.rs"]
+mod builder;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use anamnesis::{AnamnesisError, resolve_ollama_model};
+use anamnesis::{AnamnesisError, Checkpoint, ParseLimits, resolve_ollama_model, verify};
 use serde_json::json;
 
 const DIGITS: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -44,12 +47,20 @@ fn models_are_found_and_broken_stores_are_refused() {
     // The model is there, its blob is not.
     write(&library.join("tiny").join("latest"), &good);
     assert_eq!(kind("tiny"), Some(ErrorKind::NotFound));
-    write(&blob, "GGUF");
+    write(&blob, builder::Gguf::default().tensor("x", &[4], 0, 0).data(16).bytes());
     write(&manifests.join("registry.ollama.ai/user/own/v1"), &good);
     write(&manifests.join("hf.co/org/model/Q4_K_M"), &good);
     for spec in ["tiny", "ollama:tiny", "tiny:latest", "ollama:library/tiny", "user/own:v1", "hf.co/org/model:Q4_K_M"] {
         assert_eq!(resolve_ollama_model(spec).unwrap(), blob, "{spec}");
     }
+    for spec in ["ollama:tiny", "ollama:user/own:v1", "ollama:hf.co/org/model:Q4_K_M"] {
+        let checkpoint = Checkpoint::open(spec, &ParseLimits::default()).unwrap();
+        assert_eq!((checkpoint.tensor_count(), checkpoint.directory()), (1, None), "{spec}");
+        assert!(verify(spec).unwrap().is_sound(), "{spec}");
+    }
+    // Without the scheme it is a path, and there is none.
+    assert!(Checkpoint::open("tiny", &ParseLimits::default()).is_err());
+    assert!(!verify("ollama:absent").unwrap().is_sound());
 
     let missing = resolve_ollama_model("absent:7b").unwrap_err();
     assert!(missing.to_string().contains("ollama pull absent:7b"), "{missing}");

@@ -1,10 +1,12 @@
-//! From what a user names to the files it means: one file, a directory, an index, or one shard of a set.
+//! From what a user names to the files it means: one file, a directory, an index, one shard of a set, or a model of a
+//! local store.
 
 use std::path::{Path, PathBuf};
 
 use super::index::Index;
 use super::{files, hub, inside};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::parse::ollama::{self, resolve_ollama_model};
 
 /// The files behind an input.
 #[derive(Debug)]
@@ -29,10 +31,18 @@ pub(super) const INDEX_FILE: &str = "model.safetensors.index.json";
 const INDEX_END: &str = ".safetensors.index.json";
 const TORCH_INDEX_FILE: &str = "pytorch_model.bin.index.json";
 
-/// Finds the files that `path` means. `hf:org/name` is looked up in the local Hugging Face cache.
+/// Whether `path` names a model of a local store and no place in the file system.
+pub(crate) fn is_model_name(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.starts_with("hf:") || text.starts_with(ollama::SCHEME))
+}
+
+/// Finds the files that `path` means. `hf:org/name` is looked up in the local Hugging Face cache, `ollama:name` in the local
+/// Ollama store.
 pub(super) fn locate(path: &Path) -> Result<Located> {
-    if let Some(spec) = path.to_str().filter(|text| text.starts_with("hf:")) {
-        return directory(&hub::resolve_hub(spec)?);
+    match path.to_str() {
+        Some(spec) if spec.starts_with("hf:") => return directory(&hub::resolve_hub(spec)?),
+        Some(spec) if spec.starts_with(ollama::SCHEME) => return Ok(Located::File(resolve_ollama_model(spec)?)),
+        _ => {}
     }
     let metadata = std::fs::metadata(path).map_err(|error| AnamnesisError::at_path(error, path))?;
     if metadata.is_dir() {
@@ -100,23 +110,64 @@ fn directory(directory: &Path) -> Result<Located> {
     }
     match models[..] {
         [] if names.iter().any(|name| name == TORCH_INDEX_FILE) => from_index(directory, TORCH_INDEX_FILE),
-        [] => {
-            let error = std::io::Error::new(std::io::ErrorKind::NotFound, "holds no safetensors file");
-            Err(AnamnesisError::at_path(error, directory))
-        }
+        [] => gguf_directory(directory, &names),
         [single] if Numbered::parse(single).is_none() => set(vec![single.clone()]),
         [first, ..] => {
             let shards = Numbered::parse(first).map(|shard| shard.all(directory)).transpose()?;
             match shards.filter(|shards| models.iter().all(|model| shards.contains(model))) {
                 Some(shards) => set(shards),
-                None => {
-                    let listed: Vec<_> = models.iter().take(5).map(|name| quoted(name)).collect();
-                    let why = format!("{} holds several models ({}); name one", directory.display(), listed.join(", "));
-                    Err(AnamnesisError::parse(why))
-                }
+                None => Err(several(directory, &models)),
             }
         }
     }
+}
+
+/// A directory with GGUF files: one model, of one file or of several parts.
+fn gguf_directory(directory: &Path, names: &[String]) -> Result<Located> {
+    let files: Vec<_> = names.iter().filter(|name| is_gguf(name)).collect();
+    let Some(first) = files.first() else {
+        let error = std::io::Error::new(std::io::ErrorKind::NotFound, "holds no safetensors file and no GGUF file");
+        return Err(AnamnesisError::at_path(error, directory));
+    };
+    // Of a split model the first part stands for all: names are in order, so parts follow each other.
+    let is_part_of =
+        |name: &str, other: &str| Numbered::parse(name).is_some_and(|part| Numbered::parse(other) == Some(part));
+    let starts_model = |index: usize| index == 0 || !is_part_of(files[index - 1], files[index]);
+    let models: Vec<_> = (0..files.len()).filter(|&index| starts_model(index)).map(|index| files[index]).collect();
+    if models.len() > 1 {
+        return Err(several(directory, &models));
+    }
+    match Numbered::parse(first) {
+        None => Ok(Located::File(directory.join(first))),
+        Some(parts) => {
+            let files = parts.all(directory)?;
+            Ok(Located::Set(Set { directory: directory.to_path_buf(), files, index: None }))
+        }
+    }
+}
+
+fn is_gguf(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+}
+
+/// How many GGUF files stand in the directory of a checkpoint that is not made of them.
+pub(super) fn ggufs_beside(set: &Set) -> usize {
+    if set.files.iter().any(|name| is_gguf(name)) {
+        return 0;
+    }
+    file_names(&set.directory).map_or(0, |names| names.iter().filter(|name| is_gguf(name)).count())
+}
+
+/// The error for a directory from which the user has to choose.
+fn several(directory: &Path, models: &[&String]) -> AnamnesisError {
+    const MAX_LISTED: usize = 5;
+    let listed: Vec<_> = models.iter().take(MAX_LISTED).map(|name| quoted(name)).collect();
+    let more = match models.len().saturating_sub(MAX_LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let listed = listed.join(", ");
+    AnamnesisError::parse(format!("{} holds several models ({listed}{more}); name one", directory.display()))
 }
 
 /// The names of the regular files in a directory, in order.

@@ -8,6 +8,7 @@ mod hub;
 mod index;
 mod inside;
 mod locate;
+mod metadata;
 mod parts;
 
 use std::io::{Read, Seek};
@@ -27,11 +28,12 @@ use crate::scheme::{self, Claimed};
 use beside::Beside;
 use locate::{Located, Set, locate};
 
-pub(crate) use config_text::without_quantisation;
+pub(crate) use config_text::{ConfigEdit, with_quantisation, without_quantisation};
 pub(crate) use files::read_sidecar;
 pub use format::{Format, detect_format, detect_format_from_bytes};
 pub(crate) use index::index_document;
 pub(crate) use inside::file_inside;
+pub(crate) use locate::is_model_name;
 
 /// A model's tensors, wherever they are stored: the input of every operation.
 ///
@@ -57,7 +59,8 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Opens what a user names: a file, a checkpoint directory, an index, one shard of a set, or a model in the local
-    /// Hugging Face cache (`hf:org/name`, `hf:org/name@revision`); with the configuration that stands beside it.
+    /// Hugging Face cache (`hf:org/name`, `hf:org/name@revision`) or Ollama store (`ollama:name:tag`); with the configuration
+    /// that stands beside it.
     ///
     /// # Errors
     /// `Io` where a file cannot be read, `Parse` where one is malformed, `Unsupported` where its format is not read,
@@ -195,8 +198,17 @@ impl Checkpoint {
     /// What is unusual about a checkpoint directory without being wrong, for people.
     #[must_use]
     pub fn oddities(&self) -> Vec<String> {
-        let index = self.set.as_ref().and_then(|set| set.index.as_ref());
-        index.and_then(|(name, index)| index.unlisted(&self.catalog, name)).into_iter().collect()
+        let Some(set) = &self.set else { return Vec::new() };
+        let index = set.index.as_ref();
+        let unlisted = index.and_then(|(name, index)| index.unlisted(&self.catalog, name));
+        let ggufs = match locate::ggufs_beside(set) {
+            0 => None,
+            1 => Some("a GGUF file in the directory is not part of this checkpoint; name it to open it".to_owned()),
+            many => {
+                Some(format!("{many} GGUF files in the directory are not part of this checkpoint; name one to open it"))
+            }
+        };
+        unlisted.into_iter().chain(ggufs).collect()
     }
 
     /// The format of its files.
@@ -215,6 +227,12 @@ impl Checkpoint {
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.catalog.notes
+    }
+
+    /// The files that hold the tensors; empty where the checkpoint was not opened from files.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.paths
     }
 
     /// How many files hold the tensors.
@@ -265,8 +283,8 @@ fn read_file(
     Ok((format, opened))
 }
 
-/// The containers that are read, one line each.
-fn container_of(format: Format) -> Result<&'static dyn Container> {
+/// The containers, one line each.
+pub(crate) fn container_of(format: Format) -> Result<&'static dyn Container> {
     match format {
         Format::Safetensors => Ok(&Safetensors),
         Format::Gguf => Ok(&Gguf),

@@ -6,7 +6,7 @@ use std::fmt;
 
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{Dtype, TargetDtype};
+use crate::catalog::{Dtype, StoredTensor, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::limits::ParseLimits;
 use crate::scheme::TensorRole;
@@ -24,17 +24,27 @@ impl Checkpoint {
     #[must_use]
     pub fn tensors(&self) -> Vec<TensorSummary<'_>> {
         let claimed = self.claim();
-        let tensors = self.catalog.iter().zip(&claimed.roles);
-        tensors
-            .map(|((_, tensor), &role)| TensorSummary {
-                name: &tensor.name,
-                dtype: tensor.dtype,
-                shape: &tensor.shape,
-                bytes: tensor.extent.bytes,
-                role,
-                file: self.paths.get(tensor.extent.file as usize).map(PathBuf::as_path),
-            })
-            .collect()
+        self.catalog.iter().zip(&claimed.roles).map(|((_, tensor), &role)| self.summary(tensor, role)).collect()
+    }
+
+    /// [`tensors`](Self::tensors) in the order in which the files hold them.
+    #[must_use]
+    pub fn tensors_as_stored(&self) -> Vec<TensorSummary<'_>> {
+        let claimed = self.claim();
+        let mut stored: Vec<_> = self.catalog.iter().map(|(_, tensor)| tensor).zip(&claimed.roles).collect();
+        stored.sort_by_key(|(tensor, _)| (tensor.extent.file, tensor.extent.offset));
+        stored.into_iter().map(|(tensor, &role)| self.summary(tensor, role)).collect()
+    }
+
+    fn summary<'a>(&'a self, tensor: &'a StoredTensor, role: TensorRole) -> TensorSummary<'a> {
+        TensorSummary {
+            name: &tensor.name,
+            dtype: tensor.dtype,
+            shape: &tensor.shape,
+            bytes: tensor.extent.bytes,
+            role,
+            file: self.paths.get(tensor.extent.file as usize).map(PathBuf::as_path),
+        }
     }
 }
 

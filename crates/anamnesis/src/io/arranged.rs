@@ -69,6 +69,10 @@ impl Source for ArrangedSource {
         self.end
     }
 
+    fn file_len(&self) -> u64 {
+        self.inner.file_len()
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let range = offset..offset.saturating_add(buffer.len() as u64);
         if self.is_inner(&range) {

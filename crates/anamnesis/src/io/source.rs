@@ -13,6 +13,11 @@ use crate::limits::Budget;
 pub(crate) trait Source: Send + Sync {
     fn len(&self) -> u64;
 
+    /// Bytes of the file itself, without what is shown behind them.
+    fn file_len(&self) -> u64 {
+        self.len()
+    }
+
     /// Fills `buffer` from `offset`; anything short of that is an error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 

@@ -7,7 +7,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use crate::catalog::{Catalog, TargetDtype};
-use crate::container::gguf::{self, GgufHeader, Keep, LazyMetadata};
+use crate::container::gguf::{self, ARCHITECTURE_KEY, GgufHeader, Keep, LazyMetadata};
 use crate::error::{AnamnesisError, Result, printable};
 use crate::inspect::{InspectOptions, InspectSummary, comma_list, format_bytes, sealed};
 use crate::io::{BytesSource, FileSource, Source, read_all};
@@ -158,8 +158,6 @@ impl GgufHeader {
     }
 }
 
-const ARCHITECTURE_KEY: &str = "general.architecture";
-
 impl GgufInspectInfo {
     fn new(
         version: u32,
@@ -203,6 +201,9 @@ pub struct ParsedGguf {
     /// Arrays of its metadata are empty.
     header: GgufHeader,
     metadata: LazyMetadata,
+    /// Where the offsets of the header count from in the source.
+    base: u64,
+    file_bytes: u64,
     pub(crate) source: Box<dyn Source>,
     pub(crate) limits: ParseLimits,
 }
@@ -210,7 +211,9 @@ pub struct ParsedGguf {
 impl ParsedGguf {
     fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
         let (header, metadata) = gguf::read_header_lazily(&*source, budget)?;
-        Ok(Self { header, metadata, source, limits: limits.clone() })
+        let file_bytes = source.len();
+        let (source, base) = gguf::arrange(source, &header)?;
+        Ok(Self { header, metadata, base, file_bytes, source, limits: limits.clone() })
     }
 
     /// The version of the format.
@@ -225,7 +228,7 @@ impl ParsedGguf {
         self.header.alignment
     }
 
-    /// Whether numbers are stored with their highest byte first; tensors of such a file are not read.
+    /// Whether numbers are stored with their highest byte first; what is read from such a file is little endian all the same.
     #[must_use]
     pub fn is_big_endian(&self) -> bool {
         self.header.big_endian
@@ -255,8 +258,8 @@ impl ParsedGguf {
         &self.header.tensors
     }
 
-    /// The tensors with their bytes, borrowed from memory or from a memory map of the file, in the order of the file.
-    /// Tensors that cannot be read are left out: those of unknown type, and those of a big-endian file.
+    /// The tensors with their bytes, borrowed from memory or from a memory map of the file, in the order of the file. Those of a
+    /// big-endian file are owned, in little-endian order. Tensors of a type that is not read are left out.
     pub fn tensors(&self) -> impl Iterator<Item = GgufTensor<'_>> {
         self.tensor_info().iter().filter_map(|info| {
             let data = self.tensor_data(info).ok()?;
@@ -267,21 +270,21 @@ impl ParsedGguf {
     /// The stored bytes of one of this file's tensors.
     ///
     /// # Errors
-    /// `Unsupported` where its type is unknown or the file is big endian, `Parse` where it is not a tensor of this file,
+    /// `Unsupported` where its type is unknown or not defined in a big-endian file, `Parse` where it is not a tensor of this file,
     /// `Io` where the file cannot be mapped.
     pub(crate) fn tensor_data(&self, info: &GgufTensorInfo) -> Result<Cow<'_, [u8]>> {
         let (_, bytes) = info.stored_as(self.is_big_endian())?;
-        let end = info.data_offset.checked_add(bytes).filter(|&end| end <= self.source.len());
+        let end = info.data_offset.checked_add(bytes).filter(|&end| end <= self.file_bytes);
         let end = end.ok_or_else(|| AnamnesisError::parse("the tensor is not one of this file's"))?;
-        self.source.view(info.data_offset..end)
+        self.source.view(self.base + info.data_offset..self.base + end)
     }
 
     /// The tensors for conversion.
     ///
     /// # Errors
-    /// `Unsupported` where the file is big endian or a tensor's type is unknown.
+    /// `Unsupported` where a tensor's type is unknown or not defined in a big-endian file.
     pub(crate) fn catalog(&self) -> Result<Catalog> {
-        self.header.catalog(0)
+        self.header.catalog(0, self.base)
     }
 
     /// Counts and sizes, for BF16 output.
@@ -302,7 +305,7 @@ impl fmt::Debug for ParsedGguf {
             .field("alignment", &self.alignment())
             .field("metadata_entries", &self.metadata.len())
             .field("tensors", &self.len())
-            .field("file_bytes", &self.source.len())
+            .field("file_bytes", &self.file_bytes)
             .finish_non_exhaustive()
     }
 }

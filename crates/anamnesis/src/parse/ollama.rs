@@ -17,7 +17,8 @@ use serde_json::Value;
 
 use crate::error::{AnamnesisError, Result, quoted};
 
-const SCHEME: &str = "ollama:";
+/// What names of the store begin with.
+pub(crate) const SCHEME: &str = "ollama:";
 const DEFAULT_HOST: &str = "registry.ollama.ai";
 const DEFAULT_NAMESPACE: &str = "library";
 const DEFAULT_TAG: &str = "latest";

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, is_model_name};
+use crate::convert::unfinished_outputs;
 use crate::error::Result;
 use crate::limits::ParseLimits;
-use crate::remember::unfinished_outputs;
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl VerifyReport {
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
     let path = path.as_ref();
     // Looked at first, so that a wrong path is an error and not a finding.
-    if !path.to_str().is_some_and(|text| text.starts_with("hf:")) {
+    if !is_model_name(path) {
         std::fs::metadata(path).map_err(|error| crate::error::AnamnesisError::at_path(error, path))?;
     }
     let mut report = VerifyReport::default();

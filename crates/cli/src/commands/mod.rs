@@ -1,12 +1,16 @@
 //! One file per verb.
 
+mod convert;
 mod demo;
+mod described;
+mod forget;
 mod inspect;
 mod open;
 mod output_path;
 mod parse;
 mod remember;
 mod verify;
+mod writing;
 
 use std::path::Path;
 
@@ -24,6 +28,8 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<(), Failure> {
         Command::Parse(args) => parse::run(args, printer),
         Command::Inspect(args) => inspect::run(args, printer),
         Command::Remember(args) => remember::run(args, printer),
+        Command::Convert(args) => convert::run(args, printer),
+        Command::Forget(args) => forget::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
         Command::Demo => demo::run(printer),
     }
@@ -44,10 +50,29 @@ fn role_name(role: TensorRole) -> &'static str {
     }
 }
 
+/// What is worth knowing about how the input was read, a line each.
+fn notes(checkpoint: &Checkpoint, label: &str, printer: &Printer) -> Result<(), Failure> {
+    for note in checkpoint.notes() {
+        printer.text(format_args!("{label}{}", printable(note, MAX_NOTE_CHARS)))?;
+    }
+    Ok(())
+}
+
+/// Longest note printed, in characters.
+const MAX_NOTE_CHARS: usize = 4096;
+
 /// What `parse` and `inspect` both tell programs.
 fn counts(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo) -> Value {
+    let facts = checkpoint.facts().map(|facts| {
+        let told = facts.above.iter().chain(&facts.below);
+        let fields = told.map(|(label, value)| (label.to_lowercase().replace(' ', "_"), Value::from(value.as_str())));
+        std::iter::once(("title".to_owned(), facts.title.as_str().into())).chain(fields).collect::<Value>()
+    });
     json!({
         "path": path.to_string_lossy(),
+        "format": format!("{:?}", checkpoint.format()).to_lowercase(),
+        "facts": facts,
+        "notes": texts(checkpoint.notes()),
         "directory": checkpoint.directory().map(Path::to_string_lossy),
         "files": checkpoint.file_count(),
         "scheme": info.format.to_string(),
@@ -71,6 +96,10 @@ const MAX_PATH_CHARS: usize = 4096;
 /// A path, safe for a terminal.
 fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy(), MAX_PATH_CHARS)
+}
+
+fn comma_list<T: ToString>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// A number of things: `1 file`, `2 files`.

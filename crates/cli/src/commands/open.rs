@@ -10,24 +10,12 @@ use crate::exit::Failure;
 
 /// Opens what the user names: a file, or a whole checkpoint.
 pub(super) fn checkpoint(input: &InputArgs) -> Result<Checkpoint, Failure> {
-    refuse_ollama(&input.path)?;
     Checkpoint::open_with(&input.path, &input.options()).map_err(|error| advise(error, &input.path))
 }
 
 /// Opens one file by itself, even where it is one shard of a set.
 pub(super) fn file(input: &InputArgs) -> Result<Checkpoint, Failure> {
-    refuse_ollama(&input.path)?;
     Checkpoint::open_file_with(&input.path, &input.options()).map_err(|error| advise(error, &input.path))
-}
-
-fn refuse_ollama(path: &Path) -> Result<(), Failure> {
-    if path.to_string_lossy().starts_with("ollama:") && !path.exists() {
-        return Err(Failure::from(AnamnesisError::Unsupported {
-            format: "ollama:".to_owned(),
-            detail: "names of Ollama models are not resolved yet, pass the path of the file".to_owned(),
-        }));
-    }
-    Ok(())
 }
 
 /// Adds what the user can do about an input that cannot be opened.
@@ -41,7 +29,7 @@ fn advise(error: AnamnesisError, path: &Path) -> Failure {
         // The input is there and one of its files is not.
         AnamnesisError::Io(cause) if cause.kind() == ErrorKind::NotFound && is_there => {
             if cause.to_string().contains("holds no safetensors file") {
-                "name a directory with .safetensors files".to_owned()
+                "name a directory with .safetensors or .gguf files".to_owned()
             } else {
                 "download the rest of the checkpoint; amn parse FILE looks into one file alone".to_owned()
             }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use anamnesis::{InspectInfo, InspectOptions, TensorSummary, format_bytes};
+use anamnesis::{Checkpoint, InspectInfo, InspectOptions, TensorSummary, format_bytes};
 use serde_json::{Value, json};
 
-use super::{counted, counts, open, role_name, shown};
+use super::described::Described;
+use super::{comma_list, counted, counts, notes, open, role_name, shown};
 use crate::args::ParseArgs;
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
@@ -14,6 +15,19 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     let is_one_file = is_tensor_file(&args.input.path);
     let checkpoint = if is_one_file { open::file(&args.input)? } else { open::checkpoint(&args.input)? };
     let info = checkpoint.inspect(&InspectOptions::new());
+    if let Some(described) = Described::of(&checkpoint, &info) {
+        let tensors = checkpoint.tensors_as_stored();
+        printer.text(described.parsed(&args.input.path, &tensors))?;
+        notes(&checkpoint, "  Note:       ", printer)?;
+        let list = match args.list {
+            true => {
+                table(&tensors, checkpoint.file_count() > 1, |tensor| described.shape(tensor)).render(printer.width())
+            }
+            false => described.tensor_lines(&tensors),
+        };
+        printer.text(format_args!("\n{list}"))?;
+        return document(args, &checkpoint, &info, printer);
+    }
     if is_one_file {
         printer.text(summary(&info, "File"))?;
     } else {
@@ -21,14 +35,20 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
         let place = checkpoint.directory().map_or_else(String::new, |directory| format!(" in {}", shown(directory)));
         printer.text(format_args!("{} in {files}{place}", summary(&info, "Size")))?;
     }
-    let tensors = if args.list { checkpoint.tensors() } else { Vec::new() };
+    notes(&checkpoint, "Note: ", printer)?;
     if args.list {
-        printer.text(format_args!("\n{}", table(&tensors, !is_one_file).render(printer.width())))?;
+        let table = table(&checkpoint.tensors(), !is_one_file, |tensor| tensor.shape.to_vec());
+        printer.text(format_args!("\n{}", table.render(printer.width())))?;
     }
+    document(args, &checkpoint, &info, printer)
+}
+
+/// The document for programs, the same for every format.
+fn document(args: &ParseArgs, checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Result<(), Failure> {
     if printer.is_json() {
-        let mut document = counts(&args.input.path, &checkpoint, &info);
+        let mut document = counts(&args.input.path, checkpoint, info);
         if args.list {
-            document["tensors"] = tensors.iter().map(tensor_document).collect();
+            document["tensors"] = checkpoint.tensors().iter().map(tensor_document).collect();
         }
         printer.document("parse", document)?;
     }
@@ -57,12 +77,8 @@ fn summary(info: &InspectInfo, size: &str) -> String {
     text + &format!("{size}: {}", format_bytes(info.current_size))
 }
 
-fn comma_list<T: ToString>(items: &[T]) -> String {
-    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
-}
-
 /// Every tensor; of several files each is named.
-fn table(tensors: &[TensorSummary<'_>], with_files: bool) -> Table {
+fn table(tensors: &[TensorSummary<'_>], with_files: bool, shape: impl Fn(&TensorSummary<'_>) -> Vec<usize>) -> Table {
     let mut columns = vec![
         Column::Flexible("NAME"),
         Column::Left("DTYPE"),
@@ -76,7 +92,7 @@ fn table(tensors: &[TensorSummary<'_>], with_files: bool) -> Table {
         let mut row = vec![
             tensor.name.to_owned(),
             tensor.dtype.to_string(),
-            format!("{:?}", tensor.shape),
+            format!("{:?}", shape(tensor)),
             role_name(tensor.role).to_owned(),
             format_bytes(tensor.bytes),
         ];

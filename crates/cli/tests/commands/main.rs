@@ -6,6 +6,7 @@ mod checkpoint;
 mod demo;
 mod directories;
 mod folder;
+mod gguf;
 mod help;
 mod interruption;
 mod killing;

@@ -1,13 +1,13 @@
 //! Reading and validating the front matter: metadata, then tensors, then where their bytes are.
 
+use super::GgufMetadataValue;
 use super::caps::{ALIGNMENT, KV_COUNT, NAME_BYTES, TENSOR_COUNT, TENSOR_DIMS, TENSOR_ELEMENTS};
 use super::cursor::Cursor;
 use super::lazy::LazyMetadata;
 use super::metadata::{ENTRY_BYTES, Keep, read_entries};
 use super::types::{GgufType, describe_unknown};
-use super::value::GgufMetadataValue;
-use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, within};
-use crate::catalog::{Catalog, Dtype, Extent, Part, StoredTensor};
+use super::{ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, byte_order, within};
+use crate::catalog::{Catalog, Dtype, Extent, Facts, Part, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
@@ -56,16 +56,17 @@ impl GgufTensorInfo {
     /// Its type and bytes, where they can be decoded.
     ///
     /// # Errors
-    /// `Unsupported` where the file is big endian or the type is not known.
+    /// `Unsupported` where the type is not known, or not defined in a big-endian file.
     pub(crate) fn stored_as(&self, big_endian: bool) -> Result<(Dtype, u64)> {
-        let refuse = |why: &str| Err(AnamnesisError::unsupported("GGUF", why));
-        match (self.dtype.dtype(), self.byte_len) {
-            (Some(_), Some(_)) if big_endian => refuse(
-                "this file is big endian: its metadata is read, its tensors are not; convert it to little endian first",
-            ),
-            (Some(dtype), Some(bytes)) => Ok((dtype, bytes)),
-            _ => refuse(&format!("tensor {} is of {}", quoted(&self.name), describe_unknown(self.type_id))),
-        }
+        let name = quoted(&self.name);
+        let why = match (self.dtype.dtype(), self.byte_len) {
+            (Some(dtype), Some(_)) if big_endian && !byte_order::is_defined(dtype) => {
+                format!("tensor {name} is of type {dtype}, whose bytes in a big-endian file are not defined")
+            }
+            (Some(dtype), Some(bytes)) => return Ok((dtype, bytes)),
+            _ => format!("tensor {name} is of {}", describe_unknown(self.type_id)),
+        };
+        Err(AnamnesisError::unsupported("GGUF", why))
     }
 }
 
@@ -115,20 +116,35 @@ impl GgufHeader {
         Ok(Self { version, big_endian: cursor.big_endian, alignment, metadata, tensors })
     }
 
-    /// The tensors for conversion, with row-major shapes.
+    /// The tensors for conversion, with row-major shapes; offsets count from `base`.
     ///
     /// # Errors
-    /// `Unsupported` where the file is big endian or a tensor's type is not known.
-    pub(crate) fn catalog(&self, file: u32) -> Result<Catalog> {
+    /// `Unsupported` where a tensor's type is not known, or not defined in a big-endian file.
+    pub(crate) fn catalog(&self, file: u32, base: u64) -> Result<Catalog> {
         let stored = |tensor: &GgufTensorInfo| {
             let (dtype, bytes) = tensor.stored_as(self.big_endian)?;
             let shape = tensor.shape.iter().rev().copied().collect();
-            let extent = Extent { file, offset: tensor.data_offset, bytes };
+            // The source is at least as long as this sum, so that it does not overflow.
+            let extent = Extent { file, offset: base + tensor.data_offset, bytes };
             Ok(StoredTensor { name: tensor.name.clone(), dtype, shape, extent })
         };
         let mut catalog = Catalog::new(self.tensors.iter().map(stored).collect::<Result<_>>()?, None)?;
         catalog.part = self.part()?;
+        catalog.unread_metadata = self.metadata.len();
+        catalog.facts = Some(self.facts());
         Ok(catalog)
+    }
+
+    /// What is known of the file besides its tensors.
+    fn facts(&self) -> Facts {
+        let architecture = self.get(ARCHITECTURE_KEY).and_then(GgufMetadataValue::as_string);
+        let mut facts = Facts { title: format!("GGUF v{}", self.version), ..Facts::default() };
+        facts.above.extend(architecture.map(|name| ("Arch".to_owned(), name.to_owned())));
+        facts.below.push(("Alignment".to_owned(), format!("{} bytes", self.alignment)));
+        if self.big_endian {
+            facts.below.push(("Byte order".to_owned(), "big-endian".to_owned()));
+        }
+        facts
     }
 
     /// Which part of a split model this file is, where it is one.

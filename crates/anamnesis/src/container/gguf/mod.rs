@@ -8,10 +8,11 @@
 //! | data | starts at the next multiple of the alignment, as does every tensor in it |
 //!
 //! Strings are a u64 length and UTF-8 without a terminator; arrays are a u32 type tag, a u64 length and the items. The
-//! alignment is the metadata value `general.alignment`, or 32. Versions 2 and 3 are read; the front matter of a big-endian
-//! version 3 file is read too, its tensors are not. Holes between tensors and bytes behind the last are allowed, as padding
-//! is; overlaps are not. The format is specified in `docs/gguf.md` of the ggml project.
+//! alignment is the metadata value `general.alignment`, or 32. Versions 2 and 3 are read, version 3 also where its numbers are
+//! big endian. Holes between tensors and bytes behind the last are allowed, as padding is; overlaps are not. The format is
+//! specified in `docs/gguf.md` of the ggml project.
 
+mod byte_order;
 mod caps;
 mod cursor;
 mod header;
@@ -19,50 +20,59 @@ mod layout;
 mod lazy;
 mod metadata;
 mod types;
-mod value;
 
 use std::io::{Read, Seek};
 
-use crate::catalog::Metadata;
+use crate::catalog::{Dtype, Metadata};
 use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::Source;
+use crate::io::{ArrangedSource, Source};
 use crate::limits::Budget;
 
+use byte_order::LittleEndian;
 use cursor::Cursor;
 
+pub use crate::catalog::{MetadataArray as GgufMetadataArray, MetadataValue as GgufMetadataValue};
 pub(crate) use header::GgufHeader;
 pub use header::GgufTensorInfo;
 pub(crate) use layout::{NewTensor, lay_out};
 pub(crate) use lazy::LazyMetadata;
 pub(crate) use metadata::Keep;
 pub use types::GgufType;
-pub use value::{GgufMetadataArray, GgufMetadataValue};
 
 const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
+pub(crate) const ARCHITECTURE_KEY: &str = "general.architecture";
 
 /// The GGUF format.
 pub(crate) struct Gguf;
 
 impl Container for Gguf {
     fn open(&self, source: Box<dyn Source>, file: u32, _options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
-        let catalog = read_header(&*source, Keep::Scalars, budget)?.catalog(file)?;
-        Ok(Opened { source, catalog })
+        let header = read_header(&*source, Keep::Scalars, budget)?;
+        let (source, base) = arrange(source, &header)?;
+        Ok(Opened { source, catalog: header.catalog(file, base)? })
     }
 
-    /// Text becomes metadata of type string; typed metadata goes through [`lay_out`].
     fn lay_out(&self, tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout> {
         let shapes: Vec<Vec<usize>> =
             tensors.iter().map(|tensor| tensor.shape.iter().rev().copied().collect()).collect();
         let tensors = tensors.iter().zip(&shapes).map(|(tensor, shape)| new_tensor(tensor, shape));
         let tensors: Vec<_> = tensors.collect::<Result<_>>()?;
-        let values: Vec<_> = metadata
-            .into_iter()
-            .flatten()
-            .map(|(key, text)| (key.as_str(), GgufMetadataValue::String(text.clone())))
-            .collect();
-        lay_out(&tensors, values.iter().map(|(key, value)| (*key, value)))
+        lay_out(&tensors, metadata.into_iter().flatten().map(|(key, value)| (key.as_str(), value)))
+    }
+
+    fn metadata(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<(String, GgufMetadataValue)>> {
+        Ok(read_header(source, Keep::All, budget)?.metadata)
+    }
+
+    fn holds(&self, dtype: Dtype, shape: &[usize]) -> bool {
+        GgufType::from_dtype(dtype).is_some() && !shape.contains(&0)
+    }
+
+    /// There are no scalars: one value is a row of one.
+    fn shape(&self, shape: &[usize]) -> Vec<usize> {
+        if shape.is_empty() { vec![1] } else { shape.to_vec() }
     }
 }
 
@@ -72,6 +82,17 @@ fn new_tensor<'a>(tensor: &'a OutputTensor, shape: &'a [usize]) -> Result<NewTen
         AnamnesisError::unsupported("GGUF", why)
     })?;
     Ok(NewTensor { name: &tensor.name, shape, dtype, bytes: tensor.bytes })
+}
+
+/// The source that shows the tensors in little-endian order, and where in it the file that offsets count from begins.
+pub(crate) fn arrange(source: Box<dyn Source>, header: &GgufHeader) -> Result<(Box<dyn Source>, u64)> {
+    if !header.big_endian {
+        return Ok((source, 0));
+    }
+    let region = LittleEndian::new(header, source.len());
+    let mut arranged = ArrangedSource::new(source);
+    let base = arranged.add(Box::new(region))?;
+    Ok((Box::new(arranged), base))
 }
 
 /// Reads the front matter of a file.

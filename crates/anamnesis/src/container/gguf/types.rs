@@ -20,8 +20,7 @@ macro_rules! types {
         }
 
         impl GgufType {
-            /// All types that are read.
-            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
+            const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The type with this id, where it is read.
             pub(crate) const fn from_id(id: u32) -> Option<Self> {
@@ -81,6 +80,11 @@ types! {
 }
 
 impl GgufType {
+    /// All types that are read.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        Self::ALL.iter().copied()
+    }
+
     /// Elements of a block; 1 for types that are not packed.
     #[must_use]
     pub const fn block_size(self) -> usize {
@@ -120,7 +124,7 @@ impl GgufType {
 
     /// The type of a catalog's tensor, where GGUF has it.
     pub(crate) fn from_dtype(dtype: Dtype) -> Option<Self> {
-        Self::ALL.iter().copied().find(|known| known.dtype() == Some(dtype))
+        Self::all().find(|known| known.dtype() == Some(dtype))
     }
 
     const fn name(self) -> &'static str {
@@ -211,7 +215,7 @@ mod tests {
 
     #[test]
     fn ids_are_discriminants_and_names_are_variants() {
-        for &kind in GgufType::ALL {
+        for kind in GgufType::all() {
             assert_eq!(GgufType::from_id(kind as u32), Some(kind));
             assert_eq!(kind.to_string(), format!("{kind:?}"));
             assert_eq!(GgufType::from_dtype(kind.dtype().unwrap()), Some(kind));
@@ -226,7 +230,7 @@ mod tests {
             assert_eq!(kind.to_string(), block.name());
             assert!(kind.is_quantized());
         }
-        assert_eq!(GgufType::ALL.iter().filter(|kind| !kind.is_quantized()).count(), 8);
+        assert_eq!(GgufType::all().filter(|kind| !kind.is_quantized()).count(), 8);
     }
 
     #[test]

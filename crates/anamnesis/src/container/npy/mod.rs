@@ -25,7 +25,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, Extent, Facts, Metadata, StoredTensor};
+use crate::catalog::{Catalog, Dtype, Extent, Facts, Metadata, StoredTensor};
 use crate::container::zip::{Checked, Inflated, Method, Spill};
 use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -56,6 +56,10 @@ impl Container for Npz {
 
     fn lay_out(&self, tensors: &[OutputTensor], _metadata: Option<&Metadata>) -> Result<Layout> {
         layout::lay_out(tensors)
+    }
+
+    fn holds(&self, dtype: Dtype, _shape: &[usize]) -> bool {
+        descr::descr_of(dtype).is_some()
     }
 }
 

@@ -1,13 +1,14 @@
 //! `remember` for a single file.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use anamnesis::{AnamnesisError, Checkpoint, InspectInfo, RememberPlan, TargetDtype, format_bytes};
+use anamnesis::{Checkpoint, Format, InspectInfo, RememberPlan, TargetDtype, format_bytes};
 use serde_json::{Value, json};
 
-use super::super::{output_path, shown};
-use super::{run_options, tensors};
+use super::super::described::{Described, short_name};
+use super::super::writing::{advise, tensors};
+use super::super::{notes, output_path, shown};
+use super::run_options;
 use crate::args::RememberArgs;
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -19,18 +20,45 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<(), Failure> {
     let target = info.output_dtype;
-    let output = args.output.clone().unwrap_or_else(|| output_path::beside(&args.input.path, target));
+    let described = Described::of(checkpoint, info);
+    let output = args.write.output.clone().unwrap_or_else(|| default_output(args, checkpoint, target));
     output_path::check(&output)?;
-    printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?;
-    let plan = checkpoint.plan(target)?;
+    match &described {
+        Some(_) => {
+            let names = [short_name(&args.input.path), short_name(&output)];
+            printer.text(format_args!("Converting {}", names.join(" → ")))?;
+        }
+        None => printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?,
+    }
+    notes(checkpoint, "  Note: ", printer)?;
+    let plan = checkpoint.plan_selected(target, &args.select.selection()?)?;
     let job = Job { args, target, output };
-    if args.dry_run {
+    if args.write.dry_run {
         return job.show(&plan, printer);
     }
-    printer.text(format_args!("Recalling... {} tensors", info.quantized))?;
+    match &described {
+        Some(described) => printer.text(described.counted())?,
+        None => printer.text(format_args!("Recalling... {} tensors", info.quantized))?,
+    }
     job.write(&plan, printer)?;
-    printer.text(format_args!("Output: {} ({})", shown(&job.output), format_bytes(info.dequantized_size)))?;
+    let written = shown(&job.output);
+    match &described {
+        Some(described) => {
+            let copied = plan.tensors().count() - plan.decoded();
+            printer.text(described.remembered(plan.decoded(), copied, &written))?;
+        }
+        None => printer.text(format_args!("Output: {written} ({})", format_bytes(info.dequantized_size)))?,
+    }
     printer.document("remember", job.document(&plan))
+}
+
+/// A file of another format keeps its name, one of the same gets the name of the new type.
+fn default_output(args: &RememberArgs, checkpoint: &Checkpoint, target: TargetDtype) -> PathBuf {
+    let file = checkpoint.files().first().unwrap_or(&args.input.path);
+    match checkpoint.format() {
+        Format::Safetensors => output_path::beside(&args.input.path, target),
+        _ => output_path::same_name(&args.input.path, file),
+    }
 }
 
 /// What was typed, and what it means.
@@ -46,24 +74,7 @@ impl Job<'_> {
         let bar = printer.progress(plan.total_bytes());
         let result = plan.write(&self.output, &options, |progress| bar.set(progress.bytes));
         drop(bar);
-        result.map_err(|error| self.advise(error, plan.total_bytes()))
-    }
-
-    /// Adds what the user can do about an output that cannot be written.
-    fn advise(&self, error: AnamnesisError, bytes: u64) -> Failure {
-        let AnamnesisError::Io(cause) = &error else { return error.into() };
-        let advice = match cause.kind() {
-            ErrorKind::AlreadyExists => "--force replaces it, -o chooses another name".to_owned(),
-            ErrorKind::InvalidInput | ErrorKind::IsADirectory => "choose another name with -o".to_owned(),
-            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                format!("cannot write {}, choose another place with -o", shown(&self.output))
-            }
-            ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => {
-                format!("the output takes {}, nothing was left behind", format_bytes(bytes))
-            }
-            _ => return error.into(),
-        };
-        Failure::Refused { error, advice: Some(advice) }
+        result.map_err(|error| advise(error, &self.output, plan.total_bytes()))
     }
 
     /// Tells the plan and writes nothing.
@@ -79,7 +90,7 @@ impl Job<'_> {
             self.target,
         ))?;
         let exists = self.output.exists();
-        if exists && !self.args.force {
+        if exists && !self.args.write.force {
             printer.text("That file exists already: --force replaces it, -o chooses another name")?;
         }
         if printer.is_json() {
@@ -96,7 +107,7 @@ impl Job<'_> {
             "path": self.args.input.path.to_string_lossy(),
             "output": self.output.to_string_lossy(),
             "to": self.target.to_string(),
-            "dry_run": self.args.dry_run,
+            "dry_run": self.args.write.dry_run,
             "decoded": plan.decoded(),
             "copied": plan.tensors().count() - plan.decoded(),
             "bytes": plan.total_bytes(),

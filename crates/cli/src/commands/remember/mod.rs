@@ -2,52 +2,50 @@
 //! directory.
 
 mod directory;
-mod disk;
 mod file;
-mod forecast;
-mod tensors;
 
-use anamnesis::{Existing, InspectOptions, RememberOptions, TargetDtype};
+use anamnesis::{ConvertOptions, Existing, Format, InspectOptions, RememberOptions, TargetDtype};
 
+use super::writing::refuse_options_of_directories;
 use super::{open, shown};
 use crate::args::RememberArgs;
 use crate::exit::Failure;
 use crate::interrupt;
 use crate::ui::Printer;
 
+/// Where the input is of another format, the format of the output may be named in place of a type, and means the default.
+const OUTPUT_FORMAT: &str = "safetensors";
+
 pub(super) fn run(args: &RememberArgs, printer: &Printer) -> Result<(), Failure> {
-    let target: TargetDtype = args.to.parse()?;
+    let is_format = args.to.eq_ignore_ascii_case(OUTPUT_FORMAT);
+    let target: TargetDtype = if is_format { TargetDtype::BF16 } else { args.to.parse()? };
     let checkpoint = open::checkpoint(&args.input)?;
+    if is_format && checkpoint.format() == Format::Safetensors {
+        // Says which types there are.
+        args.to.parse::<TargetDtype>()?;
+    }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     if checkpoint.directory().is_some() {
         return directory::run(args, &checkpoint, &info, printer);
     }
-    refuse_options_of_directories(args)?;
+    let why = format!(
+        "{} is a single file, which becomes a single file; name its directory to convert the whole checkpoint",
+        shown(&args.input.path)
+    );
+    refuse_options_of_directories(&args.write, &why)?;
     file::run(args, &checkpoint, &info, printer)
 }
 
-/// A file is written as one file by one run, whatever these options say.
-fn refuse_options_of_directories(args: &RememberArgs) -> Result<(), Failure> {
-    let given = [
-        (args.shard_size.is_some(), "--shard-size"),
-        (args.single_file, "--single-file"),
-        (args.part.is_some(), "--part"),
-    ];
-    match given.iter().find(|(is_given, _)| *is_given) {
-        None => Ok(()),
-        Some((_, option)) => Err(Failure::Usage(format!(
-            "{option} shapes the output of a checkpoint directory, and {} is a single file, which becomes a single file; \
-             name its directory to convert the whole checkpoint",
-            shown(&args.input.path)
-        ))),
-    }
+/// What is converted, as typed.
+fn convert_options(args: &RememberArgs, target: TargetDtype) -> Result<ConvertOptions, Failure> {
+    Ok(ConvertOptions::new().with_output_dtype(target.dtype()).with_selection(args.select.selection()?))
 }
 
 /// How the conversion runs, as typed.
 fn run_options(args: &RememberArgs) -> Result<RememberOptions, Failure> {
-    let existing = if args.force { Existing::Replace } else { Existing::Refuse };
+    let existing = if args.write.force { Existing::Replace } else { Existing::Refuse };
     let options = RememberOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
-    Ok(match args.threads {
+    Ok(match args.write.threads {
         Some(threads) => options.with_threads(threads.into()),
         None => options,
     })

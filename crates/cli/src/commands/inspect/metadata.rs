@@ -1,0 +1,245 @@
+//! `inspect --metadata`: what a file says about itself, with types.
+
+use std::io::{Error, ErrorKind};
+
+use anamnesis::error::printable;
+use anamnesis::{AnamnesisError, Checkpoint, GgufMetadataArray, GgufMetadataValue};
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+use crate::ui::{Column, Printer, Table};
+
+type Entry = (String, GgufMetadataValue);
+
+/// Characters of a text, and items of an array, that a line of the list has room for.
+const LISTED_CHARS: usize = 72;
+const LISTED_ITEMS: usize = 6;
+/// The same where one value was asked for.
+const WHOLE_CHARS: usize = 1 << 20;
+const WHOLE_ITEMS: usize = 1000;
+/// Keys that are suggested in place of one that is not there.
+const SUGGESTIONS: usize = 5;
+
+/// All entries, or the one that was asked for.
+pub(super) fn entries(checkpoint: &Checkpoint, key: Option<&str>) -> Result<Vec<Entry>, Failure> {
+    let mut entries = checkpoint.metadata()?;
+    let Some(key) = key else { return Ok(entries) };
+    match entries.iter().position(|(name, _)| name == key) {
+        Some(index) => Ok(vec![entries.swap_remove(index)]),
+        None => Err(unknown(key, &entries)),
+    }
+}
+
+/// Prints the list, or the one value that was asked for.
+pub(super) fn print(entries: &[Entry], key: Option<&str>, printer: &Printer) -> Result<(), Failure> {
+    match entries {
+        [] => printer.text("no metadata"),
+        [(_, value)] if key.is_some() => printer.text(whole(value)),
+        entries => {
+            let mut table = Table::new([Column::Left("KEY"), Column::Left("TYPE"), Column::Flexible("VALUE")]);
+            for (key, value) in entries {
+                table.row([key.clone(), type_name(value), shown(value)]);
+            }
+            printer.text(table.render(printer.width()))
+        }
+    }
+}
+
+/// The entries for programs: whole, in the form in which metadata for a GGUF file is given.
+pub(super) fn document(entries: &[Entry]) -> Value {
+    entries.iter().map(|(key, value)| (key.clone(), typed(value))).collect()
+}
+
+fn unknown(key: &str, entries: &[Entry]) -> Failure {
+    let mut near: Vec<_> = entries.iter().filter_map(|(name, _)| Some((distance(key, name)?, name))).collect();
+    near.sort();
+    let near: Vec<_> = near.iter().take(SUGGESTIONS).map(|(_, name)| printable(name, LISTED_CHARS)).collect();
+    let advice = match (&near[..], entries.len()) {
+        ([], 0) => "there is no metadata at all".to_owned(),
+        ([], count) => format!("--metadata alone lists all {count}"),
+        (near, _) => format!("close to it: {}", near.join(", ")),
+    };
+    let text = format!("there is no metadata key \"{}\"", printable(key, LISTED_CHARS));
+    Failure::Refused { error: AnamnesisError::Io(Error::new(ErrorKind::NotFound, text)), advice: Some(advice) }
+}
+
+/// How far a key is from what was typed; `None` where it is something else.
+fn distance(typed: &str, key: &str) -> Option<usize> {
+    let (typed, key) = (typed.to_lowercase(), key.to_lowercase());
+    if key.contains(&typed) {
+        return Some(0);
+    }
+    let last = |text: &str| text.rsplit('.').next().unwrap_or_default().to_owned();
+    let edits = edits(&typed, &key).min(edits(&last(&typed), &last(&key)) + 1);
+    (edits <= typed.chars().count().div_ceil(4)).then_some(edits)
+}
+
+/// Characters to add, take out or replace to make one text the other.
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, character) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (column, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(character != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+/// One arm for every type of numbers, of a value or of an array: its name, and what it holds.
+macro_rules! each_number {
+    ($value:expr, $of:ident, $held:ident => $number:expr, $($other:pat => $otherwise:expr),* $(,)?) => {
+        match $value {
+            $of::U8($held) => ("u8", $number),
+            $of::I8($held) => ("i8", $number),
+            $of::U16($held) => ("u16", $number),
+            $of::I16($held) => ("i16", $number),
+            $of::U32($held) => ("u32", $number),
+            $of::I32($held) => ("i32", $number),
+            $of::U64($held) => ("u64", $number),
+            $of::I64($held) => ("i64", $number),
+            $of::F32($held) => ("f32", $number),
+            $of::F64($held) => ("f64", $number),
+            $of::Bool($held) => ("bool", $number),
+            $($other => $otherwise,)*
+        }
+    };
+}
+
+/// The type of a value, and a number as text.
+fn scalar(value: &GgufMetadataValue) -> (&'static str, String) {
+    each_number!(value, GgufMetadataValue, number => number.to_string(),
+        GgufMetadataValue::String(text) => ("string", text.clone()),
+        GgufMetadataValue::Array(_) => ("array", String::new()))
+}
+
+/// The type of an array's items, and the first of them as texts.
+fn items(array: &GgufMetadataArray, most: usize) -> (&'static str, Vec<String>) {
+    each_number!(array, GgufMetadataArray, numbers => numbers.iter().take(most).map(ToString::to_string).collect(),
+    GgufMetadataArray::String(texts) => {
+        ("string", texts.iter().take(most).map(|text| format!("\"{}\"", cut(text, LISTED_CHARS))).collect())
+    },
+    GgufMetadataArray::Array(arrays) => {
+        ("array", arrays.iter().take(most).map(|inner| listed(inner, LISTED_ITEMS)).collect())
+    })
+}
+
+fn type_name(value: &GgufMetadataValue) -> String {
+    match value {
+        GgufMetadataValue::Array(array) => format!("{}[{}]", items(array, 0).0, array.len()),
+        other => scalar(other).0.to_owned(),
+    }
+}
+
+/// A value in a line of the list.
+fn shown(value: &GgufMetadataValue) -> String {
+    match value {
+        GgufMetadataValue::Array(array) => listed(array, LISTED_ITEMS),
+        GgufMetadataValue::String(text) => cut(text, LISTED_CHARS),
+        other => scalar(other).1,
+    }
+}
+
+/// A value by itself. The lines of a text stay lines.
+fn whole(value: &GgufMetadataValue) -> String {
+    match value {
+        GgufMetadataValue::Array(array) => {
+            let mut lines = items(array, WHOLE_ITEMS).1;
+            if let Some(more) = array.len().checked_sub(WHOLE_ITEMS + 1) {
+                lines.push(format!("and {} more; --json has them all", more + 1));
+            }
+            lines.join("\n")
+        }
+        GgufMetadataValue::String(text) => {
+            let lines = text.lines().map(|line| printable(line, WHOLE_CHARS));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        other => scalar(other).1,
+    }
+}
+
+fn listed(array: &GgufMetadataArray, most: usize) -> String {
+    let (_, mut shown) = items(array, most);
+    if array.len() > most {
+        shown.push(format!("… {} in all", array.len()));
+    }
+    format!("[{}]", shown.join(", "))
+}
+
+/// A text safe for a terminal; where it is cut its length is told.
+fn cut(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    let start = printable(text, most);
+    if count > most { format!("{start} ({count} characters)") } else { start }
+}
+
+fn typed(value: &GgufMetadataValue) -> Value {
+    let (name, value) = each_number!(value, GgufMetadataValue, number => number_document(*number),
+        GgufMetadataValue::String(text) => ("string", text.as_str().into()),
+        GgufMetadataValue::Array(array) => return typed_array(array));
+    json!({ "type": name, "value": value })
+}
+
+fn typed_array(array: &GgufMetadataArray) -> Value {
+    let (name, value) = each_number!(array, GgufMetadataArray,
+        numbers => numbers.iter().map(|number| number_document(*number)).collect::<Value>(),
+        GgufMetadataArray::String(texts) => ("string", texts.as_slice().into()),
+        GgufMetadataArray::Array(arrays) => ("array", arrays.iter().map(typed_array).collect()));
+    json!({ "type": "array", "item_type": name, "value": value })
+}
+
+/// A number; those that JSON does not have as texts.
+fn number_document<T: Into<Value> + ToString + Copy>(number: T) -> Value {
+    match number.into() {
+        Value::Null => number.to_string().into(),
+        number => number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted() {
+        for (from, to, count) in [("", "", 0), ("", "ab", 2), ("kitten", "sitting", 3), ("größe", "grosse", 3)] {
+            assert_eq!((edits(from, to), edits(to, from)), (count, count), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn close_keys_are_found_and_others_are_not() {
+        assert_eq!(distance("architecture", "general.architecture"), Some(0));
+        assert!(distance("general.architectur", "general.architecture").is_some());
+        assert!(distance("general.arhcitecture", "general.architecture").is_some());
+        assert!(distance("llama.context_length", "qwen2.context_length").is_some());
+        assert_eq!(distance("nothing.of.the.kind", "general.architecture"), None);
+    }
+
+    #[test]
+    fn every_number_has_a_document() {
+        assert_eq!(number_document(f32::NAN), "NaN");
+        assert_eq!(number_document(f64::NEG_INFINITY), "-inf");
+        assert_eq!(number_document(u64::MAX), json!(u64::MAX));
+        assert_eq!(number_document(0.1f32), json!(f64::from(0.1f32)));
+        let nested = GgufMetadataArray::Array(vec![GgufMetadataArray::Bool(vec![true])]);
+        let inner = json!({ "type": "array", "item_type": "bool", "value": [true] });
+        assert_eq!(typed_array(&nested), json!({ "type": "array", "item_type": "array", "value": [inner] }));
+    }
+
+    #[test]
+    fn long_values_are_cut_in_the_list_and_whole_alone() {
+        let text = GgufMetadataValue::String(format!("{}\nlast\u{1b}", "x".repeat(100)));
+        assert!(shown(&text).ends_with("… (106 characters)"), "{}", shown(&text));
+        assert!(whole(&text).ends_with("x\nlast\\u{1b}"));
+        let array = GgufMetadataValue::Array(Box::new(GgufMetadataArray::I32((0..1002).collect())));
+        assert_eq!(
+            (type_name(&array).as_str(), shown(&array).as_str()),
+            ("i32[1002]", "[0, 1, 2, 3, 4, 5, … 1002 in all]")
+        );
+        assert!(whole(&array).ends_with("\n999\nand 2 more; --json has them all"));
+    }
+}
