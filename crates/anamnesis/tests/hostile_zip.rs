@@ -80,7 +80,8 @@ fn honest_archives_of_every_dialect_are_read() {
 
 #[test]
 fn refuses_headers_that_disagree() {
-    let cases: [(fn(&mut zip::Head), &str); 6] = [
+    type Lie = fn(&mut zip::Head);
+    let cases: [(Lie, &str); 6] = [
         (|head| head.name = b"c.npy".to_vec(), "name"),
         (|head| head.flags = 0x800, "flags"),
         (|head| head.method = 8, "method"),
@@ -253,7 +254,7 @@ fn refuses_deflate_data_that_is_not_what_was_declared() {
 fn bombs_cost_nothing() {
     let bomb = Entry::deflated("b.npy", &bytes_array(&vec![0; 60_000]));
     let ratio = ParseLimits::default().with_max_decompression_ratio(10);
-    let error = parse_npz_bytes_with_limits(archive(&[bomb.clone()]), &ratio).unwrap_err();
+    let error = parse_npz_bytes_with_limits(archive(std::slice::from_ref(&bomb)), &ratio).unwrap_err();
     assert_eq!(limit_tag(error), "max_decompression_ratio");
     assert!(parse_npz_bytes(archive(&[bomb])).is_ok());
     // More than deflate can do is a lie.

@@ -2,7 +2,10 @@
 
 use super::literal::Literal;
 use crate::catalog::Dtype;
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Result, printable, quoted};
+
+/// Longest name of an array in advice, in characters.
+const MAX_SHOWN_NAME_CHARS: usize = 160;
 
 /// How an array's elements are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,13 @@ impl Element {
                 return Err(AnamnesisError::parse(reason));
             }
             (None, Some(known)) => known,
+            (None, None) if code == "V1" => {
+                let option = printable(name, MAX_SHOWN_NAME_CHARS);
+                let what = format!(
+                    "is of a one-byte type that its file does not name; if it is E4M3, say `--npy-dtype {option}=e4m3`"
+                );
+                return Err(refusal(name, &what, &quoted(text)));
+            }
             (None, None) => return Err(refusal(name, meaning(code), &quoted(text))),
         };
         let width = if dtype == Dtype::C64 { 4 } else { dtype.byte_size() };
@@ -79,9 +89,6 @@ fn item_bytes(code: &str) -> Option<usize> {
 fn meaning(code: &str) -> &'static str {
     match code.as_bytes() {
         [b'O', ..] => "holds Python objects, which are not read",
-        b"V1" => {
-            "is of a one-byte type that its file does not name; say which with `--npy-dtype NAME=TYPE`, as in `weight=e4m3`"
-        }
         [b'V', ..] => "holds bytes without a meaning",
         [b'U' | b'S' | b'a' | b'T', ..] => "holds text",
         [b'M' | b'm', ..] => "holds dates or times",
