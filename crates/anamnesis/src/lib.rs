@@ -23,6 +23,7 @@ mod scheme;
 
 pub mod convert;
 pub mod error;
+pub mod formats;
 pub mod inspect;
 pub mod lethe;
 pub mod limits;
@@ -39,7 +40,10 @@ pub use convert::{
     Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError,
 };
 pub use error::{AnamnesisError, Result};
-pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, format_bytes};
+pub use formats::{
+    FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
+};
+pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, WeightSummary, format_bytes};
 pub use io::output::Existing;
 pub use lethe::{
     FP4_CODEBOOK, NF4_BLOCK_SIZE, NF4_CODEBOOK, encode_bnb_int8, encode_bnb_int8_compute_scb, encode_bnb4,

@@ -4,8 +4,8 @@ mod convert;
 
 use std::path::PathBuf;
 
-use anamnesis::{Dtype, OpenOptions};
-use clap::{Args, Parser, Subcommand};
+use anamnesis::{Dtype, OpenOptions, Selection};
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 /// Parse any tensor file, recover any precision.
 #[derive(Debug, Parser)]
@@ -38,6 +38,20 @@ pub(crate) struct OutputArgs {
     /// Print nothing but errors
     #[arg(long, short, global = true, display_order = 101)]
     pub(crate) quiet: bool,
+    /// Tell what was decided and why, and how long it took
+    #[arg(long, short, global = true, display_order = 102, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+    /// When to use colours: auto, always or never
+    #[arg(
+        long,
+        global = true,
+        display_order = 103,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub(crate) color: ColorChoice,
 }
 
 #[derive(Debug, Subcommand)]
@@ -57,8 +71,14 @@ pub(crate) enum Command {
     Forget(ForgetArgs),
     /// Check that a checkpoint is complete and sound
     Verify(VerifyArgs),
+    /// List what this build reads, writes, decodes and encodes
+    Formats,
     /// Decode a tiny built-in model step by step and check every value
     Demo,
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page of amn or of a command
+    Man(ManArgs),
 }
 
 pub(crate) use convert::{ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
@@ -119,6 +139,79 @@ pub(crate) struct ParseArgs {
     /// List every tensor of a file with its type, shape, role and size
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
+    /// List in this order
+    #[arg(long, value_name = "BY", help_heading = LISTING)]
+    pub(crate) sort: Option<SortBy>,
+    #[command(flatten)]
+    pub(crate) patterns: PatternArgs,
+}
+
+/// Which tensors are meant.
+#[derive(Debug, Args)]
+pub(crate) struct PatternArgs {
+    /// Only tensors that fit a pattern: 'model.layers.[0-3].*' (repeatable)
+    #[arg(long, value_name = "GLOB", visible_alias = "filter", help_heading = LISTING)]
+    pub(crate) include: Vec<String>,
+    /// No tensors that fit a pattern (repeatable)
+    #[arg(long, value_name = "GLOB", help_heading = LISTING)]
+    pub(crate) exclude: Vec<String>,
+}
+
+const LISTING: &str = "Choosing tensors";
+
+impl PatternArgs {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
+    }
+
+    /// The patterns that are asked for.
+    pub(crate) fn included(&self) -> anamnesis::Result<Selection> {
+        self.include.iter().try_fold(Selection::new(), |all, glob| all.with_include(glob))
+    }
+
+    /// Everything but what is left out.
+    pub(crate) fn not_excluded(&self) -> anamnesis::Result<Selection> {
+        self.exclude.iter().try_fold(Selection::new(), |all, glob| all.with_exclude(glob))
+    }
+
+    /// Both.
+    pub(crate) fn selection(&self) -> anamnesis::Result<Selection> {
+        self.exclude.iter().try_fold(self.included()?, |all, glob| all.with_exclude(glob))
+    }
+}
+
+/// An order of tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortBy {
+    /// By name
+    Name,
+    /// The largest first
+    Size,
+    /// By type, then by name
+    Dtype,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_AFTER_HELP)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+const COMPLETIONS_AFTER_HELP: &str = "\
+bash  amn completions bash > ~/.local/share/bash-completion/completions/amn
+fish  amn completions fish > ~/.config/fish/completions/amn.fish
+zsh   amn completions zsh > a folder of $fpath, as _amn";
+
+#[derive(Debug, Args)]
+#[command(after_help = "To read one: amn man remember | man -l -")]
+pub(crate) struct ManArgs {
+    /// The command whose page to print [default: amn itself]
+    #[arg(value_name = "COMMAND")]
+    pub(crate) topic: Option<String>,
+    /// Write the pages of all commands into a folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "topic")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -136,6 +229,8 @@ pub(crate) struct InspectArgs {
     // A place of its own, so that the path may stand on either side of --metadata.
     #[arg(requires = "metadata")]
     pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) patterns: PatternArgs,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@
 //! tells its caller.
 
 mod args;
+mod close;
 mod commands;
 mod exit;
 mod interrupt;
@@ -12,18 +13,22 @@ mod ui;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use anamnesis::error::printable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches};
 
 use args::Cli;
 use exit::Exit;
-use ui::Printer;
+use ui::{Printer, json, style};
 
 /// Does what the command line asks for.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let mut definition = Cli::command().color(style::typed_choice(&arguments));
+    let parsed = definition.try_get_matches_from_mut(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return help_or_usage(&error).into(),
+        Err(error) => return help_or_usage(&error, arguments.iter().any(|argument| argument == "--json")).into(),
     };
     let printer = Printer::new(&cli.output);
     match commands::run(&cli, &printer).and_then(|()| printer.flush()) {
@@ -36,7 +41,14 @@ pub fn run() -> ExitCode {
 }
 
 /// Help and the version are results; everything else that stops the parser is wrong usage.
-fn help_or_usage(error: &clap::Error) -> Exit {
+fn help_or_usage(error: &clap::Error, is_json: bool) -> Exit {
+    if is_json && error.use_stderr() {
+        let text = error.render().to_string();
+        let reason = text.lines().next().unwrap_or_default();
+        let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+        eprintln!("{}", json::failure("usage", &printable(reason, MAX_REASON_CHARS)));
+        return Exit::Usage;
+    }
     // Nobody is left to tell where even this cannot be printed.
     let _ = error.print();
     if !error.use_stderr() {
@@ -50,3 +62,6 @@ fn help_or_usage(error: &clap::Error) -> Exit {
     }
     Exit::Usage
 }
+
+/// Longest reason given to programs, in characters.
+const MAX_REASON_CHARS: usize = 4096;

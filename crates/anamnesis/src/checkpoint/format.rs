@@ -21,8 +21,30 @@ pub enum Format {
     Npy,
 }
 
+/// Every format there is.
+const ALL: [Format; 5] = [Format::Safetensors, Format::Gguf, Format::Npz, Format::Npy, Format::Pth];
+
 impl Format {
-    pub(crate) fn name(self) -> &'static str {
+    /// Every format that is told apart.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        ALL.into_iter()
+    }
+
+    /// The endings of its files, the usual one first, without dots.
+    #[must_use]
+    pub const fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Self::Safetensors => &["safetensors"],
+            Self::Pth => &["pth", "pt", "bin"],
+            Self::Npz => &["npz"],
+            Self::Gguf => &["gguf"],
+            Self::Npy => &["npy"],
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Safetensors => "safetensors",
             Self::Pth => "pth",
@@ -84,6 +106,16 @@ fn begins_with_array(head: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_ending_leads_to_its_format() {
+        for format in Format::all() {
+            // What a `.bin` file is, only its content tells.
+            for extension in format.extensions().iter().filter(|extension| **extension != "bin") {
+                assert_eq!(by_content(b"", extension), format, "{extension}");
+            }
+        }
+    }
 
     #[test]
     fn content_decides_before_the_name() {

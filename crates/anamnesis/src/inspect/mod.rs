@@ -6,10 +6,11 @@ use std::fmt;
 
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{Dtype, StoredTensor, TargetDtype};
+use crate::catalog::{Dtype, Selection, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::Checkpoint;
+use crate::error::Result;
 use crate::limits::ParseLimits;
-use crate::scheme::TensorRole;
+use crate::scheme::{TensorRole, Weight};
 
 pub(crate) use info::sealed;
 pub use info::{InspectInfo, InspectSummary};
@@ -18,6 +19,37 @@ impl Checkpoint {
     /// Sizes, schemes and counts. Reads nothing but what opening has read.
     pub fn inspect(&self, options: &InspectOptions) -> InspectInfo {
         InspectInfo::of_claimed(&self.catalog, &self.claim(), options.output_dtype)
+    }
+
+    /// The same for a selection, as a conversion would take it: by the names of weights, whose parts follow them.
+    ///
+    /// # Errors
+    /// `Parse` where a pattern fits no tensor.
+    pub fn inspect_selected(&self, options: &InspectOptions, selection: &Selection) -> Result<InspectInfo> {
+        let mut claimed = self.claim();
+        let mut names: Vec<&str> = self.catalog.iter().map(|(_, tensor)| tensor.name.as_str()).collect();
+        for weight in &claimed.weights {
+            for part in &weight.parts {
+                names[part.index()] = &weight.name;
+            }
+        }
+        selection.check_used(&names)?;
+        let taken: Vec<bool> = names.iter().map(|name| selection.takes(name)).collect();
+        claimed.weights.retain(|weight| selection.takes(&weight.name));
+        Ok(InspectInfo::of_taken(&self.catalog, &claimed, options.output_dtype, |index| taken[index]))
+    }
+
+    /// Every quantised weight: what it is called once decoded, how it is quantised, and the stored tensors it is made of.
+    #[must_use]
+    pub fn weights(&self) -> Vec<WeightSummary> {
+        let name = |id: &TensorId| self.catalog.get(*id).name.clone();
+        let claimed = self.claim();
+        let summary = |weight: &Weight| WeightSummary {
+            name: weight.name.clone(),
+            scheme: weight.recipe.describe(),
+            parts: weight.parts.iter().map(name).collect(),
+        };
+        claimed.weights.iter().map(summary).collect()
     }
 
     /// Every stored tensor with its role and the file it is in, ordered by name.
@@ -46,6 +78,18 @@ impl Checkpoint {
             file: self.paths.get(tensor.extent.file as usize).map(PathBuf::as_path),
         }
     }
+}
+
+/// One quantised weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WeightSummary {
+    /// Its name once decoded.
+    pub name: String,
+    /// How it is quantised.
+    pub scheme: String,
+    /// The stored tensors it is made of; the first holds the codes.
+    pub parts: Vec<String>,
 }
 
 /// One stored tensor.

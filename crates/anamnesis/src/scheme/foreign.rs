@@ -4,7 +4,7 @@
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, quoted};
 
-use super::{Claims, Scheme, TensorRole};
+use super::{About, Claims, Scheme, TensorRole};
 
 /// Recognises packed weights of schemes that nobody decodes.
 pub(super) struct Foreign;
@@ -47,6 +47,9 @@ static MARKS: &[Mark] = &[
     sure("EXL2", ".q_weight", WORDS, &[".q_scale", ".q_scale_max", ".q_groups"]),
     likely("AQLM", ".codes", CODES, &[".codebooks", ".scales"]),
 ];
+
+/// Weights of schemes that are decoded: only those that lack a companion are left for a mark.
+const INCOMPLETE: &[&str] = &["GPTQ/AWQ", "BnB"];
 
 const PACKED: &[&str] = &[".weight_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx"];
 
@@ -98,6 +101,11 @@ fn lost_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String>
 }
 
 impl Scheme for Foreign {
+    fn about(&self) -> About {
+        let formats = MARKS.iter().map(|mark| mark.format);
+        About::Refused(formats.filter(|format| !INCOMPLETE.contains(format)).collect())
+    }
+
     fn claim(&self, claims: &mut Claims<'_>) {
         let catalog = claims.catalog;
         let found: Vec<_> = claims

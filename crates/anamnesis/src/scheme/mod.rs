@@ -35,6 +35,22 @@ pub(crate) trait Scheme: Send + Sync {
     /// Claims the weights of this scheme, with their companions, among the tensors nobody has claimed yet. Whatever is
     /// inconsistent becomes a problem that names the tensor.
     fn claim(&self, claims: &mut Claims<'_>);
+
+    /// What it knows, for a list of what this build decodes.
+    fn about(&self) -> About;
+}
+
+/// What a scheme knows.
+pub(crate) enum About {
+    /// Weights that are decoded: the name users know, and which forms of it.
+    Decoded(&'static str, &'static str),
+    /// Weights that are recognised and refused, by the names of their formats.
+    Refused(Vec<&'static str>),
+}
+
+/// What every scheme knows, in the order they claim.
+pub(crate) fn about() -> impl Iterator<Item = About> {
+    ALL.iter().map(|scheme| scheme.about())
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.

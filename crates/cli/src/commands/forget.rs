@@ -3,12 +3,13 @@
 use anamnesis::{AnamnesisError, ConvertTarget};
 
 use super::convert::{Request, options};
+use super::to;
 use crate::args::ForgetArgs;
 use crate::exit::Failure;
 use crate::ui::Printer;
 
 pub(super) fn run(args: &ForgetArgs, printer: &Printer) -> Result<(), Failure> {
-    let target = ConvertTarget::parse(&args.to)?;
+    let target = to::target(&args.to)?;
     if !target.is_quantized() {
         let names: Vec<_> =
             ConvertTarget::all().filter(|target| target.is_quantized()).map(ConvertTarget::name).collect();

@@ -4,11 +4,15 @@ mod convert;
 mod demo;
 mod described;
 mod forget;
+mod formats;
 mod inspect;
+mod manual;
 mod open;
 mod output_path;
 mod parse;
+mod patterns;
 mod remember;
+mod to;
 mod verify;
 mod writing;
 
@@ -31,7 +35,10 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<(), Failure> {
         Command::Convert(args) => convert::run(args, printer),
         Command::Forget(args) => forget::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
+        Command::Formats => formats::run(printer),
         Command::Demo => demo::run(printer),
+        Command::Completions(args) => manual::completions(args, printer),
+        Command::Man(args) => manual::man(args, printer),
     }
 }
 

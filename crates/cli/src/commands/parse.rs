@@ -6,27 +6,34 @@ use anamnesis::{Checkpoint, InspectInfo, InspectOptions, TensorSummary, format_b
 use serde_json::{Value, json};
 
 use super::described::Described;
-use super::{comma_list, counted, counts, notes, open, role_name, shown};
+use super::{comma_list, counted, counts, notes, open, patterns, role_name, shown};
 use crate::args::ParseArgs;
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
 pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     let is_one_file = is_tensor_file(&args.input.path);
-    let checkpoint = if is_one_file { open::file(&args.input)? } else { open::checkpoint(&args.input)? };
+    let checkpoint = match is_one_file {
+        true => open::file(&args.input, printer)?,
+        false => open::checkpoint(&args.input, printer)?,
+    };
     let info = checkpoint.inspect(&InspectOptions::new());
-    if let Some(described) = Described::of(&checkpoint, &info) {
-        let tensors = checkpoint.tensors_as_stored();
-        printer.text(described.parsed(&args.input.path, &tensors))?;
+    let described = Described::of(&checkpoint, &info);
+    let all = if described.is_some() { checkpoint.tensors_as_stored() } else { checkpoint.tensors() };
+    let tensors = patterns::listed(&checkpoint, &all, args)?;
+    let is_listed = args.list || args.sort.is_some() || !args.patterns.is_empty();
+    if let Some(described) = described {
+        printer.text(described.parsed(&args.input.path, &all))?;
         notes(&checkpoint, "  Note:       ", printer)?;
-        let list = match args.list {
+        let list = match is_listed {
             true => {
-                table(&tensors, checkpoint.file_count() > 1, |tensor| described.shape(tensor)).render(printer.width())
+                table(&tensors, checkpoint.file_count() > 1, |tensor| described.shape(tensor)).render(printer.page())
             }
             false => described.tensor_lines(&tensors),
         };
         printer.text(format_args!("\n{list}"))?;
-        return document(args, &checkpoint, &info, printer);
+        chosen(&tensors, &all, printer)?;
+        return document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer);
     }
     if is_one_file {
         printer.text(summary(&info, "File"))?;
@@ -36,19 +43,35 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
         printer.text(format_args!("{} in {files}{place}", summary(&info, "Size")))?;
     }
     notes(&checkpoint, "Note: ", printer)?;
-    if args.list {
-        let table = table(&checkpoint.tensors(), !is_one_file, |tensor| tensor.shape.to_vec());
-        printer.text(format_args!("\n{}", table.render(printer.width())))?;
+    if is_listed {
+        let table = table(&tensors, !is_one_file, |tensor| tensor.shape.to_vec());
+        printer.text(format_args!("\n{}", table.render(printer.page())))?;
+        chosen(&tensors, &all, printer)?;
     }
-    document(args, &checkpoint, &info, printer)
+    document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer)
+}
+
+/// How many of all tensors are listed, where patterns leave some out.
+fn chosen(listed: &[TensorSummary<'_>], all: &[TensorSummary<'_>], printer: &Printer) -> Result<(), Failure> {
+    if listed.len() == all.len() {
+        return Ok(());
+    }
+    let bytes = format_bytes(listed.iter().map(|tensor| tensor.bytes).sum());
+    printer.text(format_args!("\n{} of {} tensors, {bytes}", listed.len(), all.len()))
 }
 
 /// The document for programs, the same for every format.
-fn document(args: &ParseArgs, checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Result<(), Failure> {
+fn document(
+    args: &ParseArgs,
+    checkpoint: &Checkpoint,
+    info: &InspectInfo,
+    listed: Option<&Vec<TensorSummary<'_>>>,
+    printer: &Printer,
+) -> Result<(), Failure> {
     if printer.is_json() {
         let mut document = counts(&args.input.path, checkpoint, info);
-        if args.list {
-            document["tensors"] = checkpoint.tensors().iter().map(tensor_document).collect();
+        if let Some(tensors) = listed {
+            document["tensors"] = tensors.iter().map(tensor_document).collect();
         }
         printer.document("parse", document)?;
     }

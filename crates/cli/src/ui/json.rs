@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
-
 /// Raised when a field changes its meaning or goes away; new fields leave it as it is.
 const SCHEMA: u32 = 1;
 
@@ -17,8 +15,8 @@ pub(crate) fn versioned(command: &str, mut document: Value) -> Value {
 }
 
 /// What went wrong.
-pub(crate) fn failure(failure: &Failure) -> Value {
-    json!({ "schema": SCHEMA, "error": { "kind": failure.kind(), "message": failure.message() } })
+pub(crate) fn failure(kind: &str, message: &str) -> Value {
+    json!({ "schema": SCHEMA, "error": { "kind": kind, "message": message } })
 }
 
 /// Items by their texts.

@@ -3,8 +3,9 @@
 pub(crate) mod json;
 mod printer;
 mod progress;
+pub(crate) mod style;
 mod table;
 
 pub(crate) use printer::Printer;
 pub(crate) use progress::ProgressBar;
-pub(crate) use table::{Column, Table};
+pub(crate) use table::{Column, Page, Table};

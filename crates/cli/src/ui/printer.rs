@@ -3,10 +3,13 @@
 use std::cell::Cell;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
+use std::time::Instant;
 
+use anamnesis::format_bytes;
 use serde_json::Value;
 
-use super::{ProgressBar, json};
+use super::style::Style;
+use super::{Page, ProgressBar, json};
 use crate::args::OutputArgs;
 use crate::exit::Failure;
 
@@ -17,17 +20,27 @@ use crate::exit::Failure;
 pub(crate) struct Printer {
     json: bool,
     quiet: bool,
+    verbose: bool,
+    out: Style,
+    err: Style,
     closed: Cell<bool>,
 }
 
 impl Printer {
     pub(crate) fn new(args: &OutputArgs) -> Self {
-        Self { json: args.json, quiet: args.quiet, closed: Cell::new(false) }
+        Self {
+            json: args.json,
+            quiet: args.quiet,
+            verbose: args.verbose,
+            out: Style::of(args.color, &std::io::stdout()),
+            err: Style::of(args.color, &std::io::stderr()),
+            closed: Cell::new(false),
+        }
     }
 
     /// A printer for steps whose results are told otherwise.
     pub(crate) fn silent() -> Self {
-        Self::new(&OutputArgs { json: false, quiet: true })
+        Self::new(&OutputArgs { quiet: true, ..OutputArgs::default() })
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -49,18 +62,41 @@ impl Printer {
         if self.quiet { ProgressBar::hidden() } else { ProgressBar::new(total) }
     }
 
-    /// Columns of the terminal that results go to; `None` where it is none.
-    pub(crate) fn width(&self) -> Option<usize> {
+    /// What results are drawn on.
+    pub(crate) fn page(&self) -> Page {
         let terminal = console::Term::stdout();
-        if !terminal.is_term() {
-            return None;
+        let size = terminal.is_term().then(|| terminal.size_checked()).flatten();
+        Page { columns: size.map(|(_, columns)| usize::from(columns)).filter(|&columns| columns > 0), style: self.out }
+    }
+
+    /// Whether what was decided, and why, is told too.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// What was decided, and why: beside the result, for those who ask.
+    pub(crate) fn detail(&self, text: impl Display) {
+        if self.verbose {
+            for line in text.to_string().lines() {
+                // Where standard error is gone nobody is left to tell.
+                let _ = writeln!(std::io::stderr(), "{}", self.err.detail(line));
+            }
         }
-        terminal.size_checked().map(|(_, columns)| usize::from(columns)).filter(|&columns| columns > 0)
+    }
+
+    /// How long a conversion took, and how fast that is.
+    pub(crate) fn throughput(&self, bytes: u64, started: Instant) {
+        let seconds = started.elapsed().as_secs_f64();
+        let speed = if seconds > 0.0 { (bytes as f64 / seconds) as u64 } else { bytes };
+        self.detail(format_args!("wrote {} in {seconds:.2} s, {}/s", format_bytes(bytes), format_bytes(speed)));
     }
 
     /// Tells a failure, in every mode.
     pub(crate) fn failure(&self, failure: &Failure) {
-        let text = if self.json { json::failure(failure).to_string() } else { format!("error: {}", failure.message()) };
+        let text = match self.json {
+            true => json::failure(failure.kind(), &failure.message()).to_string(),
+            false => format!("{} {}", self.err.error("error:"), failure.message()),
+        };
         // Where standard error is gone too, the exit code has to do.
         let _ = writeln!(std::io::stderr(), "{text}");
     }

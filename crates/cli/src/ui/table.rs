@@ -2,6 +2,8 @@
 
 use anamnesis::error::printable;
 
+use super::style::Style;
+
 /// Spaces between columns.
 const GAP: usize = 2;
 /// A shrinking column keeps this many characters.
@@ -26,6 +28,14 @@ impl Column {
     }
 }
 
+/// What a table is drawn on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page {
+    /// Columns of the terminal; `None` where it is none, and lines may be as long as they like.
+    pub(crate) columns: Option<usize>,
+    pub(crate) style: Style,
+}
+
 /// Text in columns; cells are made safe for a terminal as they come in.
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -43,11 +53,11 @@ impl Table {
         self.rows.push(cells.into().iter().map(|cell| printable(cell, MAX_CELL_CHARS)).collect());
     }
 
-    /// The table without a last line break, no wider than `width` where its columns can shrink that far.
-    pub(crate) fn render(&self, width: Option<usize>) -> String {
-        let widths = self.widths(width);
+    /// The table without a last line break, no wider than the page where its columns can shrink that far.
+    pub(crate) fn render(&self, page: Page) -> String {
+        let widths = self.widths(page.columns);
         let mut lines = Vec::with_capacity(self.rows.len());
-        for row in &self.rows {
+        for (index, row) in self.rows.iter().enumerate() {
             let mut line = String::new();
             for ((cell, column), &width) in row.iter().zip(&self.columns).zip(&widths) {
                 let cell = cut_middle(cell, width);
@@ -57,7 +67,8 @@ impl Table {
                 }
                 line += &" ".repeat(GAP);
             }
-            lines.push(line.trim_end().to_owned());
+            let line = line.trim_end();
+            lines.push(if index == 0 { page.style.heading(line).to_string() } else { line.to_owned() });
         }
         lines.join("\n")
     }
@@ -101,6 +112,10 @@ fn cut_middle(text: &str, width: usize) -> String {
 mod tests {
     use super::*;
 
+    fn page(columns: Option<usize>) -> Page {
+        Page { columns, style: Style::PLAIN }
+    }
+
     fn table() -> Table {
         let mut table = Table::new([Column::Flexible("NAME"), Column::Left("DTYPE"), Column::Right("SIZE")]);
         table.row(["model.layers.17.mlp.down_proj.weight".into(), "F8_E4M3".into(), "2 B".into()]);
@@ -113,26 +128,26 @@ mod tests {
         let wanted = "NAME                                  DTYPE      SIZE\n\
                       model.layers.17.mlp.down_proj.weight  F8_E4M3     2 B\n\
                       b                                     F32      1023 B";
-        assert_eq!(table().render(None), wanted);
+        assert_eq!(table().render(page(None)), wanted);
     }
 
     #[test]
     fn a_narrow_terminal_cuts_the_middle_of_names() {
-        let text = table().render(Some(40));
+        let text = table().render(page(Some(40)));
         assert!(text.contains("model.layer…proj.weight"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
     }
 
     #[test]
     fn a_terminal_without_room_still_gets_every_row() {
-        assert_eq!(table().render(Some(1)).lines().count(), 3);
+        assert_eq!(table().render(page(Some(1))).lines().count(), 3);
     }
 
     #[test]
     fn cells_cannot_steer_a_terminal() {
         let mut table = Table::new([Column::Left("NAME")]);
         table.row(["a\u{1b}[2J\nb".into()]);
-        assert_eq!(table.render(None), "NAME\na\\u{1b}[2J\\u{a}b");
+        assert_eq!(table.render(page(None)), "NAME\na\\u{1b}[2J\\u{a}b");
     }
 
     #[test]

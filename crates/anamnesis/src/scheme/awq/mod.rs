@@ -12,12 +12,16 @@
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Parts, Words, ZeroPoints};
-use crate::scheme::{Blocks, Claims, QuantScheme, Recipe, ScaleType, Scheme, Weight};
+use crate::scheme::{About, Blocks, Claims, QuantScheme, Recipe, ScaleType, Scheme, Weight};
 
 /// The AWQ scheme.
 pub(crate) struct Awq;
 
 impl Scheme for Awq {
+    fn about(&self) -> About {
+        About::Decoded("AWQ", "4 bits, GEMM layout")
+    }
+
     fn claim(&self, claims: &mut Claims<'_>) {
         for qweight in Parts::candidates(claims) {
             let parts = Parts::take(claims, qweight);

@@ -7,7 +7,7 @@ use super::int8::{BnbInt8, BnbInt8Decoder};
 use super::quant_state::MAX_QUANT_STATE_BYTES;
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{Blocks, Claims, QuantScheme, Recipe, Scheme, TensorRole, Weight};
+use crate::scheme::{About, Blocks, Claims, QuantScheme, Recipe, Scheme, TensorRole, Weight};
 
 /// The BitsAndBytes schemes.
 pub(crate) struct Bnb;
@@ -24,6 +24,10 @@ const COMPANIONS: [(&str, TensorRole); 4] = [
 ];
 
 impl Scheme for Bnb {
+    fn about(&self) -> About {
+        About::Decoded("BitsAndBytes", "NF4 and FP4, plain and double-quantised; INT8")
+    }
+
     fn claim(&self, claims: &mut Claims<'_>) {
         let mut four_bit = BTreeSet::new();
         let mut eight_bit = Vec::new();

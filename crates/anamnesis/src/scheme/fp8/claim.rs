@@ -7,12 +7,16 @@ use super::{Format, Fp8Decoder, Grid, naming};
 use crate::catalog::config::QuantConfig;
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, quoted};
-use crate::scheme::{Claims, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
+use crate::scheme::{About, Claims, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
 
 /// The FP8 scheme in all its dialects.
 pub(crate) struct Fp8;
 
 impl Scheme for Fp8 {
+    fn about(&self) -> About {
+        About::Decoded("FP8", "E4M3, E5M2 and FNUZ; one scale, per row, or per block")
+    }
+
     fn claim(&self, claims: &mut Claims<'_>) {
         let expectation = Expectation::read(claims.config);
         let weights: Vec<_> = claims

@@ -8,7 +8,7 @@ mod decoder;
 use crate::catalog::{BlockType, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 
-use super::{Claims, QuantScheme, Recipe, Scheme, TensorRole, Weight};
+use super::{About, Claims, QuantScheme, Recipe, Scheme, TensorRole, Weight};
 
 pub(crate) use decoder::GgmlDecoder;
 
@@ -16,6 +16,10 @@ pub(crate) use decoder::GgmlDecoder;
 pub(crate) struct Ggml;
 
 impl Scheme for Ggml {
+    fn about(&self) -> About {
+        About::Decoded("GGML blocks", "every block type, in either byte order")
+    }
+
     fn claim(&self, claims: &mut Claims<'_>) {
         let blocks: Vec<_> = claims
             .free()

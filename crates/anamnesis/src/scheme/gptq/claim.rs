@@ -4,12 +4,16 @@ use super::weight::{Evidence, gptq_weight};
 use crate::catalog::TensorId;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::packed::{Parts, ZeroPoints};
-use crate::scheme::{Claims, Scheme};
+use crate::scheme::{About, Claims, Scheme};
 
 /// The GPTQ scheme.
 pub(crate) struct Gptq;
 
 impl Scheme for Gptq {
+    fn about(&self) -> About {
+        About::Decoded("GPTQ", "2, 3, 4 and 8 bits, activation order, v1 and v2")
+    }
+
     fn claim(&self, claims: &mut Claims<'_>) {
         let mut weights = Parts::candidates(claims);
         weights.retain(|&id| is_packed_along_inputs(claims, id));

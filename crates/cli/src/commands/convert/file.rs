@@ -1,6 +1,7 @@
 //! `convert` into one file.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anamnesis::convert::{derive_output_path, derive_output_path_for_dtype, output_name};
 use anamnesis::{Checkpoint, ConvertPlan, ConvertTarget, format_bytes};
@@ -21,10 +22,12 @@ impl Request<'_> {
         if self.write.dry_run {
             return self.show(&plan, &output, printer);
         }
+        let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let result = plan.write(&output, |progress| bar.set(progress.bytes));
         drop(bar);
         let report = result.map_err(|error| advise(error, &output, plan.total_bytes()))?;
+        printer.throughput(plan.total_bytes(), started);
         for line in report::lines(self.target, &self.dtype(), plan.stats()) {
             printer.text(format_args!("  {line}"))?;
         }
@@ -53,7 +56,7 @@ impl Request<'_> {
     /// Tells the plan and writes nothing.
     fn show(&self, plan: &ConvertPlan<'_>, output: &Path, printer: &Printer) -> Result<(), Failure> {
         let planned: Vec<_> = plan.tensors().collect();
-        printer.text(format_args!("\n{}\n", tensors::table(&planned).render(printer.width())))?;
+        printer.text(format_args!("\n{}\n", tensors::table(&planned).render(printer.page())))?;
         report::kept(plan.kept(), printer)?;
         for line in report::lines(self.target, &self.dtype(), plan.stats()) {
             printer.text(format_args!("  {line}"))?;

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, Existing, TargetDtype};
+use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, Existing};
 
 use super::writing::refuse_options_of_directories;
-use super::{notes, open, shown};
+use super::{notes, open, shown, to};
 use crate::args::{ConvertArgs, InputArgs, QuantizeArgs, WriteArgs};
 use crate::exit::Failure;
 use crate::interrupt;
@@ -30,10 +30,10 @@ pub(super) struct Request<'a> {
 }
 
 pub(super) fn run(args: &ConvertArgs, printer: &Printer) -> Result<(), Failure> {
-    let target = ConvertTarget::parse(&args.to)?;
+    let target = to::target(&args.to)?;
     let mut options = options(&args.write, &args.quantize, target)?.with_selection(args.select.selection()?);
     if let Some(dtype) = &args.out_dtype {
-        options = options.with_output_dtype(dtype.parse::<TargetDtype>()?.dtype());
+        options = options.with_output_dtype(to::dtype(dtype)?.dtype());
     }
     if args.cast.is_some() {
         options = options.with_cast(Cast::All);
@@ -97,7 +97,7 @@ pub(super) fn options(
 
 impl Request<'_> {
     pub(super) fn run(&self, printer: &Printer) -> Result<(), Failure> {
-        let checkpoint = open::checkpoint(self.input)?;
+        let checkpoint = open::checkpoint(self.input, printer)?;
         let is_directory = checkpoint.directory().is_some() && self.target.extension() == "safetensors";
         if is_directory {
             return self.convert_directory(&checkpoint, printer);

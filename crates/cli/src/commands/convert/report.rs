@@ -59,7 +59,7 @@ pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer)
                 format!("{:.6}", error.cosine),
             ]);
         }
-        printer.text(format_args!("\n{}\n", table.render(printer.width())))?;
+        printer.text(format_args!("\n{}\n", table.render(printer.page())))?;
     }
     printer.text(format_args!("  Lethe distance: {mean:.3e} (mean absolute error of the quantized values)"))
 }

@@ -6,6 +6,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, GgufMetadataArray, GgufMetadataValue};
 use serde_json::{Value, json};
 
+use crate::close::closest_dotted;
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
@@ -40,7 +41,7 @@ pub(super) fn print(entries: &[Entry], key: Option<&str>, printer: &Printer) -> 
             for (key, value) in entries {
                 table.row([key.clone(), type_name(value), shown(value)]);
             }
-            printer.text(table.render(printer.width()))
+            printer.text(table.render(printer.page()))
         }
     }
 }
@@ -51,9 +52,9 @@ pub(super) fn document(entries: &[Entry]) -> Value {
 }
 
 fn unknown(key: &str, entries: &[Entry]) -> Failure {
-    let mut near: Vec<_> = entries.iter().filter_map(|(name, _)| Some((distance(key, name)?, name))).collect();
-    near.sort();
-    let near: Vec<_> = near.iter().take(SUGGESTIONS).map(|(_, name)| printable(name, LISTED_CHARS)).collect();
+    let names = entries.iter().map(|(name, _)| name.as_str());
+    let near: Vec<_> =
+        closest_dotted(key, names, SUGGESTIONS).iter().map(|name| printable(name, LISTED_CHARS)).collect();
     let advice = match (&near[..], entries.len()) {
         ([], 0) => "there is no metadata at all".to_owned(),
         ([], count) => format!("--metadata alone lists all {count}"),
@@ -61,32 +62,6 @@ fn unknown(key: &str, entries: &[Entry]) -> Failure {
     };
     let text = format!("there is no metadata key \"{}\"", printable(key, LISTED_CHARS));
     Failure::Refused { error: AnamnesisError::Io(Error::new(ErrorKind::NotFound, text)), advice: Some(advice) }
-}
-
-/// How far a key is from what was typed; `None` where it is something else.
-fn distance(typed: &str, key: &str) -> Option<usize> {
-    let (typed, key) = (typed.to_lowercase(), key.to_lowercase());
-    if key.contains(&typed) {
-        return Some(0);
-    }
-    let last = |text: &str| text.rsplit('.').next().unwrap_or_default().to_owned();
-    let edits = edits(&typed, &key).min(edits(&last(&typed), &last(&key)) + 1);
-    (edits <= typed.chars().count().div_ceil(4)).then_some(edits)
-}
-
-/// Characters to add, take out or replace to make one text the other.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (index, character) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
-        for (column, other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(character != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 /// One arm for every type of numbers, of a value or of an array: its name, and what it holds.
@@ -202,22 +177,6 @@ fn number_document<T: Into<Value> + ToString + Copy>(number: T) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edits_are_counted() {
-        for (from, to, count) in [("", "", 0), ("", "ab", 2), ("kitten", "sitting", 3), ("größe", "grosse", 3)] {
-            assert_eq!((edits(from, to), edits(to, from)), (count, count), "{from} {to}");
-        }
-    }
-
-    #[test]
-    fn close_keys_are_found_and_others_are_not() {
-        assert_eq!(distance("architecture", "general.architecture"), Some(0));
-        assert!(distance("general.architectur", "general.architecture").is_some());
-        assert!(distance("general.arhcitecture", "general.architecture").is_some());
-        assert!(distance("llama.context_length", "qwen2.context_length").is_some());
-        assert_eq!(distance("nothing.of.the.kind", "general.architecture"), None);
-    }
 
     #[test]
     fn every_number_has_a_document() {

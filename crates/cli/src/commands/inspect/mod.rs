@@ -2,19 +2,23 @@
 
 mod metadata;
 
-use anamnesis::{Checkpoint, InspectInfo, InspectOptions, TargetDtype};
+use anamnesis::{Checkpoint, InspectInfo, InspectOptions};
 use serde_json::json;
 
 use super::described::Described;
-use super::{counts, notes, open, shown};
+use super::{counts, notes, open, patterns, shown, to};
 use crate::args::InspectArgs;
 use crate::exit::Failure;
 use crate::ui::{Printer, json::texts};
 
 pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> {
-    let target: TargetDtype = args.to.parse()?;
-    let checkpoint = open::checkpoint(&args.input)?;
-    let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
+    let target = to::dtype(&args.to)?;
+    let checkpoint = open::checkpoint(&args.input, printer)?;
+    let options = InspectOptions::new().with_output_dtype(target);
+    let info = match args.patterns.is_empty() {
+        true => checkpoint.inspect(&options),
+        false => chosen(&checkpoint, &options, args)?,
+    };
     let key = args.key.as_deref();
     let entries = args.metadata.then(|| metadata::entries(&checkpoint, key)).transpose()?;
     match &entries {
@@ -36,6 +40,16 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
         printer.document("inspect", document)?;
     }
     Ok(())
+}
+
+/// Of the tensors that patterns choose, as a conversion would choose them.
+fn chosen(checkpoint: &Checkpoint, options: &InspectOptions, args: &InspectArgs) -> Result<InspectInfo, Failure> {
+    checkpoint.inspect_selected(options, &args.patterns.selection()?).map_err(|error| {
+        let weights = checkpoint.weights();
+        let stored = checkpoint.tensors();
+        let names = weights.iter().map(|weight| weight.name.as_str()).chain(stored.iter().map(|tensor| tensor.name));
+        patterns::unfit(error, &args.patterns, &names.collect::<Vec<_>>())
+    })
 }
 
 fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Result<(), Failure> {

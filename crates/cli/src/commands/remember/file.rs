@@ -1,6 +1,7 @@
 //! `remember` for a single file.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anamnesis::{Checkpoint, Format, InspectInfo, RememberPlan, TargetDtype, format_bytes};
 use serde_json::{Value, json};
@@ -71,17 +72,20 @@ struct Job<'a> {
 impl Job<'_> {
     fn write(&self, plan: &RememberPlan<'_>, printer: &Printer) -> Result<(), Failure> {
         let options = run_options(self.args)?;
+        let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let result = plan.write(&self.output, &options, |progress| bar.set(progress.bytes));
         drop(bar);
-        result.map_err(|error| advise(error, &self.output, plan.total_bytes()))
+        result.map_err(|error| advise(error, &self.output, plan.total_bytes()))?;
+        printer.throughput(plan.total_bytes(), started);
+        Ok(())
     }
 
     /// Tells the plan and writes nothing.
     fn show(&self, plan: &RememberPlan<'_>, printer: &Printer) -> Result<(), Failure> {
         let planned: Vec<_> = plan.tensors().collect();
         let copied = planned.len() - plan.decoded();
-        printer.text(format_args!("\n{}", tensors::table(&planned).render(printer.width())))?;
+        printer.text(format_args!("\n{}", tensors::table(&planned).render(printer.page())))?;
         printer.text(format_args!(
             "\nWould write {} ({}): {} decoded to {}, {copied} copied",
             shown(&self.output),

@@ -7,7 +7,7 @@ mod file;
 use anamnesis::{ConvertOptions, Existing, Format, InspectOptions, RememberOptions, TargetDtype};
 
 use super::writing::refuse_options_of_directories;
-use super::{open, shown};
+use super::{open, shown, to};
 use crate::args::RememberArgs;
 use crate::exit::Failure;
 use crate::interrupt;
@@ -18,11 +18,11 @@ const OUTPUT_FORMAT: &str = "safetensors";
 
 pub(super) fn run(args: &RememberArgs, printer: &Printer) -> Result<(), Failure> {
     let is_format = args.to.eq_ignore_ascii_case(OUTPUT_FORMAT);
-    let target: TargetDtype = if is_format { TargetDtype::BF16 } else { args.to.parse()? };
-    let checkpoint = open::checkpoint(&args.input)?;
+    let target = if is_format { TargetDtype::BF16 } else { to::dtype(&args.to)? };
+    let checkpoint = open::checkpoint(&args.input, printer)?;
     if is_format && checkpoint.format() == Format::Safetensors {
         // Says which types there are.
-        args.to.parse::<TargetDtype>()?;
+        to::dtype(&args.to)?;
     }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     if checkpoint.directory().is_some() {

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, DirectoryPlan, DirectoryReport, RememberOptions, Sidecar, SidecarFate};
@@ -50,14 +51,19 @@ impl DirectoryJob<'_> {
         options: &RememberOptions,
         printer: &Printer,
     ) -> Result<DirectoryReport, Failure> {
+        let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
+        let mut written = 0;
         let result = plan.write(&self.output, options, |progress| {
+            written = progress.bytes;
             // Less than all where shards are kept from an earlier run, or belong to other parts.
             bar.set_total(progress.total_bytes);
             bar.set(progress.bytes);
         });
         drop(bar);
-        result.map_err(|error| self.advise(error))
+        let report = result.map_err(|error| self.advise(error))?;
+        printer.throughput(written, started);
+        Ok(report)
     }
 
     /// Adds what the user can do about an output that cannot be written.

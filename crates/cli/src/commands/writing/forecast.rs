@@ -60,8 +60,8 @@ impl DirectoryJob<'_> {
         let free_bytes = disk::free_bytes(&self.output);
         let found = self.found();
 
-        printer.text(format_args!("\n{}", tensors::numbered_table(&planned).render(printer.width())))?;
-        printer.text(format_args!("\n{}", self.shard_table(&shards).render(printer.width())))?;
+        printer.text(format_args!("\n{}", tensors::numbered_table(&planned).render(printer.page())))?;
+        printer.text(format_args!("\n{}", self.shard_table(&shards).render(printer.page())))?;
         printer.text("")?;
         for line in sidecar_lines(plan.sidecars()) {
             printer.text(line)?;

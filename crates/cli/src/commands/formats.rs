@@ -1,0 +1,108 @@
+//! `formats`: what this build reads, writes, decodes and encodes.
+
+use anamnesis::{BlockType, ConvertTarget, Format};
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::ui::{Column, Printer, Table};
+
+/// Columns that lists are wrapped at.
+const LINE_CHARS: usize = 78;
+
+pub(super) fn run(printer: &Printer) -> Result<(), Failure> {
+    let sections = [
+        ("Files", files().render(printer.page())),
+        ("Decoded", decoded().render(printer.page())),
+        ("Block types of GGUF, decoded", wrapped(anamnesis::block_types().map(BlockType::name))),
+        ("Recognised and refused", wrapped(anamnesis::refused_schemes())),
+        ("Written: amn convert --to, amn forget --to", targets().render(printer.page())),
+        ("Types of decoded weights", wrapped(decoded_types().iter().map(String::as_str))),
+    ];
+    for (index, (title, text)) in sections.iter().enumerate() {
+        let gap = if index == 0 { "" } else { "\n" };
+        printer.text(format_args!("{gap}{}", printer.page().style.heading(title)))?;
+        for line in text.lines() {
+            printer.text(format_args!("  {line}"))?;
+        }
+    }
+    printer.document("formats", document())
+}
+
+fn files() -> Table {
+    let mut table =
+        Table::new([Column::Left("FORMAT"), Column::Left("ENDINGS"), Column::Left("READ"), Column::Left("WRITTEN")]);
+    let said = |can: bool| if can { "yes" } else { "no" }.to_owned();
+    for support in anamnesis::formats() {
+        let endings: Vec<_> = support.format.extensions().iter().map(|ending| format!(".{ending}")).collect();
+        let name = support.format.name().to_owned();
+        table.row([name, endings.join(" "), said(support.reads), said(support.writes)]);
+    }
+    table
+}
+
+fn decoded() -> Table {
+    let mut table = Table::new([Column::Left("SCHEME"), Column::Flexible("FORMS")]);
+    for scheme in anamnesis::decoded_schemes() {
+        table.row([scheme.name.to_owned(), scheme.forms.to_owned()]);
+    }
+    table
+}
+
+fn targets() -> Table {
+    let mut table = Table::new([Column::Left("TARGET"), Column::Left("FILE"), Column::Left("COMMANDS")]);
+    for target in ConvertTarget::all() {
+        table.row([target.name().to_owned(), format!(".{}", target.extension()), commands(target).join(", ")]);
+    }
+    table
+}
+
+/// The commands that know a target.
+fn commands(target: ConvertTarget) -> &'static [&'static str] {
+    if target.is_quantized() { &["convert", "forget"] } else { &["convert"] }
+}
+
+/// As `--to` of `inspect` and `remember` takes them.
+fn decoded_types() -> Vec<String> {
+    anamnesis::decoded_types().iter().map(|dtype| dtype.to_string().to_ascii_lowercase()).collect()
+}
+
+/// Names in lines.
+fn wrapped<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut lines = vec![String::new()];
+    for name in names {
+        let length = lines.last().map_or(0, |line| line.chars().count());
+        if length > 0 && length + 2 + name.chars().count() > LINE_CHARS {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            let gap = if line.is_empty() { "" } else { "  " };
+            *line += &format!("{gap}{name}");
+        }
+    }
+    lines.join("\n")
+}
+
+fn document() -> serde_json::Value {
+    let name = |format: Format| format!("{format:?}").to_lowercase();
+    let files = anamnesis::formats().map(|support| {
+        json!({
+            "format": name(support.format),
+            "extensions": support.format.extensions(),
+            "reads": support.reads,
+            "writes": support.writes,
+        })
+    });
+    let schemes = anamnesis::decoded_schemes().map(|scheme| json!({ "name": scheme.name, "forms": scheme.forms }));
+    let blocks = anamnesis::block_types()
+        .map(|block| json!({ "name": block.name(), "elements": block.block_elements(), "bytes": block.block_bytes() }));
+    let targets = ConvertTarget::all()
+        .map(|target| json!({ "name": target.name(), "extension": target.extension(), "commands": commands(target) }));
+    json!({
+        "formats": files.collect::<Vec<_>>(),
+        "decoded": schemes.collect::<Vec<_>>(),
+        "block_types": blocks.collect::<Vec<_>>(),
+        "refused": anamnesis::refused_schemes().collect::<Vec<_>>(),
+        "targets": targets.collect::<Vec<_>>(),
+        "decoded_types": decoded_types(),
+    })
+}

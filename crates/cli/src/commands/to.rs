@@ -1,0 +1,63 @@
+//! What `--to` names, and what may have been meant where it names nothing.
+
+use anamnesis::{AnamnesisError, ConvertTarget, TargetDtype};
+
+use crate::close::{closest, did_you_mean};
+use crate::exit::Failure;
+
+/// What other programs call the types of decoded weights.
+const OTHER_NAMES: [(&str, &str); 7] = [
+    ("bfloat16", "bf16"),
+    ("float16", "f16"),
+    ("fp16", "f16"),
+    ("half", "f16"),
+    ("float32", "f32"),
+    ("fp32", "f32"),
+    ("float", "f32"),
+];
+
+/// A type of decoded weights.
+pub(super) fn dtype(text: &str) -> Result<TargetDtype, Failure> {
+    text.parse().map_err(|error| {
+        let names: Vec<_> =
+            anamnesis::decoded_types().iter().map(|dtype| dtype.to_string().to_ascii_lowercase()).collect();
+        let lower = text.to_ascii_lowercase();
+        match OTHER_NAMES.iter().find(|(other, _)| *other == lower) {
+            Some((_, name)) => advised(error, &[*name]),
+            None => advised(error, &closest(text, names.iter().map(String::as_str), 1)),
+        }
+    })
+}
+
+/// A target of a conversion.
+pub(super) fn target(text: &str) -> Result<ConvertTarget, Failure> {
+    ConvertTarget::parse(text)
+        .map_err(|error| advised(error, &closest(text, ConvertTarget::all().map(ConvertTarget::name), 2)))
+}
+
+fn advised(error: AnamnesisError, names: &[&str]) -> Failure {
+    Failure::Refused { error, advice: did_you_mean(names) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_meant_is_asked() {
+        let asked = |text: &str| dtype(text).unwrap_err().to_string();
+        assert!(asked("bfloat16").ends_with("; did you mean bf16?"), "{}", asked("bfloat16"));
+        assert!(asked("bf-16").ends_with("; did you mean bf16?"));
+        assert!(asked("int3").ends_with("bf16, f16 and f32"));
+        let asked = |text: &str| target(text).unwrap_err().to_string();
+        assert!(asked("safetensor").ends_with("; did you mean safetensors?"));
+        assert!(asked("bnb-nf5").contains("did you mean bnb-"), "{}", asked("bnb-nf5"));
+    }
+
+    #[test]
+    fn other_names_lead_to_types_there_are() {
+        for (other, name) in OTHER_NAMES {
+            assert!(dtype(other).is_err() && dtype(name).is_ok());
+        }
+    }
+}

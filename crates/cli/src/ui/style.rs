@@ -1,0 +1,91 @@
+//! Colours: for people at a terminal who have not said otherwise.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::IsTerminal;
+
+use clap::ColorChoice;
+
+/// How text for one stream looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Style {
+    is_coloured: bool,
+}
+
+impl Style {
+    /// No colours at all.
+    pub(crate) const PLAIN: Self = Self { is_coloured: false };
+
+    pub(crate) fn of(choice: ColorChoice, stream: &impl IsTerminal) -> Self {
+        let is_coloured = match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => return Self::PLAIN,
+            ColorChoice::Auto => stream.is_terminal() && is_welcome(|name| std::env::var_os(name)),
+        };
+        Self { is_coloured }
+    }
+
+    /// The word that a failure begins with.
+    pub(crate) fn error(self, text: &str) -> impl Display {
+        self.apply(console::Style::new().red().bold(), text)
+    }
+
+    pub(crate) fn heading(self, text: &str) -> impl Display {
+        self.apply(console::Style::new().bold(), text)
+    }
+
+    /// What is told besides the result.
+    pub(crate) fn detail(self, text: &str) -> impl Display {
+        self.apply(console::Style::new().dim(), text)
+    }
+
+    fn apply(self, style: console::Style, text: &str) -> impl Display {
+        style.force_styling(self.is_coloured).apply_to(text.to_owned())
+    }
+}
+
+/// What the environment says: <https://no-color.org>, and terminals that know no colours.
+fn is_welcome(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    variable("NO_COLOR").is_none_or(|value| value.is_empty()) && variable("TERM").is_none_or(|value| value != "dumb")
+}
+
+/// The choice among raw arguments, for messages about arguments that cannot be parsed.
+pub(crate) fn typed_choice(arguments: &[OsString]) -> ColorChoice {
+    let texts: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
+    let next = texts.iter().skip(1).map(AsRef::as_ref).chain([""]);
+    let values = texts.iter().zip(next).filter_map(|(text, next)| match text.strip_prefix("--color") {
+        Some("") => Some(next.to_owned()),
+        Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+        None => None,
+    });
+    values.last().and_then(|value| value.parse().ok()).unwrap_or(ColorChoice::Auto)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_can_refuse_colours() {
+        let with =
+            |known: &'static str, value: &'static str| move |name: &str| (name == known).then(|| OsString::from(value));
+        assert!(is_welcome(|_| None) && is_welcome(with("NO_COLOR", "")) && is_welcome(with("TERM", "xterm")));
+        assert!(!is_welcome(with("NO_COLOR", "1")) && !is_welcome(with("TERM", "dumb")));
+    }
+
+    #[test]
+    fn the_choice_is_found_among_raw_arguments() {
+        let choice = |line: &str| typed_choice(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(choice("amn --color never frobnicate"), ColorChoice::Never);
+        assert_eq!(choice("amn frobnicate --color=always"), ColorChoice::Always);
+        assert_eq!(choice("amn parse --colour x --color"), ColorChoice::Auto);
+    }
+
+    #[test]
+    fn plain_text_stays_as_it_is() {
+        assert_eq!(Style::PLAIN.error("error:").to_string(), "error:");
+        let always = Style::of(ColorChoice::Always, &std::io::stderr());
+        assert_eq!(always.error("error:").to_string(), "\u{1b}[31m\u{1b}[1merror:\u{1b}[0m");
+        assert_eq!(Style::of(ColorChoice::Never, &std::io::stderr()), Style::PLAIN);
+    }
+}
