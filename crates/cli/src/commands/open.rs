@@ -1,11 +1,11 @@
 //! Opening the input of a command, and what to do where that fails.
 
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::{ErrorKind, Read};
+use std::path::{Component, Path};
 use std::time::Instant;
 
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Checkpoint, TensorRole};
+use anamnesis::{AnamnesisError, Checkpoint, Format, TensorRole};
 
 use super::{counted, shown};
 use crate::args::InputArgs;
@@ -52,46 +52,86 @@ fn told(checkpoint: Checkpoint, started: Instant, printer: &Printer) -> Result<C
 const MAX_DETAIL_CHARS: usize = 4096;
 
 /// Adds what the user can do about an input that cannot be opened.
-fn advise(error: AnamnesisError, path: &Path) -> Failure {
-    let is_there = path.exists();
+pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
     let advice = match &error {
-        // Files of other kinds begin with something that reads as an enormous header.
-        AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. } if path.is_file() => {
-            format!("{} does not look like a safetensors file", path.display())
-        }
-        // The input is there and one of its files is not.
-        AnamnesisError::Io(cause) if cause.kind() == ErrorKind::NotFound && is_there => {
-            if cause.to_string().contains("holds no safetensors file") {
-                "name a directory with .safetensors or .gguf files".to_owned()
-            } else {
-                "download the rest of the checkpoint; amn parse FILE looks into one file alone".to_owned()
-            }
-        }
-        AnamnesisError::Io(cause) if cause.kind() == ErrorKind::NotFound => match meant(path) {
-            Some(advice) => advice,
-            None => return error.into(),
+        AnamnesisError::Io(cause) => match (cause.kind(), path.exists()) {
+            (ErrorKind::NotFound, false) => meant(path),
+            (ErrorKind::NotFound, true) => Some(missing(cause)),
+            (ErrorKind::PermissionDenied, _) => Some("reading it is not allowed, ls -l tells whose it is".to_owned()),
+            _ => None,
         },
-        AnamnesisError::Io(cause) if cause.kind() == ErrorKind::PermissionDenied && is_there => {
-            "the file is there, reading it is not allowed: ls -l tells to whom it is".to_owned()
-        }
-        _ => return error.into(),
+        error if path.is_file() => other_kind(path, error),
+        _ => None,
     };
-    Failure::Refused { error, advice: Some(advice) }
+    Failure::Refused { error, advice }
+}
+
+/// The input is there and one of its files is not.
+fn missing(cause: &std::io::Error) -> String {
+    match cause.to_string().contains("holds no safetensors file") {
+        true => "name a directory with .safetensors or .gguf files",
+        false => "download the rest of the checkpoint; amn parse FILE looks into one file alone",
+    }
+    .to_owned()
+}
+
+/// Bytes that tell what a file is.
+const HEAD_BYTES: u64 = 64;
+
+/// What a file that cannot be read seems to be instead.
+fn other_kind(path: &Path, error: &AnamnesisError) -> Option<String> {
+    let mut head = Vec::new();
+    std::fs::File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let is_header = head.get(8) == Some(&b'{') && head.get(5..8) == Some(&[0; 3]);
+    match &head[..] {
+        [] => Some("the file is empty, download or copy it again".to_owned()),
+        // Most formats say so themselves.
+        head if head.starts_with(LFS_POINTER) && !error.to_string().contains("LFS") => {
+            Some("it is a Git LFS pointer, git lfs pull downloads the file itself".to_owned())
+        }
+        _ if is_header && ending != "safetensors" && Format::all().any(|format| is_of(format, &ending)) => {
+            Some(format!("it looks like a safetensors file, which .{ending} hides: rename it"))
+        }
+        _ if !Format::all().any(|format| is_of(format, &ending)) => {
+            Some(format!("{} does not look like a safetensors file, amn formats lists what is read", shown(path)))
+        }
+        // Files of other kinds begin with something that reads as an enormous header.
+        _ if matches!(error, AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. }) => {
+            Some(format!("{} does not look like a safetensors file", shown(path)))
+        }
+        _ => None,
+    }
+}
+
+/// How the text begins that stands for a file which was not downloaded.
+const LFS_POINTER: &[u8] = b"version https://git-lfs";
+
+fn is_of(format: Format, ending: &str) -> bool {
+    format.extensions().contains(&ending)
 }
 
 /// What may have been meant by a path that leads nowhere: a file of a close name beside it, or a model in a cache.
 fn meant(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(entries) = std::fs::read_dir(folder) else {
-        let text = path.to_str().filter(|text| !text.starts_with(['/', '.', '~']) && !text.contains('\\'))?;
-        let is_model = !text.contains(':') && text.split('/').filter(|part| !part.is_empty()).count() == 2;
-        return is_model.then(|| format!("a model of the local Hugging Face cache is written hf:{}", shown(path)));
+        return Some(match is_model_name(path) {
+            true => format!("a model of the local Hugging Face cache is written hf:{}", shown(path)),
+            false => format!("there is no folder {}", shown(folder)),
+        });
     };
     let names: Vec<_> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     let typed = path.file_name()?.to_str()?;
     let near = closest_file(typed, names.iter().map(String::as_str), SUGGESTIONS);
     let near: Vec<_> = near.iter().map(|name| shown(&path.with_file_name(name))).collect();
     did_you_mean(&near.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Whether a path reads like the name of a model: an organisation, and a name that is no file's.
+fn is_model_name(path: &Path) -> bool {
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let names = path.components().filter(|part| matches!(part, Component::Normal(_))).count();
+    names == 2 && path.components().count() == 2 && !Format::all().any(|format| is_of(format, &ending))
 }
 
 /// Files that are suggested in place of one that is not there.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, TensorSummary};
 
-use crate::args::{ParseArgs, PatternArgs, SortBy};
-use crate::close::{closest_dotted, did_you_mean};
+use crate::args::{ParseArgs, SortBy};
+use crate::close::{closest, did_you_mean};
 use crate::exit::Failure;
 
 /// Names that are suggested in place of a pattern that fits none.
@@ -27,7 +27,7 @@ pub(super) fn listed<'a>(
         let weights = checkpoint.weights();
         names.extend(weights.iter().map(|weight| weight.name.as_str()));
         for patterns in [&included, &not_excluded] {
-            patterns.check_used(&names).map_err(|error| unfit(error, &args.patterns, &names))?;
+            patterns.check_used(&names).map_err(|error| unfit(error, checkpoint))?;
         }
         let whole: HashMap<&str, &str> = weights
             .iter()
@@ -49,16 +49,54 @@ pub(super) fn listed<'a>(
     Ok(listed)
 }
 
-/// Adds the names that somebody may have meant with the pattern that fits none of `names`.
-pub(super) fn unfit(error: AnamnesisError, patterns: &PatternArgs, names: &[&str]) -> Failure {
+/// Adds the names that somebody may have meant, where the error is a pattern that fits no tensor.
+pub(super) fn unfit(error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
     let text = error.to_string();
-    let mistyped = patterns.include.iter().chain(&patterns.exclude).find(|pattern| text.contains(pattern.as_str()));
-    let near = mistyped.map_or_else(Vec::new, |pattern| {
-        let plain: String = pattern.chars().filter(|character| !"*?[]".contains(*character)).collect();
-        closest_dotted(plain.trim_matches('.'), names.iter().copied(), SUGGESTIONS)
-    });
-    let near: Vec<_> = near.iter().map(|name| printable(name, MAX_NAME_CHARS)).collect();
-    let near: Vec<_> = near.iter().map(String::as_str).collect();
-    let advice = did_you_mean(&near).unwrap_or_else(|| "amn parse --list shows the names".to_owned());
-    Failure::Refused { error, advice: Some(advice) }
+    let Some(pattern) = text.split_once("no tensor fits the pattern \"").and_then(|(_, rest)| rest.strip_suffix('"'))
+    else {
+        return error.into();
+    };
+    let weights = checkpoint.weights();
+    let stored = checkpoint.tensors();
+    let names = weights.iter().map(|weight| weight.name.as_str()).chain(stored.iter().map(|tensor| tensor.name));
+    let near: Vec<_> = near(pattern, names).into_iter().map(|name| printable(name, MAX_NAME_CHARS)).collect();
+    let advice = did_you_mean(&near.iter().map(String::as_str).collect::<Vec<_>>());
+    Failure::Refused { error, advice: Some(advice.unwrap_or_else(|| "amn parse --list shows the names".to_owned())) }
+}
+
+/// The names that are close to a pattern. What it leaves open at its end is left out of the names, too.
+fn near<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let plain: String = pattern.chars().filter(|character| !"*?[]".contains(*character)).collect();
+    let plain = plain.trim_matches('.');
+    let parts = plain.split('.').count();
+    let mut fronts: HashMap<&str, &str> = HashMap::new();
+    for name in names {
+        let end = name.match_indices('.').nth(parts - 1).map_or(name.len(), |(end, _)| end);
+        fronts.entry(name).or_insert(name);
+        fronts.entry(&name[..end]).or_insert(name);
+    }
+    let mut near: Vec<&str> = Vec::new();
+    for front in closest(plain, fronts.keys().copied(), 2 * SUGGESTIONS) {
+        if let Some(name) = fronts.get(front).filter(|name| !near.contains(name)) {
+            near.push(name);
+        }
+    }
+    near.truncate(SUGGESTIONS);
+    near
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_close_to_patterns() {
+        let names = ["lm_head.weight", "model.layers.0.mlp.down_proj.weight", "model.norm.weight"];
+        let found = |pattern: &str| near(pattern, names.into_iter());
+        assert_eq!(found("lm_hed*"), ["lm_head.weight"]);
+        assert_eq!(found("model.layer.0.*"), ["model.layers.0.mlp.down_proj.weight"]);
+        assert_eq!(found("model.nrm.weight"), ["model.norm.weight"]);
+        assert_eq!(found("blk.*"), [""; 0]);
+        assert_eq!(found("*"), [""; 0]);
+    }
 }

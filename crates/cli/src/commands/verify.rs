@@ -12,7 +12,7 @@ use crate::ui::Printer;
 const MAX_PROBLEM_CHARS: usize = 4096;
 
 pub(super) fn run(args: &VerifyArgs, printer: &Printer) -> Result<(), Failure> {
-    let report = anamnesis::verify(&args.path)?;
+    let report = anamnesis::verify(&args.path).map_err(|error| super::open::advise(error, &args.path))?;
     // Where not even the headers can be read, there is nothing to count.
     if report.files > 0 {
         let (files, tensors) = (super::counted(report.files, "file"), super::counted(report.tensors, "tensor"));

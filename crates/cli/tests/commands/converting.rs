@@ -87,7 +87,7 @@ fn a_dry_run_shows_what_is_quantised_and_why_the_rest_is_not() {
     assert!(text.contains("Would write 4 tensors -> model-bnb-nf4.safetensors"), "{text}");
     assert_eq!(folder.names(), ["model.safetensors"]);
     let document = folder.amn("forget model.safetensors --to nf4 --dry-run --json").json();
-    assert_eq!(document["kept"].as_array().unwrap().len(), 2);
+    assert_eq!(document["kept_weights"].as_array().unwrap().len(), 2);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use anamnesis::{Checkpoint, ConvertPlan, ConvertTarget, format_bytes};
 use serde_json::{Value, json};
 
 use super::super::writing::{advise, tensors};
-use super::super::{output_path, shown};
+use super::super::{output_path, patterns, shown};
 use super::{Request, report};
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -18,7 +18,8 @@ impl Request<'_> {
         let output = self.write.output.clone().unwrap_or_else(|| self.default_output(checkpoint));
         output_path::check(&output)?;
         self.announce(checkpoint, &output, printer)?;
-        let plan = checkpoint.plan_convert(self.target, &self.options)?;
+        let plan = checkpoint.plan_convert(self.target, &self.options);
+        let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
         if self.write.dry_run {
             return self.show(&plan, &output, printer);
         }
@@ -72,7 +73,7 @@ impl Request<'_> {
             let mut document = self.document(plan, output);
             document["output_exists"] = output.exists().into();
             document["tensors"] = planned.iter().map(tensors::document).collect();
-            document["kept"] = report::kept_document(plan.kept());
+            document["kept_weights"] = report::kept_document(plan.kept());
             printer.document(self.command, document)?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, GgufMetadataArray, GgufMetadataValue};
 use serde_json::{Value, json};
 
-use crate::close::closest_dotted;
+use crate::close::{closest_dotted, did_you_mean};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
@@ -55,10 +55,10 @@ fn unknown(key: &str, entries: &[Entry]) -> Failure {
     let names = entries.iter().map(|(name, _)| name.as_str());
     let near: Vec<_> =
         closest_dotted(key, names, SUGGESTIONS).iter().map(|name| printable(name, LISTED_CHARS)).collect();
-    let advice = match (&near[..], entries.len()) {
-        ([], 0) => "there is no metadata at all".to_owned(),
-        ([], count) => format!("--metadata alone lists all {count}"),
-        (near, _) => format!("close to it: {}", near.join(", ")),
+    let advice = match did_you_mean(&near.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Some(question) => question,
+        None if entries.is_empty() => "there is no metadata at all".to_owned(),
+        None => format!("--metadata alone lists all {}", entries.len()),
     };
     let text = format!("there is no metadata key \"{}\"", printable(key, LISTED_CHARS));
     Failure::Refused { error: AnamnesisError::Io(Error::new(ErrorKind::NotFound, text)), advice: Some(advice) }

@@ -17,7 +17,10 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
     let options = InspectOptions::new().with_output_dtype(target);
     let info = match args.patterns.is_empty() {
         true => checkpoint.inspect(&options),
-        false => chosen(&checkpoint, &options, args)?,
+        false => {
+            let selected = checkpoint.inspect_selected(&options, &args.patterns.selection()?);
+            selected.map_err(|error| patterns::unfit(error, &checkpoint))?
+        }
     };
     let key = args.key.as_deref();
     let entries = args.metadata.then(|| metadata::entries(&checkpoint, key)).transpose()?;
@@ -40,16 +43,6 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
         printer.document("inspect", document)?;
     }
     Ok(())
-}
-
-/// Of the tensors that patterns choose, as a conversion would choose them.
-fn chosen(checkpoint: &Checkpoint, options: &InspectOptions, args: &InspectArgs) -> Result<InspectInfo, Failure> {
-    checkpoint.inspect_selected(options, &args.patterns.selection()?).map_err(|error| {
-        let weights = checkpoint.weights();
-        let stored = checkpoint.tensors();
-        let names = weights.iter().map(|weight| weight.name.as_str()).chain(stored.iter().map(|tensor| tensor.name));
-        patterns::unfit(error, &args.patterns, &names.collect::<Vec<_>>())
-    })
 }
 
 fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Result<(), Failure> {

@@ -3,8 +3,8 @@
 use anamnesis::convert::output_name;
 use anamnesis::{Checkpoint, ConvertTarget, InspectInfo, format_bytes};
 
-use super::super::shown;
 use super::super::writing::DirectoryJob;
+use super::super::{patterns, shown};
 use super::{convert_options, run_options};
 use crate::args::RememberArgs;
 use crate::exit::Failure;
@@ -21,7 +21,8 @@ pub(super) fn run(
     let output = DirectoryJob::output(&args.input, &args.write, checkpoint, |name| output_name(name, &suffix))?;
     printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?;
     let (convert, options) = (convert_options(args, target)?, args.write.directory_options());
-    let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, &convert, &options)?;
+    let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, &convert, &options);
+    let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
     let to = target.to_string();
     let job = DirectoryJob { command: "remember", input: &args.input, write: &args.write, to, output };
     if args.write.dry_run {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::described::{Described, short_name};
 use super::super::writing::{advise, tensors};
-use super::super::{notes, output_path, shown};
+use super::super::{notes, output_path, patterns, shown};
 use super::run_options;
 use crate::args::RememberArgs;
 use crate::exit::Failure;
@@ -32,7 +32,8 @@ pub(super) fn run(
         None => printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?,
     }
     notes(checkpoint, "  Note: ", printer)?;
-    let plan = checkpoint.plan_selected(target, &args.select.selection()?)?;
+    let plan = checkpoint.plan_selected(target, &args.select.selection()?);
+    let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
     let job = Job { args, target, output };
     if args.write.dry_run {
         return job.show(&plan, printer);

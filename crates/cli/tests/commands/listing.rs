@@ -1,0 +1,104 @@
+//! Choosing and ordering what `parse` lists, `--verbose`, and colours.
+
+use crate::folder::Folder;
+use crate::samples;
+
+/// The first words of the lines of a table below its heading, up to the next blank line.
+fn names(text: &str) -> Vec<&str> {
+    let table = text.split("NAME ").nth(1).unwrap_or_else(|| panic!("no table in {text}"));
+    let rows = table.lines().skip(1).take_while(|line| !line.is_empty());
+    rows.filter_map(|line| line.split_whitespace().next()).collect()
+}
+
+#[test]
+fn tensors_are_listed_in_the_order_asked_for() {
+    let folder = samples::folder();
+    let listed = |by: &str| folder.amn(&format!("parse plain.safetensors --sort {by}")).ok();
+    let sizes = listed("size");
+    let norm = names(&sizes);
+    assert_eq!((norm[0], norm[3]), ("model.layers.0.mlp.down_proj.weight", "model.norm.weight"));
+    let by_name = listed("name");
+    assert!(names(&by_name).is_sorted());
+    let by_type = folder.amn("parse model.gguf --sort dtype").ok();
+    assert_eq!(names(&by_type)[..2], ["blk.0.half.weight", "blk.0.attn_norm.weight"], "{by_type}");
+    let document = folder.amn("parse plain.safetensors --sort size --json").json();
+    assert_eq!(document["tensors"][3]["name"], "model.norm.weight");
+}
+
+#[test]
+fn patterns_choose_stored_tensors_and_the_parts_of_weights() {
+    let folder = samples::folder();
+    let text = folder.amn("parse plain.safetensors --include model.layers.* --exclude *.1.*").ok();
+    assert_eq!(names(&text), ["model.layers.0.mlp.down_proj.weight"]);
+    assert!(text.ends_with("\n\n1 of 4 tensors, 2.0 KB\n"), "{text}");
+    let all = folder.amn("parse Tiny-GPTQ --json --list").json();
+    let stored: Vec<_> = all["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].to_string()).collect();
+    assert!(stored.iter().any(|name| name.contains("qweight")), "{stored:?}");
+    // The weight is stored in parts, none of which has its name.
+    let weight = folder.amn("parse Tiny-GPTQ --filter *.weight --json").json();
+    let parts = weight["tensors"].as_array().unwrap();
+    assert!(parts.iter().any(|tensor| tensor["name"].as_str().unwrap().ends_with(".qweight")), "{weight}");
+    let scales = folder.amn("parse Tiny-GPTQ --include *.scales --json").json();
+    assert!(scales["tensors"].as_array().unwrap().iter().all(|tensor| tensor["role"] == "scale"), "{scales}");
+}
+
+#[test]
+fn inspect_forecasts_what_a_selection_decodes_to() {
+    let folder = samples::folder();
+    let line = "model-fp8.safetensors --include model.* --json";
+    let inspected = folder.amn(&format!("inspect {line}")).json();
+    let planned = folder.amn(&format!("remember {line} --dry-run")).json();
+    let bytes: u64 =
+        planned["tensors"].as_array().unwrap().iter().map(|tensor| tensor["bytes"].as_u64().unwrap()).sum();
+    assert_eq!((&inspected["decoded_bytes"], &inspected["quantized"]), (&bytes.into(), &1.into()));
+    assert_eq!(inspected["passthrough"], 0);
+}
+
+#[test]
+fn verbose_tells_decisions_on_standard_error() {
+    let folder = samples::folder();
+    let plain = folder.amn("inspect model-fp8.safetensors").ok();
+    let run = folder.amn("inspect model-fp8.safetensors -v");
+    assert_eq!((run.code, &run.stdout), (Some(0), &plain));
+    for words in
+        ["1 file of safetensors, 3 tensors", "down_proj.weight: FP8 E4M3, 128x128 blocks, from ", "config.json: "]
+    {
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+    }
+    for line in ["remember model-fp8.safetensors", "convert model.gguf --to npz", "remember Tiny-3.1-FP8"] {
+        let run = folder.amn(&format!("{line} --verbose"));
+        assert!(run.code == Some(0) && run.stderr.contains("\nwrote ") && run.stderr.contains("/s\n"), "{run:?}");
+    }
+    assert_eq!(folder.amn("inspect model.gguf -v -q").code, Some(2));
+}
+
+#[test]
+fn colours_are_for_terminals_and_those_who_ask() {
+    let folder = samples::folder();
+    assert!(folder.amn("parse -l plain.safetensors --color always").ok().contains("\u{1b}[1mNAME"));
+    for line in ["parse -l plain.safetensors", "parse -l plain.safetensors --color never", "formats --color=auto"] {
+        assert!(!folder.amn(line).ok().contains('\u{1b}'), "{line}");
+    }
+    let error = folder.amn("parse nothing --color always").stderr;
+    assert!(error.starts_with("\u{1b}[31m\u{1b}[1merror:\u{1b}[0m "), "{error:?}");
+    assert!(folder.amn("frobnicate --color always").stderr.contains("\u{1b}["));
+    assert!(!folder.amn("frobnicate").stderr.contains('\u{1b}'));
+}
+
+#[test]
+fn pages_and_completions_come_from_the_definition() {
+    let folder = Folder::empty();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = folder.amn(&format!("completions {shell}")).ok();
+        assert!(script.contains("remember") && script.contains("skip-unsupported"), "{shell}");
+    }
+    let page = folder.amn("man remember").ok();
+    assert!(page.contains(".TH amn-remember 1") && page.contains("\\-\\-shard\\-size"), "{page}");
+    assert_eq!(folder.amn("man dequantize").ok(), page);
+    folder.amn("man --dir pages").ok();
+    let pages = crate::checkpoint::files(&folder.path("pages"));
+    for command in crate::snapshots::names() {
+        assert!(pages.contains_key(&format!("amn-{command}.1")), "{command}: {:?}", pages.keys());
+    }
+    assert!(pages.contains_key("amn.1"));
+}
