@@ -65,6 +65,9 @@ pub(crate) struct Catalog {
     pub(crate) unread_metadata: usize,
     /// Which part of a split model the file is; `None` for a whole model.
     pub(crate) part: Option<Part>,
+    /// Whether the format is one of numbers, not of weights: an eight-bit float that nothing scales is its own value there,
+    /// and stays what it is.
+    pub(crate) types_are_final: bool,
     /// What the format tells of the file besides its tensors, for people.
     pub(crate) facts: Option<Facts>,
     /// What is worth knowing about how the file was read, such as what was left out; for people.
@@ -95,7 +98,15 @@ impl Catalog {
         if let Some(pair) = tensors.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(&pair[0].name))));
         }
-        Ok(Self { tensors, metadata, unread_metadata: 0, part: None, facts: None, notes: Vec::new() })
+        Ok(Self {
+            tensors,
+            metadata,
+            unread_metadata: 0,
+            part: None,
+            types_are_final: false,
+            facts: None,
+            notes: Vec::new(),
+        })
     }
 
     /// One catalog of several files, whose names are for messages. Text that two files give differently is taken from the
@@ -104,6 +115,7 @@ impl Catalog {
         let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
         let mut metadata: Option<Metadata> = None;
         let (mut facts, mut notes, mut unread_metadata) = (None, Vec::new(), 0);
+        let types_are_final = catalogs.iter().all(|catalog| catalog.types_are_final);
         for catalog in catalogs {
             tensors.extend(catalog.tensors);
             facts = facts.or(catalog.facts);
@@ -123,7 +135,7 @@ impl Catalog {
             let (name, a_file, b_file) = (quoted(&pair[0].name), file(&pair[0]), file(&pair[1]));
             return Err(AnamnesisError::parse(format!("tensor {name} is in {a_file} and again in {b_file}")));
         }
-        Ok(Self { facts, notes, unread_metadata, ..Self::new(tensors, metadata)? })
+        Ok(Self { types_are_final, facts, notes, unread_metadata, ..Self::new(tensors, metadata)? })
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -12,6 +12,7 @@ mod output_path;
 mod parse;
 mod patterns;
 mod remember;
+mod scan;
 mod to;
 mod verify;
 mod writing;
@@ -35,6 +36,7 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<(), Failure> {
         Command::Convert(args) => convert::run(args, printer),
         Command::Forget(args) => forget::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
+        Command::Scan(args) => scan::run(args, printer),
         Command::Formats => formats::run(printer),
         Command::Demo => demo::run(printer),
         Command::Completions(args) => manual::completions(args, printer),

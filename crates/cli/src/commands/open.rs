@@ -60,6 +60,11 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
             (ErrorKind::PermissionDenied, _) => Some("reading it is not allowed, ls -l tells whose it is".to_owned()),
             _ => None,
         },
+        AnamnesisError::DisallowedGlobal { .. } => Some(
+            "the file holds Python objects, not only tensors: where you trust it, load it in Python and save its state_dict(); \
+             amn scan lists what it refers to"
+                .to_owned(),
+        ),
         error if path.is_file() => other_kind(path, error),
         _ => None,
     };

@@ -18,6 +18,7 @@ mod reading;
 mod refusing;
 mod resuming;
 mod samples;
+mod scanning;
 mod snapshots;
 mod streams;
 mod suggesting;
