@@ -13,6 +13,11 @@
 //! [`parse`] and its kin open a file, [`Checkpoint`] is the general handle behind them, [`remember`] decodes single
 //! weights from slices. No input makes any of this panic, run code, or use more memory than [`ParseLimits`] allow.
 
+/// The guide's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from-rust.md")]
+struct GuideFromRust;
+
 mod cancel;
 mod catalog;
 mod checkpoint;

@@ -56,7 +56,7 @@ pub(crate) struct OutputArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List what a file or checkpoint contains: tensors, quantisation, size
+    /// List what a file or checkpoint contains: tensors, schemes, size
     Parse(ParseArgs),
     /// Show how a model is quantised and how large it gets decoded
     #[command(alias = "info")]
@@ -141,8 +141,8 @@ pub(crate) struct ParseArgs {
     /// List every tensor of a file with its type, shape, role and size
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
-    /// List in this order
-    #[arg(long, value_name = "BY", help_heading = LISTING)]
+    /// List by name, by size with the largest first, or by dtype
+    #[arg(long, value_name = "BY", help_heading = LISTING, hide_possible_values = true)]
     pub(crate) sort: Option<SortBy>,
     #[command(flatten)]
     pub(crate) patterns: PatternArgs,
@@ -185,11 +185,10 @@ impl PatternArgs {
 /// An order of tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SortBy {
-    /// By name
     Name,
-    /// The largest first
+    // The largest first.
     Size,
-    /// By type, then by name
+    // Then by name.
     Dtype,
 }
 

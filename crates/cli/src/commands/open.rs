@@ -7,6 +7,7 @@ use std::time::Instant;
 use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, Format, TensorRole};
 
+use super::writing::tensors::relative;
 use super::{counted, shown};
 use crate::args::InputArgs;
 use crate::close::{closest_file, did_you_mean};
@@ -39,8 +40,12 @@ fn told(checkpoint: Checkpoint, started: Instant, printer: &Printer) -> Result<C
             printer.detail(format_args!("config: {}", printable(&line, MAX_DETAIL_CHARS)));
         }
         for weight in checkpoint.weights() {
-            let text = format!("{}: {}, from {}", weight.name, weight.scheme, weight.parts.join(" + "));
-            printer.detail(printable(&text, MAX_DETAIL_CHARS));
+            let parts: Vec<_> = weight.parts.iter().map(|part| relative(part, &weight.name)).collect();
+            let from = match weight.parts.as_slice() {
+                [part] if *part == weight.name => String::new(),
+                _ => format!(", from {}", parts.join(" + ")),
+            };
+            printer.detail(printable(&format!("{}: {}{from}", weight.name, weight.scheme), MAX_DETAIL_CHARS));
         }
         let plain = checkpoint.tensors().iter().filter(|tensor| tensor.role == TensorRole::Passthrough).count();
         printer.detail(format_args!("{} claimed by no scheme: plain data", counted(plain, "tensor")));

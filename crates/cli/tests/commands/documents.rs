@@ -35,6 +35,7 @@ fn lines(command: &str) -> Vec<String> {
             "forget DIRECTORY --to bnb-nf4 --dry-run --part 1/2",
         ],
         "verify" => &["verify DIRECTORY"],
+        "scan" => &["scan checkpoint.pth"],
         "formats" => &["formats"],
         "demo" => &["demo"],
         "completions" => &["completions bash"],

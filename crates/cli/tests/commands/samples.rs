@@ -9,17 +9,19 @@ use crate::checkpoint::{self, NAME};
 use crate::folder::{Folder, MODEL};
 
 /// Files of the library's tests, and what they are called here.
-const FIXTURES: [(&str, &str); 6] = [
+const FIXTURES: [(&str, &str); 8] = [
     ("gguf/several_types.gguf", "model.gguf"),
     ("npz/dtypes_stored.npz", "arrays.npz"),
     ("npz/version_1.npy", "array.npy"),
+    ("pth/checkpoint.pth", "checkpoint.pth"),
+    ("pth/whole_module.pth", "untrusted.pth"),
     ("gptq/int4_g16_asym_v1.safetensors", "Tiny-GPTQ/model.safetensors"),
     ("gptq/int4_g16_asym_v1.config.json", "Tiny-GPTQ/config.json"),
     ("bnb/nf4_nested_b64_bfloat16.safetensors", "Tiny-NF4/model.safetensors"),
 ];
 
-/// `model-fp8.safetensors` with its `config.json`, `plain.safetensors`, `model.gguf`, `arrays.npz`, `array.npy`, and the
-/// directories `Tiny-3.1-FP8`, `Tiny-GPTQ` and `Tiny-NF4`.
+/// `model-fp8.safetensors` with its `config.json`, `plain.safetensors`, `model.gguf`, `arrays.npz`, `array.npy`,
+/// `checkpoint.pth`, `untrusted.pth`, which refers to code, and the directories `Tiny-3.1-FP8`, `Tiny-GPTQ` and `Tiny-NF4`.
 pub fn folder() -> Folder {
     let folder = Folder::with_model();
     checkpoint::write(&folder.path(NAME), &checkpoint::shards());

@@ -54,7 +54,7 @@ fn work(tensor: &PlannedOutput) -> String {
 }
 
 /// The name of a source, without the module it shares with its output: `.weight` next to `layers.0.weight`.
-fn relative<'a>(source: &'a str, output: &str) -> &'a str {
+pub(in super::super) fn relative<'a>(source: &'a str, output: &str) -> &'a str {
     let module = output.rfind('.').unwrap_or(0);
     match (source.get(..module), output.get(..module), source.get(module..)) {
         (Some(of_source), Some(of_output), Some(rest)) if of_source == of_output && rest.starts_with('.') => rest,
