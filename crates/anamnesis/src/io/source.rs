@@ -13,6 +13,11 @@ use crate::limits::Budget;
 pub(crate) trait Source: Send + Sync {
     fn len(&self) -> u64;
 
+    /// The bytes that are the input's own, in front of any that are made of them.
+    fn own_len(&self) -> u64 {
+        self.len()
+    }
+
     /// Fills `buffer` from `offset`; anything short of that is an error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
