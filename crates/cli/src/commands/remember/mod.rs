@@ -27,23 +27,30 @@ pub(super) fn run(args: &RememberArgs, printer: &Printer) -> Result<(), Failure>
         args.to.parse::<TargetDtype>()?;
     }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
-    if checkpoint.directory().is_some() {
+    // The parts of a split GGUF model are one file that was cut: together they become one again, unless asked otherwise.
+    let is_cut_file = checkpoint.format() == Format::Gguf && option_of_directories(args).is_none();
+    if checkpoint.directory().is_some() && !is_cut_file {
         return directory::run(args, &checkpoint, &info, printer);
     }
     refuse_options_of_directories(args)?;
     file::run(args, &checkpoint, &info, printer)
 }
 
-/// A file is written as one file by one run, whatever these options say.
-fn refuse_options_of_directories(args: &RememberArgs) -> Result<(), Failure> {
+/// The first option given that shapes the output of a checkpoint directory.
+fn option_of_directories(args: &RememberArgs) -> Option<&'static str> {
     let given = [
         (args.shard_size.is_some(), "--shard-size"),
         (args.single_file, "--single-file"),
         (args.part.is_some(), "--part"),
     ];
-    match given.iter().find(|(is_given, _)| *is_given) {
+    given.iter().find(|(is_given, _)| *is_given).map(|(_, option)| *option)
+}
+
+/// A file is written as one file by one run, whatever these options say.
+fn refuse_options_of_directories(args: &RememberArgs) -> Result<(), Failure> {
+    match option_of_directories(args) {
         None => Ok(()),
-        Some((_, option)) => Err(Failure::Usage(format!(
+        Some(option) => Err(Failure::Usage(format!(
             "{option} shapes the output of a checkpoint directory, and {} is a single file, which becomes a single file; \
              name its directory to convert the whole checkpoint",
             shown(&args.input.path)
