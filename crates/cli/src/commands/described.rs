@@ -12,7 +12,7 @@ use super::comma_list;
 struct Wording {
     /// Columns of a tensor's name.
     name_width: usize,
-    /// Behind the title in an inspection.
+    /// Behind the title in an inspection, and only there.
     inspected_as: &'static str,
     /// Whether `parse` lists the types.
     parse_has_dtypes: bool,
@@ -53,9 +53,15 @@ impl<'a> Described<'a> {
         Some(Self { facts, info, wording: wording(checkpoint.format()) })
     }
 
+    /// The format, without what only an inspection says of it.
+    fn title(&self) -> String {
+        let title = &self.facts.title;
+        printable(title.strip_suffix(self.wording.inspected_as).unwrap_or(title), MAX_FACT_CHARS)
+    }
+
     /// What `parse` prints above the tensors.
     pub(super) fn parsed(&self, path: &Path, tensors: &[TensorSummary<'_>]) -> String {
-        let title = format!("Parsed {} ({})", short_name(path), printable(&self.facts.title, MAX_FACT_CHARS));
+        let title = format!("Parsed {} ({})", short_name(path), self.title());
         let mut rows = told(&self.facts.above);
         rows.push(("Tensors", self.info.tensor_count.to_string()));
         rows.push(("Total size", format_bytes(self.info.current_size)));
@@ -89,8 +95,7 @@ impl<'a> Described<'a> {
 
     /// What `inspect` prints.
     pub(super) fn inspected(&self, tensors: &[TensorSummary<'_>]) -> String {
-        let title = printable(&self.facts.title, MAX_FACT_CHARS);
-        let mut rows = vec![("Format", format!("{title}{}", self.wording.inspected_as))];
+        let mut rows = vec![("Format", self.title() + self.wording.inspected_as)];
         rows.extend(told(&self.facts.above));
         rows.push(("Tensors", self.info.tensor_count.to_string()));
         rows.push(("Total size", format_bytes(self.info.current_size)));
