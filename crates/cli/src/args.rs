@@ -21,6 +21,7 @@ Examples:
   amn inspect model.safetensors             what is inside, how large decoded
   amn remember model.safetensors --to f32   write model-f32.safetensors
   amn remember Llama-3.1-8B-FP8/            write Llama-3.1-8B-bf16/, to load
+  amn inspect ollama:llama3.2 --metadata    what a model says about itself
 
 Exit codes:
   0 done   1 the input or output failed   2 wrong usage   130 interrupted";

@@ -79,7 +79,8 @@ Converting model.gguf → model.safetensors
     assert!(error.contains("bf16, f16 and f32"), "{error}");
     // A directory with one model is converted beside that model.
     fs::remove_file(folder.path("model.safetensors")).unwrap();
-    folder.amn("remember . --to f32").ok();
+    assert!(folder.amn("parse .").ok().starts_with("Parsed model.gguf (GGUF v3)\n"));
+    assert!(folder.amn("remember . --to f32").ok().starts_with("Converting model.gguf → model.safetensors\n"));
     assert_eq!(folder.names(), ["model.gguf", "model.safetensors"]);
 }
 

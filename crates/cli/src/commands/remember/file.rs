@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anamnesis::{AnamnesisError, Checkpoint, Format, InspectInfo, RememberPlan, TargetDtype, format_bytes};
 use serde_json::{Value, json};
 
-use super::super::described::{Described, short_name};
+use super::super::described::{Described, input_name, short_name};
 use super::super::{notes, output_path, shown};
 use super::{run_options, tensors};
 use crate::args::RememberArgs;
@@ -25,7 +25,7 @@ pub(super) fn run(
     output_path::check(&output)?;
     match &described {
         Some(_) => {
-            let names = [short_name(&args.input.path), short_name(&output)];
+            let names = [input_name(&args.input.path, checkpoint), short_name(&output)];
             printer.text(format_args!("Converting {}", names.join(" → ")))?;
         }
         None => printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?,
