@@ -56,7 +56,10 @@ pub(super) fn run(
 fn default_output(args: &RememberArgs, checkpoint: &Checkpoint, target: TargetDtype) -> PathBuf {
     let file = checkpoint.files().first().unwrap_or(&args.input.path);
     match checkpoint.format() {
-        Format::Safetensors => output_path::beside(&args.input.path, target),
+        // What a store holds has no name of its own.
+        Format::Safetensors if !args.input.path.to_string_lossy().starts_with("ollama:") => {
+            output_path::beside(&args.input.path, target)
+        }
         _ => output_path::same_name(&args.input.path, file),
     }
 }
