@@ -9,5 +9,7 @@ for target in safetensors_header remember_bytes; do
         cp "$file" "corpus/$target/$name"
     done
 done
+mkdir -p corpus/zip_npz
+cp ../crates/anamnesis/tests/fixtures/npz/*.npz corpus/zip_npz/
 mkdir -p corpus/gguf_header
 cp ../crates/anamnesis/tests/fixtures/gguf/*.gguf corpus/gguf_header/

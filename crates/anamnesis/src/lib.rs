@@ -21,6 +21,7 @@ mod io;
 mod pipeline;
 mod scheme;
 
+pub mod convert;
 pub mod error;
 pub mod inspect;
 pub mod lethe;
@@ -31,9 +32,12 @@ pub mod remember;
 pub mod verify;
 
 pub use cancel::CancelToken;
-pub use catalog::{BlockType, Dtype, Facts};
+pub use catalog::{BlockType, Dtype, Facts, Selection};
 pub use checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
 pub use container::OpenOptions;
+pub use convert::{
+    Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError,
+};
 pub use error::{AnamnesisError, Result};
 pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, format_bytes};
 pub use io::output::Existing;
@@ -53,6 +57,11 @@ pub use parse::gguf::{
     parse_gguf_front_matter_from_reader, parse_gguf_front_matter_from_reader_with_limits, parse_gguf_with_limits,
 };
 pub use parse::gguf_write::{GgufWriteTensor, write_gguf, write_gguf_to_writer};
+pub use parse::npz::{
+    NpzDtype, NpzInspectInfo, NpzTensor, NpzTensorInfo, inspect_npz, inspect_npz_from_reader,
+    inspect_npz_from_reader_with_options, inspect_npz_with_options, parse_npz, parse_npz_bytes,
+    parse_npz_bytes_with_limits, parse_npz_from_reader, parse_npz_from_reader_with_limits, parse_npz_with_limits,
+};
 pub use parse::ollama::resolve_ollama_model;
 pub use parse::safetensors::{
     AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, QuantScheme, SafetensorsHeader,
@@ -67,6 +76,6 @@ pub use remember::{
     dequantize_bnb4_to_bf16, dequantize_fp8, dequantize_fp8_to_bf16, dequantize_gguf, dequantize_gguf_blocks,
     dequantize_gguf_blocks_to_bf16, dequantize_gguf_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16,
     dequantize_nvfp4, dequantize_nvfp4_to_bf16, dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16,
-    dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16,
+    dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16, npz_to_safetensors, npz_to_safetensors_bytes,
 };
 pub use verify::{VerifyReport, verify};

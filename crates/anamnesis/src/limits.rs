@@ -131,6 +131,19 @@ impl Budget {
         }
         Ok(())
     }
+
+    /// Checks how far compressed bytes of `what` say they grow. Nothing may become nothing, but not something.
+    pub(crate) fn growth(&self, compressed: u64, bytes: u64, what: &str) -> Result<()> {
+        let ratio = self.limits.max_decompression_ratio;
+        // A product beyond u64 is beyond any size.
+        if compressed.checked_mul(ratio).is_some_and(|most| bytes > most) {
+            return Err(AnamnesisError::limit(
+                "max_decompression_ratio",
+                format!("{what} makes {bytes} bytes of {compressed}, {ratio} of each are allowed"),
+            ));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

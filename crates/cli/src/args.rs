@@ -1,8 +1,10 @@
 //! What was typed.
 
+mod convert;
+
 use std::path::PathBuf;
 
-use anamnesis::{Dtype, OpenOptions, Part};
+use anamnesis::{Dtype, OpenOptions};
 use clap::{Args, Parser, Subcommand};
 
 /// Parse any tensor file, recover any precision.
@@ -22,6 +24,8 @@ Examples:
   amn remember model.safetensors --to f32   write model-f32.safetensors
   amn remember Llama-3.1-8B-FP8/            write Llama-3.1-8B-bf16/, to load
   amn inspect ollama:llama3.2 --metadata    what a model says about itself
+  amn convert model.gguf --to safetensors   write model-bf16.safetensors
+  amn forget Llama-3.1-8B/ --to bnb-nf4     write Llama-3.1-8B-bnb-nf4/
 
 Exit codes:
   0 done   1 the input or output failed   2 wrong usage   130 interrupted";
@@ -47,11 +51,18 @@ pub(crate) enum Command {
     /// Decode a quantised model and write it as plain floats
     #[command(alias = "dequantize")]
     Remember(RememberArgs),
+    /// Convert a model: to safetensors, GGUF, NPZ or BitsAndBytes
+    Convert(ConvertArgs),
+    /// Quantise a model
+    #[command(alias = "quantize")]
+    Forget(ForgetArgs),
     /// Check that a checkpoint is complete and sound
     Verify(VerifyArgs),
     /// Decode a tiny built-in model step by step and check every value
     Demo,
 }
+
+pub(crate) use convert::{ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
 
 /// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
@@ -143,28 +154,10 @@ pub(crate) struct RememberArgs {
     /// The type of decoded weights: bf16, f16 or f32
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) to: String,
-    /// Where to write [default: beside PATH, named after the type]
-    #[arg(long, short, value_name = "PATH")]
-    pub(crate) output: Option<PathBuf>,
-    /// Replace the output if it exists
-    #[arg(long)]
-    pub(crate) force: bool,
-    /// Worker threads [default: one per core, at most 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) threads: Option<u16>,
-    /// Show what would be written, tensor by tensor, and write nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Directories: begin a new file at 500MB, 4GiB, ... [default: 5GB]
-    #[arg(long, value_name = "SIZE", value_parser = shard_size)]
-    pub(crate) shard_size: Option<u64>,
-    /// Directories: write one weight file, however large
-    #[arg(long, conflicts_with = "shard_size")]
-    pub(crate) single_file: bool,
-    /// Directories: write one share only; 3/8 is the third of eight
-    // A part that starts again would remove what the other parts have written.
-    #[arg(long, value_name = "I/N", conflicts_with = "force")]
-    pub(crate) part: Option<Part>,
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
 }
 
 const REMEMBER_AFTER_HELP: &str = "\

@@ -15,6 +15,7 @@
 //! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
 //! | [`ggml`] | the block types of GGUF files |
 //! | [`transpose`] | words and nibbles by columns |
+//! | [`encode`] | numbers back to codes |
 //! | [`round`], [`widen`] | `f32` to and from everything else |
 //!
 //! Every level gives the same bits for every input. Arithmetic is `f32`, one rounding per operation, never fused.
@@ -29,6 +30,7 @@ pub mod packing;
 pub mod affine;
 pub mod block;
 pub mod coded;
+pub mod encode;
 pub mod float;
 pub mod ggml;
 pub mod level;
@@ -46,6 +48,9 @@ pub mod widen;
 pub use affine::{affine_codes, affine_fields, coded_indexed, unpack_codes};
 pub use block::scaled_block_rows;
 pub use coded::coded_blocks;
+pub use encode::{
+    Codebook, Input, SMALLEST_SCALE, Scaling, Steps, block_largest, block_largest_number, nearest_codes, row_codes,
+};
 pub use float::{E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8};
 pub use level::Level;
 pub use nested::nested_scales;

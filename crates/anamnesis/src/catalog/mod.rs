@@ -3,12 +3,17 @@
 mod block;
 pub(crate) mod config;
 pub(crate) mod dtype;
+mod metadata;
 mod module_pattern;
+mod selection;
 mod target;
 mod tensors;
 
 pub use block::BlockType;
 pub use dtype::Dtype;
+pub use metadata::{MetadataArray, MetadataValue};
+pub use selection::Selection;
+pub(crate) use selection::{Glob, NamePatterns};
 pub use target::TargetDtype;
 pub use tensors::Facts;
 pub(crate) use tensors::{Catalog, Extent, Metadata, Part, StoredTensor, TensorId};

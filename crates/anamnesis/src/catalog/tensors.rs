@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Dtype;
 use super::dtype::elements;
+use super::{Dtype, MetadataValue};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// Where a tensor's bytes are: a range of one of the checkpoint's files.
@@ -33,8 +33,8 @@ impl StoredTensor {
     }
 }
 
-/// What a checkpoint says about itself in text, such as the `__metadata__` of safetensors.
-pub(crate) type Metadata = BTreeMap<String, String>;
+/// What a checkpoint says about itself, such as the `__metadata__` of safetensors.
+pub(crate) type Metadata = BTreeMap<String, MetadataValue>;
 
 /// Index of a stored tensor in its catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +61,8 @@ pub(crate) struct Part {
 pub(crate) struct Catalog {
     tensors: Vec<StoredTensor>,
     pub(crate) metadata: Option<Metadata>,
+    /// Entries of metadata that are read only where an output can hold them.
+    pub(crate) unread_metadata: usize,
     /// Which part of a split model the file is; `None` for a whole model.
     pub(crate) part: Option<Part>,
     /// What the format tells of the file besides its tensors, for people.
@@ -93,7 +95,7 @@ impl Catalog {
         if let Some(pair) = tensors.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(&pair[0].name))));
         }
-        Ok(Self { tensors, metadata, part: None, facts: None, notes: Vec::new() })
+        Ok(Self { tensors, metadata, unread_metadata: 0, part: None, facts: None, notes: Vec::new() })
     }
 
     /// One catalog of several files, whose names are for messages. Text that two files give differently is taken from the
@@ -101,11 +103,12 @@ impl Catalog {
     pub(crate) fn merge(catalogs: Vec<Self>, files: &[String]) -> Result<Self> {
         let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
         let mut metadata: Option<Metadata> = None;
-        let (mut facts, mut notes) = (None, Vec::new());
+        let (mut facts, mut notes, mut unread_metadata) = (None, Vec::new(), 0);
         for catalog in catalogs {
             tensors.extend(catalog.tensors);
             facts = facts.or(catalog.facts);
             notes.extend(catalog.notes);
+            unread_metadata += catalog.unread_metadata;
             if let Some(text) = catalog.metadata {
                 let all = metadata.get_or_insert_default();
                 for (key, value) in text {
@@ -120,7 +123,7 @@ impl Catalog {
             let (name, a_file, b_file) = (quoted(&pair[0].name), file(&pair[0]), file(&pair[1]));
             return Err(AnamnesisError::parse(format!("tensor {name} is in {a_file} and again in {b_file}")));
         }
-        Ok(Self { facts, notes, ..Self::new(tensors, metadata)? })
+        Ok(Self { facts, notes, unread_metadata, ..Self::new(tensors, metadata)? })
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -14,6 +14,8 @@
 
 use std::ops::Range;
 
+use serde_json::Value;
+
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, printable};
 
@@ -30,20 +32,20 @@ pub(crate) struct ConfigEdit {
     pub(crate) changed: Vec<String>,
 }
 
-/// The text of a `config.json` without its quantisation, for weights of the type `target`.
+/// The text of a `config.json` without its quantisation, for weights of the type `target`; `None` leaves the type alone.
 ///
 /// # Errors
 /// `Parse` where the text is not JSON or not an object.
-pub(crate) fn without_quantisation(text: &[u8], target: TargetDtype) -> Result<ConfigEdit> {
+pub(crate) fn without_quantisation(text: &[u8], target: Option<TargetDtype>) -> Result<ConfigEdit> {
     match serde_json::from_slice(text) {
-        Ok(serde_json::Value::Object(_)) => {}
+        Ok(Value::Object(_)) => {}
         Ok(_) => return Err(AnamnesisError::parse("config.json is not a JSON object")),
         Err(error) => return Err(AnamnesisError::parse(format!("config.json is not valid JSON: {error}"))),
     }
     let mut scan = Scan {
         text,
         at: 0,
-        dtype: dtype_name(target),
+        dtype: target.map(dtype_name),
         path: Vec::new(),
         inside_removed: 0,
         edits: Vec::new(),
@@ -54,6 +56,26 @@ pub(crate) fn without_quantisation(text: &[u8], target: TargetDtype) -> Result<C
     scan.white_space();
     scan.value().ok_or_else(|| AnamnesisError::parse(format!("config.json cannot be edited at byte {}", scan.at)))?;
     Ok(ConfigEdit { text: apply(text, scan.edits), removed: scan.removed, changed: scan.changed })
+}
+
+/// The text of a `config.json` with another quantisation in place of its own, at its end.
+///
+/// # Errors
+/// As [`without_quantisation`].
+pub(crate) fn with_quantisation(text: &[u8], target: Option<TargetDtype>, quantisation: &Value) -> Result<ConfigEdit> {
+    let mut edit = without_quantisation(text, target)?;
+    let is_lined = edit.text.contains(&b'\n');
+    let member = if is_lined { format!("{quantisation:#}").replace('\n', "\n  ") } else { quantisation.to_string() };
+    let close = edit.text.iter().rposition(|&byte| byte == b'}');
+    let close = close.ok_or_else(|| AnamnesisError::parse("config.json is not a JSON object"))?;
+    let last = edit.text[..close].iter().rposition(|byte| !byte.is_ascii_whitespace());
+    let comma = if last.is_some_and(|last| edit.text[last] != b'{') { "," } else { "" };
+    let (before, after) = if is_lined { ("\n  ", "\n") } else { (if comma.is_empty() { "" } else { " " }, "") };
+    let insertion = format!("{comma}{before}\"quantization_config\": {member}{after}");
+    edit.text.splice(last.map_or(0, |last| last + 1)..close, insertion.into_bytes());
+    edit.changed.push("quantization_config".to_owned());
+    edit.removed.retain(|path| path != "quantization_config");
+    Ok(edit)
 }
 
 fn dtype_name(target: TargetDtype) -> &'static str {
@@ -89,7 +111,8 @@ fn apply(text: &[u8], mut edits: Vec<(Range<usize>, String)>) -> Vec<u8> {
 struct Scan<'a> {
     text: &'a [u8],
     at: usize,
-    dtype: &'static str,
+    /// What the weights are; `None` where that has not changed.
+    dtype: Option<&'static str>,
     /// The keys and positions that lead here.
     path: Vec<String>,
     /// How many of the objects around this place are removed: nothing inside them is changed.
@@ -169,7 +192,8 @@ impl Scan<'_> {
         self.byte(b'}')?;
         if self.inside_removed == 0 {
             let is_document = self.path.is_empty();
-            self.remove(&members, &inside, is_document && !has_dtype);
+            let missing = self.dtype.filter(|_| is_document && !has_dtype);
+            self.remove(&members, &inside, missing);
         }
         Some(())
     }
@@ -192,10 +216,10 @@ impl Scan<'_> {
         if self.inside_removed == 0 {
             if removed {
                 self.removed.push(self.path_text());
-            } else if is_dtype && self.text.get(start) == Some(&b'"') {
+            } else if let Some(dtype) = self.dtype.filter(|_| is_dtype && self.text.get(start) == Some(&b'"')) {
                 let stored = self.decoded(&value)?;
-                if names_dtype(&stored) && stored != self.dtype {
-                    self.edits.push((value.clone(), format!("\"{}\"", self.dtype)));
+                if names_dtype(&stored) && stored != dtype {
+                    self.edits.push((value.clone(), format!("\"{dtype}\"")));
                     self.changed.push(self.path_text());
                 }
             }
@@ -205,17 +229,17 @@ impl Scan<'_> {
     }
 
     /// Notes the removal of an object's members, each with the comma before it; those before the first that stays go with
-    /// the comma after them. `add_dtype` says that the object needs a `torch_dtype` at its end.
-    fn remove(&mut self, members: &[Member], inside: &Range<usize>, add_dtype: bool) {
+    /// the comma after them. `missing` is the `torch_dtype` that the object needs at its end.
+    fn remove(&mut self, members: &[Member], inside: &Range<usize>, missing: Option<&str>) {
         let Some(first_kept) = members.iter().position(|member| !member.removed) else {
             let all = match (members.first(), members.last()) {
                 // The white space around the members becomes that around their successor.
-                (Some(first), Some(last)) if add_dtype => first.key.start..last.value.end,
+                (Some(first), Some(last)) if missing.is_some() => first.key.start..last.value.end,
                 (Some(_), _) => inside.clone(),
-                _ if add_dtype => inside.clone(),
+                _ if missing.is_some() => inside.clone(),
                 _ => return,
             };
-            let successor = if add_dtype { self.dtype_member(members) } else { String::new() };
+            let successor = missing.map_or_else(String::new, |dtype| self.dtype_member(members, dtype));
             self.edits.push((all, successor));
             return;
         };
@@ -227,18 +251,20 @@ impl Scan<'_> {
                 self.edits.push((left.value.end..right.value.end, String::new()));
             }
         }
-        if add_dtype && let Some(last_kept) = members.iter().rfind(|member| !member.removed) {
+        if let Some(dtype) = missing
+            && let Some(last_kept) = members.iter().rfind(|member| !member.removed)
+        {
             let end = last_kept.value.end;
-            let text = format!("{}{}", self.separator(members, inside), self.dtype_member(members));
+            let text = format!("{}{}", self.separator(members, inside), self.dtype_member(members, dtype));
             self.edits.push((end..end, text));
         }
     }
 
     /// `"torch_dtype": "bfloat16"`, with the colon as the document writes it.
-    fn dtype_member(&mut self, members: &[Member]) -> String {
+    fn dtype_member(&mut self, members: &[Member], dtype: &str) -> String {
         self.changed.push("torch_dtype".to_owned());
         let colon = members.first().map_or(": ".into(), |member| self.slice(member.key.end..member.value.start));
-        format!("\"torch_dtype\"{colon}\"{}\"", self.dtype)
+        format!("\"torch_dtype\"{colon}\"{dtype}\"")
     }
 
     /// What the document writes between two members.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::catalog::{Catalog, Facts};
 use crate::container::gguf::Gguf;
+use crate::container::npy::{Npy, Npz};
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -28,7 +29,7 @@ use crate::scheme::{self, Claimed};
 use beside::Beside;
 use locate::{Located, Set, locate};
 
-pub(crate) use config_text::without_quantisation;
+pub(crate) use config_text::{ConfigEdit, with_quantisation, without_quantisation};
 pub(crate) use files::read_sidecar;
 pub use format::{Format, detect_format, detect_format_from_bytes};
 pub(crate) use index::index_document;
@@ -284,11 +285,13 @@ fn read_file(
     Ok((format, opened))
 }
 
-/// The containers that are read, one line each.
-fn container_of(format: Format) -> Result<&'static dyn Container> {
+/// The containers, one line each.
+pub(crate) fn container_of(format: Format) -> Result<&'static dyn Container> {
     match format {
         Format::Safetensors => Ok(&Safetensors),
         Format::Gguf => Ok(&Gguf),
+        Format::Npz => Ok(&Npz),
+        Format::Npy => Ok(&Npy),
         other => Err(AnamnesisError::unsupported(other.name(), "files of this format are recognised but not read yet")),
     }
 }

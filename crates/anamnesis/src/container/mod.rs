@@ -2,14 +2,16 @@
 //!
 //! A new container is a folder here and a line where the checkpoint room tells formats apart.
 
-use crate::catalog::{Catalog, Dtype, Metadata};
+use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue};
 use crate::error::Result;
 use crate::io::Source;
 use crate::limits::Budget;
 
 pub(crate) mod gguf;
+pub(crate) mod npy;
 mod options;
 pub(crate) mod safetensors;
+pub(crate) mod zip;
 
 pub use options::OpenOptions;
 
@@ -20,6 +22,23 @@ pub(crate) trait Container: Send + Sync {
 
     /// Where everything goes in a new file, before any value is known.
     fn lay_out(&self, tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout>;
+
+    /// All metadata of a file in its own order, where opening it has not read everything.
+    fn metadata(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<(String, MetadataValue)>> {
+        let _ = (source, budget);
+        Ok(Vec::new())
+    }
+
+    /// Whether a file can hold a tensor like this.
+    fn holds(&self, dtype: Dtype, shape: &[usize]) -> bool {
+        let _ = (dtype, shape);
+        true
+    }
+
+    /// The shape that a tensor of this shape gets.
+    fn shape(&self, shape: &[usize]) -> Vec<usize> {
+        shape.to_vec()
+    }
 }
 
 /// A file whose front matter has been read.

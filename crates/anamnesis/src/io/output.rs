@@ -111,12 +111,12 @@ pub(crate) fn free_bytes(directory: &Path) -> Option<u64> {
 }
 
 #[cfg(unix)]
-fn write_all_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+pub(crate) fn write_all_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
 #[cfg(windows)]
-fn write_all_at(file: &std::fs::File, mut bytes: &[u8], mut offset: u64) -> std::io::Result<()> {
+pub(crate) fn write_all_at(file: &std::fs::File, mut bytes: &[u8], mut offset: u64) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let count = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
         if count == 0 {

@@ -2,54 +2,29 @@
 //!
 //! A value is divided by its block's scale and becomes the nearest entry of the codebook; of two that are equally near, the
 //! first. Where the quotient is an entry to the bit, that one is taken, so that what was decoded is encoded to the same
-//! codes. Negative values take the entry of the upper half where both halves have the same one.
+//! codes. Negative quotients take the entry of the upper half where both halves have the same one to the bit.
+//!
+//! bitsandbytes itself multiplies with the inverse of the scale and compares with midpoints: here and there a value halfway
+//! between two entries becomes the other one. Whole files are encoded its way.
 
-use anamnesis_kernels::float::bf16;
+use anamnesis_kernels::{self as kernels, Bf16, Codebook, Level, Scaling, Steps};
 
 use crate::error::{AnamnesisError, Result};
+use crate::io::zeroed;
+use crate::scheme::bnb::encode::{FP4_MAP, NF4_MAP};
 
 /// Values per block of the usual NF4 files.
 pub const NF4_BLOCK_SIZE: usize = 64;
 
 /// The values of the NF4 codes.
-pub const NF4_CODEBOOK: [f32; 16] = [
-    -1.0,
-    -0.696_192_8,
-    -0.525_073_05,
-    -0.394_917_5,
-    -0.284_441_38,
-    -0.184_773_43,
-    -0.091_050_036,
-    0.0,
-    0.079_580_3,
-    0.160_930_2,
-    0.246_112_3,
-    0.337_915_24,
-    0.440_709_83,
-    0.562_617,
-    0.722_956_84,
-    1.0,
-];
+pub const NF4_CODEBOOK: [f32; 16] = NF4_MAP;
 
-/// The values of the FP4 codes.
-pub const FP4_CODEBOOK: [f32; 16] = [
-    0.0,
-    0.005_208_333_5,
-    0.666_666_7,
-    1.0,
-    0.333_333_34,
-    0.5,
-    0.166_666_67,
-    0.25,
-    -0.0,
-    -0.005_208_333_5,
-    -0.666_666_7,
-    -1.0,
-    -0.333_333_34,
-    -0.5,
-    -0.166_666_67,
-    -0.25,
-];
+/// The values of the FP4 codes. Code 8 is −0.0 here; the files of bitsandbytes have +0.0.
+pub const FP4_CODEBOOK: [f32; 16] = {
+    let mut map = FP4_MAP;
+    map[8] = -0.0;
+    map
+};
 
 /// Encodes values with known scales (`absmax`, F32 per block). Two codes per byte, the high nibble first.
 ///
@@ -64,7 +39,7 @@ pub fn encode_bnb4(
 ) -> Result<Vec<u8>> {
     let blocks = check_blocks(bf16, total_elements, block_size)?;
     let scales = floats("absmax", absmax, blocks)?;
-    Ok(pack(bf16, &scales, &codebook(quant_map)?, block_size))
+    pack(bf16, &scales, quant_map, block_size)
 }
 
 /// Encodes values and finds the scale of each block, its largest magnitude. Returns the codes and the scales (F32).
@@ -86,9 +61,10 @@ pub fn encode_bnb4_compute_absmax(
     total_elements: usize,
     block_size: usize,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
-    check_blocks(bf16, total_elements, block_size)?;
-    let scales: Vec<f32> = bf16.chunks_exact(block_size * 2).map(largest).collect();
-    let codes = pack(bf16, &scales, &codebook(quant_map)?, block_size);
+    let blocks = check_blocks(bf16, total_elements, block_size)?;
+    let mut scales = empty_scales(blocks)?;
+    kernels::block_largest_number::<Bf16>(Level::detect(), bf16.as_chunks().0, block_size, &mut scales);
+    let codes = pack(bf16, &scales, quant_map, block_size)?;
     Ok((codes, to_bytes(&scales)))
 }
 
@@ -118,10 +94,10 @@ pub fn encode_bnb4_double_quant(
     }
     let nested = floats("nested_absmax", nested_absmax, blocks.div_ceil(nested_block_size))?;
     let map = floats("nested_quant_map", nested_quant_map, 256)?;
-    let scale =
-        |(index, &code): (usize, &u8)| map[usize::from(code)] * nested[index / nested_block_size] + nested_offset;
-    let scales: Vec<f32> = absmax.iter().enumerate().map(scale).collect();
-    Ok(pack(bf16, &scales, &codebook(quant_map)?, block_size))
+    let map = map.first_chunk().ok_or_else(|| AnamnesisError::parse("nested_quant_map has not 256 entries"))?;
+    let mut scales = empty_scales(blocks)?;
+    kernels::nested_scales(Level::detect(), absmax, map, &nested, nested_block_size, nested_offset, &mut scales);
+    pack(bf16, &scales, quant_map, block_size)
 }
 
 /// Encodes rows with known scales (`scb`, F32 per row): `round(value / (scb / 127))`, halves away from zero.
@@ -130,7 +106,7 @@ pub fn encode_bnb4_double_quant(
 /// `Parse` where lengths and shape disagree.
 pub fn encode_bnb_int8(bf16: &[u8], scb: &[u8], out_features: usize, in_features: usize) -> Result<Vec<u8>> {
     check_matrix(bf16, out_features, in_features)?;
-    Ok(rows(bf16, &floats("scb", scb, out_features)?, in_features))
+    rows(bf16, &floats("scb", scb, out_features)?, in_features)
 }
 
 /// Encodes rows and finds the scale of each, its largest magnitude. Returns the codes and the scales (F32).
@@ -139,11 +115,9 @@ pub fn encode_bnb_int8(bf16: &[u8], scb: &[u8], out_features: usize, in_features
 /// `Parse` where lengths and shape disagree.
 pub fn encode_bnb_int8_compute_scb(bf16: &[u8], out_features: usize, in_features: usize) -> Result<(Vec<u8>, Vec<u8>)> {
     check_matrix(bf16, out_features, in_features)?;
-    let scales: Vec<f32> = match in_features {
-        0 => vec![0.0; out_features],
-        _ => bf16.chunks_exact(in_features * 2).map(largest).collect(),
-    };
-    Ok((rows(bf16, &scales, in_features), to_bytes(&scales)))
+    let mut scales = empty_scales(out_features)?;
+    kernels::block_largest_number::<Bf16>(Level::detect(), bf16.as_chunks().0, in_features, &mut scales);
+    Ok((rows(bf16, &scales, in_features)?, to_bytes(&scales)))
 }
 
 fn check_blocks(bf16: &[u8], total_elements: usize, block_size: usize) -> Result<usize> {
@@ -177,68 +151,29 @@ fn to_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-fn values(bf16: &[u8]) -> impl Iterator<Item = f32> {
-    bf16.as_chunks::<2>().0.iter().map(|value| bf16::decode(u16::from_le_bytes(*value)))
+/// Room for scales, of which there may be more than the values account for: rows can be empty.
+fn empty_scales(count: usize) -> Result<Vec<f32>> {
+    let mut scales = Vec::new();
+    let refuse = |_| AnamnesisError::limit("available_memory", format!("{count} scales have no room"));
+    scales.try_reserve_exact(count).map_err(refuse)?;
+    scales.resize(count, 0.0);
+    Ok(scales)
 }
 
-/// The largest magnitude; NaN counts for nothing.
-fn largest(bf16: &[u8]) -> f32 {
-    values(bf16).fold(0.0, |largest, value| value.abs().max(largest))
-}
-
-fn codebook(quant_map: &[u8]) -> Result<[f32; 16]> {
+fn pack(bf16: &[u8], scales: &[f32], quant_map: &[u8], block_size: usize) -> Result<Vec<u8>> {
     let map = floats("quant_map", quant_map, 16)?;
-    map.try_into().map_err(|_| AnamnesisError::parse("quant_map has not 16 entries"))
+    let map = map.try_into().map_err(|_| AnamnesisError::parse("quant_map has not 16 entries"))?;
+    let (book, values) = (Codebook::nearest(map), bf16.as_chunks().0);
+    let mut codes = zeroed(values.len() / 2);
+    kernels::nearest_codes::<Bf16>(Level::detect(), values, &book, scales, block_size, Scaling::Divide, &mut codes);
+    Ok(codes)
 }
 
-fn pack(bf16: &[u8], scales: &[f32], map: &[f32; 16], block_size: usize) -> Vec<u8> {
-    let mut codes = Vec::with_capacity(bf16.len() / 4);
-    for (block, &scale) in bf16.chunks_exact(block_size * 2).zip(scales) {
-        let mut code = values(block).map(|value| nearest(value, scale, map));
-        while let (Some(high), Some(low)) = (code.next(), code.next()) {
-            codes.push(high << 4 | low);
-        }
-    }
-    codes
-}
-
-/// The code whose value is nearest to `value / scale`.
-fn nearest(value: f32, scale: f32, map: &[f32; 16]) -> u8 {
-    let quotient = if scale == 0.0 { 0.0 } else { value / scale };
-    let exact = map.iter().position(|entry| entry.to_bits() == quotient.to_bits());
-    let code = exact.unwrap_or_else(|| {
-        let mut best = (0, f32::INFINITY);
-        for (code, &entry) in map.iter().enumerate() {
-            let distance = (quotient - entry).abs();
-            if distance < best.1 {
-                best = (code, distance);
-            }
-        }
-        best.0
-    });
-    // Both halves may hold a zero; the sign decides between them.
-    let twin = (code + 8) % 16;
-    let has_twin =
-        code < 8 && (map[twin].to_bits() == map[code].to_bits() || is_signed_zero_pair(map[code], map[twin]));
-    if value.is_sign_negative() && has_twin { twin as u8 } else { code as u8 }
-}
-
-fn is_signed_zero_pair(a: f32, b: f32) -> bool {
-    a == 0.0 && b == 0.0
-}
-
-fn rows(bf16: &[u8], scales: &[f32], in_features: usize) -> Vec<u8> {
-    let code = |value: f32, step: f32| {
-        let steps = if step == 0.0 { 0.0 } else { (value / step).round() };
-        steps.clamp(-128.0, 127.0) as i8 as u8
-    };
-    let mut codes = Vec::with_capacity(bf16.len() / 2);
-    if in_features > 0 {
-        for (row, &scale) in bf16.chunks_exact(in_features * 2).zip(scales) {
-            codes.extend(values(row).map(|value| code(value, scale / 127.0)));
-        }
-    }
-    codes
+fn rows(bf16: &[u8], scales: &[f32], in_features: usize) -> Result<Vec<u8>> {
+    let values = bf16.as_chunks().0;
+    let mut codes = zeroed(values.len());
+    kernels::row_codes::<Bf16>(Level::detect(), values, scales, in_features, Steps::Divide, &mut codes);
+    Ok(codes)
 }
 
 #[cfg(test)]

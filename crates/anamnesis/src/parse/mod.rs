@@ -2,6 +2,7 @@
 
 pub mod gguf;
 pub mod gguf_write;
+pub mod npz;
 pub mod safetensors;
 
 pub use crate::catalog::Dtype;
@@ -14,6 +15,11 @@ pub use gguf::{
     parse_gguf_front_matter_from_reader, parse_gguf_front_matter_from_reader_with_limits, parse_gguf_with_limits,
 };
 pub use gguf_write::{GgufWriteTensor, write_gguf, write_gguf_to_writer};
+pub use npz::{
+    NpzDtype, NpzInspectInfo, NpzTensor, NpzTensorInfo, inspect_npz, inspect_npz_from_reader,
+    inspect_npz_from_reader_with_options, inspect_npz_with_options, parse_npz, parse_npz_bytes,
+    parse_npz_bytes_with_limits, parse_npz_from_reader, parse_npz_from_reader_with_limits, parse_npz_with_limits,
+};
 pub use ollama::resolve_ollama_model;
 pub use safetensors::{
     AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, SafetensorsHeader, TensorEntry,

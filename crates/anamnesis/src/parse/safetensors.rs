@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use crate::catalog::config::QuantConfig;
-use crate::catalog::{Catalog, StoredTensor, TargetDtype, TensorId};
+use crate::catalog::{Catalog, Metadata, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::Checkpoint;
 use crate::container::safetensors::{Header, PREFIX_BYTES, parse_header_prefix, read_header};
 use crate::error::{AnamnesisError, Result};
@@ -261,10 +261,15 @@ impl SafetensorsHeader {
                 .map(|(Blocks { nested, .. }, block_size)| BnbConfig { block_size, double_quant: nested }),
             tensors: catalog.iter().zip(claimed.rows(catalog)).map(entry).collect::<Result<_>>()?,
             scheme: claimed.dominant_scheme(),
-            metadata: catalog.metadata.clone().map(|metadata| metadata.into_iter().collect()),
+            metadata: catalog.metadata.as_ref().map(texts),
             header_size: address(json_bytes)?,
         })
     }
+}
+
+/// The metadata of a safetensors file, which has strings only.
+fn texts(metadata: &Metadata) -> HashMap<String, String> {
+    metadata.iter().filter_map(|(key, value)| Some((key.clone(), value.as_string()?.to_owned()))).collect()
 }
 
 impl From<&SafetensorsHeader> for InspectInfo {

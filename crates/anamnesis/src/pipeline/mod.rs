@@ -3,12 +3,17 @@
 //! Memory is workers × (input window + tile), whatever the size of the model, and the bytes are the same for any number of
 //! workers.
 
+mod buffers;
+mod encode;
+mod measure;
 mod plan;
+mod report;
 mod run;
 mod sink;
 mod tiles;
 
-pub(crate) use plan::{Plan, Planned, PlannedTensor, Work, plan_tensors};
-pub use run::Progress;
+pub(crate) use measure::Distance;
+pub(crate) use plan::{Job, Origin, Placed, Plan, Planned, Values, Work};
+pub use report::Progress;
 pub(crate) use run::{RunOptions, run};
 pub(crate) use sink::{FileSink, MemorySink};

@@ -2,16 +2,21 @@
 
 use std::ops::Range;
 
-use super::plan::{Plan, PlannedTensor, Work};
+use super::plan::{Job, Plan, Values, Work};
 use crate::io::Source;
 
 /// Bytes copied at a time.
 const COPIED_TILE_BYTES: u64 = 1 << 20;
 
-/// A piece of one output tensor: a range of its elements, or of its bytes where it is copied, to be done in steps.
+/// Values encoded by one worker before another may go on behind them. What is cut larger than the second number, because
+/// the input and the output are cut at different places, is left to one worker.
+const ENCODED_TILE_VALUES: u64 = 1 << 18;
+const LARGEST_TILE_VALUES: u64 = 1 << 22;
+
+/// A piece of one job: a range of its values, or of its bytes where it is copied, to be done in steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tile {
-    pub tensor: usize,
+    pub job: usize,
     pub range: Range<u64>,
     step: u64,
 }
@@ -29,13 +34,13 @@ impl Tile {
 pub(super) struct Tiles<'a> {
     plan: &'a Plan,
     sources: &'a [Box<dyn Source>],
-    tensor: usize,
+    job: usize,
     at: u64,
 }
 
 impl<'a> Tiles<'a> {
     pub(super) fn new(plan: &'a Plan, sources: &'a [Box<dyn Source>]) -> Self {
-        Self { plan, sources, tensor: 0, at: 0 }
+        Self { plan, sources, job: 0, at: 0 }
     }
 }
 
@@ -44,40 +49,82 @@ impl Iterator for Tiles<'_> {
 
     fn next(&mut self) -> Option<Tile> {
         loop {
-            let index = self.tensor;
-            let tensor = self.plan.tensors.get(index)?;
-            let (units, step) = units_and_step(tensor, self.sources);
+            let index = self.job;
+            let job = self.plan.jobs.get(index)?;
+            let Cut { units, step, tile } = Cut::of(job, self.sources);
             let start = self.at;
-            let taken = if is_sequential(tensor, self.sources) { units } else { step };
+            let taken = if is_sequential(job, self.sources) { units } else { tile };
             let end = start.saturating_add(taken).min(units);
-            (self.tensor, self.at) = if end == units { (index + 1, 0) } else { (index, end) };
+            (self.job, self.at) = if end == units { (index + 1, 0) } else { (index, end) };
             if start < end {
-                return Some(Tile { tensor: index, range: start..end, step });
+                return Some(Tile { job: index, range: start..end, step });
             }
         }
     }
 }
 
-/// How many units (elements, or bytes of a copy) a tensor has, and how many of them make a tile.
-fn units_and_step(tensor: &PlannedTensor, sources: &[Box<dyn Source>]) -> (u64, u64) {
-    match &tensor.work {
-        Work::Copy(extent) => {
-            let source = sources.get(extent.file as usize);
-            let wanted = source.and_then(|source| source.tile_bytes(extent.offset..extent.offset + extent.bytes));
-            (extent.bytes, wanted.unwrap_or(COPIED_TILE_BYTES))
-        }
-        Work::Decode { decoder, .. } => {
-            let element_bytes = tensor.output.dtype.byte_size() as u64;
-            let granule = decoder.granule().max(1);
-            let granules = (decoder.tile_bytes() / element_bytes / granule).max(1);
-            (tensor.output.bytes / element_bytes, granules.saturating_mul(granule))
+/// How many units (values, or bytes of a copy) a job has, how many of them are read at a time, and how many make a tile.
+struct Cut {
+    units: u64,
+    step: u64,
+    tile: u64,
+}
+
+impl Cut {
+    fn of(job: &Job, sources: &[Box<dyn Source>]) -> Self {
+        match &job.work {
+            Work::Copy { extent, .. } => {
+                let source = sources.get(extent.file as usize);
+                let wanted = source.and_then(|source| source.tile_bytes(extent.offset..extent.offset + extent.bytes));
+                let step = wanted.unwrap_or(COPIED_TILE_BYTES);
+                Self { units: extent.bytes, step, tile: step }
+            }
+            Work::Decode(values) => {
+                let step = step_of(values);
+                Self { units: values.elements, step, tile: step }
+            }
+            Work::Encode { values, encoder, .. } => {
+                let (units, step) = (values.elements, step_of(values));
+                let together = least_common_multiple(step, encoder.granule().max(1));
+                let tile = match together.filter(|&tile| tile <= LARGEST_TILE_VALUES && encoder.observer().is_none()) {
+                    Some(together) => ENCODED_TILE_VALUES.div_ceil(together).saturating_mul(together),
+                    None => units,
+                };
+                Self { units, step, tile }
+            }
         }
     }
 }
 
-fn is_sequential(tensor: &PlannedTensor, sources: &[Box<dyn Source>]) -> bool {
-    tensor.work.parts().iter().any(|part| {
+fn step_of(values: &Values) -> u64 {
+    let granule = values.decoder.granule().max(1);
+    let granules = (values.decoder.tile_bytes() / values.dtype.byte_size() as u64 / granule).max(1);
+    granules.saturating_mul(granule)
+}
+
+fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a.checked_div(x)?.checked_mul(b)
+}
+
+fn is_sequential(job: &Job, sources: &[Box<dyn Source>]) -> bool {
+    job.work.parts().iter().any(|part| {
         let source = sources.get(part.file as usize);
         source.is_some_and(|source| source.is_sequential(part.offset..part.offset + part.bytes))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_meet_where_both_sides_are_cut() {
+        assert_eq!(least_common_multiple(70, 64), Some(2240));
+        assert_eq!(least_common_multiple(64, 64), Some(64));
+        assert_eq!(least_common_multiple(u64::MAX, u64::MAX - 1), None);
+    }
 }

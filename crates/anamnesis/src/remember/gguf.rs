@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use super::plan::{to_bytes, write_file};
 use super::slices::{decode, output};
 use super::{Bf16Out, OutputElement, RememberOptions};
 use crate::catalog::config::QuantConfig;
-use crate::catalog::{Dtype, TargetDtype};
+use crate::catalog::{Dtype, Selection, TargetDtype};
 use crate::container::safetensors::Safetensors;
+use crate::convert::{Outputs, Wishes, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result};
 use crate::parse::gguf::{GgufTensorInfo, GgufType, ParsedGguf};
-use crate::pipeline::{Plan, plan_tensors};
+use crate::pipeline::Plan;
 use crate::scheme::ggml::GgmlDecoder;
 use crate::scheme::{self, Scratch, TileDecoder};
 
@@ -110,8 +110,9 @@ impl ParsedGguf {
     fn plan(&self, target: TargetDtype) -> Result<Plan> {
         let catalog = self.catalog()?;
         let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None);
-        let planned = plan_tensors(&catalog, std::slice::from_ref(&self.source), claimed, target)?;
-        Plan::new(planned, target, &Safetensors, None)
+        let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
+        let Outputs { planned, .. } = plan_outputs(&catalog, sources, claimed, &Wishes::decode(target, &selection))?;
+        Plan::new(planned, &Safetensors, None)
     }
 
     /// Writes a safetensors file with all blocks decoded to `target`; scalars keep their type, shapes are row-major.
@@ -134,7 +135,7 @@ impl ParsedGguf {
         options: RememberOptions,
     ) -> Result<()> {
         let sources = std::slice::from_ref(&self.source);
-        write_file(&self.plan(target)?, sources, output.as_ref(), &options, &mut |_| {})
+        write_file(&self.plan(target)?, sources, output.as_ref(), &options, &mut |_| {}).map(drop)
     }
 
     /// The bytes that [`remember`](Self::remember) would write.
@@ -150,6 +151,7 @@ impl ParsedGguf {
     /// # Errors
     /// As [`remember_to_bytes`](Self::remember_to_bytes), and `Cancelled`.
     pub fn remember_to_bytes_with_options(&self, target: TargetDtype, options: RememberOptions) -> Result<Vec<u8>> {
-        to_bytes(&self.plan(target)?, std::slice::from_ref(&self.source), &self.limits, &options)
+        let sources = std::slice::from_ref(&self.source);
+        to_bytes(&self.plan(target)?, sources, &self.limits, &options, &mut |_| {}).map(|(bytes, _)| bytes)
     }
 }

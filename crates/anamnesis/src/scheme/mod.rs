@@ -9,11 +9,13 @@ pub(crate) mod awq;
 pub(crate) mod bnb;
 mod claims;
 pub(crate) mod decoder;
+mod encoder;
 mod foreign;
 pub(crate) mod fp8;
 pub(crate) mod ggml;
 pub(crate) mod gptq;
 pub(crate) mod packed;
+mod plain;
 mod role;
 mod scale;
 
@@ -22,6 +24,8 @@ use crate::catalog::config::QuantConfig;
 
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub(crate) use decoder::{Prepare, Prepared, Recipe, Scratch, TileDecoder, Window};
+pub(crate) use encoder::{EncodedTensor, Observer, Seen, TileEncoder};
+pub(crate) use plain::PlainDecoder;
 pub(crate) use role::Row;
 pub use role::{QuantScheme, TensorRole};
 pub(crate) use scale::ScaleType;

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::checkpoint::{Checkpoint, is_model_name};
+use crate::convert::unfinished_outputs;
 use crate::error::Result;
 use crate::limits::ParseLimits;
-use crate::remember::unfinished_outputs;
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

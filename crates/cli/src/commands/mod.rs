@@ -1,13 +1,16 @@
 //! One file per verb.
 
+mod convert;
 mod demo;
 mod described;
+mod forget;
 mod inspect;
 mod open;
 mod output_path;
 mod parse;
 mod remember;
 mod verify;
+mod writing;
 
 use std::path::Path;
 
@@ -25,6 +28,8 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<(), Failure> {
         Command::Parse(args) => parse::run(args, printer),
         Command::Inspect(args) => inspect::run(args, printer),
         Command::Remember(args) => remember::run(args, printer),
+        Command::Convert(args) => convert::run(args, printer),
+        Command::Forget(args) => forget::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
         Command::Demo => demo::run(printer),
     }

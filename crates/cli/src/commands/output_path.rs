@@ -4,41 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use anamnesis::{AnamnesisError, TargetDtype};
+use anamnesis::convert::derive_output_path_for_dtype;
+use anamnesis::{AnamnesisError, ConvertTarget, TargetDtype};
 
 use crate::exit::Failure;
 
-/// Endings that name a quantisation. The first that fits is taken off, so longer ones stand before their own tails.
-const QUANTISED_ENDINGS: [&str; 22] = [
-    "-GPTQ-Int4",
-    "-GPTQ-Int8",
-    "-gptq-int4",
-    "-gptq-int8",
-    "-gptq4",
-    "-gptq8",
-    "-GPTQ",
-    "-gptq",
-    "_gptq",
-    "-AWQ",
-    "-awq",
-    "_awq",
-    "-bnb-4bit",
-    "-bnb-int8",
-    "-bnb",
-    "_bnb",
-    "-4bit",
-    "-int4",
-    "-int8",
-    "-fp8",
-    "_fp8",
-    "-FP8",
-];
-
 /// Beside the input, under its name without the quantisation and with the new type.
 pub(super) fn beside(input: &Path, target: TargetDtype) -> PathBuf {
-    let mut name = renamed(input.file_stem().unwrap_or_default(), target);
-    name.push(".safetensors");
-    input.with_file_name(name)
+    derive_output_path_for_dtype(input, ConvertTarget::Safetensors, target.dtype())
 }
 
 /// The output of a file whose format is another than the output's: beside it, under its own name. A model of the local
@@ -68,29 +41,19 @@ fn without_part(stem: &str) -> Option<&str> {
 }
 
 /// The output of a whole checkpoint: beside the directory it is in; for a model of the local cache, here.
-pub(super) fn beside_directory(input: &Path, directory: &Path, target: TargetDtype) -> PathBuf {
+pub(super) fn named_beside(input: &Path, directory: &Path, named: impl Fn(&OsStr) -> OsString) -> PathBuf {
     if let Some(spec) = input.to_str().and_then(|text| text.strip_prefix("hf:")) {
         let model = spec.split('@').next().unwrap_or(spec);
-        return PathBuf::from(renamed(model.rsplit('/').next().unwrap_or(model).as_ref(), target));
+        return PathBuf::from(named(model.rsplit('/').next().unwrap_or(model).as_ref()));
     }
     // `.` and `..` have a name only where they lead.
-    let named = match directory.file_name() {
+    let real = match directory.file_name() {
         Some(_) => directory.to_path_buf(),
         None => std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf()),
     };
     // A directory's name has no ending: `Llama-3.1-8B` is all of it.
-    let name = renamed(named.file_name().unwrap_or("model".as_ref()), target);
-    named.parent().unwrap_or(Path::new("")).join(name)
-}
-
-/// A name without the quantisation and with the new type.
-fn renamed(name: &OsStr, target: TargetDtype) -> OsString {
-    let mut renamed = match name.to_str() {
-        Some(text) => OsString::from(QUANTISED_ENDINGS.iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text)),
-        None => name.to_os_string(),
-    };
-    renamed.push(format!("-{}", target.to_string().to_ascii_lowercase()));
-    renamed
+    let name = named(real.file_name().unwrap_or("model".as_ref()));
+    real.parent().unwrap_or(Path::new("")).join(name)
 }
 
 /// Refuses early what would fail after all the work: a folder's name, and a folder that is not there.
@@ -128,6 +91,8 @@ fn refuse(kind: ErrorKind, text: String, advice: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use anamnesis::convert::output_name;
+
     use super::*;
 
     #[test]
@@ -185,10 +150,10 @@ mod tests {
             ("/", "/", "model-bf16"),
         ];
         for (input, directory, output) in cases {
-            let found = beside_directory(Path::new(input), Path::new(directory), TargetDtype::BF16);
+            let found = named_beside(Path::new(input), Path::new(directory), |name| output_name(name, "bf16"));
             assert_eq!(found, Path::new(output), "{input}");
         }
-        let here = beside_directory(Path::new("."), Path::new("."), TargetDtype::F32);
+        let here = named_beside(Path::new("."), Path::new("."), |name| output_name(name, "f32"));
         assert!(here.is_absolute() && here.to_string_lossy().ends_with("cli-f32"), "{}", here.display());
     }
 }

@@ -4,7 +4,7 @@
 
 use super::fields::in_memory;
 use crate::GROUP;
-use crate::output::{F32, Output};
+use crate::output::Output;
 use crate::packing::Packing;
 use crate::simd::{SMALL_TABLE, Simd};
 
@@ -69,6 +69,9 @@ pub(super) fn scaled_words<S: Simd, O: Output>(
     scale: f32,
     packed: [u8; 16],
 ) -> [O::Word; GROUP] {
+    if !O::TABLES {
+        return O::round_products(simd, &scaled_values(simd, map, scale, packed));
+    }
     // From memory: the compiler knows too much about a map's numbers, and multiplies them one by one.
     words_of::<S, O>(simd, &in_memory(map).map(|entry| entry * scale), packed)
 }
@@ -76,7 +79,7 @@ pub(super) fn scaled_words<S: Simd, O: Output>(
 /// `map[code] * scale`.
 #[inline(always)]
 pub(super) fn scaled_values<S: Simd>(simd: S, map: &[f32; SMALL_TABLE], scale: f32, packed: [u8; 16]) -> [f32; GROUP] {
-    map!(word in scaled_words::<S, F32>(simd, map, scale, packed) => f32::from_bits(word))
+    map!(entry in look_up::<S, SplitNibbles>(simd, map, packed) => entry * scale)
 }
 
 /// `map[code]`.

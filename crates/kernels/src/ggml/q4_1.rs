@@ -41,7 +41,7 @@ impl BlockType for Q4_1 {
 
     #[inline(always)]
     fn words<S: Simd, O: Output>(simd: S, block: &[u8], scales: &[f32; 2], group: usize) -> [O::Word; GROUP] {
-        if S::HALF {
+        if S::HALF && O::TABLES {
             let &[scale, minimum] = scales;
             let values = in_memory(&CODES).map(|code| code * scale + minimum);
             words_of::<S, O>(simd, &values, bytes(block, 4))

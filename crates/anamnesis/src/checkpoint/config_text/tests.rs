@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use super::*;
 
 fn edit(text: &str) -> ConfigEdit {
-    without_quantisation(text.as_bytes(), TargetDtype::BF16).unwrap()
+    without_quantisation(text.as_bytes(), Some(TargetDtype::BF16)).unwrap()
 }
 
 /// Checks the text that an edit gives, with LF, CRLF and inside another object.
@@ -85,7 +85,8 @@ fn only_texts_that_name_a_float_type_are_changed() {
         [(TargetDtype::BF16, "bfloat16"), (TargetDtype::F16, "float16"), (TargetDtype::F32, "float32")]
     {
         for stored in ["bfloat16", "float16", "float32", "auto", "torch.float16", "float8_e4m3fn"] {
-            let edit = without_quantisation(format!(r#"{{"torch_dtype": "{stored}"}}"#).as_bytes(), target).unwrap();
+            let edit =
+                without_quantisation(format!(r#"{{"torch_dtype": "{stored}"}}"#).as_bytes(), Some(target)).unwrap();
             assert_eq!(edit.text, format!(r#"{{"torch_dtype": "{name}"}}"#).as_bytes());
             assert_eq!(edit.changed.is_empty(), stored == name);
         }
@@ -150,21 +151,25 @@ fn a_report_about_a_hostile_document_stays_short() {
 #[test]
 fn what_is_not_a_json_object_is_refused() {
     for text in ["", "{", "[]", "\"a\"", "{\"a\": 1,}", "{} {}", "{\"a\": NaN}", "\u{feff}{}", "{\"a\": \"\\ud800\"}"] {
-        let result = without_quantisation(text.as_bytes(), TargetDtype::BF16);
+        let result = without_quantisation(text.as_bytes(), Some(TargetDtype::BF16));
         assert!(matches!(result, Err(AnamnesisError::Parse { .. })), "{text}");
     }
-    assert!(without_quantisation(b"{\"a\": \"\xff\"}", TargetDtype::BF16).is_err());
+    assert!(without_quantisation(b"{\"a\": \"\xff\"}", Some(TargetDtype::BF16)).is_err());
 }
 
 #[test]
 fn deep_nesting_is_refused_not_followed() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let nested = |depth: usize| format!("{{\"a\":{}1{}}}", open.repeat(depth), close.repeat(depth));
-        assert!(without_quantisation(nested(100_000).as_bytes(), TargetDtype::BF16).is_err());
+        assert!(without_quantisation(nested(100_000).as_bytes(), Some(TargetDtype::BF16)).is_err());
         // As deep as a document may be, the scanner follows.
         for depth in 100..130 {
             let is_valid = serde_json::from_str::<Value>(&nested(depth)).is_ok();
-            assert_eq!(without_quantisation(nested(depth).as_bytes(), TargetDtype::BF16).is_ok(), is_valid, "{depth}");
+            assert_eq!(
+                without_quantisation(nested(depth).as_bytes(), Some(TargetDtype::BF16)).is_ok(),
+                is_valid,
+                "{depth}"
+            );
         }
     }
 }
@@ -298,7 +303,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(text in prop::collection::vec(prop::sample::select(b"{}[]\",:\\ 1a\n".to_vec()), 0..40)) {
-        let _ = without_quantisation(&text, TargetDtype::F32);
+        let _ = without_quantisation(&text, Some(TargetDtype::F32));
     }
 }
 
@@ -371,3 +376,21 @@ const DEEPSEEK_LIKE: &str = r#"{
   "vocab_size": 129280
 }
 "#;
+
+#[test]
+fn another_quantisation_takes_the_place_of_the_old_one() {
+    let quantisation = serde_json::json!({"quant_method": "bitsandbytes", "load_in_4bit": true});
+    let edited = |text: &str| {
+        let edit = with_quantisation(text.as_bytes(), None, &quantisation).unwrap();
+        assert!(edit.removed.is_empty(), "{:?}", edit.removed);
+        String::from_utf8(edit.text).unwrap()
+    };
+    let old = "{\n  \"dtype\": \"float16\",\n  \"quantization_config\": {\"bits\": 4},\n  \"z\": 1\n}\n";
+    let new = "{\n  \"dtype\": \"float16\",\n  \"z\": 1,\n  \"quantization_config\": {\n    \"load_in_4bit\": true,\n    \
+               \"quant_method\": \"bitsandbytes\"\n  }\n}\n";
+    assert_eq!(edited(old), new);
+    for text in ["{}", "{ }", r#"{"a": 1}"#, "{\n}", "{\"quantization_config\": {}}", "{\n  \"a\": {\n  }\n}"] {
+        let parsed: Value = serde_json::from_str(&edited(text)).unwrap();
+        assert_eq!(parsed["quantization_config"], quantisation, "{text}");
+    }
+}

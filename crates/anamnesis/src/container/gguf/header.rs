@@ -1,11 +1,11 @@
 //! Reading and validating the front matter: metadata, then tensors, then where their bytes are.
 
+use super::GgufMetadataValue;
 use super::caps::{ALIGNMENT, KV_COUNT, NAME_BYTES, TENSOR_COUNT, TENSOR_DIMS, TENSOR_ELEMENTS};
 use super::cursor::Cursor;
 use super::lazy::LazyMetadata;
 use super::metadata::{ENTRY_BYTES, Keep, read_entries};
 use super::types::{GgufType, describe_unknown};
-use super::value::GgufMetadataValue;
 use super::{ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, byte_order, within};
 use crate::catalog::{Catalog, Dtype, Extent, Facts, Part, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -130,6 +130,7 @@ impl GgufHeader {
         };
         let mut catalog = Catalog::new(self.tensors.iter().map(stored).collect::<Result<_>>()?, None)?;
         catalog.part = self.part()?;
+        catalog.unread_metadata = self.metadata.len();
         catalog.facts = Some(self.facts());
         Ok(catalog)
     }

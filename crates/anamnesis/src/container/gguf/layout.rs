@@ -5,8 +5,8 @@ use super::cursor::Cap;
 use super::header::{check_alignment, check_size, first_repeated};
 use super::metadata::tag;
 use super::types::GgufType;
-use super::value::{GgufMetadataArray, GgufMetadataValue};
 use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, within};
+use super::{GgufMetadataArray, GgufMetadataValue};
 use crate::container::Layout;
 use crate::error::{AnamnesisError, Result, quoted};
 

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use super::GgufMetadataValue;
 use super::cursor::Cursor;
 use super::metadata::{Keep, read_entries};
-use super::value::GgufMetadataValue;
 use crate::io::BytesSource;
 use crate::limits::{Budget, ParseLimits};
 

@@ -3,7 +3,7 @@
 use super::caps::{ARRAY_DEPTH, ARRAY_LEN, KEY_BYTES, STRING_BYTES};
 use super::cursor::Cursor;
 use super::header::first_repeated;
-use super::value::{GgufMetadataArray, GgufMetadataValue};
+use super::{GgufMetadataArray, GgufMetadataValue};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 

@@ -20,11 +20,10 @@ mod layout;
 mod lazy;
 mod metadata;
 mod types;
-mod value;
 
 use std::io::{Read, Seek};
 
-use crate::catalog::Metadata;
+use crate::catalog::{Dtype, Metadata};
 use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Source};
@@ -33,13 +32,13 @@ use crate::limits::Budget;
 use byte_order::LittleEndian;
 use cursor::Cursor;
 
+pub use crate::catalog::{MetadataArray as GgufMetadataArray, MetadataValue as GgufMetadataValue};
 pub(crate) use header::GgufHeader;
 pub use header::GgufTensorInfo;
 pub(crate) use layout::{NewTensor, lay_out};
 pub(crate) use lazy::LazyMetadata;
 pub(crate) use metadata::Keep;
 pub use types::GgufType;
-pub use value::{GgufMetadataArray, GgufMetadataValue};
 
 const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
@@ -55,18 +54,25 @@ impl Container for Gguf {
         Ok(Opened { source, catalog: header.catalog(file, base)? })
     }
 
-    /// Text becomes metadata of type string; typed metadata goes through [`lay_out`].
     fn lay_out(&self, tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout> {
         let shapes: Vec<Vec<usize>> =
             tensors.iter().map(|tensor| tensor.shape.iter().rev().copied().collect()).collect();
         let tensors = tensors.iter().zip(&shapes).map(|(tensor, shape)| new_tensor(tensor, shape));
         let tensors: Vec<_> = tensors.collect::<Result<_>>()?;
-        let values: Vec<_> = metadata
-            .into_iter()
-            .flatten()
-            .map(|(key, text)| (key.as_str(), GgufMetadataValue::String(text.clone())))
-            .collect();
-        lay_out(&tensors, values.iter().map(|(key, value)| (*key, value)))
+        lay_out(&tensors, metadata.into_iter().flatten().map(|(key, value)| (key.as_str(), value)))
+    }
+
+    fn metadata(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<(String, GgufMetadataValue)>> {
+        Ok(read_header(source, Keep::All, budget)?.metadata)
+    }
+
+    fn holds(&self, dtype: Dtype, shape: &[usize]) -> bool {
+        GgufType::from_dtype(dtype).is_some() && !shape.contains(&0)
+    }
+
+    /// There are no scalars: one value is a row of one.
+    fn shape(&self, shape: &[usize]) -> Vec<usize> {
+        if shape.is_empty() { vec![1] } else { shape.to_vec() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::catalog::{Dtype, Metadata};
+use crate::catalog::{Dtype, Metadata, MetadataValue};
 use crate::error::{AnamnesisError, Result};
 
 /// One tensor as the header declares it, not yet checked against anything.
@@ -115,7 +115,7 @@ impl<'de> Visitor<'de> for MetadataSeed {
         let mut metadata = Metadata::new();
         while let Some(key) = map.next_key_seed(Text)? {
             let value = map.next_value_seed(Text)?.into_owned();
-            if metadata.insert(key.clone().into_owned(), value).is_some() {
+            if metadata.insert(key.clone().into_owned(), MetadataValue::String(value)).is_some() {
                 return Err(A::Error::custom(format_args!("__metadata__ has the key {key:?} twice")));
             }
         }

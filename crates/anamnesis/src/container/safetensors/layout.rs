@@ -1,10 +1,11 @@
 //! Laying out a new safetensors file. Order and padding are those of the reference serializer (wider types first, then by
 //! name; the header padded with spaces to a multiple of 8), so that the same tensors give the same bytes.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use super::{MAX_SAFETENSORS_HEADER_BYTES, PREFIX_BYTES};
-use crate::catalog::Metadata;
+use crate::catalog::{Metadata, MetadataValue};
 use crate::container::{Layout, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -27,7 +28,7 @@ pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> 
     if let Some(metadata) = metadata {
         write_json(&mut header, "__metadata__")?;
         header.push(b':');
-        serde_json::to_writer(&mut header, metadata).map_err(std::io::Error::from)?;
+        serde_json::to_writer(&mut header, &texts(metadata)?).map_err(std::io::Error::from)?;
     }
     for (_, name, index) in order {
         let tensor = &tensors[index];
@@ -61,6 +62,18 @@ pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> 
         end.checked_add(data).ok_or_else(|| AnamnesisError::parse("the output is larger than 2^64 bytes"))?;
     let offsets = relative.into_iter().map(|offset| data + offset).collect();
     Ok(Layout::behind_header(header, offsets, total_bytes))
+}
+
+/// The format has metadata of one type only.
+fn texts<'a>(metadata: &'a Metadata) -> Result<BTreeMap<&'a String, &'a String>> {
+    let text = |(key, value): (&'a String, &'a MetadataValue)| match value {
+        MetadataValue::String(text) => Ok((key, text)),
+        _ => {
+            let why = format!("metadata entry {} is no string; safetensors holds strings only", quoted(key));
+            Err(AnamnesisError::unsupported("safetensors", why))
+        }
+    };
+    metadata.iter().map(text).collect()
 }
 
 fn write_json(header: &mut Vec<u8>, text: &str) -> Result<()> {

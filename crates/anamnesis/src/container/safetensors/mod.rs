@@ -13,7 +13,7 @@ mod header;
 mod json;
 mod layout;
 
-use crate::catalog::Metadata;
+use crate::catalog::{Dtype, Metadata};
 use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::Result;
 use crate::io::Source;
@@ -33,5 +33,9 @@ impl Container for Safetensors {
 
     fn lay_out(&self, tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout> {
         layout::lay_out(tensors, metadata)
+    }
+
+    fn holds(&self, dtype: Dtype, _shape: &[usize]) -> bool {
+        dtype.to_safetensors_dtype().is_ok()
     }
 }

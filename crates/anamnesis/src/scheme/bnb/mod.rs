@@ -17,10 +17,15 @@
 //! Layouts other than rows (`weight_format` not 0) are refused.
 
 mod claim;
+mod config;
+pub(crate) mod encode;
+mod encoder;
 mod four_bit;
 mod int8;
 mod quant_state;
 
 pub(crate) use claim::Bnb;
+pub(crate) use config::quantization_config;
+pub(crate) use encoder::{BnbKind, encoder};
 pub(crate) use four_bit::{Bnb4Decoder, Nested};
 pub(crate) use int8::BnbInt8Decoder;

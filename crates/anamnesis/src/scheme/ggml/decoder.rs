@@ -73,9 +73,9 @@ impl TileDecoder for GgmlDecoder {
         inputs: &[&[u8]],
         target: TargetDtype,
         out: &mut [u8],
-        _scratch: &mut Scratch,
+        scratch: &mut Scratch,
     ) -> Result<()> {
-        with_output!(target, false, O => self.run::<O>(elements, inputs, out));
+        with_output!(target, scratch.is_streamed(), O => self.run::<O>(elements, inputs, out));
         Ok(())
     }
 

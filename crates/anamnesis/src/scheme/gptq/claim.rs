@@ -40,7 +40,7 @@ fn is_packed_along_inputs(claims: &Claims<'_>, qweight: TensorId) -> bool {
 fn read_evidence(claims: &Claims<'_>) -> Result<Evidence> {
     let config = claims.config;
     let number = |key: &str| config.get(&[key]).and_then(serde_json::Value::as_i64);
-    let metadata = |key: &str| claims.catalog.metadata.as_ref()?.get(key)?.parse::<i64>().ok();
+    let metadata = |key: &str| claims.catalog.metadata.as_ref()?.get(key)?.as_string()?.parse::<i64>().ok();
     let is_auto_round = matches!(config.method(), Some("auto-round" | "intel/auto-round"));
     let format = config.text(&["checkpoint_format"]).or_else(|| config.text(&["format"]));
     let packing = config.text(&["packing_format"]).filter(|_| is_auto_round);

@@ -1,25 +1,14 @@
 //! `remember` for a checkpoint directory.
 
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use anamnesis::convert::output_name;
+use anamnesis::{Checkpoint, ConvertTarget, InspectInfo, format_bytes};
 
-use anamnesis::error::printable;
-use anamnesis::{
-    AnamnesisError, Checkpoint, DirectoryOptions, DirectoryPlan, DirectoryReport, InspectInfo, Sidecar, SidecarFate,
-    TargetDtype, format_bytes,
-};
-use serde_json::{Value, json};
-
-use super::super::{counted, output_path, shown};
-use super::run_options;
+use super::super::shown;
+use super::super::writing::DirectoryJob;
+use super::{convert_options, run_options};
 use crate::args::RememberArgs;
 use crate::exit::Failure;
 use crate::ui::Printer;
-
-/// Files that are left out and named one by one; the rest are counted.
-const DROPPED_SHOWN: usize = 10;
-/// Longest file name printed, in characters.
-const MAX_NAME_CHARS: usize = 255;
 
 pub(super) fn run(
     args: &RememberArgs,
@@ -28,18 +17,19 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<(), Failure> {
     let target = info.output_dtype;
-    let directory = checkpoint.directory().unwrap_or(&args.input.path);
-    let beside = || output_path::beside_directory(&args.input.path, directory, target);
-    let output = args.output.clone().unwrap_or_else(beside);
-    output_path::check_directory(&output)?;
+    let suffix = target.to_string().to_ascii_lowercase();
+    let output = DirectoryJob::output(&args.input, &args.write, checkpoint, |name| output_name(name, &suffix))?;
     printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?;
-    let plan = checkpoint.plan_directory(target, &directory_options(args))?;
-    let job = Job { args, target, output };
-    if args.dry_run {
-        return job.forecast(&plan, printer);
+    let (convert, options) = (convert_options(args, target)?, args.write.directory_options());
+    let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, &convert, &options)?;
+    let to = target.to_string();
+    let job = DirectoryJob { command: "remember", input: &args.input, write: &args.write, to, output };
+    if args.write.dry_run {
+        let summary = format!("{} decoded to {target}, {} copied", plan.decoded(), plan.stats().passthrough);
+        return job.forecast(&plan, &summary, job.document(&plan), printer);
     }
     printer.text(format_args!("Recalling... {} tensors", info.quantized))?;
-    let report = job.write(&plan, printer)?;
+    let report = job.write(&plan, &run_options(args)?, printer)?;
     printer.text(format_args!("Output: {} ({})", shown(&job.output), format_bytes(info.dequantized_size)))?;
     for line in job.outcome(&plan, &report) {
         printer.text(format_args!("  {line}"))?;
@@ -48,142 +38,4 @@ pub(super) fn run(
     document["written"] = report.written.into();
     document["kept"] = report.kept.into();
     printer.document("remember", document)
-}
-
-fn directory_options(args: &RememberArgs) -> DirectoryOptions {
-    let mut options = DirectoryOptions::new();
-    if let Some(bytes) = args.shard_size {
-        options = options.with_shard_bytes(bytes);
-    }
-    if args.single_file {
-        options = options.with_single_file();
-    }
-    match args.part {
-        Some(part) => options.with_part(part),
-        None => options,
-    }
-}
-
-/// What was typed, and what it means.
-pub(super) struct Job<'a> {
-    pub(super) args: &'a RememberArgs,
-    pub(super) target: TargetDtype,
-    pub(super) output: PathBuf,
-}
-
-impl Job<'_> {
-    fn write(&self, plan: &DirectoryPlan<'_>, printer: &Printer) -> Result<DirectoryReport, Failure> {
-        let options = run_options(self.args)?;
-        let bar = printer.progress(plan.total_bytes());
-        let result = plan.write(&self.output, &options, |progress| {
-            // Less than all where shards are kept from an earlier run, or belong to other parts.
-            bar.set_total(progress.total_bytes);
-            bar.set(progress.bytes);
-        });
-        drop(bar);
-        result.map_err(|error| self.advise(error))
-    }
-
-    /// Adds what the user can do about an output that cannot be written.
-    fn advise(&self, error: AnamnesisError) -> Failure {
-        let cause = match &error {
-            AnamnesisError::Io(cause) => cause,
-            AnamnesisError::Cancelled => return Failure::Interrupted { kept: Some(self.output.clone()) },
-            _ => return error.into(),
-        };
-        // What is wrong with an input is not mended by another output.
-        if !cause.to_string().starts_with(&shown(&self.output)) {
-            return error.into();
-        }
-        let advice = match cause.kind() {
-            ErrorKind::AlreadyExists => {
-                "--force writes into it and replaces files of the same names, -o chooses another directory".to_owned()
-            }
-            ErrorKind::InvalidInput | ErrorKind::NotADirectory => "choose another directory with -o".to_owned(),
-            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                format!("cannot write {}, choose another place with -o", shown(&self.output))
-            }
-            ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => {
-                "finished shards stay; make room and run the same command to go on".to_owned()
-            }
-            _ => return error.into(),
-        };
-        Failure::Refused { error, advice: Some(advice) }
-    }
-
-    /// Whether this run writes what is not a shard: the first part does.
-    pub(super) fn writes_sidecars(&self) -> bool {
-        self.args.part.is_none_or(|part| part.number() == 1)
-    }
-
-    /// What came of it, in short lines.
-    fn outcome(&self, plan: &DirectoryPlan<'_>, report: &DirectoryReport) -> Vec<String> {
-        let mut shards = format!("{} written", counted(report.written.len(), "shard"));
-        if !report.kept.is_empty() {
-            shards += &format!(", {} kept from an earlier run", report.kept.len());
-        }
-        let mut lines = match self.args.part {
-            Some(part) => vec![format!("part {} of {}: {shards}", part.number(), part.count())],
-            None => vec![shards],
-        };
-        if self.writes_sidecars() {
-            lines.extend(sidecar_lines(plan.sidecars()));
-        } else {
-            lines.push("the files beside the weights come with part 1".to_owned());
-        }
-        lines
-    }
-
-    pub(super) fn document(&self, plan: &DirectoryPlan<'_>) -> Value {
-        json!({
-            "path": self.args.input.path.to_string_lossy(),
-            "output": self.output.to_string_lossy(),
-            "to": self.target.to_string(),
-            "dry_run": self.args.dry_run,
-            "decoded": plan.decoded(),
-            "copied": plan.tensors().count() - plan.decoded(),
-            "bytes": plan.total_bytes(),
-            "part": self.args.part.map(|part| json!({ "number": part.number(), "count": part.count() })),
-            "shards": plan.shards().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect::<Value>(),
-            "sidecars": plan.sidecars().iter().map(sidecar_document).collect::<Value>(),
-        })
-    }
-}
-
-/// How many files are copied, what is changed in others, and which are left out.
-pub(super) fn sidecar_lines(sidecars: &[Sidecar]) -> Vec<String> {
-    let (mut copied, mut changed, mut dropped) = (0, Vec::new(), Vec::new());
-    for sidecar in sidecars {
-        let name = printable(&sidecar.name, MAX_NAME_CHARS);
-        match &sidecar.fate {
-            SidecarFate::Changed { removed, changed: set } if !(removed.is_empty() && set.is_empty()) => {
-                let edits = [("removed", removed), ("set", set)];
-                let edits = edits.iter().filter(|(_, members)| !members.is_empty());
-                let edits: Vec<_> = edits.map(|(verb, members)| format!("{verb} {}", members.join(", "))).collect();
-                changed.push(format!("{name}: {}", edits.join("; ")));
-            }
-            SidecarFate::Dropped(why) => dropped.push(format!("left out {name}: {why}")),
-            _ => copied += 1,
-        }
-    }
-    let more = dropped.len().saturating_sub(DROPPED_SHOWN);
-    dropped.truncate(DROPPED_SHOWN);
-    let mut lines = vec![format!("{} copied", counted(copied, "file"))];
-    lines.extend(changed);
-    lines.extend(dropped);
-    if more > 0 {
-        lines.push(format!("left out {more} more"));
-    }
-    lines
-}
-
-fn sidecar_document(sidecar: &Sidecar) -> Value {
-    let name = &sidecar.name;
-    match &sidecar.fate {
-        SidecarFate::Changed { removed, changed } => {
-            json!({ "name": name, "fate": "changed", "removed": removed, "set": changed })
-        }
-        SidecarFate::Dropped(why) => json!({ "name": name, "fate": "dropped", "reason": why }),
-        _ => json!({ "name": name, "fate": "copied" }),
-    }
 }

@@ -1,14 +1,14 @@
 //! `remember` for a single file.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use anamnesis::{AnamnesisError, Checkpoint, Format, InspectInfo, RememberPlan, TargetDtype, format_bytes};
+use anamnesis::{Checkpoint, Format, InspectInfo, RememberPlan, TargetDtype, format_bytes};
 use serde_json::{Value, json};
 
 use super::super::described::{Described, input_name, short_name};
+use super::super::writing::{advise, tensors};
 use super::super::{notes, output_path, shown};
-use super::{run_options, tensors};
+use super::run_options;
 use crate::args::RememberArgs;
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -21,7 +21,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let target = info.output_dtype;
     let described = Described::of(checkpoint, info);
-    let output = args.output.clone().unwrap_or_else(|| default_output(args, checkpoint, target));
+    let output = args.write.output.clone().unwrap_or_else(|| default_output(args, checkpoint, target));
     output_path::check(&output)?;
     match &described {
         Some(_) => {
@@ -31,9 +31,9 @@ pub(super) fn run(
         None => printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?,
     }
     notes(checkpoint, "  Note: ", printer)?;
-    let plan = checkpoint.plan(target)?;
+    let plan = checkpoint.plan_selected(target, &args.select.selection()?)?;
     let job = Job { args, target, output };
-    if args.dry_run {
+    if args.write.dry_run {
         return job.show(&plan, printer);
     }
     match &described {
@@ -77,24 +77,7 @@ impl Job<'_> {
         let bar = printer.progress(plan.total_bytes());
         let result = plan.write(&self.output, &options, |progress| bar.set(progress.bytes));
         drop(bar);
-        result.map_err(|error| self.advise(error, plan.total_bytes()))
-    }
-
-    /// Adds what the user can do about an output that cannot be written.
-    fn advise(&self, error: AnamnesisError, bytes: u64) -> Failure {
-        let AnamnesisError::Io(cause) = &error else { return error.into() };
-        let advice = match cause.kind() {
-            ErrorKind::AlreadyExists => "--force replaces it, -o chooses another name".to_owned(),
-            ErrorKind::InvalidInput | ErrorKind::IsADirectory => "choose another name with -o".to_owned(),
-            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                format!("cannot write {}, choose another place with -o", shown(&self.output))
-            }
-            ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => {
-                format!("the output takes {}, nothing was left behind", format_bytes(bytes))
-            }
-            _ => return error.into(),
-        };
-        Failure::Refused { error, advice: Some(advice) }
+        result.map_err(|error| advise(error, &self.output, plan.total_bytes()))
     }
 
     /// Tells the plan and writes nothing.
@@ -110,7 +93,7 @@ impl Job<'_> {
             self.target,
         ))?;
         let exists = self.output.exists();
-        if exists && !self.args.force {
+        if exists && !self.args.write.force {
             printer.text("That file exists already: --force replaces it, -o chooses another name")?;
         }
         if printer.is_json() {
@@ -127,7 +110,7 @@ impl Job<'_> {
             "path": self.args.input.path.to_string_lossy(),
             "output": self.output.to_string_lossy(),
             "to": self.target.to_string(),
-            "dry_run": self.args.dry_run,
+            "dry_run": self.args.write.dry_run,
             "decoded": plan.decoded(),
             "copied": plan.tensors().count() - plan.decoded(),
             "bytes": plan.total_bytes(),

@@ -1,0 +1,145 @@
+//! Patterns over tensor names: `*` stands for any characters, `?` for one, `[abc]`, `[a-z]` and `[!a-z]` for one of a set.
+
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// Longest pattern, in characters.
+const MAX_PATTERN_CHARS: usize = 1000;
+
+/// A compiled pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Glob {
+    text: String,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Any,
+    One,
+    Literal(char),
+    Set { ranges: Vec<(char, char)>, is_negated: bool },
+}
+
+impl Glob {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// `Parse` where it is too long or a set is not closed.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let refuse = |why: &str| AnamnesisError::parse(format!("pattern {} {why}", quoted(text)));
+        if text.is_empty() || text.chars().nth(MAX_PATTERN_CHARS).is_some() {
+            return Err(refuse(&format!("must have 1 to {MAX_PATTERN_CHARS} characters")));
+        }
+        let mut pieces = Vec::new();
+        let mut rest = text.chars().peekable();
+        while let Some(character) = rest.next() {
+            pieces.push(match character {
+                '*' => Piece::Any,
+                '?' => Piece::One,
+                '[' => {
+                    let is_negated = rest.next_if(|next| matches!(next, '!' | '^')).is_some();
+                    let mut ranges = Vec::new();
+                    loop {
+                        let start = rest.next().ok_or_else(|| refuse("has a [ without its ]"))?;
+                        // A bracket that comes first stands for itself.
+                        if start == ']' && !ranges.is_empty() {
+                            break;
+                        }
+                        let mut ahead = rest.clone();
+                        match (ahead.next(), ahead.next()) {
+                            (Some('-'), Some(end)) if end != ']' => {
+                                rest = ahead;
+                                ranges.push((start, end));
+                            }
+                            _ => ranges.push((start, start)),
+                        }
+                    }
+                    Piece::Set { ranges, is_negated }
+                }
+                other => Piece::Literal(other),
+            });
+        }
+        Ok(Self { text: text.to_owned(), pieces })
+    }
+
+    /// The pattern as it was written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the whole name fits. Time is at most the product of both lengths.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let name: Vec<char> = name.chars().collect();
+        let (mut piece, mut at) = (0, 0);
+        // Where the last `*` stands, and how much of the name it has taken.
+        let mut star: Option<(usize, usize)> = None;
+        while at < name.len() {
+            match self.pieces.get(piece) {
+                Some(Piece::Any) => {
+                    star = Some((piece, at));
+                    piece += 1;
+                }
+                Some(other) if other.fits(name[at]) => {
+                    piece += 1;
+                    at += 1;
+                }
+                _ => match star {
+                    Some((place, taken)) => {
+                        star = Some((place, taken + 1));
+                        (piece, at) = (place + 1, taken + 1);
+                    }
+                    None => return false,
+                },
+            }
+        }
+        self.pieces[piece..].iter().all(|piece| *piece == Piece::Any)
+    }
+}
+
+impl Piece {
+    fn fits(&self, character: char) -> bool {
+        match self {
+            Self::Any => false,
+            Self::One => true,
+            Self::Literal(literal) => *literal == character,
+            Self::Set { ranges, is_negated } => {
+                ranges.iter().any(|&(start, end)| (start..=end).contains(&character)) != *is_negated
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        let cases = [
+            ("*", "", true),
+            ("*", "model.norm.weight", true),
+            ("model.*.weight", "model.layers.0.mlp.weight", true),
+            ("model.*.weight", "model.layers.0.mlp.bias", false),
+            ("*.layers.[0-3].*", "model.layers.3.x", true),
+            ("*.layers.[0-3].*", "model.layers.4.x", false),
+            ("*.layers.[!0-3].*", "model.layers.4.x", true),
+            ("layers.?.w", "layers.1.w", true),
+            ("layers.?.w", "layers.10.w", false),
+            ("a[]]b", "a]b", true),
+            ("a[-x]b", "a-b", true),
+            ("größe*", "größe.1", true),
+            ("*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false),
+            ("weight", "x.weight", false),
+        ];
+        for (pattern, name, wanted) in cases {
+            assert_eq!(Glob::parse(pattern).unwrap().matches(name), wanted, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_cannot_be_meant_are_refused() {
+        for pattern in ["", "a[bc", "[", &"x".repeat(1001)] {
+            assert!(Glob::parse(pattern).is_err(), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Which tensors are taken, and what they are called then.
+
+mod glob;
+mod rename;
+
+use crate::error::{AnamnesisError, Result, quoted};
+
+pub(crate) use glob::Glob;
+use rename::Rename;
+
+/// Chooses tensors by name and renames them. Names are those of the weights that come out, not of their packed parts:
+/// `layer.weight`, whose parts may be `layer.qweight`, `layer.scales` and more, which follow it.
+///
+/// The order is fixed: choose by the names of the input, take off the prefix, rename, put the new prefix in front.
+///
+/// ```
+/// use anamnesis::Selection;
+/// let selection = Selection::new().with_include("model.layers.*")?.with_exclude("*.bias")?;
+/// let selection = selection.with_strip_prefix("model.")?.with_rename(r"s/layers\.(\d+)/blk.\1/")?;
+/// assert!(selection.takes("model.layers.0.q.weight") && !selection.takes("model.layers.0.q.bias"));
+/// assert_eq!(selection.renamed("model.layers.0.q.weight"), "blk.0.q.weight");
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    names: NamePatterns,
+    renames: Vec<Rename>,
+    prefix: String,
+    strip_prefix: String,
+}
+
+impl Selection {
+    /// Everything, under its own name.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes tensors that fit this pattern (`*`, `?`, `[a-z]`) or another one given so; without any, all are taken.
+    ///
+    /// # Errors
+    /// `Parse` where it is no pattern.
+    pub fn with_include(mut self, pattern: &str) -> Result<Self> {
+        self.names.include.push(Glob::parse(pattern)?);
+        Ok(self)
+    }
+
+    /// Leaves out tensors that fit this pattern, even where they are included.
+    ///
+    /// # Errors
+    /// `Parse` where it is no pattern.
+    pub fn with_exclude(mut self, pattern: &str) -> Result<Self> {
+        self.names.exclude.push(Glob::parse(pattern)?);
+        Ok(self)
+    }
+
+    /// Renames by `s/EXPRESSION/REPLACEMENT/`, with a `g` behind it for every match. Renamings follow each other.
+    ///
+    /// # Errors
+    /// `Parse` where it is no such command.
+    pub fn with_rename(mut self, command: &str) -> Result<Self> {
+        self.renames.push(Rename::parse(command)?);
+        Ok(self)
+    }
+
+    /// Puts `prefix` in front of every name.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Takes `prefix` off the names that have it.
+    ///
+    /// # Errors
+    /// `Parse` where it is empty.
+    pub fn with_strip_prefix(mut self, prefix: &str) -> Result<Self> {
+        if prefix.is_empty() {
+            return Err(AnamnesisError::parse("a prefix to take off must not be empty"));
+        }
+        self.strip_prefix = prefix.to_owned();
+        Ok(self)
+    }
+
+    /// Whether a tensor of this name is taken.
+    #[must_use]
+    pub fn takes(&self, name: &str) -> bool {
+        self.names.takes(name)
+    }
+
+    /// What a tensor of this name is called in the output.
+    #[must_use]
+    pub fn renamed(&self, name: &str) -> String {
+        let bare = name.strip_prefix(&self.strip_prefix).unwrap_or(name);
+        let name = self.renames.iter().fold(bare.to_owned(), |name, rename| rename.apply(&name));
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Refuses patterns that fit none of the names: they are mistyped more often than meant.
+    pub(crate) fn check_used(&self, names: &[&str]) -> Result<()> {
+        self.names.check_used(names)
+    }
+}
+
+/// Patterns that names must fit, and patterns they must not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NamePatterns {
+    pub(crate) include: Vec<Glob>,
+    pub(crate) exclude: Vec<Glob>,
+}
+
+impl NamePatterns {
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        (self.include.is_empty() || self.include.iter().any(|glob| glob.matches(name))) && !self.excludes(name)
+    }
+
+    pub(crate) fn excludes(&self, name: &str) -> bool {
+        self.exclude.iter().any(|glob| glob.matches(name))
+    }
+
+    pub(crate) fn check_used(&self, names: &[&str]) -> Result<()> {
+        let is_unused = |glob: &&Glob| !names.iter().any(|name| glob.matches(name));
+        match self.include.iter().chain(&self.exclude).find(is_unused) {
+            None => Ok(()),
+            Some(glob) => Err(AnamnesisError::parse(format!("no tensor fits the pattern {}", quoted(glob.text())))),
+        }
+    }
+}

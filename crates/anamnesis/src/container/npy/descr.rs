@@ -1,0 +1,107 @@
+//! NumPy's names of element types.
+
+use super::literal::Literal;
+use crate::catalog::Dtype;
+use crate::error::{AnamnesisError, Result, printable, quoted};
+
+/// Longest name of an array in advice, in characters.
+const MAX_SHOWN_NAME_CHARS: usize = 160;
+
+/// How an array's elements are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub dtype: Dtype,
+    /// The width of numbers whose highest byte comes first; 1 where nothing is to be swapped.
+    pub swap_bytes: usize,
+}
+
+/// The types that a file tells. Those of `ml_dtypes` have no letter of their own.
+const TYPES: [(&str, Dtype); 16] = [
+    ("b1", Dtype::Bool),
+    ("u1", Dtype::U8),
+    ("i1", Dtype::I8),
+    ("u2", Dtype::U16),
+    ("i2", Dtype::I16),
+    ("u4", Dtype::U32),
+    ("i4", Dtype::I32),
+    ("u8", Dtype::U64),
+    ("i8", Dtype::I64),
+    ("f2", Dtype::F16),
+    ("f4", Dtype::F32),
+    ("f8", Dtype::F64),
+    ("c8", Dtype::C64),
+    ("V2", Dtype::BF16),
+    ("f1", Dtype::F8E5M2),
+    ("?", Dtype::Bool),
+];
+
+/// Types that are written as bytes without a meaning. `ml_dtypes` does so too, but for E5M2, whose name `f1` NumPy does not
+/// load.
+const UNNAMED: [Dtype; 5] = [Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F8E4M3Fnuz, Dtype::F8E5M2Fnuz, Dtype::F8E8M0];
+
+impl Element {
+    /// The element type that `descr` describes; `told` is what the caller says it is.
+    pub(super) fn new(name: &str, descr: &Literal, told: Option<Dtype>) -> Result<Self> {
+        let Literal::Text(text) = descr else {
+            return Err(refusal(name, "is an array of records", &shown(descr)));
+        };
+        let code = text.strip_prefix(['<', '>', '|', '=']).unwrap_or(text);
+        let known = TYPES.iter().find(|(known, _)| *known == code).map(|(_, dtype)| *dtype);
+        let dtype = match (told, known) {
+            (Some(told), _) if Some(told.byte_size()) == item_bytes(code) && told.byte_len(1).is_some() => told,
+            (Some(told), _) => {
+                let reason =
+                    format!("array {} is of type {}, which is not as wide as {told}", quoted(name), quoted(text));
+                return Err(AnamnesisError::parse(reason));
+            }
+            (None, Some(known)) => known,
+            (None, None) if code == "V1" => {
+                let option = printable(name, MAX_SHOWN_NAME_CHARS);
+                let what = format!(
+                    "is of a one-byte type that its file does not name; if it is E4M3, say `--npy-dtype {option}=e4m3`"
+                );
+                return Err(refusal(name, &what, &quoted(text)));
+            }
+            (None, None) => return Err(refusal(name, meaning(code), &quoted(text))),
+        };
+        let width = if dtype == Dtype::C64 { 4 } else { dtype.byte_size() };
+        Ok(Self { dtype, swap_bytes: if text.starts_with('>') { width } else { 1 } })
+    }
+}
+
+/// How NumPy writes a type, on a little-endian machine; `None` where it has none.
+pub(super) fn descr_of(dtype: Dtype) -> Option<String> {
+    if UNNAMED.contains(&dtype) {
+        return Some(String::from("<V1"));
+    }
+    let (code, _) = TYPES.iter().find(|(_, known)| *known == dtype)?;
+    let order = if matches!(dtype, Dtype::Bool | Dtype::U8 | Dtype::I8) { '|' } else { '<' };
+    Some(format!("{order}{code}"))
+}
+
+/// Bytes of an element of a type whose name ends in them; not of those that count something else.
+fn item_bytes(code: &str) -> Option<usize> {
+    let digits = code.strip_prefix(['b', 'u', 'i', 'f', 'V'])?;
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+/// What an array of an unknown type is.
+fn meaning(code: &str) -> &'static str {
+    match code.as_bytes() {
+        [b'O', ..] => "holds Python objects, which are not read",
+        [b'V', ..] => "holds bytes without a meaning",
+        [b'U' | b'S' | b'a' | b'T', ..] => "holds text",
+        [b'M' | b'm', ..] => "holds dates or times",
+        b"c16" | b"c24" | b"c32" => "holds complex numbers wider than two F32, which no tensor format has",
+        b"f10" | b"f12" | b"f16" | [b'g', ..] => "holds long doubles, which differ from machine to machine",
+        _ => "is of an unknown type",
+    }
+}
+
+fn refusal(name: &str, what: &str, descr: &str) -> AnamnesisError {
+    AnamnesisError::unsupported("NPY", format!("array {} {what} (dtype {descr})", quoted(name)))
+}
+
+fn shown(descr: &Literal) -> String {
+    quoted(&descr.to_string())
+}

@@ -1,0 +1,153 @@
+//! NumPy files: NPY, one array, and NPZ, a ZIP archive of them.
+//!
+//! | offset | bytes | content of an NPY file |
+//! |---|---|---|
+//! | 0 | 6 | `\x93NUMPY` |
+//! | 6 | 2 | version: 1.0, 2.0 or 3.0 |
+//! | 8 | 2, or 4 from version 2 on | N, the header's length, little endian |
+//! | 10 or 12 | N | a Python dictionary: `descr`, `fortran_order`, `shape`; padded with spaces, ends in a newline |
+//! | behind | rest | the elements, C or Fortran order, either byte order |
+//!
+//! In an NPZ every entry `name.npy` is an array; other entries are left out. Arrays are shown in C order and little endian,
+//! whatever the file has. Read are booleans, integers, floats up to 64 bits, complex numbers of two F32, and the types that
+//! the `ml_dtypes` package adds, as far as their files tell them: `V2` is BF16 and `f1` is F8_E5M2, but `V1` is written for a
+//! dozen types, so the caller has to say which. Objects, strings, dates, records and wider numbers are refused. Written are
+//! stored entries with the headers that NumPy itself writes. The format is specified in NumPy's `numpy.lib.format`.
+
+mod arrays;
+mod descr;
+mod header;
+mod layout;
+mod literal;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::catalog::{Catalog, Dtype, Extent, Facts, Metadata, StoredTensor};
+use crate::container::zip::{Checked, Inflated, Method, Spill};
+use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::{ArrangedSource, Region, Source, Strided};
+use crate::limits::Budget;
+
+pub(crate) use arrays::{Array, Arrays, read_arrays};
+use header::Header;
+
+/// NPZ archives.
+pub(crate) struct Npz;
+
+impl Container for Npz {
+    fn open(&self, source: Box<dyn Source>, file: u32, options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
+        let Arrays { arrays, notes } = read_arrays(&*source, options, budget)?;
+        let mut arranged = ArrangedSource::new(source);
+        let spill = Spill::new();
+        let mut tensors = Vec::with_capacity(arrays.len());
+        for array in arrays {
+            let offset = arrange_entry(&mut arranged, &array, &spill)?;
+            tensors.push(stored_tensor(array.name, &array.header, file, offset));
+        }
+        let mut catalog = Catalog::new(tensors, None)?;
+        catalog.notes = notes;
+        catalog.facts = Some(facts("NPZ archive"));
+        Ok(Opened { source: Box::new(arranged), catalog })
+    }
+
+    fn lay_out(&self, tensors: &[OutputTensor], _metadata: Option<&Metadata>) -> Result<Layout> {
+        layout::lay_out(tensors)
+    }
+
+    fn holds(&self, dtype: Dtype, _shape: &[usize]) -> bool {
+        descr::descr_of(dtype).is_some()
+    }
+}
+
+/// Single arrays.
+pub(crate) struct Npy;
+
+impl Container for Npy {
+    fn open(&self, source: Box<dyn Source>, file: u32, options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
+        let stem = source.path().and_then(|path| path.file_stem()).map(|stem| stem.to_string_lossy().into_owned());
+        let name = stem.unwrap_or_else(|| String::from("array"));
+        let header = Header::read(&name, source.len(), options, budget, |bytes| {
+            let mut prefix = vec![0; source.len().min(bytes) as usize];
+            source.read_at(0, &mut prefix)?;
+            Ok(prefix)
+        })?;
+        arrays::refuse_unknown_names(options, [name.as_str()])?;
+        let mut arranged = ArrangedSource::new(source);
+        let offset = arrange(&mut arranged, &header, header.data_offset, false)?;
+        let mut catalog = Catalog::new(vec![stored_tensor(name, &header, file, offset)], None)?;
+        catalog.facts = Some(facts("NPY array"));
+        Ok(Opened { source: Box::new(arranged), catalog })
+    }
+
+    fn lay_out(&self, _tensors: &[OutputTensor], _metadata: Option<&Metadata>) -> Result<Layout> {
+        Err(AnamnesisError::unsupported("NPY", "an array file holds one array; models are written as NPZ"))
+    }
+}
+
+fn facts(title: &str) -> Facts {
+    Facts { title: title.to_owned(), ..Facts::default() }
+}
+
+fn stored_tensor(name: String, header: &Header, file: u32, offset: u64) -> StoredTensor {
+    let extent = Extent { file, offset, bytes: header.data_bytes };
+    StoredTensor { name, dtype: header.element.dtype, shape: header.shape.clone(), extent }
+}
+
+/// Makes an entry's elements readable in C order and little endian; where they begin.
+fn arrange_entry(arranged: &mut ArrangedSource, array: &Array, spill: &Arc<Spill>) -> Result<u64> {
+    let Array { entry, header, .. } = array;
+    if header.data_bytes == 0 {
+        return Ok(0);
+    }
+    match entry.method {
+        Method::Stored => {
+            let start = arranged.add(Box::new(Checked::behind(header.data_offset, entry.clone())))?;
+            arrange(arranged, header, start, false)
+        }
+        Method::Deflated if header.crosses() => {
+            let start = arranged.add(Box::new(Inflated::unpacked(entry.clone(), true, spill)))?;
+            arrange(arranged, header, start + header.data_offset, false)
+        }
+        Method::Deflated => {
+            let start = arranged.add(Box::new(Inflated::in_order(entry.clone(), true, spill)))?;
+            arrange(arranged, header, start + header.data_offset, true)
+        }
+        Method::Other(_) => Err(AnamnesisError::parse(format!("ZIP entry {} cannot be read", quoted(&entry.name)))),
+    }
+}
+
+/// Puts the order of the elements and of their bytes right, where it is not.
+fn arrange(arranged: &mut ArrangedSource, header: &Header, start: u64, in_order: bool) -> Result<u64> {
+    if !header.crosses() && header.element.swap_bytes == 1 {
+        return Ok(start);
+    }
+    let width = header.element.dtype.byte_size();
+    let view =
+        Strided::new(start, header.data_bytes, width, header.element.swap_bytes, &header.shape, &header.strides())?;
+    arranged.add(if in_order { Box::new(InOrder(view)) } else { Box::new(view) })
+}
+
+/// A region over one that is best read from front to back.
+struct InOrder(Strided);
+
+impl Region for InOrder {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.0.read_at(below, offset, buffer)
+    }
+
+    fn is_sequential(&self) -> bool {
+        true
+    }
+
+    fn tile_bytes(&self) -> Option<u64> {
+        self.0.tile_bytes()
+    }
+}

@@ -1,0 +1,125 @@
+//! Archives that were written: NumPy's own headers, and the same arrays when they are read again.
+
+use super::*;
+use crate::cancel::CancelToken;
+use crate::catalog::{Dtype, TargetDtype};
+use crate::checkpoint::Checkpoint;
+use crate::container::zip::Archive;
+use crate::io::BytesSource;
+use crate::limits::ParseLimits;
+use crate::parse::npz::{parse_npz, parse_npz_bytes};
+use crate::pipeline::{self, MemorySink, Plan, plan_tensors};
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/npz").join(name)
+}
+
+/// The arrays of a file as a new archive.
+fn rewritten(name: &str, threads: usize) -> Vec<u8> {
+    let checkpoint = Checkpoint::open(fixture(name), &ParseLimits::default()).unwrap();
+    let target = TargetDtype::BF16;
+    let planned = plan_tensors(&checkpoint.catalog, &checkpoint.sources, checkpoint.claim(), target).unwrap();
+    let plan = Plan::new(planned, target, &Npz, None).unwrap();
+    let sink = MemorySink::new(plan.total_bytes as usize).unwrap();
+    let options = pipeline::RunOptions { threads, cancel: CancelToken::new() };
+    pipeline::run(&plan, &checkpoint.sources, &sink, &options, &mut |_| {}).unwrap();
+    sink.finish()
+}
+
+#[test]
+fn what_is_written_is_read_again_and_has_numpys_headers() {
+    for name in ["dtypes_stored.npz", "shapes_stored.npz"] {
+        let bytes = rewritten(name, 1);
+        assert_eq!(bytes, rewritten(name, 3), "any number of threads gives the same bytes");
+        assert_eq!(parse_npz_bytes(bytes.clone()).unwrap(), parse_npz(fixture(name)).unwrap());
+        let theirs = std::fs::read(fixture(name)).unwrap();
+        let entries = |bytes: &Vec<u8>| {
+            let mut budget = Budget::new(&ParseLimits::default());
+            Archive::read(&BytesSource(bytes.clone()), &mut budget).unwrap().entries
+        };
+        let mut compared = 0;
+        for entry in entries(&bytes) {
+            assert!(entry.offset.is_multiple_of(64), "{}", entry.name);
+            let their = entries(&theirs).into_iter().find(|their| their.name == entry.name).unwrap();
+            let content = |bytes: &[u8], entry: &crate::container::zip::Entry| {
+                bytes[entry.offset as usize..][..entry.bytes as usize].to_vec()
+            };
+            let (ours, theirs) = (content(&bytes, &entry), content(&theirs, &their));
+            // NumPy keeps the order and the byte order of the array it is given.
+            if !theirs.starts_with(b"\x93NUMPY\x01\0v\0{'descr': '>") && !theirs[..100].windows(4).any(|w| w == b"True")
+            {
+                assert!(ours == theirs, "{}", entry.name);
+                compared += 1;
+            }
+        }
+        assert!(compared >= 9, "{compared}");
+    }
+}
+
+#[test]
+fn types_that_numpy_lacks_are_refused_by_name() {
+    let tensor = |name: &str, dtype: Dtype, shape: &[usize]| {
+        let elements: usize = shape.iter().product();
+        let bytes = dtype.byte_len(elements as u64).unwrap();
+        OutputTensor { name: name.into(), dtype, shape: shape.to_vec(), bytes }
+    };
+    let refusal = |tensors: &[OutputTensor]| Npz.lay_out(tensors, None).err().unwrap().to_string();
+    assert!(refusal(&[tensor("w", Dtype::F4, &[2])]).contains("\"w\" is of type F4"));
+    assert!(refusal(&[tensor("w", Dtype::U8, &[1; 65])]).contains("NPY_MAX_DIMS"));
+    assert!(refusal(&[tensor("w\0", Dtype::U8, &[1])]).contains("name"));
+    assert!(refusal(&[tensor(&"w".repeat(5000), Dtype::U8, &[1])]).contains("ZIP_MAX_NAME_LEN"));
+    assert!(refusal(&[tensor("a/b", Dtype::U8, &[1]), tensor("a\\b", Dtype::U8, &[1])]).contains("taken for one"));
+    for dtype in [Dtype::BF16, Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F8E8M0] {
+        assert!(Npz.lay_out(&[tensor("w", dtype, &[2, 3])], None).is_ok());
+    }
+    let Err(error) = Npy.lay_out(&[], None) else { panic!("a single array is not written") };
+    assert!(error.to_string().contains("NPZ"));
+}
+
+/// The bytes of a file of which only the ends of a few pieces exist; the rest is zero.
+struct Sparse {
+    pieces: Vec<(u64, Vec<u8>)>,
+    bytes: u64,
+}
+
+impl Source for Sparse {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        buffer.fill(0);
+        let end = offset + buffer.len() as u64;
+        for (start, piece) in &self.pieces {
+            let (from, to) = (offset.max(*start), end.min(start + piece.len() as u64));
+            if from < to {
+                buffer[(from - offset) as usize..(to - offset) as usize]
+                    .copy_from_slice(&piece[(from - start) as usize..(to - start) as usize]);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn archives_beyond_four_gigabytes_are_written_and_read() {
+    let sizes = [5 << 30, 1000, (1 << 32) - 128 - 1, 7];
+    let tensors: Vec<_> = sizes
+        .iter()
+        .enumerate()
+        .map(|(index, &bytes)| OutputTensor {
+            name: format!("t{index}"),
+            dtype: Dtype::U8,
+            shape: vec![bytes as usize],
+            bytes,
+        })
+        .collect();
+    let layout = Npz.lay_out(&tensors, None).unwrap();
+    // The last entry is so short that opening reads it whole; the others' sums are looked at when they are.
+    let pieces = layout.seal.unwrap().seal(&[0, 0, 0, crc32fast::hash(&[0; 7])]).unwrap();
+    let source = Sparse { pieces, bytes: layout.total_bytes };
+    let opened = Npz.open(Box::new(source), 0, &OpenOptions::new(), &mut Budget::new(&ParseLimits::default())).unwrap();
+    let found: Vec<_> = opened.catalog.iter().map(|(_, tensor)| tensor.shape[0] as u64).collect();
+    assert_eq!(found, sizes);
+    assert!(layout.offsets.iter().all(|offset| offset.is_multiple_of(64)));
+}

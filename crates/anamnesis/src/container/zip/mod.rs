@@ -1,0 +1,107 @@
+//! ZIP archives: entries one behind the other, a directory of them, and a record that says where the directory is.
+//!
+//! | part | content |
+//! |---|---|
+//! | per entry | local header (30 bytes, name, extra fields), data, a data descriptor where flag bit 3 is set |
+//! | central directory | per entry 46 bytes, name, extra fields, comment |
+//! | end, ZIP64 | record of 56 bytes and locator of 20, where a number does not fit the one below |
+//! | end | 22 bytes and a comment, up to the last byte of the file |
+//!
+//! ZIP says most things twice, and readers that believe different copies see different archives. So an archive is read only
+//! where there is nothing to choose: both headers of every entry agree, the entries fill the file from its first byte to the
+//! directory without holes or overlaps, the directory reaches to its end record, that record reaches to the end of the file,
+//! and no name occurs twice. Encryption and archives of several disks are refused. Entries are stored or deflated; other
+//! methods are refused where such an entry's bytes are asked for. Names are never used as paths, so they are taken as they
+//! are. The format is specified in PKWARE's APPNOTE.TXT.
+
+mod central;
+mod checked;
+mod end;
+mod entry;
+mod inflated;
+mod local;
+mod spill;
+mod window;
+mod write;
+
+use std::collections::HashMap;
+
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::ReadAt;
+use crate::limits::Budget;
+
+pub(crate) use checked::Checked;
+pub(crate) use entry::{Entry, Method};
+pub(crate) use inflated::{Inflated, read_prefix};
+pub(crate) use spill::Spill;
+pub(crate) use write::{EntryHeaders, check_new_names, end_of_archive};
+
+/// Most entries of an archive.
+pub(crate) const ZIP_MAX_ENTRIES: u64 = 1 << 20;
+/// Longest name of an entry, in bytes.
+pub(crate) const ZIP_MAX_NAME_LEN: u64 = 4096;
+
+/// The entries of an archive, in the order of its directory.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    pub entries: Vec<Entry>,
+}
+
+#[allow(dead_code, reason = "each format over archives uses its own part")]
+impl Archive {
+    /// Reads all headers of an archive and none of its data.
+    pub(crate) fn read(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Self> {
+        let end = end::find(source)?;
+        let records = central::read(source, &end, budget)?;
+        let entries = local::check(source, records, end.directory_offset)?;
+        let archive = Self { entries };
+        refuse_twins(archive.names(), |name| name.replace('\\', "/"))?;
+        Ok(archive)
+    }
+
+    /// Refuses names that differ in nothing but case, for formats whose own readers take them for one.
+    pub(crate) fn refuse_case_twins(&self) -> Result<()> {
+        refuse_twins(self.names(), str::to_lowercase)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.name.as_str())
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+}
+
+/// Refuses two names that some reader takes for one.
+fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>, alike: impl Fn(&str) -> String) -> Result<()> {
+    let mut seen = HashMap::new();
+    for name in names {
+        if let Some(other) = seen.insert(alike(name), name) {
+            let (a, b) = (quoted(other), quoted(name));
+            let how =
+                if other == name { String::from("occurs twice") } else { format!("and {b} can be taken for one") };
+            return Err(AnamnesisError::parse(format!("ZIP entry {a} {how}")));
+        }
+    }
+    Ok(())
+}
+
+/// Little-endian numbers at fixed places of a header that was read whole.
+fn u16_at(header: &[u8], at: usize) -> u16 {
+    let mut bytes = [0; 2];
+    bytes.copy_from_slice(&header[at..at + 2]);
+    u16::from_le_bytes(bytes)
+}
+
+fn u32_at(header: &[u8], at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&header[at..at + 4]);
+    u32::from_le_bytes(bytes)
+}
+
+fn u64_at(header: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&header[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}

@@ -1,0 +1,102 @@
+//! Where entries go that have to be read out of order: a little memory, then one unnamed temporary file.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{AnamnesisError, Result};
+use crate::io::{read_exact_at, write_all_at};
+
+/// Bytes that the inflated entries of one archive may keep in memory together.
+const MEMORY_BYTES: u64 = 16 << 20;
+
+/// Room for the inflated entries of one archive. The file is made when it is first needed and goes when the room does.
+pub(crate) struct Spill(Mutex<State>);
+
+struct State {
+    memory_left: u64,
+    file: Option<Arc<File>>,
+    file_bytes: u64,
+}
+
+impl Spill {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State { memory_left: MEMORY_BYTES, file: None, file_bytes: 0 })))
+    }
+
+    /// A place for `bytes` bytes.
+    pub(super) fn place(&self, bytes: u64) -> Result<Place> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = state.memory_left.checked_sub(bytes) {
+            state.memory_left = left;
+            return Ok(Place::Memory(vec![0; bytes as usize]));
+        }
+        let file = match &state.file {
+            Some(file) => Arc::clone(file),
+            None => {
+                let file = tempfile::tempfile().map_err(no_room)?;
+                Arc::clone(state.file.insert(Arc::new(file)))
+            }
+        };
+        let start = state.file_bytes;
+        state.file_bytes = start.saturating_add(bytes);
+        Ok(Place::File { file, start })
+    }
+}
+
+/// Room for one entry.
+pub(super) enum Place {
+    Memory(Vec<u8>),
+    File { file: Arc<File>, start: u64 },
+}
+
+impl Place {
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::Memory(memory) => {
+                let at = offset as usize;
+                memory[at..at + bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            }
+            Self::File { file, start } => write_all_at(file, bytes, *start + offset).map_err(no_room),
+        }
+    }
+
+    pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Memory(memory) => {
+                let at = offset as usize;
+                buffer.copy_from_slice(&memory[at..at + buffer.len()]);
+                Ok(())
+            }
+            Self::File { file, start } => Ok(read_exact_at(file, buffer, *start + offset)?),
+        }
+    }
+}
+
+fn no_room(error: std::io::Error) -> AnamnesisError {
+    let directory = std::env::temp_dir();
+    let text = format!("{}: no room to unpack an array for reading it out of order: {error}", directory.display());
+    AnamnesisError::Io(std::io::Error::new(error.kind(), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_first_and_then_one_file() {
+        let spill = Spill::new();
+        let mut places: Vec<_> = [MEMORY_BYTES - 10, 11, 10, 5].map(|bytes| spill.place(bytes).unwrap()).into();
+        let kinds: Vec<_> = places.iter().map(|place| matches!(place, Place::Memory(_))).collect();
+        assert_eq!(kinds, [true, false, true, false]);
+        assert!(matches!(&places[3], Place::File { start: 11, .. }));
+        for (index, place) in places.iter_mut().enumerate() {
+            place.write(2, &[index as u8; 3]).unwrap();
+        }
+        for (index, place) in places.iter().enumerate() {
+            let mut bytes = [9; 2];
+            place.read(3, &mut bytes).unwrap();
+            assert_eq!(bytes, [index as u8; 2]);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A whole checkpoint: a directory in, a directory out that loads without a further edit.
+//!
+//! | output | how it comes about |
+//! |---|---|
+//! | `model-00001-of-000NN.safetensors`, or `model.safetensors` | tensors in the order of the input, a new file where the next would pass the shard size |
+//! | `model.safetensors.index.json` | written anew where there is more than one shard |
+//! | `config.json` and its kin | the same text without the old quantisation, with the new one where there is one, its dtype set |
+//! | tokenizer and other files | copied |
+//! | weights in other formats, quantisation-only files, hidden files | left out, and said so |
+//! | `.anamnesis.json` | the manifest: what this directory is made of, so that the same command resumes |
+//!
+//! Every file appears complete or not at all. The plan depends on inputs and options alone, so parts of it can be written
+//! by different machines.
+
+mod manifest;
+mod options;
+mod shards;
+mod sidecars;
+mod write;
+
+use std::path::Path;
+
+use super::plan::{Prepared, describe};
+use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlannedOutput};
+use crate::catalog::TargetDtype;
+use crate::checkpoint::{Checkpoint, Format};
+use crate::error::{AnamnesisError, Result};
+use crate::pipeline::Plan;
+
+pub(crate) use manifest::unfinished_outputs;
+pub use options::{DirectoryOptions, Part};
+use sidecars::ConfigChange;
+pub use sidecars::{Sidecar, SidecarFate};
+pub use write::DirectoryReport;
+
+impl Checkpoint {
+    /// Plans the conversion of a checkpoint directory. Nothing is written yet, and whatever cannot be decoded is refused.
+    ///
+    /// # Errors
+    /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded; `Parse` where this checkpoint is not a
+    /// directory; `Io` where the files beside the weights cannot be read.
+    pub fn plan_directory(&self, target: TargetDtype, options: &DirectoryOptions) -> Result<DirectoryPlan<'_>> {
+        let convert = ConvertOptions::new().with_output_dtype(target.dtype());
+        self.plan_convert_directory(ConvertTarget::Safetensors, &convert, options)
+    }
+
+    /// Plans the conversion of a checkpoint directory to a target of the safetensors family.
+    ///
+    /// # Errors
+    /// As [`plan_directory`](Self::plan_directory), and `Unsupported` where the target writes one file only.
+    pub fn plan_convert_directory(
+        &self,
+        target: ConvertTarget,
+        convert: &ConvertOptions,
+        options: &DirectoryOptions,
+    ) -> Result<DirectoryPlan<'_>> {
+        if target.format() != Format::Safetensors {
+            return Err(AnamnesisError::unsupported(target.name(), "it is written as one file, not as a directory"));
+        }
+        let directory = self.directory().ok_or_else(|| {
+            AnamnesisError::parse(
+                "a single file was opened; a directory can be planned for a checkpoint directory only",
+            )
+        })?;
+        let prepared = self.prepare(target, convert)?;
+        let config = ConfigChange::of(target, convert, &prepared)?;
+        let Prepared { planned, metadata, stats, kept, mut notes, .. } = prepared;
+        let shards = shards::lay_out(planned, options, metadata.as_ref())?;
+        let index = shards::index_text(&shards);
+        let sidecars = sidecars::classify(directory, &config)?;
+        if config.quantisation.is_some() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {
+            notes.push("there is no config.json to tell the quantisation in".to_owned());
+        }
+        let what = manifest::what(target, convert);
+        let options = options.clone();
+        Ok(DirectoryPlan {
+            checkpoint: self,
+            directory,
+            what,
+            config,
+            options,
+            shards,
+            index,
+            sidecars,
+            stats,
+            kept,
+            notes,
+        })
+    }
+}
+
+/// One file of weights.
+pub(super) struct Shard {
+    pub name: String,
+    pub plan: Plan,
+}
+
+/// A conversion of a checkpoint directory that is known to the byte and has not begun.
+pub struct DirectoryPlan<'a> {
+    checkpoint: &'a Checkpoint,
+    directory: &'a Path,
+    /// What the conversion is, for the manifest.
+    what: serde_json::Value,
+    config: ConfigChange,
+    options: DirectoryOptions,
+    shards: Vec<Shard>,
+    index: Option<Vec<u8>>,
+    sidecars: Vec<Sidecar>,
+    stats: ConvertStats,
+    kept: Vec<(String, Keeping)>,
+    notes: Vec<String>,
+}
+
+impl DirectoryPlan<'_> {
+    /// The weight files with their sizes, in order.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, u64)> {
+        self.shards.iter().map(|shard| (shard.name.as_str(), shard.plan.total_bytes))
+    }
+
+    /// Bytes of all weight files.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.plan.total_bytes).sum()
+    }
+
+    /// Tensors of the output that are decoded; the others are copied.
+    #[must_use]
+    pub fn decoded(&self) -> usize {
+        self.shards.iter().map(|shard| shard.plan.decoded()).sum()
+    }
+
+    /// Every tensor of the output with the file it goes to, in order.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, PlannedOutput)> {
+        self.shards.iter().flat_map(|shard| {
+            let describe = |(job, placed)| (shard.name.as_str(), describe(self.checkpoint, job, placed));
+            shard.plan.tensors().map(describe)
+        })
+    }
+
+    /// What is done with how many tensors.
+    #[must_use]
+    pub fn stats(&self) -> ConvertStats {
+        self.stats
+    }
+
+    /// The weights that could be quantised and are not, and why.
+    #[must_use]
+    pub fn kept(&self) -> &[(String, Keeping)] {
+        &self.kept
+    }
+
+    /// What the output does not have of the input, for people.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The files beside the weights, and what happens to each.
+    #[must_use]
+    pub fn sidecars(&self) -> &[Sidecar] {
+        &self.sidecars
+    }
+}

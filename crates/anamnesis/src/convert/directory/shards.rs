@@ -1,0 +1,58 @@
+//! Distributing tensors over weight files.
+
+use std::collections::BTreeMap;
+
+use super::{DirectoryOptions, Shard};
+use crate::catalog::Metadata;
+use crate::checkpoint::index_document;
+use crate::container::safetensors::Safetensors;
+use crate::error::Result;
+use crate::pipeline::{Plan, Planned};
+
+/// Cuts the tensors, in the order of the input, into files of at most the wanted size (or of one larger tensor).
+pub(super) fn lay_out(
+    mut planned: Vec<Planned>,
+    options: &DirectoryOptions,
+    metadata: Option<&Metadata>,
+) -> Result<Vec<Shard>> {
+    planned.sort_by_key(Planned::source);
+    let limit = options.shard_bytes.unwrap_or(u64::MAX);
+    let mut files: Vec<Vec<Planned>> = vec![Vec::new()];
+    let mut bytes = 0u64;
+    for tensor in planned {
+        let with_tensor = bytes.saturating_add(tensor.bytes());
+        let is_full = with_tensor > limit && files.last().is_some_and(|file| !file.is_empty());
+        if is_full {
+            files.push(Vec::new());
+        }
+        bytes = if is_full { tensor.bytes() } else { with_tensor };
+        if let Some(file) = files.last_mut() {
+            file.push(tensor);
+        }
+    }
+    let count = files.len();
+    let shard = |(index, tensors): (usize, Vec<Planned>)| {
+        let name = match count {
+            1 => "model.safetensors".to_owned(),
+            _ => format!("model-{:05}-of-{count:05}.safetensors", index + 1),
+        };
+        Ok(Shard { name, plan: Plan::new(tensors, &Safetensors, metadata)? })
+    };
+    files.into_iter().enumerate().map(shard).collect()
+}
+
+/// The index over several shards; a single file needs none.
+pub(super) fn index_text(shards: &[Shard]) -> Option<Vec<u8>> {
+    if shards.len() < 2 {
+        return None;
+    }
+    let mut weight_map = BTreeMap::new();
+    let mut total = 0;
+    for shard in shards {
+        for (_, placed) in shard.plan.tensors() {
+            weight_map.insert(placed.output.name.as_str(), shard.name.as_str());
+            total += placed.output.bytes;
+        }
+    }
+    Some(index_document(&weight_map, total))
+}

@@ -1,0 +1,162 @@
+//! The files beside the weights: which are copied, which are changed, which are left out.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::catalog::TargetDtype;
+use crate::checkpoint::{ConfigEdit, file_inside, read_sidecar, with_quantisation, without_quantisation};
+use crate::convert::plan::Prepared;
+use crate::convert::quantise::Keeping;
+use crate::convert::target::Encoding;
+use crate::convert::{Cast, ConvertOptions, ConvertTarget};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::bnb;
+
+/// A file beside the weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sidecar {
+    /// Its name inside the directory.
+    pub name: String,
+    /// What happens to it.
+    pub fate: SidecarFate,
+}
+
+/// What happens to a file beside the weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SidecarFate {
+    /// Copied byte for byte.
+    Copied,
+    /// Copied with these members taken out or changed.
+    Changed {
+        /// Members that are no longer there.
+        removed: Vec<String>,
+        /// Members with another value.
+        changed: Vec<String>,
+    },
+    /// Left out, and why.
+    Dropped(&'static str),
+}
+
+/// What becomes of the configuration.
+pub(super) struct ConfigChange {
+    /// The new type of the weights, where it has changed.
+    dtype: Option<TargetDtype>,
+    /// What `config.json` tells of the quantisation, where there is one.
+    pub(super) quantisation: Option<Value>,
+}
+
+impl ConfigChange {
+    pub(super) fn of(target: ConvertTarget, options: &ConvertOptions, prepared: &Prepared) -> Result<Self> {
+        let wanted = options.target_dtype()?;
+        let is_changed = wanted.is_some() || prepared.stats.dequantized > 0 || options.cast == Cast::All;
+        let quantisation = target.encoding().map(|Encoding::Bnb(kind)| {
+            let dtype = prepared.encoded_dtype.unwrap_or_default();
+            bnb::quantization_config(kind, options.double_quant, dtype, &skipped(options, &prepared.kept))
+        });
+        Ok(Self { dtype: is_changed.then(|| wanted.unwrap_or_default()), quantisation })
+    }
+
+    pub(super) fn apply(&self, name: &str, text: &[u8]) -> Result<ConfigEdit> {
+        let edit = match self.quantisation.as_ref().filter(|_| name == "config.json") {
+            Some(quantisation) => with_quantisation(text, self.dtype, quantisation),
+            None => without_quantisation(text, self.dtype),
+        };
+        edit.map_err(|error| AnamnesisError::parse(format!("{}: {error}", quoted(name))))
+    }
+}
+
+/// The modules that a loader must leave alone, by their names in the output. Embeddings and the like are no linear layers,
+/// so that it does not ask for them.
+fn skipped(options: &ConvertOptions, kept: &[(String, Keeping)]) -> Vec<String> {
+    let is_layer = |keeping: &Keeping| matches!(keeping, Keeping::Head | Keeping::Asked);
+    let names = kept.iter().filter(|(_, keeping)| is_layer(keeping));
+    names.filter_map(|(name, _)| options.selection.renamed(name).strip_suffix(".weight").map(str::to_owned)).collect()
+}
+
+/// Files whose quantisation is taken out of their text.
+const EDITED: [&str; 2] = ["config.json", "params.json"];
+/// Files that only describe a quantisation.
+const QUANTISATION_ONLY: [&str; 4] =
+    ["quantize_config.json", "hf_quant_config.json", "quant_config.json", "quantization_config.json"];
+/// Ends of the names of weights and of what belongs to them.
+const WEIGHTS: [&str; 14] = [
+    ".safetensors",
+    ".safetensors.index.json",
+    ".bin",
+    ".bin.index.json",
+    ".pt",
+    ".pth",
+    ".ckpt",
+    ".gguf",
+    ".ggml",
+    ".h5",
+    ".msgpack",
+    ".onnx",
+    ".onnx_data",
+    ".tflite",
+];
+
+/// How a Git LFS pointer starts: the text that stands for a file which was not downloaded.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
+/// Looks at every entry of the directory, in order of name.
+pub(super) fn classify(directory: &Path, config: &ConfigChange) -> Result<Vec<Sidecar>> {
+    let at = |error| AnamnesisError::at_path(error, directory);
+    let mut sidecars = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(at)? {
+        let entry = entry.map_err(at)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") {
+            // Written anew.
+            continue;
+        }
+        let fate = match reason_to_drop(directory, &name, &entry.path()) {
+            Some(reason) => SidecarFate::Dropped(reason),
+            None if EDITED.contains(&name.as_str()) => edited(directory, &name, config)?,
+            None => SidecarFate::Copied,
+        };
+        sidecars.push(Sidecar { name, fate });
+    }
+    sidecars.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(sidecars)
+}
+
+fn reason_to_drop(directory: &Path, name: &str, path: &Path) -> Option<&'static str> {
+    if name.starts_with('.') {
+        return Some("hidden");
+    }
+    if QUANTISATION_ONLY.contains(&name) {
+        return Some("describes the quantisation only");
+    }
+    if WEIGHTS.iter().any(|end| name.ends_with(end)) {
+        return Some("weights in another format");
+    }
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => return Some("a folder"),
+        Ok(metadata) if !metadata.is_file() => return Some("not a regular file"),
+        Ok(_) => {}
+        Err(_) => return Some("cannot be read"),
+    }
+    if file_inside(directory, name).is_err() {
+        return Some("leads out of the directory");
+    }
+    let mut head = Vec::new();
+    let start = std::fs::File::open(path).map(|file| file.take(LFS_POINTER.len() as u64));
+    match start.and_then(|mut start| start.read_to_end(&mut head)) {
+        Ok(_) if head == LFS_POINTER => Some("a Git LFS pointer, the file itself was not downloaded"),
+        Ok(_) => None,
+        Err(_) => Some("cannot be read"),
+    }
+}
+
+fn edited(directory: &Path, name: &str, config: &ConfigChange) -> Result<SidecarFate> {
+    let edit = config.apply(name, &read_sidecar(directory, name)?)?;
+    if edit.removed.is_empty() && edit.changed.is_empty() {
+        return Ok(SidecarFate::Copied);
+    }
+    Ok(SidecarFate::Changed { removed: edit.removed, changed: edit.changed })
+}

@@ -1,0 +1,201 @@
+//! Writing a planned directory.
+
+use std::path::Path;
+
+use super::sidecars::SidecarFate;
+use super::{DirectoryPlan, Part, manifest};
+use crate::checkpoint::read_sidecar;
+use crate::convert::stats::{ConvertReport, QuantizationError};
+use crate::error::{AnamnesisError, Result};
+use crate::io::output::{Existing, PendingFile, free_bytes, same_file};
+use crate::pipeline::{self, FileSink, Progress};
+use crate::remember::RememberOptions;
+
+/// What a conversion of a directory did.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct DirectoryReport {
+    /// Weight files written now.
+    pub written: Vec<String>,
+    /// Weight files that an earlier run of the same conversion had finished.
+    pub kept: Vec<String>,
+    /// The error of every weight quantised now, where it was measured.
+    pub errors: Vec<QuantizationError>,
+}
+
+const INDEX: &str = "model.safetensors.index.json";
+
+impl DirectoryPlan<'_> {
+    /// Writes the directory, or goes on with one that the same conversion has begun. `watch` is called on this thread.
+    ///
+    /// # Errors
+    /// `Io` where files cannot be read or written, the directory is not empty, or the disk is too small; `Parse` where
+    /// another conversion has begun the directory; `Cancelled`. Finished files stay, so that the same call can go on.
+    pub fn write(
+        &self,
+        output: impl AsRef<Path>,
+        options: &RememberOptions,
+        mut watch: impl FnMut(&Progress),
+    ) -> Result<DirectoryReport> {
+        let output = output.as_ref();
+        self.enter(output, options.existing)?;
+        let part = self.options.part;
+        let mine = |index: usize| part.is_none_or(|part| part.has(index));
+        let mut report = DirectoryReport::default();
+        let mut to_write = Vec::new();
+        for (_, shard) in self.shards.iter().enumerate().filter(|(index, _)| mine(*index)) {
+            let target = output.join(&shard.name);
+            let is_done =
+                std::fs::metadata(&target).is_ok_and(|found| found.is_file() && found.len() == shard.plan.total_bytes);
+            if is_done { report.kept.push(shard.name.clone()) } else { to_write.push(shard) }
+        }
+        let needed: u64 = to_write.iter().map(|shard| shard.plan.total_bytes).sum();
+        check_space(output, needed)?;
+        let mut done = Progress { total_tensors: 0, ..Progress::default() };
+        done.total_bytes = to_write.iter().map(|shard| shard.plan.tensor_bytes()).sum();
+        done.total_tensors = to_write.iter().map(|shard| shard.plan.tensors().count()).sum();
+        for shard in to_write {
+            let target = output.join(&shard.name);
+            remove_leftovers(output, &shard.name);
+            let sink = FileSink::new(PendingFile::create(&target, Existing::Replace, shard.plan.total_bytes)?);
+            let mut last = Progress::default();
+            let distances =
+                pipeline::run(&shard.plan, &self.checkpoint.sources, &sink, &options.run_options(), &mut |now| {
+                    last = *now;
+                    watch(&Progress {
+                        bytes: done.bytes + now.bytes,
+                        tensors: done.tensors + now.tensors,
+                        decoded: done.decoded + now.decoded,
+                        ..done
+                    });
+                })?;
+            sink.finish()?;
+            report.errors.extend(ConvertReport::of(&[(&shard.plan, &distances)]).errors);
+            done.bytes += last.bytes;
+            done.tensors += last.tensors;
+            done.decoded += last.decoded;
+            report.written.push(shard.name.clone());
+        }
+        if part.is_none_or(Part::is_first) {
+            self.write_beside(output)?;
+        }
+        Ok(report)
+    }
+
+    /// Makes sure that the output directory is ours to fill.
+    fn enter(&self, output: &Path, existing: Existing) -> Result<()> {
+        let refuse = |kind, text: &str| Err(AnamnesisError::at_path(std::io::Error::new(kind, text), output));
+        if same_file(self.directory, output) {
+            return refuse(std::io::ErrorKind::InvalidInput, "the output is the input itself");
+        }
+        match std::fs::create_dir(output) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && output.is_dir() => {}
+            Err(error) => return Err(AnamnesisError::at_path(error, output)),
+        }
+        let manifest = manifest::of(self)?;
+        if existing == Existing::Replace {
+            return self.start_again(output, &manifest);
+        }
+        if manifest::read(output)?.is_none() && !is_empty(output)? {
+            return refuse(std::io::ErrorKind::AlreadyExists, "is not empty");
+        }
+        manifest::settle(output, &manifest).map(drop)
+    }
+
+    /// Forgets what an earlier conversion left: its manifest and weights, not the files of others.
+    fn start_again(&self, output: &Path, manifest: &serde_json::Value) -> Result<()> {
+        let old = manifest::read(output).ok().flatten();
+        let names = old.as_ref().and_then(|old| old["outputs"].as_array()).into_iter().flatten();
+        let names: Vec<_> =
+            names.filter_map(|file| file["name"].as_str()).filter(|name| !name.contains(['/', '\\'])).collect();
+        let planned = self.shards.iter().map(|shard| shard.name.as_str());
+        for name in names.into_iter().chain(planned).chain([INDEX, manifest::FILE]) {
+            match std::fs::remove_file(output.join(name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(AnamnesisError::at_path(error, &output.join(name)));
+                }
+                _ => {}
+            }
+        }
+        manifest::settle(output, manifest).map(drop)
+    }
+
+    /// Index, configuration and the files that are copied.
+    fn write_beside(&self, output: &Path) -> Result<()> {
+        remove_leftovers(output, manifest::FILE);
+        if let Some(index) = &self.index {
+            remove_leftovers(output, INDEX);
+            write_whole(&output.join(INDEX), index)?;
+        }
+        for sidecar in &self.sidecars {
+            remove_leftovers(output, &sidecar.name);
+            let text = match sidecar.fate {
+                SidecarFate::Dropped(_) => continue,
+                SidecarFate::Copied => {
+                    copy(self.directory, output, &sidecar.name)?;
+                    continue;
+                }
+                SidecarFate::Changed { .. } => read_sidecar(self.directory, &sidecar.name)?,
+            };
+            write_whole(&output.join(&sidecar.name), &self.config.apply(&sidecar.name, &text)?.text)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether nothing is there, or nothing but a manifest that a killed run had begun to write.
+fn is_empty(directory: &Path) -> Result<bool> {
+    let entries = std::fs::read_dir(directory).map_err(|error| AnamnesisError::at_path(error, directory))?;
+    let is_ours = |name: &str| is_leftover(name, manifest::FILE);
+    Ok(entries.flatten().all(|entry| entry.file_name().to_str().is_some_and(is_ours)))
+}
+
+/// Refuses before writing what the disk cannot hold, where that can be asked.
+fn check_space(output: &Path, needed: u64) -> Result<()> {
+    match free_bytes(output) {
+        Some(free) if free < needed => {
+            let text = format!("{needed} bytes are needed, {free} are free");
+            Err(AnamnesisError::at_path(std::io::Error::new(std::io::ErrorKind::StorageFull, text), output))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes temporary forms of this file that a killed run left.
+fn remove_leftovers(output: &Path, name: &str) {
+    for entry in std::fs::read_dir(output).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|found| is_leftover(found, name)) {
+            // What cannot be removed is in nobody's way.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether `found` is a temporary form of the file `name`.
+fn is_leftover(found: &str, name: &str) -> bool {
+    let rest = found.strip_prefix('.').and_then(|found| found.strip_prefix(name));
+    rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".partial"))
+}
+
+fn write_whole(target: &Path, text: &[u8]) -> Result<()> {
+    let file = PendingFile::create(target, Existing::Replace, text.len() as u64)?;
+    file.write_at(0, text)?;
+    file.commit()
+}
+
+/// Copies a file in pieces, so that a large one takes no more memory than a small one.
+fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
+    let source = crate::io::FileSource::open(&from.join(name))?;
+    let bytes = crate::io::Source::len(&source);
+    let file = PendingFile::create(&to.join(name), Existing::Replace, bytes)?;
+    let mut buffer = vec![0; (1 << 20).min(bytes as usize)];
+    let mut offset = 0;
+    while offset < bytes {
+        let piece = buffer.len().min((bytes - offset) as usize);
+        crate::io::Source::read_at(&source, offset, &mut buffer[..piece])?;
+        file.write_at(offset, &buffer[..piece])?;
+        offset += piece as u64;
+    }
+    file.commit()
+}

@@ -1,0 +1,113 @@
+//! From any input to any output: one dispatch, one plan, one pipeline.
+//!
+//! What needs no change is copied. What the output cannot hold is refused before anything is written. Names are kept unless
+//! a [`Selection`](crate::Selection) says otherwise; tensors are never permuted.
+//!
+//! | input | to safetensors, npz | to gguf | to bnb-* |
+//! |---|---|---|---|
+//! | plain tensors | copied | copied, where GGUF has the type | linear layers quantised, others copied |
+//! | quantised weights | decoded to the output type | the same; GGUF's own blocks copied | decoded, then as above |
+//! | metadata | safetensors' to safetensors | GGUF's to GGUF | safetensors' to safetensors |
+//!
+//! GGUF has no scalars: a tensor of rank 0 gets the shape `[1]`, and the notes of the plan tell it.
+
+mod directory;
+mod gguf_metadata;
+mod options;
+mod output_path;
+mod outputs;
+mod plan;
+mod quantise;
+mod stats;
+mod target;
+
+use std::path::Path;
+
+use crate::checkpoint::{Checkpoint, Format};
+use crate::error::Result;
+use crate::pipeline::Progress;
+
+pub(crate) use directory::unfinished_outputs;
+pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, Part, Sidecar, SidecarFate};
+pub use gguf_metadata::{parse_gguf_kv_arg, parse_gguf_metadata_json};
+pub use options::{Cast, ConvertOptions};
+pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_name};
+pub(crate) use outputs::{Outputs, Wishes, plan_outputs};
+pub use plan::{ConvertPlan, PlannedOutput};
+pub(crate) use plan::{to_bytes, write_file};
+pub use quantise::Keeping;
+pub use stats::{ConvertReport, ConvertStats, QuantizationError};
+pub use target::ConvertTarget;
+
+/// Converts what a user names, a file or a checkpoint directory. The output is a file; where the input is a directory and
+/// the target is of the safetensors family, it is a directory that loads as it is.
+///
+/// ```no_run
+/// use anamnesis::convert::{ConvertOptions, ConvertTarget, convert};
+/// let (input, output) = ("model-fp8.safetensors".as_ref(), "model.gguf".as_ref());
+/// let stats = convert(input, ConvertTarget::Gguf, output, &ConvertOptions::new())?;
+/// println!("{} decoded", stats.dequantized);
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+///
+/// # Errors
+/// `Io` where files cannot be read or written, `Parse` where the input is malformed, `Unsupported` where it cannot be
+/// converted to this target. No output is left behind then.
+pub fn convert(input: &Path, target: ConvertTarget, output: &Path, options: &ConvertOptions) -> Result<ConvertStats> {
+    convert_with_progress(input, target, output, options, || {})
+}
+
+/// [`convert`], calling `progress` once for every tensor that is finished.
+///
+/// # Errors
+/// As [`convert`].
+pub fn convert_with_progress(
+    input: &Path,
+    target: ConvertTarget,
+    output: &Path,
+    options: &ConvertOptions,
+    progress: impl FnMut(),
+) -> Result<ConvertStats> {
+    let checkpoint = Checkpoint::open(input, &options.limits)?;
+    if checkpoint.directory().is_some() && target.format() == Format::Safetensors {
+        let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new())?;
+        plan.write(output, &options.run(), each_tensor(progress))?;
+        return Ok(plan.stats());
+    }
+    let plan = checkpoint.plan_convert(target, options)?;
+    Ok(plan.write(output, each_tensor(progress))?.stats)
+}
+
+/// Converts the bytes of a file.
+///
+/// # Errors
+/// As [`convert`], and `LimitExceeded` where input or output are larger than the limits allow.
+pub fn convert_bytes(input: &[u8], target: ConvertTarget, options: &ConvertOptions) -> Result<(Vec<u8>, ConvertStats)> {
+    convert_bytes_with_progress(input, target, options, || {})
+}
+
+/// [`convert_bytes`], calling `progress` once for every tensor that is finished.
+///
+/// # Errors
+/// As [`convert_bytes`].
+pub fn convert_bytes_with_progress(
+    input: &[u8],
+    target: ConvertTarget,
+    options: &ConvertOptions,
+    progress: impl FnMut(),
+) -> Result<(Vec<u8>, ConvertStats)> {
+    let checkpoint = Checkpoint::from_bytes(input.to_vec(), &options.limits)?;
+    let (bytes, report) = checkpoint.plan_convert(target, options)?.to_bytes(each_tensor(progress))?;
+    Ok((bytes, report.stats))
+}
+
+/// Calls `progress` as often as tensors are finished.
+fn each_tensor(mut progress: impl FnMut()) -> impl FnMut(&Progress) {
+    let mut told = 0;
+    move |now| {
+        while told < now.tensors {
+            told += 1;
+            progress();
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What is asked of a conversion.
+
+use std::collections::HashMap;
+
+use crate::cancel::CancelToken;
+use crate::catalog::{Dtype, Glob, MetadataValue, NamePatterns, Selection, TargetDtype};
+use crate::error::{AnamnesisError, Result};
+use crate::io::output::Existing;
+use crate::limits::ParseLimits;
+use crate::remember::RememberOptions;
+
+/// What is asked of a conversion, and how it runs. The defaults decode to BF16 and keep everything that needs no change.
+///
+/// ```
+/// use anamnesis::{ConvertOptions, Dtype};
+/// let options = ConvertOptions::new().with_threads(2).with_output_dtype(Dtype::F32);
+/// assert_eq!(options.output_dtype, Some(Dtype::F32));
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ConvertOptions {
+    /// What the input may cost.
+    pub limits: ParseLimits,
+    /// Metadata for a GGUF file, over what the input has.
+    pub gguf_metadata: HashMap<String, MetadataValue>,
+    /// Keys of the input's metadata that a GGUF file shall not get.
+    pub gguf_removed: Vec<String>,
+    /// Worker threads; `None` means one per core, four at most.
+    pub threads: Option<usize>,
+    /// What quantised weights are decoded to: BF16, F32 or F16. `None` means BF16, and that blocks stay as they are where
+    /// the target can hold them.
+    pub output_dtype: Option<Dtype>,
+    /// Stops the conversion from another thread.
+    pub cancel: Option<CancelToken>,
+    /// What to do with a file that is already there.
+    pub existing: Existing,
+    /// Which tensors are converted beyond what the target needs.
+    pub cast: Cast,
+    /// Which tensors are written, and their names.
+    pub selection: Selection,
+    /// Values under one scale, where the target leaves a choice; `None` means its usual number.
+    pub block_size: Option<usize>,
+    /// Whether scales are quantised too, where the target can.
+    pub double_quant: bool,
+    /// Whether the error that quantising makes is measured.
+    pub measure: bool,
+    pub(crate) quantised: NamePatterns,
+}
+
+/// Which tensors are converted to the output type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Cast {
+    /// Quantised weights only; what is stored as plain floats keeps its type.
+    #[default]
+    Quantized,
+    /// Plain floats too.
+    All,
+}
+
+impl Default for ConvertOptions {
+    fn default() -> Self {
+        Self {
+            limits: ParseLimits::default(),
+            gguf_metadata: HashMap::new(),
+            gguf_removed: Vec::new(),
+            threads: None,
+            output_dtype: None,
+            cancel: None,
+            existing: Existing::Replace,
+            cast: Cast::Quantized,
+            selection: Selection::new(),
+            block_size: None,
+            double_quant: false,
+            measure: false,
+            quantised: NamePatterns::default(),
+        }
+    }
+}
+
+impl ConvertOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ParseLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets metadata for a GGUF file.
+    #[must_use]
+    pub fn with_gguf_metadata(mut self, metadata: HashMap<String, MetadataValue>) -> Self {
+        self.gguf_metadata = metadata;
+        self
+    }
+
+    /// Leaves a key of the input's metadata out of a GGUF file.
+    #[must_use]
+    pub fn with_gguf_removed(mut self, key: impl Into<String>) -> Self {
+        self.gguf_removed.push(key.into());
+        self
+    }
+
+    /// Sets the number of worker threads, at least one.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Sets what quantised weights are decoded to; other types than BF16, F32 and F16 are refused when converting.
+    #[must_use]
+    pub fn with_output_dtype(mut self, dtype: Dtype) -> Self {
+        self.output_dtype = Some(dtype);
+        self
+    }
+
+    /// Lets `cancel` stop the conversion.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// Decides about a file that is already there.
+    #[must_use]
+    pub fn with_existing(mut self, existing: Existing) -> Self {
+        self.existing = existing;
+        self
+    }
+
+    /// Decides which tensors get the output type.
+    #[must_use]
+    pub fn with_cast(mut self, cast: Cast) -> Self {
+        self.cast = cast;
+        self
+    }
+
+    /// Chooses and renames tensors.
+    #[must_use]
+    pub fn with_selection(mut self, selection: Selection) -> Self {
+        self.selection = selection;
+        self
+    }
+
+    /// Sets how many values share a scale.
+    #[must_use]
+    pub fn with_block_size(mut self, values: usize) -> Self {
+        self.block_size = Some(values);
+        self
+    }
+
+    /// Quantises scales too, or not.
+    #[must_use]
+    pub fn with_double_quant(mut self, double_quant: bool) -> Self {
+        self.double_quant = double_quant;
+        self
+    }
+
+    /// Measures the error that quantising makes, or not.
+    #[must_use]
+    pub fn with_measure(mut self, measure: bool) -> Self {
+        self.measure = measure;
+        self
+    }
+
+    /// Quantises the weights that fit this pattern or another one given so, instead of those of linear layers.
+    ///
+    /// # Errors
+    /// `Parse` where it is no pattern.
+    pub fn with_quantized(mut self, pattern: &str) -> Result<Self> {
+        self.quantised.include.push(Glob::parse(pattern)?);
+        Ok(self)
+    }
+
+    /// Keeps the weights that fit this pattern unquantised.
+    ///
+    /// # Errors
+    /// `Parse` where it is no pattern.
+    pub fn with_kept(mut self, pattern: &str) -> Result<Self> {
+        self.quantised.exclude.push(Glob::parse(pattern)?);
+        Ok(self)
+    }
+
+    /// The output type, where one is given.
+    pub(crate) fn target_dtype(&self) -> Result<Option<TargetDtype>> {
+        match self.output_dtype {
+            None => Ok(None),
+            Some(Dtype::BF16) => Ok(Some(TargetDtype::BF16)),
+            Some(Dtype::F16) => Ok(Some(TargetDtype::F16)),
+            Some(Dtype::F32) => Ok(Some(TargetDtype::F32)),
+            Some(other) => {
+                let why = "weights are decoded to BF16, F16 or F32";
+                Err(AnamnesisError::unsupported(other.to_string(), why))
+            }
+        }
+    }
+
+    /// How the conversion runs.
+    #[must_use]
+    pub fn run(&self) -> RememberOptions {
+        let mut run = RememberOptions::new().with_existing(self.existing);
+        run.threads = self.threads;
+        run.cancel.clone_from(&self.cancel);
+        run
+    }
+}

@@ -1,0 +1,269 @@
+//! A planned conversion: what it will write, and the writing of it.
+
+use std::path::Path;
+
+use super::options::{Cast, ConvertOptions};
+use super::outputs::{Outputs, Wishes, fit, plan_outputs};
+use super::quantise::{Keeping, Quantise};
+use super::stats::{ConvertReport, ConvertStats};
+use super::target::ConvertTarget;
+use crate::catalog::{Dtype, Metadata, TargetDtype};
+use crate::checkpoint::{Checkpoint, Format};
+use crate::error::{AnamnesisError, Result};
+use crate::io::Source;
+use crate::io::output::{PendingFile, same_file};
+use crate::limits::{Budget, ParseLimits};
+use crate::pipeline::{self, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress};
+use crate::remember::RememberOptions;
+
+impl Checkpoint {
+    /// Plans a conversion into one file. Nothing is written yet, and whatever cannot be converted is refused here.
+    ///
+    /// ```no_run
+    /// use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, ParseLimits};
+    /// let checkpoint = Checkpoint::open("model.safetensors", &ParseLimits::default())?;
+    /// let plan = checkpoint.plan_convert(ConvertTarget::Gguf, &ConvertOptions::new())?;
+    /// println!("{} bytes", plan.total_bytes());
+    /// plan.write("model.gguf", |_| {})?;
+    /// # Ok::<(), anamnesis::AnamnesisError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
+    pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan<'_>> {
+        let Prepared { planned, metadata, stats, kept, notes, .. } = self.prepare(target, options)?;
+        let plan = Plan::new(planned, target.container()?, metadata.as_ref())?;
+        Ok(ConvertPlan { checkpoint: self, plan, stats, kept, notes, run: options.run() })
+    }
+
+    /// The tensors and the metadata of an output, without their places.
+    pub(crate) fn prepare(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Prepared> {
+        let dtype = options.target_dtype()?;
+        let container = target.container()?;
+        let cast_all = options.cast == Cast::All;
+        let quantise = target.encoding().map(|encoding| Quantise {
+            encoding,
+            patterns: &options.quantised,
+            block_size: options.block_size,
+            double_quant: options.double_quant,
+            measure: options.measure,
+        });
+        let wishes = Wishes {
+            dtype: dtype.unwrap_or_default(),
+            // Blocks that the output can hold lose nothing by staying as they are.
+            keep_packed: target == ConvertTarget::Gguf && self.format() == Format::Gguf && dtype.is_none() && !cast_all,
+            cast_all,
+            selection: &options.selection,
+            quantise,
+        };
+        let Outputs { mut planned, mut stats, kept, encoded_dtype } =
+            plan_outputs(&self.catalog, &self.sources, self.claim(), &wishes)?;
+        let reshaped = fit(&mut planned, container, target.extension())?;
+        // The input's own order: what was together stays together, and reading goes from front to back.
+        planned.sort_by_key(Planned::source);
+        let (metadata, dropped) = self.metadata_for(target, options)?;
+        stats.dropped_metadata = dropped;
+        let mut notes = Vec::new();
+        match reshaped {
+            0 => {}
+            1 => notes.push("a scalar tensor is written with the shape [1]".to_owned()),
+            many => notes.push(format!("{many} scalar tensors are written with the shape [1]")),
+        }
+        match dropped {
+            0 => {}
+            1 => notes.push("one metadata entry of the input is not kept".to_owned()),
+            many => notes.push(format!("{many} metadata entries of the input are not kept")),
+        }
+        Ok(Prepared { planned, metadata, stats, kept, encoded_dtype, notes })
+    }
+
+    /// The metadata of an output, and how many entries of the input's it does not have.
+    fn metadata_for(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<(Option<Metadata>, usize)> {
+        let in_catalog = self.catalog.metadata.as_ref().map_or(0, Metadata::len);
+        let is_kept = self.format() == target.format();
+        let mut metadata = if is_kept { self.all_metadata()? } else { None };
+        let mut dropped = if is_kept { 0 } else { in_catalog + self.catalog.unread_metadata };
+        if target == ConvertTarget::Gguf {
+            let all = metadata.get_or_insert_default();
+            // These describe how the input's bytes lie, not the model.
+            all.remove("general.alignment");
+            if self.file_count() > 1 {
+                all.retain(|key, _| !key.starts_with("split."));
+            }
+            for key in &options.gguf_removed {
+                let missing = || AnamnesisError::parse(format!("the input has no metadata key {key:?} to remove"));
+                all.remove(key).ok_or_else(missing)?;
+                dropped += 1;
+            }
+            all.extend(options.gguf_metadata.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
+        Ok((metadata, dropped))
+    }
+}
+
+/// An output before it is laid out.
+pub(crate) struct Prepared {
+    pub planned: Vec<Planned>,
+    pub metadata: Option<Metadata>,
+    pub stats: ConvertStats,
+    pub kept: Vec<(String, Keeping)>,
+    /// What quantised weights were before.
+    pub encoded_dtype: Option<TargetDtype>,
+    pub notes: Vec<String>,
+}
+
+/// A conversion that is known to the byte and has not begun.
+pub struct ConvertPlan<'a> {
+    pub(crate) checkpoint: &'a Checkpoint,
+    pub(crate) plan: Plan,
+    stats: ConvertStats,
+    kept: Vec<(String, Keeping)>,
+    notes: Vec<String>,
+    run: RememberOptions,
+}
+
+/// One tensor that a conversion will write.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PlannedOutput {
+    /// Its name in the output.
+    pub name: String,
+    /// Its type in the output.
+    pub dtype: Dtype,
+    /// Its shape in the output.
+    pub shape: Vec<usize>,
+    /// Its size in the output.
+    pub bytes: u64,
+    /// Its first byte in the output.
+    pub offset: u64,
+    /// The scheme it is decoded from, in detail; `None` where it is copied.
+    pub scheme: Option<String>,
+    /// What is made of the values, in detail: the scheme they are encoded to, or what they are cast from; `None` where they
+    /// are only decoded or copied.
+    pub encoding: Option<String>,
+    /// The stored tensors it is made of.
+    pub sources: Vec<String>,
+}
+
+impl ConvertPlan<'_> {
+    /// Bytes of the output file.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.plan.total_bytes
+    }
+
+    /// What is done with how many tensors.
+    #[must_use]
+    pub fn stats(&self) -> ConvertStats {
+        self.stats
+    }
+
+    /// The weights that could be quantised and are not, and why.
+    #[must_use]
+    pub fn kept(&self) -> &[(String, Keeping)] {
+        &self.kept
+    }
+
+    /// What the output does not have of the input, for people.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Every tensor of the output, in the order of its bytes.
+    pub fn tensors(&self) -> impl Iterator<Item = PlannedOutput> {
+        let mut tensors: Vec<_> = self.plan.tensors().collect();
+        tensors.sort_by_key(|(_, placed)| placed.offset);
+        tensors.into_iter().map(|(job, placed)| describe(self.checkpoint, job, placed))
+    }
+
+    /// Writes the output file, which appears complete or not at all. `watch` is called on this thread as bytes are done.
+    ///
+    /// # Errors
+    /// `Io` where a file cannot be read or written or the output is one of the inputs, `Parse` where a value cannot be
+    /// quantised, `Cancelled` where the caller asked for it. The output is then as it was before.
+    pub fn write(&self, output: impl AsRef<Path>, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
+        let sources = &self.checkpoint.sources;
+        let distances = write_file(&self.plan, sources, output.as_ref(), &self.run, &mut watch)?;
+        Ok(self.report(&distances))
+    }
+
+    /// The bytes of the output file, in memory.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and `LimitExceeded` where the output is larger than the limits given at opening.
+    pub fn to_bytes(&self, mut watch: impl FnMut(&Progress)) -> Result<(Vec<u8>, ConvertReport)> {
+        let Checkpoint { sources, limits, .. } = self.checkpoint;
+        let (bytes, distances) = to_bytes(&self.plan, sources, limits, &self.run, &mut watch)?;
+        Ok((bytes, self.report(&distances)))
+    }
+
+    fn report(&self, distances: &[Distance]) -> ConvertReport {
+        ConvertReport { stats: self.stats, ..ConvertReport::of(&[(&self.plan, distances)]) }
+    }
+}
+
+/// Runs a plan into a file, which must not be one of the inputs.
+pub(crate) fn write_file(
+    plan: &Plan,
+    sources: &[Box<dyn Source>],
+    output: &Path,
+    options: &RememberOptions,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Vec<Distance>> {
+    if sources.iter().filter_map(|source| source.path()).any(|input| same_file(input, output)) {
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
+        return Err(AnamnesisError::at_path(error, output));
+    }
+    let sink = FileSink::new(PendingFile::create(output, options.existing, plan.total_bytes)?);
+    let distances = pipeline::run(plan, sources, &sink, &options.run_options(), watch)?;
+    sink.finish()?;
+    Ok(distances)
+}
+
+/// Runs a plan into memory, within limits.
+pub(crate) fn to_bytes(
+    plan: &Plan,
+    sources: &[Box<dyn Source>],
+    limits: &ParseLimits,
+    options: &RememberOptions,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<(Vec<u8>, Vec<Distance>)> {
+    Budget::new(limits).buffer(plan.total_bytes, "the output")?;
+    let bytes = usize::try_from(plan.total_bytes)
+        .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", plan.total_bytes)))?;
+    let sink = MemorySink::new(bytes)?;
+    let distances = pipeline::run(plan, sources, &sink, &options.run_options(), watch)?;
+    Ok((sink.finish(), distances))
+}
+
+/// A planned tensor for people.
+pub(crate) fn describe(checkpoint: &Checkpoint, job: &Job, placed: &Placed) -> PlannedOutput {
+    use pipeline::Work;
+    let name = |&id| checkpoint.catalog.get(id).name.clone();
+    let (scheme, encoding, sources) = match &job.work {
+        Work::Copy { source, .. } => (None, None, vec![name(source)]),
+        Work::Decode(values) => {
+            let sources = values.sources.iter().map(name).collect();
+            match values.origin {
+                Origin::Quantised => (Some(values.decoder.describe()), None, sources),
+                Origin::Plain => (None, Some(format!("cast from {}", values.decoder.describe())), sources),
+            }
+        }
+        Work::Encode { values, encoder, .. } => {
+            let scheme = job.work.is_decoded().then(|| values.decoder.describe());
+            (scheme, Some(encoder.describe()), values.sources.iter().map(name).collect())
+        }
+    };
+    let output = placed.output.clone();
+    PlannedOutput {
+        name: output.name,
+        dtype: output.dtype,
+        shape: output.shape,
+        bytes: output.bytes,
+        offset: placed.offset,
+        scheme,
+        encoding,
+        sources,
+    }
+}

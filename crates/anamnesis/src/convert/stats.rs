@@ -1,0 +1,97 @@
+//! What a conversion comes to.
+
+use crate::pipeline::{Distance, Plan};
+
+/// What a conversion did with the tensors, or is going to do. A weight counts once, whatever companions it has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConvertStats {
+    /// Weights and other tensors of the output.
+    pub tensors: usize,
+    /// Quantised weights that were decoded, also where they were quantised anew.
+    pub dequantized: usize,
+    /// Weights that were quantised.
+    pub quantized: usize,
+    /// Tensors that kept their type.
+    pub passthrough: usize,
+    /// Plain floats that got another type.
+    pub cast: usize,
+    /// Decoded weights whose scale beside them was folded in.
+    pub folded_scales: usize,
+    /// Entries of the input's metadata that the output does not have.
+    pub dropped_metadata: usize,
+}
+
+/// What a conversion came to.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ConvertReport {
+    /// What was done with how many tensors.
+    pub stats: ConvertStats,
+    /// The error of every quantised weight, where it was measured.
+    pub errors: Vec<QuantizationError>,
+}
+
+/// How far a quantised weight is from the values it was made of.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct QuantizationError {
+    /// The weight.
+    pub name: String,
+    /// How many values it has.
+    pub values: u64,
+    /// The mean of the absolute differences.
+    pub mean_absolute: f64,
+    /// The mean of the squared differences.
+    pub mean_squared: f64,
+    /// The ratio of the values' energy to that of the differences, in decibels; infinite where nothing differs.
+    pub sqnr: f64,
+    /// The cosine between the values and what they became.
+    pub cosine: f64,
+}
+
+impl ConvertReport {
+    /// A report of these counts and errors.
+    #[must_use]
+    pub fn new(stats: ConvertStats, errors: Vec<QuantizationError>) -> Self {
+        Self { stats, errors }
+    }
+
+    /// The errors of plans that were run.
+    pub(crate) fn of(runs: &[(&Plan, &[Distance])]) -> Self {
+        let jobs = runs.iter().flat_map(|(plan, distances)| plan.jobs.iter().zip(*distances));
+        let errors = jobs
+            .filter(|(_, distance)| distance.values > 0)
+            .map(|(job, distance)| QuantizationError::new(job.name(), distance))
+            .collect();
+        Self { stats: ConvertStats::default(), errors }
+    }
+
+    /// The mean of the absolute differences over all quantised values; `None` where nothing was measured.
+    #[must_use]
+    pub fn mean_absolute_error(&self) -> Option<f64> {
+        let values: u64 = self.errors.iter().map(|error| error.values).sum();
+        let sum: f64 = self.errors.iter().map(|error| error.mean_absolute * error.values as f64).sum();
+        (values > 0).then(|| sum / values as f64)
+    }
+}
+
+impl QuantizationError {
+    fn new(name: &str, distance: &Distance) -> Self {
+        let count = distance.values as f64;
+        let energies = (distance.before * distance.after).sqrt();
+        Self {
+            name: name.to_owned(),
+            values: distance.values,
+            mean_absolute: distance.absolute / count,
+            mean_squared: distance.squared / count,
+            sqnr: if distance.squared == 0.0 {
+                f64::INFINITY
+            } else {
+                10.0 * (distance.before / distance.squared).log10()
+            },
+            // Zeros that stay zeros point the same way.
+            cosine: if energies == 0.0 && distance.squared == 0.0 { 1.0 } else { distance.product / energies },
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The memory of one worker, which lives from tile to tile.
+
+use std::ops::Range;
+
+use anamnesis_kernels::{Level, widen_bf16, widen_f16, widen_f32};
+
+use super::plan::Values;
+use crate::catalog::{Extent, TargetDtype};
+use crate::error::{AnamnesisError, Result};
+use crate::io::Source;
+use crate::scheme::{Scratch, Window};
+
+#[derive(Default)]
+pub(super) struct Buffers {
+    input: Vec<u8>,
+    out: Vec<u8>,
+    windows: Vec<Window>,
+    scratch: Scratch,
+}
+
+impl Buffers {
+    /// Bytes as they are stored.
+    pub(super) fn copy<'a>(
+        &'a mut self,
+        extent: &Extent,
+        sources: &'a [Box<dyn Source>],
+        range: Range<u64>,
+    ) -> Result<&'a [u8]> {
+        let window = Window::run(0, range.start, range.end - range.start);
+        Ok(self.read(sources, std::slice::from_ref(extent), &[window])?[0])
+    }
+
+    /// The values of `range`, rounded, as bytes.
+    pub(super) fn decode(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<&[u8]> {
+        let bytes = (range.end - range.start) as usize * values.dtype.byte_size();
+        let mut windows = std::mem::take(&mut self.windows);
+        windows.clear();
+        values.decoder.windows(range.clone(), &mut windows);
+        let mut out = std::mem::take(&mut self.out);
+        grow(&mut out, bytes);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let inputs = self.read(sources, &values.parts, &windows)?;
+        values.decoder.decode(range, &inputs, values.dtype, &mut out[..bytes], &mut scratch)?;
+        (self.windows, self.out, self.scratch) = (windows, out, scratch);
+        Ok(&self.out[..bytes])
+    }
+
+    /// The values of `range`, rounded, as numbers behind those that `floats` holds already.
+    pub(super) fn append(
+        &mut self,
+        values: &Values,
+        sources: &[Box<dyn Source>],
+        range: Range<u64>,
+        floats: &mut Vec<f32>,
+    ) -> Result<()> {
+        let held = floats.len();
+        floats.resize(held + (range.end - range.start) as usize, 0.0);
+        let bytes = self.decode(values, sources, range)?;
+        let (level, new) = (Level::detect(), &mut floats[held..]);
+        match values.dtype {
+            TargetDtype::BF16 => widen_bf16(level, bytes, new),
+            TargetDtype::F16 => widen_f16(level, bytes, new),
+            TargetDtype::F32 => widen_f32(level, bytes, new),
+        }
+        Ok(())
+    }
+
+    /// The contents of `windows`: borrowed where they are in memory, otherwise read into the input buffer.
+    fn read<'a>(
+        &'a mut self,
+        sources: &'a [Box<dyn Source>],
+        parts: &[Extent],
+        windows: &[Window],
+    ) -> Result<Vec<&'a [u8]>> {
+        let places = windows.iter().map(|window| place(sources, parts, window)).collect::<Result<Vec<_>>>()?;
+        let to_read = places.iter().filter(|place| place.borrowed().is_none());
+        let to_read = to_read.map(|place| place.window.bytes() as usize).sum();
+        grow(&mut self.input, to_read);
+        let mut rest = &mut self.input[..to_read];
+        let mut contents = Vec::with_capacity(windows.len());
+        for place in places {
+            contents.push(match place.borrowed() {
+                Some(bytes) => bytes,
+                None => {
+                    let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(place.window.bytes() as usize);
+                    rest = behind;
+                    place.read(bytes)?;
+                    bytes
+                }
+            });
+        }
+        Ok(contents)
+    }
+}
+
+/// A window found in its source.
+struct Place<'a> {
+    source: &'a dyn Source,
+    /// Absolute offset of the first row.
+    start: u64,
+    window: Window,
+}
+
+fn place<'a>(sources: &'a [Box<dyn Source>], parts: &[Extent], window: &Window) -> Result<Place<'a>> {
+    let inside = |part: &&Extent| {
+        window.span().and_then(|span| window.offset.checked_add(span)).is_some_and(|end| end <= part.bytes)
+    };
+    let part = parts.get(window.part).filter(inside);
+    let found = part.and_then(|part| Some((part.offset + window.offset, sources.get(part.file as usize)?)));
+    let (start, source) = found.ok_or_else(|| AnamnesisError::parse("a tile reaches outside its tensor"))?;
+    Ok(Place { source: &**source, start, window: *window })
+}
+
+impl<'a> Place<'a> {
+    /// The bytes, where they are in memory without gaps.
+    fn borrowed(&self) -> Option<&'a [u8]> {
+        if self.window.rows != 1 { None } else { self.source.resident(self.start..self.start + self.window.row_bytes) }
+    }
+
+    /// Reads the rows one behind the other.
+    fn read(&self, out: &mut [u8]) -> Result<()> {
+        if self.window.row_bytes == 0 {
+            return Ok(());
+        }
+        let mut offset = self.start;
+        for row in out.chunks_exact_mut(self.window.row_bytes as usize) {
+            self.source.read_at(offset, row)?;
+            offset += self.window.stride;
+        }
+        Ok(())
+    }
+}
+
+fn grow(buffer: &mut Vec<u8>, bytes: usize) {
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
+}

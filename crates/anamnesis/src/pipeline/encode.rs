@@ -1,0 +1,127 @@
+//! Encoding one tile: its values come in the steps of the input and go in the granules of the output.
+
+use std::ops::Range;
+
+use super::measure::Distance;
+use super::tiles::Tile;
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::{Scratch, Seen, TileEncoder};
+
+/// Reads the values of a range behind those that are there.
+type Read<'a> = &'a mut dyn FnMut(Range<u64>, &mut Vec<f32>) -> Result<()>;
+/// Takes bytes of an output, by its index and their place in it.
+type Put<'a> = &'a mut dyn FnMut(usize, u64, &[u8]) -> Result<()>;
+
+/// The memory of one worker that encodes.
+#[derive(Default)]
+pub(super) struct Encoding {
+    held: Vec<f32>,
+    encoded: Vec<u8>,
+    decoded: Vec<u8>,
+    places: Vec<Range<u64>>,
+    scratch: Scratch,
+}
+
+impl Encoding {
+    /// Encodes a tile from front to back. Gives how far the result is from the values.
+    pub(super) fn run(
+        &mut self,
+        encoder: &dyn TileEncoder,
+        measure: bool,
+        tile: &Tile,
+        read: Read<'_>,
+        put: Put<'_>,
+    ) -> Result<Distance> {
+        let granule = usize::try_from(encoder.granule().max(1)).unwrap_or(usize::MAX);
+        let mut held = std::mem::take(&mut self.held);
+        let mut seen = Seen::default();
+        if let Some(mut observer) = encoder.observer() {
+            walk(tile, granule, &mut held, read, &mut |range, values| {
+                check_finite(range, values)?;
+                observer.observe(values)
+            })?;
+            seen = observer.finish()?;
+        }
+        let mut distance = Distance::default();
+        walk(tile, granule, &mut held, read, &mut |range, values| {
+            check_finite(range, values)?;
+            distance.add(&self.encode(encoder, measure, range, values, &seen, put)?);
+            Ok(())
+        })?;
+        self.held = held;
+        Ok(distance)
+    }
+
+    /// Encodes whole granules.
+    fn encode(
+        &mut self,
+        encoder: &dyn TileEncoder,
+        measure: bool,
+        range: &Range<u64>,
+        values: &[f32],
+        seen: &Seen,
+        put: Put<'_>,
+    ) -> Result<Distance> {
+        self.places.clear();
+        encoder.places(range, &mut self.places);
+        let bytes: u64 = self.places.iter().map(|place| place.end - place.start).sum();
+        self.encoded.clear();
+        self.encoded.resize(bytes as usize, 0);
+        let mut rest = &mut self.encoded[..];
+        let mut outs: Vec<&mut [u8]> = Vec::with_capacity(self.places.len());
+        for place in &self.places {
+            let (out, behind) = std::mem::take(&mut rest).split_at_mut((place.end - place.start) as usize);
+            rest = behind;
+            outs.push(out);
+        }
+        encoder.encode(range, values, seen, &mut outs, &mut self.scratch)?;
+        for ((output, place), out) in self.places.iter().enumerate().zip(&outs) {
+            if !out.is_empty() {
+                put(output, place.start, out)?;
+            }
+        }
+        if !measure {
+            return Ok(Distance::default());
+        }
+        self.decoded.resize(values.len() * 4, 0);
+        encoder.decode(range, &outs, seen, &mut self.decoded, &mut self.scratch)?;
+        Ok(Distance::between(values, &self.decoded))
+    }
+}
+
+/// Hands the values of a tile to `take` in whole granules; only the last may be less than one.
+fn walk(
+    tile: &Tile,
+    granule: usize,
+    held: &mut Vec<f32>,
+    read: Read<'_>,
+    take: &mut dyn FnMut(&Range<u64>, &[f32]) -> Result<()>,
+) -> Result<()> {
+    held.clear();
+    let mut start = tile.range.start;
+    for step in tile.steps() {
+        let is_last = step.end == tile.range.end;
+        read(step, held)?;
+        let whole = if is_last { held.len() } else { held.len() - held.len() % granule };
+        if whole > 0 {
+            let end = start + whole as u64;
+            take(&(start..end), &held[..whole])?;
+            held.drain(..whole);
+            start = end;
+        }
+    }
+    Ok(())
+}
+
+fn check_finite(range: &Range<u64>, values: &[f32]) -> Result<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(position) => {
+            let (index, value) = (range.start + position as u64, values[position]);
+            Err(AnamnesisError::parse(format!(
+                "value {index} is {value}, which cannot be quantised; keep this weight as it is (forget --exclude, convert \
+                 --keep)"
+            )))
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! How far encoded values are from what they were: sums that do not depend on which worker had which tile.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Values that are summed side by side.
+const LANES: usize = 8;
+
+/// Sums over values `x` and what they became, `y`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Distance {
+    pub values: u64,
+    /// Of `|x − y|`.
+    pub absolute: f64,
+    /// Of `(x − y)²`.
+    pub squared: f64,
+    /// Of `x²`.
+    pub before: f64,
+    /// Of `y²`.
+    pub after: f64,
+    /// Of `x · y`.
+    pub product: f64,
+}
+
+impl Distance {
+    /// `after` is F32, little endian.
+    pub(super) fn between(before: &[f32], after: &[u8]) -> Self {
+        let after = after.as_chunks::<4>().0;
+        let mut lanes = [[0.0f64; LANES]; 5];
+        for (before, after) in before.chunks(LANES).zip(after.chunks(LANES)) {
+            for (lane, (x, y)) in before.iter().zip(after).enumerate() {
+                let (x, y) = (f64::from(*x), f64::from(f32::from_le_bytes(*y)));
+                lanes[0][lane] += (x - y).abs();
+                lanes[1][lane] += (x - y) * (x - y);
+                lanes[2][lane] += x * x;
+                lanes[3][lane] += y * y;
+                lanes[4][lane] += x * y;
+            }
+        }
+        let [absolute, squared, before_sum, after_sum, product] = lanes.map(|lanes| lanes.iter().sum());
+        let values = before.len().min(after.len()) as u64;
+        Self { values, absolute, squared, before: before_sum, after: after_sum, product }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.values += other.values;
+        self.absolute += other.absolute;
+        self.squared += other.squared;
+        self.before += other.before;
+        self.after += other.after;
+        self.product += other.product;
+    }
+}
+
+/// The distance of one tensor, put together from its tiles in their order. Tiles that come early wait for those before them.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    total: Distance,
+    next: u64,
+    early: BTreeMap<u64, (u64, Distance)>,
+}
+
+impl Measured {
+    pub(super) fn add(&mut self, tile: Range<u64>, distance: Distance) {
+        self.early.insert(tile.start, (tile.end, distance));
+        while let Some((end, distance)) = self.early.remove(&self.next) {
+            self.total.add(&distance);
+            self.next = end;
+        }
+    }
+
+    pub(super) fn total(self) -> Distance {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_in_which_tiles_come_does_not_matter() {
+        let values: Vec<f32> = (0..1000).map(|index| (index as f32 * 0.37).sin()).collect();
+        let coarse: Vec<f32> = values.iter().map(|value| (value * 4.0).round() / 4.0).collect();
+        let bytes: Vec<u8> = coarse.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let tile = |index: usize| {
+            let range = index * 100..(index + 1) * 100;
+            (
+                range.start as u64..range.end as u64,
+                Distance::between(&values[range.clone()], &bytes[range.start * 4..range.end * 4]),
+            )
+        };
+        let total = |order: &[usize]| {
+            let mut measured = Measured::default();
+            for (range, distance) in order.iter().map(|&index| tile(index)) {
+                measured.add(range, distance);
+            }
+            measured.total()
+        };
+        let forwards = total(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(forwards, total(&[9, 8, 7, 6, 5, 4, 3, 2, 1, 0]));
+        assert_eq!(forwards, total(&[3, 0, 9, 1, 7, 2, 8, 4, 6, 5]));
+        assert_eq!(forwards.values, 1000);
+        let exact: f64 = values.iter().zip(&coarse).map(|(x, y)| (f64::from(*x) - f64::from(*y)).abs()).sum();
+        assert!((forwards.absolute - exact).abs() < 1e-9);
+    }
+}

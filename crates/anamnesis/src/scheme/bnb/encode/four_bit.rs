@@ -1,0 +1,131 @@
+//! Values to four-bit codes and block scales.
+
+use std::sync::OnceLock;
+
+use anamnesis_kernels::{self as kernels, Codebook, F32, Level, SMALLEST_SCALE, Scaling};
+
+use crate::error::{AnamnesisError, Result};
+
+/// What a code of four bits stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QuantType {
+    Nf4,
+    Fp4,
+}
+
+/// The values of the NF4 codes.
+pub(crate) const NF4_MAP: [f32; 16] = [
+    -1.0,
+    -0.696_192_8,
+    -0.525_073_05,
+    -0.394_917_5,
+    -0.284_441_38,
+    -0.184_773_43,
+    -0.091_050_036,
+    0.0,
+    0.079_580_3,
+    0.160_930_2,
+    0.246_112_3,
+    0.337_915_24,
+    0.440_709_83,
+    0.562_617,
+    0.722_956_84,
+    1.0,
+];
+
+/// The values of the FP4 codes, both zeros positive.
+pub(crate) const FP4_MAP: [f32; 16] = [
+    0.0,
+    0.005_208_333_5,
+    0.666_666_7,
+    1.0,
+    0.333_333_34,
+    0.5,
+    0.166_666_67,
+    0.25,
+    0.0,
+    -0.005_208_333_5,
+    -0.666_666_7,
+    -1.0,
+    -0.333_333_34,
+    -0.5,
+    -0.166_666_67,
+    -0.25,
+];
+
+impl QuantType {
+    /// Its name in descriptions and in the names of tensors.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nf4 => "nf4",
+            Self::Fp4 => "fp4",
+        }
+    }
+
+    /// The `quant_map`: the value of each code.
+    pub(crate) fn map(self) -> &'static [f32; 16] {
+        match self {
+            Self::Nf4 => &NF4_MAP,
+            Self::Fp4 => &FP4_MAP,
+        }
+    }
+
+    /// The midpoints between the sorted entries, each belonging to the lower.
+    fn codebook(self) -> &'static Codebook {
+        static BOOKS: [OnceLock<Codebook>; 2] = [OnceLock::new(), OnceLock::new()];
+        BOOKS[self as usize].get_or_init(|| {
+            let map = self.map();
+            let mut order: [u8; 16] = std::array::from_fn(|code| code as u8);
+            order.sort_by(|&a, &b| map[usize::from(a)].total_cmp(&map[usize::from(b)]));
+            let sorted = order.map(|code| map[usize::from(code)]);
+            Codebook::with(std::array::from_fn(|i| (sorted[i] + sorted[i + 1]) / 2.0), order)
+        })
+    }
+}
+
+/// Finds the scale of each block of `values`. Only the last block of a tensor may be short.
+///
+/// # Errors
+/// `Parse` where a value is not finite; it says which.
+pub(crate) fn absmax_of_blocks(values: &[f32], block_size: usize, absmax: &mut [f32]) -> Result<()> {
+    kernels::block_largest::<F32>(Level::detect(), values, block_size, absmax);
+    refuse_unscalable(values, absmax)?;
+    let whole = values.len() / block_size.max(1);
+    if let Some(last) = absmax.get_mut(whole).filter(|_| !values.len().is_multiple_of(block_size)) {
+        *last = last.max(SMALLEST_SCALE);
+    }
+    Ok(())
+}
+
+/// Encodes `values`: two codes per byte, the high nibble first, and a scale per block. Only the last block of a tensor may
+/// be short; a last byte with one value has the code of zero in its low nibble.
+///
+/// # Errors
+/// `Parse` where a value is not finite; it says which.
+pub(crate) fn encode_4bit_blocks(
+    values: &[f32],
+    block_size: usize,
+    quant_type: QuantType,
+    codes: &mut [u8],
+    absmax: &mut [f32],
+) -> Result<()> {
+    absmax_of_blocks(values, block_size, absmax)?;
+    let (level, book) = (Level::detect(), quant_type.codebook());
+    let whole = values.len() / block_size;
+    let (blocks, last) = values.split_at(whole * block_size);
+    let (block_codes, last_codes) = codes.split_at_mut(blocks.len() / 2);
+    let (scales, last_scale) = absmax.split_at(whole.min(absmax.len()));
+    kernels::nearest_codes::<F32>(level, blocks, book, scales, block_size, Scaling::Multiply, block_codes);
+    kernels::nearest_codes::<F32>(level, last, book, last_scale, block_size, Scaling::Divide, last_codes);
+    Ok(())
+}
+
+/// Refuses values that leave a scale infinite or NaN.
+pub(super) fn refuse_unscalable(values: &[f32], scales: &[f32]) -> Result<()> {
+    if scales.iter().all(|scale| scale.is_finite()) {
+        return Ok(());
+    }
+    let place = values.iter().position(|value| !value.is_finite());
+    let (index, value) = place.map_or((0, f32::INFINITY), |index| (index, values[index]));
+    Err(AnamnesisError::parse(format!("value {index} is {value}, which no scale can hold")))
+}

@@ -1,0 +1,58 @@
+//! Rows to eight-bit codes.
+
+use anamnesis_kernels::{self as kernels, F16, Level, Steps};
+
+use crate::error::{AnamnesisError, Result};
+
+/// Values rounded at a time.
+const STRIP: usize = 4096;
+
+/// Encodes rows of `cols` values: a code per value, and a scale per row.
+///
+/// Values are rounded to F16 first, as bitsandbytes does with weights of every type.
+///
+/// # Errors
+/// `Parse` where a value is not finite in F16; it says which.
+pub(crate) fn encode_int8_rows(values: &[f32], cols: usize, codes: &mut [u8], scb: &mut [f32]) -> Result<()> {
+    let level = Level::detect();
+    if cols == 0 {
+        scb.fill(0.0);
+        return Ok(());
+    }
+    let rows = values.chunks_exact(cols).zip(codes.chunks_exact_mut(cols)).zip(scb);
+    for (index, ((row, codes), scale)) in rows.enumerate() {
+        let mut halves = [[0; 2]; STRIP];
+        *scale = 0.0;
+        for strip in row.chunks(STRIP) {
+            let halves = &mut halves[..strip.len()];
+            kernels::round_slice::<F16>(level, strip, halves.as_flattened_mut());
+            let mut largest = [0.0];
+            kernels::block_largest::<F16>(level, halves, STRIP, &mut largest);
+            if !largest[0].is_finite() {
+                return Err(unscalable(row, index * cols));
+            }
+            *scale = scale.max(largest[0]);
+        }
+        for (strip, codes) in row.chunks(STRIP).zip(codes.chunks_mut(STRIP)) {
+            let halves = &mut halves[..strip.len()];
+            if row.len() > STRIP {
+                kernels::round_slice::<F16>(level, strip, halves.as_flattened_mut());
+            }
+            kernels::row_codes::<F16>(level, halves, &[*scale], STRIP, Steps::Multiply, codes);
+        }
+    }
+    Ok(())
+}
+
+/// Halfway between the largest F16 and the next power of two: from here on, rounding gives infinity.
+const F16_OVERFLOW: f32 = 65520.0;
+
+fn unscalable(row: &[f32], first: usize) -> AnamnesisError {
+    let is_too_large = |value: &f32| value.is_nan() || value.abs() >= F16_OVERFLOW;
+    let place = row.iter().position(is_too_large).unwrap_or(0);
+    let value = row.get(place).copied().unwrap_or(f32::NAN);
+    AnamnesisError::parse(format!(
+        "value {} is {value}; INT8 weights pass through F16, which ends at 65504",
+        first + place
+    ))
+}

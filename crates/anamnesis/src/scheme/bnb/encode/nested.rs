@@ -1,0 +1,38 @@
+//! Scales to eight-bit codes of their own.
+
+use anamnesis_kernels::{self as kernels, F32, Level};
+
+use super::nested_map::nested_quant_map;
+
+/// Scales that share a scale.
+pub(crate) const NESTED_BLOCK_SIZE: usize = 256;
+
+/// Encodes scales, less their mean `offset`, in blocks of [`NESTED_BLOCK_SIZE`]. Only the last block of a tensor may be
+/// short.
+pub(crate) fn encode_nested_scales(absmax: &[f32], offset: f32, codes: &mut [u8], nested_absmax: &mut [f32]) {
+    let map = nested_quant_map();
+    let blocks = absmax.chunks(NESTED_BLOCK_SIZE).zip(codes.chunks_mut(NESTED_BLOCK_SIZE)).zip(nested_absmax);
+    for ((absmax, codes), largest) in blocks {
+        let mut centred = [0.0; NESTED_BLOCK_SIZE];
+        let centred = &mut centred[..absmax.len()];
+        for (centred, scale) in centred.iter_mut().zip(absmax) {
+            *centred = scale - offset;
+        }
+        kernels::block_largest::<F32>(Level::detect(), centred, NESTED_BLOCK_SIZE, std::slice::from_mut(largest));
+        if *largest == 0.0 {
+            codes.fill(0);
+            continue;
+        }
+        let inverse = 1.0 / *largest;
+        for (code, value) in codes.iter_mut().zip(centred) {
+            *code = nearest(map, (*value * inverse).clamp(-1.0, 1.0));
+        }
+    }
+}
+
+/// The code of the nearest entry of a sorted map; of two that are equally near, the lower.
+fn nearest(map: &[f32; 256], value: f32) -> u8 {
+    let above = map.partition_point(|&entry| entry < value).clamp(1, 255);
+    let code = if map[above] - value < value - map[above - 1] { above } else { above - 1 };
+    code as u8
+}

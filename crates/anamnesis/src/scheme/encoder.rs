@@ -1,0 +1,73 @@
+//! How plain numbers become a quantised weight: in tiles, into several tensors at once.
+
+use std::ops::Range;
+
+use super::Scratch;
+use crate::catalog::Dtype;
+use crate::error::Result;
+
+/// Encodes any tile of one weight. It neither reads nor writes nor allocates: the pipeline brings the values and takes the
+/// bytes.
+pub(crate) trait TileEncoder: Send + Sync {
+    /// The tensors it makes, the codes first.
+    fn outputs(&self) -> &[EncodedTensor];
+
+    /// Values are handed over in multiples of this many; only the last may be fewer.
+    fn granule(&self) -> u64;
+
+    /// The bytes of every output that the values of `range` become, in the order of the outputs. What belongs to no values
+    /// in particular comes with the first.
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>);
+
+    /// What must see all values before the first is encoded, where something must. They then come from front to back twice,
+    /// to one worker.
+    fn observer(&self) -> Option<Box<dyn Observer>> {
+        None
+    }
+
+    /// Encodes the values of `range` into their places.
+    fn encode(
+        &self,
+        range: &Range<u64>,
+        values: &[f32],
+        seen: &Seen,
+        outs: &mut [&mut [u8]],
+        scratch: &mut Scratch,
+    ) -> Result<()>;
+
+    /// What the encoded values of `range` decode to, as F32.
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        seen: &Seen,
+        decoded: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()>;
+
+    /// The scheme in detail, for people.
+    fn describe(&self) -> String;
+}
+
+/// A tensor that an encoder makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EncodedTensor {
+    pub name: String,
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+}
+
+/// Sees all values of a tensor before they are encoded.
+pub(crate) trait Observer {
+    /// Takes the next values, whole granules of them.
+    fn observe(&mut self, values: &[f32]) -> Result<()>;
+
+    /// What was seen, once all values were taken.
+    fn finish(&self) -> Result<Seen>;
+}
+
+/// What was seen of a tensor before encoding it: the mean of its scales, where they are quantised too.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Seen {
+    pub mean: f32,
+}

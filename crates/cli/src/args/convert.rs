@@ -1,0 +1,196 @@
+//! What was typed for `convert` and `forget`, and what they share with other commands.
+
+use std::path::PathBuf;
+
+use anamnesis::{DirectoryOptions, Part, Selection};
+use clap::{Args, ValueEnum};
+
+use super::{InputArgs, shard_size};
+
+/// Which tensors are taken.
+#[derive(Debug, Args)]
+pub(crate) struct SelectArgs {
+    /// Take only tensors that fit a pattern: 'model.layers.[0-3].*' (repeatable)
+    #[arg(long, value_name = "GLOB", help_heading = SELECTING)]
+    pub(crate) include: Vec<String>,
+    /// Leave out tensors that fit a pattern (repeatable)
+    #[arg(long, value_name = "GLOB", help_heading = SELECTING)]
+    pub(crate) exclude: Vec<String>,
+    #[command(flatten)]
+    pub(crate) names: NameArgs,
+}
+
+/// What tensors are called in the output.
+#[derive(Debug, Args)]
+pub(crate) struct NameArgs {
+    /// Rename tensors: 's/REGEX/REPLACEMENT/' or '.../g' (repeatable)
+    #[arg(long, value_name = "S/.../.../", help_heading = SELECTING)]
+    pub(crate) rename: Vec<String>,
+    /// Put TEXT in front of every name
+    #[arg(long, value_name = "TEXT", help_heading = SELECTING)]
+    pub(crate) prefix: Option<String>,
+    /// Take TEXT off the names that start with it
+    #[arg(long, value_name = "TEXT", help_heading = SELECTING)]
+    pub(crate) strip_prefix: Option<String>,
+}
+
+const SELECTING: &str = "Selecting and renaming";
+
+impl SelectArgs {
+    pub(crate) fn selection(&self) -> anamnesis::Result<Selection> {
+        let selection = self.include.iter().try_fold(self.names.selection()?, |all, glob| all.with_include(glob))?;
+        self.exclude.iter().try_fold(selection, |all, glob| all.with_exclude(glob))
+    }
+}
+
+impl NameArgs {
+    pub(crate) fn selection(&self) -> anamnesis::Result<Selection> {
+        let mut selection = Selection::new();
+        if let Some(prefix) = &self.prefix {
+            selection = selection.with_prefix(prefix.as_str());
+        }
+        if let Some(prefix) = &self.strip_prefix {
+            selection = selection.with_strip_prefix(prefix)?;
+        }
+        self.rename.iter().try_fold(selection, |all, command| all.with_rename(command))
+    }
+}
+
+/// How an output is written.
+#[derive(Debug, Args)]
+pub(crate) struct WriteArgs {
+    /// Where to write [default: beside PATH, named after the type]
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace the output if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Worker threads [default: one per core, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: Option<u16>,
+    /// Show what would be written, tensor by tensor, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Directories: begin a new file at 500MB, 4GiB, ... [default: 5GB]
+    #[arg(long, value_name = "SIZE", value_parser = shard_size)]
+    pub(crate) shard_size: Option<u64>,
+    /// Directories: write one weight file, however large
+    #[arg(long, conflicts_with = "shard_size")]
+    pub(crate) single_file: bool,
+    /// Directories: write one share only; 3/8 is the third of eight
+    // A part that starts again would remove what the other parts have written.
+    #[arg(long, value_name = "I/N", conflicts_with = "force")]
+    pub(crate) part: Option<Part>,
+}
+
+impl WriteArgs {
+    pub(crate) fn directory_options(&self) -> DirectoryOptions {
+        let mut options = DirectoryOptions::new();
+        if let Some(bytes) = self.shard_size {
+            options = options.with_shard_bytes(bytes);
+        }
+        if self.single_file {
+            options = options.with_single_file();
+        }
+        match self.part {
+            Some(part) => options.with_part(part),
+            None => options,
+        }
+    }
+}
+
+/// How weights are quantised.
+#[derive(Debug, Args)]
+pub(crate) struct QuantizeArgs {
+    /// Quantise the block scales too (bnb-nf4, bnb-fp4)
+    #[arg(long, help_heading = QUANTISING)]
+    pub(crate) double_quant: bool,
+    /// Values under one scale (bnb-nf4, bnb-fp4) [default: 64]
+    #[arg(long, value_name = "N", help_heading = QUANTISING)]
+    pub(crate) block_size: Option<usize>,
+    /// Show the error of every quantised weight
+    #[arg(long, help_heading = QUANTISING)]
+    pub(crate) report: bool,
+}
+
+const QUANTISING: &str = "Quantising";
+
+#[derive(Debug, Args)]
+#[command(after_help = CONVERT_AFTER_HELP)]
+pub(crate) struct ConvertArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// What to write: safetensors, gguf, npz, bnb-nf4, bnb-fp4, bnb-int8
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) to: String,
+    /// The type of decoded weights: bf16, f16 or f32 [default: bf16]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) out_dtype: Option<String>,
+    /// Convert plain floats to --out-dtype too
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) cast: Option<CastArg>,
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    #[command(flatten)]
+    pub(crate) quantize: QuantizeArgs,
+    /// Quantise weights that fit a pattern instead of linear layers (repeatable)
+    #[arg(long = "quantize", value_name = "GLOB", help_heading = QUANTISING)]
+    pub(crate) quantized: Vec<String>,
+    /// Do not quantise weights that fit a pattern (repeatable)
+    #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
+    pub(crate) keep: Vec<String>,
+    /// Metadata for a GGUF file, as a JSON object
+    #[arg(long, value_name = "FILE", help_heading = GGUF)]
+    pub(crate) gguf_metadata: Option<PathBuf>,
+    /// One metadata entry of text for a GGUF file (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", help_heading = GGUF)]
+    pub(crate) gguf_kv: Vec<String>,
+    /// Leave out a metadata key of the input (repeatable)
+    #[arg(long, value_name = "KEY", help_heading = GGUF)]
+    pub(crate) gguf_remove_kv: Vec<String>,
+}
+
+const GGUF: &str = "GGUF metadata";
+
+/// Which plain floats are cast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CastArg {
+    All,
+}
+
+const CONVERT_AFTER_HELP: &str = "\
+What needs no change is copied: plain tensors keep their type unless --cast all
+is given, and blocks go from GGUF to GGUF as they are unless --out-dtype is.
+Everything else that is quantised is decoded. A checkpoint directory becomes one
+file for gguf and npz, and a directory that loads as it is for the other targets.";
+
+#[derive(Debug, Args)]
+#[command(after_help = FORGET_AFTER_HELP)]
+pub(crate) struct ForgetArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// What to make of the weights: bnb-nf4, bnb-fp4 or bnb-int8
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) to: String,
+    /// Quantise weights that fit a pattern instead of linear layers (repeatable)
+    #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
+    pub(crate) include: Vec<String>,
+    /// Do not quantise weights that fit a pattern (repeatable)
+    #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
+    pub(crate) exclude: Vec<String>,
+    #[command(flatten)]
+    pub(crate) quantize: QuantizeArgs,
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+    #[command(flatten)]
+    pub(crate) names: NameArgs,
+}
+
+const FORGET_AFTER_HELP: &str = "\
+The weights of linear layers are quantised. Embeddings, the head, norms, biases
+and everything that is no matrix stay as they are. A model that is quantised
+already is decoded to BF16 first. --dry-run shows what would be done.
+
+Also known as: quantize";

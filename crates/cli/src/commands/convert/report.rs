@@ -1,0 +1,102 @@
+//! What a conversion came to, for people and for programs.
+
+use anamnesis::{ConvertReport, ConvertStats, ConvertTarget, Keeping};
+use serde_json::{Value, json};
+
+use super::file::short_name;
+use crate::exit::Failure;
+use crate::ui::{Column, Printer, Table};
+
+/// What is done with how many tensors, in short lines.
+pub(super) fn lines(target: ConvertTarget, dtype: &str, stats: ConvertStats) -> Vec<String> {
+    let mut lines = Vec::new();
+    if stats.dequantized > 0 {
+        lines.push(format!("{} dequantized to {dtype}", stats.dequantized));
+    }
+    if stats.folded_scales > 0 {
+        lines.push(format!("{} scales folded into their weights", stats.folded_scales));
+    }
+    if stats.cast > 0 {
+        lines.push(format!("{} cast to {dtype}", stats.cast));
+    }
+    if target.is_quantized() {
+        let name = short_name(target);
+        lines.push(format!("{} quantized to {name}, {} passed through", stats.quantized, stats.passthrough));
+    }
+    lines
+}
+
+pub(super) fn counts(stats: ConvertStats, document: &mut Value) {
+    document["tensor_count"] = stats.tensors.into();
+    document["dequantized"] = stats.dequantized.into();
+    document["quantized"] = stats.quantized.into();
+    document["passthrough"] = stats.passthrough.into();
+    document["cast"] = stats.cast.into();
+    document["folded_scales"] = stats.folded_scales.into();
+    document["dropped_metadata"] = stats.dropped_metadata.into();
+}
+
+/// How far the quantised weights are from what they were.
+pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer) -> Result<(), Failure> {
+    let Some(mean) = report.mean_absolute_error() else { return Ok(()) };
+    if reports {
+        let columns = [
+            Column::Flexible("WEIGHT"),
+            Column::Right("VALUES"),
+            Column::Right("MAE"),
+            Column::Right("MSE"),
+            Column::Right("SQNR"),
+            Column::Right("COSINE"),
+        ];
+        let mut table = Table::new(columns);
+        for error in &report.errors {
+            table.row([
+                error.name.clone(),
+                error.values.to_string(),
+                format!("{:.3e}", error.mean_absolute),
+                format!("{:.3e}", error.mean_squared),
+                format!("{:.2} dB", error.sqnr),
+                format!("{:.6}", error.cosine),
+            ]);
+        }
+        printer.text(format_args!("\n{}\n", table.render(printer.width())))?;
+    }
+    printer.text(format_args!("  Lethe distance: {mean:.3e} (mean absolute error of the quantized values)"))
+}
+
+pub(super) fn document(report: &ConvertReport, reports: bool, document: &mut Value) {
+    document["lethe_distance"] = report.mean_absolute_error().into();
+    if reports {
+        let error = |error: &anamnesis::QuantizationError| {
+            json!({
+                "name": error.name,
+                "values": error.values,
+                "mean_absolute": error.mean_absolute,
+                "mean_squared": error.mean_squared,
+                // Infinite where nothing was lost, which JSON cannot say.
+                "sqnr_db": error.sqnr.is_finite().then_some(error.sqnr),
+                "cosine": error.cosine,
+            })
+        };
+        document["errors"] = report.errors.iter().map(error).collect();
+    }
+}
+
+/// The weights that are not quantised, by reason.
+pub(super) fn kept(kept: &[(String, Keeping)], printer: &Printer) -> Result<(), Failure> {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for (_, keeping) in kept {
+        match reasons.iter_mut().find(|(reason, _)| *reason == keeping.reason()) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((keeping.reason(), 1)),
+        }
+    }
+    for (reason, count) in reasons {
+        printer.text(format_args!("  {count} not quantized: {reason}"))?;
+    }
+    Ok(())
+}
+
+pub(super) fn kept_document(kept: &[(String, Keeping)]) -> Value {
+    kept.iter().map(|(name, keeping)| json!({ "name": name, "reason": keeping.reason() })).collect()
+}

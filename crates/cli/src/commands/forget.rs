@@ -1,0 +1,25 @@
+//! `forget`: quantise the weights of a model.
+
+use anamnesis::{AnamnesisError, ConvertTarget};
+
+use super::convert::{Request, options};
+use crate::args::ForgetArgs;
+use crate::exit::Failure;
+use crate::ui::Printer;
+
+pub(super) fn run(args: &ForgetArgs, printer: &Printer) -> Result<(), Failure> {
+    let target = ConvertTarget::parse(&args.to)?;
+    if !target.is_quantized() {
+        let names: Vec<_> =
+            ConvertTarget::all().filter(|target| target.is_quantized()).map(ConvertTarget::name).collect();
+        return Err(Failure::from(AnamnesisError::Unsupported {
+            format: args.to.clone(),
+            detail: format!("it quantises nothing; {} do, amn convert writes all others", names.join(", ")),
+        }));
+    }
+    let mut options = options(&args.write, &args.quantize, target)?.with_selection(args.names.selection()?);
+    options = args.include.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;
+    options = args.exclude.iter().try_fold(options, |options, glob| options.with_kept(glob))?;
+    let reports = args.quantize.report;
+    Request { command: "forget", input: &args.input, write: &args.write, target, options, reports }.run(printer)
+}

@@ -1,0 +1,45 @@
+//! What a user can do about an output that cannot be written.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anamnesis::{AnamnesisError, format_bytes};
+
+use super::super::shown;
+use crate::args::WriteArgs;
+use crate::exit::Failure;
+
+/// Adds what the user can do about an output file of `bytes` bytes that cannot be written.
+pub(in super::super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failure {
+    let AnamnesisError::Io(cause) = &error else { return error.into() };
+    let advice = match cause.kind() {
+        ErrorKind::AlreadyExists => "--force replaces it, -o chooses another name".to_owned(),
+        ErrorKind::InvalidInput | ErrorKind::IsADirectory => "choose another name with -o".to_owned(),
+        ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            format!("cannot write {}, choose another place with -o", shown(output))
+        }
+        ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => {
+            format!("the output takes {}, nothing was left behind", format_bytes(bytes))
+        }
+        _ => return error.into(),
+    };
+    Failure::Refused { error, advice: Some(advice) }
+}
+
+/// The first option given that shapes the output of a checkpoint directory.
+pub(in super::super) fn option_of_directories(write: &WriteArgs) -> Option<&'static str> {
+    let given = [
+        (write.shard_size.is_some(), "--shard-size"),
+        (write.single_file, "--single-file"),
+        (write.part.is_some(), "--part"),
+    ];
+    given.iter().find(|(is_given, _)| *is_given).map(|(_, option)| *option)
+}
+
+/// A file is written as one file by one run, whatever these options say.
+pub(in super::super) fn refuse_options_of_directories(write: &WriteArgs, why: &str) -> Result<(), Failure> {
+    match option_of_directories(write) {
+        None => Ok(()),
+        Some(option) => Err(Failure::Usage(format!("{option} shapes the output of a checkpoint directory, and {why}"))),
+    }
+}

@@ -1,0 +1,165 @@
+//! Writing a checkpoint directory.
+
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use anamnesis::error::printable;
+use anamnesis::{AnamnesisError, Checkpoint, DirectoryPlan, DirectoryReport, RememberOptions, Sidecar, SidecarFate};
+use serde_json::{Value, json};
+
+use super::super::{counted, output_path, shown};
+use crate::args::{InputArgs, WriteArgs};
+use crate::exit::Failure;
+use crate::ui::Printer;
+
+/// Files that are left out and named one by one; the rest are counted.
+const DROPPED_SHOWN: usize = 10;
+/// Longest file name printed, in characters.
+const MAX_NAME_CHARS: usize = 255;
+
+/// What was typed, and what it means.
+pub(in super::super) struct DirectoryJob<'a> {
+    /// The command, for programs that read the result.
+    pub(in super::super) command: &'static str,
+    pub(in super::super) input: &'a InputArgs,
+    pub(in super::super) write: &'a WriteArgs,
+    /// What was asked for.
+    pub(in super::super) to: String,
+    pub(in super::super) output: PathBuf,
+}
+
+impl DirectoryJob<'_> {
+    /// Where the output goes: beside the input where nobody says, under the name that `named` makes of its own.
+    pub(in super::super) fn output(
+        input: &InputArgs,
+        write: &WriteArgs,
+        checkpoint: &Checkpoint,
+        named: impl Fn(&OsStr) -> OsString,
+    ) -> Result<PathBuf, Failure> {
+        let directory = checkpoint.directory().unwrap_or(&input.path);
+        let beside = || output_path::named_beside(&input.path, directory, named);
+        let output = write.output.clone().unwrap_or_else(beside);
+        output_path::check_directory(&output)?;
+        Ok(output)
+    }
+
+    pub(in super::super) fn write(
+        &self,
+        plan: &DirectoryPlan<'_>,
+        options: &RememberOptions,
+        printer: &Printer,
+    ) -> Result<DirectoryReport, Failure> {
+        let bar = printer.progress(plan.total_bytes());
+        let result = plan.write(&self.output, options, |progress| {
+            // Less than all where shards are kept from an earlier run, or belong to other parts.
+            bar.set_total(progress.total_bytes);
+            bar.set(progress.bytes);
+        });
+        drop(bar);
+        result.map_err(|error| self.advise(error))
+    }
+
+    /// Adds what the user can do about an output that cannot be written.
+    fn advise(&self, error: AnamnesisError) -> Failure {
+        let cause = match &error {
+            AnamnesisError::Io(cause) => cause,
+            AnamnesisError::Cancelled => return Failure::Interrupted { kept: Some(self.output.clone()) },
+            _ => return error.into(),
+        };
+        // What is wrong with an input is not mended by another output.
+        if !cause.to_string().starts_with(&shown(&self.output)) {
+            return error.into();
+        }
+        let advice = match cause.kind() {
+            ErrorKind::AlreadyExists => {
+                "--force writes into it and replaces files of the same names, -o chooses another directory".to_owned()
+            }
+            ErrorKind::InvalidInput | ErrorKind::NotADirectory => "choose another directory with -o".to_owned(),
+            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                format!("cannot write {}, choose another place with -o", shown(&self.output))
+            }
+            ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => {
+                "finished shards stay; make room and run the same command to go on".to_owned()
+            }
+            _ => return error.into(),
+        };
+        Failure::Refused { error, advice: Some(advice) }
+    }
+
+    /// Whether this run writes what is not a shard: the first part does.
+    pub(super) fn writes_sidecars(&self) -> bool {
+        self.write.part.is_none_or(|part| part.number() == 1)
+    }
+
+    /// What came of it, in short lines.
+    pub(in super::super) fn outcome(&self, plan: &DirectoryPlan<'_>, report: &DirectoryReport) -> Vec<String> {
+        let mut shards = format!("{} written", counted(report.written.len(), "shard"));
+        if !report.kept.is_empty() {
+            shards += &format!(", {} kept from an earlier run", report.kept.len());
+        }
+        let mut lines = match self.write.part {
+            Some(part) => vec![format!("part {} of {}: {shards}", part.number(), part.count())],
+            None => vec![shards],
+        };
+        if self.writes_sidecars() {
+            lines.extend(sidecar_lines(plan.sidecars()));
+        } else {
+            lines.push("the files beside the weights come with part 1".to_owned());
+        }
+        lines
+    }
+
+    pub(in super::super) fn document(&self, plan: &DirectoryPlan<'_>) -> Value {
+        json!({
+            "path": self.input.path.to_string_lossy(),
+            "output": self.output.to_string_lossy(),
+            "to": self.to,
+            "dry_run": self.write.dry_run,
+            "decoded": plan.decoded(),
+            "copied": plan.stats().passthrough,
+            "bytes": plan.total_bytes(),
+            "part": self.write.part.map(|part| json!({ "number": part.number(), "count": part.count() })),
+            "shards": plan.shards().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect::<Value>(),
+            "sidecars": plan.sidecars().iter().map(sidecar_document).collect::<Value>(),
+        })
+    }
+}
+
+/// How many files are copied, what is changed in others, and which are left out.
+pub(super) fn sidecar_lines(sidecars: &[Sidecar]) -> Vec<String> {
+    let (mut copied, mut changed, mut dropped) = (0, Vec::new(), Vec::new());
+    for sidecar in sidecars {
+        let name = printable(&sidecar.name, MAX_NAME_CHARS);
+        match &sidecar.fate {
+            SidecarFate::Changed { removed, changed: set } if !(removed.is_empty() && set.is_empty()) => {
+                let edits = [("removed", removed), ("set", set)];
+                let edits = edits.iter().filter(|(_, members)| !members.is_empty());
+                let edits: Vec<_> = edits.map(|(verb, members)| format!("{verb} {}", members.join(", "))).collect();
+                changed.push(format!("{name}: {}", edits.join("; ")));
+            }
+            SidecarFate::Dropped(why) => dropped.push(format!("left out {name}: {why}")),
+            _ => copied += 1,
+        }
+    }
+    let more = dropped.len().saturating_sub(DROPPED_SHOWN);
+    dropped.truncate(DROPPED_SHOWN);
+    let mut lines = vec![format!("{} copied", counted(copied, "file"))];
+    lines.extend(changed);
+    lines.extend(dropped);
+    if more > 0 {
+        lines.push(format!("left out {more} more"));
+    }
+    lines
+}
+
+fn sidecar_document(sidecar: &Sidecar) -> Value {
+    let name = &sidecar.name;
+    match &sidecar.fate {
+        SidecarFate::Changed { removed, changed } => {
+            json!({ "name": name, "fate": "changed", "removed": removed, "set": changed })
+        }
+        SidecarFate::Dropped(why) => json!({ "name": name, "fate": "dropped", "reason": why }),
+        _ => json!({ "name": name, "fate": "copied" }),
+    }
+}

@@ -1,0 +1,17 @@
+//! Numbers to codes: the way back from [`coded_blocks`](crate::coded_blocks) and [`scaled_twice`](crate::scaled_twice).
+//!
+//! A block's scale comes first, from [`block_largest`]; then its values become codes. [`Codebook`] holds what four-bit
+//! codes stand for as the fifteen limits between them, so that encoding is counting limits: no code is decided by
+//! arithmetic that could differ between levels.
+
+mod codebook;
+mod four_bit;
+mod input;
+mod largest;
+mod rows;
+
+pub use codebook::Codebook;
+pub use four_bit::{SMALLEST_SCALE, Scaling, nearest_codes};
+pub use input::Input;
+pub use largest::{block_largest, block_largest_number};
+pub use rows::{Steps, row_codes};
