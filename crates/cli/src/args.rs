@@ -61,7 +61,7 @@ pub(crate) enum Command {
     Demo,
 }
 
-pub(crate) use convert::{ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
+pub(crate) use convert::{ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
 
 /// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
@@ -119,6 +119,8 @@ pub(crate) struct ParseArgs {
     /// List every tensor of a file with its type, shape, role and size
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -136,6 +138,8 @@ pub(crate) struct InspectArgs {
     // A place of its own, so that the path may stand on either side of --metadata.
     #[arg(requires = "metadata")]
     pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
 }
 
 #[derive(Debug, Args)]

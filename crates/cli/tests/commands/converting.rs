@@ -131,6 +131,25 @@ fn values_that_are_no_numbers_are_named_with_their_place() {
 }
 
 #[test]
+fn a_part_of_a_model_is_looked_at_by_the_names_of_its_weights() {
+    let folder = plain();
+    assert!(
+        folder
+            .amn("parse model.safetensors --include *.weight --exclude embed*")
+            .ok()
+            .starts_with("2 tensors parsed\n")
+    );
+    let fp8 = Folder::with_model();
+    let info = fp8.amn(&format!("inspect {MODEL} --include *.weight --json")).json();
+    assert_eq!((&info["quantized"], &info["scales"], &info["passthrough"]), (&json!(1), &json!(1), &json!(0)));
+    assert!(folder.amn("parse model.safetensors --include none").failed().contains("no tensor fits"));
+    // A part of a set is no broken set.
+    let set = checkpoint::folder();
+    let document = set.amn(&format!("inspect {NAME} --exclude *norm* --json")).json();
+    assert_eq!(document["problems"], json!([]));
+}
+
+#[test]
 fn metadata_is_given_and_what_is_not_kept_is_told() {
     let folder = plain();
     fs::write(folder.path("kv.json"), r#"{"a.count": 3, "a.name": "from file"}"#).unwrap();

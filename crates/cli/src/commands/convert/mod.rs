@@ -4,7 +4,7 @@ mod directory;
 mod file;
 mod report;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 use anamnesis::error::printable;
@@ -111,7 +111,7 @@ impl Request<'_> {
         self.options.output_dtype.map_or_else(|| "BF16".to_owned(), |dtype| dtype.to_string())
     }
 
-    fn announce(&self, checkpoint: &Checkpoint, output: &PathBuf, printer: &Printer) -> Result<(), Failure> {
+    fn announce(&self, checkpoint: &Checkpoint, output: &Path, printer: &Printer) -> Result<(), Failure> {
         printer.text(format_args!("Converting {} -> {}", shown(&self.input.path), shown(output)))?;
         notes(checkpoint, "  Note: ", printer)
     }
