@@ -1,14 +1,12 @@
 //! Archives that were written: NumPy's own headers, and the same arrays when they are read again.
 
 use super::*;
-use crate::cancel::CancelToken;
-use crate::catalog::{Dtype, TargetDtype};
-use crate::checkpoint::Checkpoint;
+use crate::catalog::Dtype;
 use crate::container::zip::Archive;
+use crate::convert::{ConvertOptions, ConvertTarget, convert_bytes};
 use crate::io::BytesSource;
 use crate::limits::ParseLimits;
 use crate::parse::npz::{parse_npz, parse_npz_bytes};
-use crate::pipeline::{self, MemorySink, Plan, plan_tensors};
 
 fn fixture(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/npz").join(name)
@@ -16,14 +14,9 @@ fn fixture(name: &str) -> std::path::PathBuf {
 
 /// The arrays of a file as a new archive.
 fn rewritten(name: &str, threads: usize) -> Vec<u8> {
-    let checkpoint = Checkpoint::open(fixture(name), &ParseLimits::default()).unwrap();
-    let target = TargetDtype::BF16;
-    let planned = plan_tensors(&checkpoint.catalog, &checkpoint.sources, checkpoint.claim(), target).unwrap();
-    let plan = Plan::new(planned, target, &Npz, None).unwrap();
-    let sink = MemorySink::new(plan.total_bytes as usize).unwrap();
-    let options = pipeline::RunOptions { threads, cancel: CancelToken::new() };
-    pipeline::run(&plan, &checkpoint.sources, &sink, &options, &mut |_| {}).unwrap();
-    sink.finish()
+    let bytes = std::fs::read(fixture(name)).unwrap();
+    let options = ConvertOptions::new().with_threads(threads);
+    convert_bytes(&bytes, ConvertTarget::Npz, &options).unwrap().0
 }
 
 #[test]
