@@ -186,6 +186,8 @@ fn a_big_endian_file_is_read_as_if_it_were_little_endian() {
     let checkpoint = Checkpoint::from_bytes(bytes.clone(), &ParseLimits::default()).unwrap();
     assert_eq!(checkpoint.tensor_data("x").unwrap().unwrap()[20..], [23, 22, 21, 20]);
     assert!(checkpoint.facts().unwrap().below.contains(&("Byte order".to_owned(), "big-endian".to_owned())));
+    let keys: Vec<_> = checkpoint.metadata().unwrap().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["general.alignment", "general.architecture", "numbers"]);
     // Tensors of other files are not this file's, wherever they say they are.
     let mut foreign = parsed.tensor_info()[0].clone();
     foreign.data_offset -= 4;

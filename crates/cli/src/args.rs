@@ -165,7 +165,8 @@ pub(crate) struct RememberArgs {
 
 const REMEMBER_AFTER_HELP: &str = "\
 A file becomes a file; a directory, its index, one shard of a set, or a model in
-the local Hugging Face cache becomes a directory that loads as it is.
+the local Hugging Face cache becomes a directory that loads as it is. A split GGUF
+model becomes one file.
 
 Weights that are not quantised keep their type. Files appear complete or not at
 all. A directory that was interrupted goes on when the same command runs again;

@@ -118,6 +118,16 @@ impl WriteArgs {
             None => options,
         }
     }
+
+    /// The first option given that shapes the output of a checkpoint directory.
+    pub(crate) fn option_of_directories(&self) -> Option<&'static str> {
+        let given = [
+            (self.shard_size.is_some(), "--shard-size"),
+            (self.single_file, "--single-file"),
+            (self.part.is_some(), "--part"),
+        ];
+        given.iter().find(|(is_given, _)| *is_given).map(|(_, option)| *option)
+    }
 }
 
 /// How weights are quantised.
