@@ -5,7 +5,7 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anamnesis::convert::{convert, convert_bytes};
 use anamnesis::{
@@ -99,7 +99,7 @@ fn decoded(input: &Input) -> Contents {
     Contents::read(output)
 }
 
-fn gguf_contents(path: &PathBuf) -> BTreeMap<String, Tensor> {
+fn gguf_contents(path: &Path) -> BTreeMap<String, Tensor> {
     let file = parse_gguf(path).unwrap();
     let tensor = |tensor: anamnesis::GgufTensor<'_>| {
         let shape = tensor.shape.iter().rev().copied().collect();
@@ -108,7 +108,7 @@ fn gguf_contents(path: &PathBuf) -> BTreeMap<String, Tensor> {
     file.tensors().map(tensor).collect()
 }
 
-fn npz_contents(path: &PathBuf) -> BTreeMap<String, Tensor> {
+fn npz_contents(path: &Path) -> BTreeMap<String, Tensor> {
     let arrays = parse_npz(path).unwrap().into_iter();
     arrays
         .map(|(name, array)| (name, Tensor { dtype: array.dtype.to_string(), shape: array.shape, data: array.data }))

@@ -10,8 +10,8 @@ mod support;
 use std::path::Path;
 
 use anamnesis::{
-    Bf16Out, Dtype, F32Out, RememberOptions, TargetDtype, dequantize_awq, dequantize_bnb4_double_quant, dequantize_fp8,
-    dequantize_gptq, dequantize_per_channel_fp8, parse,
+    Bf16Out, ConvertOptions, ConvertTarget, Dtype, F32Out, RememberOptions, TargetDtype, dequantize_awq,
+    dequantize_bnb4_double_quant, dequantize_fp8, dequantize_gptq, dequantize_per_channel_fp8, parse,
 };
 use support::{Folder, Model, le_bytes};
 
@@ -74,6 +74,21 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let tiles = 36 * 4 + 12;
     let more = large_blocks.saturating_sub(small_blocks);
     assert!(more <= 4 * tiles + 12 * 64, "{more} blocks more for {tiles} tiles more");
+
+    // Quantising, with scales that are known only when all values have been seen.
+    let quantise = |folder: &Folder, threads| {
+        let options = ConvertOptions::new().with_threads(threads).with_double_quant(true).with_measure(true);
+        let work =
+            || anamnesis::convert::convert(&folder.model(), ConvertTarget::BnbNf4, &folder.path("nf4"), &options);
+        let (peak, _, stats) = profiled(work);
+        assert!(stats.unwrap().quantized > 0);
+        peak
+    };
+    let (tiny, small) = (staged(4), staged(16));
+    let peak = quantise(&small, 2);
+    assert!(peak <= 8 * MIB, "two threads held {peak} bytes while quantising");
+    let growth = quantise(&small, 1).saturating_sub(quantise(&tiny, 1));
+    assert!(growth <= 256 * KIB, "quantising four times the file held {growth} bytes more");
 
     let header = parse(large.model()).unwrap().header.header_size;
     let (peak, _, info) = profiled(|| parse(large.model()).unwrap().inspect());

@@ -23,7 +23,6 @@ Examples:
   amn inspect model.safetensors             what is inside, how large decoded
   amn remember model.safetensors --to f32   write model-f32.safetensors
   amn remember Llama-3.1-8B-FP8/            write Llama-3.1-8B-bf16/, to load
-  amn inspect ollama:llama3.2 --metadata    what a model says about itself
   amn convert model.gguf --to safetensors   write model-bf16.safetensors
   amn forget Llama-3.1-8B/ --to bnb-nf4     write Llama-3.1-8B-bnb-nf4/
 
@@ -62,7 +61,7 @@ pub(crate) enum Command {
     Demo,
 }
 
-pub(crate) use convert::{ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
+pub(crate) use convert::{ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
 
 /// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
@@ -120,6 +119,8 @@ pub(crate) struct ParseArgs {
     /// List every tensor of a file with its type, shape, role and size
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +138,8 @@ pub(crate) struct InspectArgs {
     // A place of its own, so that the path may stand on either side of --metadata.
     #[arg(requires = "metadata")]
     pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
 }
 
 #[derive(Debug, Args)]

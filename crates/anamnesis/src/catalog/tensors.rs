@@ -142,6 +142,15 @@ impl Catalog {
         Ok(Self { facts, notes, unreadable, unread_metadata, ..Self::new(tensors, metadata)? })
     }
 
+    /// Leaves out the tensors that `keep` says no to.
+    pub(crate) fn retain(&mut self, keep: impl Fn(TensorId, &StoredTensor) -> bool) {
+        let mut index = 0;
+        self.tensors.retain(|tensor| {
+            index += 1;
+            keep(TensorId(index - 1), tensor)
+        });
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.tensors.len()
     }

@@ -9,6 +9,8 @@ use crate::scheme::{Scratch, Seen, TileEncoder};
 
 /// Reads the values of a range behind those that are there.
 type Read<'a> = &'a mut dyn FnMut(Range<u64>, &mut Vec<f32>) -> Result<()>;
+/// Takes whole granules of values, with their place.
+type Take<'a> = &'a mut dyn FnMut(&Range<u64>, &[f32]) -> Result<()>;
 /// Takes bytes of an output, by its index and their place in it.
 type Put<'a> = &'a mut dyn FnMut(usize, u64, &[u8]) -> Result<()>;
 
@@ -90,13 +92,7 @@ impl Encoding {
 }
 
 /// Hands the values of a tile to `take` in whole granules; only the last may be less than one.
-fn walk(
-    tile: &Tile,
-    granule: usize,
-    held: &mut Vec<f32>,
-    read: Read<'_>,
-    take: &mut dyn FnMut(&Range<u64>, &[f32]) -> Result<()>,
-) -> Result<()> {
+fn walk(tile: &Tile, granule: usize, held: &mut Vec<f32>, read: Read<'_>, take: Take<'_>) -> Result<()> {
     held.clear();
     let mut start = tile.range.start;
     for step in tile.steps() {

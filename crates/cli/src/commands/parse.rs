@@ -14,6 +14,7 @@ use crate::ui::{Column, Printer, Table};
 pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     let is_one_file = is_tensor_file(&args.input.path);
     let checkpoint = if is_one_file { open::file(&args.input)? } else { open::checkpoint(&args.input)? };
+    let checkpoint = args.choice.of(checkpoint)?;
     let info = checkpoint.inspect(&InspectOptions::new());
     if let Some(described) = Described::of(&checkpoint, &info) {
         let tensors = checkpoint.tensors_as_stored();

@@ -4,11 +4,11 @@ mod directory;
 mod file;
 mod report;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, Existing, TargetDtype};
+use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, Existing, Format, TargetDtype};
 
 use super::writing::refuse_options_of_directories;
 use super::{notes, open, shown};
@@ -98,8 +98,10 @@ pub(super) fn options(
 impl Request<'_> {
     pub(super) fn run(&self, printer: &Printer) -> Result<(), Failure> {
         let checkpoint = open::checkpoint(self.input)?;
+        // The parts of a split GGUF model are one file that was cut.
+        let is_cut_file = checkpoint.format() == Format::Gguf && self.write.option_of_directories().is_none();
         let is_directory = checkpoint.directory().is_some() && self.target.extension() == "safetensors";
-        if is_directory {
+        if is_directory && !is_cut_file {
             return self.convert_directory(&checkpoint, printer);
         }
         refuse_options_of_directories(self.write, "this conversion writes one file")?;
@@ -111,7 +113,7 @@ impl Request<'_> {
         self.options.output_dtype.map_or_else(|| "BF16".to_owned(), |dtype| dtype.to_string())
     }
 
-    fn announce(&self, checkpoint: &Checkpoint, output: &PathBuf, printer: &Printer) -> Result<(), Failure> {
+    fn announce(&self, checkpoint: &Checkpoint, output: &Path, printer: &Printer) -> Result<(), Failure> {
         printer.text(format_args!("Converting {} -> {}", shown(&self.input.path), shown(output)))?;
         notes(checkpoint, "  Note: ", printer)
     }

@@ -13,7 +13,7 @@ use crate::ui::{Printer, json::texts};
 
 pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> {
     let target: TargetDtype = args.to.parse()?;
-    let checkpoint = open::checkpoint(&args.input)?;
+    let checkpoint = args.choice.of(open::checkpoint(&args.input)?)?;
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     let key = args.key.as_deref();
     let entries = args.metadata.then(|| metadata::entries(&checkpoint, key)).transpose()?;

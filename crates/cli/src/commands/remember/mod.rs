@@ -6,7 +6,7 @@ mod file;
 
 use anamnesis::{ConvertOptions, Existing, Format, InspectOptions, RememberOptions, TargetDtype};
 
-use super::writing::{option_of_directories, refuse_options_of_directories};
+use super::writing::refuse_options_of_directories;
 use super::{open, shown};
 use crate::args::RememberArgs;
 use crate::exit::Failure;
@@ -26,7 +26,7 @@ pub(super) fn run(args: &RememberArgs, printer: &Printer) -> Result<(), Failure>
     }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     // The parts of a split GGUF model are one file that was cut: together they become one again, unless asked otherwise.
-    let is_cut_file = checkpoint.format() == Format::Gguf && option_of_directories(&args.write).is_none();
+    let is_cut_file = checkpoint.format() == Format::Gguf && args.write.option_of_directories().is_none();
     if checkpoint.directory().is_some() && !is_cut_file {
         return directory::run(args, &checkpoint, &info, printer);
     }

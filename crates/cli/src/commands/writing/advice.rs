@@ -26,19 +26,9 @@ pub(in super::super) fn advise(error: AnamnesisError, output: &Path, bytes: u64)
     Failure::Refused { error, advice: Some(advice) }
 }
 
-/// The first option given that shapes the output of a checkpoint directory.
-pub(in super::super) fn option_of_directories(write: &WriteArgs) -> Option<&'static str> {
-    let given = [
-        (write.shard_size.is_some(), "--shard-size"),
-        (write.single_file, "--single-file"),
-        (write.part.is_some(), "--part"),
-    ];
-    given.iter().find(|(is_given, _)| *is_given).map(|(_, option)| *option)
-}
-
 /// A file is written as one file by one run, whatever these options say.
 pub(in super::super) fn refuse_options_of_directories(write: &WriteArgs, why: &str) -> Result<(), Failure> {
-    match option_of_directories(write) {
+    match write.option_of_directories() {
         None => Ok(()),
         Some(option) => Err(Failure::Usage(format!("{option} shapes the output of a checkpoint directory, and {why}"))),
     }
