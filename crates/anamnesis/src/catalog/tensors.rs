@@ -65,6 +65,9 @@ pub(crate) struct Catalog {
     pub(crate) unread_metadata: usize,
     /// Which part of a split model the file is; `None` for a whole model.
     pub(crate) part: Option<Part>,
+    /// Whether the format is one of numbers, not of weights: an eight-bit float that nothing scales is its own value there,
+    /// and stays what it is.
+    pub(crate) types_are_final: bool,
     /// What the format tells of the file besides its tensors, for people.
     pub(crate) facts: Option<Facts>,
     /// What is worth knowing about how the file was read, such as what was left out; for people.
@@ -119,6 +122,7 @@ impl Catalog {
         let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
         let mut metadata: Option<Metadata> = None;
         let (mut facts, mut notes, mut unreadable, mut unread_metadata) = (None, Vec::new(), Vec::new(), 0);
+        let types_are_final = catalogs.iter().all(|catalog| catalog.types_are_final);
         for catalog in catalogs {
             tensors.extend(catalog.tensors);
             facts = facts.or(catalog.facts);
@@ -139,7 +143,7 @@ impl Catalog {
             let (name, a_file, b_file) = (quoted(&pair[0].name), file(&pair[0]), file(&pair[1]));
             return Err(AnamnesisError::parse(format!("tensor {name} is in {a_file} and again in {b_file}")));
         }
-        Ok(Self { facts, notes, unreadable, unread_metadata, ..Self::new(tensors, metadata)? })
+        Ok(Self { types_are_final, facts, notes, unreadable, unread_metadata, ..Self::new(tensors, metadata)? })
     }
 
     /// Leaves out the tensors that `keep` says no to.

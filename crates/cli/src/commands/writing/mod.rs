@@ -6,5 +6,5 @@ mod disk;
 mod forecast;
 pub(super) mod tensors;
 
-pub(super) use advice::{advise, option_of_directories, refuse_options_of_directories};
+pub(super) use advice::{advise, refuse_options_of_directories};
 pub(super) use directory::DirectoryJob;
