@@ -1,10 +1,9 @@
 //! Values to packed codes of four bits.
 
-use super::codebook::{Climb, NEGATIVE_ZERO, REACH, key};
 use super::{Codebook, Input};
 use crate::GROUP;
 use crate::group::pad;
-use crate::simd::Simd;
+use crate::simd::{Simd, Tree, pack};
 
 /// Scales below this count as this much where [`Scaling::Multiply`] inverts them.
 pub const SMALLEST_SCALE: f32 = 1e-38;
@@ -53,17 +52,17 @@ fn body<S: Simd, I: Input>(
     out: &mut [u8],
 ) {
     let block = block.max(2);
-    let climb = codebook.climb();
     for ((values, out), &scale) in values.chunks(block).zip(out.chunks_mut(block / 2)).zip(scales) {
         if scaling == Scaling::Divide && scale == 0.0 {
             let code = codebook.code(0.0);
             out.iter_mut().take(values.len().div_ceil(2)).for_each(|byte| *byte = code << 4 | code);
-        } else if !codebook.has_limits {
-            slow::<S, I>(simd, values, codebook, scale, scaling, out);
-        } else if scaling == Scaling::Divide {
-            fast::<S, I, false>(simd, values, codebook, &climb, scale, out);
+        } else if let Some(tree) = codebook.tree() {
+            match scaling {
+                Scaling::Divide => fast::<S, I, false>(simd, values, codebook, tree, scale, out),
+                Scaling::Multiply => fast::<S, I, true>(simd, values, codebook, tree, inverse(scale), out),
+            }
         } else {
-            fast::<S, I, true>(simd, values, codebook, &climb, inverse(scale), out);
+            slow::<S, I>(simd, values, codebook, scale, scaling, out);
         }
     }
 }
@@ -80,17 +79,17 @@ fn fast<S: Simd, I: Input, const MULTIPLY: bool>(
     simd: S,
     values: &[I::Element],
     codebook: &Codebook,
-    climb: &Climb,
+    tree: &Tree,
     scale: f32,
     out: &mut [u8],
 ) {
     let (groups, rest) = values.as_chunks::<GROUP>();
     let (whole, tail) = out.split_at_mut(out.len().min(groups.len() * (GROUP / 2)));
     for (group, out) in groups.iter().zip(whole.as_chunks_mut::<{ GROUP / 2 }>().0) {
-        *out = group_codes::<MULTIPLY>(&I::widen(simd, group), codebook, climb, scale);
+        *out = group_codes::<S, MULTIPLY>(simd, &I::widen(simd, group), codebook, tree, scale);
     }
     if !rest.is_empty() {
-        let codes = group_codes::<MULTIPLY>(&I::widen(simd, &pad(rest)), codebook, climb, scale);
+        let codes = group_codes::<S, MULTIPLY>(simd, &I::widen(simd, &pad(rest)), codebook, tree, scale);
         for (to, from) in tail.iter_mut().zip(&codes[..rest.len().div_ceil(2)]) {
             *to = *from;
         }
@@ -98,31 +97,18 @@ fn fast<S: Simd, I: Input, const MULTIPLY: bool>(
 }
 
 #[inline(always)]
-fn group_codes<const MULTIPLY: bool>(
+fn group_codes<S: Simd, const MULTIPLY: bool>(
+    simd: S,
     values: &[f32; GROUP],
     codebook: &Codebook,
-    climb: &Climb,
+    tree: &Tree,
     scale: f32,
 ) -> [u8; GROUP / 2] {
     let quotients = map!(value in values => if MULTIPLY { value * scale } else { value / scale });
-    let keys = map!(quotient in &quotients => key(quotient));
-    let mut is_far = 0;
-    for key in keys {
-        is_far |= i32::from(key < REACH.0) | i32::from(key > REACH.1);
+    match simd.nibbles(tree, &quotients) {
+        Some(codes) => codes,
+        None => far_codes(&quotients, codebook),
     }
-    if is_far != 0 {
-        return far_codes(&quotients, codebook);
-    }
-    let mut codes = [climb.first; GROUP];
-    for (limit, growth) in climb.limits.iter().zip(&climb.growth) {
-        for i in 0..GROUP {
-            codes[i] += if keys[i] > *limit { *growth } else { 0 };
-        }
-    }
-    for i in 0..GROUP {
-        codes[i] = if keys[i] == NEGATIVE_ZERO { climb.negative_zero } else { codes[i] };
-    }
-    pack(&map!(code in codes => code as u8))
 }
 
 /// The codes of a group with a quotient that limits do not know.
@@ -157,14 +143,4 @@ fn slow<S: Simd, I: Input>(
             *to = *from;
         }
     }
-}
-
-#[inline(always)]
-fn pack(codes: &[u8; GROUP]) -> [u8; GROUP / 2] {
-    let mut packed = [0; GROUP / 2];
-    for (byte, pair) in packed.iter_mut().zip(codes.as_chunks::<2>().0) {
-        let pair = u16::from_le_bytes(*pair);
-        *byte = (pair << 4 | pair >> 8) as u8;
-    }
-    packed
 }

@@ -61,23 +61,30 @@ fn group_codes<const MULTIPLY: bool>(values: &[f32; GROUP], step: f32) -> [u8; G
     if MULTIPLY { map!(value in values => to_even(value * step)) } else { map!(value in values => away(value, step)) }
 }
 
+/// Added to a small number, this leaves no room for a fraction: the sum is rounded, halves to even, and its lowest bits
+/// are the whole number.
+const WHOLE: f32 = 1.5 * (1 << 23) as f32;
+
 /// The nearest whole number, halves away from zero.
 #[inline(always)]
 fn away(value: f32, step: f32) -> u8 {
     let steps = if step == 0.0 { 0.0 } else { value / step };
-    let steps = if steps > 127.0 { 127.0 } else { steps };
-    let steps = if steps < -128.0 { -128.0 } else { steps };
-    // The largest number below one half: with a half, 0.49999997 would become one. NaN becomes zero.
-    let half = f32::from_bits(0.5f32.to_bits() - 1);
-    (steps + half.copysign(steps)) as i32 as u8
+    let steps = if steps.is_nan() { 0.0 } else { steps };
+    let magnitude = if steps.abs() > 128.0 { 128.0 } else { steps.abs() };
+    let sum = magnitude + WHOLE;
+    let mut whole = (sum.to_bits() as i32).wrapping_sub(WHOLE.to_bits() as i32);
+    // A half that went down to an even number.
+    whole += i32::from(magnitude - (sum - WHOLE) == 0.5);
+    let is_negative = steps < 0.0;
+    let largest = if is_negative { 128 } else { 127 };
+    let whole = if whole > largest { largest } else { whole };
+    (if is_negative { -whole } else { whole }) as u8
 }
 
 /// The nearest whole number, halves to even.
 #[inline(always)]
 fn to_even(steps: f32) -> u8 {
     let steps = if steps.is_nan() { 0.0 } else { steps };
-    // Adding and subtracting this leaves no room for a fraction.
-    const WHOLE: f32 = 1.5 * (1 << 23) as f32;
-    let whole = steps.clamp(-128.0, 128.0) + WHOLE;
-    (whole.to_bits() as i32).wrapping_sub(WHOLE.to_bits() as i32) as u8
+    let sum = steps.clamp(-128.0, 127.0) + WHOLE;
+    (sum.to_bits() as i32).wrapping_sub(WHOLE.to_bits() as i32) as u8
 }
