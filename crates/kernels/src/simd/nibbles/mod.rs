@@ -71,9 +71,9 @@ impl Tree {
 
 /// A CPU level's search.
 pub trait Nibbles {
-    /// The codes of a group of numbers, two per byte, the first in the high nibble; none if one of them is NaN or beyond
-    /// `NEAR`.
-    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> Option<[u8; GROUP / 2]>;
+    /// The codes of a group of numbers, two per byte, the first in the high nibble, and whether the tree decides all of
+    /// them: none is NaN or beyond `NEAR`.
+    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool);
 }
 
 /// Two codes per byte, the first in the high nibble.

@@ -6,15 +6,12 @@ use crate::simd::Portable;
 
 impl Nibbles for Portable {
     #[inline(always)]
-    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> Option<[u8; GROUP / 2]> {
+    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
         let keys = map!(number in numbers => key(number));
         let (low, high) = (key(-NEAR), key(NEAR));
         let mut is_far = 0;
         for key in keys {
             is_far |= i32::from(key < low) | i32::from(key > high);
-        }
-        if is_far != 0 {
-            return None;
         }
         let mut codes = [i32::from(tree.codes[0]); GROUP];
         for (limit, pair) in tree.limits.iter().zip(tree.codes.windows(2)) {
@@ -26,6 +23,6 @@ impl Nibbles for Portable {
         for i in 0..GROUP {
             codes[i] = if keys[i] == NEGATIVE_ZERO { i32::from(tree.negative_zero) } else { codes[i] };
         }
-        Some(pack(&map!(code in codes => code as u8)))
+        (pack(&map!(code in codes => code as u8)), is_far == 0)
     }
 }

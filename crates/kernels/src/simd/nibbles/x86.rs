@@ -8,7 +8,7 @@ use crate::simd::{V3, V4};
 
 impl Nibbles for V3 {
     #[inline(always)]
-    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> Option<[u8; GROUP / 2]> {
+    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
         let mut packed = [0; GROUP / 2];
         // SAFETY: the token proves AVX2; loads and stores are unaligned and cover exactly the quarters of the numbers, the
         // codes and the packed bytes.
@@ -21,9 +21,6 @@ impl Nibbles for V3 {
                 let beyond = _mm256_cmp_ps::<_CMP_NLE_UQ>(magnitude, _mm256_set1_ps(NEAR));
                 is_far = _mm256_or_ps(is_far, beyond);
                 *index = search_avx2(tree, _mm256_castps_si256(eight));
-            }
-            if _mm256_movemask_ps(is_far) != 0 {
-                return None;
             }
             // Packing works within 128-bit lanes: fours of elements 0, 2, 4, 6, 1, 3, 5, 7.
             let words = [_mm256_packs_epi32(indices[0], indices[1]), _mm256_packs_epi32(indices[2], indices[3])];
@@ -38,8 +35,8 @@ impl Nibbles for V3 {
             let pairs = _mm256_maddubs_epi16(codes, _mm256_set1_epi16(0x0110));
             let halves = _mm256_permute4x64_epi64::<0b10_00_10_00>(_mm256_packus_epi16(pairs, pairs));
             _mm_storeu_si128(packed.as_mut_ptr().cast(), _mm256_castsi256_si128(halves));
+            (packed, _mm256_movemask_ps(is_far) == 0)
         }
-        Some(packed)
     }
 }
 
@@ -64,7 +61,7 @@ fn search_avx2(tree: &Tree, bits: __m256i) -> __m256i {
 
 impl Nibbles for V4 {
     #[inline(always)]
-    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> Option<[u8; GROUP / 2]> {
+    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
         let mut packed = [0; GROUP / 2];
         // SAFETY: the token proves AVX-512 F and BW; loads and stores are unaligned and cover exactly the halves of the
         // numbers and of the packed bytes.
@@ -78,11 +75,8 @@ impl Nibbles for V4 {
                 let pairs = _mm512_or_si512(_mm512_slli_epi64::<4>(codes), _mm512_srli_epi64::<32>(codes));
                 _mm_storel_epi64(out.as_mut_ptr().cast(), _mm512_cvtepi64_epi8(pairs));
             }
-            if is_far != 0 {
-                return None;
-            }
+            (packed, is_far == 0)
         }
-        Some(packed)
     }
 }
 
