@@ -6,8 +6,25 @@ use crate::group::pad;
 use crate::level::Level;
 use crate::simd::Simd;
 
-/// The bits of infinity; larger ones, without their sign, are NaN.
-const INFINITY: i32 = 0x7F80_0000;
+/// What is compared.
+trait Kind: Copy + Send + Sync + 'static {
+    /// The largest bits of a magnitude that counts. Those above infinity's are NaN.
+    const TOP: i32;
+}
+
+#[derive(Clone, Copy)]
+struct All;
+
+#[derive(Clone, Copy)]
+struct Numbers;
+
+impl Kind for All {
+    const TOP: i32 = i32::MAX;
+}
+
+impl Kind for Numbers {
+    const TOP: i32 = f32::INFINITY.to_bits() as i32;
+}
 
 /// Finds the largest magnitude of each block of `values`.
 ///
@@ -22,7 +39,7 @@ const INFINITY: i32 = 0x7F80_0000;
 /// assert_eq!(largest, [3.0, 0.5]);
 /// ```
 pub fn block_largest<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
-    by_blocks::<I>(level, values, block, i32::MAX, out);
+    by_blocks::<I, All>(level, values, block, out);
 }
 
 /// [`block_largest`] of the numbers alone: NaN counts for nothing.
@@ -35,59 +52,58 @@ pub fn block_largest<I: Input>(level: Level, values: &[I::Element], block: usize
 /// assert_eq!(largest, [3.0, 0.0]);
 /// ```
 pub fn block_largest_number<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
-    by_blocks::<I>(level, values, block, INFINITY, out);
+    by_blocks::<I, Numbers>(level, values, block, out);
 }
 
 /// Blocks of whole groups are taken together, others one by one.
-fn by_blocks<I: Input>(level: Level, values: &[I::Element], block: usize, top: i32, out: &mut [f32]) {
+fn by_blocks<I: Input, K: Kind>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
     let block = block.max(1);
     let whole = if block.is_multiple_of(GROUP) { (values.len() / block).min(out.len()) } else { 0 };
     let (blocks, rest) = values.split_at(whole * block);
     let (largest, others) = out.split_at_mut(whole);
-    largest_of_blocks::<I>(level, blocks, block, top, largest);
+    largest_of_blocks::<I, K>(level, blocks, block, largest);
     for (block, largest) in rest.chunks(block).zip(others) {
-        largest_of::<I>(level, block, top, largest);
+        largest_of::<I, K>(level, block, largest);
     }
 }
 
 kernel! {
-    fn largest_of_blocks<I: Input>(values: &[I::Element], block: usize, top: i32, out: &mut [f32]) = blocks_body
+    fn largest_of_blocks<I: Input, K: Kind>(values: &[I::Element], block: usize, out: &mut [f32]) = blocks_body
 }
 
 kernel! {
-    fn largest_of<I: Input>(values: &[I::Element], top: i32, out: &mut f32) = body
+    fn largest_of<I: Input, K: Kind>(values: &[I::Element], out: &mut f32) = body
 }
 
 #[inline(always)]
-fn blocks_body<S: Simd, I: Input>(simd: S, values: &[I::Element], block: usize, top: i32, out: &mut [f32]) {
+fn blocks_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], block: usize, out: &mut [f32]) {
     for (block, out) in values.chunks_exact(block).zip(out) {
         let mut largest = [0; GROUP];
         for group in block.as_chunks::<GROUP>().0 {
-            larger(&mut largest, &I::widen(simd, group), top);
+            largest = simd.larger(&largest, &magnitudes::<K>(&I::widen(simd, group)));
         }
         *out = largest_lane(largest);
     }
 }
 
 #[inline(always)]
-fn body<S: Simd, I: Input>(simd: S, values: &[I::Element], top: i32, out: &mut f32) {
+fn body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut f32) {
     let mut largest = [0; GROUP];
     let (groups, rest) = values.as_chunks::<GROUP>();
     for group in groups {
-        larger(&mut largest, &I::widen(simd, group), top);
+        largest = simd.larger(&largest, &magnitudes::<K>(&I::widen(simd, group)));
     }
-    larger(&mut largest, &I::widen(simd, &pad(rest)), top);
+    largest = simd.larger(&largest, &magnitudes::<K>(&I::widen(simd, &pad(rest))));
     *out = largest_lane(largest);
 }
 
-/// Magnitudes are compared by their bits, of which those above `top` count for nothing.
+/// The bits of magnitudes, by which they are compared.
 #[inline(always)]
-fn larger(largest: &mut [i32; GROUP], values: &[f32; GROUP], top: i32) {
-    for i in 0..GROUP {
-        let bits = (values[i].to_bits() & 0x7FFF_FFFF) as i32;
-        let bits = if bits > top { 0 } else { bits };
-        largest[i] = largest[i].max(bits);
-    }
+fn magnitudes<K: Kind>(values: &[f32; GROUP]) -> [i32; GROUP] {
+    map!(value in values => {
+        let bits = (value.to_bits() & 0x7FFF_FFFF) as i32;
+        if bits > K::TOP { 0 } else { bits }
+    })
 }
 
 #[inline(always)]

@@ -50,6 +50,9 @@ pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + Nibbles + sealed:
     /// Those NaNs survive the rounding by themselves, which saves a third of its instructions.
     fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP];
 
+    /// The larger of each pair. By hand because a running maximum tempts the compiler to work across groups.
+    fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP];
+
     /// `table[code & 0x7F]` with bit 15 flipped where the code's sign bit is set.
     fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP];
 }
