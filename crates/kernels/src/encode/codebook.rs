@@ -8,17 +8,12 @@ const SMALLEST_GAP: f32 = 1.0 / 65536.0;
 
 /// Codes of four bits and how a number finds its own.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Codebook {
-    /// The limits between codes, where they decide at all.
-    tree: Option<Tree>,
-    rule: Rule,
-}
+pub struct Codebook(Rule);
 
-/// What limits stand for, asked where they do not decide.
 #[derive(Clone, Debug, PartialEq)]
 enum Rule {
-    /// The nearest entry.
-    Nearest([f32; 16]),
+    /// The nearest entry of a map; by limits where it has any that say the same.
+    Nearest([f32; 16], Option<Tree>),
     /// Limits that hold for every number; NaN is beyond all of them.
     Limits(Tree),
 }
@@ -36,7 +31,7 @@ impl Codebook {
         let is_apart = |a: f32, b: f32| a == b || (a - b).abs() >= SMALLEST_GAP;
         // NaN and infinity are not below the bound.
         let is_usable = map.iter().all(|&a| a.abs() <= NEAR / 2.0 && map.iter().all(|&b| is_apart(a, b)));
-        Self { tree: if is_usable { nearest_limits(&map) } else { None }, rule: Rule::Nearest(map) }
+        Self(Rule::Nearest(map, if is_usable { nearest_limits(&map) } else { None }))
     }
 
     /// A number becomes `codes[n]` where `n` of the rising `limits` are below it.
@@ -44,20 +39,22 @@ impl Codebook {
         // Both zeros are above or below a limit of zero together.
         let limits = limits.map(|limit| key(limit + 0.0));
         let negative_zero = codes[limits.iter().filter(|&&limit| limit < NEGATIVE_ZERO).count()];
-        let tree = Tree::new(limits, codes, negative_zero);
-        Self { tree: Some(tree), rule: Rule::Limits(tree) }
+        Self(Rule::Limits(Tree::new(limits, codes, negative_zero)))
     }
 
     /// The limits between codes, where they decide at all.
     #[inline(always)]
     pub(super) fn tree(&self) -> Option<&Tree> {
-        self.tree.as_ref()
+        match &self.0 {
+            Rule::Nearest(_, tree) => tree.as_ref(),
+            Rule::Limits(tree) => Some(tree),
+        }
     }
 
     /// The code of any number.
     pub(super) fn code(&self, number: f32) -> u8 {
-        match &self.rule {
-            Rule::Nearest(map) => nearest(number, map),
+        match &self.0 {
+            Rule::Nearest(map, _) => nearest(number, map),
             Rule::Limits(tree) if number.is_nan() => tree.last(),
             Rule::Limits(tree) => tree.code(number),
         }
