@@ -13,3 +13,9 @@ mkdir -p corpus/zip_npz
 cp ../crates/anamnesis/tests/fixtures/npz/*.npz corpus/zip_npz/
 mkdir -p corpus/gguf_header
 cp ../crates/anamnesis/tests/fixtures/gguf/*.gguf corpus/gguf_header/
+for target in pickle pth; do
+    mkdir -p "corpus/$target"
+    for file in ../crates/anamnesis/tests/fixtures/pth/*.pt* ../crates/anamnesis/tests/fixtures/pth/*.bin; do
+        cp "$file" "corpus/$target/$(basename "$file")"
+    done
+done

@@ -29,6 +29,7 @@ pub mod limits;
 pub mod model;
 pub mod parse;
 pub mod remember;
+mod scan;
 pub mod verify;
 
 pub use cancel::CancelToken;
@@ -63,6 +64,12 @@ pub use parse::npz::{
     parse_npz_bytes_with_limits, parse_npz_from_reader, parse_npz_from_reader_with_limits, parse_npz_with_limits,
 };
 pub use parse::ollama::resolve_ollama_model;
+pub use parse::pth::{
+    ParsedPth, PthDtype, PthFrontMatter, PthInspectInfo, PthTensor, PthTensorInfo, inspect_pth_from_reader,
+    inspect_pth_from_reader_with_options, parse_pth, parse_pth_bytes, parse_pth_bytes_with_limits,
+    parse_pth_from_reader, parse_pth_from_reader_with_limits, parse_pth_front_matter_from_reader,
+    parse_pth_front_matter_from_reader_with_limits, parse_pth_with_limits,
+};
 pub use parse::safetensors::{
     AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, QuantScheme, SafetensorsHeader,
     TensorEntry, TensorRole, parse_safetensors_header, parse_safetensors_header_from_reader,
@@ -77,5 +84,7 @@ pub use remember::{
     dequantize_gguf_blocks_to_bf16, dequantize_gguf_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16,
     dequantize_nvfp4, dequantize_nvfp4_to_bf16, dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16,
     dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16, npz_to_safetensors, npz_to_safetensors_bytes,
+    pth_to_safetensors, pth_to_safetensors_bytes,
 };
+pub use scan::{ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle, scan, scan_bytes};
 pub use verify::{VerifyReport, verify};

@@ -110,6 +110,11 @@ impl Budget {
                 format!("{what} takes {bytes} bytes, {} are allowed", self.limits.max_single_alloc_bytes),
             ));
         }
+        self.working_set(bytes, what)
+    }
+
+    /// Spends `bytes` on many small things for `what`, of which none is a buffer by itself.
+    pub(crate) fn working_set(&mut self, bytes: u64, what: &str) -> Result<()> {
         let spent = self.spent_bytes.saturating_add(bytes);
         if spent > self.limits.max_total_bytes {
             return Err(AnamnesisError::limit(

@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Forget(ForgetArgs),
     /// Check that a checkpoint is complete and sound
     Verify(VerifyArgs),
+    /// List what the pickles of a file refer to, without running them
+    Scan(ScanArgs),
     /// Decode a tiny built-in model step by step and check every value
     Demo,
 }
@@ -148,6 +150,21 @@ pub(crate) struct VerifyArgs {
     /// ollama:NAME[:TAG]
     pub(crate) path: PathBuf,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = SCAN_AFTER_HELP)]
+pub(crate) struct ScanArgs {
+    /// A PyTorch file, a pickle, a NumPy array or an archive of them
+    pub(crate) path: PathBuf,
+}
+
+const SCAN_AFTER_HELP: &str = "\
+A pickle is a program: loading one with Python can run anything. Nothing is run
+here. Every name that a pickle would import is listed with its place in the
+pickle, and whether a conversion accepts it.
+
+Exit codes:
+  0 safe to convert, or there are no pickles   1 refers to code, or malformed";
 
 #[derive(Debug, Args)]
 #[command(after_help = REMEMBER_AFTER_HELP)]

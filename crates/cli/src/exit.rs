@@ -39,6 +39,8 @@ pub(crate) enum Failure {
     Interrupted { kept: Option<PathBuf> },
     /// The checkpoint has this many problems, which were told.
     Unsound { problems: usize },
+    /// A file's pickles refer to this many names that are not accepted, or make no sense.
+    Unsafe { verdict: String, refused: usize },
     /// Standard output could not be written.
     Stdout(std::io::Error),
     /// Decoded values are not those of the reference.
@@ -67,6 +69,7 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::Interrupted { .. } => "cancelled",
             Self::Unsound { .. } => "unsound",
+            Self::Unsafe { .. } => "unsafe",
             Self::Stdout(_) => "io",
             Self::Mismatch { .. } => "mismatch",
         }
@@ -90,6 +93,11 @@ impl fmt::Display for Failure {
             }
             Self::Unsound { problems: 1 } => f.write_str("the checkpoint is not sound: 1 problem"),
             Self::Unsound { problems } => write!(f, "the checkpoint is not sound: {problems} problems"),
+            Self::Unsafe { verdict, refused: 0 } => write!(f, "{verdict}: not everything could be read"),
+            Self::Unsafe { verdict, refused } => {
+                let names = if *refused == 1 { "name is" } else { "names are" };
+                write!(f, "{verdict}: {refused} {names} refused; loading this file with Python can run anything")
+            }
             Self::Stdout(error) => write!(f, "standard output: {error}"),
             Self::Mismatch { matching, values } => {
                 write!(f, "only {matching} of {values} values match the reference bit for bit")

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::files::{MAX_CONFIG_BYTES, MAX_INDEX_BYTES, read_bounded};
 use super::index::Index;
-use super::locate::{INDEX_FILE, Numbered};
+use super::locate::{INDEX_FILE, Numbered, TORCH_INDEX_FILE};
 use crate::catalog::config::QuantConfig;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
@@ -75,8 +75,10 @@ impl Beside {
 
     /// The index of the set this file belongs to; empty where there is none or it cannot be read.
     fn index_of_set(&self) -> Index {
-        let text = read_bounded(&self.directory.join(INDEX_FILE), MAX_INDEX_BYTES, None).ok().flatten();
-        let index = text.and_then(|text| Index::parse(&text, INDEX_FILE).ok());
-        index.filter(|index| index.weight_map.values().any(|file| *file == self.alone)).unwrap_or_default()
+        let read = |name| {
+            let text = read_bounded(&self.directory.join(name), MAX_INDEX_BYTES, None).ok().flatten()?;
+            Index::parse(&text, name).ok().filter(|index| index.weight_map.values().any(|file| *file == self.alone))
+        };
+        read(INDEX_FILE).or_else(|| read(TORCH_INDEX_FILE)).unwrap_or_default()
     }
 }

@@ -21,18 +21,6 @@ pub enum Format {
     Npy,
 }
 
-impl Format {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Safetensors => "safetensors",
-            Self::Pth => "pth",
-            Self::Npz => "NPZ",
-            Self::Gguf => "GGUF",
-            Self::Npy => "NPY",
-        }
-    }
-}
-
 /// The format of a file, from its first bytes and its name.
 ///
 /// # Errors
@@ -66,6 +54,8 @@ fn by_content(head: &[u8], extension: &str) -> Format {
         ([b'P', b'K', 3, 4, ..], "pth" | "pt") => Format::Pth,
         ([b'P', b'K', 3, 4, ..], _) if begins_with_array(head) => Format::Npz,
         ([b'P', b'K', 3, 4, ..], _) => Format::Pth,
+        // A pickle: the legacy form of PyTorch, whatever the file is called.
+        ([0x80, 2..=5, 0x8a, 10, ..], _) => Format::Pth,
         (_, "npz") => Format::Npz,
         (_, "npy") => Format::Npy,
         (_, "gguf") => Format::Gguf,
@@ -92,6 +82,7 @@ mod tests {
         assert_eq!(by_content(b"PK\x03\x04", "npz"), Format::Npz);
         assert_eq!(by_content(b"\x93NUMPY\x01\0", "bin"), Format::Npy);
         assert_eq!(by_content(b"\x10\0\0\0", "bin"), Format::Safetensors);
+        assert_eq!(by_content(b"\x80\x02\x8a\x0a", "bin"), Format::Pth);
         assert_eq!(by_content(b"", "pt"), Format::Pth);
         assert_eq!(by_content(b"", ""), Format::Safetensors);
     }

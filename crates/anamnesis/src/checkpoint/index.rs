@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
+use super::locate::TORCH_INDEX_FILE;
 use crate::catalog::Catalog;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -58,7 +59,9 @@ impl Index {
                 ))),
             }
         }
-        if let Some(total) = self.total_size.filter(|&total| problems.is_empty() && total != bytes) {
+        // Tensors that share their bytes are counted once by the library that writes such an index for PyTorch files.
+        let counts_all = name != TORCH_INDEX_FILE;
+        if let Some(total) = self.total_size.filter(|&total| counts_all && problems.is_empty() && total != bytes) {
             let why = format!("{name} says the tensors take {total} bytes, they take {bytes}");
             problems.push(AnamnesisError::parse(why));
         }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::index::Index;
-use super::{files, hub, inside, ollama};
+use super::{files, hub, inside, ollama, torch};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// The files behind an input.
@@ -28,7 +28,7 @@ pub(super) struct Set {
 /// The usual name of an index.
 pub(super) const INDEX_FILE: &str = "model.safetensors.index.json";
 const INDEX_END: &str = ".safetensors.index.json";
-const TORCH_INDEX_FILE: &str = "pytorch_model.bin.index.json";
+pub(super) const TORCH_INDEX_FILE: &str = "pytorch_model.bin.index.json";
 
 /// Whether `path` names a model of a local store and no place in the file system.
 pub(crate) fn is_model_name(path: &Path) -> bool {
@@ -55,9 +55,11 @@ pub(super) fn locate(path: &Path) -> Result<Located> {
         return from_index(&parent, &name);
     }
     if let Some(shard) = Numbered::parse(&name) {
-        let index = parent.join(INDEX_FILE);
-        if index.is_file() {
-            let Located::Set(set) = from_index(&parent, INDEX_FILE)? else {
+        for index in [INDEX_FILE, TORCH_INDEX_FILE] {
+            if !parent.join(index).is_file() {
+                continue;
+            }
+            let Located::Set(set) = from_index(&parent, index)? else {
                 return Ok(Located::File(path.to_path_buf()));
             };
             if set.files.contains(&name) {
@@ -77,12 +79,6 @@ fn parent_of(path: &Path) -> PathBuf {
 }
 
 fn from_index(directory: &Path, name: &str) -> Result<Located> {
-    if name == TORCH_INDEX_FILE {
-        return Err(AnamnesisError::unsupported(
-            "pth",
-            format!("{} names PyTorch files, which are not read yet", quoted(name)),
-        ));
-    }
     let text = files::read_index(&directory.join(name))?;
     let index = Index::parse(&text, name)?;
     let files = index.files();
@@ -108,6 +104,11 @@ fn directory(directory: &Path) -> Result<Located> {
     let set = |files: Vec<String>| Ok(Located::Set(Set { directory: directory.to_path_buf(), files, index: None }));
     if models.iter().any(|name| *name == "model.safetensors") {
         return set(vec!["model.safetensors".to_owned()]);
+    }
+    if models.is_empty()
+        && let Some(files) = torch::files(directory, &names)?
+    {
+        return set(files);
     }
     match models[..] {
         [] if names.iter().any(|name| name == TORCH_INDEX_FILE) => from_index(directory, TORCH_INDEX_FILE),
@@ -205,7 +206,7 @@ impl<'a> Numbered<'a> {
     }
 
     /// The names of the whole set, which must all be there.
-    fn all(&self, directory: &Path) -> Result<Vec<String>> {
+    pub(super) fn all(&self, directory: &Path) -> Result<Vec<String>> {
         let Self { base, count, end } = self;
         let names = (1..=*count).map(|number| format!("{base}-{number:05}-of-{count:05}.{end}"));
         names

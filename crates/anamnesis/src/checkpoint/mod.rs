@@ -12,6 +12,7 @@ mod metadata;
 mod ollama;
 mod only;
 mod parts;
+mod torch;
 
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use crate::catalog::{Catalog, Facts};
 use crate::container::gguf::Gguf;
 use crate::container::npy::{Npy, Npz};
+use crate::container::pth::Pth;
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -206,6 +208,11 @@ impl Checkpoint {
         names.zip(self.paths.iter().map(PathBuf::as_path))
     }
 
+    /// The name of the index of a checkpoint that has one.
+    pub(crate) fn index_name(&self) -> Option<&str> {
+        Some(self.set.as_ref()?.index.as_ref()?.0.as_str())
+    }
+
     /// The configuration files that stand beside the weights.
     pub(crate) fn config_files(&self) -> impl Iterator<Item = (&str, PathBuf)> {
         let directory = self.directory().map(Path::to_path_buf);
@@ -312,8 +319,8 @@ pub(crate) fn container_of(format: Format) -> Result<&'static dyn Container> {
     match format {
         Format::Safetensors => Ok(&Safetensors),
         Format::Gguf => Ok(&Gguf),
+        Format::Pth => Ok(&Pth),
         Format::Npz => Ok(&Npz),
         Format::Npy => Ok(&Npy),
-        other => Err(AnamnesisError::unsupported(other.name(), "files of this format are recognised but not read yet")),
     }
 }

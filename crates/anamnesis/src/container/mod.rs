@@ -10,6 +10,7 @@ use crate::limits::Budget;
 pub(crate) mod gguf;
 pub(crate) mod npy;
 mod options;
+pub(crate) mod pth;
 pub(crate) mod safetensors;
 pub(crate) mod zip;
 

@@ -7,7 +7,7 @@ use super::outputs::{Outputs, Wishes, fit, plan_outputs};
 use super::quantise::{Keeping, Quantise};
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
-use crate::catalog::{Dtype, Metadata, TargetDtype};
+use crate::catalog::{Dtype, Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::{Checkpoint, Format};
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
@@ -83,6 +83,10 @@ impl Checkpoint {
         let is_kept = self.format() == target.format();
         let mut metadata = if is_kept { self.all_metadata()? } else { None };
         let mut dropped = if is_kept { 0 } else { in_catalog + self.catalog.unread_metadata };
+        if self.format() == Format::Pth && target.format() == Format::Safetensors {
+            // Loaders refuse a safetensors file that does not say which library its tensors are of.
+            metadata = Some(Metadata::from([("format".to_owned(), MetadataValue::String("pt".to_owned()))]));
+        }
         if target == ConvertTarget::Gguf {
             let all = metadata.get_or_insert_default();
             // These describe how the input's bytes lie, not the model.

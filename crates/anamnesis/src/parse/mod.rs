@@ -3,6 +3,8 @@
 pub mod gguf;
 pub mod gguf_write;
 pub mod npz;
+pub mod pth;
+pub(crate) mod pth_types;
 pub mod safetensors;
 
 pub use crate::catalog::Dtype;
@@ -21,6 +23,12 @@ pub use npz::{
     parse_npz_bytes_with_limits, parse_npz_from_reader, parse_npz_from_reader_with_limits, parse_npz_with_limits,
 };
 pub use ollama::resolve_ollama_model;
+pub use pth::{
+    ParsedPth, PthDtype, PthFrontMatter, PthInspectInfo, PthTensor, PthTensorInfo, inspect_pth_from_reader,
+    inspect_pth_from_reader_with_options, parse_pth, parse_pth_bytes, parse_pth_bytes_with_limits,
+    parse_pth_from_reader, parse_pth_from_reader_with_limits, parse_pth_front_matter_from_reader,
+    parse_pth_front_matter_from_reader_with_limits, parse_pth_with_limits,
+};
 pub use safetensors::{
     AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, SafetensorsHeader, TensorEntry,
     parse_safetensors_header, parse_safetensors_header_from_reader, parse_safetensors_header_from_reader_with_limits,

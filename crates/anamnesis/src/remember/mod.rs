@@ -10,6 +10,7 @@ pub mod nvfp4;
 mod options;
 mod output_element;
 mod plan;
+pub mod pth;
 mod slices;
 
 pub use crate::convert::{DirectoryOptions, DirectoryPlan, DirectoryReport, Part, PlannedOutput, Sidecar, SidecarFate};
@@ -29,3 +30,4 @@ pub use nvfp4::{dequantize_nvfp4, dequantize_nvfp4_to_bf16};
 pub use options::RememberOptions;
 pub use output_element::{Bf16Out, F16Out, F32Out, OutputElement};
 pub use plan::RememberPlan;
+pub use pth::{pth_to_safetensors, pth_to_safetensors_bytes};

@@ -9,6 +9,7 @@ mod open;
 mod output_path;
 mod parse;
 mod remember;
+mod scan;
 mod verify;
 mod writing;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<(), Failure> {
         Command::Convert(args) => convert::run(args, printer),
         Command::Forget(args) => forget::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
+        Command::Scan(args) => scan::run(args, printer),
         Command::Demo => demo::run(printer),
     }
 }

@@ -26,6 +26,11 @@ fn advise(error: AnamnesisError, path: &Path) -> Failure {
         AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. } if path.is_file() => {
             format!("{} does not look like a safetensors file", path.display())
         }
+        AnamnesisError::DisallowedGlobal { .. } => {
+            "the file holds Python objects, not only tensors: where you trust it, load it in Python and save its state_dict(); \
+             amn scan lists what it refers to"
+                .to_owned()
+        }
         // The input is there and one of its files is not.
         AnamnesisError::Io(cause) if cause.kind() == ErrorKind::NotFound && is_there => {
             if cause.to_string().contains("holds no safetensors file") {

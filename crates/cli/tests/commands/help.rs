@@ -7,18 +7,38 @@ fn help_fits_a_screen_and_names_every_command_and_exit_code() {
     let help = Folder::empty().amn("--help").ok();
     assert!((20..=40).contains(&help.lines().count()), "{help}");
     assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
-    for word in
-        ["parse", "inspect", "remember", "convert", "forget", "verify", "demo", "--json", "--quiet", "130 interrupted"]
-    {
+    for word in [
+        "parse",
+        "inspect",
+        "remember",
+        "convert",
+        "forget",
+        "verify",
+        "scan",
+        "demo",
+        "--json",
+        "--quiet",
+        "130 interrupted",
+    ] {
         assert!(help.contains(word), "{word} is missing in:\n{help}");
     }
 }
 
 #[test]
 fn every_command_has_help() {
-    for command in
-        ["parse", "inspect", "info", "remember", "dequantize", "convert", "forget", "quantize", "verify", "demo"]
-    {
+    for command in [
+        "parse",
+        "inspect",
+        "info",
+        "remember",
+        "dequantize",
+        "convert",
+        "forget",
+        "quantize",
+        "verify",
+        "scan",
+        "demo",
+    ] {
         let help = Folder::empty().amn(&format!("{command} --help")).ok();
         assert!(help.contains("Usage: amn "), "{help}");
     }

@@ -14,6 +14,7 @@ mod killing;
 mod reading;
 mod refusing;
 mod resuming;
+mod scanning;
 mod streams;
 mod verifying;
 mod writing;

@@ -67,7 +67,8 @@ impl Checkpoint {
         let Prepared { planned, metadata, stats, kept, mut notes, .. } = prepared;
         let shards = shards::lay_out(planned, options, metadata.as_ref())?;
         let index = shards::index_text(&shards);
-        let sidecars = sidecars::classify(directory, &config)?;
+        let weights: Vec<_> = self.input_files().map(|(name, _)| name).chain(self.index_name()).collect();
+        let sidecars = sidecars::classify(directory, &weights, &config)?;
         if config.quantisation.is_some() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {
             notes.push("there is no config.json to tell the quantisation in".to_owned());
         }

@@ -103,14 +103,15 @@ const WEIGHTS: [&str; 14] = [
 /// How a Git LFS pointer starts: the text that stands for a file which was not downloaded.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
-/// Looks at every entry of the directory, in order of name.
-pub(super) fn classify(directory: &Path, config: &ConfigChange) -> Result<Vec<Sidecar>> {
+/// Looks at every entry of the directory but the `weights` that are read, in order of name.
+pub(super) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange) -> Result<Vec<Sidecar>> {
     let at = |error| AnamnesisError::at_path(error, directory);
     let mut sidecars = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(at)? {
         let entry = entry.map_err(at)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") {
+        let is_weights = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+        if is_weights || weights.contains(&name.as_str()) {
             // Written anew.
             continue;
         }

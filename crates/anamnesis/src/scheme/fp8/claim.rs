@@ -164,8 +164,12 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
     let suspects = if unscaled.is_empty() { Vec::new() } else { suspects(claims.catalog) };
     for &id in unscaled {
         let tensor = claims.catalog.get(id);
+        let missing = scale_is_missing(claims, tensor, &suspects, others_are_scaled);
+        if missing.is_none() && claims.catalog.types_are_final {
+            continue;
+        }
         claims.take(id, TensorRole::Quantized);
-        if let Some(why) = scale_is_missing(claims, tensor, &suspects, others_are_scaled) {
+        if let Some(why) = missing {
             let names = naming::scale_names(&tensor.name);
             claims.refuse(AnamnesisError::parse(format!(
                 "tensor {} ({}) has no scale: neither {} nor {} is there, and {why}",

@@ -1,0 +1,118 @@
+//! The form since version 1.6: a ZIP archive of a pickle and storages, all below one folder of any name.
+//!
+//! | entry | content |
+//! |---|---|
+//! | `data.pkl` | the object |
+//! | `data/KEY` | the bytes of one storage |
+//! | `byteorder` | `little` or `big`; little where it is not there |
+//! | `constants.pkl`, `constants/KEY` | TorchScript: tensors that the code refers to |
+//! | `code/…` | TorchScript: never looked at |
+//!
+//! Everything else (`version`, `.data/serialization_id`, …) changes nothing.
+
+use std::collections::HashMap;
+
+use super::pickle::caps::MAX_PKL_SIZE;
+use crate::container::zip::{Archive, Entry, read_prefix};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::ReadAt;
+use crate::limits::Budget;
+
+/// Longest `byteorder`, in bytes.
+const MAX_BYTEORDER_SIZE: u64 = 64;
+
+/// An archive of torch.
+pub(super) struct TorchArchive {
+    /// Entries by their names below the folder.
+    entries: HashMap<String, Entry>,
+}
+
+impl TorchArchive {
+    /// Reads the headers of an archive.
+    pub(super) fn read(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Self> {
+        let archive = Archive::read(source, budget)?;
+        let mut folders = archive.entries.iter().filter_map(|entry| match entry.name.split_once('/') {
+            Some((folder, "data.pkl")) => Some(folder),
+            _ => None,
+        });
+        let folder = match (folders.next(), folders.next()) {
+            (Some(folder), None) => folder.to_owned(),
+            (Some(a), Some(b)) => {
+                let why = format!("the archive holds two objects, {}/data.pkl and {}/data.pkl", quoted(a), quoted(b));
+                return Err(AnamnesisError::parse(why));
+            }
+            _ => return Err(no_object(&archive)),
+        };
+        let below = |entry: Entry| {
+            let name = entry.name.strip_prefix(&folder)?.strip_prefix('/')?.to_owned();
+            Some((name, entry))
+        };
+        Ok(Self { entries: archive.entries.into_iter().filter_map(below).collect() })
+    }
+
+    /// Whether this is a TorchScript archive.
+    pub(super) fn is_script(&self) -> bool {
+        self.entries.contains_key("constants.pkl")
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    pub(super) fn is_big_endian(&self, source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<bool> {
+        let Some(entry) = self.find("byteorder") else { return Ok(false) };
+        if entry.bytes > MAX_BYTEORDER_SIZE {
+            let message = format!("byteorder takes {} bytes, {MAX_BYTEORDER_SIZE} are allowed", entry.bytes);
+            return Err(AnamnesisError::limit("MAX_BYTEORDER_SIZE", message));
+        }
+        match read_entry(entry, source, budget)?.trim_ascii() {
+            b"little" => Ok(false),
+            b"big" => Ok(true),
+            other => {
+                let found = quoted(&String::from_utf8_lossy(other));
+                Err(AnamnesisError::parse(format!("byteorder is {found}, not little or big")))
+            }
+        }
+    }
+
+    /// The bytes of a pickle; `None` where there is no such entry.
+    pub(super) fn pickle(
+        &self,
+        name: &str,
+        source: &(impl ReadAt + ?Sized),
+        budget: &mut Budget,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(entry) = self.find(name) else { return Ok(None) };
+        check_pickle_size(entry)?;
+        read_entry(entry, source, budget).map(Some)
+    }
+}
+
+/// All bytes of an entry that is not large. Torch can be told to write checksums that are none, so they are not held against
+/// the bytes.
+fn read_entry(entry: &Entry, source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Vec<u8>> {
+    entry.check_readable("pth", budget)?;
+    budget.buffer(entry.bytes, &quoted(&entry.name))?;
+    read_prefix(source, entry, entry.bytes, false)
+}
+
+/// Refuses a pickle that is too large to be read.
+pub(crate) fn check_pickle_size(entry: &Entry) -> Result<()> {
+    if entry.bytes > MAX_PKL_SIZE {
+        let message = format!("{} takes {} bytes, {MAX_PKL_SIZE} are allowed", quoted(&entry.name), entry.bytes);
+        return Err(AnamnesisError::limit("MAX_PKL_SIZE", message));
+    }
+    Ok(())
+}
+
+fn no_object(archive: &Archive) -> AnamnesisError {
+    let named = |end: &str| archive.entries.iter().any(|entry| entry.name.ends_with(end));
+    let what = if named(".npy") {
+        ": it holds NumPy arrays, name it .npz"
+    } else if archive.entries.iter().any(|entry| entry.name.contains("/.data/extern_modules")) {
+        ": it is a torch.package, which holds code"
+    } else {
+        ""
+    };
+    AnamnesisError::parse(format!("the archive holds no data.pkl, so it is no PyTorch file{what}"))
+}

@@ -1,0 +1,81 @@
+//! From views of storages to extents: what does not lie in the file as it should be read becomes a region over it.
+
+use super::front::{Front, Place};
+use super::rebuild::{Signs, View};
+use super::signs::Signed;
+use crate::catalog::{Dtype, Extent, StoredTensor};
+use crate::container::zip::{Inflated, Spill};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::{ArrangedSource, Source, Strided};
+
+/// A file whose tensors can be read.
+pub(crate) struct PthFile {
+    pub(crate) source: Box<dyn Source>,
+    /// In the order of the pickle.
+    pub(crate) tensors: Vec<StoredTensor>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) big_endian: bool,
+}
+
+/// Puts the regions that the tensors need over the source.
+pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> {
+    let Front { tensors, places, notes, big_endian } = front;
+    let mut arranged = ArrangedSource::new(source);
+    let mut users = vec![0u32; places.len()];
+    for (_, view) in &tensors {
+        // A view that is not read from front to back counts as many.
+        let uses = if view.is_plain() { 1 } else { 2 };
+        users[view.storage] = users[view.storage].saturating_add(uses);
+    }
+    let spill = Spill::new();
+    let mut starts = Vec::with_capacity(places.len());
+    for (place, users) in places.into_iter().zip(users) {
+        starts.push(match place {
+            None => None,
+            Some(Place::At(offset)) => Some(offset),
+            Some(Place::Deflated(entry)) => {
+                let make = if users > 1 { Inflated::unpacked } else { Inflated::in_order };
+                Some(arranged.add(Box::new(make(entry, false, &spill)))?)
+            }
+        });
+    }
+    let mut stored = Vec::with_capacity(tensors.len());
+    for (name, view) in tensors {
+        let start = starts.get(view.storage).copied().flatten();
+        let offset = match start {
+            Some(start) if view.bytes > 0 => offset(&name, &view, start, big_endian, &mut arranged)?,
+            _ => 0,
+        };
+        let extent = Extent { file: 0, offset, bytes: view.bytes };
+        stored.push(StoredTensor { name, dtype: view.dtype, shape: view.shape, extent });
+    }
+    Ok(PthFile { source: Box::new(arranged), tensors: stored, notes, big_endian })
+}
+
+/// Where the bytes of a tensor are, whose storage begins at `start`.
+fn offset(name: &str, view: &View, start: u64, big_endian: bool, source: &mut ArrangedSource) -> Result<u64> {
+    let element_bytes = view.dtype.byte_size();
+    let is_complex = view.dtype == Dtype::C64;
+    let width = if is_complex { element_bytes / 2 } else { element_bytes };
+    let swaps = big_endian && width > 1;
+    if swaps && !view.typed {
+        // Torch leaves such bytes as they are, which gives other numbers on another machine.
+        let what = format!("tensor {}: big-endian numbers of type {} are not read", quoted(name), view.dtype);
+        return Err(AnamnesisError::unsupported("pth", what));
+    }
+    let base = start + view.start;
+    if view.is_plain() && !swaps {
+        return Ok(base);
+    }
+    let swap = if swaps { width } else { 1 };
+    let strided = Strided::new(base, view.span, element_bytes, swap, &view.shape, &view.strides)?;
+    let gathered = source.add(Box::new(strided))?;
+    if view.signs == Signs::default() {
+        return Ok(gathered);
+    }
+    if !matches!(view.dtype, Dtype::C64 | Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64) {
+        let what = format!("tensor {}: negated views of type {} are not read", quoted(name), view.dtype);
+        return Err(AnamnesisError::unsupported("pth", what));
+    }
+    source.add(Box::new(Signed { base: gathered, bytes: view.bytes, width, complex: is_complex, signs: view.signs }))
+}

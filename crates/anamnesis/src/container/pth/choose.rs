@@ -1,0 +1,128 @@
+//! Which part of a checkpoint is meant: the model's weights where they stand under a usual key, or what is at a path.
+
+use super::inside::Inside;
+use super::notes::Listed;
+use super::pickle::Id;
+use super::storage::name_of;
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::limits::Budget;
+
+/// Where checkpoints keep the model's weights, in the order they are looked for.
+const WRAPPERS: [&str; 13] = [
+    "state_dict",
+    "model_state_dict",
+    "model_state",
+    "model",
+    "module",
+    "net",
+    "network",
+    "weights",
+    "params",
+    "params_ema",
+    "ema",
+    "ema_state_dict",
+    "model_ema",
+];
+/// Starts of the keys under which training keeps what is no model.
+const TRAINING: [&str; 9] = ["optim", "sched", "lr_", "rng", "random", "scaler", "amp", "callback", "loop"];
+/// Wrappers inside wrappers that are looked through.
+const MAX_WRAPPED: usize = 3;
+
+impl Inside<'_, '_> {
+    /// The entry of a dict that keeps the model's weights.
+    fn wrapped(&mut self, entries: &[(Id, Id)], budget: &mut Budget) -> Result<Option<(&'static str, Id)>> {
+        for wrapper in WRAPPERS {
+            let under = entries.iter().find(|&&(key, _)| self.values.text(key) == Some(wrapper));
+            if let Some(&(_, value)) = under
+                && self.mapping(value).is_some()
+                && self.holds_tensor(value, 0, budget)?
+            {
+                return Ok(Some((wrapper, value)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The model's weights in a checkpoint, or the value itself.
+    pub(super) fn weights(&mut self, root: Id, notes: &mut Vec<String>, budget: &mut Budget) -> Result<Id> {
+        let mut at = root;
+        let mut path: Vec<&str> = Vec::new();
+        let mut left_out = Listed::default();
+        while path.len() < MAX_WRAPPED && !self.is_script(at) {
+            let entries = self.mapping(at).unwrap_or_default();
+            // Where most values are tensors, the dict is the model itself, whatever its keys.
+            let tensors = entries.iter().filter(|&&(_, value)| self.is_tensor(value)).count();
+            if tensors * 2 > entries.len() {
+                break;
+            }
+            let Some((wrapper, value)) = self.wrapped(&entries, budget)? else { break };
+            if let Some(other) = entries.iter().find(|&&(key, other)| other != value && self.is_other_model(key, other))
+            {
+                let other = name_of(other.0, self.values).unwrap_or_default();
+                let (wrapper, other) = (quoted(&joined(&path, wrapper)), quoted(&joined(&path, &other)));
+                notes.push(format!("{wrapper} and {other} both look like a model; --select takes one of them"));
+                return Ok(at);
+            }
+            for (key, other) in entries {
+                if other != value && self.holds_tensor(other, 0, budget)? {
+                    let name = name_of(key, self.values).unwrap_or_default();
+                    left_out.add(&joined(&path, &name));
+                }
+            }
+            path.push(wrapper);
+            at = value;
+        }
+        if !path.is_empty() {
+            let rest = if left_out.count == 0 {
+                String::new()
+            } else {
+                format!("; left out {} (--all or --select takes them)", left_out.text())
+            };
+            notes.push(format!("took the tensors under {}{rest}", quoted(&path.join("."))));
+        }
+        Ok(at)
+    }
+
+    /// Whether this is a dict of tensors that neither repeats the model nor belongs to training: then all is taken, as nobody
+    /// can say which of the two is meant.
+    fn is_other_model(&self, key: Id, value: Id) -> bool {
+        let name = name_of(key, self.values).unwrap_or_default();
+        let is_known = WRAPPERS.contains(&name.as_str()) || TRAINING.iter().any(|start| name.starts_with(start));
+        let entries = self.mapping(value).unwrap_or_default();
+        let tensors = entries.iter().filter(|&&(_, value)| self.is_tensor(value)).count();
+        !is_known && tensors * 2 > entries.len()
+    }
+
+    /// What is at a path. Keys may have dots in them, so the longest key that fits is taken.
+    pub(super) fn select(&self, root: Id, path: &str) -> Result<Id> {
+        let mut at = root;
+        let mut rest = path;
+        while !rest.is_empty() {
+            let missing = || {
+                let keys = self.mapping(at).unwrap_or_default();
+                let mut listed = Listed::default();
+                keys.iter().filter_map(|&(key, _)| name_of(key, self.values)).for_each(|key| listed.add(&key));
+                let there = if listed.count == 0 { "nothing with a name".to_owned() } else { listed.text() };
+                AnamnesisError::parse(format!("there is no {} at {}; there is {there}", quoted(rest), quoted(path)))
+            };
+            let is_here = |key: &str| rest == key || rest.strip_prefix(key).is_some_and(|more| more.starts_with('.'));
+            let by_key = self.mapping(at).and_then(|entries| {
+                let named = entries.into_iter().filter_map(|(key, value)| Some((name_of(key, self.values)?, value)));
+                named.filter(|(key, _)| is_here(key)).max_by_key(|(key, _)| key.len())
+            });
+            let by_place = || {
+                let first = rest.split('.').next().unwrap_or(rest);
+                Some((first.to_owned(), *self.sequence(at)?.get(first.parse::<usize>().ok()?)?))
+            };
+            let (key, value) = by_key.or_else(by_place).ok_or_else(missing)?;
+            rest = rest.get(key.len()..).unwrap_or_default();
+            rest = rest.strip_prefix('.').unwrap_or(rest);
+            at = value;
+        }
+        Ok(at)
+    }
+}
+
+fn joined(path: &[&str], name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{}.{name}", path.join(".")) }
+}

@@ -1,0 +1,219 @@
+//! The front matter of a file of either form: its tensors as views, and where their storages are.
+
+use super::allow::Strict;
+use super::archive::TorchArchive;
+use super::legacy::{self, Stream};
+use super::pickle::{self, Value};
+use super::rebuild::View;
+use super::storage::Storages;
+use super::tree::{self, Tree, Wanted};
+use crate::catalog::Dtype;
+use crate::container::OpenOptions;
+use crate::container::zip::{Entry, Method};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::ReadAt;
+use crate::limits::Budget;
+
+/// Where the bytes of a storage are.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    /// In the file, from this byte on.
+    At(u64),
+    /// Compressed.
+    Deflated(Entry),
+}
+
+/// What a file says before its numbers.
+#[derive(Debug)]
+pub(crate) struct Front {
+    pub(super) tensors: Vec<(String, View)>,
+    /// Where each storage is that a tensor needs.
+    pub(super) places: Vec<Option<Place>>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) big_endian: bool,
+}
+
+/// Bytes that tell the forms apart: those that a tar file needs.
+const HEAD_BYTES: u64 = 512;
+/// Where tar files say that they are.
+const TAR_MAGIC: std::ops::Range<usize> = 257..262;
+
+impl Front {
+    /// Name, shape, type and bytes of each tensor.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &[usize], Dtype, u64)> {
+        self.tensors.iter().map(|(name, view)| (name.as_str(), &view.shape[..], view.dtype, view.bytes))
+    }
+
+    pub(crate) fn read(source: &(impl ReadAt + ?Sized), options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
+        let wanted =
+            Wanted { select: options.select.as_deref(), all: options.all, skip_unsupported: options.skip_unsupported };
+        let mut head = [0; HEAD_BYTES as usize];
+        let head = &mut head[..source.bytes().min(HEAD_BYTES) as usize];
+        source.fill_at(0, head)?;
+        if head.starts_with(b"PK\x03\x04") {
+            return archive(source, wanted, budget);
+        }
+        if legacy::is_legacy(head) {
+            return stream(source, wanted, budget);
+        }
+        Err(neither(head))
+    }
+}
+
+fn archive(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Budget) -> Result<Front> {
+    let archive = TorchArchive::read(source, budget)?;
+    let big_endian = archive.is_big_endian(source, budget)?;
+    let script = archive.is_script();
+    let object = archive.pickle("data.pkl", source, budget)?.unwrap_or_default();
+    let mut storages = Storages::default();
+    let constants = if script { archive.pickle("constants.pkl", source, budget)? } else { None };
+    let wants_constants = wanted.select.is_some_and(|path| path == CONSTANTS || path.starts_with("CONSTANTS."));
+    let mut front = Front { tensors: Vec::new(), places: Vec::new(), notes: Vec::new(), big_endian };
+    if !wants_constants {
+        let Tree { tensors, notes } = tensors_of(&object, script, &mut storages, wanted, budget)?;
+        front.places = places(&archive, "data", &storages, &tensors, budget)?;
+        (front.tensors, front.notes) = (tensors, notes);
+    }
+    if let Some(constants) = constants {
+        front.constants(&archive, &constants, wanted, budget)?;
+    }
+    Ok(front)
+}
+
+/// What the constants of a TorchScript archive are called, as its code calls them.
+const CONSTANTS: &str = "CONSTANTS";
+
+impl Front {
+    /// Adds the tensors that the code of a TorchScript archive refers to: where they are asked for, or where they are all
+    /// there is, as in a frozen module.
+    fn constants(
+        &mut self,
+        archive: &TorchArchive,
+        pickle: &[u8],
+        wanted: Wanted<'_>,
+        budget: &mut Budget,
+    ) -> Result<()> {
+        let selected = wanted.select.and_then(|path| path.strip_prefix(CONSTANTS));
+        let mut storages = Storages::default();
+        let every = Wanted { select: None, all: true, ..wanted };
+        let mut tree = tensors_of(pickle, true, &mut storages, every, budget)?;
+        for (name, _) in &mut tree.tensors {
+            *name = format!("{CONSTANTS}.c{name}");
+        }
+        if let Some(path) = selected.and_then(|path| path.strip_prefix('.')) {
+            tree.tensors
+                .retain(|(name, _)| name.strip_prefix(CONSTANTS).is_some_and(|rest| rest == format!(".{path}")));
+        }
+        if tree.tensors.is_empty() {
+            return Ok(());
+        }
+        let taken = wanted.all || selected.is_some() || (wanted.select.is_none() && self.tensors.is_empty());
+        if !taken {
+            if wanted.select.is_none() {
+                let count = tree.tensors.len();
+                self.notes
+                    .push(format!("left out {count} constants of the code (--all or --select {CONSTANTS} takes them)"));
+            }
+            return Ok(());
+        }
+        let places = places(archive, "constants", &storages, &tree.tensors, budget)?;
+        let before = self.places.len();
+        self.places.extend(places);
+        self.tensors.extend(tree.tensors.into_iter().map(|(name, mut view)| {
+            view.storage += before;
+            (name, view)
+        }));
+        Ok(())
+    }
+}
+
+fn tensors_of(
+    bytes: &[u8],
+    script: bool,
+    storages: &mut Storages,
+    wanted: Wanted<'_>,
+    budget: &mut Budget,
+) -> Result<Tree> {
+    let object = pickle::read(bytes, &mut Strict { script }, budget)?;
+    let root = object.root.ok_or_else(|| AnamnesisError::parse("the pickle holds nothing"))?;
+    tree::tensors(root, &object.values, storages, wanted, budget)
+}
+
+/// Finds the entries of the storages that tensors need, and holds their sizes against what the pickle says.
+fn places(
+    archive: &TorchArchive,
+    folder: &str,
+    storages: &Storages,
+    tensors: &[(String, View)],
+    budget: &Budget,
+) -> Result<Vec<Option<Place>>> {
+    let mut places = vec![None; storages.len()];
+    for (name, view) in tensors {
+        if view.bytes == 0 || places[view.storage].is_some() {
+            continue;
+        }
+        let storage = storages.get(view.storage);
+        let path = format!("{folder}/{}", storage.key);
+        let entry = archive.find(&path).ok_or_else(|| {
+            AnamnesisError::parse(format!(
+                "tensor {} needs {}, which the archive does not hold",
+                quoted(name),
+                quoted(&path)
+            ))
+        })?;
+        if entry.bytes != storage.bytes {
+            let (found, wanted) = (entry.bytes, storage.bytes);
+            let why =
+                format!("storage {} takes {wanted} bytes by the pickle, the archive holds {found}", quoted(&path));
+            return Err(AnamnesisError::parse(why));
+        }
+        entry.check_readable("pth", budget)?;
+        places[view.storage] = Some(match entry.method {
+            Method::Stored => Place::At(entry.offset),
+            _ => Place::Deflated(entry.clone()),
+        });
+    }
+    Ok(places)
+}
+
+fn stream(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Budget) -> Result<Front> {
+    let stream = Stream::read(source, legacy::PICKLES, budget)?;
+    let object = legacy::object(&stream, budget)?;
+    let root = object.root.ok_or_else(|| AnamnesisError::parse("the pickle holds nothing"))?;
+    let mut storages = Storages::default();
+    // The sizes of all storages are needed to find any of them.
+    for id in object.values.ids() {
+        if let Value::Persistent(pid) = object.values.get(id) {
+            storages.declare(pid, &object.values)?;
+        }
+    }
+    let Tree { tensors, mut notes } = tree::tensors(root, &object.values, &mut storages, wanted, budget)?;
+    let (offsets, behind) = legacy::places(source, &stream, &storages, budget)?;
+    if let Some((name, _)) = tensors.iter().find(|(_, view)| view.bytes > 0 && offsets[view.storage].is_none()) {
+        return Err(AnamnesisError::parse(format!("the storage of tensor {} is not in the file", quoted(name))));
+    }
+    if behind > 0 {
+        notes.push(format!("{behind} bytes behind the last storage were not read"));
+    }
+    let places = offsets.into_iter().map(|offset| offset.map(Place::At)).collect();
+    Ok(Front { tensors, places, notes, big_endian: false })
+}
+
+fn neither(head: &[u8]) -> AnamnesisError {
+    if head.get(TAR_MAGIC) == Some(b"ustar") {
+        let what = "a tar file, as versions of PyTorch before 0.1.10 wrote them; load and save it with a newer one";
+        return AnamnesisError::unsupported("pth", what);
+    }
+    if head.starts_with(b"version https://git-lfs") {
+        let why = "the file is a pointer of Git LFS, not the model: download it with git lfs pull";
+        return AnamnesisError::parse(why);
+    }
+    if head.starts_with(b"7z\xbc\xaf\x27\x1c") || head.starts_with(b"Rar!") || head.starts_with(&[0x1f, 0x8b]) {
+        return AnamnesisError::unsupported("pth", "the file is compressed as a whole; unpack it first");
+    }
+    if matches!(head, [0x80, 0..=5, ..]) {
+        let what = "the file is a pickle, but none that torch.save wrote; amn scan lists what it refers to";
+        return AnamnesisError::unsupported("pth", what);
+    }
+    AnamnesisError::parse("the file is neither a ZIP archive nor a legacy stream of torch.save")
+}

@@ -1,0 +1,140 @@
+//! What is inside a value, to someone who looks for tensors: entries with keys, items in order, and whether it is worth
+//! looking further.
+
+use std::collections::HashMap;
+
+use super::pickle::caps::MAX_PICKLE_VM_DEPTH;
+use super::pickle::{Id, Value, Values};
+use super::rebuild::{self, Kind};
+use crate::error::{AnamnesisError, Result};
+use crate::limits::Budget;
+
+/// Types around one value.
+const MAX_TAGS: usize = 8;
+/// Bytes that knowing about one value takes.
+const KNOWN_BYTES: u64 = 64;
+
+/// A look into values.
+pub(super) struct Inside<'v, 'a> {
+    pub(super) values: &'v Values<'a>,
+    /// Whether there is a tensor inside a value.
+    holds: HashMap<Id, bool>,
+}
+
+impl<'v, 'a> Inside<'v, 'a> {
+    pub(super) fn new(values: &'v Values<'a>) -> Self {
+        Self { values, holds: HashMap::new() }
+    }
+
+    pub(super) fn is_tensor(&self, id: Id) -> bool {
+        matches!(self.values.get(id), Value::Object(object) if rebuild::kind(object, self.values) == Kind::Tensor)
+    }
+
+    /// The value itself, where it is one with a type around it.
+    fn untagged(&self, id: Id) -> Id {
+        let mut id = id;
+        for _ in 0..MAX_TAGS {
+            match self.values.get(id) {
+                Value::Object(object) if rebuild::kind(object, self.values) == Kind::Tagged => {
+                    match self.values.tuple(object.args).and_then(|args| args.first()) {
+                        Some(&inner) => id = inner,
+                        None => break,
+                    }
+                }
+                _ => break,
+            }
+        }
+        id
+    }
+
+    /// The entries of a value that has keys: a dict, or the attributes of a TorchScript module.
+    pub(super) fn mapping(&self, id: Id) -> Option<Vec<(Id, Id)>> {
+        match self.values.get(self.untagged(id)) {
+            Value::Dict(entries) => Some(entries.to_vec()),
+            Value::Object(object) => match rebuild::kind(object, self.values) {
+                Kind::Mapping => {
+                    let mut entries = Vec::new();
+                    // Python 2 gives the entries of an ordered dict as a list of pairs.
+                    for &argument in self.values.tuple(object.args).unwrap_or_default() {
+                        match self.values.get(argument) {
+                            Value::Dict(given) => entries.extend_from_slice(given),
+                            Value::List(pairs) => entries.extend(pairs.iter().filter_map(|&pair| self.pair(pair))),
+                            _ => {}
+                        }
+                    }
+                    entries.extend_from_slice(&object.items);
+                    Some(entries)
+                }
+                Kind::Script => self.mapping_of_state(object.state?),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn pair(&self, id: Id) -> Option<(Id, Id)> {
+        match self.values.get(id) {
+            Value::List(&[key, value]) | Value::Tuple(&[key, value]) => Some((key, value)),
+            _ => None,
+        }
+    }
+
+    fn mapping_of_state(&self, state: Id) -> Option<Vec<(Id, Id)>> {
+        if let Value::Dict(entries) = self.values.get(state) { Some(entries.to_vec()) } else { None }
+    }
+
+    /// The items of a value that has them in order.
+    pub(super) fn sequence(&self, id: Id) -> Option<&'v [Id]> {
+        match self.values.get(self.untagged(id)) {
+            Value::Tuple(items) | Value::List(items) => Some(items),
+            Value::Object(object) => match rebuild::kind(object, self.values) {
+                // A module that packs its own state: a tuple of what it needs.
+                Kind::Script => match self.values.get(object.state?) {
+                    Value::Tuple(items) | Value::List(items) => Some(items),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_script(&self, id: Id) -> bool {
+        matches!(self.values.get(id), Value::Object(object) if rebuild::kind(object, self.values) == Kind::Script)
+    }
+
+    /// Whether there is a tensor in a value. Each value is looked at once, however often it is referred to.
+    pub(super) fn holds_tensor(&mut self, id: Id, depth: usize, budget: &mut Budget) -> Result<bool> {
+        if self.is_tensor(id) {
+            return Ok(true);
+        }
+        if let Some(&known) = self.holds.get(&id) {
+            return Ok(known);
+        }
+        check_depth(depth)?;
+        let children: Vec<Id> = match (self.mapping(id), self.sequence(id)) {
+            (Some(entries), _) => entries.into_iter().map(|(_, value)| value).collect(),
+            (None, Some(items)) => items.to_vec(),
+            (None, None) => return Ok(false),
+        };
+        // A value inside itself adds nothing.
+        budget.working_set(KNOWN_BYTES, "the values of the pickle")?;
+        self.holds.insert(id, false);
+        for child in children {
+            if self.holds_tensor(child, depth + 1, budget)? {
+                self.holds.insert(id, true);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Refuses values that lie too deep inside one another.
+pub(super) fn check_depth(depth: usize) -> Result<()> {
+    if depth <= MAX_PICKLE_VM_DEPTH {
+        return Ok(());
+    }
+    let message = format!("values of the pickle lie more than {MAX_PICKLE_VM_DEPTH} deep inside one another");
+    Err(AnamnesisError::limit("MAX_PICKLE_VM_DEPTH", message))
+}

@@ -1,0 +1,62 @@
+//! PyTorch files: objects that `torch.save` and `torch.jit.save` wrote, in a ZIP archive or as a legacy stream.
+//!
+//! Both forms are a pickle that describes an object and storages of plain numbers beside it. The pickle is read as data: the
+//! names it refers to must be on a list, nothing is imported, nothing is called. A tensor is a view of a storage: any shape,
+//! strides and offset that stay inside it are read. Only the pickle and the places of the storages are read here.
+//!
+//! Refused by name: quantised, sparse and nested tensors, complex numbers of 128 bits, whole modules (which are code), and the
+//! tar files of versions before 0.1.10.
+
+mod allow;
+mod archive;
+mod arrange;
+mod choose;
+mod element;
+mod front;
+mod inside;
+pub(crate) mod legacy;
+mod notes;
+pub(crate) mod pickle;
+mod rebuild;
+mod signs;
+mod storage;
+mod tree;
+
+use crate::catalog::{Catalog, Facts, Metadata};
+use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
+use crate::error::{AnamnesisError, Result};
+use crate::io::Source;
+use crate::limits::Budget;
+
+pub(crate) use allow::is_allowed;
+pub(crate) use archive::check_pickle_size;
+pub(crate) use arrange::{PthFile, arrange};
+pub(crate) use front::Front;
+
+/// The PyTorch format.
+pub(crate) struct Pth;
+
+impl Container for Pth {
+    fn open(&self, source: Box<dyn Source>, file: u32, options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
+        let front = Front::read(&*source, options, budget)?;
+        let PthFile { source, mut tensors, notes, big_endian } = arrange(front, source)?;
+        tensors.iter_mut().for_each(|tensor| tensor.extent.file = file);
+        let mut catalog = Catalog::new(tensors, None)?;
+        catalog.types_are_final = true;
+        catalog.notes = notes;
+        let order = if big_endian { "big-endian" } else { "little-endian" };
+        catalog.facts = Some(Facts {
+            title: "PyTorch state_dict".to_owned(),
+            below: vec![("Byte order".to_owned(), order.to_owned())],
+            ..Facts::default()
+        });
+        Ok(Opened { source, catalog })
+    }
+
+    fn lay_out(&self, _: &[OutputTensor], _: Option<&Metadata>) -> Result<Layout> {
+        Err(AnamnesisError::unsupported(
+            "pth",
+            "PyTorch files are read, not written; safetensors files load everywhere",
+        ))
+    }
+}

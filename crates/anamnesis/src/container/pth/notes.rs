@@ -1,0 +1,53 @@
+//! What is told about how a file was read.
+
+use super::rebuild::View;
+use crate::error::quoted;
+
+/// Names that a note gives before it counts.
+const NAMED: usize = 5;
+
+/// The first names of a list, and how many there are.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    names: Vec<String>,
+    pub(super) count: usize,
+}
+
+impl Listed {
+    pub(super) fn add(&mut self, name: &str) {
+        if self.names.len() < NAMED {
+            self.names.push(quoted(name));
+        }
+        self.count += 1;
+    }
+
+    pub(super) fn text(&self) -> String {
+        let more = self.count - self.names.len();
+        let names = self.names.join(", ");
+        if more == 0 { names } else { format!("{names} and {more} more") }
+    }
+}
+
+/// A note on the tensors whose bytes overlap in their storage.
+pub(super) fn shared(tensors: &[(String, View)]) -> Option<String> {
+    let mut places: Vec<_> = tensors.iter().filter(|(_, view)| view.span > 0).collect();
+    places.sort_by_key(|(_, view)| (view.storage, view.start));
+    let mut listed = Listed::default();
+    let mut reach: Option<(usize, u64, &str, bool)> = None;
+    for (name, view) in places {
+        let end = view.start + view.span;
+        match &mut reach {
+            Some((storage, until, first, told)) if *storage == view.storage && view.start < *until => {
+                if !*told {
+                    listed.add(first);
+                    *told = true;
+                }
+                listed.add(name);
+                *until = end.max(*until);
+            }
+            _ => reach = Some((view.storage, end, name, false)),
+        }
+    }
+    let text = listed.text();
+    (listed.count > 0).then(|| format!("{text} share storage with one another; each is written by itself"))
+}

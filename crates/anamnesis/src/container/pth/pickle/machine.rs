@@ -1,0 +1,406 @@
+//! The stack machine: runs a pickle's instructions and constructs nothing.
+//!
+//! Where Python would import and call, an [`Object`](super::value::Object) notes what would have been called with what.
+//! Every global that is reached is told to a [`Watcher`] before anything else happens with it.
+
+use std::collections::HashMap;
+
+use super::caps::MAX_PICKLE_MARK_DEPTH;
+use super::opcodes::{Op, Reader, malformed};
+use super::text::{unescaped_text, unquoted_string};
+use super::value::{Id, Value, Values};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::limits::Budget;
+
+/// Hears of what a pickle refers to and does wrong; an error stops the machine.
+pub(crate) trait Watcher {
+    /// A global is reached by the instruction at `position`.
+    fn global(&mut self, module: &str, name: &str, position: usize) -> Result<()>;
+
+    /// An instruction that can be read makes no sense where it stands. Where this returns `Ok`, it is passed over.
+    fn nonsense(&mut self, error: AnamnesisError) -> Result<()> {
+        Err(error)
+    }
+}
+
+/// The highest protocol there is.
+const MAX_PROTOCOL: u8 = 5;
+/// Bytes a memo entry out of order takes at most.
+const SPARSE_ENTRY_BYTES: usize = 40;
+
+/// A pickle that has been read.
+#[derive(Debug)]
+pub(crate) struct Pickle<'a> {
+    pub(crate) values: Values<'a>,
+    /// What the pickle as a whole stands for; `None` where a watcher let nonsense pass and there is nothing left.
+    pub(crate) root: Option<Id>,
+    /// Bytes up to and with its end.
+    pub(crate) bytes: usize,
+}
+
+/// Reads the pickle at the start of `bytes`.
+pub(crate) fn read<'a>(bytes: &'a [u8], watcher: &mut dyn Watcher, budget: &mut Budget) -> Result<Pickle<'a>> {
+    let mut machine = Machine {
+        reader: Reader::new(bytes),
+        values: Values::new(bytes),
+        stack: Vec::new(),
+        marks: Vec::new(),
+        memo: Memo::default(),
+        watcher,
+        budget,
+    };
+    loop {
+        let start = machine.reader.position();
+        let op = machine.reader.next()?;
+        if op == Op::Stop {
+            let root = machine.pop(start);
+            let root = match root {
+                Ok(root) => Some(root),
+                Err(error) => {
+                    machine.watcher.nonsense(error)?;
+                    None
+                }
+            };
+            let bytes = machine.reader.position();
+            return Ok(Pickle { values: machine.values, root, bytes });
+        }
+        if let Err(error) = machine.step(op, start) {
+            match error {
+                AnamnesisError::Parse { .. } => machine.watcher.nonsense(error)?,
+                other => return Err(other),
+            }
+        }
+    }
+}
+
+/// What the pickle put aside under a number: in order nearly always, so that one number takes four bytes.
+#[derive(Debug, Default)]
+struct Memo {
+    dense: Vec<Id>,
+    sparse: HashMap<u64, Id>,
+    /// Numbers in use, which is where `MEMOIZE` goes on.
+    count: u64,
+}
+
+impl Memo {
+    fn get(&self, index: u64) -> Option<Id> {
+        let dense = usize::try_from(index).ok().and_then(|index| self.dense.get(index));
+        dense.or_else(|| self.sparse.get(&index)).copied()
+    }
+
+    /// Bytes that putting `index` takes.
+    fn cost(&self, index: u64) -> usize {
+        if index <= self.dense.len() as u64 { size_of::<Id>() } else { SPARSE_ENTRY_BYTES }
+    }
+
+    fn put(&mut self, index: u64, id: Id) {
+        if self.get(index).is_none() {
+            self.count += 1;
+        }
+        let place = usize::try_from(index).unwrap_or(usize::MAX);
+        if let Some(entry) = self.dense.get_mut(place) {
+            *entry = id;
+        } else if place == self.dense.len() {
+            self.dense.push(id);
+        } else {
+            self.sparse.insert(index, id);
+        }
+    }
+}
+
+struct Machine<'a, 'w> {
+    reader: Reader<'a>,
+    values: Values<'a>,
+    stack: Vec<Id>,
+    /// Heights of the stack where marks stand.
+    marks: Vec<usize>,
+    memo: Memo,
+    watcher: &'w mut dyn Watcher,
+    budget: &'w mut Budget,
+}
+
+impl<'a> Machine<'a, '_> {
+    fn step(&mut self, op: Op<'a>, at: usize) -> Result<()> {
+        let id = match op {
+            Op::Proto(version) if version > MAX_PROTOCOL => {
+                let why = format!("protocol {version}, of which there are {MAX_PROTOCOL}");
+                return Err(malformed(at, &why));
+            }
+            // The bytes of a frame follow in any case; whether they are all there shows when they are read.
+            Op::Proto(_) | Op::Frame(_) | Op::Stop => return Ok(()),
+            Op::Mark => return self.mark(),
+            Op::Pop => return self.discard(at),
+            Op::PopMark => {
+                let start = self.pop_mark(at)?;
+                self.stack.truncate(start);
+                return Ok(());
+            }
+            Op::Dup => self.top(at)?,
+            Op::None => Values::none(),
+            Op::Bool(value) => Values::bool(value),
+            Op::Int(value) => self.values.new_int(value, self.budget)?,
+            Op::LongBytes(bytes) => self.values.new_long_bytes(bytes, self.budget)?,
+            Op::LongText(digits) => self.values.new_long_text(digits, self.budget)?,
+            Op::Float(_) => self.values.new_float(self.budget)?,
+            Op::Text(bytes) => self.text(bytes, at)?,
+            Op::EscapedText(line) => {
+                let text = unescaped_text(line, at)?;
+                self.values.new_owned_text(text, self.budget)?
+            }
+            Op::String(bytes) => self.string(bytes)?,
+            Op::QuotedString(line) => match String::from_utf8(unquoted_string(line, at)?) {
+                Ok(text) => self.values.new_owned_text(text, self.budget)?,
+                Err(_) => self.values.new_bytes(self.budget)?,
+            },
+            Op::Bytes(bytes) | Op::ByteArray(bytes) => {
+                self.budget.buffer(bytes.len() as u64, "a byte string of the pickle")?;
+                self.values.new_bytes(self.budget)?
+            }
+            Op::NextBuffer => self.values.new_buffer(self.budget)?,
+            Op::ReadonlyBuffer => return self.top(at).map(drop),
+            Op::TupleOf(count) => {
+                let start = self.below(count, at)?;
+                self.tuple(start)?
+            }
+            Op::Tuple => {
+                let start = self.pop_mark(at)?;
+                self.tuple(start)?
+            }
+            Op::EmptyList => self.values.new_list(&[], self.budget)?,
+            Op::List => {
+                let start = self.pop_mark(at)?;
+                let list = self.values.new_list(&self.stack[start..], self.budget)?;
+                self.stack.truncate(start);
+                list
+            }
+            Op::EmptySet => self.values.new_set(self.budget)?,
+            Op::FrozenSet => {
+                let start = self.pop_mark(at)?;
+                self.stack.truncate(start);
+                self.values.new_set(self.budget)?
+            }
+            Op::EmptyDict => self.values.new_dict(self.budget)?,
+            Op::Dict => {
+                let start = self.pop_mark(at)?;
+                let dict = self.values.new_dict(self.budget)?;
+                self.set_items(dict, start, at)?;
+                dict
+            }
+            Op::Append => {
+                let start = self.below(1, at)?;
+                return self.append(start, at);
+            }
+            Op::Appends | Op::AddItems => {
+                let start = self.pop_mark(at)?;
+                return self.append(start, at);
+            }
+            Op::SetItem => {
+                let start = self.below(2, at)?;
+                let target = self.under(start, at)?;
+                return self.set_items(target, start, at);
+            }
+            Op::SetItems => {
+                let start = self.pop_mark(at)?;
+                let target = self.under(start, at)?;
+                return self.set_items(target, start, at);
+            }
+            Op::Get(index) => {
+                let found = self.memo.get(index);
+                found.ok_or_else(|| malformed(at, &format!("nothing was put aside under {index}")))?
+            }
+            Op::Put(index) => return self.put(index, at),
+            Op::Memoize => return self.put(self.memo.count, at),
+            Op::Global(module, name) => self.named_global(module, name, at)?,
+            Op::StackGlobal => self.stack_global(at)?,
+            Op::Inst(module, name) => {
+                let class = self.named_global(module, name, at)?;
+                let start = self.pop_mark(at)?;
+                let args = self.tuple(start)?;
+                self.values.new_object(class, args, self.budget)?
+            }
+            Op::Obj => {
+                let start = self.pop_mark(at)?;
+                let class = self.stack.get(start).copied();
+                let class = class.ok_or_else(|| malformed(at, "an object without a class"))?;
+                let args = self.tuple(start + 1)?;
+                self.stack.truncate(start);
+                self.object(class, args, at)?
+            }
+            Op::Reduce | Op::NewObj => {
+                let args = self.pop(at)?;
+                let callable = self.pop(at)?;
+                self.object(callable, args, at)?
+            }
+            Op::NewObjEx => {
+                let named = self.pop(at)?;
+                let args = self.pop(at)?;
+                let class = self.pop(at)?;
+                if !matches!(self.values.get(named), Value::Dict([])) {
+                    return Err(malformed(at, "an object with arguments by name"));
+                }
+                self.object(class, args, at)?
+            }
+            Op::Build => return self.build(at),
+            Op::Ext(code) => self.global("copyreg", &format!("extension {code}"), at)?,
+            Op::PersId(line) => {
+                let pid = self.string(line)?;
+                self.values.new_persistent(pid, self.budget)?
+            }
+            Op::BinPersId => {
+                let pid = self.pop(at)?;
+                self.values.new_persistent(pid, self.budget)?
+            }
+        };
+        self.push(id)
+    }
+
+    fn push(&mut self, id: Id) -> Result<()> {
+        if self.stack.len() == self.stack.capacity() {
+            // A growing stack doubles.
+            self.values.pay(self.stack.len().max(64) * size_of::<Id>(), self.budget)?;
+        }
+        self.stack.push(id);
+        Ok(())
+    }
+
+    /// The height below which nothing may be taken: that of the last mark.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    /// The height of the stack without its `count` topmost values.
+    fn below(&self, count: usize, at: usize) -> Result<usize> {
+        let start = self.stack.len().checked_sub(count).filter(|&start| start >= self.floor());
+        start.ok_or_else(|| malformed(at, "an instruction that needs more values than there are"))
+    }
+
+    fn pop(&mut self, at: usize) -> Result<Id> {
+        self.below(1, at)?;
+        self.stack.pop().ok_or_else(|| malformed(at, "nothing to take"))
+    }
+
+    fn top(&self, at: usize) -> Result<Id> {
+        let start = self.below(1, at)?;
+        Ok(self.stack[start])
+    }
+
+    /// The value below `start`, which the values from there on are given to.
+    fn under(&self, start: usize, at: usize) -> Result<Id> {
+        let target = start.checked_sub(1).filter(|&place| place >= self.floor());
+        target.map(|place| self.stack[place]).ok_or_else(|| malformed(at, "items without something that takes them"))
+    }
+
+    fn mark(&mut self) -> Result<()> {
+        if self.marks.len() == MAX_PICKLE_MARK_DEPTH {
+            let message = format!("more than {MAX_PICKLE_MARK_DEPTH} marks are open in the pickle");
+            return Err(AnamnesisError::limit("MAX_PICKLE_MARK_DEPTH", message));
+        }
+        self.marks.push(self.stack.len());
+        Ok(())
+    }
+
+    fn pop_mark(&mut self, at: usize) -> Result<usize> {
+        self.marks.pop().ok_or_else(|| malformed(at, "no mark to go back to"))
+    }
+
+    /// `POP` takes a value, or the mark where there is none above it.
+    fn discard(&mut self, at: usize) -> Result<()> {
+        if self.marks.last() == Some(&self.stack.len()) {
+            self.marks.pop();
+            return Ok(());
+        }
+        self.pop(at).map(drop)
+    }
+
+    fn put(&mut self, index: u64, at: usize) -> Result<()> {
+        let top = self.top(at)?;
+        self.values.pay(self.memo.cost(index), self.budget)?;
+        self.memo.put(index, top);
+        Ok(())
+    }
+
+    fn text(&mut self, bytes: &'a [u8], at: usize) -> Result<Id> {
+        self.budget.buffer(bytes.len() as u64, "a text of the pickle")?;
+        if std::str::from_utf8(bytes).is_err() {
+            return Err(malformed(at, "a text that is not UTF-8"));
+        }
+        self.values.new_text(bytes, self.budget)
+    }
+
+    /// A string of Python 2 is text where it can be.
+    fn string(&mut self, bytes: &'a [u8]) -> Result<Id> {
+        self.budget.buffer(bytes.len() as u64, "a string of the pickle")?;
+        match std::str::from_utf8(bytes) {
+            Ok(_) => self.values.new_text(bytes, self.budget),
+            Err(_) => self.values.new_bytes(self.budget),
+        }
+    }
+
+    fn tuple(&mut self, start: usize) -> Result<Id> {
+        let tuple = self.values.new_tuple(&self.stack[start..], self.budget)?;
+        self.stack.truncate(start);
+        Ok(tuple)
+    }
+
+    fn append(&mut self, start: usize, at: usize) -> Result<()> {
+        let target = self.under(start, at)?;
+        let taken = self.values.append(target, &self.stack[start..], self.budget)?;
+        self.stack.truncate(start);
+        taken.ok_or_else(|| malformed(at, "items for something that is no list"))
+    }
+
+    /// Gives the keys and values from `start` on to `target`.
+    fn set_items(&mut self, target: Id, start: usize, at: usize) -> Result<()> {
+        if !(self.stack.len() - start).is_multiple_of(2) {
+            return Err(malformed(at, "a key without a value"));
+        }
+        let taken = self.values.set_items(target, &self.stack[start..], self.budget)?;
+        self.stack.truncate(start);
+        taken.ok_or_else(|| malformed(at, "keys and values for something that is no dict"))
+    }
+
+    fn named_global(&mut self, module: &[u8], name: &[u8], at: usize) -> Result<Id> {
+        // What is no text cannot be the name of anything; it is told all the same.
+        let (module, name) = (String::from_utf8_lossy(module), String::from_utf8_lossy(name));
+        self.global(&module, &name, at)
+    }
+
+    fn stack_global(&mut self, at: usize) -> Result<Id> {
+        let start = self.below(2, at)?;
+        let texts = [self.stack[start], self.stack[start + 1]].map(|id| self.values.text(id).map(str::to_owned));
+        self.stack.truncate(start);
+        match texts {
+            [Some(module), Some(name)] => self.global(&module, &name, at),
+            // A name that is made by a call is known to whoever runs the call only.
+            [module, name] => {
+                let shown = |text: Option<String>| text.unwrap_or_else(|| "(not a text)".to_owned());
+                self.global(&shown(module), &shown(name), at)
+            }
+        }
+    }
+
+    fn global(&mut self, module: &str, name: &str, at: usize) -> Result<Id> {
+        self.watcher.global(module, name, at)?;
+        self.values.new_global(module, name, self.budget)
+    }
+
+    fn object(&mut self, callable: Id, args: Id, at: usize) -> Result<Id> {
+        if self.values.global(callable).is_none() {
+            return Err(malformed(at, "a call of something that is no global"));
+        }
+        if self.values.tuple(args).is_none() {
+            return Err(malformed(at, "a call whose arguments are no tuple"));
+        }
+        self.values.new_object(callable, args, self.budget)
+    }
+
+    fn build(&mut self, at: usize) -> Result<()> {
+        let state = self.pop(at)?;
+        let target = self.top(at)?;
+        if let Value::Global(global) = self.values.get(target) {
+            let why = format!("a state for {} itself", quoted(&format!("{}.{}", global.module, global.name)));
+            return Err(malformed(at, &why));
+        }
+        self.values.build(target, state).ok_or_else(|| malformed(at, "a state for something that takes none"))
+    }
+}

@@ -1,0 +1,366 @@
+//! The values of a pickle: an arena of small nodes that refer to one another by number.
+//!
+//! A value that the pickle names a thousand times is one node, so nothing is ever copied; and as nodes own nothing, a
+//! value of any depth is dropped without recursion. Texts stay in the pickle's bytes.
+
+use super::caps::MAX_PICKLE_WORKING_SET;
+use crate::error::{AnamnesisError, Result};
+use crate::limits::Budget;
+
+/// A value, by its place in the arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Id(u32);
+
+/// A range of the pickle's bytes, or of the items of tuples.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start: u32,
+    len: u32,
+}
+
+impl Span {
+    fn slice<T>(self, whole: &[T]) -> &[T] {
+        let start = self.start as usize;
+        &whole[start..start + self.len as usize]
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Node {
+    None,
+    Bool(bool),
+    Int(i64),
+    Float,
+    LongBytes(Span),
+    LongText(Span),
+    Text(Span),
+    /// Text that had escapes.
+    OwnedText(u32),
+    Bytes,
+    Tuple(Span),
+    List(u32),
+    /// A set; nobody asks for its items.
+    Set,
+    Dict(u32),
+    Global(u32),
+    Object(u32),
+    /// What a persistent identifier stands for.
+    Persistent(Id),
+    /// Something beside the pickle.
+    Buffer,
+}
+
+/// A value as its user sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'p> {
+    None,
+    Bool(bool),
+    Int(i64),
+    /// An integer of more than eight bytes.
+    Long,
+    Float,
+    Text(&'p str),
+    Bytes,
+    Tuple(&'p [Id]),
+    List(&'p [Id]),
+    Set,
+    Dict(&'p [(Id, Id)]),
+    Global(&'p Global),
+    Object(&'p Object),
+    Persistent(Id),
+    Buffer,
+}
+
+/// Something that a pickle imports by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Global {
+    pub(crate) module: String,
+    pub(crate) name: String,
+}
+
+impl Global {
+    pub(crate) fn is(&self, module: &str, name: &str) -> bool {
+        self.module == module && self.name == name
+    }
+}
+
+/// What Python would get by calling a global, as the pickle says it: nothing is called here.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    /// The global, by its own node.
+    pub(crate) callable: Id,
+    /// A tuple.
+    pub(crate) args: Id,
+    pub(crate) state: Option<Id>,
+    pub(crate) items: Vec<(Id, Id)>,
+    pub(crate) appended: Vec<Id>,
+}
+
+/// All values of one pickle.
+#[derive(Debug)]
+pub(crate) struct Values<'a> {
+    bytes: &'a [u8],
+    nodes: Vec<Node>,
+    tuple_items: Vec<Id>,
+    lists: Vec<Vec<Id>>,
+    dicts: Vec<Vec<(Id, Id)>>,
+    objects: Vec<Object>,
+    globals: Vec<Global>,
+    owned: Vec<Vec<u8>>,
+    spent_bytes: u64,
+}
+
+/// Nodes of values that cannot change are made once: `None`, the truth values, the empty tuple, 0 to 255.
+const NONE: Id = Id(0);
+const FALSE: Id = Id(1);
+const TRUE: Id = Id(2);
+const EMPTY_TUPLE: Id = Id(3);
+const FIRST_SMALL_INT: u32 = 4;
+
+impl<'a> Values<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        let mut nodes = vec![Node::None, Node::Bool(false), Node::Bool(true), Node::Tuple(Span { start: 0, len: 0 })];
+        nodes.extend((0..=255).map(Node::Int));
+        Self {
+            bytes,
+            nodes,
+            tuple_items: Vec::new(),
+            lists: Vec::new(),
+            dicts: Vec::new(),
+            objects: Vec::new(),
+            globals: Vec::new(),
+            owned: Vec::new(),
+            spent_bytes: 0,
+        }
+    }
+
+    /// Pays for memory before it is used.
+    pub(super) fn pay(&mut self, bytes: usize, budget: &mut Budget) -> Result<()> {
+        let spent = self.spent_bytes.saturating_add(bytes as u64);
+        if spent > MAX_PICKLE_WORKING_SET {
+            let message = format!("the values of the pickle take more than {MAX_PICKLE_WORKING_SET} bytes");
+            return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
+        }
+        budget.working_set(bytes as u64, "the values of the pickle")?;
+        self.spent_bytes = spent;
+        Ok(())
+    }
+
+    fn push(&mut self, node: Node, budget: &mut Budget) -> Result<Id> {
+        self.pay(size_of::<Node>(), budget)?;
+        // The working set holds far fewer than 2^32 nodes.
+        let id = Id(self.nodes.len() as u32);
+        self.nodes.push(node);
+        Ok(id)
+    }
+
+    pub(super) fn none() -> Id {
+        NONE
+    }
+
+    pub(super) fn bool(value: bool) -> Id {
+        if value { TRUE } else { FALSE }
+    }
+
+    pub(super) fn new_int(&mut self, value: i64, budget: &mut Budget) -> Result<Id> {
+        match u8::try_from(value) {
+            Ok(small) => Ok(Id(FIRST_SMALL_INT + u32::from(small))),
+            Err(_) => self.push(Node::Int(value), budget),
+        }
+    }
+
+    pub(super) fn new_float(&mut self, budget: &mut Budget) -> Result<Id> {
+        self.push(Node::Float, budget)
+    }
+
+    pub(super) fn new_buffer(&mut self, budget: &mut Budget) -> Result<Id> {
+        self.push(Node::Buffer, budget)
+    }
+
+    pub(super) fn new_persistent(&mut self, pid: Id, budget: &mut Budget) -> Result<Id> {
+        self.push(Node::Persistent(pid), budget)
+    }
+
+    /// The place of a part of the pickle's own bytes.
+    fn span(&self, part: &'a [u8]) -> Span {
+        // The part is a slice of `bytes`, which are fewer than 2^32.
+        Span { start: (part.as_ptr() as usize - self.bytes.as_ptr() as usize) as u32, len: part.len() as u32 }
+    }
+
+    pub(super) fn new_long_bytes(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
+        self.push(Node::LongBytes(self.span(part)), budget)
+    }
+
+    pub(super) fn new_long_text(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
+        self.push(Node::LongText(self.span(part)), budget)
+    }
+
+    /// Text of the pickle's own bytes, which must be UTF-8.
+    pub(super) fn new_text(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
+        self.push(Node::Text(self.span(part)), budget)
+    }
+
+    /// Bytes, which nobody asks for.
+    pub(super) fn new_bytes(&mut self, budget: &mut Budget) -> Result<Id> {
+        self.push(Node::Bytes, budget)
+    }
+
+    pub(super) fn new_owned_text(&mut self, text: String, budget: &mut Budget) -> Result<Id> {
+        let index = self.own(text.into_bytes(), budget)?;
+        self.push(Node::OwnedText(index), budget)
+    }
+
+    fn own(&mut self, bytes: Vec<u8>, budget: &mut Budget) -> Result<u32> {
+        self.pay(size_of::<Vec<u8>>() + bytes.len(), budget)?;
+        self.owned.push(bytes);
+        Ok(self.owned.len() as u32 - 1)
+    }
+
+    pub(super) fn new_tuple(&mut self, items: &[Id], budget: &mut Budget) -> Result<Id> {
+        if items.is_empty() {
+            return Ok(EMPTY_TUPLE);
+        }
+        self.pay(size_of_val(items), budget)?;
+        let span = Span { start: self.tuple_items.len() as u32, len: items.len() as u32 };
+        self.tuple_items.extend_from_slice(items);
+        self.push(Node::Tuple(span), budget)
+    }
+
+    pub(super) fn new_list(&mut self, items: &[Id], budget: &mut Budget) -> Result<Id> {
+        self.pay(size_of::<Vec<Id>>() + size_of_val(items), budget)?;
+        self.lists.push(items.to_vec());
+        self.push(Node::List(self.lists.len() as u32 - 1), budget)
+    }
+
+    pub(super) fn new_set(&mut self, budget: &mut Budget) -> Result<Id> {
+        self.push(Node::Set, budget)
+    }
+
+    pub(super) fn new_dict(&mut self, budget: &mut Budget) -> Result<Id> {
+        self.pay(size_of::<Vec<(Id, Id)>>(), budget)?;
+        self.dicts.push(Vec::new());
+        self.push(Node::Dict(self.dicts.len() as u32 - 1), budget)
+    }
+
+    pub(super) fn new_global(&mut self, module: &str, name: &str, budget: &mut Budget) -> Result<Id> {
+        self.pay(size_of::<Global>() + module.len() + name.len(), budget)?;
+        self.globals.push(Global { module: module.to_owned(), name: name.to_owned() });
+        self.push(Node::Global(self.globals.len() as u32 - 1), budget)
+    }
+
+    pub(super) fn new_object(&mut self, callable: Id, args: Id, budget: &mut Budget) -> Result<Id> {
+        self.pay(size_of::<Object>(), budget)?;
+        self.objects.push(Object { callable, args, state: None, items: Vec::new(), appended: Vec::new() });
+        self.push(Node::Object(self.objects.len() as u32 - 1), budget)
+    }
+
+    /// Adds items to a list or to an object; `None` where the value takes none.
+    pub(super) fn append(&mut self, target: Id, items: &[Id], budget: &mut Budget) -> Result<Option<()>> {
+        self.pay(size_of_val(items), budget)?;
+        let list = match self.nodes[target.0 as usize] {
+            Node::List(index) => &mut self.lists[index as usize],
+            Node::Set => return Ok(Some(())),
+            Node::Object(index) => &mut self.objects[index as usize].appended,
+            _ => return Ok(None),
+        };
+        list.extend_from_slice(items);
+        Ok(Some(()))
+    }
+
+    /// Adds keys with their values, which alternate, to a dict or to an object; `None` where the value takes none.
+    pub(super) fn set_items(&mut self, target: Id, items: &[Id], budget: &mut Budget) -> Result<Option<()>> {
+        self.pay(size_of_val(items), budget)?;
+        let entries = match self.nodes[target.0 as usize] {
+            Node::Dict(index) => &mut self.dicts[index as usize],
+            Node::Object(index) => &mut self.objects[index as usize].items,
+            _ => return Ok(None),
+        };
+        let (pairs, _) = items.as_chunks::<2>();
+        entries.extend(pairs.iter().map(|&[key, value]| (key, value)));
+        Ok(Some(()))
+    }
+
+    /// Gives an object its state; `None` where the value is no object or has one.
+    pub(super) fn build(&mut self, target: Id, state: Id) -> Option<()> {
+        let Node::Object(index) = self.nodes[target.0 as usize] else { return None };
+        let object = &mut self.objects[index as usize];
+        if object.state.is_some() {
+            return None;
+        }
+        object.state = Some(state);
+        Some(())
+    }
+
+    /// Bytes of the pickle.
+    pub(crate) fn pickle_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Every value, also those that the pickle made and threw away.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
+        (0..self.nodes.len() as u32).map(Id)
+    }
+
+    pub(crate) fn get(&self, id: Id) -> Value<'_> {
+        let text = |bytes| std::str::from_utf8(bytes).map_or(Value::Bytes, Value::Text);
+        match self.nodes[id.0 as usize] {
+            Node::None => Value::None,
+            Node::Bool(value) => Value::Bool(value),
+            Node::Int(value) => Value::Int(value),
+            Node::Float => Value::Float,
+            Node::LongBytes(_) | Node::LongText(_) => Value::Long,
+            Node::Text(span) => text(span.slice(self.bytes)),
+            Node::OwnedText(index) => text(&self.owned[index as usize]),
+            Node::Bytes => Value::Bytes,
+            Node::Tuple(span) => Value::Tuple(span.slice(&self.tuple_items)),
+            Node::List(index) => Value::List(&self.lists[index as usize]),
+            Node::Set => Value::Set,
+            Node::Dict(index) => Value::Dict(&self.dicts[index as usize]),
+            Node::Global(index) => Value::Global(&self.globals[index as usize]),
+            Node::Object(index) => Value::Object(&self.objects[index as usize]),
+            Node::Persistent(pid) => Value::Persistent(pid),
+            Node::Buffer => Value::Buffer,
+        }
+    }
+
+    pub(crate) fn text(&self, id: Id) -> Option<&str> {
+        if let Value::Text(text) = self.get(id) { Some(text) } else { None }
+    }
+
+    pub(crate) fn int(&self, id: Id) -> Option<i64> {
+        if let Value::Int(value) = self.get(id) { Some(value) } else { None }
+    }
+
+    pub(crate) fn tuple(&self, id: Id) -> Option<&[Id]> {
+        if let Value::Tuple(items) = self.get(id) { Some(items) } else { None }
+    }
+
+    pub(crate) fn global(&self, id: Id) -> Option<&Global> {
+        if let Value::Global(global) = self.get(id) { Some(global) } else { None }
+    }
+
+    /// An integer of up to sixteen bytes.
+    pub(crate) fn wide_int(&self, id: Id) -> Option<i128> {
+        match self.nodes[id.0 as usize] {
+            Node::Int(value) => Some(value.into()),
+            Node::LongBytes(span) => {
+                let bytes = span.slice(self.bytes);
+                let mut value = [if *bytes.last()? >= 0x80 { 0xff } else { 0 }; 16];
+                value.get_mut(..bytes.len())?.copy_from_slice(bytes);
+                Some(i128::from_le_bytes(value))
+            }
+            Node::LongText(span) => std::str::from_utf8(span.slice(self.bytes)).ok()?.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_takes_sixteen_bytes() {
+        assert_eq!(size_of::<Node>(), 16);
+    }
+}

@@ -1,0 +1,309 @@
+//! From what a pickle would have called to the tensor that the call would have made.
+
+use super::element::{self, Element};
+use super::pickle::{Global, Id, Object, Value, Values};
+use super::storage::{Part, Storages};
+use crate::catalog::Dtype;
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// Most dimensions of a tensor.
+const PTH_MAX_DIMS: usize = 64;
+/// How many times larger than its storage a tensor may be whose elements are used more than once.
+const PTH_MAX_MATERIALISE_RATIO: u64 = 16;
+/// How many wrappers (a parameter, a type) may be around a tensor.
+const MAX_WRAPPERS: usize = 8;
+
+/// A tensor as a view of a storage, inside its bounds.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    /// Index of the storage.
+    pub(super) storage: usize,
+    pub(super) dtype: Dtype,
+    pub(super) shape: Vec<usize>,
+    /// In elements.
+    pub(super) strides: Vec<u64>,
+    /// Byte of the storage that the first element begins at.
+    pub(super) start: u64,
+    /// Bytes of the storage from the first element to the end of the last.
+    pub(super) span: u64,
+    /// Bytes of the tensor.
+    pub(super) bytes: u64,
+    /// Whether the storage says itself what its elements are.
+    pub(super) typed: bool,
+    pub(super) signs: Signs,
+}
+
+/// Signs that torch keeps beside the numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Signs {
+    /// The imaginary parts are to be negated.
+    pub(super) conjugated: bool,
+    /// All parts are to be negated.
+    pub(super) negated: bool,
+}
+
+impl View {
+    /// Whether the elements lie in the storage as they are to be read.
+    pub(super) fn is_plain(&self) -> bool {
+        self.signs == Signs::default() && self.is_contiguous()
+    }
+
+    fn is_contiguous(&self) -> bool {
+        let mut expected = 1u64;
+        for (&dim, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if dim != 1 && stride != expected {
+                return self.bytes == 0;
+            }
+            expected = expected.saturating_mul(dim as u64);
+        }
+        true
+    }
+}
+
+/// What a value is to someone who looks for tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Tensor,
+    /// Keys with values.
+    Mapping,
+    /// A value with attributes of TorchScript.
+    Script,
+    /// What its first argument is: a list or a dict with a type, in TorchScript.
+    Tagged,
+    Other,
+}
+
+pub(super) fn kind(object: &Object, values: &Values<'_>) -> Kind {
+    let mut object = object;
+    for _ in 0..MAX_WRAPPERS {
+        let Some(global) = values.global(object.callable) else { return Kind::Other };
+        match (global.module.as_str(), global.name.as_str()) {
+            // A parameter is what it is a parameter of.
+            ("torch.nn.parameter" | "torch.nn" | "torch.autograd" | "torch.autograd.variable", _) => {
+                let inner = values.tuple(object.args).and_then(|args| args.first());
+                match inner.map(|&inner| values.get(inner)) {
+                    Some(Value::Object(inner)) => object = inner,
+                    _ => return Kind::Other,
+                }
+            }
+            ("torch._utils" | "torch._tensor", _) => return Kind::Tensor,
+            ("collections", "OrderedDict" | "defaultdict" | "Counter") => return Kind::Mapping,
+            ("torch.jit._pickle", "build_tensorlist" | "restore_type_tag") => return Kind::Tagged,
+            (module, _) if module == "__torch__" || module.starts_with("__torch__.") => return Kind::Script,
+            _ => return Kind::Other,
+        }
+    }
+    Kind::Tensor
+}
+
+/// The tensor that an object of [`Kind::Tensor`] stands for.
+///
+/// # Errors
+/// `Unsupported` where it is a kind of tensor that is not read, `Parse` where it contradicts itself.
+pub(super) fn tensor(object: &Object, values: &Values<'_>, storages: &mut Storages) -> Result<View> {
+    let mut object = object;
+    for _ in 0..MAX_WRAPPERS {
+        if object.state.is_some() || !object.items.is_empty() || !object.appended.is_empty() {
+            return Err(AnamnesisError::parse("the pickle changes a tensor after it is made"));
+        }
+        let global = values.global(object.callable).ok_or_else(|| AnamnesisError::parse("a call of nothing"))?;
+        let args = values.tuple(object.args).unwrap_or_default();
+        match made_by(global, args, values)? {
+            Made::View(function, args) => return view(function, args, values, storages),
+            Made::Wrapped(inner) => match values.get(inner) {
+                Value::Object(inner) => object = inner,
+                _ => return Err(AnamnesisError::parse("a parameter without a tensor")),
+            },
+        }
+    }
+    Err(AnamnesisError::parse(format!("a tensor inside more than {MAX_WRAPPERS} wrappers")))
+}
+
+/// What a call makes.
+enum Made<'p> {
+    /// A view of a storage, by this function.
+    View(&'p str, &'p [Id]),
+    /// The tensor that another value is.
+    Wrapped(Id),
+}
+
+fn made_by<'p>(global: &'p Global, args: &'p [Id], values: &'p Values<'_>) -> Result<Made<'p>> {
+    let refused = |what: &str| {
+        let name = format!("{}.{}", global.module, global.name);
+        AnamnesisError::unsupported("pth", format!("{what} ({name}) are not read"))
+    };
+    let first = || args.first().copied().ok_or_else(|| AnamnesisError::parse("a tensor without its parts"));
+    match global.name.as_str() {
+        name @ ("_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3") => Ok(Made::View(name, args)),
+        "_rebuild_parameter" | "_rebuild_parameter_with_state" | "Parameter" | "Buffer" | "Variable" => {
+            first().map(Made::Wrapped)
+        }
+        "_rebuild_from_type_v2" => {
+            let [function, class, args, _state] = args else {
+                return Err(AnamnesisError::parse("a tensor of a class without its parts"));
+            };
+            let is_known = values.global(*class).is_some_and(|class| {
+                class.is("torch", "Tensor")
+                    || class.is("torch.nn.parameter", "Parameter")
+                    || class.is("torch.nn.parameter", "Buffer")
+            });
+            let (Some(function), Some(args), true) = (values.global(*function), values.tuple(*args), is_known) else {
+                return Err(refused("tensors of other classes"));
+            };
+            // The function may be any of the above but this one.
+            if function.name == "_rebuild_from_type_v2" {
+                return Err(AnamnesisError::parse("a tensor of a class inside another"));
+            }
+            made_by(function, args, values)
+        }
+        "_rebuild_qtensor" => Err(refused("quantised tensors")),
+        "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => Err(refused("sparse tensors")),
+        "_rebuild_nested_tensor" => Err(refused("nested tensors")),
+        "_rebuild_meta_tensor_no_storage" => Err(refused("tensors without data")),
+        "_rebuild_wrapper_subclass" => Err(refused("tensors of other classes")),
+        "_rebuild_device_tensor_from_cpu_tensor" | "_rebuild_device_tensor_from_numpy" | "_rebuild_xla_tensor" => {
+            Err(refused("tensors of other devices"))
+        }
+        "UninitializedParameter" | "UninitializedBuffer" => Err(refused("tensors without data")),
+        _ => Err(refused("tensors made by this function")),
+    }
+}
+
+/// Checks the arguments of `_rebuild_tensor` and its successors:
+/// storage, offset, size, stride; then gradient, hooks; version 3 the type; then signs.
+fn view(function: &str, args: &[Id], values: &Values<'_>, storages: &mut Storages) -> Result<View> {
+    let wrong = |what: &str| AnamnesisError::parse(format!("a tensor {what}"));
+    let [storage, offset, size, stride, rest @ ..] = args else {
+        return Err(wrong("without storage, offset, size and stride"));
+    };
+    let Value::Persistent(pid) = values.get(*storage) else { return Err(wrong("without a storage")) };
+    let part = storages.declare(pid, values)?;
+    let is_third = function == "_rebuild_tensor_v3";
+    let element = if is_third { dtype_of(rest.get(2), values)? } else { part.element };
+    let signs = signs_of(rest.get(if is_third { 3 } else { 2 }), values)?;
+    let dtype = element.dtype.ok_or_else(|| {
+        AnamnesisError::unsupported("pth", format!("tensors of type torch.{} are not read", element.name))
+    })?;
+    let offset = values.int(*offset).and_then(|offset| u64::try_from(offset).ok());
+    let offset = offset.ok_or_else(|| wrong("at no possible place of its storage"))?;
+    let (shape, strides) = (numbers(*size, values), numbers(*stride, values));
+    let (Some(shape), Some(strides)) = (shape, strides) else {
+        return Err(wrong("with a size or stride that is negative or no number"));
+    };
+    if shape.len() > PTH_MAX_DIMS {
+        let message = format!("a tensor has {} dimensions, {PTH_MAX_DIMS} are allowed", shape.len());
+        return Err(AnamnesisError::limit("PTH_MAX_DIMS", message));
+    }
+    if shape.len() != strides.len() {
+        return Err(wrong(&format!("with {} dimensions and {} strides", shape.len(), strides.len())));
+    }
+    place(part, element, dtype, offset, shape, strides, signs)
+}
+
+fn place(
+    part: Part,
+    element: Element,
+    dtype: Dtype,
+    offset: u64,
+    shape: Vec<u64>,
+    strides: Vec<u64>,
+    signs: Signs,
+) -> Result<View> {
+    let overflow =
+        || AnamnesisError::parse(format!("a tensor of shape {shape:?} and strides {strides:?} has no possible size"));
+    let elements = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)).ok_or_else(overflow)?;
+    let bytes = elements.checked_mul(element.bytes).ok_or_else(overflow)?;
+    let dims: Option<Vec<usize>> = shape.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+    let dims = dims.ok_or_else(overflow)?;
+    let mut view = View {
+        storage: part.storage,
+        dtype,
+        shape: dims,
+        strides,
+        start: part.start,
+        span: 0,
+        bytes,
+        typed: part.typed,
+        signs,
+    };
+    if elements == 0 {
+        return Ok(view);
+    }
+    let steps = shape
+        .iter()
+        .zip(&view.strides)
+        .try_fold(0u64, |last, (&dim, &stride)| last.checked_add((dim - 1).checked_mul(stride)?));
+    let ends = steps.and_then(|steps| {
+        let first = offset.checked_mul(element.bytes)?;
+        let span = steps.checked_add(1)?.checked_mul(element.bytes)?;
+        Some((first, span, first.checked_add(span)?))
+    });
+    let (first, span, end) = match ends {
+        Some(ends) => ends,
+        None => {
+            let why = format!("a tensor of shape {:?} and strides {:?} has no possible size", view.shape, view.strides);
+            return Err(AnamnesisError::parse(why));
+        }
+    };
+    if end > part.bytes {
+        let why = format!(
+            "a tensor of shape {:?} and strides {:?} at element {offset} ends at byte {end} of its storage, which has {}",
+            view.shape, view.strides, part.bytes
+        );
+        return Err(AnamnesisError::parse(why));
+    }
+    if bytes > part.bytes.saturating_mul(PTH_MAX_MATERIALISE_RATIO) {
+        let message = format!(
+            "a tensor of {bytes} bytes repeats the {} bytes of its storage, {PTH_MAX_MATERIALISE_RATIO} times are allowed",
+            part.bytes
+        );
+        return Err(AnamnesisError::limit("PTH_MAX_MATERIALISE_RATIO", message));
+    }
+    view.start += first;
+    view.span = span;
+    Ok(view)
+}
+
+fn dtype_of(id: Option<&Id>, values: &Values<'_>) -> Result<Element> {
+    let global = id.and_then(|&id| values.global(id));
+    let global = global.ok_or_else(|| AnamnesisError::parse("a tensor without a type"))?;
+    element::of_dtype(&global.name).filter(|_| global.module == "torch").ok_or_else(|| {
+        let name = quoted(&format!("{}.{}", global.module, global.name));
+        AnamnesisError::unsupported("pth", format!("tensors of type {name} are not read"))
+    })
+}
+
+fn signs_of(id: Option<&Id>, values: &Values<'_>) -> Result<Signs> {
+    let mut signs = Signs::default();
+    let unknown = || AnamnesisError::unsupported("pth", "a tensor with properties that are not known");
+    match id.map(|&id| values.get(id)) {
+        None | Some(Value::None) => {}
+        Some(Value::Dict(entries)) => {
+            for &(key, value) in entries {
+                let Value::Bool(value) = values.get(value) else { return Err(unknown()) };
+                match values.text(key) {
+                    Some("conj") => signs.conjugated = value,
+                    Some("neg") => signs.negated = value,
+                    _ => return Err(unknown()),
+                }
+            }
+        }
+        Some(_) => return Err(unknown()),
+    }
+    Ok(signs)
+}
+
+/// A tuple, list or `torch.Size` of numbers that are not negative.
+fn numbers(id: Id, values: &Values<'_>) -> Option<Vec<u64>> {
+    let items = match values.get(id) {
+        Value::Tuple(items) | Value::List(items) => items,
+        Value::Object(object) if values.global(object.callable)?.is("torch", "Size") => {
+            match values.get(*values.tuple(object.args)?.first()?) {
+                Value::Tuple(items) | Value::List(items) => items,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    items.iter().map(|&item| u64::try_from(values.int(item)?).ok()).collect()
+}

@@ -1,0 +1,137 @@
+//! Storages as a pickle declares them: the persistent identifier behind a tensor.
+//!
+//! | place | content |
+//! |---|---|
+//! | 0 | `"storage"` |
+//! | 1 | the class, such as `torch.FloatStorage` |
+//! | 2 | the key that its bytes are stored under |
+//! | 3 | the device it was on |
+//! | 4 | how many elements |
+//! | 5 | legacy streams only: `None`, or a part of the storage (key, first element, elements) |
+
+use std::collections::HashMap;
+
+use super::element::{self, Element};
+use super::pickle::{Id, Value, Values};
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// One storage.
+#[derive(Debug)]
+pub(super) struct Storage {
+    pub(super) key: String,
+    pub(super) element: Element,
+    pub(super) bytes: u64,
+}
+
+/// A storage, or a part of it, that a tensor is a view of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// Index of the storage.
+    pub(super) storage: usize,
+    /// The elements that this use of the storage speaks of.
+    pub(super) element: Element,
+    /// The first byte, and how many.
+    pub(super) start: u64,
+    pub(super) bytes: u64,
+    /// Whether the storage says what its elements are.
+    pub(super) typed: bool,
+}
+
+/// The storages of a file, each once.
+#[derive(Debug, Default)]
+pub(super) struct Storages {
+    all: Vec<Storage>,
+    by_key: HashMap<String, usize>,
+}
+
+impl Storages {
+    pub(super) fn get(&self, index: usize) -> &Storage {
+        &self.all[index]
+    }
+
+    pub(super) fn find(&self, key: &str) -> Option<usize> {
+        self.by_key.get(key).copied()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The storage behind a persistent identifier, which joins the others.
+    pub(super) fn declare(&mut self, pid: Id, values: &Values<'_>) -> Result<Part> {
+        let fields = values.tuple(pid).filter(|fields| fields.len() >= 5);
+        let Some([kind, class, key, _, elements, rest @ ..]) = fields else {
+            return Err(AnamnesisError::parse("a persistent identifier of the pickle is not that of a storage"));
+        };
+        let kind = name_of(*kind, values);
+        if kind.as_deref() != Some("storage") {
+            let shown = quoted(&kind.unwrap_or_default());
+            return Err(AnamnesisError::parse(format!(
+                "a persistent identifier of kind {shown}, storages are known only"
+            )));
+        }
+        let key = name_of(*key, values).ok_or_else(|| AnamnesisError::parse("a storage without a key"))?;
+        let (element, typed) = class_of(*class, values)?;
+        let whole = bytes_of(values.int(*elements), element)
+            .ok_or_else(|| AnamnesisError::parse(format!("storage {} has no possible size", quoted(&key))))?;
+        let storage = self.join(key, element, whole)?;
+        let part = Part { storage, element, start: 0, bytes: whole, typed };
+        match rest.first().map(|view| values.get(*view)) {
+            None | Some(Value::None) => Ok(part),
+            Some(Value::Tuple([_, first, elements])) => {
+                let start = bytes_of(values.int(*first), element);
+                let bytes = bytes_of(values.int(*elements), element);
+                let (Some(start), Some(bytes)) = (start, bytes) else {
+                    return Err(AnamnesisError::parse("a part of a storage has no possible size"));
+                };
+                if start.checked_add(bytes).is_none_or(|end| end > whole) {
+                    let key = quoted(&self.all[storage].key);
+                    let why = format!("a part of storage {key} ends past its {whole} bytes");
+                    return Err(AnamnesisError::parse(why));
+                }
+                Ok(Part { start, bytes, ..part })
+            }
+            Some(_) => Err(AnamnesisError::parse("a storage is part of something unknown")),
+        }
+    }
+
+    fn join(&mut self, key: String, element: Element, bytes: u64) -> Result<usize> {
+        if let Some(&index) = self.by_key.get(&key) {
+            let other = &self.all[index];
+            if other.bytes != bytes {
+                let sizes = format!("{} bytes and {bytes} bytes", other.bytes);
+                return Err(AnamnesisError::parse(format!("storage {} is said to have {sizes}", quoted(&key))));
+            }
+            return Ok(index);
+        }
+        let index = self.all.len();
+        self.by_key.insert(key.clone(), index);
+        self.all.push(Storage { key, element, bytes });
+        Ok(index)
+    }
+}
+
+fn class_of(class: Id, values: &Values<'_>) -> Result<(Element, bool)> {
+    let global = values.global(class).ok_or_else(|| AnamnesisError::parse("a storage without a class"))?;
+    if matches!(global.name.as_str(), "UntypedStorage" | "_UntypedStorage") {
+        return Ok((element::BYTE, false));
+    }
+    let element = element::of_storage(&global.name).ok_or_else(|| {
+        let name = quoted(&format!("{}.{}", global.module, global.name));
+        AnamnesisError::unsupported("pth", format!("storages of class {name} are not read"))
+    })?;
+    Ok((element, true))
+}
+
+fn bytes_of(elements: Option<i64>, element: Element) -> Option<u64> {
+    u64::try_from(elements?).ok()?.checked_mul(element.bytes)
+}
+
+/// A text or an integer as a name.
+pub(super) fn name_of(id: Id, values: &Values<'_>) -> Option<String> {
+    match values.get(id) {
+        Value::Text(text) => Some(text.to_owned()),
+        Value::Int(number) => Some(number.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,208 @@
+//! From the value a pickle stands for to named tensors.
+//!
+//! | the pickle holds | the tensors are named |
+//! |---|---|
+//! | a dict of tensors | by its keys |
+//! | a training checkpoint: a dict with the model's weights under a usual key | by the keys of the weights; the rest is left out |
+//! | anything else with tensors inside | by the path to them, with dots |
+//! | one tensor | `tensor` |
+//!
+//! A caller can ask for everything, or for what is at one path.
+
+use std::collections::HashSet;
+
+use super::inside::{Inside, check_depth};
+use super::notes::{Listed, shared};
+use super::pickle::caps::MAX_PICKLE_WORKING_SET;
+use super::pickle::{Id, Value, Values};
+use super::rebuild::{self, View};
+use super::storage::{Storages, name_of};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::limits::Budget;
+
+/// The name of a tensor that is the whole file.
+const BARE_TENSOR: &str = "tensor";
+/// Most tensors of a file.
+const PTH_MAX_TENSORS: usize = 1 << 21;
+/// Bytes that a tensor in the list takes beside its name.
+const ENTRY_BYTES: u64 = 256;
+/// Which of a file's tensors are wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wanted<'o> {
+    /// What is at this path, with dots between keys.
+    pub(super) select: Option<&'o str>,
+    /// Everything, by its whole path.
+    pub(super) all: bool,
+    /// Tensors that are not read are left out instead of refused.
+    pub(super) skip_unsupported: bool,
+}
+
+/// The tensors of a file in its order, and what to tell about them.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    pub(super) tensors: Vec<(String, View)>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Finds the tensors of a value.
+pub(super) fn tensors(
+    root: Id,
+    values: &Values<'_>,
+    storages: &mut Storages,
+    wanted: Wanted<'_>,
+    budget: &mut Budget,
+) -> Result<Tree> {
+    let mut walk = Walk::new(values, storages, wanted, budget);
+    let mut notes = Vec::new();
+    let chosen = match wanted.select {
+        Some(path) => walk.inside.select(root, path)?,
+        None if wanted.all => root,
+        None => walk.inside.weights(root, &mut notes, walk.budget)?,
+    };
+    if walk.inside.is_tensor(chosen) {
+        let name = wanted.select.map_or(BARE_TENSOR, |path| path.rsplit('.').next().unwrap_or(path));
+        walk.tensor(name.to_owned(), chosen)?;
+    } else {
+        walk.descend(chosen, &mut String::new(), 0)?;
+    }
+    walk.finish(notes)
+}
+
+struct Walk<'w, 'a> {
+    inside: Inside<'w, 'a>,
+    storages: &'w mut Storages,
+    wanted: Wanted<'w>,
+    budget: &'w mut Budget,
+    tensors: Vec<(String, View)>,
+    name_bytes: u64,
+    /// Values that are no tensors.
+    others: Listed,
+    unsupported: Listed,
+    unsupported_why: String,
+}
+
+impl<'w, 'a> Walk<'w, 'a> {
+    fn new(values: &'w Values<'a>, storages: &'w mut Storages, wanted: Wanted<'w>, budget: &'w mut Budget) -> Self {
+        Self {
+            inside: Inside::new(values),
+            storages,
+            wanted,
+            budget,
+            tensors: Vec::new(),
+            name_bytes: 0,
+            others: Listed::default(),
+            unsupported: Listed::default(),
+            unsupported_why: String::new(),
+        }
+    }
+
+    /// Adds the tensors inside a value, whose own name is `path`.
+    fn descend(&mut self, id: Id, path: &mut String, depth: usize) -> Result<()> {
+        check_depth(depth)?;
+        if let Some(entries) = self.inside.mapping(id) {
+            let is_script = self.inside.is_script(id);
+            let mut seen = HashSet::new();
+            for (key, value) in entries {
+                let Some(name) = name_of(key, self.inside.values) else {
+                    if self.inside.holds_tensor(value, depth, self.budget)? {
+                        let why = format!("a key of {} is neither text nor an integer", place(path));
+                        return Err(AnamnesisError::parse(why));
+                    }
+                    self.others.count += 1;
+                    continue;
+                };
+                self.child(&name, value, path, depth, !is_script)?;
+                if !seen.insert(name.clone()) {
+                    return Err(AnamnesisError::parse(format!(
+                        "key {} of {} occurs twice",
+                        quoted(&name),
+                        place(path)
+                    )));
+                }
+            }
+        } else if let Some(items) = self.inside.sequence(id) {
+            for (index, &value) in items.iter().enumerate() {
+                self.child(&index.to_string(), value, path, depth, true)?;
+            }
+        } else if path.is_empty() {
+            return Err(AnamnesisError::parse("the pickle holds neither a tensor nor a dict or list of tensors"));
+        }
+        Ok(())
+    }
+
+    fn child(&mut self, name: &str, value: Id, path: &mut String, depth: usize, tell: bool) -> Result<()> {
+        let length = path.len();
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(name);
+        if self.inside.is_tensor(value) {
+            self.tensor(path.clone(), value)?;
+        } else if self.inside.holds_tensor(value, depth, self.budget)? {
+            self.descend(value, path, depth + 1)?;
+        } else if tell {
+            self.others.add(path);
+        }
+        path.truncate(length);
+        Ok(())
+    }
+
+    fn tensor(&mut self, name: String, id: Id) -> Result<()> {
+        let Value::Object(object) = self.inside.values.get(id) else { return Ok(()) };
+        // A tensor takes many bytes of a pickle; only containers inside one another many times make more of them.
+        let most = PTH_MAX_TENSORS.min(self.inside.values.pickle_bytes());
+        if self.tensors.len() + self.unsupported.count >= most {
+            return Err(AnamnesisError::limit("PTH_MAX_TENSORS", format!("the pickle names more than {most} tensors")));
+        }
+        let entry = name.len() as u64 + ENTRY_BYTES;
+        self.budget.working_set(entry, "the list of tensors")?;
+        self.name_bytes += name.len() as u64;
+        if self.name_bytes > MAX_PICKLE_WORKING_SET {
+            let message = format!("the names of the tensors take more than {MAX_PICKLE_WORKING_SET} bytes");
+            return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
+        }
+        match rebuild::tensor(object, self.inside.values, self.storages) {
+            Ok(view) => self.tensors.push((name, view)),
+            Err(AnamnesisError::Unsupported { format, detail }) => {
+                if !self.wanted.skip_unsupported {
+                    let detail = format!("tensor {}: {detail}; --skip-unsupported leaves them out", quoted(&name));
+                    return Err(AnamnesisError::unsupported(format, detail));
+                }
+                if self.unsupported.count == 0 {
+                    self.unsupported_why = detail;
+                }
+                self.unsupported.add(&name);
+            }
+            Err(AnamnesisError::Parse { reason }) => {
+                return Err(AnamnesisError::parse(format!("tensor {}: {reason}", quoted(&name))));
+            }
+            Err(AnamnesisError::LimitExceeded { limit, message }) => {
+                return Err(AnamnesisError::limit(limit, format!("tensor {}: {message}", quoted(&name))));
+            }
+            Err(other) => return Err(other),
+        }
+        Ok(())
+    }
+
+    fn finish(self, mut notes: Vec<String>) -> Result<Tree> {
+        self.budget.items(self.tensors.len() as u64, "tensors")?;
+        let mut names = HashSet::with_capacity(self.tensors.len());
+        if let Some((name, _)) = self.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
+            return Err(AnamnesisError::parse(format!("two tensors are called {}", quoted(name))));
+        }
+        if self.unsupported.count > 0 {
+            let (names, why) = (self.unsupported.text(), self.unsupported_why);
+            notes.push(format!("left out {names}: {why}"));
+        }
+        if self.others.count > 0 {
+            let noun = if self.others.count == 1 { "value that is no tensor" } else { "values that are no tensors" };
+            notes.push(format!("left out {} {noun}: {}", self.others.count, self.others.text()));
+        }
+        notes.extend(shared(&self.tensors));
+        Ok(Tree { tensors: self.tensors, notes })
+    }
+}
+
+fn place(path: &str) -> String {
+    if path.is_empty() { "the outermost dict".to_owned() } else { quoted(path) }
+}

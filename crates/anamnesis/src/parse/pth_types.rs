@@ -1,0 +1,177 @@
+//! The tensors of PyTorch files as plain data.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::catalog::{Dtype, TargetDtype};
+use crate::error::{AnamnesisError, Result};
+use crate::inspect::{InspectOptions, InspectSummary, comma_list, format_bytes, sealed};
+
+macro_rules! pth_dtypes {
+    ($($variant:ident)*) => {
+        /// The type of a tensor's elements in a PyTorch file. `Display` is the spelling of safetensors.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "the names are the documentation")]
+        pub enum PthDtype {
+            $($variant,)*
+        }
+
+        impl PthDtype {
+            pub(crate) fn of(dtype: Dtype) -> Result<Self> {
+                match dtype {
+                    $(Dtype::$variant => Ok(Self::$variant),)*
+                    other => Err(AnamnesisError::unsupported("pth", format!("tensors of type {other}"))),
+                }
+            }
+
+            const fn dtype(self) -> Dtype {
+                match self {
+                    $(Self::$variant => Dtype::$variant,)*
+                }
+            }
+        }
+    };
+}
+
+pth_dtypes! {
+    F16 BF16 F32 F64 U8 I8 I16 I32 I64 Bool
+    U16 U32 U64 C64 F8E4M3 F8E5M2 F8E4M3Fnuz F8E5M2Fnuz F8E8M0
+}
+
+impl PthDtype {
+    /// Bytes of one element.
+    #[must_use]
+    pub const fn byte_size(self) -> usize {
+        self.dtype().byte_size()
+    }
+
+    /// The same type as other files have it.
+    ///
+    /// # Errors
+    /// None: every type here is one there.
+    pub fn to_dtype(self) -> Result<Dtype> {
+        Ok(self.dtype())
+    }
+
+    /// The same type in the `safetensors` crate.
+    ///
+    /// # Errors
+    /// None: every type here is one there.
+    pub fn to_safetensors_dtype(self) -> Result<safetensors::Dtype> {
+        self.dtype().to_safetensors_dtype()
+    }
+}
+
+impl fmt::Display for PthDtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.dtype().fmt(f)
+    }
+}
+
+/// A tensor with its bytes: contiguous, in C order, little endian.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PthTensor<'a> {
+    /// Its name.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// The type of its elements.
+    pub dtype: PthDtype,
+    /// Its bytes.
+    pub data: Cow<'a, [u8]>,
+}
+
+impl<'a> PthTensor<'a> {
+    /// A tensor of these parts.
+    #[must_use]
+    pub fn new(name: String, shape: Vec<usize>, dtype: PthDtype, data: Cow<'a, [u8]>) -> Self {
+        Self { name, shape, dtype, data }
+    }
+}
+
+/// A tensor without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PthTensorInfo {
+    /// Its name.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// The type of its elements.
+    pub dtype: PthDtype,
+    /// Bytes of the tensor.
+    pub byte_len: usize,
+}
+
+impl PthTensorInfo {
+    pub(crate) fn new(name: String, shape: Vec<usize>, dtype: PthDtype, bytes: u64) -> Result<Self> {
+        let byte_len = usize::try_from(bytes)
+            .map_err(|_| AnamnesisError::limit("address_space", format!("a tensor of {bytes} bytes")))?;
+        Ok(Self { name, shape, dtype, byte_len })
+    }
+}
+
+/// Counts and sizes of a PyTorch file.
+#[derive(Debug, Clone)]
+#[must_use]
+#[non_exhaustive]
+pub struct PthInspectInfo {
+    /// Tensors.
+    pub tensor_count: usize,
+    /// Bytes of all tensors.
+    pub total_bytes: u64,
+    /// The types, in the order they occur.
+    pub dtypes: Vec<PthDtype>,
+    /// Whether numbers are stored with their highest byte first.
+    pub big_endian: bool,
+    /// Bytes of all tensors once converted: the same, as their types are kept.
+    pub dequantized_size: u64,
+    /// The type assumed for decoded weights.
+    pub output_dtype: TargetDtype,
+}
+
+impl PthInspectInfo {
+    pub(crate) fn of(tensors: &[PthTensorInfo], big_endian: bool, options: &InspectOptions) -> Self {
+        let mut dtypes = Vec::new();
+        for tensor in tensors {
+            if !dtypes.contains(&tensor.dtype) {
+                dtypes.push(tensor.dtype);
+            }
+        }
+        let total_bytes = tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.byte_len as u64));
+        let (tensor_count, output_dtype) = (tensors.len(), options.output_dtype);
+        Self { tensor_count, total_bytes, dtypes, big_endian, dequantized_size: total_bytes, output_dtype }
+    }
+}
+
+impl sealed::Sealed for PthInspectInfo {}
+
+impl InspectSummary for PthInspectInfo {
+    fn tensor_count(&self) -> usize {
+        self.tensor_count
+    }
+
+    fn current_size(&self) -> u64 {
+        self.total_bytes
+    }
+
+    fn dequantized_size(&self) -> u64 {
+        self.dequantized_size
+    }
+
+    fn output_dtype(&self) -> TargetDtype {
+        self.output_dtype
+    }
+}
+
+impl fmt::Display for PthInspectInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Format:      PyTorch state_dict (.pth)")?;
+        writeln!(f, "Tensors:     {}", self.tensor_count)?;
+        writeln!(f, "Total size:  {}", format_bytes(self.total_bytes))?;
+        writeln!(f, "Dtypes:      {}", comma_list(&self.dtypes))?;
+        write!(f, "Byte order:  {}", if self.big_endian { "big-endian" } else { "little-endian" })
+    }
+}

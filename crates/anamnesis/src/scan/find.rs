@@ -1,0 +1,196 @@
+//! Where the pickles of a file are.
+
+use super::report::ScanReport;
+use super::watch::watch;
+use crate::container::pth::pickle::caps::MAX_PKL_SIZE;
+use crate::container::pth::{check_pickle_size, legacy};
+use crate::container::zip::{Archive, Entry, read_prefix};
+use crate::error::{AnamnesisError, Result, printable};
+use crate::io::Source;
+use crate::limits::{Budget, ParseLimits};
+
+/// Pickles that may follow one another in a file.
+const MAX_PICKLES: usize = 1024;
+/// Longest NPY header that is looked into.
+const MAX_NPY_HEADER: usize = 1 << 20;
+/// Bytes of an archive's entry that tell whether it is a pickle.
+const SNIFFED_BYTES: u64 = 2;
+/// Longest name of an entry in a report, in characters.
+const MAX_NAME_CHARS: usize = 4096;
+const NPY_MAGIC: &[u8] = b"\x93NUMPY";
+
+pub(super) fn scan(source: &dyn Source) -> Result<ScanReport> {
+    let mut report = ScanReport::default();
+    let mut head = vec![0; source.len().min(512) as usize];
+    source.read_at(0, &mut head)?;
+    let found = match &head[..] {
+        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archive(source, &mut report),
+        [b'G', b'G', b'U', b'F', ..] => named(&mut report, "GGUF file"),
+        head if is_safetensors(head) => named(&mut report, "safetensors file"),
+        head if head.starts_with(NPY_MAGIC) => npy_file(source, &mut report),
+        head if head.get(257..262) == Some(b"ustar") => {
+            named(&mut report, "tar file")?;
+            Err(AnamnesisError::unsupported("tar", "its pickles are not looked into; unpack it first"))
+        }
+        head => stream(source, legacy::is_legacy(head), &mut report),
+    };
+    match found {
+        Ok(()) => {}
+        Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
+        Err(error) => report.problems.push(error.to_string()),
+    }
+    Ok(report)
+}
+
+fn named(report: &mut ScanReport, kind: &str) -> Result<()> {
+    report.kind = kind.to_owned();
+    Ok(())
+}
+
+/// A length that is no more than a header can be, and an object behind it.
+fn is_safetensors(head: &[u8]) -> bool {
+    matches!(head, [_, _, _, _, 0..=7, 0, 0, 0, b'{', ..])
+}
+
+/// Every entry of an archive that is a pickle or holds one.
+fn archive(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
+    named(report, "ZIP archive")?;
+    let mut budget = Budget::new(&ParseLimits::unbounded());
+    let archive = Archive::read(source, &mut budget)?;
+    let has =
+        |end: &str| archive.entries.iter().any(|entry| entry.name.split_once('/').is_some_and(|(_, name)| name == end));
+    let script = has("constants.pkl") && has("data.pkl");
+    named(
+        report,
+        match (script, has("data.pkl")) {
+            (true, _) => "TorchScript archive",
+            (_, true) => "PyTorch archive",
+            _ => "ZIP archive",
+        },
+    )?;
+    if script {
+        report.notes.push("the archive holds TorchScript code, which is never looked at".to_owned());
+    }
+    for entry in &archive.entries {
+        match scan_entry(source, entry, script, &budget, report) {
+            Ok(()) => {}
+            Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
+            Err(error) => report.problems.push(format!("{}: {error}", printable(&entry.name, MAX_NAME_CHARS))),
+        }
+    }
+    Ok(())
+}
+
+fn scan_entry(
+    source: &dyn Source,
+    entry: &Entry,
+    script: bool,
+    budget: &Budget,
+    report: &mut ScanReport,
+) -> Result<()> {
+    let below = entry.name.split_once('/').map_or(entry.name.as_str(), |(_, name)| name);
+    let is_storage = below.starts_with("data/") || below.starts_with("constants/");
+    let lower = entry.name.to_ascii_lowercase();
+    let by_name = lower.ends_with("pkl") || lower.ends_with(".pickle");
+    let is_npy = lower.ends_with(".npy");
+    if entry.bytes == 0 || (is_storage && !by_name) {
+        return Ok(());
+    }
+    let looks_like_one = || -> Result<bool> {
+        entry.check_readable("ZIP", budget)?;
+        let head = read_prefix(source, entry, SNIFFED_BYTES, false)?;
+        Ok(matches!(head[..], [0x80, 0..=5]))
+    };
+    if is_npy {
+        entry.check_readable("ZIP", budget)?;
+        let head = read_prefix(source, entry, 12, false)?;
+        let Some(start) = npy_data(&head) else { return Ok(()) };
+        let header = read_prefix(source, entry, start as u64, false)?;
+        if !holds_objects(&header) {
+            return Ok(());
+        }
+        check_pickle_size(entry)?;
+        let bytes = read_prefix(source, entry, entry.bytes, false)?;
+        let name = printable(&entry.name, MAX_NAME_CHARS);
+        report.pickles.push(watch(bytes.get(start..).unwrap_or_default(), &name, start as u64, script));
+    } else if by_name || looks_like_one()? {
+        entry.check_readable("ZIP", budget)?;
+        check_pickle_size(entry)?;
+        let bytes = read_prefix(source, entry, entry.bytes, false)?;
+        report.pickles.push(watch(&bytes, &printable(&entry.name, MAX_NAME_CHARS), 0, script));
+    }
+    Ok(())
+}
+
+/// Pickles one behind the other: a bare pickle, or a legacy stream, which ends in storages.
+fn stream(source: &dyn Source, is_legacy: bool, report: &mut ScanReport) -> Result<()> {
+    named(report, if is_legacy { "PyTorch legacy stream" } else { "pickle" })?;
+    if source.len() == 0 {
+        return Err(AnamnesisError::parse("the file is empty"));
+    }
+    let mut budget = Budget::new(&ParseLimits::unbounded());
+    if is_legacy && let Ok(stream) = legacy::Stream::read(source, legacy::PICKLES, &mut budget) {
+        let pickles = (0..legacy::PICKLES).map(|index| stream.pickle(index));
+        report.pickles.extend(pickles.map(|(start, bytes)| watch(bytes, "", start as u64, false)));
+        return Ok(());
+    }
+    let mut bytes = vec![0; source.len().min(MAX_PKL_SIZE) as usize];
+    source.read_at(0, &mut bytes)?;
+    let count = if is_legacy { legacy::PICKLES } else { MAX_PICKLES };
+    let mut at = 0;
+    while report.pickles.len() < count && at < bytes.len() {
+        let scanned = watch(&bytes[at..], "", at as u64, false);
+        // Bytes behind a pickle that make no sense as another are not one.
+        if at > 0 && !is_legacy && scanned.problem.is_some() && scanned.globals.is_empty() {
+            break;
+        }
+        let is_broken = scanned.problem.is_some();
+        at += scanned.bytes as usize;
+        report.pickles.push(scanned);
+        if is_broken {
+            break;
+        }
+    }
+    let behind = source.len() - at as u64;
+    if behind > 0 && !is_legacy {
+        report.notes.push(format!("{behind} bytes follow the pickle"));
+    }
+    Ok(())
+}
+
+fn npy_file(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
+    named(report, "NumPy array")?;
+    let mut head = vec![0; source.len().min(12) as usize];
+    source.read_at(0, &mut head)?;
+    let start = npy_data(&head).filter(|&start| start as u64 <= source.len());
+    let start = start.ok_or_else(|| AnamnesisError::parse("the header of the array is not whole"))?;
+    let mut header = vec![0; start];
+    source.read_at(0, &mut header)?;
+    if !holds_objects(&header) {
+        return Ok(());
+    }
+    named(report, "NumPy array of objects")?;
+    let mut bytes = vec![0; (source.len() - start as u64).min(MAX_PKL_SIZE) as usize];
+    source.read_at(start as u64, &mut bytes)?;
+    report.pickles.push(watch(&bytes, "", start as u64, false));
+    Ok(())
+}
+
+/// Where the data of an NPY array begins.
+fn npy_data(head: &[u8]) -> Option<usize> {
+    let start = match head {
+        [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => 10 + usize::from(u16::from_le_bytes([*a, *b])),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
+            usize::try_from(u32::from_le_bytes([*a, *b, *c, *d])).ok()?.checked_add(12)?
+        }
+        _ => return None,
+    };
+    (start <= MAX_NPY_HEADER).then_some(start)
+}
+
+/// Whether an NPY header names the type of objects anywhere.
+fn holds_objects(header: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(header);
+    let parts = text.split(['\'', '"']);
+    parts.into_iter().any(|part| matches!(part.trim_start_matches(['|', '<', '>', '=']), "O" | "O8" | "O4" | "object"))
+}

@@ -1,0 +1,67 @@
+//! A watcher that lets everything pass and notes it.
+
+use std::collections::HashMap;
+
+use super::report::{ScannedGlobal, ScannedPickle};
+use crate::container::pth::is_allowed;
+use crate::container::pth::pickle::{self, Watcher};
+use crate::error::{AnamnesisError, Result, printable};
+use crate::limits::{Budget, ParseLimits};
+
+/// Different names that one pickle may refer to.
+const MAX_NAMES: usize = 10_000;
+/// Longest part of a name in a report, in characters.
+const MAX_NAME_CHARS: usize = 1024;
+
+struct Recorder {
+    script: bool,
+    globals: Vec<ScannedGlobal>,
+    seen: HashMap<(String, String), usize>,
+    problem: Option<String>,
+}
+
+impl Watcher for Recorder {
+    fn global(&mut self, module: &str, name: &str, position: usize) -> Result<()> {
+        if let Some(&index) = self.seen.get(&(module.to_owned(), name.to_owned())) {
+            self.globals[index].uses += 1;
+            return Ok(());
+        }
+        if self.globals.len() == MAX_NAMES {
+            return Err(AnamnesisError::limit("scan", format!("the pickle refers to more than {MAX_NAMES} names")));
+        }
+        self.seen.insert((module.to_owned(), name.to_owned()), self.globals.len());
+        self.globals.push(ScannedGlobal {
+            module: printable(module, MAX_NAME_CHARS),
+            name: printable(name, MAX_NAME_CHARS),
+            position: position as u64,
+            uses: 1,
+            allowed: is_allowed(module, name, self.script),
+        });
+        Ok(())
+    }
+
+    fn nonsense(&mut self, error: AnamnesisError) -> Result<()> {
+        self.problem.get_or_insert_with(|| error.to_string());
+        Ok(())
+    }
+}
+
+/// Runs the pickle at the start of `bytes`. `script` says that it is one of a TorchScript archive.
+pub(super) fn watch(bytes: &[u8], name: &str, offset: u64, script: bool) -> ScannedPickle {
+    let mut recorder = Recorder { script, globals: Vec::new(), seen: HashMap::new(), problem: None };
+    let mut budget = Budget::new(&ParseLimits::unbounded());
+    let taken = match pickle::read(bytes, &mut recorder, &mut budget) {
+        Ok(pickle) => pickle.bytes,
+        Err(error) => {
+            recorder.problem.get_or_insert_with(|| error.to_string());
+            bytes.len()
+        }
+    };
+    ScannedPickle {
+        name: name.to_owned(),
+        offset,
+        bytes: taken as u64,
+        globals: recorder.globals,
+        problem: recorder.problem,
+    }
+}
