@@ -139,6 +139,9 @@ pub(crate) struct QuantizeArgs {
     /// Values under one scale (bnb-nf4, bnb-fp4) [default: 64]
     #[arg(long, value_name = "N", help_heading = QUANTISING)]
     pub(crate) block_size: Option<usize>,
+    /// Quantise NaN as 0 and infinities as the largest value under their scale
+    #[arg(long, help_heading = QUANTISING)]
+    pub(crate) allow_nonfinite: bool,
     /// Show the error of every quantised weight
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) report: bool,

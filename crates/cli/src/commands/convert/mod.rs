@@ -66,6 +66,7 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
     let quantising = [
         (args.quantize.double_quant, "--double-quant"),
         (args.quantize.block_size.is_some(), "--block-size"),
+        (args.quantize.allow_nonfinite, "--allow-nonfinite"),
         (args.quantize.report, "--report"),
         (!args.quantized.is_empty(), "--quantize"),
         (!args.keep.is_empty(), "--keep"),
@@ -92,7 +93,8 @@ pub(super) fn options(
     let mut options = ConvertOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
     options.threads = write.threads.map(usize::from);
     options.block_size = quantize.block_size;
-    Ok(options.with_double_quant(quantize.double_quant).with_measure(target.is_quantized()))
+    options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);
+    Ok(options.with_measure(target.is_quantized()))
 }
 
 impl Request<'_> {
