@@ -10,7 +10,7 @@ mkdir -p "$build/inc"
 
 if [ ! -d "$build/llama_cpp_python-$version" ]; then
     "$REF/venv/bin/pip" download -q --no-deps --no-binary llama-cpp-python -d "$build" "llama-cpp-python==$version"
-    tar xzf "$build/llama_cpp_python-$version.tar.gz" -C "$build" --wildcards '*/vendor/llama.cpp/ggml/*'
+    tar xzf "$build/llama_cpp_python-$version.tar.gz" -C "$build" --wildcards '*/vendor/llama.cpp/ggml/*' '*/vendor/llama.cpp/models/*.gguf'
 fi
 ggml=$build/llama_cpp_python-$version/vendor/llama.cpp/ggml
 sed -e 's/@[A-Z_]*@/x/g' "$ggml/src/ggml-version.h.in" > "$build/inc/ggml-version.h"

@@ -54,6 +54,16 @@ def midpoints(quant_type, dtype):
     return (row.unsqueeze(0) * scales.unsqueeze(1)).to(dtype)
 
 
+def scale_midpoints():
+    """Blocks of 32 whose maxima, less their mean of 2, lie halfway between neighbouring nested codes."""
+    code = functional.create_dynamic_map()
+    middle = ((code[1:] + code[:-1]) / 2)[::4]
+    maxima = torch.cat([2 + middle, 2 - middle, torch.tensor([1.0, 3.0])])
+    values = torch.zeros(len(maxima), 32)
+    values[:, 5] = maxima
+    return values
+
+
 def four_bit(case, source, quant_type, block_size, nested):
     """One weight as a layer of bitsandbytes would save it."""
     weight = bitsandbytes.nn.Params4bit(
@@ -117,6 +127,7 @@ def main():
         four_bit(f"{quant_type}_tiny_last_block", ragged, quant_type, 64, False)
     seed("lethe/nested_blocks")
     four_bit("nf4_nested_blocks", noise((130, 152), torch.bfloat16), "nf4", 32, True)
+    four_bit("nf4_nested_scale_midpoints", scale_midpoints(), "nf4", 32, True)
     for dtype in DTYPES:
         name = str(dtype).removeprefix("torch.")
         for source, values in (("magnitudes", magnitudes), ("noise", noise), ("tiny", tiny)):

@@ -272,6 +272,14 @@ def answers(expected):
     }
 
 
+def drawn(ggml, kind, random):
+    """A block of random bytes that decodes to numbers."""
+    while True:
+        block = random.integers(0, 256, GGML_QUANT_SIZES[kind][1], dtype=np.uint8)
+        if np.isfinite(ggml.dequantize(kind, block)).all():
+            return block
+
+
 def one_type(ggml, kind):
     """One weight of a type, its last row of random bytes that decode to numbers."""
     case = kind.name.lower()
@@ -280,10 +288,7 @@ def one_type(ggml, kind):
     rows, columns = 3, 256 if elements < 256 else 512
     blocks = ggml.quantize(kind, ordinary(random, rows, columns))
     for block in blocks[-1].reshape(-1, block_bytes):
-        while True:
-            block[:] = random.integers(0, 256, block_bytes, dtype=np.uint8)
-            if np.isfinite(ggml.dequantize(kind, block)).all():
-                break
+        block[:] = drawn(ggml, kind, random)
     values = ggml.dequantize(kind, blocks).reshape(rows, columns)
     writer = begin(case)
     writer.add_tensor(WEIGHT, blocks, raw_dtype=kind)
@@ -400,9 +405,9 @@ def big_endian(ggml):
         if kind.name not in STRUCTURES:
             continue
         name = f"blk.0.{kind.name.lower()}.weight"
-        elements = GGML_QUANT_SIZES[kind][0]
-        blocks = ggml.quantize(kind, ordinary(random, 1, elements))
-        expected[name] = ggml.dequantize(kind, blocks).reshape(1, elements)
+        # Random bytes, so that no number reads the same from behind.
+        blocks = drawn(ggml, kind, random).reshape(1, -1)
+        expected[name] = ggml.dequantize(kind, blocks).reshape(1, -1)
         writer.add_tensor(name, swapped(kind, blocks), raw_dtype=kind)
     numbers = random.standard_normal((3, 5))
     for dtype in ("f2", "f4", "f8"):

@@ -52,8 +52,10 @@ pub use formats::{
 pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, WeightSummary, format_bytes};
 pub use io::output::Existing;
 pub use lethe::{
-    FP4_CODEBOOK, NF4_BLOCK_SIZE, NF4_CODEBOOK, encode_bnb_int8, encode_bnb_int8_compute_scb, encode_bnb4,
-    encode_bnb4_compute_absmax, encode_bnb4_double_quant,
+    BnbNf4WriteStats, BnbWriteInput, FP4_CODEBOOK, NF4_BLOCK_SIZE, NF4_CODEBOOK,
+    assert_bnb_int8_decode_encode_round_trip, assert_bnb4_decode_encode_round_trip, classify_inputs, encode_bnb_int8,
+    encode_bnb_int8_compute_scb, encode_bnb4, encode_bnb4_compute_absmax, encode_bnb4_double_quant,
+    is_eligible_for_nf4, write_bnb_nf4_safetensors, write_bnb_nf4_safetensors_bytes,
 };
 pub use limits::ParseLimits;
 pub use model::{

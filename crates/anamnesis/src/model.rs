@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::checkpoint::Checkpoint;
-use crate::error::Result;
+use crate::checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
+use crate::error::{AnamnesisError, Result};
 use crate::inspect::{InspectInfo, InspectOptions};
 use crate::io::read_all;
 use crate::limits::{Budget, ParseLimits};
@@ -23,7 +23,7 @@ pub use crate::catalog::TargetDtype;
 /// ```
 ///
 /// # Errors
-/// `Io` where the file cannot be read, `Parse` where it is malformed.
+/// `Io` where the file cannot be read, `Parse` where it is malformed, `Unsupported` where it is of another format.
 pub fn parse(path: impl AsRef<Path>) -> Result<ParsedModel> {
     parse_with_limits(path, &ParseLimits::default())
 }
@@ -33,7 +33,20 @@ pub fn parse(path: impl AsRef<Path>) -> Result<ParsedModel> {
 /// # Errors
 /// As [`parse`], and `LimitExceeded` where a limit is passed.
 pub fn parse_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<ParsedModel> {
+    check_format(detect_format(path.as_ref())?)?;
     ParsedModel::new(Checkpoint::open_file(path, limits)?)
+}
+
+/// Files of other formats have entry points of their own.
+fn check_format(format: Format) -> Result<()> {
+    let (name, reader) = match format {
+        Format::Pth => ("pth", "parse_pth"),
+        Format::Npz => ("NPZ", "parse_npz"),
+        Format::Npy => ("NPY", "Checkpoint::open"),
+        // Its header tells the rest.
+        Format::Gguf | Format::Safetensors => return Ok(()),
+    };
+    Err(AnamnesisError::unsupported(name, format!("this is not a safetensors file; {reader} reads it")))
 }
 
 /// Takes the bytes of a safetensors file.
@@ -49,6 +62,7 @@ pub fn parse_bytes(bytes: Vec<u8>) -> Result<ParsedModel> {
 /// # Errors
 /// As [`parse_bytes`], and `LimitExceeded` where a limit is passed.
 pub fn parse_bytes_with_limits(bytes: Vec<u8>, limits: &ParseLimits) -> Result<ParsedModel> {
+    check_format(detect_format_from_bytes(&bytes))?;
     ParsedModel::new(Checkpoint::from_bytes(bytes, limits)?)
 }
 

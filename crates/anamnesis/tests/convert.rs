@@ -5,7 +5,7 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anamnesis::convert::{convert, convert_bytes};
 use anamnesis::{
@@ -99,7 +99,7 @@ fn decoded(input: &Input) -> Contents {
     Contents::read(output)
 }
 
-fn gguf_contents(path: &PathBuf) -> BTreeMap<String, Tensor> {
+fn gguf_contents(path: &Path) -> BTreeMap<String, Tensor> {
     let file = parse_gguf(path).unwrap();
     let tensor = |tensor: anamnesis::GgufTensor<'_>| {
         let shape = tensor.shape.iter().rev().copied().collect();
@@ -108,7 +108,7 @@ fn gguf_contents(path: &PathBuf) -> BTreeMap<String, Tensor> {
     file.tensors().map(tensor).collect()
 }
 
-fn npz_contents(path: &PathBuf) -> BTreeMap<String, Tensor> {
+fn npz_contents(path: &Path) -> BTreeMap<String, Tensor> {
     let arrays = parse_npz(path).unwrap().into_iter();
     arrays
         .map(|(name, array)| (name, Tensor { dtype: array.dtype.to_string(), shape: array.shape, data: array.data }))
@@ -150,7 +150,9 @@ fn distance(want: &Contents, got: &Contents) -> f64 {
 fn every_input_goes_to_every_target_whatever_the_number_of_threads() {
     for input in inputs() {
         let want = decoded(&input);
-        for target in ConvertTarget::all() {
+        // The blocks of the big-endian file are random: some of its numbers are more than INT8 can hold.
+        let is_random = input.label == "big-endian gguf";
+        for target in ConvertTarget::all().filter(|target| !(is_random && target.is_quantized())) {
             let case = format!("{} to {target}", input.label);
             let output = input.folder.path(&format!("out.{target}.{}", target.extension()));
             let options = ConvertOptions::new();
@@ -267,6 +269,33 @@ fn gguf_keeps_every_key_and_value_but_those_about_its_own_bytes() {
 }
 
 #[test]
+fn a_split_model_becomes_one_file_without_the_traces_of_splitting() {
+    use anamnesis::{GgufMetadataValue as Value, GgufWriteTensor, write_gguf};
+    let folder = Folder::new();
+    for part in 0..2u16 {
+        let mut metadata: std::collections::HashMap<_, _> = [
+            ("split.no".to_owned(), Value::U16(part)),
+            ("split.count".to_owned(), Value::U16(2)),
+            ("split.tensors.count".to_owned(), Value::I32(2)),
+        ]
+        .into();
+        if part == 0 {
+            metadata.insert("general.architecture".to_owned(), Value::String("llama".to_owned()));
+        }
+        let name = ["a", "b"][usize::from(part)];
+        let tensor = GgufWriteTensor { name, shape: &[2], dtype: GgufType::I8, data: &[1, 2] };
+        write_gguf(folder.path(&format!("m-0000{}-of-00002.gguf", part + 1)), &[tensor], &metadata).unwrap();
+    }
+    let output = folder.path("whole.gguf");
+    let first = folder.path("m-00001-of-00002.gguf");
+    convert(&first, ConvertTarget::Gguf, &output, &ConvertOptions::new()).unwrap();
+    let whole = parse_gguf(output).unwrap();
+    let mut keys: Vec<_> = whole.metadata().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!((whole.len(), keys), (2, vec!["general.alignment", "general.architecture"]));
+}
+
+#[test]
 fn plain_floats_are_cast_only_where_that_is_asked_for() {
     let model = plain().bytes();
     let convert = |options: &ConvertOptions| {
@@ -343,6 +372,15 @@ fn values_that_are_no_numbers_are_refused_with_their_place() {
         assert_eq!(convert(&folder.model(), target, &output, &kept).unwrap().quantized, 1);
         std::fs::remove_file(output).unwrap();
     }
+    let mut wild = numbers.clone();
+    (wild[3], wild[70], wild[77]) = (2.5, f32::NEG_INFINITY, f32::NAN);
+    let tame = |values: &[f32]| {
+        let model = Model::new().floats("up.weight", &[2, 64], values).bytes();
+        convert_bytes(&model, ConvertTarget::BnbNf4, &ConvertOptions::new().with_allow_nonfinite(true)).unwrap().0
+    };
+    let replaced = tame(&wild);
+    (wild[70], wild[77]) = (-1.0, 0.0);
+    assert!(replaced == tame(&wild), "NaN is zero, infinity the largest under its scale");
     let huge = Model::new().floats("up.weight", &[1, 4], &[0.0, 0.0, -70000.0, 0.0]).bytes();
     let error = convert_bytes(&huge, ConvertTarget::BnbInt8, &ConvertOptions::new()).unwrap_err().to_string();
     assert_mentions(&error, &["up.weight", "value 2 is -70000", "F16"]);

@@ -186,12 +186,23 @@ fn a_big_endian_file_is_read_as_if_it_were_little_endian() {
     let checkpoint = Checkpoint::from_bytes(bytes.clone(), &ParseLimits::default()).unwrap();
     assert_eq!(checkpoint.tensor_data("x").unwrap().unwrap()[20..], [23, 22, 21, 20]);
     assert!(checkpoint.facts().unwrap().below.contains(&("Byte order".to_owned(), "big-endian".to_owned())));
+    let keys: Vec<_> = checkpoint.metadata().unwrap().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["general.alignment", "general.architecture", "numbers"]);
     // Tensors of other files are not this file's, wherever they say they are.
     let mut foreign = parsed.tensor_info()[0].clone();
     foreign.data_offset -= 4;
     assert!(parsed.dequantize_tensor(&foreign).is_err());
     foreign.data_offset = bytes.len() as u64;
     assert!(parsed.dequantize_tensor(&foreign).is_err());
+}
+
+/// A file that can be looked at says what is wrong with it, and why it is not converted.
+fn refused_conversion(file: Vec<u8>) -> AnamnesisError {
+    let checkpoint = Checkpoint::from_bytes(file, &ParseLimits::default()).unwrap();
+    let info = checkpoint.inspect(&Default::default());
+    let Err(error) = checkpoint.plan(TargetDtype::BF16) else { panic!("planned") };
+    assert_eq!(info.problems, [error.to_string()]);
+    error
 }
 
 #[test]
@@ -206,7 +217,7 @@ fn blocks_that_big_endian_files_do_not_define_are_refused_by_name() {
         let file = big_endian(&[elements], type_id, bytes);
         let parsed = parse_gguf_bytes(file.clone()).unwrap();
         assert_eq!((parsed.len(), parsed.tensors().count()), (1, 0));
-        let Err(error) = Checkpoint::from_bytes(file, &ParseLimits::default()) else { panic!("{name} was opened") };
+        let error = refused_conversion(file);
         assert!(matches!(error, AnamnesisError::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains(name) && error.to_string().contains("big-endian"), "{error}");
     }
@@ -224,7 +235,7 @@ fn types_that_are_not_read_are_inspected_and_refused_by_name() {
         assert_eq!(parsed.tensor_info()[0].dtype, GgufType::Unknown);
         let names: Vec<_> = parsed.tensors().map(|tensor| tensor.name).collect();
         assert_eq!(names, ["x"]);
-        let Err(error) = Checkpoint::from_bytes(file.bytes(), &ParseLimits::default()) else { panic!("opened") };
+        let error = refused_conversion(file.bytes());
         assert!(matches!(error, AnamnesisError::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains(name) && error.to_string().contains("\"odd\""), "{error}");
     }

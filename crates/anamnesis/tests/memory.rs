@@ -84,11 +84,11 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
         assert!(stats.unwrap().quantized > 0);
         peak
     };
-    let (tiny, small) = (staged(4), staged(16));
+    let twice = staged(32);
     let peak = quantise(&small, 2);
     assert!(peak <= 8 * MIB, "two threads held {peak} bytes while quantising");
-    let growth = quantise(&small, 1).saturating_sub(quantise(&tiny, 1));
-    assert!(growth <= 256 * KIB, "quantising four times the file held {growth} bytes more");
+    let growth = quantise(&twice, 1).saturating_sub(quantise(&small, 1));
+    assert!(growth <= 128 * KIB, "quantising twice the file held {growth} bytes more");
 
     let header = parse(large.model()).unwrap().header.header_size;
     let (peak, _, info) = profiled(|| parse(large.model()).unwrap().inspect());

@@ -4,7 +4,7 @@ mod convert;
 
 use std::path::PathBuf;
 
-use anamnesis::{Dtype, OpenOptions, Selection};
+use anamnesis::{Dtype, OpenOptions};
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 /// Parse any tensor file, recover any precision.
@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-pub(crate) use convert::{ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
+pub(crate) use convert::{ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
 
 /// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
@@ -142,44 +142,10 @@ pub(crate) struct ParseArgs {
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
     /// List by name, by size with the largest first, or by dtype
-    #[arg(long, value_name = "BY", help_heading = LISTING, hide_possible_values = true)]
+    #[arg(long, value_name = "BY", hide_possible_values = true)]
     pub(crate) sort: Option<SortBy>,
     #[command(flatten)]
-    pub(crate) patterns: PatternArgs,
-}
-
-/// Which tensors are meant.
-#[derive(Debug, Args)]
-pub(crate) struct PatternArgs {
-    /// Only tensors that fit a pattern: 'model.layers.[0-3].*' (repeatable)
-    #[arg(long, value_name = "GLOB", visible_alias = "filter", help_heading = LISTING)]
-    pub(crate) include: Vec<String>,
-    /// No tensors that fit a pattern (repeatable)
-    #[arg(long, value_name = "GLOB", help_heading = LISTING)]
-    pub(crate) exclude: Vec<String>,
-}
-
-const LISTING: &str = "Choosing tensors";
-
-impl PatternArgs {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.include.is_empty() && self.exclude.is_empty()
-    }
-
-    /// The patterns that are asked for.
-    pub(crate) fn included(&self) -> anamnesis::Result<Selection> {
-        self.include.iter().try_fold(Selection::new(), |all, glob| all.with_include(glob))
-    }
-
-    /// Everything but what is left out.
-    pub(crate) fn not_excluded(&self) -> anamnesis::Result<Selection> {
-        self.exclude.iter().try_fold(Selection::new(), |all, glob| all.with_exclude(glob))
-    }
-
-    /// Both.
-    pub(crate) fn selection(&self) -> anamnesis::Result<Selection> {
-        self.exclude.iter().try_fold(self.included()?, |all, glob| all.with_exclude(glob))
-    }
+    pub(crate) choice: ChoiceArgs,
 }
 
 /// An order of tensors.
@@ -231,7 +197,7 @@ pub(crate) struct InspectArgs {
     #[arg(requires = "metadata")]
     pub(crate) key: Option<String>,
     #[command(flatten)]
-    pub(crate) patterns: PatternArgs,
+    pub(crate) choice: ChoiceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -272,7 +238,8 @@ pub(crate) struct RememberArgs {
 
 const REMEMBER_AFTER_HELP: &str = "\
 A file becomes a file; a directory, its index, one shard of a set, or a model in
-the local Hugging Face cache becomes a directory that loads as it is.
+the local Hugging Face cache becomes a directory that loads as it is. A split GGUF
+model becomes one file.
 
 Weights that are not quantised keep their type. Files appear complete or not at
 all. A directory that was interrupted goes on when the same command runs again;

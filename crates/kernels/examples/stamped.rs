@@ -94,6 +94,25 @@ fn main() {
     transpose_awq(level, &packed, block, 8, &mut bytes);
     black_box(&bytes);
 
+    let book = black_box(Codebook::nearest(map));
+    let (scaling, steps) = (black_box(Scaling::Divide), black_box(Steps::Divide));
+    let halves = packed.as_chunks::<2>().0;
+    macro_rules! inputs {
+        ($($input:ident $values:expr),+) => {
+            $(
+                block_largest::<$input>(level, $values, 64, &mut floats);
+                black_box(&floats);
+                block_largest_number::<$input>(level, $values, 64, &mut floats);
+                black_box(&floats);
+                nearest_codes::<$input>(level, $values, &book, &values, 64, scaling, &mut bytes);
+                black_box(&bytes);
+                row_codes::<$input>(level, $values, &values, 64, steps, &mut bytes);
+                black_box(&bytes);
+            )+
+        };
+    }
+    inputs!(Bf16 halves, F16 halves, F32 &values);
+
     macro_rules! blocks {
         ($($block:ident)+) => {
             $(

@@ -2,8 +2,8 @@
 //!
 //! Element `i` is `(map[code] - zeros[i / block]) * scales[i / block]`, rounded to `f32` after the subtraction and again
 //! after the multiplication, then rounded to the output. Inside one block of codes of up to four bits there are at most
-//! 16 different words: they are calculated once, and the codes only looked up. Blocks that are not whole groups take
-//! their map values from a table and are calculated element by element.
+//! 16 different words: they are calculated once, and the codes only looked up. Blocks of half a group are looked up in
+//! pairs. Other blocks that are not whole groups take their map values from a table and are calculated element by element.
 
 use crate::GROUP;
 use crate::group::Walking;
@@ -37,7 +37,9 @@ pub fn coded_blocks<P: Packing, O: Output>(
     out: &mut [u8],
 ) {
     let block = block.max(1);
-    if !block.is_multiple_of(GROUP) {
+    if block == GROUP / 2 && P::BITS == 4 {
+        looked_up_by_half::<P, O>(level, packed, map, zeros, scales, out);
+    } else if !block.is_multiple_of(GROUP) {
         any_length::<P, O>(level, packed, map, zeros, scales, block, out);
     } else if P::BITS == 8 {
         calculated::<P, O>(level, packed, zeros, scales, block, out);
@@ -55,6 +57,16 @@ kernel! {
         block: usize,
         out: &mut [u8],
     ) = tables
+}
+
+kernel! {
+    fn looked_up_by_half<P: Packing, O: Output>(
+        packed: &[u8],
+        map: &[f32; 16],
+        zeros: &[f32],
+        scales: &[f32],
+        out: &mut [u8],
+    ) = half_tables
 }
 
 kernel! {
@@ -146,6 +158,50 @@ fn tables<S: Simd, P: Packing, O: Output>(
         walk_packed!(P, O, elements, group in rest => O::look_up_packed::<S, P>(simd, &table, group), tail);
     }
     O::finish(walking);
+}
+
+/// Looks codes up in tables of which a group has two.
+#[inline(always)]
+fn half_tables<S: Simd, P: Packing, O: Output>(
+    simd: S,
+    packed: &[u8],
+    map: &[f32; 16],
+    zeros: &[f32],
+    scales: &[f32],
+    out: &mut [u8],
+) {
+    let walking = Walking::begin();
+    let elements = count::<P, O>(packed, zeros, scales, GROUP / 2, out);
+    let whole = elements / GROUP;
+    let (groups, rest) = packed.split_at(whole * (GROUP / 2));
+    let (words, tail) = out.split_at_mut(whole * GROUP * O::BYTES);
+    let pairs = groups.as_chunks::<{ GROUP / 2 }>().0.iter().zip(words.chunks_exact_mut(GROUP * O::BYTES));
+    for ((index, scales), (group, bytes)) in scales.as_chunks::<2>().0.iter().enumerate().zip(pairs) {
+        let zeros = [zero_of(zeros, 2 * index), zero_of(zeros, 2 * index + 1)];
+        let tables = two_tables::<S, O>(simd, map, zeros, *scales);
+        let group = crate::packing::load::<P>(group);
+        O::write(&O::look_up_by_half::<S, P>(simd, &tables, &group), bytes, walking);
+    }
+    if let Some(&first) = scales.get(2 * whole) {
+        let scales = [first, scales.get(2 * whole + 1).copied().unwrap_or(0.0)];
+        let zeros = [zero_of(zeros, 2 * whole), zero_of(zeros, 2 * whole + 1)];
+        let tables = two_tables::<S, O>(simd, map, zeros, scales);
+        let elements = elements - whole * GROUP;
+        walk_packed!(P, O, elements, group in rest => O::look_up_by_half::<S, P>(simd, &tables, group), tail);
+    }
+    O::finish(walking);
+}
+
+/// The finished words of all codes of two blocks.
+#[inline(always)]
+fn two_tables<S: Simd, O: Output>(simd: S, map: &[f32; 16], zeros: [f32; 2], scales: [f32; 2]) -> [O::Word; GROUP] {
+    let mut values = [0.0; GROUP];
+    for half in 0..2 {
+        for code in 0..SMALL_TABLE {
+            values[half * SMALL_TABLE + code] = (map[code] - zeros[half]) * scales[half];
+        }
+    }
+    O::round_group(simd, &values)
 }
 
 /// Calculates with one zero point and scale per group.

@@ -45,6 +45,13 @@ pub trait Output: Copy + Send + Sync + 'static {
         packed: &[u8; GROUP],
     ) -> [Self::Word; GROUP];
 
+    /// [`look_up_packed`](Self::look_up_packed) of four-bit codes with a table for each half of the group.
+    fn look_up_by_half<S: Simd, P: Packing>(
+        simd: S,
+        tables: &[Self::Word; GROUP],
+        packed: &[u8; GROUP],
+    ) -> [Self::Word; GROUP];
+
     /// Writes a group of words into the first `GROUP * BYTES` bytes of `out`.
     fn write(words: &[Self::Word; GROUP], out: &mut [u8], walking: Walking);
 
@@ -97,6 +104,11 @@ impl Output for Bf16 {
     }
 
     #[inline(always)]
+    fn look_up_by_half<S: Simd, P: Packing>(simd: S, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        simd.words_by_half::<P>(tables, packed)
+    }
+
+    #[inline(always)]
     fn write(words: &[u16; GROUP], out: &mut [u8], _walking: Walking) {
         for (bytes, word) in out.as_chunks_mut::<2>().0.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
@@ -131,6 +143,11 @@ impl Output for F16 {
     }
 
     #[inline(always)]
+    fn look_up_by_half<S: Simd, P: Packing>(simd: S, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        simd.words_by_half::<P>(tables, packed)
+    }
+
+    #[inline(always)]
     fn write(words: &[u16; GROUP], out: &mut [u8], walking: Walking) {
         Bf16::write(words, out, walking);
     }
@@ -162,6 +179,11 @@ impl Output for F32 {
     #[inline(always)]
     fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
         simd.values::<P>(table, packed)
+    }
+
+    #[inline(always)]
+    fn look_up_by_half<S: Simd, P: Packing>(simd: S, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        simd.values_by_half::<P>(tables, packed)
     }
 
     #[inline(always)]

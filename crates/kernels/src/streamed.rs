@@ -64,6 +64,15 @@ impl<O: Output> Output for Streamed<O> {
     }
 
     #[inline(always)]
+    fn look_up_by_half<S: Simd, P: Packing>(
+        simd: S,
+        tables: &[O::Word; GROUP],
+        packed: &[u8; GROUP],
+    ) -> [O::Word; GROUP] {
+        O::look_up_by_half::<S, P>(simd, tables, packed)
+    }
+
+    #[inline(always)]
     fn write(words: &[O::Word; GROUP], out: &mut [u8], walking: Walking) {
         let mut bytes = [0; GROUP * 4];
         let bytes = &mut bytes[..GROUP * O::BYTES];

@@ -133,7 +133,7 @@ fn blocks_agree_with_the_twin() {
 
 fn many_blocks_agree<P: Packing, O: Output>() {
     let map = std::array::from_fn(|code| (code as f32 - 7.3) * 0.11);
-    for block in [32, 64, 128] {
+    for block in [16, 32, 64, 128] {
         let length = 100 * block;
         let codes = packed::<P>(length);
         let scales: Vec<f32> = (0..100).map(|i| 0.01 + i as f32 * 1e-3).collect();

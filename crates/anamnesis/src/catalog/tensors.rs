@@ -72,6 +72,21 @@ pub(crate) struct Catalog {
     pub(crate) facts: Option<Facts>,
     /// What is worth knowing about how the file was read, such as what was left out; for people.
     pub(crate) notes: Vec<String>,
+    /// Tensors that are stored and cannot be read. Looking at the others is still possible, converting is not.
+    pub(crate) unreadable: Vec<Unreadable>,
+}
+
+/// Why a stored tensor is not in the catalog: a format, and what of it is not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub format: &'static str,
+    pub why: String,
+}
+
+impl Unreadable {
+    pub(crate) fn error(&self) -> AnamnesisError {
+        AnamnesisError::unsupported(self.format, &self.why)
+    }
 }
 
 /// What a format tells of a file besides its tensors, for people.
@@ -98,15 +113,7 @@ impl Catalog {
         if let Some(pair) = tensors.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(&pair[0].name))));
         }
-        Ok(Self {
-            tensors,
-            metadata,
-            unread_metadata: 0,
-            part: None,
-            types_are_final: false,
-            facts: None,
-            notes: Vec::new(),
-        })
+        Ok(Self { tensors, metadata, ..Self::default() })
     }
 
     /// One catalog of several files, whose names are for messages. Text that two files give differently is taken from the
@@ -114,12 +121,13 @@ impl Catalog {
     pub(crate) fn merge(catalogs: Vec<Self>, files: &[String]) -> Result<Self> {
         let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
         let mut metadata: Option<Metadata> = None;
-        let (mut facts, mut notes, mut unread_metadata) = (None, Vec::new(), 0);
+        let (mut facts, mut notes, mut unreadable, mut unread_metadata) = (None, Vec::new(), Vec::new(), 0);
         let types_are_final = catalogs.iter().all(|catalog| catalog.types_are_final);
         for catalog in catalogs {
             tensors.extend(catalog.tensors);
             facts = facts.or(catalog.facts);
             notes.extend(catalog.notes);
+            unreadable.extend(catalog.unreadable);
             unread_metadata += catalog.unread_metadata;
             if let Some(text) = catalog.metadata {
                 let all = metadata.get_or_insert_default();
@@ -135,7 +143,16 @@ impl Catalog {
             let (name, a_file, b_file) = (quoted(&pair[0].name), file(&pair[0]), file(&pair[1]));
             return Err(AnamnesisError::parse(format!("tensor {name} is in {a_file} and again in {b_file}")));
         }
-        Ok(Self { types_are_final, facts, notes, unread_metadata, ..Self::new(tensors, metadata)? })
+        Ok(Self { types_are_final, facts, notes, unreadable, unread_metadata, ..Self::new(tensors, metadata)? })
+    }
+
+    /// Leaves out the tensors that `keep` says no to.
+    pub(crate) fn retain(&mut self, keep: impl Fn(TensorId, &StoredTensor) -> bool) {
+        let mut index = 0;
+        self.tensors.retain(|tensor| {
+            index += 1;
+            keep(TensorId(index - 1), tensor)
+        });
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -4,9 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::index::Index;
-use super::{files, hub, inside, torch};
+use super::{files, hub, inside, ollama, torch};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::parse::ollama::{self, resolve_ollama_model};
 
 /// The files behind an input.
 #[derive(Debug)]
@@ -41,7 +40,9 @@ pub(crate) fn is_model_name(path: &Path) -> bool {
 pub(super) fn locate(path: &Path) -> Result<Located> {
     match path.to_str() {
         Some(spec) if spec.starts_with("hf:") => return directory(&hub::resolve_hub(spec)?),
-        Some(spec) if spec.starts_with(ollama::SCHEME) => return Ok(Located::File(resolve_ollama_model(spec)?)),
+        Some(spec) if spec.starts_with(ollama::SCHEME) => {
+            return Ok(Located::File(ollama::resolve_ollama_model(spec)?));
+        }
         _ => {}
     }
     let metadata = std::fs::metadata(path).map_err(|error| AnamnesisError::at_path(error, path))?;

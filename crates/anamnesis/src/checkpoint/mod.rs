@@ -9,6 +9,8 @@ mod index;
 mod inside;
 mod locate;
 mod metadata;
+mod ollama;
+mod only;
 mod parts;
 mod torch;
 
@@ -36,6 +38,7 @@ pub use format::{Format, detect_format, detect_format_from_bytes};
 pub(crate) use index::index_document;
 pub(crate) use inside::file_inside;
 pub(crate) use locate::is_model_name;
+pub use ollama::resolve_ollama_model;
 
 /// A model's tensors, wherever they are stored: the input of every operation.
 ///
@@ -57,6 +60,8 @@ pub struct Checkpoint {
     format: Format,
     beside: Beside,
     set: Option<Set>,
+    /// Whether tensors were left out on purpose.
+    is_partial: bool,
 }
 
 impl Checkpoint {
@@ -105,7 +110,16 @@ impl Checkpoint {
         let alone = path.file_name().map(|name| name.to_string_lossy());
         let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &mut budget)?;
         let paths = vec![path.to_path_buf()];
-        Ok(Self { sources: vec![source], paths, catalog, limits: options.limits.clone(), format, beside, set: None })
+        Ok(Self {
+            sources: vec![source],
+            paths,
+            catalog,
+            limits: options.limits.clone(),
+            format,
+            beside,
+            set: None,
+            is_partial: false,
+        })
     }
 
     fn open_set(set: Set, options: &OpenOptions) -> Result<Self> {
@@ -124,7 +138,16 @@ impl Checkpoint {
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
         let beside = Beside::read(&set.directory, None, &mut budget)?;
-        Ok(Self { sources, paths, catalog, limits: options.limits.clone(), format, beside, set: Some(set) })
+        Ok(Self {
+            sources,
+            paths,
+            catalog,
+            limits: options.limits.clone(),
+            format,
+            beside,
+            set: Some(set),
+            is_partial: false,
+        })
     }
 
     /// Takes the bytes of one file. There is nothing beside them, so configuration is not known.
@@ -159,13 +182,14 @@ impl Checkpoint {
             format,
             beside: Beside::default(),
             set: None,
+            is_partial: false,
         })
     }
 
     /// Lets the schemes claim the catalog.
     pub(crate) fn claim(&self) -> Claimed {
         let mut claimed = scheme::claim(&self.catalog, self.beside.config(), &|name| self.beside.elsewhere(name));
-        let index = self.set.as_ref().and_then(|set| Some((set, set.index.as_ref()?)));
+        let index = self.set.as_ref().filter(|_| !self.is_partial).and_then(|set| Some((set, set.index.as_ref()?)));
         let index_problems = index.map(|(set, (name, index))| index.problems(&self.catalog, &set.files, name));
         let problems = self.beside.problems().chain(index_problems.into_iter().flatten());
         claimed.problems.splice(0..0, problems);

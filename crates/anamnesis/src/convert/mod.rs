@@ -69,7 +69,9 @@ pub fn convert_with_progress(
     progress: impl FnMut(),
 ) -> Result<ConvertStats> {
     let checkpoint = Checkpoint::open(input, &options.limits)?;
-    if checkpoint.directory().is_some() && target.format() == Format::Safetensors {
+    // The parts of a split GGUF model are one file that was cut.
+    let is_directory = checkpoint.directory().is_some() && checkpoint.format() != Format::Gguf;
+    if is_directory && target.format() == Format::Safetensors {
         let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new())?;
         plan.write(output, &options.run(), each_tensor(progress))?;
         return Ok(plan.stats());

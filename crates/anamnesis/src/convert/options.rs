@@ -42,6 +42,8 @@ pub struct ConvertOptions {
     pub block_size: Option<usize>,
     /// Whether scales are quantised too, where the target can.
     pub double_quant: bool,
+    /// Whether NaN is quantised as zero and infinities as the largest value under their scale, instead of being refused.
+    pub allow_nonfinite: bool,
     /// Whether the error that quantising makes is measured.
     pub measure: bool,
     pub(crate) quantised: NamePatterns,
@@ -72,6 +74,7 @@ impl Default for ConvertOptions {
             selection: Selection::new(),
             block_size: None,
             double_quant: false,
+            allow_nonfinite: false,
             measure: false,
             quantised: NamePatterns::default(),
         }
@@ -159,6 +162,13 @@ impl ConvertOptions {
     #[must_use]
     pub fn with_double_quant(mut self, double_quant: bool) -> Self {
         self.double_quant = double_quant;
+        self
+    }
+
+    /// Quantises NaN as zero and infinities as the largest value under their scale, or refuses them.
+    #[must_use]
+    pub fn with_allow_nonfinite(mut self, allow: bool) -> Self {
+        self.allow_nonfinite = allow;
         self
     }
 

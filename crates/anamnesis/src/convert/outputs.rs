@@ -179,7 +179,7 @@ impl Planner<'_> {
                 let tensor =
                     |made: &crate::scheme::EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
                 let outputs = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
-                Planned { outputs, work: Work::Encode { values, encoder, measure: quantise.measure } }
+                Planned { outputs, work: Work::Encode { values, encoder, checks: quantise.checks } }
             }
         };
         self.outputs.planned.push(planned);
@@ -198,6 +198,9 @@ impl Planner<'_> {
     fn rename(&mut self, name: &str) -> Result<String> {
         let renamed = self.wishes.selection.renamed(name);
         if let Some(other) = self.named.insert(renamed.clone(), name.to_owned()) {
+            if other == name {
+                return Err(AnamnesisError::parse(format!("two output tensors are named {}", quoted(name))));
+            }
             let (renamed, other, name) = (quoted(&renamed), quoted(&other), quoted(name));
             return Err(AnamnesisError::parse(format!("tensors {other} and {name} would both be named {renamed}")));
         }

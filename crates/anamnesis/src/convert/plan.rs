@@ -13,7 +13,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 use crate::io::output::{PendingFile, same_file};
 use crate::limits::{Budget, ParseLimits};
-use crate::pipeline::{self, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress};
+use crate::pipeline::{self, Checks, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress};
 use crate::remember::RememberOptions;
 
 impl Checkpoint {
@@ -46,7 +46,7 @@ impl Checkpoint {
             patterns: &options.quantised,
             block_size: options.block_size,
             double_quant: options.double_quant,
-            measure: options.measure,
+            checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
         });
         let wishes = Wishes {
             dtype: dtype.unwrap_or_default(),

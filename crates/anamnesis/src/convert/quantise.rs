@@ -3,6 +3,7 @@
 use super::target::Encoding;
 use crate::catalog::{NamePatterns, TargetDtype};
 use crate::error::Result;
+use crate::pipeline::Checks;
 use crate::scheme::{TileEncoder, bnb};
 
 /// How weights are quantised, and which.
@@ -12,8 +13,7 @@ pub(crate) struct Quantise<'a> {
     pub patterns: &'a NamePatterns,
     pub block_size: Option<usize>,
     pub double_quant: bool,
-    /// Whether the error is measured.
-    pub measure: bool,
+    pub checks: Checks,
 }
 
 /// Why a weight is not quantised.

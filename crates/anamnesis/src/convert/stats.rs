@@ -30,6 +30,8 @@ pub struct ConvertReport {
     pub stats: ConvertStats,
     /// The error of every quantised weight, where it was measured.
     pub errors: Vec<QuantizationError>,
+    /// Values that were no numbers and were quantised as numbers.
+    pub replaced: u64,
 }
 
 /// How far a quantised weight is from the values it was made of.
@@ -53,8 +55,8 @@ pub struct QuantizationError {
 impl ConvertReport {
     /// A report of these counts and errors.
     #[must_use]
-    pub fn new(stats: ConvertStats, errors: Vec<QuantizationError>) -> Self {
-        Self { stats, errors }
+    pub fn new(stats: ConvertStats, errors: Vec<QuantizationError>, replaced: u64) -> Self {
+        Self { stats, errors, replaced }
     }
 
     /// The errors of plans that were run.
@@ -64,7 +66,8 @@ impl ConvertReport {
             .filter(|(_, distance)| distance.values > 0)
             .map(|(job, distance)| QuantizationError::new(job.name(), distance))
             .collect();
-        Self { stats: ConvertStats::default(), errors }
+        let replaced = runs.iter().flat_map(|(_, distances)| *distances).map(|distance| distance.replaced).sum();
+        Self { stats: ConvertStats::default(), errors, replaced }
     }
 
     /// The mean of the absolute differences over all quantised values; `None` where nothing was measured.

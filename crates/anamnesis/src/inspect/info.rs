@@ -47,18 +47,7 @@ pub struct InspectInfo {
 
 impl InspectInfo {
     pub(crate) fn of_claimed(catalog: &Catalog, claimed: &Claimed, output_dtype: TargetDtype) -> Self {
-        Self::of_taken(catalog, claimed, output_dtype, |_| true)
-    }
-
-    /// Of the tensors whose indices `takes`.
-    pub(crate) fn of_taken(
-        catalog: &Catalog,
-        claimed: &Claimed,
-        output_dtype: TargetDtype,
-        takes: impl Fn(usize) -> bool,
-    ) -> Self {
-        let rows = claimed.rows(catalog).into_iter().enumerate().filter(|(index, _)| takes(*index)).map(|(_, row)| row);
-        let mut info = Self::of_rows(claimed.dominant_scheme(), rows, output_dtype);
+        let mut info = Self::of_rows(claimed.dominant_scheme(), claimed.rows(catalog), output_dtype);
         info.schemes = claimed.details();
         info.problems = claimed.problems.iter().map(ToString::to_string).collect();
         info

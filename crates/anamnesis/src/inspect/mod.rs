@@ -6,9 +6,8 @@ use std::fmt;
 
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{Dtype, Selection, StoredTensor, TargetDtype, TensorId};
+use crate::catalog::{Dtype, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::Checkpoint;
-use crate::error::Result;
 use crate::limits::ParseLimits;
 use crate::scheme::{TensorRole, Weight};
 
@@ -19,24 +18,6 @@ impl Checkpoint {
     /// Sizes, schemes and counts. Reads nothing but what opening has read.
     pub fn inspect(&self, options: &InspectOptions) -> InspectInfo {
         InspectInfo::of_claimed(&self.catalog, &self.claim(), options.output_dtype)
-    }
-
-    /// The same for a selection, as a conversion would take it: by the names of weights, whose parts follow them.
-    ///
-    /// # Errors
-    /// `Parse` where a pattern fits no tensor.
-    pub fn inspect_selected(&self, options: &InspectOptions, selection: &Selection) -> Result<InspectInfo> {
-        let mut claimed = self.claim();
-        let mut names: Vec<&str> = self.catalog.iter().map(|(_, tensor)| tensor.name.as_str()).collect();
-        for weight in &claimed.weights {
-            for part in &weight.parts {
-                names[part.index()] = &weight.name;
-            }
-        }
-        selection.check_used(&names)?;
-        let taken: Vec<bool> = names.iter().map(|name| selection.takes(name)).collect();
-        claimed.weights.retain(|weight| selection.takes(&weight.name));
-        Ok(InspectInfo::of_taken(&self.catalog, &claimed, options.output_dtype, |index| taken[index]))
     }
 
     /// Every quantised weight: what it is called once decoded, how it is quantised, and the stored tensors it is made of.

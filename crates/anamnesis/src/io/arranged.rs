@@ -69,8 +69,8 @@ impl Source for ArrangedSource {
         self.end
     }
 
-    fn file_len(&self) -> u64 {
-        self.inner.file_len()
+    fn own_len(&self) -> u64 {
+        self.inner.own_len()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -140,7 +140,7 @@ mod tests {
         let mut source = ArrangedSource::new(Box::new(BytesSource(b"abcdef")));
         let first = source.add(Box::new(Backwards(1..4))).unwrap();
         let second = source.add(Box::new(Backwards(first..first + 3))).unwrap();
-        assert_eq!((first, second, source.len()), (6, 9, 12));
+        assert_eq!((first, second, source.len(), source.own_len()), (6, 9, 12, 6));
         let read = |range: Range<u64>| source.view(range).map(Cow::into_owned);
         assert_eq!(read(0..6).unwrap(), b"abcdef");
         assert_eq!(read(6..9).unwrap(), b"dcb");

@@ -13,8 +13,8 @@ use crate::limits::Budget;
 pub(crate) trait Source: Send + Sync {
     fn len(&self) -> u64;
 
-    /// Bytes of the file itself, without what is shown behind them.
-    fn file_len(&self) -> u64 {
+    /// The bytes that are the input's own, in front of any that are made of them.
+    fn own_len(&self) -> u64 {
         self.len()
     }
 

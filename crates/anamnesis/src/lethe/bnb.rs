@@ -62,9 +62,14 @@ pub fn encode_bnb4_compute_absmax(
     block_size: usize,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     let blocks = check_blocks(bf16, total_elements, block_size)?;
-    let mut scales = empty_scales(blocks)?;
-    kernels::block_largest_number::<Bf16>(Level::detect(), bf16.as_chunks().0, block_size, &mut scales);
-    let codes = pack(bf16, &scales, quant_map, block_size)?;
+    let (level, book, values) = (Level::detect(), codebook(quant_map)?, bf16.as_chunks().0);
+    let (mut codes, mut scales) = (zeroed(values.len() / 2), empty_scales(blocks)?);
+    let strip = whole_blocks(block_size);
+    let strips = values.chunks(strip).zip(codes.chunks_mut(strip / 2)).zip(scales.chunks_mut(strip / block_size));
+    for ((values, codes), scales) in strips {
+        kernels::block_largest_number::<Bf16>(level, values, block_size, scales);
+        kernels::nearest_codes::<Bf16>(level, values, &book, scales, block_size, Scaling::Divide, codes);
+    }
     Ok((codes, to_bytes(&scales)))
 }
 
@@ -115,9 +120,17 @@ pub fn encode_bnb_int8(bf16: &[u8], scb: &[u8], out_features: usize, in_features
 /// `Parse` where lengths and shape disagree.
 pub fn encode_bnb_int8_compute_scb(bf16: &[u8], out_features: usize, in_features: usize) -> Result<(Vec<u8>, Vec<u8>)> {
     check_matrix(bf16, out_features, in_features)?;
-    let mut scales = empty_scales(out_features)?;
-    kernels::block_largest_number::<Bf16>(Level::detect(), bf16.as_chunks().0, in_features, &mut scales);
-    Ok((rows(bf16, &scales, in_features)?, to_bytes(&scales)))
+    let (level, values) = (Level::detect(), bf16.as_chunks().0);
+    let (mut codes, mut scales) = (zeroed(values.len()), empty_scales(out_features)?);
+    if in_features > 0 {
+        let strip = whole_blocks(in_features);
+        let strips = values.chunks(strip).zip(codes.chunks_mut(strip)).zip(scales.chunks_mut(strip / in_features));
+        for ((values, codes), scales) in strips {
+            kernels::block_largest_number::<Bf16>(level, values, in_features, scales);
+            kernels::row_codes::<Bf16>(level, values, scales, in_features, Steps::Divide, codes);
+        }
+    }
+    Ok((codes, to_bytes(&scales)))
 }
 
 fn check_blocks(bf16: &[u8], total_elements: usize, block_size: usize) -> Result<usize> {
@@ -160,12 +173,24 @@ fn empty_scales(count: usize) -> Result<Vec<f32>> {
     Ok(scales)
 }
 
-fn pack(bf16: &[u8], scales: &[f32], quant_map: &[u8], block_size: usize) -> Result<Vec<u8>> {
+/// Values that are read twice while the cache still has them.
+const STRIP: usize = 1 << 13;
+
+/// The length of a strip of whole blocks.
+fn whole_blocks(block_size: usize) -> usize {
+    (STRIP / block_size).max(1) * block_size
+}
+
+fn codebook(quant_map: &[u8]) -> Result<Codebook> {
     let map = floats("quant_map", quant_map, 16)?;
     let map = map.try_into().map_err(|_| AnamnesisError::parse("quant_map has not 16 entries"))?;
-    let (book, values) = (Codebook::nearest(map), bf16.as_chunks().0);
+    Ok(Codebook::nearest(map))
+}
+
+fn pack(bf16: &[u8], scales: &[f32], quant_map: &[u8], block_size: usize) -> Result<Vec<u8>> {
+    let (level, book, values) = (Level::detect(), codebook(quant_map)?, bf16.as_chunks().0);
     let mut codes = zeroed(values.len() / 2);
-    kernels::nearest_codes::<Bf16>(Level::detect(), values, &book, scales, block_size, Scaling::Divide, &mut codes);
+    kernels::nearest_codes::<Bf16>(level, values, &book, scales, block_size, Scaling::Divide, &mut codes);
     Ok(codes)
 }
 

@@ -273,7 +273,7 @@ impl ParsedGguf {
     /// `Unsupported` where its type is unknown or not defined in a big-endian file, `Parse` where it is not a tensor of this file,
     /// `Io` where the file cannot be mapped.
     pub(crate) fn tensor_data(&self, info: &GgufTensorInfo) -> Result<Cow<'_, [u8]>> {
-        let (_, bytes) = info.stored_as(self.is_big_endian())?;
+        let (_, bytes) = info.stored_as(self.is_big_endian()).map_err(|why| why.error())?;
         let end = info.data_offset.checked_add(bytes).filter(|&end| end <= self.file_bytes);
         let end = end.ok_or_else(|| AnamnesisError::parse("the tensor is not one of this file's"))?;
         self.source.view(self.base + info.data_offset..self.base + end)

@@ -3,7 +3,6 @@
 pub mod gguf;
 pub mod gguf_write;
 pub mod npz;
-pub mod ollama;
 pub mod pth;
 pub(crate) mod pth_types;
 pub mod safetensors;
@@ -35,3 +34,8 @@ pub use safetensors::{
     parse_safetensors_header, parse_safetensors_header_from_reader, parse_safetensors_header_from_reader_with_limits,
     parse_safetensors_header_with_limits,
 };
+
+/// Models by their name in a local Ollama store.
+pub mod ollama {
+    pub use crate::checkpoint::resolve_ollama_model;
+}

@@ -3,12 +3,15 @@
 use std::ops::Range;
 
 use super::measure::Distance;
+use super::plan::Checks;
 use super::tiles::Tile;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{Scratch, Seen, TileEncoder};
 
 /// Reads the values of a range behind those that are there.
 type Read<'a> = &'a mut dyn FnMut(Range<u64>, &mut Vec<f32>) -> Result<()>;
+/// Takes whole granules of values, with their place.
+type Take<'a> = &'a mut dyn FnMut(&Range<u64>, &mut [f32]) -> Result<()>;
 /// Takes bytes of an output, by its index and their place in it.
 type Put<'a> = &'a mut dyn FnMut(usize, u64, &[u8]) -> Result<()>;
 
@@ -27,7 +30,7 @@ impl Encoding {
     pub(super) fn run(
         &mut self,
         encoder: &dyn TileEncoder,
-        measure: bool,
+        checks: Checks,
         tile: &Tile,
         read: Read<'_>,
         put: Put<'_>,
@@ -37,15 +40,15 @@ impl Encoding {
         let mut seen = Seen::default();
         if let Some(mut observer) = encoder.observer() {
             walk(tile, granule, &mut held, read, &mut |range, values| {
-                check_finite(range, values)?;
+                settle(checks, encoder.scale_values(), range, values)?;
                 observer.observe(values)
             })?;
             seen = observer.finish()?;
         }
         let mut distance = Distance::default();
         walk(tile, granule, &mut held, read, &mut |range, values| {
-            check_finite(range, values)?;
-            distance.add(&self.encode(encoder, measure, range, values, &seen, put)?);
+            distance.replaced += settle(checks, encoder.scale_values(), range, values)?;
+            distance.add(&self.encode(encoder, checks, range, values, &seen, put)?);
             Ok(())
         })?;
         self.held = held;
@@ -56,7 +59,7 @@ impl Encoding {
     fn encode(
         &mut self,
         encoder: &dyn TileEncoder,
-        measure: bool,
+        checks: Checks,
         range: &Range<u64>,
         values: &[f32],
         seen: &Seen,
@@ -80,7 +83,7 @@ impl Encoding {
                 put(output, place.start, out)?;
             }
         }
-        if !measure {
+        if !checks.measure {
             return Ok(Distance::default());
         }
         self.decoded.resize(values.len() * 4, 0);
@@ -90,13 +93,7 @@ impl Encoding {
 }
 
 /// Hands the values of a tile to `take` in whole granules; only the last may be less than one.
-fn walk(
-    tile: &Tile,
-    granule: usize,
-    held: &mut Vec<f32>,
-    read: Read<'_>,
-    take: &mut dyn FnMut(&Range<u64>, &[f32]) -> Result<()>,
-) -> Result<()> {
+fn walk(tile: &Tile, granule: usize, held: &mut Vec<f32>, read: Read<'_>, take: Take<'_>) -> Result<()> {
     held.clear();
     let mut start = tile.range.start;
     for step in tile.steps() {
@@ -105,7 +102,7 @@ fn walk(
         let whole = if is_last { held.len() } else { held.len() - held.len() % granule };
         if whole > 0 {
             let end = start + whole as u64;
-            take(&(start..end), &held[..whole])?;
+            take(&(start..end), &mut held[..whole])?;
             held.drain(..whole);
             start = end;
         }
@@ -113,15 +110,25 @@ fn walk(
     Ok(())
 }
 
-fn check_finite(range: &Range<u64>, values: &[f32]) -> Result<()> {
-    match values.iter().position(|value| !value.is_finite()) {
-        None => Ok(()),
-        Some(position) => {
-            let (index, value) = (range.start + position as u64, values[position]);
-            Err(AnamnesisError::parse(format!(
-                "value {index} is {value}, which cannot be quantised; keep this weight as it is (forget --exclude, convert \
-                 --keep)"
-            )))
+/// Makes sure that all values are numbers: refuses the first that is none, or gives each a value that its scale can hold and
+/// says how many they were.
+fn settle(checks: Checks, scale_values: u64, range: &Range<u64>, values: &mut [f32]) -> Result<u64> {
+    let Some(position) = values.iter().position(|value| !value.is_finite()) else { return Ok(0) };
+    if !checks.allow_nonfinite {
+        let (index, value) = (range.start + position as u64, values[position]);
+        return Err(AnamnesisError::parse(format!(
+            "value {index} is {value}, which cannot be quantised; keep this weight as it is (forget --exclude, convert \
+             --keep), or replace such values (--allow-nonfinite)"
+        )));
+    }
+    let mut replaced = 0;
+    for block in values.chunks_mut(usize::try_from(scale_values.max(1)).unwrap_or(usize::MAX)) {
+        let finite = block.iter().filter(|value| value.is_finite());
+        let largest = finite.fold(0.0f32, |largest, value| largest.max(value.abs()));
+        for value in block.iter_mut().filter(|value| !value.is_finite()) {
+            *value = if value.is_nan() { 0.0 } else { largest.copysign(*value) };
+            replaced += 1;
         }
     }
+    Ok(replaced)
 }

@@ -10,6 +10,8 @@ const LANES: usize = 8;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Distance {
     pub values: u64,
+    /// Values that were no numbers and were given one.
+    pub replaced: u64,
     /// Of `|x − y|`.
     pub absolute: f64,
     /// Of `(x − y)²`.
@@ -39,11 +41,12 @@ impl Distance {
         }
         let [absolute, squared, before_sum, after_sum, product] = lanes.map(|lanes| lanes.iter().sum());
         let values = before.len().min(after.len()) as u64;
-        Self { values, absolute, squared, before: before_sum, after: after_sum, product }
+        Self { values, replaced: 0, absolute, squared, before: before_sum, after: after_sum, product }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.values += other.values;
+        self.replaced += other.replaced;
         self.absolute += other.absolute;
         self.squared += other.squared;
         self.before += other.before;

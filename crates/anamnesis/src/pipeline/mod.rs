@@ -13,7 +13,7 @@ mod sink;
 mod tiles;
 
 pub(crate) use measure::Distance;
-pub(crate) use plan::{Job, Origin, Placed, Plan, Planned, Values, Work};
+pub(crate) use plan::{Checks, Job, Origin, Placed, Plan, Planned, Values, Work};
 pub use report::Progress;
 pub(crate) use run::{RunOptions, run};
 pub(crate) use sink::{FileSink, MemorySink};

@@ -38,12 +38,16 @@ pub(crate) enum Work {
     /// Values become one tensor of plain floats.
     Decode(Values),
     /// Values become a quantised weight with its companions.
-    Encode {
-        values: Values,
-        encoder: Box<dyn TileEncoder>,
-        /// Whether the distance to what was encoded is measured.
-        measure: bool,
-    },
+    Encode { values: Values, encoder: Box<dyn TileEncoder>, checks: Checks },
+}
+
+/// What is asked of values on their way into a quantised weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Checks {
+    /// Whether NaN becomes zero and infinities the largest value under their scale, instead of being refused.
+    pub allow_nonfinite: bool,
+    /// Whether the distance to what was encoded is measured.
+    pub measure: bool,
 }
 
 /// Where the values of a tensor come from.

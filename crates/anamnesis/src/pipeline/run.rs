@@ -132,13 +132,13 @@ impl Worker<'_> {
                     put(0, range.start * each, buffers.decode(values, sources, range)?)?;
                 }
             }
-            Work::Encode { values, encoder, measure } => {
+            Work::Encode { values, encoder, checks } => {
                 let mut read = |range, floats: &mut Vec<f32>| {
                     cancel.check()?;
                     buffers.append(values, sources, range, floats)
                 };
-                let distance = encoding.run(&**encoder, *measure, tile, &mut read, &mut put)?;
-                if *measure {
+                let distance = encoding.run(&**encoder, *checks, tile, &mut read, &mut put)?;
+                if checks.measure || distance.replaced > 0 {
                     let _ = sender.send(Done::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }
             }

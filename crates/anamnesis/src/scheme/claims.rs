@@ -1,7 +1,7 @@
 //! Claiming: every stored tensor is claimed exactly once, as a weight, as somebody's companion, or as plain data.
 
 use crate::catalog::config::QuantConfig;
-use crate::catalog::{Catalog, StoredTensor, TensorId};
+use crate::catalog::{Catalog, StoredTensor, TensorId, Unreadable};
 use crate::error::{AnamnesisError, quoted};
 
 use super::{QuantScheme, Recipe, Row, TensorRole};
@@ -94,7 +94,10 @@ impl<'a> Claims<'a> {
 
     pub(super) fn finish(self) -> Claimed {
         let roles = self.roles.into_iter().map(|role| role.unwrap_or(TensorRole::Passthrough)).collect();
-        Claimed { roles, weights: self.weights, problems: self.problems }
+        let unreadable = self.catalog.unreadable.iter();
+        let mut problems: Vec<_> = unreadable.map(Unreadable::error).collect();
+        problems.extend(self.problems);
+        Claimed { roles, weights: self.weights, problems }
     }
 }
 

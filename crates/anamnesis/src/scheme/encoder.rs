@@ -15,6 +15,9 @@ pub(crate) trait TileEncoder: Send + Sync {
     /// Values are handed over in multiples of this many; only the last may be fewer.
     fn granule(&self) -> u64;
 
+    /// Values that share a scale, so that one of them that is no number would spoil the others.
+    fn scale_values(&self) -> u64;
+
     /// The bytes of every output that the values of `range` become, in the order of the outputs. What belongs to no values
     /// in particular comes with the first.
     fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>);

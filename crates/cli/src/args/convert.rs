@@ -2,22 +2,29 @@
 
 use std::path::PathBuf;
 
-use anamnesis::{DirectoryOptions, Part, Selection};
+use anamnesis::{Checkpoint, DirectoryOptions, Part, Selection};
 use clap::{Args, ValueEnum};
 
 use super::{InputArgs, shard_size};
 
-/// Which tensors are taken.
+/// Which tensors are taken, and what they are called.
 #[derive(Debug, Args)]
 pub(crate) struct SelectArgs {
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
+    #[command(flatten)]
+    pub(crate) names: NameArgs,
+}
+
+/// Which tensors are taken.
+#[derive(Debug, Args)]
+pub(crate) struct ChoiceArgs {
     /// Take only tensors that fit a pattern: 'model.layers.[0-3].*' (repeatable)
-    #[arg(long, value_name = "GLOB", help_heading = SELECTING)]
+    #[arg(long, alias = "filter", value_name = "GLOB", help_heading = SELECTING)]
     pub(crate) include: Vec<String>,
     /// Leave out tensors that fit a pattern (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = SELECTING)]
     pub(crate) exclude: Vec<String>,
-    #[command(flatten)]
-    pub(crate) names: NameArgs,
 }
 
 /// What tensors are called in the output.
@@ -38,8 +45,26 @@ const SELECTING: &str = "Selecting and renaming";
 
 impl SelectArgs {
     pub(crate) fn selection(&self) -> anamnesis::Result<Selection> {
-        let selection = self.include.iter().try_fold(self.names.selection()?, |all, glob| all.with_include(glob))?;
+        self.choice.add_to(self.names.selection()?)
+    }
+}
+
+impl ChoiceArgs {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
+    }
+
+    fn add_to(&self, selection: Selection) -> anamnesis::Result<Selection> {
+        let selection = self.include.iter().try_fold(selection, |all, glob| all.with_include(glob))?;
         self.exclude.iter().try_fold(selection, |all, glob| all.with_exclude(glob))
+    }
+
+    /// The checkpoint with what was chosen; all of it where nothing was.
+    pub(crate) fn of(&self, checkpoint: Checkpoint) -> anamnesis::Result<Checkpoint> {
+        if self.is_empty() {
+            return Ok(checkpoint);
+        }
+        checkpoint.only(&self.add_to(Selection::new())?)
     }
 }
 
@@ -97,6 +122,16 @@ impl WriteArgs {
             None => options,
         }
     }
+
+    /// The first option given that shapes the output of a checkpoint directory.
+    pub(crate) fn option_of_directories(&self) -> Option<&'static str> {
+        let given = [
+            (self.shard_size.is_some(), "--shard-size"),
+            (self.single_file, "--single-file"),
+            (self.part.is_some(), "--part"),
+        ];
+        given.iter().find(|(is_given, _)| *is_given).map(|(_, option)| *option)
+    }
 }
 
 /// How weights are quantised.
@@ -108,6 +143,9 @@ pub(crate) struct QuantizeArgs {
     /// Values under one scale (bnb-nf4, bnb-fp4) [default: 64]
     #[arg(long, value_name = "N", help_heading = QUANTISING)]
     pub(crate) block_size: Option<usize>,
+    /// Quantise NaN as 0 and infinities as the largest value under their scale
+    #[arg(long, help_heading = QUANTISING)]
+    pub(crate) allow_nonfinite: bool,
     /// Show the error of every quantised weight
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) report: bool,

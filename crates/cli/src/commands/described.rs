@@ -12,7 +12,7 @@ use super::comma_list;
 struct Wording {
     /// Columns of a tensor's name.
     name_width: usize,
-    /// Behind the title in an inspection.
+    /// Behind the title in an inspection, and only there.
     inspected_as: &'static str,
     /// Whether `parse` lists the types.
     parse_has_dtypes: bool,
@@ -40,6 +40,7 @@ const MAX_NAME_CHARS: usize = 512;
 
 /// A checkpoint that its format describes.
 pub(super) struct Described<'a> {
+    checkpoint: &'a Checkpoint,
     facts: &'a Facts,
     info: &'a InspectInfo,
     wording: Wording,
@@ -50,12 +51,18 @@ impl<'a> Described<'a> {
     pub(super) fn of(checkpoint: &'a Checkpoint, info: &'a InspectInfo) -> Option<Self> {
         let is_model = checkpoint.directory().is_none() || checkpoint.format() == Format::Gguf;
         let facts = checkpoint.facts().filter(|_| is_model)?;
-        Some(Self { facts, info, wording: wording(checkpoint.format()) })
+        Some(Self { checkpoint, facts, info, wording: wording(checkpoint.format()) })
+    }
+
+    /// The format, without what only an inspection says of it.
+    fn title(&self) -> String {
+        let title = &self.facts.title;
+        printable(title.strip_suffix(self.wording.inspected_as).unwrap_or(title), MAX_FACT_CHARS)
     }
 
     /// What `parse` prints above the tensors.
     pub(super) fn parsed(&self, path: &Path, tensors: &[TensorSummary<'_>]) -> String {
-        let title = format!("Parsed {} ({})", short_name(path), printable(&self.facts.title, MAX_FACT_CHARS));
+        let title = format!("Parsed {} ({})", input_name(path, self.checkpoint), self.title());
         let mut rows = told(&self.facts.above);
         rows.push(("Tensors", self.info.tensor_count.to_string()));
         rows.push(("Total size", format_bytes(self.info.current_size)));
@@ -89,8 +96,7 @@ impl<'a> Described<'a> {
 
     /// What `inspect` prints.
     pub(super) fn inspected(&self, tensors: &[TensorSummary<'_>]) -> String {
-        let title = printable(&self.facts.title, MAX_FACT_CHARS);
-        let mut rows = vec![("Format", format!("{title}{}", self.wording.inspected_as))];
+        let mut rows = vec![("Format", self.title() + self.wording.inspected_as)];
         rows.extend(told(&self.facts.above));
         rows.push(("Tensors", self.info.tensor_count.to_string()));
         rows.push(("Total size", format_bytes(self.info.current_size)));
@@ -143,12 +149,16 @@ fn dtypes(tensors: &[TensorSummary<'_>]) -> String {
     comma_list(&dtypes)
 }
 
-/// The last part of a path, or all of the name of a model in a store.
-pub(super) fn short_name(path: &Path) -> String {
-    match path.file_name() {
-        Some(name) if !path.to_string_lossy().starts_with("ollama:") => {
-            printable(&name.to_string_lossy(), MAX_NAME_CHARS)
-        }
-        _ => super::shown(path),
+/// What to call an input: the file it is, or what was typed where it is a model of a store or several files.
+pub(super) fn input_name(path: &Path, checkpoint: &Checkpoint) -> String {
+    match checkpoint.files() {
+        _ if path.to_string_lossy().starts_with("ollama:") => super::shown(path),
+        [file] => short_name(file),
+        _ => short_name(path),
     }
+}
+
+/// The last part of a path.
+pub(super) fn short_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| super::shown(path), |name| printable(&name.to_string_lossy(), MAX_NAME_CHARS))
 }

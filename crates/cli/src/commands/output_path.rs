@@ -25,7 +25,19 @@ pub(super) fn same_name(input: &Path, file: &Path) -> PathBuf {
         };
         return PathBuf::from(format!("{name}.safetensors"));
     }
-    file.with_extension("safetensors")
+    // `model-00001-of-00003` is the first part of `model`.
+    let stem = file.file_stem().unwrap_or_default();
+    let whole = stem.to_str().and_then(without_part);
+    let mut name = whole.map_or_else(|| stem.to_os_string(), OsString::from);
+    name.push(".safetensors");
+    file.with_file_name(name)
+}
+
+fn without_part(stem: &str) -> Option<&str> {
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (rest, count) = stem.rsplit_once("-of-")?;
+    let (model, number) = rest.rsplit_once('-')?;
+    (is_number(count) && is_number(number) && !model.is_empty()).then_some(model)
 }
 
 /// The output of a whole checkpoint: beside the directory it is in; for a model of the local cache, here.
@@ -106,6 +118,9 @@ mod tests {
         let cases = [
             ("dir/m.Q4_K_M.gguf", "dir/m.Q4_K_M.gguf", "dir/m.Q4_K_M.safetensors"),
             ("dir", "dir/only.gguf", "dir/only.safetensors"),
+            ("dir", "dir/m-00001-of-00003.gguf", "dir/m.safetensors"),
+            ("-00001-of-00003.gguf", "-00001-of-00003.gguf", "-00001-of-00003.safetensors"),
+            ("out-of-time.gguf", "out-of-time.gguf", "out-of-time.safetensors"),
             ("ollama:llama3.2", blob, "llama3.2.safetensors"),
             ("ollama:llama3.2:latest", blob, "llama3.2.safetensors"),
             ("ollama:user/llama3.2:1b-q4_0", blob, "llama3.2-1b-q4_0.safetensors"),

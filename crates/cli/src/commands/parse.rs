@@ -1,5 +1,6 @@
 //! `parse`: what a file contains.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use anamnesis::{Checkpoint, InspectInfo, InspectOptions, TensorSummary, format_bytes};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::described::Described;
 use super::{comma_list, counted, counts, notes, open, patterns, role_name, shown};
-use crate::args::ParseArgs;
+use crate::args::{ParseArgs, SortBy};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
@@ -17,13 +18,15 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
         true => open::file(&args.input, printer)?,
         false => open::checkpoint(&args.input, printer)?,
     };
+    let checkpoint = patterns::chosen(&args.choice, checkpoint)?;
     let info = checkpoint.inspect(&InspectOptions::new());
     let described = Described::of(&checkpoint, &info);
-    let all = if described.is_some() { checkpoint.tensors_as_stored() } else { checkpoint.tensors() };
-    let tensors = patterns::listed(&checkpoint, &all, args)?;
-    let is_listed = args.list || args.sort.is_some() || !args.patterns.is_empty();
+    let mut tensors = if described.is_some() { checkpoint.tensors_as_stored() } else { checkpoint.tensors() };
+    sort(&mut tensors, args.sort);
+    // An order is asked for to see it.
+    let is_listed = args.list || args.sort.is_some();
     if let Some(described) = described {
-        printer.text(described.parsed(&args.input.path, &all))?;
+        printer.text(described.parsed(&args.input.path, &checkpoint.tensors_as_stored()))?;
         notes(&checkpoint, "  Note:       ", printer)?;
         let list = match is_listed {
             true => {
@@ -32,7 +35,6 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
             false => described.tensor_lines(&tensors),
         };
         printer.text(format_args!("\n{list}"))?;
-        chosen(&tensors, &all, printer)?;
         return document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer);
     }
     if is_one_file {
@@ -46,18 +48,18 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     if is_listed {
         let table = table(&tensors, !is_one_file, |tensor| tensor.shape.to_vec());
         printer.text(format_args!("\n{}", table.render(printer.page())))?;
-        chosen(&tensors, &all, printer)?;
     }
     document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer)
 }
 
-/// How many of all tensors are listed, where patterns leave some out.
-fn chosen(listed: &[TensorSummary<'_>], all: &[TensorSummary<'_>], printer: &Printer) -> Result<(), Failure> {
-    if listed.len() == all.len() {
-        return Ok(());
+/// Puts tensors in the order asked for.
+fn sort(tensors: &mut [TensorSummary<'_>], by: Option<SortBy>) {
+    match by {
+        None => {}
+        Some(SortBy::Name) => tensors.sort_by_key(|tensor| tensor.name),
+        Some(SortBy::Size) => tensors.sort_by_key(|tensor| (Reverse(tensor.bytes), tensor.name)),
+        Some(SortBy::Dtype) => tensors.sort_by_key(|tensor| (tensor.dtype.to_string(), tensor.name)),
     }
-    let bytes = format_bytes(listed.iter().map(|tensor| tensor.bytes).sum());
-    printer.text(format_args!("\n{} of {} tensors, {bytes}", listed.len(), all.len()))
 }
 
 /// The document for programs, the same for every format.

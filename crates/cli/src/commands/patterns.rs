@@ -1,11 +1,11 @@
-//! Tensors chosen by patterns: which are listed, and what may have been meant where a pattern fits none.
+//! Patterns that choose tensors, and what may have been meant where one fits none.
 
 use std::collections::HashMap;
 
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Checkpoint, TensorSummary};
+use anamnesis::{AnamnesisError, Checkpoint, TensorRole};
 
-use crate::args::{ParseArgs, SortBy};
+use crate::args::ChoiceArgs;
 use crate::close::{closest, did_you_mean};
 use crate::exit::Failure;
 
@@ -14,58 +14,59 @@ const SUGGESTIONS: usize = 3;
 /// Longest name suggested, in characters.
 const MAX_NAME_CHARS: usize = 160;
 
-/// The tensors to list, in the order asked for. A pattern may name a stored tensor or the weight it is a part of.
-pub(super) fn listed<'a>(
-    checkpoint: &'a Checkpoint,
-    tensors: &[TensorSummary<'a>],
-    args: &ParseArgs,
-) -> Result<Vec<TensorSummary<'a>>, Failure> {
-    let mut listed = tensors.to_vec();
-    if !args.patterns.is_empty() {
-        let (included, not_excluded) = (args.patterns.included()?, args.patterns.not_excluded()?);
-        let mut names: Vec<&str> = tensors.iter().map(|tensor| tensor.name).collect();
-        let weights = checkpoint.weights();
-        names.extend(weights.iter().map(|weight| weight.name.as_str()));
-        for patterns in [&included, &not_excluded] {
-            patterns.check_used(&names).map_err(|error| unfit(error, checkpoint))?;
-        }
-        let whole: HashMap<&str, &str> = weights
-            .iter()
-            .flat_map(|weight| weight.parts.iter().map(|part| (part.as_str(), weight.name.as_str())))
-            .collect();
-        listed.retain(|tensor| {
-            let weight = whole.get(tensor.name).copied().unwrap_or(tensor.name);
-            (included.takes(tensor.name) || included.takes(weight))
-                && not_excluded.takes(tensor.name)
-                && not_excluded.takes(weight)
-        });
-    }
-    match args.sort {
-        None => {}
-        Some(SortBy::Name) => listed.sort_by_key(|tensor| tensor.name),
-        Some(SortBy::Size) => listed.sort_by_key(|tensor| (std::cmp::Reverse(tensor.bytes), tensor.name)),
-        Some(SortBy::Dtype) => listed.sort_by_key(|tensor| (tensor.dtype.to_string(), tensor.name)),
-    }
-    Ok(listed)
+/// The checkpoint with what was chosen; all of it where nothing was.
+pub(super) fn chosen(choice: &ChoiceArgs, checkpoint: Checkpoint) -> Result<Checkpoint, Failure> {
+    // Choosing takes the checkpoint apart, so its names are needed before it fails.
+    let names = if choice.is_empty() { Names::default() } else { Names::of(&checkpoint) };
+    choice.of(checkpoint).map_err(|error| names.advise(error))
 }
 
-/// Adds the names that somebody may have meant, where the error is a pattern that fits no tensor.
+/// Adds what somebody may have meant, where the error is a pattern that fits no tensor.
 pub(super) fn unfit(error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
-    let text = error.to_string();
-    let Some(pattern) = text.split_once("no tensor fits the pattern \"").and_then(|(_, rest)| rest.strip_suffix('"'))
-    else {
-        return error.into();
-    };
-    let weights = checkpoint.weights();
-    let stored = checkpoint.tensors();
-    let names = weights.iter().map(|weight| weight.name.as_str()).chain(stored.iter().map(|tensor| tensor.name));
-    let near: Vec<_> = near(pattern, names).into_iter().map(|name| printable(name, MAX_NAME_CHARS)).collect();
-    let advice = did_you_mean(&near.iter().map(String::as_str).collect::<Vec<_>>());
-    Failure::Refused { error, advice: Some(advice.unwrap_or_else(|| "amn parse --list shows the names".to_owned())) }
+    Names::of(checkpoint).advise(error)
+}
+
+/// The names that patterns are held against, and those of parts with the weights they belong to.
+#[derive(Default)]
+struct Names {
+    chosen: Vec<String>,
+    parts: Vec<(String, String)>,
+}
+
+impl Names {
+    fn of(checkpoint: &Checkpoint) -> Self {
+        let (mut chosen, mut parts) = (Vec::new(), Vec::new());
+        for weight in checkpoint.weights() {
+            parts.extend(weight.parts.into_iter().map(|part| (part, weight.name.clone())));
+            chosen.push(weight.name);
+        }
+        let stored = checkpoint.tensors();
+        let plain = stored.iter().filter(|tensor| tensor.role == TensorRole::Passthrough);
+        chosen.extend(plain.map(|tensor| tensor.name.to_owned()));
+        Self { chosen, parts }
+    }
+
+    fn advise(&self, error: AnamnesisError) -> Failure {
+        let text = error.to_string();
+        let pattern = text.split_once("no tensor fits the pattern \"").and_then(|(_, rest)| rest.strip_suffix('"'));
+        let Some(pattern) = pattern else { return error.into() };
+        let shown = |name: &str| printable(name, MAX_NAME_CHARS);
+        let near: Vec<_> =
+            close_names(pattern, self.chosen.iter().map(String::as_str)).into_iter().map(shown).collect();
+        let asked = did_you_mean(&near.iter().map(String::as_str).collect::<Vec<_>>());
+        let part = || {
+            let names = self.parts.iter().map(|(part, _)| part.as_str());
+            let part = close_names(pattern, names).into_iter().next()?;
+            let (_, weight) = self.parts.iter().find(|(name, _)| name == part)?;
+            Some(format!("{} is a part of {}, whose name chooses both", shown(part), shown(weight)))
+        };
+        let advice = asked.or_else(part).unwrap_or_else(|| "amn parse --list shows the names".to_owned());
+        Failure::Refused { error, advice: Some(advice) }
+    }
 }
 
 /// The names that are close to a pattern. What it leaves open at its end is left out of the names, too.
-fn near<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn close_names<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let plain: String = pattern.chars().filter(|character| !"*?[]".contains(*character)).collect();
     let plain = plain.trim_matches('.');
     let parts = plain.split('.').count();
@@ -92,7 +93,7 @@ mod tests {
     #[test]
     fn names_are_close_to_patterns() {
         let names = ["lm_head.weight", "model.layers.0.mlp.down_proj.weight", "model.norm.weight"];
-        let found = |pattern: &str| near(pattern, names.into_iter());
+        let found = |pattern: &str| close_names(pattern, names.into_iter());
         assert_eq!(found("lm_hed*"), ["lm_head.weight"]);
         assert_eq!(found("model.layer.0.*"), ["model.layers.0.mlp.down_proj.weight"]);
         assert_eq!(found("model.nrm.weight"), ["model.norm.weight"]);

@@ -128,6 +128,28 @@ fn values_that_are_no_numbers_are_named_with_their_place() {
     let text = folder.amn("forget model.safetensors --to nf4").failed();
     assert!(text.contains("\"layer.weight\": value 70 is inf") && text.contains("--exclude"), "{text}");
     assert_eq!(folder.names(), ["model.safetensors"]);
+    let text = folder.amn("forget model.safetensors --to nf4 --allow-nonfinite").ok();
+    assert!(text.contains("  Note: one value was no number and was replaced\n"), "{text}");
+}
+
+#[test]
+fn a_part_of_a_model_is_looked_at_by_the_names_of_its_weights() {
+    let folder = plain();
+    assert!(
+        folder
+            .amn("parse model.safetensors --include *.weight --exclude embed*")
+            .ok()
+            .starts_with("2 tensors parsed\n")
+    );
+    let fp8 = Folder::with_model();
+    let info = fp8.amn(&format!("inspect {MODEL} --include *.weight --json")).json();
+    // The companion comes along, though its own name does not fit.
+    assert_eq!((&info["quantized"], &info["scales"]), (&json!(1), &json!(1)));
+    assert!(folder.amn("parse model.safetensors --include none").failed().contains("no tensor fits"));
+    // A part of a set is no broken set.
+    let set = checkpoint::folder();
+    let document = set.amn(&format!("inspect {NAME} --exclude *norm* --json")).json();
+    assert_eq!(document["problems"], json!([]));
 }
 
 #[test]

@@ -79,7 +79,8 @@ Converting model.gguf → model.safetensors
     assert!(error.contains("bf16, f16 and f32"), "{error}");
     // A directory with one model is converted beside that model.
     fs::remove_file(folder.path("model.safetensors")).unwrap();
-    folder.amn("remember . --to f32").ok();
+    assert!(folder.amn("parse .").ok().starts_with("Parsed model.gguf (GGUF v3)\n"));
+    assert!(folder.amn("remember . --to f32").ok().starts_with("Converting model.gguf → model.safetensors\n"));
     assert_eq!(folder.names(), ["model.gguf", "model.safetensors"]);
 }
 
@@ -168,6 +169,39 @@ fn a_directory_with_several_models_lists_them() {
     fs::copy(folder.path("model.gguf"), folder.path("other.gguf")).unwrap();
     let error = folder.amn("inspect .").failed();
     assert!(error.contains("(\"model.gguf\", \"other.gguf\"); name one"), "{error}");
+}
+
+/// A GGUF file of one F32 tensor, as one part of a model.
+fn part(index: u16, count: u16) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let entry = |key: &str, value: u16| [&text(key)[..], &2u32.to_le_bytes(), &value.to_le_bytes()].concat();
+    let numbers = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+    let tensor = [text(&format!("t{index}")), 1u32.to_le_bytes().to_vec(), numbers(&[4]), vec![0; 4], numbers(&[0])];
+    let mut file = [b"GGUF\x03\0\0\0", &numbers(&[1, 2])[..]].concat();
+    file.extend([entry("split.no", index), entry("split.count", count), tensor.concat()].concat());
+    file.resize(file.len().next_multiple_of(32), 0);
+    file.extend([index as u8; 16]);
+    file
+}
+
+#[test]
+fn a_split_model_becomes_one_file() {
+    let folder = Folder::empty();
+    for index in 0..2 {
+        fs::write(folder.path(&format!("m-0000{}-of-00002.gguf", index + 1)), part(index, 2)).unwrap();
+    }
+    // One part is a file by itself to parse, and the whole model to all others.
+    assert!(folder.amn("parse m-00002-of-00002.gguf").ok().contains("  Tensors:    1\n"));
+    for path in [".", "m-00002-of-00002.gguf"] {
+        let text = folder.amn(&format!("inspect {path}")).ok();
+        assert!(text.contains("Tensors:     2\n") && text.ends_with("Files:       2 (.)\n"), "{text}");
+    }
+    let text = folder.amn("remember m-00002-of-00002.gguf").ok();
+    assert!(text.starts_with("Converting m-00002-of-00002.gguf → m.safetensors\n  2 tensors\n"), "{text}");
+    assert!(folder.amn("parse m.safetensors").ok().starts_with("2 tensors parsed\n"));
+    assert!(folder.amn("inspect m-00001-of-00002.gguf").ok().starts_with("Format:      GGUF v3\n"));
+    folder.amn("remember m-00001-of-00002.gguf --shard-size 16 -o shards").ok();
+    assert!(folder.path("shards/model.safetensors.index.json").is_file());
 }
 
 // Ollama

@@ -26,20 +26,15 @@ fn tensors_are_listed_in_the_order_asked_for() {
 }
 
 #[test]
-fn patterns_choose_stored_tensors_and_the_parts_of_weights() {
+fn patterns_choose_weights_with_their_parts() {
     let folder = samples::folder();
-    let text = folder.amn("parse plain.safetensors --include model.layers.* --exclude *.1.*").ok();
+    let text = folder.amn("parse plain.safetensors --list --include model.layers.* --exclude *.1.*").ok();
     assert_eq!(names(&text), ["model.layers.0.mlp.down_proj.weight"]);
-    assert!(text.ends_with("\n\n1 of 4 tensors, 2.0 KB\n"), "{text}");
-    let all = folder.amn("parse Tiny-GPTQ --json --list").json();
-    let stored: Vec<_> = all["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].to_string()).collect();
-    assert!(stored.iter().any(|name| name.contains("qweight")), "{stored:?}");
     // The weight is stored in parts, none of which has its name.
-    let weight = folder.amn("parse Tiny-GPTQ --filter *.weight --json").json();
+    let weight = folder.amn("parse Tiny-GPTQ --filter *.weight --list --json").json();
     let parts = weight["tensors"].as_array().unwrap();
     assert!(parts.iter().any(|tensor| tensor["name"].as_str().unwrap().ends_with(".qweight")), "{weight}");
-    let scales = folder.amn("parse Tiny-GPTQ --include *.scales --json").json();
-    assert!(scales["tensors"].as_array().unwrap().iter().all(|tensor| tensor["role"] == "scale"), "{scales}");
+    assert_eq!(parts.len(), 4);
 }
 
 #[test]

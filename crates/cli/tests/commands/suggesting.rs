@@ -33,6 +33,7 @@ fn a_mistake_is_answered_with_what_to_do() {
         ("parse model.gguf --include blk.0.atn_q.weight", "did you mean blk.0.attn_q.weight"),
         ("parse model.gguf --exclude zzz*", "amn parse --list shows the names"),
         ("inspect Tiny-GPTQ --include no.such.thing", "amn parse --list shows the names"),
+        ("parse Tiny-GPTQ --include *.scales", ".scales is a part of model.layers.0.self_attn.q_proj.weight"),
         ("remember plain.safetensors --include model.nrm.*", "did you mean model.norm.weight"),
         ("convert plain.safetensors --to gguf --exclude model.nrm.*", "did you mean model.norm.weight"),
         ("remember Tiny-3.1-FP8 --include model.nrm.*", "did you mean model.norm.weight"),

@@ -1,10 +1,10 @@
 //! Values to packed codes of four bits.
 
-use super::codebook::{Climb, NEGATIVE_ZERO, REACH, key};
 use super::{Codebook, Input};
 use crate::GROUP;
 use crate::group::pad;
-use crate::simd::Simd;
+use crate::level::Level;
+use crate::simd::{Portable, Simd, Tree, pack};
 
 /// Scales below this count as this much where [`Scaling::Multiply`] inverts them.
 pub const SMALLEST_SCALE: f32 = 1e-38;
@@ -18,33 +18,41 @@ pub enum Scaling {
     Multiply,
 }
 
-kernel! {
-    /// Encodes `values` in blocks, two codes per byte, the first in the high nibble.
-    ///
-    /// Every block but the last has an even length. The second code of a last byte with one value is that of zero. Values
-    /// past the last block of `scales` are left alone; a `block` of zero counts as two.
-    ///
-    /// ```
-    /// use anamnesis_kernels::{Codebook, F32, Level, Scaling, nearest_codes};
-    ///
-    /// let codebook = Codebook::nearest(std::array::from_fn(|code| code as f32 / 15.0));
-    /// let mut codes = [0; 2];
-    /// nearest_codes::<F32>(Level::detect(), &[2.0, 0.1, 1.0], &codebook, &[2.0], 4, Scaling::Divide, &mut codes);
-    /// assert_eq!(codes, [0xF1, 0x70]);
-    /// ```
-    pub fn nearest_codes<I: Input>(
-        values: &[I::Element],
-        codebook: &Codebook,
-        scales: &[f32],
-        block: usize,
-        scaling: Scaling,
-        out: &mut [u8],
-    ) = body
+impl Scaling {
+    /// What values are divided by or multiplied with; NaN stays.
+    #[inline(always)]
+    fn factor(self, scale: f32) -> f32 {
+        match self {
+            Self::Divide => scale,
+            Self::Multiply => 1.0 / if scale < SMALLEST_SCALE { SMALLEST_SCALE } else { scale },
+        }
+    }
+
+    /// The bits of quotients that stay: none where the scale is zero.
+    #[inline(always)]
+    fn mask(self, scale: f32) -> u32 {
+        if self == Self::Divide && scale == 0.0 { 0 } else { u32::MAX }
+    }
 }
 
-#[inline(always)]
-fn body<S: Simd, I: Input>(
-    simd: S,
+/// Values encoded before one is looked at that limits do not decide.
+const STRIP: usize = 4096;
+
+/// Encodes `values` in blocks, two codes per byte, the first in the high nibble.
+///
+/// Every block but the last has an even length. The second code of a last byte with one value is that of zero. Values
+/// past the last block of `scales` are left alone; a `block` of zero counts as two.
+///
+/// ```
+/// use anamnesis_kernels::{Codebook, F32, Level, Scaling, nearest_codes};
+///
+/// let codebook = Codebook::nearest(std::array::from_fn(|code| code as f32 / 15.0));
+/// let mut codes = [0; 2];
+/// nearest_codes::<F32>(Level::detect(), &[2.0, 0.1, 1.0], &codebook, &[2.0], 4, Scaling::Divide, &mut codes);
+/// assert_eq!(codes, [0xF1, 0x70]);
+/// ```
+pub fn nearest_codes<I: Input>(
+    level: Level,
     values: &[I::Element],
     codebook: &Codebook,
     scales: &[f32],
@@ -53,118 +61,186 @@ fn body<S: Simd, I: Input>(
     out: &mut [u8],
 ) {
     let block = block.max(2);
-    let climb = codebook.climb();
-    for ((values, out), &scale) in values.chunks(block).zip(out.chunks_mut(block / 2)).zip(scales) {
-        if scaling == Scaling::Divide && scale == 0.0 {
-            let code = codebook.code(0.0);
-            out.iter_mut().take(values.len().div_ceil(2)).for_each(|byte| *byte = code << 4 | code);
-        } else if !codebook.has_limits {
-            slow::<S, I>(simd, values, codebook, scale, scaling, out);
-        } else if scaling == Scaling::Divide {
-            fast::<S, I, false>(simd, values, codebook, &climb, scale, out);
-        } else {
-            fast::<S, I, true>(simd, values, codebook, &climb, inverse(scale), out);
+    // Blocks of whole groups are taken together, others one by one.
+    let strip = if block.is_multiple_of(GROUP) { (STRIP / block).max(1) * block } else { block };
+    let strips = values.chunks(strip).zip(out.chunks_mut(strip / 2)).zip(scales.chunks(strip / block));
+    for ((values, out), scales) in strips {
+        // Inverted here: the kernels' loops are for vectors.
+        let mut factors = [0.0; STRIP / GROUP];
+        for (factor, scale) in factors.iter_mut().zip(scales) {
+            *factor = scaling.factor(*scale);
+        }
+        let factors = &factors[..scales.len()];
+        let mut is_decided = codebook.tree().is_some();
+        if let Some(tree) = codebook.tree() {
+            if values.len() == strip && scales.len() == strip / block && block.is_multiple_of(GROUP) {
+                let blocks = if scaling == Scaling::Divide { divided_blocks::<I> } else { multiplied_blocks::<I> };
+                blocks(level, values, tree, factors, block, out, &mut is_decided);
+            } else {
+                let one_block = if scaling == Scaling::Divide { divided::<I> } else { multiplied::<I> };
+                for ((values, out), &factor) in values.chunks(block).zip(out.chunks_mut(block / 2)).zip(factors) {
+                    one_block(level, values, tree, factor, out, &mut is_decided);
+                }
+            }
+        }
+        if !is_decided {
+            one_by_one::<I>(values, codebook, scales, block, scaling, out);
         }
     }
 }
 
-/// One over a scale that is not too small; NaN stays.
-#[inline(always)]
-fn inverse(scale: f32) -> f32 {
-    1.0 / if scale < SMALLEST_SCALE { SMALLEST_SCALE } else { scale }
+/// `walk_nibbles!(I, simd, tree, group in values => quotients, out, is_decided)`: the codes of all values.
+macro_rules! walk_nibbles {
+    ($input:ident, $simd:ident, $tree:ident, $group:ident in $values:ident => $quotients:expr, $out:ident, $is_decided:ident) => {{
+        let mut all = true;
+        let (groups, rest) = $values.as_chunks::<GROUP>();
+        let (whole, tail) = $out.split_at_mut($out.len().min(groups.len() * (GROUP / 2)));
+        for (group, out) in groups.iter().zip(whole.as_chunks_mut::<{ GROUP / 2 }>().0) {
+            let $group = $input::widen($simd, group);
+            let (codes, decided) = $simd.nibbles($tree, &$quotients);
+            *out = codes;
+            all &= decided;
+        }
+        if !rest.is_empty() {
+            let $group = $input::widen($simd, &pad(rest));
+            let (codes, decided) = $simd.nibbles($tree, &$quotients);
+            for (to, from) in tail.iter_mut().zip(&codes[..rest.len().div_ceil(2)]) {
+                *to = *from;
+            }
+            all &= decided;
+        }
+        *$is_decided &= all;
+    }};
 }
 
-/// Encodes a block by limits.
+kernel! {
+    fn divided_blocks<I: Input>(
+        values: &[I::Element],
+        tree: &Tree,
+        scales: &[f32],
+        block: usize,
+        out: &mut [u8],
+        is_decided: &mut bool,
+    ) = divide_blocks
+}
+
+kernel! {
+    fn multiplied_blocks<I: Input>(
+        values: &[I::Element],
+        tree: &Tree,
+        factors: &[f32],
+        block: usize,
+        out: &mut [u8],
+        is_decided: &mut bool,
+    ) = multiply_blocks
+}
+
+kernel! {
+    fn divided<I: Input>(values: &[I::Element], tree: &Tree, scale: f32, out: &mut [u8], is_decided: &mut bool) = divide
+}
+
+kernel! {
+    fn multiplied<I: Input>(
+        values: &[I::Element],
+        tree: &Tree,
+        factor: f32,
+        out: &mut [u8],
+        is_decided: &mut bool,
+    ) = multiply
+}
+
 #[inline(always)]
-fn fast<S: Simd, I: Input, const MULTIPLY: bool>(
+fn divide_blocks<S: Simd, I: Input>(
     simd: S,
     values: &[I::Element],
-    codebook: &Codebook,
-    climb: &Climb,
+    tree: &Tree,
+    scales: &[f32],
+    block: usize,
+    out: &mut [u8],
+    is_decided: &mut bool,
+) {
+    let mut all = true;
+    let blocks = values.chunks_exact(block).zip(out.chunks_exact_mut(block / 2)).zip(scales);
+    for ((values, out), &scale) in blocks {
+        let mask = Scaling::Divide.mask(scale);
+        for (group, out) in values.as_chunks::<GROUP>().0.iter().zip(out.as_chunks_mut::<{ GROUP / 2 }>().0) {
+            let quotients = map!(value in I::widen(simd, group) => f32::from_bits((value / scale).to_bits() & mask));
+            let (codes, decided) = simd.nibbles(tree, &quotients);
+            *out = codes;
+            all &= decided;
+        }
+    }
+    *is_decided &= all;
+}
+
+#[inline(always)]
+fn multiply_blocks<S: Simd, I: Input>(
+    simd: S,
+    values: &[I::Element],
+    tree: &Tree,
+    factors: &[f32],
+    block: usize,
+    out: &mut [u8],
+    is_decided: &mut bool,
+) {
+    let mut all = true;
+    let blocks = values.chunks_exact(block).zip(out.chunks_exact_mut(block / 2)).zip(factors);
+    for ((values, out), &factor) in blocks {
+        for (group, out) in values.as_chunks::<GROUP>().0.iter().zip(out.as_chunks_mut::<{ GROUP / 2 }>().0) {
+            let (codes, decided) = simd.nibbles(tree, &map!(value in I::widen(simd, group) => value * factor));
+            *out = codes;
+            all &= decided;
+        }
+    }
+    *is_decided &= all;
+}
+
+#[inline(always)]
+fn divide<S: Simd, I: Input>(
+    simd: S,
+    values: &[I::Element],
+    tree: &Tree,
     scale: f32,
     out: &mut [u8],
+    is_decided: &mut bool,
 ) {
-    let (groups, rest) = values.as_chunks::<GROUP>();
-    let (whole, tail) = out.split_at_mut(out.len().min(groups.len() * (GROUP / 2)));
-    for (group, out) in groups.iter().zip(whole.as_chunks_mut::<{ GROUP / 2 }>().0) {
-        *out = group_codes::<MULTIPLY>(&I::widen(simd, group), codebook, climb, scale);
-    }
-    if !rest.is_empty() {
-        let codes = group_codes::<MULTIPLY>(&I::widen(simd, &pad(rest)), codebook, climb, scale);
-        for (to, from) in tail.iter_mut().zip(&codes[..rest.len().div_ceil(2)]) {
-            *to = *from;
-        }
-    }
+    let mask = Scaling::Divide.mask(scale);
+    walk_nibbles!(I, simd, tree, group in values => {
+        map!(value in group => f32::from_bits((value / scale).to_bits() & mask))
+    }, out, is_decided);
 }
 
 #[inline(always)]
-fn group_codes<const MULTIPLY: bool>(
-    values: &[f32; GROUP],
-    codebook: &Codebook,
-    climb: &Climb,
-    scale: f32,
-) -> [u8; GROUP / 2] {
-    let quotients = map!(value in values => if MULTIPLY { value * scale } else { value / scale });
-    let keys = map!(quotient in &quotients => key(quotient));
-    let mut is_far = 0;
-    for key in keys {
-        is_far |= i32::from(key < REACH.0) | i32::from(key > REACH.1);
-    }
-    if is_far != 0 {
-        return far_codes(&quotients, codebook);
-    }
-    let mut codes = [climb.first; GROUP];
-    for (limit, growth) in climb.limits.iter().zip(&climb.growth) {
-        for i in 0..GROUP {
-            codes[i] += if keys[i] > *limit { *growth } else { 0 };
-        }
-    }
-    for i in 0..GROUP {
-        codes[i] = if keys[i] == NEGATIVE_ZERO { climb.negative_zero } else { codes[i] };
-    }
-    pack(&map!(code in codes => code as u8))
-}
-
-/// The codes of a group with a quotient that limits do not know.
-#[cold]
-#[inline(never)]
-fn far_codes(quotients: &[f32; GROUP], codebook: &Codebook) -> [u8; GROUP / 2] {
-    let mut codes = [0; GROUP];
-    for (code, &quotient) in codes.iter_mut().zip(quotients) {
-        *code = codebook.code(quotient);
-    }
-    pack(&codes)
-}
-
-/// Encodes a block without limits.
-#[inline(always)]
-fn slow<S: Simd, I: Input>(
+fn multiply<S: Simd, I: Input>(
     simd: S,
     values: &[I::Element],
+    tree: &Tree,
+    factor: f32,
+    out: &mut [u8],
+    is_decided: &mut bool,
+) {
+    walk_nibbles!(I, simd, tree, group in values => map!(value in group => value * factor), out, is_decided);
+}
+
+/// Encodes blocks with numbers that limits do not decide.
+fn one_by_one<I: Input>(
+    values: &[I::Element],
     codebook: &Codebook,
-    scale: f32,
+    scales: &[f32],
+    block: usize,
     scaling: Scaling,
     out: &mut [u8],
 ) {
-    for (group, out) in values.chunks(GROUP).zip(out.chunks_mut(GROUP / 2)) {
-        let values = I::widen(simd, &pad(group));
-        let quotients = match scaling {
-            Scaling::Divide => map!(value in values => value / scale),
-            Scaling::Multiply => map!(value in values => value * inverse(scale)),
-        };
-        let codes = far_codes(&quotients, codebook);
-        for (to, from) in out.iter_mut().zip(&codes[..group.len().div_ceil(2)]) {
-            *to = *from;
+    for ((values, out), &scale) in values.chunks(block).zip(out.chunks_mut(block / 2)).zip(scales) {
+        let (factor, mask) = (scaling.factor(scale), scaling.mask(scale));
+        for (group, out) in values.chunks(GROUP).zip(out.chunks_mut(GROUP / 2)) {
+            let codes = map!(value in I::widen(Portable, &pad(group)) => {
+                let quotient = if scaling == Scaling::Divide { value / factor } else { value * factor };
+                codebook.code(f32::from_bits(quotient.to_bits() & mask))
+            });
+            for (to, from) in out.iter_mut().zip(&pack(&codes)[..group.len().div_ceil(2)]) {
+                *to = *from;
+            }
         }
     }
-}
-
-#[inline(always)]
-fn pack(codes: &[u8; GROUP]) -> [u8; GROUP / 2] {
-    let mut packed = [0; GROUP / 2];
-    for (byte, pair) in packed.iter_mut().zip(codes.as_chunks::<2>().0) {
-        let pair = u16::from_le_bytes(*pair);
-        *byte = (pair << 4 | pair >> 8) as u8;
-    }
-    packed
 }

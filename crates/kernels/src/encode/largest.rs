@@ -3,78 +3,117 @@
 use super::Input;
 use crate::GROUP;
 use crate::group::pad;
+use crate::level::Level;
 use crate::simd::Simd;
 
-/// The bits of infinity; larger ones, without their sign, are NaN.
-const INFINITY: i32 = 0x7F80_0000;
+/// What is compared.
+trait Kind: Copy + Send + Sync + 'static {
+    /// The largest bits of a magnitude that counts. Those above infinity's are NaN.
+    const TOP: i32;
+}
 
-kernel! {
-    /// Finds the largest magnitude of each block of `values`.
-    ///
-    /// NaN is larger than every number, so that a block's largest tells whether all of it is finite. The last block may
-    /// be short; a `block` of zero counts as one.
-    ///
-    /// ```
-    /// use anamnesis_kernels::{F32, Level, block_largest};
-    ///
-    /// let mut largest = [0.0; 2];
-    /// block_largest::<F32>(Level::detect(), &[1.0, -3.0, 0.5], 2, &mut largest);
-    /// assert_eq!(largest, [3.0, 0.5]);
-    /// ```
-    pub fn block_largest<I: Input>(values: &[I::Element], block: usize, out: &mut [f32]) = with_nan
+#[derive(Clone, Copy)]
+struct All;
+
+#[derive(Clone, Copy)]
+struct Numbers;
+
+impl Kind for All {
+    const TOP: i32 = i32::MAX;
+}
+
+impl Kind for Numbers {
+    const TOP: i32 = f32::INFINITY.to_bits() as i32;
+}
+
+/// Finds the largest magnitude of each block of `values`.
+///
+/// NaN is larger than every number, so that a block's largest tells whether all of it is finite. The last block may be
+/// short; a `block` of zero counts as one.
+///
+/// ```
+/// use anamnesis_kernels::{F32, Level, block_largest};
+///
+/// let mut largest = [0.0; 2];
+/// block_largest::<F32>(Level::detect(), &[1.0, -3.0, 0.5], 2, &mut largest);
+/// assert_eq!(largest, [3.0, 0.5]);
+/// ```
+pub fn block_largest<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
+    by_blocks::<I, All>(level, values, block, out);
+}
+
+/// [`block_largest`] of the numbers alone: NaN counts for nothing.
+///
+/// ```
+/// use anamnesis_kernels::{F32, Level, block_largest_number};
+///
+/// let mut largest = [0.0; 2];
+/// block_largest_number::<F32>(Level::detect(), &[1.0, -3.0, f32::NAN], 2, &mut largest);
+/// assert_eq!(largest, [3.0, 0.0]);
+/// ```
+pub fn block_largest_number<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
+    by_blocks::<I, Numbers>(level, values, block, out);
+}
+
+/// Blocks of whole groups are taken together, others one by one.
+fn by_blocks<I: Input, K: Kind>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
+    let block = block.max(1);
+    let whole = if block.is_multiple_of(GROUP) { (values.len() / block).min(out.len()) } else { 0 };
+    let (blocks, rest) = values.split_at(whole * block);
+    let (largest, others) = out.split_at_mut(whole);
+    largest_of_blocks::<I, K>(level, blocks, block, largest);
+    for (block, largest) in rest.chunks(block).zip(others) {
+        largest_of::<I, K>(level, block, largest);
+    }
 }
 
 kernel! {
-    /// [`block_largest`] of the numbers alone: NaN counts for nothing.
-    ///
-    /// ```
-    /// use anamnesis_kernels::{F32, Level, block_largest_number};
-    ///
-    /// let mut largest = [0.0; 2];
-    /// block_largest_number::<F32>(Level::detect(), &[1.0, -3.0, f32::NAN], 2, &mut largest);
-    /// assert_eq!(largest, [3.0, 0.0]);
-    /// ```
-    pub fn block_largest_number<I: Input>(values: &[I::Element], block: usize, out: &mut [f32]) = without_nan
+    fn largest_of_blocks<I: Input, K: Kind>(values: &[I::Element], block: usize, out: &mut [f32]) = blocks_body
+}
+
+kernel! {
+    fn largest_of<I: Input, K: Kind>(values: &[I::Element], out: &mut f32) = body
 }
 
 #[inline(always)]
-fn with_nan<S: Simd, I: Input>(simd: S, values: &[I::Element], block: usize, out: &mut [f32]) {
-    body::<S, I, { i32::MAX }>(simd, values, block, out);
-}
-
-#[inline(always)]
-fn without_nan<S: Simd, I: Input>(simd: S, values: &[I::Element], block: usize, out: &mut [f32]) {
-    body::<S, I, INFINITY>(simd, values, block, out);
-}
-
-/// Magnitudes are compared by their bits, of which those above `TOP` count for nothing.
-#[inline(always)]
-fn body<S: Simd, I: Input, const TOP: i32>(simd: S, values: &[I::Element], block: usize, out: &mut [f32]) {
-    for (block, out) in values.chunks(block.max(1)).zip(out) {
+fn blocks_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], block: usize, out: &mut [f32]) {
+    for (block, out) in values.chunks_exact(block).zip(out) {
         let mut largest = [0; GROUP];
-        let (groups, rest) = block.as_chunks::<GROUP>();
-        for group in groups {
-            larger::<TOP>(&mut largest, &I::widen(simd, group));
+        for group in block.as_chunks::<GROUP>().0 {
+            largest = simd.larger(&largest, &magnitudes::<K>(&I::widen(simd, group)));
         }
-        if !rest.is_empty() {
-            larger::<TOP>(&mut largest, &I::widen(simd, &pad(rest)));
-        }
-        let mut width = GROUP / 2;
-        while width > 0 {
-            for i in 0..width {
-                largest[i] = largest[i].max(largest[i + width]);
-            }
-            width /= 2;
-        }
-        *out = f32::from_bits(largest[0] as u32);
+        *out = largest_lane(largest);
     }
 }
 
 #[inline(always)]
-fn larger<const TOP: i32>(largest: &mut [i32; GROUP], values: &[f32; GROUP]) {
-    for i in 0..GROUP {
-        let bits = (values[i].to_bits() & 0x7FFF_FFFF) as i32;
-        let bits = if bits > TOP { 0 } else { bits };
-        largest[i] = largest[i].max(bits);
+fn body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut f32) {
+    let mut largest = [0; GROUP];
+    let (groups, rest) = values.as_chunks::<GROUP>();
+    for group in groups {
+        largest = simd.larger(&largest, &magnitudes::<K>(&I::widen(simd, group)));
     }
+    largest = simd.larger(&largest, &magnitudes::<K>(&I::widen(simd, &pad(rest))));
+    *out = largest_lane(largest);
+}
+
+/// The bits of magnitudes, by which they are compared.
+#[inline(always)]
+fn magnitudes<K: Kind>(values: &[f32; GROUP]) -> [i32; GROUP] {
+    map!(value in values => {
+        let bits = (value.to_bits() & 0x7FFF_FFFF) as i32;
+        if bits > K::TOP { 0 } else { bits }
+    })
+}
+
+#[inline(always)]
+fn largest_lane(mut largest: [i32; GROUP]) -> f32 {
+    let mut width = GROUP / 2;
+    while width > 0 {
+        for i in 0..width {
+            largest[i] = largest[i].max(largest[i + width]);
+        }
+        width /= 2;
+    }
+    f32::from_bits(largest[0] as u32)
 }

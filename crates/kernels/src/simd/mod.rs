@@ -2,12 +2,13 @@
 //!
 //! Everything else in this crate is plain loops over groups of [`GROUP`] elements, which the
 //! compiler vectorises for the level it stamps. What it cannot find by itself is here: conversions between `f32` and
-//! half precision, and look-ups in tables held in registers.
+//! half precision, and look-ups and searches in tables held in registers.
 //!
 //! A value of a level type is the proof that the CPU has the level's instructions.
 
 mod codes;
 mod moves;
+mod nibbles;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -16,6 +17,8 @@ use crate::GROUP;
 
 pub use codes::{Codes, SMALL_TABLE};
 pub use moves::{Moves, TILE, Tile};
+pub(crate) use nibbles::{NEAR, NEGATIVE_ZERO, key, pack};
+pub use nibbles::{Nibbles, Tree};
 pub use portable::Portable;
 #[cfg(target_arch = "x86_64")]
 pub use x86::{V3, V4};
@@ -24,7 +27,7 @@ pub use x86::{V3, V4};
 pub const TABLE: usize = 128;
 
 /// A CPU level's hand-written operations. Only this crate implements it.
-pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + sealed::Sealed {
+pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + Nibbles + sealed::Sealed {
     /// Whether half precision conversion is one instruction.
     const HALF: bool;
     /// Whether [`look_up`](Self::look_up) is faster than decoding by arithmetic.
@@ -46,6 +49,9 @@ pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + sealed::Sealed {
     ///
     /// Those NaNs survive the rounding by themselves, which saves a third of its instructions.
     fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP];
+
+    /// The larger of each pair. By hand because a running maximum tempts the compiler to work across groups.
+    fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP];
 
     /// `table[code & 0x7F]` with bit 15 flipped where the code's sign bit is set.
     fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP];

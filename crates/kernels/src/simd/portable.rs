@@ -38,6 +38,15 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP] {
+        let mut larger = *a;
+        for i in 0..GROUP {
+            larger[i] = larger[i].max(b[i]);
+        }
+        larger
+    }
+
+    #[inline(always)]
     fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
         map!(code in codes => {
             table[usize::from(code & 0x7F)] ^ (u16::from(code & 0x80) << 8)

@@ -122,6 +122,20 @@ impl Simd for V3 {
     }
 
     #[inline(always)]
+    fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP] {
+        let mut larger = [0; GROUP];
+        for i in (0..GROUP).step_by(8) {
+            // SAFETY: the token proves AVX2; loads and stores are unaligned and cover eight elements from a multiple of eight.
+            unsafe {
+                let (a, b) =
+                    (_mm256_loadu_si256(a.as_ptr().add(i).cast()), _mm256_loadu_si256(b.as_ptr().add(i).cast()));
+                _mm256_storeu_si256(larger.as_mut_ptr().add(i).cast(), _mm256_max_epi32(a, b));
+            }
+        }
+        larger
+    }
+
+    #[inline(always)]
     fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
         super::Portable.look_up(table, codes)
     }
@@ -192,6 +206,20 @@ impl Simd for V4 {
             _mm512_storeu_si512(words.as_mut_ptr().cast(), picked);
         }
         words
+    }
+
+    #[inline(always)]
+    fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP] {
+        let mut larger = [0; GROUP];
+        for i in (0..GROUP).step_by(16) {
+            // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover sixteen elements from a multiple of sixteen.
+            unsafe {
+                let (a, b) =
+                    (_mm512_loadu_si512(a.as_ptr().add(i).cast()), _mm512_loadu_si512(b.as_ptr().add(i).cast()));
+                _mm512_storeu_si512(larger.as_mut_ptr().add(i).cast(), _mm512_max_epi32(a, b));
+            }
+        }
+        larger
     }
 
     #[inline(always)]

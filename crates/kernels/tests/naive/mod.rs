@@ -5,6 +5,7 @@
 
 #![allow(dead_code)]
 
+pub mod encode;
 pub mod packed;
 
 use anamnesis_kernels::TopExponent;

@@ -97,10 +97,7 @@ impl Selection {
     }
 
     /// Refuses patterns that fit none of the names: they are mistyped more often than meant.
-    ///
-    /// # Errors
-    /// `Parse`, naming the pattern.
-    pub fn check_used(&self, names: &[&str]) -> Result<()> {
+    pub(crate) fn check_used(&self, names: &[&str]) -> Result<()> {
         self.names.check_used(names)
     }
 }

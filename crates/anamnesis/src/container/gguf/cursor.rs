@@ -35,7 +35,7 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(super) fn over_source(source: &'a dyn Source) -> Self {
-        Self::new(source.file_len(), Box::new(|offset, buffer: &mut [u8]| source.read_at(offset, buffer)))
+        Self::new(source.own_len(), Box::new(|offset, buffer: &mut [u8]| source.read_at(offset, buffer)))
     }
 
     pub(super) fn over_reader(mut reader: impl Read + Seek + 'a) -> Result<Self> {

@@ -7,7 +7,7 @@ use super::lazy::LazyMetadata;
 use super::metadata::{ENTRY_BYTES, Keep, read_entries};
 use super::types::{GgufType, describe_unknown};
 use super::{ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, byte_order, within};
-use crate::catalog::{Catalog, Dtype, Extent, Facts, Part, StoredTensor};
+use crate::catalog::{Catalog, Dtype, Extent, Facts, Part, StoredTensor, Unreadable};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
@@ -56,8 +56,8 @@ impl GgufTensorInfo {
     /// Its type and bytes, where they can be decoded.
     ///
     /// # Errors
-    /// `Unsupported` where the type is not known, or not defined in a big-endian file.
-    pub(crate) fn stored_as(&self, big_endian: bool) -> Result<(Dtype, u64)> {
+    /// Why it cannot be read, where the type is not known, or not defined in a big-endian file.
+    pub(crate) fn stored_as(&self, big_endian: bool) -> std::result::Result<(Dtype, u64), Unreadable> {
         let name = quoted(&self.name);
         let why = match (self.dtype.dtype(), self.byte_len) {
             (Some(dtype), Some(_)) if big_endian && !byte_order::is_defined(dtype) => {
@@ -66,7 +66,7 @@ impl GgufTensorInfo {
             (Some(dtype), Some(bytes)) => return Ok((dtype, bytes)),
             _ => format!("tensor {name} is of {}", describe_unknown(self.type_id)),
         };
-        Err(AnamnesisError::unsupported("GGUF", why))
+        Err(Unreadable { format: "GGUF", why })
     }
 }
 
@@ -121,14 +121,22 @@ impl GgufHeader {
     /// # Errors
     /// `Unsupported` where a tensor's type is not known, or not defined in a big-endian file.
     pub(crate) fn catalog(&self, file: u32, base: u64) -> Result<Catalog> {
-        let stored = |tensor: &GgufTensorInfo| {
-            let (dtype, bytes) = tensor.stored_as(self.big_endian)?;
+        let (mut tensors, mut unreadable) = (Vec::with_capacity(self.tensors.len()), Vec::new());
+        for tensor in &self.tensors {
+            let (dtype, bytes) = match tensor.stored_as(self.big_endian) {
+                Ok(stored) => stored,
+                Err(why) => {
+                    unreadable.push(why);
+                    continue;
+                }
+            };
             let shape = tensor.shape.iter().rev().copied().collect();
             // The source is at least as long as this sum, so that it does not overflow.
             let extent = Extent { file, offset: base + tensor.data_offset, bytes };
-            Ok(StoredTensor { name: tensor.name.clone(), dtype, shape, extent })
-        };
-        let mut catalog = Catalog::new(self.tensors.iter().map(stored).collect::<Result<_>>()?, None)?;
+            tensors.push(StoredTensor { name: tensor.name.clone(), dtype, shape, extent });
+        }
+        let mut catalog = Catalog::new(tensors, None)?;
+        catalog.unreadable = unreadable;
         catalog.part = self.part()?;
         catalog.unread_metadata = self.metadata.len();
         catalog.facts = Some(self.facts());

@@ -40,7 +40,7 @@ pub(super) fn of(plan: &DirectoryPlan<'_>) -> Result<Value> {
 /// What a conversion is, as far as its bytes depend on it.
 pub(super) fn what(target: ConvertTarget, options: &ConvertOptions) -> Value {
     let dtype = options.output_dtype.map(|dtype| dtype.to_string());
-    let ConvertOptions { cast, selection, block_size, double_quant, quantised, .. } = options;
+    let ConvertOptions { cast, selection, block_size, double_quant, quantised, allow_nonfinite, .. } = options;
     json!({
         "name": target.name(),
         "dtype": dtype,
@@ -49,6 +49,7 @@ pub(super) fn what(target: ConvertTarget, options: &ConvertOptions) -> Value {
         "quantised": format!("{quantised:?}"),
         "block_size": block_size,
         "double_quant": double_quant,
+        "allow_nonfinite": allow_nonfinite,
     })
 }
 

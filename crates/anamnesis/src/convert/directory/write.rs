@@ -21,6 +21,8 @@ pub struct DirectoryReport {
     pub kept: Vec<String>,
     /// The error of every weight quantised now, where it was measured.
     pub errors: Vec<QuantizationError>,
+    /// Values quantised now that were no numbers.
+    pub replaced: u64,
 }
 
 const INDEX: &str = "model.safetensors.index.json";
@@ -70,7 +72,9 @@ impl DirectoryPlan<'_> {
                     });
                 })?;
             sink.finish()?;
-            report.errors.extend(ConvertReport::of(&[(&shard.plan, &distances)]).errors);
+            let run = ConvertReport::of(&[(&shard.plan, &distances)]);
+            report.errors.extend(run.errors);
+            report.replaced += run.replaced;
             done.bytes += last.bytes;
             done.tensors += last.tensors;
             done.decoded += last.decoded;

@@ -141,6 +141,10 @@ impl TileEncoder for FourBit {
         &self.outputs
     }
 
+    fn scale_values(&self) -> u64 {
+        self.block as u64
+    }
+
     fn granule(&self) -> u64 {
         (self.block * if self.is_nested { NESTED_BLOCK_SIZE } else { 1 }) as u64
     }
@@ -273,6 +277,10 @@ impl TileEncoder for Int8 {
     }
 
     fn granule(&self) -> u64 {
+        self.cols as u64
+    }
+
+    fn scale_values(&self) -> u64 {
         self.cols as u64
     }
 

@@ -38,7 +38,7 @@ impl Request<'_> {
             printer.text(format_args!("  {line}"))?;
         }
         self.notes(plan.notes(), printer)?;
-        let report = ConvertReport::new(plan.stats(), outcome.errors);
+        let report = ConvertReport::new(plan.stats(), outcome.errors, outcome.replaced);
         report::distance(&report, self.reports, printer)?;
         printer.text(format_args!("  Wrote {} tensors -> {}", plan.stats().tensors, shown(&job.output)))?;
         report::document(&report, self.reports, &mut document);

@@ -1,10 +1,11 @@
 //! `convert` into one file.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anamnesis::convert::{derive_output_path, derive_output_path_for_dtype, output_name};
-use anamnesis::{Checkpoint, ConvertPlan, ConvertTarget, format_bytes};
+use anamnesis::{Checkpoint, ConvertPlan, ConvertTarget, Format, format_bytes};
 use serde_json::{Value, json};
 
 use super::super::writing::{advise, tensors};
@@ -41,16 +42,21 @@ impl Request<'_> {
     }
 
     fn default_output(&self, checkpoint: &Checkpoint) -> PathBuf {
-        match (checkpoint.directory(), self.options.output_dtype) {
-            (Some(directory), _) => {
-                let mut path = output_path::named_beside(&self.input.path, directory, |name| {
-                    output_name(name, self.target.suffix())
-                });
-                path.as_mut_os_string().push(format!(".{}", self.target.extension()));
-                path
-            }
-            (None, Some(dtype)) => derive_output_path_for_dtype(&self.input.path, self.target, dtype),
-            (None, None) => derive_output_path(&self.input.path, self.target),
+        let is_set = checkpoint.directory().filter(|_| checkpoint.format() == Format::Safetensors);
+        if let Some(directory) = is_set {
+            let named = |name: &OsStr| output_name(name, self.target.suffix());
+            let mut path = output_path::named_beside(&self.input.path, directory, named);
+            path.as_mut_os_string().push(format!(".{}", self.target.extension()));
+            return path;
+        }
+        // Where a store or a split model led to another file, that is the one to be named after.
+        let input = match (checkpoint.format(), checkpoint.files().first()) {
+            (Format::Safetensors, _) | (_, None) => self.input.path.clone(),
+            (_, Some(file)) => output_path::same_name(&self.input.path, file),
+        };
+        match self.options.output_dtype {
+            Some(dtype) => derive_output_path_for_dtype(&input, self.target, dtype),
+            None => derive_output_path(&input, self.target),
         }
     }
 

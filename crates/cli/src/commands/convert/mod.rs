@@ -4,11 +4,11 @@ mod directory;
 mod file;
 mod report;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, Existing};
+use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, Existing, Format};
 
 use super::writing::refuse_options_of_directories;
 use super::{notes, open, shown, to};
@@ -66,6 +66,7 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
     let quantising = [
         (args.quantize.double_quant, "--double-quant"),
         (args.quantize.block_size.is_some(), "--block-size"),
+        (args.quantize.allow_nonfinite, "--allow-nonfinite"),
         (args.quantize.report, "--report"),
         (!args.quantized.is_empty(), "--quantize"),
         (!args.keep.is_empty(), "--keep"),
@@ -92,14 +93,17 @@ pub(super) fn options(
     let mut options = ConvertOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
     options.threads = write.threads.map(usize::from);
     options.block_size = quantize.block_size;
-    Ok(options.with_double_quant(quantize.double_quant).with_measure(target.is_quantized()))
+    options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);
+    Ok(options.with_measure(target.is_quantized()))
 }
 
 impl Request<'_> {
     pub(super) fn run(&self, printer: &Printer) -> Result<(), Failure> {
         let checkpoint = open::checkpoint(self.input, printer)?;
+        // The parts of a split GGUF model are one file that was cut.
+        let is_cut_file = checkpoint.format() == Format::Gguf && self.write.option_of_directories().is_none();
         let is_directory = checkpoint.directory().is_some() && self.target.extension() == "safetensors";
-        if is_directory {
+        if is_directory && !is_cut_file {
             return self.convert_directory(&checkpoint, printer);
         }
         refuse_options_of_directories(self.write, "this conversion writes one file")?;
@@ -111,7 +115,7 @@ impl Request<'_> {
         self.options.output_dtype.map_or_else(|| "BF16".to_owned(), |dtype| dtype.to_string())
     }
 
-    fn announce(&self, checkpoint: &Checkpoint, output: &PathBuf, printer: &Printer) -> Result<(), Failure> {
+    fn announce(&self, checkpoint: &Checkpoint, output: &Path, printer: &Printer) -> Result<(), Failure> {
         printer.text(format_args!("Converting {} -> {}", shown(&self.input.path), shown(output)))?;
         notes(checkpoint, "  Note: ", printer)
     }

@@ -38,6 +38,11 @@ pub(super) fn counts(stats: ConvertStats, document: &mut Value) {
 
 /// How far the quantised weights are from what they were.
 pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer) -> Result<(), Failure> {
+    match report.replaced {
+        0 => {}
+        1 => printer.text("  Note: one value was no number and was replaced")?,
+        many => printer.text(format_args!("  Note: {many} values were no numbers and were replaced"))?,
+    }
     let Some(mean) = report.mean_absolute_error() else { return Ok(()) };
     if reports {
         let columns = [
@@ -66,6 +71,7 @@ pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer)
 
 pub(super) fn document(report: &ConvertReport, reports: bool, document: &mut Value) {
     document["lethe_distance"] = report.mean_absolute_error().into();
+    document["replaced_values"] = report.replaced.into();
     if reports {
         let error = |error: &anamnesis::QuantizationError| {
             json!({

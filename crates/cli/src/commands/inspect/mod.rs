@@ -13,15 +13,8 @@ use crate::ui::{Printer, json::texts};
 
 pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> {
     let target = to::dtype(&args.to)?;
-    let checkpoint = open::checkpoint(&args.input, printer)?;
-    let options = InspectOptions::new().with_output_dtype(target);
-    let info = match args.patterns.is_empty() {
-        true => checkpoint.inspect(&options),
-        false => {
-            let selected = checkpoint.inspect_selected(&options, &args.patterns.selection()?);
-            selected.map_err(|error| patterns::unfit(error, &checkpoint))?
-        }
-    };
+    let checkpoint = patterns::chosen(&args.choice, open::checkpoint(&args.input, printer)?)?;
+    let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     let key = args.key.as_deref();
     let entries = args.metadata.then(|| metadata::entries(&checkpoint, key)).transpose()?;
     match &entries {

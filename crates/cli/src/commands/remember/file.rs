@@ -6,7 +6,7 @@ use std::time::Instant;
 use anamnesis::{Checkpoint, Format, InspectInfo, RememberPlan, TargetDtype, format_bytes};
 use serde_json::{Value, json};
 
-use super::super::described::{Described, short_name};
+use super::super::described::{Described, input_name, short_name};
 use super::super::writing::{advise, tensors};
 use super::super::{notes, output_path, patterns, shown};
 use super::run_options;
@@ -26,7 +26,7 @@ pub(super) fn run(
     output_path::check(&output)?;
     match &described {
         Some(_) => {
-            let names = [short_name(&args.input.path), short_name(&output)];
+            let names = [input_name(&args.input.path, checkpoint), short_name(&output)];
             printer.text(format_args!("Converting {}", names.join(" → ")))?;
         }
         None => printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?,
@@ -58,7 +58,10 @@ pub(super) fn run(
 fn default_output(args: &RememberArgs, checkpoint: &Checkpoint, target: TargetDtype) -> PathBuf {
     let file = checkpoint.files().first().unwrap_or(&args.input.path);
     match checkpoint.format() {
-        Format::Safetensors => output_path::beside(&args.input.path, target),
+        // What a store holds has no name of its own.
+        Format::Safetensors if !args.input.path.to_string_lossy().starts_with("ollama:") => {
+            output_path::beside(&args.input.path, target)
+        }
         _ => output_path::same_name(&args.input.path, file),
     }
 }

@@ -25,7 +25,9 @@ pub(super) fn run(args: &RememberArgs, printer: &Printer) -> Result<(), Failure>
         to::dtype(&args.to)?;
     }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
-    if checkpoint.directory().is_some() {
+    // The parts of a split GGUF model are one file that was cut: together they become one again, unless asked otherwise.
+    let is_cut_file = checkpoint.format() == Format::Gguf && args.write.option_of_directories().is_none();
+    if checkpoint.directory().is_some() && !is_cut_file {
         return directory::run(args, &checkpoint, &info, printer);
     }
     let why = format!(

@@ -28,15 +28,8 @@ pub(in super::super) fn advise(error: AnamnesisError, output: &Path, bytes: u64)
 
 /// A file is written as one file by one run, whatever these options say.
 pub(in super::super) fn refuse_options_of_directories(write: &WriteArgs, why: &str) -> Result<(), Failure> {
-    let given = [
-        (write.shard_size.is_some(), "--shard-size"),
-        (write.single_file, "--single-file"),
-        (write.part.is_some(), "--part"),
-    ];
-    match given.iter().find(|(is_given, _)| *is_given) {
+    match write.option_of_directories() {
         None => Ok(()),
-        Some((_, option)) => {
-            Err(Failure::Usage(format!("{option} shapes the output of a checkpoint directory, and {why}")))
-        }
+        Some(option) => Err(Failure::Usage(format!("{option} shapes the output of a checkpoint directory, and {why}"))),
     }
 }

@@ -35,6 +35,12 @@ pub trait Codes: Copy {
 
     /// `table[code]` for a group of packed codes, 32-bit words.
     fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP];
+
+    /// [`words`](Self::words) of four-bit codes with a table for each half of the group.
+    fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP];
+
+    /// [`values`](Self::values) of four-bit codes with a table for each half of the group.
+    fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP];
 }
 
 /// The constants of a packing.

@@ -37,4 +37,23 @@ impl Codes for Portable {
     fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
         map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
     }
+
+    #[inline(always)]
+    fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        by_half(tables, &self.codes::<P>(packed))
+    }
+
+    #[inline(always)]
+    fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        by_half(tables, &self.codes::<P>(packed))
+    }
+}
+
+#[inline(always)]
+fn by_half<W: Copy + Default>(tables: &[W; GROUP], codes: &[u8; GROUP]) -> [W; GROUP] {
+    let mut found = [W::default(); GROUP];
+    for i in 0..GROUP {
+        found[i] = tables[i / SMALL_TABLE * SMALL_TABLE + usize::from(codes[i]) % SMALL_TABLE];
+    }
+    found
 }

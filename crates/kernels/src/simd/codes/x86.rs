@@ -88,6 +88,53 @@ impl Codes for V3 {
         }
         values
     }
+
+    #[inline(always)]
+    fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        // SAFETY: the token proves AVX2; the loads cover the halves of the tables, the stores those of the words.
+        unsafe {
+            let first = _mm256_loadu_si256(tables.as_ptr().cast());
+            let second = _mm256_loadu_si256(tables.as_ptr().add(16).cast());
+            let low_byte = _mm256_set1_epi16(0xFF);
+            let low = _mm256_packus_epi16(_mm256_and_si256(first, low_byte), _mm256_and_si256(second, low_byte));
+            let high = _mm256_packus_epi16(_mm256_srli_epi16::<8>(first), _mm256_srli_epi16::<8>(second));
+            // Packing works within lanes: after this, a lane holds the bytes of one table and the codes of its half.
+            let low_plane = _mm256_permute4x64_epi64::<0b11_01_10_00>(low);
+            let high_plane = _mm256_permute4x64_epi64::<0b11_01_10_00>(high);
+            let codes = _mm256_permute4x64_epi64::<0b11_01_10_00>(code_bytes::<P>(packed));
+            let low = _mm256_shuffle_epi8(low_plane, codes);
+            let high = _mm256_shuffle_epi8(high_plane, codes);
+            let (outer, inner) = (_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high));
+            let halves =
+                [_mm256_permute2x128_si256::<0x20>(outer, inner), _mm256_permute2x128_si256::<0x31>(outer, inner)];
+            _mm256_storeu_si256(words.as_mut_ptr().cast(), halves[0]);
+            _mm256_storeu_si256(words.as_mut_ptr().add(16).cast(), halves[1]);
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        let mut values = [0; GROUP];
+        // SAFETY: the token proves AVX2; loads cover quarters of the tables and of the constants, stores the quarters of
+        // the values.
+        unsafe {
+            for i in (0..GROUP).step_by(8) {
+                let table = tables.as_ptr().add(i / SMALL_TABLE * SMALL_TABLE);
+                let (lower, upper) = (_mm256_loadu_ps(table.cast()), _mm256_loadu_ps(table.add(8).cast()));
+                let bytes = _mm256_loadu_si256(Windows::<P>::WIDE_BYTES.as_ptr().add(i).cast());
+                let shifts = _mm256_loadu_si256(Windows::<P>::WIDE_SHIFTS.as_ptr().add(i).cast());
+                let codes = _mm256_srlv_epi32(_mm256_shuffle_epi8(packed_half::<P>(packed, i / 16), bytes), shifts);
+                // The blend looks at the sign: bit 3 of the code.
+                let is_upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(codes));
+                let low = _mm256_permutevar8x32_ps(lower, codes);
+                let found = _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(upper, codes), is_upper);
+                _mm256_storeu_ps(values.as_mut_ptr().add(i).cast(), found);
+            }
+        }
+        values
+    }
 }
 
 /// The packed bytes of the lower or upper half of a group's codes, or of the whole group, in both lanes.
@@ -178,6 +225,39 @@ impl Codes for V4 {
             let packed = _mm512_broadcast_i32x4(_mm_loadu_si128(packed.as_ptr().cast()));
             let table = _mm512_loadu_si512(table.as_ptr().cast());
             for i in [0, 16] {
+                let bytes = _mm512_loadu_si512(Windows::<P>::WIDE_BYTES.as_ptr().add(i).cast());
+                let shifts = _mm512_loadu_si512(Windows::<P>::WIDE_SHIFTS.as_ptr().add(i).cast());
+                let codes = _mm512_srlv_epi32(_mm512_shuffle_epi8(packed, bytes), shifts);
+                _mm512_storeu_si512(values.as_mut_ptr().add(i).cast(), _mm512_permutexvar_epi32(codes, table));
+            }
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; the load covers exactly the tables, the store the words.
+        unsafe {
+            // The permutation looks at five bits of each index: of the upper half the fifth is set.
+            let four_bits = _mm512_and_si512(code_words::<P>(packed), _mm512_set1_epi16(0xF));
+            let upper = _mm512_inserti64x4::<1>(_mm512_setzero_si512(), _mm256_set1_epi16(0x10));
+            let tables = _mm512_loadu_si512(tables.as_ptr().cast());
+            let found = _mm512_permutexvar_epi16(_mm512_or_si512(four_bits, upper), tables);
+            _mm512_storeu_si512(words.as_mut_ptr().cast(), found);
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        let mut values = [0; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; loads cover the first sixteen packed bytes, the halves of the tables
+        // and of the constants, stores the halves of the values.
+        unsafe {
+            let packed = _mm512_broadcast_i32x4(_mm_loadu_si128(packed.as_ptr().cast()));
+            for i in [0, 16] {
+                let table = _mm512_loadu_si512(tables.as_ptr().add(i).cast());
                 let bytes = _mm512_loadu_si512(Windows::<P>::WIDE_BYTES.as_ptr().add(i).cast());
                 let shifts = _mm512_loadu_si512(Windows::<P>::WIDE_SHIFTS.as_ptr().add(i).cast());
                 let codes = _mm512_srlv_epi32(_mm512_shuffle_epi8(packed, bytes), shifts);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | scale of a block | its largest magnitude; a short last block's is at least 1e-38 |
 //! | four-bit code | `value * (1 / max(scale, 1e-38))`, in a short last block `value / scale`; then how many of the midpoints between the sorted entries are below it |
-//! | nested scales | minus their mean, then in blocks of 256 by their own largest magnitude to the nearest of 256 entries, of two the lower |
+//! | nested scales | minus their mean, then in blocks of 256 by their own largest magnitude to the nearest of 65536 values from −1 to 1, and that to the nearest of 256 entries |
 //! | eight-bit code | rounded to F16 first, whatever the values were; `value * ((1 / scale) * 127)`, halves to even |
 //!
 //! A value that is no finite number takes every other of its block with it, so it is refused.

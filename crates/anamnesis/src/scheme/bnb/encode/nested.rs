@@ -7,6 +7,9 @@ use super::nested_map::nested_quant_map;
 /// Scales that share a scale.
 pub(crate) const NESTED_BLOCK_SIZE: usize = 256;
 
+/// Steps from −1 to 1.
+const GRID: f64 = 65535.0;
+
 /// Encodes scales, less their mean `offset`, in blocks of [`NESTED_BLOCK_SIZE`]. Only the last block of a tensor may be
 /// short.
 pub(crate) fn encode_nested_scales(absmax: &[f32], offset: f32, codes: &mut [u8], nested_absmax: &mut [f32]) {
@@ -30,8 +33,12 @@ pub(crate) fn encode_nested_scales(absmax: &[f32], offset: f32, codes: &mut [u8]
     }
 }
 
-/// The code of the nearest entry of a sorted map; of two that are equally near, the lower.
+/// The code of a value from −1 to 1. The library looks it up in a table with an entry for each of [`GRID`] values, so the
+/// value goes to the nearest of those first.
 fn nearest(map: &[f32; 256], value: f32) -> u8 {
+    // One operation, rounded once, to the library; F64 holds it exactly. NaN is place 0.
+    let place = (f64::from((value + 1.0) * 0.5) * GRID + 0.5) as f32 as u16;
+    let value = (f64::from(place) * 2.0 / GRID - 1.0) as f32;
     let above = map.partition_point(|&entry| entry < value).clamp(1, 255);
     let code = if map[above] - value < value - map[above - 1] { above } else { above - 1 };
     code as u8

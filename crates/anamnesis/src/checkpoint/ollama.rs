@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// What names of the store begin with.
-pub(crate) const SCHEME: &str = "ollama:";
+pub(super) const SCHEME: &str = "ollama:";
 const DEFAULT_HOST: &str = "registry.ollama.ai";
 const DEFAULT_NAMESPACE: &str = "library";
 const DEFAULT_TAG: &str = "latest";
