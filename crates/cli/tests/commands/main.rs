@@ -1,6 +1,6 @@
 //! The real binary, as a user or a script runs it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod checkpoint;
 mod converting;

@@ -64,7 +64,7 @@ fn commands_and_options_are_corrected() {
 fn a_file_that_must_not_be_read_says_so() {
     use std::os::unix::fs::PermissionsExt;
     let folder = samples::folder();
-    fs::set_permissions(folder.path("model.gguf"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(folder.path("model.gguf"), fs::Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(folder.path("model.gguf")).is_ok() {
         // Nothing is forbidden to the user who runs this.
         return;

@@ -42,7 +42,7 @@ pub fn replay(text: &str, kind: Kind, folder: &Folder) -> (String, Vec<String>) 
         let fails = shown.iter().any(|line| line.starts_with("error: "));
         if kind == Kind::Guide && (output.code != Some(0)) != fails {
             faults.push(format!("$ amn {}\nended with {:?}:\n{}", step.line, output.code, output.text));
-        } else if !fits(&shown, &output.text) && !(kind == Kind::Guide && shown.is_empty()) {
+        } else if !(fits(&shown, &output.text) || kind == Kind::Guide && shown.is_empty()) {
             let shown = shown.join("\n");
             faults.push(format!("$ amn {}\n--- shown\n{shown}\n--- printed\n{}", step.line, output.text));
         }
