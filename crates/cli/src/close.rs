@@ -13,9 +13,19 @@ pub(crate) fn closest_dotted<'a>(typed: &str, known: impl IntoIterator<Item = &'
 /// The same for file names, whose ending may be wrong where the rest is right.
 pub(crate) fn closest_file<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     ranked(typed, known, most, |typed, name| {
-        let stem = |text: &str| text.rsplit_once('.').map_or(text, |(stem, _)| stem).to_owned();
-        distance(typed, name).or_else(|| distance(&stem(typed), &stem(name)).map(|edits| edits + 1))
+        // Endings are long and few: they must not make the rest look close.
+        let ((stem, ending), (known_stem, known_ending)) = (parted(typed), parted(name));
+        let edits = distance(stem, known_stem)?;
+        match ending == known_ending {
+            true => Some(edits),
+            false => (edits == 0).then_some(1),
+        }
     })
+}
+
+/// A file name and its ending.
+fn parted(name: &str) -> (&str, &str) {
+    name.rsplit_once('.').unwrap_or((name, ""))
 }
 
 /// A question to put behind a message.

@@ -60,6 +60,7 @@ const MAX_DETAIL_CHARS: usize = 4096;
 pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
     let advice = match &error {
         AnamnesisError::Io(cause) => match (cause.kind(), path.exists()) {
+            (ErrorKind::NotFound, false) if is_in_store(path) => None,
             (ErrorKind::NotFound, false) => meant(path),
             (ErrorKind::NotFound, true) => Some(missing(cause)),
             (ErrorKind::PermissionDenied, _) => Some("reading it is not allowed, ls -l tells whose it is".to_owned()),
@@ -74,6 +75,11 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
         _ => None,
     };
     Failure::Refused { error, advice }
+}
+
+/// Whether a path names a model of a local store, which says itself how to get one.
+fn is_in_store(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.starts_with("hf:") || text.starts_with("ollama:"))
 }
 
 /// The input is there and one of its files is not.
@@ -94,6 +100,8 @@ fn other_kind(path: &Path, error: &AnamnesisError) -> Option<String> {
     std::fs::File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let is_header = head.get(8) == Some(&b'{') && head.get(5..8) == Some(&[0; 3]);
+    // Files of other kinds begin with something that reads as an enormous header.
+    let is_huge = matches!(error, AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. });
     match &head[..] {
         [] => Some("the file is empty, download or copy it again".to_owned()),
         // Most formats say so themselves.
@@ -104,12 +112,11 @@ fn other_kind(path: &Path, error: &AnamnesisError) -> Option<String> {
             Some(format!("it looks like a safetensors file, which .{ending} hides: rename it"))
         }
         _ if !Format::all().any(|format| is_of(format, &ending)) => {
-            Some(format!("{} does not look like a safetensors file, amn formats lists what is read", shown(path)))
+            let is_taken_for_one = is_huge || error.to_string().contains("a safetensors file");
+            let unlike = format!("{} does not look like a safetensors file, ", shown(path));
+            Some(format!("{}amn formats lists what is read", if is_taken_for_one { &unlike } else { "" }))
         }
-        // Files of other kinds begin with something that reads as an enormous header.
-        _ if matches!(error, AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. }) => {
-            Some(format!("{} does not look like a safetensors file", shown(path)))
-        }
+        _ if is_huge => Some(format!("{} does not look like a safetensors file", shown(path))),
         _ => None,
     }
 }

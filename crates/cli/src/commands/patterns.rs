@@ -6,7 +6,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, TensorRole};
 
 use crate::args::ChoiceArgs;
-use crate::close::{closest, did_you_mean};
+use crate::close::{closest, closest_dotted, did_you_mean};
 use crate::exit::Failure;
 
 /// Names that are suggested in place of a pattern that fits none.
@@ -23,7 +23,25 @@ pub(super) fn chosen(choice: &ChoiceArgs, checkpoint: Checkpoint) -> Result<Chec
 
 /// Adds what somebody may have meant, where the error is a pattern that fits no tensor.
 pub(super) fn unfit(error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
-    Names::of(checkpoint).advise(error)
+    match quoted_after(&error.to_string(), "the input has no metadata key ") {
+        Some(key) => unknown_key(error, &key, checkpoint),
+        None => Names::of(checkpoint).advise(error),
+    }
+}
+
+/// The same for a key that is not there to be removed.
+fn unknown_key(error: AnamnesisError, key: &str, checkpoint: &Checkpoint) -> Failure {
+    let entries = checkpoint.metadata().unwrap_or_default();
+    let near = closest_dotted(key, entries.iter().map(|(name, _)| name.as_str()), SUGGESTIONS);
+    let near: Vec<_> = near.iter().map(|name| printable(name, MAX_NAME_CHARS)).collect();
+    let asked = did_you_mean(&near.iter().map(String::as_str).collect::<Vec<_>>());
+    Failure::Refused { error, advice: asked.or_else(|| Some("amn inspect --metadata lists the keys".to_owned())) }
+}
+
+/// What stands in quotes behind `words`.
+fn quoted_after(text: &str, words: &str) -> Option<String> {
+    let (_, rest) = text.split_once(words)?;
+    Some(rest.strip_prefix('"')?.split_once('"')?.0.to_owned())
 }
 
 /// The names that patterns are held against, and those of parts with the weights they belong to.
@@ -47,9 +65,10 @@ impl Names {
     }
 
     fn advise(&self, error: AnamnesisError) -> Failure {
-        let text = error.to_string();
-        let pattern = text.split_once("no tensor fits the pattern \"").and_then(|(_, rest)| rest.strip_suffix('"'));
-        let Some(pattern) = pattern else { return error.into() };
+        let Some(pattern) = quoted_after(&error.to_string(), "no tensor fits the pattern ") else {
+            return error.into();
+        };
+        let pattern = pattern.as_str();
         let shown = |name: &str| printable(name, MAX_NAME_CHARS);
         let near: Vec<_> =
             close_names(pattern, self.chosen.iter().map(String::as_str)).into_iter().map(shown).collect();

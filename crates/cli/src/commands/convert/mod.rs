@@ -44,7 +44,8 @@ pub(super) fn run(args: &ConvertArgs, printer: &Printer) -> Result<(), Failure> 
     options.gguf_removed.clone_from(&args.gguf_remove_kv);
     if let Some(path) = &args.gguf_metadata {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            AnamnesisError::Io(std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+            let error = std::io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+            open::advise(AnamnesisError::Io(error), path)
         })?;
         options.gguf_metadata = parse_gguf_metadata_json(&text)?;
     }
