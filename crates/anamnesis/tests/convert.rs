@@ -88,6 +88,7 @@ fn inputs() -> Vec<Input> {
         staged("gguf", "gguf/several_types.gguf"),
         staged("big-endian gguf", "gguf/big_endian.gguf"),
         npz("npz"),
+        staged("pth", "pth/checkpoint.pth"),
     ]
 }
 
