@@ -15,9 +15,14 @@ fn help_fits_a_screen_and_names_every_command_and_exit_code() {
         "forget",
         "verify",
         "scan",
+        "formats",
         "demo",
+        "completions",
+        "man",
         "--json",
         "--quiet",
+        "--verbose",
+        "--color",
         "130 interrupted",
     ] {
         assert!(help.contains(word), "{word} is missing in:\n{help}");
@@ -37,7 +42,10 @@ fn every_command_has_help() {
         "quantize",
         "verify",
         "scan",
+        "formats",
         "demo",
+        "completions",
+        "man",
     ] {
         let help = Folder::empty().amn(&format!("{command} --help")).ok();
         assert!(help.contains("Usage: amn "), "{help}");
