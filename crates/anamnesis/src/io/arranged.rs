@@ -2,8 +2,10 @@
 //! such as a compressed entry or a transposed array. Extents lead to either, and nobody behind them sees a difference.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Source;
 use super::source::{past_end, usize_of};
@@ -86,6 +88,10 @@ impl Source for ArrangedSource {
 
     fn path(&self) -> Option<&Path> {
         self.inner.path()
+    }
+
+    fn file(&self, range: Range<u64>) -> Option<(Arc<File>, u64)> {
+        if self.is_inner(&range) { self.inner.file(range) } else { None }
     }
 
     fn resident(&self, range: Range<u64>) -> Option<&[u8]> {

@@ -1,6 +1,7 @@
 //! A file on disk as a source.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -54,6 +55,10 @@ impl Source for FileSource {
 
     fn path(&self) -> Option<&Path> {
         Some(self.file.path())
+    }
+
+    fn file(&self, range: Range<u64>) -> Option<(Arc<File>, u64)> {
+        (range.end <= self.len()).then(|| self.file.handle().ok()).flatten().map(|file| (file, range.start))
     }
 
     fn view(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {

@@ -3,6 +3,7 @@
 //! Bytes go into a temporary file beside the target; [`PendingFile::commit`] renames it into place. Dropped before that, it
 //! is removed and the target is as it was.
 
+use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,13 @@ impl PendingFile {
     /// Writes all of `bytes` at `offset`; threads may write different places at once.
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         write_all_at(self.temporary.as_file(), bytes, offset)
+            .map_err(|error| AnamnesisError::at_path(error, &self.target))
+    }
+
+    /// Copies `bytes` bytes of another file from `from` on to `offset`, inside the system. Says no, with nothing lost, where
+    /// the system cannot.
+    pub(crate) fn copy_at(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
+        copy_range(file, from, self.temporary.as_file(), offset, bytes)
             .map_err(|error| AnamnesisError::at_path(error, &self.target))
     }
 
@@ -110,6 +118,32 @@ pub(crate) fn free_bytes(directory: &Path) -> Option<u64> {
     }
 }
 
+/// Copies a range of one file into another without bringing it into this process.
+#[cfg(target_os = "linux")]
+fn copy_range(from: &File, mut source: u64, to: &File, mut target: u64, bytes: u64) -> std::io::Result<bool> {
+    let end = source + bytes;
+    while source < end {
+        let wanted = usize::try_from(end - source).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut source), to, Some(&mut target), wanted) {
+            // The file has become shorter; reading it says so properly.
+            Ok(0) => return Ok(false),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG)) => {
+                return Err(error.into());
+            }
+            // Not between these files, or not on this system.
+            Err(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn copy_range(_from: &File, _source: u64, _to: &File, _target: u64, _bytes: u64) -> std::io::Result<bool> {
+    Ok(false)
+}
+
 #[cfg(unix)]
 pub(crate) fn write_all_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
@@ -152,6 +186,22 @@ mod tests {
         pending.commit().unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"abcd");
         assert_eq!(names(directory.path()), ["out"]);
+    }
+
+    #[test]
+    fn a_range_copied_by_the_system_is_the_same_and_one_past_the_end_is_left_to_the_caller() {
+        let directory = tempfile::tempdir().unwrap();
+        let (source, target) = (directory.path().join("in"), directory.path().join("out"));
+        std::fs::write(&source, "0123456789").unwrap();
+        let file = File::open(&source).unwrap();
+        let pending = PendingFile::create(&target, Existing::Refuse, 4).unwrap();
+        assert!(!pending.copy_at(0, &file, 8, 4).unwrap());
+        if !pending.copy_at(1, &file, 3, 3).unwrap() {
+            pending.write_at(1, b"345").unwrap();
+        }
+        pending.write_at(0, b"x").unwrap();
+        pending.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"x345");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Random access to the bytes of an input, wherever they live.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::error::{AnamnesisError, Result};
 use crate::limits::Budget;
@@ -34,6 +35,12 @@ pub(crate) trait Source: Send + Sync {
 
     /// How many of the bytes of `range` to read at a time, where that matters.
     fn tile_bytes(&self, range: Range<u64>) -> Option<u64> {
+        let _ = range;
+        None
+    }
+
+    /// The open file that holds the bytes of `range` as they are, and where: the system can copy them without showing them.
+    fn file(&self, range: Range<u64>) -> Option<(Arc<File>, u64)> {
         let _ = range;
         None
     }

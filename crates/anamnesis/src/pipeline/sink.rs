@@ -1,5 +1,6 @@
 //! Where finished tiles go.
 
+use std::fs::File;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{AnamnesisError, Result};
@@ -9,6 +10,12 @@ use crate::io::zeroed;
 /// Takes finished bytes at their place in the output, from several workers at once.
 pub(crate) trait TileSink: Sync {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Takes `bytes` bytes of a file from `from` on without showing them to the caller. Says no where that cannot be done.
+    fn copy(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
+        let _ = (offset, file, from, bytes);
+        Ok(false)
+    }
 
     /// Moves what has been put so far to where it stays. Called now and then beside the workers, so that the disk works
     /// while they do.
@@ -34,6 +41,10 @@ impl FileSink {
 impl TileSink for FileSink {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.0.write_at(offset, bytes)
+    }
+
+    fn copy(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
+        self.0.copy_at(offset, file, from, bytes)
     }
 
     fn flush(&self) -> Result<()> {

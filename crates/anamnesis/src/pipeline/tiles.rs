@@ -6,7 +6,7 @@ use super::plan::{Job, Plan, Values, Work};
 use crate::io::Source;
 
 /// Bytes copied at a time.
-const COPIED_TILE_BYTES: u64 = 1 << 20;
+const COPIED_TILE_BYTES: u64 = 4 << 20;
 
 /// Values encoded by one worker before another may go on behind them. What is cut larger than the second number, because
 /// the input and the output are cut at different places, is left to one worker.
