@@ -19,3 +19,10 @@ for target in pickle pth; do
         cp "$file" "corpus/$target/$(basename "$file")"
     done
 done
+mkdir -p corpus/convert_bytes
+for target in remember_bytes zip_npz gguf_header pth; do
+    for file in "corpus/$target"/*.*; do
+        # Small inputs: each is converted to every target.
+        [ "$(wc -c <"$file")" -gt 8192 ] || cp "$file" corpus/convert_bytes/
+    done
+done

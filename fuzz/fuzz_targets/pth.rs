@@ -2,7 +2,9 @@
 
 #![no_main]
 
-use anamnesis::{ParseLimits, parse_pth_bytes_with_limits, parse_pth_front_matter_from_reader, parse_safetensors_header};
+use anamnesis::{
+    ParseLimits, parse_pth_bytes_with_limits, parse_pth_front_matter_from_reader, parse_safetensors_header,
+};
 use anamnesis::{ScanVerdict, scan_bytes};
 use libfuzzer_sys::fuzz_target;
 
