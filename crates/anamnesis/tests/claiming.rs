@@ -77,6 +77,22 @@ fn a_scale_under_a_name_nobody_knows_is_not_overlooked() {
 // Scales that do not fit
 
 #[test]
+fn whatever_is_called_a_scale_beside_an_unscaled_weight_is_not_overlooked() {
+    for scale in
+        ["a.scales", "a.weight.scale", "a.w_scale", "a.weight_quantizer._amax", "a.weight._scale", "a.fp8_scale"]
+    {
+        let model = fp8(Model::new(), "a.weight", &[2, 2]).floats(scale, &[1], &[2.0]);
+        let reason = parse_reason(refused(&model, None));
+        assert_mentions(&reason, &["\"a.weight\"", &format!("{scale:?} beside it is not understood")]);
+    }
+    // Elsewhere, or of the activations, it is none of this weight's.
+    for scale in ["b.scale", "a.norm.scale", "logit_scale", "a.input_scale"] {
+        let model = fp8(Model::new(), "a.weight", &[1, 2]).floats(scale, &[1], &[2.0]);
+        assert_eq!(remember(&model, None).floats("a.weight"), [1.0, 1.0], "{scale}");
+    }
+}
+
+#[test]
 fn a_scale_of_the_wrong_shape_is_refused_with_both_shapes() {
     for (shape, count) in [(&[3][..], 3), (&[2, 3], 6), (&[3, 2], 6), (&[0], 0), (&[1, 1, 1], 1), (&[300], 300)] {
         let model = fp8(Model::new(), "a.weight", &[257, 300]).floats("a.weight_scale_inv", shape, &vec![1.0; count]);
@@ -386,6 +402,18 @@ fn packed() -> Vec<(&'static str, Model, &'static str)> {
             m().tensor("a.weight._data", "I8", &[2, 4], &[1; 8]).tensor("a.weight._scale", "BF16", &[2, 1], &half(2)),
             "a.weight._data",
         ),
+        (
+            "quanto",
+            m().tensor("a.weight._data._data", "U8", &[2, 4], &[1; 8]).tensor(
+                "a.weight._scale",
+                "BF16",
+                &[2, 1],
+                &half(2),
+            ),
+            "a.weight._data._data",
+        ),
+        ("QuIP#", m().tensor("a.Qidxs", "I16", &[2, 4], &[1; 16]).tensor("a.SU", "F16", &[4], &half(4)), "a.Qidxs"),
+        ("Marlin", m().tensor("a.B", "I32", &[1, 2], &[1; 8]).tensor("a.s", "F16", &[2], &half(2)), "a.B"),
         (
             "torchao",
             m().tensor("a._weight_qdata", "I8", &[2, 4], &[1; 8]).tensor("a._weight_scale", "BF16", &[2], &half(2)),

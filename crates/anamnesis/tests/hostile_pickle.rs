@@ -420,6 +420,10 @@ fn a_scan_knows_files_by_their_content() {
         let entries = [safe.clone(), Entry::stored(name, b"\x80\x02cos\nsystem\n.")];
         assert_eq!(verdict(&archive(&entries)), ScanVerdict::RefersToCode, "{name}");
     }
+    // The oldest protocol has no mark of its own.
+    let old = Entry::stored("x", b"cos\nsystem\n(S'ls'\ntR.");
+    assert_eq!(verdict(&archive(&[old])), ScanVerdict::RefersToCode);
+    assert_eq!(verdict(&archive(&[Entry::stored("readme.txt", b"hello\n")])), ScanVerdict::HoldsNoCode);
     // An archive that two readers read differently is not read.
     let lies = safe.clone().local(|head| head.name = b"m/data.pkk".to_vec());
     assert_eq!(verdict(&archive(&[lies])), ScanVerdict::Malformed);

@@ -9,6 +9,7 @@ use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
 use crate::catalog::{Dtype, Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::{Checkpoint, Format};
+use crate::container::OutputTensor;
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 use crate::io::output::{PendingFile, same_file};
@@ -74,6 +75,9 @@ impl Checkpoint {
             1 => notes.push("one metadata entry of the input is not kept".to_owned()),
             many => notes.push(format!("{many} metadata entries of the input are not kept")),
         }
+        if target == ConvertTarget::Gguf {
+            notes.extend(beyond_llama_cpp(&planned));
+        }
         Ok(Prepared { planned, metadata, stats, kept, encoded_dtype, notes })
     }
 
@@ -94,6 +98,12 @@ impl Checkpoint {
             if self.file_count() > 1 {
                 all.retain(|key, _| !key.starts_with("split."));
             }
+            // What it says of the weights' type is no longer true where they are decoded.
+            if let Some(dtype) = self.decoded_gguf_type(options)?
+                && let Some(value) = all.get_mut("general.file_type")
+            {
+                *value = MetadataValue::U32(file_type(dtype));
+            }
             for key in &options.gguf_removed {
                 let missing = || AnamnesisError::parse(format!("the input has no metadata key {key:?} to remove"));
                 all.remove(key).ok_or_else(missing)?;
@@ -103,6 +113,30 @@ impl Checkpoint {
         }
         Ok((metadata, dropped))
     }
+
+    /// The type that the blocks of a GGUF input are decoded to on their way to GGUF; `None` where they stay.
+    fn decoded_gguf_type(&self, options: &ConvertOptions) -> Result<Option<TargetDtype>> {
+        let wanted = options.target_dtype()?;
+        let is_decoded = self.format() == Format::Gguf && (wanted.is_some() || options.cast == Cast::All);
+        Ok(is_decoded.then(|| wanted.unwrap_or_default()))
+    }
+}
+
+/// The number by which ggml tells of files whose weights are mostly of a type.
+fn file_type(dtype: TargetDtype) -> u32 {
+    match dtype {
+        TargetDtype::F32 => 0,
+        TargetDtype::F16 => 1,
+        TargetDtype::BF16 => 32,
+    }
+}
+
+/// Tensors that GGUF can hold and llama.cpp cannot read.
+fn beyond_llama_cpp(planned: &[Planned]) -> Option<String> {
+    let outputs = planned.iter().flat_map(|planned| &planned.outputs);
+    let beyond = |output: &&OutputTensor| output.name.len() > 63 || output.shape.len() > 4;
+    let count = outputs.filter(beyond).count();
+    (count > 0).then(|| format!("llama.cpp reads names of up to 63 bytes and 4 dimensions; {count} tensors have more"))
 }
 
 /// An output before it is laid out.

@@ -15,6 +15,8 @@ const MAX_PICKLES: usize = 1024;
 const MAX_NPY_HEADER: usize = 1 << 20;
 /// Bytes of an archive's entry that tell whether it is a pickle.
 const SNIFFED_BYTES: u64 = 2;
+/// Longest entry that is tried as a pickle although nothing says that it is one.
+const MAX_GUESSED_BYTES: u64 = 16 << 20;
 /// Longest name of an entry in a report, in characters.
 const MAX_NAME_CHARS: usize = 4096;
 const NPY_MAGIC: &[u8] = b"\x93NUMPY";
@@ -113,11 +115,19 @@ fn scan_entry(
         let bytes = read_prefix(source, entry, entry.bytes, false)?;
         let name = printable(&entry.name, MAX_NAME_CHARS);
         report.pickles.push(watch(bytes.get(start..).unwrap_or_default(), &name, start as u64, script));
-    } else if by_name || looks_like_one()? {
-        entry.check_readable("ZIP", budget)?;
-        check_pickle_size(entry)?;
-        let bytes = read_prefix(source, entry, entry.bytes, false)?;
-        report.pickles.push(watch(&bytes, &printable(&entry.name, MAX_NAME_CHARS), 0, script));
+        return Ok(());
+    }
+    let is_sure = by_name || looks_like_one()?;
+    if !is_sure && (entry.bytes > MAX_GUESSED_BYTES || below.starts_with("code/")) {
+        return Ok(());
+    }
+    entry.check_readable("ZIP", budget)?;
+    check_pickle_size(entry)?;
+    let bytes = read_prefix(source, entry, entry.bytes, false)?;
+    let scanned = watch(&bytes, &printable(&entry.name, MAX_NAME_CHARS), 0, script);
+    // The oldest pickles begin with anything; what reads as one to its end and refers to something is one.
+    if is_sure || (scanned.problem.is_none() && !scanned.globals.is_empty()) {
+        report.pickles.push(scanned);
     }
     Ok(())
 }

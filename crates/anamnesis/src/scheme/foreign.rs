@@ -21,6 +21,7 @@ struct Mark {
 }
 
 const BYTES: &[Dtype] = &[Dtype::U8, Dtype::I8];
+const INDICES: &[Dtype] = &[Dtype::I16, Dtype::U16, Dtype::I32, Dtype::I64];
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
 const CODES: &[Dtype] = &[Dtype::U8, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::F8E4M3, Dtype::F8E5M2];
 
@@ -37,14 +38,17 @@ static MARKS: &[Mark] = &[
         "integer weights with scales",
         ".weight",
         BYTES,
-        &[".weight_scale", ".weight_scale_inv", ".scale", ".scales"],
+        &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
     likely("MXFP4", "_blocks", &[Dtype::U8], &["_scales"]),
     sure("HQQ", ".W_q", CODES, &[".scale", ".zero", ".meta"]),
+    likely("quanto", "._data._data", CODES, &["._scale", "._shift"]),
     likely("quanto", "._data", CODES, &["._scale", "._shift"]),
     likely("torchao", "_qdata", CODES, &["_scale", "_zero_point"]),
     sure("EXL3", ".trellis", &[Dtype::I16], &[".suh", ".svh", ".su", ".sv"]),
     sure("EXL2", ".q_weight", WORDS, &[".q_scale", ".q_scale_max", ".q_groups"]),
+    likely("QuIP#", ".Qidxs", INDICES, &[".SU", ".SV"]),
+    likely("Marlin", ".B", WORDS, &[".s"]),
     likely("AQLM", ".codes", CODES, &[".codebooks", ".scales"]),
 ];
 
@@ -103,7 +107,10 @@ fn lost_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String>
 impl Scheme for Foreign {
     fn about(&self) -> About {
         let formats = MARKS.iter().map(|mark| mark.format);
-        About::Refused(formats.filter(|format| !INCOMPLETE.contains(format)).collect())
+        let mut refused: Vec<_> = formats.filter(|format| !INCOMPLETE.contains(format)).collect();
+        // Marks of one format stand together.
+        refused.dedup();
+        About::Refused(refused)
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {

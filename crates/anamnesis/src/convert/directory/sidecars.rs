@@ -12,7 +12,11 @@ use crate::convert::quantise::Keeping;
 use crate::convert::target::Encoding;
 use crate::convert::{Cast, ConvertOptions, ConvertTarget};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::pipeline::Work;
 use crate::scheme::bnb;
+
+/// The weight that loaders leave alone unless told otherwise.
+const HEAD_WEIGHT: &str = "lm_head.weight";
 
 /// A file beside the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +59,9 @@ impl ConfigChange {
         let is_changed = wanted.is_some() || prepared.stats.dequantized > 0 || options.cast == Cast::All;
         let quantisation = target.encoding().map(|Encoding::Bnb(kind)| {
             let dtype = prepared.encoded_dtype.unwrap_or_default();
-            bnb::quantization_config(kind, options.double_quant, dtype, &skipped(options, &prepared.kept))
+            let encoded = prepared.planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
+            let head = encoded.flat_map(|planned| &planned.outputs).any(|output| output.name == HEAD_WEIGHT);
+            bnb::quantization_config(kind, options.double_quant, dtype, &skipped(options, &prepared.kept), head)
         });
         Ok(Self { dtype: is_changed.then(|| wanted.unwrap_or_default()), quantisation })
     }
@@ -110,8 +116,7 @@ pub(super) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange
     for entry in std::fs::read_dir(directory).map_err(at)? {
         let entry = entry.map_err(at)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_weights = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
-        if is_weights || weights.contains(&name.as_str()) {
+        if name.ends_with(".safetensors.index.json") || weights.contains(&name.as_str()) {
             // Written anew.
             continue;
         }
@@ -132,6 +137,9 @@ fn reason_to_drop(directory: &Path, name: &str, path: &Path) -> Option<&'static 
     }
     if QUANTISATION_ONLY.contains(&name) {
         return Some("describes the quantisation only");
+    }
+    if name.ends_with(".safetensors") {
+        return Some("weights that are not part of this checkpoint");
     }
     if WEIGHTS.iter().any(|end| name.ends_with(end)) {
         return Some("weights in another format");

@@ -9,16 +9,23 @@ use crate::catalog::TargetDtype;
 const HEAD: &str = "lm_head";
 
 /// The `quantization_config` of a model. `kept` are the linear layers that are not quantised.
-pub(crate) fn quantization_config(kind: BnbKind, double_quant: bool, dtype: TargetDtype, kept: &[String]) -> Value {
+pub(crate) fn quantization_config(
+    kind: BnbKind,
+    double_quant: bool,
+    dtype: TargetDtype,
+    kept: &[String],
+    head_is_quantised: bool,
+) -> Value {
     let four_bit = kind != BnbKind::Int8;
     let compute_dtype = match (four_bit, dtype) {
         (true, TargetDtype::BF16) => "bfloat16",
         (true, TargetDtype::F16) => "float16",
         _ => "float32",
     };
-    let skipped = kept.iter().any(|module| module != HEAD).then(|| {
+    let is_told = head_is_quantised || kept.iter().any(|module| module != HEAD);
+    let skipped = is_told.then(|| {
         let has_head = kept.iter().any(|module| module == HEAD);
-        let head = (!has_head).then(|| HEAD.to_owned());
+        let head = (!has_head && !head_is_quantised).then(|| HEAD.to_owned());
         kept.iter().cloned().chain(head).collect::<Vec<_>>()
     });
     json!({
@@ -44,13 +51,16 @@ mod tests {
 
     #[test]
     fn modules_are_named_where_more_than_the_head_is_kept() {
-        let of = |kept: &[&str]| {
+        let of = |kept: &[&str], head: bool| {
             let kept: Vec<_> = kept.iter().map(|module| (*module).to_owned()).collect();
-            quantization_config(BnbKind::Nf4, true, TargetDtype::BF16, &kept)["llm_int8_skip_modules"].clone()
+            quantization_config(BnbKind::Nf4, true, TargetDtype::BF16, &kept, head)["llm_int8_skip_modules"].clone()
         };
-        assert_eq!(of(&[]), Value::Null);
-        assert_eq!(of(&["lm_head"]), Value::Null);
-        assert_eq!(of(&["a.q"]), json!(["a.q", "lm_head"]));
-        assert_eq!(of(&["lm_head", "a.q"]), json!(["lm_head", "a.q"]));
+        assert_eq!(of(&[], false), Value::Null);
+        assert_eq!(of(&["lm_head"], false), Value::Null);
+        assert_eq!(of(&["a.q"], false), json!(["a.q", "lm_head"]));
+        assert_eq!(of(&["lm_head", "a.q"], false), json!(["lm_head", "a.q"]));
+        // Loaders would leave a head alone that is quantised here.
+        assert_eq!(of(&[], true), json!([]));
+        assert_eq!(of(&["a.q"], true), json!(["a.q"]));
     }
 }

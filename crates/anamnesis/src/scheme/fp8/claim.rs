@@ -197,12 +197,18 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
     }
 }
 
-/// The tensors whose names speak of a weight's scale, each with its module, sorted by module.
+/// The tensors whose names speak of a scale, each with the module whose weight it may belong to, sorted by module.
 fn suspects(catalog: &Catalog) -> Vec<(&str, &str)> {
     let named = |(_, tensor)| {
         let tensor: &StoredTensor = tensor;
         let (module, last) = tensor.name.rsplit_once('.')?;
-        (last.contains("scale") && last.contains("weight")).then_some((module, tensor.name.as_str()))
+        let speaks = last.contains("scale") || last.contains("amax");
+        if !speaks || naming::module_of_activation_scale(&tensor.name).is_some() {
+            return None;
+        }
+        // `X.weight.scale` and `X.weight_quantizer._amax` belong to `X` too.
+        let owner = module.rsplit_once('.').filter(|(_, part)| part.starts_with("weight")).map(|(owner, _)| owner);
+        Some((owner.unwrap_or(module), tensor.name.as_str()))
     };
     let mut suspects: Vec<_> = catalog.iter().filter_map(named).collect();
     suspects.sort_unstable();
