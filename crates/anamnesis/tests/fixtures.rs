@@ -48,10 +48,14 @@ impl Family {
 
     /// Decodes one case to every type and says what is wrong with the result.
     fn check(&self, case: &str) -> Vec<String> {
+        let config = std::fs::read(fixture(&format!("{}/{case}.config.json", self.directory))).ok();
+        self.check_with(case, config.map(|text| serde_json::from_slice(&text).unwrap()))
+    }
+
+    /// The same beside another configuration.
+    fn check_with(&self, case: &str, config: Option<Value>) -> Vec<String> {
         let file = |end: &str| fixture(&format!("{}/{case}{end}", self.directory));
         let input = std::fs::read(file(".safetensors")).unwrap();
-        let config = std::fs::read(file(".config.json")).ok();
-        let config: Option<Value> = config.map(|text| serde_json::from_slice(&text).unwrap());
         let folder = Folder::staged(&input, config.as_ref());
         let (input, expected) = (Contents::of(&input), Contents::read(file(".expected.safetensors")));
         let mut faults = Vec::new();
@@ -131,4 +135,13 @@ fn the_comparison_sees_a_single_wrong_bit_and_takes_nan_as_a_class() {
     for wrong in [[0, 0x7fc0_0000], [1, 0x7f80_0000], [0x8000_0001, 0x7fc0_0000]] {
         assert!(difference(&tensor(&[1, 0x7fc0_0000]), &tensor(&wrong)).is_some(), "{wrong:x?}");
     }
+}
+
+#[test]
+fn symmetric_gptq_weights_tell_their_format_without_a_configuration() {
+    let family = &FAMILIES[2];
+    let cases: Vec<_> = family.cases().into_iter().filter(|case| case.contains("_sym_")).collect();
+    assert!(cases.iter().filter(|case| case.ends_with("_v2")).count() >= 8, "{cases:?}");
+    let faults: Vec<_> = cases.iter().flat_map(|case| family.check_with(case, None)).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -63,6 +63,7 @@ fn read_evidence(claims: &Claims<'_>) -> Result<Evidence> {
     let file = if config.is_present() { config.file() } else { "__metadata__" };
     Ok(Evidence {
         zeros,
+        zeros_are_told: packing.or(format).is_some(),
         bits: number("bits").filter(|_| uniform).or_else(|| metadata("gptq_bits")),
         group_size: number("group_size").filter(|_| uniform).or_else(|| metadata("gptq_group_size")),
         file: file.to_owned(),

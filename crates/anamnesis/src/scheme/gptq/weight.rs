@@ -1,5 +1,7 @@
 //! The geometry of one GPTQ weight, from its shapes and what the configuration says about them.
 
+use anamnesis_kernels::Level;
+
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Parts, Words, ZeroPoints, check_group_index};
@@ -8,6 +10,8 @@ use crate::scheme::{Blocks, Claims, Prepare, Prepared, QuantScheme, Recipe, Scal
 /// What configuration and metadata say about all weights.
 pub(super) struct Evidence {
     pub zeros: ZeroPoints,
+    /// Whether that is said, and not only what it means to say nothing.
+    pub zeros_are_told: bool,
     pub bits: Option<i64>,
     pub group_size: Option<i64>,
     /// Where that is said.
@@ -70,12 +74,17 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
     let mut ids = vec![parts.qweight, zero_id, scale_id];
     let description = format!("GPTQ {bits}-bit, {}", describe_run(run, inputs));
     let decoder = ColumnDecoder { matrix, description };
-    let recipe = match parts.g_idx {
-        None => Recipe::Ready(Box::new(decoder)),
-        Some(index) => {
-            ids.push(index);
-            Recipe::Deferred(Box::new(WithGroupIndex { name: qweight.name.clone(), shape: shape.clone(), decoder }))
-        }
+    ids.extend(parts.g_idx);
+    let recipe = if parts.g_idx.is_none() && evidence.zeros_are_told {
+        Recipe::Ready(Box::new(decoder))
+    } else {
+        Recipe::Deferred(Box::new(Unsettled {
+            name: qweight.name.clone(),
+            shape: shape.clone(),
+            decoder,
+            is_indexed: parts.g_idx.is_some(),
+            zeros_are_told: evidence.zeros_are_told,
+        }))
     };
     Ok(Weight {
         name: parts.output_name(claims),
@@ -129,25 +138,33 @@ fn matrix(tensor: &StoredTensor) -> Result<(u64, u64)> {
     }
 }
 
-/// A weight with a group index, which must be in range; where it only counts up, it is not needed.
-struct WithGroupIndex {
+/// A weight that its small parts say more about: a group index, which must be in range and is not needed where it only counts
+/// up; and zero points that tell which format they are of.
+struct Unsettled {
     name: String,
     shape: Vec<usize>,
     decoder: ColumnDecoder,
+    is_indexed: bool,
+    zeros_are_told: bool,
 }
 
-impl Prepare for WithGroupIndex {
+const ZERO_POINTS: usize = 1;
+const GROUP_INDEX: usize = 3;
+
+impl Prepare for Unsettled {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
-        const GROUP_INDEX: usize = 3;
-        let Grouping::Runs(run) = self.decoder.matrix.grouping else {
-            return Ok(Prepared { shape: self.shape.clone(), decoder: Box::new(self.decoder.clone()) });
-        };
-        let is_runs = check_group_index(&read(GROUP_INDEX)?, self.decoder.matrix.groups, run)
-            .map_err(|error| AnamnesisError::parse(format!("tensor {}: {error}", quoted(&self.name))))?;
         let mut decoder = self.decoder.clone();
-        if !is_runs {
-            decoder.matrix.grouping = Grouping::Indexed;
-            decoder.description.push_str(", activation order");
+        let matrix = &mut decoder.matrix;
+        if let (true, Grouping::Runs(run)) = (self.is_indexed, matrix.grouping) {
+            let is_runs = check_group_index(&read(GROUP_INDEX)?, matrix.groups, run)
+                .map_err(|error| AnamnesisError::parse(format!("tensor {}: {error}", quoted(&self.name))))?;
+            if !is_runs {
+                matrix.grouping = Grouping::Indexed;
+                decoder.description.push_str(", activation order");
+            }
+        }
+        if !self.zeros_are_told && are_all_in_the_middle(&read(ZERO_POINTS)?, matrix) {
+            matrix.zeros = ZeroPoints::Stored;
         }
         Ok(Prepared { shape: self.shape.clone(), decoder: Box::new(decoder) })
     }
@@ -155,4 +172,18 @@ impl Prepare for WithGroupIndex {
     fn describe(&self) -> String {
         self.decoder.description.clone()
     }
+}
+
+/// Whether all zero points are half of what the codes span. Symmetric weights of the second format are stored so; the first
+/// stores one less, and no weight of it has all zero points one past the middle.
+fn are_all_in_the_middle(packed: &[u8], matrix: &PackedMatrix) -> bool {
+    let bits = matrix.words.bits();
+    let row_bytes = packed.len() / (matrix.groups as usize).max(1);
+    let mut zeros = vec![0.0; matrix.outputs as usize];
+    let middle = (1u32 << (bits - 1)) as f32;
+    row_bytes > 0
+        && packed.chunks_exact(row_bytes).all(|row| {
+            ZeroPoints::Stored.unpack(Level::detect(), matrix.words, row, &mut [], &mut zeros);
+            zeros.iter().all(|zero| *zero == middle)
+        })
 }
