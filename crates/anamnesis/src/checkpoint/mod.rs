@@ -242,6 +242,17 @@ impl Checkpoint {
         unlisted.into_iter().chain(ggufs).collect()
     }
 
+    /// What is wrong with the bytes of its files by the checksums they carry, for people. Reads everything where there are any.
+    pub(crate) fn damage(&self) -> Result<Vec<String>> {
+        let container = container_of(self.format)?;
+        let mut damage = Vec::new();
+        for path in &self.paths {
+            let source = FileSource::open(path)?;
+            damage.extend(container.damage(&source, &mut Budget::new(&self.limits))?);
+        }
+        Ok(damage)
+    }
+
     /// The format of its files.
     #[must_use]
     pub fn format(&self) -> Format {

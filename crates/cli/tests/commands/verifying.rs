@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::folder::{Folder, MODEL};
+use crate::samples;
 
 #[test]
 fn a_sound_file_is_told_as_such() {
@@ -27,4 +28,31 @@ fn a_truncated_file_is_not_sound() {
 fn a_wrong_path_is_an_error_and_not_a_finding() {
     let run = Folder::empty().amn("verify no-such.safetensors");
     assert!(run.stdout.is_empty() && run.failed().contains("no-such.safetensors: "));
+}
+
+#[test]
+fn a_flipped_bit_in_an_archive_is_found() {
+    for (name, entry) in [("arrays.npz", ".npy"), ("checkpoint.pth", "/data/0")] {
+        let folder = samples::folder();
+        assert!(folder.amn(&format!("verify {name}")).ok().ends_with("sound\n"), "{name}");
+        let mut bytes = fs::read(folder.path(name)).unwrap();
+        let last = last_byte_of(&bytes, entry);
+        bytes[last] ^= 1;
+        fs::write(folder.path(name), bytes).unwrap();
+        let run = folder.amn(&format!("verify {name}"));
+        assert_eq!(run.code, Some(1), "{run:?}");
+        assert!(run.stdout.contains("is damaged") && run.stdout.contains(entry), "{run:?}");
+    }
+}
+
+/// Where the last byte is of the first entry of a ZIP archive whose name ends like this.
+fn last_byte_of(archive: &[u8], end: &str) -> usize {
+    let number =
+        |at: usize, bytes: usize| archive[at..at + bytes].iter().rev().fold(0, |n, b| n << 8 | usize::from(*b));
+    let entry = |&at: &usize| {
+        archive[at..].starts_with(b"PK\x01\x02") && archive[at + 46..][..number(at + 28, 2)].ends_with(end.as_bytes())
+    };
+    let central = (0..archive.len() - 46).find(entry).unwrap();
+    let local = number(central + 42, 4);
+    local + 30 + number(local + 26, 2) + number(local + 28, 2) + number(central + 20, 4) - 1
 }

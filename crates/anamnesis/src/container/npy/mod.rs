@@ -26,7 +26,7 @@ mod tests;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Dtype, Extent, Facts, Metadata, StoredTensor};
-use crate::container::zip::{Checked, Inflated, Method, Spill};
+use crate::container::zip::{Checked, Inflated, Method, Spill, damaged_entries};
 use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Region, Source, Strided};
@@ -52,6 +52,10 @@ impl Container for Npz {
         catalog.notes = notes;
         catalog.facts = Some(facts("NPZ archive"));
         Ok(Opened { source: Box::new(arranged), catalog })
+    }
+
+    fn damage(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<String>> {
+        damaged_entries(source, budget)
     }
 
     fn lay_out(&self, tensors: &[OutputTensor], _metadata: Option<&Metadata>) -> Result<Layout> {

@@ -23,6 +23,7 @@ mod storage;
 mod tree;
 
 use crate::catalog::{Catalog, Facts, Metadata};
+use crate::container::zip::damaged_entries;
 use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
@@ -51,6 +52,12 @@ impl Container for Pth {
             ..Facts::default()
         });
         Ok(Opened { source, catalog })
+    }
+
+    fn damage(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<String>> {
+        let mut head = [0; 2];
+        let is_archive = source.len() >= 2 && source.read_at(0, &mut head).map(|()| head == *b"PK")?;
+        if is_archive { damaged_entries(source, budget) } else { Ok(Vec::new()) }
     }
 
     fn lay_out(&self, _: &[OutputTensor], _: Option<&Metadata>) -> Result<Layout> {

@@ -16,6 +16,7 @@
 
 mod central;
 mod checked;
+mod damage;
 mod end;
 mod entry;
 mod inflated;
@@ -31,6 +32,7 @@ use crate::io::ReadAt;
 use crate::limits::Budget;
 
 pub(crate) use checked::Checked;
+pub(crate) use damage::damaged_entries;
 pub(crate) use entry::{Entry, Method};
 pub(crate) use inflated::{Inflated, read_prefix};
 pub(crate) use spill::Spill;
