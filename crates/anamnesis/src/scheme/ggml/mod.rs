@@ -17,7 +17,7 @@ pub(crate) struct Ggml;
 
 impl Scheme for Ggml {
     fn about(&self) -> About {
-        About::Decoded("GGML blocks", "every block type, in either byte order")
+        About::Decoded("GGML blocks", "every block type; big-endian where ggml defines the bytes")
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
