@@ -1,5 +1,6 @@
 //! Headers of tensor files under their known names.
 
+mod dtypes;
 pub mod gguf;
 pub mod gguf_write;
 pub mod npz;

@@ -5,7 +5,8 @@ use std::fmt;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use crate::catalog::{Dtype, TargetDtype};
+use super::dtypes::format_dtypes;
+use crate::catalog::TargetDtype;
 use crate::container::npy::{Npz, read_arrays};
 use crate::container::{Container, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -175,64 +176,9 @@ fn inspect(source: &(impl ReadAt + ?Sized), options: &InspectOptions) -> Result<
     Ok(info)
 }
 
-/// The types of arrays, with the same type elsewhere.
-macro_rules! npz_dtypes {
-    ($($variant:ident)*) => {
-        /// The type of an array's elements. `Display` is that of [`Dtype`].
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        #[allow(missing_docs, reason = "the names are the documentation")]
-        pub enum NpzDtype {
-            $($variant,)*
-        }
-
-        impl NpzDtype {
-            fn of(dtype: Dtype) -> Result<Self> {
-                match dtype {
-                    $(Dtype::$variant => Ok(Self::$variant),)*
-                    other => Err(AnamnesisError::unsupported("NPZ", format!("arrays of type {other}"))),
-                }
-            }
-
-            const fn dtype(self) -> Dtype {
-                match self {
-                    $(Self::$variant => Dtype::$variant,)*
-                }
-            }
-        }
-    };
-}
-
-npz_dtypes! { Bool U8 I8 U16 I16 U32 I32 U64 I64 F16 BF16 F32 F64 F8E5M2 F8E4M3 C64 }
-
-impl NpzDtype {
-    /// Bytes of one element.
-    #[must_use]
-    pub const fn byte_size(self) -> usize {
-        self.dtype().byte_size()
-    }
-
-    /// The same type among all element types.
-    ///
-    /// # Errors
-    /// None: every type has one.
-    pub fn to_dtype(self) -> Result<Dtype> {
-        Ok(self.dtype())
-    }
-
-    /// The same type in the `safetensors` crate.
-    ///
-    /// # Errors
-    /// None: every type has one.
-    pub fn to_safetensors_dtype(self) -> Result<safetensors::Dtype> {
-        self.dtype().to_safetensors_dtype()
-    }
-}
-
-impl fmt::Display for NpzDtype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.dtype().fmt(f)
-    }
+format_dtypes! {
+    /// The type of an array's elements. `Display` is that of [`Dtype`](crate::Dtype).
+    "NPZ", "arrays": NpzDtype { Bool U8 I8 U16 I16 U32 I32 U64 I64 F16 BF16 F32 F64 F8E5M2 F8E4M3 C64 }
 }
 
 /// An array with its elements.

@@ -3,69 +3,16 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::catalog::{Dtype, TargetDtype};
+use super::dtypes::format_dtypes;
+use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
 use crate::inspect::{InspectOptions, InspectSummary, comma_list, format_bytes, sealed};
 
-macro_rules! pth_dtypes {
-    ($($variant:ident)*) => {
-        /// The type of a tensor's elements in a PyTorch file. `Display` is the spelling of safetensors.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        #[allow(missing_docs, reason = "the names are the documentation")]
-        pub enum PthDtype {
-            $($variant,)*
-        }
-
-        impl PthDtype {
-            pub(crate) fn of(dtype: Dtype) -> Result<Self> {
-                match dtype {
-                    $(Dtype::$variant => Ok(Self::$variant),)*
-                    other => Err(AnamnesisError::unsupported("pth", format!("tensors of type {other}"))),
-                }
-            }
-
-            const fn dtype(self) -> Dtype {
-                match self {
-                    $(Self::$variant => Dtype::$variant,)*
-                }
-            }
-        }
-    };
-}
-
-pth_dtypes! {
-    F16 BF16 F32 F64 U8 I8 I16 I32 I64 Bool
-    U16 U32 U64 C64 F8E4M3 F8E5M2 F8E4M3Fnuz F8E5M2Fnuz F8E8M0
-}
-
-impl PthDtype {
-    /// Bytes of one element.
-    #[must_use]
-    pub const fn byte_size(self) -> usize {
-        self.dtype().byte_size()
-    }
-
-    /// The same type as other files have it.
-    ///
-    /// # Errors
-    /// None: every type here is one there.
-    pub fn to_dtype(self) -> Result<Dtype> {
-        Ok(self.dtype())
-    }
-
-    /// The same type in the `safetensors` crate.
-    ///
-    /// # Errors
-    /// None: every type here is one there.
-    pub fn to_safetensors_dtype(self) -> Result<safetensors::Dtype> {
-        self.dtype().to_safetensors_dtype()
-    }
-}
-
-impl fmt::Display for PthDtype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.dtype().fmt(f)
+format_dtypes! {
+    /// The type of a tensor's elements in a PyTorch file. `Display` is the spelling of safetensors.
+    "pth", "tensors": PthDtype {
+        F16 BF16 F32 F64 U8 I8 I16 I32 I64 Bool
+        U16 U32 U64 C64 F8E4M3 F8E5M2 F8E4M3Fnuz F8E5M2Fnuz F8E8M0
     }
 }
 
