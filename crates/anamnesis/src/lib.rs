@@ -45,7 +45,7 @@ pub use container::OpenOptions;
 pub use convert::{
     Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError,
 };
-pub use error::{AnamnesisError, Result};
+pub use error::{AnamnesisError, Fault, Request, Result};
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
 };

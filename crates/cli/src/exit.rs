@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anamnesis::AnamnesisError;
 use anamnesis::error::printable;
+use anamnesis::{AnamnesisError, Fault};
 
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,7 @@ impl Failure {
         match self {
             Self::Interrupted { .. } => Exit::Interrupted,
             Self::Usage(_) => Exit::Usage,
+            Self::Refused { error, .. } if error.fault() == Fault::Request => Exit::Usage,
             _ => Exit::Failed,
         }
     }
@@ -60,7 +61,11 @@ impl Failure {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Refused { error, .. } => match error {
-                AnamnesisError::Parse { .. } => "parse",
+                AnamnesisError::Parse { .. }
+                | AnamnesisError::NotFinite { .. }
+                | AnamnesisError::NoWeights { .. }
+                | AnamnesisError::OtherPlan { .. } => "parse",
+                AnamnesisError::Request(_) => "usage",
                 AnamnesisError::Unsupported { .. } | AnamnesisError::DisallowedGlobal { .. } => "unsupported",
                 AnamnesisError::LimitExceeded { .. } => "limit",
                 AnamnesisError::Cancelled => "cancelled",

@@ -10,7 +10,7 @@ use super::target::ConvertTarget;
 use crate::catalog::{Dtype, Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::{Checkpoint, Format};
 use crate::container::OutputTensor;
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, Request, Result};
 use crate::io::Source;
 use crate::io::output::{PendingFile, same_file};
 use crate::limits::{Budget, ParseLimits};
@@ -105,7 +105,7 @@ impl Checkpoint {
                 *value = MetadataValue::U32(file_type(dtype));
             }
             for key in &options.gguf_removed {
-                let missing = || AnamnesisError::parse(format!("the input has no metadata key {key:?} to remove"));
+                let missing = || AnamnesisError::Request(Request::UnknownKey { key: key.clone() });
                 all.remove(key).ok_or_else(missing)?;
                 dropped += 1;
             }

@@ -104,7 +104,7 @@ impl Worker<'_> {
         while let Some(tile) = next_tile() {
             let plan = self.plan;
             let job = &plan.jobs[tile.job];
-            self.fill(job, &tile).map_err(|error| in_tensor(error, job.name()))?;
+            self.fill(job, &tile).map_err(|error| error.within(format_args!("tensor {}", quoted(job.name()))))?;
         }
         Ok(())
     }
@@ -165,15 +165,4 @@ fn copy_unseen(
     let place = extent.offset + range.start..extent.offset + range.end;
     let found = sources.get(extent.file as usize).and_then(|source| source.file(place));
     found.map_or(Ok(false), |(file, from)| sink.copy(offset + range.start, &file, from, range.end - range.start))
-}
-
-/// Adds the tensor's name to an error that came from its bytes.
-fn in_tensor(error: AnamnesisError, name: &str) -> AnamnesisError {
-    match error {
-        AnamnesisError::Parse { reason } => AnamnesisError::parse(format!("tensor {}: {reason}", quoted(name))),
-        AnamnesisError::Io(error) => {
-            AnamnesisError::Io(std::io::Error::new(error.kind(), format!("tensor {}: {error}", quoted(name))))
-        }
-        other => other,
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Checkpoint, TensorRole};
+use anamnesis::{AnamnesisError, Checkpoint, Request, TensorRole};
 
 use crate::args::ChoiceArgs;
 use crate::close::{closest, closest_dotted, did_you_mean};
@@ -23,9 +23,12 @@ pub(super) fn chosen(choice: &ChoiceArgs, checkpoint: Checkpoint) -> Result<Chec
 
 /// Adds what somebody may have meant, where the error is a pattern that fits no tensor.
 pub(super) fn unfit(error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
-    match quoted_after(&error.to_string(), "the input has no metadata key ") {
-        Some(key) => unknown_key(error, &key, checkpoint),
-        None => Names::of(checkpoint).advise(error),
+    match error {
+        AnamnesisError::Request(Request::UnknownKey { ref key }) => {
+            let key = key.clone();
+            unknown_key(error, &key, checkpoint)
+        }
+        error => Names::of(checkpoint).advise(error),
     }
 }
 
@@ -36,12 +39,6 @@ fn unknown_key(error: AnamnesisError, key: &str, checkpoint: &Checkpoint) -> Fai
     let near: Vec<_> = near.iter().map(|name| printable(name, MAX_NAME_CHARS)).collect();
     let asked = did_you_mean(&near.iter().map(String::as_str).collect::<Vec<_>>());
     Failure::Refused { error, advice: asked.or_else(|| Some("amn inspect --metadata lists the keys".to_owned())) }
-}
-
-/// What stands in quotes behind `words`.
-fn quoted_after(text: &str, words: &str) -> Option<String> {
-    let (_, rest) = text.split_once(words)?;
-    Some(rest.strip_prefix('"')?.split_once('"')?.0.to_owned())
 }
 
 /// The names that patterns are held against, and those of parts with the weights they belong to.
@@ -65,10 +62,7 @@ impl Names {
     }
 
     fn advise(&self, error: AnamnesisError) -> Failure {
-        let Some(pattern) = quoted_after(&error.to_string(), "no tensor fits the pattern ") else {
-            return error.into();
-        };
-        let pattern = pattern.as_str();
+        let AnamnesisError::Request(Request::UnusedPattern { pattern }) = &error else { return error.into() };
         let shown = |name: &str| printable(name, MAX_NAME_CHARS);
         let near: Vec<_> =
             close_names(pattern, self.chosen.iter().map(String::as_str)).into_iter().map(shown).collect();

@@ -94,7 +94,7 @@ fn a_dry_run_shows_what_is_quantised_and_why_the_rest_is_not() {
 fn what_cannot_be_is_refused_and_leaves_nothing() {
     let folder = plain();
     let failed = |line: &str, words: &[&str]| {
-        let text = folder.amn(line).failed();
+        let text = folder.amn(line).refused();
         for word in words {
             assert!(text.contains(word), "{word} is missing in: {text}");
         }
@@ -145,7 +145,7 @@ fn a_part_of_a_model_is_looked_at_by_the_names_of_its_weights() {
     let info = fp8.amn(&format!("inspect {MODEL} --include *.weight --json")).json();
     // The companion comes along, though its own name does not fit.
     assert_eq!((&info["quantized"], &info["scales"]), (&json!(1), &json!(1)));
-    assert!(folder.amn("parse model.safetensors --include none").failed().contains("no tensor fits"));
+    assert!(folder.amn("parse model.safetensors --include none").refused().contains("no tensor fits"));
     // A part of a set is no broken set.
     let set = checkpoint::folder();
     let document = set.amn(&format!("inspect {NAME} --exclude *norm* --json")).json();

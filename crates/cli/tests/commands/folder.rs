@@ -93,10 +93,17 @@ impl Run {
         self.stdout
     }
 
-    /// Standard error of a run that failed with exit code 1.
+    /// Standard error of a run that failed because of its input or output.
     #[track_caller]
     pub fn failed(self) -> String {
         assert_eq!(self.code, Some(1), "{self:?}");
+        self.refused()
+    }
+
+    /// Standard error of a run that failed, be it because of the files or of what was asked.
+    #[track_caller]
+    pub fn refused(self) -> String {
+        assert!(matches!(self.code, Some(1 | 2)), "{self:?}");
         assert!(self.stderr.starts_with("error: ") && self.stderr.lines().count() == 1, "{self:?}");
         self.stderr
     }

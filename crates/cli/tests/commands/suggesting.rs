@@ -41,7 +41,7 @@ fn a_mistake_is_answered_with_what_to_do() {
         ("convert plain.safetensors --to gguf --exclude model.nrm.*", "did you mean model.norm.weight"),
         ("remember Tiny-3.1-FP8 --include model.nrm.*", "did you mean model.norm.weight"),
     ] {
-        let error = folder.amn(line).failed();
+        let error = folder.amn(line).refused();
         assert!(error.contains(tip) && !error.contains("hf:hf:"), "amn {line}: {error}");
     }
 }

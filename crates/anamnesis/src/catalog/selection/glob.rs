@@ -1,6 +1,6 @@
 //! Patterns over tensor names: `*` stands for any characters, `?` for one, `[abc]`, `[a-z]` and `[!a-z]` for one of a set.
 
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Request, Result};
 
 /// Longest pattern, in characters.
 const MAX_PATTERN_CHARS: usize = 1000;
@@ -24,9 +24,11 @@ impl Glob {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// `Parse` where it is too long or a set is not closed.
+    /// `Request` where it is too long or a set is not closed.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let refuse = |why: &str| AnamnesisError::parse(format!("pattern {} {why}", quoted(text)));
+        let refuse = |why: &str| -> AnamnesisError {
+            Request::Malformed { what: "pattern", text: text.to_owned(), why: why.to_owned() }.into()
+        };
         if text.is_empty() || text.chars().nth(MAX_PATTERN_CHARS).is_some() {
             return Err(refuse(&format!("must have 1 to {MAX_PATTERN_CHARS} characters")));
         }

@@ -3,7 +3,7 @@
 mod glob;
 mod rename;
 
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{Request, Result};
 
 pub(crate) use glob::Glob;
 use rename::Rename;
@@ -39,7 +39,7 @@ impl Selection {
     /// Takes tensors that fit this pattern (`*`, `?`, `[a-z]`) or another one given so; without any, all are taken.
     ///
     /// # Errors
-    /// `Parse` where it is no pattern.
+    /// `Request` where it is no pattern.
     pub fn with_include(mut self, pattern: &str) -> Result<Self> {
         self.names.include.push(Glob::parse(pattern)?);
         Ok(self)
@@ -48,7 +48,7 @@ impl Selection {
     /// Leaves out tensors that fit this pattern, even where they are included.
     ///
     /// # Errors
-    /// `Parse` where it is no pattern.
+    /// `Request` where it is no pattern.
     pub fn with_exclude(mut self, pattern: &str) -> Result<Self> {
         self.names.exclude.push(Glob::parse(pattern)?);
         Ok(self)
@@ -57,7 +57,7 @@ impl Selection {
     /// Renames by `s/EXPRESSION/REPLACEMENT/`, with a `g` behind it for every match. Renamings follow each other.
     ///
     /// # Errors
-    /// `Parse` where it is no such command.
+    /// `Request` where it is no such command.
     pub fn with_rename(mut self, command: &str) -> Result<Self> {
         self.renames.push(Rename::parse(command)?);
         Ok(self)
@@ -73,10 +73,11 @@ impl Selection {
     /// Takes `prefix` off the names that have it.
     ///
     /// # Errors
-    /// `Parse` where it is empty.
+    /// `Request` where it is empty.
     pub fn with_strip_prefix(mut self, prefix: &str) -> Result<Self> {
         if prefix.is_empty() {
-            return Err(AnamnesisError::parse("a prefix to take off must not be empty"));
+            let why = "must not be empty".to_owned();
+            return Err(Request::Malformed { what: "prefix to take off", text: String::new(), why }.into());
         }
         self.strip_prefix = prefix.to_owned();
         Ok(self)
@@ -122,7 +123,7 @@ impl NamePatterns {
         let is_unused = |glob: &&Glob| !names.iter().any(|name| glob.matches(name));
         match self.include.iter().chain(&self.exclude).find(is_unused) {
             None => Ok(()),
-            Some(glob) => Err(AnamnesisError::parse(format!("no tensor fits the pattern {}", quoted(glob.text())))),
+            Some(glob) => Err(Request::UnusedPattern { pattern: glob.text().to_owned() }.into()),
         }
     }
 }

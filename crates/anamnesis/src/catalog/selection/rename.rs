@@ -2,7 +2,7 @@
 
 use regex_lite::{Regex, RegexBuilder};
 
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Request, Result};
 
 /// Longest command, in characters.
 const MAX_COMMAND_CHARS: usize = 1000;
@@ -23,13 +23,15 @@ impl Rename {
     /// groups and for the match.
     ///
     /// # Errors
-    /// `Parse` where it is no such command or its expression cannot be read.
+    /// `Request` where it is no such command or its expression cannot be read.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let refuse = |why: &str| AnamnesisError::parse(format!("{} {why}", quoted(text)));
+        let refuse = |why: &str| -> AnamnesisError {
+            Request::Malformed { what: "renaming", text: text.to_owned(), why: why.to_owned() }.into()
+        };
         if text.chars().nth(MAX_COMMAND_CHARS).is_some() {
-            return Err(refuse("is too long for a renaming"));
+            return Err(refuse("is too long"));
         }
-        let malformed = || refuse("is no renaming; write s/EXPRESSION/REPLACEMENT/ or s/EXPRESSION/REPLACEMENT/g");
+        let malformed = || refuse("is neither s/EXPRESSION/REPLACEMENT/ nor s/EXPRESSION/REPLACEMENT/g");
         let mut rest = text.strip_prefix('s').ok_or_else(malformed)?.chars();
         let separator = rest.next().filter(|separator| !separator.is_alphanumeric() && *separator != '\\');
         let separator = separator.ok_or_else(malformed)?;

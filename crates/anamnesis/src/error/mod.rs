@@ -1,6 +1,18 @@
-//! What can go wrong, in one type: who is at fault (the file, the caller, a limit, the system) is the variant.
+//! What can go wrong, in one type: who is at fault (the file, the request, a limit, the system) is the variant.
+//!
+//! Errors state facts: the tensor, the place, the numbers. What to do about them depends on who asks, so that flags and
+//! advice are the front end's.
+
+mod request;
+mod text;
 
 use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub use request::Request;
+use text::MAX_TEXT_CHARS;
+pub use text::printable;
+pub(crate) use text::quoted;
 
 /// The result of every fallible function of this crate.
 pub type Result<T> = std::result::Result<T, AnamnesisError>;
@@ -39,6 +51,43 @@ pub enum AnamnesisError {
     Io(std::io::Error),
     /// The caller's [`CancelToken`](crate::CancelToken) was set.
     Cancelled,
+    /// The caller asks for what cannot be, whatever the file.
+    Request(Request),
+    /// A value that is no finite number, where only numbers can be quantised.
+    NotFinite {
+        /// The tensor.
+        tensor: String,
+        /// The place of the value among the tensor's.
+        index: u64,
+        /// The value.
+        value: f32,
+    },
+    /// A directory without weights.
+    NoWeights {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// An output that another conversion has begun.
+    OtherPlan {
+        /// Where the two differ.
+        difference: String,
+    },
+}
+
+/// Who has to change something before an operation can succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The file is malformed, or of a kind that is not read.
+    File,
+    /// The request makes no sense.
+    Request,
+    /// A limit is too small.
+    Limit,
+    /// The system failed: a file is missing, a disk is full.
+    System,
+    /// Nobody: the operation was cancelled.
+    Nobody,
 }
 
 impl AnamnesisError {
@@ -60,8 +109,35 @@ impl AnamnesisError {
         Self::LimitExceeded { limit, message: printable(message.as_ref(), MAX_TEXT_CHARS) }
     }
 
+    /// Who is at fault.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        match self {
+            Self::Parse { .. }
+            | Self::Unsupported { .. }
+            | Self::DisallowedGlobal { .. }
+            | Self::NotFinite { .. }
+            | Self::NoWeights { .. } => Fault::File,
+            Self::Request(_) => Fault::Request,
+            Self::LimitExceeded { .. } => Fault::Limit,
+            Self::Io(_) | Self::OtherPlan { .. } => Fault::System,
+            Self::Cancelled => Fault::Nobody,
+        }
+    }
+
+    /// The same error with the place it happened at in front, such as `tensor "x"`.
+    pub(crate) fn within(self, place: impl fmt::Display) -> Self {
+        match self {
+            Self::Parse { reason } => Self::parse(format!("{place}: {reason}")),
+            Self::Unsupported { format, detail } => Self::unsupported(format, format!("{place}: {detail}")),
+            Self::LimitExceeded { limit, message } => Self::limit(limit, format!("{place}: {message}")),
+            Self::Io(error) => Self::Io(std::io::Error::new(error.kind(), format!("{place}: {error}"))),
+            other => other,
+        }
+    }
+
     /// An I/O error that names the path it happened at and keeps its kind.
-    pub(crate) fn at_path(error: std::io::Error, path: &std::path::Path) -> Self {
+    pub(crate) fn at_path(error: std::io::Error, path: &Path) -> Self {
         let text = format!("{}: {error}", printable(&path.to_string_lossy(), MAX_TEXT_CHARS));
         Self::Io(std::io::Error::new(error.kind(), text))
     }
@@ -78,6 +154,17 @@ impl fmt::Display for AnamnesisError {
             }
             Self::Io(error) => error.fmt(f),
             Self::Cancelled => f.write_str("operation cancelled by the caller"),
+            Self::Request(request) => request.fmt(f),
+            Self::NotFinite { tensor, index, value } => {
+                write!(f, "tensor {}: value {index} is {value}, which cannot be quantised", quoted(tensor))
+            }
+            Self::NoWeights { directory } => {
+                let directory = printable(&directory.to_string_lossy(), MAX_TEXT_CHARS);
+                write!(f, "{directory}: holds no weights in a format that is read")
+            }
+            Self::OtherPlan { difference } => {
+                write!(f, "the output directory was begun by another conversion: {difference}")
+            }
         }
     }
 }
@@ -88,6 +175,12 @@ impl std::error::Error for AnamnesisError {
             Self::Io(error) => error.source(),
             _ => None,
         }
+    }
+}
+
+impl From<Request> for AnamnesisError {
+    fn from(request: Request) -> Self {
+        Self::Request(request)
     }
 }
 
@@ -106,40 +199,6 @@ impl From<safetensors::SafeTensorError> for AnamnesisError {
     }
 }
 
-/// Longest error text in characters.
-const MAX_TEXT_CHARS: usize = 2048;
-/// Longest tensor name, key or path quoted inside an error text, in characters.
-const MAX_NAME_CHARS: usize = 160;
-
-/// A name that came from a file, in quotes, safe for a terminal and cut to a readable length.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", printable(name, MAX_NAME_CHARS))
-}
-
-/// `text` without anything a terminal would act on: control characters and the Unicode characters that reorder or hide
-/// text are written as escapes; what is longer than `max_chars` is cut.
-pub fn printable(text: &str, max_chars: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(max_chars));
-    for (count, c) in text.chars().enumerate() {
-        if count == max_chars {
-            out.push('…');
-            break;
-        }
-        if c.is_control() || is_invisible(c) {
-            out.extend(c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// Bidirectional controls, zero-width characters, line separators, the byte order mark and tag characters.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{61c}'
-        | '\u{e0000}'..='\u{e007f}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,17 +214,17 @@ mod tests {
     }
 
     #[test]
-    fn file_text_cannot_steer_a_terminal() {
-        assert_eq!(quoted("a\u{1b}[2Jb\nc"), "\"a\\u{1b}[2Jb\\u{a}c\"");
-        assert_eq!(quoted("evil\u{202e}gnp"), "\"evil\\u{202e}gnp\"");
-        assert_eq!(quoted("größe"), "\"größe\"");
+    fn long_text_is_cut() {
+        let name = "x".repeat(10_000_000);
+        assert!(AnamnesisError::parse(&name).to_string().len() < 2100);
     }
 
     #[test]
-    fn long_text_is_cut() {
-        let name = "x".repeat(10_000_000);
-        assert_eq!(quoted(&name).chars().count(), MAX_NAME_CHARS + 3);
-        assert!(AnamnesisError::parse(&name).to_string().len() < 2100);
+    fn a_place_is_put_in_front_and_the_kind_stays() {
+        let error = AnamnesisError::limit("x", "too much").within("tensor 1").within("file 2");
+        assert_eq!(error.to_string(), "limit exceeded (x): file 2: tensor 1: too much");
+        let full = AnamnesisError::Io(std::io::ErrorKind::StorageFull.into()).within("tensor 1");
+        assert!(matches!(full, AnamnesisError::Io(error) if error.kind() == std::io::ErrorKind::StorageFull));
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! What a caller asked for and cannot have, as facts: front ends add what to ask for instead.
+
+use std::fmt;
+
+use super::text::quoted;
+
+/// A request that cannot be fulfilled, whatever the file.
+///
+/// ```
+/// use anamnesis::{AnamnesisError, Request, Selection};
+/// let error = Selection::new().with_include("layers.[0-3").unwrap_err();
+/// assert!(matches!(error, AnamnesisError::Request(Request::Malformed { what: "pattern", .. })));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request {
+    /// A pattern that fits no tensor.
+    UnusedPattern {
+        /// The pattern as it was given.
+        pattern: String,
+    },
+    /// A tensor that is not there.
+    UnknownTensor {
+        /// Its name.
+        name: String,
+    },
+    /// A metadata key that is not there.
+    UnknownKey {
+        /// The key.
+        key: String,
+    },
+    /// A part of a nested checkpoint that is not there.
+    UnknownPart {
+        /// The path that was asked for.
+        path: String,
+        /// The part of the path that leads nowhere.
+        missing: String,
+        /// What is there instead, in words.
+        found: String,
+    },
+    /// A name that stands for nothing here.
+    UnknownName {
+        /// What it should be the name of, such as `target`.
+        what: &'static str,
+        /// The name as it was given.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// Text that cannot be read as what it should be.
+    Malformed {
+        /// What it should be, such as `pattern`.
+        what: &'static str,
+        /// The text as it was given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A selection that leaves no tensor.
+    NothingSelected,
+    /// Two tensors that would get one name.
+    SameName {
+        /// The name both would get.
+        name: String,
+        /// Their names in the input.
+        tensors: [String; 2],
+    },
+    /// Options that contradict each other or the input.
+    Contradiction {
+        /// What was asked for.
+        what: String,
+        /// Why that cannot be.
+        why: String,
+    },
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnusedPattern { pattern } => write!(f, "no tensor fits the pattern {}", quoted(pattern)),
+            Self::UnknownTensor { name } => write!(f, "there is no tensor {}", quoted(name)),
+            Self::UnknownKey { key } => write!(f, "the input has no metadata key {}", quoted(key)),
+            Self::UnknownPart { path, missing, found } => {
+                write!(f, "there is no {} at {}; there is {found}", quoted(missing), quoted(path))
+            }
+            Self::UnknownName { what, name, known } => {
+                write!(f, "{} is no {what}; there are {}", quoted(name), known.join(", "))
+            }
+            Self::Malformed { what, text, why } => write!(f, "{what} {} {why}", quoted(text)),
+            Self::NothingSelected => f.write_str("the selection leaves no tensor"),
+            Self::SameName { name, tensors: [a, b] } if a == b => {
+                write!(f, "two output tensors are named {}", quoted(name))
+            }
+            Self::SameName { name, tensors: [a, b] } => {
+                write!(f, "tensors {} and {} would both be named {}", quoted(a), quoted(b), quoted(name))
+            }
+            Self::Contradiction { what, why } => write!(f, "{what}: {why}"),
+        }
+    }
+}
