@@ -9,7 +9,7 @@ use crate::inspect::{InspectInfo, InspectOptions};
 use crate::io::read_all;
 use crate::limits::{Budget, ParseLimits};
 use crate::parse::SafetensorsHeader;
-use crate::remember::RememberOptions;
+pub use crate::pipeline::RememberOptions;
 
 pub use crate::catalog::TargetDtype;
 

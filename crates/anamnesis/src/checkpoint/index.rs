@@ -69,14 +69,6 @@ impl Index {
     }
 }
 
-/// The text of a new index, its names in order.
-pub(crate) fn index_document(weight_map: &BTreeMap<&str, &str>, total_size: u64) -> Vec<u8> {
-    let document = serde_json::json!({ "metadata": { "total_size": total_size }, "weight_map": weight_map });
-    let mut text = serde_json::to_vec_pretty(&document).unwrap_or_default();
-    text.push(b'\n');
-    text
-}
-
 impl<'de> Deserialize<'de> for Index {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         deserializer.deserialize_map(IndexVisitor)

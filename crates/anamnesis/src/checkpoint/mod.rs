@@ -1,7 +1,6 @@
 //! Opening an input: which format it is, its catalog, and what the files beside it say.
 
 mod beside;
-mod config_text;
 mod files;
 mod format;
 mod hub;
@@ -32,10 +31,8 @@ use crate::scheme::{self, Claimed};
 use beside::Beside;
 use locate::{Located, Set, locate};
 
-pub(crate) use config_text::{ConfigEdit, with_quantisation, without_quantisation};
 pub(crate) use files::read_sidecar;
 pub use format::{Format, detect_format, detect_format_from_bytes};
-pub(crate) use index::index_document;
 pub(crate) use inside::file_inside;
 pub(crate) use locate::is_model_name;
 pub use ollama::resolve_ollama_model;

@@ -7,7 +7,7 @@ use crate::catalog::{Dtype, Glob, MetadataValue, NamePatterns, Selection, Target
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::Existing;
 use crate::limits::ParseLimits;
-use crate::remember::RememberOptions;
+use crate::pipeline::RememberOptions;
 
 /// What is asked of a conversion, and how it runs. The defaults decode to BF16 and keep everything that needs no change.
 ///

@@ -15,7 +15,7 @@ use crate::io::Source;
 use crate::io::output::{PendingFile, same_file};
 use crate::limits::{Budget, ParseLimits};
 use crate::pipeline::{self, Checks, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress};
-use crate::remember::RememberOptions;
+use crate::pipeline::RememberOptions;
 
 impl Checkpoint {
     /// Plans a conversion into one file. Nothing is written yet, and whatever cannot be converted is refused here.

@@ -6,6 +6,7 @@
 mod buffers;
 mod encode;
 mod measure;
+mod options;
 mod plan;
 mod report;
 mod run;
@@ -14,6 +15,7 @@ mod tiles;
 
 pub(crate) use measure::Distance;
 pub(crate) use plan::{Checks, Job, Origin, Placed, Plan, Planned, Values, Work};
+pub use options::RememberOptions;
 pub use report::Progress;
 pub(crate) use run::{RunOptions, run};
 pub(crate) use sink::{FileSink, MemorySink};

@@ -12,6 +12,7 @@
 //! Every file appears complete or not at all. The plan depends on inputs and options alone, so parts of it can be written
 //! by different machines.
 
+mod config_text;
 mod manifest;
 mod options;
 mod shards;

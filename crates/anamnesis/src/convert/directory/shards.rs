@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{DirectoryOptions, Shard};
 use crate::catalog::Metadata;
-use crate::checkpoint::index_document;
 use crate::container::safetensors::Safetensors;
 use crate::error::Result;
 use crate::pipeline::{Plan, Planned};
@@ -55,4 +54,12 @@ pub(super) fn index_text(shards: &[Shard]) -> Option<Vec<u8>> {
         }
     }
     Some(index_document(&weight_map, total))
+}
+
+/// The text of a new index, its names in order.
+fn index_document(weight_map: &BTreeMap<&str, &str>, total_size: u64) -> Vec<u8> {
+    let document = serde_json::json!({ "metadata": { "total_size": total_size }, "weight_map": weight_map });
+    let mut text = serde_json::to_vec_pretty(&document).unwrap_or_default();
+    text.push(b'\n');
+    text
 }

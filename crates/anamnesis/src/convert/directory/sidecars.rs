@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::catalog::TargetDtype;
-use crate::checkpoint::{ConfigEdit, file_inside, read_sidecar, with_quantisation, without_quantisation};
+use super::config_text::{ConfigEdit, with_quantisation, without_quantisation};
+use crate::checkpoint::{file_inside, read_sidecar};
 use crate::convert::plan::Prepared;
 use crate::convert::quantise::Keeping;
 use crate::convert::target::Encoding;

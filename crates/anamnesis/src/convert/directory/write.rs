@@ -9,7 +9,7 @@ use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::{Existing, PendingFile, free_bytes, same_file};
 use crate::pipeline::{self, FileSink, Progress};
-use crate::remember::RememberOptions;
+use crate::pipeline::RememberOptions;
 
 /// What a conversion of a directory did.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -2,7 +2,7 @@
 
 use crate::cancel::CancelToken;
 use crate::io::output::Existing;
-use crate::pipeline::RunOptions;
+use super::run::RunOptions;
 
 /// Threads used where the caller does not say: more than this only waits for memory.
 const MAX_DEFAULT_THREADS: usize = 4;
