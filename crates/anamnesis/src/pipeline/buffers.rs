@@ -8,14 +8,14 @@ use super::plan::Values;
 use crate::catalog::{Extent, TargetDtype};
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
-use crate::scheme::{Scratch, Window};
+use crate::scheme::{Context, Window};
 
 #[derive(Default)]
 pub(super) struct Buffers {
     input: Vec<u8>,
     out: Vec<u8>,
     windows: Vec<Window>,
-    scratch: Scratch,
+    context: Context,
 }
 
 impl Buffers {
@@ -38,10 +38,10 @@ impl Buffers {
         values.decoder.windows(range.clone(), &mut windows);
         let mut out = std::mem::take(&mut self.out);
         grow(&mut out, bytes);
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut context = std::mem::take(&mut self.context);
         let inputs = self.read(sources, &values.parts, &windows)?;
-        values.decoder.decode(range, &inputs, values.dtype, &mut out[..bytes], &mut scratch)?;
-        (self.windows, self.out, self.scratch) = (windows, out, scratch);
+        values.decoder.decode(range, &inputs, values.dtype, &mut out[..bytes], &mut context)?;
+        (self.windows, self.out, self.context) = (windows, out, context);
         Ok(&self.out[..bytes])
     }
 

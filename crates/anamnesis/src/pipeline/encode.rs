@@ -6,7 +6,7 @@ use super::measure::Distance;
 use super::plan::Checks;
 use super::tiles::Tile;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::{Scratch, Seen, TileEncoder};
+use crate::scheme::{Context, Seen, TileEncoder};
 
 /// Reads the values of a range behind those that are there.
 type Read<'a> = &'a mut dyn FnMut(Range<u64>, &mut Vec<f32>) -> Result<()>;
@@ -22,7 +22,7 @@ pub(super) struct Encoding {
     encoded: Vec<u8>,
     decoded: Vec<u8>,
     places: Vec<Range<u64>>,
-    scratch: Scratch,
+    context: Context,
 }
 
 impl Encoding {
@@ -77,7 +77,7 @@ impl Encoding {
             rest = behind;
             outs.push(out);
         }
-        encoder.encode(range, values, seen, &mut outs, &mut self.scratch)?;
+        encoder.encode(range, values, seen, &mut outs, &mut self.context)?;
         for ((output, place), out) in self.places.iter().enumerate().zip(&outs) {
             if !out.is_empty() {
                 put(output, place.start, out)?;
@@ -87,7 +87,7 @@ impl Encoding {
             return Ok(Distance::default());
         }
         self.decoded.resize(values.len() * 4, 0);
-        encoder.decode(range, &outs, seen, &mut self.decoded, &mut self.scratch)?;
+        encoder.decode(range, &outs, seen, &mut self.decoded, &mut self.context)?;
         Ok(Distance::between(values, &self.decoded))
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::parse::gguf::{GgufTensorInfo, GgufType, ParsedGguf};
 use crate::pipeline::Plan;
 use crate::scheme::ggml::GgmlDecoder;
-use crate::scheme::{self, Scratch, TileDecoder};
+use crate::scheme::{self, Context, TileDecoder};
 
 /// Decodes `n_elements` values of whole blocks, in ggml's own order of operations.
 ///
@@ -48,9 +48,9 @@ pub fn dequantize_gguf_blocks<E: OutputElement, F: FnMut(&[u8]) -> Result<()>>(
     let elements = dtype.block_size();
     let mut buffer = [0; MAX_BLOCK_BYTES];
     let out = &mut buffer[..elements * E::BYTES];
-    let mut scratch = Scratch::default();
+    let mut context = Context::default();
     for block in data.chunks_exact(dtype.type_size().unwrap_or(1)) {
-        decoder.decode(0..elements as u64, &[block], E::TARGET, out, &mut scratch)?;
+        decoder.decode(0..elements as u64, &[block], E::TARGET, out, &mut context)?;
         sink(out)?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{is_used, zeroed};
 use crate::scheme::packed::{PackedBytes, PackedMatrix, check_group_index, decode_rows};
-use crate::scheme::{ScaleType, Scratch, TileDecoder};
+use crate::scheme::{Context, ScaleType, TileDecoder};
 
 use super::OutputElement;
 
@@ -41,8 +41,8 @@ pub(super) fn output<E: OutputElement>(elements: usize) -> Result<(Vec<u8>, bool
 pub(super) fn decode<E: OutputElement>(decoder: &dyn TileDecoder, elements: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
     let (mut out, streamed) = output::<E>(elements)?;
     if elements > 0 {
-        let mut scratch = Scratch::for_output(streamed);
-        decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut scratch)?;
+        let mut context = Context::for_output(streamed);
+        decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut context)?;
     }
     Ok(out)
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::Context;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
@@ -58,7 +59,7 @@ pub(crate) trait TileDecoder: Send + Sync {
         inputs: &[&[u8]],
         target: TargetDtype,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()>;
 
     /// The scheme in detail, for people.
@@ -104,44 +105,6 @@ impl Window {
             rows => (rows - 1).checked_mul(self.stride)?.checked_add(self.row_bytes),
         }
     }
-}
-
-/// Memory a worker keeps from tile to tile.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    /// Whether output is stored past the caches: right for a large result in used memory, wrong for a recycled tile.
-    streamed: bool,
-    floats: Vec<f32>,
-    bytes: Vec<u8>,
-    indices: Vec<u32>,
-}
-
-impl Scratch {
-    /// For decoding into one large output.
-    pub(crate) fn for_output(streamed: bool) -> Self {
-        Self { streamed, ..Self::default() }
-    }
-
-    pub(crate) fn is_streamed(&self) -> bool {
-        self.streamed
-    }
-
-    /// `count` floats of any value.
-    pub(crate) fn floats(&mut self, count: usize) -> &mut [f32] {
-        self.all(count, 0, 0).0
-    }
-
-    /// Floats, bytes and indices of any value.
-    pub(crate) fn all(&mut self, floats: usize, bytes: usize, indices: usize) -> (&mut [f32], &mut [u8], &mut [u32]) {
-        (at_least(&mut self.floats, floats), at_least(&mut self.bytes, bytes), at_least(&mut self.indices, indices))
-    }
-}
-
-fn at_least<T: Copy + Default>(memory: &mut Vec<T>, count: usize) -> &mut [T] {
-    if memory.len() < count {
-        memory.resize(count, T::default());
-    }
-    &mut memory[..count]
 }
 
 /// Runs a body with `$output` standing for the kernel type of a [`TargetDtype`], stored past the caches where `$streamed`.

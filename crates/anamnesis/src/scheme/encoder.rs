@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Scratch;
+use super::Context;
 use crate::catalog::Dtype;
 use crate::error::Result;
 
@@ -35,7 +35,7 @@ pub(crate) trait TileEncoder: Send + Sync {
         values: &[f32],
         seen: &Seen,
         outs: &mut [&mut [u8]],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()>;
 
     /// What the encoded values of `range` decode to, as F32.
@@ -45,7 +45,7 @@ pub(crate) trait TileEncoder: Send + Sync {
         outs: &[&mut [u8]],
         seen: &Seen,
         decoded: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()>;
 
     /// The scheme in detail, for people.

@@ -8,6 +8,7 @@
 pub(crate) mod awq;
 pub(crate) mod bnb;
 mod claims;
+mod context;
 pub(crate) mod decoder;
 mod encoder;
 mod foreign;
@@ -23,7 +24,8 @@ use crate::catalog::Catalog;
 use crate::catalog::config::QuantConfig;
 
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
-pub(crate) use decoder::{Prepare, Prepared, Recipe, Scratch, TileDecoder, Window};
+pub(crate) use context::Context;
+pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 pub(crate) use encoder::{EncodedTensor, Observer, Seen, TileEncoder};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use role::Row;

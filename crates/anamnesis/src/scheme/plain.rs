@@ -7,7 +7,7 @@ use anamnesis_kernels::{Level, round_slice};
 
 use super::decoder::with_output;
 use super::scale::ScaleType;
-use super::{Scratch, TileDecoder, Window};
+use super::{Context, TileDecoder, Window};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 
@@ -43,10 +43,10 @@ impl TileDecoder for PlainDecoder {
         inputs: &[&[u8]],
         target: TargetDtype,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
-        let (level, streamed) = (Level::detect(), scratch.is_streamed());
-        let values = scratch.floats((elements.end - elements.start) as usize);
+        let (level, streamed) = (Level::detect(), context.is_streamed());
+        let values = context.floats((elements.end - elements.start) as usize);
         match self.narrow {
             Some(narrow) => narrow.widen(level, inputs[0], values),
             // As torch does: to F32 first, whatever comes after it.
@@ -73,7 +73,7 @@ mod tests {
         let decoder = PlainDecoder::of(dtype).unwrap();
         let elements = bytes.len() / dtype.byte_size();
         let mut out = vec![0; elements * target.byte_size()];
-        decoder.decode(0..elements as u64, &[bytes], target, &mut out, &mut Scratch::default()).unwrap();
+        decoder.decode(0..elements as u64, &[bytes], target, &mut out, &mut Context::default()).unwrap();
         out
     }
 

@@ -9,7 +9,7 @@ use super::encode::{
 use super::{Bnb4Decoder, BnbInt8Decoder, Nested};
 use crate::catalog::{Dtype, TargetDtype, dtype::elements};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{EncodedTensor, Observer, Scratch, Seen, TileDecoder, TileEncoder};
+use crate::scheme::{Context, EncodedTensor, Observer, Seen, TileDecoder, TileEncoder};
 
 /// The kinds of BitsAndBytes weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,11 +176,11 @@ impl TileEncoder for FourBit {
         values: &[f32],
         seen: &Seen,
         outs: &mut [&mut [u8]],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
         let blocks = values.len().div_ceil(self.block);
         let nested_blocks = if self.is_nested { blocks.div_ceil(NESTED_BLOCK_SIZE) } else { 0 };
-        let (scales, nested) = scratch.floats(blocks + nested_blocks).split_at_mut(blocks);
+        let (scales, nested) = context.floats(blocks + nested_blocks).split_at_mut(blocks);
         encode_4bit_blocks(values, self.block, self.quant_type, outs[CODES], scales)?;
         if self.is_nested {
             encode_nested_scales(scales, seen.mean, outs[ABSMAX], nested);
@@ -204,14 +204,14 @@ impl TileEncoder for FourBit {
         outs: &[&mut [u8]],
         seen: &Seen,
         decoded: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
         let nested = self.is_nested.then_some(Nested { block: NESTED_BLOCK_SIZE as u64, offset: seen.mean });
         let values = range.end - range.start;
         let decoder = Bnb4Decoder { elements: values, block: self.block as u64, nested };
         let nested_absmax: &[u8] = outs.get(NESTED_ABSMAX).map_or(&[], |out| out);
         let inputs: [&[u8]; 5] = [outs[CODES], outs[ABSMAX], &self.map, nested_absmax, &self.nested_map];
-        decoder.decode(0..values, &inputs, TargetDtype::F32, decoded, scratch)
+        decoder.decode(0..values, &inputs, TargetDtype::F32, decoded, context)
     }
 
     fn describe(&self) -> String {
@@ -297,14 +297,14 @@ impl TileEncoder for Int8 {
         values: &[f32],
         _seen: &Seen,
         outs: &mut [&mut [u8]],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
         if let Some(place) = values.iter().position(|value| value.abs() >= F16_OVERFLOW) {
             let (index, value) = (range.start + place as u64, values[place]);
             let why = format!("value {index} is {value}; INT8 weights pass through F16, which ends at 65504");
             return Err(AnamnesisError::parse(why));
         }
-        let scales = scratch.floats(values.len() / self.cols);
+        let scales = context.floats(values.len() / self.cols);
         // The layout of the codes is 0, rows, which is what the output is made of.
         encode_int8_rows(values, self.cols, outs[0], scales)?;
         write_floats(scales, outs[1]);
@@ -317,10 +317,10 @@ impl TileEncoder for Int8 {
         outs: &[&mut [u8]],
         _seen: &Seen,
         decoded: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
         let decoder = BnbInt8Decoder { cols: self.cols as u64 };
-        decoder.decode(0..range.end - range.start, &[&*outs[0], &*outs[1]], TargetDtype::F32, decoded, scratch)
+        decoder.decode(0..range.end - range.start, &[&*outs[0], &*outs[1]], TargetDtype::F32, decoded, context)
     }
 
     fn describe(&self) -> String {

@@ -9,7 +9,7 @@ use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::decoder::with_output;
-use crate::scheme::{Prepare, Prepared, Scratch, TileDecoder, Window};
+use crate::scheme::{Context, Prepare, Prepared, TileDecoder, Window};
 
 /// Entries of `quant_map` and of `nested_quant_map`.
 const MAP: usize = 16;
@@ -60,17 +60,17 @@ impl Bnb4Decoder {
         Ok(())
     }
 
-    fn scales<'a>(&self, level: Level, inputs: &[&[u8]], blocks: Range<u64>, scratch: &'a mut Scratch) -> &'a [f32] {
+    fn scales<'a>(&self, level: Level, inputs: &[&[u8]], blocks: Range<u64>, context: &'a mut Context) -> &'a [f32] {
         let count = (blocks.end - blocks.start) as usize;
         let Some(Nested { block, offset }) = self.nested else {
-            let scales = scratch.floats(count);
+            let scales = context.floats(count);
             kernels::widen_f32(level, inputs[ABSMAX], scales);
             return scales;
         };
         let nested_count = inputs[NESTED_ABSMAX].len() / 4;
         // Up to the first boundary of nested blocks the scales are padded in front, so that the kernel counts from there.
         let lead = (blocks.start % block) as usize;
-        let (scales, rest) = scratch.floats(count + nested_count + NESTED_MAP).split_at_mut(count);
+        let (scales, rest) = context.floats(count + nested_count + NESTED_MAP).split_at_mut(count);
         let (nested, map) = rest.split_at_mut(nested_count);
         kernels::widen_f32(level, inputs[NESTED_ABSMAX], nested);
         kernels::widen_f32(level, inputs[NESTED_QUANT_MAP], map);
@@ -110,9 +110,9 @@ impl TileDecoder for Bnb4Decoder {
         inputs: &[&[u8]],
         target: TargetDtype,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
-        let streamed = scratch.is_streamed();
+        let streamed = context.is_streamed();
         let level = Level::detect();
         let mut map = [0.0; MAP];
         kernels::widen_f32(level, inputs[QUANT_MAP], &mut map);
@@ -122,7 +122,7 @@ impl TileDecoder for Bnb4Decoder {
             }
         }
         let blocks = elements.start / self.block..elements.end.div_ceil(self.block);
-        let scales = self.scales(level, inputs, blocks, scratch);
+        let scales = self.scales(level, inputs, blocks, context);
         let block = self.block as usize;
         with_output!(target, streamed, O => {
             kernels::coded_blocks::<HighNibbles, O>(level, inputs[CODES], &map, &[], scales, block, out);

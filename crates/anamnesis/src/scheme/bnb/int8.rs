@@ -7,7 +7,7 @@ use anamnesis_kernels::{self as kernels, Level, Output};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::decoder::with_output;
-use crate::scheme::{Prepare, Prepared, Scratch, TileDecoder, Window};
+use crate::scheme::{Context, Prepare, Prepared, TileDecoder, Window};
 
 /// Multiplied with, as the library does; dividing by 127 gives other bits.
 const STEP: f32 = 1.0 / 127.0;
@@ -58,11 +58,11 @@ impl TileDecoder for BnbInt8Decoder {
         inputs: &[&[u8]],
         target: TargetDtype,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
-        let streamed = scratch.is_streamed();
+        let streamed = context.is_streamed();
         let rows = self.rows(&elements);
-        let scales = scratch.floats((rows.end - rows.start) as usize);
+        let scales = context.floats((rows.end - rows.start) as usize);
         kernels::widen_f32(Level::detect(), inputs[1], scales);
         with_output!(target, streamed, O => self.run::<O>(elements, inputs[0], scales, out));
         Ok(())

@@ -9,7 +9,7 @@ use super::grid::Arrangement;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 use crate::scheme::decoder::with_output;
-use crate::scheme::{ScaleType, Scratch, TileDecoder, Window};
+use crate::scheme::{Context, ScaleType, TileDecoder, Window};
 
 /// The eight-bit float formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,13 +129,13 @@ impl TileDecoder for Fp8Decoder {
         inputs: &[&[u8]],
         target: TargetDtype,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
-        let streamed = scratch.is_streamed();
+        let streamed = context.is_streamed();
         let level = Level::detect();
         let (codes, scales) = match (inputs, self.scale) {
             ([codes, scales], Some(scale)) => {
-                let widened = scratch.floats(scales.len() / scale.bytes() as usize);
+                let widened = context.floats(scales.len() / scale.bytes() as usize);
                 scale.widen(level, scales, widened);
                 (*codes, &*widened)
             }

@@ -7,7 +7,7 @@ use anamnesis_kernels::{Level, Output, ggml};
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
 use crate::scheme::decoder::with_output;
-use crate::scheme::{Scratch, TileDecoder, Window};
+use crate::scheme::{Context, TileDecoder, Window};
 
 /// A tensor of blocks (part 0), with scales of its own (part 1) where it has any.
 #[derive(Debug, Clone, Copy)]
@@ -73,9 +73,9 @@ impl TileDecoder for GgmlDecoder {
         inputs: &[&[u8]],
         target: TargetDtype,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
-        with_output!(target, scratch.is_streamed(), O => self.run::<O>(elements, inputs, out));
+        with_output!(target, context.is_streamed(), O => self.run::<O>(elements, inputs, out));
         Ok(())
     }
 

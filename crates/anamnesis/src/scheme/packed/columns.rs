@@ -8,7 +8,7 @@ use super::{Grouping, PackedMatrix, Words};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::with_output;
-use crate::scheme::{Scratch, TileDecoder, Window};
+use crate::scheme::{Context, TileDecoder, Window};
 
 /// Where tiles may be cut: 32 codes of any width fill whole words.
 const STRIP: u64 = 32;
@@ -55,13 +55,13 @@ impl ColumnDecoder {
         }
     }
 
-    fn run<O: Output>(&self, columns: usize, inputs: &[&[u8]], out: &mut [u8], scratch: &mut Scratch) {
+    fn run<O: Output>(&self, columns: usize, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) {
         let level = Level::detect();
         let PackedMatrix { words, inputs: in_features, .. } = self.matrix;
         let (groups, in_features, bits) = (self.matrix.groups as usize, in_features as usize, words.bits() as usize);
         let row_bytes = (in_features * bits).div_ceil(8);
         let indices = if self.matrix.grouping == Grouping::Indexed { in_features } else { 0 };
-        let (floats, bytes, indices) = scratch.all(2 * columns * (groups + 1), columns * (row_bytes + bits), indices);
+        let (floats, bytes, indices) = context.all(2 * columns * (groups + 1), columns * (row_bytes + bits), indices);
         let (zeros, floats) = floats.split_at_mut(columns * groups);
         let (scales, floats) = floats.split_at_mut(columns * groups);
         let (zero_row, scale_row) = floats.split_at_mut(columns);
@@ -155,11 +155,11 @@ impl TileDecoder for ColumnDecoder {
         inputs: &[&[u8]],
         target: TargetDtype,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        context: &mut Context,
     ) -> Result<()> {
-        let streamed = scratch.is_streamed();
+        let streamed = context.is_streamed();
         let columns = self.columns(&elements);
-        with_output!(target, streamed, O => self.run::<O>((columns.end - columns.start) as usize, inputs, out, scratch));
+        with_output!(target, streamed, O => self.run::<O>((columns.end - columns.start) as usize, inputs, out, context));
         Ok(())
     }
 

@@ -1,0 +1,39 @@
+//! What decoding and encoding go by besides the weight itself, and the memory they keep from tile to tile.
+
+/// How tiles are decoded and encoded, and the memory a worker keeps from one to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    /// Whether output is stored past the caches: right for a large result in used memory, wrong for a recycled tile.
+    streamed: bool,
+    floats: Vec<f32>,
+    bytes: Vec<u8>,
+    indices: Vec<u32>,
+}
+
+impl Context {
+    /// For decoding into one large output.
+    pub(crate) fn for_output(streamed: bool) -> Self {
+        Self { streamed, ..Self::default() }
+    }
+
+    pub(crate) fn is_streamed(&self) -> bool {
+        self.streamed
+    }
+
+    /// `count` floats of any value.
+    pub(crate) fn floats(&mut self, count: usize) -> &mut [f32] {
+        self.all(count, 0, 0).0
+    }
+
+    /// Floats, bytes and indices of any value.
+    pub(crate) fn all(&mut self, floats: usize, bytes: usize, indices: usize) -> (&mut [f32], &mut [u8], &mut [u32]) {
+        (at_least(&mut self.floats, floats), at_least(&mut self.bytes, bytes), at_least(&mut self.indices, indices))
+    }
+}
+
+fn at_least<T: Copy + Default>(memory: &mut Vec<T>, count: usize) -> &mut [T] {
+    if memory.len() < count {
+        memory.resize(count, T::default());
+    }
+    &mut memory[..count]
+}
