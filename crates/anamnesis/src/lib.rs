@@ -98,4 +98,5 @@ pub use remember::{
     pth_to_safetensors, pth_to_safetensors_bytes,
 };
 pub use scan::{ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle, scan, scan_bytes};
+pub use scheme::{BnbOptions, QuantiseOptions};
 pub use verify::{VerifyReport, verify};

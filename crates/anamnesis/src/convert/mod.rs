@@ -17,7 +17,6 @@ mod options;
 mod output_path;
 mod outputs;
 mod plan;
-mod quantise;
 mod stats;
 mod target;
 
@@ -26,18 +25,18 @@ use std::path::Path;
 use crate::checkpoint::{Checkpoint, Format};
 use crate::error::Result;
 use crate::pipeline::Progress;
+pub use crate::scheme::Keeping;
 
 pub(crate) use directory::unfinished_outputs;
 pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, Part, Sidecar, SidecarFate};
 pub use gguf_metadata::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 pub use options::{Cast, ConvertOptions};
 pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_name};
-pub(crate) use outputs::{Outputs, Wishes, plan_outputs};
+pub(crate) use outputs::{Asked, Outputs, plan_outputs};
 pub use plan::{ConvertPlan, PlannedOutput};
 pub(crate) use plan::{to_bytes, write_file};
-pub use quantise::Keeping;
 pub use stats::{ConvertReport, ConvertStats, QuantizationError};
-pub use target::ConvertTarget;
+pub use target::{ConvertTarget, EncodingId};
 
 /// Converts what a user names, a file or a checkpoint directory. The output is a file; where the input is a directory and
 /// the target is of the safetensors family, it is a directory that loads as it is.

@@ -8,6 +8,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::output::Existing;
 use crate::limits::ParseLimits;
 use crate::pipeline::RememberOptions;
+use crate::scheme::{BnbOptions, QuantiseOptions};
 
 /// What is asked of a conversion, and how it runs. The defaults decode to BF16 and keep everything that needs no change.
 ///
@@ -38,10 +39,8 @@ pub struct ConvertOptions {
     pub cast: Cast,
     /// Which tensors are written, and their names.
     pub selection: Selection,
-    /// Values under one scale, where the target leaves a choice; `None` means its usual number.
-    pub block_size: Option<usize>,
-    /// Whether scales are quantised too, where the target can.
-    pub double_quant: bool,
+    /// How weights are quantised, where the target quantises.
+    pub quantise: QuantiseOptions,
     /// Whether NaN is quantised as zero and infinities as the largest value under their scale, instead of being refused.
     pub allow_nonfinite: bool,
     /// Whether the error that quantising makes is measured.
@@ -72,8 +71,7 @@ impl Default for ConvertOptions {
             existing: Existing::Replace,
             cast: Cast::Quantized,
             selection: Selection::new(),
-            block_size: None,
-            double_quant: false,
+            quantise: QuantiseOptions::default(),
             allow_nonfinite: false,
             measure: false,
             quantised: NamePatterns::default(),
@@ -151,17 +149,24 @@ impl ConvertOptions {
         self
     }
 
-    /// Sets how many values share a scale.
+    /// Sets how weights become BitsAndBytes.
     #[must_use]
-    pub fn with_block_size(mut self, values: usize) -> Self {
-        self.block_size = Some(values);
+    pub fn with_bnb(mut self, bnb: BnbOptions) -> Self {
+        self.quantise.bnb = bnb;
         self
     }
 
-    /// Quantises scales too, or not.
+    /// Sets how many values share a scale of BitsAndBytes.
+    #[must_use]
+    pub fn with_block_size(mut self, values: usize) -> Self {
+        self.quantise.bnb = self.quantise.bnb.with_block_size(values);
+        self
+    }
+
+    /// Quantises scales of BitsAndBytes too, or not.
     #[must_use]
     pub fn with_double_quant(mut self, double_quant: bool) -> Self {
-        self.double_quant = double_quant;
+        self.quantise.bnb = self.quantise.bnb.with_double_quant(double_quant);
         self
     }
 
@@ -182,7 +187,7 @@ impl ConvertOptions {
     /// Quantises the weights that fit this pattern or another one given so, instead of those of linear layers.
     ///
     /// # Errors
-    /// `Parse` where it is no pattern.
+    /// `Request` where it is no pattern.
     pub fn with_quantized(mut self, pattern: &str) -> Result<Self> {
         self.quantised.include.push(Glob::parse(pattern)?);
         Ok(self)
@@ -191,7 +196,7 @@ impl ConvertOptions {
     /// Keeps the weights that fit this pattern unquantised.
     ///
     /// # Errors
-    /// `Parse` where it is no pattern.
+    /// `Request` where it is no pattern.
     pub fn with_kept(mut self, pattern: &str) -> Result<Self> {
         self.quantised.exclude.push(Glob::parse(pattern)?);
         Ok(self)

@@ -1,32 +1,46 @@
 //! From claimed tensors to the tensors of an output: what is kept, decoded, cast or encoded.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::quantise::{Keeping, Quantise};
 use super::stats::ConvertStats;
-use crate::catalog::{Catalog, Dtype, Extent, Selection, StoredTensor, TargetDtype, TensorId, dtype::elements};
+use crate::catalog::{
+    Catalog, Dtype, Extent, NamePatterns, Selection, StoredTensor, TargetDtype, TensorId, dtype::elements,
+};
 use crate::container::{Container, OutputTensor};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
-use crate::pipeline::{Origin, Planned, Values, Work};
-use crate::scheme::{Claimed, PlainDecoder, Prepared, Recipe, TensorRole, TileDecoder, Weight};
+use crate::pipeline::{Checks, Origin, Planned, Values, Work};
+use crate::scheme::{
+    Candidate, Claimed, Decision, EncodedTensor, Keeping, PlainDecoder, Prepared, QuantiseOptions, Quantiser, Recipe,
+    Task, TensorRole, TileDecoder, Weight,
+};
 
 /// What is asked of the output.
-pub(crate) struct Wishes<'a> {
+pub(crate) struct Asked<'a> {
     /// What quantised weights are decoded to.
     pub dtype: TargetDtype,
-    /// Whether quantised weights stay as they are stored.
-    pub keep_packed: bool,
+    /// The container that may keep blocks as they are stored; `None` where everything is decoded.
+    pub keeps_blocks: Option<&'a dyn Container>,
     /// Whether plain floats become `dtype` too.
     pub cast_all: bool,
     pub selection: &'a Selection,
     pub quantise: Option<Quantise<'a>>,
 }
 
-impl<'a> Wishes<'a> {
+/// How weights are quantised, and which.
+pub(crate) struct Quantise<'a> {
+    pub quantiser: &'static dyn Quantiser,
+    pub options: &'a QuantiseOptions,
+    /// What the caller wants quantised and kept.
+    pub rules: &'a NamePatterns,
+    pub checks: Checks,
+}
+
+impl<'a> Asked<'a> {
     /// Decodes what is quantised and keeps everything else.
     pub(crate) fn decode(dtype: TargetDtype, selection: &'a Selection) -> Self {
-        Self { dtype, keep_packed: false, cast_all: false, selection, quantise: None }
+        Self { dtype, keeps_blocks: None, cast_all: false, selection, quantise: None }
     }
 }
 
@@ -34,186 +48,244 @@ impl<'a> Wishes<'a> {
 pub(crate) struct Outputs {
     pub planned: Vec<Planned>,
     pub stats: ConvertStats,
-    /// Weights that could be quantised and are not, with the reason.
-    pub kept: Vec<(String, Keeping)>,
+    /// Weights that could be quantised and are not, with their names in the output.
+    pub kept: Vec<Kept>,
     /// What the first quantised weight was before.
     pub encoded_dtype: Option<TargetDtype>,
+}
+
+/// A weight that could be quantised and is not.
+pub(crate) struct Kept {
+    pub name: String,
+    pub output_name: String,
+    pub why: Keeping,
 }
 
 /// Every output tensor of a claimed catalog. What cannot be decoded is refused here; small companions are read and checked.
 pub(crate) fn plan_outputs(
     catalog: &Catalog,
     sources: &[Box<dyn Source>],
-    mut claimed: Claimed,
-    wishes: &Wishes<'_>,
+    claimed: &Claimed,
+    asked: &Asked<'_>,
 ) -> Result<Outputs> {
-    if !claimed.problems.is_empty() {
-        return Err(claimed.problems.swap_remove(0));
+    if let Some(problem) = claimed.problems.first() {
+        return Err(problem.again());
     }
     let plain = catalog.iter().zip(&claimed.roles).filter(|(_, role)| **role == TensorRole::Passthrough);
     let plain: Vec<_> = plain.map(|((id, tensor), _)| (id, tensor)).collect();
     let names = claimed.weights.iter().map(|weight| weight.name.as_str());
     let names: Vec<&str> = names.chain(plain.iter().map(|(_, tensor)| tensor.name.as_str())).collect();
-    wishes.selection.check_used(&names)?;
-    if let Some(quantise) = &wishes.quantise {
-        quantise.patterns.check_used(&names)?;
+    asked.selection.check_used(&names)?;
+    if let Some(quantise) = &asked.quantise {
+        quantise.rules.check_used(&names)?;
     }
-    let mut planner = Planner {
-        catalog,
-        sources,
-        wishes,
-        outputs: Outputs {
-            planned: Vec::with_capacity(catalog.len()),
-            stats: ConvertStats::default(),
-            kept: Vec::new(),
-            encoded_dtype: None,
-        },
-        named: BTreeMap::new(),
-    };
-    for weight in claimed.weights {
-        if wishes.selection.takes(&weight.name) {
-            planner.weight(weight)?;
-        }
+    let mut planner = Planner { catalog, sources, asked, stats: ConvertStats::default(), named: BTreeMap::new() };
+    let mut drafts = Vec::with_capacity(names.len());
+    for weight in claimed.weights.iter().filter(|weight| asked.selection.takes(&weight.name)) {
+        planner.weight(weight, &mut drafts)?;
     }
-    for (id, tensor) in plain {
-        if wishes.selection.takes(&tensor.name) {
-            planner.plain(id, tensor)?;
-        }
+    for (id, tensor) in plain.into_iter().filter(|(_, tensor)| asked.selection.takes(&tensor.name)) {
+        drafts.push(planner.plain(id, tensor)?);
     }
-    if planner.outputs.planned.is_empty() && catalog.len() > 0 {
-        return Err(AnamnesisError::parse("the selection leaves no tensor"));
+    if drafts.is_empty() && catalog.len() > 0 {
+        return Err(Request::NothingSelected.into());
     }
-    Ok(planner.outputs)
+    planner.finish(drafts)
 }
 
 struct Planner<'a> {
     catalog: &'a Catalog,
     sources: &'a [Box<dyn Source>],
-    wishes: &'a Wishes<'a>,
-    outputs: Outputs,
+    asked: &'a Asked<'a>,
+    stats: ConvertStats,
     /// The new names with the old ones.
     named: BTreeMap<String, String>,
 }
 
-impl Planner<'_> {
-    fn weight(&mut self, weight: Weight) -> Result<()> {
-        self.outputs.stats.tensors += 1;
-        if self.wishes.keep_packed {
-            self.outputs.stats.passthrough += 1;
-            return weight.parts.iter().try_for_each(|&id| self.copy(id));
-        }
-        let parts: Vec<Extent> = weight.parts.iter().map(|&id| self.catalog.get(id).extent).collect();
-        let Prepared { shape, decoder } = match weight.recipe {
-            Recipe::Ready(decoder) => Prepared { shape: weight.shape, decoder },
-            Recipe::Deferred(prepare) => prepare.prepare(&|part| read_part(self.sources, parts[part]))?,
-        };
-        self.outputs.stats.dequantized += 1;
-        let is_folded = matches!(self.catalog.get(weight.parts[0]).dtype, Dtype::Block(_)) && weight.parts.len() > 1;
-        self.outputs.stats.folded_scales += usize::from(is_folded);
-        let source = Stored { decoder, parts, sources: weight.parts, origin: Origin::Quantised };
-        let is_quantised = self.quantises(&weight.name, &shape);
-        self.values(&weight.name, shape, is_quantised, self.wishes.dtype, source)
-    }
+/// An output tensor before it is decided whether it is quantised.
+struct Draft {
+    name: String,
+    output_name: String,
+    shape: Vec<usize>,
+    content: Content,
+}
 
-    fn plain(&mut self, id: TensorId, tensor: &StoredTensor) -> Result<()> {
-        self.outputs.stats.tensors += 1;
-        let Some(decoder) = PlainDecoder::of(tensor.dtype) else {
-            self.outputs.stats.passthrough += 1;
-            return self.copy(id);
-        };
-        let wanted = if self.wishes.cast_all { self.wishes.dtype.dtype() } else { tensor.dtype };
-        let is_quantised = self.quantises(&tensor.name, &tensor.shape);
-        if wanted == tensor.dtype && !is_quantised {
-            self.outputs.stats.passthrough += 1;
-            return self.copy(id);
-        }
-        // Exactly the stored values, where they are not cast; only F64 has values that F32 has not.
-        let dtype = if self.wishes.cast_all { self.wishes.dtype } else { TargetDtype::F32 };
-        if !is_quantised {
-            self.outputs.stats.cast += 1;
-        }
-        let source =
-            Stored { decoder: Box::new(decoder), parts: vec![tensor.extent], sources: vec![id], origin: Origin::Plain };
-        self.values(&tensor.name, tensor.shape.clone(), is_quantised, dtype, source)
-    }
-
-    /// Whether a weight is to be quantised; one that could be and is not is noted.
-    fn quantises(&mut self, name: &str, shape: &[usize]) -> bool {
-        let Some(quantise) = &self.wishes.quantise else { return false };
-        match quantise.decide(name, shape) {
-            Ok(()) => true,
-            Err(keeping) => {
-                self.outputs.kept.push((name.to_owned(), keeping));
-                false
-            }
-        }
-    }
-
-    /// Plans a tensor that goes through its values.
-    fn values(
-        &mut self,
-        name: &str,
-        shape: Vec<usize>,
-        is_quantised: bool,
-        dtype: TargetDtype,
-        source: Stored,
-    ) -> Result<()> {
-        let new_name = self.rename(name)?;
-        let elements = output(name.to_owned(), dtype.dtype(), shape.clone())?.bytes / dtype.byte_size() as u64;
-        let stored_as = match source.origin {
-            Origin::Plain if !self.wishes.cast_all => match self.catalog.get(source.sources[0]).dtype {
-                Dtype::BF16 => TargetDtype::BF16,
-                Dtype::F16 => TargetDtype::F16,
-                _ => TargetDtype::F32,
-            },
-            _ => dtype,
-        };
-        let Stored { decoder, parts, sources, origin } = source;
-        let values = Values { decoder, parts, sources, dtype, elements, origin };
-        let planned = match self.wishes.quantise.as_ref().filter(|_| is_quantised) {
-            None => Planned { outputs: vec![output(new_name, dtype.dtype(), shape)?], work: Work::Decode(values) },
-            Some(quantise) => {
-                self.outputs.stats.quantized += 1;
-                self.outputs.encoded_dtype.get_or_insert(stored_as);
-                let encoder = quantise.encoder(&new_name, &shape, stored_as)?;
-                let tensor =
-                    |made: &crate::scheme::EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
-                let outputs = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
-                Planned { outputs, work: Work::Encode { values, encoder, checks: quantise.checks } }
-            }
-        };
-        self.outputs.planned.push(planned);
-        Ok(())
-    }
-
-    fn copy(&mut self, id: TensorId) -> Result<()> {
-        let tensor = self.catalog.get(id);
-        let output = output(self.rename(&tensor.name)?, tensor.dtype, tensor.shape.clone())?;
-        let work = Work::Copy { extent: tensor.extent, source: id };
-        self.outputs.planned.push(Planned { outputs: vec![output], work });
-        Ok(())
-    }
-
-    /// The new name of a tensor, which nothing else may have.
-    fn rename(&mut self, name: &str) -> Result<String> {
-        let renamed = self.wishes.selection.renamed(name);
-        if let Some(other) = self.named.insert(renamed.clone(), name.to_owned()) {
-            if other == name {
-                return Err(AnamnesisError::parse(format!("two output tensors are named {}", quoted(name))));
-            }
-            let (renamed, other, name) = (quoted(&renamed), quoted(&other), quoted(name));
-            return Err(AnamnesisError::parse(format!("tensors {other} and {name} would both be named {renamed}")));
-        }
-        Ok(renamed)
-    }
+enum Content {
+    /// Bytes that can only be copied.
+    Bytes(TensorId),
+    Values(Stored),
 }
 
 /// Values as they are stored.
 struct Stored {
-    decoder: Box<dyn TileDecoder>,
+    decoder: Arc<dyn TileDecoder>,
     parts: Vec<Extent>,
     sources: Vec<TensorId>,
     origin: Origin,
+    /// What the values are stored as, or decoded to.
+    dtype: TargetDtype,
+    /// The tensor to copy where the values need no change.
+    copied: Option<TensorId>,
+}
+
+impl Planner<'_> {
+    fn weight(&mut self, weight: &Weight, drafts: &mut Vec<Draft>) -> Result<()> {
+        self.stats.tensors += 1;
+        if self.keeps(weight) {
+            self.stats.passthrough += 1;
+            for &id in &weight.parts {
+                drafts.push(self.bytes(id)?);
+            }
+            return Ok(());
+        }
+        let parts: Vec<Extent> = weight.parts.iter().map(|&id| self.catalog.get(id).extent).collect();
+        let Prepared { shape, decoder } = match &weight.recipe {
+            Recipe::Ready(decoder) => Prepared { shape: weight.shape.clone(), decoder: decoder.clone() },
+            Recipe::Deferred(prepare) => prepare.prepare(&|part| read_part(self.sources, parts[part]))?,
+        };
+        self.stats.dequantized += 1;
+        let is_folded = matches!(self.catalog.get(weight.parts[0]).dtype, Dtype::Block(_)) && weight.parts.len() > 1;
+        self.stats.folded_scales += usize::from(is_folded);
+        let sources = weight.parts.clone();
+        let (origin, dtype) = (Origin::Quantised, self.asked.dtype);
+        let stored = Stored { decoder, parts, sources, origin, dtype, copied: None };
+        let output_name = self.rename(&weight.name)?;
+        drafts.push(Draft { name: weight.name.clone(), output_name, shape, content: Content::Values(stored) });
+        Ok(())
+    }
+
+    /// Whether the output can hold a weight as it is stored: blocks lose nothing by staying blocks.
+    fn keeps(&self, weight: &Weight) -> bool {
+        let is_block = |id: &TensorId| matches!(self.catalog.get(*id).dtype, Dtype::Block(_));
+        self.asked.keeps_blocks.is_some_and(|container| {
+            weight.parts.first().is_some_and(is_block)
+                && weight
+                    .parts
+                    .iter()
+                    .all(|&id| container.holds(self.catalog.get(id).dtype, &self.catalog.get(id).shape))
+        })
+    }
+
+    fn plain(&mut self, id: TensorId, tensor: &StoredTensor) -> Result<Draft> {
+        self.stats.tensors += 1;
+        let Some(decoder) = PlainDecoder::of(tensor.dtype) else {
+            self.stats.passthrough += 1;
+            return self.bytes(id);
+        };
+        let wanted = if self.asked.cast_all { self.asked.dtype.dtype() } else { tensor.dtype };
+        let stored = Stored {
+            decoder: Arc::new(decoder),
+            parts: vec![tensor.extent],
+            sources: vec![id],
+            origin: Origin::Plain,
+            dtype: match tensor.dtype {
+                _ if self.asked.cast_all => self.asked.dtype,
+                Dtype::BF16 => TargetDtype::BF16,
+                Dtype::F16 => TargetDtype::F16,
+                _ => TargetDtype::F32,
+            },
+            copied: (wanted == tensor.dtype).then_some(id),
+        };
+        let (name, output_name) = (tensor.name.clone(), self.rename(&tensor.name)?);
+        Ok(Draft { name, output_name, shape: tensor.shape.clone(), content: Content::Values(stored) })
+    }
+
+    fn bytes(&mut self, id: TensorId) -> Result<Draft> {
+        let tensor = self.catalog.get(id);
+        let (name, output_name) = (tensor.name.clone(), self.rename(&tensor.name)?);
+        Ok(Draft { name, output_name, shape: tensor.shape.clone(), content: Content::Bytes(id) })
+    }
+
+    /// Lets the quantiser decide, and makes every tensor what it shall be.
+    fn finish(mut self, drafts: Vec<Draft>) -> Result<Outputs> {
+        let mut decisions = self.decide(&drafts)?.into_iter();
+        let mut outputs = Outputs {
+            planned: Vec::with_capacity(drafts.len()),
+            stats: ConvertStats::default(),
+            kept: Vec::new(),
+            encoded_dtype: None,
+        };
+        for draft in drafts {
+            let stored = match draft.content {
+                Content::Bytes(id) => {
+                    outputs.planned.push(self.copy(id, draft.output_name)?);
+                    continue;
+                }
+                Content::Values(stored) => stored,
+            };
+            let encoder = match decisions.next() {
+                None => None,
+                Some(Decision::Encode(encoder)) => Some(encoder),
+                Some(Decision::Keep(why)) => {
+                    outputs.kept.push(Kept { name: draft.name, output_name: draft.output_name.clone(), why });
+                    None
+                }
+            };
+            if let Some(id) = stored.copied.filter(|_| encoder.is_none()) {
+                self.stats.passthrough += 1;
+                outputs.planned.push(self.copy(id, draft.output_name)?);
+                continue;
+            }
+            let Stored { decoder, parts, sources, origin, dtype, .. } = stored;
+            // Where plain floats are quantised, exactly the stored values; only F64 has values that F32 has not.
+            let is_exact = origin == Origin::Plain && !self.asked.cast_all;
+            let read_as = if is_exact { TargetDtype::F32 } else { dtype };
+            let decoded = output(draft.output_name, read_as.dtype(), draft.shape)?;
+            let elements = decoded.bytes / read_as.byte_size() as u64;
+            let values = Values { decoder, parts, sources, dtype: read_as, elements, origin };
+            outputs.planned.push(match (encoder, &self.asked.quantise) {
+                (Some(encoder), Some(quantise)) => {
+                    self.stats.quantized += 1;
+                    outputs.encoded_dtype.get_or_insert(dtype);
+                    let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
+                    let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
+                    Planned { outputs: made, work: Work::Encode { values, encoder, checks: quantise.checks } }
+                }
+                _ => {
+                    self.stats.cast += usize::from(origin == Origin::Plain);
+                    Planned { outputs: vec![decoded], work: Work::Decode(values) }
+                }
+            });
+        }
+        outputs.stats = self.stats;
+        Ok(outputs)
+    }
+
+    /// What becomes of every tensor that has values, in their order; nothing where nothing is quantised.
+    fn decide(&self, drafts: &[Draft]) -> Result<Vec<Decision>> {
+        let Some(quantise) = &self.asked.quantise else { return Ok(Vec::new()) };
+        let candidate = |draft: &'_ Draft| match &draft.content {
+            Content::Bytes(_) => None,
+            Content::Values(stored) => Some(stored.dtype),
+        };
+        let tensors: Vec<_> = drafts
+            .iter()
+            .filter_map(|draft| {
+                let dtype = candidate(draft)?;
+                let Draft { name, output_name, shape, .. } = draft;
+                Some(Candidate { name, output_name, shape, dtype })
+            })
+            .collect();
+        quantise.quantiser.plan(&Task { tensors: &tensors, options: quantise.options, rules: quantise.rules })
+    }
+
+    fn copy(&self, id: TensorId, name: String) -> Result<Planned> {
+        let tensor = self.catalog.get(id);
+        let outputs = vec![output(name, tensor.dtype, tensor.shape.clone())?];
+        Ok(Planned { outputs, work: Work::Copy { extent: tensor.extent, source: id } })
+    }
+
+    /// The new name of a tensor, which nothing else may have.
+    fn rename(&mut self, name: &str) -> Result<String> {
+        let renamed = self.asked.selection.renamed(name);
+        match self.named.insert(renamed.clone(), name.to_owned()) {
+            None => Ok(renamed),
+            Some(other) if other == name => {
+                Err(AnamnesisError::parse(format!("two output tensors are named {}", quoted(name))))
+            }
+            Some(other) => Err(Request::SameName { name: renamed, tensors: [other, name.to_owned()] }.into()),
+        }
+    }
 }
 
 /// Tensors named in a refusal; the rest are counted.
@@ -239,7 +311,7 @@ pub(crate) fn fit(planned: &mut [Planned], container: &dyn Container, format: &s
     if refused.len() > NAMED_IN_REFUSAL {
         names += &format!(" and {} more", refused.len() - NAMED_IN_REFUSAL);
     }
-    let why = format!("it cannot hold {names}; --exclude leaves tensors out");
+    let why = format!("it cannot hold {names}");
     Err(AnamnesisError::unsupported(format, why))
 }
 

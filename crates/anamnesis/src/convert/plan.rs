@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::options::{Cast, ConvertOptions};
-use super::outputs::{Outputs, Wishes, fit, plan_outputs};
-use super::quantise::{Keeping, Quantise};
+use super::outputs::{Asked, Outputs, Quantise, fit, plan_outputs};
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
 use crate::catalog::{Dtype, Metadata, MetadataValue, TargetDtype};
@@ -14,8 +15,10 @@ use crate::error::{AnamnesisError, Request, Result};
 use crate::io::Source;
 use crate::io::output::{PendingFile, same_file};
 use crate::limits::{Budget, ParseLimits};
-use crate::pipeline::{self, Checks, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress};
-use crate::pipeline::RememberOptions;
+use crate::pipeline::{
+    self, Checks, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress, RememberOptions, Work,
+};
+use crate::scheme::{Keeping, Made};
 
 impl Checkpoint {
     /// Plans a conversion into one file. Nothing is written yet, and whatever cannot be converted is refused here.
@@ -32,37 +35,54 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
     pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan<'_>> {
-        let Prepared { planned, metadata, stats, kept, notes, .. } = self.prepare(target, options)?;
+        let Outline { planned, metadata, stats, kept, notes, .. } = self.outline(target, options)?;
         let plan = Plan::new(planned, target.container()?, metadata.as_ref())?;
         Ok(ConvertPlan { checkpoint: self, plan, stats, kept, notes, run: options.run() })
     }
 
     /// The tensors and the metadata of an output, without their places.
-    pub(crate) fn prepare(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Prepared> {
+    pub(crate) fn outline(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Outline> {
         let dtype = options.target_dtype()?;
         let container = target.container()?;
         let cast_all = options.cast == Cast::All;
-        let quantise = target.encoding().map(|encoding| Quantise {
-            encoding,
-            patterns: &options.quantised,
-            block_size: options.block_size,
-            double_quant: options.double_quant,
+        let encoding = target.encoding();
+        if encoding.is_none() {
+            options.quantise.check_unused(target.name())?;
+        }
+        let quantise = encoding.map(|encoding| Quantise {
+            quantiser: encoding.quantiser,
+            options: &options.quantise,
+            rules: &options.quantised,
             checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
         });
-        let wishes = Wishes {
+        let asked = Asked {
             dtype: dtype.unwrap_or_default(),
-            // Blocks that the output can hold lose nothing by staying as they are.
-            keep_packed: target == ConvertTarget::Gguf && self.format() == Format::Gguf && dtype.is_none() && !cast_all,
+            keeps_blocks: (encoding.is_none() && dtype.is_none() && !cast_all).then_some(container),
             cast_all,
             selection: &options.selection,
             quantise,
         };
         let Outputs { mut planned, mut stats, kept, encoded_dtype } =
-            plan_outputs(&self.catalog, &self.sources, self.claim(), &wishes)?;
+            plan_outputs(&self.catalog, &self.sources, &self.claim(), &asked)?;
+        let made = encoding.map(|encoding| {
+            let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
+            let made = Made {
+                options: &options.quantise,
+                quantised: encoded.filter_map(|planned| Some(planned.outputs.first()?.name.as_str())).collect(),
+                kept: kept.iter().map(|kept| (kept.output_name.as_str(), kept.why)).collect(),
+                dtype: encoded_dtype.unwrap_or_default(),
+            };
+            (encoding.quantiser.configuration(&made), encoding.quantiser.metadata(&made))
+        });
+        let (configuration, told) = made.unwrap_or_default();
+        let kept = kept.into_iter().map(|kept| (kept.name, kept.why)).collect();
         let reshaped = fit(&mut planned, container, target.extension())?;
         // The input's own order: what was together stays together, and reading goes from front to back.
         planned.sort_by_key(Planned::source);
-        let (metadata, dropped) = self.metadata_for(target, options)?;
+        let (mut metadata, dropped) = self.metadata_for(target, options)?;
+        if !told.is_empty() {
+            metadata.get_or_insert_default().extend(told);
+        }
         stats.dropped_metadata = dropped;
         let mut notes = Vec::new();
         match reshaped {
@@ -78,7 +98,7 @@ impl Checkpoint {
         if target == ConvertTarget::Gguf {
             notes.extend(beyond_llama_cpp(&planned));
         }
-        Ok(Prepared { planned, metadata, stats, kept, encoded_dtype, notes })
+        Ok(Outline { planned, metadata, configuration, stats, kept, notes })
     }
 
     /// The metadata of an output, and how many entries of the input's it does not have.
@@ -140,13 +160,13 @@ fn beyond_llama_cpp(planned: &[Planned]) -> Option<String> {
 }
 
 /// An output before it is laid out.
-pub(crate) struct Prepared {
+pub(crate) struct Outline {
     pub planned: Vec<Planned>,
     pub metadata: Option<Metadata>,
+    /// What the model's configuration tells of the quantised weights, where there are any.
+    pub configuration: Option<Value>,
     pub stats: ConvertStats,
     pub kept: Vec<(String, Keeping)>,
-    /// What quantised weights were before.
-    pub encoded_dtype: Option<TargetDtype>,
     pub notes: Vec<String>,
 }
 
@@ -277,7 +297,6 @@ pub(crate) fn to_bytes(
 
 /// A planned tensor for people.
 pub(crate) fn describe(checkpoint: &Checkpoint, job: &Job, placed: &Placed) -> PlannedOutput {
-    use pipeline::Work;
     let name = |&id| checkpoint.catalog.get(id).name.clone();
     let (scheme, encoding, sources) = match &job.work {
         Work::Copy { source, .. } => (None, None, vec![name(source)]),

@@ -1,11 +1,11 @@
-//! What a conversion can write: a container, and for some targets an encoder. One line of the table per target.
+//! What a conversion can write: a container, and for some targets a way of quantising that goes with it.
 
 use std::fmt;
 
 use crate::checkpoint::{Format, container_of};
 use crate::container::Container;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::bnb::BnbKind;
+use crate::scheme::{ENCODINGS, Encoding, Packing};
 
 /// What a conversion writes.
 ///
@@ -15,7 +15,7 @@ use crate::scheme::bnb::BnbKind;
 /// assert_eq!((ConvertTarget::Gguf.extension(), ConvertTarget::Safetensors.suffix()), ("gguf", "bf16"));
 /// # Ok::<(), anamnesis::AnamnesisError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConvertTarget {
     /// safetensors, everything decoded.
@@ -24,37 +24,30 @@ pub enum ConvertTarget {
     Gguf,
     /// A NumPy archive, everything decoded.
     Npz,
+    /// Quantised weights, in the container that holds them.
+    Quantised(EncodingId),
+}
+
+/// A way of quantising, by its place among all there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EncodingId(u16);
+
+/// The targets that do not quantise, with the names they are asked for by.
+const PLAIN: [(ConvertTarget, &[&str]); 3] = [
+    (ConvertTarget::Safetensors, &["safetensors", "bf16"]),
+    (ConvertTarget::Gguf, &["gguf"]),
+    (ConvertTarget::Npz, &["npz"]),
+];
+
+#[allow(non_upper_case_globals, reason = "they are used like the variants beside them")]
+impl ConvertTarget {
     /// safetensors with BitsAndBytes NF4 weights.
-    BnbNf4,
+    pub const BnbNf4: Self = Self::quantised("bnb-nf4");
     /// safetensors with BitsAndBytes FP4 weights.
-    BnbFp4,
+    pub const BnbFp4: Self = Self::quantised("bnb-fp4");
     /// safetensors with BitsAndBytes INT8 weights.
-    BnbInt8,
+    pub const BnbInt8: Self = Self::quantised("bnb-int8");
 }
-
-/// One target: the names it is asked for by (the first is its own), its file format, what its files are called, and how its
-/// weights are encoded.
-struct Row(ConvertTarget, &'static [&'static str], Format, &'static str, Option<Encoding>);
-
-/// How weights are encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
-    Bnb(BnbKind),
-}
-
-/// In the order of the enum, so that a target is its own index.
-const ALL: [Row; 6] = {
-    use ConvertTarget as T;
-    use Encoding::Bnb;
-    [
-        Row(T::Safetensors, &["safetensors", "bf16"], Format::Safetensors, "bf16", None),
-        Row(T::Gguf, &["gguf"], Format::Gguf, "gguf", None),
-        Row(T::Npz, &["npz"], Format::Npz, "npz", None),
-        Row(T::BnbNf4, &["bnb-nf4", "bnb_nf4", "nf4"], Format::Safetensors, "bnb-nf4", Some(Bnb(BnbKind::Nf4))),
-        Row(T::BnbFp4, &["bnb-fp4", "bnb_fp4", "fp4"], Format::Safetensors, "bnb-fp4", Some(Bnb(BnbKind::Fp4))),
-        Row(T::BnbInt8, &["bnb-int8", "bnb_int8", "int8"], Format::Safetensors, "bnb-int8", Some(Bnb(BnbKind::Int8))),
-    ]
-};
 
 impl ConvertTarget {
     /// The target of this name, in any case.
@@ -63,28 +56,59 @@ impl ConvertTarget {
     /// `Unsupported`, listing the targets there are.
     pub fn parse(text: &str) -> Result<Self> {
         let lower = text.to_ascii_lowercase();
-        let found = ALL.iter().find(|row| row.1.contains(&lower.as_str()));
-        found.map(|row| row.0).ok_or_else(|| {
-            let names: Vec<_> = ALL.iter().map(|row| row.1[0]).collect();
+        Self::all().find(|target| target.names().contains(&lower.as_str())).ok_or_else(|| {
+            let names: Vec<_> = Self::all().map(Self::name).collect();
             AnamnesisError::unsupported(text, format!("supported convert targets are {}", names.join(", ")))
         })
     }
 
     /// All targets.
-    pub fn all() -> impl ExactSizeIterator<Item = Self> {
-        ALL.iter().map(|row| row.0)
+    pub fn all() -> impl Iterator<Item = Self> {
+        let encodings: usize = ENCODINGS.iter().map(|encodings| encodings.len()).sum();
+        let quantised = (0..encodings).map(|index| Self::Quantised(EncodingId(index as u16)));
+        PLAIN.iter().map(|(target, _)| *target).chain(quantised)
     }
 
     /// The name it is asked for by.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        self.row().1[0]
+        self.names()[0]
+    }
+
+    /// All names it is asked for by, its own first.
+    #[must_use]
+    pub const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Quantised(id) => id.encoding().names,
+            Self::Safetensors => PLAIN[0].1,
+            Self::Gguf => PLAIN[1].1,
+            Self::Npz => PLAIN[2].1,
+        }
+    }
+
+    /// What it writes, in a few words.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Quantised(id) => id.encoding().about,
+            Self::Safetensors | Self::Npz => "everything decoded",
+            Self::Gguf => "everything decoded but GGUF's own blocks",
+        }
+    }
+
+    /// What quantised weights are called in reports, such as `NF4`; `None` where nothing is quantised.
+    #[must_use]
+    pub const fn short_name(self) -> Option<&'static str> {
+        match self {
+            Self::Quantised(id) => Some(id.encoding().short),
+            _ => None,
+        }
     }
 
     /// The ending of its files, without the dot.
     #[must_use]
     pub const fn extension(self) -> &'static str {
-        match self.row().2 {
+        match self.format() {
             Format::Safetensors => "safetensors",
             Format::Gguf => "gguf",
             Format::Npz => "npz",
@@ -96,29 +120,82 @@ impl ConvertTarget {
     /// What its files are called by.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
-        self.row().3
+        match self {
+            Self::Safetensors => "bf16",
+            other => other.name(),
+        }
     }
 
     /// Whether it makes quantised weights.
     #[must_use]
     pub const fn is_quantized(self) -> bool {
-        self.row().4.is_some()
+        matches!(self, Self::Quantised(_))
     }
 
     pub(crate) const fn format(self) -> Format {
-        self.row().2
+        match self {
+            Self::Safetensors => Format::Safetensors,
+            Self::Gguf => Format::Gguf,
+            Self::Npz => Format::Npz,
+            Self::Quantised(id) => match id.encoding().packing {
+                Packing::Companions => Format::Safetensors,
+            },
+        }
     }
 
-    pub(crate) const fn encoding(self) -> Option<Encoding> {
-        self.row().4
+    pub(crate) const fn encoding(self) -> Option<&'static Encoding> {
+        match self {
+            Self::Quantised(id) => Some(id.encoding()),
+            _ => None,
+        }
     }
 
     pub(crate) fn container(self) -> Result<&'static dyn Container> {
         container_of(self.format())
     }
 
-    const fn row(self) -> &'static Row {
-        &ALL[self as usize]
+    /// The target that quantises to this encoding.
+    const fn quantised(name: &str) -> Self {
+        let (mut group, mut index) = (0, 0);
+        while group < ENCODINGS.len() {
+            let mut at = 0;
+            while at < ENCODINGS[group].len() {
+                if is_same(ENCODINGS[group][at].names[0], name) {
+                    return Self::Quantised(EncodingId(index));
+                }
+                at += 1;
+                index += 1;
+            }
+            group += 1;
+        }
+        // Only reached while compiling, where it is an error.
+        unreachable!()
+    }
+}
+
+impl EncodingId {
+    const fn encoding(self) -> &'static Encoding {
+        let (mut group, mut left) = (0, self.0 as usize);
+        while left >= ENCODINGS[group].len() {
+            left -= ENCODINGS[group].len();
+            group += 1;
+        }
+        &ENCODINGS[group][left]
+    }
+}
+
+const fn is_same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+impl fmt::Debug for ConvertTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ConvertTarget").field(&self.name()).finish()
     }
 }
 
@@ -130,17 +207,26 @@ impl fmt::Display for ConvertTarget {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
-    fn every_target_is_its_own_index_and_found_by_its_names() {
-        for (index, row) in ALL.iter().enumerate() {
-            assert_eq!(row.0 as usize, index);
-            for name in row.1 {
-                assert_eq!(ConvertTarget::parse(name).unwrap(), row.0);
-                assert_eq!(ConvertTarget::parse(&name.to_ascii_uppercase()).unwrap(), row.0);
+    fn every_target_is_found_by_its_names_and_no_two_share_one() {
+        let mut names = BTreeSet::new();
+        for target in ConvertTarget::all() {
+            for name in target.names() {
+                assert_eq!(ConvertTarget::parse(name).unwrap(), target);
+                assert_eq!(ConvertTarget::parse(&name.to_ascii_uppercase()).unwrap(), target);
+                assert!(names.insert(*name), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn known_targets_can_be_matched_on() {
+        let is_known = |target| matches!(target, ConvertTarget::BnbNf4 | ConvertTarget::Safetensors);
+        assert!(is_known(ConvertTarget::parse("nf4").unwrap()) && !is_known(ConvertTarget::BnbFp4));
     }
 
     #[test]

@@ -136,6 +136,36 @@ impl AnamnesisError {
         }
     }
 
+    /// The same error with the tensor it happened in.
+    pub(crate) fn in_tensor(self, name: &str) -> Self {
+        match self {
+            Self::NotFinite { index, value, .. } => Self::NotFinite { tensor: name.to_owned(), index, value },
+            other => other.within(format_args!("tensor {}", quoted(name))),
+        }
+    }
+
+    /// The same error once more, for a caller who asks again.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Parse { reason } => Self::Parse { reason: reason.clone() },
+            Self::Unsupported { format, detail } => {
+                Self::Unsupported { format: format.clone(), detail: detail.clone() }
+            }
+            Self::LimitExceeded { limit, message } => Self::LimitExceeded { limit, message: message.clone() },
+            Self::DisallowedGlobal { module, name } => {
+                Self::DisallowedGlobal { module: module.clone(), name: name.clone() }
+            }
+            Self::Io(error) => Self::Io(std::io::Error::new(error.kind(), error.to_string())),
+            Self::Cancelled => Self::Cancelled,
+            Self::Request(request) => Self::Request(request.clone()),
+            Self::NotFinite { tensor, index, value } => {
+                Self::NotFinite { tensor: tensor.clone(), index: *index, value: *value }
+            }
+            Self::NoWeights { directory } => Self::NoWeights { directory: directory.clone() },
+            Self::OtherPlan { difference } => Self::OtherPlan { difference: difference.clone() },
+        }
+    }
+
     /// An I/O error that names the path it happened at and keeps its kind.
     pub(crate) fn at_path(error: std::io::Error, path: &Path) -> Self {
         let text = format!("{}: {error}", printable(&path.to_string_lossy(), MAX_TEXT_CHARS));

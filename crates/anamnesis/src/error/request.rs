@@ -88,9 +88,6 @@ impl fmt::Display for Request {
             }
             Self::Malformed { what, text, why } => write!(f, "{what} {} {why}", quoted(text)),
             Self::NothingSelected => f.write_str("the selection leaves no tensor"),
-            Self::SameName { name, tensors: [a, b] } if a == b => {
-                write!(f, "two output tensors are named {}", quoted(name))
-            }
             Self::SameName { name, tensors: [a, b] } => {
                 write!(f, "tensors {} and {} would both be named {}", quoted(a), quoted(b), quoted(name))
             }

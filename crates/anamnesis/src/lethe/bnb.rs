@@ -11,7 +11,7 @@ use anamnesis_kernels::{self as kernels, Bf16, Codebook, Level, Scaling, Steps};
 
 use crate::error::{AnamnesisError, Result};
 use crate::io::zeroed;
-use crate::scheme::bnb::encode::{FP4_MAP, NF4_MAP};
+use crate::scheme::bnb::{FP4_MAP, NF4_MAP};
 
 /// Values per block of the usual NF4 files.
 pub const NF4_BLOCK_SIZE: usize = 64;

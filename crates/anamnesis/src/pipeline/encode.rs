@@ -6,7 +6,7 @@ use super::measure::Distance;
 use super::plan::Checks;
 use super::tiles::Tile;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::{Context, Seen, TileEncoder};
+use crate::scheme::{Context, TileEncoder};
 
 /// Reads the values of a range behind those that are there.
 type Read<'a> = &'a mut dyn FnMut(Range<u64>, &mut Vec<f32>) -> Result<()>;
@@ -37,18 +37,19 @@ impl Encoding {
     ) -> Result<Distance> {
         let granule = usize::try_from(encoder.granule().max(1)).unwrap_or(usize::MAX);
         let mut held = std::mem::take(&mut self.held);
-        let mut seen = Seen::default();
-        if let Some(mut observer) = encoder.observer() {
+        let mut ready = None;
+        if let Some(mut first_pass) = encoder.first_pass() {
             walk(tile, granule, &mut held, read, &mut |range, values| {
-                settle(checks, encoder.scale_values(), range, values)?;
-                observer.observe(values)
+                make_finite(checks, encoder.scale_values(), range, values)?;
+                first_pass.see(values)
             })?;
-            seen = observer.finish()?;
+            ready = Some(first_pass.finish()?);
         }
+        let encoder = ready.as_deref().unwrap_or(encoder);
         let mut distance = Distance::default();
         walk(tile, granule, &mut held, read, &mut |range, values| {
-            distance.replaced += settle(checks, encoder.scale_values(), range, values)?;
-            distance.add(&self.encode(encoder, checks, range, values, &seen, put)?);
+            distance.replaced += make_finite(checks, encoder.scale_values(), range, values)?;
+            distance.add(&self.encode(encoder, checks, range, values, put)?);
             Ok(())
         })?;
         self.held = held;
@@ -62,7 +63,6 @@ impl Encoding {
         checks: Checks,
         range: &Range<u64>,
         values: &[f32],
-        seen: &Seen,
         put: Put<'_>,
     ) -> Result<Distance> {
         self.places.clear();
@@ -77,7 +77,7 @@ impl Encoding {
             rest = behind;
             outs.push(out);
         }
-        encoder.encode(range, values, seen, &mut outs, &mut self.context)?;
+        encoder.encode(range, values, &mut outs, &mut self.context)?;
         for ((output, place), out) in self.places.iter().enumerate().zip(&outs) {
             if !out.is_empty() {
                 put(output, place.start, out)?;
@@ -87,7 +87,7 @@ impl Encoding {
             return Ok(Distance::default());
         }
         self.decoded.resize(values.len() * 4, 0);
-        encoder.decode(range, &outs, seen, &mut self.decoded, &mut self.context)?;
+        encoder.decode(range, &outs, &mut self.decoded, &mut self.context)?;
         Ok(Distance::between(values, &self.decoded))
     }
 }
@@ -112,14 +112,11 @@ fn walk(tile: &Tile, granule: usize, held: &mut Vec<f32>, read: Read<'_>, take: 
 
 /// Makes sure that all values are numbers: refuses the first that is none, or gives each a value that its scale can hold and
 /// says how many they were.
-fn settle(checks: Checks, scale_values: u64, range: &Range<u64>, values: &mut [f32]) -> Result<u64> {
+fn make_finite(checks: Checks, scale_values: u64, range: &Range<u64>, values: &mut [f32]) -> Result<u64> {
     let Some(position) = values.iter().position(|value| !value.is_finite()) else { return Ok(0) };
     if !checks.allow_nonfinite {
         let (index, value) = (range.start + position as u64, values[position]);
-        return Err(AnamnesisError::parse(format!(
-            "value {index} is {value}, which cannot be quantised; keep this weight as it is (forget --exclude, convert \
-             --keep), or replace such values (--allow-nonfinite)"
-        )));
+        return Err(AnamnesisError::NotFinite { tensor: String::new(), index, value });
     }
     let mut replaced = 0;
     for block in values.chunks_mut(usize::try_from(scale_values.max(1)).unwrap_or(usize::MAX)) {

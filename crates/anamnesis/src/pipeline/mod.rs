@@ -5,6 +5,7 @@
 
 mod buffers;
 mod encode;
+mod fingerprint;
 mod measure;
 mod options;
 mod plan;
@@ -13,9 +14,10 @@ mod run;
 mod sink;
 mod tiles;
 
+pub(crate) use fingerprint::{Digest, Fingerprint};
 pub(crate) use measure::Distance;
-pub(crate) use plan::{Checks, Job, Origin, Placed, Plan, Planned, Values, Work};
 pub use options::RememberOptions;
+pub(crate) use plan::{Checks, Job, Origin, Placed, Plan, Planned, Values, Work};
 pub use report::Progress;
-pub(crate) use run::{RunOptions, run};
+pub(crate) use run::run;
 pub(crate) use sink::{FileSink, MemorySink};

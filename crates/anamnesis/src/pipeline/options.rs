@@ -1,8 +1,8 @@
 //! How a conversion runs.
 
+use super::run::RunOptions;
 use crate::cancel::CancelToken;
 use crate::io::output::Existing;
-use super::run::RunOptions;
 
 /// Threads used where the caller does not say: more than this only waits for memory.
 const MAX_DEFAULT_THREADS: usize = 4;

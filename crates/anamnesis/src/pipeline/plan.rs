@@ -1,5 +1,7 @@
 //! The plan: every output tensor with its name, type, size and place, before any value is known.
 
+use std::sync::Arc;
+
 use crate::catalog::{Extent, Metadata, TargetDtype, TensorId};
 use crate::container::{Container, Layout, OutputTensor, Seal};
 use crate::error::Result;
@@ -52,7 +54,7 @@ pub(crate) struct Checks {
 
 /// Where the values of a tensor come from.
 pub(crate) struct Values {
-    pub(crate) decoder: Box<dyn TileDecoder>,
+    pub(crate) decoder: Arc<dyn TileDecoder>,
     /// The stored bytes they are made of, the most telling first.
     pub(crate) parts: Vec<Extent>,
     pub(crate) sources: Vec<TensorId>,

@@ -13,7 +13,7 @@ use super::sink::TileSink;
 use super::tiles::{Tile, Tiles};
 use crate::cancel::CancelToken;
 use crate::catalog::Extent;
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 
 /// What a run needs to know besides the plan.
@@ -104,7 +104,7 @@ impl Worker<'_> {
         while let Some(tile) = next_tile() {
             let plan = self.plan;
             let job = &plan.jobs[tile.job];
-            self.fill(job, &tile).map_err(|error| error.within(format_args!("tensor {}", quoted(job.name()))))?;
+            self.fill(job, &tile).map_err(|error| error.in_tensor(job.name()))?;
         }
         Ok(())
     }

@@ -86,7 +86,8 @@ impl Cut {
             Work::Encode { values, encoder, .. } => {
                 let (units, step) = (values.elements, step_of(values));
                 let together = least_common_multiple(step, encoder.granule().max(1));
-                let tile = match together.filter(|&tile| tile <= LARGEST_TILE_VALUES && encoder.observer().is_none()) {
+                let tile = match together.filter(|&tile| tile <= LARGEST_TILE_VALUES && encoder.first_pass().is_none())
+                {
                     Some(together) => ENCODED_TILE_VALUES.div_ceil(together).saturating_mul(together),
                     None => units,
                 };

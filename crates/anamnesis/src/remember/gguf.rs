@@ -7,7 +7,7 @@ use super::{Bf16Out, OutputElement, RememberOptions};
 use crate::catalog::config::QuantConfig;
 use crate::catalog::{Dtype, Selection, TargetDtype};
 use crate::container::safetensors::Safetensors;
-use crate::convert::{Outputs, Wishes, plan_outputs, to_bytes, write_file};
+use crate::convert::{Asked, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result};
 use crate::parse::gguf::{GgufTensorInfo, GgufType, ParsedGguf};
 use crate::pipeline::Plan;
@@ -111,7 +111,7 @@ impl ParsedGguf {
         let catalog = self.catalog()?;
         let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None);
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
-        let Outputs { planned, .. } = plan_outputs(&catalog, sources, claimed, &Wishes::decode(target, &selection))?;
+        let Outputs { planned, .. } = plan_outputs(&catalog, sources, &claimed, &Asked::decode(target, &selection))?;
         Plan::new(planned, &Safetensors, None)
     }
 

@@ -14,6 +14,7 @@ pub mod pth;
 mod slices;
 
 pub use crate::convert::{DirectoryOptions, DirectoryPlan, DirectoryReport, Part, PlannedOutput, Sidecar, SidecarFate};
+pub use crate::pipeline::RememberOptions;
 pub use awq::{dequantize_awq, dequantize_awq_to_bf16};
 pub use bnb::{
     dequantize_bnb_int8, dequantize_bnb_int8_to_bf16, dequantize_bnb4, dequantize_bnb4_double_quant,
@@ -27,7 +28,6 @@ pub use gguf::{dequantize_gguf, dequantize_gguf_blocks, dequantize_gguf_blocks_t
 pub use gptq::{dequantize_gptq, dequantize_gptq_to_bf16};
 pub use npz::{npz_to_safetensors, npz_to_safetensors_bytes};
 pub use nvfp4::{dequantize_nvfp4, dequantize_nvfp4_to_bf16};
-pub use crate::pipeline::RememberOptions;
 pub use output_element::{Bf16Out, F16Out, F32Out, OutputElement};
 pub use plan::RememberPlan;
 pub use pth::{pth_to_safetensors, pth_to_safetensors_bytes};

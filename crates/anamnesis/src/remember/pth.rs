@@ -7,7 +7,7 @@ use crate::catalog::dtype::elements;
 use crate::catalog::{Catalog, Selection, TargetDtype};
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, Layout, OutputTensor};
-use crate::convert::{Outputs, Wishes, plan_outputs, to_bytes, write_file};
+use crate::convert::{Asked, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::{Existing, PendingFile};
 use crate::parse::pth::ParsedPth;
@@ -22,8 +22,8 @@ impl ParsedPth {
         let roles = vec![TensorRole::Passthrough; catalog.len()];
         let claimed = Claimed { roles, weights: Vec::new(), problems: Vec::new() };
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
-        let wishes = Wishes::decode(TargetDtype::default(), &selection);
-        let Outputs { planned, .. } = plan_outputs(&catalog, sources, claimed, &wishes)?;
+        let asked = Asked::decode(TargetDtype::default(), &selection);
+        let Outputs { planned, .. } = plan_outputs(&catalog, sources, &claimed, &asked)?;
         Plan::new(planned, &Safetensors, None)
     }
 

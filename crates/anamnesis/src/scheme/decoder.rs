@@ -1,17 +1,18 @@
 //! How one quantised weight becomes numbers: in tiles, from byte windows of its parts.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::Context;
+use super::{Context, Identity};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
 /// How the decoder of a weight is had.
 pub(crate) enum Recipe {
     /// Names, types and shapes said everything.
-    Ready(Box<dyn TileDecoder>),
+    Ready(Arc<dyn TileDecoder>),
     /// Small companions must be read first.
-    Deferred(Box<dyn Prepare>),
+    Deferred(Arc<dyn Prepare>),
 }
 
 impl Recipe {
@@ -35,11 +36,11 @@ pub(crate) trait Prepare: Send + Sync {
 /// A weight that is ready to be decoded.
 pub(crate) struct Prepared {
     pub shape: Vec<usize>,
-    pub decoder: Box<dyn TileDecoder>,
+    pub decoder: Arc<dyn TileDecoder>,
 }
 
 /// Decodes any tile of one weight. It neither reads nor allocates: the pipeline brings the bytes it asks for.
-pub(crate) trait TileDecoder: Send + Sync {
+pub(crate) trait TileDecoder: Identity + Send + Sync {
     /// Tiles are cut at multiples of this many output elements.
     fn granule(&self) -> u64;
 

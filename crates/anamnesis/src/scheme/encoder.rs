@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::Context;
+use super::{Context, Identity};
 use crate::catalog::Dtype;
 use crate::error::Result;
 
 /// Encodes any tile of one weight. It neither reads nor writes nor allocates: the pipeline brings the values and takes the
 /// bytes.
-pub(crate) trait TileEncoder: Send + Sync {
+pub(crate) trait TileEncoder: Identity + Send + Sync {
     /// The tensors it makes, the codes first.
     fn outputs(&self) -> &[EncodedTensor];
 
@@ -24,36 +24,22 @@ pub(crate) trait TileEncoder: Send + Sync {
 
     /// What must see all values before the first is encoded, where something must. They then come from front to back twice,
     /// to one worker.
-    fn observer(&self) -> Option<Box<dyn Observer>> {
+    fn first_pass(&self) -> Option<Box<dyn FirstPass + '_>> {
         None
     }
 
     /// Encodes the values of `range` into their places.
-    fn encode(
-        &self,
-        range: &Range<u64>,
-        values: &[f32],
-        seen: &Seen,
-        outs: &mut [&mut [u8]],
-        context: &mut Context,
-    ) -> Result<()>;
+    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()>;
 
     /// What the encoded values of `range` decode to, as F32.
-    fn decode(
-        &self,
-        range: &Range<u64>,
-        outs: &[&mut [u8]],
-        seen: &Seen,
-        decoded: &mut [u8],
-        context: &mut Context,
-    ) -> Result<()>;
+    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()>;
 
     /// The scheme in detail, for people.
     fn describe(&self) -> String;
 }
 
 /// A tensor that an encoder makes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EncodedTensor {
     pub name: String,
     pub dtype: Dtype,
@@ -61,16 +47,10 @@ pub(crate) struct EncodedTensor {
 }
 
 /// Sees all values of a tensor before they are encoded.
-pub(crate) trait Observer {
+pub(crate) trait FirstPass {
     /// Takes the next values, whole granules of them.
-    fn observe(&mut self, values: &[f32]) -> Result<()>;
+    fn see(&mut self, values: &[f32]) -> Result<()>;
 
-    /// What was seen, once all values were taken.
-    fn finish(&self) -> Result<Seen>;
-}
-
-/// What was seen of a tensor before encoding it: the mean of its scales, where they are quantised too.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Seen {
-    pub mean: f32,
+    /// The encoder that knows what was seen, once all values were taken. It makes the same outputs and needs no first pass.
+    fn finish(self: Box<Self>) -> Result<Box<dyn TileEncoder>>;
 }

@@ -3,7 +3,7 @@
 //!
 //! Every scheme looks at the whole catalog and claims what it understands, tensor by tensor. What nobody claims is plain
 //! data; what looks quantised and is not understood is refused by name. A new scheme is a folder here and a line in
-//! [`ALL`].
+//! [`ALL`]; where it encodes too, a line in [`ENCODINGS`].
 
 pub(crate) mod awq;
 pub(crate) mod bnb;
@@ -15,19 +15,26 @@ mod foreign;
 pub(crate) mod fp8;
 pub(crate) mod ggml;
 pub(crate) mod gptq;
+mod identity;
+pub(crate) mod linear;
 pub(crate) mod packed;
 mod plain;
+mod quantiser;
 mod role;
 mod scale;
 
 use crate::catalog::Catalog;
 use crate::catalog::config::QuantConfig;
 
+pub use bnb::BnbOptions;
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub(crate) use context::Context;
 pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
-pub(crate) use encoder::{EncodedTensor, Observer, Seen, TileEncoder};
+pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
+pub(crate) use identity::Identity;
 pub(crate) use plain::PlainDecoder;
+pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task};
+pub use quantiser::{Keeping, QuantiseOptions};
 pub(crate) use role::Row;
 pub use role::{QuantScheme, TensorRole};
 pub(crate) use scale::ScaleType;
@@ -57,6 +64,9 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
 static ALL: [&dyn Scheme; 6] = [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, &foreign::Foreign, &fp8::Fp8];
+
+/// What can be asked for when quantising, in the order it is listed.
+pub(crate) static ENCODINGS: [&[Encoding]; 1] = [&bnb::ENCODINGS];
 
 /// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that
 /// is not in it.

@@ -12,7 +12,7 @@ use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 
 /// Reads F32, F16, BF16 and F64.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct PlainDecoder {
     dtype: Dtype,
     /// `None` for F64.

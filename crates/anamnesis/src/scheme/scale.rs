@@ -5,7 +5,7 @@ use anamnesis_kernels::{self as kernels, Level, TopExponent};
 use crate::catalog::Dtype;
 
 /// A type of scales.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ScaleType {
     F32,
     Bf16,

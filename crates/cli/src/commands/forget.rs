@@ -13,10 +13,8 @@ pub(super) fn run(args: &ForgetArgs, printer: &Printer) -> Result<(), Failure> {
     if !target.is_quantized() {
         let names: Vec<_> =
             ConvertTarget::all().filter(|target| target.is_quantized()).map(ConvertTarget::name).collect();
-        return Err(Failure::from(AnamnesisError::Unsupported {
-            format: args.to.clone(),
-            detail: format!("it quantises nothing; {} do, amn convert writes all others", names.join(", ")),
-        }));
+        let detail = format!("it quantises nothing; {} do, amn convert writes all others", names.join(", "));
+        return Err(Failure::Usage(AnamnesisError::Unsupported { format: args.to.clone(), detail }.to_string()));
     }
     let mut options = options(&args.write, &args.quantize, target)?.with_selection(args.names.selection()?);
     options = args.include.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;

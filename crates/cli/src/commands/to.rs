@@ -36,7 +36,10 @@ pub(super) fn target(text: &str) -> Result<ConvertTarget, Failure> {
 }
 
 fn advised(error: AnamnesisError, names: &[&str]) -> Failure {
-    Failure::Refused { error, advice: did_you_mean(names) }
+    match did_you_mean(names) {
+        Some(question) => Failure::Usage(format!("{error}; {question}")),
+        None => Failure::Usage(error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ fn failures_have_the_documented_fields_and_kinds() {
     for (line, kind, code) in [
         ("parse nothing.safetensors --json", "io", 1),
         ("parse empty.safetensors --json", "parse", 1),
-        ("inspect model.gguf --to int3 --json", "unsupported", 1),
+        ("inspect model.gguf --to int3 --json", "usage", 2),
+        ("convert plain.safetensors --to npz --include nothing --json", "usage", 2),
         ("parse --json", "usage", 2),
         ("frobnicate --json", "usage", 2),
         ("remember model.gguf --single-file --json", "usage", 2),

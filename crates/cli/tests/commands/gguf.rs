@@ -75,7 +75,7 @@ Converting model.gguf → model.safetensors
     assert!(folder.amn("remember model.gguf").failed().contains("exists already; --force replaces it"));
     folder.amn("remember model.gguf --to safetensors --force").ok();
     assert!(fs::read(folder.path("model.safetensors")).unwrap() == first);
-    let error = folder.amn("remember model.safetensors --to safetensors").failed();
+    let error = folder.amn("remember model.safetensors --to safetensors").refused();
     assert!(error.contains("bf16, f16 and f32"), "{error}");
     // A directory with one model is converted beside that model.
     fs::remove_file(folder.path("model.safetensors")).unwrap();

@@ -84,13 +84,13 @@ fn a_missing_file_is_named() {
 fn failures_are_documents_too() {
     let folder = Folder::empty();
     fs::write(folder.path("broken.safetensors"), b"\x04\0\0\0\0\0\0\0nope").unwrap();
-    for (line, kind) in [
-        ("parse no-such.safetensors --json", "io"),
-        ("parse broken.safetensors --json", "parse"),
-        ("inspect broken.safetensors --json --to int3", "unsupported"),
+    for (line, kind, code) in [
+        ("parse no-such.safetensors --json", "io", 1),
+        ("parse broken.safetensors --json", "parse", 1),
+        ("inspect broken.safetensors --json --to int3", "usage", 2),
     ] {
         let run = folder.amn(line);
-        assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{run:?}");
+        assert_eq!((run.code, run.stdout.as_str()), (Some(code), ""), "{run:?}");
         let document: serde_json::Value = serde_json::from_str(&run.stderr).unwrap();
         assert_eq!((&document["schema"], &document["error"]["kind"]), (&1.into(), &kind.into()), "{line}");
         assert!(document["error"]["message"].as_str().is_some_and(|text| !text.is_empty()));

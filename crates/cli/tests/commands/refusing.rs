@@ -124,9 +124,13 @@ fn an_output_that_cannot_be_a_directory_is_refused() {
 fn another_conversion_does_not_go_on_with_this_one() {
     let folder = checkpoint::folder();
     folder.amn(&format!("remember {NAME} {SMALL} -o out")).ok();
-    for (options, reason) in
-        [("--to f32", "target"), ("--shard-size 4KB", "shard_bytes"), ("--single-file", "shard_bytes")]
-    {
+    for (options, reason) in [
+        ("--to f32", "it holds a BF16 conversion, this one is F32"),
+        ("--shard-size 4KB", "it is cut into 6 weight files, this one into"),
+        ("--single-file", "it is cut into 6 weight files, this one into 1"),
+        ("--rename s/model/other/ --shard-size 2KB", "other names"),
+        ("--exclude *norm* --shard-size 2KB", "weight files"),
+    ] {
         let small = if options.starts_with("--to") { SMALL } else { "" };
         let error = folder.amn(&format!("remember {NAME} {small} {options} -o out")).failed();
         assert!(error.contains("begun by another conversion") && error.contains(reason), "{error}");

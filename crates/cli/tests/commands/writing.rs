@@ -69,7 +69,7 @@ fn a_dry_run_tells_that_the_output_exists() {
 fn an_unknown_type_lists_the_known_ones() {
     let folder = Folder::with_model();
     for command in ["inspect", "remember"] {
-        let error = folder.amn(&format!("{command} {MODEL} --to int3")).failed();
+        let error = folder.amn(&format!("{command} {MODEL} --to int3")).refused();
         assert!(error.contains("unsupported format `int3`") && error.contains("supported target dtypes"), "{error}");
     }
 }

@@ -1,14 +1,23 @@
-//! The manifest: what an output directory is made of. The same command finds its own and goes on; another is refused.
+//! The manifest: which plan an output directory belongs to. The same plan finds its own and goes on; another is refused.
+//!
+//! | member | what |
+//! |---|---|
+//! | `version` | of the program |
+//! | `inputs` | name, bytes and time of change of every file that was read |
+//! | `outputs` | name, bytes and fingerprint of every weight file |
+//! | `beside` | a digest of the texts that are written anew |
+//! | `made` | target and type, to tell people what the directory holds |
 
+use std::hash::Hash;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::DirectoryPlan;
 use crate::checkpoint::read_sidecar;
-use crate::convert::{ConvertOptions, ConvertTarget};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::{Existing, PendingFile};
+use crate::pipeline::{Digest, Fingerprint};
 
 /// The manifest's name in the output directory.
 pub(super) const FILE: &str = ".anamnesis.json";
@@ -27,46 +36,41 @@ pub(super) fn of(plan: &DirectoryPlan<'_>) -> Result<Value> {
             Ok(json!({ "name": name, "bytes": metadata.len(), "modified": modified }))
         })
         .collect::<Result<_>>()?;
-    let outputs: Vec<Value> = plan.shards().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect();
+    let output = |shard: &super::Shard| {
+        let print = Fingerprint::of(&shard.plan);
+        json!({
+            "name": shard.name,
+            "bytes": shard.plan.total_bytes,
+            "layout": print.outputs.to_string(),
+            "sources": print.sources.to_string(),
+            "coding": print.coding.to_string(),
+        })
+    };
+    let mut beside = Digest::new();
+    plan.written_beside()?.hash(&mut beside);
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "target": plan.what,
-        "shard_bytes": plan.options.shard_bytes,
+        "made": { "target": plan.target.name(), "dtype": plan.dtype.map(|dtype| dtype.to_string()) },
         "inputs": inputs,
-        "outputs": outputs,
+        "outputs": plan.shards.iter().map(output).collect::<Vec<_>>(),
+        "beside": beside.to_string(),
     }))
 }
 
-/// What a conversion is, as far as its bytes depend on it.
-pub(super) fn what(target: ConvertTarget, options: &ConvertOptions) -> Value {
-    let dtype = options.output_dtype.map(|dtype| dtype.to_string());
-    let ConvertOptions { cast, selection, block_size, double_quant, quantised, allow_nonfinite, .. } = options;
-    json!({
-        "name": target.name(),
-        "dtype": dtype,
-        "cast": format!("{cast:?}"),
-        "selection": format!("{selection:?}"),
-        "quantised": format!("{quantised:?}"),
-        "block_size": block_size,
-        "double_quant": double_quant,
-        "allow_nonfinite": allow_nonfinite,
-    })
-}
-
-/// Makes sure that the directory carries this manifest: writes it, or finds the same one. Says whether it was there.
-pub(super) fn settle(directory: &Path, manifest: &Value) -> Result<bool> {
+/// Makes sure that the directory carries this manifest: writes it, or finds the same one.
+pub(super) fn claim_directory(directory: &Path, manifest: &Value) -> Result<()> {
     if let Some(found) = read(directory)? {
-        return compare(&found, manifest).map(|()| true);
+        return compare(&found, manifest);
     }
     let mut text = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
     text.push(b'\n');
     let file = PendingFile::create(&directory.join(FILE), Existing::Refuse, text.len() as u64)?;
     file.write_at(0, &text)?;
     match file.commit() {
-        Ok(()) => Ok(false),
+        Ok(()) => Ok(()),
         // Another part was faster.
         Err(error) => match read(directory)? {
-            Some(found) => compare(&found, manifest).map(|()| true),
+            Some(found) => compare(&found, manifest),
             None => Err(error),
         },
     }
@@ -83,32 +87,71 @@ pub(super) fn read(directory: &Path) -> Result<Option<Value>> {
     Ok(Some(value))
 }
 
-/// Refuses to go on with a directory that something else has begun, and says what differs.
+/// Refuses to go on with a directory that another plan has begun, and says where the two differ.
 fn compare(found: &Value, wanted: &Value) -> Result<()> {
-    let differs = |key: &str| found[key] != wanted[key];
-    let reason = if found == wanted {
-        return Ok(());
-    } else if differs("inputs") {
-        let pairs =
-            found["inputs"].as_array().into_iter().flatten().zip(wanted["inputs"].as_array().into_iter().flatten());
-        match pairs.into_iter().find(|(found, wanted)| found != wanted) {
-            Some((found, wanted)) => format!("input {} has changed: {found} then, {wanted} now", wanted["name"]),
-            None => "it was made of another number of files".to_owned(),
+    // What the directory holds is told from the other members; by itself it decides nothing.
+    let is_same = ["version", "inputs", "outputs", "beside"].iter().all(|key| found[key] == wanted[key]);
+    if is_same { Ok(()) } else { Err(AnamnesisError::OtherPlan { difference: difference(found, wanted) }) }
+}
+
+/// The first difference that a person can do something about.
+fn difference(found: &Value, wanted: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("other").to_owned();
+    if found["version"] != wanted["version"] {
+        return format!("version {} began it, this is {}", text(&found["version"]), text(&wanted["version"]));
+    }
+    if found["inputs"] != wanted["inputs"] {
+        return different_inputs(&found["inputs"], &wanted["inputs"]);
+    }
+    for key in ["target", "dtype"] {
+        if found["made"][key] != wanted["made"][key] {
+            let (then, now) = (text(&found["made"][key]), text(&wanted["made"][key]));
+            return format!("it holds {} {then} conversion, this one is {now}", article(&then));
         }
+    }
+    let (then, now) = (entries(&found["outputs"]), entries(&wanted["outputs"]));
+    if then.len() != now.len() {
+        return format!("it is cut into {} weight files, this one into {}", then.len(), now.len());
+    }
+    let differs = |key: &str| then.iter().zip(now).any(|(then, now)| then[key] != now[key]);
+    let what = if differs("layout") {
+        "its weight files hold tensors of other names, types or shapes, or are cut elsewhere"
+    } else if differs("sources") {
+        "its tensors come from other parts of the input"
+    } else if differs("coding") {
+        "its weights are decoded or quantised in another way"
     } else {
-        let key = ["version", "target", "shard_bytes"].into_iter().find(|key| differs(key)).unwrap_or("outputs");
-        format!("its {key} is {}, now it would be {}", found[key], wanted[key])
+        "its configuration is written in another way"
     };
-    Err(AnamnesisError::parse(format!(
-        "the output directory was begun by another conversion: {reason}; use --force to start again"
-    )))
+    what.to_owned()
+}
+
+fn different_inputs(found: &Value, wanted: &Value) -> String {
+    let (then, now) = (entries(found), entries(wanted));
+    let name = |input: &Value| quoted(input["name"].as_str().unwrap_or_default());
+    let Some((then, now)) = then.iter().zip(now).find(|(then, now)| then != now) else {
+        return format!("it is made of {} files, this one of {}", then.len(), now.len());
+    };
+    if then["name"] == now["name"] {
+        return format!("the input {} has changed since", name(now));
+    }
+    format!("it is made of {}, this one of {}", name(then), name(now))
+}
+
+fn entries(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Letters and numbers that are spoken with a vowel in front.
+fn article(word: &str) -> &'static str {
+    if word.starts_with(['F', 'a', 'e', 'i', 'o', '8']) { "an" } else { "a" }
 }
 
 /// What a conversion has begun in this directory and not finished, for people.
 pub(crate) fn unfinished_outputs(directory: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     if let Some(manifest) = read(directory)? {
-        for output in manifest["outputs"].as_array().into_iter().flatten() {
+        for output in entries(&manifest["outputs"]) {
             let (name, bytes) = (output["name"].as_str().unwrap_or_default(), output["bytes"].as_u64());
             let found = std::fs::metadata(directory.join(name)).ok().map(|metadata| metadata.len());
             if found.is_none() {

@@ -21,7 +21,7 @@ mod write;
 
 use std::path::Path;
 
-use super::plan::{Prepared, describe};
+use super::plan::{Outline, describe};
 use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlannedOutput};
 use crate::catalog::TargetDtype;
 use crate::checkpoint::{Checkpoint, Format};
@@ -63,9 +63,9 @@ impl Checkpoint {
                 "a single file was opened; a directory can be planned for a checkpoint directory only",
             )
         })?;
-        let prepared = self.prepare(target, convert)?;
-        let config = ConfigChange::of(target, convert, &prepared)?;
-        let Prepared { planned, metadata, stats, kept, mut notes, .. } = prepared;
+        let outline = self.outline(target, convert)?;
+        let config = ConfigChange::of(convert, &outline)?;
+        let Outline { planned, metadata, stats, kept, mut notes, .. } = outline;
         let shards = shards::lay_out(planned, options, metadata.as_ref())?;
         let index = shards::index_text(&shards);
         let weights: Vec<_> = self.input_files().map(|(name, _)| name).chain(self.index_name()).collect();
@@ -73,12 +73,12 @@ impl Checkpoint {
         if config.quantisation.is_some() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {
             notes.push("there is no config.json to tell the quantisation in".to_owned());
         }
-        let what = manifest::what(target, convert);
-        let options = options.clone();
+        let (options, dtype) = (options.clone(), convert.target_dtype()?);
         Ok(DirectoryPlan {
             checkpoint: self,
             directory,
-            what,
+            target,
+            dtype,
             config,
             options,
             shards,
@@ -101,8 +101,9 @@ pub(super) struct Shard {
 pub struct DirectoryPlan<'a> {
     checkpoint: &'a Checkpoint,
     directory: &'a Path,
-    /// What the conversion is, for the manifest.
-    what: serde_json::Value,
+    target: ConvertTarget,
+    /// What weights are decoded to, where that is said.
+    dtype: Option<TargetDtype>,
     config: ConfigChange,
     options: DirectoryOptions,
     shards: Vec<Shard>,

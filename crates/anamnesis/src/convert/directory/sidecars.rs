@@ -5,19 +5,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::catalog::TargetDtype;
 use super::config_text::{ConfigEdit, with_quantisation, without_quantisation};
+use crate::catalog::TargetDtype;
 use crate::checkpoint::{file_inside, read_sidecar};
-use crate::convert::plan::Prepared;
-use crate::convert::quantise::Keeping;
-use crate::convert::target::Encoding;
-use crate::convert::{Cast, ConvertOptions, ConvertTarget};
+use crate::convert::plan::Outline;
+use crate::convert::{Cast, ConvertOptions};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::pipeline::Work;
-use crate::scheme::bnb;
-
-/// The weight that loaders leave alone unless told otherwise.
-const HEAD_WEIGHT: &str = "lm_head.weight";
 
 /// A file beside the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,16 +48,11 @@ pub(super) struct ConfigChange {
 }
 
 impl ConfigChange {
-    pub(super) fn of(target: ConvertTarget, options: &ConvertOptions, prepared: &Prepared) -> Result<Self> {
+    pub(super) fn of(options: &ConvertOptions, outline: &Outline) -> Result<Self> {
         let wanted = options.target_dtype()?;
-        let is_changed = wanted.is_some() || prepared.stats.dequantized > 0 || options.cast == Cast::All;
-        let quantisation = target.encoding().map(|Encoding::Bnb(kind)| {
-            let dtype = prepared.encoded_dtype.unwrap_or_default();
-            let encoded = prepared.planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
-            let head = encoded.flat_map(|planned| &planned.outputs).any(|output| output.name == HEAD_WEIGHT);
-            bnb::quantization_config(kind, options.double_quant, dtype, &skipped(options, &prepared.kept), head)
-        });
-        Ok(Self { dtype: is_changed.then(|| wanted.unwrap_or_default()), quantisation })
+        let is_changed = wanted.is_some() || outline.stats.dequantized > 0 || options.cast == Cast::All;
+        let dtype = is_changed.then(|| wanted.unwrap_or_default());
+        Ok(Self { dtype, quantisation: outline.configuration.clone() })
     }
 
     pub(super) fn apply(&self, name: &str, text: &[u8]) -> Result<ConfigEdit> {
@@ -74,14 +62,6 @@ impl ConfigChange {
         };
         edit.map_err(|error| AnamnesisError::parse(format!("{}: {error}", quoted(name))))
     }
-}
-
-/// The modules that a loader must leave alone, by their names in the output. Embeddings and the like are no linear layers,
-/// so that it does not ask for them.
-fn skipped(options: &ConvertOptions, kept: &[(String, Keeping)]) -> Vec<String> {
-    let is_layer = |keeping: &Keeping| matches!(keeping, Keeping::Head | Keeping::Asked);
-    let names = kept.iter().filter(|(_, keeping)| is_layer(keeping));
-    names.filter_map(|(name, _)| options.selection.renamed(name).strip_suffix(".weight").map(str::to_owned)).collect()
 }
 
 /// Files whose quantisation is taken out of their text.

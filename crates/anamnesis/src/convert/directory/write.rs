@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use super::sidecars::SidecarFate;
-use super::{DirectoryPlan, Part, manifest};
+use super::{DirectoryPlan, Part, Shard, manifest};
 use crate::checkpoint::read_sidecar;
 use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::{Existing, PendingFile, free_bytes, same_file};
-use crate::pipeline::{self, FileSink, Progress};
+use crate::io::{FileSource, Source};
 use crate::pipeline::RememberOptions;
+use crate::pipeline::{self, FileSink, Progress};
 
 /// What a conversion of a directory did.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,9 +48,7 @@ impl DirectoryPlan<'_> {
         let mut to_write = Vec::new();
         for (_, shard) in self.shards.iter().enumerate().filter(|(index, _)| mine(*index)) {
             let target = output.join(&shard.name);
-            let is_done =
-                std::fs::metadata(&target).is_ok_and(|found| found.is_file() && found.len() == shard.plan.total_bytes);
-            if is_done { report.kept.push(shard.name.clone()) } else { to_write.push(shard) }
+            if is_done(shard, &target) { report.kept.push(shard.name.clone()) } else { to_write.push(shard) }
         }
         let needed: u64 = to_write.iter().map(|shard| shard.plan.total_bytes).sum();
         check_space(output, needed)?;
@@ -104,7 +103,7 @@ impl DirectoryPlan<'_> {
         if manifest::read(output)?.is_none() && !is_empty(output)? {
             return refuse(std::io::ErrorKind::AlreadyExists, "is not empty");
         }
-        manifest::settle(output, &manifest).map(drop)
+        manifest::claim_directory(output, &manifest)
     }
 
     /// Forgets what an earlier conversion left: its manifest and weights, not the files of others.
@@ -122,30 +121,43 @@ impl DirectoryPlan<'_> {
                 _ => {}
             }
         }
-        manifest::settle(output, manifest).map(drop)
+        manifest::claim_directory(output, manifest)
+    }
+
+    /// The texts that are written anew beside the weights, by name: the index and what is changed of the configuration.
+    pub(super) fn written_beside(&self) -> Result<Vec<(&str, Vec<u8>)>> {
+        let mut texts: Vec<_> = self.index.iter().map(|index| (INDEX, index.clone())).collect();
+        for sidecar in self.sidecars.iter().filter(|sidecar| matches!(sidecar.fate, SidecarFate::Changed { .. })) {
+            let text = read_sidecar(self.directory, &sidecar.name)?;
+            texts.push((&sidecar.name, self.config.apply(&sidecar.name, &text)?.text));
+        }
+        Ok(texts)
     }
 
     /// Index, configuration and the files that are copied.
     fn write_beside(&self, output: &Path) -> Result<()> {
         remove_leftovers(output, manifest::FILE);
-        if let Some(index) = &self.index {
-            remove_leftovers(output, INDEX);
-            write_whole(&output.join(INDEX), index)?;
+        for (name, text) in self.written_beside()? {
+            remove_leftovers(output, name);
+            write_whole(&output.join(name), &text)?;
         }
-        for sidecar in &self.sidecars {
+        for sidecar in self.sidecars.iter().filter(|sidecar| sidecar.fate == SidecarFate::Copied) {
             remove_leftovers(output, &sidecar.name);
-            let text = match sidecar.fate {
-                SidecarFate::Dropped(_) => continue,
-                SidecarFate::Copied => {
-                    copy(self.directory, output, &sidecar.name)?;
-                    continue;
-                }
-                SidecarFate::Changed { .. } => read_sidecar(self.directory, &sidecar.name)?,
-            };
-            write_whole(&output.join(&sidecar.name), &self.config.apply(&sidecar.name, &text)?.text)?;
+            copy(self.directory, output, &sidecar.name)?;
         }
         Ok(())
     }
+}
+
+/// Whether a weight file of this plan is there: one that appears at all is complete, so that its size and its front tell.
+fn is_done(shard: &Shard, target: &Path) -> bool {
+    let has_front = |file: &FileSource| {
+        shard.plan.pieces.iter().all(|(offset, piece)| {
+            let mut found = vec![0; piece.len()];
+            file.read_at(*offset, &mut found).is_ok() && found == *piece
+        })
+    };
+    FileSource::open(target).is_ok_and(|file| file.len() == shard.plan.total_bytes && has_front(&file))
 }
 
 /// Whether nothing is there, or nothing but a manifest that a killed run had begun to write.
@@ -190,14 +202,14 @@ fn write_whole(target: &Path, text: &[u8]) -> Result<()> {
 
 /// Copies a file in pieces, so that a large one takes no more memory than a small one.
 fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
-    let source = crate::io::FileSource::open(&from.join(name))?;
-    let bytes = crate::io::Source::len(&source);
+    let source = FileSource::open(&from.join(name))?;
+    let bytes = source.len();
     let file = PendingFile::create(&to.join(name), Existing::Replace, bytes)?;
     let mut buffer = vec![0; (1 << 20).min(bytes as usize)];
     let mut offset = 0;
     while offset < bytes {
         let piece = buffer.len().min((bytes - offset) as usize);
-        crate::io::Source::read_at(&source, offset, &mut buffer[..piece])?;
+        source.read_at(offset, &mut buffer[..piece])?;
         file.write_at(offset, &buffer[..piece])?;
         offset += piece as u64;
     }

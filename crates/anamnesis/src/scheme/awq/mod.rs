@@ -9,6 +9,8 @@
 //! The GEMV layouts, Marlin and llm-awq pack differently and are refused by name, and so is a weight without zero points,
 //! which no library writes.
 
+use std::sync::Arc;
+
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Parts, Words, ZeroPoints};
@@ -80,7 +82,7 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         scheme: QuantScheme::Awq,
         blocks: Some(Blocks { bits: 4, size: run, nested: false }),
         parts: vec![parts.qweight, qzeros, scales],
-        recipe: Recipe::Ready(Box::new(ColumnDecoder { matrix, description })),
+        recipe: Recipe::Ready(Arc::new(ColumnDecoder { matrix, description })),
     })
 }
 

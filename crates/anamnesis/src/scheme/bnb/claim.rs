@@ -1,10 +1,10 @@
 //! Recognising BitsAndBytes weights by their companions.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::four_bit::Bnb4;
+use super::four_bit::{Bnb4, MAX_QUANT_STATE_BYTES};
 use super::int8::{BnbInt8, BnbInt8Decoder};
-use super::quant_state::MAX_QUANT_STATE_BYTES;
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::{About, Blocks, Claims, QuantScheme, Recipe, Scheme, TensorRole, Weight};
@@ -136,7 +136,7 @@ fn four_bit_weight(
         scheme: QuantScheme::Bnb4,
         blocks,
         parts,
-        recipe: Recipe::Deferred(Box::new(Bnb4 { name: tensor.name.clone(), kind, part_bytes, quant_state, nested })),
+        recipe: Recipe::Deferred(Arc::new(Bnb4 { name: tensor.name.clone(), kind, part_bytes, quant_state, nested })),
     })
 }
 
@@ -176,11 +176,11 @@ fn claim_eight_bit(claims: &mut Claims<'_>, scales: TensorId) {
     let decoder = BnbInt8Decoder { cols: cols as u64 };
     let mut parts = vec![weight, scales];
     let recipe = match format {
-        None => Recipe::Ready(Box::new(decoder)),
+        None => Recipe::Ready(Arc::new(decoder)),
         Some(format) => {
             parts.push(format);
             let (name, shape) = (tensor.name.clone(), tensor.shape.clone());
-            Recipe::Deferred(Box::new(BnbInt8 { name, shape, decoder }))
+            Recipe::Deferred(Arc::new(BnbInt8 { name, shape, decoder }))
         }
     };
     claims.add(Weight {

@@ -15,17 +15,39 @@
 //!
 //! Eight bits: `X.weight` I8 `[out, in]` with `X.SCB` F32 `[out]`, `value = (code * SCB) * (1/127)` in two roundings.
 //! Layouts other than rows (`weight_format` not 0) are refused.
+//!
+//! Encoding gives the bytes that bitsandbytes 0.50 itself writes on a CPU:
+//!
+//! | what | how |
+//! |---|---|
+//! | scale of a block | its largest magnitude; a short last block's is at least 1e-38 |
+//! | four-bit code | `value * (1 / max(scale, 1e-38))`, in a short last block `value / scale`; then how many of the midpoints between the sorted entries are below it |
+//! | nested scales | minus their mean, then in blocks of 256 by their own largest magnitude to the nearest of 65536 values from −1 to 1, and that to the nearest of 256 entries |
+//! | eight-bit code | rounded to F16 first, whatever the values were; `value * ((1 / scale) * 127)`, halves to even |
+//!
+//! A value that is no finite number takes every other of its block with it, so it is refused.
+//!
+//! The mean is `torch.mean` of one thread, which gives the same bits on every x86-64 CPU. Torch splits more than 32768
+//! scales among its threads, so the last bit of its own mean depends on how many there are.
 
 mod claim;
 mod config;
-pub(crate) mod encode;
-mod encoder;
 mod four_bit;
 mod int8;
-mod quant_state;
+mod options;
+mod quantiser;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use claim::Bnb;
-pub(crate) use config::quantization_config;
-pub(crate) use encoder::{BnbKind, encoder};
-pub(crate) use four_bit::{Bnb4Decoder, Nested};
+pub(crate) use four_bit::{Bnb4Decoder, FP4_MAP, NF4_MAP, Nested};
 pub(crate) use int8::BnbInt8Decoder;
+pub use options::BnbOptions;
+pub(crate) use quantiser::ENCODINGS;
+
+/// Scales as their tensor holds them.
+fn write_floats(values: &[f32], out: &mut [u8]) {
+    for (bytes, value) in out.as_chunks_mut::<4>().0.iter_mut().zip(values) {
+        *bytes = value.to_le_bytes();
+    }
+}

@@ -1,5 +1,7 @@
 //! Recognising FP8 weights and their scales, per tensor and fail-closed.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::grid::Arrangement;
@@ -159,7 +161,7 @@ fn scaled_weight(
         blocks: None,
         parts: vec![id, scale],
         values: tensor.elements(),
-        recipe: Recipe::Ready(Box::new(Fp8Decoder::new(format, grid, Some(scale_type)))),
+        recipe: Recipe::Ready(Arc::new(Fp8Decoder::new(format, grid, Some(scale_type)))),
     })
 }
 
@@ -192,7 +194,7 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
             blocks: None,
             parts: vec![id],
             values: tensor.elements(),
-            recipe: Recipe::Ready(Box::new(Fp8Decoder::new(format, Grid::single(tensor.elements()), None))),
+            recipe: Recipe::Ready(Arc::new(Fp8Decoder::new(format, Grid::single(tensor.elements()), None))),
         });
     }
 }

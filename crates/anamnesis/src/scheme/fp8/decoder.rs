@@ -12,7 +12,7 @@ use crate::scheme::decoder::with_output;
 use crate::scheme::{Context, ScaleType, TileDecoder, Window};
 
 /// The eight-bit float formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Format {
     E4m3,
     E5m2,
@@ -45,7 +45,7 @@ impl Format {
 }
 
 /// An FP8 weight: part 0 holds the codes, part 1 the scales if there are any.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct Fp8Decoder {
     format: Format,
     grid: Grid,

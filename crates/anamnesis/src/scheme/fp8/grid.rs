@@ -3,7 +3,7 @@
 use crate::catalog::dtype::elements;
 
 /// How a configuration, or the shapes alone, arrange the scales of a weight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Arrangement {
     /// One scale.
     Tensor,
@@ -16,7 +16,7 @@ pub(crate) enum Arrangement {
 }
 
 /// Scales laid over a stack of matrices: each matrix has a grid of its own, whose last blocks may be cut off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Grid {
     /// Rows of one matrix.
     pub rows: u64,

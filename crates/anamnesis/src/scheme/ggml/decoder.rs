@@ -10,7 +10,7 @@ use crate::scheme::decoder::with_output;
 use crate::scheme::{Context, TileDecoder, Window};
 
 /// A tensor of blocks (part 0), with scales of its own (part 1) where it has any.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct GgmlDecoder {
     block: BlockType,
     /// Elements under each of the tensor's own scales.

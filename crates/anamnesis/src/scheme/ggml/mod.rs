@@ -5,6 +5,8 @@
 
 mod decoder;
 
+use std::sync::Arc;
+
 use crate::catalog::{BlockType, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -67,7 +69,7 @@ fn weight(claims: &mut Claims<'_>, id: TensorId, tensor: &StoredTensor, block: B
         scheme: QuantScheme::Ggml,
         blocks: None,
         parts,
-        recipe: Recipe::Ready(Box::new(GgmlDecoder::new(block, scaled.then_some(per_scale)))),
+        recipe: Recipe::Ready(Arc::new(GgmlDecoder::new(block, scaled.then_some(per_scale)))),
     })
 }
 

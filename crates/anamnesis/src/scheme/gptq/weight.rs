@@ -1,5 +1,7 @@
 //! The geometry of one GPTQ weight, from its shapes and what the configuration says about them.
 
+use std::sync::Arc;
+
 use anamnesis_kernels::Level;
 
 use crate::catalog::{Dtype, StoredTensor};
@@ -76,9 +78,9 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
     let decoder = ColumnDecoder { matrix, description };
     ids.extend(parts.g_idx);
     let recipe = if parts.g_idx.is_none() && evidence.zeros_are_told {
-        Recipe::Ready(Box::new(decoder))
+        Recipe::Ready(Arc::new(decoder))
     } else {
-        Recipe::Deferred(Box::new(Unsettled {
+        Recipe::Deferred(Arc::new(Unsettled {
             name: qweight.name.clone(),
             shape: shape.clone(),
             decoder,
@@ -166,7 +168,7 @@ impl Prepare for Unsettled {
         if !self.zeros_are_told && are_all_in_the_middle(&read(ZERO_POINTS)?, matrix) {
             matrix.zeros = ZeroPoints::Stored;
         }
-        Ok(Prepared { shape: self.shape.clone(), decoder: Box::new(decoder) })
+        Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(decoder) })
     }
 
     fn describe(&self) -> String {

@@ -25,7 +25,7 @@ const SCALES: usize = 2;
 const GROUP_INDEX: usize = 3;
 
 /// Decodes a packed matrix with inputs and outputs exchanged.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(crate) struct ColumnDecoder {
     pub matrix: PackedMatrix,
     pub description: String,

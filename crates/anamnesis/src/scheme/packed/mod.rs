@@ -23,7 +23,7 @@ pub(crate) use rows::{PackedBytes, decode_rows};
 pub(crate) use zeros::ZeroPoints;
 
 /// How codes are packed into words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Words {
     /// GPTQ, this many bits per code: 2, 3, 4 or 8.
     Gptq(u8),
@@ -41,7 +41,7 @@ impl Words {
 }
 
 /// Which group an input belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Grouping {
     /// Groups of this many inputs in order; the last may be short.
     Runs(u64),
@@ -50,7 +50,7 @@ pub(crate) enum Grouping {
 }
 
 /// A packed matrix of `inputs` × `outputs` codes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct PackedMatrix {
     pub words: Words,
     pub inputs: u64,

@@ -5,7 +5,7 @@ use anamnesis_kernels::{self as kernels, AwqNibbles, Bits2, Bits3, Bytes, Level,
 use super::Words;
 
 /// How stored zero points become the numbers that are subtracted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ZeroPoints {
     /// As they are stored.
     Stored,

@@ -3,8 +3,8 @@
 use anamnesis::convert::output_name;
 use anamnesis::{Checkpoint, ConvertReport, ConvertTarget};
 
+use super::super::shown;
 use super::super::writing::DirectoryJob;
-use super::super::{patterns, shown};
 use super::{Request, report};
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -19,7 +19,7 @@ impl Request<'_> {
         self.announce(checkpoint, &output, printer)?;
         let options = self.write.directory_options();
         let plan = checkpoint.plan_convert_directory(self.target, &self.options, &options);
-        let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
+        let plan = plan.map_err(|error| self.advise(error, checkpoint))?;
         let to = self.target.name().to_owned();
         let job = DirectoryJob { command: self.command, input: self.input, write: self.write, to, output };
         let mut document = job.document(&plan);

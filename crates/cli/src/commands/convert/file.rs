@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anamnesis::convert::{derive_output_path, derive_output_path_for_dtype, output_name};
-use anamnesis::{Checkpoint, ConvertPlan, ConvertTarget, Format, format_bytes};
+use anamnesis::{Checkpoint, ConvertPlan, Format, format_bytes};
 use serde_json::{Value, json};
 
 use super::super::writing::{advise, tensors};
-use super::super::{output_path, patterns, shown};
+use super::super::{output_path, shown};
 use super::{Request, report};
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -20,7 +20,7 @@ impl Request<'_> {
         output_path::check(&output)?;
         self.announce(checkpoint, &output, printer)?;
         let plan = checkpoint.plan_convert(self.target, &self.options);
-        let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
+        let plan = plan.map_err(|error| self.advise(error, checkpoint))?;
         if self.write.dry_run {
             return self.show(&plan, &output, printer);
         }
@@ -99,9 +99,4 @@ impl Request<'_> {
         report::counts(plan.stats(), &mut document);
         document
     }
-}
-
-/// What a target is called in a sentence.
-pub(super) fn short_name(target: ConvertTarget) -> String {
-    target.name().trim_start_matches("bnb-").to_ascii_uppercase()
 }

@@ -11,7 +11,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, Existing, Format};
 
 use super::writing::refuse_options_of_directories;
-use super::{notes, open, shown, to};
+use super::{notes, open, patterns, shown, to};
 use crate::args::{ConvertArgs, InputArgs, QuantizeArgs, WriteArgs};
 use crate::exit::Failure;
 use crate::interrupt;
@@ -93,7 +93,7 @@ pub(super) fn options(
     let existing = if write.force { Existing::Replace } else { Existing::Refuse };
     let mut options = ConvertOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
     options.threads = write.threads.map(usize::from);
-    options.block_size = quantize.block_size;
+    options.quantise.bnb.block_size = quantize.block_size;
     options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);
     Ok(options.with_measure(target.is_quantized()))
 }
@@ -109,6 +109,18 @@ impl Request<'_> {
         }
         refuse_options_of_directories(self.write, "this conversion writes one file")?;
         self.convert_file(&checkpoint, printer)
+    }
+
+    /// Adds what the user can do about a conversion that cannot be planned.
+    fn advise(&self, error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
+        match &error {
+            // The format of the output: it is what cannot hold some tensor.
+            AnamnesisError::Unsupported { format, .. } if format == self.target.extension() => {
+                let advice = Some("--exclude leaves tensors out".to_owned());
+                Failure::Refused { error, advice }
+            }
+            _ => patterns::unfit(error, checkpoint),
+        }
     }
 
     /// The type of decoded weights.

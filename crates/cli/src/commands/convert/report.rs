@@ -3,7 +3,6 @@
 use anamnesis::{ConvertReport, ConvertStats, ConvertTarget, Keeping};
 use serde_json::{Value, json};
 
-use super::file::short_name;
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
@@ -19,8 +18,7 @@ pub(super) fn lines(target: ConvertTarget, dtype: &str, stats: ConvertStats) -> 
     if stats.cast > 0 {
         lines.push(format!("{} cast to {dtype}", stats.cast));
     }
-    if target.is_quantized() {
-        let name = short_name(target);
+    if let Some(name) = target.short_name() {
         lines.push(format!("{} quantized to {name}, {} passed through", stats.quantized, stats.passthrough));
     }
     lines

@@ -11,7 +11,7 @@ use crate::exit::Failure;
 
 /// Adds what the user can do about an output file of `bytes` bytes that cannot be written.
 pub(in super::super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failure {
-    let AnamnesisError::Io(cause) = &error else { return error.into() };
+    let AnamnesisError::Io(cause) = &error else { return advise_on_values(error) };
     let advice = match cause.kind() {
         ErrorKind::AlreadyExists => "--force replaces it, -o chooses another name".to_owned(),
         ErrorKind::InvalidInput | ErrorKind::IsADirectory => "choose another name with -o".to_owned(),
@@ -24,6 +24,18 @@ pub(in super::super) fn advise(error: AnamnesisError, output: &Path, bytes: u64)
         _ => return error.into(),
     };
     Failure::Refused { error, advice: Some(advice) }
+}
+
+/// Adds what the user can do about values or an output that stop a conversion.
+pub(super) fn advise_on_values(error: AnamnesisError) -> Failure {
+    let advice = match &error {
+        AnamnesisError::NotFinite { .. } => {
+            "keep this weight as it is (forget --exclude, convert --keep), or replace such values (--allow-nonfinite)"
+        }
+        AnamnesisError::OtherPlan { .. } => "use --force to start again",
+        _ => return error.into(),
+    };
+    Failure::Refused { error, advice: Some(advice.to_owned()) }
 }
 
 /// A file is written as one file by one run, whatever these options say.

@@ -10,6 +10,7 @@ use anamnesis::{AnamnesisError, Checkpoint, DirectoryPlan, DirectoryReport, Reme
 use serde_json::{Value, json};
 
 use super::super::{counted, output_path, shown};
+use super::advice::advise_on_values;
 use crate::args::{InputArgs, WriteArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -71,7 +72,7 @@ impl DirectoryJob<'_> {
         let cause = match &error {
             AnamnesisError::Io(cause) => cause,
             AnamnesisError::Cancelled => return Failure::Interrupted { kept: Some(self.output.clone()) },
-            _ => return error.into(),
+            _ => return advise_on_values(error),
         };
         // What is wrong with an input is not mended by another output.
         if !cause.to_string().starts_with(&shown(&self.output)) {

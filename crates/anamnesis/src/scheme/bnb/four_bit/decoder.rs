@@ -1,6 +1,8 @@
 //! Decoding four-bit weights.
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
+use std::sync::Arc;
 
 use anamnesis_kernels::{self as kernels, HighNibbles, Level};
 
@@ -30,11 +32,18 @@ pub(crate) struct Nested {
 }
 
 /// A four-bit weight of `elements` values in blocks of `block`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct Bnb4Decoder {
     pub elements: u64,
     pub block: u64,
     pub nested: Option<Nested>,
+}
+
+/// The offset counts by its bits.
+impl Hash for Nested {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.block, self.offset.to_bits()).hash(state);
+    }
 }
 
 impl Bnb4Decoder {
@@ -138,7 +147,7 @@ impl TileDecoder for Bnb4Decoder {
 
 /// A four-bit weight whose geometry its `quant_state` tells.
 #[derive(Debug)]
-pub(super) struct Bnb4 {
+pub(in crate::scheme::bnb) struct Bnb4 {
     pub name: String,
     /// The quantisation type, as the name of the `quant_state` says.
     pub kind: String,
@@ -185,7 +194,7 @@ impl Prepare for Bnb4 {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         let prepared = self.geometry(read).and_then(|(shape, decoder)| {
             decoder.check(&self.part_bytes[..if self.nested { NESTED_QUANT_MAP + 1 } else { QUANT_MAP + 1 }])?;
-            Ok(Prepared { shape, decoder: Box::new(decoder) })
+            Ok(Prepared { shape, decoder: Arc::new(decoder) })
         });
         prepared.map_err(|error| match error {
             AnamnesisError::Parse { reason } => {

@@ -45,7 +45,7 @@ pub(crate) fn encode_int8_rows(values: &[f32], cols: usize, codes: &mut [u8], sc
 }
 
 /// Halfway between the largest F16 and the next power of two: from here on, rounding gives infinity.
-const F16_OVERFLOW: f32 = 65520.0;
+pub(super) const F16_OVERFLOW: f32 = 65520.0;
 
 fn unscalable(row: &[f32], first: usize) -> AnamnesisError {
     let is_too_large = |value: &f32| value.is_nan() || value.abs() >= F16_OVERFLOW;

@@ -1,9 +1,13 @@
 //! The JSON description beside a four-bit weight.
 
+mod write;
+
 use serde_json::Value;
 
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result};
+
+pub(in crate::scheme::bnb) use write::quant_state_json;
 
 /// What a `quant_state` says, checked for sense but not yet against the tensors.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +19,7 @@ pub(super) struct QuantState {
 }
 
 /// Longest description read, in bytes.
-pub(super) const MAX_QUANT_STATE_BYTES: u64 = 64 << 10;
+pub(in crate::scheme::bnb) const MAX_QUANT_STATE_BYTES: u64 = 64 << 10;
 
 impl QuantState {
     pub(super) fn parse(json: &[u8]) -> Result<Self> {

@@ -7,7 +7,7 @@ use anamnesis_kernels::{self as kernels, Codebook, F32, Level, SMALLEST_SCALE, S
 use crate::error::{AnamnesisError, Result};
 
 /// What a code of four bits stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum QuantType {
     Nf4,
     Fp4,

@@ -6,7 +6,11 @@ use std::path::PathBuf;
 
 use safetensors::{Dtype, SafeTensors};
 
-use super::*;
+use super::four_bit::{
+    NESTED_BLOCK_SIZE, NestedMean, QuantType, encode_4bit_blocks, encode_nested_scales, nested_quant_map,
+    quant_state_json,
+};
+use super::int8::encode_int8_rows;
 use crate::catalog::TargetDtype;
 
 /// The fixtures whose names begin with `start`.

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{NESTED_BLOCK_SIZE, QuantType};
+use super::super::codes::QuantType;
+use super::super::nested::NESTED_BLOCK_SIZE;
 use crate::catalog::TargetDtype;
 
 /// The description of a weight of `shape` that was of type `dtype`; with the mean of its scales where they are nested.

@@ -1,53 +1,7 @@
-//! Which weights are quantised: those of linear layers, as the libraries that load the result expect it.
+//! Which weights are quantised where nobody says: those of linear layers, as the libraries that load the result expect it.
 
-use super::target::Encoding;
-use crate::catalog::{NamePatterns, TargetDtype};
-use crate::error::Result;
-use crate::pipeline::Checks;
-use crate::scheme::{TileEncoder, bnb};
-
-/// How weights are quantised, and which.
-pub(crate) struct Quantise<'a> {
-    pub encoding: Encoding,
-    /// What the caller wants quantised and kept; without a pattern to include, linear layers are quantised.
-    pub patterns: &'a NamePatterns,
-    pub block_size: Option<usize>,
-    pub double_quant: bool,
-    pub checks: Checks,
-}
-
-/// Why a weight is not quantised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Keeping {
-    /// It is not a matrix.
-    NotAMatrix,
-    /// It is an embedding.
-    Embedding,
-    /// It is the head of the model.
-    Head,
-    /// Its name is not that of a layer's weight.
-    NotALayer,
-    /// It has no values.
-    Empty,
-    /// The caller keeps it.
-    Asked,
-}
-
-impl Keeping {
-    /// The reason in a few words.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::NotAMatrix => "not a matrix",
-            Self::Embedding => "an embedding",
-            Self::Head => "the head of the model",
-            Self::NotALayer => "not the weight of a layer",
-            Self::Empty => "without values",
-            Self::Asked => "kept as asked",
-        }
-    }
-}
+use super::{Candidate, Keeping};
+use crate::catalog::NamePatterns;
 
 /// Parts of a name that tell an embedding.
 const EMBEDDINGS: [&str; 9] =
@@ -55,29 +9,23 @@ const EMBEDDINGS: [&str; 9] =
 /// Modules that make the model's output, by their whole name or as its last part.
 const HEADS: [&str; 5] = ["lm_head", "output", "score", "classifier", "head"];
 
-impl Quantise<'_> {
-    /// Whether a weight is quantised, or why not.
-    pub(super) fn decide(&self, name: &str, shape: &[usize]) -> std::result::Result<(), Keeping> {
-        let &[_, _] = shape else { return Err(Keeping::NotAMatrix) };
-        if self.patterns.excludes(name) {
-            return Err(Keeping::Asked);
-        }
-        if self.patterns.include.is_empty() {
-            is_linear(name)?;
-        } else if !self.patterns.takes(name) {
-            return Err(Keeping::Asked);
-        }
-        if shape.contains(&0) { Err(Keeping::Empty) } else { Ok(()) }
+/// Whether a matrix is quantised, or why not: as the caller says, and where the caller says nothing, if it is the weight of
+/// a linear layer.
+pub(crate) fn decide(tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<(), Keeping> {
+    let &[_, _] = tensor.shape else { return Err(Keeping::NotAMatrix) };
+    if rules.excludes(tensor.name) {
+        return Err(Keeping::Asked);
     }
-
-    pub(super) fn encoder(&self, name: &str, shape: &[usize], dtype: TargetDtype) -> Result<Box<dyn TileEncoder>> {
-        let Encoding::Bnb(kind) = self.encoding;
-        bnb::encoder(kind, name, shape, dtype, self.block_size, self.double_quant)
+    if rules.include.is_empty() {
+        is_linear(tensor.name)?;
+    } else if !rules.takes(tensor.name) {
+        return Err(Keeping::Asked);
     }
+    if tensor.shape.contains(&0) { Err(Keeping::Empty) } else { Ok(()) }
 }
 
 /// Whether a name is that of a linear layer's weight.
-fn is_linear(name: &str) -> std::result::Result<(), Keeping> {
+fn is_linear(name: &str) -> Result<(), Keeping> {
     let module = match name.strip_suffix("weight") {
         Some(module) if module.is_empty() || module.ends_with('.') => module.trim_end_matches('.'),
         _ => return Err(Keeping::NotALayer),

@@ -1,6 +1,7 @@
 //! Decoding eight-bit weights: one scale per row, the row's largest magnitude.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use anamnesis_kernels::{self as kernels, Level, Output};
 
@@ -18,7 +19,7 @@ const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
 const CUT_ELEMENTS: u64 = 1 << 10;
 
 /// An eight-bit weight: part 0 holds the codes, part 1 a scale per row.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct BnbInt8Decoder {
     pub cols: u64,
 }
@@ -75,7 +76,7 @@ impl TileDecoder for BnbInt8Decoder {
 
 /// An eight-bit weight with a `weight_format` (part 2), which must say that rows are stored as rows.
 #[derive(Debug)]
-pub(super) struct BnbInt8 {
+pub(in crate::scheme::bnb) struct BnbInt8 {
     pub name: String,
     pub shape: Vec<usize>,
     pub decoder: BnbInt8Decoder,
@@ -84,7 +85,7 @@ pub(super) struct BnbInt8 {
 impl Prepare for BnbInt8 {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         match read(2)?[..] {
-            [0] => Ok(Prepared { shape: self.shape.clone(), decoder: Box::new(self.decoder) }),
+            [0] => Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(self.decoder) }),
             ref other => {
                 let name = quoted(&self.name);
                 let detail =

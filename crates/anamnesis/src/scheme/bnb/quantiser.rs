@@ -1,0 +1,92 @@
+//! Quantising to BitsAndBytes: the linear layers, each matrix by itself.
+
+use serde_json::Value;
+
+use super::config::quantization_config;
+use super::four_bit::{FourBitEncoder, QuantType};
+use super::int8::Int8Encoder;
+use super::options::{BnbKind, BnbOptions};
+use crate::error::{AnamnesisError, Request, Result};
+use crate::scheme::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, TileEncoder, linear};
+
+/// What can be asked for.
+pub(crate) static ENCODINGS: [Encoding; 3] = [
+    encoding(&["bnb-nf4", "bnb_nf4", "nf4"], "BitsAndBytes NF4 weights", "NF4", &BnbKind::Nf4),
+    encoding(&["bnb-fp4", "bnb_fp4", "fp4"], "BitsAndBytes FP4 weights", "FP4", &BnbKind::Fp4),
+    encoding(&["bnb-int8", "bnb_int8", "int8"], "BitsAndBytes INT8 weights", "INT8", &BnbKind::Int8),
+];
+
+const fn encoding(
+    names: &'static [&'static str],
+    about: &'static str,
+    short: &'static str,
+    kind: &'static BnbKind,
+) -> Encoding {
+    Encoding { names, about, short, packing: Packing::Companions, quantiser: kind }
+}
+
+/// Values under one scale where nobody says.
+const BLOCK_SIZE: usize = 64;
+/// Block sizes that bitsandbytes reads.
+const BLOCK_SIZES: [usize; 8] = [32, 64, 128, 256, 512, 1024, 2048, 4096];
+
+impl Quantiser for BnbKind {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        let rule = Rule::new(*self, task.options.bnb)?;
+        let decide = |tensor: &Candidate<'_>| match linear::decide(tensor, task.rules) {
+            Ok(()) => rule.encoder(tensor).map(Decision::Encode),
+            Err(keeping) => Ok(Decision::Keep(keeping)),
+        };
+        task.tensors.iter().map(decide).collect()
+    }
+
+    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        Some(quantization_config(*self, made))
+    }
+}
+
+fn contradiction(what: String, why: String) -> AnamnesisError {
+    Request::Contradiction { what, why }.into()
+}
+
+/// A kind with the options it has.
+enum Rule {
+    FourBit { quant_type: QuantType, block: usize, is_nested: bool },
+    Int8,
+}
+
+impl Rule {
+    fn new(kind: BnbKind, options: BnbOptions) -> Result<Self> {
+        let quant_type = match kind {
+            BnbKind::Nf4 => QuantType::Nf4,
+            BnbKind::Fp4 => QuantType::Fp4,
+            BnbKind::Int8 if options == BnbOptions::default() => return Ok(Self::Int8),
+            BnbKind::Int8 => {
+                let why = "INT8 has one scale per row: there are no blocks, and no scales of scales";
+                return Err(contradiction(
+                    "bnb-int8 with a block size or double quantisation".to_owned(),
+                    why.to_owned(),
+                ));
+            }
+        };
+        let block = options.block_size.unwrap_or(BLOCK_SIZE);
+        if !BLOCK_SIZES.contains(&block) {
+            let what = format!("{} in blocks of {block} values", quant_type.name());
+            return Err(contradiction(what, format!("{BLOCK_SIZES:?} are possible")));
+        }
+        Ok(Self::FourBit { quant_type, block, is_nested: options.double_quant })
+    }
+
+    fn encoder(&self, tensor: &Candidate<'_>) -> Result<Box<dyn TileEncoder>> {
+        let Candidate { output_name: name, shape, dtype, .. } = *tensor;
+        // Loaders find the companions by the name of the weight.
+        let is_named = name == "weight" || name.ends_with(".weight");
+        let name = if is_named { name.to_owned() } else { format!("{name}.weight") };
+        Ok(match *self {
+            Self::Int8 => Box::new(Int8Encoder::new(&name, shape)?),
+            Self::FourBit { quant_type, block, is_nested } => {
+                Box::new(FourBitEncoder::new(&name, shape, dtype, quant_type, block, is_nested))
+            }
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Quantising a model: which of its tensors, by which encoder, and what is told of it afterwards.
+//!
+//! An [`Encoding`] is one line of a scheme's table: what can be asked for by name. Its [`Quantiser`] sees all tensors at once,
+//! because what becomes of one may depend on the others, and answers for each with an encoder or with the reason to keep it.
+
+use serde_json::Value;
+
+use super::TileEncoder;
+use super::bnb::BnbOptions;
+use crate::catalog::{Metadata, NamePatterns, TargetDtype};
+use crate::error::{Request, Result};
+
+/// A way of quantising that can be asked for.
+pub(crate) struct Encoding {
+    /// The names it is asked for by. The first is its own; files are called by it too.
+    pub names: &'static [&'static str],
+    /// What weights become, in a few words.
+    pub about: &'static str,
+    /// What a weight is short for in reports, such as `NF4`.
+    pub short: &'static str,
+    pub packing: Packing,
+    pub quantiser: &'static dyn Quantiser,
+}
+
+/// How the output holds quantised weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packing {
+    /// As several tensors, which the model's configuration tells of.
+    Companions,
+}
+
+/// Decides how a model is quantised.
+pub(crate) trait Quantiser: Send + Sync {
+    /// What becomes of every tensor, in their order. Options that make no sense are refused here.
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>>;
+
+    /// What the model's configuration tells of the quantised weights.
+    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        let _ = made;
+        None
+    }
+
+    /// What the metadata of a file tells of them.
+    fn metadata(&self, made: &Made<'_>) -> Metadata {
+        let _ = made;
+        Metadata::new()
+    }
+}
+
+/// What is to be quantised, and how.
+pub(crate) struct Task<'a> {
+    pub tensors: &'a [Candidate<'a>],
+    pub options: &'a QuantiseOptions,
+    /// What the caller wants quantised and kept.
+    pub rules: &'a NamePatterns,
+}
+
+/// A tensor that could be quantised.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    /// Its name in the input.
+    pub name: &'a str,
+    /// What it would be called in the output.
+    pub output_name: &'a str,
+    pub shape: &'a [usize],
+    /// What its values are stored as, or decoded to.
+    pub dtype: TargetDtype,
+}
+
+/// What becomes of a tensor.
+pub(crate) enum Decision {
+    Encode(Box<dyn TileEncoder>),
+    Keep(Keeping),
+}
+
+/// What has been decided for a model.
+pub(crate) struct Made<'a> {
+    pub options: &'a QuantiseOptions,
+    /// The names of quantised weights in the output.
+    pub quantised: Vec<&'a str>,
+    /// The weights that are kept, by their names in the output.
+    pub kept: Vec<(&'a str, Keeping)>,
+    /// What the first quantised weight was before.
+    pub dtype: TargetDtype,
+}
+
+/// Why a weight is not quantised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Keeping {
+    /// It is not a matrix.
+    NotAMatrix,
+    /// It is an embedding.
+    Embedding,
+    /// It is the head of the model.
+    Head,
+    /// Its name is not that of a layer's weight.
+    NotALayer,
+    /// It has no values.
+    Empty,
+    /// The caller keeps it.
+    Asked,
+}
+
+impl Keeping {
+    /// The reason in a few words.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NotAMatrix => "not a matrix",
+            Self::Embedding => "an embedding",
+            Self::Head => "the head of the model",
+            Self::NotALayer => "not the weight of a layer",
+            Self::Empty => "without values",
+            Self::Asked => "kept as asked",
+        }
+    }
+}
+
+/// The options of all quantisers: a field for each that has any.
+///
+/// ```
+/// use anamnesis::{BnbOptions, ConvertOptions};
+/// let options = ConvertOptions::new().with_bnb(BnbOptions::new().with_block_size(128).with_double_quant(true));
+/// assert_eq!(options.quantise.bnb.block_size, Some(128));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QuantiseOptions {
+    /// Of BitsAndBytes.
+    pub bnb: BnbOptions,
+}
+
+impl QuantiseOptions {
+    /// Refuses options that have no meaning for `target`, which quantises nothing or otherwise.
+    pub(crate) fn check_unused(&self, target: &str) -> Result<()> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        let what = format!("options for quantising to {target}");
+        Err(Request::Contradiction { what, why: "it has none of them".to_owned() }.into())
+    }
+}

@@ -1,0 +1,113 @@
+//! A directory goes on with the plan that began it, and with no other.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "support/pickle.rs"]
+mod pickle;
+mod support;
+#[path = "support/zip.rs"]
+mod zip;
+
+use std::path::Path;
+
+use anamnesis::{
+    AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, DirectoryOptions, Dtype, Existing, OpenOptions,
+    RememberOptions, Selection,
+};
+use pickle::{Pickle, torch_archive};
+use support::{Contents, Folder, Model, le_bytes};
+
+/// A training checkpoint: two models of the same names and shapes, whose values are theirs alone.
+fn training() -> Folder {
+    let entry = |pickle: Pickle, key: &str, storage: &str| {
+        let inner = pickle.text(key).raw(b"}").text("w").tensor(storage, 4, 0, &[2, 2], &[2, 1]);
+        inner.raw(b"s").raw(b"s")
+    };
+    let pickle = entry(entry(Pickle::new().raw(b"}"), "model", "0"), "ema", "1").stop();
+    let folder = Folder::new();
+    let storages = [le_bytes(&[1.0; 4]), le_bytes(&[2.0; 4])];
+    folder.write("pytorch_model.bin", torch_archive(&pickle, &[&storages[0], &storages[1]]));
+    folder
+}
+
+/// Converts a checkpoint into the directory `out`, which may have been begun.
+fn convert(
+    input: &Path,
+    out: &Path,
+    open: &OpenOptions,
+    target: ConvertTarget,
+    options: &ConvertOptions,
+) -> anamnesis::Result<Vec<String>> {
+    let checkpoint = Checkpoint::open_with(input, open)?;
+    let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new())?;
+    let report = plan.write(out, &RememberOptions::new().with_existing(Existing::Refuse), |_| {})?;
+    Ok(report.kept)
+}
+
+#[test]
+fn another_part_of_a_training_checkpoint_is_another_conversion() {
+    let (folder, out) = (training(), Folder::new());
+    let out = out.path("out");
+    let run = |part: &str| {
+        let open = OpenOptions::new().with_select(part);
+        convert(&folder.path(""), &out, &open, ConvertTarget::Safetensors, &ConvertOptions::new())
+    };
+    assert!(run("model").unwrap().is_empty());
+    let error = run("ema").unwrap_err();
+    let AnamnesisError::OtherPlan { difference } = &error else { panic!("{error}") };
+    assert_eq!(difference, "its tensors come from other parts of the input");
+    assert_eq!(Contents::read(out.join("model.safetensors")).floats("w"), [1.0; 4]);
+    assert_eq!(run("model").unwrap(), ["model.safetensors"]);
+}
+
+#[test]
+fn whatever_changes_a_byte_makes_another_plan() {
+    let values: Vec<f32> = (0..256).map(|value| value as f32 * 0.01 - 1.0).collect();
+    let model = Model::new().floats("a.weight", &[4, 64], &values).floats("b.weight", &[4, 64], &values);
+    let folder = Folder::staged(&model.bytes(), Some(&serde_json::json!({ "torch_dtype": "float32" })));
+    let new = ConvertOptions::new;
+    let nf4 = ConvertTarget::BnbNf4;
+    let plain = ConvertTarget::Safetensors;
+    let begun = [
+        (nf4, new(), "begins"),
+        (nf4, new().with_measure(true), "goes on"),
+        (nf4, new().with_threads(3), "goes on"),
+        (ConvertTarget::BnbFp4, new(), "it holds a bnb-nf4 conversion, this one is bnb-fp4"),
+        (plain, new(), "it holds a bnb-nf4 conversion, this one is safetensors"),
+        (nf4, new().with_block_size(128), "other names, types or shapes"),
+        (nf4, new().with_double_quant(true), "other names, types or shapes"),
+        (nf4, new().with_allow_nonfinite(true), "decoded or quantised in another way"),
+        (nf4, new().with_kept("b.*").unwrap(), "other names, types or shapes"),
+        (nf4, new().with_selection(Selection::new().with_prefix("x.")), "other names, types or shapes"),
+        (nf4, new().with_cast(Cast::All).with_output_dtype(Dtype::F16), "this one is F16"),
+    ];
+    let out = Folder::new();
+    let out = out.path("out");
+    for (target, options, outcome) in begun {
+        match (convert(&folder.path(""), &out, &OpenOptions::new(), target, &options), outcome) {
+            (Ok(kept), "begins") => assert!(kept.is_empty()),
+            (Ok(kept), "goes on") => assert_eq!(kept, ["model.safetensors"]),
+            (Err(AnamnesisError::OtherPlan { difference }), words) => {
+                assert!(difference.contains(words), "{words}: {difference}");
+            }
+            (other, words) => panic!("{words}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_file_of_the_right_size_and_another_front_is_written_again() {
+    let (folder, out) = (training(), Folder::new());
+    let out = out.path("out");
+    let run = || {
+        let open = OpenOptions::new().with_select("model");
+        convert(&folder.path(""), &out, &open, ConvertTarget::Safetensors, &ConvertOptions::new()).unwrap()
+    };
+    run();
+    let written = std::fs::read(out.join("model.safetensors")).unwrap();
+    let mut other = written.clone();
+    other[20] ^= 1;
+    std::fs::write(out.join("model.safetensors"), &other).unwrap();
+    assert!(run().is_empty());
+    assert!(std::fs::read(out.join("model.safetensors")).unwrap() == written);
+}
