@@ -50,6 +50,7 @@ pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
 };
 pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, WeightSummary, format_bytes};
+pub use io::PositionedRead;
 pub use io::output::Existing;
 pub use lethe::{
     BnbNf4WriteStats, BnbWriteInput, FP4_CODEBOOK, NF4_BLOCK_SIZE, NF4_CODEBOOK,

@@ -24,7 +24,9 @@ use crate::container::pth::Pth;
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::{BytesSource, FilePool, FileSource, MAX_OPEN_FILES, ReaderSource, Source};
+use crate::io::{
+    BytesSource, FilePool, FileSource, MAX_OPEN_FILES, PositionedRead, PositionedSource, ReaderSource, Source,
+};
 use crate::limits::{Budget, ParseLimits};
 use crate::scheme::{self, Claimed};
 
@@ -164,6 +166,16 @@ impl Checkpoint {
     /// As [`open`](Self::open).
     pub fn from_reader<R: Read + Seek + Send + 'static>(reader: R, limits: &ParseLimits) -> Result<Self> {
         let source = ReaderSource::new(reader)?;
+        let format = format::detect(None, &source)?;
+        Self::read(format, Box::new(source), limits, &mut Budget::new(limits))
+    }
+
+    /// Takes bytes that are read at any place, by several threads at once. Only what is needed is read, when it is needed.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_positioned<R: PositionedRead + 'static>(reader: R, limits: &ParseLimits) -> Result<Self> {
+        let source = PositionedSource::new(reader)?;
         let format = format::detect(None, &source)?;
         Self::read(format, Box::new(source), limits, &mut Budget::new(limits))
     }

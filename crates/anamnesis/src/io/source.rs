@@ -22,6 +22,16 @@ pub(crate) trait Source: Send + Sync {
     /// Fills `buffer` from `offset`; anything short of that is an error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
+    /// Fills `buffer` with rows of `row_bytes` bytes, one behind the other, that begin every `stride` bytes from `offset` on.
+    fn read_rows(&self, offset: u64, row_bytes: u64, stride: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut at = offset;
+        for row in buffer.chunks_exact_mut(usize_of(row_bytes)?.max(1)) {
+            self.read_at(at, row)?;
+            at = at.saturating_add(stride);
+        }
+        Ok(())
+    }
+
     /// The file these bytes are in, if it is one.
     fn path(&self) -> Option<&Path> {
         None

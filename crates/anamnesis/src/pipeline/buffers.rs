@@ -119,15 +119,11 @@ impl<'a> Place<'a> {
 
     /// Reads the rows one behind the other.
     fn read(&self, out: &mut [u8]) -> Result<()> {
-        if self.window.row_bytes == 0 {
-            return Ok(());
+        let Window { row_bytes, stride, rows, .. } = self.window;
+        match rows {
+            1 => self.source.read_at(self.start, out),
+            _ => self.source.read_rows(self.start, row_bytes, stride, out),
         }
-        let mut offset = self.start;
-        for row in out.chunks_exact_mut(self.window.row_bytes as usize) {
-            self.source.read_at(offset, row)?;
-            offset += self.window.stride;
-        }
-        Ok(())
     }
 }
 

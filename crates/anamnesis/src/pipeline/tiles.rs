@@ -80,11 +80,11 @@ impl Cut {
                 Self { units: extent.bytes, step, tile: step }
             }
             Work::Decode(values) => {
-                let step = step_of(values);
+                let step = step_of(values, sources);
                 Self { units: values.elements, step, tile: step }
             }
             Work::Encode { values, encoder, .. } => {
-                let (units, step) = (values.elements, step_of(values));
+                let (units, step) = (values.elements, step_of(values, sources));
                 let together = least_common_multiple(step, encoder.granule().max(1));
                 let tile = match together.filter(|&tile| tile <= LARGEST_TILE_VALUES && encoder.first_pass().is_none())
                 {
@@ -97,9 +97,16 @@ impl Cut {
     }
 }
 
-fn step_of(values: &Values) -> u64 {
+/// How many values are decoded at a time: what the decoder asks for, or more where the bytes they are made of want to be read
+/// in larger pieces.
+fn step_of(values: &Values, sources: &[Box<dyn Source>]) -> u64 {
     let granule = values.decoder.granule().max(1);
-    let granules = (values.decoder.tile_bytes() / values.dtype.byte_size() as u64 / granule).max(1);
+    let wanted = values.decoder.tile_bytes() / values.dtype.byte_size() as u64;
+    let of_input = values.parts.first().and_then(|part| {
+        let piece = sources.get(part.file as usize)?.tile_bytes(part.offset..part.offset + part.bytes)?;
+        piece.saturating_mul(values.elements).checked_div(part.bytes)
+    });
+    let granules = (wanted.max(of_input.unwrap_or(0).min(LARGEST_TILE_VALUES)) / granule).max(1);
     granules.saturating_mul(granule)
 }
 
