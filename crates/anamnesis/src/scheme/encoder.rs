@@ -63,7 +63,7 @@ pub(crate) struct EncodedTensor {
 /// Sees all values of a tensor before they are encoded.
 pub(crate) trait Observer {
     /// Takes the next values, whole granules of them.
-    fn observe(&mut self, values: &[f32]) -> Result<()>;
+    fn observe(&mut self, values: &[f32], context: &mut Context) -> Result<()>;
 
     /// What was seen, once all values were taken.
     fn finish(&self) -> Result<Seen>;

@@ -6,11 +6,11 @@ use super::{Simd, TABLE};
 use crate::GROUP;
 
 /// AVX2, F16C, FMA, BMI1, BMI2, LZCNT, MOVBE and POPCNT.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct V3(());
 
 /// [`V3`] and AVX-512 F, BW, CD, DQ and VL.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct V4(());
 
 impl V3 {

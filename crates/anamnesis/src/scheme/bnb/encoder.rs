@@ -180,10 +180,11 @@ impl TileEncoder for FourBit {
     ) -> Result<()> {
         let blocks = values.len().div_ceil(self.block);
         let nested_blocks = if self.is_nested { blocks.div_ceil(NESTED_BLOCK_SIZE) } else { 0 };
+        let level = context.level();
         let (scales, nested) = context.floats(blocks + nested_blocks).split_at_mut(blocks);
-        encode_4bit_blocks(values, self.block, self.quant_type, outs[CODES], scales)?;
+        encode_4bit_blocks(level, values, self.block, self.quant_type, outs[CODES], scales)?;
         if self.is_nested {
-            encode_nested_scales(scales, seen.mean, outs[ABSMAX], nested);
+            encode_nested_scales(level, scales, seen.mean, outs[ABSMAX], nested);
             write_floats(nested, outs[NESTED_ABSMAX]);
         } else {
             write_floats(scales, outs[ABSMAX]);
@@ -228,9 +229,9 @@ struct ScaleMean {
 }
 
 impl Observer for ScaleMean {
-    fn observe(&mut self, values: &[f32]) -> Result<()> {
+    fn observe(&mut self, values: &[f32], context: &mut Context) -> Result<()> {
         self.scales.resize(values.len().div_ceil(self.block), 0.0);
-        absmax_of_blocks(values, self.block, &mut self.scales)?;
+        absmax_of_blocks(context.level(), values, self.block, &mut self.scales)?;
         self.mean.push(&self.scales);
         Ok(())
     }
@@ -304,9 +305,10 @@ impl TileEncoder for Int8 {
             let why = format!("value {index} is {value}; INT8 weights pass through F16, which ends at 65504");
             return Err(AnamnesisError::parse(why));
         }
+        let level = context.level();
         let scales = context.floats(values.len() / self.cols);
         // The layout of the codes is 0, rows, which is what the output is made of.
-        encode_int8_rows(values, self.cols, outs[0], scales)?;
+        encode_int8_rows(level, values, self.cols, outs[0], scales)?;
         write_floats(scales, outs[1]);
         Ok(())
     }

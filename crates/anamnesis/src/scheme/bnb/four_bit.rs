@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{self as kernels, HighNibbles, Level};
+use anamnesis_kernels::{self as kernels, HighNibbles};
 
 use super::quant_state::QuantState;
 use crate::catalog::TargetDtype;
@@ -60,7 +60,8 @@ impl Bnb4Decoder {
         Ok(())
     }
 
-    fn scales<'a>(&self, level: Level, inputs: &[&[u8]], blocks: Range<u64>, context: &'a mut Context) -> &'a [f32] {
+    fn scales<'a>(&self, inputs: &[&[u8]], blocks: Range<u64>, context: &'a mut Context) -> &'a [f32] {
+        let level = context.level();
         let count = (blocks.end - blocks.start) as usize;
         let Some(Nested { block, offset }) = self.nested else {
             let scales = context.floats(count);
@@ -112,8 +113,7 @@ impl TileDecoder for Bnb4Decoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let streamed = context.is_streamed();
-        let level = Level::detect();
+        let (level, streamed) = (context.level(), context.is_streamed());
         let mut map = [0.0; MAP];
         kernels::widen_f32(level, inputs[QUANT_MAP], &mut map);
         for value in &mut map[MAP / 2..] {
@@ -122,7 +122,7 @@ impl TileDecoder for Bnb4Decoder {
             }
         }
         let blocks = elements.start / self.block..elements.end.div_ceil(self.block);
-        let scales = self.scales(level, inputs, blocks, context);
+        let scales = self.scales(inputs, blocks, context);
         let block = self.block as usize;
         with_output!(target, streamed, O => {
             kernels::coded_blocks::<HighNibbles, O>(level, inputs[CODES], &map, &[], scales, block, out);
