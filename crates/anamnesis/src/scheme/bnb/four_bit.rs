@@ -14,6 +14,8 @@ use crate::scheme::{Context, Prepare, Prepared, TileDecoder, Window};
 /// Entries of `quant_map` and of `nested_quant_map`.
 const MAP: usize = 16;
 const NESTED_MAP: usize = 256;
+/// Scales of scales that are widened at a time.
+const NESTED_STRIP: usize = 256;
 
 /// The parts of a weight in the order the decoder reads them.
 const CODES: usize = 0;
@@ -68,19 +70,24 @@ impl Bnb4Decoder {
             kernels::widen_f32(level, inputs[ABSMAX], scales);
             return scales;
         };
-        let nested_count = inputs[NESTED_ABSMAX].len() / 4;
-        // Up to the first boundary of nested blocks the scales are padded in front, so that the kernel counts from there.
-        let lead = (blocks.start % block) as usize;
-        let (scales, rest) = context.floats(count + nested_count + NESTED_MAP).split_at_mut(count);
-        let (nested, map) = rest.split_at_mut(nested_count);
-        kernels::widen_f32(level, inputs[NESTED_ABSMAX], nested);
-        kernels::widen_f32(level, inputs[NESTED_QUANT_MAP], map);
-        let Some(map) = map.first_chunk::<NESTED_MAP>() else { return scales };
-        let first = (block as usize).saturating_sub(lead).min(count);
+        let mut map = [0.0; NESTED_MAP];
+        kernels::widen_f32(level, inputs[NESTED_QUANT_MAP], &mut map);
+        let scales = context.floats(count);
+        // A first nested block that the tile cuts comes by itself, so that the kernel counts from a boundary behind it.
+        let (block, lead) = (block as usize, (blocks.start % block) as usize);
+        let first = block.saturating_sub(lead).min(count);
         let (codes, more_codes) = inputs[ABSMAX].split_at(first);
         let (head, tail) = scales.split_at_mut(first);
-        kernels::nested_scales(level, codes, map, nested, block as usize, offset, head);
-        kernels::nested_scales(level, more_codes, map, &nested[nested_count.min(1)..], block as usize, offset, tail);
+        let (stored, more_stored) = inputs[NESTED_ABSMAX].split_at(inputs[NESTED_ABSMAX].len().min(4));
+        let mut nested = [0.0; NESTED_STRIP];
+        kernels::widen_f32(level, stored, &mut nested[..1]);
+        kernels::nested_scales(level, codes, &map, &nested[..1], block, offset, head);
+        let strip = NESTED_STRIP.saturating_mul(block);
+        let strips = more_codes.chunks(strip).zip(tail.chunks_mut(strip)).zip(more_stored.chunks(NESTED_STRIP * 4));
+        for ((codes, scales), stored) in strips {
+            kernels::widen_f32(level, stored, &mut nested);
+            kernels::nested_scales(level, codes, &map, &nested, block, offset, scales);
+        }
         scales
     }
 }
