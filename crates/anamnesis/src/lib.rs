@@ -22,6 +22,7 @@ mod cancel;
 mod catalog;
 mod checkpoint;
 mod container;
+mod cpu;
 mod io;
 mod pipeline;
 mod scheme;
@@ -45,6 +46,7 @@ pub use container::OpenOptions;
 pub use convert::{
     Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError,
 };
+pub use cpu::CpuLevel;
 pub use error::{AnamnesisError, Fault, Request, Result};
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,

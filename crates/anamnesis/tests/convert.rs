@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anamnesis::convert::{convert, convert_bytes};
 use anamnesis::{
-    Cast, Checkpoint, ConvertOptions, ConvertTarget, Dtype, GgufType, ParseLimits, Selection, TargetDtype, parse,
-    parse_gguf, parse_npz,
+    Cast, Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, Dtype, GgufType, ParseLimits, Selection, TargetDtype,
+    parse, parse_gguf, parse_npz,
 };
 use support::{Contents, Folder, Model, Noise, Tensor, assert_mentions, difference, fixture, floats};
 
@@ -148,7 +148,7 @@ fn distance(want: &Contents, got: &Contents) -> f64 {
 }
 
 #[test]
-fn every_input_goes_to_every_target_whatever_the_number_of_threads() {
+fn every_input_goes_to_every_target_whatever_the_threads_and_the_cpu_level() {
     for input in inputs() {
         let want = decoded(&input);
         // The blocks of the big-endian file are random: some of its numbers are more than INT8 can hold.
@@ -160,9 +160,12 @@ fn every_input_goes_to_every_target_whatever_the_number_of_threads() {
             let stats = convert(&input.path, target, &output, &options.clone().with_threads(1))
                 .unwrap_or_else(|error| panic!("{case}: {error}"));
             let bytes = std::fs::read(&output).unwrap();
-            let again = convert(&input.path, target, &output, &options.clone().with_threads(4)).unwrap();
-            assert_eq!(stats, again, "{case}");
-            assert!(bytes == std::fs::read(&output).unwrap(), "{case}: the bytes depend on the threads");
+            for level in CpuLevel::available() {
+                let options = options.clone().with_threads(4).with_cpu_level(level);
+                let again = convert(&input.path, target, &output, &options).unwrap();
+                assert_eq!(stats, again, "{case} at {level}");
+                assert!(bytes == std::fs::read(&output).unwrap(), "{case}: other bytes with four threads at {level}");
+            }
             assert_eq!(stats.tensors, want.tensors.len(), "{case}");
             match target {
                 ConvertTarget::Safetensors => assert_same(&case, &want.tensors, &Contents::of(&bytes).tensors),

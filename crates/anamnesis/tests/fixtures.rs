@@ -1,9 +1,12 @@
-//! Every fixture is decoded to the bits that the canonical library gives.
+//! Every fixture is decoded to the bits that the canonical library gives, at every CPU level there is.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;
 
+use std::collections::BTreeMap;
+
+use anamnesis::CpuLevel;
 use serde_json::Value;
 use support::{Contents, Folder, TARGETS, Tensor, difference, fixture};
 
@@ -46,7 +49,7 @@ impl Family {
         cases
     }
 
-    /// Decodes one case to every type and says what is wrong with the result.
+    /// Decodes one case to every type at every CPU level and says what is wrong with the result.
     fn check(&self, case: &str) -> Vec<String> {
         let config = std::fs::read(fixture(&format!("{}/{case}.config.json", self.directory))).ok();
         self.check_with(case, config.map(|text| serde_json::from_slice(&text).unwrap()))
@@ -61,7 +64,7 @@ impl Family {
         let mut faults = Vec::new();
         for target in TARGETS {
             let suffix = format!(".{}", target.to_string().to_lowercase());
-            let mut wanted: std::collections::BTreeMap<_, _> = expected
+            let mut wanted: BTreeMap<_, _> = expected
                 .tensors
                 .iter()
                 .filter_map(|(name, tensor)| Some((name.strip_suffix(&suffix)?.to_owned(), tensor.clone())))
@@ -74,30 +77,31 @@ impl Family {
                     wanted.entry(name.clone()).or_insert_with(|| tensor.clone());
                 }
             }
-            let mut fault = |text: String| faults.push(format!("{}/{case} {target}: {text}", self.directory));
-            let output = match folder.remember(target) {
-                Ok(output) => output,
-                Err(error) => {
-                    fault(error.to_string());
-                    continue;
-                }
-            };
-            if output.metadata != input.metadata {
-                fault(format!("metadata {:?}", output.metadata));
-            }
-            if !output.tensors.keys().eq(wanted.keys()) {
-                fault(format!("tensors {:?}", output.names()));
-                continue;
-            }
-            let unsigned = self.unsigned_zeros.is_some_and(|start| case.starts_with(start));
-            let comparable = |tensor: &Tensor| if unsigned { with_positive_zeros(tensor) } else { tensor.clone() };
-            for (name, tensor) in &wanted {
-                if let Some(why) = difference(&comparable(tensor), &comparable(&output.tensors[name])) {
-                    fault(format!("{name}: {why}"));
-                }
+            for level in CpuLevel::available() {
+                let place = format!("{}/{case} {target} at {level}", self.directory);
+                let found = match folder.remember_at(level, target) {
+                    Ok(output) if output.metadata != input.metadata => vec![format!("metadata {:?}", output.metadata)],
+                    Ok(output) => self.differences(case, &wanted, &output),
+                    Err(error) => vec![error.to_string()],
+                };
+                faults.extend(found.iter().map(|fault| format!("{place}: {fault}")));
             }
         }
         faults
+    }
+
+    /// What is wrong with a decoded file.
+    fn differences(&self, case: &str, wanted: &BTreeMap<String, Tensor>, output: &Contents) -> Vec<String> {
+        if !output.tensors.keys().eq(wanted.keys()) {
+            return vec![format!("tensors {:?}", output.names())];
+        }
+        let unsigned = self.unsigned_zeros.is_some_and(|start| case.starts_with(start));
+        let comparable = |tensor: &Tensor| if unsigned { with_positive_zeros(tensor) } else { tensor.clone() };
+        let differs = |(name, tensor): (&String, &Tensor)| {
+            let why = difference(&comparable(tensor), &comparable(&output.tensors[name]))?;
+            Some(format!("{name}: {why}"))
+        };
+        wanted.iter().filter_map(differs).collect()
     }
 }
 

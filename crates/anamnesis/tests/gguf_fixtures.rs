@@ -1,10 +1,10 @@
-//! Every block type of GGUF is decoded to the bits that ggml and its Python package give.
+//! Every block type of GGUF is decoded to the bits that ggml and its Python package give, at every CPU level there is.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;
 
-use anamnesis::{Bf16Out, BlockType, F16Out, F32Out, GgufType, RememberOptions, TargetDtype, parse_gguf};
+use anamnesis::{Bf16Out, BlockType, CpuLevel, F16Out, F32Out, GgufType, RememberOptions, TargetDtype, parse_gguf};
 use support::{Contents, Folder, TARGETS, difference, fixture};
 
 fn cases() -> Vec<String> {
@@ -24,26 +24,29 @@ fn every_fixture_is_decoded_bit_for_bit() {
     for case in &cases {
         let expected = Contents::read(fixture(&format!("gguf/{case}.expected.safetensors")));
         let model = parse_gguf(fixture(&format!("gguf/{case}.gguf"))).unwrap();
-        for target in TARGETS {
-            let output = Contents::of(&model.remember_to_bytes(target).unwrap());
+        for (target, level) in TARGETS.into_iter().flat_map(|target| CpuLevel::available().map(move |it| (target, it)))
+        {
+            let options = RememberOptions::new().with_cpu_level(level);
+            let output = Contents::of(&model.remember_to_bytes_with_options(target, options).unwrap());
+            let place = format!("{case} {target} at {level}");
             let suffix = format!(".{}", target.to_string().to_lowercase());
             for (name, wanted) in expected.tensors.iter().filter_map(|(name, t)| Some((name.strip_suffix(&suffix)?, t)))
             {
                 let stored = model.tensors().find(|tensor| tensor.name == name).unwrap();
-                let found = output.tensors.get(name).unwrap_or_else(|| panic!("{case} {target}: no {name}"));
+                let found = output.tensors.get(name).unwrap_or_else(|| panic!("{place}: no {name}"));
                 if !stored.dtype.is_quantized() {
-                    assert_eq!(found.data, *stored.data, "{case}: {name} is a scalar and stays as it is");
+                    assert_eq!(found.data, *stored.data, "{place}: {name} is a scalar and stays as it is");
                     if found.dtype == wanted.dtype {
-                        assert_eq!(difference(wanted, found), None, "{case} {target}: {name}");
+                        assert_eq!(difference(wanted, found), None, "{place}: {name}");
                     }
                     continue;
                 }
-                assert_eq!(difference(wanted, found), None, "{case} {target}: {name}");
+                assert_eq!(difference(wanted, found), None, "{place}: {name}");
                 compared += 1;
             }
         }
     }
-    assert!(compared >= 3 * 27, "{compared}");
+    assert!(compared >= 3 * 27 * CpuLevel::available().count(), "{compared}");
 }
 
 #[test]

@@ -70,8 +70,8 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let growth = large_peak.saturating_sub(small_peak);
     assert!(growth <= 128 * KIB, "four times the file held {growth} bytes more");
 
-    // 48 MiB more in tiles of 256 KiB (decoded) and 1 MiB (copied), and 12 tensors more in the header.
-    let tiles = 36 * 4 + 12;
+    // 36 MiB more in tiles of 256 KiB (decoded), 12 MiB in tiles of 4 MiB (copied), and 12 tensors more in the header.
+    let tiles = 36 * 4 + 3;
     let more = large_blocks.saturating_sub(small_blocks);
     assert!(more <= 4 * tiles + 12 * 64, "{more} blocks more for {tiles} tiles more");
 
@@ -134,25 +134,19 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let (peak, ..) =
         profiled(|| dequantize_awq::<Bf16Out>(&codes, &scales, &zeros, inputs, outputs, 128, 4, Dtype::F16).unwrap());
     assert!(peak <= output + 5 * outputs * 4, "AWQ: {peak} for {output}");
-    let blocks = inputs * outputs / 64;
-    let (map, nested_map) = (le_bytes(&[0.5; 16]), le_bytes(&[0.25; 256]));
-    let nested = le_bytes(&vec![1.0; blocks.div_ceil(256)]);
-    let (peak, ..) = profiled(|| {
-        let absmax = &codes[..blocks];
-        dequantize_bnb4_double_quant::<Bf16Out>(
-            &codes,
-            absmax,
-            &map,
-            &nested,
-            &nested_map,
-            0.1,
-            inputs * outputs,
-            64,
-            256,
-        )
-        .unwrap()
-    });
-    assert!(peak <= output + blocks * 4 + 64 * 4 + 4 * KIB, "double-quant: {peak} for {output}");
+    // Down to a scale of its own for every scale.
+    for (block, nested_block) in [(64, 256), (64, 2), (32, 1), (4096, 256), (2, 1)] {
+        let (elements, blocks) = (inputs * outputs, inputs * outputs / block);
+        let (map, nested_map) = (le_bytes(&[0.5; 16]), le_bytes(&[0.25; 256]));
+        let (absmax, nested) = (vec![0x55; blocks], le_bytes(&vec![1.0; blocks.div_ceil(nested_block)]));
+        let decode = dequantize_bnb4_double_quant::<Bf16Out>;
+        let (peak, _, values) = profiled(|| {
+            decode(&codes, &absmax, &map, &nested, &nested_map, 0.25, elements, block, nested_block).unwrap()
+        });
+        assert!(values.chunks_exact(2).all(|value| value == [0x80, 0x3e]), "0.5 × (0.25 × 1 + 0.25) everywhere");
+        let allowed = output + blocks * 4 + block * 4 + 4 * KIB;
+        assert!(peak <= allowed, "double-quant {block}, {nested_block}: {peak} for {output}");
+    }
 }
 
 /// A group index that counts up, in groups of 128.

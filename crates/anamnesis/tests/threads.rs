@@ -1,4 +1,5 @@
-//! The output depends on the input alone: not on threads, not on where the bytes come from, not on how tensors are cut.
+//! The output depends on the input alone: not on threads, not on CPU levels, not on where the bytes come from, not on how
+//! tensors are cut.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -6,7 +7,9 @@ mod support;
 
 use std::io::Cursor;
 
-use anamnesis::{Checkpoint, ParseLimits, RememberOptions, TargetDtype, parse, parse_bytes, parse_from_reader};
+use anamnesis::{
+    Checkpoint, CpuLevel, ParseLimits, RememberOptions, TargetDtype, parse, parse_bytes, parse_from_reader,
+};
 use serde_json::{Value, json};
 use support::{Contents, Folder, Model, Noise, TARGETS, Tensor, code_table, difference, rounded};
 
@@ -63,6 +66,11 @@ fn same_bytes_everywhere(model: Vec<u8>) {
     let folder = Folder::staged(&model, None);
     for target in [TargetDtype::BF16, TargetDtype::F32] {
         let whole = parse_bytes(model.clone()).unwrap().remember_to_bytes(target).unwrap();
+        for level in CpuLevel::available() {
+            let options = RememberOptions::new().with_cpu_level(level);
+            let found = parse_bytes(model.clone()).unwrap().remember_to_bytes_with_options(target, options).unwrap();
+            assert!(found == whole, "{target} at {level}");
+        }
         for threads in [1, 2, 3, 8] {
             let options = || RememberOptions::new().with_threads(threads);
             let in_memory = parse_bytes(model.clone()).unwrap();

@@ -59,7 +59,8 @@ fn body<S: Simd, F: Format8, O: Output>(
     cols: usize,
     out: &mut [u8],
 ) {
-    if has_tables::<S, F, O>() && codes.len() / cols >= LEAST_ROWS && run >= TABLE {
+    let is_worth_tables = codes.len() / cols >= LEAST_ROWS && run >= TABLE;
+    if has_tables::<S, F, O>() && is_worth_tables && scales.iter().all(|scale| scale.is_finite()) {
         tables::<S, F, O>(simd, codes, scales, run, cols, out);
     } else {
         for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {

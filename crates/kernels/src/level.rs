@@ -24,11 +24,11 @@ use crate::simd::{V3, V4};
 /// assert_eq!(Level::portable().to_string(), "portable");
 /// assert!(Level::available().any(|level| level == Level::detect()));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Level(pub(crate) Kind);
 
 /// The level with its proof.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Kind {
     Portable(Portable),
     #[cfg(target_arch = "x86_64")]
@@ -38,6 +38,9 @@ pub(crate) enum Kind {
 }
 
 impl Level {
+    /// The names of all levels there are, on whatever CPU.
+    pub const NAMES: [&'static str; 3] = ["portable", "v3", "v4"];
+
     /// The best level of this CPU. Asked once, then remembered.
     pub fn detect() -> Self {
         static BEST: OnceLock<Level> = OnceLock::new();
@@ -45,7 +48,7 @@ impl Level {
     }
 
     /// The level that every CPU of this target has.
-    pub fn portable() -> Self {
+    pub const fn portable() -> Self {
         Self(Kind::Portable(Portable))
     }
 
@@ -57,17 +60,22 @@ impl Level {
         let detected: [Option<Kind>; 0] = [];
         std::iter::once(Self::portable()).chain(detected.into_iter().flatten().map(Self))
     }
-}
 
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self.0 {
+    /// Its name, one of [`NAMES`](Self::NAMES).
+    pub const fn name(self) -> &'static str {
+        match self.0 {
             Kind::Portable(_) => "portable",
             #[cfg(target_arch = "x86_64")]
             Kind::V3(_) => "v3",
             #[cfg(target_arch = "x86_64")]
             Kind::V4(_) => "v4",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
@@ -83,10 +91,8 @@ mod tests {
     }
 
     #[test]
-    fn names_are_distinct() {
-        let mut names: Vec<_> = Level::available().map(|level| level.to_string()).collect();
-        let count = names.len();
-        names.dedup();
-        assert_eq!(names.len(), count);
+    fn names_are_distinct_and_known_in_the_order_of_levels() {
+        let names: Vec<_> = Level::available().map(Level::name).collect();
+        assert_eq!(names, Level::NAMES[..names.len()]);
     }
 }

@@ -18,7 +18,8 @@
 //! | [`encode`] | numbers back to codes |
 //! | [`round`], [`widen`] | `f32` to and from everything else |
 //!
-//! Every level gives the same bits for every input. Arithmetic is `f32`, one rounding per operation, never fused.
+//! Every level gives the same bits for every input; only where an operation meets two NaNs, which of them comes out is
+//! the CPU's choice. Arithmetic is `f32`, one rounding per operation, never fused.
 
 #[macro_use]
 mod group;

@@ -2,7 +2,8 @@
 //!
 //! Each element is the code's exact value times the scale, rounded once to `f32`, then rounded to the output. Signed
 //! formats have 128 magnitudes, so for 16-bit outputs a long enough slice is decoded from a table of 128 finished
-//! words where the CPU level looks such tables up faster than it calculates.
+//! words where the CPU level looks such tables up faster than it calculates. Under a scale that is not finite products
+//! are NaN whose sign has nothing to do with the code's, so that there the table has no use.
 
 use crate::GROUP;
 use crate::float::Format8;
@@ -67,7 +68,7 @@ pub(crate) fn has_tables<S: Simd, F: Format8, O: Output>() -> bool {
 
 #[inline(always)]
 fn body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
-    if has_tables::<S, F, O>() && codes.len() >= LEAST_FOR_TABLE {
+    if has_tables::<S, F, O>() && codes.len() >= LEAST_FOR_TABLE && scale.is_finite() {
         let table = magnitude_words::<S, F, O>(simd, scale);
         walk!(O, group in codes => O::look_up(simd, &table, group), out);
     } else {

@@ -52,9 +52,12 @@ fn painted_codes(length: usize) -> Vec<u8> {
 fn compare<O: Output>(what: &str, elements: usize, twin: impl Fn(&mut [u8]), kernel: impl Fn(Level, &mut [u8])) {
     let mut expected = vec![PAINT; (elements + 3) * O::BYTES];
     twin(&mut expected);
+    let mut portable = vec![PAINT; (elements + 3) * O::BYTES];
+    kernel(Level::portable(), &mut portable);
     for level in Level::available() {
         let mut found = vec![PAINT; (elements + 3) * O::BYTES];
         kernel(level, &mut found);
+        naive::assert_same_bits(&format!("{what} to {} at {level}", O::NAME), O::BYTES, &found, &portable);
         for (i, (found, expected)) in found.chunks(O::BYTES).zip(expected.chunks(O::BYTES)).enumerate() {
             let same = naive::same(O::NAME, found, expected);
             assert!(same, "{what} to {} at {level}, element {i}: {found:02X?} instead of {expected:02X?}", O::NAME);

@@ -78,10 +78,13 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 fn compare<O: Output>(what: &str, elements: usize, twin: impl Fn(&mut [u8]), kernel: impl Fn(Level, &mut [u8])) {
     let mut expected = vec![PAINT; elements * O::BYTES];
     twin(&mut expected);
+    let mut portable = vec![PAINT; elements * O::BYTES];
+    kernel(Level::portable(), &mut portable);
     for level in Level::available() {
         let mut found = vec![PAINT; elements * O::BYTES + O::BYTES - 1];
         kernel(level, &mut found);
         assert_eq!(found.split_off(elements * O::BYTES), vec![PAINT; O::BYTES - 1], "{what} at {level}");
+        naive::assert_same_bits(&format!("{what} to {} at {level}", O::NAME), O::BYTES, &found, &portable);
         for (i, (found, expected)) in found.chunks(O::BYTES).zip(expected.chunks(O::BYTES)).enumerate() {
             let same = naive::same(O::NAME, found, expected);
             assert!(same, "{what} to {} at {level}, element {i}: {found:02X?} instead of {expected:02X?}", O::NAME);

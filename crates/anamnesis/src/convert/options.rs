@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::cancel::CancelToken;
 use crate::catalog::{Dtype, Glob, MetadataValue, NamePatterns, Selection, TargetDtype};
+use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::Existing;
 use crate::limits::ParseLimits;
@@ -28,6 +29,8 @@ pub struct ConvertOptions {
     pub gguf_removed: Vec<String>,
     /// Worker threads; `None` means one per core, four at most.
     pub threads: Option<usize>,
+    /// The CPU instructions to use; `None` means the best there are.
+    pub cpu: Option<CpuLevel>,
     /// What quantised weights are decoded to: BF16, F32 or F16. `None` means BF16, and that blocks stay as they are where
     /// the target can hold them.
     pub output_dtype: Option<Dtype>,
@@ -66,6 +69,7 @@ impl Default for ConvertOptions {
             gguf_metadata: HashMap::new(),
             gguf_removed: Vec::new(),
             threads: None,
+            cpu: None,
             output_dtype: None,
             cancel: None,
             existing: Existing::Replace,
@@ -111,6 +115,13 @@ impl ConvertOptions {
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Sets the CPU instructions to use.
+    #[must_use]
+    pub fn with_cpu_level(mut self, cpu: CpuLevel) -> Self {
+        self.cpu = Some(cpu);
         self
     }
 
@@ -221,6 +232,7 @@ impl ConvertOptions {
     pub fn run(&self) -> RememberOptions {
         let mut run = RememberOptions::new().with_existing(self.existing);
         run.threads = self.threads;
+        run.cpu = self.cpu;
         run.cancel.clone_from(&self.cancel);
         run
     }

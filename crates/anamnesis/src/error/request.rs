@@ -47,6 +47,15 @@ pub enum Request {
         /// The names there are.
         known: Vec<String>,
     },
+    /// Something known by name that this machine does not have.
+    Unavailable {
+        /// What it is, such as `CPU level`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The names of those that the machine has.
+        available: Vec<String>,
+    },
     /// Text that cannot be read as what it should be.
     Malformed {
         /// What it should be, such as `pattern`.
@@ -85,6 +94,9 @@ impl fmt::Display for Request {
             }
             Self::UnknownName { what, name, known } => {
                 write!(f, "{} is no {what}; there are {}", quoted(name), known.join(", "))
+            }
+            Self::Unavailable { what, name, available } => {
+                write!(f, "this machine has no {what} {}; it has {}", quoted(name), available.join(", "))
             }
             Self::Malformed { what, text, why } => write!(f, "{what} {} {why}", quoted(text)),
             Self::NothingSelected => f.write_str("the selection leaves no tensor"),

@@ -7,10 +7,11 @@
 //! bitsandbytes itself multiplies with the inverse of the scale and compares with midpoints: here and there a value halfway
 //! between two entries becomes the other one. Whole files are encoded its way.
 
-use anamnesis_kernels::{self as kernels, Bf16, Codebook, Level, Scaling, Steps};
+use anamnesis_kernels::{self as kernels, Bf16, Codebook, Scaling, Steps};
 
 use crate::error::{AnamnesisError, Result};
 use crate::io::zeroed;
+use crate::scheme::Context;
 use crate::scheme::bnb::{FP4_MAP, NF4_MAP};
 
 /// Values per block of the usual NF4 files.
@@ -62,7 +63,7 @@ pub fn encode_bnb4_compute_absmax(
     block_size: usize,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     let blocks = check_blocks(bf16, total_elements, block_size)?;
-    let (level, book, values) = (Level::detect(), codebook(quant_map)?, bf16.as_chunks().0);
+    let (level, book, values) = (Context::default().level(), codebook(quant_map)?, bf16.as_chunks().0);
     let (mut codes, mut scales) = (zeroed(values.len() / 2), empty_scales(blocks)?);
     let strip = whole_blocks(block_size);
     let strips = values.chunks(strip).zip(codes.chunks_mut(strip / 2)).zip(scales.chunks_mut(strip / block_size));
@@ -101,7 +102,15 @@ pub fn encode_bnb4_double_quant(
     let map = floats("nested_quant_map", nested_quant_map, 256)?;
     let map = map.first_chunk().ok_or_else(|| AnamnesisError::parse("nested_quant_map has not 256 entries"))?;
     let mut scales = empty_scales(blocks)?;
-    kernels::nested_scales(Level::detect(), absmax, map, &nested, nested_block_size, nested_offset, &mut scales);
+    kernels::nested_scales(
+        Context::default().level(),
+        absmax,
+        map,
+        &nested,
+        nested_block_size,
+        nested_offset,
+        &mut scales,
+    );
     pack(bf16, &scales, quant_map, block_size)
 }
 
@@ -120,7 +129,7 @@ pub fn encode_bnb_int8(bf16: &[u8], scb: &[u8], out_features: usize, in_features
 /// `Parse` where lengths and shape disagree.
 pub fn encode_bnb_int8_compute_scb(bf16: &[u8], out_features: usize, in_features: usize) -> Result<(Vec<u8>, Vec<u8>)> {
     check_matrix(bf16, out_features, in_features)?;
-    let (level, values) = (Level::detect(), bf16.as_chunks().0);
+    let (level, values) = (Context::default().level(), bf16.as_chunks().0);
     let (mut codes, mut scales) = (zeroed(values.len()), empty_scales(out_features)?);
     if in_features > 0 {
         let strip = whole_blocks(in_features);
@@ -188,7 +197,7 @@ fn codebook(quant_map: &[u8]) -> Result<Codebook> {
 }
 
 fn pack(bf16: &[u8], scales: &[f32], quant_map: &[u8], block_size: usize) -> Result<Vec<u8>> {
-    let (level, book, values) = (Level::detect(), codebook(quant_map)?, bf16.as_chunks().0);
+    let (level, book, values) = (Context::default().level(), codebook(quant_map)?, bf16.as_chunks().0);
     let mut codes = zeroed(values.len() / 2);
     kernels::nearest_codes::<Bf16>(level, values, &book, scales, block_size, Scaling::Divide, &mut codes);
     Ok(codes)
@@ -197,7 +206,7 @@ fn pack(bf16: &[u8], scales: &[f32], quant_map: &[u8], block_size: usize) -> Res
 fn rows(bf16: &[u8], scales: &[f32], in_features: usize) -> Result<Vec<u8>> {
     let values = bf16.as_chunks().0;
     let mut codes = zeroed(values.len());
-    kernels::row_codes::<Bf16>(Level::detect(), values, scales, in_features, Steps::Divide, &mut codes);
+    kernels::row_codes::<Bf16>(Context::default().level(), values, scales, in_features, Steps::Divide, &mut codes);
     Ok(codes)
 }
 

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{Level, widen_bf16, widen_f16, widen_f32};
+use anamnesis_kernels::{widen_bf16, widen_f16, widen_f32};
 
 use super::plan::Values;
 use crate::catalog::{Extent, TargetDtype};
+use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 use crate::scheme::{Context, Window};
 
-#[derive(Default)]
 pub(super) struct Buffers {
     input: Vec<u8>,
     out: Vec<u8>,
@@ -19,6 +19,10 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
+    pub(super) const fn new(cpu: CpuLevel) -> Self {
+        Self { input: Vec::new(), out: Vec::new(), windows: Vec::new(), context: Context::new(cpu) }
+    }
+
     /// Bytes as they are stored.
     pub(super) fn copy<'a>(
         &'a mut self,
@@ -27,22 +31,20 @@ impl Buffers {
         range: Range<u64>,
     ) -> Result<&'a [u8]> {
         let window = Window::run(0, range.start, range.end - range.start);
-        Ok(self.read(sources, std::slice::from_ref(extent), &[window])?[0])
+        Ok(read(&mut self.input, sources, std::slice::from_ref(extent), &[window])?[0])
     }
 
     /// The values of `range`, rounded, as bytes.
     pub(super) fn decode(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<&[u8]> {
         let bytes = (range.end - range.start) as usize * values.dtype.byte_size();
-        let mut windows = std::mem::take(&mut self.windows);
+        let Self { input, out, windows, context } = self;
         windows.clear();
-        values.decoder.windows(range.clone(), &mut windows);
-        let mut out = std::mem::take(&mut self.out);
-        grow(&mut out, bytes);
-        let mut context = std::mem::take(&mut self.context);
-        let inputs = self.read(sources, &values.parts, &windows)?;
-        values.decoder.decode(range, &inputs, values.dtype, &mut out[..bytes], &mut context)?;
-        (self.windows, self.out, self.context) = (windows, out, context);
-        Ok(&self.out[..bytes])
+        values.decoder.windows(range.clone(), windows);
+        grow(out, bytes);
+        let out = &mut out[..bytes];
+        let inputs = read(input, sources, &values.parts, windows)?;
+        values.decoder.decode(range, &inputs, values.dtype, out, context)?;
+        Ok(out)
     }
 
     /// The values of `range`, rounded, as numbers behind those that `floats` holds already.
@@ -55,8 +57,8 @@ impl Buffers {
     ) -> Result<()> {
         let held = floats.len();
         floats.resize(held + (range.end - range.start) as usize, 0.0);
+        let (level, new) = (self.context.level(), &mut floats[held..]);
         let bytes = self.decode(values, sources, range)?;
-        let (level, new) = (Level::detect(), &mut floats[held..]);
         match values.dtype {
             TargetDtype::BF16 => widen_bf16(level, bytes, new),
             TargetDtype::F16 => widen_f16(level, bytes, new),
@@ -64,33 +66,33 @@ impl Buffers {
         }
         Ok(())
     }
+}
 
-    /// The contents of `windows`: borrowed where they are in memory, otherwise read into the input buffer.
-    fn read<'a>(
-        &'a mut self,
-        sources: &'a [Box<dyn Source>],
-        parts: &[Extent],
-        windows: &[Window],
-    ) -> Result<Vec<&'a [u8]>> {
-        let places = windows.iter().map(|window| place(sources, parts, window)).collect::<Result<Vec<_>>>()?;
-        let to_read = places.iter().filter(|place| place.borrowed().is_none());
-        let to_read = to_read.map(|place| place.window.bytes() as usize).sum();
-        grow(&mut self.input, to_read);
-        let mut rest = &mut self.input[..to_read];
-        let mut contents = Vec::with_capacity(windows.len());
-        for place in places {
-            contents.push(match place.borrowed() {
-                Some(bytes) => bytes,
-                None => {
-                    let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(place.window.bytes() as usize);
-                    rest = behind;
-                    place.read(bytes)?;
-                    bytes
-                }
-            });
-        }
-        Ok(contents)
+/// The contents of `windows`: borrowed where they are in memory, otherwise read into `input`.
+fn read<'a>(
+    input: &'a mut Vec<u8>,
+    sources: &'a [Box<dyn Source>],
+    parts: &[Extent],
+    windows: &[Window],
+) -> Result<Vec<&'a [u8]>> {
+    let places = windows.iter().map(|window| place(sources, parts, window)).collect::<Result<Vec<_>>>()?;
+    let to_read = places.iter().filter(|place| place.borrowed().is_none());
+    let to_read = to_read.map(|place| place.window.bytes() as usize).sum();
+    grow(input, to_read);
+    let mut rest = &mut input[..to_read];
+    let mut contents = Vec::with_capacity(windows.len());
+    for place in places {
+        contents.push(match place.borrowed() {
+            Some(bytes) => bytes,
+            None => {
+                let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(place.window.bytes() as usize);
+                rest = behind;
+                place.read(bytes)?;
+                bytes
+            }
+        });
     }
+    Ok(contents)
 }
 
 /// A window found in its source.

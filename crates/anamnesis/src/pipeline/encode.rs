@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::measure::Distance;
 use super::plan::Checks;
 use super::tiles::Tile;
+use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{Context, TileEncoder};
 
@@ -16,7 +17,6 @@ type Take<'a> = &'a mut dyn FnMut(&Range<u64>, &mut [f32]) -> Result<()>;
 type Put<'a> = &'a mut dyn FnMut(usize, u64, &[u8]) -> Result<()>;
 
 /// The memory of one worker that encodes.
-#[derive(Default)]
 pub(super) struct Encoding {
     held: Vec<f32>,
     encoded: Vec<u8>,
@@ -26,6 +26,16 @@ pub(super) struct Encoding {
 }
 
 impl Encoding {
+    pub(super) const fn new(cpu: CpuLevel) -> Self {
+        Self {
+            held: Vec::new(),
+            encoded: Vec::new(),
+            decoded: Vec::new(),
+            places: Vec::new(),
+            context: Context::new(cpu),
+        }
+    }
+
     /// Encodes a tile from front to back. Gives how far the result is from the values.
     pub(super) fn run(
         &mut self,
@@ -41,7 +51,7 @@ impl Encoding {
         if let Some(mut first_pass) = encoder.first_pass() {
             walk(tile, granule, &mut held, read, &mut |range, values| {
                 make_finite(checks, encoder.scale_values(), range, values)?;
-                first_pass.see(values)
+                first_pass.see(values, &mut self.context)
             })?;
             ready = Some(first_pass.finish()?);
         }

@@ -2,6 +2,7 @@
 
 use super::run::RunOptions;
 use crate::cancel::CancelToken;
+use crate::cpu::CpuLevel;
 use crate::io::output::Existing;
 
 /// Threads used where the caller does not say: more than this only waits for memory.
@@ -18,6 +19,8 @@ const MAX_DEFAULT_THREADS: usize = 4;
 pub struct RememberOptions {
     /// Worker threads; `None` means one per core, four at most.
     pub threads: Option<usize>,
+    /// The CPU instructions to use; `None` means the best there are.
+    pub cpu: Option<CpuLevel>,
     /// Stops the conversion from another thread.
     pub cancel: Option<CancelToken>,
     /// What to do with a file that is already there.
@@ -28,13 +31,20 @@ impl RememberOptions {
     /// The defaults.
     #[must_use]
     pub const fn new() -> Self {
-        Self { threads: None, cancel: None, existing: Existing::Replace }
+        Self { threads: None, cpu: None, cancel: None, existing: Existing::Replace }
     }
 
     /// Sets the number of worker threads, at least one.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Sets the CPU instructions to use.
+    #[must_use]
+    pub const fn with_cpu_level(mut self, cpu: CpuLevel) -> Self {
+        self.cpu = Some(cpu);
         self
     }
 
@@ -54,6 +64,10 @@ impl RememberOptions {
 
     pub(crate) fn run_options(&self) -> RunOptions {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_DEFAULT_THREADS);
-        RunOptions { threads: self.threads.unwrap_or_else(cores), cancel: self.cancel.clone().unwrap_or_default() }
+        RunOptions {
+            threads: self.threads.unwrap_or_else(cores),
+            cpu: self.cpu.unwrap_or_default(),
+            cancel: self.cancel.clone().unwrap_or_default(),
+        }
     }
 }

@@ -13,6 +13,7 @@ use super::sink::TileSink;
 use super::tiles::{Tile, Tiles};
 use crate::cancel::CancelToken;
 use crate::catalog::Extent;
+use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 
@@ -20,6 +21,7 @@ use crate::io::Source;
 #[derive(Debug, Clone)]
 pub(crate) struct RunOptions {
     pub threads: usize,
+    pub cpu: CpuLevel,
     pub cancel: CancelToken,
 }
 
@@ -55,8 +57,8 @@ pub(crate) fn run(
                     sink,
                     cancel: &options.cancel,
                     sender: sender.clone(),
-                    buffers: Buffers::default(),
-                    encoding: Encoding::default(),
+                    buffers: Buffers::new(options.cpu),
+                    encoding: Encoding::new(options.cpu),
                 };
                 scope.spawn(move || {
                     let result = worker.work(next_tile);

@@ -5,6 +5,7 @@ use anamnesis_kernels::{self as kernels, E4m3, Level, LowNibbles, Output};
 use super::slices::{check_len, output, product};
 use super::{Bf16Out, OutputElement};
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::Context;
 use crate::scheme::decoder::with_output;
 
 /// Values per block.
@@ -34,7 +35,8 @@ pub fn dequantize_nvfp4<E: OutputElement>(
     let elements =
         product(&[rows, cols]).ok_or_else(|| AnamnesisError::parse(format!("{rows}x{cols} values are too many")))?;
     let (mut out, _) = output::<E>(elements)?;
-    with_output!(E::TARGET, false, O => decode::<O>(weight, block_scales, global_scale, &mut out));
+    let level = Context::default().level();
+    with_output!(E::TARGET, false, O => decode::<O>(level, weight, block_scales, global_scale, &mut out));
     Ok(out)
 }
 
@@ -52,8 +54,7 @@ pub fn dequantize_nvfp4_to_bf16(
     dequantize_nvfp4::<Bf16Out>(weight, block_scales, global_scale, rows, cols)
 }
 
-fn decode<O: Output>(weight: &[u8], block_scales: &[u8], global_scale: f32, out: &mut [u8]) {
-    let level = Level::detect();
+fn decode<O: Output>(level: Level, weight: &[u8], block_scales: &[u8], global_scale: f32, out: &mut [u8]) {
     let mut scales = [0.0; STRIP];
     let strips = weight.chunks(STRIP * BLOCK / 2).zip(out.chunks_mut(STRIP * BLOCK * O::BYTES));
     for ((codes, out), stored) in strips.zip(block_scales.chunks(STRIP)) {

@@ -3,6 +3,7 @@
 use anamnesis_kernels as kernels;
 
 use crate::catalog::{Dtype, TargetDtype};
+use crate::scheme::Context;
 
 /// An output type: BF16, F32 or F16. Sealed: these three are all there are.
 pub trait OutputElement: sealed::Sealed {
@@ -46,7 +47,7 @@ macro_rules! output_element {
             const DTYPE: Dtype = TargetDtype::$target.dtype();
 
             fn write_scratch(values: &[f32], out: &mut [u8]) {
-                kernels::round_slice::<kernels::$kernel>(kernels::Level::detect(), values, out);
+                kernels::round_slice::<kernels::$kernel>(Context::default().level(), values, out);
             }
         }
     };

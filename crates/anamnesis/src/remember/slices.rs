@@ -66,6 +66,6 @@ pub(super) fn decode_packed<E: OutputElement>(matrix: &PackedMatrix, stored: Pac
         check_group_index(index, matrix.groups, 1)?;
     }
     let (mut out, _) = output::<E>(product(&[inputs, outputs]).unwrap_or(usize::MAX))?;
-    decode_rows(matrix, stored, E::TARGET, &mut out);
+    decode_rows(Context::default().level(), matrix, stored, E::TARGET, &mut out);
     Ok(out)
 }

@@ -1,8 +1,13 @@
 //! What decoding and encoding go by besides the weight itself, and the memory they keep from tile to tile.
 
+use anamnesis_kernels::Level;
+
+use crate::cpu::CpuLevel;
+
 /// How tiles are decoded and encoded, and the memory a worker keeps from one to the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Context {
+    level: Level,
     /// Whether output is stored past the caches: right for a large result in used memory, wrong for a recycled tile.
     streamed: bool,
     floats: Vec<f32>,
@@ -10,13 +15,30 @@ pub(crate) struct Context {
     indices: Vec<u32>,
 }
 
+/// At the best level of this CPU, through the caches.
+impl Default for Context {
+    fn default() -> Self {
+        Self::new(CpuLevel::default())
+    }
+}
+
 impl Context {
+    /// For tiles that are decoded at this level.
+    pub(crate) const fn new(cpu: CpuLevel) -> Self {
+        Self { level: cpu.level(), streamed: false, floats: Vec::new(), bytes: Vec::new(), indices: Vec::new() }
+    }
+
     /// For decoding into one large output.
     pub(crate) fn for_output(streamed: bool) -> Self {
         Self { streamed, ..Self::default() }
     }
 
-    pub(crate) fn is_streamed(&self) -> bool {
+    /// The instructions that may be used.
+    pub(crate) const fn level(&self) -> Level {
+        self.level
+    }
+
+    pub(crate) const fn is_streamed(&self) -> bool {
         self.streamed
     }
 

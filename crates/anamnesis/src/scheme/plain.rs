@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{Level, round_slice};
+use anamnesis_kernels::round_slice;
 
 use super::decoder::with_output;
 use super::scale::ScaleType;
@@ -45,7 +45,7 @@ impl TileDecoder for PlainDecoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let (level, streamed) = (Level::detect(), context.is_streamed());
+        let (level, streamed) = (context.level(), context.is_streamed());
         let values = context.floats((elements.end - elements.start) as usize);
         match self.narrow {
             Some(narrow) => narrow.widen(level, inputs[0], values),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anamnesis::{AnamnesisError, TargetDtype};
+use anamnesis::{AnamnesisError, CpuLevel, RememberOptions, TargetDtype};
 use serde_json::{Map, Value, json};
 
 pub const TARGETS: [TargetDtype; 3] = [TargetDtype::F32, TargetDtype::BF16, TargetDtype::F16];
@@ -145,8 +145,14 @@ impl Folder {
 
     /// Decodes the model through files.
     pub fn remember(&self, target: TargetDtype) -> anamnesis::Result<Contents> {
+        self.remember_at(CpuLevel::detect(), target)
+    }
+
+    /// The same with the instructions of a CPU level.
+    pub fn remember_at(&self, level: CpuLevel, target: TargetDtype) -> anamnesis::Result<Contents> {
         let output = self.path("out.safetensors");
-        anamnesis::parse(self.model())?.remember(&output, target)?;
+        let options = RememberOptions::new().with_cpu_level(level);
+        anamnesis::parse(self.model())?.remember_with_options(&output, target, options)?;
         Ok(Contents::read(output))
     }
 

@@ -7,9 +7,12 @@
 //! No infinities; 0x7F and 0xFF are NaN; the largest number is 448. Encoding saturates: what is too large, infinities
 //! included, becomes ±448, and only NaN becomes NaN.
 
-use super::{Format8, INFINITY, NAN, power_of_two, round_magnitude};
+use super::{Format8, INFINITY, power_of_two, round_magnitude};
 use crate::GROUP;
 use crate::simd::Simd;
+
+/// The NaN that its codes become: as they shift into an F32, the exponent filled up.
+const QUIET: u32 = 0x7FF0_0000;
 
 /// The format E4M3 (FN).
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +29,7 @@ impl Format8 for E4m3 {
         let normal = (magnitude << 20) + power_of_two(-7);
         let subnormal = (magnitude as i32 as f32 * f32::from_bits(power_of_two(-9))).to_bits();
         let finite = if magnitude < 8 { subnormal } else { normal };
-        f32::from_bits(sign | if magnitude == 0x7F { NAN } else { finite })
+        f32::from_bits(sign | if magnitude == 0x7F { QUIET } else { finite })
     }
 
     #[inline(always)]

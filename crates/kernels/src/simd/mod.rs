@@ -36,7 +36,7 @@ pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + Nibbles + sealed:
     /// Half precision to `f32`, exactly; signalling NaN becomes quiet.
     fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP];
 
-    /// E4M3 to `f32`, exactly; NaN becomes quiet and not all ones.
+    /// E4M3 to `f32`, exactly; NaN becomes 0x7FF00000, which is quiet, with its sign.
     fn widen_e4m3(self, codes: &[u8; GROUP]) -> [f32; GROUP];
 
     /// `f32` to half precision, to nearest even; NaN keeps its sign and upper payload and becomes quiet.

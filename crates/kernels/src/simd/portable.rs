@@ -5,7 +5,7 @@ use crate::GROUP;
 use crate::float::{E4m3, Format8, bf16, f16};
 
 /// The target's baseline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Portable;
 
 impl Simd for Portable {

@@ -6,11 +6,11 @@ use super::{Simd, TABLE};
 use crate::GROUP;
 
 /// AVX2, F16C, FMA, BMI1, BMI2, LZCNT, MOVBE and POPCNT.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct V3(());
 
 /// [`V3`] and AVX-512 F, BW, CD, DQ and VL.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct V4(());
 
 impl V3 {
@@ -266,7 +266,8 @@ fn e4m3_halves_avx2(codes: __m256i) -> (__m256i, __m256i) {
     let sign = _mm256_set1_epi8(i8::MIN);
     let magnitude = _mm256_and_si256(_mm256_srli_epi16::<1>(codes), _mm256_set1_epi8(0x3F));
     let nan = _mm256_cmpeq_epi8(_mm256_or_si256(codes, sign), _mm256_set1_epi8(-1));
-    let upper = _mm256_or_si256(_mm256_or_si256(_mm256_and_si256(codes, sign), magnitude), nan);
+    // A NaN keeps all of its code, which is all ones but for the sign.
+    let upper = _mm256_or_si256(_mm256_and_si256(codes, _mm256_or_si256(sign, nan)), magnitude);
     let lower = _mm256_and_si256(_mm256_slli_epi16::<7>(codes), sign);
     (_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper))
 }

@@ -142,3 +142,11 @@ pub fn same(output: &str, found: &[u8], expected: &[u8]) -> bool {
     };
     found == expected || value(found).is_nan() && value(expected).is_nan()
 }
+
+/// Levels are compared with each other by their bits, NaN included: a file does not depend on the CPU that writes it.
+pub fn assert_same_bits(what: &str, width: usize, found: &[u8], portable: &[u8]) {
+    let mut pairs = found.chunks(width).zip(portable.chunks(width)).enumerate();
+    if let Some((i, (found, portable))) = pairs.find(|(_, (found, portable))| found != portable) {
+        panic!("{what}, element {i}: {found:02X?}, portable {portable:02X?}");
+    }
+}

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use anamnesis_kernels::Level;
 use safetensors::{Dtype, SafeTensors};
 
 use super::four_bit::{
@@ -48,7 +49,8 @@ fn source(file: &SafeTensors<'_>) -> (Vec<f32>, Vec<usize>, TargetDtype) {
     (values, tensor.shape().to_vec(), dtype)
 }
 
-fn check_four_bit(case: &str, bytes: &[u8], quant_type: QuantType) {
+fn check_four_bit(level: Level, case: &str, bytes: &[u8], quant_type: QuantType) {
+    let case = &format!("{case} at {level}");
     let file = SafeTensors::deserialize(bytes).unwrap();
     let (values, shape, dtype) = source(&file);
     let part = |name: &str| file.tensor(&format!("weight{name}")).unwrap().data().to_vec();
@@ -59,7 +61,7 @@ fn check_four_bit(case: &str, bytes: &[u8], quant_type: QuantType) {
 
     let mut codes = vec![0xAA; values.len().div_ceil(2)];
     let mut absmax = vec![f32::NAN; values.len().div_ceil(block_size)];
-    encode_4bit_blocks(&values, block_size, quant_type, &mut codes, &mut absmax).unwrap();
+    encode_4bit_blocks(level, &values, block_size, quant_type, &mut codes, &mut absmax).unwrap();
     assert_eq!(codes, part(""), "{case} codes");
     assert_eq!(to_bytes(quant_type.map()), part(".quant_map"), "{case} map");
     let mut offset = None;
@@ -71,7 +73,7 @@ fn check_four_bit(case: &str, bytes: &[u8], quant_type: QuantType) {
         offset = Some(mean);
         let mut scale_codes = vec![0xAA; absmax.len()];
         let mut nested = vec![f32::NAN; absmax.len().div_ceil(NESTED_BLOCK_SIZE)];
-        encode_nested_scales(&absmax, mean, &mut scale_codes, &mut nested);
+        encode_nested_scales(level, &absmax, mean, &mut scale_codes, &mut nested);
         assert_eq!(to_bytes(&nested), part(".nested_absmax"), "{case} nested scales");
         assert_eq!(scale_codes, part(".absmax"), "{case} scale codes");
         assert_eq!(to_bytes(nested_quant_map()), part(".nested_quant_map"), "{case} nested map");
@@ -87,7 +89,7 @@ fn four_bit_weights_are_those_of_bitsandbytes() {
         let cases = fixtures(quant_type.name());
         assert!(cases.len() >= 37, "{} cases", cases.len());
         for (case, bytes) in cases {
-            check_four_bit(&case, &bytes, quant_type);
+            Level::available().for_each(|level| check_four_bit(level, &case, &bytes, quant_type));
         }
     }
 }
@@ -101,15 +103,16 @@ fn eight_bit_weights_are_those_of_bitsandbytes() {
         let (values, shape, _) = source(&file);
         let (expected, scales) = (file.tensor("weight").unwrap(), floats(file.tensor("SCB").unwrap().data()));
         let cols = shape[1];
-        for (index, row) in values.chunks(cols).enumerate() {
+        let rows = values.chunks(cols).enumerate();
+        for (level, (index, row)) in Level::available().flat_map(|level| rows.clone().map(move |row| (level, row))) {
             let (mut codes, mut scale) = (vec![0xAA; cols], [f32::NAN]);
-            let result = encode_int8_rows(row, cols, &mut codes, &mut scale);
+            let result = encode_int8_rows(level, row, cols, &mut codes, &mut scale);
             if scales[index].is_finite() {
                 result.unwrap();
-                assert_eq!(scale, [scales[index]], "{case} row {index}");
-                assert_eq!(codes, expected.data()[index * cols..(index + 1) * cols], "{case} row {index}");
+                assert_eq!(scale, [scales[index]], "{case} row {index} at {level}");
+                assert_eq!(codes, expected.data()[index * cols..(index + 1) * cols], "{case} row {index} at {level}");
             } else {
-                assert!(result.unwrap_err().to_string().contains("F16"), "{case} row {index}");
+                assert!(result.unwrap_err().to_string().contains("F16"), "{case} row {index} at {level}");
             }
         }
     }
@@ -134,16 +137,17 @@ fn means_are_those_of_torch() {
 
 #[test]
 fn what_is_not_finite_is_refused_by_its_place() {
+    let level = Level::portable();
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let mut values = [0.5; 200];
         values[130] = bad;
-        let error = encode_4bit_blocks(&values, 64, QuantType::Nf4, &mut [0; 100], &mut [0.0; 4]).unwrap_err();
+        let error = encode_4bit_blocks(level, &values, 64, QuantType::Nf4, &mut [0; 100], &mut [0.0; 4]).unwrap_err();
         assert!(error.to_string().contains("value 130"), "{error}");
-        let error = encode_int8_rows(&values, 100, &mut [0; 200], &mut [0.0; 2]).unwrap_err();
+        let error = encode_int8_rows(level, &values, 100, &mut [0; 200], &mut [0.0; 2]).unwrap_err();
         assert!(error.to_string().contains("value 130"), "{error}");
     }
     let values = [1.0, 65519.0, 1.0, 65520.0];
-    let error = encode_int8_rows(&values, 2, &mut [0; 4], &mut [0.0; 2]).unwrap_err();
+    let error = encode_int8_rows(level, &values, 2, &mut [0; 4], &mut [0.0; 2]).unwrap_err();
     assert!(error.to_string().contains("value 3 is 65520"), "{error}");
 }
 

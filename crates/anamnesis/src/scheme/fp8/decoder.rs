@@ -131,8 +131,7 @@ impl TileDecoder for Fp8Decoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let streamed = context.is_streamed();
-        let level = Level::detect();
+        let (level, streamed) = (context.level(), context.is_streamed());
         let (codes, scales) = match (inputs, self.scale) {
             ([codes, scales], Some(scale)) => {
                 let widened = context.floats(scales.len() / scale.bytes() as usize);

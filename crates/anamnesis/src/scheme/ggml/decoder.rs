@@ -39,8 +39,7 @@ impl GgmlDecoder {
         })
     }
 
-    fn run<O: Output>(&self, elements: Range<u64>, inputs: &[&[u8]], out: &mut [u8]) {
-        let level = Level::detect();
+    fn run<O: Output>(&self, level: Level, elements: Range<u64>, inputs: &[&[u8]], out: &mut [u8]) {
         let Some(scales) = inputs.get(1) else { return blocks::<O>(level, self.block, inputs[0], out) };
         for (scale, piece) in self.pieces(elements.clone()) {
             let place = |element: u64| element - elements.start;
@@ -75,7 +74,8 @@ impl TileDecoder for GgmlDecoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        with_output!(target, context.is_streamed(), O => self.run::<O>(elements, inputs, out));
+        let level = context.level();
+        with_output!(target, context.is_streamed(), O => self.run::<O>(level, elements, inputs, out));
         Ok(())
     }
 

@@ -38,8 +38,15 @@ impl ColumnDecoder {
     }
 
     /// Zero points and scales turned as well, so that all groups of a column lie together.
-    fn turn_groups(&self, columns: usize, inputs: &[&[u8]], zeros: &mut [f32], scales: &mut [f32], scratch: Rows<'_>) {
-        let level = Level::detect();
+    fn turn_groups(
+        &self,
+        level: Level,
+        columns: usize,
+        inputs: &[&[u8]],
+        zeros: &mut [f32],
+        scales: &mut [f32],
+        scratch: Rows<'_>,
+    ) {
         let PackedMatrix { words, scale, .. } = self.matrix;
         let groups = self.matrix.groups as usize;
         let zero_row_bytes = columns * words.bits() as usize / 8;
@@ -56,7 +63,7 @@ impl ColumnDecoder {
     }
 
     fn run<O: Output>(&self, columns: usize, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) {
-        let level = Level::detect();
+        let level = context.level();
         let PackedMatrix { words, inputs: in_features, .. } = self.matrix;
         let (groups, in_features, bits) = (self.matrix.groups as usize, in_features as usize, words.bits() as usize);
         let row_bytes = (in_features * bits).div_ceil(8);
@@ -67,6 +74,7 @@ impl ColumnDecoder {
         let (zero_row, scale_row) = floats.split_at_mut(columns);
         let (turned, zero_words) = bytes.split_at_mut(columns * row_bytes);
         self.turn_groups(
+            level,
             columns,
             inputs,
             zeros,

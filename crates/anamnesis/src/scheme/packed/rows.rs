@@ -20,9 +20,15 @@ pub(crate) struct PackedBytes<'a> {
 }
 
 /// Decodes a whole matrix of 4- or 8-bit codes. Needs memory for one row of zero points and scales.
-pub(crate) fn decode_rows(matrix: &PackedMatrix, stored: PackedBytes<'_>, target: TargetDtype, out: &mut [u8]) {
+pub(crate) fn decode_rows(
+    level: Level,
+    matrix: &PackedMatrix,
+    stored: PackedBytes<'_>,
+    target: TargetDtype,
+    out: &mut [u8],
+) {
     // Several rows are written at once here, and stores past the caches want one run.
-    with_output!(target, false, O => decode::<O>(matrix, stored, out));
+    with_output!(target, false, O => decode::<O>(level, matrix, stored, out));
 }
 
 /// Zero points and scales of one group, as floats.
@@ -52,9 +58,8 @@ impl GroupRows {
     }
 }
 
-fn decode<O: Output>(matrix: &PackedMatrix, stored: PackedBytes<'_>, out: &mut [u8]) {
+fn decode<O: Output>(level: Level, matrix: &PackedMatrix, stored: PackedBytes<'_>, out: &mut [u8]) {
     let PackedBytes { codes, zeros, scales, group_index } = stored;
-    let level = Level::detect();
     let (inputs, outputs, bits) = (matrix.inputs as usize, matrix.outputs as usize, matrix.words.bits() as usize);
     let group_of = |input: usize| match (group_index, matrix.grouping) {
         (Some(index), _) => index.as_chunks::<4>().0.get(input).map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize),

@@ -87,8 +87,8 @@ impl QuantType {
 ///
 /// # Errors
 /// `Parse` where a value is not finite; it says which.
-pub(crate) fn absmax_of_blocks(values: &[f32], block_size: usize, absmax: &mut [f32]) -> Result<()> {
-    kernels::block_largest::<F32>(Level::detect(), values, block_size, absmax);
+pub(crate) fn absmax_of_blocks(level: Level, values: &[f32], block_size: usize, absmax: &mut [f32]) -> Result<()> {
+    kernels::block_largest::<F32>(level, values, block_size, absmax);
     refuse_unscalable(values, absmax)?;
     let whole = values.len() / block_size.max(1);
     if let Some(last) = absmax.get_mut(whole).filter(|_| !values.len().is_multiple_of(block_size)) {
@@ -103,14 +103,15 @@ pub(crate) fn absmax_of_blocks(values: &[f32], block_size: usize, absmax: &mut [
 /// # Errors
 /// `Parse` where a value is not finite; it says which.
 pub(crate) fn encode_4bit_blocks(
+    level: Level,
     values: &[f32],
     block_size: usize,
     quant_type: QuantType,
     codes: &mut [u8],
     absmax: &mut [f32],
 ) -> Result<()> {
-    absmax_of_blocks(values, block_size, absmax)?;
-    let (level, book) = (Level::detect(), quant_type.codebook());
+    absmax_of_blocks(level, values, block_size, absmax)?;
+    let book = quant_type.codebook();
     let whole = values.len() / block_size;
     let (blocks, last) = values.split_at(whole * block_size);
     let (block_codes, last_codes) = codes.split_at_mut(blocks.len() / 2);

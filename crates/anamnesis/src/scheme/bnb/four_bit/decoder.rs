@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use anamnesis_kernels::{self as kernels, HighNibbles, Level};
+use anamnesis_kernels::{self as kernels, HighNibbles};
 
 use super::quant_state::QuantState;
 use crate::catalog::TargetDtype;
@@ -16,6 +16,8 @@ use crate::scheme::{Context, Prepare, Prepared, TileDecoder, Window};
 /// Entries of `quant_map` and of `nested_quant_map`.
 const MAP: usize = 16;
 const NESTED_MAP: usize = 256;
+/// Scales of scales that are widened at a time.
+const NESTED_STRIP: usize = 256;
 
 /// The parts of a weight in the order the decoder reads them.
 const CODES: usize = 0;
@@ -69,26 +71,32 @@ impl Bnb4Decoder {
         Ok(())
     }
 
-    fn scales<'a>(&self, level: Level, inputs: &[&[u8]], blocks: Range<u64>, context: &'a mut Context) -> &'a [f32] {
+    fn scales<'a>(&self, inputs: &[&[u8]], blocks: Range<u64>, context: &'a mut Context) -> &'a [f32] {
+        let level = context.level();
         let count = (blocks.end - blocks.start) as usize;
         let Some(Nested { block, offset }) = self.nested else {
             let scales = context.floats(count);
             kernels::widen_f32(level, inputs[ABSMAX], scales);
             return scales;
         };
-        let nested_count = inputs[NESTED_ABSMAX].len() / 4;
-        // Up to the first boundary of nested blocks the scales are padded in front, so that the kernel counts from there.
-        let lead = (blocks.start % block) as usize;
-        let (scales, rest) = context.floats(count + nested_count + NESTED_MAP).split_at_mut(count);
-        let (nested, map) = rest.split_at_mut(nested_count);
-        kernels::widen_f32(level, inputs[NESTED_ABSMAX], nested);
-        kernels::widen_f32(level, inputs[NESTED_QUANT_MAP], map);
-        let Some(map) = map.first_chunk::<NESTED_MAP>() else { return scales };
-        let first = (block as usize).saturating_sub(lead).min(count);
+        let mut map = [0.0; NESTED_MAP];
+        kernels::widen_f32(level, inputs[NESTED_QUANT_MAP], &mut map);
+        let scales = context.floats(count);
+        // A first nested block that the tile cuts comes by itself, so that the kernel counts from a boundary behind it.
+        let (block, lead) = (block as usize, (blocks.start % block) as usize);
+        let first = block.saturating_sub(lead).min(count);
         let (codes, more_codes) = inputs[ABSMAX].split_at(first);
         let (head, tail) = scales.split_at_mut(first);
-        kernels::nested_scales(level, codes, map, nested, block as usize, offset, head);
-        kernels::nested_scales(level, more_codes, map, &nested[nested_count.min(1)..], block as usize, offset, tail);
+        let (stored, more_stored) = inputs[NESTED_ABSMAX].split_at(inputs[NESTED_ABSMAX].len().min(4));
+        let mut nested = [0.0; NESTED_STRIP];
+        kernels::widen_f32(level, stored, &mut nested[..1]);
+        kernels::nested_scales(level, codes, &map, &nested[..1], block, offset, head);
+        let strip = NESTED_STRIP.saturating_mul(block);
+        let strips = more_codes.chunks(strip).zip(tail.chunks_mut(strip)).zip(more_stored.chunks(NESTED_STRIP * 4));
+        for ((codes, scales), stored) in strips {
+            kernels::widen_f32(level, stored, &mut nested);
+            kernels::nested_scales(level, codes, &map, &nested, block, offset, scales);
+        }
         scales
     }
 }
@@ -121,8 +129,7 @@ impl TileDecoder for Bnb4Decoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let streamed = context.is_streamed();
-        let level = Level::detect();
+        let (level, streamed) = (context.level(), context.is_streamed());
         let mut map = [0.0; MAP];
         kernels::widen_f32(level, inputs[QUANT_MAP], &mut map);
         for value in &mut map[MAP / 2..] {
@@ -131,7 +138,7 @@ impl TileDecoder for Bnb4Decoder {
             }
         }
         let blocks = elements.start / self.block..elements.end.div_ceil(self.block);
-        let scales = self.scales(level, inputs, blocks, context);
+        let scales = self.scales(inputs, blocks, context);
         let block = self.block as usize;
         with_output!(target, streamed, O => {
             kernels::coded_blocks::<HighNibbles, O>(level, inputs[CODES], &map, &[], scales, block, out);

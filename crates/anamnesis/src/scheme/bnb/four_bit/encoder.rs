@@ -134,12 +134,13 @@ impl TileEncoder for FourBitEncoder {
     }
 
     fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+        let level = context.level();
         let blocks = values.len().div_ceil(self.block);
         let nested_blocks = if self.is_nested { blocks.div_ceil(NESTED_BLOCK_SIZE) } else { 0 };
         let (scales, nested) = context.floats(blocks + nested_blocks).split_at_mut(blocks);
-        encode_4bit_blocks(values, self.block, self.quant_type, outs[CODES], scales)?;
+        encode_4bit_blocks(level, values, self.block, self.quant_type, outs[CODES], scales)?;
         if self.is_nested {
-            encode_nested_scales(scales, self.mean(), outs[ABSMAX], nested);
+            encode_nested_scales(level, scales, self.mean(), outs[ABSMAX], nested);
             write_floats(nested, outs[NESTED_ABSMAX]);
         } else {
             write_floats(scales, outs[ABSMAX]);
@@ -177,10 +178,10 @@ struct ScaleMean<'a> {
 }
 
 impl FirstPass for ScaleMean<'_> {
-    fn see(&mut self, values: &[f32]) -> Result<()> {
+    fn see(&mut self, values: &[f32], context: &mut Context) -> Result<()> {
         let block = self.encoder.block;
         self.scales.resize(values.len().div_ceil(block), 0.0);
-        absmax_of_blocks(values, block, &mut self.scales)?;
+        absmax_of_blocks(context.level(), values, block, &mut self.scales)?;
         self.mean.push(&self.scales);
         Ok(())
     }

@@ -12,7 +12,13 @@ const GRID: f64 = 65535.0;
 
 /// Encodes scales, less their mean `offset`, in blocks of [`NESTED_BLOCK_SIZE`]. Only the last block of a tensor may be
 /// short.
-pub(crate) fn encode_nested_scales(absmax: &[f32], offset: f32, codes: &mut [u8], nested_absmax: &mut [f32]) {
+pub(crate) fn encode_nested_scales(
+    level: Level,
+    absmax: &[f32],
+    offset: f32,
+    codes: &mut [u8],
+    nested_absmax: &mut [f32],
+) {
     let map = nested_quant_map();
     let blocks = absmax.chunks(NESTED_BLOCK_SIZE).zip(codes.chunks_mut(NESTED_BLOCK_SIZE)).zip(nested_absmax);
     for ((absmax, codes), largest) in blocks {
@@ -21,7 +27,7 @@ pub(crate) fn encode_nested_scales(absmax: &[f32], offset: f32, codes: &mut [u8]
         for (centred, scale) in centred.iter_mut().zip(absmax) {
             *centred = scale - offset;
         }
-        kernels::block_largest::<F32>(Level::detect(), centred, NESTED_BLOCK_SIZE, std::slice::from_mut(largest));
+        kernels::block_largest::<F32>(level, centred, NESTED_BLOCK_SIZE, std::slice::from_mut(largest));
         if *largest == 0.0 {
             codes.fill(0);
             continue;

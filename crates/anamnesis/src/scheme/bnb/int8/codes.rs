@@ -13,8 +13,13 @@ const STRIP: usize = 4096;
 ///
 /// # Errors
 /// `Parse` where a value is not finite in F16; it says which.
-pub(crate) fn encode_int8_rows(values: &[f32], cols: usize, codes: &mut [u8], scb: &mut [f32]) -> Result<()> {
-    let level = Level::detect();
+pub(crate) fn encode_int8_rows(
+    level: Level,
+    values: &[f32],
+    cols: usize,
+    codes: &mut [u8],
+    scb: &mut [f32],
+) -> Result<()> {
     if cols == 0 {
         scb.fill(0.0);
         return Ok(());

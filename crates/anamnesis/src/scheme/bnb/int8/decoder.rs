@@ -29,8 +29,7 @@ impl BnbInt8Decoder {
         elements.start / self.cols..elements.end.div_ceil(self.cols)
     }
 
-    fn run<O: Output>(&self, elements: Range<u64>, codes: &[u8], scales: &[f32], out: &mut [u8]) {
-        let level = Level::detect();
+    fn run<O: Output>(&self, level: Level, elements: Range<u64>, codes: &[u8], scales: &[f32], out: &mut [u8]) {
         let mut at = elements.start;
         for &scale in scales {
             let end = ((at / self.cols + 1) * self.cols).min(elements.end);
@@ -61,11 +60,11 @@ impl TileDecoder for BnbInt8Decoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let streamed = context.is_streamed();
+        let (level, streamed) = (context.level(), context.is_streamed());
         let rows = self.rows(&elements);
         let scales = context.floats((rows.end - rows.start) as usize);
-        kernels::widen_f32(Level::detect(), inputs[1], scales);
-        with_output!(target, streamed, O => self.run::<O>(elements, inputs[0], scales, out));
+        kernels::widen_f32(level, inputs[1], scales);
+        with_output!(target, streamed, O => self.run::<O>(level, elements, inputs[0], scales, out));
         Ok(())
     }
 

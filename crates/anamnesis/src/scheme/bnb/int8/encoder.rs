@@ -67,9 +67,10 @@ impl TileEncoder for Int8Encoder {
             let why = format!("value {index} is {value}; INT8 weights pass through F16, which ends at 65504");
             return Err(AnamnesisError::parse(why));
         }
+        let level = context.level();
         let scales = context.floats(values.len() / self.cols);
         // The layout of the codes is 0, rows, which is what the output is made of.
-        encode_int8_rows(values, self.cols, outs[0], scales)?;
+        encode_int8_rows(level, values, self.cols, outs[0], scales)?;
         write_floats(scales, outs[1]);
         Ok(())
     }
