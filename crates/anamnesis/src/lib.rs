@@ -28,6 +28,7 @@ mod pipeline;
 mod scheme;
 
 pub mod convert;
+mod decode;
 pub mod error;
 pub mod formats;
 pub mod inspect;
@@ -47,6 +48,7 @@ pub use convert::{
     Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError,
 };
 pub use cpu::CpuLevel;
+pub use decode::{DecodedElement, DecodedTensor};
 pub use error::{AnamnesisError, Fault, Request, Result};
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
@@ -89,7 +91,7 @@ pub use parse::safetensors::{
     TensorEntry, TensorRole, parse_safetensors_header, parse_safetensors_header_from_reader,
     parse_safetensors_header_from_reader_with_limits, parse_safetensors_header_with_limits,
 };
-pub use pipeline::Progress;
+pub use pipeline::{OnTensor, Progress};
 pub use remember::{
     Bf16Out, DirectoryOptions, DirectoryPlan, DirectoryReport, F16Out, F32Out, OutputElement, Part, PlannedOutput,
     RememberOptions, RememberPlan, Sidecar, SidecarFate, dequantize_awq, dequantize_awq_to_bf16, dequantize_bnb_int8,

@@ -57,7 +57,7 @@ pub(crate) struct Part {
 }
 
 /// The stored tensors of one checkpoint, each name once, ordered by name.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Catalog {
     tensors: Vec<StoredTensor>,
     pub(crate) metadata: Option<Metadata>,

@@ -21,7 +21,7 @@ impl Checkpoint {
         }
         let mut budget = Budget::new(&self.limits);
         let (mut all, mut keys) = (Vec::new(), BTreeSet::new());
-        for source in &self.sources {
+        for source in self.sources.iter() {
             let entries = container_of(self.format)?.metadata(&**source, &mut budget)?;
             all.extend(entries.into_iter().filter(|(key, _)| keys.insert(key.clone())));
         }

@@ -15,9 +15,9 @@ mod torch;
 
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::catalog::{Catalog, Facts};
+use crate::catalog::{Catalog, Extent, Facts, StoredTensor};
 use crate::container::gguf::Gguf;
 use crate::container::npy::{Npy, Npz};
 use crate::container::pth::Pth;
@@ -28,7 +28,7 @@ use crate::io::{
     BytesSource, FilePool, FileSource, MAX_OPEN_FILES, PositionedRead, PositionedSource, ReaderSource, Source,
 };
 use crate::limits::{Budget, ParseLimits};
-use crate::scheme::{self, Claimed};
+use crate::scheme::{self, Claimed, Prepared, Recipe, TensorRole, Weight};
 
 use beside::Beside;
 use locate::{Located, Set, locate};
@@ -52,9 +52,12 @@ pub use ollama::resolve_ollama_model;
 /// # Ok::<(), anamnesis::AnamnesisError>(())
 /// ```
 pub struct Checkpoint {
-    pub(crate) sources: Vec<Box<dyn Source>>,
+    /// Shared with the plans made of it.
+    pub(crate) sources: Arc<Vec<Box<dyn Source>>>,
     pub(crate) paths: Vec<PathBuf>,
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: Arc<Catalog>,
+    /// What the schemes claim, once it is asked for.
+    claimed: OnceLock<Claimed>,
     pub(crate) limits: ParseLimits,
     format: Format,
     beside: Beside,
@@ -110,9 +113,10 @@ impl Checkpoint {
         let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &mut budget)?;
         let paths = vec![path.to_path_buf()];
         Ok(Self {
-            sources: vec![source],
+            sources: Arc::new(vec![source]),
             paths,
-            catalog,
+            catalog: Arc::new(catalog),
+            claimed: OnceLock::new(),
             limits: options.limits.clone(),
             format,
             beside,
@@ -138,9 +142,10 @@ impl Checkpoint {
         let catalog = Catalog::merge(catalogs, &set.files)?;
         let beside = Beside::read(&set.directory, None, &mut budget)?;
         Ok(Self {
-            sources,
+            sources: Arc::new(sources),
             paths,
-            catalog,
+            catalog: Arc::new(catalog),
+            claimed: OnceLock::new(),
             limits: options.limits.clone(),
             format,
             beside,
@@ -154,10 +159,17 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open); the whole input counts as one buffer.
     pub fn from_bytes(bytes: Vec<u8>, limits: &ParseLimits) -> Result<Self> {
-        let mut budget = Budget::new(limits);
+        Self::from_bytes_with(bytes, &OpenOptions::new().with_limits(limits.clone()))
+    }
+
+    /// [`from_bytes`](Self::from_bytes) with a say in what the bytes leave open.
+    ///
+    /// # Errors
+    /// As [`from_bytes`](Self::from_bytes).
+    pub fn from_bytes_with(bytes: Vec<u8>, options: &OpenOptions) -> Result<Self> {
+        let mut budget = Budget::new(&options.limits);
         budget.buffer(bytes.len() as u64, "the input")?;
-        let format = detect_format_from_bytes(&bytes);
-        Self::read(format, Box::new(BytesSource(bytes)), limits, &mut budget)
+        Self::read(Box::new(BytesSource(bytes)), options, &mut budget)
     }
 
     /// Takes any reader that can seek. Only what is needed is read, when it is needed; workers take turns.
@@ -165,29 +177,34 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_reader<R: Read + Seek + Send + 'static>(reader: R, limits: &ParseLimits) -> Result<Self> {
-        let source = ReaderSource::new(reader)?;
-        let format = format::detect(None, &source)?;
-        Self::read(format, Box::new(source), limits, &mut Budget::new(limits))
+        Self::from_reader_with(reader, &OpenOptions::new().with_limits(limits.clone()))
+    }
+
+    /// [`from_reader`](Self::from_reader) with a say in what the bytes leave open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_reader_with<R: Read + Seek + Send + 'static>(reader: R, options: &OpenOptions) -> Result<Self> {
+        Self::read(Box::new(ReaderSource::new(reader)?), options, &mut Budget::new(&options.limits))
     }
 
     /// Takes bytes that are read at any place, by several threads at once. Only what is needed is read, when it is needed.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn from_positioned<R: PositionedRead + 'static>(reader: R, limits: &ParseLimits) -> Result<Self> {
-        let source = PositionedSource::new(reader)?;
-        let format = format::detect(None, &source)?;
-        Self::read(format, Box::new(source), limits, &mut Budget::new(limits))
+    pub fn from_positioned<R: PositionedRead + 'static>(reader: R, options: &OpenOptions) -> Result<Self> {
+        Self::read(Box::new(PositionedSource::new(reader)?), options, &mut Budget::new(&options.limits))
     }
 
-    fn read(format: Format, source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
-        let options = OpenOptions::new().with_limits(limits.clone());
-        let Opened { source, catalog } = container_of(format)?.open(source, 0, &options, budget)?;
+    fn read(source: Box<dyn Source>, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
+        let format = format::detect(None, &*source)?;
+        let Opened { source, catalog } = container_of(format)?.open(source, 0, options, budget)?;
         Ok(Self {
-            sources: vec![source],
+            sources: Arc::new(vec![source]),
             paths: Vec::new(),
-            catalog,
-            limits: options.limits,
+            catalog: Arc::new(catalog),
+            claimed: OnceLock::new(),
+            limits: options.limits.clone(),
             format,
             beside: Beside::default(),
             set: None,
@@ -195,8 +212,24 @@ impl Checkpoint {
         })
     }
 
-    /// Lets the schemes claim the catalog.
-    pub(crate) fn claim(&self) -> Claimed {
+    /// What the schemes claim of the catalog.
+    pub(crate) fn claimed(&self) -> &Claimed {
+        self.claimed.get_or_init(|| self.claim())
+    }
+
+    /// The tensors that are plain data.
+    pub(crate) fn plain(&self) -> impl Iterator<Item = &StoredTensor> {
+        let roles = &self.claimed().roles;
+        let plain = self.catalog.iter().zip(roles).filter(|(_, role)| **role == TensorRole::Passthrough);
+        plain.map(|((_, tensor), _)| tensor)
+    }
+
+    /// The decoder of a weight, whose small companions are read here.
+    pub(crate) fn prepare(&self, weight: &Weight) -> Result<Prepared> {
+        prepare(&self.catalog, &self.sources, weight)
+    }
+
+    fn claim(&self) -> Claimed {
         let mut claimed = scheme::claim(&self.catalog, self.beside.config(), &|name| self.beside.elsewhere(name));
         let index = self.set.as_ref().filter(|_| !self.is_partial).and_then(|set| Some((set, set.index.as_ref()?)));
         let index_problems = index.map(|(set, (name, index))| index.problems(&self.catalog, &set.files, name));
@@ -309,6 +342,34 @@ impl Checkpoint {
         let source = &self.sources[extent.file as usize];
         source.view(extent.offset..extent.offset + extent.bytes).map(Some)
     }
+}
+
+/// The decoder of a weight. Small companions that describe it are read and checked here.
+pub(crate) fn prepare(catalog: &Catalog, sources: &[Box<dyn Source>], weight: &Weight) -> Result<Prepared> {
+    match &weight.recipe {
+        Recipe::Ready(decoder) => Ok(Prepared { shape: weight.shape.clone(), decoder: decoder.clone() }),
+        Recipe::Deferred(prepare) => {
+            let read = |part: usize| match weight.parts.get(part) {
+                Some(&id) => read_part(sources, catalog.get(id).extent),
+                None => Err(AnamnesisError::parse(format!("there is no part {part}"))),
+            };
+            prepare.prepare(&read)
+        }
+    }
+}
+
+/// Longest companion that is read whole, in bytes.
+const MAX_PART_BYTES: u64 = 64 << 20;
+
+/// A whole part of a weight.
+fn read_part(sources: &[Box<dyn Source>], part: Extent) -> Result<Vec<u8>> {
+    if part.bytes > MAX_PART_BYTES {
+        let message = format!("a companion of {} bytes, {MAX_PART_BYTES} are allowed", part.bytes);
+        return Err(AnamnesisError::limit("MAX_COMPANION_BYTES", message));
+    }
+    let mut bytes = vec![0; part.bytes as usize];
+    sources[part.file as usize].read_at(part.offset, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Opens one file and reads its header; errors name it.

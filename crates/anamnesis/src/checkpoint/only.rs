@@ -1,5 +1,7 @@
 //! Looking at a part of a checkpoint.
 
+use std::sync::{Arc, OnceLock};
+
 use super::Checkpoint;
 use crate::catalog::Selection;
 use crate::error::Result;
@@ -11,7 +13,7 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` where a pattern fits no tensor.
     pub fn only(mut self, selection: &Selection) -> Result<Self> {
-        let claimed = self.claim();
+        let claimed = self.claimed();
         let mut is_taken = vec![None; self.catalog.len()];
         for weight in &claimed.weights {
             for part in &weight.parts {
@@ -23,7 +25,9 @@ impl Checkpoint {
         let names: Vec<&str> = names.chain(plain.map(|((_, tensor), _)| tensor.name.as_str())).collect();
         selection.check_used(&names)?;
         // What belongs to no weight is known by its own name.
-        self.catalog.retain(|id, tensor| is_taken[id.index()].unwrap_or_else(|| selection.takes(&tensor.name)));
+        Arc::make_mut(&mut self.catalog)
+            .retain(|id, tensor| is_taken[id.index()].unwrap_or_else(|| selection.takes(&tensor.name)));
+        self.claimed = OnceLock::new();
         self.is_partial = true;
         Ok(self)
     }

@@ -8,7 +8,7 @@ use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::Existing;
 use crate::limits::ParseLimits;
-use crate::pipeline::RememberOptions;
+use crate::pipeline::{OnTensor, RememberOptions};
 use crate::scheme::{BnbOptions, QuantiseOptions};
 
 /// What is asked of a conversion, and how it runs. The defaults decode to BF16 and keep everything that needs no change.
@@ -48,6 +48,8 @@ pub struct ConvertOptions {
     pub allow_nonfinite: bool,
     /// Whether the error that quantising makes is measured.
     pub measure: bool,
+    /// Told the name of every output tensor that is finished.
+    pub on_tensor: Option<OnTensor>,
     pub(crate) quantised: NamePatterns,
 }
 
@@ -78,6 +80,7 @@ impl Default for ConvertOptions {
             quantise: QuantiseOptions::default(),
             allow_nonfinite: false,
             measure: false,
+            on_tensor: None,
             quantised: NamePatterns::default(),
         }
     }
@@ -234,6 +237,7 @@ impl ConvertOptions {
         run.threads = self.threads;
         run.cpu = self.cpu;
         run.cancel.clone_from(&self.cancel);
+        run.on_tensor.clone_from(&self.on_tensor);
         run
     }
 }

@@ -7,13 +7,14 @@ use super::stats::ConvertStats;
 use crate::catalog::{
     Catalog, Dtype, Extent, NamePatterns, Selection, StoredTensor, TargetDtype, TensorId, dtype::elements,
 };
+use crate::checkpoint::prepare;
 use crate::container::{Container, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
 use crate::pipeline::{Checks, Origin, Planned, Values, Work};
 use crate::scheme::{
-    Candidate, Claimed, Decision, EncodedTensor, Keeping, PlainDecoder, Prepared, QuantiseOptions, Quantiser, Recipe,
-    Task, TensorRole, TileDecoder, Weight,
+    Candidate, Claimed, Decision, EncodedTensor, Keeping, PlainDecoder, Prepared, QuantiseOptions, Quantiser, Task,
+    TensorRole, TileDecoder, Weight,
 };
 
 /// What is asked of the output.
@@ -139,10 +140,7 @@ impl Planner<'_> {
             return Ok(());
         }
         let parts: Vec<Extent> = weight.parts.iter().map(|&id| self.catalog.get(id).extent).collect();
-        let Prepared { shape, decoder } = match &weight.recipe {
-            Recipe::Ready(decoder) => Prepared { shape: weight.shape.clone(), decoder: decoder.clone() },
-            Recipe::Deferred(prepare) => prepare.prepare(&|part| read_part(self.sources, parts[part]))?,
-        };
+        let Prepared { shape, decoder } = prepare(self.catalog, self.sources, weight)?;
         self.stats.dequantized += 1;
         let is_folded = matches!(self.catalog.get(weight.parts[0]).dtype, Dtype::Block(_)) && weight.parts.len() > 1;
         self.stats.folded_scales += usize::from(is_folded);
@@ -313,20 +311,6 @@ pub(crate) fn fit(planned: &mut [Planned], container: &dyn Container, format: &s
     }
     let why = format!("it cannot hold {names}");
     Err(AnamnesisError::unsupported(format, why))
-}
-
-/// Longest companion that is read whole, in bytes.
-const MAX_PART_BYTES: u64 = 64 << 20;
-
-/// A whole part of a weight.
-fn read_part(sources: &[Box<dyn Source>], part: Extent) -> Result<Vec<u8>> {
-    if part.bytes > MAX_PART_BYTES {
-        let message = format!("a companion of {} bytes, {MAX_PART_BYTES} are allowed", part.bytes);
-        return Err(AnamnesisError::limit("MAX_COMPANION_BYTES", message));
-    }
-    let mut bytes = vec![0; part.bytes as usize];
-    sources[part.file as usize].read_at(part.offset, &mut bytes)?;
-    Ok(bytes)
 }
 
 fn output(name: String, dtype: Dtype, shape: Vec<usize>) -> Result<OutputTensor> {

@@ -1,6 +1,8 @@
 //! A planned conversion: what it will write, and the writing of it.
 
+use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -8,7 +10,7 @@ use super::options::{Cast, ConvertOptions};
 use super::outputs::{Asked, Outputs, Quantise, fit, plan_outputs};
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
-use crate::catalog::{Dtype, Metadata, MetadataValue, TargetDtype};
+use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::{Checkpoint, Format};
 use crate::container::OutputTensor;
 use crate::error::{AnamnesisError, Request, Result};
@@ -16,7 +18,8 @@ use crate::io::Source;
 use crate::io::output::{PendingFile, same_file};
 use crate::limits::{Budget, ParseLimits};
 use crate::pipeline::{
-    self, Checks, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress, RememberOptions, Work,
+    self, Checks, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress, RememberOptions,
+    SpoolSink, StreamSink, Work,
 };
 use crate::scheme::{Keeping, Made};
 
@@ -34,10 +37,11 @@ impl Checkpoint {
     ///
     /// # Errors
     /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
-    pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan<'_>> {
+    pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan> {
         let Outline { planned, metadata, stats, kept, notes, .. } = self.outline(target, options)?;
         let plan = Plan::new(planned, target.container()?, metadata.as_ref())?;
-        Ok(ConvertPlan { checkpoint: self, plan, stats, kept, notes, run: options.run() })
+        let input = PlanInput::of(self);
+        Ok(ConvertPlan { input, plan, stats, kept, notes, run: options.run() })
     }
 
     /// The tensors and the metadata of an output, without their places.
@@ -63,7 +67,7 @@ impl Checkpoint {
             quantise,
         };
         let Outputs { mut planned, mut stats, kept, encoded_dtype } =
-            plan_outputs(&self.catalog, &self.sources, &self.claim(), &asked)?;
+            plan_outputs(&self.catalog, &self.sources, self.claimed(), &asked)?;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
             let made = Made {
@@ -170,9 +174,23 @@ pub(crate) struct Outline {
     pub notes: Vec<String>,
 }
 
-/// A conversion that is known to the byte and has not begun.
-pub struct ConvertPlan<'a> {
-    pub(crate) checkpoint: &'a Checkpoint,
+/// What a plan needs of its checkpoint, which may be gone when it is run.
+pub(crate) struct PlanInput {
+    pub sources: Arc<Vec<Box<dyn Source>>>,
+    pub limits: ParseLimits,
+    catalog: Arc<Catalog>,
+}
+
+impl PlanInput {
+    pub(crate) fn of(checkpoint: &Checkpoint) -> Self {
+        let Checkpoint { sources, catalog, limits, .. } = checkpoint;
+        Self { sources: sources.clone(), catalog: catalog.clone(), limits: limits.clone() }
+    }
+}
+
+/// A conversion that is known to the byte and has not begun. It needs nothing of its checkpoint any more.
+pub struct ConvertPlan {
+    pub(crate) input: PlanInput,
     pub(crate) plan: Plan,
     stats: ConvertStats,
     kept: Vec<(String, Keeping)>,
@@ -203,7 +221,7 @@ pub struct PlannedOutput {
     pub sources: Vec<String>,
 }
 
-impl ConvertPlan<'_> {
+impl ConvertPlan {
     /// Bytes of the output file.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -232,7 +250,7 @@ impl ConvertPlan<'_> {
     pub fn tensors(&self) -> impl Iterator<Item = PlannedOutput> {
         let mut tensors: Vec<_> = self.plan.tensors().collect();
         tensors.sort_by_key(|(_, placed)| placed.offset);
-        tensors.into_iter().map(|(job, placed)| describe(self.checkpoint, job, placed))
+        tensors.into_iter().map(|(job, placed)| describe(&self.input, job, placed))
     }
 
     /// Writes the output file, which appears complete or not at all. `watch` is called on this thread as bytes are done.
@@ -241,8 +259,30 @@ impl ConvertPlan<'_> {
     /// `Io` where a file cannot be read or written or the output is one of the inputs, `Parse` where a value cannot be
     /// quantised, `Cancelled` where the caller asked for it. The output is then as it was before.
     pub fn write(&self, output: impl AsRef<Path>, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
-        let sources = &self.checkpoint.sources;
-        let distances = write_file(&self.plan, sources, output.as_ref(), &self.run, &mut watch)?;
+        let distances = write_file(&self.plan, &self.input.sources, output.as_ref(), &self.run, &mut watch)?;
+        Ok(self.report(&distances))
+    }
+
+    /// Writes the output into any writer, from front to back: a socket, a pipe, a compressor. Where the format or the target
+    /// does not allow that, a temporary file comes first. What was written before a failure stays written.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_to<W: Write + Send>(&self, mut writer: W, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
+        let (sources, options) = (&self.input.sources, self.run.run_options());
+        let distances = match StreamSink::new(&self.plan, &mut writer) {
+            Some(sink) => {
+                let distances = pipeline::run(&self.plan, sources, &sink, &options, &mut watch)?;
+                sink.finish()?;
+                distances
+            }
+            None => {
+                let spool = SpoolSink::new(self.plan.total_bytes)?;
+                let distances = pipeline::run(&self.plan, sources, &spool, &options, &mut watch)?;
+                spool.copy_to(&mut writer)?;
+                distances
+            }
+        };
         Ok(self.report(&distances))
     }
 
@@ -251,7 +291,7 @@ impl ConvertPlan<'_> {
     /// # Errors
     /// As [`write`](Self::write), and `LimitExceeded` where the output is larger than the limits given at opening.
     pub fn to_bytes(&self, mut watch: impl FnMut(&Progress)) -> Result<(Vec<u8>, ConvertReport)> {
-        let Checkpoint { sources, limits, .. } = self.checkpoint;
+        let PlanInput { sources, limits, .. } = &self.input;
         let (bytes, distances) = to_bytes(&self.plan, sources, limits, &self.run, &mut watch)?;
         Ok((bytes, self.report(&distances)))
     }
@@ -296,8 +336,8 @@ pub(crate) fn to_bytes(
 }
 
 /// A planned tensor for people.
-pub(crate) fn describe(checkpoint: &Checkpoint, job: &Job, placed: &Placed) -> PlannedOutput {
-    let name = |&id| checkpoint.catalog.get(id).name.clone();
+pub(crate) fn describe(input: &PlanInput, job: &Job, placed: &Placed) -> PlannedOutput {
+    let name = |&id| input.catalog.get(id).name.clone();
     let (scheme, encoding, sources) = match &job.work {
         Work::Copy { source, .. } => (None, None, vec![name(source)]),
         Work::Decode(values) => {

@@ -17,14 +17,14 @@ pub use info::{InspectInfo, InspectSummary};
 impl Checkpoint {
     /// Sizes, schemes and counts. Reads nothing but what opening has read.
     pub fn inspect(&self, options: &InspectOptions) -> InspectInfo {
-        InspectInfo::of_claimed(&self.catalog, &self.claim(), options.output_dtype)
+        InspectInfo::of_claimed(&self.catalog, self.claimed(), options.output_dtype)
     }
 
     /// Every quantised weight: what it is called once decoded, how it is quantised, and the stored tensors it is made of.
     #[must_use]
     pub fn weights(&self) -> Vec<WeightSummary> {
         let name = |id: &TensorId| self.catalog.get(*id).name.clone();
-        let claimed = self.claim();
+        let claimed = self.claimed();
         let summary = |weight: &Weight| WeightSummary {
             name: weight.name.clone(),
             scheme: weight.recipe.describe(),
@@ -36,14 +36,14 @@ impl Checkpoint {
     /// Every stored tensor with its role and the file it is in, ordered by name.
     #[must_use]
     pub fn tensors(&self) -> Vec<TensorSummary<'_>> {
-        let claimed = self.claim();
+        let claimed = self.claimed();
         self.catalog.iter().zip(&claimed.roles).map(|((_, tensor), &role)| self.summary(tensor, role)).collect()
     }
 
     /// [`tensors`](Self::tensors) in the order in which the files hold them.
     #[must_use]
     pub fn tensors_as_stored(&self) -> Vec<TensorSummary<'_>> {
-        let claimed = self.claim();
+        let claimed = self.claimed();
         let mut stored: Vec<_> = self.catalog.iter().map(|(_, tensor)| tensor).zip(&claimed.roles).collect();
         stored.sort_by_key(|(tensor, _)| (tensor.extent.file, tensor.extent.offset));
         stored.into_iter().map(|(tensor, &role)| self.summary(tensor, role)).collect()

@@ -220,7 +220,7 @@ impl SafetensorsHeader {
         if prefix.starts_with(b"GGUF") {
             return Err(AnamnesisError::unsupported("GGUF", "this is not a safetensors file; parse_gguf reads it"));
         }
-        Self::new(&checkpoint.catalog, &checkpoint.claim(), u64::from_le_bytes(prefix))
+        Self::new(&checkpoint.catalog, checkpoint.claimed(), u64::from_le_bytes(prefix))
     }
 
     fn unconfigured(header: Header) -> Result<Self> {

@@ -37,14 +37,26 @@ impl Buffers {
     /// The values of `range`, rounded, as bytes.
     pub(super) fn decode(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<&[u8]> {
         let bytes = (range.end - range.start) as usize * values.dtype.byte_size();
-        let Self { input, out, windows, context } = self;
+        let mut out = std::mem::take(&mut self.out);
+        grow(&mut out, bytes);
+        self.decode_into(values, sources, range, &mut out[..bytes])?;
+        self.out = out;
+        Ok(&self.out[..bytes])
+    }
+
+    /// The values of `range`, rounded, into `out`, which is exactly as long as they take.
+    pub(super) fn decode_into(
+        &mut self,
+        values: &Values,
+        sources: &[Box<dyn Source>],
+        range: Range<u64>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let Self { input, windows, context, .. } = self;
         windows.clear();
         values.decoder.windows(range.clone(), windows);
-        grow(out, bytes);
-        let out = &mut out[..bytes];
         let inputs = read(input, sources, &values.parts, windows)?;
-        values.decoder.decode(range, &inputs, values.dtype, out, context)?;
-        Ok(out)
+        values.decoder.decode(range, &inputs, values.dtype, out, context)
     }
 
     /// The values of `range`, rounded, as numbers behind those that `floats` holds already.

@@ -4,6 +4,7 @@
 //! workers.
 
 mod buffers;
+mod direct;
 mod encode;
 mod fingerprint;
 mod measure;
@@ -12,12 +13,15 @@ mod plan;
 mod report;
 mod run;
 mod sink;
+mod stream;
 mod tiles;
 
+pub(crate) use direct::{decode_in_steps, decode_into};
 pub(crate) use fingerprint::{Digest, Fingerprint};
 pub(crate) use measure::Distance;
-pub use options::RememberOptions;
+pub use options::{OnTensor, RememberOptions};
 pub(crate) use plan::{Checks, Job, Origin, Placed, Plan, Planned, Values, Work};
 pub use report::Progress;
 pub(crate) use run::run;
 pub(crate) use sink::{FileSink, MemorySink};
+pub(crate) use stream::{SpoolSink, StreamSink};

@@ -1,6 +1,8 @@
 //! How a conversion runs.
 
-use super::run::RunOptions;
+use std::fmt;
+use std::sync::Arc;
+
 use crate::cancel::CancelToken;
 use crate::cpu::CpuLevel;
 use crate::io::output::Existing;
@@ -25,13 +27,15 @@ pub struct RememberOptions {
     pub cancel: Option<CancelToken>,
     /// What to do with a file that is already there.
     pub existing: Existing,
+    /// Told the name of every output tensor that is finished.
+    pub on_tensor: Option<OnTensor>,
 }
 
 impl RememberOptions {
     /// The defaults.
     #[must_use]
     pub const fn new() -> Self {
-        Self { threads: None, cpu: None, cancel: None, existing: Existing::Replace }
+        Self { threads: None, cpu: None, cancel: None, existing: Existing::Replace, on_tensor: None }
     }
 
     /// Sets the number of worker threads, at least one.
@@ -62,12 +66,39 @@ impl RememberOptions {
         self
     }
 
+    /// Lets `tell` know the name of every output tensor once it is finished, on the calling thread.
+    #[must_use]
+    pub fn with_on_tensor(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_tensor = Some(OnTensor(Arc::new(tell)));
+        self
+    }
+
     pub(crate) fn run_options(&self) -> RunOptions {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_DEFAULT_THREADS);
         RunOptions {
             threads: self.threads.unwrap_or_else(cores),
             cpu: self.cpu.unwrap_or_default(),
             cancel: self.cancel.clone().unwrap_or_default(),
+            on_tensor: self.on_tensor.clone(),
         }
     }
+}
+
+/// Is told the names of tensors.
+#[derive(Clone)]
+pub struct OnTensor(pub(super) Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for OnTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnTensor")
+    }
+}
+
+/// What a run needs to know besides the plan.
+#[derive(Debug, Clone)]
+pub(crate) struct RunOptions {
+    pub threads: usize,
+    pub cpu: CpuLevel,
+    pub cancel: CancelToken,
+    pub on_tensor: Option<OnTensor>,
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::mpsc;
 
 use super::measure::{Distance, Measured};
+use super::options::OnTensor;
 use super::plan::Plan;
 
 /// How far a running conversion is.
@@ -55,6 +56,7 @@ pub(super) fn collect(
     plan: &Plan,
     receiver: &mpsc::Receiver<Done>,
     watch: &mut dyn FnMut(&Progress),
+    on_tensor: Option<&OnTensor>,
     written: &mpsc::SyncSender<()>,
 ) -> Outcome {
     let mut checksums = Checksums::new(plan);
@@ -69,6 +71,9 @@ pub(super) fn collect(
     let finish = |progress: &mut Progress, job: usize| {
         progress.tensors += plan.jobs[job].outputs.len();
         progress.decoded += usize::from(plan.jobs[job].work.is_decoded());
+        if let Some(OnTensor(tell)) = on_tensor {
+            plan.jobs[job].outputs.iter().for_each(|placed| tell(&placed.output.name));
+        }
     };
     // Tensors without elements have no tile to wait for.
     (0..left.len()).filter(|&job| left[job] == 0).for_each(|job| finish(&mut progress, job));

@@ -3,27 +3,20 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::{Scope, ScopedJoinHandle};
 
 use super::buffers::Buffers;
 use super::encode::Encoding;
 use super::measure::Distance;
+use super::options::RunOptions;
 use super::plan::{Job, Plan, Work};
 use super::report::{Done, Outcome, Piece, Progress, collect};
 use super::sink::TileSink;
 use super::tiles::{Tile, Tiles};
 use crate::cancel::CancelToken;
 use crate::catalog::Extent;
-use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
-
-/// What a run needs to know besides the plan.
-#[derive(Debug, Clone)]
-pub(crate) struct RunOptions {
-    pub threads: usize,
-    pub cpu: CpuLevel,
-    pub cancel: CancelToken,
-}
 
 /// Fills the sink as planned. `watch` is called on the calling thread, after every tile. Gives how far every encoded job
 /// ended up from its values, in the order of the plan.
@@ -46,41 +39,33 @@ pub(crate) fn run(
         }
         tiles.lock().unwrap_or_else(PoisonError::into_inner).next()
     };
+    let halt = || {
+        stop.store(true, Ordering::Relaxed);
+        sink.stop();
+    };
     let (sender, receiver) = mpsc::channel();
     let Outcome { checksums, distances } = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.threads.max(1))
-            .map(|_| {
-                let (next_tile, stop) = (&next_tile, &stop);
-                let mut worker = Worker {
-                    plan,
-                    sources,
-                    sink,
-                    cancel: &options.cancel,
-                    sender: sender.clone(),
-                    buffers: Buffers::new(options.cpu),
-                    encoding: Encoding::new(options.cpu),
-                };
-                scope.spawn(move || {
-                    let result = worker.work(next_tile);
-                    if result.is_err() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    result
-                })
-            })
-            .collect();
+        let start = |_| {
+            let (next_tile, halt) = (&next_tile, &halt);
+            let mut worker = Worker {
+                plan,
+                sources,
+                sink,
+                cancel: &options.cancel,
+                sender: sender.clone(),
+                buffers: Buffers::new(options.cpu),
+                encoding: Encoding::new(options.cpu),
+            };
+            spawn(scope, move || worker.work(next_tile).inspect_err(|_| halt()))
+        };
+        let workers = (0..options.threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| halt());
         drop(sender);
         let (written, flushes) = mpsc::sync_channel(1);
-        let flusher = scope.spawn(move || flushes.iter().try_for_each(|()| sink.flush()));
-        let told = collect(plan, &receiver, watch, &written);
+        let flusher = spawn(scope, move || flushes.iter().try_for_each(|()| sink.flush()));
+        let told = collect(plan, &receiver, watch, options.on_tensor.as_ref(), &written);
         drop(written);
-        let mut outcome = Ok(());
-        for worker in workers {
-            let result = worker.join().unwrap_or_else(|_| Err(AnamnesisError::parse("a worker thread panicked")));
-            outcome = outcome.and(result);
-        }
-        let flushed = flusher.join().unwrap_or_else(|_| Err(AnamnesisError::parse("a worker thread panicked")));
-        outcome.and(flushed).map(|()| told)
+        let results = workers?.into_iter().chain([flusher?]).map(join).collect();
+        first_failure(results).map(|()| told)
     })?;
     if let Some(seal) = &plan.seal {
         for (offset, piece) in seal.seal(&checksums)? {
@@ -88,6 +73,29 @@ pub(crate) fn run(
         }
     }
     Ok(distances)
+}
+
+/// Starts a thread that ends with the scope.
+pub(super) fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    std::thread::Builder::new().spawn_scoped(scope, work).map_err(|error| {
+        let text = format!("a thread cannot be started: {error}");
+        AnamnesisError::Io(std::io::Error::new(error.kind(), text))
+    })
+}
+
+/// Waits for a thread.
+pub(super) fn join(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    thread.join().unwrap_or_else(|_| Err(AnamnesisError::parse("a worker thread panicked")))
+}
+
+/// The failure that made the others stop, where there is one.
+fn first_failure(results: Vec<Result<()>>) -> Result<()> {
+    let (stopped, failed): (Vec<_>, Vec<_>) =
+        results.into_iter().filter_map(Result::err).partition(|error| matches!(error, AnamnesisError::Cancelled));
+    failed.into_iter().chain(stopped).next().map_or(Ok(()), Err)
 }
 
 /// One worker: its buffers live from tile to tile.

@@ -17,6 +17,9 @@ pub(crate) trait TileSink: Sync {
         Ok(false)
     }
 
+    /// Lets go of whoever waits in [`put`](Self::put): a worker has failed, and what they wait for may never come.
+    fn stop(&self) {}
+
     /// Moves what has been put so far to where it stays. Called now and then beside the workers, so that the disk works
     /// while they do.
     fn flush(&self) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::plan::{Job, Plan, Values, Work};
+use crate::catalog::Extent;
 use crate::io::Source;
 
 /// Bytes copied at a time.
@@ -53,7 +54,7 @@ impl Iterator for Tiles<'_> {
             let job = self.plan.jobs.get(index)?;
             let Cut { units, step, tile } = Cut::of(job, self.sources);
             let start = self.at;
-            let taken = if is_sequential(job, self.sources) { units } else { tile };
+            let taken = if is_sequential(job.work.parts(), self.sources) { units } else { tile };
             let end = start.saturating_add(taken).min(units);
             (self.job, self.at) = if end == units { (index + 1, 0) } else { (index, end) };
             if start < end {
@@ -99,7 +100,7 @@ impl Cut {
 
 /// How many values are decoded at a time: what the decoder asks for, or more where the bytes they are made of want to be read
 /// in larger pieces.
-fn step_of(values: &Values, sources: &[Box<dyn Source>]) -> u64 {
+pub(super) fn step_of(values: &Values, sources: &[Box<dyn Source>]) -> u64 {
     let granule = values.decoder.granule().max(1);
     let wanted = values.decoder.tile_bytes() / values.dtype.byte_size() as u64;
     let of_input = values.parts.first().and_then(|part| {
@@ -118,8 +119,9 @@ fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
     a.checked_div(x)?.checked_mul(b)
 }
 
-fn is_sequential(job: &Job, sources: &[Box<dyn Source>]) -> bool {
-    job.work.parts().iter().any(|part| {
+/// Whether bytes of these parts can only be read well from front to back.
+pub(super) fn is_sequential(parts: &[Extent], sources: &[Box<dyn Source>]) -> bool {
+    parts.iter().any(|part| {
         let source = sources.get(part.file as usize);
         source.is_some_and(|source| source.is_sequential(part.offset..part.offset + part.bytes))
     })

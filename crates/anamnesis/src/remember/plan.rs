@@ -15,7 +15,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded.
-    pub fn plan(&self, target: TargetDtype) -> Result<RememberPlan<'_>> {
+    pub fn plan(&self, target: TargetDtype) -> Result<RememberPlan> {
         self.plan_selected(target, &Selection::new())
     }
 
@@ -23,16 +23,16 @@ impl Checkpoint {
     ///
     /// # Errors
     /// As [`plan`](Self::plan), and `Parse` where a pattern fits no tensor or two tensors would get one name.
-    pub fn plan_selected(&self, target: TargetDtype, selection: &Selection) -> Result<RememberPlan<'_>> {
+    pub fn plan_selected(&self, target: TargetDtype, selection: &Selection) -> Result<RememberPlan> {
         let options = ConvertOptions::new().with_output_dtype(target.dtype()).with_selection(selection.clone());
         self.plan_convert(ConvertTarget::Safetensors, &options).map(RememberPlan)
     }
 }
 
 /// A conversion that is known to the byte and has not begun.
-pub struct RememberPlan<'a>(ConvertPlan<'a>);
+pub struct RememberPlan(ConvertPlan);
 
-impl RememberPlan<'_> {
+impl RememberPlan {
     /// Bytes of the output file.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -61,7 +61,7 @@ impl RememberPlan<'_> {
         options: &RememberOptions,
         mut watch: impl FnMut(&Progress),
     ) -> Result<()> {
-        write_file(&self.0.plan, &self.0.checkpoint.sources, output.as_ref(), options, &mut watch).map(drop)
+        write_file(&self.0.plan, &self.0.input.sources, output.as_ref(), options, &mut watch).map(drop)
     }
 
     /// The bytes of the output file, in memory.
@@ -69,7 +69,7 @@ impl RememberPlan<'_> {
     /// # Errors
     /// As [`write`](Self::write), and `LimitExceeded` where the output is larger than the limits given at opening.
     pub fn to_bytes(&self, options: &RememberOptions) -> Result<Vec<u8>> {
-        let Checkpoint { sources, limits, .. } = self.0.checkpoint;
-        to_bytes(&self.0.plan, sources, limits, options, &mut |_| {}).map(|(bytes, _)| bytes)
+        let input = &self.0.input;
+        to_bytes(&self.0.plan, &input.sources, &input.limits, options, &mut |_| {}).map(|(bytes, _)| bytes)
     }
 }

@@ -23,13 +23,11 @@ use crate::pipeline::{Digest, Fingerprint};
 pub(super) const FILE: &str = ".anamnesis.json";
 
 /// What the output of this plan is made of. Parts of one conversion share it.
-pub(super) fn of(plan: &DirectoryPlan<'_>) -> Result<Value> {
-    let config_files = plan.checkpoint.config_files();
-    let files = plan.checkpoint.input_files().map(|(name, path)| (name, path.to_path_buf()));
-    let inputs: Vec<Value> = files
-        .chain(config_files)
+pub(super) fn of(plan: &DirectoryPlan) -> Result<Value> {
+    let inputs: Vec<Value> = plan
+        .files
+        .iter()
         .map(|(name, path)| {
-            let path = &path;
             let metadata = std::fs::metadata(path).map_err(|error| AnamnesisError::at_path(error, path))?;
             let modified = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
             let modified = modified.map(|time| time.as_nanos().to_string());

@@ -19,9 +19,9 @@ mod shards;
 mod sidecars;
 mod write;
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use super::plan::{Outline, describe};
+use super::plan::{Outline, PlanInput, describe};
 use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlannedOutput};
 use crate::catalog::TargetDtype;
 use crate::checkpoint::{Checkpoint, Format};
@@ -40,7 +40,7 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded; `Parse` where this checkpoint is not a
     /// directory; `Io` where the files beside the weights cannot be read.
-    pub fn plan_directory(&self, target: TargetDtype, options: &DirectoryOptions) -> Result<DirectoryPlan<'_>> {
+    pub fn plan_directory(&self, target: TargetDtype, options: &DirectoryOptions) -> Result<DirectoryPlan> {
         let convert = ConvertOptions::new().with_output_dtype(target.dtype());
         self.plan_convert_directory(ConvertTarget::Safetensors, &convert, options)
     }
@@ -54,7 +54,7 @@ impl Checkpoint {
         target: ConvertTarget,
         convert: &ConvertOptions,
         options: &DirectoryOptions,
-    ) -> Result<DirectoryPlan<'_>> {
+    ) -> Result<DirectoryPlan> {
         if target.format() != Format::Safetensors {
             return Err(AnamnesisError::unsupported(target.name(), "it is written as one file, not as a directory"));
         }
@@ -74,9 +74,12 @@ impl Checkpoint {
             notes.push("there is no config.json to tell the quantisation in".to_owned());
         }
         let (options, dtype) = (options.clone(), convert.target_dtype()?);
+        let read = self.input_files().map(|(name, path)| (name.to_owned(), path.to_path_buf()));
+        let files = read.chain(self.config_files().map(|(name, path)| (name.to_owned(), path))).collect();
         Ok(DirectoryPlan {
-            checkpoint: self,
-            directory,
+            input: PlanInput::of(self),
+            directory: directory.to_path_buf(),
+            files,
             target,
             dtype,
             config,
@@ -98,9 +101,11 @@ pub(super) struct Shard {
 }
 
 /// A conversion of a checkpoint directory that is known to the byte and has not begun.
-pub struct DirectoryPlan<'a> {
-    checkpoint: &'a Checkpoint,
-    directory: &'a Path,
+pub struct DirectoryPlan {
+    input: PlanInput,
+    directory: PathBuf,
+    /// The files that are read, with their names in the directory.
+    files: Vec<(String, PathBuf)>,
     target: ConvertTarget,
     /// What weights are decoded to, where that is said.
     dtype: Option<TargetDtype>,
@@ -114,7 +119,7 @@ pub struct DirectoryPlan<'a> {
     notes: Vec<String>,
 }
 
-impl DirectoryPlan<'_> {
+impl DirectoryPlan {
     /// The weight files with their sizes, in order.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, u64)> {
         self.shards.iter().map(|shard| (shard.name.as_str(), shard.plan.total_bytes))
@@ -135,7 +140,7 @@ impl DirectoryPlan<'_> {
     /// Every tensor of the output with the file it goes to, in order.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, PlannedOutput)> {
         self.shards.iter().flat_map(|shard| {
-            let describe = |(job, placed)| (shard.name.as_str(), describe(self.checkpoint, job, placed));
+            let describe = |(job, placed)| (shard.name.as_str(), describe(&self.input, job, placed));
             shard.plan.tensors().map(describe)
         })
     }

@@ -28,7 +28,7 @@ pub struct DirectoryReport {
 
 const INDEX: &str = "model.safetensors.index.json";
 
-impl DirectoryPlan<'_> {
+impl DirectoryPlan {
     /// Writes the directory, or goes on with one that the same conversion has begun. `watch` is called on this thread.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl DirectoryPlan<'_> {
             let sink = FileSink::new(PendingFile::create(&target, Existing::Replace, shard.plan.total_bytes)?);
             let mut last = Progress::default();
             let distances =
-                pipeline::run(&shard.plan, &self.checkpoint.sources, &sink, &options.run_options(), &mut |now| {
+                pipeline::run(&shard.plan, &self.input.sources, &sink, &options.run_options(), &mut |now| {
                     last = *now;
                     watch(&Progress {
                         bytes: done.bytes + now.bytes,
@@ -88,7 +88,7 @@ impl DirectoryPlan<'_> {
     /// Makes sure that the output directory is ours to fill.
     fn enter(&self, output: &Path, existing: Existing) -> Result<()> {
         let refuse = |kind, text: &str| Err(AnamnesisError::at_path(std::io::Error::new(kind, text), output));
-        if same_file(self.directory, output) {
+        if same_file(&self.directory, output) {
             return refuse(std::io::ErrorKind::InvalidInput, "the output is the input itself");
         }
         match std::fs::create_dir(output) {
@@ -128,7 +128,7 @@ impl DirectoryPlan<'_> {
     pub(super) fn written_beside(&self) -> Result<Vec<(&str, Vec<u8>)>> {
         let mut texts: Vec<_> = self.index.iter().map(|index| (INDEX, index.clone())).collect();
         for sidecar in self.sidecars.iter().filter(|sidecar| matches!(sidecar.fate, SidecarFate::Changed { .. })) {
-            let text = read_sidecar(self.directory, &sidecar.name)?;
+            let text = read_sidecar(&self.directory, &sidecar.name)?;
             texts.push((&sidecar.name, self.config.apply(&sidecar.name, &text)?.text));
         }
         Ok(texts)
@@ -143,7 +143,7 @@ impl DirectoryPlan<'_> {
         }
         for sidecar in self.sidecars.iter().filter(|sidecar| sidecar.fate == SidecarFate::Copied) {
             remove_leftovers(output, &sidecar.name);
-            copy(self.directory, output, &sidecar.name)?;
+            copy(&self.directory, output, &sidecar.name)?;
         }
         Ok(())
     }

@@ -61,7 +61,7 @@ impl Request<'_> {
     }
 
     /// Tells the plan and writes nothing.
-    fn show(&self, plan: &ConvertPlan<'_>, output: &Path, printer: &Printer) -> Result<(), Failure> {
+    fn show(&self, plan: &ConvertPlan, output: &Path, printer: &Printer) -> Result<(), Failure> {
         let planned: Vec<_> = plan.tensors().collect();
         printer.text(format_args!("\n{}\n", tensors::table(&planned).render(printer.page())))?;
         report::kept(plan.kept(), printer)?;
@@ -85,7 +85,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    fn document(&self, plan: &ConvertPlan<'_>, output: &Path) -> Value {
+    fn document(&self, plan: &ConvertPlan, output: &Path) -> Value {
         let mut document = json!({
             "path": self.input.path.to_string_lossy(),
             "output": output.to_string_lossy(),

@@ -74,7 +74,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn write(&self, plan: &RememberPlan<'_>, printer: &Printer) -> Result<(), Failure> {
+    fn write(&self, plan: &RememberPlan, printer: &Printer) -> Result<(), Failure> {
         let options = run_options(self.args)?;
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
@@ -86,7 +86,7 @@ impl Job<'_> {
     }
 
     /// Tells the plan and writes nothing.
-    fn show(&self, plan: &RememberPlan<'_>, printer: &Printer) -> Result<(), Failure> {
+    fn show(&self, plan: &RememberPlan, printer: &Printer) -> Result<(), Failure> {
         let planned: Vec<_> = plan.tensors().collect();
         let copied = planned.len() - plan.decoded();
         printer.text(format_args!("\n{}", tensors::table(&planned).render(printer.page())))?;
@@ -110,7 +110,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn document(&self, plan: &RememberPlan<'_>) -> Value {
+    fn document(&self, plan: &RememberPlan) -> Value {
         json!({
             "path": self.args.input.path.to_string_lossy(),
             "output": self.output.to_string_lossy(),

@@ -48,7 +48,7 @@ impl DirectoryJob<'_> {
 
     pub(in super::super) fn write(
         &self,
-        plan: &DirectoryPlan<'_>,
+        plan: &DirectoryPlan,
         options: &RememberOptions,
         printer: &Printer,
     ) -> Result<DirectoryReport, Failure> {
@@ -100,7 +100,7 @@ impl DirectoryJob<'_> {
     }
 
     /// What came of it, in short lines.
-    pub(in super::super) fn outcome(&self, plan: &DirectoryPlan<'_>, report: &DirectoryReport) -> Vec<String> {
+    pub(in super::super) fn outcome(&self, plan: &DirectoryPlan, report: &DirectoryReport) -> Vec<String> {
         let mut shards = format!("{} written", counted(report.written.len(), "shard"));
         if !report.kept.is_empty() {
             shards += &format!(", {} kept from an earlier run", report.kept.len());
@@ -117,7 +117,7 @@ impl DirectoryJob<'_> {
         lines
     }
 
-    pub(in super::super) fn document(&self, plan: &DirectoryPlan<'_>) -> Value {
+    pub(in super::super) fn document(&self, plan: &DirectoryPlan) -> Value {
         json!({
             "path": self.input.path.to_string_lossy(),
             "output": self.output.to_string_lossy(),

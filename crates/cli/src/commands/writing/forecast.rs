@@ -40,7 +40,7 @@ impl DirectoryJob<'_> {
     /// Tells the plan and writes nothing.
     pub(in super::super) fn forecast(
         &self,
-        plan: &DirectoryPlan<'_>,
+        plan: &DirectoryPlan,
         summary: &str,
         document: Value,
         printer: &Printer,

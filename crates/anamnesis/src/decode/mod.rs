@@ -1,0 +1,193 @@
+//! Decoding single tensors of a checkpoint, and all of them one after the other.
+
+mod element;
+
+use std::sync::Arc;
+
+use crate::catalog::{Dtype, TargetDtype, dtype::elements};
+use crate::checkpoint::Checkpoint;
+use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::limits::Budget;
+use crate::pipeline::{Origin, RememberOptions, Values, decode_in_steps, decode_into};
+use crate::scheme::{PlainDecoder, Prepared, Weight};
+
+pub use element::DecodedElement;
+
+impl Checkpoint {
+    /// The values of one tensor, by the name it has once decoded: a quantised weight, or plain floats of any type.
+    ///
+    /// ```no_run
+    /// use anamnesis::{Checkpoint, ParseLimits};
+    /// let checkpoint = Checkpoint::open("model-fp8.safetensors", &ParseLimits::default())?;
+    /// let values: Vec<f32> = checkpoint.decode("model.layers.0.self_attn.q_proj.weight")?;
+    /// # Ok::<(), anamnesis::AnamnesisError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Request` where there is no such tensor, `Unsupported` where its elements are no floats, `LimitExceeded` where it is
+    /// larger than the limits given at opening; otherwise as for [`plan`](Self::plan): a checkpoint that cannot be decoded
+    /// as a whole is not decoded in part.
+    pub fn decode<T: DecodedElement>(&self, name: &str) -> Result<Vec<T>> {
+        let (_, values) = self.values(name, T::DTYPE)?;
+        let mut decoded = self.room(name, values.elements)?;
+        let options = RememberOptions::new().run_options();
+        let mut take = |_, bytes: &[u8]| {
+            T::append(bytes, &mut decoded);
+            Ok(())
+        };
+        decode_in_steps(&values, &self.sources, &options, &mut take).map_err(|error| error.in_tensor(name))?;
+        Ok(decoded)
+    }
+
+    /// Decodes one tensor into `out`, which must be exactly as long as its values take as `dtype`.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode), and `Request` where `out` has another length.
+    pub fn decode_into(&self, name: &str, out: &mut [u8], dtype: TargetDtype) -> Result<()> {
+        self.decode_into_with(name, out, dtype, &RememberOptions::new())
+    }
+
+    /// [`decode_into`](Self::decode_into) with a say in how it runs.
+    ///
+    /// # Errors
+    /// As [`decode_into`](Self::decode_into), and `Cancelled`.
+    pub fn decode_into_with(
+        &self,
+        name: &str,
+        out: &mut [u8],
+        dtype: TargetDtype,
+        options: &RememberOptions,
+    ) -> Result<()> {
+        let (_, values) = self.values(name, dtype)?;
+        let wanted = values.elements.checked_mul(dtype.byte_size() as u64);
+        if wanted != Some(out.len() as u64) {
+            let what = format!("a buffer of {} bytes for {}", out.len(), quoted(name));
+            let why = format!("its {} values take {} bytes as {dtype}", values.elements, wanted.unwrap_or(u64::MAX));
+            return Err(Request::Contradiction { what, why }.into());
+        }
+        decode_into(&values, &self.sources, &options.run_options(), out).map_err(|error| error.in_tensor(name))
+    }
+
+    /// Decodes one tensor from front to back without holding all of it: `take` gets the values tile by tile, as the bytes of
+    /// `dtype`, with the place of the first among them.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode), and whatever `take` returns, which ends it.
+    pub fn decode_tiles(
+        &self,
+        name: &str,
+        dtype: TargetDtype,
+        mut take: impl FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (_, values) = self.values(name, dtype)?;
+        let options = RememberOptions::new().run_options();
+        decode_in_steps(&values, &self.sources, &options, &mut |range, bytes| take(range.start, bytes))
+    }
+
+    /// Every tensor of floats, decoded to `dtype` when it is asked for, in the order of their names. Tensors of other elements
+    /// are passed over; [`tensor_data`](Self::tensor_data) has their bytes.
+    ///
+    /// ```no_run
+    /// use anamnesis::{Checkpoint, ParseLimits, TargetDtype};
+    /// let checkpoint = Checkpoint::open("model-fp8.safetensors", &ParseLimits::default())?;
+    /// for tensor in checkpoint.decoded(TargetDtype::BF16) {
+    ///     let tensor = tensor?;
+    ///     println!("{} {:?}", tensor.name, tensor.shape);
+    /// }
+    /// # Ok::<(), anamnesis::AnamnesisError>(())
+    /// ```
+    pub fn decoded(&self, dtype: TargetDtype) -> impl Iterator<Item = Result<DecodedTensor>> + '_ {
+        let mut names: Vec<&str> = self.claimed().weights.iter().map(|weight| weight.name.as_str()).collect();
+        names
+            .extend(self.plain().filter(|tensor| PlainDecoder::of(tensor.dtype).is_some()).map(|tensor| &*tensor.name));
+        names.sort_unstable();
+        names.into_iter().map(move |name| self.decode_tensor(name, dtype))
+    }
+
+    fn decode_tensor(&self, name: &str, dtype: TargetDtype) -> Result<DecodedTensor> {
+        let (shape, values) = self.values(name, dtype)?;
+        let bytes = values.elements.saturating_mul(dtype.byte_size() as u64);
+        let mut data = self.room(name, bytes)?;
+        data.resize(bytes as usize, 0);
+        let options = RememberOptions::new().run_options();
+        decode_into(&values, &self.sources, &options, &mut data).map_err(|error| error.in_tensor(name))?;
+        Ok(DecodedTensor { name: name.to_owned(), dtype, shape, data })
+    }
+
+    /// Room for `count` values of a tensor, within the limits given at opening.
+    fn room<T>(&self, name: &str, count: u64) -> Result<Vec<T>> {
+        let bytes = count.saturating_mul(size_of::<T>() as u64);
+        Budget::new(&self.limits).buffer(bytes, &format!("tensor {}", quoted(name)))?;
+        let mut room = Vec::new();
+        let had = usize::try_from(count).ok().filter(|&count| room.try_reserve_exact(count).is_ok());
+        let missing =
+            || AnamnesisError::limit("available_memory", format!("tensor {} takes {bytes} bytes", quoted(name)));
+        had.ok_or_else(missing).map(|_| room)
+    }
+
+    /// Where the values of a tensor come from, and its shape.
+    fn values(&self, name: &str, dtype: TargetDtype) -> Result<(Vec<usize>, Values)> {
+        let claimed = self.claimed();
+        if let Some(problem) = claimed.problems.first() {
+            return Err(problem.again());
+        }
+        if let Some(weight) = claimed.weights.iter().find(|weight| weight.name == name) {
+            return self.weight_values(weight, dtype);
+        }
+        let unknown = || AnamnesisError::Request(Request::UnknownTensor { name: name.to_owned() });
+        let tensor = self.plain().find(|tensor| tensor.name == name).ok_or_else(unknown)?;
+        let decoder = PlainDecoder::of(tensor.dtype).ok_or_else(|| {
+            let why = format!("tensor {} is not made of floats", quoted(name));
+            AnamnesisError::unsupported(tensor.dtype.to_string(), why)
+        })?;
+        let values = Values {
+            decoder: Arc::new(decoder),
+            parts: vec![tensor.extent],
+            sources: Vec::new(),
+            dtype,
+            elements: tensor.elements(),
+            origin: Origin::Plain,
+        };
+        Ok((tensor.shape.clone(), values))
+    }
+
+    fn weight_values(&self, weight: &Weight, dtype: TargetDtype) -> Result<(Vec<usize>, Values)> {
+        let Prepared { shape, decoder } = self.prepare(weight)?;
+        let elements = elements(&shape).filter(|&elements| dtype.dtype().byte_len(elements).is_some());
+        let too_large = || {
+            let text = format!("tensor {} of shape {shape:?} is too large as {dtype}", quoted(&weight.name));
+            AnamnesisError::parse(text)
+        };
+        let values = Values {
+            decoder,
+            parts: weight.parts.iter().map(|&id| self.catalog.get(id).extent).collect(),
+            sources: weight.parts.clone(),
+            dtype,
+            elements: elements.ok_or_else(too_large)?,
+            origin: Origin::Quantised,
+        };
+        Ok((shape, values))
+    }
+}
+
+/// A decoded tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DecodedTensor {
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub dtype: TargetDtype,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its values, little endian, the last dimension the fastest.
+    pub data: Vec<u8>,
+}
+
+impl DecodedTensor {
+    /// Its type as a stored one.
+    #[must_use]
+    pub const fn stored_dtype(&self) -> Dtype {
+        self.dtype.dtype()
+    }
+}
