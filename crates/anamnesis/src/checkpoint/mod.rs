@@ -255,13 +255,13 @@ impl Checkpoint {
 
     /// The format of its files.
     #[must_use]
-    pub fn format(&self) -> Format {
+    pub const fn format(&self) -> Format {
         self.format
     }
 
     /// What the format tells besides the tensors; `None` where that is nothing.
     #[must_use]
-    pub fn facts(&self) -> Option<&Facts> {
+    pub const fn facts(&self) -> Option<&Facts> {
         self.catalog.facts.as_ref()
     }
 

@@ -140,7 +140,7 @@ impl DirectoryPlan<'_> {
 
     /// What is done with how many tensors.
     #[must_use]
-    pub fn stats(&self) -> ConvertStats {
+    pub const fn stats(&self) -> ConvertStats {
         self.stats
     }
 
