@@ -10,6 +10,7 @@ use anamnesis::{AnamnesisError, Checkpoint, DirectoryPlan, DirectoryReport, Reme
 use serde_json::{Value, json};
 
 use super::super::{counted, output_path, shown};
+use super::tell_level;
 use crate::args::{InputArgs, WriteArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -51,6 +52,7 @@ impl DirectoryJob<'_> {
         options: &RememberOptions,
         printer: &Printer,
     ) -> Result<DirectoryReport, Failure> {
+        tell_level(options.cpu, printer);
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let mut written = 0;
