@@ -98,7 +98,7 @@ impl ParsedModel {
 
     /// The tensors behind this model.
     #[must_use]
-    pub fn checkpoint(&self) -> &Checkpoint {
+    pub const fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
     }
 

@@ -99,7 +99,7 @@ fn decoding_one_by_one_gives_what_a_conversion_writes() {
 
 #[test]
 fn a_large_tensor_is_decoded_alike_by_any_number_of_threads() {
-    let values: Vec<u8> = (0..1 << 20).map(|index: u32| (index * 37 >> 3) as u8 & 0x77).collect();
+    let values: Vec<u8> = (0..1 << 20).map(|index: u32| ((index * 37) >> 3) as u8 & 0x77).collect();
     let scale = 0.37f32.to_le_bytes();
     let model =
         Model::new().tensor("w", "F8_E4M3", &[1 << 10, 1 << 10], &values).tensor("w_scale", "F32", &[1], &scale);

@@ -26,6 +26,9 @@ Examples:
   amn convert model.gguf --to safetensors   write model-bf16.safetensors
   amn forget Llama-3.1-8B/ --to bnb-nf4     write Llama-3.1-8B-bnb-nf4/
 
+Environment:
+  AMN_CPU=portable|v3|v4   the CPU instructions to use, instead of the best
+
 Exit codes:
   0 done   1 the input or output failed   2 wrong usage   130 interrupted";
 

@@ -6,6 +6,7 @@
 mod args;
 mod close;
 mod commands;
+mod cpu;
 mod exit;
 mod interrupt;
 mod ui;
@@ -31,7 +32,7 @@ pub fn run() -> ExitCode {
         Err(error) => return help_or_usage(&error, arguments.iter().any(|argument| argument == "--json")).into(),
     };
     let printer = Printer::new(&cli.output);
-    match commands::run(&cli, &printer).and_then(|()| printer.flush()) {
+    match cpu::level().and_then(|cpu| commands::run(&cli, cpu, &printer)).and_then(|()| printer.flush()) {
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
             printer.failure(&failure);

@@ -74,6 +74,18 @@ const TABLE: &[Row; 27] = {
 };
 
 impl BlockType {
+    /// Elements of the longest block of any type.
+    pub(crate) const MAX_ELEMENTS: u64 = {
+        let (mut longest, mut index) = (0, 0);
+        while index < TABLE.len() {
+            if TABLE[index].2 > longest {
+                longest = TABLE[index].2;
+            }
+            index += 1;
+        }
+        longest
+    };
+
     /// All block types.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         TABLE.iter().map(|row| row.0)

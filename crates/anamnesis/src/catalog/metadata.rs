@@ -24,7 +24,7 @@ macro_rules! values {
         impl MetadataArray {
             /// How many items there are.
             #[must_use]
-            pub fn len(&self) -> usize {
+            pub const fn len(&self) -> usize {
                 match self {
                     $(Self::$variant(items) => items.len(),)*
                     Self::String(items) => items.len(),

@@ -297,7 +297,7 @@ impl Checkpoint {
 
     /// The format of its files.
     #[must_use]
-    pub fn format(&self) -> Format {
+    pub const fn format(&self) -> Format {
         self.format
     }
 

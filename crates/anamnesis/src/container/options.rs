@@ -10,7 +10,7 @@ use crate::limits::ParseLimits;
 /// let options = OpenOptions::new().with_select("model.encoder").with_skip_unsupported(true);
 /// assert_eq!(options.select.as_deref(), Some("model.encoder"));
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OpenOptions {
     /// What opening may cost.
@@ -25,16 +25,28 @@ pub struct OpenOptions {
     pub npy_dtypes: Vec<(String, Dtype)>,
 }
 
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl OpenOptions {
     /// The defaults.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self {
+            limits: ParseLimits::unbounded(),
+            select: None,
+            all: false,
+            skip_unsupported: false,
+            npy_dtypes: Vec::new(),
+        }
     }
 
     /// Sets the limits.
     #[must_use]
-    pub fn with_limits(mut self, limits: ParseLimits) -> Self {
+    pub const fn with_limits(mut self, limits: ParseLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -48,14 +60,14 @@ impl OpenOptions {
 
     /// Takes everything of a nested checkpoint, or the model's weights only.
     #[must_use]
-    pub fn with_all(mut self, all: bool) -> Self {
+    pub const fn with_all(mut self, all: bool) -> Self {
         self.all = all;
         self
     }
 
     /// Leaves out what cannot be held as a tensor, or refuses it.
     #[must_use]
-    pub fn with_skip_unsupported(mut self, skip: bool) -> Self {
+    pub const fn with_skip_unsupported(mut self, skip: bool) -> Self {
         self.skip_unsupported = skip;
         self
     }

@@ -95,7 +95,7 @@ impl ConvertOptions {
 
     /// Sets the limits.
     #[must_use]
-    pub fn with_limits(mut self, limits: ParseLimits) -> Self {
+    pub const fn with_limits(mut self, limits: ParseLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -116,21 +116,21 @@ impl ConvertOptions {
 
     /// Sets the number of worker threads, at least one.
     #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads.max(1));
+    pub const fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = Some(if threads == 0 { 1 } else { threads });
         self
     }
 
     /// Sets the CPU instructions to use.
     #[must_use]
-    pub fn with_cpu_level(mut self, cpu: CpuLevel) -> Self {
+    pub const fn with_cpu_level(mut self, cpu: CpuLevel) -> Self {
         self.cpu = Some(cpu);
         self
     }
 
     /// Sets what quantised weights are decoded to; other types than BF16, F32 and F16 are refused when converting.
     #[must_use]
-    pub fn with_output_dtype(mut self, dtype: Dtype) -> Self {
+    pub const fn with_output_dtype(mut self, dtype: Dtype) -> Self {
         self.output_dtype = Some(dtype);
         self
     }
@@ -144,14 +144,14 @@ impl ConvertOptions {
 
     /// Decides about a file that is already there.
     #[must_use]
-    pub fn with_existing(mut self, existing: Existing) -> Self {
+    pub const fn with_existing(mut self, existing: Existing) -> Self {
         self.existing = existing;
         self
     }
 
     /// Decides which tensors get the output type.
     #[must_use]
-    pub fn with_cast(mut self, cast: Cast) -> Self {
+    pub const fn with_cast(mut self, cast: Cast) -> Self {
         self.cast = cast;
         self
     }
@@ -186,14 +186,14 @@ impl ConvertOptions {
 
     /// Quantises NaN as zero and infinities as the largest value under their scale, or refuses them.
     #[must_use]
-    pub fn with_allow_nonfinite(mut self, allow: bool) -> Self {
+    pub const fn with_allow_nonfinite(mut self, allow: bool) -> Self {
         self.allow_nonfinite = allow;
         self
     }
 
     /// Measures the error that quantising makes, or not.
     #[must_use]
-    pub fn with_measure(mut self, measure: bool) -> Self {
+    pub const fn with_measure(mut self, measure: bool) -> Self {
         self.measure = measure;
         self
     }

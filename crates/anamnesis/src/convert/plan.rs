@@ -224,13 +224,13 @@ pub struct PlannedOutput {
 impl ConvertPlan {
     /// Bytes of the output file.
     #[must_use]
-    pub fn total_bytes(&self) -> u64 {
+    pub const fn total_bytes(&self) -> u64 {
         self.plan.total_bytes
     }
 
     /// What is done with how many tensors.
     #[must_use]
-    pub fn stats(&self) -> ConvertStats {
+    pub const fn stats(&self) -> ConvertStats {
         self.stats
     }
 

@@ -55,7 +55,7 @@ pub struct QuantizationError {
 impl ConvertReport {
     /// A report of these counts and errors.
     #[must_use]
-    pub fn new(stats: ConvertStats, errors: Vec<QuantizationError>, replaced: u64) -> Self {
+    pub const fn new(stats: ConvertStats, errors: Vec<QuantizationError>, replaced: u64) -> Self {
         Self { stats, errors, replaced }
     }
 

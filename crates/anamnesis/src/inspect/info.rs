@@ -105,7 +105,7 @@ impl InspectInfo {
 
     /// Bytes that decoding gives back.
     #[must_use]
-    pub fn lethe_took(&self) -> u64 {
+    pub const fn lethe_took(&self) -> u64 {
         self.dequantized_size.saturating_sub(self.current_size)
     }
 

@@ -117,7 +117,7 @@ impl InspectOptions {
 
     /// Sets the limits.
     #[must_use]
-    pub fn with_limits(mut self, limits: ParseLimits) -> Self {
+    pub const fn with_limits(mut self, limits: ParseLimits) -> Self {
         self.limits = limits;
         self
     }

@@ -218,31 +218,31 @@ impl ParsedGguf {
 
     /// The version of the format.
     #[must_use]
-    pub fn version(&self) -> u32 {
+    pub const fn version(&self) -> u32 {
         self.header.version
     }
 
     /// What the tensors' offsets are multiples of.
     #[must_use]
-    pub fn alignment(&self) -> u32 {
+    pub const fn alignment(&self) -> u32 {
         self.header.alignment
     }
 
     /// Whether numbers are stored with their highest byte first; what is read from such a file is little endian all the same.
     #[must_use]
-    pub fn is_big_endian(&self) -> bool {
+    pub const fn is_big_endian(&self) -> bool {
         self.header.big_endian
     }
 
     /// How many tensors there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.header.tensors.len()
     }
 
     /// Whether there are no tensors.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.header.tensors.is_empty()
     }
 

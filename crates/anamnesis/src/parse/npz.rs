@@ -197,7 +197,7 @@ pub struct NpzTensor {
 impl NpzTensor {
     /// An array of these parts.
     #[must_use]
-    pub fn new(name: String, shape: Vec<usize>, dtype: NpzDtype, data: Vec<u8>) -> Self {
+    pub const fn new(name: String, shape: Vec<usize>, dtype: NpzDtype, data: Vec<u8>) -> Self {
         Self { name, shape, dtype, data }
     }
 }

@@ -170,13 +170,13 @@ impl ParsedPth {
 
     /// How many tensors there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.info.len()
     }
 
     /// Whether there are no tensors.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.info.is_empty()
     }
 

@@ -33,7 +33,7 @@ pub struct PthTensor<'a> {
 impl<'a> PthTensor<'a> {
     /// A tensor of these parts.
     #[must_use]
-    pub fn new(name: String, shape: Vec<usize>, dtype: PthDtype, data: Cow<'a, [u8]>) -> Self {
+    pub const fn new(name: String, shape: Vec<usize>, dtype: PthDtype, data: Cow<'a, [u8]>) -> Self {
         Self { name, shape, dtype, data }
     }
 }

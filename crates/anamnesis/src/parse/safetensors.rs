@@ -44,7 +44,7 @@ impl TensorEntry {
 
     /// Bytes as stored.
     #[must_use]
-    pub fn byte_len(&self) -> usize {
+    pub const fn byte_len(&self) -> usize {
         self.data_offsets.1.saturating_sub(self.data_offsets.0)
     }
 }

@@ -40,8 +40,8 @@ impl RememberOptions {
 
     /// Sets the number of worker threads, at least one.
     #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads.max(1));
+    pub const fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = Some(if threads == 0 { 1 } else { threads });
         self
     }
 
@@ -61,7 +61,7 @@ impl RememberOptions {
 
     /// Decides about a file that is already there.
     #[must_use]
-    pub fn with_existing(mut self, existing: Existing) -> Self {
+    pub const fn with_existing(mut self, existing: Existing) -> Self {
         self.existing = existing;
         self
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::slices::{decode, output};
 use super::{Bf16Out, OutputElement, RememberOptions};
 use crate::catalog::config::QuantConfig;
-use crate::catalog::{Dtype, Selection, TargetDtype};
+use crate::catalog::{BlockType, Dtype, Selection, TargetDtype};
 use crate::container::safetensors::Safetensors;
 use crate::convert::{Asked, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result};
@@ -31,8 +31,8 @@ pub fn dequantize_gguf_to_bf16(data: &[u8], dtype: GgufType, n_elements: usize) 
     dequantize_gguf::<Bf16Out>(data, dtype, n_elements)
 }
 
-/// Longest block of any type in output bytes: 256 elements of F32.
-const MAX_BLOCK_BYTES: usize = 256 * 4;
+/// Longest block of any type in output bytes, as F32.
+const MAX_BLOCK_BYTES: usize = BlockType::MAX_ELEMENTS as usize * 4;
 
 /// Decodes block by block; `sink` gets the output of one block at a time. Nothing is allocated.
 ///
@@ -81,7 +81,7 @@ fn block_decoder(data: &[u8], dtype: GgufType, n_elements: usize) -> Result<Ggml
         let why = format!("{n_elements} elements of {dtype} take {expected} bytes, not {}", data.len());
         return Err(AnamnesisError::parse(why));
     }
-    Ok(GgmlDecoder::new(block, None))
+    Ok(GgmlDecoder::new(block))
 }
 
 impl ParsedGguf {

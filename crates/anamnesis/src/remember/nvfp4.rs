@@ -64,3 +64,28 @@ fn decode<O: Output>(level: Level, weight: &[u8], block_scales: &[u8], global_sc
         kernels::coded_blocks::<LowNibbles, O>(level, codes, &MAP, &[], scales, BLOCK, out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anamnesis_kernels::Bf16;
+
+    use super::*;
+
+    #[test]
+    fn every_level_gives_the_same_values() {
+        // More than a strip, with every code under every scale, NaN among them.
+        let blocks = STRIP + 300;
+        let weight: Vec<u8> = (0..blocks * BLOCK / 2).map(|index| (index * 151 % 256) as u8).collect();
+        let scales: Vec<u8> = (0..blocks).map(|index| index as u8).collect();
+        let decoded = |level| {
+            let mut out = vec![0; blocks * BLOCK * 2];
+            decode::<Bf16>(level, &weight, &scales, 0.3, &mut out);
+            out
+        };
+        let portable = decoded(Level::portable());
+        assert_eq!(portable[..2], [0, 0], "a scale of zero");
+        for level in Level::available() {
+            assert!(decoded(level) == portable, "{level}");
+        }
+    }
+}

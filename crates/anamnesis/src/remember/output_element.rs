@@ -17,15 +17,15 @@ pub trait OutputElement: sealed::Sealed {
 }
 
 /// BF16 output, rounded to nearest even.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bf16Out;
 
 /// F32 output, unrounded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct F32Out;
 
 /// F16 output, rounded to nearest even, too large becomes infinite.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct F16Out;
 
 pub(crate) mod sealed {

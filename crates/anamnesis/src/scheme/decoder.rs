@@ -67,6 +67,20 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
     fn describe(&self) -> String;
 }
 
+/// Rows are cut only when one is longer than this.
+const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
+/// Where a long row is cut.
+const CUT_ELEMENTS: u64 = 1 << 10;
+
+/// The [granule](TileDecoder::granule) of a matrix that is decoded row by row.
+pub(crate) const fn row_granule(cols: u64) -> u64 {
+    match cols {
+        0 => 1,
+        1..=LONGEST_ROW_ELEMENTS => cols,
+        _ => CUT_ELEMENTS,
+    }
+}
+
 /// Bytes of one part of a weight: rows of equal length at equal distances, which the decoder gets without the gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {

@@ -24,7 +24,7 @@ pub struct VerifyReport {
 impl VerifyReport {
     /// Whether nothing is wrong.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub const fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
 }

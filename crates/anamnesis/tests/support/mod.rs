@@ -145,15 +145,16 @@ impl Folder {
 
     /// Decodes the model through files.
     pub fn remember(&self, target: TargetDtype) -> anamnesis::Result<Contents> {
-        self.remember_at(CpuLevel::detect(), target)
+        let output = self.path("out.safetensors");
+        anamnesis::parse(self.model())?.remember(&output, target)?;
+        Ok(Contents::read(output))
     }
 
-    /// The same with the instructions of a CPU level.
+    /// Decodes the model in memory with the instructions of a CPU level.
     pub fn remember_at(&self, level: CpuLevel, target: TargetDtype) -> anamnesis::Result<Contents> {
-        let output = self.path("out.safetensors");
         let options = RememberOptions::new().with_cpu_level(level);
-        anamnesis::parse(self.model())?.remember_with_options(&output, target, options)?;
-        Ok(Contents::read(output))
+        let bytes = anamnesis::parse(self.model())?.remember_to_bytes_with_options(target, options)?;
+        Ok(Contents::of(&bytes))
     }
 
     /// The error of a model that must not be decoded; nothing may appear in the directory meanwhile.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use anamnesis::AnamnesisError;
 use anamnesis::error::printable;
+use anamnesis::{AnamnesisError, CpuLevel};
 use clap::Parser;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ const STEPS: [&str; 3] = [
 ];
 const OUTPUT: &str = "model-f32.safetensors";
 
-pub(super) fn run(printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
     let folder = tempfile::Builder::new().prefix("amn-demo-").tempdir().map_err(AnamnesisError::Io)?.keep();
     let written = [("model-fp8.safetensors", MODEL), ("config.json", CONFIG)];
     for (name, content) in written {
@@ -42,7 +42,7 @@ pub(super) fn run(printer: &Printer) -> Result<(), Failure> {
         // Steps are constants that parse; what the parser says of one that does not is told, not hidden.
         let cli = Cli::try_parse_from(step.split(' '))
             .map_err(|error| AnamnesisError::Io(std::io::Error::other(error.to_string())))?;
-        super::run(&cli, if printer.is_json() { &silent } else { printer })?;
+        super::run(&cli, cpu, if printer.is_json() { &silent } else { printer })?;
     }
     let (matching, values) = compare(Path::new(OUTPUT))?;
     if matching != values || values == 0 {

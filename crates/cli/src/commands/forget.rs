@@ -1,6 +1,6 @@
 //! `forget`: quantise the weights of a model.
 
-use anamnesis::{AnamnesisError, ConvertTarget};
+use anamnesis::{AnamnesisError, ConvertTarget, CpuLevel};
 
 use super::convert::{Request, options};
 use super::to;
@@ -8,7 +8,7 @@ use crate::args::ForgetArgs;
 use crate::exit::Failure;
 use crate::ui::Printer;
 
-pub(super) fn run(args: &ForgetArgs, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
     let target = to::target(&args.to)?;
     if !target.is_quantized() {
         let names: Vec<_> =
@@ -16,7 +16,7 @@ pub(super) fn run(args: &ForgetArgs, printer: &Printer) -> Result<(), Failure> {
         let detail = format!("it quantises nothing; {} do, amn convert writes all others", names.join(", "));
         return Err(Failure::Usage(AnamnesisError::Unsupported { format: args.to.clone(), detail }.to_string()));
     }
-    let mut options = options(&args.write, &args.quantize, target)?.with_selection(args.names.selection()?);
+    let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.names.selection()?);
     options = args.include.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;
     options = args.exclude.iter().try_fold(options, |options, glob| options.with_kept(glob))?;
     let reports = args.quantize.report;

@@ -20,7 +20,7 @@ mod writing;
 use std::path::Path;
 
 use anamnesis::error::printable;
-use anamnesis::{Checkpoint, InspectInfo, TensorRole};
+use anamnesis::{Checkpoint, CpuLevel, InspectInfo, TensorRole};
 use serde_json::{Value, json};
 
 use crate::args::{Cli, Command};
@@ -28,17 +28,17 @@ use crate::exit::Failure;
 use crate::ui::{Printer, json::texts};
 
 /// Does what was typed.
-pub(crate) fn run(cli: &Cli, printer: &Printer) -> Result<(), Failure> {
+pub(crate) fn run(cli: &Cli, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
     match &cli.command {
         Command::Parse(args) => parse::run(args, printer),
         Command::Inspect(args) => inspect::run(args, printer),
-        Command::Remember(args) => remember::run(args, printer),
-        Command::Convert(args) => convert::run(args, printer),
-        Command::Forget(args) => forget::run(args, printer),
+        Command::Remember(args) => remember::run(args, cpu, printer),
+        Command::Convert(args) => convert::run(args, cpu, printer),
+        Command::Forget(args) => forget::run(args, cpu, printer),
         Command::Verify(args) => verify::run(args, printer),
         Command::Scan(args) => scan::run(args, printer),
         Command::Formats => formats::run(printer),
-        Command::Demo => demo::run(printer),
+        Command::Demo => demo::run(cpu, printer),
         Command::Completions(args) => manual::completions(args, printer),
         Command::Man(args) => manual::man(args, printer),
     }

@@ -23,6 +23,7 @@ fn help_fits_a_screen_and_names_every_command_and_exit_code() {
         "--quiet",
         "--verbose",
         "--color",
+        "AMN_CPU",
         "130 interrupted",
     ] {
         assert!(help.contains(word), "{word} is missing in:\n{help}");

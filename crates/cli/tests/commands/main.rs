@@ -13,6 +13,7 @@ mod guides;
 mod help;
 mod interruption;
 mod killing;
+mod levels;
 mod listing;
 mod reading;
 mod refusing;

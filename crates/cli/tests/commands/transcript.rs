@@ -102,7 +102,7 @@ fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
     command.args(words(line)).current_dir(folder.root());
     // Whatever the machine has must not show.
-    for name in ["HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "NO_COLOR"] {
+    for name in ["HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "NO_COLOR", "AMN_CPU"] {
         command.env_remove(name);
     }
     command.env("HOME", folder.root()).env("TMPDIR", folder.root());
@@ -161,6 +161,7 @@ fn normal(text: &str, folder: &Folder) -> String {
         let line = between(&line, "amn-demo-", &['"', '/', '\n'][..], "[RANDOM]");
         match (line.split_once(" in "), line.starts_with("wrote ") || line.starts_with("read the headers of ")) {
             (Some((front, _)), true) => format!("{front} in [TIME]"),
+            _ if line.starts_with("CPU level ") => "CPU level [LEVEL]".to_owned(),
             _ => line,
         }
     });

@@ -32,8 +32,9 @@ pub struct Selection {
 impl Selection {
     /// Everything, under its own name.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        let names = NamePatterns { include: Vec::new(), exclude: Vec::new() };
+        Self { names, renames: Vec::new(), prefix: String::new(), strip_prefix: String::new() }
     }
 
     /// Takes tensors that fit this pattern (`*`, `?`, `[a-z]`) or another one given so; without any, all are taken.

@@ -147,7 +147,7 @@ impl DirectoryPlan {
 
     /// What is done with how many tensors.
     #[must_use]
-    pub fn stats(&self) -> ConvertStats {
+    pub const fn stats(&self) -> ConvertStats {
         self.stats
     }
 

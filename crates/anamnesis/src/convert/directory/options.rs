@@ -19,34 +19,34 @@ pub struct DirectoryOptions {
 
 impl Default for DirectoryOptions {
     fn default() -> Self {
-        Self { shard_bytes: Some(SHARD_BYTES), part: None }
+        Self::new()
     }
 }
 
 impl DirectoryOptions {
     /// Shards of 5 GB, everything written.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self { shard_bytes: Some(SHARD_BYTES), part: None }
     }
 
     /// Sets the size after which a new weight file begins.
     #[must_use]
-    pub fn with_shard_bytes(mut self, bytes: u64) -> Self {
+    pub const fn with_shard_bytes(mut self, bytes: u64) -> Self {
         self.shard_bytes = Some(bytes);
         self
     }
 
     /// Writes one weight file, however large.
     #[must_use]
-    pub fn with_single_file(mut self) -> Self {
+    pub const fn with_single_file(mut self) -> Self {
         self.shard_bytes = None;
         self
     }
 
     /// Writes one share of the output.
     #[must_use]
-    pub fn with_part(mut self, part: Part) -> Self {
+    pub const fn with_part(mut self, part: Part) -> Self {
         self.part = Some(part);
         self
     }
@@ -68,13 +68,13 @@ pub struct Part {
 impl Part {
     /// Which share this is, from 1.
     #[must_use]
-    pub fn number(self) -> usize {
+    pub const fn number(self) -> usize {
         self.number
     }
 
     /// How many shares there are.
     #[must_use]
-    pub fn count(self) -> usize {
+    pub const fn count(self) -> usize {
         self.count
     }
 

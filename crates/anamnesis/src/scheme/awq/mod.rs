@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Parts, Words, ZeroPoints};
+use crate::scheme::packed::{ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints};
 use crate::scheme::{About, Blocks, Claims, QuantScheme, Recipe, ScaleType, Scheme, Weight};
 
 /// The AWQ scheme.
@@ -63,7 +63,17 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         let detail = format!("{} is {}; F16, BF16 and F32 are read", quoted(&scale_tensor.name), scale_tensor.dtype);
         AnamnesisError::unsupported("AWQ", detail)
     })?;
-    let run = group_run(claims, inputs as u64, groups as u64).map_err(fail)?;
+    let config = claims.config;
+    let said = config.get(&["group_size"]).or_else(|| config.get(&["q_group_size"]));
+    let grouped = Groups {
+        inputs: inputs as u64,
+        groups: groups as u64,
+        said: said.and_then(serde_json::Value::as_i64),
+        file: config.file(),
+        is_indexed: false,
+    };
+    // AWQ has whole groups only.
+    let run = grouped.run(inputs.is_multiple_of(groups).then_some((inputs / groups) as u64)).map_err(fail)?;
     let matrix = PackedMatrix {
         words: Words::Awq,
         inputs: inputs as u64,
@@ -102,23 +112,4 @@ fn check_config(claims: &Claims<'_>) -> std::result::Result<(), (String, String)
         None | Some(4) => Ok(()),
         Some(bits) => Err(("AWQ".to_owned(), format!("{} says {bits} bits, AWQ is read in 4", config.file()))),
     }
-}
-
-/// How many inputs make a group: said by the configuration, or left without doubt by the shapes.
-fn group_run(claims: &Claims<'_>, inputs: u64, groups: u64) -> std::result::Result<u64, String> {
-    let config = claims.config;
-    let said =
-        config.get(&["group_size"]).or_else(|| config.get(&["q_group_size"])).and_then(serde_json::Value::as_i64);
-    let run = match said {
-        Some(-1) => inputs,
-        Some(size) if size > 0 => size as u64,
-        Some(size) => return Err(format!("{} says groups of {size}", config.file())),
-        None if inputs.is_multiple_of(groups) => inputs / groups,
-        None => return Err(format!("{inputs} inputs in {groups} groups leave open how long a group is")),
-    };
-    if inputs.div_ceil(run) != groups {
-        let source = if said.is_some() { config.file() } else { "the shapes" };
-        return Err(format!("{inputs} inputs in groups of {run} are not {groups} groups ({source})"));
-    }
-    Ok(run)
 }

@@ -8,7 +8,7 @@ use super::Grid;
 use super::grid::Arrangement;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::{row_granule, with_output};
 use crate::scheme::{Context, ScaleType, TileDecoder, Window};
 
 /// The eight-bit float formats.
@@ -51,11 +51,6 @@ pub(crate) struct Fp8Decoder {
     grid: Grid,
     scale: Option<ScaleType>,
 }
-
-/// Rows are cut only when one is longer than this.
-const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
-/// Where a long row is cut.
-const CUT_ELEMENTS: u64 = 1 << 10;
 
 impl Fp8Decoder {
     pub(crate) fn new(format: Format, grid: Grid, scale: Option<ScaleType>) -> Self {
@@ -112,7 +107,7 @@ impl Fp8Decoder {
 
 impl TileDecoder for Fp8Decoder {
     fn granule(&self) -> u64 {
-        if self.grid.cols <= LONGEST_ROW_ELEMENTS { self.grid.cols.max(1) } else { CUT_ELEMENTS }
+        row_granule(self.grid.cols)
     }
 
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {

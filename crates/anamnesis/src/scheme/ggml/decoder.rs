@@ -9,47 +9,106 @@ use crate::error::Result;
 use crate::scheme::decoder::with_output;
 use crate::scheme::{Context, TileDecoder, Window};
 
+/// Runs a body with `$kernel` standing for the kernel type of a [`BlockType`].
+macro_rules! with_block {
+    ($block:expr, $kernel:ident => $body:expr) => {
+        with_block!(@arms $block, $kernel => $body,
+            Q4_0 Q4_0, Q4_1 Q4_1, Q5_0 Q5_0, Q5_1 Q5_1, Q8_0 Q8_0, Q8_1 Q8_1,
+            Q2_K Q2K, Q3_K Q3K, Q4_K Q4K, Q5_K Q5K, Q6_K Q6K, Q8_K Q8K,
+            IQ2_XXS Iq2Xxs, IQ2_XS Iq2Xs, IQ3_XXS Iq3Xxs, IQ1_S Iq1S, IQ4_NL Iq4Nl, IQ3_S Iq3S, IQ2_S Iq2S,
+            IQ4_XS Iq4Xs, IQ1_M Iq1M, TQ1_0 Tq1_0, TQ2_0 Tq2_0, MXFP4 Mxfp4, NVFP4 Nvfp4, Q1_0 Q1_0, Q2_0 Q2_0
+        )
+    };
+    (@arms $block:expr, $kernel:ident => $body:expr, $($name:ident $type:ident),*) => {
+        match $block {
+            $(
+                BlockType::$name => {
+                    type $kernel = ggml::$type;
+                    $body
+                }
+            )*
+        }
+    };
+}
+
+/// The block types whose tensors may have scales of their own beside those of the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ScaledBlock {
+    Nvfp4,
+}
+
+impl ScaledBlock {
+    pub(crate) const fn of(block: BlockType) -> Option<Self> {
+        match block {
+            BlockType::NVFP4 => Some(Self::Nvfp4),
+            _ => None,
+        }
+    }
+
+    const fn block(self) -> BlockType {
+        match self {
+            Self::Nvfp4 => BlockType::NVFP4,
+        }
+    }
+}
+
+/// A tensor's own scales.
+#[derive(Debug, Clone, Copy, Hash)]
+struct Scales {
+    block: ScaledBlock,
+    /// Elements under each.
+    per_scale: u64,
+}
+
 /// A tensor of blocks (part 0), with scales of its own (part 1) where it has any.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct GgmlDecoder {
     block: BlockType,
-    /// Elements under each of the tensor's own scales.
-    per_scale: Option<u64>,
+    scales: Option<Scales>,
 }
 
 impl GgmlDecoder {
-    pub(crate) fn new(block: BlockType, per_scale: Option<u64>) -> Self {
-        Self { block, per_scale }
+    pub(crate) const fn new(block: BlockType) -> Self {
+        Self { block, scales: None }
+    }
+
+    /// The same with a scale for every `per_scale` elements.
+    pub(crate) const fn scaled(block: ScaledBlock, per_scale: u64) -> Self {
+        Self { block: block.block(), scales: Some(Scales { block, per_scale }) }
     }
 
     fn bytes(&self, elements: u64) -> u64 {
         elements / self.block.block_elements() * self.block.block_bytes()
     }
 
-    /// The pieces of a tile under the same scale, with the scale's index.
-    fn pieces(&self, elements: Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> {
-        let per_scale = self.per_scale.unwrap_or(u64::MAX).max(1);
-        let mut at = elements.start;
-        std::iter::from_fn(move || {
-            let scale = at / per_scale;
-            let end = per_scale.saturating_mul(scale + 1).min(elements.end);
-            let piece = at..end;
-            at = end;
-            (!piece.is_empty()).then_some((scale, piece))
-        })
-    }
-
     fn run<O: Output>(&self, level: Level, elements: Range<u64>, inputs: &[&[u8]], out: &mut [u8]) {
-        let Some(scales) = inputs.get(1) else { return blocks::<O>(level, self.block, inputs[0], out) };
-        for (scale, piece) in self.pieces(elements.clone()) {
+        let (Some(Scales { block, per_scale }), [codes, factors, ..]) = (self.scales, inputs) else {
+            return with_block!(self.block, B => ggml::decode_blocks::<B, O>(level, inputs[0], out));
+        };
+        for (scale, piece) in pieces(elements.clone(), per_scale.max(1)) {
             let place = |element: u64| element - elements.start;
-            let codes = self.bytes(place(piece.start)) as usize..self.bytes(place(piece.end)) as usize;
+            let bytes = self.bytes(place(piece.start)) as usize..self.bytes(place(piece.end)) as usize;
             let values = place(piece.start) as usize * O::BYTES..place(piece.end) as usize * O::BYTES;
-            let factor =
-                scales.as_chunks::<4>().0.get(scale as usize).map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes));
-            ggml::decode_blocks_times::<ggml::Nvfp4, O>(level, &inputs[0][codes], factor, &mut out[values]);
+            let factor = factors.as_chunks::<4>().0.get(scale as usize);
+            let factor = factor.map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes));
+            let (codes, out) = (&codes[bytes], &mut out[values]);
+            match block {
+                ScaledBlock::Nvfp4 => ggml::decode_blocks_times::<ggml::Nvfp4, O>(level, codes, factor, out),
+            }
         }
     }
+}
+
+/// The pieces of a tile under the same scale, with the scale's index.
+fn pieces(elements: Range<u64>, per_scale: u64) -> impl Iterator<Item = (u64, Range<u64>)> {
+    let mut at = elements.start;
+    std::iter::from_fn(move || {
+        let scale = at / per_scale;
+        let end = per_scale.saturating_mul(scale + 1).min(elements.end);
+        let piece = at..end;
+        at = end;
+        (!piece.is_empty()).then_some((scale, piece))
+    })
 }
 
 impl TileDecoder for GgmlDecoder {
@@ -60,7 +119,7 @@ impl TileDecoder for GgmlDecoder {
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
         let (start, end) = (self.bytes(elements.start), self.bytes(elements.end));
         windows.push(Window::run(0, start, end - start));
-        if let Some(per_scale) = self.per_scale {
+        if let Some(Scales { per_scale, .. }) = self.scales {
             // All scales up to the last one needed: there are as many as there are experts.
             windows.push(Window::run(1, 0, (elements.end.saturating_sub(1) / per_scale.max(1) + 1) * 4));
         }
@@ -84,19 +143,24 @@ impl TileDecoder for GgmlDecoder {
     }
 }
 
-/// Decodes whole blocks of one type.
-fn blocks<O: Output>(level: Level, block: BlockType, codes: &[u8], out: &mut [u8]) {
-    macro_rules! each {
-        ($($block:ident $kernel:ident),* $(,)?) => {
-            match block {
-                $(BlockType::$block => ggml::decode_blocks::<ggml::$kernel, O>(level, codes, out),)*
-            }
-        };
+#[cfg(test)]
+mod tests {
+    use anamnesis_kernels::ggml::BlockType as _;
+
+    use super::*;
+
+    #[test]
+    fn the_catalog_and_the_kernels_agree_about_every_block() {
+        for block in BlockType::all() {
+            let (name, elements, bytes) =
+                with_block!(block, B => (B::NAME, B::BLOCK_ELEMENTS as u64, B::BLOCK_BYTES as u64));
+            assert_eq!((block.name(), block.block_elements(), block.block_bytes()), (name, elements, bytes));
+        }
     }
-    each! {
-        Q4_0 Q4_0, Q4_1 Q4_1, Q5_0 Q5_0, Q5_1 Q5_1, Q8_0 Q8_0, Q8_1 Q8_1,
-        Q2_K Q2K, Q3_K Q3K, Q4_K Q4K, Q5_K Q5K, Q6_K Q6K, Q8_K Q8K,
-        IQ2_XXS Iq2Xxs, IQ2_XS Iq2Xs, IQ3_XXS Iq3Xxs, IQ1_S Iq1S, IQ4_NL Iq4Nl, IQ3_S Iq3S, IQ2_S Iq2S, IQ4_XS Iq4Xs,
-        IQ1_M Iq1M, TQ1_0 Tq1_0, TQ2_0 Tq2_0, MXFP4 Mxfp4, NVFP4 Nvfp4, Q1_0 Q1_0, Q2_0 Q2_0,
+
+    #[test]
+    fn a_tile_is_cut_where_scales_change() {
+        let found: Vec<_> = pieces(64..320, 128).collect();
+        assert_eq!(found, [(0, 64..128), (1, 128..256), (2, 256..320)]);
     }
 }

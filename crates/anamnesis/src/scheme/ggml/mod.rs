@@ -13,6 +13,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 use super::{About, Claims, QuantScheme, Recipe, Scheme, TensorRole, Weight};
 
 pub(crate) use decoder::GgmlDecoder;
+use decoder::ScaledBlock;
 
 /// The block types of ggml.
 pub(crate) struct Ggml;
@@ -42,8 +43,8 @@ impl Scheme for Ggml {
 
 fn weight(claims: &mut Claims<'_>, id: TensorId, tensor: &StoredTensor, block: BlockType) -> Result<Weight> {
     let mut parts = vec![id];
-    let mut per_scale = tensor.elements();
-    if let Some(scale) = scale_of(claims, tensor, block) {
+    let mut decoder = GgmlDecoder::new(block);
+    if let Some((scaled, scale)) = scale_of(claims, tensor, block) {
         let scale_tensor = claims.catalog.get(scale);
         claims.take(scale, TensorRole::Scale);
         let count = scale_tensor.elements();
@@ -58,10 +59,9 @@ fn weight(claims: &mut Claims<'_>, id: TensorId, tensor: &StoredTensor, block: B
                 tensor.shape,
             )));
         }
-        per_scale = tensor.elements() / count;
+        decoder = GgmlDecoder::scaled(scaled, tensor.elements() / count);
         parts.push(scale);
     }
-    let scaled = parts.len() > 1;
     Ok(Weight {
         name: tensor.name.clone(),
         shape: tensor.shape.clone(),
@@ -69,12 +69,12 @@ fn weight(claims: &mut Claims<'_>, id: TensorId, tensor: &StoredTensor, block: B
         scheme: QuantScheme::Ggml,
         blocks: None,
         parts,
-        recipe: Recipe::Ready(Arc::new(GgmlDecoder::new(block, scaled.then_some(per_scale)))),
+        recipe: Recipe::Ready(Arc::new(decoder)),
     })
 }
 
-/// The scale that stands beside an NVFP4 tensor.
-fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor, block: BlockType) -> Option<TensorId> {
-    let module = tensor.name.strip_suffix("weight").filter(|_| block == BlockType::NVFP4)?;
-    claims.find_free(&format!("{module}scale"))
+/// The scale that stands beside a tensor whose blocks may have one.
+fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor, block: BlockType) -> Option<(ScaledBlock, TensorId)> {
+    let (scaled, module) = (ScaledBlock::of(block)?, tensor.name.strip_suffix("weight")?);
+    Some((scaled, claims.find_free(&format!("{module}scale"))?))
 }

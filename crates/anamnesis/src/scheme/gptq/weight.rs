@@ -6,7 +6,9 @@ use anamnesis_kernels::Level;
 
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::packed::{ColumnDecoder, Grouping, PackedMatrix, Parts, Words, ZeroPoints, check_group_index};
+use crate::scheme::packed::{
+    ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index,
+};
 use crate::scheme::{Blocks, Claims, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
 
 /// What configuration and metadata say about all weights.
@@ -55,7 +57,9 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
             format!("{} is {} {:?}; {inputs} inputs need as many I32", quoted(&index.name), index.dtype, index.shape);
         return Err(fail(text));
     }
-    let run = group_run(inputs, groups, evidence, g_idx.is_some()).map_err(fail)?;
+    let is_indexed = g_idx.is_some();
+    let grouped = Groups { inputs, groups, said: evidence.group_size, file: &evidence.file, is_indexed };
+    let run = grouped.run(guessed_run(inputs, groups, is_indexed)).map_err(fail)?;
     let scale = ScaleType::of_float(scales.dtype).ok_or_else(|| {
         AnamnesisError::unsupported(
             "GPTQ",
@@ -103,30 +107,11 @@ fn describe_run(run: u64, inputs: u64) -> String {
     if run >= inputs { "one group".to_owned() } else { format!("groups of {run}") }
 }
 
-/// How many inputs make a group: said by the configuration, or left without doubt by the shapes.
-fn group_run(inputs: u64, groups: u64, evidence: &Evidence, indexed: bool) -> std::result::Result<u64, String> {
-    let run = match evidence.group_size {
-        Some(-1) => inputs,
-        Some(size) => u64::try_from(size)
-            .ok()
-            .filter(|&size| size > 0)
-            .ok_or_else(|| format!("{} says groups of {size}", evidence.file))?,
-        None if groups == 1 => inputs,
-        None if inputs.is_multiple_of(groups) && ((inputs / groups).is_power_of_two() || indexed) => inputs / groups,
-        // The index says it all; the size is only what a file without one would mean.
-        None if indexed => inputs.div_ceil(groups),
-        None => return Err(format!("{inputs} inputs in {groups} groups leave open how long a group is")),
-    };
-    if inputs.div_ceil(run) != groups {
-        let found = format!("{inputs} inputs in groups of {run} are {} groups", inputs.div_ceil(run));
-        if evidence.group_size.is_some() {
-            return Err(format!("{found}, the scales have {groups} ({})", evidence.file));
-        }
-        if !indexed {
-            return Err(format!("{found}, the scales have {groups}"));
-        }
-    }
-    Ok(run)
+/// The length of groups that shapes alone leave without doubt: powers of two, because the last group may be short. With an
+/// index any length will do.
+fn guessed_run(inputs: u64, groups: u64, is_indexed: bool) -> Option<u64> {
+    let whole = inputs.is_multiple_of(groups) && (inputs / groups).is_power_of_two();
+    (groups == 1 || whole || is_indexed).then(|| inputs.div_ceil(groups))
 }
 
 fn matrix(tensor: &StoredTensor) -> Result<(u64, u64)> {

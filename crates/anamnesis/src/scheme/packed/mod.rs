@@ -10,14 +10,15 @@
 //! Stored matrices are `[in, out]`, models want `[out, in]`: tiles are columns of the stored matrix, turned on the way.
 
 mod columns;
+mod groups;
 mod parts;
 mod rows;
 mod zeros;
 
-use crate::error::Result;
 use crate::scheme::ScaleType;
 
 pub(crate) use columns::ColumnDecoder;
+pub(crate) use groups::{Groups, check_group_index};
 pub(crate) use parts::Parts;
 pub(crate) use rows::{PackedBytes, decode_rows};
 pub(crate) use zeros::ZeroPoints;
@@ -59,19 +60,4 @@ pub(crate) struct PackedMatrix {
     pub grouping: Grouping,
     pub zeros: ZeroPoints,
     pub scale: ScaleType,
-}
-
-/// Group indices as the decoder uses them, little-endian I32 as they are stored; negative ones and those past the last
-/// group are refused. Says whether they are the same as runs of `run` inputs.
-pub(crate) fn check_group_index(bytes: &[u8], groups: u64, run: u64) -> Result<bool> {
-    let mut is_runs = true;
-    for (input, bytes) in bytes.as_chunks::<4>().0.iter().enumerate() {
-        let group = i32::from_le_bytes(*bytes);
-        if u64::try_from(group).ok().is_none_or(|group| group >= groups) {
-            let why = format!("the group index of input {input} is {group}, there are {groups} groups");
-            return Err(crate::error::AnamnesisError::parse(why));
-        }
-        is_runs &= group as u64 == input as u64 / run.max(1);
-    }
-    Ok(is_runs)
 }

@@ -101,3 +101,45 @@ fn decode<O: Output>(level: Level, matrix: &PackedMatrix, stored: PackedBytes<'_
         input = end;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheme::ScaleType;
+    use crate::scheme::packed::ZeroPoints;
+
+    fn painted(count: usize) -> Vec<u8> {
+        (0..count).map(|index| (index * 151 % 251) as u8).collect()
+    }
+
+    #[test]
+    fn every_level_gives_the_same_rows() {
+        let (inputs, outputs, groups) = (64, 72, 4);
+        let index: Vec<u8> = (0..inputs as i32).flat_map(|input| (input * 7 % 4).to_le_bytes()).collect();
+        for (words, zeros) in [
+            (Words::Gptq(4), ZeroPoints::OneMoreUnbounded),
+            (Words::Gptq(8), ZeroPoints::OneMore),
+            (Words::Awq, ZeroPoints::Stored),
+        ] {
+            let grouping = Grouping::Runs(inputs / groups);
+            let matrix = PackedMatrix { words, inputs, outputs, groups, grouping, zeros, scale: ScaleType::F16 };
+            let packed = |rows: u64| painted((rows * outputs * words.bits() / 8) as usize);
+            let (codes, zeros, scales) = (packed(inputs), packed(groups), painted((groups * outputs * 2) as usize));
+            for group_index in [None, Some(&index[..])] {
+                let stored = PackedBytes { codes: &codes, zeros: &zeros, scales: &scales, group_index };
+                for target in [TargetDtype::BF16, TargetDtype::F16, TargetDtype::F32] {
+                    let decoded = |level| {
+                        let mut out = vec![0; (inputs * outputs) as usize * target.byte_size()];
+                        decode_rows(level, &matrix, stored, target, &mut out);
+                        out
+                    };
+                    let portable = decoded(Level::portable());
+                    assert!(portable.iter().any(|&byte| byte != 0));
+                    for level in Level::available() {
+                        assert!(decoded(level) == portable, "{words:?} to {target} at {level}");
+                    }
+                }
+            }
+        }
+    }
+}

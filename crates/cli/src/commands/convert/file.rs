@@ -8,7 +8,7 @@ use anamnesis::convert::{derive_output_path, derive_output_path_for_dtype, outpu
 use anamnesis::{Checkpoint, ConvertPlan, Format, format_bytes};
 use serde_json::{Value, json};
 
-use super::super::writing::{advise, tensors};
+use super::super::writing::{advise, tell_level, tensors};
 use super::super::{output_path, shown};
 use super::{Request, report};
 use crate::exit::Failure;
@@ -24,6 +24,7 @@ impl Request<'_> {
         if self.write.dry_run {
             return self.show(&plan, &output, printer);
         }
+        tell_level(self.options.cpu, printer);
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let result = plan.write(&output, |progress| bar.set(progress.bytes));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, Existing, Format};
+use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, Existing, Format};
 
 use super::writing::refuse_options_of_directories;
 use super::{notes, open, patterns, shown, to};
@@ -29,9 +29,9 @@ pub(super) struct Request<'a> {
     pub(super) reports: bool,
 }
 
-pub(super) fn run(args: &ConvertArgs, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
     let target = to::target(&args.to)?;
-    let mut options = options(&args.write, &args.quantize, target)?.with_selection(args.select.selection()?);
+    let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.select.selection()?);
     if let Some(dtype) = &args.out_dtype {
         options = options.with_output_dtype(to::dtype(dtype)?.dtype());
     }
@@ -89,10 +89,12 @@ pub(super) fn options(
     write: &WriteArgs,
     quantize: &QuantizeArgs,
     target: ConvertTarget,
+    cpu: CpuLevel,
 ) -> Result<ConvertOptions, Failure> {
     let existing = if write.force { Existing::Replace } else { Existing::Refuse };
     let mut options = ConvertOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
     options.threads = write.threads.map(usize::from);
+    options.cpu = Some(cpu);
     options.quantise.bnb.block_size = quantize.block_size;
     options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);
     Ok(options.with_measure(target.is_quantized()))

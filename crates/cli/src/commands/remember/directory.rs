@@ -1,7 +1,7 @@
 //! `remember` for a checkpoint directory.
 
 use anamnesis::convert::output_name;
-use anamnesis::{Checkpoint, ConvertTarget, InspectInfo, format_bytes};
+use anamnesis::{Checkpoint, ConvertTarget, CpuLevel, InspectInfo, format_bytes};
 
 use super::super::writing::DirectoryJob;
 use super::super::{patterns, shown};
@@ -14,6 +14,7 @@ pub(super) fn run(
     args: &RememberArgs,
     checkpoint: &Checkpoint,
     info: &InspectInfo,
+    cpu: CpuLevel,
     printer: &Printer,
 ) -> Result<(), Failure> {
     let target = info.output_dtype;
@@ -30,7 +31,7 @@ pub(super) fn run(
         return job.forecast(&plan, &summary, job.document(&plan), printer);
     }
     printer.text(format_args!("Recalling... {} tensors", info.quantized))?;
-    let report = job.write(&plan, &run_options(args)?, printer)?;
+    let report = job.write(&plan, &run_options(args, cpu)?, printer)?;
     printer.text(format_args!("Output: {} ({})", shown(&job.output), format_bytes(info.dequantized_size)))?;
     for line in job.outcome(&plan, &report) {
         printer.text(format_args!("  {line}"))?;

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anamnesis::{Checkpoint, Format, InspectInfo, RememberPlan, TargetDtype, format_bytes};
+use anamnesis::{Checkpoint, CpuLevel, Format, InspectInfo, RememberPlan, TargetDtype, format_bytes};
 use serde_json::{Value, json};
 
 use super::super::described::{Described, input_name, short_name};
-use super::super::writing::{advise, tensors};
+use super::super::writing::{advise, tell_level, tensors};
 use super::super::{notes, output_path, patterns, shown};
 use super::run_options;
 use crate::args::RememberArgs;
@@ -18,6 +18,7 @@ pub(super) fn run(
     args: &RememberArgs,
     checkpoint: &Checkpoint,
     info: &InspectInfo,
+    cpu: CpuLevel,
     printer: &Printer,
 ) -> Result<(), Failure> {
     let target = info.output_dtype;
@@ -42,7 +43,7 @@ pub(super) fn run(
         Some(described) => printer.text(described.counted())?,
         None => printer.text(format_args!("Recalling... {} tensors", info.quantized))?,
     }
-    job.write(&plan, printer)?;
+    job.write(&plan, cpu, printer)?;
     let written = shown(&job.output);
     match &described {
         Some(described) => {
@@ -74,8 +75,9 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn write(&self, plan: &RememberPlan, printer: &Printer) -> Result<(), Failure> {
-        let options = run_options(self.args)?;
+    fn write(&self, plan: &RememberPlan, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
+        let options = run_options(self.args, cpu)?;
+        tell_level(options.cpu, printer);
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let result = plan.write(&self.output, &options, |progress| bar.set(progress.bytes));

@@ -4,7 +4,7 @@
 mod directory;
 mod file;
 
-use anamnesis::{ConvertOptions, Existing, Format, InspectOptions, RememberOptions, TargetDtype};
+use anamnesis::{ConvertOptions, CpuLevel, Existing, Format, InspectOptions, RememberOptions, TargetDtype};
 
 use super::writing::refuse_options_of_directories;
 use super::{open, shown, to};
@@ -16,7 +16,7 @@ use crate::ui::Printer;
 /// Where the input is of another format, the format of the output may be named in place of a type, and means the default.
 const OUTPUT_FORMAT: &str = "safetensors";
 
-pub(super) fn run(args: &RememberArgs, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
     let is_format = args.to.eq_ignore_ascii_case(OUTPUT_FORMAT);
     let target = if is_format { TargetDtype::BF16 } else { to::dtype(&args.to)? };
     let checkpoint = open::checkpoint(&args.input, printer)?;
@@ -28,14 +28,14 @@ pub(super) fn run(args: &RememberArgs, printer: &Printer) -> Result<(), Failure>
     // The parts of a split GGUF model are one file that was cut: together they become one again, unless asked otherwise.
     let is_cut_file = checkpoint.format() == Format::Gguf && args.write.option_of_directories().is_none();
     if checkpoint.directory().is_some() && !is_cut_file {
-        return directory::run(args, &checkpoint, &info, printer);
+        return directory::run(args, &checkpoint, &info, cpu, printer);
     }
     let why = format!(
         "{} is a single file, which becomes a single file; name its directory to convert the whole checkpoint",
         shown(&args.input.path)
     );
     refuse_options_of_directories(&args.write, &why)?;
-    file::run(args, &checkpoint, &info, printer)
+    file::run(args, &checkpoint, &info, cpu, printer)
 }
 
 /// What is converted, as typed.
@@ -44,9 +44,9 @@ fn convert_options(args: &RememberArgs, target: TargetDtype) -> Result<ConvertOp
 }
 
 /// How the conversion runs, as typed.
-fn run_options(args: &RememberArgs) -> Result<RememberOptions, Failure> {
+fn run_options(args: &RememberArgs, cpu: CpuLevel) -> Result<RememberOptions, Failure> {
     let existing = if args.write.force { Existing::Replace } else { Existing::Refuse };
-    let options = RememberOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
+    let options = RememberOptions::new().with_cpu_level(cpu).with_existing(existing).with_cancel(interrupt::token()?);
     Ok(match args.write.threads {
         Some(threads) => options.with_threads(threads.into()),
         None => options,

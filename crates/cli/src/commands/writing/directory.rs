@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::{counted, output_path, shown};
 use super::advice::advise_on_values;
+use super::tell_level;
 use crate::args::{InputArgs, WriteArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -52,6 +53,7 @@ impl DirectoryJob<'_> {
         options: &RememberOptions,
         printer: &Printer,
     ) -> Result<DirectoryReport, Failure> {
+        tell_level(options.cpu, printer);
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let mut written = 0;

@@ -8,3 +8,12 @@ pub(super) mod tensors;
 
 pub(super) use advice::{advise, refuse_options_of_directories};
 pub(super) use directory::DirectoryJob;
+
+use anamnesis::CpuLevel;
+
+use crate::ui::Printer;
+
+/// Tells those who ask which CPU instructions are used, before the first of them is.
+pub(super) fn tell_level(cpu: Option<CpuLevel>, printer: &Printer) {
+    printer.detail(format_args!("CPU level {}", cpu.unwrap_or_default()));
+}

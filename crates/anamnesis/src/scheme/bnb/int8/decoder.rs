@@ -7,16 +7,11 @@ use anamnesis_kernels::{self as kernels, Level, Output};
 
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::{row_granule, with_output};
 use crate::scheme::{Context, Prepare, Prepared, TileDecoder, Window};
 
 /// Multiplied with, as the library does; dividing by 127 gives other bits.
 const STEP: f32 = 1.0 / 127.0;
-
-/// Rows are cut only when one is longer than this.
-const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
-/// Where a long row is cut.
-const CUT_ELEMENTS: u64 = 1 << 10;
 
 /// An eight-bit weight: part 0 holds the codes, part 1 a scale per row.
 #[derive(Debug, Clone, Copy, Hash)]
@@ -43,7 +38,7 @@ impl BnbInt8Decoder {
 
 impl TileDecoder for BnbInt8Decoder {
     fn granule(&self) -> u64 {
-        if self.cols <= LONGEST_ROW_ELEMENTS { self.cols.max(1) } else { CUT_ELEMENTS }
+        row_granule(self.cols)
     }
 
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {

@@ -1,0 +1,79 @@
+//! How many inputs make a group, and whether an index of groups can be right.
+
+use crate::error::{AnamnesisError, Result};
+
+/// What is known about the groups of a matrix.
+pub(crate) struct Groups<'a> {
+    pub inputs: u64,
+    /// Rows of scales.
+    pub groups: u64,
+    /// Inputs per group as the configuration says; -1 is all of them.
+    pub said: Option<i64>,
+    /// Where that is said.
+    pub file: &'a str,
+    /// Whether every input has its group written down. Where nothing is said, a number of inputs per group is then only what
+    /// a file without an index would mean.
+    pub is_indexed: bool,
+}
+
+impl Groups<'_> {
+    /// How many inputs make a group: what is said, or else `guess`, which shapes leave without doubt.
+    pub(crate) fn run(&self, guess: Option<u64>) -> std::result::Result<u64, String> {
+        let &Self { inputs, groups, said, file, is_indexed } = self;
+        let run = match said {
+            Some(-1) => inputs,
+            Some(size) => u64::try_from(size)
+                .ok()
+                .filter(|&size| size > 0)
+                .ok_or_else(|| format!("{file} says groups of {size}"))?,
+            None => {
+                guess.ok_or_else(|| format!("{inputs} inputs in {groups} groups leave open how long a group is"))?
+            }
+        };
+        let found = inputs.div_ceil(run);
+        if found == groups || is_indexed && said.is_none() {
+            return Ok(run);
+        }
+        let source = if said.is_some() { format!(" ({file})") } else { String::new() };
+        Err(format!("{inputs} inputs in groups of {run} are {found} groups, the scales have {groups}{source}"))
+    }
+}
+
+/// Group indices as the decoder uses them, little-endian I32 as they are stored; negative ones and those past the last
+/// group are refused. Says whether they are the same as runs of `run` inputs.
+pub(crate) fn check_group_index(bytes: &[u8], groups: u64, run: u64) -> Result<bool> {
+    let mut is_runs = true;
+    for (input, bytes) in bytes.as_chunks::<4>().0.iter().enumerate() {
+        let group = i32::from_le_bytes(*bytes);
+        if u64::try_from(group).ok().is_none_or(|group| group >= groups) {
+            let why = format!("the group index of input {input} is {group}, there are {groups} groups");
+            return Err(AnamnesisError::parse(why));
+        }
+        is_runs &= group as u64 == input as u64 / run.max(1);
+    }
+    Ok(is_runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_about_groups_must_fit_and_what_is_not_said_must_be_left_without_doubt() {
+        let groups = |said, is_indexed| Groups { inputs: 96, groups: 3, said, file: "config.json", is_indexed };
+        assert_eq!(groups(Some(32), false).run(None), Ok(32));
+        assert_eq!(groups(Some(40), false).run(Some(1)), Ok(40), "the last group is short");
+        assert_eq!(groups(None, false).run(Some(32)), Ok(32));
+        assert_eq!(groups(None, true).run(Some(96)), Ok(96), "an index says it all");
+        for (said, is_indexed, words) in [
+            (Some(-1), false, "are 1 groups, the scales have 3 (config.json)"),
+            (Some(24), true, "are 4 groups"),
+            (Some(0), false, "says groups of 0"),
+            (Some(-2), false, "says groups of -2"),
+            (None, false, "leave open"),
+        ] {
+            let why = groups(said, is_indexed).run(None).unwrap_err();
+            assert!(why.contains(words), "{why}");
+        }
+    }
+}
