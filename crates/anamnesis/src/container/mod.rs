@@ -12,6 +12,7 @@ pub(crate) mod npy;
 mod options;
 pub(crate) mod pth;
 pub(crate) mod safetensors;
+mod strided;
 pub(crate) mod zip;
 
 pub use options::OpenOptions;

@@ -7,7 +7,6 @@ pub(crate) mod output;
 mod pool;
 mod read_at;
 mod source;
-mod strided;
 
 pub(crate) use arranged::{ArrangedSource, Region};
 pub(crate) use file::FileSource;
@@ -16,4 +15,3 @@ pub(crate) use output::write_all_at;
 pub(crate) use pool::{FilePool, MAX_OPEN_FILES, read_exact_at};
 pub(crate) use read_at::{LocalReader, ReadAt};
 pub(crate) use source::{BytesSource, ReaderSource, Source, read_all};
-pub(crate) use strided::Strided;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{Read, Seek};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use crate::catalog::{Catalog, TargetDtype};
 use crate::container::gguf::{self, ARCHITECTURE_KEY, GgufHeader, Keep, LazyMetadata};
@@ -249,6 +250,15 @@ impl ParsedGguf {
     /// The metadata.
     #[must_use]
     pub fn metadata(&self) -> &HashMap<String, GgufMetadataValue> {
+        static NONE: LazyLock<HashMap<String, GgufMetadataValue>> = LazyLock::new(HashMap::new);
+        self.try_metadata().unwrap_or(&NONE)
+    }
+
+    /// [`metadata`](Self::metadata), which is empty where this is an error.
+    ///
+    /// # Errors
+    /// None that depend on the file: its metadata was read and checked when it was opened.
+    pub fn try_metadata(&self) -> Result<&HashMap<String, GgufMetadataValue>> {
         self.metadata.map()
     }
 

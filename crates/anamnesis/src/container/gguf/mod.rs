@@ -89,7 +89,11 @@ pub(crate) fn arrange(source: Box<dyn Source>, header: &GgufHeader) -> Result<(B
     if !header.big_endian {
         return Ok((source, 0));
     }
-    let region = LittleEndian::new(header, source.len());
+    let placed = header.tensors.iter().filter_map(|tensor| {
+        let range = tensor.data_offset..tensor.data_offset.checked_add(tensor.byte_len?)?;
+        Some((tensor.dtype.dtype()?, range))
+    });
+    let region = LittleEndian::new(placed, source.len());
     let mut arranged = ArrangedSource::new(source);
     let base = arranged.add(Box::new(region))?;
     Ok((Box::new(arranged), base))
@@ -108,15 +112,4 @@ pub(crate) fn read_header_lazily(source: &dyn Source, budget: &mut Budget) -> Re
 /// Reads the front matter from a reader, in order and once.
 pub(crate) fn read_header_from(reader: impl Read + Seek, keep: Keep, budget: &mut Budget) -> Result<GgufHeader> {
     GgufHeader::read(&mut Cursor::over_reader(reader)?, keep, budget)
-}
-
-/// The same error with the place it happened at.
-fn within(error: AnamnesisError, place: impl Fn() -> String) -> AnamnesisError {
-    match error {
-        AnamnesisError::Parse { reason } => AnamnesisError::parse(format!("{}: {reason}", place())),
-        AnamnesisError::LimitExceeded { limit, message } => {
-            AnamnesisError::limit(limit, format!("{}: {message}", place()))
-        }
-        other => other,
-    }
 }

@@ -26,10 +26,11 @@ mod tests;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Dtype, Extent, Facts, Metadata, StoredTensor};
+use crate::container::strided::Strided;
 use crate::container::zip::{Checked, Inflated, Method, Spill, damaged_entries};
 use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::{ArrangedSource, Region, Source, Strided};
+use crate::io::{ArrangedSource, Region, Source};
 use crate::limits::Budget;
 
 pub(crate) use arrays::{Array, Arrays, read_arrays};

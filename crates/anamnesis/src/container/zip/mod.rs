@@ -49,37 +49,22 @@ pub(crate) struct Archive {
     pub entries: Vec<Entry>,
 }
 
-#[allow(dead_code, reason = "each format over archives uses its own part")]
 impl Archive {
     /// Reads all headers of an archive and none of its data.
     pub(crate) fn read(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Self> {
         let end = end::find(source)?;
         let records = central::read(source, &end, budget)?;
         let entries = local::check(source, records, end.directory_offset)?;
-        let archive = Self { entries };
-        refuse_twins(archive.names(), |name| name.replace('\\', "/"))?;
-        Ok(archive)
-    }
-
-    /// Refuses names that differ in nothing but case, for formats whose own readers take them for one.
-    pub(crate) fn refuse_case_twins(&self) -> Result<()> {
-        refuse_twins(self.names(), str::to_lowercase)
-    }
-
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().map(|entry| entry.name.as_str())
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.name == name)
+        refuse_twins(entries.iter().map(|entry| entry.name.as_str()))?;
+        Ok(Self { entries })
     }
 }
 
 /// Refuses two names that some reader takes for one.
-fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>, alike: impl Fn(&str) -> String) -> Result<()> {
+fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = HashMap::new();
     for name in names {
-        if let Some(other) = seen.insert(alike(name), name) {
+        if let Some(other) = seen.insert(name.replace('\\', "/"), name) {
             let (a, b) = (quoted(other), quoted(name));
             let how =
                 if other == name { String::from("occurs twice") } else { format!("and {b} can be taken for one") };
