@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use super::locate::TORCH_INDEX_FILE;
+use super::names::TORCH_INDEX_FILE;
 use crate::catalog::Catalog;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -70,11 +70,11 @@ impl Index {
 }
 
 /// The text of a new index, its names in order.
-pub(crate) fn index_document(weight_map: &BTreeMap<&str, &str>, total_size: u64) -> Vec<u8> {
+pub(crate) fn index_document(weight_map: &BTreeMap<&str, &str>, total_size: u64) -> Result<Vec<u8>> {
     let document = serde_json::json!({ "metadata": { "total_size": total_size }, "weight_map": weight_map });
-    let mut text = serde_json::to_vec_pretty(&document).unwrap_or_default();
+    let mut text = serde_json::to_vec_pretty(&document).map_err(std::io::Error::from)?;
     text.push(b'\n');
-    text
+    Ok(text)
 }
 
 impl<'de> Deserialize<'de> for Index {

@@ -9,6 +9,7 @@ mod index;
 mod inside;
 mod locate;
 mod metadata;
+mod names;
 mod ollama;
 mod only;
 mod parts;
@@ -37,7 +38,7 @@ pub(crate) use files::read_sidecar;
 pub use format::{Format, detect_format, detect_format_from_bytes};
 pub(crate) use index::index_document;
 pub(crate) use inside::file_inside;
-pub(crate) use locate::is_model_name;
+pub(crate) use locate::is_in_store;
 pub use ollama::resolve_ollama_model;
 
 /// A model's tensors, wherever they are stored: the input of every operation.

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use super::locate::{Numbered, TORCH_INDEX_FILE};
-use crate::error::{AnamnesisError, Result, quoted};
+use super::names::{Numbered, TORCH_INDEX_FILE, one_model};
+use crate::error::Result;
 
 /// The usual name of a model's weights.
 const USUAL: &str = "pytorch_model.bin";
 /// Files of a training run that stand beside the weights and are none.
 const BESIDE: [&str; 5] = ["training_args.bin", "optimizer.pt", "optimizer.bin", "scheduler.pt", "scaler.pt"];
-/// Names of files that an error lists.
-const MAX_LISTED: usize = 5;
 
 /// The weights of a directory without safetensors files and without an index; `None` where there are none.
 pub(super) fn files(directory: &Path, names: &[String]) -> Result<Option<Vec<String>>> {
@@ -28,19 +26,5 @@ pub(super) fn files(directory: &Path, names: &[String]) -> Result<Option<Vec<Str
             && !name.starts_with("rng_state")
     };
     let models: Vec<_> = names.iter().filter(is_weights).collect();
-    match models[..] {
-        [] => Ok(None),
-        [single] if Numbered::parse(single).is_none() => Ok(Some(vec![single.clone()])),
-        [first, ..] => {
-            let shards = Numbered::parse(first).map(|shard| shard.all(directory)).transpose()?;
-            match shards.filter(|shards| models.iter().all(|model| shards.contains(model))) {
-                Some(shards) => Ok(Some(shards)),
-                None => {
-                    let listed: Vec<_> = models.iter().take(MAX_LISTED).map(|name| quoted(name)).collect();
-                    let why = format!("{} holds several models ({}); name one", directory.display(), listed.join(", "));
-                    Err(AnamnesisError::parse(why))
-                }
-            }
-        }
-    }
+    one_model(directory, &models)
 }

@@ -160,7 +160,7 @@ impl fmt::Display for AnamnesisError {
             }
             Self::NoWeights { directory } => {
                 let directory = printable(&directory.to_string_lossy(), MAX_TEXT_CHARS);
-                write!(f, "{directory}: holds no weights in a format that is read")
+                write!(f, "{directory}: holds no safetensors file and no GGUF file, and no PyTorch model")
             }
             Self::OtherPlan { difference } => {
                 write!(f, "the output directory was begun by another conversion: {difference}")

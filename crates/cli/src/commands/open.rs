@@ -62,7 +62,9 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
         AnamnesisError::Io(cause) => match (cause.kind(), path.exists()) {
             (ErrorKind::NotFound, false) if is_in_store(path) => None,
             (ErrorKind::NotFound, false) => meant(path),
-            (ErrorKind::NotFound, true) => Some(missing(cause)),
+            (ErrorKind::NotFound, true) => {
+                Some("download the rest of the checkpoint; amn parse FILE looks into one file alone".to_owned())
+            }
             (ErrorKind::PermissionDenied, _) => Some("reading it is not allowed, ls -l tells whose it is".to_owned()),
             _ => None,
         },
@@ -71,6 +73,7 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
              amn scan lists what it refers to"
                 .to_owned(),
         ),
+        AnamnesisError::NoWeights { .. } => Some("name a directory with .safetensors or .gguf files".to_owned()),
         error if path.is_file() => other_kind(path, error),
         _ => None,
     };
@@ -80,15 +83,6 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
 /// Whether a path names a model of a local store, which says itself how to get one.
 fn is_in_store(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.starts_with("hf:") || text.starts_with("ollama:"))
-}
-
-/// The input is there and one of its files is not.
-fn missing(cause: &std::io::Error) -> String {
-    match cause.to_string().contains("holds no safetensors file") {
-        true => "name a directory with .safetensors or .gguf files",
-        false => "download the rest of the checkpoint; amn parse FILE looks into one file alone",
-    }
-    .to_owned()
 }
 
 /// Bytes that tell what a file is.
@@ -132,7 +126,7 @@ fn is_of(format: Format, ending: &str) -> bool {
 fn meant(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(entries) = std::fs::read_dir(folder) else {
-        return Some(match is_model_name(path) {
+        return Some(match reads_like_a_model(path) {
             true => format!("a model of the local Hugging Face cache is written hf:{}", shown(path)),
             false => format!("there is no folder {}", shown(folder)),
         });
@@ -145,7 +139,7 @@ fn meant(path: &Path) -> Option<String> {
 }
 
 /// Whether a path reads like the name of a model: an organisation, and a name that is no file's.
-fn is_model_name(path: &Path) -> bool {
+fn reads_like_a_model(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let names = path.components().filter(|part| matches!(part, Component::Normal(_))).count();
     names == 2 && path.components().count() == 2 && !Format::all().any(|format| is_of(format, &ending))

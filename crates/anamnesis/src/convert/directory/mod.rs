@@ -66,7 +66,7 @@ impl Checkpoint {
         let config = ConfigChange::of(target, convert, &prepared)?;
         let Prepared { planned, metadata, stats, kept, mut notes, .. } = prepared;
         let shards = shards::lay_out(planned, options, metadata.as_ref())?;
-        let index = shards::index_text(&shards);
+        let index = shards::index_text(&shards)?;
         let weights: Vec<_> = self.input_files().map(|(name, _)| name).chain(self.index_name()).collect();
         let sidecars = sidecars::classify(directory, &weights, &config)?;
         if config.quantisation.is_some() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {

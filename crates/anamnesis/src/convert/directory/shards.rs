@@ -42,9 +42,9 @@ pub(super) fn lay_out(
 }
 
 /// The index over several shards; a single file needs none.
-pub(super) fn index_text(shards: &[Shard]) -> Option<Vec<u8>> {
+pub(super) fn index_text(shards: &[Shard]) -> Result<Option<Vec<u8>>> {
     if shards.len() < 2 {
-        return None;
+        return Ok(None);
     }
     let mut weight_map = BTreeMap::new();
     let mut total = 0;
@@ -54,5 +54,5 @@ pub(super) fn index_text(shards: &[Shard]) -> Option<Vec<u8>> {
             total += placed.output.bytes;
         }
     }
-    Some(index_document(&weight_map, total))
+    index_document(&weight_map, total).map(Some)
 }
