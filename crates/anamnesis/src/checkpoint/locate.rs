@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use super::index::Index;
-use super::names::{INDEX_END, INDEX_FILE, Numbered, TORCH_INDEX_FILE, one_model, several};
+use super::names::{INDEX_END, INDEX_FILE, Numbered, TORCH_INDEX_FILE, is_named_as, one_model, several};
 use super::{files, hub, inside, ollama, torch};
+use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
 
 /// The files behind an input.
@@ -115,7 +116,7 @@ fn directory(directory: &Path) -> Result<Located> {
 
 /// A directory with GGUF files: one model, of one file or of several parts.
 fn gguf_directory(directory: &Path, names: &[String]) -> Result<Located> {
-    let files: Vec<_> = names.iter().filter(|name| is_gguf(name)).collect();
+    let files: Vec<_> = names.iter().filter(|name| is_named_as(name, Format::Gguf)).collect();
     let Some(first) = files.first() else {
         return Err(AnamnesisError::NoWeights { directory: directory.to_path_buf() });
     };
@@ -136,16 +137,12 @@ fn gguf_directory(directory: &Path, names: &[String]) -> Result<Located> {
     }
 }
 
-fn is_gguf(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
-}
-
 /// How many GGUF files stand in the directory of a checkpoint that is not made of them.
 pub(super) fn ggufs_beside(set: &Set) -> usize {
-    if set.files.iter().any(|name| is_gguf(name)) {
+    if set.files.iter().any(|name| is_named_as(name, Format::Gguf)) {
         return 0;
     }
-    file_names(&set.directory).map_or(0, |names| names.iter().filter(|name| is_gguf(name)).count())
+    file_names(&set.directory).map_or(0, |names| names.iter().filter(|name| is_named_as(name, Format::Gguf)).count())
 }
 
 /// The names of the regular files in a directory, in order.

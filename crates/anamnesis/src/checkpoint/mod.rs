@@ -3,10 +3,10 @@
 mod beside;
 mod config_text;
 mod files;
-mod format;
 mod hub;
 mod index;
 mod inside;
+mod known;
 mod locate;
 mod metadata;
 mod names;
@@ -20,12 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Facts};
-use crate::container::gguf::Gguf;
-use crate::container::npy::{Npy, Npz};
-use crate::container::pth::Pth;
-use crate::container::safetensors::Safetensors;
-use crate::container::{Container, OpenOptions, Opened};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::container::{self, Format, OpenOptions, Opened};
+use crate::error::Result;
 use crate::io::{BytesSource, FilePool, FileSource, MAX_OPEN_FILES, ReaderSource, Source};
 use crate::limits::{Budget, ParseLimits};
 use crate::scheme::{self, Claimed};
@@ -35,7 +31,6 @@ use locate::{Located, Set, locate};
 
 pub(crate) use config_text::{ConfigEdit, with_quantisation, without_quantisation};
 pub(crate) use files::read_sidecar;
-pub use format::{Format, detect_format, detect_format_from_bytes};
 pub(crate) use index::index_document;
 pub(crate) use inside::file_inside;
 pub(crate) use locate::is_in_store;
@@ -158,8 +153,7 @@ impl Checkpoint {
     pub fn from_bytes(bytes: Vec<u8>, limits: &ParseLimits) -> Result<Self> {
         let mut budget = Budget::new(limits);
         budget.buffer(bytes.len() as u64, "the input")?;
-        let format = detect_format_from_bytes(&bytes);
-        Self::read(format, Box::new(BytesSource(bytes)), limits, &mut budget)
+        Self::read(Box::new(BytesSource(bytes)), limits, &mut budget)
     }
 
     /// Takes any reader that can seek. Only what is needed is read, when it is needed; workers take turns.
@@ -167,14 +161,12 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_reader<R: Read + Seek + Send + 'static>(reader: R, limits: &ParseLimits) -> Result<Self> {
-        let source = ReaderSource::new(reader)?;
-        let format = format::detect(None, &source)?;
-        Self::read(format, Box::new(source), limits, &mut Budget::new(limits))
+        Self::read(Box::new(ReaderSource::new(reader)?), limits, &mut Budget::new(limits))
     }
 
-    fn read(format: Format, source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
+    fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
         let options = OpenOptions::new().with_limits(limits.clone());
-        let Opened { source, catalog } = container_of(format)?.open(source, 0, &options, budget)?;
+        let (format, Opened { source, catalog }) = container::open(source, 0, &options, budget)?;
         Ok(Self {
             sources: vec![source],
             paths: Vec::new(),
@@ -245,7 +237,7 @@ impl Checkpoint {
 
     /// What is wrong with the bytes of its files by the checksums they carry, for people. Reads everything where there are any.
     pub(crate) fn damage(&self) -> Result<Vec<String>> {
-        let container = container_of(self.format)?;
+        let container = container::of(self.format);
         let mut damage = Vec::new();
         for path in &self.paths {
             let source = FileSource::open(path)?;
@@ -311,28 +303,8 @@ fn read_file(
     options: &OpenOptions,
     budget: &mut Budget,
 ) -> Result<(Format, Opened)> {
-    let in_file = |error| match error {
-        AnamnesisError::Parse { reason } => {
-            AnamnesisError::parse(format!("{}: {reason}", quoted(&path.to_string_lossy())))
-        }
-        AnamnesisError::LimitExceeded { limit, message } => {
-            AnamnesisError::limit(limit, format!("{}: {message}", quoted(&path.to_string_lossy())))
-        }
-        other => other,
-    };
     let source = FileSource::open_in(pool, path)?;
-    let format = format::detect(Some(path), &source)?;
-    let opened = container_of(format)?.open(Box::new(source), file, options, budget).map_err(in_file)?;
-    Ok((format, opened))
-}
-
-/// The containers, one line each.
-pub(crate) fn container_of(format: Format) -> Result<&'static dyn Container> {
-    match format {
-        Format::Safetensors => Ok(&Safetensors),
-        Format::Gguf => Ok(&Gguf),
-        Format::Pth => Ok(&Pth),
-        Format::Npz => Ok(&Npz),
-        Format::Npy => Ok(&Npy),
-    }
+    known::refuse(path, options)
+        .and_then(|()| container::open(Box::new(source), file, options, budget))
+        .map_err(|error| known::explain(error, path).in_file(path))
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::inside;
+use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// The usual name of an index.
@@ -11,6 +12,12 @@ pub(super) const INDEX_FILE: &str = "model.safetensors.index.json";
 pub(super) const INDEX_END: &str = ".safetensors.index.json";
 /// The name of an index over PyTorch files.
 pub(super) const TORCH_INDEX_FILE: &str = "pytorch_model.bin.index.json";
+
+/// Whether the ending of a name says that the file is of this format.
+pub(super) fn is_named_as(name: &str, format: Format) -> bool {
+    let ending = Path::new(name).extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    format.about().is_told_by(&ending)
+}
 
 /// Files that an error lists; the rest are counted.
 const MAX_LISTED: usize = 5;

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::checkpoint::{Format, container_of};
-use crate::container::Container;
+use crate::container::{self, Container, Format};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::bnb::BnbKind;
 
@@ -114,7 +113,7 @@ impl ConvertTarget {
     }
 
     pub(crate) fn container(self) -> Result<&'static dyn Container> {
-        container_of(self.format())
+        Ok(container::of(self.format()))
     }
 
     const fn row(self) -> &'static Row {

@@ -11,6 +11,8 @@ use crate::catalog::{Catalog, Dtype, Extent, Facts, SplitPart, StoredTensor, Unr
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
+/// The first bytes of every file, of either byte order.
+pub(super) const MAGIC: &[u8; 4] = b"GGUF";
 /// Fewest bytes of a tensor's entry: the length of its name, its rank, one dimension, its type and its offset.
 const TENSOR_BYTES: u64 = 8 + 4 + 8 + 4 + 8;
 
@@ -191,16 +193,11 @@ impl GgufHeader {
 fn read_version(cursor: &mut Cursor<'_>) -> Result<u32> {
     let refuse = |detail: &str| Err(AnamnesisError::unsupported("GGUF", detail));
     match &cursor.array()? {
-        b"GGUF" => {}
+        MAGIC => {}
         b"FUGG" => return refuse("the magic is byte-swapped; GGUF files of either byte order start with \"GGUF\""),
         b"GGML" | b"LMGG" => return refuse("this is a GGML file, a format before GGUF, which is not read"),
         b"GGMF" | b"FMGG" => return refuse("this is a GGMF file, a format before GGUF, which is not read"),
         b"GGJT" | b"TJGG" => return refuse("this is a GGJT file, a format before GGUF, which is not read"),
-        b"vers" => {
-            let why = "this is not a GGUF file but a Git LFS pointer: the weights themselves were not downloaded \
-                       (`git lfs pull`)";
-            return Err(AnamnesisError::parse(why));
-        }
         other => {
             let found = quoted(&String::from_utf8_lossy(other));
             return Err(AnamnesisError::parse(format!("a GGUF file starts with \"GGUF\", this one with {found}")));

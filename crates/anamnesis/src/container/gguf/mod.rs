@@ -24,7 +24,8 @@ mod types;
 use std::io::{Read, Seek};
 
 use crate::catalog::{Dtype, Metadata};
-use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
+use crate::container::identity::{About, Format};
+use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Source};
 use crate::limits::Budget;
@@ -47,7 +48,22 @@ pub(crate) const ARCHITECTURE_KEY: &str = "general.architecture";
 /// The GGUF format.
 pub(crate) struct Gguf;
 
+pub(super) const ABOUT: About = About {
+    format: Format::Gguf,
+    name: "GGUF",
+    file: "a GGUF file",
+    extensions: &["gguf"],
+    shared_extensions: &[],
+    writes: true,
+    parts_are_one_file: true,
+    container: &Gguf,
+};
+
 impl Container for Gguf {
+    fn recognises(&self, head: &[u8]) -> Evidence {
+        if head.starts_with(header::MAGIC) { Evidence::Certain } else { Evidence::No }
+    }
+
     fn open(&self, source: Box<dyn Source>, file: u32, _options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
         let header = read_header(&*source, Keep::Scalars, budget)?;
         let (source, base) = arrange(source, &header)?;

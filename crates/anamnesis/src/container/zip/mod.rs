@@ -38,10 +38,23 @@ pub(crate) use inflated::{Inflated, read_prefix};
 pub(crate) use spill::Spill;
 pub(crate) use write::{EntryHeaders, check_new_names, end_of_archive};
 
+/// How the header of an entry begins, and with it every archive that has any.
+const LOCAL_SIGNATURE: &[u8; 4] = b"PK\x03\x04";
+
 /// Most entries of an archive.
 pub(crate) const ZIP_MAX_ENTRIES: u64 = 1 << 20;
 /// Longest name of an entry, in bytes.
 pub(crate) const ZIP_MAX_NAME_LEN: u64 = 4096;
+
+/// Whether a file begins as archives with entries do.
+pub(crate) fn begins_archive(head: &[u8]) -> bool {
+    head.starts_with(LOCAL_SIGNATURE)
+}
+
+/// The name of the first entry, where all of it is in the first bytes of a file.
+pub(crate) fn first_name(head: &[u8]) -> Option<&[u8]> {
+    local::name_in(head)
+}
 
 /// The entries of an archive, in the order of its directory.
 #[derive(Debug)]

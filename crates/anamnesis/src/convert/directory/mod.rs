@@ -23,7 +23,8 @@ use std::path::Path;
 use super::plan::{Prepared, describe};
 use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlannedOutput};
 use crate::catalog::TargetDtype;
-use crate::checkpoint::{Checkpoint, Format};
+use crate::checkpoint::Checkpoint;
+use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
 use crate::pipeline::Plan;
 
