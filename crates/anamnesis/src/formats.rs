@@ -1,8 +1,7 @@
 //! What this build reads, writes, decodes and encodes, as its own registries tell it.
 
 use crate::catalog::{BlockType, TargetDtype};
-use crate::checkpoint::{Format, container_of};
-use crate::convert::ConvertTarget;
+use crate::container::{ALL, Format};
 use crate::scheme::{self, About};
 
 /// A file format, and what can be done with its files.
@@ -24,11 +23,8 @@ pub struct FormatSupport {
 /// assert!(written.contains(&"safetensors") && written.contains(&"GGUF"));
 /// ```
 pub fn formats() -> impl Iterator<Item = FormatSupport> {
-    Format::all().map(|format| FormatSupport {
-        format,
-        reads: container_of(format).is_ok(),
-        writes: ConvertTarget::all().any(|target| target.format() == format),
-    })
+    // Whatever has a container is read.
+    ALL.iter().map(|about| FormatSupport { format: about.format, reads: true, writes: about.writes })
 }
 
 /// A quantisation scheme whose weights are decoded.
@@ -71,6 +67,7 @@ pub const fn decoded_types() -> [TargetDtype; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert::ConvertTarget;
 
     #[test]
     fn every_target_writes_a_format_that_is_listed_as_written() {

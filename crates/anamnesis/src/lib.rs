@@ -42,14 +42,16 @@ pub mod verify;
 
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Facts, Selection};
-pub use checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
-pub use container::OpenOptions;
+pub use checkpoint::Checkpoint;
+pub use container::{
+    Format, OpenOptions, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits,
+};
 pub use convert::{
     Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError,
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};
-pub use error::{AnamnesisError, Fault, Request, Result};
+pub use error::{AnamnesisError, Fault, FileKind, Request, Result};
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
 };

@@ -90,6 +90,11 @@ impl ParseLimits {
     }
 }
 
+/// Whether the tag of a limit is that of one the caller sets, and not that of a permanent cap.
+pub(crate) fn is_limit_of_caller(tag: &str) -> bool {
+    matches!(tag, "max_single_alloc_bytes" | "max_total_bytes" | "max_item_count" | "max_decompression_ratio")
+}
+
 /// The limits of one call while they are being spent. Everything that allocates because a file says so asks here first.
 #[derive(Debug)]
 pub(crate) struct Budget {

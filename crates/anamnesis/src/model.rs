@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
+use crate::checkpoint::Checkpoint;
+use crate::container::{Format, detect_format, detect_format_from_bytes_with_limits};
 use crate::error::{AnamnesisError, Result};
 use crate::inspect::{InspectInfo, InspectOptions};
 use crate::io::read_all;
@@ -33,20 +34,19 @@ pub fn parse(path: impl AsRef<Path>) -> Result<ParsedModel> {
 /// # Errors
 /// As [`parse`], and `LimitExceeded` where a limit is passed.
 pub fn parse_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<ParsedModel> {
-    check_format(detect_format(path.as_ref())?)?;
-    ParsedModel::new(Checkpoint::open_file(path, limits)?)
+    check_format(detect_format(path.as_ref()).map_err(AnamnesisError::plain)?)?;
+    ParsedModel::new(Checkpoint::open_file(path, limits).map_err(AnamnesisError::plain)?)
 }
 
-/// Files of other formats have entry points of their own.
+/// Files of other formats have entry points of their own; `Checkpoint::open` takes them all.
 fn check_format(format: Format) -> Result<()> {
-    let (name, reader) = match format {
-        Format::Pth => ("pth", "parse_pth"),
-        Format::Npz => ("NPZ", "parse_npz"),
-        Format::Npy => ("NPY", "Checkpoint::open"),
-        // Its header tells the rest.
-        Format::Gguf | Format::Safetensors => return Ok(()),
-    };
-    Err(AnamnesisError::unsupported(name, format!("this is not a safetensors file; {reader} reads it")))
+    match format {
+        Format::Safetensors => Ok(()),
+        other => {
+            let detail = format!("this is {}, not a safetensors file; Checkpoint::open reads it", other.about().file);
+            Err(AnamnesisError::unsupported(other.name(), detail))
+        }
+    }
 }
 
 /// Takes the bytes of a safetensors file.
@@ -62,8 +62,9 @@ pub fn parse_bytes(bytes: Vec<u8>) -> Result<ParsedModel> {
 /// # Errors
 /// As [`parse_bytes`], and `LimitExceeded` where a limit is passed.
 pub fn parse_bytes_with_limits(bytes: Vec<u8>, limits: &ParseLimits) -> Result<ParsedModel> {
-    check_format(detect_format_from_bytes(&bytes))?;
-    ParsedModel::new(Checkpoint::from_bytes(bytes, limits)?)
+    let format = detect_format_from_bytes_with_limits(&bytes, limits).map_err(AnamnesisError::plain)?;
+    check_format(format)?;
+    ParsedModel::new(Checkpoint::from_bytes(bytes, limits).map_err(AnamnesisError::plain)?)
 }
 
 /// Reads a safetensors file to its end.

@@ -193,6 +193,13 @@ fn a_weight_in_another_shard_than_its_scale_is_looked_up_in_the_index() {
 }
 
 #[test]
+fn a_weight_without_its_scale_beside_an_index_that_cannot_be_read_is_refused() {
+    let folder = Folder::staged(&fp8(Model::new(), "a.weight", &[2, 2]).bytes(), None);
+    folder.write("model.safetensors.index.json", "version https://git-lfs.github.com/spec/v1\n");
+    assert_mentions(&parse_reason(folder.refused()), &["\"a.weight\"", "model.safetensors.index.json is not an index"]);
+}
+
+#[test]
 fn a_numbered_shard_without_an_index_is_not_taken_for_the_whole() {
     let folder = Folder::new();
     let shard = folder.write("model-00001-of-00002.safetensors", fp8(Model::new(), "a.weight", &[2, 2]).bytes());

@@ -381,15 +381,16 @@ fn whatever_is_no_pytorch_file_is_told_by_what_it_is() {
     tar[257..262].copy_from_slice(b"ustar");
     for (bytes, words) in [
         (tar, &["tar file", "0.1.10"][..]),
-        (b"7z\xbc\xaf\x27\x1c\0\0".to_vec(), &["compressed as a whole"]),
-        (b"\x80\x04}.".to_vec(), &["a pickle", "amn scan"]),
+        (b"7z\xbc\xaf\x27\x1c\0\0".to_vec(), &["7z archive"]),
+        (b"\x80\x04}.".to_vec(), &["pickle", "torch.save"]),
     ] {
         let AnamnesisError::Unsupported { format, detail } = error(bytes) else { panic!("{words:?}") };
         assert_eq!(format, "pth");
         assert_mentions(&detail, words);
     }
     refused(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n".to_vec(), &["Git LFS"]);
-    refused(b"".to_vec(), &["neither"]);
+    refused(b"".to_vec(), &["empty"]);
+    refused(b"\x01\x02\x03".to_vec(), &["neither"]);
     refused(b"PK\x03\x04".to_vec(), &[]);
 }
 

@@ -273,12 +273,12 @@ fn bombs_cost_nothing() {
 fn names_what_is_not_an_archive() {
     let folder = support::Folder::new();
     let cases: [(&[u8], &str); 6] = [
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "git lfs pull"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "Git LFS pointer"),
         (b"7z\xbc\xaf\x27\x1c\0\x04aaaaaaaaaaaaaaaaaaaaa", "7z"),
         (b"\x1f\x8b\x08\0aaaaaaaaaaaaaaaaaaaaaaaaaaa", "gzip"),
         (b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "truncated"),
         (b"", "empty"),
-        (b"<!DOCTYPE html>aaaaaaaaaaaaaaaaaaaaa", "text"),
+        (b"<!DOCTYPE html>aaaaaaaaaaaaaaaaaaaaa", "HTML page"),
     ];
     for (bytes, word) in cases {
         let path = folder.write("m.npz", bytes);

@@ -62,6 +62,7 @@ impl Failure {
         match self {
             Self::Refused { error, .. } => match error {
                 AnamnesisError::Parse { .. }
+                | AnamnesisError::NotAModel { .. }
                 | AnamnesisError::NotFinite { .. }
                 | AnamnesisError::NoWeights { .. }
                 | AnamnesisError::OtherPlan { .. } => "parse",

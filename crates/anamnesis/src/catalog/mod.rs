@@ -16,4 +16,4 @@ pub use selection::Selection;
 pub(crate) use selection::{Glob, NamePatterns};
 pub use target::TargetDtype;
 pub use tensors::Facts;
-pub(crate) use tensors::{Catalog, Extent, Metadata, Part, StoredTensor, TensorId, Unreadable};
+pub(crate) use tensors::{Catalog, Extent, Metadata, SplitPart, StoredTensor, TensorId, Unreadable};

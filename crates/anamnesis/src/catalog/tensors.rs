@@ -1,4 +1,4 @@
-//! The catalog: the stored tensors of one checkpoint in file order, found by name.
+//! The catalog: the stored tensors of one checkpoint, ordered and found by name.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ impl TensorId {
 
 /// A file that says of itself that it is one part of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct SplitPart {
     /// Its place among the parts, from 0.
     pub index: u32,
     pub count: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Catalog {
     /// Entries of metadata that are read only where an output can hold them.
     pub(crate) unread_metadata: usize,
     /// Which part of a split model the file is; `None` for a whole model.
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<SplitPart>,
     /// Whether the format is one of numbers, not of weights: an eight-bit float that nothing scales is its own value there,
     /// and stays what it is.
     pub(crate) types_are_final: bool,

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::files::{MAX_CONFIG_BYTES, MAX_INDEX_BYTES, read_bounded};
 use super::index::Index;
-use super::locate::{INDEX_FILE, Numbered, TORCH_INDEX_FILE};
+use super::names::{INDEX_FILE, Numbered, TORCH_INDEX_FILE};
 use crate::catalog::config::QuantConfig;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
@@ -23,7 +23,7 @@ pub(super) struct Beside {
     /// The name of a file that was opened by itself; empty where the whole set is there.
     alone: String,
     /// The index of the set that the file belongs to, read when it is first asked for.
-    index: OnceLock<Index>,
+    index: OnceLock<Result<Index>>,
 }
 
 impl Beside {
@@ -60,7 +60,10 @@ impl Beside {
         if self.alone.is_empty() {
             return None;
         }
-        let index = self.index.get_or_init(|| self.index_of_set());
+        let index = match self.index.get_or_init(|| self.index_of_set()) {
+            Ok(index) => index,
+            Err(error) => return Some(format!("the index beside it, which may place it, cannot be read: {error}")),
+        };
         match index.weight_map.get(tensor) {
             Some(file) if *file != self.alone => {
                 Some(format!("the index places it in {}, which is not part of this input", quoted(file)))
@@ -73,12 +76,15 @@ impl Beside {
         }
     }
 
-    /// The index of the set this file belongs to; empty where there is none or it cannot be read.
-    fn index_of_set(&self) -> Index {
-        let read = |name| {
-            let text = read_bounded(&self.directory.join(name), MAX_INDEX_BYTES, None).ok().flatten()?;
-            Index::parse(&text, name).ok().filter(|index| index.weight_map.values().any(|file| *file == self.alone))
-        };
-        read(INDEX_FILE).or_else(|| read(TORCH_INDEX_FILE)).unwrap_or_default()
+    /// The index of the set this file belongs to; empty where there is none.
+    fn index_of_set(&self) -> Result<Index> {
+        for name in [INDEX_FILE, TORCH_INDEX_FILE] {
+            let Some(text) = read_bounded(&self.directory.join(name), MAX_INDEX_BYTES, None)? else { continue };
+            let index = Index::parse(&text, name)?;
+            if index.weight_map.values().any(|file| *file == self.alone) {
+                return Ok(index);
+            }
+        }
+        Ok(Index::default())
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use super::locate::TORCH_INDEX_FILE;
+use super::names::TORCH_INDEX_FILE;
 use crate::catalog::Catalog;
 use crate::error::{AnamnesisError, Result, quoted};
 

@@ -4,8 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use super::index::Index;
+use super::names::{INDEX_END, INDEX_FILE, Numbered, TORCH_INDEX_FILE, is_named_as, one_model, several};
 use super::{files, hub, inside, ollama, torch};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::container::Format;
+use crate::error::{AnamnesisError, Result};
 
 /// The files behind an input.
 #[derive(Debug)]
@@ -25,13 +27,8 @@ pub(super) struct Set {
     pub index: Option<(String, Index)>,
 }
 
-/// The usual name of an index.
-pub(super) const INDEX_FILE: &str = "model.safetensors.index.json";
-const INDEX_END: &str = ".safetensors.index.json";
-pub(super) const TORCH_INDEX_FILE: &str = "pytorch_model.bin.index.json";
-
 /// Whether `path` names a model of a local store and no place in the file system.
-pub(crate) fn is_model_name(path: &Path) -> bool {
+pub(crate) fn is_in_store(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.starts_with("hf:") || text.starts_with(ollama::SCHEME))
 }
 
@@ -110,26 +107,18 @@ fn directory(directory: &Path) -> Result<Located> {
     {
         return set(files);
     }
-    match models[..] {
-        [] if names.iter().any(|name| name == TORCH_INDEX_FILE) => from_index(directory, TORCH_INDEX_FILE),
-        [] => gguf_directory(directory, &names),
-        [single] if Numbered::parse(single).is_none() => set(vec![single.clone()]),
-        [first, ..] => {
-            let shards = Numbered::parse(first).map(|shard| shard.all(directory)).transpose()?;
-            match shards.filter(|shards| models.iter().all(|model| shards.contains(model))) {
-                Some(shards) => set(shards),
-                None => Err(several(directory, &models)),
-            }
-        }
+    match one_model(directory, &models)? {
+        Some(files) => set(files),
+        None if names.iter().any(|name| name == TORCH_INDEX_FILE) => from_index(directory, TORCH_INDEX_FILE),
+        None => gguf_directory(directory, &names),
     }
 }
 
 /// A directory with GGUF files: one model, of one file or of several parts.
 fn gguf_directory(directory: &Path, names: &[String]) -> Result<Located> {
-    let files: Vec<_> = names.iter().filter(|name| is_gguf(name)).collect();
+    let files: Vec<_> = names.iter().filter(|name| is_named_as(name, Format::Gguf)).collect();
     let Some(first) = files.first() else {
-        let error = std::io::Error::new(std::io::ErrorKind::NotFound, "holds no safetensors file and no GGUF file");
-        return Err(AnamnesisError::at_path(error, directory));
+        return Err(AnamnesisError::NoWeights { directory: directory.to_path_buf() });
     };
     // Of a split model the first part stands for all: names are in order, so parts follow each other.
     let is_part_of =
@@ -148,28 +137,12 @@ fn gguf_directory(directory: &Path, names: &[String]) -> Result<Located> {
     }
 }
 
-fn is_gguf(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
-}
-
 /// How many GGUF files stand in the directory of a checkpoint that is not made of them.
 pub(super) fn ggufs_beside(set: &Set) -> usize {
-    if set.files.iter().any(|name| is_gguf(name)) {
+    if set.files.iter().any(|name| is_named_as(name, Format::Gguf)) {
         return 0;
     }
-    file_names(&set.directory).map_or(0, |names| names.iter().filter(|name| is_gguf(name)).count())
-}
-
-/// The error for a directory from which the user has to choose.
-fn several(directory: &Path, models: &[&String]) -> AnamnesisError {
-    const MAX_LISTED: usize = 5;
-    let listed: Vec<_> = models.iter().take(MAX_LISTED).map(|name| quoted(name)).collect();
-    let more = match models.len().saturating_sub(MAX_LISTED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let listed = listed.join(", ");
-    AnamnesisError::parse(format!("{} holds several models ({listed}{more}); name one", directory.display()))
+    file_names(&set.directory).map_or(0, |names| names.iter().filter(|name| is_named_as(name, Format::Gguf)).count())
 }
 
 /// The names of the regular files in a directory, in order.
@@ -185,56 +158,4 @@ pub(super) fn file_names(directory: &Path) -> Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
-}
-
-/// A file name of the form `model-00002-of-00004.safetensors`, of a set with more than one file.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Numbered<'a> {
-    base: &'a str,
-    count: u32,
-    end: &'a str,
-}
-
-impl<'a> Numbered<'a> {
-    pub(super) fn parse(name: &'a str) -> Option<Self> {
-        let (stem, end) = name.rsplit_once('.')?;
-        let (rest, count) = stem.rsplit_once("-of-")?;
-        let (base, number) = rest.rsplit_once('-')?;
-        let digits = |text: &str| (text.len() == 5).then(|| text.parse::<u32>().ok()).flatten();
-        let (number, count) = (digits(number)?, digits(count)?);
-        (count > 1 && (1..=count).contains(&number)).then_some(Self { base, count, end })
-    }
-
-    /// The names of the whole set, which must all be there.
-    pub(super) fn all(&self, directory: &Path) -> Result<Vec<String>> {
-        let Self { base, count, end } = self;
-        let names = (1..=*count).map(|number| format!("{base}-{number:05}-of-{count:05}.{end}"));
-        names
-            .map(|name| {
-                inside::file_inside(directory, &name)?;
-                Ok(name)
-            })
-            .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbered_shards_are_told_by_their_names() {
-        let shard = Numbered::parse("model-00002-of-00004.safetensors");
-        assert_eq!(shard, Some(Numbered { base: "model", count: 4, end: "safetensors" }));
-        for name in [
-            "model-00001-of-00001.safetensors",
-            "model.safetensors",
-            "a-of-b",
-            "-of-",
-            "x-1-of-2.safetensors",
-            "x-00005-of-00002.safetensors",
-        ] {
-            assert_eq!(Numbered::parse(name), None, "{name}");
-        }
-    }
 }

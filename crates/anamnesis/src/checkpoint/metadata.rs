@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Checkpoint, container_of};
+use super::Checkpoint;
 use crate::catalog::{Metadata, MetadataValue};
+use crate::container;
 use crate::error::Result;
 use crate::limits::Budget;
 
@@ -22,7 +23,7 @@ impl Checkpoint {
         let mut budget = Budget::new(&self.limits);
         let (mut all, mut keys) = (Vec::new(), BTreeSet::new());
         for source in self.sources.iter() {
-            let entries = container_of(self.format)?.metadata(&**source, &mut budget)?;
+            let entries = container::of(self.format).metadata(&**source, &mut budget)?;
             all.extend(entries.into_iter().filter(|(key, _)| keys.insert(key.clone())));
         }
         Ok(all)

@@ -2,12 +2,13 @@
 
 mod beside;
 mod files;
-mod format;
 mod hub;
 mod index;
 mod inside;
+mod known;
 mod locate;
 mod metadata;
+mod names;
 mod ollama;
 mod only;
 mod parts;
@@ -18,12 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::catalog::{Catalog, Extent, Facts, StoredTensor};
-use crate::container::gguf::Gguf;
-use crate::container::npy::{Npy, Npz};
-use crate::container::pth::Pth;
-use crate::container::safetensors::Safetensors;
-use crate::container::{Container, OpenOptions, Opened};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::container::{self, Format, OpenOptions, Opened};
+use crate::error::{AnamnesisError, Result};
 use crate::io::{
     BytesSource, FilePool, FileSource, MAX_OPEN_FILES, PositionedRead, PositionedSource, ReaderSource, Source,
 };
@@ -34,9 +31,8 @@ use beside::Beside;
 use locate::{Located, Set, locate};
 
 pub(crate) use files::read_sidecar;
-pub use format::{Format, detect_format, detect_format_from_bytes};
 pub(crate) use inside::file_inside;
-pub(crate) use locate::is_model_name;
+pub(crate) use locate::is_in_store;
 pub use ollama::resolve_ollama_model;
 
 /// A model's tensors, wherever they are stored: the input of every operation.
@@ -197,8 +193,7 @@ impl Checkpoint {
     }
 
     fn read(source: Box<dyn Source>, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
-        let format = format::detect(None, &*source)?;
-        let Opened { source, catalog } = container_of(format)?.open(source, 0, options, budget)?;
+        let (format, Opened { source, catalog }) = container::open(source, 0, options, budget)?;
         Ok(Self {
             sources: Arc::new(vec![source]),
             paths: Vec::new(),
@@ -286,7 +281,7 @@ impl Checkpoint {
 
     /// What is wrong with the bytes of its files by the checksums they carry, for people. Reads everything where there are any.
     pub(crate) fn damage(&self) -> Result<Vec<String>> {
-        let container = container_of(self.format)?;
+        let container = container::of(self.format);
         let mut damage = Vec::new();
         for path in &self.paths {
             let source = FileSource::open(path)?;
@@ -380,28 +375,8 @@ fn read_file(
     options: &OpenOptions,
     budget: &mut Budget,
 ) -> Result<(Format, Opened)> {
-    let in_file = |error| match error {
-        AnamnesisError::Parse { reason } => {
-            AnamnesisError::parse(format!("{}: {reason}", quoted(&path.to_string_lossy())))
-        }
-        AnamnesisError::LimitExceeded { limit, message } => {
-            AnamnesisError::limit(limit, format!("{}: {message}", quoted(&path.to_string_lossy())))
-        }
-        other => other,
-    };
     let source = FileSource::open_in(pool, path)?;
-    let format = format::detect(Some(path), &source)?;
-    let opened = container_of(format)?.open(Box::new(source), file, options, budget).map_err(in_file)?;
-    Ok((format, opened))
-}
-
-/// The containers, one line each.
-pub(crate) fn container_of(format: Format) -> Result<&'static dyn Container> {
-    match format {
-        Format::Safetensors => Ok(&Safetensors),
-        Format::Gguf => Ok(&Gguf),
-        Format::Pth => Ok(&Pth),
-        Format::Npz => Ok(&Npz),
-        Format::Npy => Ok(&Npy),
-    }
+    known::refuse(path, options)
+        .and_then(|()| container::open(Box::new(source), file, options, budget))
+        .map_err(|error| known::explain(error, path).in_file(path))
 }

@@ -1,11 +1,11 @@
 //! Split models: every file says which part of how many it is, and all of them must be there.
 
-use crate::catalog::{Catalog, Part};
+use crate::catalog::{Catalog, SplitPart};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// Refuses a part that was opened as if it were a whole model.
 pub(super) fn check_alone(catalog: &Catalog) -> Result<()> {
-    let Some(Part { index, count, .. }) = catalog.part else { return Ok(()) };
+    let Some(SplitPart { index, count, .. }) = catalog.part else { return Ok(()) };
     let number = index + 1;
     Err(AnamnesisError::parse(format!(
         "this file is part {number} of {count}; the parts are found by their names, which must end in \
@@ -17,7 +17,7 @@ pub(super) fn check_alone(catalog: &Catalog) -> Result<()> {
 pub(super) fn check_set(catalogs: &[Catalog], files: &[String]) -> Result<()> {
     let stored: usize = catalogs.iter().map(Catalog::len).sum();
     for (place, (catalog, file)) in catalogs.iter().zip(files).enumerate() {
-        let Some(Part { index, count, tensors }) = catalog.part else { continue };
+        let Some(SplitPart { index, count, tensors }) = catalog.part else { continue };
         let refuse = |why: String| Err(AnamnesisError::parse(format!("{}: {why}", quoted(file))));
         if count as usize != files.len() {
             return refuse(format!("it is one of {count} parts (split.count), {} are here", files.len()));

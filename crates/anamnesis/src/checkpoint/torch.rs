@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use super::locate::{Numbered, TORCH_INDEX_FILE};
-use crate::error::{AnamnesisError, Result, quoted};
+use super::known::is_training_state;
+use super::names::{Numbered, TORCH_INDEX_FILE, is_named_as, one_model};
+use crate::container::Format;
+use crate::error::Result;
 
 /// The usual name of a model's weights.
 const USUAL: &str = "pytorch_model.bin";
-/// Files of a training run that stand beside the weights and are none.
-const BESIDE: [&str; 5] = ["training_args.bin", "optimizer.pt", "optimizer.bin", "scheduler.pt", "scaler.pt"];
-/// Names of files that an error lists.
-const MAX_LISTED: usize = 5;
 
 /// The weights of a directory without safetensors files and without an index; `None` where there are none.
 pub(super) fn files(directory: &Path, names: &[String]) -> Result<Option<Vec<String>>> {
@@ -21,26 +19,9 @@ pub(super) fn files(directory: &Path, names: &[String]) -> Result<Option<Vec<Str
         return Ok(Some(vec![USUAL.to_owned()]));
     }
     let is_weights = |name: &&String| {
-        let extension = Path::new(name).extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        let is_shard = extension == "bin" && Numbered::parse(name).is_some();
-        (is_shard || matches!(extension.as_str(), "pth" | "pt"))
-            && !BESIDE.contains(&name.as_str())
-            && !name.starts_with("rng_state")
+        let is_shard = name.to_ascii_lowercase().ends_with(".bin") && Numbered::parse(name).is_some();
+        (is_shard || is_named_as(name, Format::Pth)) && !is_training_state(name)
     };
     let models: Vec<_> = names.iter().filter(is_weights).collect();
-    match models[..] {
-        [] => Ok(None),
-        [single] if Numbered::parse(single).is_none() => Ok(Some(vec![single.clone()])),
-        [first, ..] => {
-            let shards = Numbered::parse(first).map(|shard| shard.all(directory)).transpose()?;
-            match shards.filter(|shards| models.iter().all(|model| shards.contains(model))) {
-                Some(shards) => Ok(Some(shards)),
-                None => {
-                    let listed: Vec<_> = models.iter().take(MAX_LISTED).map(|name| quoted(name)).collect();
-                    let why = format!("{} holds several models ({}); name one", directory.display(), listed.join(", "));
-                    Err(AnamnesisError::parse(why))
-                }
-            }
-        }
-    }
+    one_model(directory, &models)
 }

@@ -22,11 +22,12 @@ mod target;
 
 use std::path::Path;
 
-use crate::checkpoint::{Checkpoint, Format};
+use crate::checkpoint::Checkpoint;
 use crate::error::Result;
 use crate::pipeline::Progress;
 pub use crate::scheme::Keeping;
 
+pub use crate::container::{Format, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits};
 pub(crate) use directory::unfinished_outputs;
 pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, Part, Sidecar, SidecarFate};
 pub use gguf_metadata::{parse_gguf_kv_arg, parse_gguf_metadata_json};

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::checkpoint::{Format, container_of};
-use crate::container::Container;
+use crate::container::{self, Container, Format};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{ENCODINGS, Encoding, Packing};
 
@@ -108,13 +107,7 @@ impl ConvertTarget {
     /// The ending of its files, without the dot.
     #[must_use]
     pub const fn extension(self) -> &'static str {
-        match self.format() {
-            Format::Safetensors => "safetensors",
-            Format::Gguf => "gguf",
-            Format::Npz => "npz",
-            Format::Npy => "npy",
-            Format::Pth => "pth",
-        }
+        self.format().extensions()[0]
     }
 
     /// What its files are called by.
@@ -151,7 +144,7 @@ impl ConvertTarget {
     }
 
     pub(crate) fn container(self) -> Result<&'static dyn Container> {
-        container_of(self.format())
+        Ok(container::of(self.format()))
     }
 
     /// The target that quantises to this encoding.

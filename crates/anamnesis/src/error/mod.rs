@@ -3,12 +3,14 @@
 //! Errors state facts: the tensor, the place, the numbers. What to do about them depends on who asks, so that flags and
 //! advice are the front end's.
 
+mod file_kind;
 mod request;
 mod text;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub use file_kind::FileKind;
 pub use request::Request;
 use text::MAX_TEXT_CHARS;
 pub use text::printable;
@@ -51,6 +53,13 @@ pub enum AnamnesisError {
     Io(std::io::Error),
     /// The caller's [`CancelToken`](crate::CancelToken) was set.
     Cancelled,
+    /// A file that is no model, or not one of the format it was taken for.
+    NotAModel {
+        /// What it is.
+        kind: FileKind,
+        /// The same in a sentence, with the place of the file.
+        detail: String,
+    },
     /// The caller asks for what cannot be, whatever the file.
     Request(Request),
     /// A value that is no finite number, where only numbers can be quantised.
@@ -109,6 +118,11 @@ impl AnamnesisError {
         Self::LimitExceeded { limit, message: printable(message.as_ref(), MAX_TEXT_CHARS) }
     }
 
+    /// A [`NotAModel`](Self::NotAModel) error.
+    pub(crate) fn not_a_model(kind: FileKind, detail: impl AsRef<str>) -> Self {
+        Self::NotAModel { kind, detail: printable(detail.as_ref(), MAX_TEXT_CHARS) }
+    }
+
     /// Who is at fault.
     #[must_use]
     pub const fn fault(&self) -> Fault {
@@ -116,6 +130,7 @@ impl AnamnesisError {
             Self::Parse { .. }
             | Self::Unsupported { .. }
             | Self::DisallowedGlobal { .. }
+            | Self::NotAModel { .. }
             | Self::NotFinite { .. }
             | Self::NoWeights { .. } => Fault::File,
             Self::Request(_) => Fault::Request,
@@ -131,6 +146,7 @@ impl AnamnesisError {
             Self::Parse { reason } => Self::parse(format!("{place}: {reason}")),
             Self::Unsupported { format, detail } => Self::unsupported(format, format!("{place}: {detail}")),
             Self::LimitExceeded { limit, message } => Self::limit(limit, format!("{place}: {message}")),
+            Self::NotAModel { kind, detail } => Self::not_a_model(kind, format!("{place}: {detail}")),
             Self::Io(error) => Self::Io(std::io::Error::new(error.kind(), format!("{place}: {error}"))),
             other => other,
         }
@@ -163,6 +179,23 @@ impl AnamnesisError {
             }
             Self::NoWeights { directory } => Self::NoWeights { directory: directory.clone() },
             Self::OtherPlan { difference } => Self::OtherPlan { difference: difference.clone() },
+            Self::NotAModel { kind, detail } => Self::NotAModel { kind: *kind, detail: detail.clone() },
+        }
+    }
+
+    /// The same error with the file it happened in; I/O errors name theirs already.
+    pub(crate) fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::Io(_) => self,
+            other => other.within(quoted(&path.to_string_lossy())),
+        }
+    }
+
+    /// The same error for callers who ask for one format and know its two answers: a file of anything else is malformed.
+    pub(crate) fn plain(self) -> Self {
+        match self {
+            Self::NotAModel { detail, .. } => Self::parse(detail),
+            other => other,
         }
     }
 
@@ -184,13 +217,14 @@ impl fmt::Display for AnamnesisError {
             }
             Self::Io(error) => error.fmt(f),
             Self::Cancelled => f.write_str("operation cancelled by the caller"),
+            Self::NotAModel { detail, .. } => f.write_str(detail),
             Self::Request(request) => request.fmt(f),
             Self::NotFinite { tensor, index, value } => {
                 write!(f, "tensor {}: value {index} is {value}, which cannot be quantised", quoted(tensor))
             }
             Self::NoWeights { directory } => {
                 let directory = printable(&directory.to_string_lossy(), MAX_TEXT_CHARS);
-                write!(f, "{directory}: holds no weights in a format that is read")
+                write!(f, "{directory}: holds no safetensors file and no GGUF file, and no PyTorch model")
             }
             Self::OtherPlan { difference } => {
                 write!(f, "the output directory was begun by another conversion: {difference}")
@@ -211,6 +245,15 @@ impl std::error::Error for AnamnesisError {
 impl From<Request> for AnamnesisError {
     fn from(request: Request) -> Self {
         Self::Request(request)
+    }
+}
+
+impl From<FileKind> for AnamnesisError {
+    fn from(kind: FileKind) -> Self {
+        match kind {
+            FileKind::Empty => Self::not_a_model(kind, "the file is empty"),
+            kind => Self::not_a_model(kind, format!("this is {kind}")),
+        }
     }
 }
 

@@ -8,7 +8,6 @@ mod pool;
 mod positioned;
 mod read_at;
 mod source;
-mod strided;
 
 pub(crate) use arranged::{ArrangedSource, Region};
 pub(crate) use file::FileSource;
@@ -19,4 +18,3 @@ pub use positioned::PositionedRead;
 pub(crate) use positioned::PositionedSource;
 pub(crate) use read_at::{LocalReader, ReadAt};
 pub(crate) use source::{BytesSource, ReaderSource, Source, read_all};
-pub(crate) use strided::Strided;

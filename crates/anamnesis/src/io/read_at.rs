@@ -7,12 +7,22 @@ use super::Source;
 use super::source::past_end;
 use crate::error::Result;
 
+/// Bytes by which files are told apart. The latest telling ones are those of a tar file, which says what it is at byte 257.
+const HEAD_BYTES: u64 = 512;
+
 /// Bytes that can be read anywhere. All that reading front matter needs of a [`Source`].
 pub(crate) trait ReadAt {
     fn bytes(&self) -> u64;
 
     /// Fills `buffer` from `offset`; anything short of that is an error.
     fn fill_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// The first bytes, by which files are told apart.
+    fn head(&self) -> Result<Vec<u8>> {
+        let mut head = vec![0; self.bytes().min(HEAD_BYTES) as usize];
+        self.fill_at(0, &mut head)?;
+        Ok(head)
+    }
 }
 
 impl<S: Source + ?Sized> ReadAt for S {

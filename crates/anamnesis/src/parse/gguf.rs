@@ -5,12 +5,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{Read, Seek};
 use std::path::Path;
+use std::sync::LazyLock;
 
+use super::taken_for::explained;
 use crate::catalog::{Catalog, TargetDtype};
+use crate::container::Format;
 use crate::container::gguf::{self, ARCHITECTURE_KEY, GgufHeader, Keep, LazyMetadata};
 use crate::error::{AnamnesisError, Result, printable};
 use crate::inspect::{InspectOptions, InspectSummary, comma_list, format_bytes, sealed};
-use crate::io::{BytesSource, FileSource, Source, read_all};
+use crate::io::{BytesSource, FileSource, LocalReader, Source, read_all};
 use crate::limits::{Budget, ParseLimits};
 
 pub use crate::container::gguf::{GgufMetadataArray, GgufMetadataValue, GgufTensorInfo, GgufType};
@@ -93,8 +96,7 @@ pub fn inspect_gguf_from_reader_with_options<R: Read + Seek>(
     reader: R,
     options: &InspectOptions,
 ) -> Result<GgufInspectInfo> {
-    let header = gguf::read_header_from(reader, Keep::Scalars, &mut Budget::new(&options.limits))?;
-    Ok(header.inspect(options))
+    Ok(read_header(reader, Keep::Scalars, &options.limits)?.inspect(options))
 }
 
 /// Reads the front matter of a GGUF file: metadata and the list of tensors, no tensor data.
@@ -113,7 +115,12 @@ pub fn parse_gguf_front_matter_from_reader_with_limits<R: Read + Seek>(
     reader: R,
     limits: &ParseLimits,
 ) -> Result<GgufFrontMatter> {
-    gguf::read_header_from(reader, Keep::All, &mut Budget::new(limits)).map(GgufFrontMatter::from)
+    read_header(reader, Keep::All, limits).map(GgufFrontMatter::from)
+}
+
+fn read_header<R: Read + Seek>(mut reader: R, keep: Keep, limits: &ParseLimits) -> Result<GgufHeader> {
+    let header = gguf::read_header_from(&mut reader, keep, &mut Budget::new(limits));
+    if header.is_ok() { header } else { explained(header, Format::Gguf, &LocalReader::new(reader)?) }
 }
 
 /// What a GGUF file says before its tensor data.
@@ -210,7 +217,7 @@ pub struct ParsedGguf {
 
 impl ParsedGguf {
     fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
-        let (header, metadata) = gguf::read_header_lazily(&*source, budget)?;
+        let (header, metadata) = explained(gguf::read_header_lazily(&*source, budget), Format::Gguf, &*source)?;
         let file_bytes = source.len();
         let (source, base) = gguf::arrange(source, &header)?;
         Ok(Self { header, metadata, base, file_bytes, source, limits: limits.clone() })
@@ -249,6 +256,15 @@ impl ParsedGguf {
     /// The metadata.
     #[must_use]
     pub fn metadata(&self) -> &HashMap<String, GgufMetadataValue> {
+        static NONE: LazyLock<HashMap<String, GgufMetadataValue>> = LazyLock::new(HashMap::new);
+        self.try_metadata().unwrap_or(&NONE)
+    }
+
+    /// [`metadata`](Self::metadata), which is empty where this is an error.
+    ///
+    /// # Errors
+    /// None that depend on the file: its metadata was read and checked when it was opened.
+    pub fn try_metadata(&self) -> Result<&HashMap<String, GgufMetadataValue>> {
         self.metadata.map()
     }
 

@@ -7,9 +7,10 @@ pub mod npz;
 pub mod pth;
 pub(crate) mod pth_types;
 pub mod safetensors;
+mod taken_for;
 
 pub use crate::catalog::Dtype;
-pub use crate::checkpoint::{Format, detect_format, detect_format_from_bytes};
+pub use crate::container::{Format, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits};
 pub use crate::scheme::{QuantScheme, TensorRole};
 pub use gguf::{
     GgufFrontMatter, GgufInspectInfo, GgufMetadataArray, GgufMetadataValue, GgufTensor, GgufTensorInfo, GgufType,

@@ -6,9 +6,10 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use super::dtypes::format_dtypes;
+use super::taken_for::{explained, told};
 use crate::catalog::TargetDtype;
 use crate::container::npy::{Npz, read_arrays};
-use crate::container::{Container, OpenOptions, Opened};
+use crate::container::{Container, Format, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::inspect::{InspectOptions, InspectSummary, comma_list, format_bytes, sealed};
 use crate::io::{BytesSource, FileSource, LocalReader, ReadAt, Source, read_all, zeroed};
@@ -82,7 +83,9 @@ pub fn parse_npz_from_reader_with_limits<R: Read>(
 
 fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<HashMap<String, NpzTensor>> {
     let options = OpenOptions::new().with_limits(limits.clone());
-    let Opened { source, catalog } = Npz.open(source, 0, &options, budget)?;
+    let head = source.head()?;
+    let opened = Npz.open(source, 0, &options, budget);
+    let Opened { source, catalog } = opened.map_err(|error| told(error, Format::Npz, &head))?;
     // All that will be needed is asked for before anything is read.
     for (_, tensor) in catalog.iter() {
         let what = format!("array {}", quoted(&tensor.name));
@@ -149,7 +152,8 @@ pub fn inspect_npz_from_reader_with_options<R: Read + Seek>(
 
 fn inspect(source: &(impl ReadAt + ?Sized), options: &InspectOptions) -> Result<NpzInspectInfo> {
     let limits = OpenOptions::new().with_limits(options.limits.clone());
-    let arrays = read_arrays(source, &limits, &mut Budget::new(&options.limits))?.arrays;
+    let arrays = read_arrays(source, &limits, &mut Budget::new(&options.limits));
+    let arrays = explained(arrays, Format::Npz, source)?.arrays;
     let mut info = NpzInspectInfo {
         tensors: Vec::with_capacity(arrays.len()),
         total_bytes: 0,

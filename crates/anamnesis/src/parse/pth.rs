@@ -6,11 +6,11 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use crate::catalog::StoredTensor;
-use crate::container::OpenOptions;
 use crate::container::pth::{Front, PthFile, arrange};
-use crate::error::{AnamnesisError, Result};
+use crate::container::{Format, OpenOptions, explain};
+use crate::error::{AnamnesisError, FileKind, Result};
 use crate::inspect::InspectOptions;
-use crate::io::{BytesSource, FileSource, LocalReader, Source, read_all};
+use crate::io::{BytesSource, FileSource, LocalReader, ReadAt, Source, read_all};
 use crate::limits::{Budget, ParseLimits};
 
 pub use super::pth_types::{PthDtype, PthInspectInfo, PthTensor, PthTensorInfo};
@@ -111,12 +111,23 @@ pub fn parse_pth_front_matter_from_reader_with_limits<R: Read + Seek>(
     reader: R,
     limits: &ParseLimits,
 ) -> Result<PthFrontMatter> {
-    let front = Front::read(&LocalReader::new(reader)?, &OpenOptions::new(), &mut Budget::new(limits))?;
+    let front = read_front(&LocalReader::new(reader)?, &mut Budget::new(limits))?;
     let info = |(name, shape, dtype, bytes): (&str, &[usize], _, u64)| {
         PthTensorInfo::new(name.to_owned(), shape.to_vec(), PthDtype::of(dtype)?, bytes)
     };
     let tensors = front.tensors().map(info).collect::<Result<_>>()?;
     Ok(PthFrontMatter { tensors, big_endian: front.big_endian })
+}
+
+/// A pickle or an archive of another kind is a format that is not read; text is malformed.
+fn read_front(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Front> {
+    let front = Front::read(source, &OpenOptions::new(), budget);
+    front.map_err(|error| match source.head().map(|head| explain(error, Format::Pth, &head, "")) {
+        Ok(AnamnesisError::NotAModel { kind, detail }) if kind == FileKind::Pickle || kind.is_packed() => {
+            AnamnesisError::unsupported("pth", detail)
+        }
+        Ok(error) | Err(error) => error.plain(),
+    })
 }
 
 /// What a PyTorch file says before its tensor data.
@@ -157,7 +168,7 @@ pub struct ParsedPth {
 
 impl ParsedPth {
     fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
-        let front = Front::read(&*source, &OpenOptions::new(), budget)?;
+        let front = read_front(&*source, budget)?;
         let file_bytes = source.len();
         let PthFile { source, tensors: stored, notes, big_endian } = arrange(front, source)?;
         let info = |tensor: &StoredTensor| {

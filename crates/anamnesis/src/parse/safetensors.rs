@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::io::Read;
 
+use super::taken_for::{explained, told};
 use crate::catalog::config::QuantConfig;
 use crate::catalog::{Catalog, Metadata, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::Checkpoint;
+use crate::container::Format;
 use crate::container::safetensors::{Header, PREFIX_BYTES, parse_header_prefix, read_header};
 use crate::error::{AnamnesisError, Result};
 use crate::inspect::InspectInfo;
@@ -216,10 +218,6 @@ impl SafetensorsHeader {
     pub(crate) fn of_checkpoint(checkpoint: &Checkpoint) -> Result<Self> {
         let mut prefix = [0; PREFIX_BYTES as usize];
         checkpoint.sources[0].read_at(0, &mut prefix)?;
-        // As a length this would be far too long, so no safetensors file starts like this.
-        if prefix.starts_with(b"GGUF") {
-            return Err(AnamnesisError::unsupported("GGUF", "this is not a safetensors file; parse_gguf reads it"));
-        }
         Self::new(&checkpoint.catalog, checkpoint.claimed(), u64::from_le_bytes(prefix))
     }
 
@@ -297,7 +295,9 @@ pub fn parse_safetensors_header(buffer: &[u8]) -> Result<SafetensorsHeader> {
 /// # Errors
 /// As [`parse_safetensors_header`], and `LimitExceeded` where a limit is passed.
 pub fn parse_safetensors_header_with_limits(buffer: &[u8], limits: &ParseLimits) -> Result<SafetensorsHeader> {
-    SafetensorsHeader::unconfigured(read_header(&BytesSource(buffer), &mut Budget::new(limits))?)
+    let source = BytesSource(buffer);
+    let header = read_header(&source, &mut Budget::new(limits));
+    SafetensorsHeader::unconfigured(explained(header, Format::Safetensors, &source)?)
 }
 
 /// Parses the header from the start of a stream; the data behind it is neither read nor checked.
@@ -316,5 +316,35 @@ pub fn parse_safetensors_header_from_reader_with_limits<R: Read>(
     reader: R,
     limits: &ParseLimits,
 ) -> Result<SafetensorsHeader> {
-    SafetensorsHeader::unconfigured(parse_header_prefix(reader, &mut Budget::new(limits))?)
+    let mut reader = Begun { reader, head: Vec::new() };
+    let header = parse_header_prefix(&mut reader, &mut Budget::new(limits));
+    SafetensorsHeader::unconfigured(header.map_err(|error| told(error, Format::Safetensors, &reader.into_head()))?)
+}
+
+/// Bytes of a stream that tell what it is.
+const HEAD_BYTES: usize = 512;
+
+/// A stream that remembers how it began.
+struct Begun<R> {
+    reader: R,
+    head: Vec<u8>,
+}
+
+impl<R: Read> Begun<R> {
+    /// The first bytes, and more of them where fewer were asked for. A stream that fails now has told all it does.
+    fn into_head(self) -> Vec<u8> {
+        let Self { reader, mut head } = self;
+        let more = HEAD_BYTES.saturating_sub(head.len());
+        let _ = reader.take(more as u64).read_to_end(&mut head);
+        head
+    }
+}
+
+impl<R: Read> Read for Begun<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.reader.read(buffer)?;
+        let more = HEAD_BYTES.saturating_sub(self.head.len());
+        self.head.extend(buffer.iter().take(bytes.min(more)));
+        Ok(bytes)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::checkpoint::{Checkpoint, is_model_name};
+use crate::checkpoint::{Checkpoint, is_in_store};
 use crate::convert::unfinished_outputs;
 use crate::error::Result;
 use crate::limits::ParseLimits;
@@ -38,7 +38,7 @@ impl VerifyReport {
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
     let path = path.as_ref();
     // Looked at first, so that a wrong path is an error and not a finding.
-    if !is_model_name(path) {
+    if !is_in_store(path) {
         std::fs::metadata(path).map_err(|error| crate::error::AnamnesisError::at_path(error, path))?;
     }
     let mut report = VerifyReport::default();

@@ -49,7 +49,7 @@ pub(super) struct Described<'a> {
 impl<'a> Described<'a> {
     /// `None` for safetensors, and for directories of files that are parts of a checkpoint like those of safetensors.
     pub(super) fn of(checkpoint: &'a Checkpoint, info: &'a InspectInfo) -> Option<Self> {
-        let is_model = checkpoint.directory().is_none() || checkpoint.format() == Format::Gguf;
+        let is_model = checkpoint.directory().is_none() || checkpoint.format().parts_are_one_file();
         let facts = checkpoint.facts().filter(|_| is_model)?;
         Some(Self { checkpoint, facts, info, wording: wording(checkpoint.format()) })
     }

@@ -1,11 +1,11 @@
 //! Opening the input of a command, and what to do where that fails.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Component, Path};
 use std::time::Instant;
 
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Checkpoint, Format, TensorRole};
+use anamnesis::{AnamnesisError, Checkpoint, FileKind, Format, TensorRole};
 
 use super::writing::tensors::relative;
 use super::{counted, shown};
@@ -62,7 +62,9 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
         AnamnesisError::Io(cause) => match (cause.kind(), path.exists()) {
             (ErrorKind::NotFound, false) if is_in_store(path) => None,
             (ErrorKind::NotFound, false) => meant(path),
-            (ErrorKind::NotFound, true) => Some(missing(cause)),
+            (ErrorKind::NotFound, true) => {
+                Some("download the rest of the checkpoint; amn parse FILE looks into one file alone".to_owned())
+            }
             (ErrorKind::PermissionDenied, _) => Some("reading it is not allowed, ls -l tells whose it is".to_owned()),
             _ => None,
         },
@@ -71,7 +73,9 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
              amn scan lists what it refers to"
                 .to_owned(),
         ),
-        error if path.is_file() => other_kind(path, error),
+        AnamnesisError::NoWeights { .. } => Some("name a directory with .safetensors or .gguf files".to_owned()),
+        AnamnesisError::NotAModel { kind, .. } => Some(instead(*kind, path)),
+        error if path.is_file() => unlike(path, error),
         _ => None,
     };
     Failure::Refused { error, advice }
@@ -82,57 +86,52 @@ fn is_in_store(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.starts_with("hf:") || text.starts_with("ollama:"))
 }
 
-/// The input is there and one of its files is not.
-fn missing(cause: &std::io::Error) -> String {
-    match cause.to_string().contains("holds no safetensors file") {
-        true => "name a directory with .safetensors or .gguf files",
-        false => "download the rest of the checkpoint; amn parse FILE looks into one file alone",
+/// What to do with a file that is no model.
+fn instead(kind: FileKind, path: &Path) -> String {
+    match kind {
+        FileKind::Empty => "download or copy it again".to_owned(),
+        FileKind::GitLfsPointer => "git lfs pull downloads it".to_owned(),
+        FileKind::Html | FileKind::Xml => "download it again".to_owned(),
+        FileKind::Json | FileKind::SentencePiece => "name the model's folder, or the file of its weights".to_owned(),
+        FileKind::Pickle => "amn scan lists what it refers to".to_owned(),
+        FileKind::TrainingState => "--all takes the tensors that are in it all the same".to_owned(),
+        FileKind::OtherFormat(name) => match Format::all().find(|format| format.name() == name) {
+            Some(format) => format!("rename it to end in .{}", format.extensions().first().unwrap_or(&"")),
+            None => LISTED.to_owned(),
+        },
+        FileKind::Text if path.is_file() => format!("{} does not look like a safetensors file, {LISTED}", shown(path)),
+        kind if kind.is_packed() => "unpack it first".to_owned(),
+        _ => LISTED.to_owned(),
     }
-    .to_owned()
 }
 
-/// Bytes that tell what a file is.
-const HEAD_BYTES: u64 = 64;
+/// Where to read what there is.
+const LISTED: &str = "amn formats lists what is read";
 
-/// What a file that cannot be read seems to be instead.
-fn other_kind(path: &Path, error: &AnamnesisError) -> Option<String> {
-    let mut head = Vec::new();
-    std::fs::File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+/// What to say of a file that nobody recognises, so that it was taken for a safetensors file, which have no mark.
+fn unlike(path: &Path, error: &AnamnesisError) -> Option<String> {
+    let unlike = match error {
+        AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. } => {
+            Some(format!("{} does not look like a safetensors file", shown(path)))
+        }
+        AnamnesisError::Parse { .. } => None,
+        _ => return None,
+    };
+    let listed = (!has_known_ending(path)).then(|| LISTED.to_owned());
+    let advice: Vec<_> = unlike.into_iter().chain(listed).collect();
+    (!advice.is_empty()).then(|| advice.join(", "))
+}
+
+fn has_known_ending(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    let is_header = head.get(8) == Some(&b'{') && head.get(5..8) == Some(&[0; 3]);
-    // Files of other kinds begin with something that reads as an enormous header.
-    let is_huge = matches!(error, AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. });
-    match &head[..] {
-        [] => Some("the file is empty, download or copy it again".to_owned()),
-        // Most formats say so themselves.
-        head if head.starts_with(LFS_POINTER) && !error.to_string().contains("LFS") => {
-            Some("it is a Git LFS pointer, git lfs pull downloads the file itself".to_owned())
-        }
-        _ if is_header && ending != "safetensors" && Format::all().any(|format| is_of(format, &ending)) => {
-            Some(format!("it looks like a safetensors file, which .{ending} hides: rename it"))
-        }
-        _ if !Format::all().any(|format| is_of(format, &ending)) => {
-            let is_taken_for_one = is_huge || error.to_string().contains("a safetensors file");
-            let unlike = format!("{} does not look like a safetensors file, ", shown(path));
-            Some(format!("{}amn formats lists what is read", if is_taken_for_one { &unlike } else { "" }))
-        }
-        _ if is_huge => Some(format!("{} does not look like a safetensors file", shown(path))),
-        _ => None,
-    }
-}
-
-/// How the text begins that stands for a file which was not downloaded.
-const LFS_POINTER: &[u8] = b"version https://git-lfs";
-
-fn is_of(format: Format, ending: &str) -> bool {
-    format.extensions().contains(&ending)
+    Format::all().any(|format| format.extensions().contains(&ending.as_str()))
 }
 
 /// What may have been meant by a path that leads nowhere: a file of a close name beside it, or a model in a cache.
 fn meant(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(entries) = std::fs::read_dir(folder) else {
-        return Some(match is_model_name(path) {
+        return Some(match reads_like_a_model(path) {
             true => format!("a model of the local Hugging Face cache is written hf:{}", shown(path)),
             false => format!("there is no folder {}", shown(folder)),
         });
@@ -145,10 +144,9 @@ fn meant(path: &Path) -> Option<String> {
 }
 
 /// Whether a path reads like the name of a model: an organisation, and a name that is no file's.
-fn is_model_name(path: &Path) -> bool {
-    let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+fn reads_like_a_model(path: &Path) -> bool {
     let names = path.components().filter(|part| matches!(part, Component::Normal(_))).count();
-    names == 2 && path.components().count() == 2 && !Format::all().any(|format| is_of(format, &ending))
+    names == 2 && path.components().count() == 2 && !has_known_ending(path)
 }
 
 /// Files that are suggested in place of one that is not there.

@@ -8,6 +8,7 @@ mod demo;
 mod directories;
 mod documents;
 mod folder;
+mod foreign;
 mod gguf;
 mod guides;
 mod help;

@@ -7,7 +7,6 @@
 
 use std::ops::Range;
 
-use super::header::GgufHeader;
 use crate::catalog::{BlockType, Dtype};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
@@ -71,14 +70,13 @@ struct Swapped {
 }
 
 impl LittleEndian {
-    /// The tensors of a header that lie in a file of `file_bytes` bytes.
-    pub(super) fn new(header: &GgufHeader, file_bytes: u64) -> Self {
-        let swapped = header.tensors.iter().filter_map(|tensor| {
-            let (dtype, bytes) = (tensor.dtype.dtype()?, tensor.byte_len?);
-            let range = tensor.data_offset..tensor.data_offset.checked_add(bytes)?;
+    /// A file of `file_bytes` bytes with tensors of these types at these places. Those of types that are not defined are
+    /// left out.
+    pub(super) fn new(tensors: impl Iterator<Item = (Dtype, Range<u64>)>, file_bytes: u64) -> Self {
+        let swapped = |(dtype, range): (Dtype, Range<u64>)| {
             Some(Swapped { range, block_bytes: dtype.byte_size(), numbers: numbers_of(dtype)? })
-        });
-        let mut tensors: Vec<_> = swapped.collect();
+        };
+        let mut tensors: Vec<_> = tensors.filter_map(swapped).collect();
         tensors.sort_by_key(|tensor| tensor.range.start);
         Self { file_bytes, tensors }
     }

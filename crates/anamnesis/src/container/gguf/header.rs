@@ -4,13 +4,15 @@ use super::GgufMetadataValue;
 use super::caps::{ALIGNMENT, KV_COUNT, NAME_BYTES, TENSOR_COUNT, TENSOR_DIMS, TENSOR_ELEMENTS};
 use super::cursor::Cursor;
 use super::lazy::LazyMetadata;
-use super::metadata::{ENTRY_BYTES, Keep, read_entries};
+use super::metadata::{ENTRY_BYTES, Keep, first_repeated, read_entries};
 use super::types::{GgufType, describe_unknown};
-use super::{ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, byte_order, within};
-use crate::catalog::{Catalog, Dtype, Extent, Facts, Part, StoredTensor, Unreadable};
+use super::{ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, byte_order};
+use crate::catalog::{Catalog, Dtype, Extent, Facts, SplitPart, StoredTensor, Unreadable};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
+/// The first bytes of every file, of either byte order.
+pub(super) const MAGIC: &[u8; 4] = b"GGUF";
 /// Fewest bytes of a tensor's entry: the length of its name, its rank, one dimension, its type and its offset.
 const TENSOR_BYTES: u64 = 8 + 4 + 8 + 4 + 8;
 
@@ -156,7 +158,7 @@ impl GgufHeader {
     }
 
     /// Which part of a split model this file is, where it is one.
-    fn part(&self) -> Result<Option<Part>> {
+    fn part(&self) -> Result<Option<SplitPart>> {
         let number = |key: &str| {
             let Some(value) = self.get(key) else { return Ok(None) };
             let number = match *value {
@@ -178,7 +180,7 @@ impl GgufHeader {
         if index >= count {
             return Err(AnamnesisError::parse(format!("split.no is {index}, there are {count} parts (split.count)")));
         }
-        Ok(Some(Part { index, count, tensors: number("split.tensors.count")? }))
+        Ok(Some(SplitPart { index, count, tensors: number("split.tensors.count")? }))
     }
 
     /// A metadata value by its key.
@@ -191,16 +193,11 @@ impl GgufHeader {
 fn read_version(cursor: &mut Cursor<'_>) -> Result<u32> {
     let refuse = |detail: &str| Err(AnamnesisError::unsupported("GGUF", detail));
     match &cursor.array()? {
-        b"GGUF" => {}
+        MAGIC => {}
         b"FUGG" => return refuse("the magic is byte-swapped; GGUF files of either byte order start with \"GGUF\""),
         b"GGML" | b"LMGG" => return refuse("this is a GGML file, a format before GGUF, which is not read"),
         b"GGMF" | b"FMGG" => return refuse("this is a GGMF file, a format before GGUF, which is not read"),
         b"GGJT" | b"TJGG" => return refuse("this is a GGJT file, a format before GGUF, which is not read"),
-        b"vers" => {
-            let why = "this is not a GGUF file but a Git LFS pointer: the weights themselves were not downloaded \
-                       (`git lfs pull`)";
-            return Err(AnamnesisError::parse(why));
-        }
         other => {
             let found = quoted(&String::from_utf8_lossy(other));
             return Err(AnamnesisError::parse(format!("a GGUF file starts with \"GGUF\", this one with {found}")));
@@ -258,7 +255,7 @@ fn read_tensor(cursor: &mut Cursor<'_>, alignment: u32, budget: &mut Budget) -> 
             let byte_len = check_size(&name, &shape, dtype)?;
             Ok(GgufTensorInfo { name, shape, dtype, data_offset, byte_len, type_id })
         }
-        Err(error) => Err(within(error, || format!("tensor {}", quoted(&name)))),
+        Err(error) => Err(error.within(format_args!("tensor {}", quoted(&name)))),
     }
 }
 
@@ -293,7 +290,7 @@ pub(super) fn check_size(name: &str, shape: &[usize], dtype: GgufType) -> Result
     let elements = crate::catalog::dtype::elements(shape).ok_or_else(|| fault("has more than 2^64 elements"))?;
     TENSOR_ELEMENTS
         .check(elements, "elements")
-        .map_err(|error| within(error, || format!("tensor {}", quoted(name))))?;
+        .map_err(|error| error.within(format_args!("tensor {}", quoted(name))))?;
     let Some(known) = dtype.dtype() else { return Ok(None) };
     let block = dtype.block_size();
     if shape.first().is_none_or(|row| row % block != 0) {
@@ -335,11 +332,4 @@ fn place(tensors: &mut [GgufTensorInfo], data: u64, file_bytes: u64) -> Result<(
             Err(AnamnesisError::parse(why))
         }
     }
-}
-
-/// A name that occurs more than once.
-pub(super) fn first_repeated<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let mut names: Vec<&str> = names.collect();
-    names.sort_unstable();
-    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }

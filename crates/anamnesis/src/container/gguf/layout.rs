@@ -2,10 +2,10 @@
 
 use super::caps::{ARRAY_DEPTH, ARRAY_LEN, KEY_BYTES, KV_COUNT, NAME_BYTES, STRING_BYTES, TENSOR_COUNT, TENSOR_DIMS};
 use super::cursor::Cap;
-use super::header::{check_alignment, check_size, first_repeated};
-use super::metadata::tag;
+use super::header::{check_alignment, check_size};
+use super::metadata::{first_repeated, tag};
 use super::types::GgufType;
-use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, within};
+use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT};
 use super::{GgufMetadataArray, GgufMetadataValue};
 use crate::container::Layout;
 use crate::error::{AnamnesisError, Result, quoted};
@@ -60,7 +60,7 @@ pub(crate) fn lay_out<'a>(
         if key.is_empty() {
             return Err(AnamnesisError::parse("a metadata key is empty"));
         }
-        let in_key = |error| within(error, || format!("metadata key {}", quoted(key)));
+        let in_key = |error| AnamnesisError::within(error, format_args!("metadata key {}", quoted(key)));
         write_string(&mut header, key, KEY_BYTES).map_err(in_key)?;
         write_value(&mut header, value).map_err(in_key)?;
     }
@@ -74,7 +74,7 @@ pub(crate) fn lay_out<'a>(
         let start = align(end)?;
         end = start.checked_add(tensor.bytes).ok_or_else(too_large)?;
         write_string(&mut header, tensor.name, NAME_BYTES)
-            .map_err(|error| within(error, || format!("tensor {}", quoted(tensor.name))))?;
+            .map_err(|error| error.within(format_args!("tensor {}", quoted(tensor.name))))?;
         header.extend((tensor.shape.len() as u32).to_le_bytes());
         for &dim in tensor.shape {
             header.extend((dim as u64).to_le_bytes());
@@ -94,7 +94,7 @@ pub(crate) fn lay_out<'a>(
 
 fn check_tensor(tensor: &NewTensor<'_>) -> Result<()> {
     let NewTensor { name, shape, dtype, bytes } = *tensor;
-    let in_tensor = |error| within(error, || format!("tensor {}", quoted(name)));
+    let in_tensor = |error| AnamnesisError::within(error, format_args!("tensor {}", quoted(name)));
     TENSOR_DIMS.check(shape.len() as u64, "dimensions").map_err(|_| {
         let (rank, most) = (shape.len(), TENSOR_DIMS.1);
         AnamnesisError::parse(format!("tensor {} has {rank} dimensions, {most} are allowed", quoted(name)))

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use super::GgufMetadataValue;
 use super::cursor::Cursor;
 use super::metadata::{Keep, read_entries};
+use crate::error::Result;
 use crate::io::BytesSource;
 use crate::limits::{Budget, ParseLimits};
 
@@ -30,15 +31,18 @@ impl LazyMetadata {
     }
 
     /// All values by their keys.
-    pub(crate) fn map(&self) -> &HashMap<String, GgufMetadataValue> {
-        self.map.get_or_init(|| {
-            let source = BytesSource(&self.bytes);
-            let mut cursor = Cursor::over_source(&source);
-            cursor.big_endian = self.big_endian;
-            // These bytes were read before, within the limits of the caller, so that reading them again cannot fail.
-            let mut budget = Budget::new(&ParseLimits::unbounded());
-            let entries = read_entries(&mut cursor, self.count, Keep::All, &mut budget);
-            entries.unwrap_or_default().into_iter().collect()
-        })
+    ///
+    /// # Errors
+    /// None that depend on the file: these bytes were read before, within the limits of the caller.
+    pub(crate) fn map(&self) -> Result<&HashMap<String, GgufMetadataValue>> {
+        if let Some(map) = self.map.get() {
+            return Ok(map);
+        }
+        let source = BytesSource(&self.bytes);
+        let mut cursor = Cursor::over_source(&source);
+        cursor.big_endian = self.big_endian;
+        let mut budget = Budget::new(&ParseLimits::unbounded());
+        let entries = read_entries(&mut cursor, self.count, Keep::All, &mut budget)?;
+        Ok(self.map.get_or_init(|| entries.into_iter().collect()))
     }
 }

@@ -2,7 +2,6 @@
 
 use super::caps::{ARRAY_DEPTH, ARRAY_LEN, KEY_BYTES, STRING_BYTES};
 use super::cursor::Cursor;
-use super::header::first_repeated;
 use super::{GgufMetadataArray, GgufMetadataValue};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
@@ -53,6 +52,13 @@ pub(super) fn read_entries(
     }
 }
 
+/// A name that occurs more than once.
+pub(super) fn first_repeated<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
 /// One entry.
 fn read_entry(cursor: &mut Cursor<'_>, keep: Keep, budget: &mut Budget) -> Result<(String, GgufMetadataValue)> {
     budget.buffer(size_of::<(String, GgufMetadataValue)>() as u64, "a metadata entry")?;
@@ -63,7 +69,7 @@ fn read_entry(cursor: &mut Cursor<'_>, keep: Keep, budget: &mut Budget) -> Resul
     let value = cursor.u32().and_then(|tag| read_value(cursor, tag, keep, budget));
     match value {
         Ok(value) => Ok((key, value)),
-        Err(error) => Err(super::within(error, || format!("metadata key {}", quoted(&key)))),
+        Err(error) => Err(error.within(format_args!("metadata key {}", quoted(&key)))),
     }
 }
 

@@ -24,7 +24,8 @@ mod types;
 use std::io::{Read, Seek};
 
 use crate::catalog::{Dtype, Metadata};
-use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
+use crate::container::identity::{About, Format};
+use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Source};
 use crate::limits::Budget;
@@ -47,7 +48,22 @@ pub(crate) const ARCHITECTURE_KEY: &str = "general.architecture";
 /// The GGUF format.
 pub(crate) struct Gguf;
 
+pub(super) const ABOUT: About = About {
+    format: Format::Gguf,
+    name: "GGUF",
+    file: "a GGUF file",
+    extensions: &["gguf"],
+    shared_extensions: &[],
+    writes: true,
+    parts_are_one_file: true,
+    container: &Gguf,
+};
+
 impl Container for Gguf {
+    fn recognises(&self, head: &[u8]) -> Evidence {
+        if head.starts_with(header::MAGIC) { Evidence::Certain } else { Evidence::No }
+    }
+
     fn open(&self, source: Box<dyn Source>, file: u32, _options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
         let header = read_header(&*source, Keep::Scalars, budget)?;
         let (source, base) = arrange(source, &header)?;
@@ -89,7 +105,11 @@ pub(crate) fn arrange(source: Box<dyn Source>, header: &GgufHeader) -> Result<(B
     if !header.big_endian {
         return Ok((source, 0));
     }
-    let region = LittleEndian::new(header, source.len());
+    let placed = header.tensors.iter().filter_map(|tensor| {
+        let range = tensor.data_offset..tensor.data_offset.checked_add(tensor.byte_len?)?;
+        Some((tensor.dtype.dtype()?, range))
+    });
+    let region = LittleEndian::new(placed, source.len());
     let mut arranged = ArrangedSource::new(source);
     let base = arranged.add(Box::new(region))?;
     Ok((Box::new(arranged), base))
@@ -108,15 +128,4 @@ pub(crate) fn read_header_lazily(source: &dyn Source, budget: &mut Budget) -> Re
 /// Reads the front matter from a reader, in order and once.
 pub(crate) fn read_header_from(reader: impl Read + Seek, keep: Keep, budget: &mut Budget) -> Result<GgufHeader> {
     GgufHeader::read(&mut Cursor::over_reader(reader)?, keep, budget)
-}
-
-/// The same error with the place it happened at.
-fn within(error: AnamnesisError, place: impl Fn() -> String) -> AnamnesisError {
-    match error {
-        AnamnesisError::Parse { reason } => AnamnesisError::parse(format!("{}: {reason}", place())),
-        AnamnesisError::LimitExceeded { limit, message } => {
-            AnamnesisError::limit(limit, format!("{}: {message}", place()))
-        }
-        other => other,
-    }
 }

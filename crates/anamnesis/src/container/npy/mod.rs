@@ -26,10 +26,12 @@ mod tests;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Dtype, Extent, Facts, Metadata, StoredTensor};
-use crate::container::zip::{Checked, Inflated, Method, Spill, damaged_entries};
-use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
+use crate::container::identity::{About, Format};
+use crate::container::strided::Strided;
+use crate::container::zip::{Checked, Inflated, Method, Spill, begins_archive, damaged_entries, first_name};
+use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::{ArrangedSource, Region, Source, Strided};
+use crate::io::{ArrangedSource, Region, Source};
 use crate::limits::Budget;
 
 pub(crate) use arrays::{Array, Arrays, read_arrays};
@@ -38,7 +40,27 @@ use header::Header;
 /// NPZ archives.
 pub(crate) struct Npz;
 
+pub(super) const NPZ: About = About {
+    format: Format::Npz,
+    name: "NPZ",
+    file: "an NPZ archive",
+    extensions: &["npz"],
+    shared_extensions: &[],
+    writes: true,
+    parts_are_one_file: false,
+    container: &Npz,
+};
+
 impl Container for Npz {
+    /// Any archive may hold arrays; one whose first entry is an array is made of them.
+    fn recognises(&self, head: &[u8]) -> Evidence {
+        match first_name(head) {
+            Some(name) if name.ends_with(b".npy") => Evidence::Certain,
+            _ if begins_archive(head) => Evidence::Alike,
+            _ => Evidence::No,
+        }
+    }
+
     fn open(&self, source: Box<dyn Source>, file: u32, options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
         let Arrays { arrays, notes } = read_arrays(&*source, options, budget)?;
         let mut arranged = ArrangedSource::new(source);
@@ -70,7 +92,22 @@ impl Container for Npz {
 /// Single arrays.
 pub(crate) struct Npy;
 
+pub(super) const NPY: About = About {
+    format: Format::Npy,
+    name: "NPY",
+    file: "a NumPy array",
+    extensions: &["npy"],
+    shared_extensions: &[],
+    writes: false,
+    parts_are_one_file: false,
+    container: &Npy,
+};
+
 impl Container for Npy {
+    fn recognises(&self, head: &[u8]) -> Evidence {
+        if head.starts_with(header::MAGIC) { Evidence::Certain } else { Evidence::No }
+    }
+
     fn open(&self, source: Box<dyn Source>, file: u32, options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
         let stem = source.path().and_then(|path| path.file_stem()).map(|stem| stem.to_string_lossy().into_owned());
         let name = stem.unwrap_or_else(|| String::from("array"));

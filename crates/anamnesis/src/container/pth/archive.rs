@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use super::pickle::caps::MAX_PKL_SIZE;
 use crate::container::zip::{Archive, Entry, read_prefix};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, FileKind, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
 
@@ -114,5 +114,6 @@ fn no_object(archive: &Archive) -> AnamnesisError {
     } else {
         ""
     };
-    AnamnesisError::parse(format!("the archive holds no data.pkl, so it is no PyTorch file{what}"))
+    let detail = format!("the archive holds no data.pkl, so it is no PyTorch file{what}");
+    AnamnesisError::not_a_model(FileKind::Zip, detail)
 }

@@ -4,9 +4,10 @@ use super::front::{Front, Place};
 use super::rebuild::{Signs, View};
 use super::signs::Signed;
 use crate::catalog::{Dtype, Extent, StoredTensor};
+use crate::container::strided::Strided;
 use crate::container::zip::{Inflated, Spill};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::{ArrangedSource, Source, Strided};
+use crate::io::{ArrangedSource, Source};
 
 /// A file whose tensors can be read.
 pub(crate) struct PthFile {

@@ -9,7 +9,7 @@ use super::storage::Storages;
 use super::tree::{self, Tree, Wanted};
 use crate::catalog::Dtype;
 use crate::container::OpenOptions;
-use crate::container::zip::{Entry, Method};
+use crate::container::zip::{Entry, Method, begins_archive};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
@@ -33,11 +33,6 @@ pub(crate) struct Front {
     pub(crate) big_endian: bool,
 }
 
-/// Bytes that tell the forms apart: those that a tar file needs.
-const HEAD_BYTES: u64 = 512;
-/// Where tar files say that they are.
-const TAR_MAGIC: std::ops::Range<usize> = 257..262;
-
 impl Front {
     /// Name, shape, type and bytes of each tensor.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &[usize], Dtype, u64)> {
@@ -47,16 +42,14 @@ impl Front {
     pub(crate) fn read(source: &(impl ReadAt + ?Sized), options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let wanted =
             Wanted { select: options.select.as_deref(), all: options.all, skip_unsupported: options.skip_unsupported };
-        let mut head = [0; HEAD_BYTES as usize];
-        let head = &mut head[..source.bytes().min(HEAD_BYTES) as usize];
-        source.fill_at(0, head)?;
-        if head.starts_with(b"PK\x03\x04") {
+        let head = source.head()?;
+        if begins_archive(&head) {
             return archive(source, wanted, budget);
         }
-        if legacy::is_legacy(head) {
+        if legacy::is_legacy(&head) {
             return stream(source, wanted, budget);
         }
-        Err(neither(head))
+        Err(AnamnesisError::parse("the file is neither a ZIP archive nor a legacy stream of torch.save"))
     }
 }
 
@@ -197,23 +190,4 @@ fn stream(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Budg
     }
     let places = offsets.into_iter().map(|offset| offset.map(Place::At)).collect();
     Ok(Front { tensors, places, notes, big_endian: false })
-}
-
-fn neither(head: &[u8]) -> AnamnesisError {
-    if head.get(TAR_MAGIC) == Some(b"ustar") {
-        let what = "a tar file, as versions of PyTorch before 0.1.10 wrote them; load and save it with a newer one";
-        return AnamnesisError::unsupported("pth", what);
-    }
-    if head.starts_with(b"version https://git-lfs") {
-        let why = "the file is a pointer of Git LFS, not the model: download it with git lfs pull";
-        return AnamnesisError::parse(why);
-    }
-    if head.starts_with(b"7z\xbc\xaf\x27\x1c") || head.starts_with(b"Rar!") || head.starts_with(&[0x1f, 0x8b]) {
-        return AnamnesisError::unsupported("pth", "the file is compressed as a whole; unpack it first");
-    }
-    if matches!(head, [0x80, 0..=5, ..]) {
-        let what = "the file is a pickle, but none that torch.save wrote; amn scan lists what it refers to";
-        return AnamnesisError::unsupported("pth", what);
-    }
-    AnamnesisError::parse("the file is neither a ZIP archive nor a legacy stream of torch.save")
 }

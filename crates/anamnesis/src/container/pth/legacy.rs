@@ -29,6 +29,11 @@ const FIRST_READ_BYTES: u64 = 64 << 10;
 /// The start of the first pickle of every such file: protocol 2, then ten bytes of a long integer.
 const HEAD: [u8; 14] = [0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
+/// Whether a file begins with a pickle of a long integer of ten bytes, as no other files do.
+pub(super) fn begins_with_long(head: &[u8]) -> bool {
+    matches!(head, [0x80, 2..=5, 0x8a, 10, ..])
+}
+
 /// Whether a file begins as one of this form does.
 pub(crate) fn is_legacy(head: &[u8]) -> bool {
     head.starts_with(&HEAD) || (head.starts_with(&[0x80]) && head.get(2..14) == Some(&HEAD[2..]))

@@ -23,10 +23,11 @@ mod storage;
 mod tree;
 
 use crate::catalog::{Catalog, Facts, Metadata};
-use crate::container::zip::damaged_entries;
-use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
+use crate::container::identity::{About, Format};
+use crate::container::zip::{begins_archive, damaged_entries};
+use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result};
-use crate::io::Source;
+use crate::io::{ReadAt, Source};
 use crate::limits::Budget;
 
 pub(crate) use allow::is_allowed;
@@ -37,7 +38,29 @@ pub(crate) use front::Front;
 /// The PyTorch format.
 pub(crate) struct Pth;
 
+pub(super) const ABOUT: About = About {
+    format: Format::Pth,
+    name: "pth",
+    file: "a PyTorch file",
+    extensions: &["pth", "pt", "bin"],
+    // What a `.bin` file is, only its content tells.
+    shared_extensions: &["bin"],
+    writes: false,
+    parts_are_one_file: false,
+    container: &Pth,
+};
+
 impl Container for Pth {
+    fn recognises(&self, head: &[u8]) -> Evidence {
+        if legacy::begins_with_long(head) {
+            Evidence::Certain
+        } else if begins_archive(head) {
+            Evidence::Probable
+        } else {
+            Evidence::No
+        }
+    }
+
     fn open(&self, source: Box<dyn Source>, file: u32, options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
         let front = Front::read(&*source, options, budget)?;
         let PthFile { source, mut tensors, notes, big_endian } = arrange(front, source)?;
@@ -55,9 +78,8 @@ impl Container for Pth {
     }
 
     fn damage(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<String>> {
-        let mut head = [0; 2];
-        let is_archive = source.len() >= 2 && source.read_at(0, &mut head).map(|()| head == *b"PK")?;
-        if is_archive { damaged_entries(source, budget) } else { Ok(Vec::new()) }
+        let head = source.head()?;
+        if begins_archive(&head) { damaged_entries(source, budget) } else { Ok(Vec::new()) }
     }
 
     fn lay_out(&self, _: &[OutputTensor], _: Option<&Metadata>) -> Result<Layout> {

@@ -173,13 +173,7 @@ impl<'w, 'a> Walk<'w, 'a> {
                 }
                 self.unsupported.add(&name);
             }
-            Err(AnamnesisError::Parse { reason }) => {
-                return Err(AnamnesisError::parse(format!("tensor {}: {reason}", quoted(&name))));
-            }
-            Err(AnamnesisError::LimitExceeded { limit, message }) => {
-                return Err(AnamnesisError::limit(limit, format!("tensor {}: {message}", quoted(&name))));
-            }
-            Err(other) => return Err(other),
+            Err(error) => return Err(error.within(format_args!("tensor {}", quoted(&name)))),
         }
         Ok(())
     }

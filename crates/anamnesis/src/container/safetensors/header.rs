@@ -48,6 +48,12 @@ impl Header {
     }
 }
 
+/// Whether a file begins with a length that a header can have, and an object behind it.
+pub(super) fn begins_header(head: &[u8]) -> bool {
+    let Some((length, rest)) = head.split_first_chunk() else { return false };
+    u64::from_le_bytes(*length) <= MAX_SAFETENSORS_HEADER_BYTES && rest.first() == Some(&b'{')
+}
+
 /// Reads the header of a whole file: the data section must be exactly as long as the tensors need.
 pub(crate) fn read_header(source: &dyn Source, budget: &mut Budget) -> Result<Header> {
     let file_bytes = source.len();
@@ -65,7 +71,7 @@ pub(crate) fn read_header(source: &dyn Source, budget: &mut Budget) -> Result<He
             "the safetensors header takes {json_bytes} bytes, past the end of the file ({file_bytes})"
         )));
     }
-    let mut json = header_buffer(json_bytes, budget).map_err(|error| describe_other_format(error, &prefix))?;
+    let mut json = header_buffer(json_bytes, budget)?;
     source.read_at(PREFIX_BYTES, &mut json)?;
     check_data_bytes(parse_header(&json, budget)?, rest - json_bytes)
 }
@@ -88,20 +94,6 @@ fn header_buffer(json_bytes: u64, budget: &mut Budget) -> Result<Vec<u8>> {
     }
     budget.buffer(json_bytes, "the safetensors header")?;
     Ok(vec![0; json_bytes as usize])
-}
-
-/// A huge header length usually means another kind of file; the commonest are worth naming.
-fn describe_other_format(error: AnamnesisError, prefix: &[u8; 8]) -> AnamnesisError {
-    let kind = match prefix {
-        b"version " => "a Git LFS pointer: the weights themselves were not downloaded (`git lfs pull`)",
-        [b'G', b'G', b'U', b'F', ..] => "a GGUF file",
-        [b'P', b'K', 3, 4, ..] => "a ZIP archive, such as a PyTorch checkpoint or an NPZ",
-        [0x93, b'N', b'U', b'M', ..] => "a NumPy array",
-        [0x80, 2..=5, ..] => "a Python pickle, such as a legacy PyTorch checkpoint",
-        [b'<', ..] | [b'{', b'"', ..] => "a text document",
-        _ => return error,
-    };
-    AnamnesisError::parse(format!("this is not a safetensors file but {kind}"))
 }
 
 /// Parses and validates the JSON of a header; the data section is not looked at.

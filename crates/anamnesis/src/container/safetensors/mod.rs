@@ -14,7 +14,8 @@ mod json;
 mod layout;
 
 use crate::catalog::{Dtype, Metadata};
-use crate::container::{Container, Layout, OpenOptions, Opened, OutputTensor};
+use crate::container::identity::{About, Format};
+use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::Result;
 use crate::io::Source;
 use crate::limits::Budget;
@@ -25,7 +26,23 @@ pub(crate) use header::{Header, PREFIX_BYTES, parse_header_prefix, read_header};
 /// The safetensors format.
 pub(crate) struct Safetensors;
 
+pub(super) const ABOUT: About = About {
+    format: Format::Safetensors,
+    name: "safetensors",
+    file: "a safetensors file",
+    extensions: &["safetensors"],
+    shared_extensions: &[],
+    writes: true,
+    parts_are_one_file: false,
+    container: &Safetensors,
+};
+
 impl Container for Safetensors {
+    /// There is no magic: a file begins with a number, and what is of no other format may be of this one.
+    fn recognises(&self, head: &[u8]) -> Evidence {
+        if header::begins_header(head) { Evidence::Alike } else { Evidence::Possible }
+    }
+
     fn open(&self, source: Box<dyn Source>, file: u32, _options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
         let catalog = read_header(&*source, budget)?.into_catalog(file)?;
         Ok(Opened { source, catalog })

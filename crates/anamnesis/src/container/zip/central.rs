@@ -67,10 +67,7 @@ pub(super) fn read(source: &(impl ReadAt + ?Sized), end: &End, budget: &mut Budg
         }
         let bytes = FIXED_BYTES + lengths.iter().sum::<u64>();
         let record = window.bytes(at, bytes, &what)?;
-        records.push(parse(record).map_err(|reason| match reason {
-            AnamnesisError::Parse { reason } => AnamnesisError::parse(format!("{}: {reason}", what())),
-            other => other,
-        })?);
+        records.push(parse(record).map_err(|error| error.within(what()))?);
         at += bytes;
     }
     if at != directory_end {

@@ -1,6 +1,6 @@
 //! Finding the central directory: the end record, with its ZIP64 form, read from the end of the file.
 
-use super::{u16_at, u32_at, u64_at};
+use super::{begins_archive, u16_at, u32_at, u64_at};
 use crate::error::{AnamnesisError, Result};
 use crate::io::ReadAt;
 
@@ -29,7 +29,7 @@ pub(super) fn find(source: &(impl ReadAt + ?Sized)) -> Result<End> {
     source.fill_at(file_bytes - tail_bytes, &mut tail)?;
     let (at, record) = match last_record(&tail)? {
         Some(at) => (file_bytes - tail_bytes + at as u64, &tail[at..]),
-        None => return Err(not_an_archive(source)),
+        None => return Err(no_end(source)?),
     };
     let disks = [u16_at(record, 4), u16_at(record, 6)];
     let counts = [u16_at(record, 8), u16_at(record, 10)];
@@ -129,29 +129,9 @@ fn several_disks() -> AnamnesisError {
     AnamnesisError::unsupported("ZIP", "the archive is one part of several disks")
 }
 
-/// Files without an end record are mostly something else; the commonest are worth naming.
-fn not_an_archive(source: &(impl ReadAt + ?Sized)) -> AnamnesisError {
-    let mut head = [0; 8];
-    let length = source.bytes().min(8) as usize;
-    if let Err(error) = source.fill_at(0, &mut head[..length]) {
-        return error;
-    }
-    let kind = match &head {
-        b"version " => "a Git LFS pointer: the file itself was not downloaded (`git lfs pull`)",
-        [b'7', b'z', 0xbc, 0xaf, ..] => "a 7z archive: unpack it first",
-        [b'R', b'a', b'r', b'!', ..] => "a RAR archive: unpack it first",
-        [0x1f, 0x8b, ..] => "a gzip file: unpack it first",
-        [0x93, b'N', b'U', b'M', ..] => "a single NumPy array",
-        [b'G', b'G', b'U', b'F', ..] => "a GGUF file",
-        [0x80, 2..=5, ..] => "a Python pickle, such as a legacy PyTorch checkpoint",
-        [b'<', ..] | [b'{', ..] => "a text document",
-        [b'P', b'K', 3, 4, ..] => {
-            return AnamnesisError::parse(
-                "the ZIP archive has no end record: it is truncated, or not completely downloaded",
-            );
-        }
-        _ if length == 0 => "an empty file",
-        _ => return AnamnesisError::parse("this is not a ZIP archive: it has no end record"),
-    };
-    AnamnesisError::parse(format!("this is not a ZIP archive but {kind}"))
+fn no_end(source: &(impl ReadAt + ?Sized)) -> Result<AnamnesisError> {
+    Ok(AnamnesisError::parse(match begins_archive(&source.head()?) {
+        true => "the ZIP archive has no end record: it is truncated, or not completely downloaded",
+        false => "this is not a ZIP archive: it has no end record",
+    }))
 }

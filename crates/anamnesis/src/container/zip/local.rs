@@ -3,15 +3,20 @@
 use super::central::{Fields, HAS_DESCRIPTOR, Record, name_and_extra, widen};
 use super::entry::{Entry, Method};
 use super::window::Window;
-use super::{u16_at, u32_at, u64_at};
+use super::{LOCAL_SIGNATURE, begins_archive, u16_at, u32_at, u64_at};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
 
-const SIGNATURE: &[u8; 4] = b"PK\x03\x04";
 const DESCRIPTOR_SIGNATURE: &[u8; 4] = b"PK\x07\x08";
 const FIXED_BYTES: u64 = 30;
 /// Bytes read at a time: a descriptor and the header behind it.
 const READ_BYTES: u64 = 256;
+
+/// The name in the header that these bytes begin with, where it is all there.
+pub(super) fn name_in(bytes: &[u8]) -> Option<&[u8]> {
+    let fixed = bytes.get(..FIXED_BYTES as usize).filter(|fixed| begins_archive(fixed))?;
+    bytes.get(fixed.len()..fixed.len() + usize::from(u16_at(fixed, 26)))
+}
 
 /// Walks the entries in the order of their bytes, from the first byte of the file to the directory.
 pub(super) fn check(source: &(impl ReadAt + ?Sized), records: Vec<Record>, directory: u64) -> Result<Vec<Entry>> {
@@ -61,7 +66,7 @@ fn check_place(found: u64, expected: u64, what: impl Fn() -> String) -> Result<(
 fn check_header(window: &mut Window<'_, impl ReadAt + ?Sized>, record: &Record) -> Result<u64> {
     let what = || format!("the local header of ZIP entry {}", quoted(&record.name));
     let fixed = window.bytes(record.header, FIXED_BYTES, &what)?;
-    if &fixed[..4] != SIGNATURE {
+    if &fixed[..4] != LOCAL_SIGNATURE {
         return Err(AnamnesisError::parse(format!("{} is not at byte {}", what(), record.header)));
     }
     let lengths = [u16_at(fixed, 26), u16_at(fixed, 28)];

@@ -38,10 +38,23 @@ pub(crate) use inflated::{Inflated, read_prefix};
 pub(crate) use spill::Spill;
 pub(crate) use write::{EntryHeaders, check_new_names, end_of_archive};
 
+/// How the header of an entry begins, and with it every archive that has any.
+const LOCAL_SIGNATURE: &[u8; 4] = b"PK\x03\x04";
+
 /// Most entries of an archive.
 pub(crate) const ZIP_MAX_ENTRIES: u64 = 1 << 20;
 /// Longest name of an entry, in bytes.
 pub(crate) const ZIP_MAX_NAME_LEN: u64 = 4096;
+
+/// Whether a file begins as archives with entries do.
+pub(crate) fn begins_archive(head: &[u8]) -> bool {
+    head.starts_with(LOCAL_SIGNATURE)
+}
+
+/// The name of the first entry, where all of it is in the first bytes of a file.
+pub(crate) fn first_name(head: &[u8]) -> Option<&[u8]> {
+    local::name_in(head)
+}
 
 /// The entries of an archive, in the order of its directory.
 #[derive(Debug)]
@@ -49,37 +62,22 @@ pub(crate) struct Archive {
     pub entries: Vec<Entry>,
 }
 
-#[allow(dead_code, reason = "each format over archives uses its own part")]
 impl Archive {
     /// Reads all headers of an archive and none of its data.
     pub(crate) fn read(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Self> {
         let end = end::find(source)?;
         let records = central::read(source, &end, budget)?;
         let entries = local::check(source, records, end.directory_offset)?;
-        let archive = Self { entries };
-        refuse_twins(archive.names(), |name| name.replace('\\', "/"))?;
-        Ok(archive)
-    }
-
-    /// Refuses names that differ in nothing but case, for formats whose own readers take them for one.
-    pub(crate) fn refuse_case_twins(&self) -> Result<()> {
-        refuse_twins(self.names(), str::to_lowercase)
-    }
-
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().map(|entry| entry.name.as_str())
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.name == name)
+        refuse_twins(entries.iter().map(|entry| entry.name.as_str()))?;
+        Ok(Self { entries })
     }
 }
 
 /// Refuses two names that some reader takes for one.
-fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>, alike: impl Fn(&str) -> String) -> Result<()> {
+fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = HashMap::new();
     for name in names {
-        if let Some(other) = seen.insert(alike(name), name) {
+        if let Some(other) = seen.insert(name.replace('\\', "/"), name) {
             let (a, b) = (quoted(other), quoted(name));
             let how =
                 if other == name { String::from("occurs twice") } else { format!("and {b} can be taken for one") };

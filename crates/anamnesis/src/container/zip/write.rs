@@ -179,5 +179,5 @@ pub(crate) fn check_new_names<'a>(names: impl Iterator<Item = &'a str>) -> Resul
         Ok(name)
     };
     let names = names.map(check).collect::<Result<Vec<_>>>()?;
-    refuse_twins(names.into_iter(), |name| name.replace('\\', "/"))
+    refuse_twins(names.into_iter())
 }

@@ -24,7 +24,8 @@ use std::path::PathBuf;
 use super::plan::{Outline, PlanInput, describe};
 use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlannedOutput};
 use crate::catalog::TargetDtype;
-use crate::checkpoint::{Checkpoint, Format};
+use crate::checkpoint::Checkpoint;
+use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
 use crate::pipeline::Plan;
 
@@ -67,7 +68,7 @@ impl Checkpoint {
         let config = ConfigChange::of(convert, &outline)?;
         let Outline { planned, metadata, stats, kept, mut notes, .. } = outline;
         let shards = shards::lay_out(planned, options, metadata.as_ref())?;
-        let index = shards::index_text(&shards);
+        let index = shards::index_text(&shards)?;
         let weights: Vec<_> = self.input_files().map(|(name, _)| name).chain(self.index_name()).collect();
         let sidecars = sidecars::classify(directory, &weights, &config)?;
         if config.quantisation.is_some() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {

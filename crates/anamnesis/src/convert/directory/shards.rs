@@ -41,9 +41,9 @@ pub(super) fn lay_out(
 }
 
 /// The index over several shards; a single file needs none.
-pub(super) fn index_text(shards: &[Shard]) -> Option<Vec<u8>> {
+pub(super) fn index_text(shards: &[Shard]) -> Result<Option<Vec<u8>>> {
     if shards.len() < 2 {
-        return None;
+        return Ok(None);
     }
     let mut weight_map = BTreeMap::new();
     let mut total = 0;
@@ -53,13 +53,13 @@ pub(super) fn index_text(shards: &[Shard]) -> Option<Vec<u8>> {
             total += placed.output.bytes;
         }
     }
-    Some(index_document(&weight_map, total))
+    index_document(&weight_map, total).map(Some)
 }
 
 /// The text of a new index, its names in order.
-fn index_document(weight_map: &BTreeMap<&str, &str>, total_size: u64) -> Vec<u8> {
+fn index_document(weight_map: &BTreeMap<&str, &str>, total_size: u64) -> Result<Vec<u8>> {
     let document = serde_json::json!({ "metadata": { "total_size": total_size }, "weight_map": weight_map });
-    let mut text = serde_json::to_vec_pretty(&document).unwrap_or_default();
+    let mut text = serde_json::to_vec_pretty(&document).map_err(std::io::Error::from)?;
     text.push(b'\n');
-    text
+    Ok(text)
 }

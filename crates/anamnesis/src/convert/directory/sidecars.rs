@@ -1,6 +1,5 @@
 //! The files beside the weights: which are copied, which are changed, which are left out.
 
-use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
@@ -8,9 +7,11 @@ use serde_json::Value;
 use super::config_text::{ConfigEdit, with_quantisation, without_quantisation};
 use crate::catalog::TargetDtype;
 use crate::checkpoint::{file_inside, read_sidecar};
+use crate::container::sniff;
 use crate::convert::plan::Outline;
 use crate::convert::{Cast, ConvertOptions};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, FileKind, Result, quoted};
+use crate::io::{FileSource, ReadAt};
 
 /// A file beside the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,9 +88,6 @@ const WEIGHTS: [&str; 14] = [
     ".tflite",
 ];
 
-/// How a Git LFS pointer starts: the text that stands for a file which was not downloaded.
-const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
-
 /// Looks at every entry of the directory but the `weights` that are read, in order of name.
 pub(super) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange) -> Result<Vec<Sidecar>> {
     let at = |error| AnamnesisError::at_path(error, directory);
@@ -134,10 +132,10 @@ fn reason_to_drop(directory: &Path, name: &str, path: &Path) -> Option<&'static 
     if file_inside(directory, name).is_err() {
         return Some("leads out of the directory");
     }
-    let mut head = Vec::new();
-    let start = std::fs::File::open(path).map(|file| file.take(LFS_POINTER.len() as u64));
-    match start.and_then(|mut start| start.read_to_end(&mut head)) {
-        Ok(_) if head == LFS_POINTER => Some("a Git LFS pointer, the file itself was not downloaded"),
+    match FileSource::open(path).and_then(|source| source.head()) {
+        Ok(head) if sniff(&head) == Some(FileKind::GitLfsPointer) => {
+            Some("a Git LFS pointer, the file itself was not downloaded")
+        }
         Ok(_) => None,
         Err(_) => Some("cannot be read"),
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, Existing, Format};
+use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, Existing};
 
 use super::writing::refuse_options_of_directories;
 use super::{notes, open, patterns, shown, to};
@@ -103,8 +103,7 @@ pub(super) fn options(
 impl Request<'_> {
     pub(super) fn run(&self, printer: &Printer) -> Result<(), Failure> {
         let checkpoint = open::checkpoint(self.input, printer)?;
-        // The parts of a split GGUF model are one file that was cut.
-        let is_cut_file = checkpoint.format() == Format::Gguf && self.write.option_of_directories().is_none();
+        let is_cut_file = checkpoint.format().parts_are_one_file() && self.write.option_of_directories().is_none();
         let is_directory = checkpoint.directory().is_some() && self.target.extension() == "safetensors";
         if is_directory && !is_cut_file {
             return self.convert_directory(&checkpoint, printer);

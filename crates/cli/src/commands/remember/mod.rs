@@ -25,8 +25,8 @@ pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Resu
         to::dtype(&args.to)?;
     }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
-    // The parts of a split GGUF model are one file that was cut: together they become one again, unless asked otherwise.
-    let is_cut_file = checkpoint.format() == Format::Gguf && args.write.option_of_directories().is_none();
+    // Parts of one file that was cut become one again, unless asked otherwise.
+    let is_cut_file = checkpoint.format().parts_are_one_file() && args.write.option_of_directories().is_none();
     if checkpoint.directory().is_some() && !is_cut_file {
         return directory::run(args, &checkpoint, &info, cpu, printer);
     }

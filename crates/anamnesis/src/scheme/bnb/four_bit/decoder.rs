@@ -203,12 +203,7 @@ impl Prepare for Bnb4 {
             decoder.check(&self.part_bytes[..if self.nested { NESTED_QUANT_MAP + 1 } else { QUANT_MAP + 1 }])?;
             Ok(Prepared { shape, decoder: Arc::new(decoder) })
         });
-        prepared.map_err(|error| match error {
-            AnamnesisError::Parse { reason } => {
-                AnamnesisError::parse(format!("tensor {}: {reason}", quoted(&self.name)))
-            }
-            other => other,
-        })
+        prepared.map_err(|error| error.within(format_args!("tensor {}", quoted(&self.name))))
     }
 
     fn describe(&self) -> String {

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::Source;
-use super::arranged::Region;
+use crate::catalog::dtype;
 use crate::error::{AnamnesisError, Result};
+use crate::io::{Region, Source};
 
 /// Bytes read for one tile where reading goes across the stored order.
 const ACROSS_TILE_BYTES: u64 = 4 << 20;
@@ -52,7 +52,7 @@ impl Strided {
         {
             return Err(AnamnesisError::parse(format!("shape {shape:?} and strides {strides:?} do not go together")));
         }
-        let elements = crate::catalog::dtype::elements(shape).ok_or_else(too_large)?;
+        let elements = dtype::elements(shape).ok_or_else(too_large)?;
         elements.checked_mul(element_bytes as u64).ok_or_else(too_large)?;
         if elements > 0 {
             let last = shape
@@ -226,8 +226,8 @@ fn reverse_each(bytes: &mut [u8], width: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ArrangedSource, BytesSource};
     use super::*;
+    use crate::io::{ArrangedSource, BytesSource};
 
     /// What the definition of a strided view says, element by element.
     fn naive(stored: &[u8], width: usize, swap: usize, shape: &[usize], strides: &[u64]) -> Vec<u8> {

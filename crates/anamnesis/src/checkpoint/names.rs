@@ -1,0 +1,105 @@
+//! How the files of a checkpoint are named: its indices, and the numbered shards of a set.
+
+use std::path::Path;
+
+use super::inside;
+use crate::container::Format;
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// The usual name of an index.
+pub(super) const INDEX_FILE: &str = "model.safetensors.index.json";
+/// How the name of every index over safetensors files ends.
+pub(super) const INDEX_END: &str = ".safetensors.index.json";
+/// The name of an index over PyTorch files.
+pub(super) const TORCH_INDEX_FILE: &str = "pytorch_model.bin.index.json";
+
+/// Whether the ending of a name says that the file is of this format.
+pub(super) fn is_named_as(name: &str, format: Format) -> bool {
+    let ending = Path::new(name).extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    format.about().is_told_by(&ending)
+}
+
+/// Files that an error lists; the rest are counted.
+const MAX_LISTED: usize = 5;
+
+/// A file name of the form `model-00002-of-00004.safetensors`, of a set with more than one file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Numbered<'a> {
+    base: &'a str,
+    count: u32,
+    end: &'a str,
+}
+
+impl<'a> Numbered<'a> {
+    pub(super) fn parse(name: &'a str) -> Option<Self> {
+        let (stem, end) = name.rsplit_once('.')?;
+        let (rest, count) = stem.rsplit_once("-of-")?;
+        let (base, number) = rest.rsplit_once('-')?;
+        let digits = |text: &str| (text.len() == 5).then(|| text.parse::<u32>().ok()).flatten();
+        let (number, count) = (digits(number)?, digits(count)?);
+        (count > 1 && (1..=count).contains(&number)).then_some(Self { base, count, end })
+    }
+
+    /// The names of the whole set, which must all be there.
+    pub(super) fn all(&self, directory: &Path) -> Result<Vec<String>> {
+        let Self { base, count, end } = self;
+        let names = (1..=*count).map(|number| format!("{base}-{number:05}-of-{count:05}.{end}"));
+        names
+            .map(|name| {
+                inside::file_inside(directory, &name)?;
+                Ok(name)
+            })
+            .collect()
+    }
+}
+
+/// The files of the one model that these files of weights are: a single file, or all shards of one set. `None` where there
+/// are no files.
+///
+/// # Errors
+/// `Parse` where they are several models, `Io` where a shard is missing.
+pub(super) fn one_model(directory: &Path, files: &[&String]) -> Result<Option<Vec<String>>> {
+    match files {
+        [] => Ok(None),
+        [single] if Numbered::parse(single).is_none() => Ok(Some(vec![(*single).clone()])),
+        [first, ..] => {
+            let shards = Numbered::parse(first).map(|shard| shard.all(directory)).transpose()?;
+            match shards.filter(|shards| files.iter().all(|file| shards.contains(file))) {
+                Some(shards) => Ok(Some(shards)),
+                None => Err(several(directory, files)),
+            }
+        }
+    }
+}
+
+/// The error for a directory from which the user has to choose.
+pub(super) fn several(directory: &Path, models: &[&String]) -> AnamnesisError {
+    let listed: Vec<_> = models.iter().take(MAX_LISTED).map(|name| quoted(name)).collect();
+    let more = match models.len().saturating_sub(MAX_LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let listed = listed.join(", ");
+    AnamnesisError::parse(format!("{} holds several models ({listed}{more}); name one", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_shards_are_told_by_their_names() {
+        let shard = Numbered::parse("model-00002-of-00004.safetensors");
+        assert_eq!(shard, Some(Numbered { base: "model", count: 4, end: "safetensors" }));
+        for name in [
+            "model-00001-of-00001.safetensors",
+            "model.safetensors",
+            "a-of-b",
+            "-of-",
+            "x-1-of-2.safetensors",
+            "x-00005-of-00002.safetensors",
+        ] {
+            assert_eq!(Numbered::parse(name), None, "{name}");
+        }
+    }
+}

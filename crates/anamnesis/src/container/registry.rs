@@ -1,0 +1,62 @@
+//! Every container there is.
+
+use super::identity::{About, Format};
+use super::interface::Container;
+use super::{gguf, npy, pth, safetensors};
+
+/// The containers, a line each, in the order they are listed for people.
+pub(crate) const ALL: &[About] = &[safetensors::ABOUT, gguf::ABOUT, npy::NPZ, npy::NPY, pth::ABOUT];
+
+/// The container of a format.
+pub(crate) fn of(format: Format) -> &'static dyn Container {
+    format.about().container
+}
+
+impl Format {
+    /// Every format that is told apart.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        ALL.iter().map(|about| about.format)
+    }
+
+    /// The endings of its files, the usual one first, without dots.
+    #[must_use]
+    pub const fn extensions(self) -> &'static [&'static str] {
+        self.about().extensions
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// Whether the parts of a split model are one file that was cut, so that together they become one again. Of other
+    /// formats the files of a directory stay files.
+    #[must_use]
+    pub const fn parts_are_one_file(self) -> bool {
+        self.about().parts_are_one_file
+    }
+
+    pub(crate) const fn about(self) -> &'static About {
+        let mut index = 0;
+        while index + 1 < ALL.len() && ALL[index].format as usize != self as usize {
+            index += 1;
+        }
+        &ALL[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_container_is_found_by_its_format() {
+        for (index, about) in ALL.iter().enumerate() {
+            assert_eq!(about.format.about().format, about.format);
+            assert!(ALL[..index].iter().all(|other| other.format != about.format), "{}", about.name);
+            assert!(!about.extensions.is_empty(), "{}", about.name);
+            assert!(about.shared_extensions.iter().all(|shared| about.extensions.contains(shared)), "{}", about.name);
+        }
+    }
+}

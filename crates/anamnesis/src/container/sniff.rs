@@ -1,0 +1,186 @@
+//! What a file is that is no tensor file, by its first bytes or, where they do not say, by its name.
+
+use crate::error::FileKind;
+
+/// Bytes at fixed places. The longest and most telling come first.
+const MAGICS: [(usize, &[u8], FileKind); 19] = {
+    use FileKind as K;
+    [
+        (0, b"version https://git-lfs", K::GitLfsPointer),
+        (0, b"\x89HDF\r\n\x1a\n", K::Hdf5),
+        (0, b"7z\xbc\xaf\x27\x1c", K::SevenZip),
+        (0, b"Rar!\x1a\x07", K::Rar),
+        (0, b"\xfd7zXZ\0", K::Xz),
+        (4, b"1AY&SY", K::Bzip2),
+        (257, b"ustar", K::Tar),
+        (0, b"PK\x03\x04", K::Zip),
+        (0, b"PK\x05\x06", K::Zip),
+        (0, b"\x28\xb5\x2f\xfd", K::Zstandard),
+        (4, b"TFL3", K::TensorFlowLite),
+        (0, b"\x1f\x8b\x08", K::Gzip),
+        // Numbers of four bytes, which little-endian machines wrote.
+        (0, b"lmgg", K::Ggml),
+        (0, b"fmgg", K::Ggml),
+        (0, b"tjgg", K::Ggml),
+        (0, b"algg", K::Ggml),
+        (0, b"GGML", K::Ggml),
+        (0, b"GGMF", K::Ggml),
+        (0, b"GGJT", K::Ggml),
+    ]
+};
+
+/// Endings of files whose first bytes say nothing for certain.
+const ENDINGS: [(&str, FileKind); 5] = [
+    ("onnx", FileKind::Onnx),
+    ("h5", FileKind::Hdf5),
+    ("hdf5", FileKind::Hdf5),
+    ("tflite", FileKind::TensorFlowLite),
+    ("msgpack", FileKind::Flax),
+];
+
+/// What a file is by its first bytes; `None` where they do not tell. Tensor files are not looked for here.
+pub(crate) fn sniff(head: &[u8]) -> Option<FileKind> {
+    if head.is_empty() {
+        return Some(FileKind::Empty);
+    }
+    let is_at =
+        |&&(at, magic, _): &&(usize, &[u8], FileKind)| head.get(at..).is_some_and(|rest| rest.starts_with(magic));
+    if let Some((_, _, kind)) = MAGICS.iter().find(is_at) {
+        return Some(*kind);
+    }
+    if is_pickle(head) {
+        return Some(FileKind::Pickle);
+    }
+    if is_onnx(head) {
+        return Some(FileKind::Onnx);
+    }
+    if is_sentence_piece(head) {
+        return Some(FileKind::SentencePiece);
+    }
+    let text = text_of(head)?;
+    kind_of_text(text).or_else(|| (head.len() >= MIN_TEXT_BYTES).then_some(FileKind::Text))
+}
+
+/// What a file is by the ending of its name, in lower case.
+pub(super) fn by_ending(ending: &str) -> Option<FileKind> {
+    ENDINGS.iter().find(|(known, _)| *known == ending).map(|(_, kind)| *kind)
+}
+
+/// The protocol, and an opcode that can follow it. The length of a safetensors header may begin alike, with zeros behind.
+fn is_pickle(head: &[u8]) -> bool {
+    matches!(head, [0x80, 2..=5, opcode, ..] if opcode.is_ascii_graphic() || *opcode >= 0x80)
+}
+
+/// ONNX's message begins with a version of the format and the name of the program that wrote it, which is text of at least
+/// one character, and goes on with a field that such a message has.
+fn is_onnx(head: &[u8]) -> bool {
+    let [0x08, 1..=32, 0x12, length, rest @ ..] = head else { return false };
+    let Some((name, rest)) = rest.split_at_checked(usize::from(*length)) else { return false };
+    let is_name = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
+    is_name && matches!(rest, [0x1a | 0x22 | 0x28 | 0x32 | 0x3a | 0x42, ..])
+}
+
+/// SentencePiece's message begins with a piece of its vocabulary: a message of its text and, as a float, its score.
+fn is_sentence_piece(head: &[u8]) -> bool {
+    let [0x0a, piece_bytes, 0x0a, text_bytes, rest @ ..] = head else { return false };
+    let Some((text, rest)) = rest.split_at_checked(usize::from(*text_bytes)) else { return false };
+    let has_room = usize::from(*piece_bytes) >= 2 + text.len() + 5;
+    has_room && !text.is_empty() && str::from_utf8(text).is_ok() && rest.first() == Some(&0x15)
+}
+
+/// Fewest bytes that are called text: the shortest piece of a safetensors file that cannot be any.
+const MIN_TEXT_BYTES: usize = 4;
+
+/// The text that a file begins with, without a byte order mark; `None` where it is none. A character may be cut at the end.
+fn text_of(head: &[u8]) -> Option<&str> {
+    let text = match str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => str::from_utf8(head.get(..error.valid_up_to())?).ok()?,
+        Err(_) => return None,
+    };
+    let is_text =
+        |character: char| !character.is_control() || matches!(character, '\t' | '\n' | '\r' | '\x0c' | '\x1b');
+    text.chars().all(is_text).then(|| text.trim_start_matches('\u{feff}').trim_start())
+}
+
+fn kind_of_text(text: &str) -> Option<FileKind> {
+    let begins = |start: &str| text.get(..start.len()).is_some_and(|front| front.eq_ignore_ascii_case(start));
+    if begins("<!doctype html") || begins("<html") || begins("<head") {
+        return Some(FileKind::Html);
+    }
+    if begins("<?xml") {
+        return Some(FileKind::Xml);
+    }
+    is_json(text).then_some(FileKind::Json)
+}
+
+/// Whether text begins as an object or a list does.
+fn is_json(text: &str) -> bool {
+    let mut characters = text.chars().filter(|character| !character.is_ascii_whitespace());
+    match (characters.next(), characters.next()) {
+        (Some('{'), Some(next)) => matches!(next, '"' | '}'),
+        (Some('['), Some(next)) => matches!(next, '{' | '[' | '"' | ']' | '-' | '0'..='9' | 't' | 'f' | 'n'),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_magic_is_found_at_its_place_and_nowhere_else() {
+        for (at, magic, kind) in MAGICS {
+            let mut head = vec![0xff; at];
+            head.extend(magic);
+            assert_eq!(sniff(&head), Some(kind), "{kind:?}");
+            head.insert(0, 0xff);
+            assert_ne!(sniff(&head), Some(kind), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn text_is_told_apart() {
+        for (text, kind) in [
+            ("{\"a\": 1}", FileKind::Json),
+            ("\u{feff}\n  [1, 2]", FileKind::Json),
+            ("[]", FileKind::Json),
+            ("{curly} is no JSON", FileKind::Text),
+            ("[link](to somewhere)", FileKind::Text),
+            ("<!DOCTYPE HTML><html>", FileKind::Html),
+            ("\r\n<html lang=\"en\">", FileKind::Html),
+            ("<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>", FileKind::Xml),
+            ("---\nlicense: mit\n---\n", FileKind::Text),
+            ("größe", FileKind::Text),
+        ] {
+            assert_eq!(sniff(text.as_bytes()), Some(kind), "{text}");
+        }
+        // Cut inside a character.
+        assert_eq!(sniff(&"text größe".as_bytes()[..8]), Some(FileKind::Text));
+    }
+
+    #[test]
+    fn what_is_not_certain_is_not_said() {
+        for head in [
+            &b"X"[..],
+            b"abc",
+            b"text\0with zeros",
+            b"\x1f\x8b",
+            b"\xe4\xf6\xfc text of another age",
+            b"\x80\x02\0\0\0\0\0\0{",
+            b"\x08\x07\x12\x07pytorch",
+            b"\x08\x07\x12\0\x3a",
+            b"\x0a\x03\x0a\x05<unk>\x15",
+            b"\x0a\x0e\x0a\x05<unk>",
+        ] {
+            assert_eq!(sniff(head), None, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn messages_are_known_by_how_they_begin() {
+        assert_eq!(sniff(b"\x08\x07\x12\x07pytorch\x1a\x051.9.0"), Some(FileKind::Onnx));
+        assert_eq!(sniff(b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"), Some(FileKind::SentencePiece));
+        assert_eq!(sniff(b"\x80\x04\x95\0\0"), Some(FileKind::Pickle));
+    }
+}
