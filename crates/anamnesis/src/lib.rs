@@ -1,24 +1,77 @@
 //! Parse any tensor file, recover any precision.
 //!
 //! anamnesis reads quantised model files and gives the numbers back, bit for bit as the library that wrote them computes
-//! them: as BF16, F16 or F32, in constant memory, at memory speed.
+//! them: as BF16, F16 or F32, in constant memory, at memory speed. No input makes any of this panic, run code, or use more
+//! memory than [`ParseLimits`] allow.
+//!
+//! Everything begins with a [`Checkpoint`]: one file, a directory of shards, a model of a local store, bytes, a reader, or
+//! whatever implements [`PositionedRead`].
+//!
+//! | to | call |
+//! |---|---|
+//! | open | [`Checkpoint::open`], [`open_with`](Checkpoint::open_with), [`from_bytes`](Checkpoint::from_bytes), [`from_reader`](Checkpoint::from_reader), [`from_positioned`](Checkpoint::from_positioned) |
+//! | list | [`Checkpoint::tensors`], [`weights`](Checkpoint::weights), [`inspect`](Checkpoint::inspect), [`metadata`](Checkpoint::metadata) |
+//! | decode one | [`Checkpoint::decode`], [`decode_into`](Checkpoint::decode_into), [`decode_tiles`](Checkpoint::decode_tiles) |
+//! | decode all | [`Checkpoint::decoded`], or to a file: [`Checkpoint::plan`] |
+//! | convert | [`Checkpoint::plan_convert`], [`plan_convert_directory`](Checkpoint::plan_convert_directory) |
+//! | quantise | the same, to a [`ConvertTarget`] that [`is_quantized`](ConvertTarget::is_quantized) |
+//! | check | [`verify()`], [`scan()`] |
+//!
+//! List what a model holds, and how it is quantised:
 //!
 //! ```no_run
-//! let model = anamnesis::parse("model-fp8.safetensors")?;
-//! println!("{}", model.inspect());
-//! model.remember("model-bf16.safetensors", anamnesis::TargetDtype::BF16)?;
+//! use anamnesis::{Checkpoint, ParseLimits};
+//! let checkpoint = Checkpoint::open("Llama-3.1-8B-FP8", &ParseLimits::default())?;
+//! for weight in checkpoint.weights() {
+//!     println!("{} {}", weight.name, weight.scheme);
+//! }
 //! # Ok::<(), anamnesis::AnamnesisError>(())
 //! ```
 //!
-//! [`parse`] and its kin open a file, [`Checkpoint`] is the general handle behind them, [`remember`] decodes single
-//! weights from slices. No input makes any of this panic, run code, or use more memory than [`ParseLimits`] allow.
+//! Decode one tensor, or all of them:
+//!
+//! ```no_run
+//! # use anamnesis::{Checkpoint, ParseLimits, TargetDtype};
+//! # let checkpoint = Checkpoint::open("Llama-3.1-8B-FP8", &ParseLimits::default())?;
+//! let values: Vec<f32> = checkpoint.decode("model.layers.0.mlp.up_proj.weight")?;
+//! for tensor in checkpoint.decoded(TargetDtype::BF16) {
+//!     let tensor = tensor?;
+//!     println!("{} {:?} {} bytes", tensor.name, tensor.shape, tensor.data.len());
+//! }
+//! # Ok::<(), anamnesis::AnamnesisError>(())
+//! ```
+//!
+//! Convert and quantise: a plan knows every byte of the output before the first is written.
+//!
+//! ```no_run
+//! # use anamnesis::{Checkpoint, ParseLimits};
+//! use anamnesis::{BnbOptions, ConvertOptions, ConvertTarget};
+//! # let checkpoint = Checkpoint::open("Llama-3.1-8B-FP8", &ParseLimits::default())?;
+//! let options = ConvertOptions::new().with_bnb(BnbOptions::new().with_double_quant(true));
+//! let plan = checkpoint.plan_convert(ConvertTarget::BnbNf4, &options)?;
+//! println!("{} bytes", plan.total_bytes());
+//! let report = plan.write("Llama-3.1-8B-nf4.safetensors", |progress| println!("{}", progress.bytes))?;
+//! # Ok::<(), anamnesis::AnamnesisError>(())
+//! ```
+//!
+//! # Known names
+//!
+//! The functions and types of earlier versions are all here and do what they did; they are listed as re-exports and described
+//! in their modules.
+//!
+//! | names | module |
+//! |---|---|
+//! | `parse`, `ParsedModel` and their kin for one safetensors file | [`model`] |
+//! | `parse_gguf…`, `parse_npz…`, `parse_pth…`, `parse_safetensors_header…`, `write_gguf…` | [`parse`](mod@parse) |
+//! | `dequantize_…`: single weights from slices; `npz_to_safetensors`, `pth_to_safetensors` | [`remember`] |
+//! | `encode_bnb…`, `write_bnb_nf4…`: single weights into slices | [`lethe`] |
+//! | `convert…`, `detect_format…` | [`convert`](mod@convert) |
 
 /// The guide's examples compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/from-rust.md")]
 struct GuideFromRust;
 
-mod cancel;
 mod catalog;
 mod checkpoint;
 mod container;
@@ -27,6 +80,7 @@ mod io;
 mod pipeline;
 mod scheme;
 
+pub mod cancel;
 pub mod convert;
 mod decode;
 pub mod error;
@@ -40,14 +94,14 @@ pub mod remember;
 mod scan;
 pub mod verify;
 
+// The front door.
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Facts, Selection};
 pub use checkpoint::Checkpoint;
-pub use container::{
-    Format, OpenOptions, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits,
-};
+pub use container::{Format, OpenOptions};
 pub use convert::{
-    Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError,
+    Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions, DirectoryPlan,
+    DirectoryReport, EncodingId, Keeping, Part, PlannedOutput, QuantizationError, Sidecar, SidecarFate,
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};
@@ -58,45 +112,65 @@ pub use formats::{
 pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, WeightSummary, format_bytes};
 pub use io::PositionedRead;
 pub use io::output::Existing;
+pub use limits::ParseLimits;
+pub use model::TargetDtype;
+pub use pipeline::{OnTensor, Progress};
+pub use remember::{RememberOptions, RememberPlan};
+pub use scan::{ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle, scan, scan_bytes};
+pub use scheme::{BnbOptions, QuantScheme, QuantiseOptions, TensorRole};
+pub use verify::{VerifyReport, verify};
+
+// Known names.
+#[doc(no_inline)]
+pub use convert::{
+    convert, convert_bytes, convert_bytes_with_progress, convert_with_progress, detect_format,
+    detect_format_from_bytes, detect_format_from_bytes_with_limits,
+};
+#[doc(no_inline)]
 pub use lethe::{
     BnbNf4WriteStats, BnbWriteInput, FP4_CODEBOOK, NF4_BLOCK_SIZE, NF4_CODEBOOK,
     assert_bnb_int8_decode_encode_round_trip, assert_bnb4_decode_encode_round_trip, classify_inputs, encode_bnb_int8,
     encode_bnb_int8_compute_scb, encode_bnb4, encode_bnb4_compute_absmax, encode_bnb4_double_quant,
     is_eligible_for_nf4, write_bnb_nf4_safetensors, write_bnb_nf4_safetensors_bytes,
 };
-pub use limits::ParseLimits;
+#[doc(no_inline)]
 pub use model::{
-    ParsedModel, TargetDtype, parse, parse_bytes, parse_bytes_with_limits, parse_from_reader,
-    parse_from_reader_with_limits, parse_with_limits,
+    ParsedModel, parse, parse_bytes, parse_bytes_with_limits, parse_from_reader, parse_from_reader_with_limits,
+    parse_with_limits,
 };
+#[doc(no_inline)]
 pub use parse::gguf::{
     GgufFrontMatter, GgufInspectInfo, GgufMetadataArray, GgufMetadataValue, GgufTensor, GgufTensorInfo, GgufType,
     ParsedGguf, inspect_gguf_from_reader, inspect_gguf_from_reader_with_options, parse_gguf, parse_gguf_bytes,
     parse_gguf_bytes_with_limits, parse_gguf_from_reader, parse_gguf_from_reader_with_limits,
     parse_gguf_front_matter_from_reader, parse_gguf_front_matter_from_reader_with_limits, parse_gguf_with_limits,
 };
+#[doc(no_inline)]
 pub use parse::gguf_write::{GgufWriteTensor, write_gguf, write_gguf_to_writer};
+#[doc(no_inline)]
 pub use parse::npz::{
     NpzDtype, NpzInspectInfo, NpzTensor, NpzTensorInfo, inspect_npz, inspect_npz_from_reader,
     inspect_npz_from_reader_with_options, inspect_npz_with_options, parse_npz, parse_npz_bytes,
     parse_npz_bytes_with_limits, parse_npz_from_reader, parse_npz_from_reader_with_limits, parse_npz_with_limits,
 };
+#[doc(no_inline)]
 pub use parse::ollama::resolve_ollama_model;
+#[doc(no_inline)]
 pub use parse::pth::{
     ParsedPth, PthDtype, PthFrontMatter, PthInspectInfo, PthTensor, PthTensorInfo, inspect_pth_from_reader,
     inspect_pth_from_reader_with_options, parse_pth, parse_pth_bytes, parse_pth_bytes_with_limits,
     parse_pth_from_reader, parse_pth_from_reader_with_limits, parse_pth_front_matter_from_reader,
     parse_pth_front_matter_from_reader_with_limits, parse_pth_with_limits,
 };
+#[doc(no_inline)]
 pub use parse::safetensors::{
-    AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, QuantScheme, SafetensorsHeader,
-    TensorEntry, TensorRole, parse_safetensors_header, parse_safetensors_header_from_reader,
-    parse_safetensors_header_from_reader_with_limits, parse_safetensors_header_with_limits,
+    AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, SafetensorsHeader, TensorEntry,
+    parse_safetensors_header, parse_safetensors_header_from_reader, parse_safetensors_header_from_reader_with_limits,
+    parse_safetensors_header_with_limits,
 };
-pub use pipeline::{OnTensor, Progress};
+#[doc(no_inline)]
 pub use remember::{
-    Bf16Out, DirectoryOptions, DirectoryPlan, DirectoryReport, F16Out, F32Out, OutputElement, Part, PlannedOutput,
-    RememberOptions, RememberPlan, Sidecar, SidecarFate, dequantize_awq, dequantize_awq_to_bf16, dequantize_bnb_int8,
+    Bf16Out, F16Out, F32Out, OutputElement, dequantize_awq, dequantize_awq_to_bf16, dequantize_bnb_int8,
     dequantize_bnb_int8_to_bf16, dequantize_bnb4, dequantize_bnb4_double_quant, dequantize_bnb4_double_quant_to_bf16,
     dequantize_bnb4_to_bf16, dequantize_fp8, dequantize_fp8_to_bf16, dequantize_gguf, dequantize_gguf_blocks,
     dequantize_gguf_blocks_to_bf16, dequantize_gguf_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16,
@@ -104,6 +178,3 @@ pub use remember::{
     dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16, npz_to_safetensors, npz_to_safetensors_bytes,
     pth_to_safetensors, pth_to_safetensors_bytes,
 };
-pub use scan::{ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle, scan, scan_bytes};
-pub use scheme::{BnbOptions, QuantiseOptions};
-pub use verify::{VerifyReport, verify};

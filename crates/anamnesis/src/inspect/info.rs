@@ -171,9 +171,9 @@ pub trait InspectSummary: sealed::Sealed {
     fn dequantized_size(&self) -> u64;
     /// The type assumed for decoded weights.
     fn output_dtype(&self) -> TargetDtype;
-    /// How much larger the decoded tensors are.
-    fn expansion(&self) -> f64 {
-        if self.current_size() == 0 { 1.0 } else { self.dequantized_size() as f64 / self.current_size() as f64 }
+    /// How many bytes more the decoded tensors take.
+    fn expansion(&self) -> u64 {
+        self.dequantized_size().saturating_sub(self.current_size())
     }
 }
 

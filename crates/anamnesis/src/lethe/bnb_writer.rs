@@ -13,7 +13,8 @@
 
 use std::path::Path;
 
-use super::bnb::{NF4_BLOCK_SIZE, NF4_CODEBOOK, encode_bnb4_compute_absmax};
+pub use super::bnb::NF4_BLOCK_SIZE;
+use super::bnb::{NF4_CODEBOOK, encode_bnb4_compute_absmax};
 use crate::catalog::Dtype;
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, Layout, OutputTensor};

@@ -8,7 +8,7 @@ pub mod gptq;
 pub mod npz;
 pub mod nvfp4;
 
-mod output_element;
+pub mod output;
 mod plan;
 pub mod pth;
 mod slices;
@@ -28,6 +28,6 @@ pub use gguf::{dequantize_gguf, dequantize_gguf_blocks, dequantize_gguf_blocks_t
 pub use gptq::{dequantize_gptq, dequantize_gptq_to_bf16};
 pub use npz::{npz_to_safetensors, npz_to_safetensors_bytes};
 pub use nvfp4::{dequantize_nvfp4, dequantize_nvfp4_to_bf16};
-pub use output_element::{Bf16Out, F16Out, F32Out, OutputElement};
+pub use output::{Bf16Out, F16Out, F32Out, OutputElement};
 pub use plan::RememberPlan;
 pub use pth::{pth_to_safetensors, pth_to_safetensors_bytes};

@@ -48,6 +48,8 @@ pub enum QuantScheme {
     BnbInt8,
     /// Blocks of ggml.
     Ggml,
+    /// Four-bit floats with a scale for every 16 of them and one for all, as ModelOpt writes them.
+    Nvfp4,
 }
 
 impl QuantScheme {
@@ -60,6 +62,7 @@ impl QuantScheme {
             Self::Bnb4 => "BnB NF4/FP4",
             Self::BnbInt8 => "BnB INT8",
             Self::Ggml => "GGUF",
+            Self::Nvfp4 => "NVFP4",
         }
     }
 }
@@ -76,6 +79,7 @@ impl fmt::Display for QuantScheme {
             Self::Bnb4 => "BitsAndBytes NF4/FP4 (4-bit, per-block absmax)",
             Self::BnbInt8 => "BitsAndBytes INT8 (LLM.int8(), per-row absmax)",
             Self::Ggml => "GGUF blocks",
+            Self::Nvfp4 => "NVIDIA NVFP4 (ModelOpt), 16-value blocks",
         })
     }
 }
