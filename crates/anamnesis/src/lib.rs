@@ -41,7 +41,7 @@ mod scan;
 pub mod verify;
 
 pub use cancel::CancelToken;
-pub use catalog::{BlockType, Dtype, Facts, Selection};
+pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Selection, Subject};
 pub use checkpoint::Checkpoint;
 pub use container::{
     Format, OpenOptions, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits,
@@ -51,7 +51,7 @@ pub use convert::{
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};
-pub use error::{AnamnesisError, Fault, FileKind, Request, Result};
+pub use error::{AnamnesisError, Fault, FileKind, Remedy, Request, Result};
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
 };

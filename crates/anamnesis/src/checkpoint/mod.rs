@@ -18,7 +18,7 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::catalog::{Catalog, Extent, Facts, StoredTensor};
+use crate::catalog::{Catalog, Extent, Facts, Note, StoredTensor};
 use crate::container::{self, Format, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{
@@ -302,9 +302,9 @@ impl Checkpoint {
         self.catalog.facts.as_ref()
     }
 
-    /// What is worth knowing about how the input was read, such as what was left out, for people.
+    /// What is worth knowing about how the input was read, such as what was left out.
     #[must_use]
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[Note] {
         &self.catalog.notes
     }
 

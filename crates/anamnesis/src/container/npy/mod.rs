@@ -72,7 +72,7 @@ impl Container for Npz {
         }
         let mut catalog = Catalog::new(tensors, None)?;
         catalog.notes = notes;
-        catalog.facts = Some(facts("NPZ archive"));
+        catalog.facts = Some(Facts::new("NPZ archive"));
         Ok(Opened { source: Box::new(arranged), catalog })
     }
 
@@ -120,17 +120,13 @@ impl Container for Npy {
         let mut arranged = ArrangedSource::new(source);
         let offset = arrange(&mut arranged, &header, header.data_offset, false)?;
         let mut catalog = Catalog::new(vec![stored_tensor(name, &header, file, offset)], None)?;
-        catalog.facts = Some(facts("NPY array"));
+        catalog.facts = Some(Facts::new("NPY array"));
         Ok(Opened { source: Box::new(arranged), catalog })
     }
 
     fn lay_out(&self, _tensors: &[OutputTensor], _metadata: Option<&Metadata>) -> Result<Layout> {
         Err(AnamnesisError::unsupported("NPY", "an array file holds one array; models are written as NPZ"))
     }
-}
-
-fn facts(title: &str) -> Facts {
-    Facts { title: title.to_owned(), ..Facts::default() }
 }
 
 fn stored_tensor(name: String, header: &Header, file: u32, offset: u64) -> StoredTensor {
