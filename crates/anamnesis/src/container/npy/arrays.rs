@@ -2,7 +2,7 @@
 
 use super::header::Header;
 use crate::catalog::Note;
-use crate::container::OpenOptions;
+use crate::container::options::OpenOptions;
 use crate::container::zip::{Archive, Entry, read_prefix};
 use crate::error::{AnamnesisError, Remedy, Result, quoted};
 use crate::io::ReadAt;

@@ -27,9 +27,11 @@ use std::sync::Arc;
 
 use crate::catalog::{Catalog, Dtype, Extent, Facts, Metadata, StoredTensor};
 use crate::container::identity::{About, Format};
+use crate::container::interface::{Container, Evidence, Opened};
+use crate::container::layout::{Layout, OutputTensor};
+use crate::container::options::OpenOptions;
 use crate::container::strided::Strided;
 use crate::container::zip::{Checked, Inflated, Method, Spill, begins_archive, damaged_entries, first_name};
-use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Region, Source};
 use crate::limits::Budget;

@@ -8,7 +8,7 @@ use super::rebuild::View;
 use super::storage::Storages;
 use super::tree::{self, Tree, Wanted};
 use crate::catalog::{Dtype, Note};
-use crate::container::OpenOptions;
+use crate::container::options::OpenOptions;
 use crate::container::zip::{Entry, Method, begins_archive};
 use crate::error::{AnamnesisError, Remedy, Result, quoted};
 use crate::io::ReadAt;

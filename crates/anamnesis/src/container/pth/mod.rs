@@ -24,8 +24,10 @@ mod tree;
 
 use crate::catalog::{Catalog, Facts, Metadata, Subject};
 use crate::container::identity::{About, Format};
+use crate::container::interface::{Container, Evidence, Opened};
+use crate::container::layout::{Layout, OutputTensor};
+use crate::container::options::OpenOptions;
 use crate::container::zip::{begins_archive, damaged_entries};
-use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{ReadAt, Source};
 use crate::limits::Budget;
