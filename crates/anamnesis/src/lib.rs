@@ -96,7 +96,7 @@ pub mod verify;
 
 // The front door.
 pub use cancel::CancelToken;
-pub use catalog::{BlockType, Dtype, Facts, Selection};
+pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Selection, Subject};
 pub use checkpoint::Checkpoint;
 pub use container::{Format, OpenOptions};
 pub use convert::{
@@ -105,7 +105,7 @@ pub use convert::{
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};
-pub use error::{AnamnesisError, Fault, FileKind, Request, Result};
+pub use error::{AnamnesisError, Fault, FileKind, Remedy, Request, Result};
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
 };

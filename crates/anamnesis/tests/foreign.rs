@@ -192,3 +192,12 @@ fn nobody_asks_an_archive_of_something_else_for_tensors() {
     let archive = zip::archive(&[zip::Entry::stored("word/document.xml", b"text")]);
     assert_kind(Checkpoint::from_bytes(archive, &ParseLimits::default()), FileKind::Zip, "holds no data.pkl");
 }
+
+#[test]
+fn a_set_is_of_one_format() {
+    let folder = Folder::new();
+    folder.write("m-00001-of-00002.safetensors", Model::new().floats("x", &[1], &[1.0]).bytes());
+    folder.write("m-00002-of-00002.safetensors", b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    let error = Checkpoint::open(folder.path(""), &ParseLimits::default()).err().unwrap().to_string();
+    assert_mentions(&error, &["m-00002-of-00002", "a GGUF file", "a safetensors file"]);
+}

@@ -11,8 +11,9 @@ use std::io::Cursor;
 
 use anamnesis::{
     AnamnesisError, Checkpoint, GgufMetadataArray as Array, GgufMetadataValue as Value, GgufType, GgufWriteTensor,
-    InspectOptions, InspectSummary, ParseLimits, ParsedGguf, TargetDtype, inspect_gguf_from_reader, parse_gguf,
-    parse_gguf_bytes, parse_gguf_from_reader, parse_gguf_front_matter_from_reader, write_gguf, write_gguf_to_writer,
+    InspectOptions, InspectSummary, ParseLimits, ParsedGguf, Subject, TargetDtype, inspect_gguf_from_reader,
+    parse_gguf, parse_gguf_bytes, parse_gguf_from_reader, parse_gguf_front_matter_from_reader, write_gguf,
+    write_gguf_to_writer,
 };
 use builder::Gguf;
 
@@ -185,7 +186,13 @@ fn a_big_endian_file_is_read_as_if_it_were_little_endian() {
     assert_eq!(parsed.inspect().architecture.as_deref(), Some("test"));
     let checkpoint = Checkpoint::from_bytes(bytes.clone(), &ParseLimits::default()).unwrap();
     assert_eq!(checkpoint.tensor_data("x").unwrap().unwrap()[20..], [23, 22, 21, 20]);
-    assert!(checkpoint.facts().unwrap().below.contains(&("Byte order".to_owned(), "big-endian".to_owned())));
+    assert!(
+        checkpoint
+            .facts()
+            .unwrap()
+            .about(Subject::Layout)
+            .any(|fact| fact.label == "Byte order" && fact.value == "big-endian")
+    );
     let keys: Vec<_> = checkpoint.metadata().unwrap().into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, ["general.alignment", "general.architecture", "numbers"]);
     // Tensors of other files are not this file's, wherever they say they are.

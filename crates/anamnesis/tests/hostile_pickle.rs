@@ -8,7 +8,9 @@ mod support;
 #[path = "support/zip.rs"]
 mod zip;
 
-use anamnesis::{AnamnesisError, ParseLimits, ScanVerdict, parse_pth_bytes, parse_pth_bytes_with_limits, scan_bytes};
+use anamnesis::{
+    AnamnesisError, ParseLimits, Remedy, ScanVerdict, parse_pth_bytes, parse_pth_bytes_with_limits, scan_bytes,
+};
 use pickle::{Pickle, legacy_stream, torch_archive};
 use support::{Noise, assert_mentions, fixture, limit_tag, parse_reason};
 use zip::{Entry, archive};
@@ -263,15 +265,16 @@ fn two_models_in_one_file_are_both_taken() {
         let object = dict(dict(Pickle::new().raw(b"}").text("ema")).raw(b"s").text(other)).raw(b"s").stop();
         let parsed = parse_pth_bytes(torch_archive(&object, &[&floats()])).unwrap();
         let names: Vec<_> = parsed.tensor_info().into_iter().map(|tensor| tensor.name).collect();
-        (names, parsed.notes().join(" "))
+        (names, parsed.notes().to_vec())
     };
-    let (names, told) = file("generator");
+    let (names, notes) = file("generator");
     assert_eq!(names, ["ema.w", "generator.w"]);
-    assert_mentions(&told, &["\"ema\"", "\"generator\"", "--select"]);
+    assert_mentions(&notes[0].text, &["\"ema\"", "\"generator\""]);
+    assert_eq!(notes[0].remedy, Some(Remedy::ChoosePart));
     // The weights that are trained come before their average, and the optimizer is none.
     assert_eq!(file("model").0, ["w"]);
-    assert!(file("model").1.contains("under \"model\""));
-    assert!(file("optimizer").1.contains("under \"ema\""));
+    assert_mentions(&file("model").1[0].text, &["under \"model\""]);
+    assert_mentions(&file("optimizer").1[0].text, &["under \"ema\""]);
 }
 
 #[test]
@@ -352,7 +355,7 @@ fn legacy_streams_are_held_against_themselves() {
     refused(legacy_stream(&object(), &["7", "7"], &[(4, &floats()), (4, &floats())]), &["twice"]);
     refused(legacy_stream(&object(), &[], &[]), &["\"w\"", "not in the file"]);
     let parsed = parse_pth_bytes(legacy_stream(&object(), &["7"], &[(4, &floats()), (0, b"")])).unwrap();
-    assert!(parsed.notes().iter().any(|note| note.contains("8 bytes behind")), "{:?}", parsed.notes());
+    assert!(parsed.notes().iter().any(|note| note.text.contains("8 bytes behind")), "{:?}", parsed.notes());
     // A part that is larger than the storage.
     let part = Pickle::new().raw(b"}").text("w").global("torch._utils", "_rebuild_tensor").mark().mark();
     let part =

@@ -9,9 +9,9 @@ mod zip;
 use std::path::PathBuf;
 
 use anamnesis::{
-    Checkpoint, Dtype, Format, InspectOptions, InspectSummary, NpzDtype, NpzTensor, OpenOptions, RememberOptions,
-    TargetDtype, detect_format, inspect_npz, inspect_npz_from_reader, npz_to_safetensors, npz_to_safetensors_bytes,
-    parse_npz, parse_npz_bytes, parse_npz_from_reader,
+    AnamnesisError, Checkpoint, Dtype, Format, InspectOptions, InspectSummary, NpzDtype, NpzTensor, OpenOptions,
+    Remedy, RememberOptions, TargetDtype, detect_format, inspect_npz, inspect_npz_from_reader, npz_to_safetensors,
+    npz_to_safetensors_bytes, parse_npz, parse_npz_bytes, parse_npz_from_reader,
 };
 use support::{Contents, Folder, TARGETS, Tensor, assert_mentions, difference, fixture};
 use zip::{Entry, archive, npy};
@@ -129,9 +129,11 @@ fn what_is_no_tensor_is_named_or_left_out_and_told() {
     let path = fixture("npz/others.npz");
     let error = Checkpoint::open(&path, &Default::default()).err().unwrap().to_string();
     assert_mentions(&error, &["object", "|O"]);
+    let error = Checkpoint::open(&path, &Default::default()).err().unwrap();
+    assert!(matches!(error, AnamnesisError::TensorNotRead { remedy: Remedy::LeaveOut, .. }), "{error:?}");
     let checkpoint = open(&path);
     assert_eq!(checkpoint.tensor_count(), 1);
-    let notes = checkpoint.notes().join("\n");
+    let notes: String = checkpoint.notes().iter().map(|note| format!("{note}\n")).collect();
     for words in [
         ["object", "objects"],
         ["text", "text"],
@@ -150,7 +152,10 @@ fn what_is_no_tensor_is_named_or_left_out_and_told() {
 fn a_type_that_the_file_cannot_tell_is_told_by_the_caller() {
     let path = fixture("npz/ml_dtypes.npz");
     let error = |options: OpenOptions| Checkpoint::open_with(&path, &options).err().unwrap().to_string();
-    assert_mentions(&error(OpenOptions::new()), &["\"e4m3\"", "--npy-dtype e4m3=e4m3", "<V1"]);
+    assert_mentions(&error(OpenOptions::new()), &["\"e4m3\"", "does not name", "<V1"]);
+    let unnamed = Checkpoint::open(&path, &Default::default()).err().unwrap();
+    let AnamnesisError::TensorNotRead { remedy, .. } = unnamed else { panic!("{unnamed}") };
+    assert_eq!(remedy, Remedy::NameType { array: "e4m3".to_owned() });
     let told = OpenOptions::new().with_npy_dtype("e4m3", Dtype::F8E4M3);
     assert_mentions(&error(told.clone().with_npy_dtype("none", Dtype::F8E4M3)), &["no array \"none\""]);
     assert_mentions(&error(told.clone().with_npy_dtype("bf16", Dtype::F32)), &["bf16", "not as wide"]);

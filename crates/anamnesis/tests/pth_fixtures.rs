@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anamnesis::{
-    AnamnesisError, Checkpoint, CpuLevel, DirectoryOptions, InspectSummary, OpenOptions, ParseLimits, PthDtype,
+    AnamnesisError, Checkpoint, CpuLevel, DirectoryOptions, InspectSummary, OpenOptions, ParseLimits, PthDtype, Remedy,
     RememberOptions, TargetDtype, inspect_pth_from_reader, parse_pth, parse_pth_bytes, parse_pth_from_reader,
     parse_pth_front_matter_from_reader, pth_to_safetensors, pth_to_safetensors_bytes,
 };
@@ -138,13 +138,24 @@ fn a_summary_reads_as_users_know_it() {
 }
 
 fn notes(stem: &str, options: &OpenOptions) -> String {
-    Checkpoint::open_with(input(stem), options).unwrap().notes().join("\n")
+    let notes = Checkpoint::open_with(input(stem), options).unwrap().notes().to_vec();
+    notes.iter().map(|note| format!("{note}\n")).collect()
+}
+
+#[test]
+fn what_can_be_done_about_a_note_is_data() {
+    let remedies = |stem: &str| -> Vec<_> {
+        let checkpoint = Checkpoint::open(input(stem), &ParseLimits::default()).unwrap();
+        checkpoint.notes().iter().filter_map(|note| note.remedy.clone()).collect()
+    };
+    assert_eq!(remedies("checkpoint"), [Remedy::TakeAllOrChoose { path: None }]);
+    assert_eq!(remedies("views"), []);
 }
 
 #[test]
 fn what_is_left_out_is_told() {
     let told = notes("checkpoint", &OpenOptions::new());
-    for part in ["took the tensors under \"state_dict\"", "left out \"optimizer\", \"mean\"", "--all or --select"] {
+    for part in ["took the tensors under \"state_dict\"", "left out \"optimizer\", \"mean\""] {
         assert!(told.contains(part), "{told}");
     }
     let told = notes("checkpoint", &OpenOptions::new().with_all(true));
@@ -161,7 +172,11 @@ fn kinds_of_tensors_that_are_not_read_are_refused_by_name() {
     let error = parse_pth(fixture("pth/other_kinds.pth")).unwrap_err();
     let AnamnesisError::Unsupported { format, detail } = &error else { panic!("{error}") };
     assert_eq!(format, "pth");
-    assert!(detail.contains("\"quantised\"") && detail.contains("--skip-unsupported"), "{detail}");
+    assert!(detail.contains("\"quantised\"") && !detail.contains("--"), "{detail}");
+    let error = Checkpoint::open(fixture("pth/other_kinds.pth"), &ParseLimits::default()).err().unwrap();
+    let AnamnesisError::TensorNotRead { remedy, .. } = &error else { panic!("{error}") };
+    assert_eq!(*remedy, Remedy::LeaveOut);
+    assert!(error.to_string().contains("\"quantised\""), "{error}");
 }
 
 #[test]

@@ -67,7 +67,9 @@ impl Failure {
                 | AnamnesisError::NoWeights { .. }
                 | AnamnesisError::OtherPlan { .. } => "parse",
                 AnamnesisError::Request(_) => "usage",
-                AnamnesisError::Unsupported { .. } | AnamnesisError::DisallowedGlobal { .. } => "unsupported",
+                AnamnesisError::Unsupported { .. }
+                | AnamnesisError::TensorNotRead { .. }
+                | AnamnesisError::DisallowedGlobal { .. } => "unsupported",
                 AnamnesisError::LimitExceeded { .. } => "limit",
                 AnamnesisError::Cancelled => "cancelled",
                 _ => "io",

@@ -3,6 +3,7 @@
 mod block;
 pub(crate) mod config;
 pub(crate) mod dtype;
+mod facts;
 mod metadata;
 mod module_pattern;
 mod selection;
@@ -11,9 +12,9 @@ mod tensors;
 
 pub use block::BlockType;
 pub use dtype::Dtype;
+pub use facts::{Fact, Facts, Note, Subject};
 pub use metadata::{MetadataArray, MetadataValue};
 pub use selection::Selection;
 pub(crate) use selection::{Glob, NamePatterns};
 pub use target::TargetDtype;
-pub use tensors::Facts;
 pub(crate) use tensors::{Catalog, Extent, Metadata, SplitPart, StoredTensor, TensorId, Unreadable};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::dtype::elements;
-use super::{Dtype, MetadataValue};
+use super::{Dtype, Facts, MetadataValue, Note};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// Where a tensor's bytes are: a range of one of the checkpoint's files.
@@ -71,7 +71,7 @@ pub(crate) struct Catalog {
     /// What the format tells of the file besides its tensors, for people.
     pub(crate) facts: Option<Facts>,
     /// What is worth knowing about how the file was read, such as what was left out; for people.
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     /// Tensors that are stored and cannot be read. Looking at the others is still possible, converting is not.
     pub(crate) unreadable: Vec<Unreadable>,
 }
@@ -87,18 +87,6 @@ impl Unreadable {
     pub(crate) fn error(&self) -> AnamnesisError {
         AnamnesisError::unsupported(self.format, &self.why)
     }
-}
-
-/// What a format tells of a file besides its tensors, for people.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Facts {
-    /// The format, such as `GGUF v3`.
-    pub title: String,
-    /// Labels with values that come before the counts, such as the architecture.
-    pub above: Vec<(String, String)>,
-    /// Labels with values that come after them, such as the alignment.
-    pub below: Vec<(String, String)>,
 }
 
 impl Catalog {

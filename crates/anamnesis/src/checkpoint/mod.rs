@@ -18,7 +18,7 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::catalog::{Catalog, Extent, Facts, StoredTensor};
+use crate::catalog::{Catalog, Extent, Facts, Note, StoredTensor};
 use crate::container::{self, Format, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{
@@ -82,7 +82,7 @@ impl Checkpoint {
         match locate(path.as_ref())? {
             Located::File(path) => {
                 let checkpoint = Self::open_file_with(path, options)?;
-                parts::check_alone(&checkpoint.catalog)?;
+                parts::check_alone(&checkpoint.catalog, checkpoint.format)?;
                 Ok(checkpoint)
             }
             Located::Set(set) => Self::open_set(set, options),
@@ -125,15 +125,20 @@ impl Checkpoint {
         let mut budget = Budget::new(&options.limits);
         let pool = FilePool::new(MAX_OPEN_FILES);
         let (mut sources, mut paths, mut catalogs) = (Vec::new(), Vec::new(), Vec::new());
-        let mut format = Format::Safetensors;
+        let mut format = None;
         for (file, name) in (0..).zip(&set.files) {
             let path = set.directory.join(name);
             let (found, Opened { source, catalog }) = read_file(&path, file, &pool, options, &mut budget)?;
-            format = found;
+            if let Some(other) = format.replace(found).filter(|other| *other != found) {
+                let (this, other) = (found.about().file, other.about().file);
+                let why = format!("this is {this}, a file before it in the same set is {other}");
+                return Err(AnamnesisError::parse(why).in_file(&path));
+            }
             sources.push(source);
             paths.push(path);
             catalogs.push(catalog);
         }
+        let format = format.ok_or_else(|| AnamnesisError::NoWeights { directory: set.directory.clone() })?;
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
         let beside = Beside::read(&set.directory, None, &mut budget)?;
@@ -302,9 +307,9 @@ impl Checkpoint {
         self.catalog.facts.as_ref()
     }
 
-    /// What is worth knowing about how the input was read, such as what was left out, for people.
+    /// What is worth knowing about how the input was read, such as what was left out.
     #[must_use]
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[Note] {
         &self.catalog.notes
     }
 

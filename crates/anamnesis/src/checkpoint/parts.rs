@@ -1,15 +1,16 @@
 //! Split models: every file says which part of how many it is, and all of them must be there.
 
 use crate::catalog::{Catalog, SplitPart};
+use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// Refuses a part that was opened as if it were a whole model.
-pub(super) fn check_alone(catalog: &Catalog) -> Result<()> {
+pub(super) fn check_alone(catalog: &Catalog, format: Format) -> Result<()> {
     let Some(SplitPart { index, count, .. }) = catalog.part else { return Ok(()) };
-    let number = index + 1;
+    let (number, ending) = (index + 1, format.extensions().first().unwrap_or(&""));
     Err(AnamnesisError::parse(format!(
         "this file is part {number} of {count}; the parts are found by their names, which must end in \
-         -{number:05}-of-{count:05}.gguf"
+         -{number:05}-of-{count:05}.{ending}"
     )))
 }
 

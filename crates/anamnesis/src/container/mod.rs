@@ -23,7 +23,7 @@ pub(crate) use detect::open;
 pub use detect::{detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits};
 pub(crate) use explain::explain;
 pub use identity::Format;
-pub(crate) use interface::{Container, Evidence, Opened};
+pub(crate) use interface::{Container, Opened};
 pub(crate) use layout::{Layout, OutputTensor, Seal};
 pub use options::OpenOptions;
 pub(crate) use registry::{ALL, of};

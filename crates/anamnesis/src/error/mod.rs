@@ -4,6 +4,7 @@
 //! advice are the front end's.
 
 mod file_kind;
+mod remedy;
 mod request;
 mod text;
 
@@ -11,6 +12,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use file_kind::FileKind;
+pub use remedy::Remedy;
 pub use request::Request;
 use text::MAX_TEXT_CHARS;
 pub use text::printable;
@@ -59,6 +61,15 @@ pub enum AnamnesisError {
         kind: FileKind,
         /// The same in a sentence, with the place of the file.
         detail: String,
+    },
+    /// A tensor that is not read, in a file whose others may be.
+    TensorNotRead {
+        /// The format of the file.
+        format: String,
+        /// The tensor, and what of it is not read.
+        detail: String,
+        /// What can be done about it.
+        remedy: Remedy,
     },
     /// The caller asks for what cannot be, whatever the file.
     Request(Request),
@@ -131,6 +142,7 @@ impl AnamnesisError {
             | Self::Unsupported { .. }
             | Self::DisallowedGlobal { .. }
             | Self::NotAModel { .. }
+            | Self::TensorNotRead { .. }
             | Self::NotFinite { .. }
             | Self::NoWeights { .. } => Fault::File,
             Self::Request(_) => Fault::Request,
@@ -147,6 +159,9 @@ impl AnamnesisError {
             Self::Unsupported { format, detail } => Self::unsupported(format, format!("{place}: {detail}")),
             Self::LimitExceeded { limit, message } => Self::limit(limit, format!("{place}: {message}")),
             Self::NotAModel { kind, detail } => Self::not_a_model(kind, format!("{place}: {detail}")),
+            Self::TensorNotRead { format, detail, remedy } => {
+                Self::unsupported(format, format!("{place}: {detail}")).with_remedy(remedy)
+            }
             Self::Io(error) => Self::Io(std::io::Error::new(error.kind(), format!("{place}: {error}"))),
             other => other,
         }
@@ -180,6 +195,9 @@ impl AnamnesisError {
             Self::NoWeights { directory } => Self::NoWeights { directory: directory.clone() },
             Self::OtherPlan { difference } => Self::OtherPlan { difference: difference.clone() },
             Self::NotAModel { kind, detail } => Self::NotAModel { kind: *kind, detail: detail.clone() },
+            Self::TensorNotRead { format, detail, remedy } => {
+                Self::TensorNotRead { format: format.clone(), detail: detail.clone(), remedy: remedy.clone() }
+            }
         }
     }
 
@@ -191,10 +209,20 @@ impl AnamnesisError {
         }
     }
 
-    /// The same error for callers who ask for one format and know its two answers: a file of anything else is malformed.
+    /// The same error where something can be done about a tensor that is not read.
+    pub(crate) fn with_remedy(self, remedy: Remedy) -> Self {
+        match self {
+            Self::Unsupported { format, detail } => Self::TensorNotRead { format, detail, remedy },
+            other => other,
+        }
+    }
+
+    /// The same error for callers who ask for one format and have no say in how it is read: a file of anything else is
+    /// malformed, and a tensor that is not read is unsupported.
     pub(crate) fn plain(self) -> Self {
         match self {
             Self::NotAModel { detail, .. } => Self::parse(detail),
+            Self::TensorNotRead { format, detail, .. } => Self::Unsupported { format, detail },
             other => other,
         }
     }
@@ -210,7 +238,9 @@ impl fmt::Display for AnamnesisError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Parse { reason } => write!(f, "parse error: {reason}"),
-            Self::Unsupported { format, detail } => write!(f, "unsupported format `{format}`: {detail}"),
+            Self::Unsupported { format, detail } | Self::TensorNotRead { format, detail, .. } => {
+                write!(f, "unsupported format `{format}`: {detail}")
+            }
             Self::LimitExceeded { limit, message } => write!(f, "limit exceeded ({limit}): {message}"),
             Self::DisallowedGlobal { module, name } => {
                 write!(f, "disallowed pickle global `{module}.{name}` (potential code execution)")

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use crate::catalog::StoredTensor;
+use crate::catalog::{Note, StoredTensor};
 use crate::container::pth::{Front, PthFile, arrange};
 use crate::container::{Format, OpenOptions, explain};
 use crate::error::{AnamnesisError, FileKind, Result};
@@ -162,7 +162,7 @@ pub struct ParsedPth {
     big_endian: bool,
     /// Bytes of the file, behind which the source shows what is not stored as it should be read.
     file_bytes: u64,
-    notes: Vec<String>,
+    notes: Vec<Note>,
     pub(crate) limits: ParseLimits,
 }
 
@@ -193,7 +193,7 @@ impl ParsedPth {
 
     /// What is worth knowing about how the file was read, such as what was left out.
     #[must_use]
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 

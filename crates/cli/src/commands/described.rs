@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anamnesis::error::printable;
-use anamnesis::{Checkpoint, Facts, Format, InspectInfo, TensorSummary, format_bytes};
+use anamnesis::{Checkpoint, Facts, Format, InspectInfo, Subject, TensorSummary, format_bytes};
 
 use super::comma_list;
 
@@ -60,16 +60,21 @@ impl<'a> Described<'a> {
         printable(title.strip_suffix(self.wording.inspected_as).unwrap_or(title), MAX_FACT_CHARS)
     }
 
+    /// Facts, safe for a terminal: those about the model come before the counts, those about the layout behind them.
+    fn told(&self, subject: Subject) -> Vec<(&'static str, String)> {
+        self.facts.about(subject).map(|fact| (fact.label, printable(&fact.value, MAX_FACT_CHARS))).collect()
+    }
+
     /// What `parse` prints above the tensors.
     pub(super) fn parsed(&self, path: &Path, tensors: &[TensorSummary<'_>]) -> String {
         let title = format!("Parsed {} ({})", input_name(path, self.checkpoint), self.title());
-        let mut rows = told(&self.facts.above);
+        let mut rows = self.told(Subject::Model);
         rows.push(("Tensors", self.info.tensor_count.to_string()));
         rows.push(("Total size", format_bytes(self.info.current_size)));
         if self.wording.parse_has_dtypes {
             rows.push(("Dtypes", dtypes(tensors)));
         }
-        rows.extend(told(&self.facts.below));
+        rows.extend(self.told(Subject::Layout));
         let rows = rows.iter().map(|(label, value)| format!("\n  {:<11} {value}", format!("{label}:")));
         title + &rows.collect::<String>()
     }
@@ -97,7 +102,7 @@ impl<'a> Described<'a> {
     /// What `inspect` prints.
     pub(super) fn inspected(&self, tensors: &[TensorSummary<'_>]) -> String {
         let mut rows = vec![("Format", self.title() + self.wording.inspected_as)];
-        rows.extend(told(&self.facts.above));
+        rows.extend(self.told(Subject::Model));
         rows.push(("Tensors", self.info.tensor_count.to_string()));
         rows.push(("Total size", format_bytes(self.info.current_size)));
         if self.wording.is_of_blocks || self.info.quantized > 0 {
@@ -110,7 +115,7 @@ impl<'a> Described<'a> {
             rows.push(("Schemes", schemes.join(", ")));
         }
         rows.push(("Dtypes", dtypes(tensors)));
-        rows.extend(told(&self.facts.below));
+        rows.extend(self.told(Subject::Layout));
         let rows = rows.iter().map(|(label, value)| format!("{:<12} {value}", format!("{label}:")));
         rows.collect::<Vec<_>>().join("\n")
     }
@@ -131,11 +136,6 @@ impl<'a> Described<'a> {
         let last = if self.wording.is_of_blocks { format!("  Output: {output}") } else { "  Done.".to_owned() };
         counts + &last
     }
-}
-
-/// Facts, safe for a terminal.
-fn told(facts: &[(String, String)]) -> Vec<(&str, String)> {
-    facts.iter().map(|(label, value)| (label.as_str(), printable(value, MAX_FACT_CHARS))).collect()
 }
 
 /// The types in the order they occur.

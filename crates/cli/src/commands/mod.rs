@@ -11,6 +11,7 @@ mod open;
 mod output_path;
 mod parse;
 mod patterns;
+mod remedy;
 mod remember;
 mod scan;
 mod to;
@@ -20,7 +21,7 @@ mod writing;
 use std::path::Path;
 
 use anamnesis::error::printable;
-use anamnesis::{Checkpoint, CpuLevel, InspectInfo, TensorRole};
+use anamnesis::{Checkpoint, CpuLevel, Fact, InspectInfo, TensorRole};
 use serde_json::{Value, json};
 
 use crate::args::{Cli, Command};
@@ -62,7 +63,7 @@ fn role_name(role: TensorRole) -> &'static str {
 /// What is worth knowing about how the input was read, a line each.
 fn notes(checkpoint: &Checkpoint, label: &str, printer: &Printer) -> Result<(), Failure> {
     for note in checkpoint.notes() {
-        printer.text(format_args!("{label}{}", printable(note, MAX_NOTE_CHARS)))?;
+        printer.text(format_args!("{label}{}", printable(&remedy::note(note), MAX_NOTE_CHARS)))?;
     }
     Ok(())
 }
@@ -73,15 +74,15 @@ const MAX_NOTE_CHARS: usize = 4096;
 /// What `parse` and `inspect` both tell programs.
 fn counts(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo) -> Value {
     let facts = checkpoint.facts().map(|facts| {
-        let told = facts.above.iter().chain(&facts.below);
-        let fields = told.map(|(label, value)| (label.to_lowercase().replace(' ', "_"), Value::from(value.as_str())));
+        let field = |fact: &Fact| (fact.label.to_lowercase().replace(' ', "_"), Value::from(fact.value.as_str()));
+        let fields = facts.entries.iter().map(field);
         std::iter::once(("title".to_owned(), facts.title.as_str().into())).chain(fields).collect::<Value>()
     });
     json!({
         "path": path.to_string_lossy(),
         "format": format!("{:?}", checkpoint.format()).to_lowercase(),
         "facts": facts,
-        "notes": texts(checkpoint.notes()),
+        "notes": checkpoint.notes().iter().map(remedy::note).collect::<Vec<_>>(),
         "directory": checkpoint.directory().map(Path::to_string_lossy),
         "files": checkpoint.file_count(),
         "scheme": info.format.to_string(),

@@ -8,7 +8,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, FileKind, Format, TensorRole};
 
 use super::writing::tensors::relative;
-use super::{counted, shown};
+use super::{counted, remedy, shown};
 use crate::args::InputArgs;
 use crate::close::{closest_file, did_you_mean};
 use crate::exit::Failure;
@@ -74,6 +74,7 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
                 .to_owned(),
         ),
         AnamnesisError::NoWeights { .. } => Some("name a directory with .safetensors or .gguf files".to_owned()),
+        AnamnesisError::TensorNotRead { remedy, .. } => remedy::advice(remedy),
         AnamnesisError::NotAModel { kind, .. } => Some(instead(*kind, path)),
         error if path.is_file() => unlike(path, error),
         _ => None,

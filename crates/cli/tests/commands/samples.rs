@@ -37,7 +37,7 @@ pub fn folder() -> Folder {
     folder
 }
 
-fn fixtures() -> PathBuf {
+pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../anamnesis/tests/fixtures")
 }
 

@@ -75,3 +75,24 @@ fn a_file_that_must_not_be_read_says_so() {
     let error = folder.amn("inspect model.gguf").failed();
     assert!(error.contains("reading it is not allowed"), "{error}");
 }
+
+#[test]
+fn what_is_not_read_or_left_out_names_the_option_that_helps() {
+    let folder = samples::folder();
+    for fixture in ["pth/other_kinds.pth", "npz/ml_dtypes.npz", "npz/others.npz"] {
+        let name = fixture.rsplit('/').next().unwrap();
+        fs::copy(samples::fixtures().join(fixture), folder.path(name)).unwrap();
+    }
+    for (line, tip) in [
+        ("inspect other_kinds.pth", "; --skip-unsupported leaves them out"),
+        ("inspect others.npz", "; --skip-unsupported leaves them out"),
+        ("inspect ml_dtypes.npz", "; if it is E4M3, say `--npy-dtype e4m3=e4m3`"),
+        ("remember ml_dtypes.npz", "; if it is E4M3, say `--npy-dtype e4m3=e4m3`"),
+    ] {
+        let error = folder.amn(line).failed();
+        assert!(error.contains(tip), "amn {line}: {error}");
+    }
+    let notes = "left out \"optimizer\", \"mean\" (--all or --select takes them)";
+    assert!(folder.amn("inspect checkpoint.pth").ok().contains(notes));
+    assert!(folder.amn("inspect checkpoint.pth --json").json()["notes"][0].as_str().unwrap().ends_with(notes));
+}

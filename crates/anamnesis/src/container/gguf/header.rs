@@ -7,7 +7,7 @@ use super::lazy::LazyMetadata;
 use super::metadata::{ENTRY_BYTES, Keep, first_repeated, read_entries};
 use super::types::{GgufType, describe_unknown};
 use super::{ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, byte_order};
-use crate::catalog::{Catalog, Dtype, Extent, Facts, SplitPart, StoredTensor, Unreadable};
+use crate::catalog::{Catalog, Dtype, Extent, Facts, SplitPart, StoredTensor, Subject, Unreadable};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
@@ -148,13 +148,15 @@ impl GgufHeader {
     /// What is known of the file besides its tensors.
     fn facts(&self) -> Facts {
         let architecture = self.get(ARCHITECTURE_KEY).and_then(GgufMetadataValue::as_string);
-        let mut facts = Facts { title: format!("GGUF v{}", self.version), ..Facts::default() };
-        facts.above.extend(architecture.map(|name| ("Arch".to_owned(), name.to_owned())));
-        facts.below.push(("Alignment".to_owned(), format!("{} bytes", self.alignment)));
-        if self.big_endian {
-            facts.below.push(("Byte order".to_owned(), "big-endian".to_owned()));
+        let mut facts = Facts::new(format!("GGUF v{}", self.version));
+        if let Some(name) = architecture {
+            facts = facts.with(Subject::Model, "Arch", name);
         }
-        facts
+        facts = facts.with(Subject::Layout, "Alignment", format!("{} bytes", self.alignment));
+        match self.big_endian {
+            true => facts.with(Subject::Layout, "Byte order", "big-endian"),
+            false => facts,
+        }
     }
 
     /// Which part of a split model this file is, where it is one.

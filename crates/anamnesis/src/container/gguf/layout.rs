@@ -7,7 +7,7 @@ use super::metadata::{first_repeated, tag};
 use super::types::GgufType;
 use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT};
 use super::{GgufMetadataArray, GgufMetadataValue};
-use crate::container::Layout;
+use crate::container::layout::Layout;
 use crate::error::{AnamnesisError, Result, quoted};
 
 const WRITTEN_VERSION: u32 = 3;

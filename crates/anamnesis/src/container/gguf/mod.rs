@@ -25,7 +25,9 @@ use std::io::{Read, Seek};
 
 use crate::catalog::{Dtype, Metadata};
 use crate::container::identity::{About, Format};
-use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
+use crate::container::interface::{Container, Evidence, Opened};
+use crate::container::layout::{Layout, OutputTensor};
+use crate::container::options::OpenOptions;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Source};
 use crate::limits::Budget;

@@ -1,9 +1,10 @@
 //! The arrays of an NPZ archive: which entries they are, and what their headers say.
 
 use super::header::Header;
-use crate::container::OpenOptions;
+use crate::catalog::Note;
+use crate::container::options::OpenOptions;
 use crate::container::zip::{Archive, Entry, read_prefix};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Remedy, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
 
@@ -19,7 +20,7 @@ pub(crate) struct Arrays {
     /// In the archive's order.
     pub arrays: Vec<Array>,
     /// What was left out, for people.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// Reads the headers of an archive and of its arrays.
@@ -33,17 +34,19 @@ pub(crate) fn read_arrays(
     for entry in archive.entries {
         let Some(name) = entry.name.strip_suffix(".npy") else {
             if !entry.name.ends_with('/') {
-                notes.push(format!("entry {} is not an array and was left out", quoted(&entry.name)));
+                notes.push(Note::new(format!("entry {} is not an array and was left out", quoted(&entry.name))));
             }
             continue;
         };
         let name = name.to_owned();
         match read_array(source, name, entry, options, budget) {
             Ok(array) => arrays.push(array),
-            Err(AnamnesisError::Unsupported { detail, .. }) if options.skip_unsupported => {
-                notes.push(format!("left out: {detail}"));
+            Err(AnamnesisError::Unsupported { detail, .. } | AnamnesisError::TensorNotRead { detail, .. })
+                if options.skip_unsupported =>
+            {
+                notes.push(Note::new(format!("left out: {detail}")));
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.with_remedy(Remedy::LeaveOut)),
         }
     }
     refuse_unknown_names(options, arrays.iter().map(|array| array.name.as_str()))?;

@@ -2,10 +2,7 @@
 
 use super::literal::Literal;
 use crate::catalog::Dtype;
-use crate::error::{AnamnesisError, Result, printable, quoted};
-
-/// Longest name of an array in advice, in characters.
-const MAX_SHOWN_NAME_CHARS: usize = 160;
+use crate::error::{AnamnesisError, Remedy, Result, quoted};
 
 /// How an array's elements are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,11 +53,8 @@ impl Element {
             }
             (None, Some(known)) => known,
             (None, None) if code == "V1" => {
-                let option = printable(name, MAX_SHOWN_NAME_CHARS);
-                let what = format!(
-                    "is of a one-byte type that its file does not name; if it is E4M3, say `--npy-dtype {option}=e4m3`"
-                );
-                return Err(refusal(name, &what, &quoted(text)));
+                let error = refusal(name, "is of a one-byte type that its file does not name", &quoted(text));
+                return Err(error.with_remedy(Remedy::NameType { array: name.to_owned() }));
             }
             (None, None) => return Err(refusal(name, meaning(code), &quoted(text))),
         };

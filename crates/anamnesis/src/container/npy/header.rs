@@ -3,7 +3,7 @@
 use super::descr::Element;
 use super::literal::{Literal, parse_dictionary};
 use crate::catalog::dtype::elements;
-use crate::container::OpenOptions;
+use crate::container::options::OpenOptions;
 use crate::error::{AnamnesisError, Result, printable, quoted};
 use crate::limits::Budget;
 

@@ -3,8 +3,8 @@
 
 use super::descr::descr_of;
 use super::header::{MAGIC, NPY_MAX_DIMS};
+use crate::container::layout::{Layout, OutputTensor, Seal};
 use crate::container::zip::{EntryHeaders, ZIP_MAX_ENTRIES, check_new_names, end_of_archive};
-use crate::container::{Layout, OutputTensor, Seal};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// What the elements' offsets and the headers' lengths are multiples of, as NumPy has it.

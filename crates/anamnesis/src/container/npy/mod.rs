@@ -27,9 +27,11 @@ use std::sync::Arc;
 
 use crate::catalog::{Catalog, Dtype, Extent, Facts, Metadata, StoredTensor};
 use crate::container::identity::{About, Format};
+use crate::container::interface::{Container, Evidence, Opened};
+use crate::container::layout::{Layout, OutputTensor};
+use crate::container::options::OpenOptions;
 use crate::container::strided::Strided;
 use crate::container::zip::{Checked, Inflated, Method, Spill, begins_archive, damaged_entries, first_name};
-use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Region, Source};
 use crate::limits::Budget;
@@ -72,7 +74,7 @@ impl Container for Npz {
         }
         let mut catalog = Catalog::new(tensors, None)?;
         catalog.notes = notes;
-        catalog.facts = Some(facts("NPZ archive"));
+        catalog.facts = Some(Facts::new("NPZ archive"));
         Ok(Opened { source: Box::new(arranged), catalog })
     }
 
@@ -120,17 +122,13 @@ impl Container for Npy {
         let mut arranged = ArrangedSource::new(source);
         let offset = arrange(&mut arranged, &header, header.data_offset, false)?;
         let mut catalog = Catalog::new(vec![stored_tensor(name, &header, file, offset)], None)?;
-        catalog.facts = Some(facts("NPY array"));
+        catalog.facts = Some(Facts::new("NPY array"));
         Ok(Opened { source: Box::new(arranged), catalog })
     }
 
     fn lay_out(&self, _tensors: &[OutputTensor], _metadata: Option<&Metadata>) -> Result<Layout> {
         Err(AnamnesisError::unsupported("NPY", "an array file holds one array; models are written as NPZ"))
     }
-}
-
-fn facts(title: &str) -> Facts {
-    Facts { title: title.to_owned(), ..Facts::default() }
 }
 
 fn stored_tensor(name: String, header: &Header, file: u32, offset: u64) -> StoredTensor {

@@ -3,7 +3,7 @@
 use super::front::{Front, Place};
 use super::rebuild::{Signs, View};
 use super::signs::Signed;
-use crate::catalog::{Dtype, Extent, StoredTensor};
+use crate::catalog::{Dtype, Extent, Note, StoredTensor};
 use crate::container::strided::Strided;
 use crate::container::zip::{Inflated, Spill};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -14,7 +14,7 @@ pub(crate) struct PthFile {
     pub(crate) source: Box<dyn Source>,
     /// In the order of the pickle.
     pub(crate) tensors: Vec<StoredTensor>,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     pub(crate) big_endian: bool,
 }
 

@@ -4,7 +4,8 @@ use super::inside::Inside;
 use super::notes::Listed;
 use super::pickle::Id;
 use super::storage::name_of;
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::catalog::Note;
+use crate::error::{Remedy, Request, Result, quoted};
 use crate::limits::Budget;
 
 /// Where checkpoints keep the model's weights, in the order they are looked for.
@@ -44,7 +45,7 @@ impl Inside<'_, '_> {
     }
 
     /// The model's weights in a checkpoint, or the value itself.
-    pub(super) fn weights(&mut self, root: Id, notes: &mut Vec<String>, budget: &mut Budget) -> Result<Id> {
+    pub(super) fn weights(&mut self, root: Id, notes: &mut Vec<Note>, budget: &mut Budget) -> Result<Id> {
         let mut at = root;
         let mut path: Vec<&str> = Vec::new();
         let mut left_out = Listed::default();
@@ -60,7 +61,8 @@ impl Inside<'_, '_> {
             {
                 let other = name_of(other.0, self.values).unwrap_or_default();
                 let (wrapper, other) = (quoted(&joined(&path, wrapper)), quoted(&joined(&path, &other)));
-                notes.push(format!("{wrapper} and {other} both look like a model; --select takes one of them"));
+                let note = Note::new(format!("{wrapper} and {other} both look like a model"));
+                notes.push(note.with_remedy(Remedy::ChoosePart));
                 return Ok(at);
             }
             for (key, other) in entries {
@@ -73,12 +75,12 @@ impl Inside<'_, '_> {
             at = value;
         }
         if !path.is_empty() {
-            let rest = if left_out.count == 0 {
-                String::new()
-            } else {
-                format!("; left out {} (--all or --select takes them)", left_out.text())
-            };
-            notes.push(format!("took the tensors under {}{rest}", quoted(&path.join("."))));
+            let took = format!("took the tensors under {}", quoted(&path.join(".")));
+            notes.push(match left_out.count {
+                0 => Note::new(took),
+                _ => Note::new(format!("{took}; left out {}", left_out.text()))
+                    .with_remedy(Remedy::TakeAllOrChoose { path: None }),
+            });
         }
         Ok(at)
     }
@@ -103,7 +105,7 @@ impl Inside<'_, '_> {
                 let mut listed = Listed::default();
                 keys.iter().filter_map(|&(key, _)| name_of(key, self.values)).for_each(|key| listed.add(&key));
                 let there = if listed.count == 0 { "nothing with a name".to_owned() } else { listed.text() };
-                AnamnesisError::parse(format!("there is no {} at {}; there is {there}", quoted(rest), quoted(path)))
+                Request::UnknownPart { path: path.to_owned(), missing: rest.to_owned(), found: there }
             };
             let is_here = |key: &str| rest == key || rest.strip_prefix(key).is_some_and(|more| more.starts_with('.'));
             let by_key = self.mapping(at).and_then(|entries| {

@@ -7,10 +7,10 @@ use super::pickle::{self, Value};
 use super::rebuild::View;
 use super::storage::Storages;
 use super::tree::{self, Tree, Wanted};
-use crate::catalog::Dtype;
-use crate::container::OpenOptions;
+use crate::catalog::{Dtype, Note};
+use crate::container::options::OpenOptions;
 use crate::container::zip::{Entry, Method, begins_archive};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Remedy, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
 
@@ -29,7 +29,7 @@ pub(crate) struct Front {
     pub(super) tensors: Vec<(String, View)>,
     /// Where each storage is that a tensor needs.
     pub(super) places: Vec<Option<Place>>,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     pub(crate) big_endian: bool,
 }
 
@@ -104,8 +104,8 @@ impl Front {
         if !taken {
             if wanted.select.is_none() {
                 let count = tree.tensors.len();
-                self.notes
-                    .push(format!("left out {count} constants of the code (--all or --select {CONSTANTS} takes them)"));
+                let remedy = Remedy::TakeAllOrChoose { path: Some(CONSTANTS.to_owned()) };
+                self.notes.push(Note::new(format!("left out {count} constants of the code")).with_remedy(remedy));
             }
             return Ok(());
         }
@@ -186,7 +186,7 @@ fn stream(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Budg
         return Err(AnamnesisError::parse(format!("the storage of tensor {} is not in the file", quoted(name))));
     }
     if behind > 0 {
-        notes.push(format!("{behind} bytes behind the last storage were not read"));
+        notes.push(Note::new(format!("{behind} bytes behind the last storage were not read")));
     }
     let places = offsets.into_iter().map(|offset| offset.map(Place::At)).collect();
     Ok(Front { tensors, places, notes, big_endian: false })

@@ -22,10 +22,12 @@ mod signs;
 mod storage;
 mod tree;
 
-use crate::catalog::{Catalog, Facts, Metadata};
+use crate::catalog::{Catalog, Facts, Metadata, Subject};
 use crate::container::identity::{About, Format};
+use crate::container::interface::{Container, Evidence, Opened};
+use crate::container::layout::{Layout, OutputTensor};
+use crate::container::options::OpenOptions;
 use crate::container::zip::{begins_archive, damaged_entries};
-use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{ReadAt, Source};
 use crate::limits::Budget;
@@ -69,11 +71,7 @@ impl Container for Pth {
         catalog.types_are_final = true;
         catalog.notes = notes;
         let order = if big_endian { "big-endian" } else { "little-endian" };
-        catalog.facts = Some(Facts {
-            title: "PyTorch state_dict".to_owned(),
-            below: vec![("Byte order".to_owned(), order.to_owned())],
-            ..Facts::default()
-        });
+        catalog.facts = Some(Facts::new("PyTorch state_dict").with(Subject::Layout, "Byte order", order));
         Ok(Opened { source, catalog })
     }
 

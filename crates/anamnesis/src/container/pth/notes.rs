@@ -1,6 +1,7 @@
 //! What is told about how a file was read.
 
 use super::rebuild::View;
+use crate::catalog::Note;
 use crate::error::quoted;
 
 /// Names that a note gives before it counts.
@@ -29,7 +30,7 @@ impl Listed {
 }
 
 /// A note on the tensors whose bytes overlap in their storage.
-pub(super) fn shared(tensors: &[(String, View)]) -> Option<String> {
+pub(super) fn shared(tensors: &[(String, View)]) -> Option<Note> {
     let mut places: Vec<_> = tensors.iter().filter(|(_, view)| view.span > 0).collect();
     places.sort_by_key(|(_, view)| (view.storage, view.start));
     let mut listed = Listed::default();
@@ -49,5 +50,5 @@ pub(super) fn shared(tensors: &[(String, View)]) -> Option<String> {
         }
     }
     let text = listed.text();
-    (listed.count > 0).then(|| format!("{text} share storage with one another; each is written by itself"))
+    (listed.count > 0).then(|| Note::new(format!("{text} share storage with one another; each is written by itself")))
 }

@@ -17,7 +17,8 @@ use super::pickle::caps::MAX_PICKLE_WORKING_SET;
 use super::pickle::{Id, Value, Values};
 use super::rebuild::{self, View};
 use super::storage::{Storages, name_of};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::catalog::Note;
+use crate::error::{AnamnesisError, Remedy, Result, quoted};
 use crate::limits::Budget;
 
 /// The name of a tensor that is the whole file.
@@ -41,7 +42,7 @@ pub(super) struct Wanted<'o> {
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) tensors: Vec<(String, View)>,
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<Note>,
 }
 
 /// Finds the tensors of a value.
@@ -163,22 +164,21 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
         match rebuild::tensor(object, self.inside.values, self.storages) {
             Ok(view) => self.tensors.push((name, view)),
-            Err(AnamnesisError::Unsupported { format, detail }) => {
-                if !self.wanted.skip_unsupported {
-                    let detail = format!("tensor {}: {detail}; --skip-unsupported leaves them out", quoted(&name));
-                    return Err(AnamnesisError::unsupported(format, detail));
-                }
+            Err(AnamnesisError::Unsupported { detail, .. }) if self.wanted.skip_unsupported => {
                 if self.unsupported.count == 0 {
                     self.unsupported_why = detail;
                 }
                 self.unsupported.add(&name);
             }
-            Err(error) => return Err(error.within(format_args!("tensor {}", quoted(&name)))),
+            Err(error) => {
+                let error = error.within(format_args!("tensor {}", quoted(&name)));
+                return Err(error.with_remedy(Remedy::LeaveOut));
+            }
         }
         Ok(())
     }
 
-    fn finish(self, mut notes: Vec<String>) -> Result<Tree> {
+    fn finish(self, mut notes: Vec<Note>) -> Result<Tree> {
         self.budget.items(self.tensors.len() as u64, "tensors")?;
         let mut names = HashSet::with_capacity(self.tensors.len());
         if let Some((name, _)) = self.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
@@ -186,11 +186,11 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
         if self.unsupported.count > 0 {
             let (names, why) = (self.unsupported.text(), self.unsupported_why);
-            notes.push(format!("left out {names}: {why}"));
+            notes.push(Note::new(format!("left out {names}: {why}")));
         }
         if self.others.count > 0 {
             let noun = if self.others.count == 1 { "value that is no tensor" } else { "values that are no tensors" };
-            notes.push(format!("left out {} {noun}: {}", self.others.count, self.others.text()));
+            notes.push(Note::new(format!("left out {} {noun}: {}", self.others.count, self.others.text())));
         }
         notes.extend(shared(&self.tensors));
         Ok(Tree { tensors: self.tensors, notes })

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use super::{MAX_SAFETENSORS_HEADER_BYTES, PREFIX_BYTES};
 use crate::catalog::{Metadata, MetadataValue};
-use crate::container::{Layout, OutputTensor};
+use crate::container::layout::{Layout, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 
 pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout> {

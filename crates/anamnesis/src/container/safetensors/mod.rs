@@ -15,7 +15,9 @@ mod layout;
 
 use crate::catalog::{Dtype, Metadata};
 use crate::container::identity::{About, Format};
-use crate::container::{Container, Evidence, Layout, OpenOptions, Opened, OutputTensor};
+use crate::container::interface::{Container, Evidence, Opened};
+use crate::container::layout::{Layout, OutputTensor};
+use crate::container::options::OpenOptions;
 use crate::error::Result;
 use crate::io::Source;
 use crate::limits::Budget;
