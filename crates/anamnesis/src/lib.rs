@@ -25,6 +25,7 @@ mod container;
 mod cpu;
 mod io;
 mod pipeline;
+mod quant_config;
 mod scheme;
 
 pub mod convert;
@@ -43,7 +44,7 @@ pub mod verify;
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Facts, Selection};
 pub use checkpoint::{Checkpoint, Format, detect_format, detect_format_from_bytes};
-pub use container::OpenOptions;
+pub use container::{Configuration, OpenOptions};
 pub use convert::{
     Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError,
 };
@@ -92,6 +93,7 @@ pub use parse::safetensors::{
     parse_safetensors_header_from_reader_with_limits, parse_safetensors_header_with_limits,
 };
 pub use pipeline::{OnTensor, Progress};
+pub use quant_config::GptqFormat;
 pub use remember::{
     Bf16Out, DirectoryOptions, DirectoryPlan, DirectoryReport, F16Out, F32Out, OutputElement, Part, PlannedOutput,
     RememberOptions, RememberPlan, Sidecar, SidecarFate, dequantize_awq, dequantize_awq_to_bf16, dequantize_bnb_int8,

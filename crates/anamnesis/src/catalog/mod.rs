@@ -1,10 +1,8 @@
-//! The nouns every room shares: element types, stored tensors, the catalog of a checkpoint, its configuration.
+//! The nouns every room shares: element types, stored tensors, the catalog of a checkpoint.
 
 mod block;
-pub(crate) mod config;
 pub(crate) mod dtype;
 mod metadata;
-mod module_pattern;
 mod selection;
 mod target;
 mod tensors;

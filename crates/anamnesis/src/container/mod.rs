@@ -14,7 +14,7 @@ pub(crate) mod pth;
 pub(crate) mod safetensors;
 pub(crate) mod zip;
 
-pub use options::OpenOptions;
+pub use options::{Configuration, OpenOptions};
 
 /// A file format.
 pub(crate) trait Container: Send + Sync {

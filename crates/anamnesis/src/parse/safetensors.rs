@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use crate::catalog::config::QuantConfig;
 use crate::catalog::{Catalog, Metadata, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::Checkpoint;
 use crate::container::safetensors::{Header, PREFIX_BYTES, parse_header_prefix, read_header};
@@ -11,6 +10,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::inspect::InspectInfo;
 use crate::io::BytesSource;
 use crate::limits::{Budget, ParseLimits};
+use crate::quant_config::QuantConfig;
 use crate::scheme::{self, Blocks, Claimed, Row};
 
 pub use crate::catalog::Dtype;

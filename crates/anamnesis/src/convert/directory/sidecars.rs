@@ -11,6 +11,7 @@ use crate::checkpoint::{file_inside, read_sidecar};
 use crate::convert::plan::Outline;
 use crate::convert::{Cast, ConvertOptions};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::quant_config::QUANTISATION_ONLY;
 
 /// A file beside the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,9 +67,6 @@ impl ConfigChange {
 
 /// Files whose quantisation is taken out of their text.
 const EDITED: [&str; 2] = ["config.json", "params.json"];
-/// Files that only describe a quantisation.
-const QUANTISATION_ONLY: [&str; 4] =
-    ["quantize_config.json", "hf_quant_config.json", "quant_config.json", "quantization_config.json"];
 /// Ends of the names of weights and of what belongs to them.
 const WEIGHTS: [&str; 14] = [
     ".safetensors",
