@@ -78,6 +78,7 @@ mod container;
 mod cpu;
 mod io;
 mod pipeline;
+mod quant_config;
 mod scheme;
 
 pub mod cancel;
@@ -98,7 +99,7 @@ pub mod verify;
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Selection, Subject};
 pub use checkpoint::Checkpoint;
-pub use container::{Format, OpenOptions};
+pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{
     Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions, DirectoryPlan,
     DirectoryReport, EncodingId, Keeping, Part, PlannedOutput, QuantizationError, Sidecar, SidecarFate,
@@ -115,6 +116,7 @@ pub use io::output::Existing;
 pub use limits::ParseLimits;
 pub use model::TargetDtype;
 pub use pipeline::{OnTensor, Progress};
+pub use quant_config::GptqFormat;
 pub use remember::{RememberOptions, RememberPlan};
 pub use scan::{ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle, scan, scan_bytes};
 pub use scheme::{BnbOptions, QuantScheme, QuantiseOptions, TensorRole};

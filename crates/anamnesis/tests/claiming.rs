@@ -117,7 +117,7 @@ fn a_configured_block_size_that_is_no_pair_is_refused() {
     for block in [json!("x"), json!([0, 0]), json!([128]), json!([128, -1]), json!(128)] {
         let config = json!({"quantization_config": {"quant_method": "fp8", "weight_block_size": block}});
         let reason = parse_reason(refused(&model, Some(&config)));
-        assert_mentions(&reason, &["\"a.weight\"", "weight_block_size", "config.json"]);
+        assert_mentions(&reason, &["config.json: quantization_config.weight_block_size is ", "a pair of positive"]);
     }
 }
 
@@ -255,7 +255,7 @@ fn a_configuration_of_strange_values_never_panics() {
             let _ = folder.remember(TargetDtype::BF16);
         }
         folder.write("config.json", value.to_string());
-        assert!(folder.remember(TargetDtype::BF16).is_ok(), "{value}");
+        assert_eq!(folder.remember(TargetDtype::BF16).is_ok(), value.is_object(), "{value}");
     }
     let huge = fp8_config(&[usize::MAX, usize::MAX]);
     folder.write("config.json", huge.to_string());
@@ -315,7 +315,7 @@ fn packed() -> Vec<(&'static str, Model, &'static str)> {
                 "a.qzeros",
                 "I32",
                 &[1, 4],
-                &[1; 16],
+                &[0x77; 16],
             ),
             "a.qweight",
         ),

@@ -264,6 +264,38 @@ fn nested_scales_need_their_offset() {
 }
 
 #[test]
+fn every_member_of_a_description_is_what_it_has_to_be() {
+    let members = |changes: &[(&str, Option<Value>)]| {
+        let mut state = json!({"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [8, 16],
+            "nested_blocksize": 256, "nested_offset": 0.25, "nested_dtype": "float32"});
+        for (key, value) in changes {
+            let members = state.as_object_mut().unwrap();
+            match value {
+                Some(value) => members.insert((*key).to_owned(), value.clone()),
+                None => members.remove(*key),
+            };
+        }
+        let state = state.to_string().into_bytes();
+        nested().with(STATE, "U8", &[state.len()], state)
+    };
+    members(&[("dtype", None), ("quant_type", None), ("nested_dtype", None)]).is_sound(None);
+    for (key, value) in [
+        ("nested_blocksize", None),
+        ("nested_blocksize", Some(json!(0))),
+        ("nested_blocksize", Some(json!("256"))),
+        ("nested_blocksize", Some(json!(256.5))),
+        ("nested_offset", None),
+        ("nested_offset", Some(json!("0.25"))),
+        ("nested_dtype", Some(json!("float16"))),
+        ("quant_type", Some(json!("fp4"))),
+        ("quant_type", Some(json!(4))),
+        ("dtype", Some(json!(16))),
+    ] {
+        members(&[(key, value)]).is_refused(None, &["\"a.weight\"", key]);
+    }
+}
+
+#[test]
 fn two_descriptions_of_one_weight_are_refused() {
     let state = state(json!([8, 16]), 64);
     let second = "a.weight.quant_state.bitsandbytes__fp4";

@@ -36,6 +36,8 @@ fn large_packed_model() -> Model {
     let mut noise = Noise(3);
     let group: Vec<u8> = (0..768i32).flat_map(|index| (index * 7 % 6).to_le_bytes()).collect();
     Model::new()
+        .metadata("gptq_bits", "4")
+        .metadata("gptq_group_size", "128")
         .tensor("gptq.qweight", "I32", &[96, 1032], &noise.bytes(96 * 1032 * 4))
         .tensor("gptq.qzeros", "I32", &[6, 129], &noise.bytes(6 * 129 * 4))
         .tensor("gptq.scales", "F16", &[6, 1032], &noise.bytes(6 * 1032 * 2))

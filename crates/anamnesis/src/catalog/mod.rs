@@ -1,11 +1,9 @@
-//! The nouns every room shares: element types, stored tensors, the catalog of a checkpoint, its configuration.
+//! The nouns every room shares: element types, stored tensors, the catalog of a checkpoint.
 
 mod block;
-pub(crate) mod config;
 pub(crate) mod dtype;
 mod facts;
 mod metadata;
-mod module_pattern;
 mod selection;
 mod target;
 mod tensors;

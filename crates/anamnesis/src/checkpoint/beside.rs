@@ -3,22 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::files::{MAX_CONFIG_BYTES, MAX_INDEX_BYTES, read_bounded};
+use super::files::{MAX_CONFIG_BYTES, MAX_INDEX_BYTES, read_bounded, read_existing};
 use super::index::Index;
 use super::names::{INDEX_FILE, Numbered, TORCH_INDEX_FILE};
-use crate::catalog::config::QuantConfig;
+use crate::container::{Configuration, OpenOptions};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
-
-/// Where models describe their quantisation, the most telling first.
-pub(super) const CONFIG_FILES: [&str; 4] =
-    ["config.json", "hf_quant_config.json", "quantize_config.json", "params.json"];
+use crate::quant_config::{DOCUMENTS, QuantConfig};
 
 /// What stands beside the weights.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     config: QuantConfig,
-    problems: Vec<String>,
+    /// Documents that are there and cannot be read: what the system says.
+    unreadable: Vec<AnamnesisError>,
     directory: PathBuf,
     /// The name of a file that was opened by itself; empty where the whole set is there.
     alone: String,
@@ -27,23 +25,52 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Reads the configuration in `directory`. `alone` is the file's name where the rest of its set is not read.
-    pub(super) fn read(directory: &Path, alone: Option<&str>, budget: &mut Budget) -> Result<Self> {
+    /// Reads the configuration: the one that the caller gives, or else those in `directory`. `alone` is the file's name where
+    /// the rest of its set is not read.
+    pub(super) fn read(
+        directory: &Path,
+        alone: Option<&str>,
+        options: &OpenOptions,
+        budget: &mut Budget,
+    ) -> Result<Self> {
+        let mut beside = match options.config {
+            Some(_) => Self::given(options, budget)?,
+            None => Self::in_directory(directory, options, budget)?,
+        };
+        beside.directory = directory.to_path_buf();
+        beside.alone = alone.unwrap_or_default().to_owned();
+        Ok(beside)
+    }
+
+    /// Reads the configuration that the caller gives; nothing else is beside the weights.
+    pub(super) fn given(options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
+        let config = match &options.config {
+            None => QuantConfig::default(),
+            Some(Configuration::Text(text)) => {
+                budget.buffer(text.len() as u64, "the configuration")?;
+                QuantConfig::read_given("the configuration", text.as_bytes())
+            }
+            Some(Configuration::File(path)) => {
+                let text = read_existing(path, MAX_CONFIG_BYTES, Some(budget))?;
+                QuantConfig::read_given(&path.file_name().unwrap_or_default().to_string_lossy(), &text)
+            }
+        };
+        Ok(Self { config: config.with_gptq_format(options.gptq_format), ..Self::default() })
+    }
+
+    fn in_directory(directory: &Path, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let mut documents = Vec::new();
-        let mut problems = Vec::new();
-        for name in CONFIG_FILES {
-            let Some(text) = read_bounded(&directory.join(name), MAX_CONFIG_BYTES, Some(&mut *budget))? else {
-                continue;
-            };
-            match serde_json::from_slice(&text) {
-                Ok(document) => documents.push((name, document)),
-                Err(error) => problems.push(format!("{name} beside the weights is not valid JSON: {error}")),
+        let mut unreadable = Vec::new();
+        for name in DOCUMENTS {
+            match read_bounded(&directory.join(name), MAX_CONFIG_BYTES, Some(&mut *budget)) {
+                Ok(text) => documents.extend(text.map(|text| (name, text))),
+                Err(error @ AnamnesisError::Io(_)) => unreadable.push(error),
+                Err(error) => return Err(error),
             }
         }
-        let config = QuantConfig::from_documents(documents);
-        problems.extend(config.conflict());
-        let (directory, alone) = (directory.to_path_buf(), alone.unwrap_or_default().to_owned());
-        Ok(Self { config, problems, directory, alone, index: OnceLock::new() })
+        let documents = documents.iter().map(|(name, text)| (*name, text.as_slice()));
+        let config = QuantConfig::read(documents).with_gptq_format(options.gptq_format);
+        Ok(Self { config, unreadable, ..Self::default() })
     }
 
     pub(super) fn config(&self) -> &QuantConfig {
@@ -52,7 +79,7 @@ impl Beside {
 
     /// A configuration that cannot be read or contradicts itself leaves in doubt what the tensors mean.
     pub(super) fn problems(&self) -> impl Iterator<Item = AnamnesisError> {
-        self.problems.iter().map(AnamnesisError::parse)
+        self.unreadable.iter().chain(self.config.problems()).map(AnamnesisError::again)
     }
 
     /// Where a tensor may be that is not in this input, as a clause for a message.

@@ -1,5 +1,6 @@
 //! Small files of a checkpoint, read whole and within bounds.
 
+use std::io::{Error, ErrorKind, Read};
 use std::path::Path;
 
 use crate::error::{AnamnesisError, Result};
@@ -12,24 +13,38 @@ pub(super) const MAX_INDEX_BYTES: u64 = 256 << 20;
 
 /// The text of an index, which must be there.
 pub(super) fn read_index(path: &Path) -> Result<Vec<u8>> {
-    read_existing(path, MAX_INDEX_BYTES)
+    read_existing(path, MAX_INDEX_BYTES, None)
 }
 
 /// A small file of a checkpoint directory, which must be there.
 pub(crate) fn read_sidecar(directory: &Path, name: &str) -> Result<Vec<u8>> {
-    read_existing(&directory.join(name), MAX_CONFIG_BYTES)
+    read_existing(&directory.join(name), MAX_CONFIG_BYTES, None)
 }
 
-fn read_existing(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
-    let missing = || AnamnesisError::at_path(std::io::Error::from(std::io::ErrorKind::NotFound), path);
-    read_bounded(path, max_bytes, None)?.ok_or_else(missing)
+/// The content of a file that must be there.
+pub(super) fn read_existing(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Vec<u8>> {
+    let missing = || AnamnesisError::at_path(Error::from(ErrorKind::NotFound), path);
+    read_bounded(path, max_bytes, budget)?.ok_or_else(missing)
 }
 
-/// The content of a file, `None` where there is none; one that is too long is refused.
+/// The content of a file, `None` where there is none. One that is there and cannot be read is an error: what it says is not
+/// known, which is not the same as nothing. One that is too long is refused.
 pub(super) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Option<Vec<u8>>> {
-    let Ok(metadata) = std::fs::metadata(path) else { return Ok(None) };
+    let at = |error| AnamnesisError::at_path(error, path);
+    let metadata = match (std::fs::symlink_metadata(path), std::fs::metadata(path)) {
+        (Err(error), _) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        (Ok(_), Err(error)) if error.kind() == ErrorKind::NotFound => {
+            return Err(at(Error::new(ErrorKind::NotFound, "a link to a file that is not there")));
+        }
+        (_, metadata) => metadata.map_err(at)?,
+    };
+    // Never opened: a pipe would wait for a writer.
     if !metadata.is_file() {
-        return Ok(None);
+        let (kind, what) = match metadata.is_dir() {
+            true => (ErrorKind::IsADirectory, "a directory, a file is needed"),
+            false => (ErrorKind::InvalidInput, "not a regular file"),
+        };
+        return Err(at(Error::new(kind, what)));
     }
     let what = path.file_name().unwrap_or_default().to_string_lossy();
     if metadata.len() > max_bytes {
@@ -40,8 +55,6 @@ pub(super) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budg
         budget.buffer(metadata.len(), &what)?;
     }
     let mut text = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| AnamnesisError::at_path(error, path))?;
-    std::io::Read::read_to_end(&mut std::io::Read::take(file, max_bytes), &mut text)
-        .map_err(|error| AnamnesisError::at_path(error, path))?;
+    std::fs::File::open(path).and_then(|file| file.take(max_bytes).read_to_end(&mut text)).map_err(at)?;
     Ok(Some(text))
 }

@@ -25,6 +25,7 @@ use crate::io::{
     BytesSource, FilePool, FileSource, MAX_OPEN_FILES, PositionedRead, PositionedSource, ReaderSource, Source,
 };
 use crate::limits::{Budget, ParseLimits};
+use crate::quant_config::DOCUMENTS;
 use crate::scheme::{self, Claimed, Prepared, Recipe, TensorRole, Weight};
 
 use beside::Beside;
@@ -106,7 +107,7 @@ impl Checkpoint {
         let mut budget = Budget::new(&options.limits);
         let (format, Opened { source, catalog }) = read_file(path, 0, &FilePool::new(1), options, &mut budget)?;
         let alone = path.file_name().map(|name| name.to_string_lossy());
-        let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &mut budget)?;
+        let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), options, &mut budget)?;
         let paths = vec![path.to_path_buf()];
         Ok(Self {
             sources: Arc::new(vec![source]),
@@ -141,7 +142,7 @@ impl Checkpoint {
         let format = format.ok_or_else(|| AnamnesisError::NoWeights { directory: set.directory.clone() })?;
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
-        let beside = Beside::read(&set.directory, None, &mut budget)?;
+        let beside = Beside::read(&set.directory, None, options, &mut budget)?;
         Ok(Self {
             sources: Arc::new(sources),
             paths,
@@ -163,7 +164,7 @@ impl Checkpoint {
         Self::from_bytes_with(bytes, &OpenOptions::new().with_limits(limits.clone()))
     }
 
-    /// [`from_bytes`](Self::from_bytes) with a say in what the bytes leave open.
+    /// [`from_bytes`](Self::from_bytes) with a say in what the file leaves open, such as its configuration.
     ///
     /// # Errors
     /// As [`from_bytes`](Self::from_bytes).
@@ -181,7 +182,7 @@ impl Checkpoint {
         Self::from_reader_with(reader, &OpenOptions::new().with_limits(limits.clone()))
     }
 
-    /// [`from_reader`](Self::from_reader) with a say in what the bytes leave open.
+    /// [`from_reader`](Self::from_reader) with a say in what the file leaves open, such as its configuration.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -206,7 +207,7 @@ impl Checkpoint {
             claimed: OnceLock::new(),
             limits: options.limits.clone(),
             format,
-            beside: Beside::default(),
+            beside: Beside::given(options, budget)?,
             set: None,
             is_partial: false,
         })
@@ -259,7 +260,7 @@ impl Checkpoint {
     pub(crate) fn config_files(&self) -> impl Iterator<Item = (&str, PathBuf)> {
         let directory = self.directory().map(Path::to_path_buf);
         let path = move |name: &'static str| Some((name, directory.as_ref()?.join(name)));
-        beside::CONFIG_FILES.into_iter().filter_map(path).filter(|(_, path)| path.is_file())
+        DOCUMENTS.into_iter().filter_map(path).filter(|(_, path)| path.is_file())
     }
 
     /// What the configuration says about the quantisation, one line per document, for people.
@@ -281,7 +282,9 @@ impl Checkpoint {
                 Some(format!("{many} GGUF files in the directory are not part of this checkpoint; name one to open it"))
             }
         };
-        unlisted.into_iter().chain(ggufs).collect()
+        let modules = self.catalog.iter().filter_map(|(_, tensor)| Some(tensor.name.rsplit_once('.')?.0));
+        let unused = self.beside.config().unused_groups(&modules.collect::<Vec<_>>());
+        unlisted.into_iter().chain(ggufs).chain(unused).collect()
     }
 
     /// What is wrong with the bytes of its files by the checksums they carry, for people. Reads everything where there are any.

@@ -25,6 +25,6 @@ pub(crate) use explain::explain;
 pub use identity::Format;
 pub(crate) use interface::{Container, Opened};
 pub(crate) use layout::{Layout, OutputTensor, Seal};
-pub use options::OpenOptions;
+pub use options::{Configuration, OpenOptions};
 pub(crate) use registry::{ALL, of};
 pub(crate) use sniff::sniff;

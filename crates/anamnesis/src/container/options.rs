@@ -1,7 +1,10 @@
 //! How an input is read, where the file itself leaves a choice.
 
+use std::path::{Path, PathBuf};
+
 use crate::catalog::Dtype;
 use crate::limits::ParseLimits;
+use crate::quant_config::GptqFormat;
 
 /// How an input is opened. The defaults suit every file that says all about itself.
 ///
@@ -23,6 +26,44 @@ pub struct OpenOptions {
     pub skip_unsupported: bool,
     /// The element types of arrays whose file cannot say them, by name.
     pub npy_dtypes: Vec<(String, Dtype)>,
+    /// The model's configuration, in place of the documents that stand beside the weights.
+    pub config: Option<Configuration>,
+    /// How GPTQ weights store their zero points, whatever is said elsewhere.
+    pub gptq_format: Option<GptqFormat>,
+}
+
+/// A model's configuration: a whole `config.json`, or the object in it that describes the quantisation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Configuration {
+    /// Its JSON text.
+    Text(String),
+    /// The file that holds it.
+    File(PathBuf),
+}
+
+impl From<&str> for Configuration {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Configuration {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&Path> for Configuration {
+    fn from(path: &Path) -> Self {
+        Self::File(path.to_owned())
+    }
+}
+
+impl From<PathBuf> for Configuration {
+    fn from(path: PathBuf) -> Self {
+        Self::File(path)
+    }
 }
 
 impl Default for OpenOptions {
@@ -41,6 +82,8 @@ impl OpenOptions {
             all: false,
             skip_unsupported: false,
             npy_dtypes: Vec::new(),
+            config: None,
+            gptq_format: None,
         }
     }
 
@@ -76,6 +119,29 @@ impl OpenOptions {
     #[must_use]
     pub fn with_npy_dtype(mut self, array: impl Into<String>, dtype: Dtype) -> Self {
         self.npy_dtypes.push((array.into(), dtype));
+        self
+    }
+
+    /// Takes this configuration in place of the documents beside the weights: JSON text, or the path of a file. Bytes and
+    /// readers have nothing beside them, and no other configuration.
+    ///
+    /// ```
+    /// use anamnesis::OpenOptions;
+    /// let config = r#"{"quant_method": "gptq", "bits": 4, "group_size": 128, "checkpoint_format": "gptq_v2"}"#;
+    /// let options = OpenOptions::new().with_config(config);
+    /// let from_file = OpenOptions::new().with_config(std::path::Path::new("model/config.json"));
+    /// assert_ne!(options.config, from_file.config);
+    /// ```
+    #[must_use]
+    pub fn with_config(mut self, config: impl Into<Configuration>) -> Self {
+        self.config = Some(config.into());
+        self
+    }
+
+    /// Says how GPTQ weights store their zero points.
+    #[must_use]
+    pub const fn with_gptq_format(mut self, format: GptqFormat) -> Self {
+        self.gptq_format = Some(format);
         self
     }
 }

@@ -82,6 +82,15 @@ pub enum AnamnesisError {
         /// The value.
         value: f32,
     },
+    /// Something that neither the file nor what stands beside it tells, and that the caller can say.
+    Undecided {
+        /// The tensor that cannot be decoded without it.
+        tensor: String,
+        /// What is not told, such as `the GPTQ format`.
+        what: &'static str,
+        /// What it may be.
+        choices: Vec<&'static str>,
+    },
     /// A directory without weights.
     NoWeights {
         /// The directory.
@@ -144,6 +153,7 @@ impl AnamnesisError {
             | Self::NotAModel { .. }
             | Self::TensorNotRead { .. }
             | Self::NotFinite { .. }
+            | Self::Undecided { .. }
             | Self::NoWeights { .. } => Fault::File,
             Self::Request(_) => Fault::Request,
             Self::LimitExceeded { .. } => Fault::Limit,
@@ -191,6 +201,9 @@ impl AnamnesisError {
             Self::Request(request) => Self::Request(request.clone()),
             Self::NotFinite { tensor, index, value } => {
                 Self::NotFinite { tensor: tensor.clone(), index: *index, value: *value }
+            }
+            Self::Undecided { tensor, what, choices } => {
+                Self::Undecided { tensor: tensor.clone(), what, choices: choices.clone() }
             }
             Self::NoWeights { directory } => Self::NoWeights { directory: directory.clone() },
             Self::OtherPlan { difference } => Self::OtherPlan { difference: difference.clone() },
@@ -251,6 +264,9 @@ impl fmt::Display for AnamnesisError {
             Self::Request(request) => request.fmt(f),
             Self::NotFinite { tensor, index, value } => {
                 write!(f, "tensor {}: value {index} is {value}, which cannot be quantised", quoted(tensor))
+            }
+            Self::Undecided { tensor, what, choices } => {
+                write!(f, "tensor {}: nothing tells {what}, which is {}", quoted(tensor), choices.join(" or "))
             }
             Self::NoWeights { directory } => {
                 let directory = printable(&directory.to_string_lossy(), MAX_TEXT_CHARS);

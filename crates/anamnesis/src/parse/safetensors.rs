@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use super::taken_for::{explained, told};
-use crate::catalog::config::QuantConfig;
 use crate::catalog::{Catalog, Metadata, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
@@ -13,6 +12,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::inspect::InspectInfo;
 use crate::io::BytesSource;
 use crate::limits::{Budget, ParseLimits};
+use crate::quant_config::QuantConfig;
 use crate::scheme::{self, Blocks, Claimed, Row};
 
 pub use crate::catalog::Dtype;

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use super::slices::{decode, output};
 use super::{Bf16Out, OutputElement, RememberOptions};
-use crate::catalog::config::QuantConfig;
 use crate::catalog::{BlockType, Dtype, Selection, TargetDtype};
 use crate::container::safetensors::Safetensors;
 use crate::convert::{Asked, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result};
 use crate::parse::gguf::{GgufTensorInfo, GgufType, ParsedGguf};
 use crate::pipeline::Plan;
+use crate::quant_config::QuantConfig;
 use crate::scheme::ggml::GgmlDecoder;
 use crate::scheme::{self, Context, TileDecoder};
 

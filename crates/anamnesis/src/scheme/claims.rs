@@ -1,8 +1,8 @@
 //! Claiming: every stored tensor is claimed exactly once, as a weight, as somebody's companion, or as plain data.
 
-use crate::catalog::config::QuantConfig;
 use crate::catalog::{Catalog, StoredTensor, TensorId, Unreadable};
 use crate::error::{AnamnesisError, quoted};
+use crate::quant_config::QuantConfig;
 
 use super::{QuantScheme, Recipe, Row, TensorRole};
 

@@ -23,11 +23,13 @@ struct Mark {
 const BYTES: &[Dtype] = &[Dtype::U8, Dtype::I8];
 const INDICES: &[Dtype] = &[Dtype::I16, Dtype::U16, Dtype::I32, Dtype::I64];
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
+const INTEGERS: &[Dtype] =
+    &[Dtype::U8, Dtype::I8, Dtype::U16, Dtype::I16, Dtype::U32, Dtype::I32, Dtype::U64, Dtype::I64];
 const CODES: &[Dtype] = &[Dtype::U8, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::F8E4M3, Dtype::F8E5M2];
 
 /// The first mark that fits names the format.
 static MARKS: &[Mark] = &[
-    sure("GPTQ/AWQ", ".qweight", WORDS, &[".scales", ".qzeros", ".g_idx"]),
+    sure("GPTQ/AWQ", ".qweight", INTEGERS, &[".scales", ".qzeros", ".g_idx"]),
     sure("compressed-tensors pack-quantized", ".weight_packed", WORDS, PACKED),
     likely("NVFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], &[".weight_global_scale"]),
     sure("MXFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], PACKED),
@@ -98,9 +100,8 @@ fn lost_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String>
         if let Some((place, name)) = place {
             return Some(format!("its companion {} is not here: {place}", quoted(&name)));
         }
-        let method = claims.config.method().or_else(|| claims.config.text(&["quant_algo"]))?;
-        let says = || format!("{} says the weights are quantised by {}", claims.config.file(), quoted(method));
-        (!claims.config.ignores(base)).then(|| format!("it has no scale, and {}", says()))
+        let says = claims.config.says_quantised()?;
+        claims.config.module(base).left().is_none().then(|| format!("it has no scale, and {says}"))
     })
 }
 
@@ -137,7 +138,11 @@ impl Scheme for Foreign {
                 claims.take(companion, TensorRole::Scale);
             }
             let name = quoted(&tensor.name);
-            let detail = format!("tensor {name} ({}) is packed in this format, which is not decoded", tensor.dtype);
+            let module = tensor.name.rsplit_once('.').map_or("", |(module, _)| module);
+            let evidence =
+                claims.config.module(module).evidence().map_or_else(String::new, |line| format!(" ({line})"));
+            let dtype = tensor.dtype;
+            let detail = format!("tensor {name} ({dtype}) is packed in this format, which is not decoded{evidence}");
             claims.refuse(AnamnesisError::unsupported(format, detail));
         }
         let lost: Vec<_> =

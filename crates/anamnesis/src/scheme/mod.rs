@@ -24,7 +24,7 @@ mod role;
 mod scale;
 
 use crate::catalog::Catalog;
-use crate::catalog::config::QuantConfig;
+use crate::quant_config::QuantConfig;
 
 pub use bnb::BnbOptions;
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, printable};
+use crate::quant_config::is_quantisation;
 
 /// Deepest nesting of a document, which is also what the validation before the scan allows.
 const MAX_DEPTH: usize = 128;
@@ -202,11 +203,8 @@ impl Scan<'_> {
     fn member(&mut self, key: Range<usize>, name: String) -> Option<Member> {
         let start = self.at;
         let is_object = self.peek()? == b'{';
-        let removed = match name.as_str() {
-            "quantization_config" | "compression_config" => true,
-            "quantization" => is_object,
-            _ => false,
-        };
+        // What is removed was read.
+        let removed = is_quantisation(&name, is_object);
         let is_dtype = matches!(name.as_str(), "torch_dtype" | "dtype");
         self.path.push(name);
         self.inside_removed += usize::from(removed);

@@ -12,6 +12,7 @@ use crate::convert::plan::Outline;
 use crate::convert::{Cast, ConvertOptions};
 use crate::error::{AnamnesisError, FileKind, Result, quoted};
 use crate::io::{FileSource, ReadAt};
+use crate::quant_config::QUANTISATION_ONLY;
 
 /// A file beside the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,9 +68,6 @@ impl ConfigChange {
 
 /// Files whose quantisation is taken out of their text.
 const EDITED: [&str; 2] = ["config.json", "params.json"];
-/// Files that only describe a quantisation.
-const QUANTISATION_ONLY: [&str; 4] =
-    ["quantize_config.json", "hf_quant_config.json", "quant_config.json", "quantization_config.json"];
 /// Ends of the names of weights and of what belongs to them.
 const WEIGHTS: [&str; 14] = [
     ".safetensors",

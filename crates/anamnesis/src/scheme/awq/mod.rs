@@ -13,7 +13,10 @@ use std::sync::Arc;
 
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::packed::{ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints};
+use crate::quant_config::{Args, QuantConfig};
+use crate::scheme::packed::{
+    AutoRoundPacking, ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, auto_round_packing,
+};
 use crate::scheme::{About, Blocks, Claims, QuantScheme, Recipe, ScaleType, Scheme, Weight};
 
 /// The AWQ scheme.
@@ -39,8 +42,9 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let tensor = claims.catalog.get(parts.qweight);
     let name = quoted(&tensor.name);
     let fail = |what: String| AnamnesisError::parse(format!("tensor {name}: {what}"));
-    check_config(claims)
-        .map_err(|(format, detail)| AnamnesisError::unsupported(format, format!("tensor {name}: {detail}")))?;
+    let in_tensor = |error: AnamnesisError| error.in_tensor(&tensor.name);
+    let module = claims.config.module(parts.module(claims));
+    check_config(claims.config, module.args()).map_err(in_tensor)?;
     let (qzeros, scales) = parts.needed(claims)?;
     let (scale_tensor, zero_tensor) = (claims.catalog.get(scales), claims.catalog.get(qzeros));
     if parts.g_idx.is_some() {
@@ -63,17 +67,21 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         let detail = format!("{} is {}; F16, BF16 and F32 are read", quoted(&scale_tensor.name), scale_tensor.dtype);
         AnamnesisError::unsupported("AWQ", detail)
     })?;
-    let config = claims.config;
-    let said = config.get(&["group_size"]).or_else(|| config.get(&["q_group_size"]));
+    let said = module.args().needed_integer(&["group_size", "q_group_size"]).map_err(in_tensor)?;
     let grouped = Groups {
         inputs: inputs as u64,
         groups: groups as u64,
-        said: said.and_then(serde_json::Value::as_i64),
-        file: config.file(),
+        said: said.map(|said| said.value),
+        file: said.map_or("the shapes", |said| said.place.document()),
         is_indexed: false,
     };
-    // AWQ has whole groups only.
     let run = grouped.run(inputs.is_multiple_of(groups).then_some((inputs / groups) as u64)).map_err(fail)?;
+    if run.checked_mul(groups as u64) != Some(inputs as u64) {
+        return Err(fail(format!(
+            "{groups} groups of {run} are not {inputs} inputs ({}); AWQ has whole groups",
+            grouped.file
+        )));
+    }
     let matrix = PackedMatrix {
         words: Words::Awq,
         inputs: inputs as u64,
@@ -96,20 +104,26 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     })
 }
 
-/// The format that the configuration names instead of the one that is read, with what to say about it.
-fn check_config(claims: &Claims<'_>) -> std::result::Result<(), (String, String)> {
-    let config = claims.config;
-    let refuse = |format: &str| Err((format.to_owned(), "AWQ checkpoints are read in the GEMM layout".to_owned()));
-    if let Some(packing) = config.text(&["packing_format"]).filter(|&packing| packing != "auto_round:auto_awq") {
-        return refuse(packing);
+/// Refuses what the configuration says is packed in another way.
+fn check_config(config: &QuantConfig, args: &Args<'_>) -> Result<()> {
+    let refuse = |format: &str| Err(AnamnesisError::unsupported(format, "AWQ checkpoints are read in the GEMM layout"));
+    if auto_round_packing(config, args)?.is_some_and(|packing| packing != AutoRoundPacking::Awq) {
+        return refuse(args.text(&["packing_format", "backend"])?.unwrap_or("auto-round"));
     }
-    match config.text(&["version"]).map(str::to_ascii_lowercase).as_deref() {
-        None | Some("gemm") => {}
-        Some(other) if config.method() == Some("awq") => return refuse(&format!("AWQ {other}")),
-        Some(_) => {}
+    if config.method() == Some("awq") {
+        if args.text(&["backend"])? == Some("llm-awq") {
+            return refuse("llm-awq");
+        }
+        let version = args.text(&["version", "format"])?.map(str::to_ascii_lowercase);
+        if let Some(version) = version.filter(|version| version != "gemm") {
+            return refuse(&format!("AWQ {version}"));
+        }
     }
-    match config.get(&["bits"]).or_else(|| config.get(&["w_bit"])).and_then(serde_json::Value::as_i64) {
-        None | Some(4) => Ok(()),
-        Some(bits) => Err(("AWQ".to_owned(), format!("{} says {bits} bits, AWQ is read in 4", config.file()))),
+    match args.needed_integer(&["bits", "w_bit"])? {
+        Some(bits) if bits.value != 4 => {
+            let (bits, document) = (bits.value, bits.place.document());
+            Err(AnamnesisError::unsupported("AWQ", format!("{document} says {bits} bits, AWQ is read in 4")))
+        }
+        _ => Ok(()),
     }
 }

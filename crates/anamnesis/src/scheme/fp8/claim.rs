@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
+use super::expectation::Expectation;
 use super::grid::Arrangement;
 use super::{Format, Fp8Decoder, Grid, naming};
-use crate::catalog::config::QuantConfig;
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
-use crate::error::{AnamnesisError, quoted};
+use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::{About, Claims, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
 
 /// The FP8 scheme in all its dialects.
@@ -20,7 +18,6 @@ impl Scheme for Fp8 {
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
-        let expectation = Expectation::read(claims.config);
         let weights: Vec<_> = claims
             .free()
             .filter(|(_, tensor)| Format::of(tensor.dtype).is_some())
@@ -35,7 +32,7 @@ impl Scheme for Fp8 {
                 [] => unscaled.push(id),
                 [scale] => {
                     scaled += 1;
-                    claim_scaled(claims, id, scale, &expectation);
+                    claim_scaled(claims, id, scale);
                 }
                 [first, second, ..] => {
                     let [first, second] = [first, second].map(|id| quoted(&claims.catalog.get(id).name));
@@ -60,83 +57,23 @@ fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
         || own_scale_of.is_some_and(scales_a_weight)
 }
 
-/// What the configuration promises about FP8 weights.
-struct Expectation {
-    /// Accepted arrangements of scales; empty where the configuration leaves it open.
-    arrangements: Vec<Arrangement>,
-    /// The format of the weights.
-    format: Option<Format>,
-    /// The document that says so.
-    file: String,
-    /// What cannot be understood.
-    problem: Option<String>,
-}
-
-impl Expectation {
-    fn read(config: &QuantConfig) -> Self {
-        let pair = |value: &Value| match value.as_array().map(Vec::as_slice) {
-            Some([rows, cols]) => Some((rows.as_u64()?, cols.as_u64()?)).filter(|&(rows, cols)| rows > 0 && cols > 0),
-            _ => None,
-        };
-        let mut arrangements = Vec::new();
-        let mut problem = None;
-        if let Some(said) = config.get(&["weight_block_size"]) {
-            match pair(said) {
-                Some((rows, cols)) => arrangements.push(Arrangement::Block(rows, cols)),
-                None => problem = Some(format!("{} says weight_block_size is {said}, a pair is needed", config.file())),
-            }
-        }
-        for weights in config.weight_groups().filter(|weights| weights["type"] == "float" && weights["num_bits"] == 8) {
-            let group = || weights["group_size"].as_u64().filter(|&size| size > 0);
-            match weights["strategy"].as_str() {
-                Some("tensor") => arrangements.extend([Arrangement::Tensor, Arrangement::Matrix]),
-                Some("channel") => arrangements.push(Arrangement::Row),
-                Some("block") => {
-                    arrangements.extend(pair(&weights["block_structure"]).map(|(r, c)| Arrangement::Block(r, c)));
-                }
-                Some("group") => arrangements.extend(group().map(|size| Arrangement::Block(1, size))),
-                _ => {}
-            }
-        }
-        let format = match config.text(&["fmt"]) {
-            Some("e4m3" | "e4m3fn") => Some(Format::E4m3),
-            Some("e5m2") => Some(Format::E5m2),
-            _ => None,
-        };
-        Self { arrangements, format, file: config.file().to_owned(), problem }
-    }
-}
-
-fn claim_scaled(claims: &mut Claims<'_>, id: TensorId, scale: TensorId, expectation: &Expectation) {
+fn claim_scaled(claims: &mut Claims<'_>, id: TensorId, scale: TensorId) {
     claims.take(id, TensorRole::Quantized);
     claims.take(scale, TensorRole::Scale);
-    match scaled_weight(claims, id, scale, expectation) {
+    match scaled_weight(claims, id, scale) {
         Ok(weight) => claims.add(weight),
         Err(problem) => claims.refuse(problem),
     }
 }
 
-fn scaled_weight(
-    claims: &Claims<'_>,
-    id: TensorId,
-    scale: TensorId,
-    expectation: &Expectation,
-) -> Result<Weight, AnamnesisError> {
+fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<Weight> {
     let (tensor, scale_tensor) = (claims.catalog.get(id), claims.catalog.get(scale));
     let format = Format::of(tensor.dtype).ok_or_else(|| AnamnesisError::parse("not an eight-bit float"))?;
-    if let Some(problem) = &expectation.problem {
-        return Err(AnamnesisError::parse(format!("tensor {}: {problem}", quoted(&tensor.name))));
-    }
-    let expected = expectation.format.filter(|_| matches!(format, Format::E4m3 | Format::E5m2));
-    if expected.is_some_and(|expected| expected != format) {
-        return Err(AnamnesisError::parse(format!(
-            "tensor {} is {}, but {} says the weights are {}",
-            quoted(&tensor.name),
-            tensor.dtype,
-            expectation.file,
-            claims.config.text(&["fmt"]).unwrap_or_default(),
-        )));
-    }
+    refuse_further_companions(claims, tensor)?;
+    let in_tensor = |error: AnamnesisError| error.in_tensor(&tensor.name);
+    let module = claims.config.module(naming::module_of(&tensor.name));
+    let expectation = Expectation::read(&module, tensor).map_err(in_tensor)?;
+    expectation.check_format(tensor, format)?;
     let scale_type = ScaleType::of(scale_tensor.dtype).ok_or_else(|| {
         let name = quoted(&scale_tensor.name);
         AnamnesisError::unsupported(
@@ -145,8 +82,7 @@ fn scaled_weight(
         )
     })?;
     let grid = Grid::resolve(&tensor.shape, &scale_tensor.shape, &expectation.arrangements).map_err(|why| {
-        let source =
-            if expectation.arrangements.is_empty() { String::new() } else { format!(" ({})", expectation.file) };
+        let source = expectation.source.map_or_else(String::new, |document| format!(" ({document})"));
         AnamnesisError::parse(format!("scale {} {why}{source}", quoted(&scale_tensor.name)))
     })?;
     let scheme = match grid.arrangement {
@@ -165,11 +101,29 @@ fn scaled_weight(
     })
 }
 
+/// Refuses a weight beside a tensor that changes what its codes mean in a way that is not decoded.
+fn refuse_further_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Result<()> {
+    let mut names = naming::further_companions(&tensor.name).into_iter();
+    match names.find(|(name, _)| claims.catalog.find(name).is_some()) {
+        None => Ok(()),
+        Some((name, format)) => {
+            let (tensor, name) = (quoted(&tensor.name), quoted(&name));
+            let detail = format!("tensor {tensor} has {name} beside it, and is not decoded without it");
+            Err(AnamnesisError::unsupported(format, detail))
+        }
+    }
+}
+
 /// Weights without a scale are plain casts where nothing in the checkpoint suggests that a scale exists.
 fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_scaled: bool) {
     let suspects = if unscaled.is_empty() { Vec::new() } else { suspects(claims.catalog) };
     for &id in unscaled {
         let tensor = claims.catalog.get(id);
+        if let Err(problem) = refuse_further_companions(claims, tensor) {
+            claims.take(id, TensorRole::Quantized);
+            claims.refuse(problem);
+            continue;
+        }
         let missing = scale_is_missing(claims, tensor, &suspects, others_are_scaled);
         if missing.is_none() && claims.catalog.types_are_final {
             continue;
@@ -227,13 +181,13 @@ fn scale_is_missing(
     if let Some(place) = naming::scale_names(&tensor.name).iter().find_map(|name| claims.elsewhere(name)) {
         return Some(place);
     }
-    let module = tensor.name.rsplit_once('.').map_or("", |(module, _)| module);
-    if claims.config.ignores(module) {
+    let module = naming::module_of(&tensor.name);
+    if claims.config.module(module).left().is_some() {
         return None;
     }
-    if let Some(method) = claims.config.method().or_else(|| claims.config.text(&["quant_algo"])) {
+    if let Some(says) = claims.config.says_quantised() {
         let unread = claims.config.ignore_problem().map_or_else(String::new, |problem| format!(" ({problem})"));
-        return Some(format!("{} says the weights are quantised by {}{unread}", claims.config.file(), quoted(method)));
+        return Some(format!("{says}{unread}"));
     }
     let beside = &suspects[suspects.partition_point(|(other, _)| *other < module)..];
     let beside = beside.iter().take_while(|(other, _)| !module.is_empty() && *other == module);

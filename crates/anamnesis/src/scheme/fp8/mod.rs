@@ -10,6 +10,7 @@
 
 mod claim;
 mod decoder;
+mod expectation;
 mod grid;
 mod naming;
 

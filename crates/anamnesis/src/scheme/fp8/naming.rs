@@ -22,6 +22,29 @@ pub(super) fn weight_of_scale(name: &str) -> Option<String> {
     Some(format!("{module}weight"))
 }
 
+/// The module a tensor of this name belongs to.
+pub(super) fn module_of(tensor: &str) -> &str {
+    tensor.rsplit_once('.').map_or("", |(module, _)| module)
+}
+
+/// Names of tensors beside a weight without which its codes mean something else, and of the formats that have them.
+pub(super) fn further_companions(weight: &str) -> [(String, &'static str); 9] {
+    let module = module_of(weight);
+    // Sparse weights are stored as `X.weight.compressed` and `X.weight.bitmask`.
+    let stem = weight.strip_suffix(".compressed").unwrap_or(weight);
+    [
+        (format!("{weight}_scale_2"), "FP8 with a second scale"),
+        (format!("{weight}_global_scale"), "FP8 with a global scale"),
+        (format!("{weight}_zero_point"), "FP8 with zero points"),
+        (format!("{weight}_g_idx"), "FP8 with a group index"),
+        (format!("{module}.pre_quant_scale"), "FP8 with scaled inputs"),
+        (format!("{stem}.bitmask"), "sparse FP8"),
+        (format!("{stem}_bitmask"), "sparse FP8"),
+        (format!("{module}.bitmask"), "sparse FP8"),
+        (format!("{module}.svdquant_lora_a"), "FP8 with a low-rank part"),
+    ]
+}
+
 /// Last components of the names of activation scales.
 const ACTIVATION_SCALES: [&str; 13] = [
     "input_scale",

@@ -7,11 +7,12 @@
 //! | `X.scales` | F16, BF16, F32 | `[groups, out]` |
 //! | `X.g_idx` | I32, may be missing | `[in]` |
 //!
-//! The first format stores zero points less one, `gptq_v2` as they are. Fields of 3 bits straddle words. Marlin, BitBLAS,
-//! QQQ and planar checkpoints pack differently and are refused by name. Packing by AutoRound is the same as the first
-//! format.
+//! The first format stores zero points less one, `gptq_v2` as they are; AutoRound does either, by the name of its packing.
+//! Where nothing says which, symmetric weights tell it by their values and others are refused. Fields of 3 bits straddle
+//! words. Marlin, BitBLAS, QQQ and planar checkpoints pack differently and are refused by name.
 
 mod claim;
+mod evidence;
 mod weight;
 
 pub(crate) use claim::Gptq;

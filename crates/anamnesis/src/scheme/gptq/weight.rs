@@ -4,23 +4,14 @@ use std::sync::Arc;
 
 use anamnesis_kernels::Level;
 
+use super::evidence::{Evidence, Zeros};
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::quant_config::GptqFormat;
 use crate::scheme::packed::{
     ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index,
 };
 use crate::scheme::{Blocks, Claims, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
-
-/// What configuration and metadata say about all weights.
-pub(super) struct Evidence {
-    pub zeros: ZeroPoints,
-    /// Whether that is said, and not only what it means to say nothing.
-    pub zeros_are_told: bool,
-    pub bits: Option<i64>,
-    pub group_size: Option<i64>,
-    /// Where that is said.
-    pub file: String,
-}
 
 pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidence) -> Result<Weight> {
     let catalog = claims.catalog;
@@ -45,8 +36,8 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
             "{outputs} outputs in {zero_words} words of zero points are no 2, 3, 4 or 8 bits each"
         )));
     }
-    if let Some(said) = evidence.bits.filter(|&said| said != bits as i64) {
-        return Err(fail(format!("its shapes mean {bits} bits, {} says {said}", evidence.file)));
+    if let Some(said) = evidence.bits.as_ref().filter(|said| said.value != bits as i64) {
+        return Err(fail(format!("its shapes mean {bits} bits, {} says {}", said.source, said.value)));
     }
     let inputs = word_rows * 32 / bits;
     if inputs * bits != word_rows * 32 || inputs == 0 {
@@ -58,8 +49,16 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
         return Err(fail(text));
     }
     let is_indexed = g_idx.is_some();
-    let grouped = Groups { inputs, groups, said: evidence.group_size, file: &evidence.file, is_indexed };
+    let said = evidence.group_size.as_ref();
+    let file = said.map_or("the shapes", |said| &said.source);
+    let grouped = Groups { inputs, groups, said: said.map(|said| said.value), file, is_indexed };
     let run = grouped.run(guessed_run(inputs, groups, is_indexed)).map_err(fail)?;
+    if let Some(source) = evidence.reordered.as_ref().filter(|_| !is_indexed && groups > 1) {
+        let missing = quoted(&format!("{}g_idx", qweight.name.trim_end_matches("qweight")));
+        return Err(fail(format!(
+            "{source} says desc_act is true, so that its groups are told by {missing}, which is missing"
+        )));
+    }
     let scale = ScaleType::of_float(scales.dtype).ok_or_else(|| {
         AnamnesisError::unsupported(
             "GPTQ",
@@ -73,7 +72,10 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
         outputs,
         groups,
         grouping: Grouping::Runs(run),
-        zeros: evidence.zeros,
+        zeros: match evidence.zeros {
+            Zeros::Told(zeros) => zeros,
+            Zeros::Usual | Zeros::Open => ZeroPoints::OneMore,
+        },
         scale,
     };
     let shape = vec![outputs as usize, inputs as usize];
@@ -81,16 +83,12 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
     let description = format!("GPTQ {bits}-bit, {}", describe_run(run, inputs));
     let decoder = ColumnDecoder { matrix, description };
     ids.extend(parts.g_idx);
-    let recipe = if parts.g_idx.is_none() && evidence.zeros_are_told {
-        Recipe::Ready(Arc::new(decoder))
-    } else {
-        Recipe::Deferred(Arc::new(Unsettled {
-            name: qweight.name.clone(),
-            shape: shape.clone(),
-            decoder,
-            is_indexed: parts.g_idx.is_some(),
-            zeros_are_told: evidence.zeros_are_told,
-        }))
+    let recipe = match (parts.g_idx, evidence.zeros) {
+        (None, Zeros::Told(_)) => Recipe::Ready(Arc::new(decoder)),
+        (g_idx, zeros) => {
+            let (name, shape) = (qweight.name.clone(), shape.clone());
+            Recipe::Deferred(Arc::new(Unsettled { name, shape, decoder, is_indexed: g_idx.is_some(), zeros }))
+        }
     };
     Ok(Weight {
         name: parts.output_name(claims),
@@ -132,7 +130,7 @@ struct Unsettled {
     shape: Vec<usize>,
     decoder: ColumnDecoder,
     is_indexed: bool,
-    zeros_are_told: bool,
+    zeros: Zeros,
 }
 
 const ZERO_POINTS: usize = 1;
@@ -150,8 +148,18 @@ impl Prepare for Unsettled {
                 decoder.description.push_str(", activation order");
             }
         }
-        if !self.zeros_are_told && are_all_in_the_middle(&read(ZERO_POINTS)?, matrix) {
-            matrix.zeros = ZeroPoints::Stored;
+        if !matches!(self.zeros, Zeros::Told(_)) {
+            // Symmetric weights tell it by their values: all zero points are half of what the codes span.
+            let middle = (1u32 << (matrix.words.bits() - 1)) as f32;
+            match (the_zero_point(&read(ZERO_POINTS)?, matrix), self.zeros) {
+                (Some(zero), _) if zero == middle => matrix.zeros = ZeroPoints::Stored,
+                (Some(zero), _) if zero == middle - 1.0 => {}
+                (_, Zeros::Open) => {
+                    let (tensor, choices) = (self.name.clone(), GptqFormat::ALL.map(GptqFormat::name).to_vec());
+                    return Err(AnamnesisError::Undecided { tensor, what: "the GPTQ format", choices });
+                }
+                _ => {}
+            }
         }
         Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(decoder) })
     }
@@ -161,17 +169,18 @@ impl Prepare for Unsettled {
     }
 }
 
-/// Whether all zero points are half of what the codes span. Symmetric weights of the second format are stored so; the first
-/// stores one less, and no weight of it has all zero points one past the middle.
-fn are_all_in_the_middle(packed: &[u8], matrix: &PackedMatrix) -> bool {
-    let bits = matrix.words.bits();
+/// The zero point of all outputs and groups as it is stored, where there is only one.
+fn the_zero_point(packed: &[u8], matrix: &PackedMatrix) -> Option<f32> {
     let row_bytes = packed.len() / (matrix.groups as usize).max(1);
     let mut zeros = vec![0.0; matrix.outputs as usize];
-    let middle = (1u32 << (bits - 1)) as f32;
-    row_bytes > 0
-        && packed.chunks_exact(row_bytes).all(|row| {
-            // Few enough for any level, and which one runs is decided after planning.
-            ZeroPoints::Stored.unpack(Level::portable(), matrix.words, row, &mut [], &mut zeros);
-            zeros.iter().all(|zero| *zero == middle)
-        })
+    let mut found = None;
+    for row in packed.chunks_exact(row_bytes.max(1)) {
+        // Few enough for any level, and which one runs is decided after planning.
+        ZeroPoints::Stored.unpack(Level::portable(), matrix.words, row, &mut [], &mut zeros);
+        let first = *found.get_or_insert(*zeros.first()?);
+        if zeros.iter().any(|zero| *zero != first) {
+            return None;
+        }
+    }
+    found
 }

@@ -9,6 +9,7 @@
 //!
 //! Stored matrices are `[in, out]`, models want `[out, in]`: tiles are columns of the stored matrix, turned on the way.
 
+mod auto_round;
 mod columns;
 mod groups;
 mod parts;
@@ -17,6 +18,7 @@ mod zeros;
 
 use crate::scheme::ScaleType;
 
+pub(crate) use auto_round::{AutoRoundPacking, auto_round_packing};
 pub(crate) use columns::ColumnDecoder;
 pub(crate) use groups::{Groups, check_group_index};
 pub(crate) use parts::Parts;

@@ -50,6 +50,11 @@ impl Parts {
         Ok((qzeros, self.scales.ok_or_else(|| missing("scales"))?))
     }
 
+    /// The name of its module.
+    pub(crate) fn module<'a>(&self, claims: &Claims<'a>) -> &'a str {
+        module(claims.catalog.get(self.qweight)).trim_end_matches('.')
+    }
+
     /// The name of the decoded weight.
     pub(crate) fn output_name(&self, claims: &Claims<'_>) -> String {
         format!("{}weight", module(claims.catalog.get(self.qweight)))

@@ -168,14 +168,17 @@ impl Bnb4 {
     fn geometry(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<(Vec<usize>, Bnb4Decoder)> {
         let Some(part) = self.quant_state else { return self.geometry_without_state() };
         let state = QuantState::parse(&read(part)?)?;
-        let blocks = if self.nested { self.part_bytes[ABSMAX] } else { self.part_bytes[ABSMAX] / 4 };
-        let nested = match (self.nested, state.nested_offset) {
-            (false, _) => None,
-            (true, None) => return Err(AnamnesisError::parse("quant_state has no nested_offset")),
-            (true, Some(offset)) => {
-                let inferred = || blocks.div_ceil((self.part_bytes[NESTED_ABSMAX] / 4).max(1)).max(1);
-                Some(Nested { block: state.nested_block.unwrap_or_else(inferred), offset })
-            }
+        if let Some(kind) = state.kind.as_ref().filter(|kind| !kind.eq_ignore_ascii_case(&self.kind)) {
+            let why = format!("quant_state says quant_type is {kind}, its name says {}", self.kind);
+            return Err(AnamnesisError::parse(why));
+        }
+        let missing = |key: &str| AnamnesisError::parse(format!("quant_state has no {key}"));
+        let nested = match self.nested {
+            false => None,
+            true => Some(Nested {
+                block: state.nested_block.ok_or_else(|| missing("nested_blocksize"))?,
+                offset: state.nested_offset.ok_or_else(|| missing("nested_offset"))?,
+            }),
         };
         let values = elements(&state.shape).unwrap_or(u64::MAX);
         Ok((state.shape, Bnb4Decoder { elements: values, block: state.block, nested }))

@@ -1,10 +1,12 @@
-//! The entries of ignore lists: which modules a configuration means, in the dialect of the library that wrote the list.
+//! Patterns that mean modules, in the dialect of the library that wrote them.
 //!
-//! | dialect | lists | an entry means |
+//! | dialect | where | an entry means |
 //! |---|---|---|
 //! | compressed-tensors | `ignore`, `targets` | `re:` and a regular expression that matches from the start of the name (not to its end), or one exact name |
 //! | transformers | `modules_to_not_convert`, `ignored_layers` | a regular expression that matches from the start up to a boundary, or the plain end of the name |
-//! | ModelOpt | `exclude_modules` | `*` and `?` over the whole name, or a module with everything below it |
+//! | ModelOpt | `exclude_modules`, `quantized_layers` | `*` and `?` over the whole name, or a module with everything below it |
+//! | GPTQModel | `dynamic` | a regular expression that matches from the start |
+//! | AutoRound | `extra_config` | one exact name, or a regular expression that matches anywhere |
 //!
 //! Ignoring too much excuses a missing scale, so doubt is decided against a match. transformers lets an expression stop
 //! anywhere, so that `layers.1` also covers `layers.10`; here it stops before or after a dot, or at the end. Class names
@@ -23,18 +25,22 @@ const MAX_COMPILED_BYTES: usize = 64 << 10;
 const MAX_EXPRESSION_DEPTH: u32 = 32;
 
 /// How a library reads one entry of its lists.
-pub(crate) type Dialect = fn(&str) -> Result<ModulePattern>;
+pub(super) type Dialect = fn(&str) -> Result<ModulePattern>;
 
-/// One entry of an ignore list.
+/// One entry.
 #[derive(Debug, Clone)]
-pub(crate) struct ModulePattern(Rule);
+pub(super) struct ModulePattern(pub(super) Rule);
 
 #[derive(Debug, Clone)]
-enum Rule {
+pub(super) enum Rule {
     /// This name and no other.
     Exact(String),
     /// This module and everything below it.
     Subtree(String),
+    /// Names that start like this.
+    Start(String),
+    /// Names that end like this.
+    End(String),
     /// `*` stands for any characters, `?` for one.
     Wildcard(String),
     /// An expression that is anchored already.
@@ -47,7 +53,7 @@ enum Rule {
 
 impl ModulePattern {
     /// An entry of compressed-tensors' `ignore` or `targets`.
-    pub(crate) fn compressed_tensors(entry: &str) -> Result<Self> {
+    pub(super) fn compressed_tensors(entry: &str) -> Result<Self> {
         check_length(entry)?;
         match entry.strip_prefix("re:") {
             Some(expression) => Ok(Self(Rule::Expression(compile(entry, expression, "")?))),
@@ -56,13 +62,13 @@ impl ModulePattern {
     }
 
     /// An entry of transformers' `modules_to_not_convert` or `ignored_layers`.
-    pub(crate) fn transformers(entry: &str) -> Result<Self> {
+    pub(super) fn transformers(entry: &str) -> Result<Self> {
         check_length(entry)?;
         if entry.is_empty() {
             // As an expression it would match every module there is.
             return Err(unreadable(entry, "it is empty"));
         }
-        if entry.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')) {
+        if is_plain(entry) {
             return Ok(Self(Rule::PlainKey(entry.to_owned())));
         }
         let expression = match entry.strip_suffix('.') {
@@ -74,25 +80,64 @@ impl ModulePattern {
     }
 
     /// An entry of ModelOpt's `exclude_modules`.
-    pub(crate) fn modelopt(entry: &str) -> Result<Self> {
+    pub(super) fn modelopt(entry: &str) -> Result<Self> {
         check_length(entry)?;
-        let is_wildcard = entry.contains(['*', '?']);
-        Ok(Self(if is_wildcard { Rule::Wildcard(entry.to_owned()) } else { Rule::Subtree(entry.to_owned()) }))
+        let is_plain = |text: &str| !text.contains(['*', '?']);
+        Ok(Self(match (entry.strip_suffix('*').filter(|start| is_plain(start)), entry.strip_prefix('*')) {
+            (Some(start), _) => Rule::Start(start.to_owned()),
+            (_, Some(end)) if is_plain(end) => Rule::End(end.to_owned()),
+            _ if is_plain(entry) => Rule::Subtree(entry.to_owned()),
+            _ => Rule::Wildcard(entry.to_owned()),
+        }))
     }
 
-    /// Whether this entry is an expression, which takes more memory than its text.
-    pub(crate) fn is_compiled(&self) -> bool {
-        matches!(self.0, Rule::Expression(_) | Rule::Key { .. })
+    /// A key of ModelOpt's `quantized_layers`.
+    pub(super) fn subtree(entry: &str) -> Result<Self> {
+        check_length(entry)?;
+        Ok(Self(Rule::Subtree(entry.to_owned())))
+    }
+
+    /// A key of GPTQModel's `dynamic`, without its sign.
+    pub(super) fn gptqmodel(entry: &str) -> Result<Self> {
+        check_length(entry)?;
+        let literal = entry.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')).and_then(literal);
+        Ok(Self(match literal {
+            Some(name) => Rule::Exact(name),
+            None => Rule::Expression(compile(entry, entry, "")?),
+        }))
+    }
+
+    /// A key of AutoRound's `extra_config`.
+    pub(super) fn auto_round(entry: &str) -> Result<Self> {
+        check_length(entry)?;
+        if is_plain(entry) {
+            return Ok(Self(Rule::Exact(entry.to_owned())));
+        }
+        Ok(Self(Rule::Expression(build(entry, entry)?)))
+    }
+
+    /// The end of a module's name.
+    pub(super) fn end(entry: &str) -> Result<Self> {
+        check_length(entry)?;
+        Ok(Self(Rule::End(entry.to_owned())))
+    }
+
+    /// A module's name.
+    pub(super) fn exact(entry: &str) -> Result<Self> {
+        check_length(entry)?;
+        Ok(Self(Rule::Exact(entry.to_owned())))
     }
 
     /// Whether this entry means the module.
-    pub(crate) fn matches(&self, module: &str) -> bool {
+    pub(super) fn matches(&self, module: &str) -> bool {
         match &self.0 {
             Rule::Exact(name) => module == name,
             Rule::Subtree(name) => {
                 let below = module.strip_prefix(name.as_str());
                 !name.is_empty() && below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
             }
+            Rule::Start(start) => module.starts_with(start.as_str()),
+            Rule::End(end) => module.ends_with(end.as_str()),
             Rule::Wildcard(pattern) => wildcard(pattern, module),
             Rule::Expression(expression) => expression.is_match(module),
             Rule::PlainKey(key) => starts_with_key(module, key) || module.ends_with(key.as_str()),
@@ -109,19 +154,41 @@ fn check_length(entry: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether this is a module's name, or a part of one, and no expression.
+fn is_plain(entry: &str) -> bool {
+    entry.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+/// The one text that an expression without anchors matches, if it is one.
+fn literal(expression: &str) -> Option<String> {
+    let mut text = String::with_capacity(expression.len());
+    let mut chars = expression.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            // `\d` and its kin are classes.
+            '\\' => text.push(chars.next().filter(|escaped| !escaped.is_alphanumeric())?),
+            '.' | '^' | '$' | '*' | '+' | '?' | '{' | '}' | '[' | ']' | '(' | ')' | '|' => return None,
+            plain => text.push(plain),
+        }
+    }
+    Some(text)
+}
+
 /// `expression` from the start of a name, followed by `boundary`.
 fn compile(entry: &str, expression: &str, boundary: &str) -> Result<Regex> {
-    let build = |pattern: &str| {
-        RegexBuilder::new(pattern).size_limit(MAX_COMPILED_BYTES).nest_limit(MAX_EXPRESSION_DEPTH).build()
-    };
     // Alone first: `a)(b` is no expression, yet would be one between the parentheses added here.
-    build(expression)
-        .and_then(|_| build(&format!("^(?:{expression}){boundary}")))
-        .map_err(|error| unreadable(entry, &error.to_string()))
+    build(entry, expression)?;
+    build(entry, &format!("^(?:{expression}){boundary}"))
+}
+
+fn build(entry: &str, expression: &str) -> Result<Regex> {
+    let mut builder = RegexBuilder::new(expression);
+    let built = builder.size_limit(MAX_COMPILED_BYTES).nest_limit(MAX_EXPRESSION_DEPTH).build();
+    built.map_err(|error| unreadable(entry, &error.to_string()))
 }
 
 fn unreadable(entry: &str, why: &str) -> AnamnesisError {
-    AnamnesisError::parse(format!("the ignore list's entry {} cannot be read: {why}", quoted(entry)))
+    AnamnesisError::parse(format!("the entry {} cannot be read: {why}", quoted(entry)))
 }
 
 /// Whether the name starts with the key, whose dots stand for any character, and the match ends at a boundary.
@@ -168,14 +235,18 @@ fn wildcard(pattern: &str, text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks which modules an entry means, and which not.
+    use super::super::pattern_set::PatternSet;
+
+    /// Checks which modules an entry means, and which not, alone and in a set.
     fn check(dialect: Dialect, entry: &str, meant: &[&str], not_meant: &[&str]) {
         let pattern = dialect(entry).unwrap();
-        for module in meant {
-            assert!(pattern.matches(module), "{entry} should mean {module}");
-        }
-        for module in not_meant {
-            assert!(!pattern.matches(module), "{entry} should not mean {module}");
+        let mut set = PatternSet::default();
+        set.insert(pattern.clone());
+        for (modules, is_meant) in [(meant, true), (not_meant, false)] {
+            for module in modules {
+                assert_eq!(pattern.matches(module), is_meant, "{entry} and {module}");
+                assert_eq!(set.first(module).is_some(), is_meant, "{entry} and {module} in a set");
+            }
         }
     }
 
@@ -305,6 +376,38 @@ mod tests {
             assert!(dialect(&long).is_err());
             assert!(dialect(&long[1..]).is_ok());
         }
+    }
+
+    #[test]
+    fn gptqmodel_rules_match_from_the_start() {
+        let dialect: Dialect = ModulePattern::gptqmodel;
+        check(
+            dialect,
+            r"^model\.layers\.1\.mlp$",
+            &["model.layers.1.mlp"],
+            &["model.layers.1.mlp.up", "model_layers_1.mlp"],
+        );
+        check(dialect, r"model\.layers\.1\.", &["model.layers.1.mlp"], &["x.model.layers.1.mlp", "model.layers.10"]);
+        check(dialect, r".*\.(18|19)\..*gate.*", &["model.layers.18.mlp.gate_proj"], &["model.layers.8.mlp.gate_proj"]);
+        check(dialect, "^a$|b", &["a", "bc"], &["ab"]);
+        assert!(matches!(ModulePattern::gptqmodel(r"^a\.b\-c$").unwrap().0, Rule::Exact(name) if name == "a.b-c"));
+        assert!(matches!(ModulePattern::gptqmodel(r"^layers\.\d$").unwrap().0, Rule::Expression(_)));
+        assert!(ModulePattern::gptqmodel("(?!a)").is_err());
+    }
+
+    #[test]
+    fn auto_round_keys_are_names_or_expressions_that_match_anywhere() {
+        let dialect: Dialect = ModulePattern::auto_round;
+        check(dialect, "lm_head", &["lm_head"], &["model.lm_head", "lm_head.x"]);
+        check(dialect, r".*mlp\.gate.*", &["a.mlp.gate", "mlp.gate_proj"], &["a.mlp_gate"]);
+        check(dialect, r"mlp\.gate$", &["a.mlp.gate"], &["a.mlp.gate_proj"]);
+    }
+
+    #[test]
+    fn ends_and_names_are_plain_text() {
+        check(ModulePattern::end, "attn.q", &["a.attn.q", "attn.q", "xattn.q"], &["attn_q", "attn.q.x"]);
+        check(ModulePattern::exact, "a.b", &["a.b"], &["axb", "a.b.c"]);
+        check(ModulePattern::subtree, "a.*", &["a.*.b"], &["a.b"]);
     }
 
     #[test]

@@ -1,0 +1,158 @@
+//! What is said about a module, member by member: typed, with the place that says it. A value of another type than a
+//! member can have is an error, never "not said".
+
+use std::fmt;
+
+use super::json::{Json, Members};
+use super::known::{Kind, pair};
+use crate::error::{AnamnesisError, Result, printable};
+
+/// Where something is said: a document, and the keys that lead there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place<'a> {
+    pub(super) document: &'a str,
+    /// The keys of the description itself.
+    pub(super) path: &'a str,
+    /// The keys inside it; empty ones do not count.
+    pub(super) inside: [&'a str; 4],
+}
+
+/// Longest path shown, in characters.
+const MAX_PATH_CHARS: usize = 300;
+
+impl<'a> Place<'a> {
+    /// The document's name.
+    pub(crate) fn document(&self) -> &'a str {
+        self.document
+    }
+
+    /// A place inside this one.
+    pub(super) fn with(mut self, key: &'a str) -> Self {
+        if let Some(empty) = self.inside.iter_mut().find(|key| key.is_empty()) {
+            *empty = key;
+        }
+        self
+    }
+}
+
+/// `config.json: quantization_config.config_groups.group_0`
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = std::iter::once(self.path).chain(self.inside).filter(|key| !key.is_empty());
+        let path = keys.map(|key| printable(key, MAX_PATH_CHARS)).collect::<Vec<_>>().join(".");
+        write!(f, "{}{}{path}", self.document, if path.is_empty() { "" } else { ": " })
+    }
+}
+
+/// An object that says something, and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layer<'a> {
+    pub(super) members: &'a Members,
+    pub(super) place: Place<'a>,
+}
+
+/// The members that apply to a module, or to all of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Args<'a> {
+    /// The most specific first.
+    pub(super) layers: Vec<Layer<'a>>,
+}
+
+/// A value, its key, and where both stand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said<'a> {
+    pub(super) value: &'a Json,
+    pub(super) place: Place<'a>,
+    key: &'a str,
+}
+
+impl<'a> Args<'a> {
+    /// What the most specific place says that has one of these keys; `null` only where nothing else is said.
+    pub(super) fn get(&self, keys: &[&'a str]) -> Option<Said<'a>> {
+        let said = |layer: &Layer<'a>| {
+            let of_key = |&key: &&'a str| Some(Said { value: layer.members.get(key)?, place: layer.place, key });
+            keys.iter().filter_map(of_key).min_by_key(|said| *said.value == Json::Null)
+        };
+        let mut all = self.layers.iter().filter_map(said).peekable();
+        let first = all.peek().copied();
+        all.find(|said| *said.value != Json::Null).or(first)
+    }
+
+    /// The text of the first key that is there.
+    pub(crate) fn text(&self, keys: &[&'a str]) -> Result<Option<&'a str>> {
+        self.read(keys, Kind::Text, |value| match value {
+            Json::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The flag of the first key that is there.
+    pub(crate) fn flag(&self, keys: &[&'a str]) -> Result<Option<bool>> {
+        self.read(keys, Kind::Flag, |value| match value {
+            Json::Flag(flag) => Some(*flag),
+            _ => None,
+        })
+    }
+
+    /// The whole number of the first key that is there, and where it is said.
+    pub(crate) fn integer(&self, keys: &[&'a str]) -> Result<Option<Integer<'a>>> {
+        let value = self.read(keys, Kind::Integer, |value| match value {
+            Json::Number(number) => number.as_i64(),
+            _ => None,
+        })?;
+        let place = self.get(keys).map(|said| said.place);
+        Ok(value.zip(place).map(|(value, place)| Integer { value, place }))
+    }
+
+    /// [`integer`](Self::integer) where the libraries that read this member take no `null`.
+    pub(crate) fn needed_integer(&self, keys: &[&'a str]) -> Result<Option<Integer<'a>>> {
+        match self.get(keys) {
+            Some(said) if *said.value == Json::Null => Err(said.wrong(Kind::Integer)),
+            _ => self.integer(keys),
+        }
+    }
+
+    /// The number of the first key that is there.
+    pub(crate) fn number(&self, keys: &[&'a str]) -> Result<Option<f64>> {
+        self.read(keys, Kind::Number, |value| match value {
+            Json::Number(number) => number.as_f64(),
+            _ => None,
+        })
+    }
+
+    /// The pair of positive numbers of the first key that is there.
+    pub(crate) fn pair(&self, keys: &[&'a str]) -> Result<Option<(u64, u64)>> {
+        self.read(keys, Kind::Block, pair)
+    }
+
+    fn read<T>(&self, keys: &[&'a str], kind: Kind, value: impl Fn(&'a Json) -> Option<T>) -> Result<Option<T>> {
+        match self.get(keys) {
+            None => Ok(None),
+            Some(said) if *said.value == Json::Null => Ok(None),
+            Some(said) => value(said.value).map(Some).ok_or_else(|| said.wrong(kind)),
+        }
+    }
+
+    /// The most specific place.
+    pub(crate) fn place(&self) -> Option<Place<'a>> {
+        self.layers.first().map(|layer| layer.place)
+    }
+}
+
+/// A whole number, and where it is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Integer<'a> {
+    pub(crate) value: i64,
+    pub(crate) place: Place<'a>,
+}
+
+impl Said<'_> {
+    fn wrong(&self, kind: Kind) -> AnamnesisError {
+        AnamnesisError::parse(wrong(self.place.with(self.key), self.value, kind))
+    }
+}
+
+/// That a value is not what its place needs.
+pub(super) fn wrong(place: Place<'_>, found: &Json, kind: Kind) -> String {
+    format!("{place} is {}, {} is needed", found.brief(), kind.name())
+}

@@ -1,0 +1,155 @@
+//! One description of a quantisation: an object of a document, read whole.
+
+use super::args::{Layer, Place};
+use super::documents::Found;
+use super::groups::Groups;
+use super::ignored::{Allowance, Ignored, Only};
+use super::json::{Json, Members};
+use super::known;
+use super::rules::Rules;
+use crate::error::printable;
+
+/// A description, and what its lists, rules and groups mean.
+#[derive(Debug)]
+pub(super) struct Description {
+    document: String,
+    /// Dotted keys; empty where it is the whole document.
+    path: String,
+    pub(super) members: Members,
+    pub(super) ignored: Ignored,
+    pub(super) only: Only,
+    pub(super) rules: Vec<Rules>,
+    pub(super) groups: Groups,
+}
+
+/// The member that says the method.
+pub(super) const METHOD: &str = "quant_method";
+
+impl Description {
+    pub(super) fn read(document: &str, found: Found, allowance: &mut Allowance) -> Self {
+        let Found { path, members } = found;
+        Self {
+            document: document.to_owned(),
+            ignored: Ignored::read(&members, allowance),
+            only: Only::read(&members, allowance),
+            rules: Rules::read(&members, &path, allowance),
+            groups: Groups::read(&members, allowance),
+            path,
+            members,
+        }
+    }
+
+    pub(super) fn document(&self) -> &str {
+        &self.document
+    }
+
+    pub(super) fn place(&self) -> Place<'_> {
+        Place { document: &self.document, path: &self.path, inside: [""; 4] }
+    }
+
+    pub(super) fn layer(&self) -> Layer<'_> {
+        Layer { members: &self.members, place: self.place() }
+    }
+
+    /// The text of a member; other types are a problem that is told.
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        match self.members.get(key)? {
+            Json::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with it.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        known::check(&self.members, self.place(), &mut problems);
+        problems
+    }
+
+    /// What it tells that no output would: weights that are rotated or thinned out besides being quantised. The name of the
+    /// member, and what to say about it.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let transforms = ["transform_config", "rotation_config", "spinquant_config"].into_iter();
+        let transformed = transforms.filter(|key| self.members.get(key).is_some_and(says_something)).map(|key| {
+            (key, format!("{}: the weights are transformed besides being quantised, which is not undone", self.place()))
+        });
+        let sparsity = self.members.get("sparsity_config").filter(|value| says_something(value));
+        let sparse = sparsity.and_then(|config| {
+            let format = config.members()?.get("format");
+            let is_dense = matches!(format, Some(Json::Text(format)) if format == "dense");
+            let found = format.map_or_else(|| "none".to_owned(), Json::brief);
+            let text = format!("{}: the format of the sparsity is {found}; dense weights are read", self.place());
+            (!is_dense).then_some(("sparsity_config", text))
+        });
+        let experts = self.members.get("moe_sparsity_config").filter(|value| says_something(value)).map(|_| {
+            ("moe_sparsity_config", format!("{}: experts are left out, and nothing else tells which", self.place()))
+        });
+        transformed.chain(sparse).chain(experts)
+    }
+
+    /// Its telling members, for people.
+    pub(super) fn evidence(&self) -> Vec<String> {
+        const KEYS: [&str; 14] = [
+            METHOD,
+            "quant_algo",
+            "format",
+            "fmt",
+            "bits",
+            "group_size",
+            "mode",
+            "checkpoint_format",
+            "packing_format",
+            "version",
+            "weight_block_size",
+            "load_in_4bit",
+            "load_in_8bit",
+            "desc_act",
+        ];
+        // The usual place needs no name.
+        let place = match self.path.as_str() {
+            "" | "quantization_config" => self.document.clone(),
+            _ => self.place().to_string(),
+        };
+        let mut lines = vec![printable(&format!("{place}: {}", telling(&self.members, &KEYS)), MAX_LINE_CHARS)];
+        for group in self.groups.iter() {
+            if let Some(weights) = self.weights_of(&group.name) {
+                let place = self.place().with(Groups::KEY).with(&group.name);
+                lines.push(printable(&format!("{place}: {}", telling(weights, &WEIGHT_KEYS)), MAX_LINE_CHARS));
+            }
+        }
+        for rules in self.rules.iter().filter(|rules| rules.len() > 0) {
+            lines.push(format!("{}: rules for some modules, {}", self.place().with(rules.key), rules.len()));
+        }
+        lines
+    }
+
+    /// The arguments of a group's weights.
+    pub(super) fn weights_of(&self, group: &str) -> Option<&Members> {
+        self.members.get(Groups::KEY)?.members()?.get(group)?.members()?.get("weights")?.members()
+    }
+}
+
+/// Longest line of evidence, in characters.
+const MAX_LINE_CHARS: usize = 400;
+
+/// The arguments of weights that say what they are.
+pub(super) const WEIGHT_KEYS: [&str; 6] =
+    ["num_bits", "type", "strategy", "group_size", "block_structure", "symmetric"];
+
+/// These members with their values.
+pub(super) fn telling(members: &Members, keys: &[&str]) -> String {
+    let said = |key: &&str| Some(format!("{key} {}", members.get(key).filter(|value| **value != Json::Null)?.brief()));
+    keys.iter().filter_map(said).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a value is more than an empty frame.
+fn says_something(value: &Json) -> bool {
+    match value {
+        Json::Null => false,
+        Json::Object(members) => members.iter().any(|(_, value)| says_something(value)),
+        Json::List(items) => items.iter().any(says_something),
+        Json::Flag(flag) => *flag,
+        Json::Text(text) => !text.is_empty(),
+        Json::Number(_) => true,
+    }
+}

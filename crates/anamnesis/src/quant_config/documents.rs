@@ -1,0 +1,287 @@
+//! The documents that describe a quantisation, and the places inside them: the same that a conversion removes.
+//!
+//! | document | place |
+//! |---|---|
+//! | `config.json`, `params.json`, `hf_quant_config.json` | `quantization_config` or `compression_config` in any object, `quantization` where it is an object |
+//! | `quantize_config.json`, `quant_config.json`, `quantization_config.json` | the whole document |
+//!
+//! Models of several parts (`text_config`, `thinker_config.text_config`, …) say it inside the part it concerns, and some
+//! tools wrap one description in another, so that every object is looked into.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::json::{Json, MAX_VALUES, Members, Tree};
+
+/// Where models describe their quantisation, the most telling first.
+pub(crate) const DOCUMENTS: [&str; 6] = [
+    "config.json",
+    "hf_quant_config.json",
+    "quantize_config.json",
+    "quant_config.json",
+    "quantization_config.json",
+    "params.json",
+];
+
+/// Documents that describe a quantisation and nothing else.
+pub(crate) const QUANTISATION_ONLY: [&str; 4] =
+    ["quantize_config.json", "hf_quant_config.json", "quant_config.json", "quantization_config.json"];
+
+/// Documents that are a description themselves.
+const WHOLE: [&str; 3] = ["quantize_config.json", "quant_config.json", "quantization_config.json"];
+
+/// Members by which a description without a place of its own is known.
+const TELLING: [&str; 8] = [
+    "quant_method",
+    "quant_algo",
+    "bits",
+    "w_bit",
+    "config_groups",
+    "weight_block_size",
+    "load_in_4bit",
+    "load_in_8bit",
+];
+
+/// Whether a member of this name describes the quantisation.
+pub(crate) fn is_quantisation(key: &str, is_object: bool) -> bool {
+    match key {
+        "quantization_config" | "compression_config" => true,
+        "quantization" => is_object,
+        _ => false,
+    }
+}
+
+/// An object that describes a quantisation, and where it stands.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Dotted keys; empty where it is the whole document.
+    pub(super) path: String,
+    pub(super) members: Members,
+}
+
+/// Which objects of a document describe a quantisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Search {
+    /// Those in the usual places.
+    Places,
+    /// The document, and what is inside it.
+    Whole,
+    /// Those in the usual places, or else the document where it reads like one.
+    Either,
+}
+
+impl Search {
+    pub(super) fn of(document: &str) -> Self {
+        if WHOLE.contains(&document) { Self::Whole } else { Self::Places }
+    }
+}
+
+/// Everything a document says about its quantisation, the outer places first; and what stands in such a place and is no
+/// description. The error says why the text is no document.
+pub(super) fn find(text: &[u8], search: Search) -> Result<(Vec<Found>, Vec<String>), String> {
+    let left = Cell::new(MAX_VALUES);
+    let explain = |error: serde_json::Error| match left.get() {
+        0 => format!("describes its quantisation by more than {MAX_VALUES} values"),
+        _ => format!("is not valid JSON: {error}"),
+    };
+    let places = Places { left: &left, path: &RefCell::default(), found: &RefCell::default() };
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let is_object = if search == Search::Whole {
+        let document = Tree(&left).deserialize(&mut reader).map_err(explain)?;
+        let is_object = document.members().is_some();
+        places.take(document);
+        is_object
+    } else {
+        places.deserialize(&mut reader).map_err(explain)?
+    };
+    reader.end().map_err(explain)?;
+    if !is_object {
+        return Err("is not a JSON object".to_owned());
+    }
+    let is_found = !places.found.borrow().is_empty();
+    if search == Search::Either && !is_found {
+        let document = Tree(&left).deserialize(&mut serde_json::Deserializer::from_slice(text)).map_err(explain)?;
+        if document.members().is_some_and(|members| TELLING.iter().any(|key| members.get(key).is_some())) {
+            places.take(document);
+        }
+    }
+    let mut found = places.found.take();
+    found.sort_by_key(|(depth, ..)| *depth);
+    let (mut descriptions, mut misplaced) = (Vec::new(), Vec::new());
+    for (_, path, value) in found {
+        match value {
+            Json::Null => {}
+            Json::Object(members) => descriptions.push(Found { path, members: *members }),
+            other => misplaced.push(format!("{path} is {}, an object is needed", other.brief())),
+        }
+    }
+    Ok((descriptions, misplaced))
+}
+
+/// Looks for descriptions and reads nothing else into memory. Says whether the value is an object.
+#[derive(Clone, Copy)]
+struct Places<'a> {
+    /// What is left of the values that descriptions may have.
+    left: &'a Cell<usize>,
+    /// The keys and positions that lead here.
+    path: &'a RefCell<Vec<String>>,
+    /// Depth, path and value of each description.
+    found: &'a RefCell<Vec<(usize, String, Json)>>,
+}
+
+impl Places<'_> {
+    /// Notes the value at this place as a description, and those inside it as descriptions of their own.
+    fn take(self, mut value: Json) {
+        self.look_inside(&mut value);
+        let path = self.path.borrow();
+        self.found.borrow_mut().push((path.len(), path.join("."), value));
+    }
+
+    fn look_inside(self, value: &mut Json) {
+        let step = |key: String, value: &mut Json| {
+            let is_description = is_quantisation(&key, value.members().is_some());
+            self.path.borrow_mut().push(key);
+            match is_description {
+                true => self.take(std::mem::replace(value, Json::Null)),
+                false => self.look_inside(value),
+            }
+            self.path.borrow_mut().pop();
+        };
+        match value {
+            Json::Object(members) => members.iter_mut().for_each(|(key, value)| step(key.to_owned(), value)),
+            Json::List(items) => {
+                items.iter_mut().enumerate().for_each(|(place, item)| step(format!("[{place}]"), item))
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Places<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Places<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<bool, A::Error> {
+        for place in 0_usize.. {
+            self.path.borrow_mut().push(format!("[{place}]"));
+            let item = list.next_element_seed(self)?;
+            self.path.borrow_mut().pop();
+            if item.is_none() {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            // Whether a member of the third name is a description, its value tells.
+            if !is_quantisation(&key, true) {
+                self.path.borrow_mut().push(key);
+                map.next_value_seed(self)?;
+                self.path.borrow_mut().pop();
+                continue;
+            }
+            let mut value = map.next_value_seed(Tree(self.left))?;
+            let is_description = is_quantisation(&key, value.members().is_some());
+            self.path.borrow_mut().push(key);
+            match is_description {
+                true => self.take(value),
+                false => self.look_inside(&mut value),
+            }
+            self.path.borrow_mut().pop();
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(text: &str, search: Search) -> Vec<String> {
+        find(text.as_bytes(), search).unwrap().0.into_iter().map(|found| found.path).collect()
+    }
+
+    #[test]
+    fn descriptions_are_found_in_any_object_the_outer_ones_first() {
+        let text = r#"{"thinker_config": {"text_config": {"quantization_config": {"bits": 4}}},
+            "parts": [{}, {"compression_config": {"quantization_config": {}}}], "quantization": {"bits": 4},
+            "decoder": {"quantization": "none", "quantization_config": null}}"#;
+        let expected = [
+            "quantization",
+            "thinker_config.text_config.quantization_config",
+            "parts.[1].compression_config",
+            "parts.[1].compression_config.quantization_config",
+        ];
+        assert_eq!(paths(text, Search::Places), expected);
+    }
+
+    #[test]
+    fn a_document_about_nothing_else_is_a_description_itself() {
+        assert_eq!(paths(r#"{"bits": 4}"#, Search::of("quantize_config.json")), [""]);
+        assert_eq!(paths(r#"{"a": {"quantization": {}}}"#, Search::Whole), ["", "a.quantization"]);
+        assert!(paths(r#"{"bits": 4}"#, Search::of("config.json")).is_empty());
+        assert_eq!(paths(r#"{"bits": 4}"#, Search::Either), [""]);
+        assert_eq!(paths(r#"{"bits": 4, "quantization_config": {}}"#, Search::Either), ["quantization_config"]);
+        assert!(paths(r#"{"hidden_size": 4}"#, Search::Either).is_empty());
+    }
+
+    #[test]
+    fn what_is_no_document_or_no_description_is_said() {
+        for (text, why) in
+            [("", "not valid JSON"), ("{", "not valid JSON"), ("{} x", "not valid JSON"), ("[1]", "object")]
+        {
+            for search in [Search::Places, Search::Whole, Search::Either] {
+                assert!(find(text.as_bytes(), search).unwrap_err().contains(why), "{text}");
+            }
+        }
+        assert!(find(b"{\"a\": \"\xff\"}", Search::Places).is_err());
+        let (found, misplaced) = find(br#"{"a": {"quantization_config": [1]}}"#, Search::Places).unwrap();
+        assert!(found.is_empty());
+        assert_eq!(misplaced, ["a.quantization_config is [1], an object is needed"]);
+    }
+
+    #[test]
+    fn a_description_that_stands_twice_is_found_twice() {
+        let text = r#"{"quantization_config": {"bits": 4}, "quantization_config": {"bits": 8}}"#;
+        assert_eq!(paths(text, Search::Places).len(), 2);
+    }
+}

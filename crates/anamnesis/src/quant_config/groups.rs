@@ -1,0 +1,120 @@
+//! The groups of compressed-tensors: arguments, and the modules they are for.
+//!
+//! A target is a module's name, `re:` and an expression, or a class of modules such as `Linear`. Of several groups that mean
+//! a module, one that names it counts before one whose expression matches, and both before one that means its class.
+//! Classes are in no file: they mean every module that nothing else decides.
+
+use std::collections::HashMap;
+
+use super::ignored::Allowance;
+use super::json::{Json, Members};
+use super::pattern::ModulePattern;
+use super::pattern_set::PatternSet;
+
+/// One group.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub(super) name: String,
+    /// Whether it is for a class of modules, or for all of them.
+    has_class: bool,
+    expressions: PatternSet,
+}
+
+/// The groups of one description, in their order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Groups {
+    groups: Vec<Group>,
+    /// The groups that name a module.
+    named: HashMap<String, Vec<usize>>,
+    /// Why a target cannot be read, so that nobody knows which modules it is for.
+    problem: Option<String>,
+}
+
+/// How a group means a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Name,
+    Expression,
+    Class,
+}
+
+impl Groups {
+    pub(super) const KEY: &'static str = "config_groups";
+
+    pub(super) fn read(members: &Members, allowance: &mut Allowance) -> Self {
+        let mut all = Self::default();
+        let Some(groups) = members.get(Self::KEY).and_then(Json::members) else { return all };
+        for (name, value) in groups.iter() {
+            let targets = match value {
+                Json::Object(group) => group.get("targets"),
+                // A scheme of the library by its name.
+                other => Some(other),
+            };
+            let mut group = Group { name: name.to_owned(), has_class: false, expressions: PatternSet::default() };
+            match targets {
+                Some(Json::List(targets)) => {
+                    let texts = targets.iter().filter_map(|target| match target {
+                        Json::Text(target) => Some(target.as_str()),
+                        _ => None,
+                    });
+                    for target in texts {
+                        all.add(target, &mut group, allowance);
+                    }
+                }
+                _ => group.has_class = true,
+            }
+            all.groups.push(group);
+        }
+        all
+    }
+
+    fn add(&mut self, target: &str, group: &mut Group, allowance: &mut Allowance) {
+        if is_class(target) {
+            group.has_class = true;
+        } else if !target.starts_with("re:") {
+            self.named.entry(target.to_owned()).or_default().push(self.groups.len());
+        } else if let Err(why) = allowance.add(ModulePattern::compressed_tensors, target, &mut group.expressions) {
+            self.problem.get_or_insert_with(|| format!("{}: {why}", group.name));
+        }
+    }
+
+    /// The groups for a module, and how they mean it. Several do only where they mean it in the same way.
+    pub(super) fn find(&self, module: &str) -> Option<(Target, Vec<&Group>)> {
+        let named: Vec<_> = self.named.get(module).into_iter().flatten().map(|&group| &self.groups[group]).collect();
+        let all = |means: fn(&Group, &str) -> bool| -> Vec<_> {
+            self.groups.iter().filter(|group| means(group, module)).collect()
+        };
+        let ranks = [
+            (Target::Name, named),
+            (Target::Expression, all(|group, module| group.expressions.first(module).is_some())),
+            (Target::Class, all(|group, _| group.has_class)),
+        ];
+        ranks.into_iter().find(|(_, groups)| !groups.is_empty())
+    }
+
+    /// The groups that mean none of these modules, where that can be told.
+    pub(super) fn unused(&self, modules: &[&str]) -> Vec<&str> {
+        let mut is_used: Vec<_> = self.groups.iter().map(|group| group.has_class).collect();
+        for &module in modules {
+            self.named.get(module).into_iter().flatten().for_each(|&group| is_used[group] = true);
+            for (used, group) in is_used.iter_mut().zip(&self.groups) {
+                *used = *used || group.expressions.first(module).is_some();
+            }
+        }
+        let unused = self.groups.iter().zip(is_used).filter(|(_, used)| !used);
+        unused.map(|(group, _)| group.name.as_str()).collect()
+    }
+
+    pub(super) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter()
+    }
+}
+
+/// Whether a target is the name of a class, which starts with a capital and has no dots.
+fn is_class(target: &str) -> bool {
+    target.starts_with(|c: char| c.is_ascii_uppercase()) && !target.contains(['.', ':'])
+}

@@ -1,0 +1,182 @@
+//! What the configuration says about a module, and where it says so.
+//!
+//! | file | answers |
+//! |---|---|
+//! | `documents` | which documents and places describe a quantisation |
+//! | `known` `args` | what their members may be, and what they are |
+//! | `pattern` `pattern_set` | which modules an entry means |
+//! | `ignored` `rules` `groups` | which modules are left as they are, which have arguments of their own |
+//! | `module` | all of that for one module |
+//!
+//! Everything is read once, when a checkpoint is opened. What cannot be read, contradicts itself or asks for what nobody does
+//! is a problem that names document, key, what was found and what is allowed; it stops a conversion and not an inspection.
+//! A new list is a line in `ignored`, a new kind of override a line in `rules`.
+
+mod args;
+mod description;
+mod documents;
+mod gptq_format;
+mod groups;
+mod ignored;
+mod json;
+mod known;
+mod module;
+mod pattern;
+mod pattern_set;
+mod rules;
+
+use crate::error::AnamnesisError;
+
+pub(crate) use args::Args;
+use description::{Description, METHOD};
+use documents::Search;
+pub(crate) use documents::{DOCUMENTS, QUANTISATION_ONLY, is_quantisation};
+pub use gptq_format::GptqFormat;
+pub(crate) use groups::Target;
+use ignored::Allowance;
+pub(crate) use module::ModuleConfig;
+
+/// What is said about the quantisation of a model. Without any configuration, everything here is empty.
+#[derive(Debug, Default)]
+pub(crate) struct QuantConfig {
+    /// The most telling first.
+    descriptions: Vec<Description>,
+    problems: Vec<AnamnesisError>,
+    /// What the caller says about GPTQ weights, whatever the documents say.
+    gptq_format: Option<GptqFormat>,
+}
+
+impl QuantConfig {
+    /// Reads the documents that stand beside the weights (name and text, the most telling first).
+    pub(crate) fn read<'a>(documents: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
+        Self::read_as(documents, Search::of)
+    }
+
+    /// Reads a document that the caller gives: a configuration, or a description by itself.
+    pub(crate) fn read_given(name: &str, text: &[u8]) -> Self {
+        Self::read_as([(name, text)], |_| Search::Either)
+    }
+
+    fn read_as<'a>(documents: impl IntoIterator<Item = (&'a str, &'a [u8])>, search: fn(&str) -> Search) -> Self {
+        let mut config = Self::default();
+        let mut allowance = Allowance::default();
+        for (name, text) in documents {
+            match documents::find(text, search(name)) {
+                Ok((found, misplaced)) => {
+                    let descriptions = found.into_iter().map(|found| Description::read(name, found, &mut allowance));
+                    config.descriptions.extend(descriptions);
+                    let misplaced = misplaced.iter().map(|why| AnamnesisError::parse(format!("{name}: {why}")));
+                    config.problems.extend(misplaced);
+                }
+                Err(why) => config.problems.push(AnamnesisError::parse(format!("{name} {why}"))),
+            }
+        }
+        for description in &config.descriptions {
+            config.problems.extend(description.problems().iter().map(AnamnesisError::parse));
+            let refusals = description.refusals();
+            config.problems.extend(refusals.map(|(format, detail)| AnamnesisError::unsupported(format, detail)));
+        }
+        config.problems.extend(config.conflict().map(AnamnesisError::parse));
+        config
+    }
+
+    /// Lets the caller say how GPTQ weights store their zero points.
+    pub(crate) fn with_gptq_format(mut self, format: Option<GptqFormat>) -> Self {
+        self.gptq_format = format;
+        self
+    }
+
+    /// What the caller says about GPTQ weights.
+    pub(crate) fn gptq_format(&self) -> Option<GptqFormat> {
+        self.gptq_format
+    }
+
+    /// Whether the configuration says that the model is quantised.
+    pub(crate) fn is_present(&self) -> bool {
+        !self.descriptions.is_empty()
+    }
+
+    /// The most telling document, for messages.
+    pub(crate) fn file(&self) -> &str {
+        self.descriptions.first().map_or("config.json", Description::document)
+    }
+
+    /// The telling members of every description, for people.
+    pub(crate) fn evidence(&self) -> Vec<String> {
+        self.descriptions.iter().flat_map(Description::evidence).collect()
+    }
+
+    /// What is wrong with the configuration. It leaves in doubt what the tensors mean.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = &AnamnesisError> {
+        self.problems.iter()
+    }
+
+    /// Where two descriptions say different things of the same.
+    fn conflict(&self) -> Option<String> {
+        const KEYS: [&str; 8] = [
+            METHOD,
+            "quant_algo",
+            "bits",
+            "group_size",
+            "checkpoint_format",
+            "fmt",
+            "kv_cache_quant_algo",
+            "weight_block_size",
+        ];
+        KEYS.into_iter().find_map(|key| {
+            let said = |description: &&Description| {
+                description.members.get(key).is_some_and(|value| *value != json::Json::Null)
+            };
+            let mut saying =
+                self.descriptions.iter().filter(said).map(|description| (description, description.members.get(key)));
+            let (first, a) = saying.next()?;
+            let (other, b) = saying.find(|(_, value)| *value != a)?;
+            let [(first, a), (other, b)] =
+                [(first, a?), (other, b?)].map(|(description, value)| (description.place(), value.brief()));
+            Some(match first.document() == other.document() {
+                true => format!("{first} says {key} is {a}, {other} says {b}"),
+                false => format!("{} says {key} is {a}, {} says {b}", first.document(), other.document()),
+            })
+        })
+    }
+
+    /// What is said about all modules.
+    pub(crate) fn args(&self) -> Args<'_> {
+        Args { layers: self.descriptions.iter().map(Description::layer).collect() }
+    }
+
+    /// What is said about a module.
+    pub(crate) fn module(&self, name: &str) -> ModuleConfig<'_> {
+        ModuleConfig::of(&self.descriptions, name)
+    }
+
+    /// `quant_method`, the scheme's name in the configuration.
+    pub(crate) fn method(&self) -> Option<&str> {
+        self.descriptions.iter().find_map(|description| description.text(METHOD))
+    }
+
+    /// That the configuration says the weights are quantised, as a clause for a message.
+    pub(crate) fn says_quantised(&self) -> Option<String> {
+        let algorithm = || self.descriptions.iter().find_map(|description| description.text("quant_algo"));
+        let method = self.method().or_else(algorithm)?;
+        Some(format!("{} says the weights are quantised by {}", self.file(), crate::error::quoted(method)))
+    }
+
+    /// The first entry of the ignore lists that cannot be read, and why. It means no module.
+    pub(crate) fn ignore_problem(&self) -> Option<&str> {
+        self.descriptions.iter().find_map(|description| description.ignored.problem())
+    }
+
+    /// The groups that mean none of these modules, for people.
+    pub(crate) fn unused_groups(&self, modules: &[&str]) -> Vec<String> {
+        let unused = |description: &Description| {
+            let place = description.place().with(groups::Groups::KEY);
+            let names = description.groups.unused(modules).into_iter();
+            names.map(|name| format!("{} is for no module of this checkpoint", place.with(name))).collect::<Vec<_>>()
+        };
+        self.descriptions.iter().flat_map(unused).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

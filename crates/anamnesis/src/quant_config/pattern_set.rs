@@ -1,0 +1,242 @@
+//! Many patterns, asked at once which of them means a module, in time that does not grow with their number: names, ends
+//! and starts are looked up; only expressions are tried one by one, and there are few.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::pattern::{ModulePattern, Rule};
+
+/// Patterns in their order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PatternSet {
+    count: usize,
+    names: HashMap<String, usize>,
+    subtrees: HashMap<String, usize>,
+    starts: Affixes,
+    ends: Affixes,
+    keys: PlainKeys,
+    /// Whatever only an attempt can tell.
+    tried: Vec<(usize, ModulePattern)>,
+}
+
+impl PatternSet {
+    /// Adds a pattern behind the others.
+    pub(super) fn insert(&mut self, pattern: ModulePattern) {
+        let place = self.count;
+        self.count += 1;
+        match pattern.0 {
+            Rule::Exact(name) => note(&mut self.names, name, place),
+            Rule::Subtree(name) if name.is_empty() => {}
+            Rule::Subtree(name) => note(&mut self.subtrees, name, place),
+            Rule::Start(start) => self.starts.insert(start, place),
+            Rule::End(end) => self.ends.insert(end, place),
+            Rule::PlainKey(key) => {
+                self.ends.insert(key.clone(), place);
+                self.keys.insert(key, place);
+            }
+            rule @ (Rule::Wildcard(_) | Rule::Expression(_) | Rule::Key { .. }) => {
+                self.tried.push((place, ModulePattern(rule)));
+            }
+        }
+    }
+
+    /// How many patterns are tried one by one.
+    pub(super) fn tried(&self) -> usize {
+        self.tried.len()
+    }
+
+    /// The place of the pattern that is this name.
+    pub(super) fn named(&self, module: &str) -> Option<usize> {
+        self.names.get(module).copied()
+    }
+
+    /// The place of the first pattern that means the module; of several modules that contain it, the nearest counts.
+    pub(super) fn first(&self, module: &str) -> Option<usize> {
+        let found = [
+            self.named(module),
+            ancestors(module).find_map(|name| self.subtrees.get(name).copied()),
+            self.starts.first(|length| module.get(..length), module.len()),
+            self.ends.first(|length| module.get(module.len() - length..), module.len()),
+            self.keys.first(module),
+        ];
+        let looked_up = found.into_iter().flatten().min();
+        let earlier = self.tried.iter().take_while(|(place, _)| looked_up.is_none_or(|found| *place < found));
+        earlier
+            .map(|(place, pattern)| (place, pattern))
+            .find(|(_, pattern)| pattern.matches(module))
+            .map_or(looked_up, |(place, _)| Some(*place))
+    }
+}
+
+/// Notes the first place of a text.
+fn note(places: &mut HashMap<String, usize>, text: String, place: usize) {
+    places.entry(text).or_insert(place);
+}
+
+/// The module and those that contain it, the nearest first.
+fn ancestors(module: &str) -> impl Iterator<Item = &str> {
+    let dots = module.rmatch_indices('.').map(|(at, _)| &module[..at]);
+    std::iter::once(module).chain(dots)
+}
+
+/// Texts at one end of a name.
+#[derive(Debug, Clone, Default)]
+struct Affixes {
+    lengths: BTreeSet<usize>,
+    places: HashMap<String, usize>,
+}
+
+impl Affixes {
+    fn insert(&mut self, text: String, place: usize) {
+        self.lengths.insert(text.len());
+        note(&mut self.places, text, place);
+    }
+
+    /// The first of the texts that `part` gives for lengths up to `longest` bytes.
+    fn first<'a>(&self, part: impl Fn(usize) -> Option<&'a str>, longest: usize) -> Option<usize> {
+        self.lengths.range(..=longest).filter_map(|&length| self.places.get(part(length)?).copied()).min()
+    }
+}
+
+/// Keys of letters, digits and dots that match from the start of a name to a boundary, and whose dots stand for any
+/// character.
+#[derive(Debug, Clone, Default)]
+struct PlainKeys {
+    places: HashMap<String, usize>,
+    /// By the number of characters: keys whose dots are at the same positions, so that a name with dots put at these
+    /// positions can be looked up.
+    shapes: HashMap<usize, Vec<Shape>>,
+    shape_count: usize,
+    /// Whether a key ends in a dot.
+    has_dot_at_end: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Shape {
+    dots: Vec<usize>,
+    places: HashMap<String, usize>,
+}
+
+/// Most shapes; the dots of further keys are dots. Names of one model have few.
+const MAX_SHAPES: usize = 1 << 10;
+
+impl PlainKeys {
+    fn insert(&mut self, key: String, place: usize) {
+        // A last dot is a boundary, and stands for itself.
+        let stem = key.strip_suffix('.').unwrap_or(&key);
+        self.has_dot_at_end |= key.ends_with('.');
+        let dots: Vec<_> = stem.match_indices('.').map(|(at, _)| at).collect();
+        if !dots.is_empty() {
+            let shapes = self.shapes.entry(key.len()).or_default();
+            match shapes.iter_mut().find(|shape| shape.dots == dots) {
+                Some(shape) => note(&mut shape.places, key.clone(), place),
+                None if self.shape_count < MAX_SHAPES => {
+                    self.shape_count += 1;
+                    shapes.push(Shape { dots, places: HashMap::from([(key.clone(), place)]) });
+                }
+                None => {}
+            }
+        }
+        note(&mut self.places, key, place);
+    }
+
+    fn first(&self, module: &str) -> Option<usize> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let dots = module.match_indices('.').map(|(at, _)| at);
+        let before = dots.clone().map(|at| &module[..at]);
+        let after = dots.filter(|_| self.has_dot_at_end).map(|at| &module[..=at]);
+        before.chain(after).chain([module]).filter_map(|start| self.start(start)).min()
+    }
+
+    /// The first key that matches a start of a name as a whole.
+    fn start(&self, start: &str) -> Option<usize> {
+        let shapes = self.shapes.get(&start.chars().count()).into_iter().flatten();
+        let in_shape = shapes.filter_map(|shape| shape.places.get(&with_dots(start, &shape.dots)?).copied());
+        in_shape.chain(self.places.get(start).copied()).min()
+    }
+}
+
+/// The text with dots at these positions, counted in characters; an expression's dot does not stand for a line's end.
+fn with_dots(text: &str, dots: &[usize]) -> Option<String> {
+    let mut dots = dots.iter().peekable();
+    let dotted = text.chars().enumerate().map(|(position, c)| match dots.next_if_eq(&&position) {
+        Some(_) if c == '\n' => None,
+        Some(_) => Some('.'),
+        None => Some(c),
+    });
+    dotted.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pattern::Dialect;
+    use super::*;
+
+    #[test]
+    fn a_set_finds_what_its_patterns_find_one_by_one() {
+        let dialects: [Dialect; 7] = [
+            ModulePattern::compressed_tensors,
+            ModulePattern::transformers,
+            ModulePattern::modelopt,
+            ModulePattern::gptqmodel,
+            ModulePattern::auto_round,
+            ModulePattern::end,
+            ModulePattern::subtree,
+        ];
+        let mut state = 7u64;
+        let mut next = |end: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % end
+        };
+        let mut meant = 0;
+        for round in 0..4000 {
+            let dialect = dialects[next(dialects.len())];
+            let mut text = |letters: &[&str], most: usize| -> String {
+                (0..next(most)).map(|_| letters[next(letters.len())]).collect()
+            };
+            let entries: Vec<_> = (0..6).map(|_| text(&["a", "b", ".", "*", "a.b"], 5)).collect();
+            let patterns: Vec<_> = entries.iter().filter_map(|entry| dialect(entry).ok()).collect();
+            let mut set = PatternSet::default();
+            patterns.iter().for_each(|pattern| set.insert(pattern.clone()));
+            for _ in 0..8 {
+                let module = text(&["a", "b", ".", "\n", "ü"], 7);
+                let is_meant = patterns.iter().any(|pattern| pattern.matches(&module));
+                assert_eq!(set.first(&module).is_some(), is_meant, "round {round}: {entries:?} and {module:?}");
+                if let Some(place) = set.first(&module) {
+                    meant += 1;
+                    assert!(patterns[place].matches(&module), "round {round}: {entries:?} and {module:?}");
+                }
+            }
+        }
+        assert!(meant > 1000, "{meant}");
+    }
+
+    #[test]
+    fn the_first_pattern_counts_whatever_its_kind() {
+        let mut set = PatternSet::default();
+        for entry in ["b.*", "^a$", "a.*"] {
+            set.insert(ModulePattern::gptqmodel(entry).unwrap());
+        }
+        assert_eq!(["b", "a", "ab", "c"].map(|module| set.first(module)), [Some(0), Some(1), Some(2), None]);
+        let mut set = PatternSet::default();
+        for entry in ["a", "a.b"] {
+            set.insert(ModulePattern::subtree(entry).unwrap());
+        }
+        assert_eq!(["a.b.c", "a.c", "a"].map(|module| set.first(module)), [Some(1), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn sixty_thousand_modules_are_asked_of_sixty_thousand_entries() {
+        // Compared one by one this takes minutes.
+        let name = |number: usize| format!("model.layers.{}.mlp.experts.{}.up_proj", number % 61, number / 61);
+        for dialect in [ModulePattern::compressed_tensors, ModulePattern::transformers, ModulePattern::modelopt] {
+            let mut set = PatternSet::default();
+            for number in 0..61_000 {
+                set.insert(dialect(&name(2 * number)).unwrap());
+            }
+            let found = (0..60_000).filter(|&number| set.first(&name(number)).is_some()).count();
+            assert_eq!((found, set.tried()), (30_000, 0));
+        }
+    }
+}
