@@ -21,14 +21,15 @@ fn model() -> Vec<u8> {
 #[test]
 fn conversions_are_at_the_root() {
     let _: fn(&Path, ConvertTarget, &Path, &ConvertOptions) -> Result<ConvertStats> = anamnesis::convert;
-    let _: fn(&[u8], ConvertTarget, &ConvertOptions) -> Result<(Vec<u8>, ConvertStats)> = anamnesis::convert_bytes;
     let folder = Folder::staged(&model(), None);
     let mut told = 0;
     let (target, options) = (ConvertTarget::Gguf, ConvertOptions::new());
     let stats =
         anamnesis::convert_with_progress(&folder.model(), target, &folder.path("out.gguf"), &options, || told += 1);
     assert_eq!((stats.unwrap().tensors, told), (1, 1));
+    let (again, _): (Vec<u8>, ConvertStats) = anamnesis::convert_bytes(&model(), target, &options).unwrap();
     let (bytes, _) = anamnesis::convert_bytes_with_progress(&model(), target, &options, || told += 1).unwrap();
+    assert_eq!(again, bytes);
     assert_eq!((bytes, told), (std::fs::read(folder.path("out.gguf")).unwrap(), 2));
 }
 

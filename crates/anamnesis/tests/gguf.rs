@@ -259,7 +259,7 @@ fn an_inspection_prints_what_users_know() {
     let parsed = parse_gguf_bytes(bytes).unwrap();
     let info = parsed.inspect_with_options(&InspectOptions::new().with_output_dtype(TargetDtype::F32));
     assert_eq!((info.dequantized_size, info.output_dtype), (24 + 2048 + 5, TargetDtype::F32));
-    assert_eq!(info.expansion(), (24 + 1024 + 5) - 317);
+    assert_eq!(info.expansion(), (24 + 2048 + 5) - 317);
 }
 
 #[test]

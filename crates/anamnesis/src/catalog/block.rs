@@ -37,39 +37,39 @@ pub enum BlockType {
 }
 
 /// One type: its name, the elements of a block, the bytes of a block.
-struct Row(BlockType, &'static str, u64, u64);
+struct Geometry(BlockType, &'static str, u64, u64);
 
 /// In the order of the enum above, so that a type is its own index.
-const TABLE: &[Row; 27] = {
+const TABLE: &[Geometry; 27] = {
     use BlockType as B;
     &[
-        Row(B::Q4_0, "Q4_0", 32, 18),
-        Row(B::Q4_1, "Q4_1", 32, 20),
-        Row(B::Q5_0, "Q5_0", 32, 22),
-        Row(B::Q5_1, "Q5_1", 32, 24),
-        Row(B::Q8_0, "Q8_0", 32, 34),
-        Row(B::Q8_1, "Q8_1", 32, 36),
-        Row(B::Q2_K, "Q2_K", 256, 84),
-        Row(B::Q3_K, "Q3_K", 256, 110),
-        Row(B::Q4_K, "Q4_K", 256, 144),
-        Row(B::Q5_K, "Q5_K", 256, 176),
-        Row(B::Q6_K, "Q6_K", 256, 210),
-        Row(B::Q8_K, "Q8_K", 256, 292),
-        Row(B::IQ2_XXS, "IQ2_XXS", 256, 66),
-        Row(B::IQ2_XS, "IQ2_XS", 256, 74),
-        Row(B::IQ3_XXS, "IQ3_XXS", 256, 98),
-        Row(B::IQ1_S, "IQ1_S", 256, 50),
-        Row(B::IQ4_NL, "IQ4_NL", 32, 18),
-        Row(B::IQ3_S, "IQ3_S", 256, 110),
-        Row(B::IQ2_S, "IQ2_S", 256, 82),
-        Row(B::IQ4_XS, "IQ4_XS", 256, 136),
-        Row(B::IQ1_M, "IQ1_M", 256, 56),
-        Row(B::TQ1_0, "TQ1_0", 256, 54),
-        Row(B::TQ2_0, "TQ2_0", 256, 66),
-        Row(B::MXFP4, "MXFP4", 32, 17),
-        Row(B::NVFP4, "NVFP4", 64, 36),
-        Row(B::Q1_0, "Q1_0", 128, 18),
-        Row(B::Q2_0, "Q2_0", 64, 18),
+        Geometry(B::Q4_0, "Q4_0", 32, 18),
+        Geometry(B::Q4_1, "Q4_1", 32, 20),
+        Geometry(B::Q5_0, "Q5_0", 32, 22),
+        Geometry(B::Q5_1, "Q5_1", 32, 24),
+        Geometry(B::Q8_0, "Q8_0", 32, 34),
+        Geometry(B::Q8_1, "Q8_1", 32, 36),
+        Geometry(B::Q2_K, "Q2_K", 256, 84),
+        Geometry(B::Q3_K, "Q3_K", 256, 110),
+        Geometry(B::Q4_K, "Q4_K", 256, 144),
+        Geometry(B::Q5_K, "Q5_K", 256, 176),
+        Geometry(B::Q6_K, "Q6_K", 256, 210),
+        Geometry(B::Q8_K, "Q8_K", 256, 292),
+        Geometry(B::IQ2_XXS, "IQ2_XXS", 256, 66),
+        Geometry(B::IQ2_XS, "IQ2_XS", 256, 74),
+        Geometry(B::IQ3_XXS, "IQ3_XXS", 256, 98),
+        Geometry(B::IQ1_S, "IQ1_S", 256, 50),
+        Geometry(B::IQ4_NL, "IQ4_NL", 32, 18),
+        Geometry(B::IQ3_S, "IQ3_S", 256, 110),
+        Geometry(B::IQ2_S, "IQ2_S", 256, 82),
+        Geometry(B::IQ4_XS, "IQ4_XS", 256, 136),
+        Geometry(B::IQ1_M, "IQ1_M", 256, 56),
+        Geometry(B::TQ1_0, "TQ1_0", 256, 54),
+        Geometry(B::TQ2_0, "TQ2_0", 256, 66),
+        Geometry(B::MXFP4, "MXFP4", 32, 17),
+        Geometry(B::NVFP4, "NVFP4", 64, 36),
+        Geometry(B::Q1_0, "Q1_0", 128, 18),
+        Geometry(B::Q2_0, "Q2_0", 64, 18),
     ]
 };
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{comma_list, format_bytes};
 use crate::catalog::{Catalog, Dtype, TargetDtype};
-use crate::scheme::{Claimed, QuantScheme, Row, TensorRole};
+use crate::scheme::{Claimed, ClaimedTensor, QuantScheme, TensorRole};
 
 /// Counts and sizes of a checkpoint, and the schemes it uses.
 #[derive(Debug, Clone)]
@@ -53,7 +53,11 @@ impl InspectInfo {
         info
     }
 
-    pub(crate) fn of_rows(format: QuantScheme, rows: impl IntoIterator<Item = Row>, output_dtype: TargetDtype) -> Self {
+    pub(crate) fn of_rows(
+        format: QuantScheme,
+        rows: impl IntoIterator<Item = ClaimedTensor>,
+        output_dtype: TargetDtype,
+    ) -> Self {
         let mut info = Self {
             format,
             quantized: 0,

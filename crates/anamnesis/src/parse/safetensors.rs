@@ -13,7 +13,7 @@ use crate::inspect::InspectInfo;
 use crate::io::BytesSource;
 use crate::limits::{Budget, ParseLimits};
 use crate::quant_config::QuantConfig;
-use crate::scheme::{self, Blocks, Claimed, Row};
+use crate::scheme::{self, Blocks, Claimed, ClaimedTensor};
 
 pub use crate::catalog::Dtype;
 pub use crate::container::safetensors::MAX_SAFETENSORS_HEADER_BYTES;
@@ -232,7 +232,7 @@ impl SafetensorsHeader {
         let address = |value: u64| {
             usize::try_from(value).map_err(|_| AnamnesisError::limit("address_space", format!("offset {value}")))
         };
-        let entry = |((_, tensor), row): ((TensorId, &StoredTensor), Row)| -> Result<TensorEntry> {
+        let entry = |((_, tensor), row): ((TensorId, &StoredTensor), ClaimedTensor)| -> Result<TensorEntry> {
             // The length is read anew, and a file may change in between.
             let start = tensor.extent.offset.checked_sub(PREFIX_BYTES).and_then(|start| start.checked_sub(json_bytes));
             let start = start.ok_or_else(|| AnamnesisError::parse("the file changed while it was read"))?;
@@ -272,7 +272,7 @@ fn texts(metadata: &Metadata) -> HashMap<String, String> {
 
 impl From<&SafetensorsHeader> for InspectInfo {
     fn from(header: &SafetensorsHeader) -> Self {
-        let rows = header.tensors.iter().map(|tensor| Row {
+        let rows = header.tensors.iter().map(|tensor| ClaimedTensor {
             role: tensor.role,
             dtype: tensor.dtype,
             bytes: tensor.byte_len() as u64,

@@ -108,24 +108,24 @@ fn read<'a>(
 }
 
 /// A window found in its source.
-struct Place<'a> {
+struct FoundWindow<'a> {
     source: &'a dyn Source,
     /// Absolute offset of the first row.
     start: u64,
     window: Window,
 }
 
-fn place<'a>(sources: &'a [Box<dyn Source>], parts: &[Extent], window: &Window) -> Result<Place<'a>> {
+fn place<'a>(sources: &'a [Box<dyn Source>], parts: &[Extent], window: &Window) -> Result<FoundWindow<'a>> {
     let inside = |part: &&Extent| {
         window.span().and_then(|span| window.offset.checked_add(span)).is_some_and(|end| end <= part.bytes)
     };
     let part = parts.get(window.part).filter(inside);
     let found = part.and_then(|part| Some((part.offset + window.offset, sources.get(part.file as usize)?)));
     let (start, source) = found.ok_or_else(|| AnamnesisError::parse("a tile reaches outside its tensor"))?;
-    Ok(Place { source: &**source, start, window: *window })
+    Ok(FoundWindow { source: &**source, start, window: *window })
 }
 
-impl<'a> Place<'a> {
+impl<'a> FoundWindow<'a> {
     /// The bytes, where they are in memory without gaps.
     fn borrowed(&self) -> Option<&'a [u8]> {
         if self.window.rows != 1 { None } else { self.source.resident(self.start..self.start + self.window.row_bytes) }

@@ -7,7 +7,7 @@ use super::{Bf16Out, OutputElement};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::ScaleType;
-use crate::scheme::fp8::{Arrangement, Format, Fp8Decoder, Grid};
+use crate::scheme::fp8::{Arrangement, Fp8Decoder, Fp8Format, Grid};
 
 /// Rows and columns of one block of [`dequantize_fp8`].
 const BLOCK: usize = 128;
@@ -46,7 +46,7 @@ pub fn dequantize_fp8<E: OutputElement>(
     let block = BLOCK as u64;
     let mut grid = Grid::new(rows as u64, cols as u64, block, block, Arrangement::Block(block, block));
     grid.grid_cols = (scales / grid_rows) as u64;
-    decode::<E>(&Fp8Decoder::new(Format::E4m3, grid, Some(scale_type)), weight.len(), &[weight, scale])
+    decode::<E>(&Fp8Decoder::new(Fp8Format::E4m3, grid, Some(scale_type)), weight.len(), &[weight, scale])
 }
 
 /// [`dequantize_fp8`] to BF16.
@@ -69,7 +69,7 @@ pub fn dequantize_fp8_to_bf16(
 /// `LimitExceeded` where the output does not fit the address space.
 pub fn dequantize_per_tensor_fp8<E: OutputElement>(weight: &[u8], scale: f32) -> Result<Vec<u8>> {
     let grid = Grid::single(weight.len() as u64);
-    let decoder = Fp8Decoder::new(Format::E4m3, grid, Some(ScaleType::F32));
+    let decoder = Fp8Decoder::new(Fp8Format::E4m3, grid, Some(ScaleType::F32));
     decode::<E>(&decoder, weight.len(), &[weight, &scale.to_le_bytes()])
 }
 
@@ -99,7 +99,7 @@ pub fn dequantize_per_channel_fp8<E: OutputElement>(
         return Err(AnamnesisError::parse(format!("{scales} scales for {rows} rows")));
     }
     let grid = Grid::new(rows as u64, cols as u64, 1, cols as u64, Arrangement::Row);
-    decode::<E>(&Fp8Decoder::new(Format::E4m3, grid, Some(scale_type)), weight.len(), &[weight, scale])
+    decode::<E>(&Fp8Decoder::new(Fp8Format::E4m3, grid, Some(scale_type)), weight.len(), &[weight, scale])
 }
 
 /// [`dequantize_per_channel_fp8`] to BF16.

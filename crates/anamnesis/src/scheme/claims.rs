@@ -4,7 +4,7 @@ use crate::catalog::{Catalog, StoredTensor, TensorId, Unreadable};
 use crate::error::{AnamnesisError, quoted};
 use crate::quant_config::QuantConfig;
 
-use super::{QuantScheme, Recipe, Row, TensorRole};
+use super::{ClaimedTensor, QuantScheme, Recipe, TensorRole};
 
 /// A quantised weight: what it will be called, and the stored tensors it is made of.
 pub(crate) struct Weight {
@@ -116,14 +116,14 @@ impl Claimed {
     }
 
     /// One row per stored tensor, in the catalog's order.
-    pub(crate) fn rows(&self, catalog: &Catalog) -> Vec<Row> {
-        let row = |((_, tensor), &role): ((TensorId, &StoredTensor), &TensorRole)| Row {
+    pub(crate) fn rows(&self, catalog: &Catalog) -> Vec<ClaimedTensor> {
+        let row = |((_, tensor), &role): ((TensorId, &StoredTensor), &TensorRole)| ClaimedTensor {
             role,
             dtype: tensor.dtype,
             bytes: tensor.extent.bytes,
             values: tensor.elements(),
         };
-        let mut rows: Vec<Row> = catalog.iter().zip(&self.roles).map(row).collect();
+        let mut rows: Vec<ClaimedTensor> = catalog.iter().zip(&self.roles).map(row).collect();
         for weight in &self.weights {
             if let Some(first) = weight.parts.first() {
                 rows[first.index()].values = weight.values;

@@ -35,7 +35,7 @@ pub(crate) use identity::Identity;
 pub(crate) use plain::PlainDecoder;
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task};
 pub use quantiser::{Keeping, QuantiseOptions};
-pub(crate) use role::Row;
+pub(crate) use role::ClaimedTensor;
 pub use role::{QuantScheme, TensorRole};
 pub(crate) use scale::ScaleType;
 

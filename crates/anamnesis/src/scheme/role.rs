@@ -86,7 +86,7 @@ impl fmt::Display for QuantScheme {
 
 /// What is known of one stored tensor once everything is claimed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
+pub(crate) struct ClaimedTensor {
     pub role: TensorRole,
     pub dtype: Dtype,
     pub bytes: u64,

@@ -125,20 +125,22 @@ impl Header {
 }
 
 /// Where a header's text is.
-struct Place {
+struct HeaderText {
     start: u64,
     text_bytes: u64,
     is_utf8: bool,
 }
 
-fn header_end(name: &str, bytes: &[u8]) -> Result<Place> {
+fn header_end(name: &str, bytes: &[u8]) -> Result<HeaderText> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         return Err(broken(name, "it does not begin as an NPY file does"));
     };
     match *rest {
-        [1, 0, a, b, ..] => Ok(Place { start: 10, text_bytes: u64::from(u16::from_le_bytes([a, b])), is_utf8: false }),
+        [1, 0, a, b, ..] => {
+            Ok(HeaderText { start: 10, text_bytes: u64::from(u16::from_le_bytes([a, b])), is_utf8: false })
+        }
         [version @ (2 | 3), 0, a, b, c, d, ..] => {
-            Ok(Place { start: 12, text_bytes: u64::from(u32::from_le_bytes([a, b, c, d])), is_utf8: version == 3 })
+            Ok(HeaderText { start: 12, text_bytes: u64::from(u32::from_le_bytes([a, b, c, d])), is_utf8: version == 3 })
         }
         [1..=3, 0, ..] | [] | [_] => Err(broken(name, "it ends inside the length of its header")),
         [major, minor, ..] => {

@@ -1,6 +1,6 @@
 //! From views of storages to extents: what does not lie in the file as it should be read becomes a region over it.
 
-use super::front::{Front, Place};
+use super::front::{Front, StoragePlace};
 use super::rebuild::{Signs, View};
 use super::signs::Signed;
 use crate::catalog::{Dtype, Extent, Note, StoredTensor};
@@ -33,8 +33,8 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
     for (place, users) in places.into_iter().zip(users) {
         starts.push(match place {
             None => None,
-            Some(Place::At(offset)) => Some(offset),
-            Some(Place::Deflated(entry)) => {
+            Some(StoragePlace::At(offset)) => Some(offset),
+            Some(StoragePlace::Deflated(entry)) => {
                 let make = if users > 1 { Inflated::unpacked } else { Inflated::in_order };
                 Some(arranged.add(Box::new(make(entry, false, &spill)))?)
             }

@@ -16,7 +16,7 @@ use crate::limits::Budget;
 
 /// Where the bytes of a storage are.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum StoragePlace {
     /// In the file, from this byte on.
     At(u64),
     /// Compressed.
@@ -28,7 +28,7 @@ pub(super) enum Place {
 pub(crate) struct Front {
     pub(super) tensors: Vec<(String, View)>,
     /// Where each storage is that a tensor needs.
-    pub(super) places: Vec<Option<Place>>,
+    pub(super) places: Vec<Option<StoragePlace>>,
     pub(crate) notes: Vec<Note>,
     pub(crate) big_endian: bool,
 }
@@ -139,7 +139,7 @@ fn places(
     storages: &Storages,
     tensors: &[(String, View)],
     budget: &Budget,
-) -> Result<Vec<Option<Place>>> {
+) -> Result<Vec<Option<StoragePlace>>> {
     let mut places = vec![None; storages.len()];
     for (name, view) in tensors {
         if view.bytes == 0 || places[view.storage].is_some() {
@@ -162,8 +162,8 @@ fn places(
         }
         entry.check_readable("pth", budget)?;
         places[view.storage] = Some(match entry.method {
-            Method::Stored => Place::At(entry.offset),
-            _ => Place::Deflated(entry.clone()),
+            Method::Stored => StoragePlace::At(entry.offset),
+            _ => StoragePlace::Deflated(entry.clone()),
         });
     }
     Ok(places)
@@ -188,6 +188,6 @@ fn stream(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Budg
     if behind > 0 {
         notes.push(Note::new(format!("{behind} bytes behind the last storage were not read")));
     }
-    let places = offsets.into_iter().map(|offset| offset.map(Place::At)).collect();
+    let places = offsets.into_iter().map(|offset| offset.map(StoragePlace::At)).collect();
     Ok(Front { tensors, places, notes, big_endian: false })
 }

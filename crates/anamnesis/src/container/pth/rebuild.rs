@@ -2,7 +2,7 @@
 
 use super::element::{self, Element};
 use super::pickle::{Global, Id, Object, Value, Values};
-use super::storage::{Part, Storages};
+use super::storage::{StorageSlice, Storages};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -201,7 +201,7 @@ fn view(function: &str, args: &[Id], values: &Values<'_>, storages: &mut Storage
 }
 
 fn place(
-    part: Part,
+    part: StorageSlice,
     element: Element,
     dtype: Dtype,
     offset: u64,

@@ -25,7 +25,7 @@ pub(super) struct Storage {
 
 /// A storage, or a part of it, that a tensor is a view of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct StorageSlice {
     /// Index of the storage.
     pub(super) storage: usize,
     /// The elements that this use of the storage speaks of.
@@ -58,7 +58,7 @@ impl Storages {
     }
 
     /// The storage behind a persistent identifier, which joins the others.
-    pub(super) fn declare(&mut self, pid: Id, values: &Values<'_>) -> Result<Part> {
+    pub(super) fn declare(&mut self, pid: Id, values: &Values<'_>) -> Result<StorageSlice> {
         let fields = values.tuple(pid).filter(|fields| fields.len() >= 5);
         let Some([kind, class, key, _, elements, rest @ ..]) = fields else {
             return Err(AnamnesisError::parse("a persistent identifier of the pickle is not that of a storage"));
@@ -75,7 +75,7 @@ impl Storages {
         let whole = bytes_of(values.int(*elements), element)
             .ok_or_else(|| AnamnesisError::parse(format!("storage {} has no possible size", quoted(&key))))?;
         let storage = self.join(key, element, whole)?;
-        let part = Part { storage, element, start: 0, bytes: whole, typed };
+        let part = StorageSlice { storage, element, start: 0, bytes: whole, typed };
         match rest.first().map(|view| values.get(*view)) {
             None | Some(Value::None) => Ok(part),
             Some(Value::Tuple([_, first, elements])) => {
@@ -89,7 +89,7 @@ impl Storages {
                     let why = format!("a part of storage {key} ends past its {whole} bytes");
                     return Err(AnamnesisError::parse(why));
                 }
-                Ok(Part { start, bytes, ..part })
+                Ok(StorageSlice { start, bytes, ..part })
             }
             Some(_) => Err(AnamnesisError::parse("a storage is part of something unknown")),
         }

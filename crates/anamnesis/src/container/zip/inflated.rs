@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::entry::{Entry, Method};
-use super::spill::{Place, Spill};
+use super::spill::{Room, Spill};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ReadAt, Region, Source};
 
@@ -36,7 +36,7 @@ enum State {
         stream: Box<Stream>,
         went_back: bool,
     },
-    Unpacked(Arc<Place>),
+    Unpacked(Arc<Room>),
     /// What is wrong with the entry; it stays wrong.
     Broken(String),
 }

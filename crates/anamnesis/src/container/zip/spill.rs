@@ -24,11 +24,11 @@ impl Spill {
     }
 
     /// A place for `bytes` bytes.
-    pub(super) fn place(&self, bytes: u64) -> Result<Place> {
+    pub(super) fn place(&self, bytes: u64) -> Result<Room> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(left) = state.memory_left.checked_sub(bytes) {
             state.memory_left = left;
-            return Ok(Place::Memory(vec![0; bytes as usize]));
+            return Ok(Room::Memory(vec![0; bytes as usize]));
         }
         let file = match &state.file {
             Some(file) => Arc::clone(file),
@@ -39,17 +39,17 @@ impl Spill {
         };
         let start = state.file_bytes;
         state.file_bytes = start.saturating_add(bytes);
-        Ok(Place::File { file, start })
+        Ok(Room::File { file, start })
     }
 }
 
 /// Room for one entry.
-pub(super) enum Place {
+pub(super) enum Room {
     Memory(Vec<u8>),
     File { file: Arc<File>, start: u64 },
 }
 
-impl Place {
+impl Room {
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Memory(memory) => {
@@ -87,9 +87,9 @@ mod tests {
     fn memory_is_used_first_and_then_one_file() {
         let spill = Spill::new();
         let mut places: Vec<_> = [MEMORY_BYTES - 10, 11, 10, 5].map(|bytes| spill.place(bytes).unwrap()).into();
-        let kinds: Vec<_> = places.iter().map(|place| matches!(place, Place::Memory(_))).collect();
+        let kinds: Vec<_> = places.iter().map(|place| matches!(place, Room::Memory(_))).collect();
         assert_eq!(kinds, [true, false, true, false]);
-        assert!(matches!(&places[3], Place::File { start: 11, .. }));
+        assert!(matches!(&places[3], Room::File { start: 11, .. }));
         for (index, place) in places.iter_mut().enumerate() {
             place.write(2, &[index as u8; 3]).unwrap();
         }

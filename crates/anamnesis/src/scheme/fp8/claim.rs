@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::expectation::Expectation;
 use super::grid::Arrangement;
-use super::{Format, Fp8Decoder, Grid, naming};
+use super::{Fp8Decoder, Fp8Format, Grid, naming};
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::{About, Claims, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
@@ -20,7 +20,7 @@ impl Scheme for Fp8 {
     fn claim(&self, claims: &mut Claims<'_>) {
         let weights: Vec<_> = claims
             .free()
-            .filter(|(_, tensor)| Format::of(tensor.dtype).is_some())
+            .filter(|(_, tensor)| Fp8Format::of(tensor.dtype).is_some())
             .filter(|(_, tensor)| !is_companion(claims, tensor))
             .collect();
         let mut unscaled = Vec::new();
@@ -68,7 +68,7 @@ fn claim_scaled(claims: &mut Claims<'_>, id: TensorId, scale: TensorId) {
 
 fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<Weight> {
     let (tensor, scale_tensor) = (claims.catalog.get(id), claims.catalog.get(scale));
-    let format = Format::of(tensor.dtype).ok_or_else(|| AnamnesisError::parse("not an eight-bit float"))?;
+    let format = Fp8Format::of(tensor.dtype).ok_or_else(|| AnamnesisError::parse("not an eight-bit float"))?;
     refuse_further_companions(claims, tensor)?;
     let in_tensor = |error: AnamnesisError| error.in_tensor(&tensor.name);
     let module = claims.config.module(naming::module_of(&tensor.name));
@@ -140,7 +140,7 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
             )));
             continue;
         }
-        let Some(format) = Format::of(tensor.dtype) else { continue };
+        let Some(format) = Fp8Format::of(tensor.dtype) else { continue };
         claims.add(Weight {
             name: tensor.name.clone(),
             shape: tensor.shape.clone(),
@@ -205,7 +205,7 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
         .filter(|(_, tensor)| {
             naming::module_of_activation_scale(&tensor.name).is_some_and(|module| {
                 let prefix = format!("{module}.");
-                claims.catalog.with_prefix(&prefix).any(|(_, other)| Format::of(other.dtype).is_some())
+                claims.catalog.with_prefix(&prefix).any(|(_, other)| Fp8Format::of(other.dtype).is_some())
             })
         })
         .map(|(id, _)| id)

@@ -13,7 +13,7 @@ use crate::scheme::{Context, ScaleType, TileDecoder, Window};
 
 /// The eight-bit float formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Format {
+pub(crate) enum Fp8Format {
     E4m3,
     E5m2,
     E4m3Fnuz,
@@ -21,7 +21,7 @@ pub(crate) enum Format {
     E8m0,
 }
 
-impl Format {
+impl Fp8Format {
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         Some(match dtype {
             Dtype::F8E4M3 => Self::E4m3,
@@ -47,13 +47,13 @@ impl Format {
 /// An FP8 weight: part 0 holds the codes, part 1 the scales if there are any.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct Fp8Decoder {
-    format: Format,
+    format: Fp8Format,
     grid: Grid,
     scale: Option<ScaleType>,
 }
 
 impl Fp8Decoder {
-    pub(crate) fn new(format: Format, grid: Grid, scale: Option<ScaleType>) -> Self {
+    pub(crate) fn new(format: Fp8Format, grid: Grid, scale: Option<ScaleType>) -> Self {
         Self { format, grid, scale }
     }
 
@@ -137,11 +137,11 @@ impl TileDecoder for Fp8Decoder {
             ([], _) => return Ok(()),
         };
         with_output!(target, streamed, O => match self.format {
-            Format::E4m3 => self.run::<E4m3, O>(level, elements, codes, scales, out),
-            Format::E5m2 => self.run::<E5m2, O>(level, elements, codes, scales, out),
-            Format::E4m3Fnuz => self.run::<E4m3Fnuz, O>(level, elements, codes, scales, out),
-            Format::E5m2Fnuz => self.run::<E5m2Fnuz, O>(level, elements, codes, scales, out),
-            Format::E8m0 => self.run::<E8m0, O>(level, elements, codes, scales, out),
+            Fp8Format::E4m3 => self.run::<E4m3, O>(level, elements, codes, scales, out),
+            Fp8Format::E5m2 => self.run::<E5m2, O>(level, elements, codes, scales, out),
+            Fp8Format::E4m3Fnuz => self.run::<E4m3Fnuz, O>(level, elements, codes, scales, out),
+            Fp8Format::E5m2Fnuz => self.run::<E5m2Fnuz, O>(level, elements, codes, scales, out),
+            Fp8Format::E8m0 => self.run::<E8m0, O>(level, elements, codes, scales, out),
         });
         Ok(())
     }

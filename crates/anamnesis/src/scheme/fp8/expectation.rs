@@ -1,6 +1,6 @@
 //! What the configuration promises about one FP8 weight.
 
-use super::Format;
+use super::Fp8Format;
 use super::grid::Arrangement;
 use crate::catalog::StoredTensor;
 use crate::error::{AnamnesisError, Result, quoted};
@@ -39,14 +39,14 @@ impl<'a> Expectation<'a> {
     }
 
     /// Refuses a weight of another format than the configuration says.
-    pub(super) fn check_format(&self, tensor: &StoredTensor, format: Format) -> Result<()> {
+    pub(super) fn check_format(&self, tensor: &StoredTensor, format: Fp8Format) -> Result<()> {
         let Some((name, document)) = self.format else { return Ok(()) };
         let expected = match name {
-            "e4m3" | "e4m3fn" => Format::E4m3,
-            "e5m2" => Format::E5m2,
+            "e4m3" | "e4m3fn" => Fp8Format::E4m3,
+            "e5m2" => Fp8Format::E5m2,
             _ => return Ok(()),
         };
-        if expected == format || !matches!(format, Format::E4m3 | Format::E5m2) {
+        if expected == format || !matches!(format, Fp8Format::E4m3 | Fp8Format::E5m2) {
             return Ok(());
         }
         let (tensor, dtype) = (quoted(&tensor.name), tensor.dtype);

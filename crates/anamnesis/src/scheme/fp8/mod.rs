@@ -15,5 +15,5 @@ mod grid;
 mod naming;
 
 pub(crate) use claim::Fp8;
-pub(crate) use decoder::{Format, Fp8Decoder};
+pub(crate) use decoder::{Fp8Decoder, Fp8Format};
 pub(crate) use grid::{Arrangement, Grid};
