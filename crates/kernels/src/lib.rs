@@ -26,7 +26,7 @@ mod group;
 #[macro_use]
 mod kernel;
 #[macro_use]
-pub mod packing;
+mod walk;
 
 pub mod affine;
 pub mod block;
@@ -37,6 +37,7 @@ pub mod ggml;
 pub mod level;
 pub mod nested;
 pub mod output;
+pub mod packing;
 pub mod round;
 pub mod runs;
 pub mod scaled;

@@ -140,38 +140,6 @@ pub(crate) fn unpack<S: Simd, P: Packing>(simd: S, group: &[u8; GROUP]) -> [u8; 
     if P::BITS == 8 { *group } else { simd.codes::<P>(group) }
 }
 
-/// `walk_packed!(P, O, elements, group in packed, item in items… => words, out)`: writes the words of each group.
-///
-/// `group` is the packed bytes of a group, each `item` the group of a companion slice that has a value per element.
-/// The packed bytes, companions and output hold at least so many elements.
-macro_rules! walk_packed {
-    (
-        $packing:ident, $output:ident, $elements:expr, $group:ident in $packed:expr $(, $item:ident in $items:expr)*
-        => $words:expr, $out:expr
-    ) => {{
-        let (elements, packed, out) = ($elements, $packed, $out);
-        let walking = $crate::group::Walking::begin();
-        let whole = elements - elements % $crate::GROUP;
-        let (groups, rest) = packed.split_at(whole / 8 * $packing::BITS);
-        let (words, tail) = out.split_at_mut(whole * $output::BYTES);
-        {
-            $( let mut $item = $items[..whole].as_chunks::<{ $crate::GROUP }>().0.iter(); )*
-            let groups = groups.chunks_exact(4 * $packing::BITS);
-            for (group, bytes) in groups.zip(words.chunks_exact_mut($crate::GROUP * $output::BYTES)) {
-                $( let Some($item) = $item.next() else { break }; )*
-                let $group = &$crate::packing::load::<$packing>(group);
-                $output::write(&$words, bytes, walking);
-            }
-        }
-        if elements > whole {
-            $( let $item = &$crate::group::pad(&$items[whole..elements]); )*
-            let $group = &$crate::packing::load::<$packing>(rest);
-            $crate::group::write_some::<$output>(&$words, elements - whole, tail, walking);
-        }
-        $output::finish(walking);
-    }};
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

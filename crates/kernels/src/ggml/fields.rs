@@ -1,8 +1,7 @@
 //! The pieces that blocks are made of: numbers at a place, codes in halves of bytes, single bits.
 
-use std::hint::black_box;
-
 use super::map::SplitNibbles;
+use super::memory::in_memory;
 use crate::GROUP;
 use crate::float::f16;
 use crate::packing::Packing;
@@ -67,15 +66,6 @@ pub(super) fn widen<S: Simd>(simd: S, bits: u16) -> f32 {
     tame(if S::HALF { simd.widen_f16(&[bits; GROUP])[0] } else { f16::decode(bits) })
 }
 
-/// The same, from memory.
-///
-/// A number that is broadcast from memory costs no instruction of its own. Without this the compiler keeps vectors of
-/// scales in registers and takes them apart element by element.
-#[inline(always)]
-pub(super) fn in_memory<T>(values: T) -> T {
-    black_box(values)
-}
-
 /// A scale times signed integers.
 #[inline(always)]
 pub(super) fn scaled<S: Simd, const N: usize>(simd: S, scale: f32, integers: [u8; N]) -> [f32; N] {
@@ -136,7 +126,7 @@ const fn apart(first: usize, step: usize) -> [u8; GROUP] {
 #[inline(always)]
 pub(super) fn split_nibbles<S: Simd>(simd: S, packed: [u8; 16]) -> [u8; GROUP] {
     let mut codes = [0; GROUP];
-    if S::HALF {
+    if S::SHUFFLES {
         codes[..16].copy_from_slice(&packed);
         return simd.codes::<SplitNibbles>(&codes);
     }

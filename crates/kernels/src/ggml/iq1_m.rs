@@ -9,10 +9,11 @@
 //! | 48 | 8 | four 16-bit words; 0–11: group scales; 12–15: a quarter of the scale, F16, the lowest first |
 
 use super::BlockType;
-use super::fields::{fields, in_halves, in_memory, indices, pair, scaled, widen, word};
+use super::fields::{fields, in_halves, indices, pair, scaled, widen, word};
 use super::grid::group as points_of;
 use super::iq1_s::GRID;
 use super::k_scales::twice;
+use super::memory::in_memory;
 use crate::GROUP;
 use crate::packing::Packing;
 use crate::simd::Simd;

@@ -6,7 +6,8 @@
 //! | 4–7 | minima 0–3 | minima 0–3, upper bits | minima 4–7, upper bits |
 //! | 8–11 | scales 4–7, lower bits | minima 4–7, lower bits (bits 4–7 of the byte) | |
 
-use super::fields::{fields, half, in_memory};
+use super::fields::{fields, half};
+use super::memory::in_memory;
 use crate::GROUP;
 use crate::packing::Packing;
 use crate::simd::Simd;

@@ -2,7 +2,7 @@
 //!
 //! Inside one block there are sixteen different values: they are calculated and rounded once, and the codes looked up.
 
-use super::fields::in_memory;
+use super::memory::in_memory;
 use crate::GROUP;
 use crate::output::Output;
 use crate::packing::Packing;

@@ -29,6 +29,7 @@ mod iq4_nl;
 mod iq4_xs;
 mod k_scales;
 mod map;
+mod memory;
 mod mxfp4;
 mod nvfp4;
 mod q1_0;

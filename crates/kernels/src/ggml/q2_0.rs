@@ -6,7 +6,8 @@
 //! | 2 | 16 | codes, element 0 lowest |
 
 use super::BlockType;
-use super::fields::{half, in_memory};
+use super::fields::half;
+use super::memory::in_memory;
 use crate::GROUP;
 use crate::output::{F32, Output};
 use crate::packing::Bits2;

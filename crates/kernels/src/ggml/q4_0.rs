@@ -40,7 +40,7 @@ impl BlockType for Q4_0 {
 
     #[inline(always)]
     fn words<S: Simd, O: Output>(simd: S, block: &[u8], scale: &f32, group: usize) -> [O::Word; GROUP] {
-        if S::HALF && O::TABLES {
+        if S::SHUFFLES && O::TABLES {
             scaled_words::<S, O>(simd, &MAP, *scale, bytes(block, 2))
         } else {
             O::round_products(simd, &Self::values(simd, block, scale, group))

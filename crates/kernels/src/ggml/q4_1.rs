@@ -7,8 +7,9 @@
 //! | 4 | 16 | codes: the low halves are elements 0–15, the high halves 16–31 |
 
 use super::BlockType;
-use super::fields::{bytes, half, in_memory, split_nibbles};
+use super::fields::{bytes, half, split_nibbles};
 use super::map::words_of;
+use super::memory::in_memory;
 use crate::GROUP;
 use crate::output::Output;
 use crate::simd::{SMALL_TABLE, Simd};
@@ -41,7 +42,7 @@ impl BlockType for Q4_1 {
 
     #[inline(always)]
     fn words<S: Simd, O: Output>(simd: S, block: &[u8], scales: &[f32; 2], group: usize) -> [O::Word; GROUP] {
-        if S::HALF && O::TABLES {
+        if S::SHUFFLES && O::TABLES {
             let &[scale, minimum] = scales;
             let values = in_memory(&CODES).map(|code| code * scale + minimum);
             words_of::<S, O>(simd, &values, bytes(block, 4))

@@ -10,7 +10,8 @@
 //! A byte is a fraction of 256: times three, its whole part is the first digit and its fraction the rest.
 
 use super::BlockType;
-use super::fields::{bytes, double_word, half, in_memory};
+use super::fields::{bytes, double_word, half};
+use super::memory::in_memory;
 use crate::GROUP;
 use crate::simd::Simd;
 

@@ -21,6 +21,9 @@ pub const SMALL_TABLE: usize = 16;
 /// Tables repeat after `2^BITS` entries. Of three-bit codes the packed bytes are the first eight and
 /// the last eight of their twelve.
 pub trait Codes: Copy {
+    /// Whether codes are unpacked and looked up by shuffling bytes in registers, which beats arithmetic.
+    const SHUFFLES: bool;
+
     /// Bytes as numbers.
     fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP];
 

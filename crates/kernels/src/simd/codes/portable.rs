@@ -6,6 +6,8 @@ use crate::packing::Packing;
 use crate::simd::Portable;
 
 impl Codes for Portable {
+    const SHUFFLES: bool = false;
+
     #[inline(always)]
     fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
         map!(byte in bytes => f32::from(byte))

@@ -8,6 +8,8 @@ use crate::packing::Packing;
 use crate::simd::{V3, V4};
 
 impl Codes for V3 {
+    const SHUFFLES: bool = true;
+
     #[inline(always)]
     fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
         let mut numbers = [0.0; GROUP];
@@ -165,6 +167,8 @@ fn code_bytes<P: Packing>(packed: &[u8; GROUP]) -> __m256i {
 }
 
 impl Codes for V4 {
+    const SHUFFLES: bool = true;
+
     #[inline(always)]
     fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
         let mut numbers = [0.0; GROUP];
