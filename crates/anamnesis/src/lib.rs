@@ -10,7 +10,7 @@
 //! # Ok::<(), anamnesis::AnamnesisError>(())
 //! ```
 //!
-//! [`parse`] and its kin open a file, [`Checkpoint`] is the general handle behind them, [`remember`] decodes single
+//! [`parse()`] and its kin open a file, [`Checkpoint`] is the general handle behind them, [`remember`] decodes single
 //! weights from slices. No input makes any of this panic, run code, or use more memory than [`ParseLimits`] allow.
 
 /// The guide's examples compile.
