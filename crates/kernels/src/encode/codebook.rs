@@ -1,6 +1,6 @@
 //! What the sixteen codes of four bits stand for, as the limits between them.
 
-use crate::simd::{NEAR, NEGATIVE_ZERO, Tree, key};
+use crate::base::simd::{NEAR, NEGATIVE_ZERO, Tree, key};
 
 /// Entries that differ differ by at least this much where limits are used: near quotients cannot then be equally far from
 /// three of them, whatever the rounding of the distances.

@@ -1,10 +1,10 @@
 //! Values to packed codes of four bits.
 
 use super::{Codebook, Input};
-use crate::GROUP;
-use crate::group::pad;
-use crate::level::Level;
-use crate::simd::{Portable, Simd, Tree, pack};
+use crate::base::GROUP;
+use crate::base::group::pad;
+use crate::base::level::Level;
+use crate::base::simd::{Portable, Simd, Tree, pack};
 
 /// Scales below this count as this much where [`Scaling::Multiply`] inverts them.
 pub const SMALLEST_SCALE: f32 = 1e-38;

@@ -1,9 +1,9 @@
 //! What is encoded: little-endian BF16 or F16, or `f32`.
 
-use crate::GROUP;
-use crate::float::bf16;
-use crate::output::{Bf16, F16, F32};
-use crate::simd::Simd;
+use crate::base::GROUP;
+use crate::base::float::bf16;
+use crate::base::output::{Bf16, F16, F32};
+use crate::base::simd::Simd;
 
 /// A type that values are read from, exactly.
 pub trait Input: Copy + Send + Sync + 'static {

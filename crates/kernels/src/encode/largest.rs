@@ -1,10 +1,10 @@
 //! The largest magnitude of each block.
 
 use super::Input;
-use crate::GROUP;
-use crate::group::pad;
-use crate::level::Level;
-use crate::simd::Simd;
+use crate::base::GROUP;
+use crate::base::group::pad;
+use crate::base::level::Level;
+use crate::base::simd::Simd;
 
 /// What is compared.
 trait Kind: Copy + Send + Sync + 'static {

@@ -1,10 +1,10 @@
 //! Rows to signed codes of eight bits.
 
 use super::Input;
-use crate::GROUP;
-use crate::group::pad;
-use crate::level::Level;
-use crate::simd::Simd;
+use crate::base::GROUP;
+use crate::base::group::pad;
+use crate::base::level::Level;
+use crate::base::simd::Simd;
 
 /// How many steps a value is from zero, where its row's scale is 127 steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,42 @@
+//! The macro that compiles one generic body for every CPU level.
+//!
+//! The body is an `#[inline(always)]` function, generic over [`Simd`](crate::base::simd::Simd), that takes the level's token and
+//! then its slices as separate arguments: a closure or a struct of slices would lose the knowledge that they do not
+//! overlap, and with it most of the speed. Each form is a function of its own, named `v3` and `v4`, which is how the
+//! assembly check finds them.
+
+/// Stamps `pub fn name(level, arguments…)` around a generic body.
+macro_rules! kernel {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis fn $name:ident $(<$($generic:ident: $bound:path),+>)? ($($argument:ident: $type:ty),+ $(,)?) = $body:ident
+    ) => {
+        $(#[$attribute])*
+        $visibility fn $name $(<$($generic: $bound),+>)? (level: $crate::base::level::Level, $($argument: $type),+) {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]
+            fn v3 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V3, $($argument: $type),+) {
+                $body::<_ $($(, $generic)+)?>(token, $($argument),+)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
+            fn v4 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V4, $($argument: $type),+) {
+                $body::<_ $($(, $generic)+)?>(token, $($argument),+)
+            }
+            match level.0 {
+                $crate::base::level::Kind::Portable(token) => $body::<_ $($(, $generic)+)?>(token, $($argument),+),
+                #[cfg(target_arch = "x86_64")]
+                $crate::base::level::Kind::V3(token) => {
+                    // SAFETY: a V3 token exists only after the CPU reported every feature enabled above.
+                    unsafe { v3 $(::<$($generic),+>)? (token, $($argument),+) }
+                }
+                #[cfg(target_arch = "x86_64")]
+                $crate::base::level::Kind::V4(token) => {
+                    // SAFETY: a V4 token exists only after the CPU reported every feature enabled above.
+                    unsafe { v4 $(::<$($generic),+>)? (token, $($argument),+) }
+                }
+            }
+        }
+    };
+}

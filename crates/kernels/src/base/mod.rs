@@ -1,0 +1,26 @@
+//! What all kernels stand on.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`float`] | scalar conversions of the small float formats, and [`Format8`](float::Format8) for the eight-bit ones |
+//! | [`level`], [`simd`] | which instructions may be used, and the few operations written by hand for them |
+//! | `kernel` | the macro that compiles one body for every level |
+//! | `group`, `walk` | how slices go through a body, group by group |
+//! | [`output`], [`streamed`] | what decoded values are rounded to, and how they are stored |
+//! | [`packing`] | how codes of a few bits lie in bytes |
+
+#[macro_use]
+pub(crate) mod group;
+#[macro_use]
+mod kernel;
+#[macro_use]
+pub(crate) mod walk;
+
+pub mod float;
+pub mod level;
+pub mod output;
+pub mod packing;
+pub mod simd;
+pub mod streamed;
+
+pub use group::GROUP;

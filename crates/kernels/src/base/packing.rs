@@ -1,0 +1,154 @@
+//! How integer codes of a few bits lie in bytes.
+//!
+//! | packing | bits | code `i` of a group of 32 starts at bit |
+//! |---|---|---|
+//! | [`LowNibbles`] | 4 | `4 i`: the low half of a byte comes first |
+//! | [`HighNibbles`] | 4 | `4 (i ^ 1)`: the high half of a byte comes first |
+//! | [`AwqNibbles`] | 4 | `32 (i / 8) + 4 [0, 4, 1, 5, 2, 6, 3, 7][i % 8]`: words of eight codes |
+//! | [`Bits2`] | 2 | `2 i` |
+//! | [`Bits3`] | 3 | `3 i`, across bytes and words |
+//! | [`Bytes`] | 8 | `8 i` |
+//!
+//! Bits are counted from the lowest of the first byte. A group of 32 codes always fills whole bytes, and the next
+//! group follows at once.
+
+use crate::base::GROUP;
+use crate::base::simd::Simd;
+
+/// A way to pack codes.
+pub trait Packing: Copy + Send + Sync + 'static {
+    /// The packing's name.
+    const NAME: &'static str;
+    /// Bits per code: 2, 3, 4 or 8.
+    const BITS: usize;
+    /// The bytes that codes are scattered over; less than that holds no code.
+    const UNIT: usize = 1;
+    /// The lowest bit of each code of a group.
+    const POSITIONS: [u8; GROUP];
+
+    /// How many codes are packed in so many bytes.
+    #[inline(always)]
+    fn codes_in(bytes: usize) -> usize {
+        let bytes = bytes - bytes % Self::UNIT;
+        bytes / Self::BITS * 8 + bytes % Self::BITS * 8 / Self::BITS
+    }
+
+    /// Unpacks a group of codes from `4 * BITS` bytes; bytes that are missing count as zero.
+    #[inline(always)]
+    fn unpack<S: Simd>(simd: S, packed: &[u8]) -> [u8; GROUP] {
+        unpack::<S, Self>(simd, &load::<Self>(packed))
+    }
+}
+
+/// Four bits, the low half of a byte first.
+#[derive(Clone, Copy, Debug)]
+pub struct LowNibbles;
+
+/// Four bits, the high half of a byte first.
+#[derive(Clone, Copy, Debug)]
+pub struct HighNibbles;
+
+/// Four bits in little-endian words of eight codes, the even nibbles of which come from the lower half of the word.
+#[derive(Clone, Copy, Debug)]
+pub struct AwqNibbles;
+
+/// Two bits, lowest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Bits2;
+
+/// Three bits, lowest first, without gaps.
+#[derive(Clone, Copy, Debug)]
+pub struct Bits3;
+
+/// A code per byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes;
+
+/// The positions of codes in `nibbles` of `bits` each, in an order that repeats.
+const fn positions<const N: usize>(bits: usize, order: [usize; N]) -> [u8; GROUP] {
+    let mut positions = [0; GROUP];
+    let mut i = 0;
+    while i < GROUP {
+        positions[i] = (bits * (i / N * N + order[i % N])) as u8;
+        i += 1;
+    }
+    positions
+}
+
+impl Packing for LowNibbles {
+    const NAME: &'static str = "low nibbles";
+    const BITS: usize = 4;
+    const POSITIONS: [u8; GROUP] = positions(4, [0]);
+}
+
+impl Packing for HighNibbles {
+    const NAME: &'static str = "high nibbles";
+    const BITS: usize = 4;
+    const POSITIONS: [u8; GROUP] = positions(4, [1, 0]);
+}
+
+impl Packing for AwqNibbles {
+    const NAME: &'static str = "awq nibbles";
+    const BITS: usize = 4;
+    const UNIT: usize = 4;
+    const POSITIONS: [u8; GROUP] = positions(4, [0, 4, 1, 5, 2, 6, 3, 7]);
+}
+
+impl Packing for Bits2 {
+    const NAME: &'static str = "2 bits";
+    const BITS: usize = 2;
+    const POSITIONS: [u8; GROUP] = positions(2, [0]);
+}
+
+impl Packing for Bits3 {
+    const NAME: &'static str = "3 bits";
+    const BITS: usize = 3;
+    const POSITIONS: [u8; GROUP] = positions(3, [0]);
+}
+
+impl Packing for Bytes {
+    const NAME: &'static str = "bytes";
+    const BITS: usize = 8;
+    const POSITIONS: [u8; GROUP] = positions(8, [0]);
+}
+
+/// The bytes of one group, or of what is left of one.
+///
+/// Twelve bytes come as their first and last eight: each holds half of the codes.
+#[inline(always)]
+pub(crate) fn load<P: Packing>(bytes: &[u8]) -> [u8; GROUP] {
+    let mut group = [0; GROUP];
+    if let Some(bytes) = bytes.get(..4 * P::BITS) {
+        if P::BITS == 3 {
+            group[..8].copy_from_slice(&bytes[..8]);
+            group[8..16].copy_from_slice(&bytes[4..]);
+        } else {
+            group[..4 * P::BITS].copy_from_slice(bytes);
+        }
+    } else {
+        group = crate::base::group::pad(bytes);
+        if P::BITS == 3 {
+            group.copy_within(4..12, 8);
+        }
+    }
+    group
+}
+
+/// The codes of a loaded group.
+#[inline(always)]
+pub(crate) fn unpack<S: Simd, P: Packing>(simd: S, group: &[u8; GROUP]) -> [u8; GROUP] {
+    if P::BITS == 8 { *group } else { simd.codes::<P>(group) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_hold_so_many_codes() {
+        assert_eq!((LowNibbles::codes_in(3), AwqNibbles::codes_in(7), Bits2::codes_in(3)), (6, 8, 12));
+        assert_eq!((Bits3::codes_in(1), Bits3::codes_in(2), Bits3::codes_in(3), Bits3::codes_in(4)), (2, 5, 8, 10));
+        assert_eq!((Bytes::codes_in(0), Bytes::codes_in(5)), (0, 5));
+        assert_eq!(Bytes::codes_in(usize::MAX), usize::MAX - usize::MAX % 8 + 7);
+    }
+}

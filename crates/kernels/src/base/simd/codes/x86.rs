@@ -1,0 +1,286 @@
+//! Packed codes at the x86-64 levels.
+
+use std::arch::x86_64::*;
+
+use super::{Codes, SMALL_TABLE, Windows};
+use crate::base::GROUP;
+use crate::base::packing::Packing;
+use crate::base::simd::{V3, V4};
+
+impl Codes for V3 {
+    const SHUFFLES: bool = true;
+
+    #[inline(always)]
+    fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        let mut numbers = [0.0; GROUP];
+        for (to, from) in numbers.as_chunks_mut::<8>().0.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            // SAFETY: the token proves AVX2; loads and stores are unaligned and cover exactly the eight elements.
+            unsafe {
+                let eight = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()));
+                _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtepi32_ps(eight));
+            }
+        }
+        numbers
+    }
+
+    #[inline(always)]
+    fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        let mut numbers = [0.0; GROUP];
+        for (to, from) in numbers.as_chunks_mut::<8>().0.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            // SAFETY: the token proves AVX2; loads and stores are unaligned and cover exactly the eight elements.
+            unsafe {
+                let eight = _mm256_cvtepi8_epi32(_mm_loadl_epi64(from.as_ptr().cast()));
+                _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtepi32_ps(eight));
+            }
+        }
+        numbers
+    }
+
+    #[inline(always)]
+    fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
+        let mut codes = [0; GROUP];
+        // SAFETY: the token proves AVX2; the store covers exactly the codes.
+        unsafe {
+            // In quarters of eight codes: 0, 2, 1, 3.
+            let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(code_bytes::<P>(packed));
+            _mm256_storeu_si256(codes.as_mut_ptr().cast(), ordered);
+        }
+        codes
+    }
+
+    #[inline(always)]
+    fn words<P: Packing>(self, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        // SAFETY: the token proves AVX2; the load covers exactly the table, the stores the two halves of the words.
+        unsafe {
+            let table = _mm256_loadu_si256(table.as_ptr().cast());
+            let low_bytes = _mm256_and_si256(table, _mm256_set1_epi16(0xFF));
+            let planes = _mm256_packus_epi16(low_bytes, _mm256_srli_epi16::<8>(table));
+            let low_plane = _mm256_permute4x64_epi64::<0b10_00_10_00>(planes);
+            let high_plane = _mm256_permute4x64_epi64::<0b11_01_11_01>(planes);
+            let codes = code_bytes::<P>(packed);
+            let low = _mm256_shuffle_epi8(low_plane, codes);
+            let high = _mm256_shuffle_epi8(high_plane, codes);
+            _mm256_storeu_si256(words.as_mut_ptr().cast(), _mm256_unpacklo_epi8(low, high));
+            _mm256_storeu_si256(words.as_mut_ptr().add(16).cast(), _mm256_unpackhi_epi8(low, high));
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        let mut values = [0; GROUP];
+        // SAFETY: the token proves AVX2; loads cover the halves of the table and quarters of the constants, stores the
+        // quarters of the values.
+        unsafe {
+            let lower = _mm256_loadu_ps(table.as_ptr().cast());
+            let upper = _mm256_loadu_ps(table.as_ptr().add(8).cast());
+            for i in (0..GROUP).step_by(8) {
+                let bytes = _mm256_loadu_si256(Windows::<P>::WIDE_BYTES.as_ptr().add(i).cast());
+                let shifts = _mm256_loadu_si256(Windows::<P>::WIDE_SHIFTS.as_ptr().add(i).cast());
+                let codes = _mm256_srlv_epi32(_mm256_shuffle_epi8(packed_half::<P>(packed, i / 16), bytes), shifts);
+                let mut found = _mm256_permutevar8x32_ps(lower, codes);
+                if P::BITS == 4 {
+                    // The blend looks at the sign: bit 3 of the code.
+                    let is_upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(codes));
+                    found = _mm256_blendv_ps(found, _mm256_permutevar8x32_ps(upper, codes), is_upper);
+                }
+                _mm256_storeu_ps(values.as_mut_ptr().add(i).cast(), found);
+            }
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        // SAFETY: the token proves AVX2; the loads cover the halves of the tables, the stores those of the words.
+        unsafe {
+            let first = _mm256_loadu_si256(tables.as_ptr().cast());
+            let second = _mm256_loadu_si256(tables.as_ptr().add(16).cast());
+            let low_byte = _mm256_set1_epi16(0xFF);
+            let low = _mm256_packus_epi16(_mm256_and_si256(first, low_byte), _mm256_and_si256(second, low_byte));
+            let high = _mm256_packus_epi16(_mm256_srli_epi16::<8>(first), _mm256_srli_epi16::<8>(second));
+            // Packing works within lanes: after this, a lane holds the bytes of one table and the codes of its half.
+            let low_plane = _mm256_permute4x64_epi64::<0b11_01_10_00>(low);
+            let high_plane = _mm256_permute4x64_epi64::<0b11_01_10_00>(high);
+            let codes = _mm256_permute4x64_epi64::<0b11_01_10_00>(code_bytes::<P>(packed));
+            let low = _mm256_shuffle_epi8(low_plane, codes);
+            let high = _mm256_shuffle_epi8(high_plane, codes);
+            let (outer, inner) = (_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high));
+            let halves =
+                [_mm256_permute2x128_si256::<0x20>(outer, inner), _mm256_permute2x128_si256::<0x31>(outer, inner)];
+            _mm256_storeu_si256(words.as_mut_ptr().cast(), halves[0]);
+            _mm256_storeu_si256(words.as_mut_ptr().add(16).cast(), halves[1]);
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        let mut values = [0; GROUP];
+        // SAFETY: the token proves AVX2; loads cover quarters of the tables and of the constants, stores the quarters of
+        // the values.
+        unsafe {
+            for i in (0..GROUP).step_by(8) {
+                let table = tables.as_ptr().add(i / SMALL_TABLE * SMALL_TABLE);
+                let (lower, upper) = (_mm256_loadu_ps(table.cast()), _mm256_loadu_ps(table.add(8).cast()));
+                let bytes = _mm256_loadu_si256(Windows::<P>::WIDE_BYTES.as_ptr().add(i).cast());
+                let shifts = _mm256_loadu_si256(Windows::<P>::WIDE_SHIFTS.as_ptr().add(i).cast());
+                let codes = _mm256_srlv_epi32(_mm256_shuffle_epi8(packed_half::<P>(packed, i / 16), bytes), shifts);
+                // The blend looks at the sign: bit 3 of the code.
+                let is_upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(codes));
+                let low = _mm256_permutevar8x32_ps(lower, codes);
+                let found = _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(upper, codes), is_upper);
+                _mm256_storeu_ps(values.as_mut_ptr().add(i).cast(), found);
+            }
+        }
+        values
+    }
+}
+
+/// The packed bytes of the lower or upper half of a group's codes, or of the whole group, in both lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn packed_half<P: Packing>(packed: &[u8; GROUP], half: usize) -> __m256i {
+    if P::BITS == 3 {
+        let eight = packed.as_chunks::<8>().0[half];
+        _mm256_set1_epi64x(i64::from_le_bytes(eight))
+    } else {
+        // SAFETY: the load covers the first sixteen of the packed bytes.
+        unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(packed.as_ptr().cast())) }
+    }
+}
+
+/// A group's codes as bytes, in quarters of eight: 0, 2, 1, 3.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn code_bytes<P: Packing>(packed: &[u8; GROUP]) -> __m256i {
+    // SAFETY: the loads cover the lower or upper halves of the constants.
+    let half = |start: usize| unsafe {
+        let bytes = _mm256_loadu_si256(Windows::<P>::BYTES.as_ptr().add(start).cast());
+        let factors = _mm256_loadu_si256(Windows::<P>::FACTORS.as_ptr().add(start).cast());
+        let tops = _mm256_mullo_epi16(_mm256_shuffle_epi8(packed_half::<P>(packed, start / 16), bytes), factors);
+        _mm256_srl_epi16(tops, _mm_cvtsi32_si128(16 - P::BITS as i32))
+    };
+    _mm256_packus_epi16(half(0), half(16))
+}
+
+impl Codes for V4 {
+    const SHUFFLES: bool = true;
+
+    #[inline(always)]
+    fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        let mut numbers = [0.0; GROUP];
+        for (to, from) in numbers.as_chunks_mut::<16>().0.iter_mut().zip(bytes.as_chunks::<16>().0) {
+            // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover exactly the sixteen elements.
+            unsafe {
+                let sixteen = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast()));
+                _mm512_storeu_ps(to.as_mut_ptr(), _mm512_cvtepi32_ps(sixteen));
+            }
+        }
+        numbers
+    }
+
+    #[inline(always)]
+    fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
+        let mut numbers = [0.0; GROUP];
+        for (to, from) in numbers.as_chunks_mut::<16>().0.iter_mut().zip(bytes.as_chunks::<16>().0) {
+            // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover exactly the sixteen elements.
+            unsafe {
+                let sixteen = _mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast()));
+                _mm512_storeu_ps(to.as_mut_ptr(), _mm512_cvtepi32_ps(sixteen));
+            }
+        }
+        numbers
+    }
+
+    #[inline(always)]
+    fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
+        let mut codes = [0; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; the store covers exactly the codes.
+        unsafe {
+            let mask = _mm512_set1_epi16((1 << P::BITS) - 1);
+            let bytes = _mm512_cvtepi16_epi8(_mm512_and_si512(code_words::<P>(packed), mask));
+            _mm256_storeu_si256(codes.as_mut_ptr().cast(), bytes);
+        }
+        codes
+    }
+
+    #[inline(always)]
+    fn words<P: Packing>(self, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; the load covers exactly the table, the store the words.
+        unsafe {
+            // The permutation looks at five bits of each index: the table comes twice.
+            let table = _mm512_broadcast_i64x4(_mm256_loadu_si256(table.as_ptr().cast()));
+            let found = _mm512_permutexvar_epi16(code_words::<P>(packed), table);
+            _mm512_storeu_si512(words.as_mut_ptr().cast(), found);
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        let mut values = [0; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; loads cover the first sixteen packed bytes, the table and halves of
+        // the constants, stores the halves of the values.
+        unsafe {
+            let packed = _mm512_broadcast_i32x4(_mm_loadu_si128(packed.as_ptr().cast()));
+            let table = _mm512_loadu_si512(table.as_ptr().cast());
+            for i in [0, 16] {
+                let bytes = _mm512_loadu_si512(Windows::<P>::WIDE_BYTES.as_ptr().add(i).cast());
+                let shifts = _mm512_loadu_si512(Windows::<P>::WIDE_SHIFTS.as_ptr().add(i).cast());
+                let codes = _mm512_srlv_epi32(_mm512_shuffle_epi8(packed, bytes), shifts);
+                _mm512_storeu_si512(values.as_mut_ptr().add(i).cast(), _mm512_permutexvar_epi32(codes, table));
+            }
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        let mut words = [0; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; the load covers exactly the tables, the store the words.
+        unsafe {
+            // The permutation looks at five bits of each index: of the upper half the fifth is set.
+            let four_bits = _mm512_and_si512(code_words::<P>(packed), _mm512_set1_epi16(0xF));
+            let upper = _mm512_inserti64x4::<1>(_mm512_setzero_si512(), _mm256_set1_epi16(0x10));
+            let tables = _mm512_loadu_si512(tables.as_ptr().cast());
+            let found = _mm512_permutexvar_epi16(_mm512_or_si512(four_bits, upper), tables);
+            _mm512_storeu_si512(words.as_mut_ptr().cast(), found);
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        let mut values = [0; GROUP];
+        // SAFETY: the token proves AVX-512 F and BW; loads cover the first sixteen packed bytes, the halves of the tables
+        // and of the constants, stores the halves of the values.
+        unsafe {
+            let packed = _mm512_broadcast_i32x4(_mm_loadu_si128(packed.as_ptr().cast()));
+            for i in [0, 16] {
+                let table = _mm512_loadu_si512(tables.as_ptr().add(i).cast());
+                let bytes = _mm512_loadu_si512(Windows::<P>::WIDE_BYTES.as_ptr().add(i).cast());
+                let shifts = _mm512_loadu_si512(Windows::<P>::WIDE_SHIFTS.as_ptr().add(i).cast());
+                let codes = _mm512_srlv_epi32(_mm512_shuffle_epi8(packed, bytes), shifts);
+                _mm512_storeu_si512(values.as_mut_ptr().add(i).cast(), _mm512_permutexvar_epi32(codes, table));
+            }
+        }
+        values
+    }
+}
+
+/// A group's codes as the lowest bits of words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn code_words<P: Packing>(packed: &[u8; GROUP]) -> __m512i {
+    // SAFETY: the loads cover the first sixteen of the packed bytes, and exactly the constants.
+    unsafe {
+        let packed = _mm512_broadcast_i32x4(_mm_loadu_si128(packed.as_ptr().cast()));
+        let bytes = _mm512_loadu_si512(Windows::<P>::BYTES.as_ptr().cast());
+        let shifts = _mm512_loadu_si512(Windows::<P>::SHIFTS.as_ptr().cast());
+        _mm512_srlv_epi16(_mm512_shuffle_epi8(packed, bytes), shifts)
+    }
+}

@@ -1,0 +1,67 @@
+//! The few operations that are written by hand per CPU level.
+//!
+//! Everything else in this crate is plain loops over groups of [`GROUP`] elements, which the
+//! compiler vectorises for the level it stamps. What it cannot find by itself is here: conversions between `f32` and
+//! half precision, and look-ups and searches in tables held in registers.
+//!
+//! A value of a level type is the proof that the CPU has the level's instructions.
+
+mod codes;
+mod moves;
+mod nibbles;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::base::GROUP;
+
+pub use codes::{Codes, SMALL_TABLE};
+pub use moves::{Moves, TILE, Tile};
+pub(crate) use nibbles::{NEAR, NEGATIVE_ZERO, key, pack};
+pub use nibbles::{Nibbles, Tree};
+pub use portable::Portable;
+#[cfg(target_arch = "x86_64")]
+pub use x86::{V3, V4};
+
+/// Entries of a look-up table: the magnitudes of an eight-bit signed format.
+pub const TABLE: usize = 128;
+
+/// A CPU level's hand-written operations. Only this crate implements it.
+pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + Nibbles + sealed::Sealed {
+    /// Whether half precision conversion is one instruction.
+    const HALF: bool;
+    /// Whether [`look_up`](Self::look_up) is faster than decoding by arithmetic.
+    const TABLES: bool;
+
+    /// Half precision to `f32`, exactly; signalling NaN becomes quiet.
+    fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP];
+
+    /// E4M3 to `f32`, exactly; NaN becomes 0x7FF00000, which is quiet, with its sign.
+    fn widen_e4m3(self, codes: &[u8; GROUP]) -> [f32; GROUP];
+
+    /// `f32` to half precision, to nearest even; NaN keeps its sign and upper payload and becomes quiet.
+    fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP];
+
+    /// `f32` to BF16, to nearest even; NaN keeps its sign and upper payload and becomes quiet.
+    fn round_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP];
+
+    /// `f32` to BF16, to nearest even, for values whose NaNs are quiet and not all ones.
+    ///
+    /// Those NaNs survive the rounding by themselves, which saves a third of its instructions.
+    fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP];
+
+    /// The larger of each pair. By hand because a running maximum tempts the compiler to work across groups.
+    fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP];
+
+    /// `table[code & 0x7F]` with bit 15 flipped where the code's sign bit is set.
+    fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP];
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Portable {}
+    #[cfg(target_arch = "x86_64")]
+    impl Sealed for super::V3 {}
+    #[cfg(target_arch = "x86_64")]
+    impl Sealed for super::V4 {}
+}

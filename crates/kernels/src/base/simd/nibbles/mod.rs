@@ -1,0 +1,87 @@
+//! Numbers to packed codes of four bits, by searching among fifteen limits.
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::base::GROUP;
+
+/// Fifteen rising limits, searched in four steps, and the codes between them.
+///
+/// Numbers are compared by their place in the order of all numbers. −0.0 has a code of its own.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Tree {
+    limits: [i32; 15],
+    codes: [u8; 16],
+    negative_zero: u8,
+    /// For indices of as many bits as steps were made: the 2, 4 and 8 limits of the next step.
+    by_step: [[i32; 8]; 3],
+    /// For indices that begin as 0 or 8 and grow by 4 and then by 2: the limit of the next step.
+    by_index: [[i32; 16]; 3],
+    /// For the last of those: the codes below and above the limit.
+    ends: [[i32; 16]; 2],
+}
+
+/// Numbers from `-NEAR` to `NEAR` are decided by a tree.
+pub(crate) const NEAR: f32 = 16.0;
+
+/// The key of −0.0.
+pub(crate) const NEGATIVE_ZERO: i32 = -1;
+
+/// A number's place in the order of all numbers, −0.0 before +0.0.
+#[inline(always)]
+pub(crate) fn key(value: f32) -> i32 {
+    let bits = value.to_bits() as i32;
+    bits ^ ((bits >> 31) & i32::MAX)
+}
+
+impl Tree {
+    pub(crate) fn new(limits: [i32; 15], codes: [u8; 16], negative_zero: u8) -> Self {
+        // The middle of what is left after the first, second and third step lies this far above the index.
+        let offsets = [3, 1, 0];
+        let mut tree =
+            Self { limits, codes, negative_zero, by_step: [[0; 8]; 3], by_index: [[0; 16]; 3], ends: [[0; 16]; 2] };
+        for (step, offset) in offsets.into_iter().enumerate() {
+            for index in (0..16).step_by(8 >> step) {
+                tree.by_step[step][index >> (3 - step)] = limits[index + offset];
+                tree.by_index[step][index] = limits[index + offset];
+            }
+        }
+        for index in (0..16).step_by(2) {
+            tree.ends[0][index] = i32::from(codes[index]);
+            tree.ends[1][index] = i32::from(codes[index + 1]);
+        }
+        tree
+    }
+
+    /// The code of a number that is no NaN.
+    pub(crate) fn code(&self, number: f32) -> u8 {
+        let key = key(number);
+        if key == NEGATIVE_ZERO {
+            return self.negative_zero;
+        }
+        self.codes[self.limits.iter().filter(|&&limit| key > limit).count()]
+    }
+
+    /// The code above all limits.
+    pub(crate) fn last(&self) -> u8 {
+        self.codes[15]
+    }
+}
+
+/// A CPU level's search.
+pub trait Nibbles {
+    /// The codes of a group of numbers, two per byte, the first in the high nibble, and whether the tree decides all of
+    /// them: none is NaN or beyond `NEAR`.
+    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool);
+}
+
+/// Two codes per byte, the first in the high nibble.
+#[inline(always)]
+pub(crate) fn pack(codes: &[u8; GROUP]) -> [u8; GROUP / 2] {
+    let mut packed = [0; GROUP / 2];
+    for (byte, pair) in packed.iter_mut().zip(codes.as_chunks::<2>().0) {
+        *byte = pair[0] << 4 | pair[1];
+    }
+    packed
+}

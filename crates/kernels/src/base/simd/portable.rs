@@ -1,0 +1,55 @@
+//! The level without any hand-written instruction.
+
+use super::{Simd, TABLE};
+use crate::base::GROUP;
+use crate::base::float::{E4m3, Format8, bf16, f16};
+
+/// The target's baseline.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Portable;
+
+impl Simd for Portable {
+    const HALF: bool = false;
+    const TABLES: bool = true;
+
+    #[inline(always)]
+    fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
+        map!(half in halves => f16::decode(half))
+    }
+
+    #[inline(always)]
+    fn widen_e4m3(self, codes: &[u8; GROUP]) -> [f32; GROUP] {
+        map!(code in codes => E4m3::decode(code))
+    }
+
+    #[inline(always)]
+    fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        map!(value in values => f16::encode(value))
+    }
+
+    #[inline(always)]
+    fn round_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        map!(value in values => bf16::encode(value))
+    }
+
+    #[inline(always)]
+    fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
+        map!(value in values => bf16::encode_number(value))
+    }
+
+    #[inline(always)]
+    fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP] {
+        let mut larger = *a;
+        for i in 0..GROUP {
+            larger[i] = larger[i].max(b[i]);
+        }
+        larger
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
+        map!(code in codes => {
+            table[usize::from(code & 0x7F)] ^ (u16::from(code & 0x80) << 8)
+        })
+    }
+}

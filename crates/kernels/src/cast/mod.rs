@@ -1,0 +1,7 @@
+//! `f32` to and from everything else.
+
+pub mod round;
+pub mod widen;
+
+pub use round::{narrow, round_slice};
+pub use widen::{TopExponent, widen_bf16, widen_e8m0, widen_f16, widen_f32, widen_format8};

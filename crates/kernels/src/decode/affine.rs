@@ -1,0 +1,175 @@
+//! Integer codes with a zero point and a scale for each element: `(code - zero) * scale`.
+//!
+//! The subtraction is rounded to `f32`, then the multiplication, then the result to the output. Without zero points
+//! nothing is subtracted. Where the codes come from:
+//!
+//! | kernel | codes | zero points and scales |
+//! |---|---|---|
+//! | [`affine_codes`] | packed | one per element |
+//! | [`affine_fields`] | one bit field of each word | one per element |
+//! | [`coded_indexed`] | packed | those of the group each element names |
+//! | [`unpack_codes`] | packed | none |
+
+use crate::base::GROUP;
+use crate::base::output::Output;
+use crate::base::packing::{Packing, load, unpack};
+use crate::base::simd::Simd;
+
+kernel! {
+    /// Decodes `packed` with a zero point and a scale per element and rounds into `out`.
+    ///
+    /// ```
+    /// use anamnesis_kernels::{F32, Level, LowNibbles, affine_codes};
+    ///
+    /// let mut out = [0; 8];
+    /// affine_codes::<LowNibbles, F32>(Level::detect(), &[0x31], &[0.0, 2.0], &[1.0, 0.5], &mut out);
+    /// assert_eq!(out, [[0, 0, 0x80, 0x3F], [0, 0, 0, 0x3F]].concat()[..]); // 1.0 and 0.5
+    /// ```
+    pub fn affine_codes<P: Packing, O: Output>(
+        packed: &[u8],
+        zeros: &[f32],
+        scales: &[f32],
+        out: &mut [u8],
+    ) = codes_body
+}
+
+kernel! {
+    /// Decodes the field of `bits` bits from bit `shift` of each little-endian word, with a zero point and a scale per
+    /// element, and rounds into `out`.
+    ///
+    /// Fields are of up to eight bits; of those that reach past their word the bits beyond are zero.
+    pub fn affine_fields<O: Output>(
+        words: &[u8],
+        shift: u32,
+        bits: u32,
+        zeros: &[f32],
+        scales: &[f32],
+        out: &mut [u8],
+    ) = fields_body
+}
+
+kernel! {
+    /// Decodes `packed` with `zeros[groups[i]]` and `scales[groups[i]]` for element `i` and rounds into `out`.
+    ///
+    /// A group past the last counts as the last; without scales nothing is written.
+    pub fn coded_indexed<P: Packing, O: Output>(
+        packed: &[u8],
+        groups: &[u32],
+        zeros: &[f32],
+        scales: &[f32],
+        out: &mut [u8],
+    ) = indexed_body
+}
+
+kernel! {
+    /// Unpacks codes as numbers.
+    ///
+    /// ```
+    /// use anamnesis_kernels::{Bits3, Level, unpack_codes};
+    ///
+    /// let mut codes = [0.0; 2];
+    /// unpack_codes::<Bits3>(Level::detect(), &[0b00_101_110], &mut codes);
+    /// assert_eq!(codes, [6.0, 5.0]);
+    /// ```
+    pub fn unpack_codes<P: Packing>(packed: &[u8], out: &mut [f32]) = unpack_body
+}
+
+/// `(code - zero) * scale` for a group.
+#[inline(always)]
+fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> [f32; GROUP] {
+    let mut values = [0.0; GROUP];
+    for i in 0..GROUP {
+        values[i] = (codes[i] - zeros[i]) * scales[i];
+    }
+    values
+}
+
+/// The codes of a group as numbers.
+#[inline(always)]
+fn numbers<S: Simd, P: Packing>(simd: S, packed: &[u8; GROUP]) -> [f32; GROUP] {
+    simd.unsigned(&unpack::<S, P>(simd, packed))
+}
+
+/// Zero points that all are zero. Subtracting +0 changes no bit.
+const NO_ZEROS: &[f32; GROUP] = &[0.0; GROUP];
+
+#[inline(always)]
+fn codes_body<S: Simd, P: Packing, O: Output>(simd: S, packed: &[u8], zeros: &[f32], scales: &[f32], out: &mut [u8]) {
+    let elements = P::codes_in(packed.len()).min(scales.len()).min(out.len() / O::BYTES);
+    if zeros.is_empty() {
+        walk_packed!(P, O, elements, group in packed, scales in scales => {
+            O::round_group(simd, &affine(&numbers::<S, P>(simd, group), NO_ZEROS, scales))
+        }, out);
+    } else {
+        let elements = elements.min(zeros.len());
+        walk_packed!(P, O, elements, group in packed, zeros in zeros, scales in scales => {
+            O::round_group(simd, &affine(&numbers::<S, P>(simd, group), zeros, scales))
+        }, out);
+    }
+}
+
+#[inline(always)]
+fn fields_body<S: Simd, O: Output>(
+    simd: S,
+    words: &[u8],
+    shift: u32,
+    bits: u32,
+    zeros: &[f32],
+    scales: &[f32],
+    out: &mut [u8],
+) {
+    let words = words.as_chunks::<4>().0;
+    let zeros = if zeros.is_empty() { None } else { Some(zeros) };
+    let elements = words.len().min(scales.len()).min(zeros.map_or(usize::MAX, <[f32]>::len));
+    let words = &words[..elements.min(out.len() / O::BYTES)];
+    // A shift of a whole word or more leaves nothing.
+    let mask = if shift < 32 { (1u32 << bits.min(8)) - 1 } else { 0 };
+    let mut scales = scales.chunks(GROUP);
+    let mut zeros = zeros.map(|zeros| zeros.chunks(GROUP));
+    walk!(O, group in words => {
+        let codes = map!(word in group => ((u32::from_le_bytes(word) >> (shift % 32)) & mask) as i32 as f32);
+        let scales = companion(scales.next());
+        let zeros = zeros.as_mut().map_or([0.0; GROUP], |zeros| companion(zeros.next()));
+        O::round_group(simd, &affine(&codes, &zeros, &scales))
+    }, out);
+}
+
+/// A group of a companion slice, filled up with zeros.
+#[inline(always)]
+fn companion(values: Option<&[f32]>) -> [f32; GROUP] {
+    let values = values.unwrap_or_default();
+    values.try_into().unwrap_or_else(|_| crate::base::group::pad(values))
+}
+
+#[inline(always)]
+fn indexed_body<S: Simd, P: Packing, O: Output>(
+    simd: S,
+    packed: &[u8],
+    groups: &[u32],
+    zeros: &[f32],
+    scales: &[f32],
+    out: &mut [u8],
+) {
+    if scales.is_empty() {
+        return;
+    }
+    let elements = P::codes_in(packed.len()).min(groups.len()).min(out.len() / O::BYTES);
+    walk_packed!(P, O, elements, group in packed, groups in groups => {
+        let codes = numbers::<S, P>(simd, group);
+        let (zeros, scales) = (simd.gather(zeros, groups), simd.gather(scales, groups));
+        O::round_group(simd, &affine(&codes, &zeros, &scales))
+    }, out);
+}
+
+#[inline(always)]
+fn unpack_body<S: Simd, P: Packing>(simd: S, packed: &[u8], out: &mut [f32]) {
+    let elements = P::codes_in(packed.len()).min(out.len());
+    let (groups, tail) = out[..elements].as_chunks_mut::<GROUP>();
+    let (whole, rest) = packed.split_at(groups.len() * 4 * P::BITS);
+    for (packed, out) in whole.chunks_exact(4 * P::BITS).zip(groups) {
+        *out = numbers::<S, P>(simd, &load::<P>(packed));
+    }
+    for (out, code) in tail.iter_mut().zip(numbers::<S, P>(simd, &load::<P>(rest))) {
+        *out = code;
+    }
+}

@@ -1,0 +1,97 @@
+//! Eight-bit floats in a grid of blocks: several rows that share one row of scales.
+//!
+//! Inside one block a signed format has 128 magnitudes, each the same word in all of the block's rows. Where the CPU
+//! level looks tables up quickly, the words of a panel of blocks are calculated once and the rows then read in order:
+//!
+//! ```text
+//!              block 0   block 1   ...   block 63 │ next panel
+//!   tables     128 words 128 words       128 words│
+//!   row 0      ────────────────────────────────>  │
+//!   row 1      ────────────────────────────────>  │
+//! ```
+
+use crate::base::GROUP;
+use crate::base::float::Format8;
+use crate::base::level::Level;
+use crate::base::output::Output;
+use crate::base::simd::{Simd, TABLE};
+use crate::decode::runs::{Runs, broadcast, scaled_runs};
+use crate::decode::scaled::{has_tables, magnitude_words};
+
+/// Tables kept at once: 16 KiB of 16-bit words, half of a level-one cache.
+const PANEL: usize = 64;
+
+/// With fewer rows the tables cost more than they save.
+const LEAST_ROWS: usize = 4;
+
+/// Decodes rows of `cols` codes, multiplies column `j` of each by `scales[j / run]` and rounds into `out`.
+///
+/// A last row may be cut short. Columns past the last run of `scales` are left alone; a `run` of zero counts as one.
+pub fn scaled_block_rows<F: Format8, O: Output>(
+    level: Level,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    cols: usize,
+    out: &mut [u8],
+) {
+    let cols = cols.max(1);
+    let run = run.max(1);
+    if run.is_multiple_of(GROUP) {
+        whole_groups::<F, O>(level, codes, scales, run, cols, out);
+    } else {
+        for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
+            scaled_runs::<F, O>(level, codes, scales, run, out);
+        }
+    }
+}
+
+kernel! {
+    fn whole_groups<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, cols: usize, out: &mut [u8]) = body
+}
+
+#[inline(always)]
+fn body<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    cols: usize,
+    out: &mut [u8],
+) {
+    let is_worth_tables = codes.len() / cols >= LEAST_ROWS && run >= TABLE;
+    if has_tables::<S, F, O>() && is_worth_tables && scales.iter().all(|scale| scale.is_finite()) {
+        tables::<S, F, O>(simd, codes, scales, run, cols, out);
+    } else {
+        for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
+            broadcast::<S, F, O>(simd, codes, scales, run, out);
+        }
+    }
+}
+
+#[inline(always)]
+fn tables<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    cols: usize,
+    out: &mut [u8],
+) {
+    let mut tables = [[O::Word::default(); TABLE]; PANEL];
+    let scales = &scales[..scales.len().min(cols.div_ceil(run))];
+    let mut start = 0usize;
+    for scales in scales.chunks(PANEL) {
+        let end = cols.min(start.saturating_add(scales.len().saturating_mul(run)));
+        for (table, scale) in tables.iter_mut().zip(scales) {
+            *table = magnitude_words::<S, F, O>(simd, *scale);
+        }
+        for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
+            let codes = codes.get(start..codes.len().min(end)).unwrap_or_default();
+            let out = out.get_mut(start * O::BYTES..).unwrap_or_default();
+            let mut runs = Runs::new(&tables, run);
+            walk!(O, group in codes => O::look_up(simd, runs.next_group(), group), out);
+        }
+        start = end;
+    }
+}

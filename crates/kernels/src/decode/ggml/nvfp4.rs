@@ -1,0 +1,60 @@
+//! NVFP4: 64 floats of four bits in four runs of 16, each with a scale of eight bits; a value is
+//! `scale × map[code]`, with the map of [`Mxfp4`](super::Mxfp4).
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 4 | scales, E4M3 without a sign: bit 7 is ignored, and 0x7F (not 0xFF) is zero |
+//! | 4 | 32 | codes, 8 bytes per run: the low halves are elements 0–7, the high halves 8–15 |
+//!
+//! The map has the floats doubled and the scales are halved. Every value is exact. A tensor of this type may have a scale
+//! of its own, in another tensor: see [`decode_blocks_times`](super::decode_blocks_times).
+
+use super::BlockType;
+use super::fields::{bytes, in_halves, pair};
+use super::map::{TwiceSplitNibbles, look_up};
+use super::mxfp4::MAP;
+use crate::base::GROUP;
+use crate::base::simd::Simd;
+
+/// The type NVFP4.
+#[derive(Clone, Copy, Debug)]
+pub struct Nvfp4;
+
+/// Half of the number that a scale's byte stands for.
+const fn half_of_scale(byte: u8) -> f32 {
+    let magnitude = byte as u32 & 0x7F;
+    // A biased exponent of 7 is one; the biases of E4M3 and F32 differ by 120, and one less halves.
+    let normal = f32::from_bits((magnitude << 20) + (119 << 23));
+    let subnormal = (magnitude as f32) * (1.0 / 1024.0);
+    let number = if magnitude < 8 { subnormal } else { normal };
+    if byte == 0x7F { 0.0 } else { number }
+}
+
+/// Half of every scale.
+static HALVES: [f32; 256] = {
+    let mut halves = [0.0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        halves[byte] = half_of_scale(byte as u8);
+        byte += 1;
+    }
+    halves
+};
+
+impl BlockType for Nvfp4 {
+    const NAME: &'static str = "NVFP4";
+    const BLOCK_ELEMENTS: usize = 64;
+    const BLOCK_BYTES: usize = 36;
+    type Scales = [f32; 4];
+
+    #[inline(always)]
+    fn scales<S: Simd>(_simd: S, block: &[u8]) -> [f32; 4] {
+        bytes(block, 0).map(|byte: u8| HALVES[usize::from(byte)])
+    }
+
+    #[inline(always)]
+    fn values<S: Simd>(simd: S, block: &[u8], scales: &[f32; 4], group: usize) -> [f32; GROUP] {
+        let floats = look_up::<S, TwiceSplitNibbles>(simd, &MAP, bytes(block, 4 + 16 * group));
+        in_halves(floats, pair(scales, group))
+    }
+}

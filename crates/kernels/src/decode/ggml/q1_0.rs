@@ -1,0 +1,32 @@
+//! Q1_0: 128 signs with one scale; a value is the scale where the bit is set, and its negative where it is not.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 2 | scale, F16 |
+//! | 2 | 16 | bits, element 0 lowest |
+
+use super::BlockType;
+use super::fields::{choose, double_word, half};
+use crate::base::GROUP;
+use crate::base::simd::Simd;
+
+/// The type Q1_0.
+#[derive(Clone, Copy, Debug)]
+pub struct Q1_0;
+
+impl BlockType for Q1_0 {
+    const NAME: &'static str = "Q1_0";
+    const BLOCK_ELEMENTS: usize = 128;
+    const BLOCK_BYTES: usize = 18;
+    type Scales = f32;
+
+    #[inline(always)]
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
+        half(simd, block, 0)
+    }
+
+    #[inline(always)]
+    fn values<S: Simd>(_simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
+        choose(double_word(block, 2 + 4 * group), *scale, -scale)
+    }
+}

@@ -1,0 +1,39 @@
+//! Q4_K: 256 four-bit integers in eight groups of 32, each with a scale and a minimum of six bits; a value is
+//! `(scale × group scale) × code − (minimum × group minimum)`.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 2 | scale of the scales, F16 |
+//! | 2 | 2 | scale of the minima, F16 |
+//! | 4 | 12 | group scales and minima, six bits each, in the order of [`k_scales`](super::k_scales) |
+//! | 16 | 128 | codes, 32 bytes for two groups: the low halves are the first group, the high halves the second |
+
+use super::BlockType;
+use super::fields::bytes;
+use super::k_scales::{ScalesAndMinima, scales_and_minima};
+use crate::base::GROUP;
+use crate::base::simd::Simd;
+
+/// The type Q4_K.
+#[derive(Clone, Copy, Debug)]
+pub struct Q4K;
+
+impl BlockType for Q4K {
+    const NAME: &'static str = "Q4_K";
+    const BLOCK_ELEMENTS: usize = 256;
+    const BLOCK_BYTES: usize = 144;
+    type Scales = ScalesAndMinima;
+
+    #[inline(always)]
+    fn scales<S: Simd>(simd: S, block: &[u8]) -> ScalesAndMinima {
+        scales_and_minima(simd, block)
+    }
+
+    #[inline(always)]
+    fn values<S: Simd>(simd: S, block: &[u8], scales: &ScalesAndMinima, group: usize) -> [f32; GROUP] {
+        let packed: [u8; GROUP] = bytes(block, 16 + group / 2 * GROUP);
+        let codes = map!(byte in packed => byte >> (group % 2 * 4) & 0x0F);
+        let (scale, minimum) = (scales.scales[group], scales.minima[group]);
+        map!(code in simd.unsigned(&codes) => scale * code - minimum)
+    }
+}

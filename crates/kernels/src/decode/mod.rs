@@ -1,0 +1,28 @@
+//! Codes to numbers.
+//!
+//! | file | decodes |
+//! |---|---|
+//! | [`scaled`](mod@scaled), [`runs`], [`block`] | eight-bit floats times scales |
+//! | [`coded`], [`affine`] | packed codes with zero points and scales |
+//! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
+//! | [`ggml`] | the block types of GGUF files |
+//! | [`transpose`] | nothing yet: it turns words and nibbles by columns first |
+
+pub mod affine;
+pub mod block;
+pub mod coded;
+pub mod ggml;
+pub mod nested;
+pub mod runs;
+pub mod scaled;
+pub mod transpose;
+pub mod twice;
+
+pub use affine::{affine_codes, affine_fields, coded_indexed, unpack_codes};
+pub use block::scaled_block_rows;
+pub use coded::coded_blocks;
+pub use nested::nested_scales;
+pub use runs::scaled_runs;
+pub use scaled::{cast, scaled};
+pub use transpose::{transpose_awq, transpose_words};
+pub use twice::scaled_twice;

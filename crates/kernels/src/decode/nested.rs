@@ -1,0 +1,52 @@
+//! Scales that are themselves stored as codes in blocks.
+
+use crate::base::GROUP;
+use crate::base::group::pad;
+use crate::base::simd::Simd;
+
+kernel! {
+    /// Decodes scales: `map[codes[i]] * scales[i / block] + offset`, rounded after the multiplication and again after
+    /// the addition.
+    ///
+    /// Elements past the last block of `scales` are left alone; a `block` of zero counts as one.
+    ///
+    /// ```
+    /// use anamnesis_kernels::{Level, nested_scales};
+    ///
+    /// let map = std::array::from_fn(|code| code as f32);
+    /// let mut out = [0.0; 2];
+    /// nested_scales(Level::detect(), &[3, 4], &map, &[0.5], 256, 1.0, &mut out);
+    /// assert_eq!(out, [2.5, 3.0]);
+    /// ```
+    pub fn nested_scales(
+        codes: &[u8],
+        map: &[f32; 256],
+        scales: &[f32],
+        block: usize,
+        offset: f32,
+        out: &mut [f32],
+    ) = body
+}
+
+#[inline(always)]
+fn body<S: Simd>(simd: S, codes: &[u8], map: &[f32; 256], scales: &[f32], block: usize, offset: f32, out: &mut [f32]) {
+    let block = block.max(1);
+    for ((codes, out), scale) in codes.chunks(block).zip(out.chunks_mut(block)).zip(scales) {
+        let elements = codes.len().min(out.len());
+        let (groups, rest) = codes[..elements].as_chunks::<GROUP>();
+        let (whole, tail) = out[..elements].as_chunks_mut::<GROUP>();
+        for (group, out) in groups.iter().zip(whole) {
+            *out = values(simd, group, map, *scale, offset);
+        }
+        if !rest.is_empty() {
+            for (out, value) in tail.iter_mut().zip(values(simd, &pad(rest), map, *scale, offset)) {
+                *out = value;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn values<S: Simd>(simd: S, codes: &[u8; GROUP], map: &[f32; 256], scale: f32, offset: f32) -> [f32; GROUP] {
+    map!(entry in simd.gather(map, &map!(code in codes => u32::from(code))) => entry * scale + offset)
+}

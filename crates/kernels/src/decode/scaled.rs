@@ -1,0 +1,78 @@
+//! Eight-bit floats times one scale: per-tensor scaling, one row of per-row scaling, and the plain cast.
+//!
+//! Each element is the code's exact value times the scale, rounded once to `f32`, then rounded to the output. Signed
+//! formats have 128 magnitudes, so for 16-bit outputs a long enough slice is decoded from a table of 128 finished
+//! words where the CPU level looks such tables up faster than it calculates. Under a scale that is not finite products
+//! are NaN whose sign has nothing to do with the code's, so that there the table has no use.
+
+use crate::base::GROUP;
+use crate::base::float::Format8;
+use crate::base::level::Level;
+use crate::base::output::Output;
+use crate::base::simd::{Simd, TABLE};
+
+/// Slices shorter than this are not worth a table.
+const LEAST_FOR_TABLE: usize = 8 * TABLE;
+
+kernel! {
+    /// Decodes `codes`, multiplies by `scale` and rounds into `out`, `O::BYTES` bytes per code.
+    ///
+    /// ```
+    /// use anamnesis_kernels::{Bf16, E4m3, Level, scaled};
+    ///
+    /// let mut out = [0; 4];
+    /// scaled::<E4m3, Bf16>(Level::detect(), &[0x38, 0xB8], 0.5, &mut out); // 1.0 and -1.0
+    /// assert_eq!(out, [0x00, 0x3F, 0x00, 0xBF]); // 0.5 and -0.5
+    /// ```
+    pub fn scaled<F: Format8, O: Output>(codes: &[u8], scale: f32, out: &mut [u8]) = body
+}
+
+/// Decodes `codes` and rounds into `out`, without a scale.
+pub fn cast<F: Format8, O: Output>(level: Level, codes: &[u8], out: &mut [u8]) {
+    scaled::<F, O>(level, codes, 1.0, out);
+}
+
+/// A scale as the kernels use it: NaN in one form, so that every NaN product is quiet and not all ones.
+#[inline(always)]
+pub(crate) fn tame(scale: f32) -> f32 {
+    if scale.is_nan() { f32::NAN } else { scale }
+}
+
+/// The words of one group of codes under one [tame] scale.
+#[inline(always)]
+pub(crate) fn group_words<S: Simd, F: Format8, O: Output>(
+    simd: S,
+    codes: &[u8; GROUP],
+    scale: f32,
+) -> [O::Word; GROUP] {
+    O::round_products(simd, &map!(value in F::decode_group(simd, codes) => value * scale))
+}
+
+/// The words of all 128 magnitudes under any scale.
+#[inline(always)]
+pub(crate) fn magnitude_words<S: Simd, F: Format8, O: Output>(simd: S, scale: f32) -> [O::Word; TABLE] {
+    let scale = tame(scale);
+    let mut words = [O::Word::default(); TABLE];
+    for (quarter, index) in words.as_chunks_mut::<GROUP>().0.iter_mut().zip(0u8..) {
+        let codes = std::array::from_fn(|i| index * GROUP as u8 + i as u8);
+        *quarter = group_words::<S, F, O>(simd, &codes, scale);
+    }
+    words
+}
+
+/// Whether this level, format and output go together with tables.
+#[inline(always)]
+pub(crate) fn has_tables<S: Simd, F: Format8, O: Output>() -> bool {
+    S::TABLES && F::SIGNED && O::TABLES
+}
+
+#[inline(always)]
+fn body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
+    if has_tables::<S, F, O>() && codes.len() >= LEAST_FOR_TABLE && scale.is_finite() {
+        let table = magnitude_words::<S, F, O>(simd, scale);
+        walk!(O, group in codes => O::look_up(simd, &table, group), out);
+    } else {
+        let scale = tame(scale);
+        walk!(O, group in codes => group_words::<S, F, O>(simd, group, scale), out);
+    }
+}
