@@ -27,11 +27,12 @@ const fn family(directory: &'static str, cases: usize, companions: &'static [&'s
 
 const PACKED: &[&str] = &[".qweight", ".qzeros", ".scales", ".g_idx"];
 
-const FAMILIES: [Family; 5] = [
+const FAMILIES: [Family; 6] = [
     family("fp8", 64, &["scale"]),
     family("codes", 1, &[]),
     family("gptq", 52, PACKED),
     family("awq", 7, PACKED),
+    family("autoround", 27, PACKED),
     Family {
         unsigned_zeros: Some("fp4"),
         ..family("bnb", 24, &["absmax", "quant_map", "quant_state", ".SCB", "weight_format"])
