@@ -223,7 +223,7 @@ def grids():
 
 def tables():
     """The grids as Rust constants: each point a number with two or three bits per element."""
-    directory = KERNELS / "src" / "ggml" / "tables"
+    directory = KERNELS / "src" / "decode" / "ggml" / "tables"
     directory.mkdir(parents=True, exist_ok=True)
     for name, constant, levels, (count, per_point) in grids():
         quant = getattr(quants, name)
@@ -241,7 +241,7 @@ def tables():
             "//! `reference/gen_gguf.py`.",
             "",
             f"/// The points of {constant}.",
-            f"pub(in crate::ggml) const {constant}: [u16; {count}] = [",
+            f"pub(in crate::decode::ggml) const {constant}: [u16; {count}] = [",
             ", ".join(f"0x{number:0{digits}X}" for number in numbers),
             "];",
         ]
