@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use anamnesis::{
     AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, OpenOptions, ParseLimits, PositionedRead,
-    RememberOptions, Request, TargetDtype,
+    RememberOptions, Request, Selection, TargetDtype,
 };
 use support::{Contents, Model, fixture, floats};
 
@@ -183,4 +183,19 @@ fn callers_bring_bytes_from_where_they_keep_them() {
     assert_eq!(checkpoint.decode::<f32>("small").unwrap(), [3.0, 4.0]);
     let read = source.1.load(Ordering::Relaxed);
     assert!(read < 10_000, "{read} bytes were read for two values");
+}
+
+#[test]
+fn tensors_are_chosen_by_pattern_and_by_exact_name() {
+    let model = Model::new().floats("a[0]", &[1], &[1.0]).floats("a0", &[1], &[2.0]).floats("b", &[1], &[3.0]);
+    let names = |selection: Selection| {
+        let options = OpenOptions::new().with_selection(selection);
+        Checkpoint::from_bytes_with(model.bytes(), &options)
+            .map(|checkpoint| checkpoint.tensors().iter().map(|tensor| tensor.name.to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(names(Selection::new().with_name("a[0]")).unwrap(), ["a[0]"]);
+    assert_eq!(names(Selection::new().with_include("a[0]").unwrap()).unwrap(), ["a0"]);
+    assert_eq!(names(Selection::new().with_name("a[0]").with_include("b*").unwrap()).unwrap(), ["a[0]", "b"]);
+    let error = names(Selection::new().with_name("a*")).unwrap_err();
+    assert!(matches!(&error, AnamnesisError::Request(Request::UnknownTensor { name }) if name == "a*"), "{error}");
 }

@@ -109,7 +109,7 @@ impl Checkpoint {
         let alone = path.file_name().map(|name| name.to_string_lossy());
         let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), options, &mut budget)?;
         let paths = vec![path.to_path_buf()];
-        Ok(Self {
+        Self {
             sources: Arc::new(vec![source]),
             paths,
             catalog: Arc::new(catalog),
@@ -119,7 +119,8 @@ impl Checkpoint {
             beside,
             set: None,
             is_partial: false,
-        })
+        }
+        .chosen(options)
     }
 
     fn open_set(set: Set, options: &OpenOptions) -> Result<Self> {
@@ -143,7 +144,7 @@ impl Checkpoint {
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
         let beside = Beside::read(&set.directory, None, options, &mut budget)?;
-        Ok(Self {
+        Self {
             sources: Arc::new(sources),
             paths,
             catalog: Arc::new(catalog),
@@ -153,7 +154,8 @@ impl Checkpoint {
             beside,
             set: Some(set),
             is_partial: false,
-        })
+        }
+        .chosen(options)
     }
 
     /// Takes the bytes of one file. There is nothing beside them, so configuration is not known.
@@ -200,7 +202,7 @@ impl Checkpoint {
 
     fn read(source: Box<dyn Source>, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let (format, Opened { source, catalog }) = container::open(source, 0, options, budget)?;
-        Ok(Self {
+        Self {
             sources: Arc::new(vec![source]),
             paths: Vec::new(),
             catalog: Arc::new(catalog),
@@ -210,7 +212,16 @@ impl Checkpoint {
             beside: Beside::given(options, budget)?,
             set: None,
             is_partial: false,
-        })
+        }
+        .chosen(options)
+    }
+
+    /// With the weights that were asked for only.
+    fn chosen(self, options: &OpenOptions) -> Result<Self> {
+        match &options.selection {
+            Some(selection) => self.only(selection),
+            None => Ok(self),
+        }
     }
 
     /// What the schemes claim of the catalog.

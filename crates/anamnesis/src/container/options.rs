@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::catalog::Dtype;
+use crate::catalog::{Dtype, Selection};
 use crate::limits::ParseLimits;
 use crate::quant_config::GptqFormat;
 
@@ -30,6 +30,8 @@ pub struct OpenOptions {
     pub config: Option<Configuration>,
     /// How GPTQ weights store their zero points, whatever is said elsewhere.
     pub gptq_format: Option<GptqFormat>,
+    /// The weights to open, as if there were no others; `None` means all. Names stay as they are.
+    pub selection: Option<Selection>,
 }
 
 /// A model's configuration: a whole `config.json`, or the object in it that describes the quantisation.
@@ -84,6 +86,7 @@ impl OpenOptions {
             npy_dtypes: Vec::new(),
             config: None,
             gptq_format: None,
+            selection: None,
         }
     }
 
@@ -142,6 +145,13 @@ impl OpenOptions {
     #[must_use]
     pub const fn with_gptq_format(mut self, format: GptqFormat) -> Self {
         self.gptq_format = Some(format);
+        self
+    }
+
+    /// Opens the chosen weights only.
+    #[must_use]
+    pub fn with_selection(mut self, selection: Selection) -> Self {
+        self.selection = Some(selection);
         self
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn decide(tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<(),
     if rules.excludes(tensor.name) {
         return Err(Keeping::Asked);
     }
-    if rules.include.is_empty() {
+    if rules.takes_all() {
         is_linear(tensor.name)?;
     } else if !rules.takes(tensor.name) {
         return Err(Keeping::Asked);

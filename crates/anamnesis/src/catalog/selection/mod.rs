@@ -3,6 +3,8 @@
 mod glob;
 mod rename;
 
+use std::collections::{BTreeSet, HashSet};
+
 use crate::error::{Request, Result};
 
 pub(crate) use glob::Glob;
@@ -33,7 +35,7 @@ impl Selection {
     /// Everything, under its own name.
     #[must_use]
     pub const fn new() -> Self {
-        let names = NamePatterns { include: Vec::new(), exclude: Vec::new() };
+        let names = NamePatterns { names: BTreeSet::new(), include: Vec::new(), exclude: Vec::new() };
         Self { names, renames: Vec::new(), prefix: String::new(), strip_prefix: String::new() }
     }
 
@@ -44,6 +46,13 @@ impl Selection {
     pub fn with_include(mut self, pattern: &str) -> Result<Self> {
         self.names.include.push(Glob::parse(pattern)?);
         Ok(self)
+    }
+
+    /// Takes the tensor of exactly this name, whatever characters it has, besides those that fit a pattern.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.names.names.insert(name.into());
+        self
     }
 
     /// Leaves out tensors that fit this pattern, even where they are included.
@@ -107,13 +116,21 @@ impl Selection {
 /// Patterns that names must fit, and patterns they must not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NamePatterns {
+    /// Names that are taken as they are.
+    names: BTreeSet<String>,
     pub(crate) include: Vec<Glob>,
     pub(crate) exclude: Vec<Glob>,
 }
 
 impl NamePatterns {
     pub(crate) fn takes(&self, name: &str) -> bool {
-        (self.include.is_empty() || self.include.iter().any(|glob| glob.matches(name))) && !self.excludes(name)
+        let is_named = || self.names.contains(name) || self.include.iter().any(|glob| glob.matches(name));
+        (self.takes_all() || is_named()) && !self.excludes(name)
+    }
+
+    /// Whether nothing is asked for by name, so that everything is.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.names.is_empty() && self.include.is_empty()
     }
 
     pub(crate) fn excludes(&self, name: &str) -> bool {
@@ -122,6 +139,12 @@ impl NamePatterns {
 
     pub(crate) fn check_used(&self, names: &[&str]) -> Result<()> {
         let is_unused = |glob: &&Glob| !names.iter().any(|name| glob.matches(name));
+        if !self.names.is_empty() {
+            let known: HashSet<&str> = names.iter().copied().collect();
+            if let Some(name) = self.names.iter().find(|name| !known.contains(name.as_str())) {
+                return Err(Request::UnknownTensor { name: name.clone() }.into());
+            }
+        }
         match self.include.iter().chain(&self.exclude).find(is_unused) {
             None => Ok(()),
             Some(glob) => Err(Request::UnusedPattern { pattern: glob.text().to_owned() }.into()),
