@@ -7,7 +7,7 @@ mod support;
 
 use anamnesis::{AnamnesisError, Checkpoint, Fault, GptqFormat, OpenOptions, TargetDtype, parse, parse_bytes};
 use serde_json::{Value, json};
-use support::{Contents, Folder, Model, assert_mentions, parse_reason, refused, remember};
+use support::{Contents, Folder, Model, Noise, assert_mentions, parse_reason, refused, remember};
 
 /// 1.0 in E4M3.
 const ONE: u8 = 0x38;
@@ -102,6 +102,35 @@ fn documents_about_nothing_else_are_obeyed() {
     }
 }
 
+#[test]
+fn random_damage_to_a_configuration_gives_a_result_or_a_typed_error() {
+    let sound = json!({"text_config": {"quantization_config": {"quant_method": "compressed-tensors", "bits": 4,
+        "group_size": 16, "desc_act": false, "checkpoint_format": "gptq", "ignore": ["lm_head", "re:.*gate"],
+        "weight_block_size": [1, 4], "config_groups": {"g": {"targets": ["Linear", "re:a.*"], "weights": {"num_bits": 8,
+        "type": "float", "strategy": "block", "block_structure": "2x4"}}}, "dynamic": {"-:b": {}, "+:a": {"bits": 4}},
+        "extra_config": {"a": {"bits": 4}}, "quantized_layers": {"a": {"quant_algo": "FP8"}}}}});
+    let sound = sound.to_string().into_bytes();
+    let model = gptq(7).bytes();
+    for seed in 0..3000 {
+        let mut noise = Noise(seed);
+        let mut text = sound.clone();
+        for _ in 0..=noise.below(3) {
+            let place = noise.below(text.len());
+            match noise.below(3) {
+                0 => text[place] = noise.pick(b"{}[]\",:0-9.enullt \\re*?"),
+                1 => drop(text.remove(place)),
+                _ => text.insert(place, noise.pick(b"{}[]\",:0\\(")),
+            }
+        }
+        let Ok(text) = String::from_utf8(text) else { continue };
+        let options = OpenOptions::new().with_config(text);
+        let checkpoint =
+            Checkpoint::from_bytes_with(model.clone(), &options).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        let _ = checkpoint.inspect(&Default::default());
+        let _ = checkpoint.plan(TargetDtype::F32);
+    }
+}
+
 // Values
 
 #[test]
@@ -177,6 +206,8 @@ fn each_weight_has_the_arrangement_of_its_own_group() {
     let config = groups(json!({"g0": group(json!(["Linear"]), "tensor"), "g1": group(json!(["re:b"]), "channel")}));
     assert_eq!(remember(&model(2), Some(&config)).floats("b.weight"), [3.0; 8]);
     assert_mentions(&parse_reason(refused(&model(1), Some(&config))), &["\"b.weight_scale\"", "config.json"]);
+    let twice = groups(json!({"g0": group(json!(["a", "b"]), "tensor"), "g1": group(json!(["b"]), "channel")}));
+    assert_mentions(&parse_reason(refused(&model(2), Some(&twice))), &["\"b.weight\"", "g0", "g1", "both mean it"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod convert;
 
 use std::path::PathBuf;
 
-use anamnesis::{Dtype, OpenOptions};
+use anamnesis::{Dtype, GptqFormat, OpenOptions};
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 /// Parse any tensor file, recover any precision.
@@ -106,6 +106,12 @@ pub(crate) struct InputArgs {
     /// Say the type of a NumPy array whose file cannot: weight=e4m3
     #[arg(long, value_name = "NAME=TYPE", help_heading = READING, value_parser = npy_dtype)]
     pub(crate) npy_dtype: Vec<(String, Dtype)>,
+    /// Read the model's configuration from this file, not beside the weights
+    #[arg(long, value_name = "FILE", help_heading = READING)]
+    pub(crate) config: Option<PathBuf>,
+    /// Say how GPTQ weights store their zero points: v1 (less one) or v2
+    #[arg(long, value_name = "FORMAT", help_heading = READING, value_parser = gptq_format)]
+    pub(crate) gptq_format: Option<GptqFormat>,
 }
 
 const READING: &str = "Reading options";
@@ -116,8 +122,14 @@ impl InputArgs {
         let mut options = OpenOptions::new().with_all(self.all).with_skip_unsupported(self.skip_unsupported);
         options.select.clone_from(&self.select);
         options.npy_dtypes.clone_from(&self.npy_dtype);
+        options.config = self.config.clone().map(Into::into);
+        options.gptq_format = self.gptq_format;
         options
     }
+}
+
+fn gptq_format(text: &str) -> Result<GptqFormat, String> {
+    text.parse().map_err(|_| "write v1 or v2".to_owned())
 }
 
 /// `NAME=TYPE`, the type by its name in safetensors or the short one of an eight-bit float.

@@ -64,6 +64,7 @@ impl Failure {
                 AnamnesisError::Parse { .. }
                 | AnamnesisError::NotAModel { .. }
                 | AnamnesisError::NotFinite { .. }
+                | AnamnesisError::Undecided { .. }
                 | AnamnesisError::NoWeights { .. }
                 | AnamnesisError::OtherPlan { .. } => "parse",
                 AnamnesisError::Request(_) => "usage",
@@ -114,10 +115,14 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What to do about weights that nothing tells the format of.
+const UNTOLD: &str = "say it with --gptq-format, or name the model's configuration with --config";
+
 impl From<AnamnesisError> for Failure {
     fn from(error: AnamnesisError) -> Self {
         match error {
             AnamnesisError::Cancelled => Self::Interrupted { kept: None },
+            error @ AnamnesisError::Undecided { .. } => Self::Refused { error, advice: Some(UNTOLD.to_owned()) },
             error => Self::Refused { error, advice: None },
         }
     }

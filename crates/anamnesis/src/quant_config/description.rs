@@ -89,7 +89,7 @@ impl Description {
 
     /// Its telling members, for people.
     pub(super) fn evidence(&self) -> Vec<String> {
-        const KEYS: [&str; 14] = [
+        const KEYS: [&str; 13] = [
             METHOD,
             "quant_algo",
             "format",
@@ -103,22 +103,19 @@ impl Description {
             "weight_block_size",
             "load_in_4bit",
             "load_in_8bit",
-            "desc_act",
         ];
         // The usual place needs no name.
-        let place = match self.path.as_str() {
-            "" | "quantization_config" => self.document.clone(),
-            _ => self.place().to_string(),
-        };
-        let mut lines = vec![printable(&format!("{place}: {}", telling(&self.members, &KEYS)), MAX_LINE_CHARS)];
+        let path = if self.path == "quantization_config" { "" } else { self.path.as_str() };
+        let place = Place { path, ..self.place() };
+        let line = |place: Place<'_>, text: String| printable(&format!("{place}: {text}"), MAX_LINE_CHARS);
+        let mut lines = vec![line(place, telling(&self.members, &KEYS))];
         for group in self.groups.iter() {
             if let Some(weights) = self.weights_of(&group.name) {
-                let place = self.place().with(Groups::KEY).with(&group.name);
-                lines.push(printable(&format!("{place}: {}", telling(weights, &WEIGHT_KEYS)), MAX_LINE_CHARS));
+                lines.push(line(place.with(Groups::KEY).with(&group.name), telling(weights, &WEIGHT_KEYS)));
             }
         }
         for rules in self.rules.iter().filter(|rules| rules.len() > 0) {
-            lines.push(format!("{}: rules for some modules, {}", self.place().with(rules.key), rules.len()));
+            lines.push(line(place.with(rules.key), format!("{} rules for some modules", rules.len())));
         }
         lines
     }

@@ -354,8 +354,8 @@ fn evidence_tells_places_groups_and_rules() {
         config.evidence(),
         [
             r#"config.json: quant_method "compressed-tensors", format "float-quantized", version "0.11""#,
-            r#"config.json: quantization_config.config_groups.g: num_bits 8, type "float""#,
-            "config.json: quantization_config.quantized_layers: rules for some modules, 2",
+            r#"config.json: config_groups.g: num_bits 8, type "float""#,
+            "config.json: quantized_layers: 2 rules for some modules",
         ]
     );
 }

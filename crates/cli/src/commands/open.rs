@@ -18,14 +18,14 @@ use crate::ui::Printer;
 pub(super) fn checkpoint(input: &InputArgs, printer: &Printer) -> Result<Checkpoint, Failure> {
     let started = Instant::now();
     let opened = Checkpoint::open_with(&input.path, &input.options());
-    told(opened.map_err(|error| advise(error, &input.path))?, started, printer)
+    told(opened.map_err(|error| advise_on(error, input))?, started, printer)
 }
 
 /// Opens one file by itself, even where it is one shard of a set.
 pub(super) fn file(input: &InputArgs, printer: &Printer) -> Result<Checkpoint, Failure> {
     let started = Instant::now();
     let opened = Checkpoint::open_file_with(&input.path, &input.options());
-    told(opened.map_err(|error| advise(error, &input.path))?, started, printer)
+    told(opened.map_err(|error| advise_on(error, input))?, started, printer)
 }
 
 /// Tells those who ask what was found, and which scheme claims which weight.
@@ -55,6 +55,18 @@ fn told(checkpoint: Checkpoint, started: Instant, printer: &Printer) -> Result<C
 
 /// Longest line of details, in characters.
 const MAX_DETAIL_CHARS: usize = 4096;
+
+/// Adds what the user can do about an input that cannot be opened, or about the configuration it is to be read with.
+fn advise_on(error: AnamnesisError, input: &InputArgs) -> Failure {
+    let config = input.config.as_ref().filter(|config| input.path.exists() && !config.exists());
+    match (&error, config) {
+        (AnamnesisError::Io(cause), Some(config)) if cause.kind() == ErrorKind::NotFound => {
+            let advice = meant(config);
+            Failure::Refused { error, advice }
+        }
+        _ => advise(error, &input.path),
+    }
+}
 
 /// Adds what the user can do about an input that cannot be opened.
 pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod checkpoint;
+mod configuring;
 mod converting;
 mod demo;
 mod directories;

@@ -26,11 +26,22 @@ impl<'a> Expectation<'a> {
             expectation.source = Some(document(args));
         }
         if let Some((target, groups)) = module.groups() {
+            let mut allowed = Vec::new();
             for group in groups {
-                let arrangements = arrangements(group, target, tensor)?;
-                if !arrangements.is_empty() {
-                    expectation.source = expectation.source.or(Some(document(group)));
-                }
+                allowed.push((group, arrangements(group, target, tensor)?));
+            }
+            // Which class a module is of, its name does not tell: any of them will do. Otherwise both mean this module.
+            if let [(first, a), .., (last, b)] = &allowed[..]
+                && let (Some(first), Some(last)) = (first.place(), last.place())
+                && target != Target::Class
+                && a != b
+            {
+                return Err(AnamnesisError::parse(format!(
+                    "{first} and {last} both mean it, and contradict each other"
+                )));
+            }
+            for (group, arrangements) in allowed.into_iter().filter(|(_, arrangements)| !arrangements.is_empty()) {
+                expectation.source = expectation.source.or(Some(document(group)));
                 expectation.arrangements.extend(arrangements);
             }
         }

@@ -1,0 +1,37 @@
+//! What the user says about an input that does not say it itself.
+
+use std::fs;
+
+use crate::samples;
+
+#[test]
+fn a_format_that_nothing_tells_can_be_said() {
+    let folder = samples::folder();
+    fs::create_dir(folder.path("untold")).unwrap();
+    fs::copy(folder.path("Tiny-GPTQ/model.safetensors"), folder.path("untold/model.safetensors")).unwrap();
+    let error = folder.amn("remember untold/model.safetensors").failed();
+    assert!(error.contains("nothing tells the GPTQ format, which is v1 or v2"), "{error}");
+    assert!(error.contains("say it with --gptq-format, or name the model's configuration with --config"), "{error}");
+
+    let decoded = |line: &str| {
+        folder.amn(&format!("remember {line} --to f32 -o out.safetensors --force")).ok();
+        fs::read(folder.path("out.safetensors")).unwrap()
+    };
+    let told = decoded("Tiny-GPTQ/model.safetensors");
+    assert_eq!(decoded("untold/model.safetensors --gptq-format v1"), told);
+    assert_eq!(decoded("untold/model.safetensors --config Tiny-GPTQ/config.json"), told);
+    assert_ne!(decoded("untold/model.safetensors --gptq-format v2"), told);
+}
+
+#[test]
+fn a_configuration_that_is_not_there_or_makes_no_sense_is_named() {
+    let folder = samples::folder();
+    let error = folder.amn("inspect Tiny-GPTQ --config confg.json").failed();
+    assert!(error.contains("confg.json: ") && error.contains("did you mean config.json?"), "{error}");
+    fs::write(folder.path("wrong.json"), r#"{"quant_method": "gptq", "bits": "4"}"#).unwrap();
+    let error = folder.amn("remember Tiny-GPTQ/model.safetensors --config wrong.json").failed();
+    assert!(error.contains(r#"wrong.json: bits is "4", a number is needed"#), "{error}");
+    let run = folder.amn("inspect Tiny-GPTQ --gptq-format v3");
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.stderr.contains("write v1 or v2"), "{run:?}");
+}
