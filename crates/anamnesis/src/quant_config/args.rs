@@ -1,48 +1,10 @@
 //! What is said about a module, member by member: typed, with the place that says it. A value of another type than a
 //! member can have is an error, never "not said".
 
-use std::fmt;
-
 use super::json::{Json, Members};
-use super::known::{Kind, pair};
-use crate::error::{AnamnesisError, Result, printable};
-
-/// Where something is said: a document, and the keys that lead there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
-    pub(super) document: &'a str,
-    /// The keys of the description itself.
-    pub(super) path: &'a str,
-    /// The keys inside it; empty ones do not count.
-    pub(super) inside: [&'a str; 4],
-}
-
-/// Longest path shown, in characters.
-const MAX_PATH_CHARS: usize = 300;
-
-impl<'a> Place<'a> {
-    /// The document's name.
-    pub(crate) fn document(&self) -> &'a str {
-        self.document
-    }
-
-    /// A place inside this one.
-    pub(super) fn with(mut self, key: &'a str) -> Self {
-        if let Some(empty) = self.inside.iter_mut().find(|key| key.is_empty()) {
-            *empty = key;
-        }
-        self
-    }
-}
-
-/// `config.json: quantization_config.config_groups.group_0`
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys = std::iter::once(self.path).chain(self.inside).filter(|key| !key.is_empty());
-        let path = keys.map(|key| printable(key, MAX_PATH_CHARS)).collect::<Vec<_>>().join(".");
-        write!(f, "{}{}{path}", self.document, if path.is_empty() { "" } else { ": " })
-    }
-}
+use super::known::{Kind, pair, wrong};
+use super::place::Place;
+use crate::error::{AnamnesisError, Result};
 
 /// An object that says something, and where it stands.
 #[derive(Debug, Clone, Copy)]
@@ -150,9 +112,4 @@ impl Said<'_> {
     fn wrong(&self, kind: Kind) -> AnamnesisError {
         AnamnesisError::parse(wrong(self.place.with(self.key), self.value, kind))
     }
-}
-
-/// That a value is not what its place needs.
-pub(super) fn wrong(place: Place<'_>, found: &Json, kind: Kind) -> String {
-    format!("{place} is {}, {} is needed", found.brief(), kind.name())
 }

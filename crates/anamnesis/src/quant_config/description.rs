@@ -1,11 +1,12 @@
 //! One description of a quantisation: an object of a document, read whole.
 
-use super::args::{Layer, Place};
+use super::args::Layer;
 use super::documents::Found;
 use super::groups::Groups;
 use super::ignored::{Allowance, Ignored, Only};
 use super::json::{Json, Members};
 use super::known;
+use super::place::Place;
 use super::rules::Rules;
 use crate::error::printable;
 

@@ -1,9 +1,9 @@
 //! The lists of modules that a description leaves as they are.
 
-use super::args::Place;
 use super::json::{Json, Members};
 use super::pattern::{Dialect, ModulePattern};
 use super::pattern_set::PatternSet;
+use super::place::Place;
 use crate::error::AnamnesisError;
 
 /// Most entries of all lists together.

@@ -1,7 +1,7 @@
 //! The members that mean something, and what their values may be. Members that nobody knows are passed over.
 
-use super::args::{Place, wrong};
 use super::json::{Json, Members};
+use super::place::Place;
 
 /// What a value may be, besides `null`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,4 +190,9 @@ fn note_repeated(members: &Members, place: Place<'_>, problems: &mut Vec<String>
     if let Some(key) = members.repeated() {
         problems.push(format!("{} stands twice", place.with(key)));
     }
+}
+
+/// That a value is not what its place needs.
+pub(super) fn wrong(place: Place<'_>, found: &Json, kind: Kind) -> String {
+    format!("{place} is {}, {} is needed", found.brief(), kind.name())
 }

@@ -23,6 +23,7 @@ mod known;
 mod module;
 mod pattern;
 mod pattern_set;
+mod place;
 mod rules;
 
 use crate::error::AnamnesisError;

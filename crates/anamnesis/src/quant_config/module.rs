@@ -1,9 +1,10 @@
 //! What is said about one module.
 
-use super::args::{Args, Layer, Place};
+use super::args::{Args, Layer};
 use super::description::{Description, WEIGHT_KEYS, telling};
 use super::groups::{Groups, Target};
 use super::ignored::{Left, Only};
+use super::place::Place;
 use super::rules::Effect;
 
 /// What the configuration says about a module: whether it is left as it is, and the arguments that apply to it.
