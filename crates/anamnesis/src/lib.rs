@@ -110,7 +110,9 @@ pub use error::{AnamnesisError, Fault, FileKind, Remedy, Request, Result};
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
 };
-pub use inspect::{InspectInfo, InspectOptions, InspectSummary, TensorSummary, WeightSummary, format_bytes};
+pub use inspect::{
+    InspectInfo, InspectOptions, InspectSummary, SchemeSummary, TensorSummary, WeightSummary, format_bytes,
+};
 pub use io::PositionedRead;
 pub use io::output::Existing;
 pub use limits::ParseLimits;
@@ -119,7 +121,7 @@ pub use pipeline::{OnTensor, Progress};
 pub use quant_config::GptqFormat;
 pub use remember::{RememberOptions, RememberPlan};
 pub use scan::{ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle, scan, scan_bytes};
-pub use scheme::{BnbOptions, QuantScheme, QuantiseOptions, TensorRole};
+pub use scheme::{BnbOptions, Coding, Evidence, QuantScheme, QuantiseOptions, TensorRole};
 pub use verify::{VerifyReport, verify};
 
 // Known names.

@@ -361,7 +361,7 @@ impl Checkpoint {
 /// The decoder of a weight. Small companions that describe it are read and checked here.
 pub(crate) fn prepare(catalog: &Catalog, sources: &[Box<dyn Source>], weight: &Weight) -> Result<Prepared> {
     match &weight.recipe {
-        Recipe::Ready(decoder) => Ok(Prepared { shape: weight.shape.clone(), decoder: decoder.clone() }),
+        Recipe::Ready(decoder) => Ok(Prepared { shape: weight.shape.clone(), decoder: decoder.clone(), coding: None }),
         Recipe::Deferred(prepare) => {
             let read = |part: usize| match weight.parts.get(part) {
                 Some(&id) => read_part(sources, catalog.get(id).extent),

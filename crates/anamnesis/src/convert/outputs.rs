@@ -140,7 +140,7 @@ impl Planner<'_> {
             return Ok(());
         }
         let parts: Vec<Extent> = weight.parts.iter().map(|&id| self.catalog.get(id).extent).collect();
-        let Prepared { shape, decoder } = prepare(self.catalog, self.sources, weight)?;
+        let Prepared { shape, decoder, .. } = prepare(self.catalog, self.sources, weight)?;
         self.stats.dequantized += 1;
         let is_folded = matches!(self.catalog.get(weight.parts[0]).dtype, Dtype::Block(_)) && weight.parts.len() > 1;
         self.stats.folded_scales += usize::from(is_folded);

@@ -152,7 +152,7 @@ impl Checkpoint {
     }
 
     fn weight_values(&self, weight: &Weight, dtype: TargetDtype) -> Result<(Vec<usize>, Values)> {
-        let Prepared { shape, decoder } = self.prepare(weight)?;
+        let Prepared { shape, decoder, .. } = self.prepare(weight)?;
         let elements = elements(&shape).filter(|&elements| dtype.dtype().byte_len(elements).is_some());
         let too_large = || {
             let text = format!("tensor {} of shape {shape:?} is too large as {dtype}", quoted(&weight.name));

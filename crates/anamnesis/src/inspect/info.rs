@@ -1,10 +1,11 @@
 //! The summary of a safetensors checkpoint.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use super::{comma_list, format_bytes};
 use crate::catalog::{Catalog, Dtype, TargetDtype};
-use crate::scheme::{Claimed, ClaimedTensor, QuantScheme, TensorRole};
+use crate::scheme::{Claimed, ClaimedTensor, Coding, QuantScheme, TensorRole};
 
 /// Counts and sizes of a checkpoint, and the schemes it uses.
 #[derive(Debug, Clone)]
@@ -35,20 +36,26 @@ pub struct InspectInfo {
     pub tensor_count: usize,
     /// Bytes of all stored tensors.
     pub current_size: u64,
-    /// Bytes of all tensors once decoded.
+    /// Bytes of all tensors once decoded; those that are not decoded count as they are stored, see
+    /// [`decoded_size`](Self::decoded_size).
     pub dequantized_size: u64,
+    /// Weights among the quantised that are recognised and not decoded.
+    pub undecoded: usize,
     /// The type assumed for decoded weights.
     pub output_dtype: TargetDtype,
     /// Each scheme in detail with its number of weights, the most frequent first.
     pub schemes: Vec<(String, usize)>,
+    /// The same as data, once for everything that decided it.
+    pub codings: Vec<SchemeSummary>,
     /// Why the checkpoint could not be decoded; empty where it can.
     pub problems: Vec<String>,
 }
 
 impl InspectInfo {
     pub(crate) fn of_claimed(catalog: &Catalog, claimed: &Claimed, output_dtype: TargetDtype) -> Self {
-        let mut info = Self::of_rows(claimed.dominant_scheme(), claimed.rows(catalog), output_dtype);
-        info.schemes = claimed.details();
+        let mut info = Self::of_rows(claimed.dominant_scheme(catalog), claimed.rows(catalog), output_dtype);
+        info.codings = codings(claimed);
+        info.schemes = texts(&info.codings);
         info.problems = claimed.problems.iter().map(ToString::to_string).collect();
         info
     }
@@ -72,18 +79,21 @@ impl InspectInfo {
             tensor_count: 0,
             current_size: 0,
             dequantized_size: 0,
+            undecoded: 0,
             output_dtype,
             schemes: Vec::new(),
+            codings: Vec::new(),
             problems: Vec::new(),
         };
         for row in rows {
             info.tensor_count += 1;
             info.current_size = info.current_size.saturating_add(row.bytes);
-            let decoded = match row.role {
-                TensorRole::Quantized => row.values.saturating_mul(output_dtype.byte_size() as u64),
-                TensorRole::Passthrough => row.bytes,
+            let decoded = match (row.role, row.values) {
+                (TensorRole::Quantized, Some(values)) => values.saturating_mul(output_dtype.byte_size() as u64),
+                (TensorRole::Quantized | TensorRole::Passthrough, _) => row.bytes,
                 _ => 0,
             };
+            info.undecoded += usize::from(row.role == TensorRole::Quantized && row.values.is_none());
             info.dequantized_size = info.dequantized_size.saturating_add(decoded);
             *match row.role {
                 TensorRole::Quantized => &mut info.quantized,
@@ -105,6 +115,12 @@ impl InspectInfo {
             }
         }
         info
+    }
+
+    /// Bytes of all tensors once decoded; `None` where some are not, so that nobody knows.
+    #[must_use]
+    pub const fn decoded_size(&self) -> Option<u64> {
+        if self.undecoded == 0 { Some(self.dequantized_size) } else { None }
     }
 
     /// Bytes that decoding gives back.
@@ -147,9 +163,10 @@ impl fmt::Display for InspectInfo {
         for (label, count, note) in optional.into_iter().filter(|(_, count, _)| *count > 0) {
             writeln!(f, "{label:<13}{count} tensors{note}")?;
         }
-        let (current, decoded) = (format_bytes(self.current_size), format_bytes(self.dequantized_size));
+        let current = format_bytes(self.current_size);
+        let decoded = self.decoded_size().map_or_else(|| "unknown".to_owned(), format_bytes);
         write!(f, "Size:        {current} ({}) -> {decoded} ({})", self.format.short_name(), self.output_dtype)?;
-        if self.format != QuantScheme::Unquantized {
+        if self.format != QuantScheme::Unquantized && self.undecoded == 0 {
             write!(f, "\nLethe took:  ~{} of precision", format_bytes(self.lethe_took()))?;
         }
         for (index, problem) in self.problems.iter().take(PROBLEMS_SHOWN).enumerate() {
@@ -160,6 +177,51 @@ impl fmt::Display for InspectInfo {
         }
         Ok(())
     }
+}
+
+/// One way in which weights are quantised, and what decided it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SchemeSummary {
+    /// In words.
+    pub description: String,
+    /// The family.
+    pub scheme: QuantScheme,
+    /// The codes.
+    pub coding: Coding,
+    /// Weights that are quantised so.
+    pub weights: usize,
+}
+
+/// Each scheme in detail, the most frequent first.
+fn codings(claimed: &Claimed) -> Vec<SchemeSummary> {
+    let mut codings: Vec<SchemeSummary> = Vec::new();
+    let mut known = HashMap::new();
+    for weight in &claimed.weights {
+        let (description, coding, scheme) = (weight.recipe.describe(), weight.coding.clone(), weight.scheme);
+        let index = *known.entry((description.clone(), coding.clone())).or_insert(codings.len());
+        match codings.get_mut(index) {
+            Some(summary) => summary.weights += 1,
+            None => codings.push(SchemeSummary { description, scheme, coding, weights: 1 }),
+        }
+    }
+    codings.sort_by_key(|summary| std::cmp::Reverse(summary.weights));
+    codings
+}
+
+/// The descriptions, each once.
+fn texts(codings: &[SchemeSummary]) -> Vec<(String, usize)> {
+    let mut texts: Vec<(String, usize)> = Vec::new();
+    let mut known = HashMap::new();
+    for summary in codings {
+        let index = *known.entry(&summary.description).or_insert(texts.len());
+        match texts.get_mut(index) {
+            Some((_, weights)) => *weights += summary.weights,
+            None => texts.push((summary.description.clone(), summary.weights)),
+        }
+    }
+    texts.sort_by_key(|(_, weights)| std::cmp::Reverse(*weights));
+    texts
 }
 
 /// Problems that are printed; the rest are counted.

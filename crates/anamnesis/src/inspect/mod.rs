@@ -6,13 +6,14 @@ use std::fmt;
 
 use std::path::{Path, PathBuf};
 
+use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::Checkpoint;
 use crate::limits::ParseLimits;
-use crate::scheme::{TensorRole, Weight};
+use crate::scheme::{Coding, QuantScheme, TensorRole, Weight};
 
 pub(crate) use info::sealed;
-pub use info::{InspectInfo, InspectSummary};
+pub use info::{InspectInfo, InspectSummary, SchemeSummary};
 
 impl Checkpoint {
     /// Sizes, schemes and counts. Reads nothing but what opening has read.
@@ -20,15 +21,28 @@ impl Checkpoint {
         InspectInfo::of_claimed(&self.catalog, self.claimed(), options.output_dtype)
     }
 
-    /// Every quantised weight: what it is called once decoded, how it is quantised, and the stored tensors it is made of.
+    /// Every quantised weight: what it is called once decoded, its shape, how it is quantised, and the stored tensors it is
+    /// made of. Where only a small companion knows the shape, it is read.
     #[must_use]
     pub fn weights(&self) -> Vec<WeightSummary> {
         let name = |id: &TensorId| self.catalog.get(*id).name.clone();
         let claimed = self.claimed();
-        let summary = |weight: &Weight| WeightSummary {
-            name: weight.name.clone(),
-            scheme: weight.recipe.describe(),
-            parts: weight.parts.iter().map(name).collect(),
+        let summary = |weight: &Weight| {
+            // What cannot be read is told where it is decoded.
+            let prepared = if weight.shape.is_empty() { self.prepare(weight).ok() } else { None };
+            let (shape, coding) = match prepared {
+                Some(prepared) => (Some(prepared.shape), prepared.coding),
+                None => (Some(weight.shape.clone()).filter(|shape| !shape.is_empty()), None),
+            };
+            WeightSummary {
+                name: weight.name.clone(),
+                values: shape.as_deref().and_then(elements),
+                shape,
+                scheme: weight.recipe.describe(),
+                family: weight.scheme,
+                coding: coding.unwrap_or_else(|| weight.coding.clone()),
+                parts: weight.parts.iter().map(name).collect(),
+            }
         };
         claimed.weights.iter().map(summary).collect()
     }
@@ -67,8 +81,16 @@ impl Checkpoint {
 pub struct WeightSummary {
     /// Its name once decoded.
     pub name: String,
-    /// How it is quantised.
+    /// Its shape once decoded; `None` where it cannot be read.
+    pub shape: Option<Vec<usize>>,
+    /// How many values it has; `None` where its shape is not known.
+    pub values: Option<u64>,
+    /// How it is quantised, in words.
     pub scheme: String,
+    /// The family of its scheme.
+    pub family: QuantScheme,
+    /// Its codes.
+    pub coding: Coding,
     /// The stored tensors it is made of; the first holds the codes.
     pub parts: Vec<String>,
 }

@@ -33,8 +33,8 @@ pub struct TensorEntry {
     pub data_offsets: (usize, usize),
     /// The part it plays.
     pub role: TensorRole,
-    /// How many values it stands for once decoded.
-    values: u64,
+    /// How many values it stands for once decoded, where it can be.
+    values: Option<u64>,
 }
 
 impl TensorEntry {
@@ -258,7 +258,7 @@ impl SafetensorsHeader {
             bnb_config: blocks(QuantScheme::Bnb4)
                 .map(|(Blocks { nested, .. }, block_size)| BnbConfig { block_size, double_quant: nested }),
             tensors: catalog.iter().zip(claimed.rows(catalog)).map(entry).collect::<Result<_>>()?,
-            scheme: claimed.dominant_scheme(),
+            scheme: claimed.dominant_scheme(catalog),
             metadata: catalog.metadata.as_ref().map(texts),
             header_size: address(json_bytes)?,
         })

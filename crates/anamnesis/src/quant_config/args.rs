@@ -95,6 +95,12 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Where one of these keys is said, with the key.
+    pub(crate) fn place_of(&self, keys: &[&'a str]) -> Option<String> {
+        let said = self.get(keys).filter(|said| *said.value != Json::Null)?;
+        Some(said.place.with(said.key).to_string())
+    }
+
     /// The most specific place.
     pub(crate) fn place(&self) -> Option<Place<'a>> {
         self.layers.first().map(|layer| layer.place)

@@ -1,10 +1,12 @@
 //! Claiming: every stored tensor is claimed exactly once, as a weight, as somebody's companion, or as plain data.
 
+use std::collections::HashSet;
+
 use crate::catalog::{Catalog, StoredTensor, TensorId, Unreadable};
 use crate::error::{AnamnesisError, quoted};
 use crate::quant_config::QuantConfig;
 
-use super::{ClaimedTensor, QuantScheme, Recipe, TensorRole};
+use super::{ClaimedTensor, Coding, Evidence, QuantScheme, Recipe, TensorRole};
 
 /// A quantised weight: what it will be called, and the stored tensors it is made of.
 pub(crate) struct Weight {
@@ -16,6 +18,8 @@ pub(crate) struct Weight {
     pub scheme: QuantScheme,
     /// How its codes are grouped under scales, where the header alone tells.
     pub blocks: Option<Blocks>,
+    /// Its codes, as far as the header tells.
+    pub coding: Coding,
     /// The stored tensors that the decoder reads, in its order; the first holds the codes.
     pub parts: Vec<TensorId>,
     pub recipe: Recipe,
@@ -36,6 +40,10 @@ pub(crate) struct Claims<'a> {
     pub(crate) config: &'a QuantConfig,
     elsewhere: &'a dyn Fn(&str) -> Option<String>,
     roles: Vec<Option<TensorRole>>,
+    /// What codes are called that are claimed now.
+    claiming: &'static str,
+    /// Codes, and what they are called.
+    codes: Vec<(TensorId, &'static str)>,
     weights: Vec<Weight>,
     problems: Vec<AnamnesisError>,
 }
@@ -44,6 +52,8 @@ pub(crate) struct Claims<'a> {
 pub(crate) struct Claimed {
     pub(crate) roles: Vec<TensorRole>,
     pub(crate) weights: Vec<Weight>,
+    /// Codes that are no weight, because something is wrong or nobody decodes them: what they are called.
+    pub(crate) refused: Vec<(TensorId, &'static str)>,
     /// Why this checkpoint cannot be decoded, in the order found. Inspecting it is still possible.
     pub(crate) problems: Vec<AnamnesisError>,
 }
@@ -55,7 +65,13 @@ impl<'a> Claims<'a> {
         elsewhere: &'a dyn Fn(&str) -> Option<String>,
     ) -> Self {
         let roles = vec![None; catalog.len()];
-        Self { catalog, config, elsewhere, roles, weights: Vec::new(), problems: Vec::new() }
+        let (codes, weights, problems) = (Vec::new(), Vec::new(), Vec::new());
+        Self { catalog, config, elsewhere, roles, claiming: "", codes, weights, problems }
+    }
+
+    /// Names what is claimed from here on.
+    pub(super) fn begin(&mut self, name: &'static str) {
+        self.claiming = name;
     }
 
     /// The tensors nobody has claimed yet.
@@ -71,10 +87,20 @@ impl<'a> Claims<'a> {
 
     /// Claims a tensor for a role; a second claim is refused.
     pub(super) fn take(&mut self, id: TensorId, role: TensorRole) {
+        if role == TensorRole::Quantized {
+            self.codes.push((id, self.claiming));
+        }
         if self.roles[id.index()].replace(role).is_some() {
             let name = quoted(&self.catalog.get(id).name);
             self.problems.push(AnamnesisError::parse(format!("tensor {name} belongs to two quantised weights")));
         }
+    }
+
+    /// Claims the codes of a format that is not decoded.
+    pub(super) fn take_refused(&mut self, id: TensorId, format: &'static str) {
+        let scheme = std::mem::replace(&mut self.claiming, format);
+        self.take(id, TensorRole::Quantized);
+        self.claiming = scheme;
     }
 
     /// Adds a weight whose parts have been [taken](Self::take).
@@ -87,6 +113,11 @@ impl<'a> Claims<'a> {
         self.problems.push(problem);
     }
 
+    /// The configuration where it says one of these keys; names where it does not.
+    pub(super) fn evidence(&self, keys: &[&'a str]) -> Evidence {
+        self.config.args().place_of(keys).map_or(Evidence::Names, Evidence::Configuration)
+    }
+
     /// Where else a tensor may be, as a clause for a message; `None` where this input is all there is.
     pub(super) fn elsewhere(&self, name: &str) -> Option<String> {
         (self.elsewhere)(name)
@@ -97,18 +128,22 @@ impl<'a> Claims<'a> {
         let unreadable = self.catalog.unreadable.iter();
         let mut problems: Vec<_> = unreadable.map(Unreadable::error).collect();
         problems.extend(self.problems);
-        Claimed { roles, weights: self.weights, problems }
+        let decoded: HashSet<_> = self.weights.iter().filter_map(|weight| weight.parts.first()).collect();
+        let refused = self.codes.into_iter().filter(|(id, _)| !decoded.contains(id)).collect();
+        Claimed { roles, weights: self.weights, refused, problems }
     }
 }
 
 impl Claimed {
-    /// The scheme of most values, or of nothing.
-    pub(crate) fn dominant_scheme(&self) -> QuantScheme {
+    /// The scheme of most values, or of nothing. Of what is not decoded, the stored elements count.
+    pub(crate) fn dominant_scheme(&self, catalog: &Catalog) -> QuantScheme {
+        let decoded = self.weights.iter().map(|weight| (weight.scheme, weight.values));
+        let named = |&(id, name): &(TensorId, _)| (QuantScheme::Refused(name), catalog.get(id).elements());
         let mut totals: Vec<(QuantScheme, u64)> = Vec::new();
-        for weight in &self.weights {
-            match totals.iter_mut().find(|(scheme, _)| *scheme == weight.scheme) {
-                Some((_, total)) => *total = total.saturating_add(weight.values),
-                None => totals.push((weight.scheme, weight.values)),
+        for (scheme, values) in decoded.chain(self.refused.iter().map(named)) {
+            match totals.iter_mut().find(|(known, _)| *known == scheme) {
+                Some((_, total)) => *total = total.saturating_add(values),
+                None => totals.push((scheme, values)),
             }
         }
         // The first of equals wins, so that the answer does not depend on how the maximum is searched.
@@ -121,28 +156,17 @@ impl Claimed {
             role,
             dtype: tensor.dtype,
             bytes: tensor.extent.bytes,
-            values: tensor.elements(),
+            values: Some(tensor.elements()),
         };
         let mut rows: Vec<ClaimedTensor> = catalog.iter().zip(&self.roles).map(row).collect();
         for weight in &self.weights {
             if let Some(first) = weight.parts.first() {
-                rows[first.index()].values = weight.values;
+                rows[first.index()].values = Some(weight.values);
             }
+        }
+        for (id, _) in &self.refused {
+            rows[id.index()].values = None;
         }
         rows
-    }
-
-    /// The schemes in detail with the number of weights each has, the most frequent first.
-    pub(crate) fn details(&self) -> Vec<(String, usize)> {
-        let mut details: Vec<(String, usize)> = Vec::new();
-        for weight in &self.weights {
-            let text = weight.recipe.describe();
-            match details.iter_mut().find(|(known, _)| *known == text) {
-                Some((_, count)) => *count += 1,
-                None => details.push((text, 1)),
-            }
-        }
-        details.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        details
     }
 }

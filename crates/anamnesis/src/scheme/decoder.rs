@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Context, Identity};
+use super::{Coding, Context, Identity};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
@@ -37,6 +37,8 @@ pub(crate) trait Prepare: Send + Sync {
 pub(crate) struct Prepared {
     pub shape: Vec<usize>,
     pub decoder: Arc<dyn TileDecoder>,
+    /// Its codes, where more is known of them now.
+    pub coding: Option<Coding>,
 }
 
 /// Decodes any tile of one weight. It neither reads nor allocates: the pipeline brings the bytes it asks for.

@@ -133,7 +133,7 @@ impl Scheme for Foreign {
             .collect();
         for (id, format, companions) in found {
             let tensor = catalog.get(id);
-            claims.take(id, TensorRole::Quantized);
+            claims.take_refused(id, format);
             for companion in companions.into_iter().filter(|&companion| companion != id) {
                 claims.take(companion, TensorRole::Scale);
             }

@@ -8,6 +8,7 @@
 pub(crate) mod awq;
 pub(crate) mod bnb;
 mod claims;
+mod coding;
 mod context;
 pub(crate) mod decoder;
 mod encoder;
@@ -28,6 +29,7 @@ use crate::quant_config::QuantConfig;
 
 pub use bnb::BnbOptions;
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
+pub use coding::{Coding, Evidence};
 pub(crate) use context::Context;
 pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
@@ -73,6 +75,10 @@ pub(crate) static ENCODINGS: [&[Encoding]; 1] = [&bnb::ENCODINGS];
 pub(crate) fn claim(catalog: &Catalog, config: &QuantConfig, elsewhere: &dyn Fn(&str) -> Option<String>) -> Claimed {
     let mut claims = Claims::new(catalog, config, elsewhere);
     for scheme in ALL {
+        claims.begin(match scheme.about() {
+            About::Decoded(name, _) => name,
+            About::Refused(_) => "packed weights",
+        });
         scheme.claim(&mut claims);
     }
     claims.finish()

@@ -50,6 +50,8 @@ pub enum QuantScheme {
     Ggml,
     /// Four-bit floats with a scale for every 16 of them and one for all, as ModelOpt writes them.
     Nvfp4,
+    /// A scheme that is recognised and whose weights are not decoded, by its name.
+    Refused(&'static str),
 }
 
 impl QuantScheme {
@@ -63,6 +65,7 @@ impl QuantScheme {
             Self::BnbInt8 => "BnB INT8",
             Self::Ggml => "GGUF",
             Self::Nvfp4 => "NVFP4",
+            Self::Refused(name) => name,
         }
     }
 }
@@ -79,6 +82,7 @@ impl fmt::Display for QuantScheme {
             Self::Bnb4 => "BitsAndBytes NF4/FP4 (4-bit, per-block absmax)",
             Self::BnbInt8 => "BitsAndBytes INT8 (LLM.int8(), per-row absmax)",
             Self::Ggml => "GGUF blocks",
+            Self::Refused(name) => return f.pad(&format!("{name} (not decoded)")),
             Self::Nvfp4 => "NVIDIA NVFP4 (ModelOpt), 16-value blocks",
         })
     }
@@ -90,6 +94,6 @@ pub(crate) struct ClaimedTensor {
     pub role: TensorRole,
     pub dtype: Dtype,
     pub bytes: u64,
-    /// For a quantised weight: how many values it stands for.
-    pub values: u64,
+    /// For a quantised weight: how many values it stands for; `None` where it is not decoded.
+    pub values: Option<u64>,
 }

@@ -106,12 +106,13 @@ impl<'a> Described<'a> {
         rows.push(("Tensors", self.info.tensor_count.to_string()));
         rows.push(("Total size", format_bytes(self.info.current_size)));
         if self.wording.is_of_blocks || self.info.quantized > 0 {
-            let decoded = format_bytes(self.info.dequantized_size);
+            let decoded = self.info.decoded_size().map_or_else(|| "unknown".to_owned(), format_bytes);
             rows.push(("Dequantized", format!("{decoded} ({})", self.info.output_dtype)));
         }
         if !self.wording.is_of_blocks && self.info.quantized > 0 {
-            let schemes: Vec<_> =
-                self.info.schemes.iter().map(|(scheme, weights)| format!("{weights} × {scheme}")).collect();
+            let schemes = self.info.schemes.iter().map(|(scheme, weights)| format!("{weights} × {scheme}"));
+            let undecoded = (self.info.undecoded > 0).then(|| format!("{} not decoded", self.info.undecoded));
+            let schemes: Vec<_> = schemes.chain(undecoded).collect();
             rows.push(("Schemes", schemes.join(", ")));
         }
         rows.push(("Dtypes", dtypes(tensors)));

@@ -25,6 +25,7 @@ mod scanning;
 mod snapshots;
 mod streams;
 mod suggesting;
+mod telling;
 mod transcript;
 mod verifying;
 mod writing;

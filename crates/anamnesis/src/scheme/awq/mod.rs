@@ -17,7 +17,7 @@ use crate::quant_config::{Args, QuantConfig};
 use crate::scheme::packed::{
     AutoRoundPacking, ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, auto_round_packing,
 };
-use crate::scheme::{About, Blocks, Claims, QuantScheme, Recipe, ScaleType, Scheme, Weight};
+use crate::scheme::{About, Blocks, Claims, Coding, QuantScheme, Recipe, ScaleType, Scheme, Weight};
 
 /// The AWQ scheme.
 pub(crate) struct Awq;
@@ -99,6 +99,14 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         values: matrix.inputs.saturating_mul(matrix.outputs),
         scheme: QuantScheme::Awq,
         blocks: Some(Blocks { bits: 4, size: run, nested: false }),
+        coding: Coding {
+            format: "gemm".to_owned(),
+            bits: Some(4),
+            group_size: Some(run),
+            block_shape: None,
+            symmetric: Some(false),
+            evidence: claims.evidence(&["quant_method", "packing_format"]),
+        },
         parts: vec![parts.qweight, qzeros, scales],
         recipe: Recipe::Ready(Arc::new(ColumnDecoder { matrix, description })),
     })

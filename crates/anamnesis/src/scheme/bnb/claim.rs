@@ -7,7 +7,7 @@ use super::four_bit::{Bnb4, MAX_QUANT_STATE_BYTES};
 use super::int8::{BnbInt8, BnbInt8Decoder};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{About, Blocks, Claims, QuantScheme, Recipe, Scheme, TensorRole, Weight};
+use crate::scheme::{About, Blocks, Claims, Coding, QuantScheme, Recipe, Scheme, TensorRole, Weight};
 
 /// The BitsAndBytes schemes.
 pub(crate) struct Bnb;
@@ -129,14 +129,23 @@ fn four_bit_weight(
     let blocks = divides.then(|| Blocks { bits: 4, size: values / scale_count, nested });
     let quant_state = (!states.is_empty()).then_some(parts.len());
     parts.extend(states);
+    let coding = Coding { format: kind.clone(), bits: Some(4), ..Coding::default() };
     Ok(Weight {
         name: tensor.name.clone(),
         shape: Vec::new(),
         values,
         scheme: QuantScheme::Bnb4,
         blocks,
+        coding: coding.clone(),
         parts,
-        recipe: Recipe::Deferred(Arc::new(Bnb4 { name: tensor.name.clone(), kind, part_bytes, quant_state, nested })),
+        recipe: Recipe::Deferred(Arc::new(Bnb4 {
+            name: tensor.name.clone(),
+            kind,
+            part_bytes,
+            quant_state,
+            nested,
+            coding,
+        })),
     })
 }
 
@@ -189,6 +198,13 @@ fn claim_eight_bit(claims: &mut Claims<'_>, scales: TensorId) {
         values: tensor.elements(),
         scheme: QuantScheme::BnbInt8,
         blocks: None,
+        coding: Coding {
+            format: "INT8".to_owned(),
+            bits: Some(8),
+            block_shape: Some((1, cols as u64)),
+            symmetric: Some(true),
+            ..Coding::default()
+        },
         parts,
         recipe,
     });

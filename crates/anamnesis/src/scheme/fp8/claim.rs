@@ -7,7 +7,7 @@ use super::grid::Arrangement;
 use super::{Fp8Decoder, Fp8Format, Grid, naming};
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{About, Claims, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
+use crate::scheme::{About, Claims, Coding, Evidence, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
 
 /// The FP8 scheme in all its dialects.
 pub(crate) struct Fp8;
@@ -95,6 +95,21 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
         shape: tensor.shape.clone(),
         scheme,
         blocks: None,
+        coding: Coding {
+            format: format.name().to_owned(),
+            bits: Some(8),
+            block_shape: match grid.arrangement {
+                Arrangement::Tensor | Arrangement::Matrix => None,
+                Arrangement::Row => Some((1, grid.cols)),
+                Arrangement::Block(rows, cols) => Some((rows, cols)),
+            },
+            symmetric: Some(true),
+            evidence: match expectation.arrangements.is_empty() {
+                true => Evidence::Names,
+                false => claims.evidence(&["quant_method", "quant_algo", "config_groups", "weight_block_size"]),
+            },
+            ..Coding::default()
+        },
         parts: vec![id, scale],
         values: tensor.elements(),
         recipe: Recipe::Ready(Arc::new(Fp8Decoder::new(format, grid, Some(scale_type)))),
@@ -146,6 +161,13 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
             shape: tensor.shape.clone(),
             scheme: QuantScheme::PerTensorFp8,
             blocks: None,
+            coding: Coding {
+                format: format.name().to_owned(),
+                bits: Some(8),
+                symmetric: Some(true),
+                evidence: Evidence::Type,
+                ..Coding::default()
+            },
             parts: vec![id],
             values: tensor.elements(),
             recipe: Recipe::Ready(Arc::new(Fp8Decoder::new(format, Grid::single(tensor.elements()), None))),

@@ -33,7 +33,7 @@ impl Fp8Format {
         })
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::E4m3 => "E4M3",
             Self::E5m2 => "E5M2",

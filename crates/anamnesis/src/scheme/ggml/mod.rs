@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::catalog::{BlockType, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 
-use super::{About, Claims, QuantScheme, Recipe, Scheme, TensorRole, Weight};
+use super::{About, Claims, Coding, Evidence, QuantScheme, Recipe, Scheme, TensorRole, Weight};
 
 pub(crate) use decoder::GgmlDecoder;
 use decoder::ScaledBlock;
@@ -68,6 +68,13 @@ fn weight(claims: &mut Claims<'_>, id: TensorId, tensor: &StoredTensor, block: B
         values: tensor.elements(),
         scheme: QuantScheme::Ggml,
         blocks: None,
+        coding: Coding {
+            format: block.name().to_owned(),
+            bits: block.name().chars().find_map(|digit| digit.to_digit(10)).and_then(|bits| u8::try_from(bits).ok()),
+            group_size: Some(block.block_elements()),
+            evidence: Evidence::Type,
+            ..Coding::default()
+        },
         parts,
         recipe: Recipe::Ready(Arc::new(decoder)),
     })

@@ -2,14 +2,17 @@
 
 use crate::error::{AnamnesisError, Result};
 use crate::quant_config::{Args, GptqFormat, ModuleConfig};
-use crate::scheme::Claims;
 use crate::scheme::packed::{AutoRoundPacking, ZeroPoints, auto_round_packing};
+use crate::scheme::{Claims, Evidence as Decided};
 
 /// What is said about a weight.
 pub(super) struct Evidence {
     pub zeros: Zeros,
     pub bits: Option<Said>,
     pub group_size: Option<Said>,
+    pub symmetric: Option<bool>,
+    /// What says that it is GPTQ.
+    pub decided: Decided,
     /// Where it is said that inputs are grouped by activation, so that only an index tells their groups.
     pub reordered: Option<String>,
 }
@@ -64,6 +67,11 @@ impl Evidence {
             zeros: zeros(claims, args, bits.is_some())?,
             bits: said(&["bits"])?.or(number(bits)),
             group_size: said(&["group_size"])?.or(number(group_size)),
+            symmetric: args.flag(&["sym"])?,
+            decided: match claims.evidence(&["quant_method", "packing_format", "bits"]) {
+                Decided::Names if bits.is_some() => Decided::Metadata(METADATA[0].to_owned()),
+                decided => decided,
+            },
             reordered,
         })
     }

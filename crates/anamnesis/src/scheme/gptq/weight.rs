@@ -11,7 +11,7 @@ use crate::quant_config::GptqFormat;
 use crate::scheme::packed::{
     ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index,
 };
-use crate::scheme::{Blocks, Claims, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
+use crate::scheme::{Blocks, Claims, Coding, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
 
 pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidence) -> Result<Weight> {
     let catalog = claims.catalog;
@@ -96,6 +96,20 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
         values: inputs.saturating_mul(outputs),
         scheme: QuantScheme::Gptq,
         blocks: Some(Blocks { bits: bits as u8, size: run, nested: false }),
+        coding: Coding {
+            format: match evidence.zeros {
+                Zeros::Told(ZeroPoints::Stored) => "gptq_v2",
+                Zeros::Told(ZeroPoints::OneMore | ZeroPoints::OneMoreUnbounded) => "gptq",
+                // Zero points tell it once they are read.
+                Zeros::Usual | Zeros::Open => "gptq or gptq_v2",
+            }
+            .to_owned(),
+            bits: Some(bits as u8),
+            group_size: Some(run),
+            block_shape: None,
+            symmetric: evidence.symmetric,
+            evidence: evidence.decided.clone(),
+        },
         parts: ids,
         recipe,
     })
@@ -161,7 +175,7 @@ impl Prepare for Unsettled {
                 _ => {}
             }
         }
-        Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(decoder) })
+        Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(decoder), coding: None })
     }
 
     fn describe(&self) -> String {

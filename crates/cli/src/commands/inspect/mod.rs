@@ -2,8 +2,9 @@
 
 mod metadata;
 
-use anamnesis::{Checkpoint, InspectInfo, InspectOptions};
-use serde_json::json;
+use anamnesis::error::printable;
+use anamnesis::{Checkpoint, InspectInfo, InspectOptions, QuantScheme, SchemeSummary};
+use serde_json::{Value, json};
 
 use super::described::Described;
 use super::{counts, notes, open, patterns, shown, to};
@@ -23,10 +24,10 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
     }
     if printer.is_json() {
         let mut document = counts(&args.input.path, &checkpoint, &info);
-        let scheme = |(scheme, weights): &(String, usize)| json!({ "scheme": scheme, "weights": weights });
-        document["schemes"] = info.schemes.iter().map(scheme).collect();
+        document["schemes"] = info.codings.iter().map(scheme_document).collect();
+        document["undecoded"] = info.undecoded.into();
         document["to"] = target.to_string().into();
-        document["decoded_bytes"] = info.dequantized_size.into();
+        document["decoded_bytes"] = info.decoded_size().into();
         document["config"] = texts(&checkpoint.evidence());
         document["odd"] = texts(&checkpoint.oddities());
         document["problems"] = texts(&info.problems);
@@ -47,7 +48,12 @@ fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Re
             problems.extend((more > 0).then(|| format!("and {more} more")));
             labelled("Problems:", &problems, printer)?;
         }
-        None => printer.text(info)?,
+        None => {
+            printer.text(info)?;
+            if checkpoint.directory().is_some() || !says_it_all(info.format) {
+                labelled("Decided by:", &info.codings.iter().map(decided).collect::<Vec<_>>(), printer)?;
+            }
+        }
     }
     if let Some(directory) = checkpoint.directory() {
         printer.text(format_args!("Files:       {} ({})", checkpoint.file_count(), shown(directory)))?;
@@ -56,6 +62,36 @@ fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Re
     }
     notes(checkpoint, "Note:        ", printer)
 }
+
+/// Whether the name of a scheme leaves nothing to say of one file: no bits, no groups.
+fn says_it_all(scheme: QuantScheme) -> bool {
+    matches!(scheme, QuantScheme::FineGrainedFp8 | QuantScheme::PerChannelFp8 | QuantScheme::PerTensorFp8)
+}
+
+/// A scheme, and what decided that it is this one.
+fn decided(summary: &SchemeSummary) -> String {
+    let line = format!("{} × {}: {}", summary.weights, summary.description, summary.coding.evidence);
+    printable(&line, MAX_LINE_CHARS)
+}
+
+/// A scheme for programs.
+fn scheme_document(summary: &SchemeSummary) -> Value {
+    let coding = &summary.coding;
+    json!({
+        "scheme": summary.description,
+        "weights": summary.weights,
+        "family": summary.scheme.to_string(),
+        "format": coding.format,
+        "bits": coding.bits,
+        "group_size": coding.group_size,
+        "block_shape": coding.block_shape,
+        "symmetric": coding.symmetric,
+        "evidence": coding.evidence.to_string(),
+    })
+}
+
+/// Longest line about a scheme, in characters.
+const MAX_LINE_CHARS: usize = 400;
 
 /// Problems that are printed; the rest are counted.
 const PROBLEMS_SHOWN: usize = 5;

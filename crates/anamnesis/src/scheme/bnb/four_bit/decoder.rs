@@ -11,7 +11,7 @@ use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::decoder::with_output;
-use crate::scheme::{Context, Prepare, Prepared, TileDecoder, Window};
+use crate::scheme::{Coding, Context, Prepare, Prepared, TileDecoder, Window};
 
 /// Entries of `quant_map` and of `nested_quant_map`.
 const MAP: usize = 16;
@@ -162,6 +162,7 @@ pub(in crate::scheme::bnb) struct Bnb4 {
     /// Index of the `quant_state` among the parts, behind those that are decoded.
     pub quant_state: Option<usize>,
     pub nested: bool,
+    pub coding: Coding,
 }
 
 impl Bnb4 {
@@ -204,7 +205,8 @@ impl Prepare for Bnb4 {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         let prepared = self.geometry(read).and_then(|(shape, decoder)| {
             decoder.check(&self.part_bytes[..if self.nested { NESTED_QUANT_MAP + 1 } else { QUANT_MAP + 1 }])?;
-            Ok(Prepared { shape, decoder: Arc::new(decoder) })
+            let coding = Coding { group_size: Some(decoder.block), ..self.coding.clone() };
+            Ok(Prepared { shape, decoder: Arc::new(decoder), coding: Some(coding) })
         });
         prepared.map_err(|error| error.within(format_args!("tensor {}", quoted(&self.name))))
     }

@@ -79,7 +79,7 @@ pub(in crate::scheme::bnb) struct BnbInt8 {
 impl Prepare for BnbInt8 {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         match read(2)?[..] {
-            [0] => Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(self.decoder) }),
+            [0] => Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(self.decoder), coding: None }),
             ref other => {
                 let name = quoted(&self.name);
                 let detail =
