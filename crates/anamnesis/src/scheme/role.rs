@@ -50,6 +50,8 @@ pub enum QuantScheme {
     Ggml,
     /// Four-bit floats with a scale for every 16 of them and one for all, as ModelOpt writes them.
     Nvfp4,
+    /// Another scheme that is decoded, by its name.
+    Named(&'static str),
     /// A scheme that is recognised and whose weights are not decoded, by its name.
     Refused(&'static str),
 }
@@ -65,7 +67,7 @@ impl QuantScheme {
             Self::BnbInt8 => "BnB INT8",
             Self::Ggml => "GGUF",
             Self::Nvfp4 => "NVFP4",
-            Self::Refused(name) => name,
+            Self::Named(name) | Self::Refused(name) => name,
         }
     }
 }
@@ -82,6 +84,7 @@ impl fmt::Display for QuantScheme {
             Self::Bnb4 => "BitsAndBytes NF4/FP4 (4-bit, per-block absmax)",
             Self::BnbInt8 => "BitsAndBytes INT8 (LLM.int8(), per-row absmax)",
             Self::Ggml => "GGUF blocks",
+            Self::Named(name) => name,
             Self::Refused(name) => return f.pad(&format!("{name} (not decoded)")),
             Self::Nvfp4 => "NVIDIA NVFP4 (ModelOpt), 16-value blocks",
         })
