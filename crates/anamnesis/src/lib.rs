@@ -98,11 +98,11 @@ pub mod verify;
 // The front door.
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Selection, Subject};
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, Origin};
 pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{
     Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions, DirectoryPlan,
-    DirectoryReport, EncodingId, Keeping, Part, PlannedOutput, QuantizationError, Sidecar, SidecarFate,
+    DirectoryReport, EncodingId, Keeping, OutputState, Part, PlannedOutput, QuantizationError, Sidecar, SidecarFate,
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};
@@ -114,7 +114,7 @@ pub use inspect::{
     InspectInfo, InspectOptions, InspectSummary, SchemeSummary, TensorSummary, WeightSummary, format_bytes,
 };
 pub use io::PositionedRead;
-pub use io::output::Existing;
+pub use io::output::{Existing, free_bytes};
 pub use limits::ParseLimits;
 pub use model::TargetDtype;
 pub use pipeline::{OnTensor, Progress};

@@ -86,14 +86,17 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-pub(crate) use convert::{ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
+pub(crate) use convert::{CastArg, ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
 
 /// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
 pub(crate) struct InputArgs {
-    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION] or
-    /// ollama:NAME[:TAG]
+    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION],
+    /// ollama:NAME[:TAG], or - for standard input
     pub(crate) path: PathBuf,
+    /// Take this file by itself, even where it is one shard of a set
+    #[arg(long, help_heading = READING)]
+    pub(crate) only_this_file: bool,
     /// Take only this part of a nested checkpoint, such as model.encoder
     #[arg(long, value_name = "PATH", help_heading = READING, conflicts_with = "all")]
     pub(crate) select: Option<String>,
@@ -114,9 +117,17 @@ pub(crate) struct InputArgs {
     pub(crate) gptq_format: Option<GptqFormat>,
 }
 
+/// What standard input and standard output are called in place of a path.
+pub(crate) const STREAM: &str = "-";
+
 const READING: &str = "Reading options";
 
 impl InputArgs {
+    /// Whether it is standard input.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.path.as_os_str() == STREAM
+    }
+
     /// The same as the library takes it.
     pub(crate) fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::new().with_all(self.all).with_skip_unsupported(self.skip_unsupported);
@@ -242,9 +253,12 @@ Exit codes:
 pub(crate) struct RememberArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// The type of decoded weights: bf16, f16 or f32
-    #[arg(long, value_name = "TYPE", default_value = "bf16")]
-    pub(crate) to: String,
+    /// The type of decoded weights: bf16, f16 or f32 [default: bf16]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) to: Option<String>,
+    /// Convert plain floats to that type too
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) cast: Option<CastArg>,
     #[command(flatten)]
     pub(crate) write: WriteArgs,
     #[command(flatten)]
@@ -253,17 +267,17 @@ pub(crate) struct RememberArgs {
 
 const REMEMBER_AFTER_HELP: &str = "\
 A file becomes a file; a directory, its index, one shard of a set, or a model in
-the local Hugging Face cache becomes a directory that loads as it is. A split GGUF
-model becomes one file.
+the local Hugging Face cache becomes a directory that loads as it is, or one file
+where -o ends in .safetensors. A split GGUF model becomes one file.
 
-Weights that are not quantised keep their type. Files appear complete or not at
+Weights that are not quantised keep their type unless --cast all is given. Files appear complete or not at
 all. A directory that was interrupted goes on when the same command runs again;
 --force starts it again.
 
 Also known as: dequantize";
 
 /// Bytes per unit, by the unit's name in lower case.
-const UNITS: [(&str, u64); 9] = [
+const UNITS: [(&str, u64); 13] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
     ("gib", 1 << 30),
@@ -272,10 +286,14 @@ const UNITS: [(&str, u64); 9] = [
     ("mb", 1_000_000),
     ("gb", 1_000_000_000),
     ("tb", 1_000_000_000_000),
+    ("k", 1_000),
+    ("m", 1_000_000),
+    ("g", 1_000_000_000),
+    ("t", 1_000_000_000_000),
     ("", 1),
 ];
 
-/// `500MB`, `4GiB`, or plain bytes.
+/// `500MB`, `5G`, `4GiB`, or plain bytes; a letter alone is decimal, as with `B` behind it.
 fn shard_size(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let parsed = UNITS.iter().find_map(|(unit, bytes)| {
@@ -283,7 +301,9 @@ fn shard_size(text: &str) -> Result<u64, String> {
         let is_plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         is_plain.then(|| number.parse::<u64>().ok()?.checked_mul(*bytes)).flatten()
     });
-    parsed.filter(|&bytes| bytes > 0).ok_or_else(|| "a size is a whole number with MB, GB, MiB or GiB, like 5GB".into())
+    parsed
+        .filter(|&bytes| bytes > 0)
+        .ok_or_else(|| "a size is a whole number with K, M, G or T, with MB or GB, or with MiB or GiB, like 5GB".into())
 }
 
 #[cfg(test)]
@@ -317,11 +337,17 @@ mod tests {
             ("5 gb", 5_000_000_000),
             ("4GiB", 4 << 30),
             ("2KiB", 2048),
+            ("5G", 5_000_000_000),
+            ("2k", 2_000),
+            ("3 M", 3_000_000),
+            ("1T", 1_000_000_000_000),
         ];
         for (text, bytes) in cases {
             assert_eq!(shard_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "0", "GB", "5G", "-1", "+1", "1.5GB", "5GBB", "99999999999TB", "99999999999999999999", "5 5"] {
+        for text in
+            ["", "0", "GB", "G", "5Gi", "-1", "+1", "1.5GB", "5GBB", "99999999999TB", "99999999999999999999", "5 5"]
+        {
             assert!(shard_size(text).is_err(), "{text}");
         }
     }

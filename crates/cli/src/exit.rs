@@ -33,6 +33,8 @@ const MAX_MESSAGE_CHARS: usize = 4096;
 pub(crate) enum Failure {
     /// The library refused; the advice says what the user can do about it.
     Refused { error: AnamnesisError, advice: Option<String> },
+    /// Nothing is left to do of what was asked for, and why.
+    Nothing(String),
     /// Options that make no sense for this input.
     Usage(String),
     /// The conversion was interrupted; a directory keeps what was finished.
@@ -75,6 +77,7 @@ impl Failure {
                 AnamnesisError::Cancelled => "cancelled",
                 _ => "io",
             },
+            Self::Nothing(_) => "nothing",
             Self::Usage(_) => "usage",
             Self::Interrupted { .. } => "cancelled",
             Self::Unsound { .. } => "unsound",
@@ -95,7 +98,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Refused { error, advice: None } => error.fmt(f),
             Self::Refused { error, advice: Some(advice) } => write!(f, "{error}; {advice}"),
-            Self::Usage(why) => f.write_str(why),
+            Self::Usage(why) | Self::Nothing(why) => f.write_str(why),
             Self::Interrupted { kept: None } => f.write_str("interrupted, nothing was written"),
             Self::Interrupted { kept: Some(output) } => {
                 write!(f, "interrupted, finished shards stay in {}; the same command resumes", output.display())

@@ -47,7 +47,7 @@ fn help_or_usage(error: &clap::Error, is_json: bool) -> Exit {
         let text = error.render().to_string();
         let reason = text.lines().next().unwrap_or_default();
         let reason = reason.strip_prefix("error: ").unwrap_or(reason);
-        eprintln!("{}", json::failure("usage", &printable(reason, MAX_REASON_CHARS)));
+        eprintln!("{}", json::line(&json::failure("usage", &printable(reason, MAX_REASON_CHARS))));
         return Exit::Usage;
     }
     // Nobody is left to tell where even this cannot be printed.

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{AnamnesisError, Result, quoted};
 
-const SCHEME: &str = "hf:";
+/// What names of the cache begin with.
+pub(super) const SCHEME: &str = "hf:";
 const DEFAULT_REVISION: &str = "main";
 /// Fewest digits a shortened commit hash may have.
 const MIN_PREFIX_DIGITS: usize = 7;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::index::Index;
 use super::names::{INDEX_END, INDEX_FILE, Numbered, TORCH_INDEX_FILE, is_named_as, one_model, several};
-use super::{files, hub, inside, ollama, torch};
+use super::{Origin, files, hub, inside, ollama, torch};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
 
@@ -29,17 +29,15 @@ pub(super) struct Set {
 
 /// Whether `path` names a model of a local store and no place in the file system.
 pub(crate) fn is_in_store(path: &Path) -> bool {
-    path.to_str().is_some_and(|text| text.starts_with("hf:") || text.starts_with(ollama::SCHEME))
+    Origin::of(path).is_store()
 }
 
 /// Finds the files that `path` means. `hf:org/name` is looked up in the local Hugging Face cache, `ollama:name` in the local
 /// Ollama store.
 pub(super) fn locate(path: &Path) -> Result<Located> {
-    match path.to_str() {
-        Some(spec) if spec.starts_with("hf:") => return directory(&hub::resolve_hub(spec)?),
-        Some(spec) if spec.starts_with(ollama::SCHEME) => {
-            return Ok(Located::File(ollama::resolve_ollama_model(spec)?));
-        }
+    match Origin::of(path) {
+        Origin::HubCache { spec } => return directory(&hub::resolve_hub(&spec)?),
+        Origin::Ollama { spec } => return Ok(Located::File(ollama::resolve_ollama_model(&spec)?)),
         _ => {}
     }
     let metadata = std::fs::metadata(path).map_err(|error| AnamnesisError::at_path(error, path))?;

@@ -11,6 +11,7 @@ mod metadata;
 mod names;
 mod ollama;
 mod only;
+mod origin;
 mod parts;
 mod torch;
 
@@ -35,6 +36,7 @@ pub(crate) use files::read_sidecar;
 pub(crate) use inside::file_inside;
 pub(crate) use locate::is_in_store;
 pub use ollama::resolve_ollama_model;
+pub use origin::Origin;
 
 /// A model's tensors, wherever they are stored: the input of every operation.
 ///
@@ -56,9 +58,12 @@ pub struct Checkpoint {
     /// What the schemes claim, once it is asked for.
     claimed: OnceLock<Claimed>,
     pub(crate) limits: ParseLimits,
+    /// Of all its files.
+    bytes: u64,
     format: Format,
     beside: Beside,
     set: Option<Set>,
+    origin: Origin,
     /// Whether tensors were left out on purpose.
     is_partial: bool,
 }
@@ -80,14 +85,19 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        match locate(path.as_ref())? {
+        let named = Origin::of(path.as_ref());
+        let mut checkpoint = match locate(path.as_ref())? {
             Located::File(path) => {
                 let checkpoint = Self::open_file_with(path, options)?;
                 parts::check_alone(&checkpoint.catalog, checkpoint.format)?;
-                Ok(checkpoint)
+                checkpoint
             }
-            Located::Set(set) => Self::open_set(set, options),
+            Located::Set(set) => Self::open_set(set, options)?,
+        };
+        if named.is_store() {
+            checkpoint.origin = named;
         }
+        Ok(checkpoint)
     }
 
     /// Opens one file by itself, even where it is one shard of a set.
@@ -105,7 +115,7 @@ impl Checkpoint {
     pub fn open_file_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
         let mut budget = Budget::new(&options.limits);
-        let (format, Opened { source, catalog }) = read_file(path, 0, &FilePool::new(1), options, &mut budget)?;
+        let (bytes, format, Opened { source, catalog }) = read_file(path, 0, &FilePool::new(1), options, &mut budget)?;
         let alone = path.file_name().map(|name| name.to_string_lossy());
         let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), options, &mut budget)?;
         let paths = vec![path.to_path_buf()];
@@ -115,9 +125,11 @@ impl Checkpoint {
             catalog: Arc::new(catalog),
             claimed: OnceLock::new(),
             limits: options.limits.clone(),
+            bytes,
             format,
             beside,
             set: None,
+            origin: Origin::File(path.to_path_buf()),
             is_partial: false,
         }
         .chosen(options)
@@ -127,10 +139,11 @@ impl Checkpoint {
         let mut budget = Budget::new(&options.limits);
         let pool = FilePool::new(MAX_OPEN_FILES);
         let (mut sources, mut paths, mut catalogs) = (Vec::new(), Vec::new(), Vec::new());
-        let mut format = None;
+        let (mut format, mut bytes) = (None, 0);
         for (file, name) in (0..).zip(&set.files) {
             let path = set.directory.join(name);
-            let (found, Opened { source, catalog }) = read_file(&path, file, &pool, options, &mut budget)?;
+            let (length, found, Opened { source, catalog }) = read_file(&path, file, &pool, options, &mut budget)?;
+            bytes += length;
             if let Some(other) = format.replace(found).filter(|other| *other != found) {
                 let (this, other) = (found.about().file, other.about().file);
                 let why = format!("this is {this}, a file before it in the same set is {other}");
@@ -150,8 +163,10 @@ impl Checkpoint {
             catalog: Arc::new(catalog),
             claimed: OnceLock::new(),
             limits: options.limits.clone(),
+            bytes,
             format,
             beside,
+            origin: Origin::Directory(set.directory.clone()),
             set: Some(set),
             is_partial: false,
         }
@@ -173,7 +188,7 @@ impl Checkpoint {
     pub fn from_bytes_with(bytes: Vec<u8>, options: &OpenOptions) -> Result<Self> {
         let mut budget = Budget::new(&options.limits);
         budget.buffer(bytes.len() as u64, "the input")?;
-        Self::read(Box::new(BytesSource(bytes)), options, &mut budget)
+        Self::read(Box::new(BytesSource(bytes)), Origin::Bytes, options, &mut budget)
     }
 
     /// Takes any reader that can seek. Only what is needed is read, when it is needed; workers take turns.
@@ -189,7 +204,7 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_reader_with<R: Read + Seek + Send + 'static>(reader: R, options: &OpenOptions) -> Result<Self> {
-        Self::read(Box::new(ReaderSource::new(reader)?), options, &mut Budget::new(&options.limits))
+        Self::read(Box::new(ReaderSource::new(reader)?), Origin::Reader, options, &mut Budget::new(&options.limits))
     }
 
     /// Takes bytes that are read at any place, by several threads at once. Only what is needed is read, when it is needed.
@@ -197,10 +212,11 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_positioned<R: PositionedRead + 'static>(reader: R, options: &OpenOptions) -> Result<Self> {
-        Self::read(Box::new(PositionedSource::new(reader)?), options, &mut Budget::new(&options.limits))
+        Self::read(Box::new(PositionedSource::new(reader)?), Origin::Reader, options, &mut Budget::new(&options.limits))
     }
 
-    fn read(source: Box<dyn Source>, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
+    fn read(source: Box<dyn Source>, origin: Origin, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
+        let bytes = source.len();
         let (format, Opened { source, catalog }) = container::open(source, 0, options, budget)?;
         Self {
             sources: Arc::new(vec![source]),
@@ -208,9 +224,11 @@ impl Checkpoint {
             catalog: Arc::new(catalog),
             claimed: OnceLock::new(),
             limits: options.limits.clone(),
+            bytes,
             format,
             beside: Beside::given(options, budget)?,
             set: None,
+            origin,
             is_partial: false,
         }
         .chosen(options)
@@ -250,6 +268,18 @@ impl Checkpoint {
         claimed
     }
 
+    /// Where it was opened from.
+    #[must_use]
+    pub const fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Bytes of all files that hold the tensors, as they are stored.
+    #[must_use]
+    pub const fn file_bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The directory of a checkpoint that was opened whole.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
@@ -260,6 +290,14 @@ impl Checkpoint {
     pub(crate) fn input_files(&self) -> impl Iterator<Item = (&str, &Path)> {
         let names = self.set.iter().flat_map(|set| set.files.iter().map(String::as_str));
         names.zip(self.paths.iter().map(PathBuf::as_path))
+    }
+
+    /// How many files of a checkpoint's directory are not its weights, hidden ones aside; none where one file was cut.
+    pub(crate) fn files_beside(&self) -> Result<usize> {
+        let Some(set) = self.set.as_ref().filter(|_| !self.format.parts_are_one_file()) else { return Ok(0) };
+        let names = locate::file_names(&set.directory)?;
+        let is_weight = |name: &String| set.files.contains(name) || self.index_name() == Some(name.as_str());
+        Ok(names.iter().filter(|name| !name.starts_with('.') && !is_weight(name)).count())
     }
 
     /// The name of the index of a checkpoint that has one.
@@ -386,16 +424,18 @@ fn read_part(sources: &[Box<dyn Source>], part: Extent) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens one file and reads its header; errors name it.
+/// Opens one file, with its length, and reads its header; errors name it.
 fn read_file(
     path: &Path,
     file: u32,
     pool: &Arc<FilePool>,
     options: &OpenOptions,
     budget: &mut Budget,
-) -> Result<(Format, Opened)> {
+) -> Result<(u64, Format, Opened)> {
     let source = FileSource::open_in(pool, path)?;
+    let bytes = source.len();
     known::refuse(path, options)
         .and_then(|()| container::open(Box::new(source), file, options, budget))
+        .map(|(format, opened)| (bytes, format, opened))
         .map_err(|error| known::explain(error, path).in_file(path))
 }

@@ -40,6 +40,11 @@ impl<'a> Numbered<'a> {
         (count > 1 && (1..=count).contains(&number)).then_some(Self { base, count, end })
     }
 
+    /// What the names of the set have in common.
+    pub(super) fn base(&self) -> &'a str {
+        self.base
+    }
+
     /// The names of the whole set, which must all be there.
     pub(super) fn all(&self, directory: &Path) -> Result<Vec<String>> {
         let Self { base, count, end } = self;

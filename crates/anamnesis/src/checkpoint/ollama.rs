@@ -21,7 +21,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 pub(super) const SCHEME: &str = "ollama:";
 const DEFAULT_HOST: &str = "registry.ollama.ai";
 const DEFAULT_NAMESPACE: &str = "library";
-const DEFAULT_TAG: &str = "latest";
+pub(super) const DEFAULT_TAG: &str = "latest";
 const MODEL_LAYER: &str = "application/vnd.ollama.image.model";
 /// Longest manifest, in bytes.
 const OLLAMA_MAX_MANIFEST_BYTES: u64 = 1 << 20;

@@ -29,7 +29,7 @@ pub use crate::scheme::Keeping;
 
 pub use crate::container::{Format, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits};
 pub(crate) use directory::unfinished_outputs;
-pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, Part, Sidecar, SidecarFate};
+pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, OutputState, Part, Sidecar, SidecarFate};
 pub use gguf_metadata::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 pub use options::{Cast, ConvertOptions};
 pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_name};

@@ -53,6 +53,8 @@ pub(crate) struct Outputs {
     pub kept: Vec<Kept>,
     /// What the first quantised weight was before.
     pub encoded_dtype: Option<TargetDtype>,
+    /// Quantised weights whose names had to change, as loaders find companions by the name of the weight.
+    pub renamed: Vec<[String; 2]>,
 }
 
 /// A weight that could be quantised and is not.
@@ -91,6 +93,7 @@ pub(crate) fn plan_outputs(
     if drafts.is_empty() && catalog.len() > 0 {
         return Err(Request::NothingSelected.into());
     }
+    planner.stats.left_out = names.iter().filter(|name| !asked.selection.takes(name)).count();
     planner.finish(drafts)
 }
 
@@ -202,6 +205,7 @@ impl Planner<'_> {
             stats: ConvertStats::default(),
             kept: Vec::new(),
             encoded_dtype: None,
+            renamed: Vec::new(),
         };
         for draft in drafts {
             let stored = match draft.content {
@@ -215,7 +219,7 @@ impl Planner<'_> {
                 None => None,
                 Some(Decision::Encode(encoder)) => Some(encoder),
                 Some(Decision::Keep(why)) => {
-                    outputs.kept.push(Kept { name: draft.name, output_name: draft.output_name.clone(), why });
+                    outputs.kept.push(Kept { name: draft.name.clone(), output_name: draft.output_name.clone(), why });
                     None
                 }
             };
@@ -235,6 +239,12 @@ impl Planner<'_> {
                 (Some(encoder), Some(quantise)) => {
                     self.stats.quantized += 1;
                     outputs.encoded_dtype.get_or_insert(dtype);
+                    if let Some(first) = encoder.outputs().first().filter(|first| first.name != decoded.name) {
+                        outputs.renamed.push([decoded.name.clone(), first.name.clone()]);
+                    }
+                    for made in encoder.outputs() {
+                        self.claim_name(&made.name, &draft.name)?;
+                    }
                     let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
                     let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
                     Planned { outputs: made, work: Work::Encode { values, encoder, checks: quantise.checks } }
@@ -271,6 +281,16 @@ impl Planner<'_> {
         let tensor = self.catalog.get(id);
         let outputs = vec![output(name, tensor.dtype, tensor.shape.clone())?];
         Ok(Planned { outputs, work: Work::Copy { extent: tensor.extent, source: id } })
+    }
+
+    /// Makes sure that no other tensor has the name of one that comes with a quantised weight.
+    fn claim_name(&mut self, name: &str, tensor: &str) -> Result<()> {
+        match self.named.insert(name.to_owned(), tensor.to_owned()) {
+            Some(other) if other != tensor => {
+                Err(Request::SameName { name: name.to_owned(), tensors: [other, tensor.to_owned()] }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The new name of a tensor, which nothing else may have.

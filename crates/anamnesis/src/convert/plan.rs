@@ -13,7 +13,7 @@ use super::target::ConvertTarget;
 use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::{Format, OutputTensor};
-use crate::error::{AnamnesisError, Request, Result};
+use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
 use crate::io::output::{PendingFile, same_file};
 use crate::limits::{Budget, ParseLimits};
@@ -38,7 +38,12 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
     pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan> {
-        let Outline { planned, metadata, stats, kept, notes, .. } = self.outline(target, options)?;
+        let Outline { planned, metadata, stats, kept, mut notes, .. } = self.outline(target, options)?;
+        match self.files_beside()? {
+            0 => {}
+            1 => notes.push("one file beside the weights is not part of the output".to_owned()),
+            many => notes.push(format!("{many} files beside the weights are not part of the output")),
+        }
         let plan = Plan::new(planned, target.container()?, metadata.as_ref())?;
         let input = PlanInput::of(self);
         Ok(ConvertPlan { input, plan, stats, kept, notes, run: options.run() })
@@ -66,7 +71,7 @@ impl Checkpoint {
             selection: &options.selection,
             quantise,
         };
-        let Outputs { mut planned, mut stats, kept, encoded_dtype } =
+        let Outputs { mut planned, mut stats, kept, encoded_dtype, renamed } =
             plan_outputs(&self.catalog, &self.sources, self.claimed(), &asked)?;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
@@ -99,8 +104,27 @@ impl Checkpoint {
             1 => notes.push("one metadata entry of the input is not kept".to_owned()),
             many => notes.push(format!("{many} metadata entries of the input are not kept")),
         }
+        match stats.left_out {
+            0 => {}
+            1 => notes.push("one tensor of the input is left out by the selection".to_owned()),
+            many => notes.push(format!("{many} tensors of the input are left out by the selection")),
+        }
+        if let Some([before, after]) = renamed.first() {
+            let (before, after) = (quoted(before), quoted(after));
+            notes.push(match renamed.len() {
+                1 => format!("{before} is written as {after}, by which loaders find its scales"),
+                many => {
+                    format!(
+                        "{many} weights get names by which loaders find their scales: {before} is written as {after}"
+                    )
+                }
+            });
+        }
         if target == ConvertTarget::Gguf {
             notes.extend(beyond_llama_cpp(&planned));
+            if !metadata.as_ref().is_some_and(|metadata| metadata.contains_key("general.architecture")) {
+                notes.push("llama.cpp will not load the output: it has no general.architecture".to_owned());
+            }
         }
         Ok(Outline { planned, metadata, configuration, stats, kept, notes })
     }
@@ -226,6 +250,12 @@ impl ConvertPlan {
     #[must_use]
     pub const fn total_bytes(&self) -> u64 {
         self.plan.total_bytes
+    }
+
+    /// How the conversion runs.
+    #[must_use]
+    pub const fn run(&self) -> &RememberOptions {
+        &self.run
     }
 
     /// What is done with how many tensors.

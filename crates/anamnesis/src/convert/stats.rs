@@ -20,6 +20,8 @@ pub struct ConvertStats {
     pub folded_scales: usize,
     /// Entries of the input's metadata that the output does not have.
     pub dropped_metadata: usize,
+    /// Weights and other tensors of the input that the selection leaves out.
+    pub left_out: usize,
 }
 
 /// What a conversion came to.
@@ -32,6 +34,8 @@ pub struct ConvertReport {
     pub errors: Vec<QuantizationError>,
     /// Values that were no numbers and were quantised as numbers.
     pub replaced: u64,
+    /// Finite values that are infinite in the output, because F16 ends at 65504.
+    pub overflowed: u64,
 }
 
 /// How far a quantised weight is from the values it was made of.
@@ -56,7 +60,7 @@ impl ConvertReport {
     /// A report of these counts and errors.
     #[must_use]
     pub const fn new(stats: ConvertStats, errors: Vec<QuantizationError>, replaced: u64) -> Self {
-        Self { stats, errors, replaced }
+        Self { stats, errors, replaced, overflowed: 0 }
     }
 
     /// The errors of plans that were run.
@@ -66,8 +70,9 @@ impl ConvertReport {
             .filter(|(_, distance)| distance.values > 0)
             .map(|(job, distance)| QuantizationError::new(job.name(), distance))
             .collect();
-        let replaced = runs.iter().flat_map(|(_, distances)| *distances).map(|distance| distance.replaced).sum();
-        Self { stats: ConvertStats::default(), errors, replaced }
+        let sum = |count: fn(&Distance) -> u64| runs.iter().flat_map(|(_, distances)| *distances).map(count).sum();
+        let (replaced, overflowed) = (sum(|distance| distance.replaced), sum(|distance| distance.overflowed));
+        Self { stats: ConvertStats::default(), errors, replaced, overflowed }
     }
 
     /// The mean of the absolute differences over all quantised values; `None` where nothing was measured.

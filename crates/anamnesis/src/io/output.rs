@@ -31,9 +31,10 @@ pub(crate) struct PendingFile {
 }
 
 impl PendingFile {
-    /// Starts a file that will become `target`, of `bytes` bytes.
+    /// Starts a file that will become `target`, of `bytes` bytes, which the disk must have room for.
     pub(crate) fn create(target: &Path, existing: Existing, bytes: u64) -> Result<Self> {
         let target = resolve(target, existing)?;
+        check_space(&target, bytes)?;
         let directory = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -104,17 +105,36 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
     matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Bytes that can still be written to the disk of `directory`, where the system tells.
-pub(crate) fn free_bytes(directory: &Path) -> Option<u64> {
+/// Bytes that can still be written where `output` is, or will be created; `None` where the system does not tell.
+///
+/// ```
+/// let free = anamnesis::free_bytes("not-there-yet/model.safetensors".as_ref());
+/// println!("{free:?} bytes");
+/// ```
+#[must_use]
+pub fn free_bytes(output: &Path) -> Option<u64> {
+    let place = output.ancestors().find(|place| place.exists()).unwrap_or(Path::new("."));
     #[cfg(unix)]
     {
-        let space = rustix::fs::statvfs(directory).ok()?;
-        space.f_bavail.checked_mul(space.f_frsize)
+        let space = rustix::fs::statvfs(place).ok()?;
+        // A file system without blocks does not count them.
+        space.f_bavail.checked_mul(space.f_frsize).filter(|_| space.f_blocks > 0)
     }
     #[cfg(not(unix))]
     {
-        let _ = directory;
+        let _ = place;
         None
+    }
+}
+
+/// Refuses before writing what the disk cannot hold, where that can be asked.
+pub(crate) fn check_space(output: &Path, needed: u64) -> Result<()> {
+    match free_bytes(output) {
+        Some(free) if free < needed => {
+            let text = format!("{needed} bytes are needed, {free} are free");
+            Err(AnamnesisError::at_path(Error::new(ErrorKind::StorageFull, text), output))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -251,6 +271,16 @@ mod tests {
         PendingFile::create(&link, Existing::Replace, 0).unwrap().commit().unwrap();
         assert_eq!(std::fs::read(&real).unwrap(), b"");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_disk_of_an_output_is_that_of_its_parent() {
+        for output in [".", "not-there-yet", "/not/there/yet"] {
+            assert!(free_bytes(Path::new(output)).is_some_and(|bytes| bytes > 0), "{output}");
+        }
+        let error = check_space(Path::new("not-there-yet"), u64::MAX).unwrap_err();
+        assert!(error.to_string().contains("not-there-yet: 18446744073709551615 bytes are needed"), "{error}");
     }
 
     #[cfg(unix)]

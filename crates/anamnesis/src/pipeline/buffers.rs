@@ -15,12 +15,15 @@ pub(super) struct Buffers {
     input: Vec<u8>,
     out: Vec<u8>,
     windows: Vec<Window>,
+    /// Values before they were rounded, where some became infinite.
+    exact: Vec<u8>,
     context: Context,
 }
 
 impl Buffers {
     pub(super) const fn new(cpu: CpuLevel) -> Self {
-        Self { input: Vec::new(), out: Vec::new(), windows: Vec::new(), context: Context::new(cpu) }
+        let context = Context::new(cpu);
+        Self { input: Vec::new(), out: Vec::new(), windows: Vec::new(), exact: Vec::new(), context }
     }
 
     /// Bytes as they are stored.
@@ -42,6 +45,34 @@ impl Buffers {
         self.decode_into(values, sources, range, &mut out[..bytes])?;
         self.out = out;
         Ok(&self.out[..bytes])
+    }
+
+    /// [`decode`](Self::decode), and how many finite values became infinite by it.
+    pub(super) fn decode_counting(
+        &mut self,
+        values: &Values,
+        sources: &[Box<dyn Source>],
+        range: Range<u64>,
+    ) -> Result<(&[u8], u64)> {
+        let bytes = self.decode(values, sources, range.clone())?.len();
+        let overflowed = match values.dtype {
+            TargetDtype::F16 if has_infinity(&self.out[..bytes]) => self.overflowed(values, sources, range)?,
+            _ => 0,
+        };
+        Ok((&self.out[..bytes], overflowed))
+    }
+
+    /// How many of the F16 values in `out` are infinite where the values of `range` are not.
+    fn overflowed(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<u64> {
+        let count = (range.end - range.start) as usize;
+        let Self { input, out, windows, exact, context } = self;
+        grow(exact, count * 4);
+        let inputs = read(input, sources, &values.parts, windows)?;
+        values.decoder.decode(range, &inputs, TargetDtype::F32, &mut exact[..count * 4], context)?;
+        let pairs = out.as_chunks::<2>().0.iter().zip(exact.as_chunks::<4>().0).take(count);
+        let is_lost =
+            |(half, exact): &(&[u8; 2], &[u8; 4])| is_infinite(half) && f32::from_le_bytes(**exact).is_finite();
+        Ok(pairs.filter(is_lost).count() as u64)
     }
 
     /// The values of `range`, rounded, into `out`, which is exactly as long as they take.
@@ -139,6 +170,16 @@ impl<'a> FoundWindow<'a> {
             _ => self.source.read_rows(self.start, row_bytes, stride, out),
         }
     }
+}
+
+/// Whether an F16 value is infinite, of either sign.
+fn is_infinite(half: &[u8; 2]) -> bool {
+    u16::from_le_bytes(*half) & 0x7fff == 0x7c00
+}
+
+fn has_infinity(halves: &[u8]) -> bool {
+    // Without an early end, which lets it go many values at a time.
+    halves.as_chunks::<2>().0.iter().fold(false, |found, half| found | is_infinite(half))
 }
 
 fn grow(buffer: &mut Vec<u8>, bytes: usize) {

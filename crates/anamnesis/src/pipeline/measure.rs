@@ -12,6 +12,8 @@ pub(crate) struct Distance {
     pub values: u64,
     /// Values that were no numbers and were given one.
     pub replaced: u64,
+    /// Finite values that became infinite.
+    pub overflowed: u64,
     /// Of `|x − y|`.
     pub absolute: f64,
     /// Of `(x − y)²`.
@@ -41,12 +43,13 @@ impl Distance {
         }
         let [absolute, squared, before_sum, after_sum, product] = lanes.map(|lanes| lanes.iter().sum());
         let values = before.len().min(after.len()) as u64;
-        Self { values, replaced: 0, absolute, squared, before: before_sum, after: after_sum, product }
+        Self { values, replaced: 0, overflowed: 0, absolute, squared, before: before_sum, after: after_sum, product }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.values += other.values;
         self.replaced += other.replaced;
+        self.overflowed += other.overflowed;
         self.absolute += other.absolute;
         self.squared += other.squared;
         self.before += other.before;
@@ -72,7 +75,11 @@ impl Measured {
         }
     }
 
-    pub(super) fn total(self) -> Distance {
+    /// Where only some tiles had something to tell, none waits for the others any more.
+    pub(super) fn total(mut self) -> Distance {
+        for (_, distance) in self.early.values() {
+            self.total.add(distance);
+        }
         self.total
     }
 }
@@ -80,6 +87,14 @@ impl Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tiles_with_nothing_to_tell_are_not_waited_for() {
+        let mut measured = Measured::default();
+        measured.add(200..300, Distance { overflowed: 2, ..Distance::default() });
+        measured.add(100..200, Distance { overflowed: 1, ..Distance::default() });
+        assert_eq!(measured.total().overflowed, 3);
+    }
 
     #[test]
     fn the_order_in_which_tiles_come_does_not_matter() {

@@ -9,6 +9,8 @@ use crate::io::output::Existing;
 
 /// Threads used where the caller does not say: more than this only waits for memory.
 const MAX_DEFAULT_THREADS: usize = 4;
+/// What one worker takes, roughly: a window of the input, a tile of the output, and what is between them.
+const WORKER_BYTES: u64 = 6 << 20;
 
 /// How a conversion runs; none of it changes the bytes it writes.
 ///
@@ -73,10 +75,22 @@ impl RememberOptions {
         self
     }
 
-    pub(crate) fn run_options(&self) -> RunOptions {
+    /// The number of worker threads that a conversion starts.
+    #[must_use]
+    pub fn threads_used(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_DEFAULT_THREADS);
+        self.threads.unwrap_or_else(cores)
+    }
+
+    /// The memory that a conversion takes, roughly, whatever the size of the model.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        WORKER_BYTES.saturating_mul(self.threads_used() as u64)
+    }
+
+    pub(crate) fn run_options(&self) -> RunOptions {
         RunOptions {
-            threads: self.threads.unwrap_or_else(cores),
+            threads: self.threads_used(),
             cpu: self.cpu.unwrap_or_default(),
             cancel: self.cancel.clone().unwrap_or_default(),
             on_tensor: self.on_tensor.clone(),

@@ -144,9 +144,15 @@ impl Worker<'_> {
             }
             Work::Decode(values) => {
                 let each = values.dtype.byte_size() as u64;
+                let mut distance = Distance::default();
                 for range in tile.steps() {
                     cancel.check()?;
-                    put(0, range.start * each, buffers.decode(values, sources, range)?)?;
+                    let (bytes, overflowed) = buffers.decode_counting(values, sources, range.clone())?;
+                    distance.overflowed += overflowed;
+                    put(0, range.start * each, bytes)?;
+                }
+                if distance.overflowed > 0 {
+                    let _ = sender.send(Done::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }
             }
             Work::Encode { values, encoder, checks } => {

@@ -1,4 +1,4 @@
-//! Which weights are quantised where nobody says: those of linear layers, as the libraries that load the result expect it.
+//! Which weights are quantised where nobody says: every matrix but embeddings, the head, norms and biases, whatever its name.
 
 use super::{Candidate, Keeping};
 use crate::catalog::NamePatterns;
@@ -9,26 +9,29 @@ const EMBEDDINGS: [&str; 9] =
 /// Modules that make the model's output, by their whole name or as its last part.
 const HEADS: [&str; 5] = ["lm_head", "output", "score", "classifier", "head"];
 
-/// Whether a matrix is quantised, or why not: as the caller says, and where the caller says nothing, if it is the weight of
-/// a linear layer.
+/// Matrices that are no weights of a layer though nothing else tells: the state of state-space models.
+const STATES: [&str; 1] = ["A_log"];
+
+/// Whether a matrix is quantised, or why not: as the caller says, and where the caller says nothing, unless its name is that
+/// of something that must stay exact.
 pub(crate) fn decide(tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<(), Keeping> {
     let &[_, _] = tensor.shape else { return Err(Keeping::NotAMatrix) };
     if rules.excludes(tensor.name) {
         return Err(Keeping::Asked);
     }
     if rules.takes_all() {
-        is_linear(tensor.name)?;
+        by_name(tensor.name)?;
     } else if !rules.takes(tensor.name) {
         return Err(Keeping::Asked);
     }
     if tensor.shape.contains(&0) { Err(Keeping::Empty) } else { Ok(()) }
 }
 
-/// Whether a name is that of a linear layer's weight.
-fn is_linear(name: &str) -> Result<(), Keeping> {
+/// Whether a matrix of this name is quantised. A name that tells nothing is no reason to keep it.
+fn by_name(name: &str) -> Result<(), Keeping> {
     let module = match name.strip_suffix("weight") {
         Some(module) if module.is_empty() || module.ends_with('.') => module.trim_end_matches('.'),
-        _ => return Err(Keeping::NotALayer),
+        _ => name,
     };
     let is_embedding =
         |part: &str| EMBEDDINGS.iter().any(|word| part == *word || (word.len() > 3 && part.contains(word)));
@@ -41,7 +44,24 @@ fn is_linear(name: &str) -> Result<(), Keeping> {
         "output" | "head" => module == last,
         _ => HEADS.contains(&last),
     };
-    if is_head { Err(Keeping::Head) } else { Ok(()) }
+    if is_head {
+        return Err(Keeping::Head);
+    }
+    if is_norm(last) {
+        return Err(Keeping::Norm);
+    }
+    let is_bias = |part: &str| part == "bias" || part.ends_with("_bias");
+    if is_bias(last) || STATES.contains(&last) { Err(Keeping::NotALayer) } else { Ok(()) }
+}
+
+/// Whether a module is called a norm: `norm1`, `input_layernorm`, `ln_f`.
+fn is_norm(module: &str) -> bool {
+    let lower = module.to_ascii_lowercase();
+    let is_word = |word: &str| {
+        let word = word.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        word == "ln" || word.ends_with("norm")
+    };
+    lower.split('_').any(is_word)
 }
 
 #[cfg(test)]
@@ -49,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linear_layers_are_told_from_embeddings_and_heads() {
+    fn what_must_stay_exact_is_told_by_its_name_and_everything_else_is_quantised() {
         let cases = [
             ("model.layers.0.self_attn.q_proj.weight", Ok(())),
             ("model.layers.0.mlp.gate.weight", Ok(())),
@@ -65,12 +85,23 @@ mod tests {
             ("lm_head.weight", Err(Keeping::Head)),
             ("output.weight", Err(Keeping::Head)),
             ("score.weight", Err(Keeping::Head)),
+            ("linear", Ok(())),
+            ("W_enc", Ok(())),
+            ("encoder.w", Ok(())),
+            ("lora_weight", Ok(())),
+            ("norm1.linear.weight", Ok(())),
+            ("normal_proj.weight", Ok(())),
+            ("model.layers.0.input_layernorm.weight", Err(Keeping::Norm)),
+            ("blk.0.attn_q_norm.weight", Err(Keeping::Norm)),
+            ("h.0.ln_1.weight", Err(Keeping::Norm)),
+            ("ln_f", Err(Keeping::Norm)),
+            ("W_embed", Err(Keeping::Embedding)),
             ("layers.0.A_log", Err(Keeping::NotALayer)),
             ("layers.0.q_proj.bias", Err(Keeping::NotALayer)),
-            ("lora_weight", Err(Keeping::NotALayer)),
+            ("layers.0.expert_bias", Err(Keeping::NotALayer)),
         ];
         for (name, wanted) in cases {
-            assert_eq!(is_linear(name), wanted, "{name}");
+            assert_eq!(by_name(name), wanted, "{name}");
         }
     }
 }

@@ -94,7 +94,9 @@ pub enum Keeping {
     Embedding,
     /// It is the head of the model.
     Head,
-    /// Its name is not that of a layer's weight.
+    /// It is a norm.
+    Norm,
+    /// It is a bias or a state, not the weight of a layer.
     NotALayer,
     /// It has no values.
     Empty,
@@ -110,6 +112,7 @@ impl Keeping {
             Self::NotAMatrix => "not a matrix",
             Self::Embedding => "an embedding",
             Self::Head => "the head of the model",
+            Self::Norm => "a norm",
             Self::NotALayer => "not the weight of a layer",
             Self::Empty => "without values",
             Self::Asked => "kept as asked",

@@ -84,7 +84,8 @@ impl NameArgs {
 /// How an output is written.
 #[derive(Debug, Args)]
 pub(crate) struct WriteArgs {
-    /// Where to write [default: beside PATH, named after the type]
+    /// Where to write, - for standard output [default: beside PATH, named after
+    /// the type]
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
     /// Replace the output if it exists
@@ -146,6 +147,9 @@ pub(crate) struct QuantizeArgs {
     /// Quantise NaN as 0 and infinities as the largest value under their scale
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) allow_nonfinite: bool,
+    /// Write the output even where no weight is quantised
+    #[arg(long, help_heading = QUANTISING)]
+    pub(crate) allow_empty: bool,
     /// Show the error of every quantised weight
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) report: bool,
@@ -159,8 +163,9 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// What to write: safetensors, gguf, npz, bnb-nf4, bnb-fp4, bnb-int8
+    /// [default: what -o ends in]
     #[arg(long, value_name = "TARGET")]
-    pub(crate) to: String,
+    pub(crate) to: Option<String>,
     /// The type of decoded weights: bf16, f16 or f32 [default: bf16]
     #[arg(long, value_name = "TYPE")]
     pub(crate) out_dtype: Option<String>,
@@ -173,7 +178,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) select: SelectArgs,
     #[command(flatten)]
     pub(crate) quantize: QuantizeArgs,
-    /// Quantise weights that fit a pattern instead of linear layers (repeatable)
+    /// Quantise weights that fit a pattern and no others (repeatable)
     #[arg(long = "quantize", value_name = "GLOB", help_heading = QUANTISING)]
     pub(crate) quantized: Vec<String>,
     /// Do not quantise weights that fit a pattern (repeatable)
@@ -202,7 +207,8 @@ const CONVERT_AFTER_HELP: &str = "\
 What needs no change is copied: plain tensors keep their type unless --cast all
 is given, and blocks go from GGUF to GGUF as they are unless --out-dtype is.
 Everything else that is quantised is decoded. A checkpoint directory becomes one
-file for gguf and npz, and a directory that loads as it is for the other targets.";
+file for gguf and npz, and a directory that loads as it is for the other targets
+unless -o ends in .safetensors.";
 
 #[derive(Debug, Args)]
 #[command(after_help = FORGET_AFTER_HELP)]
@@ -212,7 +218,7 @@ pub(crate) struct ForgetArgs {
     /// What to make of the weights: bnb-nf4, bnb-fp4 or bnb-int8
     #[arg(long, value_name = "TARGET")]
     pub(crate) to: String,
-    /// Quantise weights that fit a pattern instead of linear layers (repeatable)
+    /// Quantise weights that fit a pattern and no others (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
     pub(crate) include: Vec<String>,
     /// Do not quantise weights that fit a pattern (repeatable)
@@ -227,7 +233,7 @@ pub(crate) struct ForgetArgs {
 }
 
 const FORGET_AFTER_HELP: &str = "\
-The weights of linear layers are quantised. Embeddings, the head, norms, biases
+Matrices are quantised, whatever their names. Embeddings, the head, norms, biases
 and everything that is no matrix stay as they are. A model that is quantised
 already is decoded to BF16 first. --dry-run shows what would be done.
 

@@ -153,7 +153,7 @@ fn dtypes(tensors: &[TensorSummary<'_>]) -> String {
 /// What to call an input: the file it is, or what was typed where it is a model of a store or several files.
 pub(super) fn input_name(path: &Path, checkpoint: &Checkpoint) -> String {
     match checkpoint.files() {
-        _ if path.to_string_lossy().starts_with("ollama:") => super::shown(path),
+        _ if checkpoint.origin().is_store() => super::shown(path),
         [file] => short_name(file),
         _ => short_name(path),
     }

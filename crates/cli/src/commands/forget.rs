@@ -19,6 +19,7 @@ pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result
     let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.names.selection()?);
     options = args.include.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;
     options = args.exclude.iter().try_fold(options, |options, glob| options.with_kept(glob))?;
-    let reports = args.quantize.report;
-    Request { command: "forget", input: &args.input, write: &args.write, target, options, reports }.run(printer)
+    let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);
+    let (input, write) = (&args.input, &args.write);
+    Request { command: "forget", input, write, target, options, reports, allow_empty }.run(printer)
 }

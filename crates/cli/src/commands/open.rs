@@ -1,11 +1,12 @@
 //! Opening the input of a command, and what to do where that fails.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{Error, ErrorKind};
 use std::path::{Component, Path};
 use std::time::Instant;
 
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Checkpoint, FileKind, Format, TensorRole};
+use anamnesis::{AnamnesisError, Checkpoint, FileKind, Format, Origin, TensorRole};
 
 use super::writing::tensors::relative;
 use super::{counted, remedy, shown};
@@ -17,15 +18,20 @@ use crate::ui::Printer;
 /// Opens what the user names: a file, or a whole checkpoint.
 pub(super) fn checkpoint(input: &InputArgs, printer: &Printer) -> Result<Checkpoint, Failure> {
     let started = Instant::now();
-    let opened = Checkpoint::open_with(&input.path, &input.options());
+    let opened = match input.is_stream() {
+        true => spooled().and_then(|file| Checkpoint::from_positioned(file, &input.options())),
+        false if input.only_this_file => Checkpoint::open_file_with(&input.path, &input.options()),
+        false => Checkpoint::open_with(&input.path, &input.options()),
+    };
     told(opened.map_err(|error| advise_on(error, input))?, started, printer)
 }
 
-/// Opens one file by itself, even where it is one shard of a set.
-pub(super) fn file(input: &InputArgs, printer: &Printer) -> Result<Checkpoint, Failure> {
-    let started = Instant::now();
-    let opened = Checkpoint::open_file_with(&input.path, &input.options());
-    told(opened.map_err(|error| advise_on(error, input))?, started, printer)
+/// Standard input as a file without a name: tensors are read where they lie, and what lies last may be needed first.
+fn spooled() -> anamnesis::Result<File> {
+    let named = |error: Error| AnamnesisError::Io(Error::new(error.kind(), format!("standard input: {error}")));
+    let mut file = tempfile::tempfile()?;
+    std::io::copy(&mut std::io::stdin().lock(), &mut file).map_err(named)?;
+    Ok(file)
 }
 
 /// Tells those who ask what was found, and which scheme claims which weight.
@@ -72,10 +78,11 @@ fn advise_on(error: AnamnesisError, input: &InputArgs) -> Failure {
 pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
     let advice = match &error {
         AnamnesisError::Io(cause) => match (cause.kind(), path.exists()) {
-            (ErrorKind::NotFound, false) if is_in_store(path) => None,
+            // A store says itself how to get a model.
+            (ErrorKind::NotFound, false) if Origin::of(path).is_store() => None,
             (ErrorKind::NotFound, false) => meant(path),
             (ErrorKind::NotFound, true) => {
-                Some("download the rest of the checkpoint; amn parse FILE looks into one file alone".to_owned())
+                Some("download the rest of the checkpoint; --only-this-file takes one file alone".to_owned())
             }
             (ErrorKind::PermissionDenied, _) => Some("reading it is not allowed, ls -l tells whose it is".to_owned()),
             _ => None,
@@ -92,11 +99,6 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
         _ => None,
     };
     Failure::Refused { error, advice }
-}
-
-/// Whether a path names a model of a local store, which says itself how to get one.
-fn is_in_store(path: &Path) -> bool {
-    path.to_str().is_some_and(|text| text.starts_with("hf:") || text.starts_with("ollama:"))
 }
 
 /// What to do with a file that is no model.

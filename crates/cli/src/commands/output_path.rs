@@ -1,63 +1,95 @@
 //! Where a conversion is written.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use anamnesis::convert::derive_output_path_for_dtype;
-use anamnesis::{AnamnesisError, ConvertTarget, TargetDtype};
+use anamnesis::convert::output_name;
+use anamnesis::{AnamnesisError, Checkpoint, ConvertTarget, Format, Origin};
 
+use crate::args::STREAM;
 use crate::exit::Failure;
 
-/// Beside the input, under its name without the quantisation and with the new type.
-pub(super) fn beside(input: &Path, target: TargetDtype) -> PathBuf {
-    derive_output_path_for_dtype(input, ConvertTarget::Safetensors, target.dtype())
+/// Whether an output is standard output.
+pub(crate) fn is_stream(output: &Path) -> bool {
+    output.as_os_str() == STREAM
 }
 
-/// The output of a file whose format is another than the output's: beside it, under its own name. A model of the local
-/// Ollama store is written here: the store is not the user's to put files into.
-pub(super) fn same_name(input: &Path, file: &Path) -> PathBuf {
-    if let Some(spec) = input.to_str().and_then(|text| text.strip_prefix("ollama:")) {
-        let model = spec.rsplit('/').next().unwrap_or(spec);
-        let name = match model.split_once(':') {
-            None | Some((_, "latest")) => model.split(':').next().unwrap_or(model).to_owned(),
-            Some((model, tag)) => format!("{model}-{tag}"),
-        };
-        return PathBuf::from(format!("{name}.safetensors"));
+/// Whether an output is one file, whatever the input: standard output, or a name that ends like a file of safetensors.
+pub(crate) fn is_file(output: &Path) -> bool {
+    is_stream(output) || (ending(output) == "safetensors" && !output.is_dir())
+}
+
+fn ending(path: &Path) -> String {
+    path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
+}
+
+/// The target that an output's name asks for.
+pub(crate) fn target_of(output: &Path) -> Option<ConvertTarget> {
+    let ending = ending(output);
+    ConvertTarget::all().find(|target| !target.is_quantized() && target.extension() == ending)
+}
+
+/// Refuses a name that says another format than what is written.
+pub(crate) fn check_ending(output: &Path, target: ConvertTarget) -> Result<(), Failure> {
+    let ending = ending(output);
+    let named = Format::all().find(|format| format.extensions().contains(&ending.as_str()));
+    match named.filter(|format| !format.extensions().contains(&target.extension()) && !output.is_dir()) {
+        None => Ok(()),
+        Some(_) => {
+            let written = target.extension();
+            Err(Failure::Usage(format!("-o ends in .{ending}, and what is written is {written}; name it .{written}")))
+        }
     }
-    // `model-00001-of-00003` is the first part of `model`.
-    let stem = file.file_stem().unwrap_or_default();
-    let whole = stem.to_str().and_then(without_part);
-    let mut name = whole.map_or_else(|| stem.to_os_string(), OsString::from);
-    name.push(".safetensors");
-    file.with_file_name(name)
 }
 
-fn without_part(stem: &str) -> Option<&str> {
-    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (rest, count) = stem.rsplit_once("-of-")?;
-    let (model, number) = rest.rsplit_once('-')?;
-    (is_number(count) && is_number(number) && !model.is_empty()).then_some(model)
+/// The file that an output is named after: beside the input where nobody says otherwise, with the ending of safetensors. A
+/// model of a store is written here: the store is not the user's to put files into.
+pub(crate) fn named_after(checkpoint: &Checkpoint) -> Result<PathBuf, Failure> {
+    let first = checkpoint.files().first().filter(|_| checkpoint.format().parts_are_one_file());
+    after(checkpoint.origin(), first.map(PathBuf::as_path))
 }
 
-/// The output of a whole checkpoint: beside the directory it is in; for a model of the local cache, here.
-pub(super) fn named_beside(input: &Path, directory: &Path, named: impl Fn(&OsStr) -> OsString) -> PathBuf {
-    if let Some(spec) = input.to_str().and_then(|text| text.strip_prefix("hf:")) {
-        let model = spec.split('@').next().unwrap_or(spec);
-        return PathBuf::from(named(model.rsplit('/').next().unwrap_or(model).as_ref()));
-    }
-    // `.` and `..` have a name only where they lead.
-    let real = match directory.file_name() {
-        Some(_) => directory.to_path_buf(),
-        None => std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf()),
+/// `part` is the first part of a file that was cut.
+fn after(origin: &Origin, part: Option<&Path>) -> Result<PathBuf, Failure> {
+    let with_ending = |mut name: OsString| {
+        name.push(".safetensors");
+        name
     };
-    // A directory's name has no ending: `Llama-3.1-8B` is all of it.
-    let name = named(real.file_name().unwrap_or("model".as_ref()));
-    real.parent().unwrap_or(Path::new("")).join(name)
+    match (origin, part) {
+        (Origin::File(path), _) => Ok(path.with_extension("safetensors")),
+        (Origin::Directory(_), Some(part)) => {
+            let whole = Origin::File(part.to_path_buf()).model_name().unwrap_or_default();
+            Ok(part.with_file_name(with_ending(whole)))
+        }
+        (origin, _) => beside(origin, with_ending),
+    }
+}
+
+/// The directory that a whole checkpoint becomes: its own name without the quantisation and with `suffix`.
+pub(crate) fn directory(checkpoint: &Checkpoint, suffix: &str) -> Result<PathBuf, Failure> {
+    beside(checkpoint.origin(), |name| output_name(&name, suffix))
+}
+
+/// Beside a directory; for a model of a store, here.
+fn beside(origin: &Origin, named: impl Fn(OsString) -> OsString) -> Result<PathBuf, Failure> {
+    let Some(name) = origin.model_name().or_else(|| matches!(origin, Origin::Directory(_)).then(|| "model".into()))
+    else {
+        return Err(Failure::Usage("-o is needed: standard input has no name to call the output by".to_owned()));
+    };
+    let folder = match origin {
+        // `.` and `..` have a folder only where they lead.
+        Origin::Directory(path) if path.file_name().is_none() => {
+            std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()).parent().map(Path::to_path_buf)
+        }
+        Origin::Directory(path) => path.parent().map(Path::to_path_buf),
+        _ => None,
+    };
+    Ok(folder.unwrap_or_default().join(named(name)))
 }
 
 /// Refuses early what would fail after all the work: a folder's name, and a folder that is not there.
-pub(super) fn check(output: &Path) -> Result<(), Failure> {
+pub(crate) fn check(output: &Path) -> Result<(), Failure> {
     if output.as_os_str().as_encoded_bytes().last().is_some_and(|&byte| std::path::is_separator(char::from(byte))) {
         let text = format!("{}: is a folder, a file name is needed", output.display());
         return refuse(ErrorKind::IsADirectory, text, "add one to -o");
@@ -66,7 +98,7 @@ pub(super) fn check(output: &Path) -> Result<(), Failure> {
 }
 
 /// The same for the output of a whole checkpoint, which is a folder.
-pub(super) fn check_directory(output: &Path) -> Result<(), Failure> {
+pub(crate) fn check_directory(output: &Path) -> Result<(), Failure> {
     if output.exists() && !output.is_dir() {
         let text = format!("{}: is a file, the output of a checkpoint directory is a folder", output.display());
         return refuse(ErrorKind::NotADirectory, text, "choose another name with -o");
@@ -91,44 +123,26 @@ fn refuse(kind: ErrorKind, text: String, advice: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use anamnesis::convert::output_name;
-
     use super::*;
 
     #[test]
-    fn the_name_tells_the_new_type_and_not_the_old_one() {
+    fn a_file_is_named_after_its_input() {
+        let ollama = |spec: &str| Origin::Ollama { spec: spec.to_owned() };
+        let file = |path: &str| Origin::File(path.into());
         let cases = [
-            ("dir/model.safetensors", "dir/model-bf16.safetensors"),
-            ("model-fp8.safetensors", "model-bf16.safetensors"),
-            ("Llama-3.1-8B-GPTQ-Int4.safetensors", "Llama-3.1-8B-bf16.safetensors"),
-            ("a-gptq-int8.bin", "a-bf16.safetensors"),
-            ("a-int4-fp8.safetensors", "a-int4-bf16.safetensors"),
-            ("a-Fp8.safetensors", "a-Fp8-bf16.safetensors"),
-            ("model", "model-bf16.safetensors"),
+            (file("dir/m.Q4_K_M.gguf"), None, "dir/m.Q4_K_M.safetensors"),
+            (file("out-of-time.gguf"), None, "out-of-time.safetensors"),
+            // Taken by itself, a part is no whole.
+            (file("m-00001-of-00003.gguf"), None, "m-00001-of-00003.safetensors"),
+            (Origin::Directory("dir".into()), Some("dir/m-00001-of-00003.gguf"), "dir/m.safetensors"),
+            (Origin::Directory("a/Llama-3.1-8B".into()), None, "a/Llama-3.1-8B.safetensors"),
+            (ollama("ollama:llama3.2:latest"), None, "llama3.2.safetensors"),
+            (ollama("ollama:user/llama3.2:1b-q4_0"), Some("/store/blobs/sha256-0"), "llama3.2-1b-q4_0.safetensors"),
         ];
-        for (input, output) in cases {
-            assert_eq!(beside(Path::new(input), TargetDtype::BF16), Path::new(output), "{input}");
+        for (origin, part, output) in cases {
+            assert_eq!(after(&origin, part.map(Path::new)).unwrap(), Path::new(output), "{origin:?}");
         }
-        assert_eq!(beside(Path::new("/m_fp8.safetensors"), TargetDtype::F32), Path::new("/m-f32.safetensors"));
-    }
-
-    #[test]
-    fn another_format_keeps_the_name() {
-        let blob = "/store/blobs/sha256-0123";
-        let cases = [
-            ("dir/m.Q4_K_M.gguf", "dir/m.Q4_K_M.gguf", "dir/m.Q4_K_M.safetensors"),
-            ("dir", "dir/only.gguf", "dir/only.safetensors"),
-            ("dir", "dir/m-00001-of-00003.gguf", "dir/m.safetensors"),
-            ("-00001-of-00003.gguf", "-00001-of-00003.gguf", "-00001-of-00003.safetensors"),
-            ("out-of-time.gguf", "out-of-time.gguf", "out-of-time.safetensors"),
-            ("ollama:llama3.2", blob, "llama3.2.safetensors"),
-            ("ollama:llama3.2:latest", blob, "llama3.2.safetensors"),
-            ("ollama:user/llama3.2:1b-q4_0", blob, "llama3.2-1b-q4_0.safetensors"),
-            ("ollama:localhost:5000/a/b:c", blob, "b-c.safetensors"),
-        ];
-        for (input, file, output) in cases {
-            assert_eq!(same_name(Path::new(input), Path::new(file)), Path::new(output), "{input}");
-        }
+        assert!(matches!(after(&Origin::Reader, None), Err(Failure::Usage(_))));
     }
 
     #[test]
@@ -141,19 +155,29 @@ mod tests {
 
     #[test]
     fn a_directory_keeps_all_of_its_name_but_the_quantisation() {
+        let hub = |spec: &str| Origin::HubCache { spec: spec.to_owned() };
         let cases = [
-            ("models/Llama-3.1-8B-FP8", "models/Llama-3.1-8B-FP8", "models/Llama-3.1-8B-bf16"),
-            ("Qwen2.5-AWQ/", "Qwen2.5-AWQ/", "Qwen2.5-bf16"),
-            ("m/model.safetensors.index.json", "m", "m-bf16"),
-            ("hf:org/name-gptq@main", "/cache/snapshots/0123", "name-bf16"),
-            ("hf:gpt2", "/cache/snapshots/0123", "gpt2-bf16"),
-            ("/", "/", "model-bf16"),
+            (Origin::Directory("models/Llama-3.1-8B-FP8".into()), "models/Llama-3.1-8B-bf16"),
+            (Origin::Directory("Qwen2.5-AWQ/".into()), "Qwen2.5-bf16"),
+            (hub("hf:org/name-gptq@main"), "name-bf16"),
+            (hub("hf:gpt2"), "gpt2-bf16"),
+            (Origin::Directory("/".into()), "model-bf16"),
         ];
-        for (input, directory, output) in cases {
-            let found = named_beside(Path::new(input), Path::new(directory), |name| output_name(name, "bf16"));
-            assert_eq!(found, Path::new(output), "{input}");
+        let named = |origin: &Origin| beside(origin, |name| output_name(&name, "bf16")).unwrap();
+        for (origin, output) in cases {
+            assert_eq!(named(&origin), Path::new(output), "{origin:?}");
         }
-        let here = named_beside(Path::new("."), Path::new("."), |name| output_name(name, "f32"));
-        assert!(here.is_absolute() && here.to_string_lossy().ends_with("cli-f32"), "{}", here.display());
+        let here = named(&Origin::Directory(".".into()));
+        assert!(here.is_absolute() && here.to_string_lossy().ends_with("cli-bf16"), "{}", here.display());
+    }
+
+    #[test]
+    fn the_ending_of_an_output_says_what_it_is() {
+        assert_eq!(target_of(Path::new("a.GGUF")), Some(ConvertTarget::Gguf));
+        assert_eq!(target_of(Path::new("a.bin")), None);
+        assert!(is_file(Path::new("-")) && is_file(Path::new("a/b.safetensors")) && !is_file(Path::new("a/b")));
+        assert!(check_ending(Path::new("a.safetensors"), ConvertTarget::BnbNf4).is_ok());
+        assert!(check_ending(Path::new("a.any"), ConvertTarget::Gguf).is_ok());
+        assert!(matches!(check_ending(Path::new("a.npz"), ConvertTarget::Gguf), Err(Failure::Usage(_))));
     }
 }

@@ -13,11 +13,8 @@ use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
 pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
-    let is_one_file = is_tensor_file(&args.input.path);
-    let checkpoint = match is_one_file {
-        true => open::file(&args.input, printer)?,
-        false => open::checkpoint(&args.input, printer)?,
-    };
+    let checkpoint = open::checkpoint(&args.input, printer)?;
+    let is_one_file = checkpoint.directory().is_none();
     let checkpoint = patterns::chosen(&args.choice, checkpoint)?;
     let info = checkpoint.inspect(&InspectOptions::new());
     let described = Described::of(&checkpoint, &info);
@@ -78,11 +75,6 @@ fn document(
         printer.document("parse", document)?;
     }
     Ok(())
-}
-
-/// Whether the path is one file of tensors. A shard is one too: what is asked here is what a file contains.
-fn is_tensor_file(path: &Path) -> bool {
-    path.is_file() && !path.to_string_lossy().ends_with(".index.json")
 }
 
 /// The counts by role; roles that do not occur are left out.

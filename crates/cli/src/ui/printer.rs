@@ -24,6 +24,8 @@ pub(crate) struct Printer {
     out: Style,
     err: Style,
     closed: Cell<bool>,
+    /// Whether standard output belongs to the output of a conversion.
+    gives_way: Cell<bool>,
 }
 
 impl Printer {
@@ -35,12 +37,18 @@ impl Printer {
             out: Style::of(args.color, &std::io::stdout()),
             err: Style::of(args.color, &std::io::stderr()),
             closed: Cell::new(false),
+            gives_way: Cell::new(false),
         }
     }
 
     /// A printer for steps whose results are told otherwise.
     pub(crate) fn silent() -> Self {
         Self::new(&OutputArgs { quiet: true, ..OutputArgs::default() })
+    }
+
+    /// Leaves standard output to the output of a conversion: everything is told on standard error from now on.
+    pub(crate) fn give_way(&self) {
+        self.gives_way.set(true);
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -54,7 +62,7 @@ impl Printer {
 
     /// The one document for programs; asked for by name, so it is printed even where people want quiet.
     pub(crate) fn document(&self, command: &str, document: Value) -> Result<(), Failure> {
-        if self.json { self.write(&format!("{}\n", json::versioned(command, document))) } else { Ok(()) }
+        if self.json { self.write(&format!("{}\n", json::line(&json::versioned(command, document)))) } else { Ok(()) }
     }
 
     /// A bar of `total` bytes, drawn where standard error is a terminal.
@@ -94,7 +102,7 @@ impl Printer {
     /// Tells a failure, in every mode.
     pub(crate) fn failure(&self, failure: &Failure) {
         let text = match self.json {
-            true => json::failure(failure.kind(), &failure.message()).to_string(),
+            true => json::line(&json::failure(failure.kind(), &failure.message())),
             false => format!("{} {}", self.err.error("error:"), failure.message()),
         };
         // Where standard error is gone too, the exit code has to do.
@@ -107,6 +115,11 @@ impl Printer {
     }
 
     fn write(&self, text: &str) -> Result<(), Failure> {
+        if self.gives_way.get() {
+            // Where standard error is gone nobody is left to tell.
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            return Ok(());
+        }
         if self.closed.get() { Ok(()) } else { self.settle(std::io::stdout().write_all(text.as_bytes())) }
     }
 

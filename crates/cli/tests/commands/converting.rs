@@ -37,6 +37,8 @@ fn a_conversion_says_what_it_did() {
 Converting model-fp8.safetensors -> model-gguf.gguf
   1 dequantized to BF16
   Note: one metadata entry of the input is not kept
+  Note: llama.cpp will not load the output: it has no general.architecture
+  Size: 1.3 KB -> 2.0 KB
   Wrote 2 tensors -> model-gguf.gguf
 ";
     assert_eq!(folder.amn(&format!("convert {MODEL} --to gguf")).ok(), wanted);
@@ -44,6 +46,7 @@ Converting model-fp8.safetensors -> model-gguf.gguf
     let wanted = "\
 Converting model-fp8.safetensors -> model-f32.safetensors
   1 dequantized to F32
+  Size: 1.3 KB -> 3.8 KB
   Wrote 2 tensors -> model-f32.safetensors
 ";
     assert_eq!(folder.amn(&format!("convert {MODEL} --to safetensors --out-dtype f32")).ok(), wanted);
@@ -61,8 +64,12 @@ fn quantising_tells_the_distance() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines[0], "Converting model.safetensors -> model-bnb-nf4.safetensors");
     assert_eq!(lines[1], "  1 quantized to NF4, 3 passed through");
-    assert!(lines[2].starts_with("  Lethe distance: "), "{text}");
-    assert_eq!(lines[3], "  Wrote 4 tensors -> model-bnb-nf4.safetensors");
+    assert_eq!(
+        lines[2..5],
+        ["  1 not quantized: an embedding", "  1 not quantized: not a matrix", "  Size: 3.4 KB -> 2.0 KB"]
+    );
+    assert!(lines[5].starts_with("  Lethe distance: "), "{text}");
+    assert_eq!(lines[6], "  Wrote 4 tensors -> model-bnb-nf4.safetensors");
     let document = folder.amn("quantize model.safetensors --to bnb-int8 --report --json").json();
     assert_eq!((&document["command"], &document["quantized"]), (&json!("forget"), &json!(1)));
     let error = &document["errors"][0];
@@ -70,7 +77,11 @@ fn quantising_tells_the_distance() {
     assert!(error["sqnr_db"].as_f64().unwrap() > 30.0 && document["lethe_distance"].as_f64().unwrap() > 0.0);
     let all = folder.amn("forget model.safetensors --to fp4 --include *.weight --report -o all.safetensors").ok();
     assert!(all.contains("  2 quantized to FP4, 2 passed through") && all.contains("COSINE"), "{all}");
-    let none = folder.amn("forget model.safetensors --to fp4 --exclude layer.* -o none.safetensors").ok();
+    let none = "forget model.safetensors --to fp4 --exclude layer.* -o none.safetensors";
+    let error = folder.amn(none).failed();
+    let why = "no weight would be quantised (1 an embedding, 1 kept as asked, 1 not a matrix); --allow-empty";
+    assert!(error.contains(why), "{error}");
+    let none = folder.amn(&format!("{none} --allow-empty")).ok();
     assert!(none.contains("  0 quantized to FP4, 4 passed through"), "{none}");
     // What is quantised already is decoded first, and told.
     let again = folder.amn("forget model-bnb-nf4.safetensors --to int8 -o again.safetensors").ok();
@@ -104,7 +115,10 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     failed("convert model.safetensors --to npz --rename s/.*/x/", &["would both be named \"x\""]);
     failed("convert model.safetensors --to npz --include nothing", &["no tensor fits", "nothing"]);
     failed("convert model.safetensors --to npz --rename nonsense", &["s/EXPRESSION/REPLACEMENT/"]);
-    failed("convert model.safetensors --to gguf --exclude mask --gguf-kv novalue", &["key=value"]);
+    failed("convert model.safetensors --to gguf --exclude mask --gguf-kv novalue", &["--gguf-kv", "key=value"]);
+    for wrong in ["--to gguf --gguf-kv novalue", "--to npz --rename x", "--to npz --include [", "--to q9", "-o out"] {
+        assert_eq!(folder.amn(&format!("convert model.safetensors {wrong}")).code, Some(2), "{wrong}");
+    }
     failed("convert model.safetensors --to safetensors -o model.safetensors --force", &["the input itself"]);
     failed("forget model.safetensors --to gguf", &["quantises nothing", "bnb-nf4"]);
     failed("forget model.safetensors --to nf4 --block-size 65", &["blocks of 65"]);

@@ -17,6 +17,7 @@ fn a_directory_becomes_a_directory_that_loads_as_it_is() {
     let wanted = "\
 Parsing...  13 tensors, Fine-grained FP8 (E4M3), 128x128 blocks
 Recalling... 6 tensors
+  Size: 6.6 KB -> 11.3 KB
 Output: Tiny-3.1-bf16 (10.7 KB)
   1 shard written
   1 file copied
@@ -163,7 +164,7 @@ fn options_of_directories_make_no_sense_for_a_file() {
 }
 
 #[test]
-fn parse_counts_over_all_files_and_a_shard_is_a_file() {
+fn parse_counts_over_all_files_and_a_shard_stands_for_its_set() {
     let folder = checkpoint::folder();
     let wanted = format!(
         "\
@@ -177,7 +178,12 @@ Size: 5.4 KB in 2 files in {NAME}
     assert_eq!(folder.amn(&format!("parse {NAME}")).ok(), wanted);
     let document = folder.amn(&format!("parse {NAME}/{INDEX} --json")).json();
     assert_eq!((&document["files"], &document["directory"]), (&2.into(), &NAME.into()));
-    let shard = folder.amn(&format!("parse {NAME}/{} --list", shard_name(1, 2))).ok();
+    let shard = format!("{NAME}/{}", shard_name(1, 2));
+    for command in ["parse", "inspect"] {
+        let [set, of_shard] = [NAME, &shard].map(|path| folder.amn(&format!("{command} {path}")).ok());
+        assert_eq!(set, of_shard, "{command}");
+    }
+    let shard = folder.amn(&format!("parse {shard} --only-this-file --list")).ok();
     assert!(shard.starts_with("6 tensors parsed") && shard.contains("mlp.weight  F8_E4M3"), "{shard}");
     let all = folder.amn(&format!("parse {NAME} --list")).ok();
     assert!(all.contains("FILE") && all.contains(&shard_name(2, 2)), "{all}");

@@ -40,7 +40,7 @@ fn a_missing_shard_is_named_with_what_to_do() {
     fs::remove_file(folder.path(NAME).join(shard_name(2, 2))).unwrap();
     refused(&folder, &[&shard_name(2, 2), "no such file"]);
     let error = folder.amn(&format!("inspect {NAME}/{}", shard_name(1, 2))).failed();
-    assert!(error.contains("download the rest of the checkpoint") && error.contains("amn parse FILE"), "{error}");
+    assert!(error.contains("download the rest of the checkpoint") && error.contains("--only-this-file"), "{error}");
     // The same without an index.
     fs::remove_file(folder.path(NAME).join(INDEX)).unwrap();
     refused(&folder, &[&shard_name(2, 2), "no such file"]);

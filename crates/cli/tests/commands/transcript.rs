@@ -115,7 +115,7 @@ fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
     if kind == Kind::Snapshot && run.code != Some(0) {
         text += &format!("[exit {}]\n", run.code.unwrap_or(-1));
     }
-    let mut text = normal(&text, folder);
+    let mut text = normal(&text, folder, line.contains("--threads"));
     if kind == Kind::Snapshot {
         // What looks like a command is output here.
         text = text
@@ -148,8 +148,9 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The text without what differs from run to run and from machine to machine.
-fn normal(text: &str, folder: &Folder) -> String {
+/// The text without what differs from run to run and from machine to machine. Where the number of threads is not given, it
+/// is that of the machine, and so is the memory they take.
+fn normal(text: &str, folder: &Folder, has_threads: bool) -> String {
     let text = text.replace(&*folder.root().to_string_lossy(), "[FOLDER]");
     let text = text.replace(concat!("anamnesis ", env!("CARGO_PKG_VERSION")), "anamnesis [VERSION]");
     let lines = text.lines().map(|line| {
@@ -158,6 +159,11 @@ fn normal(text: &str, folder: &Folder) -> String {
             None => line.to_owned(),
         };
         let line = between(&line, "\"free_bytes\": ", ",", "[FREE]");
+        let line = match line.starts_with("Memory: about ") && !has_threads {
+            true => "Memory: about [MEMORY]".to_owned(),
+            false if has_threads => line,
+            false => between(&line, "\"memory_bytes\": ", ",", "[MEMORY]"),
+        };
         let line = between(&line, "amn-demo-", &['"', '/', '\n'][..], "[RANDOM]");
         match (line.split_once(" in "), line.starts_with("wrote ") || line.starts_with("read the headers of ")) {
             (Some((front, _)), true) => format!("{front} in [TIME]"),

@@ -33,7 +33,7 @@ pub(crate) use manifest::unfinished_outputs;
 pub use options::{DirectoryOptions, Part};
 use sidecars::ConfigChange;
 pub use sidecars::{Sidecar, SidecarFate};
-pub use write::DirectoryReport;
+pub use write::{DirectoryReport, OutputState};
 
 impl Checkpoint {
     /// Plans the conversion of a checkpoint directory. Nothing is written yet, and whatever cannot be decoded is refused.

@@ -78,13 +78,15 @@ impl Part {
         self.count
     }
 
-    /// Whether this share has the shard of this index. Neighbours go to different shares.
-    pub(super) fn has(self, shard: usize) -> bool {
+    /// Whether this share has the shard of this index, from 0. Neighbours go to different shares.
+    #[must_use]
+    pub const fn has(self, shard: usize) -> bool {
         shard % self.count == self.number - 1
     }
 
     /// Whether this share also writes what is not a shard.
-    pub(super) fn is_first(self) -> bool {
+    #[must_use]
+    pub const fn is_first(self) -> bool {
         self.number == 1
     }
 }

@@ -51,9 +51,10 @@ pub(super) struct ConfigChange {
 
 impl ConfigChange {
     pub(super) fn of(options: &ConvertOptions, outline: &Outline) -> Result<Self> {
-        let wanted = options.target_dtype()?;
-        let is_changed = wanted.is_some() || outline.stats.dequantized > 0 || options.cast == Cast::All;
-        let dtype = is_changed.then(|| wanted.unwrap_or_default());
+        // A type that was asked for and that no tensor got is not the type of the weights.
+        let stats = &outline.stats;
+        let is_changed = stats.dequantized + stats.cast > 0 || options.cast == Cast::All && stats.quantized > 0;
+        let dtype = if is_changed { Some(options.target_dtype()?.unwrap_or_default()) } else { None };
         Ok(Self { dtype, quantisation: outline.configuration.clone() })
     }
 

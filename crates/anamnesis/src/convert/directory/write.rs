@@ -7,7 +7,7 @@ use super::{DirectoryPlan, Part, Shard, manifest};
 use crate::checkpoint::read_sidecar;
 use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
-use crate::io::output::{Existing, PendingFile, free_bytes, same_file};
+use crate::io::output::{Existing, PendingFile, check_space, same_file};
 use crate::io::{FileSource, Source};
 use crate::pipeline::RememberOptions;
 use crate::pipeline::{self, FileSink, Progress};
@@ -24,11 +24,44 @@ pub struct DirectoryReport {
     pub errors: Vec<QuantizationError>,
     /// Values quantised now that were no numbers.
     pub replaced: u64,
+    /// Finite values written now that are infinite in the output, because F16 ends at 65504.
+    pub overflowed: u64,
+}
+
+/// What is at the place of an output directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutputState {
+    /// Nothing, or an empty directory.
+    Nothing,
+    /// A directory that a conversion has begun.
+    Begun,
+    /// A directory with files of others.
+    Foreign,
 }
 
 const INDEX: &str = "model.safetensors.index.json";
 
 impl DirectoryPlan {
+    /// What is at the place of the output before it is written.
+    #[must_use]
+    pub fn state_of(&self, output: impl AsRef<Path>) -> OutputState {
+        let output = output.as_ref();
+        match is_empty(output) {
+            _ if output.join(manifest::FILE).is_file() => OutputState::Begun,
+            Ok(false) => OutputState::Foreign,
+            _ => OutputState::Nothing,
+        }
+    }
+
+    /// Bytes of the weight files that this run writes: all of them, or those of its part.
+    #[must_use]
+    pub fn bytes_of_run(&self) -> u64 {
+        let mine = |index: &usize| self.options.part.is_none_or(|part| part.has(*index));
+        let shards = self.shards.iter().enumerate().filter(|(index, _)| mine(index));
+        shards.map(|(_, shard)| shard.plan.total_bytes).sum()
+    }
+
     /// Writes the directory, or goes on with one that the same conversion has begun. `watch` is called on this thread.
     ///
     /// # Errors
@@ -74,6 +107,7 @@ impl DirectoryPlan {
             let run = ConvertReport::of(&[(&shard.plan, &distances)]);
             report.errors.extend(run.errors);
             report.replaced += run.replaced;
+            report.overflowed += run.overflowed;
             done.bytes += last.bytes;
             done.tensors += last.tensors;
             done.decoded += last.decoded;
@@ -165,17 +199,6 @@ fn is_empty(directory: &Path) -> Result<bool> {
     let entries = std::fs::read_dir(directory).map_err(|error| AnamnesisError::at_path(error, directory))?;
     let is_ours = |name: &str| is_leftover(name, manifest::FILE);
     Ok(entries.flatten().all(|entry| entry.file_name().to_str().is_some_and(is_ours)))
-}
-
-/// Refuses before writing what the disk cannot hold, where that can be asked.
-fn check_space(output: &Path, needed: u64) -> Result<()> {
-    match free_bytes(output) {
-        Some(free) if free < needed => {
-            let text = format!("{needed} bytes are needed, {free} are free");
-            Err(AnamnesisError::at_path(std::io::Error::new(std::io::ErrorKind::StorageFull, text), output))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Removes temporary forms of this file that a killed run left.

@@ -1,11 +1,10 @@
 //! `convert` for a checkpoint directory.
 
-use anamnesis::convert::output_name;
 use anamnesis::{Checkpoint, ConvertReport, ConvertTarget};
 
-use super::super::shown;
-use super::super::writing::DirectoryJob;
 use super::{Request, report};
+use crate::commands::writing::{DirectoryJob, outcome};
+use crate::commands::{counted, shown};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -15,35 +14,39 @@ impl Request<'_> {
             ConvertTarget::Safetensors => self.dtype().to_ascii_lowercase(),
             other => other.suffix().to_owned(),
         };
-        let output = DirectoryJob::output(self.input, self.write, checkpoint, |name| output_name(name, &suffix))?;
+        let output = DirectoryJob::output(self.write, checkpoint, &suffix)?;
         self.announce(checkpoint, &output, printer)?;
-        let options = self.write.directory_options();
-        let plan = checkpoint.plan_convert_directory(self.target, &self.options, &options);
+        let cut = self.write.directory_options();
+        let plan = checkpoint.plan_convert_directory(self.target, &self.options, &cut);
         let plan = plan.map_err(|error| self.advise(error, checkpoint))?;
+        self.refuse_empty(plan.stats(), plan.kept())?;
         let to = self.target.name().to_owned();
         let job = DirectoryJob { command: self.command, input: self.input, write: self.write, to, output };
-        let mut document = job.document(&plan);
-        document["notes"] = plan.notes().into();
-        report::counts(plan.stats(), &mut document);
+        let mut document = job.document(checkpoint, &plan);
+        report::counts(self.target, plan.stats(), plan.kept(), &mut document);
         let lines = report::lines(self.target, &self.dtype(), plan.stats());
+        let kept = report::kept(plan.kept(), printer);
+        let run = self.options.run();
         if self.write.dry_run {
-            report::kept(plan.kept(), printer)?;
-            self.notes(plan.notes(), printer)?;
-            document["kept_weights"] = report::kept_document(plan.kept());
+            for line in kept {
+                printer.text(format_args!("  {line}"))?;
+            }
             let summary = if lines.is_empty() { "everything copied".to_owned() } else { lines.join(", ") };
-            return job.forecast(&plan, &summary, document, printer);
+            return job.forecast(&plan, &run, (plan.notes(), &summary), document, printer);
         }
-        let outcome = job.write(&plan, &self.options.run(), printer)?;
-        for line in lines.into_iter().chain(job.outcome(&plan, &outcome)) {
+        let done = job.write(&plan, &run, printer)?;
+        for line in lines.into_iter().chain(kept).chain(job.outcome(&plan, &done)) {
             printer.text(format_args!("  {line}"))?;
         }
-        self.notes(plan.notes(), printer)?;
-        let report = ConvertReport::new(plan.stats(), outcome.errors, outcome.replaced);
+        outcome(checkpoint, plan.notes(), done.overflowed, plan.total_bytes(), printer)?;
+        let mut report = ConvertReport::new(plan.stats(), done.errors, done.replaced);
+        report.overflowed = done.overflowed;
         report::distance(&report, self.reports, printer)?;
-        printer.text(format_args!("  Wrote {} tensors -> {}", plan.stats().tensors, shown(&job.output)))?;
+        let tensors = counted(plan.stats().tensors, "tensor");
+        printer.text(format_args!("  Wrote {tensors} -> {}", shown(&job.output)))?;
         report::document(&report, self.reports, &mut document);
-        document["written"] = outcome.written.into();
-        document["kept"] = outcome.kept.into();
+        document["written"] = done.written.into();
+        document["kept"] = done.kept.into();
         printer.document(self.command, document)
     }
 }

@@ -7,14 +7,12 @@ mod report;
 use std::path::Path;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
-use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, Existing};
+use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Keeping};
 
-use super::writing::refuse_options_of_directories;
-use super::{notes, open, patterns, shown, to};
+use super::writing::{self, becomes_directory, prepare_output, refuse_options_of_directories};
+use super::{notes, open, output_path, patterns, shown, to};
 use crate::args::{ConvertArgs, InputArgs, QuantizeArgs, WriteArgs};
 use crate::exit::Failure;
-use crate::interrupt;
 use crate::ui::Printer;
 
 /// What was typed, and what it means.
@@ -27,10 +25,12 @@ pub(super) struct Request<'a> {
     pub(super) options: ConvertOptions,
     /// Whether the error of every weight is shown.
     pub(super) reports: bool,
+    /// Whether an output without a quantised weight is written.
+    pub(super) allow_empty: bool,
 }
 
 pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
-    let target = to::target(&args.to)?;
+    let target = target(args)?;
     let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.select.selection()?);
     if let Some(dtype) = &args.out_dtype {
         options = options.with_output_dtype(to::dtype(dtype)?.dtype());
@@ -50,11 +50,13 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
         options.gguf_metadata = parse_gguf_metadata_json(&text)?;
     }
     for pair in &args.gguf_kv {
-        let (key, value) = parse_gguf_kv_arg(pair)?;
+        // What was typed is at fault, not a file.
+        let (key, value) = parse_gguf_kv_arg(pair).map_err(|error| Failure::Usage(format!("--gguf-kv: {error}")))?;
         options.gguf_metadata.insert(key, value);
     }
-    let reports = args.quantize.report;
-    Request { command: "convert", input: &args.input, write: &args.write, target, options, reports }.run(printer)
+    let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);
+    let (input, write) = (&args.input, &args.write);
+    Request { command: "convert", input, write, target, options, reports, allow_empty }.run(printer)
 }
 
 /// Options that the target has no use for are a mistake, not a wish.
@@ -69,6 +71,7 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
         (args.quantize.block_size.is_some(), "--block-size"),
         (args.quantize.allow_nonfinite, "--allow-nonfinite"),
         (args.quantize.report, "--report"),
+        (args.quantize.allow_empty, "--allow-empty"),
         (!args.quantized.is_empty(), "--quantize"),
         (!args.keep.is_empty(), "--keep"),
     ];
@@ -84,28 +87,36 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
     }
 }
 
-/// How the conversion runs, as typed.
+/// How the conversion quantises, as typed.
 pub(super) fn options(
     write: &WriteArgs,
     quantize: &QuantizeArgs,
     target: ConvertTarget,
     cpu: CpuLevel,
 ) -> Result<ConvertOptions, Failure> {
-    let existing = if write.force { Existing::Replace } else { Existing::Refuse };
-    let mut options = ConvertOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
-    options.threads = write.threads.map(usize::from);
-    options.cpu = Some(cpu);
+    let mut options = writing::options(write, cpu)?;
     options.quantise.bnb.block_size = quantize.block_size;
     options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);
     Ok(options.with_measure(target.is_quantized()))
 }
 
+/// The target as typed, or what the name of the output says.
+fn target(args: &ConvertArgs) -> Result<ConvertTarget, Failure> {
+    let named = || args.write.output.as_deref().and_then(output_path::target_of);
+    match &args.to {
+        Some(text) => to::target(text),
+        None => named().ok_or_else(|| {
+            let names: Vec<_> = ConvertTarget::all().map(ConvertTarget::name).collect();
+            Failure::Usage(format!("--to is needed where -o does not end in a format: {}", names.join(", ")))
+        }),
+    }
+}
+
 impl Request<'_> {
     pub(super) fn run(&self, printer: &Printer) -> Result<(), Failure> {
+        prepare_output(self.write, self.target, printer)?;
         let checkpoint = open::checkpoint(self.input, printer)?;
-        let is_cut_file = checkpoint.format().parts_are_one_file() && self.write.option_of_directories().is_none();
-        let is_directory = checkpoint.directory().is_some() && self.target.extension() == "safetensors";
-        if is_directory && !is_cut_file {
+        if becomes_directory(&checkpoint, self.write, self.target) {
             return self.convert_directory(&checkpoint, printer);
         }
         refuse_options_of_directories(self.write, "this conversion writes one file")?;
@@ -124,6 +135,18 @@ impl Request<'_> {
         }
     }
 
+    /// Refuses to call something quantised that has no quantised weight.
+    fn refuse_empty(&self, stats: ConvertStats, kept: &[(String, Keeping)]) -> Result<(), Failure> {
+        if !self.target.is_quantized() || stats.quantized > 0 || self.allow_empty {
+            return Ok(());
+        }
+        let reasons: Vec<_> = report::reasons(kept).iter().map(|(why, count)| format!("{count} {why}")).collect();
+        let why = if reasons.is_empty() { "there are no floats".to_owned() } else { reasons.join(", ") };
+        Err(Failure::Nothing(format!(
+            "no weight would be quantised ({why}); --allow-empty writes the output all the same"
+        )))
+    }
+
     /// The type of decoded weights.
     fn dtype(&self) -> String {
         self.options.output_dtype.map_or_else(|| "BF16".to_owned(), |dtype| dtype.to_string())
@@ -133,14 +156,4 @@ impl Request<'_> {
         printer.text(format_args!("Converting {} -> {}", shown(&self.input.path), shown(output)))?;
         notes(checkpoint, "  Note: ", printer)
     }
-
-    fn notes(&self, notes: &[String], printer: &Printer) -> Result<(), Failure> {
-        for note in notes {
-            printer.text(format_args!("  Note: {}", printable(note, MAX_NOTE_CHARS)))?;
-        }
-        Ok(())
-    }
 }
-
-/// Longest note printed, in characters.
-const MAX_NOTE_CHARS: usize = 4096;

@@ -1,5 +1,6 @@
 //! What a conversion came to, for people and for programs.
 
+use anamnesis::error::printable;
 use anamnesis::{ConvertReport, ConvertStats, ConvertTarget, Keeping};
 use serde_json::{Value, json};
 
@@ -24,14 +25,18 @@ pub(super) fn lines(target: ConvertTarget, dtype: &str, stats: ConvertStats) -> 
     lines
 }
 
-pub(super) fn counts(stats: ConvertStats, document: &mut Value) {
+pub(super) fn counts(target: ConvertTarget, stats: ConvertStats, kept: &[(String, Keeping)], document: &mut Value) {
     document["tensor_count"] = stats.tensors.into();
     document["dequantized"] = stats.dequantized.into();
     document["quantized"] = stats.quantized.into();
     document["passthrough"] = stats.passthrough.into();
-    document["cast"] = stats.cast.into();
     document["folded_scales"] = stats.folded_scales.into();
-    document["dropped_metadata"] = stats.dropped_metadata.into();
+    if target.is_quantized() {
+        let weight = |(name, keeping): &(String, Keeping)| json!({ "name": name, "reason": keeping.reason() });
+        document["kept_weights"] = kept.iter().map(weight).collect();
+        let count = |(reason, count): (&str, usize)| (reason.to_owned(), count);
+        document["kept_by_reason"] = reasons(kept).into_iter().map(count).collect();
+    }
 }
 
 /// How far the quantised weights are from what they were.
@@ -70,6 +75,7 @@ pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer)
 pub(super) fn document(report: &ConvertReport, reports: bool, document: &mut Value) {
     document["lethe_distance"] = report.mean_absolute_error().into();
     document["replaced_values"] = report.replaced.into();
+    document["overflowed_values"] = report.overflowed.into();
     if reports {
         let error = |error: &anamnesis::QuantizationError| {
             json!({
@@ -86,8 +92,8 @@ pub(super) fn document(report: &ConvertReport, reports: bool, document: &mut Val
     }
 }
 
-/// The weights that are not quantised, by reason.
-pub(super) fn kept(kept: &[(String, Keeping)], printer: &Printer) -> Result<(), Failure> {
+/// How many weights are not quantised, by reason.
+pub(super) fn reasons(kept: &[(String, Keeping)]) -> Vec<(&'static str, usize)> {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for (_, keeping) in kept {
         match reasons.iter_mut().find(|(reason, _)| *reason == keeping.reason()) {
@@ -95,12 +101,17 @@ pub(super) fn kept(kept: &[(String, Keeping)], printer: &Printer) -> Result<(), 
             None => reasons.push((keeping.reason(), 1)),
         }
     }
-    for (reason, count) in reasons {
-        printer.text(format_args!("  {count} not quantized: {reason}"))?;
-    }
-    Ok(())
+    reasons
 }
 
-pub(super) fn kept_document(kept: &[(String, Keeping)]) -> Value {
-    kept.iter().map(|(name, keeping)| json!({ "name": name, "reason": keeping.reason() })).collect()
+/// The same in short lines; those who ask are told each of the weights.
+pub(super) fn kept(kept: &[(String, Keeping)], printer: &Printer) -> Vec<String> {
+    for (name, keeping) in kept {
+        let line = format!("{name}: not quantized, {}", keeping.reason());
+        printer.detail(printable(&line, MAX_LINE_CHARS));
+    }
+    reasons(kept).iter().map(|(reason, count)| format!("{count} not quantized: {reason}")).collect()
 }
+
+/// Longest line of details, in characters.
+const MAX_LINE_CHARS: usize = 4096;

@@ -1,12 +1,11 @@
 //! `remember` for a checkpoint directory.
 
-use anamnesis::convert::output_name;
-use anamnesis::{Checkpoint, ConvertTarget, CpuLevel, InspectInfo, format_bytes};
+use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, InspectInfo, format_bytes};
 
-use super::super::writing::DirectoryJob;
-use super::super::{patterns, shown};
-use super::{convert_options, run_options};
+use super::{nothing_decoded, summary};
 use crate::args::RememberArgs;
+use crate::commands::writing::{DirectoryJob, outcome};
+use crate::commands::{counted, patterns, shown};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -14,29 +13,35 @@ pub(super) fn run(
     args: &RememberArgs,
     checkpoint: &Checkpoint,
     info: &InspectInfo,
-    cpu: CpuLevel,
+    options: &ConvertOptions,
     printer: &Printer,
 ) -> Result<(), Failure> {
     let target = info.output_dtype;
-    let suffix = target.to_string().to_ascii_lowercase();
-    let output = DirectoryJob::output(&args.input, &args.write, checkpoint, |name| output_name(name, &suffix))?;
-    printer.text(format_args!("Parsing...  {} tensors, {}", info.tensor_count, info.format))?;
-    let (convert, options) = (convert_options(args, target)?, args.write.directory_options());
-    let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, &convert, &options);
+    let output = DirectoryJob::output(&args.write, checkpoint, &target.to_string().to_ascii_lowercase())?;
+    let tensors = counted(info.tensor_count, "tensor");
+    printer.text(format_args!("Parsing...  {tensors}, {}", info.format))?;
+    let cut = args.write.directory_options();
+    let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, options, &cut);
     let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
     let to = target.to_string();
     let job = DirectoryJob { command: "remember", input: &args.input, write: &args.write, to, output };
+    let told: Vec<_> =
+        nothing_decoded(args, checkpoint, plan.stats()).into_iter().chain(plan.notes().iter().cloned()).collect();
+    let mut document = job.document(checkpoint, &plan);
+    document["notes"] = told.as_slice().into();
+    let run = options.run();
     if args.write.dry_run {
-        let summary = format!("{} decoded to {target}, {} copied", plan.decoded(), plan.stats().passthrough);
-        return job.forecast(&plan, &summary, job.document(&plan), printer);
+        return job.forecast(&plan, &run, (&told, &summary(plan.stats(), target)), document, printer);
     }
-    printer.text(format_args!("Recalling... {} tensors", info.quantized))?;
-    let report = job.write(&plan, &run_options(args, cpu)?, printer)?;
-    printer.text(format_args!("Output: {} ({})", shown(&job.output), format_bytes(info.dequantized_size)))?;
+    printer.text(format_args!("Recalling... {}", counted(plan.stats().dequantized, "tensor")))?;
+    let report = job.write(&plan, &run, printer)?;
+    outcome(checkpoint, &told, report.overflowed, plan.total_bytes(), printer)?;
+    let bytes = plan.tensors().map(|(_, tensor)| tensor.bytes).sum();
+    printer.text(format_args!("Output: {} ({})", shown(&job.output), format_bytes(bytes)))?;
     for line in job.outcome(&plan, &report) {
         printer.text(format_args!("  {line}"))?;
     }
-    let mut document = job.document(&plan);
+    document["overflowed_values"] = report.overflowed.into();
     document["written"] = report.written.into();
     document["kept"] = report.kept.into();
     printer.document("remember", document)

@@ -4,51 +4,65 @@
 mod directory;
 mod file;
 
-use anamnesis::{ConvertOptions, CpuLevel, Existing, Format, InspectOptions, RememberOptions, TargetDtype};
+use anamnesis::{
+    Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Format, InspectOptions, TargetDtype,
+};
 
-use super::writing::refuse_options_of_directories;
+use super::writing::{self, becomes_directory, prepare_output, refuse_options_of_directories};
 use super::{open, shown, to};
 use crate::args::RememberArgs;
 use crate::exit::Failure;
-use crate::interrupt;
 use crate::ui::Printer;
 
 /// Where the input is of another format, the format of the output may be named in place of a type, and means the default.
 const OUTPUT_FORMAT: &str = "safetensors";
 
 pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
-    let is_format = args.to.eq_ignore_ascii_case(OUTPUT_FORMAT);
-    let target = if is_format { TargetDtype::BF16 } else { to::dtype(&args.to)? };
+    let typed = args.to.as_deref();
+    let is_format = typed.is_some_and(|to| to.eq_ignore_ascii_case(OUTPUT_FORMAT));
+    let target = match typed {
+        Some(to) if !is_format => to::dtype(to)?,
+        _ => TargetDtype::BF16,
+    };
+    prepare_output(&args.write, ConvertTarget::Safetensors, printer)?;
+    let options = options(args, target, cpu)?;
     let checkpoint = open::checkpoint(&args.input, printer)?;
     if is_format && checkpoint.format() == Format::Safetensors {
         // Says which types there are.
-        to::dtype(&args.to)?;
+        to::dtype(OUTPUT_FORMAT)?;
     }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
-    // Parts of one file that was cut become one again, unless asked otherwise.
-    let is_cut_file = checkpoint.format().parts_are_one_file() && args.write.option_of_directories().is_none();
-    if checkpoint.directory().is_some() && !is_cut_file {
-        return directory::run(args, &checkpoint, &info, cpu, printer);
+    if becomes_directory(&checkpoint, &args.write, ConvertTarget::Safetensors) {
+        return directory::run(args, &checkpoint, &info, &options, printer);
     }
-    let why = format!(
-        "{} is a single file, which becomes a single file; name its directory to convert the whole checkpoint",
-        shown(&args.input.path)
-    );
+    let why = match checkpoint.directory() {
+        Some(_) => "-o names one file".to_owned(),
+        None => format!(
+            "{} is a single file, which becomes a single file; name its directory to convert the whole checkpoint",
+            shown(&args.input.path)
+        ),
+    };
     refuse_options_of_directories(&args.write, &why)?;
-    file::run(args, &checkpoint, &info, cpu, printer)
+    file::run(args, &checkpoint, &info, &options, printer)
 }
 
-/// What is converted, as typed.
-fn convert_options(args: &RememberArgs, target: TargetDtype) -> Result<ConvertOptions, Failure> {
-    Ok(ConvertOptions::new().with_output_dtype(target.dtype()).with_selection(args.select.selection()?))
+/// What is converted, and how, as typed.
+fn options(args: &RememberArgs, target: TargetDtype, cpu: CpuLevel) -> Result<ConvertOptions, Failure> {
+    let options = writing::options(&args.write, cpu)?.with_output_dtype(target.dtype());
+    let cast = if args.cast.is_some() { Cast::All } else { Cast::Quantized };
+    Ok(options.with_cast(cast).with_selection(args.select.selection()?))
 }
 
-/// How the conversion runs, as typed.
-fn run_options(args: &RememberArgs, cpu: CpuLevel) -> Result<RememberOptions, Failure> {
-    let existing = if args.write.force { Existing::Replace } else { Existing::Refuse };
-    let options = RememberOptions::new().with_cpu_level(cpu).with_existing(existing).with_cancel(interrupt::token()?);
-    Ok(match args.write.threads {
-        Some(threads) => options.with_threads(threads.into()),
-        None => options,
-    })
+/// What to say where nothing is decoded. An input of another format is converted all the same.
+fn nothing_decoded(args: &RememberArgs, checkpoint: &Checkpoint, stats: ConvertStats) -> Option<String> {
+    let is_asked = args.to.as_deref().is_some_and(|to| !to.eq_ignore_ascii_case(OUTPUT_FORMAT));
+    let is_idle = stats.dequantized == 0 && args.cast.is_none();
+    let is_told = is_idle && (is_asked || checkpoint.format() == Format::Safetensors);
+    is_told.then(|| "nothing to decode; --cast all converts plain tensors".to_owned())
+}
+
+/// What is done with how many tensors: `1 decoded to BF16, 2 copied`.
+fn summary(stats: ConvertStats, target: TargetDtype) -> String {
+    let cast = if stats.cast > 0 { format!("{} cast to {target}, ", stats.cast) } else { String::new() };
+    format!("{} decoded to {target}, {cast}{} copied", stats.dequantized, stats.passthrough)
 }

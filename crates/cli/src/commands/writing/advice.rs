@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anamnesis::{AnamnesisError, format_bytes};
 
-use super::super::shown;
 use crate::args::WriteArgs;
+use crate::commands::shown;
 use crate::exit::Failure;
 
 /// Adds what the user can do about an output file of `bytes` bytes that cannot be written.
-pub(in super::super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failure {
+pub(super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failure {
     let AnamnesisError::Io(cause) = &error else { return advise_on_values(error) };
     let advice = match cause.kind() {
         ErrorKind::AlreadyExists => "--force replaces it, -o chooses another name".to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn advise_on_values(error: AnamnesisError) -> Failure {
 }
 
 /// A file is written as one file by one run, whatever these options say.
-pub(in super::super) fn refuse_options_of_directories(write: &WriteArgs, why: &str) -> Result<(), Failure> {
+pub(crate) fn refuse_options_of_directories(write: &WriteArgs, why: &str) -> Result<(), Failure> {
     match write.option_of_directories() {
         None => Ok(()),
         Some(option) => Err(Failure::Usage(format!("{option} shapes the output of a checkpoint directory, and {why}"))),

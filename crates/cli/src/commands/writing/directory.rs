@@ -1,18 +1,19 @@
 //! Writing a checkpoint directory.
 
-use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Checkpoint, DirectoryPlan, DirectoryReport, RememberOptions, Sidecar, SidecarFate};
+use anamnesis::{
+    AnamnesisError, Checkpoint, DirectoryPlan, DirectoryReport, Part, RememberOptions, Sidecar, SidecarFate,
+};
 use serde_json::{Value, json};
 
-use super::super::{counted, output_path, shown};
 use super::advice::advise_on_values;
-use super::tell_level;
+use super::{shared_fields, tell_level};
 use crate::args::{InputArgs, WriteArgs};
+use crate::commands::{counted, output_path, shown};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -22,32 +23,25 @@ const DROPPED_SHOWN: usize = 10;
 const MAX_NAME_CHARS: usize = 255;
 
 /// What was typed, and what it means.
-pub(in super::super) struct DirectoryJob<'a> {
+pub(crate) struct DirectoryJob<'a> {
     /// The command, for programs that read the result.
-    pub(in super::super) command: &'static str,
-    pub(in super::super) input: &'a InputArgs,
-    pub(in super::super) write: &'a WriteArgs,
+    pub(crate) command: &'static str,
+    pub(crate) input: &'a InputArgs,
+    pub(crate) write: &'a WriteArgs,
     /// What was asked for.
-    pub(in super::super) to: String,
-    pub(in super::super) output: PathBuf,
+    pub(crate) to: String,
+    pub(crate) output: PathBuf,
 }
 
 impl DirectoryJob<'_> {
-    /// Where the output goes: beside the input where nobody says, under the name that `named` makes of its own.
-    pub(in super::super) fn output(
-        input: &InputArgs,
-        write: &WriteArgs,
-        checkpoint: &Checkpoint,
-        named: impl Fn(&OsStr) -> OsString,
-    ) -> Result<PathBuf, Failure> {
-        let directory = checkpoint.directory().unwrap_or(&input.path);
-        let beside = || output_path::named_beside(&input.path, directory, named);
-        let output = write.output.clone().unwrap_or_else(beside);
+    /// Where the output goes: beside the input where nobody says, under its name with `suffix`.
+    pub(crate) fn output(write: &WriteArgs, checkpoint: &Checkpoint, suffix: &str) -> Result<PathBuf, Failure> {
+        let output = write.output.clone().map_or_else(|| output_path::directory(checkpoint, suffix), Ok)?;
         output_path::check_directory(&output)?;
         Ok(output)
     }
 
-    pub(in super::super) fn write(
+    pub(crate) fn write(
         &self,
         plan: &DirectoryPlan,
         options: &RememberOptions,
@@ -98,11 +92,11 @@ impl DirectoryJob<'_> {
 
     /// Whether this run writes what is not a shard: the first part does.
     pub(super) fn writes_sidecars(&self) -> bool {
-        self.write.part.is_none_or(|part| part.number() == 1)
+        self.write.part.is_none_or(Part::is_first)
     }
 
     /// What came of it, in short lines.
-    pub(in super::super) fn outcome(&self, plan: &DirectoryPlan, report: &DirectoryReport) -> Vec<String> {
+    pub(crate) fn outcome(&self, plan: &DirectoryPlan, report: &DirectoryReport) -> Vec<String> {
         let mut shards = format!("{} written", counted(report.written.len(), "shard"));
         if !report.kept.is_empty() {
             shards += &format!(", {} kept from an earlier run", report.kept.len());
@@ -119,8 +113,8 @@ impl DirectoryJob<'_> {
         lines
     }
 
-    pub(in super::super) fn document(&self, plan: &DirectoryPlan) -> Value {
-        json!({
+    pub(crate) fn document(&self, checkpoint: &Checkpoint, plan: &DirectoryPlan) -> Value {
+        let mut document = json!({
             "path": self.input.path.to_string_lossy(),
             "output": self.output.to_string_lossy(),
             "to": self.to,
@@ -131,7 +125,9 @@ impl DirectoryJob<'_> {
             "part": self.write.part.map(|part| json!({ "number": part.number(), "count": part.count() })),
             "shards": plan.shards().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect::<Value>(),
             "sidecars": plan.sidecars().iter().map(sidecar_document).collect::<Value>(),
-        })
+        });
+        shared_fields(checkpoint, plan.stats(), plan.notes(), &mut document);
+        document
     }
 }
 

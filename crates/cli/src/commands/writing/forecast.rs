@@ -1,47 +1,31 @@
 //! `--dry-run` for a checkpoint directory: the plan, and what it takes.
 
-use anamnesis::{DirectoryPlan, format_bytes};
+use anamnesis::{DirectoryPlan, OutputState, RememberOptions, format_bytes};
 use serde_json::{Value, json};
 
-use super::super::{counted, shown};
 use super::directory::{DirectoryJob, sidecar_lines};
-use super::{disk, tensors};
+use super::needs::Needs;
+use super::{plan_notes, tensors};
+use crate::commands::{counted, shown};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
-/// What one worker takes, roughly: a window of the input, a tile of the output, and what is between them.
-const WORKER_BYTES: u64 = 6 << 20;
-/// Workers where the user does not say how many.
-const MAX_DEFAULT_THREADS: usize = 4;
-/// The file by which a conversion knows a directory it has begun.
-const MANIFEST: &str = ".anamnesis.json";
-
-/// What is at the place of the output.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Nothing,
-    /// A directory that a conversion has begun.
-    Begun,
-    /// A directory with files of others.
-    Foreign,
-}
-
-impl Found {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Begun => "begun",
-            Self::Foreign => "foreign",
-        }
+/// What is at the place of an output, by the word that programs read.
+fn state_name(state: OutputState) -> &'static str {
+    match state {
+        OutputState::Begun => "begun",
+        OutputState::Foreign => "foreign",
+        _ => "nothing",
     }
 }
 
 impl DirectoryJob<'_> {
     /// Tells the plan and writes nothing.
-    pub(in super::super) fn forecast(
+    pub(crate) fn forecast(
         &self,
         plan: &DirectoryPlan,
-        summary: &str,
+        run: &RememberOptions,
+        (notes, summary): (&[String], &str),
         document: Value,
         printer: &Printer,
     ) -> Result<(), Failure> {
@@ -56,9 +40,8 @@ impl DirectoryJob<'_> {
             }
             planned.push((last.1, tensor));
         }
-        let disk_bytes: u64 = (0..).zip(&shards).filter(|(index, _)| self.is_mine(*index)).map(|(_, (_, b))| b).sum();
-        let free_bytes = disk::free_bytes(&self.output);
-        let found = self.found();
+        let needs = Needs::of(&self.output, plan.bytes_of_run(), run);
+        let found = plan.state_of(&self.output);
 
         printer.text(format_args!("\n{}", tensors::numbered_table(&planned).render(printer.page())))?;
         printer.text(format_args!("\n{}", self.shard_table(&shards).render(printer.page())))?;
@@ -66,6 +49,7 @@ impl DirectoryJob<'_> {
         for line in sidecar_lines(plan.sidecars()) {
             printer.text(line)?;
         }
+        plan_notes(notes, printer)?;
         printer.text(format_args!(
             "\nWould write {} ({}, {}): {summary}",
             shown(&self.output),
@@ -78,34 +62,28 @@ impl DirectoryJob<'_> {
             let (number, count) = (part.number(), part.count());
             printer.text(format_args!("Part {number} of {count} writes {}{beside}", counted(mine, "shard")))?;
         }
-        printer.text(format_args!("Memory: about {}", format_bytes(self.memory_bytes())))?;
-        let free = match free_bytes {
-            Some(free) if free < disk_bytes => format!(", only {} free", format_bytes(free)),
-            Some(free) => format!(", {} free", format_bytes(free)),
-            None => String::new(),
-        };
-        printer.text(format_args!("Disk: {} needed{free}", format_bytes(disk_bytes)))?;
+        needs.tell(printer)?;
         match found {
-            Found::Nothing => {}
-            Found::Begun if self.write.force => printer.text("That directory exists already and would begin again")?,
-            Found::Begun => {
+            OutputState::Begun if self.write.force => {
+                printer.text("That directory exists already and would begin again")?;
+            }
+            OutputState::Begun => {
                 printer
                     .text("That directory was begun already: the same conversion goes on, --force starts it again")?;
             }
-            Found::Foreign if self.write.force => {
+            OutputState::Foreign if self.write.force => {
                 printer.text("That directory is not empty: files of the same names would be replaced")?;
             }
-            Found::Foreign => {
-                printer.text("That directory is not empty: --force writes into it, -o chooses another")?
+            OutputState::Foreign => {
+                printer.text("That directory is not empty: --force writes into it, -o chooses another")?;
             }
+            _ => {}
         }
         if printer.is_json() {
             let mut document = document;
             document["output_exists"] = self.output.exists().into();
-            document["output_state"] = found.name().into();
-            document["memory_bytes"] = self.memory_bytes().into();
-            document["disk_bytes"] = disk_bytes.into();
-            document["free_bytes"] = free_bytes.into();
+            document["output_state"] = state_name(found).into();
+            needs.add_to(&mut document);
             let shard = |(index, (name, bytes)): (usize, &(&str, u64))| json!({ "name": name, "bytes": bytes, "in_this_run": self.is_mine(index) });
             document["shards"] = shards.iter().enumerate().map(shard).collect();
             let tensor = |(shard, tensor): &(usize, _)| {
@@ -119,9 +97,9 @@ impl DirectoryJob<'_> {
         Ok(())
     }
 
-    /// Whether this run writes the shard of this index; neighbours go to different parts.
+    /// Whether this run writes the shard of this index.
     fn is_mine(&self, shard: usize) -> bool {
-        self.write.part.is_none_or(|part| shard % part.count() == part.number() - 1)
+        self.write.part.is_none_or(|part| part.has(shard))
     }
 
     fn shard_table(&self, shards: &[(&str, u64)]) -> Table {
@@ -131,20 +109,5 @@ impl DirectoryJob<'_> {
             table.row([(index + 1).to_string(), name, format_bytes(*bytes)]);
         }
         table
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_DEFAULT_THREADS);
-        let threads = self.write.threads.map_or_else(cores, usize::from);
-        WORKER_BYTES * threads as u64
-    }
-
-    fn found(&self) -> Found {
-        let Ok(mut entries) = std::fs::read_dir(&self.output) else { return Found::Nothing };
-        match (self.output.join(MANIFEST).is_file(), entries.next()) {
-            (true, _) => Found::Begun,
-            (false, Some(_)) => Found::Foreign,
-            (false, None) => Found::Nothing,
-        }
     }
 }

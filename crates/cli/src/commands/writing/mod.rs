@@ -1,19 +1,56 @@
-//! What commands that write a model share: the tensors of a plan, directories, and what to do where writing fails.
+//! What commands that write a model share: how they run, files and directories, the tensors of a plan, what is told of an
+//! output, and what to do where writing fails.
 
 mod advice;
 mod directory;
-mod disk;
+mod file;
 mod forecast;
+mod needs;
+mod outcome;
 pub(super) mod tensors;
 
-pub(super) use advice::{advise, refuse_options_of_directories};
+pub(super) use advice::refuse_options_of_directories;
 pub(super) use directory::DirectoryJob;
+pub(super) use file::FileJob;
+pub(super) use outcome::outcome;
+use outcome::{plan_notes, shared_fields};
 
-use anamnesis::CpuLevel;
+use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, Existing};
 
+use super::output_path;
+use crate::args::WriteArgs;
+use crate::exit::Failure;
+use crate::interrupt;
 use crate::ui::Printer;
 
+/// How a conversion runs, as typed.
+pub(super) fn options(write: &WriteArgs, cpu: CpuLevel) -> Result<ConvertOptions, Failure> {
+    let existing = if write.force { Existing::Replace } else { Existing::Refuse };
+    let mut options = ConvertOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
+    options.threads = write.threads.map(usize::from);
+    options.cpu = Some(cpu);
+    Ok(options)
+}
+
+/// Whether a checkpoint becomes a directory: where it is one, unless the target or the name of the output is a file's. Parts
+/// of one file that was cut become one again, unless asked otherwise.
+pub(super) fn becomes_directory(checkpoint: &Checkpoint, write: &WriteArgs, target: ConvertTarget) -> bool {
+    let is_cut_file = checkpoint.format().parts_are_one_file() && write.option_of_directories().is_none();
+    let is_named_as_file = write.output.as_deref().is_some_and(output_path::is_file);
+    checkpoint.directory().is_some() && target.extension() == "safetensors" && !is_cut_file && !is_named_as_file
+}
+
+/// Refuses an output that contradicts its target, and leaves standard output to it where it goes there.
+pub(super) fn prepare_output(write: &WriteArgs, target: ConvertTarget, printer: &Printer) -> Result<(), Failure> {
+    let Some(output) = write.output.as_deref() else { return Ok(()) };
+    if output_path::is_stream(output) {
+        printer.give_way();
+        return Ok(());
+    }
+    output_path::check_ending(output, target)
+}
+
 /// Tells those who ask which CPU instructions are used, before the first of them is.
-pub(super) fn tell_level(cpu: Option<CpuLevel>, printer: &Printer) {
+fn tell_level(cpu: Option<CpuLevel>, printer: &Printer) {
     printer.detail(format_args!("CPU level {}", cpu.unwrap_or_default()));
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::ui::{Column, Table};
 
 /// Every tensor of an output file.
-pub(in super::super) fn table(tensors: &[PlannedOutput]) -> Table {
+pub(crate) fn table(tensors: &[PlannedOutput]) -> Table {
     let mut table = Table::new([NAME, DTYPE, SHAPE, SIZE, SCHEME, SOURCES]);
     for tensor in tensors {
         table.row(cells(tensor));
@@ -54,7 +54,7 @@ fn work(tensor: &PlannedOutput) -> String {
 }
 
 /// The name of a source, without the module it shares with its output: `.weight` next to `layers.0.weight`.
-pub(in super::super) fn relative<'a>(source: &'a str, output: &str) -> &'a str {
+pub(crate) fn relative<'a>(source: &'a str, output: &str) -> &'a str {
     let module = output.rfind('.').unwrap_or(0);
     match (source.get(..module), output.get(..module), source.get(module..)) {
         (Some(of_source), Some(of_output), Some(rest)) if of_source == of_output && rest.starts_with('.') => rest,
@@ -62,7 +62,7 @@ pub(in super::super) fn relative<'a>(source: &'a str, output: &str) -> &'a str {
     }
 }
 
-pub(in super::super) fn document(tensor: &PlannedOutput) -> Value {
+pub(crate) fn document(tensor: &PlannedOutput) -> Value {
     json!({
         "name": tensor.name,
         "dtype": tensor.dtype.to_string(),

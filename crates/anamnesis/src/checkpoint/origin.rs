@@ -1,0 +1,115 @@
+//! Where a checkpoint was opened from, so that nobody has to read it from a path again.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::names::Numbered;
+use super::{hub, ollama};
+
+/// Where a checkpoint was opened from.
+///
+/// ```
+/// use std::path::Path;
+/// use anamnesis::Origin;
+/// let origin = Origin::of(Path::new("hf:org/name@main"));
+/// assert!(origin.is_store() && origin.model_name().is_some_and(|name| name == "name"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// One file.
+    File(PathBuf),
+    /// The files of a directory.
+    Directory(PathBuf),
+    /// A model of the local Hugging Face cache.
+    HubCache {
+        /// As it was asked for: `hf:org/name@revision`.
+        spec: String,
+    },
+    /// A model of the local Ollama store.
+    Ollama {
+        /// As it was asked for: `ollama:name:tag`.
+        spec: String,
+    },
+    /// Bytes in memory.
+    Bytes,
+    /// A reader.
+    Reader,
+}
+
+impl Origin {
+    /// What a path names: a model of a store by how it begins, otherwise a file or a directory.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        match path.to_str() {
+            Some(spec) if spec.starts_with(hub::SCHEME) => Self::HubCache { spec: spec.to_owned() },
+            Some(spec) if spec.starts_with(ollama::SCHEME) => Self::Ollama { spec: spec.to_owned() },
+            _ if path.is_dir() => Self::Directory(path.to_path_buf()),
+            _ => Self::File(path.to_path_buf()),
+        }
+    }
+
+    /// Whether it is a model of a local store, whose files are not the user's to write beside.
+    #[must_use]
+    pub const fn is_store(&self) -> bool {
+        matches!(self, Self::HubCache { .. } | Self::Ollama { .. })
+    }
+
+    /// The name of the model: without its organisation and revision, without the ending of a file, and of a numbered part
+    /// that of the whole. `None` where nothing names it.
+    #[must_use]
+    pub fn model_name(&self) -> Option<OsString> {
+        match self {
+            Self::File(path) => {
+                let name = path.file_name()?.to_str();
+                let whole = name.and_then(Numbered::parse).map(|part| part.base()).filter(|base| !base.is_empty());
+                whole.map(OsString::from).or_else(|| path.file_stem().map(OsString::from))
+            }
+            // `.` and `..` have a name only where they lead; the name of a directory has no ending.
+            Self::Directory(path) => match path.file_name() {
+                Some(name) => Some(name.to_os_string()),
+                None => Some(std::fs::canonicalize(path).ok()?.file_name()?.to_os_string()),
+            },
+            Self::HubCache { spec } => {
+                let model = spec.strip_prefix(hub::SCHEME)?.split('@').next()?;
+                model.rsplit('/').next().map(OsString::from)
+            }
+            Self::Ollama { spec } => {
+                let model = spec.strip_prefix(ollama::SCHEME)?.rsplit('/').next()?;
+                Some(match model.split_once(':') {
+                    None => model.into(),
+                    Some((model, ollama::DEFAULT_TAG)) => model.into(),
+                    Some((model, tag)) => format!("{model}-{tag}").into(),
+                })
+            }
+            Self::Bytes | Self::Reader => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_called_by_its_name_alone() {
+        let cases = [
+            ("dir/m.Q4_K_M.gguf", "m.Q4_K_M"),
+            ("dir/m-00001-of-00003.gguf", "m"),
+            ("-00001-of-00003.gguf", "-00001-of-00003"),
+            ("out-of-time.gguf", "out-of-time"),
+            ("hf:org/name-gptq@main", "name-gptq"),
+            ("hf:gpt2", "gpt2"),
+            ("ollama:llama3.2", "llama3.2"),
+            ("ollama:llama3.2:latest", "llama3.2"),
+            ("ollama:user/llama3.2:1b-q4_0", "llama3.2-1b-q4_0"),
+            ("ollama:localhost:5000/a/b:c", "b-c"),
+        ];
+        for (path, name) in cases {
+            assert_eq!(Origin::of(Path::new(path)).model_name().unwrap(), name, "{path}");
+        }
+        let directory = Origin::Directory("models/Llama-3.1-8B".into());
+        assert_eq!(directory.model_name().unwrap(), "Llama-3.1-8B");
+        assert_eq!(Origin::Bytes.model_name(), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! Writing one file, or standard output.
+
+use std::io::{BufWriter, IsTerminal};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anamnesis::{Checkpoint, ConvertPlan, ConvertReport};
+use serde_json::{Value, json};
+
+use super::advice::advise;
+use super::needs::Needs;
+use super::{plan_notes, shared_fields, tell_level, tensors};
+use crate::args::{InputArgs, WriteArgs};
+use crate::commands::output_path;
+use crate::exit::Failure;
+use crate::ui::Printer;
+
+/// What was typed, and what it means.
+pub(crate) struct FileJob<'a> {
+    /// The command, for programs that read the result.
+    pub(crate) command: &'static str,
+    pub(crate) input: &'a InputArgs,
+    pub(crate) write: &'a WriteArgs,
+    /// What was asked for.
+    pub(crate) to: String,
+    pub(crate) output: PathBuf,
+}
+
+impl<'a> FileJob<'a> {
+    /// The output is where the user says, or else where `default` does.
+    pub(crate) fn new(
+        command: &'static str,
+        (input, write): (&'a InputArgs, &'a WriteArgs),
+        to: String,
+        default: impl FnOnce() -> Result<PathBuf, Failure>,
+    ) -> Result<Self, Failure> {
+        let output = write.output.clone().map_or_else(default, Ok)?;
+        if output_path::is_stream(&output) {
+            if std::io::stdout().is_terminal() && !write.dry_run {
+                return Err(Failure::Usage("-o - writes to standard output, which is a terminal here".to_owned()));
+            }
+        } else {
+            output_path::check(&output)?;
+        }
+        Ok(Self { command, input, write, to, output })
+    }
+
+    pub(crate) fn write(&self, plan: &ConvertPlan, printer: &Printer) -> Result<ConvertReport, Failure> {
+        tell_level(plan.run().cpu, printer);
+        let started = Instant::now();
+        let bar = printer.progress(plan.total_bytes());
+        let result = match output_path::is_stream(&self.output) {
+            true => plan.write_to(BufWriter::new(std::io::stdout()), |progress| bar.set(progress.bytes)),
+            false => plan.write(&self.output, |progress| bar.set(progress.bytes)),
+        };
+        drop(bar);
+        let report = result.map_err(|error| advise(error, &self.output, plan.total_bytes()))?;
+        printer.throughput(plan.total_bytes(), started);
+        Ok(report)
+    }
+
+    /// Tells the plan and writes nothing.
+    pub(crate) fn forecast(
+        &self,
+        plan: &ConvertPlan,
+        notes: &[String],
+        summary: &[String],
+        document: Value,
+        printer: &Printer,
+    ) -> Result<(), Failure> {
+        let planned: Vec<_> = plan.tensors().collect();
+        printer.text(format_args!("\n{}\n", tensors::table(&planned).render(printer.page())))?;
+        plan_notes(notes, printer)?;
+        for line in summary {
+            printer.text(line)?;
+        }
+        let needs = Needs::of(&self.output, plan.total_bytes(), plan.run());
+        needs.tell(printer)?;
+        let exists = !output_path::is_stream(&self.output) && self.output.exists();
+        if exists && !self.write.force {
+            printer.text("That file exists already: --force replaces it, -o chooses another name")?;
+        }
+        if printer.is_json() {
+            let mut document = document;
+            needs.add_to(&mut document);
+            document["output_exists"] = exists.into();
+            document["tensors"] = planned.iter().map(tensors::document).collect();
+            printer.document(self.command, document)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn document(&self, checkpoint: &Checkpoint, plan: &ConvertPlan) -> Value {
+        let mut document = json!({
+            "path": self.input.path.to_string_lossy(),
+            "output": self.output.to_string_lossy(),
+            "to": self.to,
+            "dry_run": self.write.dry_run,
+            "decoded": plan.stats().dequantized,
+            "copied": plan.stats().passthrough,
+            "bytes": plan.total_bytes(),
+        });
+        shared_fields(checkpoint, plan.stats(), plan.notes(), &mut document);
+        document
+    }
+}

@@ -1,0 +1,42 @@
+//! What a conversion takes of the machine, told before it begins.
+
+use std::path::Path;
+
+use anamnesis::{RememberOptions, format_bytes};
+use serde_json::Value;
+
+use crate::commands::output_path;
+use crate::exit::Failure;
+use crate::ui::Printer;
+
+/// Memory and room on the disk.
+pub(super) struct Needs {
+    memory_bytes: u64,
+    disk_bytes: u64,
+    /// `None` where the system does not tell.
+    free_bytes: Option<u64>,
+}
+
+impl Needs {
+    /// Of writing `disk_bytes` bytes to `output`.
+    pub(super) fn of(output: &Path, disk_bytes: u64, run: &RememberOptions) -> Self {
+        let free_bytes = if output_path::is_stream(output) { None } else { anamnesis::free_bytes(output) };
+        Self { memory_bytes: run.memory_bytes(), disk_bytes, free_bytes }
+    }
+
+    pub(super) fn tell(&self, printer: &Printer) -> Result<(), Failure> {
+        printer.text(format_args!("Memory: about {}", format_bytes(self.memory_bytes)))?;
+        let free = match self.free_bytes {
+            Some(free) if free < self.disk_bytes => format!(", only {} free", format_bytes(free)),
+            Some(free) => format!(", {} free", format_bytes(free)),
+            None => String::new(),
+        };
+        printer.text(format_args!("Disk: {} needed{free}", format_bytes(self.disk_bytes)))
+    }
+
+    pub(super) fn add_to(&self, document: &mut Value) {
+        document["memory_bytes"] = self.memory_bytes.into();
+        document["disk_bytes"] = self.disk_bytes.into();
+        document["free_bytes"] = self.free_bytes.into();
+    }
+}

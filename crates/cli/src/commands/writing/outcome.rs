@@ -1,0 +1,47 @@
+//! What is told of every output that is written, whatever the command: sizes, what was left out, and what was lost.
+
+use anamnesis::error::printable;
+use anamnesis::{Checkpoint, ConvertStats, format_bytes};
+use serde_json::Value;
+
+use crate::exit::Failure;
+use crate::ui::Printer;
+
+/// Longest note printed, in characters.
+const MAX_NOTE_CHARS: usize = 4096;
+
+/// What a plan says about its output.
+pub(crate) fn plan_notes(notes: &[String], printer: &Printer) -> Result<(), Failure> {
+    for note in notes {
+        printer.text(format_args!("  Note: {}", printable(note, MAX_NOTE_CHARS)))?;
+    }
+    Ok(())
+}
+
+/// What the output does not have of the input, what it cannot hold, and how large both are.
+pub(crate) fn outcome(
+    checkpoint: &Checkpoint,
+    notes: &[String],
+    overflowed: u64,
+    output_bytes: u64,
+    printer: &Printer,
+) -> Result<(), Failure> {
+    plan_notes(notes, printer)?;
+    match overflowed {
+        0 => {}
+        1 => printer.text("  Note: one finite value is infinite in the output: F16 ends at 65504")?,
+        many => {
+            printer.text(format_args!("  Note: {many} finite values are infinite in the output: F16 ends at 65504"))?;
+        }
+    }
+    printer.text(format_args!("  Size: {} -> {}", format_bytes(checkpoint.file_bytes()), format_bytes(output_bytes)))
+}
+
+/// The same for programs.
+pub(crate) fn shared_fields(checkpoint: &Checkpoint, stats: ConvertStats, notes: &[String], document: &mut Value) {
+    document["input_bytes"] = checkpoint.file_bytes().into();
+    document["cast"] = stats.cast.into();
+    document["left_out"] = stats.left_out.into();
+    document["dropped_metadata"] = stats.dropped_metadata.into();
+    document["notes"] = notes.into();
+}

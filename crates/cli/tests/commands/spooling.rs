@@ -1,0 +1,59 @@
+//! Standard input as the input, standard output as the output.
+
+use std::fs::{self, File};
+use std::process::Stdio;
+
+use crate::checkpoint::{self, NAME};
+use crate::folder::{Folder, MODEL, Run};
+
+/// Runs `amn` with a file as standard input; gives the bytes of standard output and what was said.
+fn piped(folder: &Folder, input: &str, line: &str) -> (Option<i32>, Vec<u8>, String) {
+    let mut command = folder.command(line);
+    let output = command.stdin(File::open(folder.path(input)).unwrap()).stdout(Stdio::piped()).output().unwrap();
+    (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn an_output_on_standard_output_is_that_of_a_file() {
+    let folder = Folder::with_model();
+    for (line, output) in [
+        (format!("remember {MODEL}"), "a.safetensors"),
+        (format!("convert {MODEL} --to gguf"), "b.gguf"),
+        // Sealed by checksums, so that it is not written from front to back.
+        (format!("convert {MODEL} --to npz"), "c.npz"),
+    ] {
+        folder.amn(&format!("{line} -o {output}")).ok();
+        let (code, bytes, said) = piped(&folder, MODEL, &format!("{line} -o -"));
+        assert_eq!(code, Some(0), "{line}: {said}");
+        assert!(bytes == fs::read(folder.path(output)).unwrap(), "{line}");
+        assert!(said.contains("Size: "), "{line}: {said}");
+        let (_, bytes, said) = piped(&folder, MODEL, &format!("{line} -o - --json"));
+        assert!(bytes == fs::read(folder.path(output)).unwrap() && said.starts_with("{\""), "{line}: {said}");
+    }
+}
+
+#[test]
+fn a_model_is_read_from_standard_input() {
+    let folder = checkpoint::folder();
+    folder.amn(&format!("remember {NAME} -o plain.safetensors")).ok();
+    for line in ["parse - --json", "inspect - --json"] {
+        let (code, bytes, said) = piped(&folder, "plain.safetensors", line);
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{line}");
+        assert!(String::from_utf8(bytes).unwrap().contains("\"tensor_count\":7"), "{line}");
+    }
+    let (code, bytes, said) = piped(&folder, "plain.safetensors", "convert - --to gguf -o -");
+    assert_eq!(code, Some(0), "{said}");
+    folder.amn("convert plain.safetensors --to gguf -o plain.gguf").ok();
+    assert!(bytes == fs::read(folder.path("plain.gguf")).unwrap());
+    let (code, _, said) = piped(&folder, "plain.safetensors", "remember -");
+    assert!(code == Some(2) && said.contains("-o is needed"), "{said}");
+    let (code, _, said) = piped(&folder, "plain.safetensors", "convert - --to npz -o here.npz");
+    assert!(code == Some(0) && folder.path("here.npz").is_file(), "{said}");
+}
+
+#[test]
+fn standard_input_that_is_no_model_is_refused() {
+    let folder = Folder::with_model();
+    let run = Run::of(folder.command("parse -").stdin(Stdio::null()).output().unwrap());
+    assert!(run.failed().contains("empty"));
+}
