@@ -19,6 +19,18 @@ pub(crate) trait Region: Send + Sync {
     /// that one region may read from another that was added before it.
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
+    /// Where the source below has the same bytes, one behind the other. Who takes them from there shows them to
+    /// [`seen`](Self::seen).
+    fn stored_at(&self) -> Option<u64> {
+        None
+    }
+
+    /// Holds bytes of the region, from `offset` on, against whatever it knows of them.
+    fn seen(&self, below: &dyn Source, offset: u64, bytes: &[u8]) -> Result<()> {
+        let _ = (below, offset, bytes);
+        Ok(())
+    }
+
     /// Whether it can only be read well from front to back.
     fn is_sequential(&self) -> bool {
         false
@@ -64,6 +76,14 @@ impl ArrangedSource {
     fn is_inner(&self, range: &Range<u64>) -> bool {
         range.end <= self.inner.len()
     }
+
+    /// Where the bytes of a region are that the file has as they are, with the region and the place in it.
+    fn lent(&self, range: &Range<u64>) -> Option<(Range<u64>, &dyn Region, u64)> {
+        let (start, region) = self.region(range)?;
+        let offset = range.start - start;
+        let from = region.stored_at()? + offset;
+        Some((from..from + (range.end - range.start), region, offset))
+    }
 }
 
 impl Source for ArrangedSource {
@@ -94,13 +114,28 @@ impl Source for ArrangedSource {
         if self.is_inner(&range) { self.inner.file(range) } else { None }
     }
 
+    fn is_stored(&self, range: Range<u64>) -> bool {
+        self.is_inner(&range) || self.lent(&range).is_some()
+    }
+
     fn resident(&self, range: Range<u64>) -> Option<&[u8]> {
-        if self.is_inner(&range) { self.inner.resident(range) } else { None }
+        if self.is_inner(&range) {
+            return self.inner.resident(range);
+        }
+        let (place, region, offset) = self.lent(&range)?;
+        let bytes = self.inner.resident(place)?;
+        // Reading them says what is wrong.
+        region.seen(self, offset, bytes).ok().map(|()| bytes)
     }
 
     fn view(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
         if self.is_inner(&range) {
             return self.inner.view(range);
+        }
+        if let Some((place, region, offset)) = self.lent(&range) {
+            let bytes = self.inner.view(place)?;
+            region.seen(self, offset, &bytes)?;
+            return Ok(bytes);
         }
         let bytes = usize_of(range.end.saturating_sub(range.start))?;
         if self.region(&range).is_none() {

@@ -49,6 +49,11 @@ pub(crate) trait Source: Send + Sync {
         None
     }
 
+    /// Whether the input has the bytes of `range` as they are, so that a view of them is nothing new in memory.
+    fn is_stored(&self, range: Range<u64>) -> bool {
+        range.end <= self.own_len()
+    }
+
     /// The open file that holds the bytes of `range` as they are, and where: the system can copy them without showing them.
     fn file(&self, range: Range<u64>) -> Option<(Arc<File>, u64)> {
         let _ = range;

@@ -160,8 +160,6 @@ pub struct ParsedPth {
     pub(crate) stored: Vec<StoredTensor>,
     info: Vec<PthTensorInfo>,
     big_endian: bool,
-    /// Bytes of the file, behind which the source shows what is not stored as it should be read.
-    file_bytes: u64,
     notes: Vec<Note>,
     pub(crate) limits: ParseLimits,
 }
@@ -169,14 +167,13 @@ pub struct ParsedPth {
 impl ParsedPth {
     fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
         let front = read_front(&*source, budget)?;
-        let file_bytes = source.len();
         let PthFile { source, tensors: stored, notes, big_endian } = arrange(front, source)?;
         let info = |tensor: &StoredTensor| {
             let dtype = PthDtype::of(tensor.dtype)?;
             PthTensorInfo::new(tensor.name.clone(), tensor.shape.clone(), dtype, tensor.extent.bytes)
         };
         let info = stored.iter().map(info).collect::<Result<_>>()?;
-        Ok(Self { source, stored, info, big_endian, file_bytes, notes, limits: limits.clone() })
+        Ok(Self { source, stored, info, big_endian, notes, limits: limits.clone() })
     }
 
     /// How many tensors there are.
@@ -204,10 +201,10 @@ impl ParsedPth {
     }
 
     /// The tensors with their bytes, in the order of the pickle. Bytes are borrowed where they lie in the file as they should
-    /// be: contiguous and little endian.
+    /// be: contiguous and little endian. They are held against the checksums of the archive, once.
     ///
     /// # Errors
-    /// `Io` where the file cannot be mapped, `LimitExceeded` where the tensors that have to be put together pass the limits
+    /// `Io` where the file cannot be mapped, `Parse` where a checksum is not that of the bytes, `LimitExceeded` where the tensors that have to be put together pass the limits
     /// given at parsing.
     pub fn tensors(&self) -> Result<Vec<PthTensor<'_>>> {
         let mut budget = Budget::new(&self.limits);
@@ -223,8 +220,8 @@ impl ParsedPth {
         if range.is_empty() {
             return Ok(Cow::Borrowed(&[]));
         }
-        // What is not in the file itself is put together in memory.
-        if range.end > self.file_bytes {
+        // What is not in the file as it is gets put together in memory.
+        if !self.source.is_stored(range.clone()) {
             budget.buffer(stored.extent.bytes, "a tensor")?;
             if usize::try_from(stored.extent.bytes).is_err() {
                 return Err(AnamnesisError::limit("available_memory", format!("{} bytes", stored.extent.bytes)));

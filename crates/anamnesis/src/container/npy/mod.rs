@@ -144,7 +144,9 @@ fn arrange_entry(arranged: &mut ArrangedSource, array: &Array, spill: &Arc<Spill
     }
     match entry.method {
         Method::Stored => {
-            let start = arranged.add(Box::new(Checked::behind(header.data_offset, entry.clone())))?;
+            // Elements that are picked across the stored order are read more than once, or with others.
+            let make = if header.crosses() { Checked::at_once } else { Checked::behind };
+            let start = arranged.add(Box::new(make(header.data_offset, entry.clone())))?;
             arrange(arranged, header, start, false)
         }
         Method::Deflated if header.crosses() => {

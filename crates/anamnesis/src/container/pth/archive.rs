@@ -88,12 +88,16 @@ impl TorchArchive {
     }
 }
 
-/// All bytes of an entry that is not large. Torch can be told to write checksums that are none, so they are not held against
-/// the bytes.
+/// Whether an entry has a checksum. Torch can be told to write none, and then leaves 0 in its place.
+pub(super) fn has_checksum(entry: &Entry) -> bool {
+    entry.crc != 0
+}
+
+/// All bytes of an entry that is not large.
 fn read_entry(entry: &Entry, source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Vec<u8>> {
     entry.check_readable("pth", budget)?;
     budget.buffer(entry.bytes, &quoted(&entry.name))?;
-    read_prefix(source, entry, entry.bytes, false)
+    read_prefix(source, entry, entry.bytes, has_checksum(entry))
 }
 
 /// Refuses a pickle that is too large to be read.

@@ -1,13 +1,16 @@
 //! From views of storages to extents: what does not lie in the file as it should be read becomes a region over it.
 
+use std::sync::Arc;
+
+use super::archive::has_checksum;
 use super::front::{Front, StoragePlace};
 use super::rebuild::{Signs, View};
 use super::signs::Signed;
 use crate::catalog::{Dtype, Extent, Note, StoredTensor};
 use crate::container::strided::Strided;
-use crate::container::zip::{Inflated, Spill};
+use crate::container::zip::{Checked, Entry, Inflated, Method, Spill};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::{ArrangedSource, Source};
+use crate::io::{ArrangedSource, Region, Source};
 
 /// A file whose tensors can be read.
 pub(crate) struct PthFile {
@@ -22,22 +25,14 @@ pub(crate) struct PthFile {
 pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> {
     let Front { tensors, places, notes, big_endian } = front;
     let mut arranged = ArrangedSource::new(source);
-    let mut users = vec![0u32; places.len()];
-    for (_, view) in &tensors {
-        // A view that is not read from front to back counts as many.
-        let uses = if view.is_plain() { 1 } else { 2 };
-        users[view.storage] = users[view.storage].saturating_add(uses);
-    }
+    let covered = covered(&tensors, places.len());
     let spill = Spill::new();
     let mut starts = Vec::with_capacity(places.len());
-    for (place, users) in places.into_iter().zip(users) {
+    for (place, covered) in places.into_iter().zip(covered) {
         starts.push(match place {
             None => None,
             Some(StoragePlace::At(offset)) => Some(offset),
-            Some(StoragePlace::Deflated(entry)) => {
-                let make = if users > 1 { Inflated::unpacked } else { Inflated::in_order };
-                Some(arranged.add(Box::new(make(entry, false, &spill)))?)
-            }
+            Some(StoragePlace::In(entry)) => Some(arranged.add(storage(entry, covered, &spill))?),
         });
     }
     let mut stored = Vec::with_capacity(tensors.len());
@@ -51,6 +46,39 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
         stored.push(StoredTensor { name, dtype: view.dtype, shape: view.shape, extent });
     }
     Ok(PthFile { source: Box::new(arranged), tensors: stored, notes, big_endian })
+}
+
+/// What tensors that lie side by side read of a storage.
+#[derive(Debug, Clone, Copy, Default)]
+struct Covered {
+    tensors: usize,
+    /// The byte up to which there is no gap.
+    end: u64,
+}
+
+/// What is read of each storage; `None` where a tensor is not read from front to back, or where there are gaps.
+fn covered(tensors: &[(String, View)], storages: usize) -> Vec<Option<Covered>> {
+    let mut views: Vec<&View> = tensors.iter().map(|(_, view)| view).filter(|view| view.bytes > 0).collect();
+    views.sort_by_key(|view| (view.storage, view.start));
+    let mut covered = vec![Some(Covered::default()); storages];
+    for view in views {
+        let place = &mut covered[view.storage];
+        *place = place
+            .filter(|so_far| view.is_plain() && view.start <= so_far.end)
+            .map(|so_far| Covered { tensors: so_far.tensors + 1, end: so_far.end.max(view.start + view.span) });
+    }
+    covered
+}
+
+/// The bytes of a storage, held against its checksum where it has one.
+fn storage(entry: Entry, covered: Option<Covered>, spill: &Arc<Spill>) -> Box<dyn Region> {
+    let checks = has_checksum(&entry);
+    match (entry.method, covered.filter(|covered| covered.end == entry.bytes)) {
+        (Method::Stored, Some(_)) => Box::new(Checked::behind(0, entry)),
+        (Method::Stored, None) => Box::new(Checked::at_once(0, entry)),
+        (_, Some(Covered { tensors: 1, .. })) => Box::new(Inflated::in_order(entry, checks, spill)),
+        _ => Box::new(Inflated::unpacked(entry, checks, spill)),
+    }
 }
 
 /// Where the bytes of a tensor are, whose storage begins at `start`.

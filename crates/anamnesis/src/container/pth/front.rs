@@ -1,7 +1,7 @@
 //! The front matter of a file of either form: its tensors as views, and where their storages are.
 
 use super::allow::Strict;
-use super::archive::TorchArchive;
+use super::archive::{TorchArchive, has_checksum};
 use super::legacy::{self, Stream};
 use super::pickle::{self, Value};
 use super::rebuild::View;
@@ -19,8 +19,8 @@ use crate::limits::Budget;
 pub(super) enum StoragePlace {
     /// In the file, from this byte on.
     At(u64),
-    /// Compressed.
-    Deflated(Entry),
+    /// In an entry that is checked or compressed.
+    In(Entry),
 }
 
 /// What a file says before its numbers.
@@ -162,8 +162,8 @@ fn places(
         }
         entry.check_readable("pth", budget)?;
         places[view.storage] = Some(match entry.method {
-            Method::Stored => StoragePlace::At(entry.offset),
-            _ => StoragePlace::Deflated(entry.clone()),
+            Method::Stored if !has_checksum(entry) => StoragePlace::At(entry.offset),
+            _ => StoragePlace::In(entry.clone()),
         });
     }
     Ok(places)

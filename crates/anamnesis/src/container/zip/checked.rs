@@ -1,7 +1,9 @@
 //! A stored entry as a region whose CRC is checked on the way: pieces may be read in any order and by several workers, and
-//! whoever reads the last of them learns whether they are what was written.
+//! whoever reads the last of them learns whether they are what was written. An entry of which only a part will be read is
+//! checked as a whole before its first byte.
 
-use std::sync::{Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::entry::Entry;
 use super::inflated::check_crc;
@@ -18,6 +20,8 @@ pub(crate) struct Checked {
     entry: Entry,
     /// Where the region starts in the entry.
     start: u64,
+    /// Whether all of it is going to be read.
+    by_pieces: bool,
     state: Mutex<State>,
 }
 
@@ -49,9 +53,18 @@ fn combined(first: u32, second: u32, second_bytes: u64) -> u32 {
 }
 
 impl Checked {
-    /// The entry from byte `start` on.
+    /// The entry from byte `start` on, every byte of which is going to be read.
     pub(crate) fn behind(start: u64, entry: Entry) -> Self {
-        Self { start: start.min(entry.bytes), entry, state: Mutex::new(State::Open(Vec::new())) }
+        Self { start: start.min(entry.bytes), entry, by_pieces: true, state: Mutex::new(State::Open(Vec::new())) }
+    }
+
+    /// The entry from byte `start` on, of which some bytes may not be read.
+    pub(crate) fn at_once(start: u64, entry: Entry) -> Self {
+        Self { by_pieces: false, ..Self::behind(start, entry) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a region of this CRC, with what is before it, is what was written.
@@ -61,15 +74,17 @@ impl Checked {
         Ok(State::Right)
     }
 
-    fn note(&self, below: &dyn Source, run: Run) -> Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State::Open(runs) = &mut *state else { return Ok(()) };
-        add(runs, run);
+    /// The verdict after a pass over all of it.
+    fn pass(&self, below: &dyn Source) -> Result<State> {
+        hash(below, self.entry.offset + self.start, self.len()).and_then(|crc| self.verdict(below, crc))
+    }
+
+    /// Settles what the runs tell, where they tell anything.
+    fn settle(&self, below: &dyn Source, state: &mut State) -> Result<()> {
+        let State::Open(runs) = state else { return Ok(()) };
         let next = match runs[..] {
             [Run { start: 0, end, crc }] if end == self.len() => self.verdict(below, crc),
-            _ if runs.len() > MAX_RUNS => {
-                hash(below, self.entry.offset + self.start, self.len()).and_then(|crc| self.verdict(below, crc))
-            }
+            _ if !self.by_pieces || runs.len() > MAX_RUNS => self.pass(below),
             _ => return Ok(()),
         };
         match next {
@@ -82,6 +97,19 @@ impl Checked {
             }
         }
         Ok(())
+    }
+
+    /// The first bytes of `range` that nobody has seen; `None` where all were or it does not matter any more.
+    fn unseen(&self, below: &dyn Source, range: &Range<u64>) -> Result<Option<Range<u64>>> {
+        let mut state = self.state();
+        if !self.by_pieces {
+            self.settle(below, &mut state)?;
+        }
+        match &*state {
+            State::Right => Ok(None),
+            State::Wrong(reason) => Err(AnamnesisError::parse(reason)),
+            State::Open(runs) => Ok(first_gap(runs, range)),
+        }
     }
 }
 
@@ -99,12 +127,21 @@ fn hash(below: &dyn Source, start: u64, bytes: u64) -> Result<u32> {
     Ok(hasher.finalize())
 }
 
-/// Puts a run among the others. One that has been read before, in part or as a whole, adds nothing.
+/// The first part of `range` that is in no run.
+fn first_gap(runs: &[Run], range: &Range<u64>) -> Option<Range<u64>> {
+    let mut start = range.start;
+    for run in &runs[runs.partition_point(|run| run.end <= start)..] {
+        if run.start > start {
+            return (start < range.end).then(|| start..run.start.min(range.end));
+        }
+        start = run.end;
+    }
+    (start < range.end).then_some(start..range.end)
+}
+
+/// Puts a run among the others, none of which has any of its bytes.
 fn add(runs: &mut Vec<Run>, run: Run) {
     let at = runs.partition_point(|other| other.end <= run.start);
-    if runs.get(at).is_some_and(|next| next.start < run.end) {
-        return;
-    }
     runs.insert(at, run);
     if runs.get(at + 1).is_some_and(|next| next.start == run.end) {
         let next = runs.remove(at + 1);
@@ -122,16 +159,28 @@ impl Region for Checked {
     }
 
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        if buffer.is_empty() {
-            return Ok(());
-        }
         below.read_at(self.entry.offset + self.start + offset, buffer)?;
-        match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Open(_) => {}
-            State::Right => return Ok(()),
-            State::Wrong(reason) => return Err(AnamnesisError::parse(reason)),
+        self.seen(below, offset, buffer)
+    }
+
+    fn stored_at(&self) -> Option<u64> {
+        Some(self.entry.offset + self.start)
+    }
+
+    fn seen(&self, below: &dyn Source, offset: u64, bytes: &[u8]) -> Result<()> {
+        let range = offset..offset + bytes.len() as u64;
+        while let Some(gap) = self.unseen(below, &range)? {
+            let crc = crc32fast::hash(&bytes[(gap.start - offset) as usize..(gap.end - offset) as usize]);
+            let mut state = self.state();
+            // Another worker may have come first, with the same bytes or some of them.
+            if let State::Open(runs) = &mut *state
+                && first_gap(runs, &gap) == Some(gap.clone())
+            {
+                add(runs, Run { start: gap.start, end: gap.end, crc });
+                self.settle(below, &mut state)?;
+            }
         }
-        self.note(below, Run { start: offset, end: offset + buffer.len() as u64, crc: crc32fast::hash(buffer) })
+        Ok(())
     }
 }
 
@@ -148,7 +197,10 @@ mod tests {
 
     /// Reads pieces of a region and says whether all went well.
     fn reads(content: &[u8], crc: u32, pieces: impl IntoIterator<Item = (usize, usize)>) -> bool {
-        let region = Checked::behind(10, entry(content, crc));
+        reads_from(&Checked::behind(10, entry(content, crc)), content, pieces)
+    }
+
+    fn reads_from(region: &Checked, content: &[u8], pieces: impl IntoIterator<Item = (usize, usize)>) -> bool {
         let source = BytesSource(content.to_vec());
         pieces.into_iter().fold(true, |good, (start, end)| {
             let mut buffer = vec![0; end - start];
@@ -164,11 +216,13 @@ mod tests {
     fn the_last_piece_tells_whatever_the_order() {
         let content: Vec<u8> = (0..1010u32).map(|number| (number * 7) as u8).collect();
         let crc = crc32fast::hash(&content);
-        let orders: [&[(usize, usize)]; 4] = [
+        let orders: [&[(usize, usize)]; 6] = [
             &[(0, 1000)],
             &[(0, 300), (300, 999), (999, 1000)],
             &[(600, 1000), (0, 100), (300, 600), (100, 300)],
-            &[(500, 1000), (400, 600), (0, 500), (0, 500)],
+            &[(500, 1000), (400, 600), (0, 500)],
+            &[(0, 600), (0, 600), (300, 1000)],
+            &[(100, 200), (300, 400), (600, 700), (650, 1000), (0, 650)],
         ];
         for order in orders {
             assert!(reads(&content, crc, order.iter().copied()), "{order:?}");
@@ -184,5 +238,13 @@ mod tests {
         assert!(reads(&content, crc32fast::hash(&content), scattered()));
         assert!(!reads(&content, 0, scattered()));
         assert!(reads(&content, 0, scattered().take(MAX_RUNS)));
+    }
+
+    #[test]
+    fn an_entry_read_in_part_is_checked_before_its_first_byte() {
+        let content = vec![7; 1010];
+        let read = |crc| reads_from(&Checked::at_once(10, entry(&content, crc)), &content, [(5, 6), (900, 903)]);
+        assert!(read(crc32fast::hash(&content)));
+        assert!(!read(1));
     }
 }
