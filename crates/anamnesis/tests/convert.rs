@@ -465,7 +465,9 @@ fn names_without_a_weight_get_one_only_where_they_need_it() {
             .collect()
     };
     let by_default: Vec<String> = names(&ConvertOptions::new());
-    assert_eq!(by_default, ["x.weight", "x.weight.quant_state.bitsandbytes__nf4"]);
+    let state = ".quant_state.bitsandbytes__nf4";
+    let both = ["W_enc.weight", "x.weight"].map(|name| [name.to_owned(), format!("{name}{state}")]).concat();
+    assert_eq!(by_default, both);
     let asked: Vec<String> = names(&ConvertOptions::new().with_quantized("W_*").unwrap());
     assert_eq!(asked, ["W_enc.weight", "W_enc.weight.quant_state.bitsandbytes__nf4"]);
     let odd = ConvertOptions::new().with_block_size(48);

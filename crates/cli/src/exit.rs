@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Fault};
 
+use crate::args::STREAM;
+
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -37,7 +39,7 @@ pub(crate) enum Failure {
     Nothing(String),
     /// Options that make no sense for this input.
     Usage(String),
-    /// The conversion was interrupted; a directory keeps what was finished.
+    /// The conversion was interrupted; a directory keeps what was finished, standard output what it got.
     Interrupted { kept: Option<PathBuf> },
     /// The checkpoint has this many problems, which were told.
     Unsound { problems: usize },
@@ -100,6 +102,9 @@ impl fmt::Display for Failure {
             Self::Refused { error, advice: Some(advice) } => write!(f, "{error}; {advice}"),
             Self::Usage(why) | Self::Nothing(why) => f.write_str(why),
             Self::Interrupted { kept: None } => f.write_str("interrupted, nothing was written"),
+            Self::Interrupted { kept: Some(output) } if output.as_os_str() == STREAM => {
+                f.write_str("interrupted, standard output has a part of the output only")
+            }
             Self::Interrupted { kept: Some(output) } => {
                 write!(f, "interrupted, finished shards stay in {}; the same command resumes", output.display())
             }

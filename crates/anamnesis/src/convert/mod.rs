@@ -5,7 +5,7 @@
 //!
 //! | input | to safetensors, npz | to gguf | to bnb-* |
 //! |---|---|---|---|
-//! | plain tensors | copied | copied, where GGUF has the type | linear layers quantised, others copied |
+//! | plain tensors | copied | copied, where GGUF has the type | matrices quantised, but embeddings, heads, norms and biases; others copied |
 //! | quantised weights | decoded to the output type | the same; GGUF's own blocks copied | decoded, then as above |
 //! | metadata | safetensors' to safetensors | GGUF's to GGUF | safetensors' to safetensors |
 //!

@@ -198,7 +198,7 @@ impl ConvertOptions {
         self
     }
 
-    /// Quantises the weights that fit this pattern or another one given so, instead of those of linear layers.
+    /// Quantises the weights that fit this pattern or another one given so, and no others.
     ///
     /// # Errors
     /// `Request` where it is no pattern.

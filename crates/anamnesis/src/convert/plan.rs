@@ -184,7 +184,8 @@ fn beyond_llama_cpp(planned: &[Planned]) -> Option<String> {
     let outputs = planned.iter().flat_map(|planned| &planned.outputs);
     let beyond = |output: &&OutputTensor| output.name.len() > 63 || output.shape.len() > 4;
     let count = outputs.filter(beyond).count();
-    (count > 0).then(|| format!("llama.cpp reads names of up to 63 bytes and 4 dimensions; {count} tensors have more"))
+    let more = if count == 1 { "one tensor has more".to_owned() } else { format!("{count} tensors have more") };
+    (count > 0).then(|| format!("llama.cpp reads names of up to 63 bytes and 4 dimensions; {more}"))
 }
 
 /// An output before it is laid out.

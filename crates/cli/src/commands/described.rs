@@ -123,10 +123,10 @@ impl<'a> Described<'a> {
 
     /// What `remember` prints when it knows how much there is to do.
     pub(super) fn counted(&self) -> String {
-        let tensors = self.info.tensor_count;
+        let tensors = super::counted(self.info.tensor_count, "tensor");
         match self.wording.is_of_blocks {
-            true => format!("  {tensors} tensors"),
-            false => format!("  {tensors} tensors, {}", format_bytes(self.info.current_size)),
+            true => format!("  {tensors}"),
+            false => format!("  {tensors}, {}", format_bytes(self.info.current_size)),
         }
     }
 

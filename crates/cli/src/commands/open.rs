@@ -17,6 +17,9 @@ use crate::ui::Printer;
 
 /// Opens what the user names: a file, or a whole checkpoint.
 pub(super) fn checkpoint(input: &InputArgs, printer: &Printer) -> Result<Checkpoint, Failure> {
+    if input.only_this_file && (input.is_stream() || !matches!(Origin::of(&input.path), Origin::File(_))) {
+        return Err(Failure::Usage(format!("--only-this-file needs a file, {} is none", shown(&input.path))));
+    }
     let started = Instant::now();
     let opened = match input.is_stream() {
         true => spooled().and_then(|file| Checkpoint::from_positioned(file, &input.options())),

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::folder::{Folder, Run};
 
-/// Far more than can be written before the signal arrives.
-const TENSOR_BYTES: u64 = 8 << 30;
+/// More than can be written before the signal arrives, and no more than a disk may be expected to have room for.
+const TENSOR_BYTES: u64 = 2 << 30;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ends the process if the test fails before it has.

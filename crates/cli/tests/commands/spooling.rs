@@ -47,8 +47,22 @@ fn a_model_is_read_from_standard_input() {
     assert!(bytes == fs::read(folder.path("plain.gguf")).unwrap());
     let (code, _, said) = piped(&folder, "plain.safetensors", "remember -");
     assert!(code == Some(2) && said.contains("-o is needed"), "{said}");
+    for line in ["parse - --only-this-file".to_owned(), format!("parse {NAME} --only-this-file")] {
+        assert_eq!(piped(&folder, "plain.safetensors", &line).0, Some(2), "{line}");
+    }
     let (code, _, said) = piped(&folder, "plain.safetensors", "convert - --to npz -o here.npz");
     assert!(code == Some(0) && folder.path("here.npz").is_file(), "{said}");
+}
+
+/// A disk without room, which the system has for tests.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_is_cut_short_is_not_called_whole() {
+    let folder = Folder::with_model();
+    let mut command = folder.command(&format!("remember {MODEL} -o -"));
+    let run = Run::of(command.stdout(File::options().write(true).open("/dev/full").unwrap()).output().unwrap());
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stderr.contains("what standard output has of the output is not all"), "{run:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Quantising to BitsAndBytes: the linear layers, each matrix by itself.
+//! Quantising to BitsAndBytes: each matrix by itself.
 
 use serde_json::Value;
 

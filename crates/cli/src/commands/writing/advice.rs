@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anamnesis::{AnamnesisError, format_bytes};
 
-use crate::args::WriteArgs;
+use crate::args::{STREAM, WriteArgs};
 use crate::commands::shown;
 use crate::exit::Failure;
 
@@ -24,6 +24,16 @@ pub(super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failur
         _ => return error.into(),
     };
     Failure::Refused { error, advice: Some(advice) }
+}
+
+/// The same for standard output, from which nothing can be taken back.
+pub(super) fn advise_stream(error: AnamnesisError) -> Failure {
+    match error {
+        AnamnesisError::Cancelled => Failure::Interrupted { kept: Some(STREAM.into()) },
+        error => {
+            Failure::Refused { error, advice: Some("what standard output has of the output is not all".to_owned()) }
+        }
+    }
 }
 
 /// Adds what the user can do about values or an output that stop a conversion.

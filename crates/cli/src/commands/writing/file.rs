@@ -7,7 +7,7 @@ use std::time::Instant;
 use anamnesis::{Checkpoint, ConvertPlan, ConvertReport};
 use serde_json::{Value, json};
 
-use super::advice::advise;
+use super::advice::{advise, advise_stream};
 use super::needs::Needs;
 use super::{plan_notes, shared_fields, tell_level, tensors};
 use crate::args::{InputArgs, WriteArgs};
@@ -54,7 +54,10 @@ impl<'a> FileJob<'a> {
             false => plan.write(&self.output, |progress| bar.set(progress.bytes)),
         };
         drop(bar);
-        let report = result.map_err(|error| advise(error, &self.output, plan.total_bytes()))?;
+        let report = result.map_err(|error| match output_path::is_stream(&self.output) {
+            true => advise_stream(error),
+            false => advise(error, &self.output, plan.total_bytes()),
+        })?;
         printer.throughput(plan.total_bytes(), started);
         Ok(report)
     }
