@@ -236,17 +236,19 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = SCAN_AFTER_HELP)]
 pub(crate) struct ScanArgs {
-    /// A PyTorch file, a pickle, a NumPy array or an archive of them
+    /// A PyTorch file, a pickle, a NumPy array or an archive of them; a directory,
+    /// hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG] for every such file in it
     pub(crate) path: PathBuf,
 }
 
 const SCAN_AFTER_HELP: &str = "\
 A pickle is a program: loading one with Python can run anything. Nothing is run
 here. Every name that a pickle would import is listed with its place in the
-pickle, and whether a conversion accepts it.
+pickle, and whether a conversion accepts it; those that it does not are graded:
+known to run code, or unknown.
 
 Exit codes:
-  0 safe to convert, or there are no pickles   1 refers to code, or malformed";
+  0 safe, or there are no pickles   1 something refers to code, or is malformed";
 
 #[derive(Debug, Args)]
 #[command(after_help = REMEMBER_AFTER_HELP)]
