@@ -1,6 +1,7 @@
 //! What was typed.
 
 mod convert;
+mod named;
 
 use std::path::PathBuf;
 
@@ -164,7 +165,8 @@ fn npy_dtype(text: &str) -> Result<(String, Dtype), String> {
 pub(crate) struct ParseArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// List every tensor of a file with its type, shape, role and size
+    /// List every tensor of a file with its type, shape (the dimension that varies
+    /// fastest last), role and size
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
     /// List by name, by size with the largest first, or by dtype
@@ -213,7 +215,7 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// The type to assume for decoded weights: bf16, f16 or f32
-    #[arg(long, value_name = "TYPE", default_value = "bf16")]
+    #[arg(long, value_name = "TYPE", default_value = "bf16", value_parser = named::DTYPES, hide_possible_values = true)]
     pub(crate) to: String,
     /// Print the metadata instead, with types: all of it, or the value of KEY
     #[arg(long)]
@@ -256,7 +258,7 @@ pub(crate) struct RememberArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// The type of decoded weights: bf16, f16 or f32 [default: bf16]
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = named::DTYPES, hide_possible_values = true)]
     pub(crate) to: Option<String>,
     /// Convert plain floats to that type too
     #[arg(long, value_name = "WHICH")]
