@@ -1,6 +1,7 @@
 //! What was typed.
 
 mod convert;
+mod named;
 
 use std::path::PathBuf;
 
@@ -164,7 +165,8 @@ fn npy_dtype(text: &str) -> Result<(String, Dtype), String> {
 pub(crate) struct ParseArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// List every tensor of a file with its type, shape, role and size
+    /// List every tensor of a file with its type, shape (the dimension that varies
+    /// fastest last), role and size
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
     /// List by name, by size with the largest first, or by dtype
@@ -213,7 +215,7 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// The type to assume for decoded weights: bf16, f16 or f32
-    #[arg(long, value_name = "TYPE", default_value = "bf16")]
+    #[arg(long, value_name = "TYPE", default_value = "bf16", value_parser = named::DTYPES, hide_possible_values = true)]
     pub(crate) to: String,
     /// Print the metadata instead, with types: all of it, or the value of KEY
     #[arg(long)]
@@ -236,17 +238,19 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = SCAN_AFTER_HELP)]
 pub(crate) struct ScanArgs {
-    /// A PyTorch file, a pickle, a NumPy array or an archive of them
+    /// A PyTorch file, a pickle, a NumPy array or an archive of them; a directory,
+    /// hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG] for every such file in it
     pub(crate) path: PathBuf,
 }
 
 const SCAN_AFTER_HELP: &str = "\
 A pickle is a program: loading one with Python can run anything. Nothing is run
 here. Every name that a pickle would import is listed with its place in the
-pickle, and whether a conversion accepts it.
+pickle, and whether a conversion accepts it; those that it does not are graded:
+known to run code, or unknown.
 
 Exit codes:
-  0 safe to convert, or there are no pickles   1 refers to code, or malformed";
+  0 safe, or there are no pickles   1 something refers to code, or is malformed";
 
 #[derive(Debug, Args)]
 #[command(after_help = REMEMBER_AFTER_HELP)]
@@ -254,7 +258,7 @@ pub(crate) struct RememberArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// The type of decoded weights: bf16, f16 or f32 [default: bf16]
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = named::DTYPES, hide_possible_values = true)]
     pub(crate) to: Option<String>,
     /// Convert plain floats to that type too
     #[arg(long, value_name = "WHICH")]

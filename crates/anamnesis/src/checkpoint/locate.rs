@@ -32,6 +32,15 @@ pub(crate) fn is_in_store(path: &Path) -> bool {
     Origin::of(path).is_store()
 }
 
+/// The file or directory that a user names, be it one of a local store.
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
+    match path.to_str() {
+        Some(spec) if spec.starts_with("hf:") => hub::resolve_hub(spec),
+        Some(spec) if spec.starts_with(ollama::SCHEME) => ollama::resolve_ollama_model(spec),
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
 /// Finds the files that `path` means. `hf:org/name` is looked up in the local Hugging Face cache, `ollama:name` in the local
 /// Ollama store.
 pub(super) fn locate(path: &Path) -> Result<Located> {

@@ -34,7 +34,7 @@ use locate::{Located, Set, locate};
 
 pub(crate) use files::read_sidecar;
 pub(crate) use inside::file_inside;
-pub(crate) use locate::is_in_store;
+pub(crate) use locate::{is_in_store, resolve};
 pub use ollama::resolve_ollama_model;
 pub use origin::Origin;
 

@@ -4,15 +4,21 @@
 //! every name it would import, with the place it does so and whether a conversion would accept it.
 
 mod find;
+mod folder;
+mod grade;
 mod report;
 mod watch;
 
 use std::path::Path;
 
-use crate::error::Result;
+use crate::catalog::TargetDtype;
+use crate::checkpoint::Checkpoint;
+use crate::error::{AnamnesisError, Result};
 use crate::io::{BytesSource, FileSource};
+use crate::limits::ParseLimits;
 
-pub use report::{ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle};
+pub use folder::{ScannedFile, scan_all};
+pub use report::{Grade, ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle};
 
 /// Lists what the pickles of a file refer to: of every pickle in an archive, of a legacy PyTorch stream, of a bare pickle and
 /// of NumPy arrays of objects. The content decides what a file is, not its name.
@@ -30,10 +36,25 @@ pub use report::{ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle};
 /// # Errors
 /// `Io` where the file cannot be read. What is wrong with its content is part of the report.
 pub fn scan(path: impl AsRef<Path>) -> Result<ScanReport> {
-    find::scan(&FileSource::open(path.as_ref())?)
+    let path = path.as_ref();
+    let mut report = find::scan(&FileSource::open(path)?)?;
+    if report.verdict() == ScanVerdict::Safe {
+        report.refusal = refusal(path)?;
+    }
+    Ok(report)
 }
 
-/// [`scan`] of bytes in memory.
+/// Why a conversion of this file by itself is refused: what it would plan is planned.
+fn refusal(path: &Path) -> Result<Option<String>> {
+    let checkpoint = Checkpoint::open_file(path, &ParseLimits::default());
+    match checkpoint.and_then(|checkpoint| checkpoint.plan(TargetDtype::BF16).map(drop)) {
+        Ok(()) => Ok(None),
+        Err(AnamnesisError::Io(error)) => Err(AnamnesisError::Io(error)),
+        Err(error) => Ok(Some(error.to_string())),
+    }
+}
+
+/// [`scan`] of bytes in memory. Whether they would be converted is not looked at.
 ///
 /// # Errors
 /// None that depend on the bytes.

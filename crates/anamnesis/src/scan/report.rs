@@ -14,6 +14,8 @@ pub struct ScanReport {
     pub problems: Vec<String>,
     /// What else is worth knowing.
     pub notes: Vec<String>,
+    /// Why a conversion refuses a file whose pickles are safe: it holds data, and none that is converted.
+    pub refusal: Option<String>,
 }
 
 /// A pickle and what it refers to.
@@ -46,6 +48,30 @@ pub struct ScannedGlobal {
     pub uses: u64,
     /// Whether a conversion accepts it.
     pub allowed: bool,
+    /// What it is known to be.
+    pub grade: Grade,
+}
+
+/// What a name is known to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Grade {
+    /// Plain data, which a conversion accepts.
+    Data,
+    /// Nothing is known of it, so that a conversion refuses it.
+    Unknown,
+    /// It runs commands or code, or gets hold of what does.
+    RunsCode,
+}
+
+impl fmt::Display for Grade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Data => "data",
+            Self::Unknown => "unknown",
+            Self::RunsCode => "runs code",
+        })
+    }
 }
 
 /// The result of a scan in a word.

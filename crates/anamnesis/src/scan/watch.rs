@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::grade::grade;
 use super::report::{ScannedGlobal, ScannedPickle};
 use crate::container::pth::is_allowed;
 use crate::container::pth::pickle::{self, Watcher};
@@ -36,6 +37,7 @@ impl Watcher for Recorder {
             position: position as u64,
             uses: 1,
             allowed: is_allowed(module, name, self.script),
+            grade: grade(module, name, self.script),
         });
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anamnesis::{Checkpoint, DirectoryOptions, Part, Selection};
 use clap::{Args, ValueEnum};
 
-use super::{InputArgs, shard_size};
+use super::{InputArgs, named, shard_size};
 
 /// Which tensors are taken, and what they are called.
 #[derive(Debug, Args)]
@@ -164,10 +164,10 @@ pub(crate) struct ConvertArgs {
     pub(crate) input: InputArgs,
     /// What to write: safetensors, gguf, npz, bnb-nf4, bnb-fp4, bnb-int8
     /// [default: what -o ends in]
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "TARGET", value_parser = named::TARGETS, hide_possible_values = true)]
     pub(crate) to: Option<String>,
     /// The type of decoded weights: bf16, f16 or f32 [default: bf16]
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = named::DTYPES, hide_possible_values = true)]
     pub(crate) out_dtype: Option<String>,
     /// Convert plain floats to --out-dtype too
     #[arg(long, value_name = "WHICH")]
@@ -216,7 +216,7 @@ pub(crate) struct ForgetArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// What to make of the weights: bnb-nf4, bnb-fp4 or bnb-int8
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "TARGET", value_parser = named::ENCODINGS, hide_possible_values = true)]
     pub(crate) to: String,
     /// Quantise weights that fit a pattern and no others (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]

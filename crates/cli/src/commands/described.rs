@@ -90,8 +90,8 @@ impl<'a> Described<'a> {
         tensors.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// A tensor's shape as the file has it.
-    pub(super) fn shape(&self, tensor: &TensorSummary<'_>) -> Vec<usize> {
+    /// A tensor's shape as the file has it, in the lines that users know; tables have the order of every other format.
+    fn shape(&self, tensor: &TensorSummary<'_>) -> Vec<usize> {
         let mut shape = tensor.shape.to_vec();
         if self.wording.is_fastest_first {
             shape.reverse();

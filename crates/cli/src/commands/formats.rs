@@ -49,9 +49,15 @@ fn decoded() -> Table {
 }
 
 fn targets() -> Table {
-    let mut table = Table::new([Column::Left("TARGET"), Column::Left("FILE"), Column::Left("COMMANDS")]);
+    let mut table = Table::new([
+        Column::Left("TARGET"),
+        Column::Left("FILE"),
+        Column::Left("COMMANDS"),
+        Column::Flexible("WRITES"),
+    ]);
     for target in ConvertTarget::all() {
-        table.row([target.name().to_owned(), format!(".{}", target.extension()), commands(target).join(", ")]);
+        let (name, file, about) = (target.name(), format!(".{}", target.extension()), target.about());
+        table.row([name.to_owned(), file, commands(target).join(", "), about.to_owned()]);
     }
     table
 }
@@ -95,8 +101,14 @@ fn document() -> serde_json::Value {
     let schemes = anamnesis::decoded_schemes().map(|scheme| json!({ "name": scheme.name, "forms": scheme.forms }));
     let blocks = anamnesis::block_types()
         .map(|block| json!({ "name": block.name(), "elements": block.block_elements(), "bytes": block.block_bytes() }));
-    let targets = ConvertTarget::all()
-        .map(|target| json!({ "name": target.name(), "extension": target.extension(), "commands": commands(target) }));
+    let targets = ConvertTarget::all().map(|target| {
+        json!({
+            "name": target.name(),
+            "extension": target.extension(),
+            "about": target.about(),
+            "commands": commands(target),
+        })
+    });
     json!({
         "formats": files.collect::<Vec<_>>(),
         "decoded": schemes.collect::<Vec<_>>(),

@@ -70,8 +70,87 @@ fn page(command: &Command) -> Result<(String, String), Failure> {
         .source(concat!("anamnesis ", env!("CARGO_PKG_VERSION")))
         .manual("anamnesis");
     let mut text = Vec::new();
-    man.render(&mut text).map_err(AnamnesisError::Io)?;
-    Ok((man.get_filename(), String::from_utf8_lossy(&text).into_owned()))
+    render(&man, command, &mut text).map_err(AnamnesisError::Io)?;
+    let text = String::from_utf8_lossy(&text);
+    // Every section comes with the definitions of a whole page.
+    let sections = text.replace(PREAMBLE, "");
+    Ok((man.get_filename(), format!("{PREAMBLE}{sections}")))
+}
+
+/// What a page begins with.
+const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+
+/// The sections of a page. What stands behind the help has lines that must stay lines, so it is set here.
+fn render(man: &clap_mangen::Man, command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+    man.render_synopsis_section(page)?;
+    man.render_description_section(page)?;
+    man.render_options_section(page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(page)?;
+    }
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    page.extend(sections(&after, examples(command.get_name())).bytes());
+    match command.get_version() {
+        Some(_) => man.render_version_section(page),
+        None => Ok(()),
+    }
+}
+
+/// What stands behind the help, and examples, as sections.
+fn sections(after: &str, examples: &str) -> String {
+    let mut text = String::new();
+    let (titled, notes): (Vec<_>, Vec<_>) = after.split("\n\n").partition(|part| title(part).is_some());
+    let mut add = |title: &str, lines: &str| {
+        let lines: Vec<_> = lines.lines().map(roff_line).collect();
+        text += &format!(".SH {title}\n.nf\n{}\n.fi\n", lines.join("\n"));
+    };
+    if !after.is_empty() && !notes.is_empty() {
+        add("NOTES", &notes.join("\n\n"));
+    }
+    let of = |wanted: &str| titled.iter().find_map(|part| title(part).filter(|(name, _)| *name == wanted));
+    if let Some((_, lines)) = of("Environment") {
+        add("ENVIRONMENT", lines);
+    }
+    add("EXAMPLES", of("Examples").map_or(examples, |(_, lines)| lines));
+    add("EXIT STATUS", of("Exit codes").map_or(EXIT_CODES, |(_, lines)| lines));
+    text
+}
+
+/// A paragraph that begins with its title, and the lines below.
+fn title(part: &str) -> Option<(&str, &str)> {
+    let (first, lines) = part.split_once('\n')?;
+    Some((first.strip_suffix(':')?, lines))
+}
+
+const EXIT_CODES: &str = "  0 done   1 the input or output failed   2 wrong usage   130 interrupted";
+
+/// What to type, for the commands whose help has no examples.
+fn examples(command: &str) -> &'static str {
+    match command {
+        "parse" => "  amn parse model.safetensors --list\n  amn parse model.gguf --sort size",
+        "inspect" => "  amn inspect hf:org/name\n  amn inspect model.gguf --metadata llama.context_length",
+        "remember" => "  amn remember model.safetensors --to f32\n  amn remember Llama-3.1-8B-FP8 --dry-run",
+        "convert" => {
+            "  amn convert model.gguf --to safetensors\n  amn convert model.safetensors --to npz --out-dtype f32"
+        }
+        "forget" => {
+            "  amn forget Llama-3.1-8B --to bnb-nf4 --double-quant\n  amn forget model.safetensors --to bnb-int8"
+        }
+        "verify" => "  amn verify Llama-3.1-8B-bf16",
+        "scan" => "  amn scan model.pth\n  amn scan hf:org/name",
+        "formats" => "  amn formats\n  amn formats --json",
+        "demo" => "  amn demo",
+        "completions" => "  amn completions bash",
+        _ => "  amn man remember\n  amn man --dir pages",
+    }
+}
+
+/// A line as it is, in the language of manual pages.
+fn roff_line(line: &str) -> String {
+    let escaped = line.replace('\\', "\\e").replace('-', "\\-");
+    if escaped.starts_with(['.', '\'']) { format!("\\&{escaped}") } else { escaped }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
@@ -81,4 +160,26 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         let error = std::io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         Failure::Refused { error: AnamnesisError::Io(error), advice: Some("choose another folder with --dir".into()) }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_can_be_typed() {
+        for command in definition().get_subcommands().map(Command::get_name).filter(|name| *name != "help") {
+            for line in examples(command).lines() {
+                let words = line.split_whitespace();
+                assert!(line.contains(&format!("amn {command}")), "{line}");
+                assert!(Cli::command().try_get_matches_from(words).is_ok(), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_a_page_are_no_requests() {
+        assert_eq!(roff_line(".nf a-b\\c"), "\\&.nf a\\-b\\ec");
+        assert_eq!(roff_line("'x"), "\\&'x");
+    }
 }

@@ -7,6 +7,7 @@ mod forget;
 mod formats;
 mod inspect;
 mod manual;
+mod natural;
 mod open;
 mod output_path;
 mod parse;

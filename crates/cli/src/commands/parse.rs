@@ -1,13 +1,12 @@
 //! `parse`: what a file contains.
 
-use std::cmp::Reverse;
 use std::path::Path;
 
 use anamnesis::{Checkpoint, InspectInfo, InspectOptions, TensorSummary, format_bytes};
 use serde_json::{Value, json};
 
 use super::described::Described;
-use super::{comma_list, counted, counts, notes, open, patterns, role_name, shown};
+use super::{comma_list, counted, counts, natural, notes, open, patterns, role_name, shown};
 use crate::args::{ParseArgs, SortBy};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
@@ -19,19 +18,18 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     let info = checkpoint.inspect(&InspectOptions::new());
     let described = Described::of(&checkpoint, &info);
     let mut tensors = if described.is_some() { checkpoint.tensors_as_stored() } else { checkpoint.tensors() };
-    sort(&mut tensors, args.sort);
+    // Where a file has an order it is kept; others are listed by name.
+    let by_name = described.is_none().then_some(SortBy::Name);
+    sort(&mut tensors, args.sort.or(by_name));
     // An order is asked for to see it.
     let is_listed = args.list || args.sort.is_some();
     if let Some(described) = described {
         printer.text(described.parsed(&args.input.path, &checkpoint.tensors_as_stored()))?;
         notes(&checkpoint, "  Note:       ", printer)?;
-        let list = match is_listed {
-            true => {
-                table(&tensors, checkpoint.file_count() > 1, |tensor| described.shape(tensor)).render(printer.page())
-            }
-            false => described.tensor_lines(&tensors),
-        };
-        printer.text(format_args!("\n{list}"))?;
+        match is_listed {
+            true => list(&tensors, checkpoint.file_count() > 1, printer)?,
+            false => printer.text(format_args!("\n{}", described.tensor_lines(&tensors)))?,
+        }
         return document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer);
     }
     if is_one_file {
@@ -43,8 +41,7 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     }
     notes(&checkpoint, "Note: ", printer)?;
     if is_listed {
-        let table = table(&tensors, !is_one_file, |tensor| tensor.shape.to_vec());
-        printer.text(format_args!("\n{}", table.render(printer.page())))?;
+        list(&tensors, !is_one_file, printer)?;
     }
     document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer)
 }
@@ -53,9 +50,14 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
 fn sort(tensors: &mut [TensorSummary<'_>], by: Option<SortBy>) {
     match by {
         None => {}
-        Some(SortBy::Name) => tensors.sort_by_key(|tensor| tensor.name),
-        Some(SortBy::Size) => tensors.sort_by_key(|tensor| (Reverse(tensor.bytes), tensor.name)),
-        Some(SortBy::Dtype) => tensors.sort_by_key(|tensor| (tensor.dtype.to_string(), tensor.name)),
+        Some(SortBy::Name) => tensors.sort_by(|a, b| natural::compare(a.name, b.name)),
+        Some(SortBy::Size) => {
+            tensors.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| natural::compare(a.name, b.name)));
+        }
+        Some(SortBy::Dtype) => {
+            let key = |tensor: &TensorSummary<'_>| tensor.dtype.to_string();
+            tensors.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| natural::compare(a.name, b.name)));
+        }
     }
 }
 
@@ -94,8 +96,19 @@ fn summary(info: &InspectInfo, size: &str) -> String {
     text + &format!("{size}: {}", format_bytes(info.current_size))
 }
 
-/// Every tensor; of several files each is named.
-fn table(tensors: &[TensorSummary<'_>], with_files: bool, shape: impl Fn(&TensorSummary<'_>) -> Vec<usize>) -> Table {
+/// Prints every tensor, with what all of them have in common below. Shapes have the dimension that varies fastest last,
+/// whatever the format.
+fn list(tensors: &[TensorSummary<'_>], with_files: bool, printer: &Printer) -> Result<(), Failure> {
+    let (table, common) = table(tensors, with_files).without_constants();
+    printer.text(format_args!("\n{}", table.render(printer.usual_page())))?;
+    match common {
+        Some(common) => printer.text(format_args!("all of them: {common}")),
+        None => Ok(()),
+    }
+}
+
+/// Every tensor; of several files each is named, shards by their number.
+fn table(tensors: &[TensorSummary<'_>], with_files: bool) -> Table {
     let mut columns = vec![
         Column::Flexible("NAME"),
         Column::Left("DTYPE"),
@@ -109,14 +122,25 @@ fn table(tensors: &[TensorSummary<'_>], with_files: bool, shape: impl Fn(&Tensor
         let mut row = vec![
             tensor.name.to_owned(),
             tensor.dtype.to_string(),
-            format!("{:?}", shape(tensor)),
+            format!("{:?}", tensor.shape),
             role_name(tensor.role).to_owned(),
             format_bytes(tensor.bytes),
         ];
-        row.extend(with_files.then(|| file_name(tensor)));
+        row.extend(with_files.then(|| short_file(&file_name(tensor))));
         table.row(row);
     }
     table
+}
+
+/// `2/3` for `model-00002-of-00003.safetensors`; other names as they are.
+fn short_file(name: &str) -> String {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let numbered = stem.rsplit_once("-of-").and_then(|(front, count)| {
+        let (_, index) = front.rsplit_once('-')?;
+        Some((number(index)?, number(count)?))
+    });
+    numbered.map_or_else(|| name.to_owned(), |(index, count)| format!("{index}/{count}"))
 }
 
 fn file_name(tensor: &TensorSummary<'_>) -> String {
@@ -132,4 +156,18 @@ fn tensor_document(tensor: &TensorSummary<'_>) -> Value {
         "bytes": tensor.bytes,
         "file": file_name(tensor),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_file;
+
+    #[test]
+    fn shards_are_called_by_their_numbers() {
+        assert_eq!(short_file("model-00002-of-00003.safetensors"), "2/3");
+        assert_eq!(short_file("pytorch_model-00010-of-00012.bin"), "10/12");
+        for name in ["model.safetensors", "a-of-b.gguf", "out-of-3.bin", "x-+1-of-2.bin"] {
+            assert_eq!(short_file(name), name);
+        }
+    }
 }

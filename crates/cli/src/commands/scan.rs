@@ -1,7 +1,9 @@
-//! `scan`: what the pickles of a file refer to, without running them.
+//! `scan`: what the pickles of a file, a directory or a model refer to, without running them.
+
+use std::path::Path;
 
 use anamnesis::error::printable;
-use anamnesis::{ScanReport, ScanVerdict, ScannedPickle};
+use anamnesis::{Grade, ScanReport, ScanVerdict, ScannedFile, ScannedPickle};
 use serde_json::{Value, json};
 
 use super::{counted, shown};
@@ -13,32 +15,74 @@ use crate::ui::Printer;
 const MAX_LINE_CHARS: usize = 4096;
 
 pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
-    let report = anamnesis::scan(&args.path).map_err(|error| super::open::advise(error, &args.path))?;
-    let verdict = report.verdict();
-    let pickles = counted(report.pickles.len(), "pickle");
-    printer.text(format_args!("{}: {}, {pickles}", shown(&args.path), report.kind))?;
+    let files = anamnesis::scan_all(&args.path).map_err(|error| super::open::advise(error, &args.path))?;
+    // The paths of several files are theirs; the path of one is what was typed.
+    let is_one = matches!(&files[..], [file] if !args.path.is_dir() && file.path.is_file());
+    for file in &files {
+        let place = if is_one { &args.path } else { &file.path };
+        let pickles = counted(file.report.pickles.len(), "pickle");
+        printer.text(format_args!("{}: {}, {pickles}", shown(place), file.report.kind))?;
+        tell(&file.report, printer)?;
+        if file.report.is_safe() {
+            printer.text(conclusion(&file.report))?;
+        } else if !is_one {
+            printer.text(file.report.verdict())?;
+        }
+    }
+    if files.is_empty() {
+        printer.text(format_args!("{}: no file can hold a pickle", shown(&args.path)))?;
+    }
+    let verdict = worst(&files);
+    printer.document("scan", document(args, &files, verdict))?;
+    if files.iter().all(|file| file.report.is_safe()) {
+        return Ok(());
+    }
+    let refused = files.iter().map(|file| file.report.refused().count()).sum();
+    Err(Failure::Unsafe { verdict: verdict.to_string(), refused })
+}
+
+/// What can be done with a file that there is nothing to fear of.
+fn conclusion(report: &ScanReport) -> String {
+    match &report.refusal {
+        Some(why) => printable(&format!("safe, and not converted: {why}"), MAX_LINE_CHARS),
+        None => report.verdict().to_string(),
+    }
+}
+
+/// The verdict of the worst of them.
+fn worst(files: &[ScannedFile]) -> ScanVerdict {
+    let verdicts = files.iter().map(|file| file.report.verdict());
+    verdicts.max_by_key(|verdict| badness(*verdict)).unwrap_or(ScanVerdict::HoldsNoCode)
+}
+
+fn badness(verdict: ScanVerdict) -> u8 {
+    match verdict {
+        ScanVerdict::HoldsNoCode => 0,
+        ScanVerdict::Safe => 1,
+        ScanVerdict::RefersToCode => 3,
+        _ => 2,
+    }
+}
+
+fn tell(report: &ScanReport, printer: &Printer) -> Result<(), Failure> {
     for pickle in &report.pickles {
-        tell(pickle, printer)?;
+        tell_pickle(pickle, printer)?;
     }
     for line in report.problems.iter().chain(&report.notes) {
         printer.text(printable(line, MAX_LINE_CHARS))?;
     }
-    printer.document("scan", document(args, &report))?;
-    if report.is_safe() {
-        return printer.text(verdict);
-    }
-    let refused = report.refused().count();
-    Err(Failure::Unsafe { verdict: verdict.to_string(), refused })
+    Ok(())
 }
 
 /// A pickle and what it refers to; what is not accepted stands out.
-fn tell(pickle: &ScannedPickle, printer: &Printer) -> Result<(), Failure> {
+fn tell_pickle(pickle: &ScannedPickle, printer: &Printer) -> Result<(), Failure> {
     let name = if pickle.name.is_empty() { format!("pickle at byte {}", pickle.offset) } else { pickle.name.clone() };
     printer.text(format_args!("  {}", printable(&name, MAX_LINE_CHARS)))?;
     for global in &pickle.globals {
         let mark = if global.allowed { "allowed" } else { "REFUSED" };
+        let grade = if global.allowed { String::new() } else { format!(" ({})", global.grade) };
         let name = printable(&format!("{}.{}", global.module, global.name), MAX_LINE_CHARS);
-        printer.text(format_args!("  {:>10}  {mark}  {name}", global.position))?;
+        printer.text(format_args!("  {:>10}  {mark}  {name}{grade}", global.position))?;
     }
     match &pickle.problem {
         Some(problem) => printer.text(format_args!("              {}", printable(problem, MAX_LINE_CHARS))),
@@ -46,44 +90,69 @@ fn tell(pickle: &ScannedPickle, printer: &Printer) -> Result<(), Failure> {
     }
 }
 
-fn document(args: &ScanArgs, report: &ScanReport) -> Value {
-    let pickles: Vec<_> = report
-        .pickles
-        .iter()
-        .map(|pickle| {
-            let globals: Vec<_> = pickle
-                .globals
-                .iter()
-                .map(|global| {
-                    json!({
-                        "module": global.module,
-                        "name": global.name,
-                        "position": global.position,
-                        "uses": global.uses,
-                        "allowed": global.allowed,
-                    })
-                })
-                .collect();
-            json!({
-                "name": pickle.name,
-                "offset": pickle.offset,
-                "bytes": pickle.bytes,
-                "globals": globals,
-                "problem": pickle.problem,
-            })
+fn document(args: &ScanArgs, files: &[ScannedFile], verdict: ScanVerdict) -> Value {
+    let documents = files.iter().map(|file| {
+        json!({
+            "path": file.path.to_string_lossy(),
+            "kind": file.report.kind,
+            "verdict": verdict_name(file.report.verdict()),
+            "refusal": file.report.refusal,
         })
-        .collect();
+    });
+    let texts = |of: fn(&ScanReport) -> &[String]| {
+        let lines = files.iter().flat_map(|file| of(&file.report).iter().map(|line| told(files, &file.path, line)));
+        lines.collect::<Vec<_>>()
+    };
     json!({
         "path": args.path.to_string_lossy(),
-        "kind": report.kind,
-        "verdict": match report.verdict() {
-            ScanVerdict::HoldsNoCode => "holds_no_code",
-            ScanVerdict::Safe => "safe",
-            ScanVerdict::RefersToCode => "refers_to_code",
-            _ => "malformed",
+        "kind": match files {
+            [file] => file.report.kind.as_str(),
+            _ => "directory",
         },
-        "pickles": pickles,
-        "problems": report.problems,
-        "notes": report.notes,
+        "verdict": verdict_name(verdict),
+        "files": documents.collect::<Vec<_>>(),
+        "pickles": files.iter().flat_map(|file| file.report.pickles.iter().map(|pickle| pickle_document(&file.path, pickle)))
+            .collect::<Vec<_>>(),
+        "problems": texts(|report| &report.problems),
+        "notes": texts(|report| &report.notes),
     })
+}
+
+/// A line about one of several files.
+fn told(files: &[ScannedFile], path: &Path, line: &str) -> String {
+    if files.len() == 1 { line.to_owned() } else { format!("{}: {line}", path.display()) }
+}
+
+fn pickle_document(path: &Path, pickle: &ScannedPickle) -> Value {
+    let globals = pickle.globals.iter().map(|global| {
+        json!({
+            "module": global.module,
+            "name": global.name,
+            "position": global.position,
+            "uses": global.uses,
+            "allowed": global.allowed,
+            "grade": match global.grade {
+                Grade::Data => "data",
+                Grade::RunsCode => "runs_code",
+                _ => "unknown",
+            },
+        })
+    });
+    json!({
+        "file": path.to_string_lossy(),
+        "name": pickle.name,
+        "offset": pickle.offset,
+        "bytes": pickle.bytes,
+        "globals": globals.collect::<Vec<_>>(),
+        "problem": pickle.problem,
+    })
+}
+
+fn verdict_name(verdict: ScanVerdict) -> &'static str {
+    match verdict {
+        ScanVerdict::HoldsNoCode => "holds_no_code",
+        ScanVerdict::Safe => "safe",
+        ScanVerdict::RefersToCode => "refers_to_code",
+        _ => "malformed",
+    }
 }

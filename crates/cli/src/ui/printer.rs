@@ -13,6 +13,9 @@ use super::{Page, ProgressBar, json};
 use crate::args::OutputArgs;
 use crate::exit::Failure;
 
+/// Columns of a page that is no terminal.
+const USUAL_COLUMNS: usize = 80;
+
 /// Decides what is printed, and where.
 ///
 /// A reader that stops reading has what it wants: once standard output is a broken pipe, results are dropped and the
@@ -74,7 +77,14 @@ impl Printer {
     pub(crate) fn page(&self) -> Page {
         let terminal = console::Term::stdout();
         let size = terminal.is_term().then(|| terminal.size_checked()).flatten();
-        Page { columns: size.map(|(_, columns)| usize::from(columns)).filter(|&columns| columns > 0), style: self.out }
+        let columns = size.map(|(_, columns)| usize::from(columns)).filter(|&columns| columns > 0);
+        Page { columns, style: self.out }
+    }
+
+    /// The same, and as wide as a usual terminal where there is none.
+    pub(crate) fn usual_page(&self) -> Page {
+        let page = self.page();
+        Page { columns: page.columns.or(Some(USUAL_COLUMNS)), ..page }
     }
 
     /// Whether what was decided, and why, is told too.

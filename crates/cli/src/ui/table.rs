@@ -31,7 +31,7 @@ impl Column {
 /// What a table is drawn on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page {
-    /// Columns of the terminal; `None` where it is none, and lines may be as long as they like.
+    /// Columns there are; `None` where lines may be as long as they like.
     pub(crate) columns: Option<usize>,
     pub(crate) style: Style,
 }
@@ -51,6 +51,33 @@ impl Table {
 
     pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
         self.rows.push(cells.into().iter().map(|cell| printable(cell, MAX_CELL_CHARS)).collect());
+    }
+
+    /// Takes out the columns behind the first that say the same in every row, and tells what they say. Columns that can
+    /// shrink, and those of numbers, stay.
+    pub(crate) fn without_constants(mut self) -> (Self, Option<String>) {
+        let is_constant = |index: usize, column: &Column| {
+            let mut cells = self.rows.iter().skip(1).filter_map(|row| row.get(index));
+            let first = cells.next();
+            index > 0
+                && self.rows.len() > 2
+                && matches!(column, Column::Left(_))
+                && cells.all(|cell| Some(cell) == first)
+        };
+        let constant: Vec<bool> =
+            self.columns.iter().enumerate().map(|(index, column)| is_constant(index, column)).collect();
+        let told = self.columns.iter().zip(&constant).enumerate().filter(|(_, (_, is_constant))| **is_constant);
+        let told = told.filter_map(|(index, (column, _))| {
+            Some(format!("{} {}", column.title().to_lowercase(), self.rows.get(1)?.get(index)?))
+        });
+        let told = told.collect::<Vec<_>>().join(", ");
+        let mut flags = constant.iter().copied();
+        self.columns.retain(|_| !flags.next().unwrap_or(false));
+        for row in &mut self.rows {
+            let mut flags = constant.iter().copied();
+            row.retain(|_| !flags.next().unwrap_or(false));
+        }
+        (self, (!told.is_empty()).then_some(told))
     }
 
     /// The table without a last line break, no wider than the page where its columns can shrink that far.
@@ -96,24 +123,48 @@ impl Table {
     }
 }
 
-/// `text` in at most `width` characters; what is cut is its middle, since the ends of tensor names tell them apart.
+/// `text` in at most `width` characters. Numbers stay whole, since they tell layers apart; what is cut is the middle of the
+/// longest text between them.
 fn cut_middle(text: &str, width: usize) -> String {
-    let count = text.chars().count();
-    if count <= width {
+    let characters: Vec<char> = text.chars().collect();
+    if characters.len() <= width {
         return text.to_owned();
     }
-    let kept = width.saturating_sub(1);
-    let head: String = text.chars().take(kept / 2).collect();
-    let tail: String = text.chars().skip(count - (kept - kept / 2)).collect();
-    format!("{head}…{tail}")
+    // Pieces in turn of digits and of other text, each with how many of its characters are shown.
+    let mut pieces: Vec<(&[char], usize)> = characters
+        .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+        .map(|piece| (piece, piece.len()))
+        .collect();
+    let mut excess = characters.len() - width;
+    while excess > 0 {
+        let is_text = |piece: &[char]| piece.first().is_some_and(|first| !first.is_ascii_digit());
+        let longest =
+            pieces.iter_mut().rev().filter(|(piece, shown)| is_text(piece) && *shown > 1).max_by_key(|piece| piece.1);
+        let Some((_, shown)) = longest else { break };
+        // The mark of what is left out takes the place of a character.
+        *shown -= 1;
+        excess -= 1;
+    }
+    let mut cut = String::new();
+    for (piece, shown) in pieces {
+        if shown == piece.len() {
+            cut.extend(piece);
+            continue;
+        }
+        let kept = shown.saturating_sub(1);
+        cut.extend(&piece[..kept / 2]);
+        cut.push('…');
+        cut.extend(&piece[piece.len() - (kept - kept / 2)..]);
+    }
+    cut
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn page(columns: Option<usize>) -> Page {
-        Page { columns, style: Style::PLAIN }
+    fn page(columns: usize) -> Page {
+        Page { columns: Some(columns), style: Style::PLAIN }
     }
 
     fn table() -> Table {
@@ -128,26 +179,26 @@ mod tests {
         let wanted = "NAME                                  DTYPE      SIZE\n\
                       model.layers.17.mlp.down_proj.weight  F8_E4M3     2 B\n\
                       b                                     F32      1023 B";
-        assert_eq!(table().render(page(None)), wanted);
+        assert_eq!(table().render(page(80)), wanted);
     }
 
     #[test]
     fn a_narrow_terminal_cuts_the_middle_of_names() {
-        let text = table().render(page(Some(40)));
-        assert!(text.contains("model.layer…proj.weight"), "{text}");
+        let text = table().render(page(40));
+        assert!(text.contains("mode…yers.17.mlp.…eight"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
     }
 
     #[test]
     fn a_terminal_without_room_still_gets_every_row() {
-        assert_eq!(table().render(page(Some(1))).lines().count(), 3);
+        assert_eq!(table().render(page(1)).lines().count(), 3);
     }
 
     #[test]
     fn cells_cannot_steer_a_terminal() {
         let mut table = Table::new([Column::Left("NAME")]);
         table.row(["a\u{1b}[2J\nb".into()]);
-        assert_eq!(table.render(page(None)), "NAME\na\\u{1b}[2J\\u{a}b");
+        assert_eq!(table.render(page(80)), "NAME\na\\u{1b}[2J\\u{a}b");
     }
 
     #[test]
@@ -155,5 +206,26 @@ mod tests {
         assert_eq!(cut_middle("abcdefghij", 5), "ab…ij");
         assert_eq!(cut_middle("größe", 5), "größe");
         assert_eq!(cut_middle("abc", 0), "…");
+    }
+
+    #[test]
+    fn numbers_in_names_are_never_cut() {
+        let name = "model.language_model.layers.117.mlp.experts.63.down_proj.weight_scale_inv";
+        for width in 0..name.len() {
+            let cut = cut_middle(name, width);
+            assert!(cut.contains("117") && cut.contains("63"), "{cut}");
+            assert!(cut.chars().count() <= width.max("…117…63…".chars().count()), "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_the_same_in_every_row_is_told_once() {
+        let (table, told) = table().without_constants();
+        assert_eq!((table.columns.len(), told), (3, None));
+        let mut table = Table::new([Column::Flexible("NAME"), Column::Left("DTYPE"), Column::Left("ROLE")]);
+        table.row(["a".into(), "F32".into(), "scale".into()]);
+        table.row(["b".into(), "F32".into(), "scale".into()]);
+        let (table, told) = table.without_constants();
+        assert_eq!((table.render(page(80)).as_str(), told.as_deref()), ("NAME\na\nb", Some("dtype F32, role scale")));
     }
 }

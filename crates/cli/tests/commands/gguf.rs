@@ -38,7 +38,7 @@ Parsed model.gguf (GGUF v3)
 ";
     assert_eq!(folder().amn("parse model.gguf").ok(), wanted);
     let listed = folder().amn("parse model.gguf --list").ok();
-    assert!(listed.contains("\nblk.0.ffn_gate_exps.weight  MXFP4   [32, 3, 2]  quantized    102 B\n"), "{listed}");
+    assert!(listed.contains("\nblk.0.ffn_gate_exps.weight  MXFP4   [2, 3, 32]  quantized    102 B\n"), "{listed}");
 }
 
 #[test]

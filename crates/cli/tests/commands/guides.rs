@@ -52,3 +52,16 @@ fn guides() -> Vec<PathBuf> {
     guides.sort();
     guides
 }
+
+#[test]
+fn the_readme_names_every_format_that_is_refused_and_the_toolchain_it_needs() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let list = readme.split("refused by name, never copied").nth(1).and_then(|rest| rest.split("\n\n").nth(1)).unwrap();
+    let list = list.replace('\n', " ");
+    let document = crate::folder::Folder::empty().amn("formats --json").json();
+    let refused: Vec<_> = document["refused"].as_array().unwrap().iter().filter_map(|name| name.as_str()).collect();
+    assert_eq!(list.trim_end_matches('.').split(", ").collect::<Vec<_>>(), refused);
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let version = manifest.split("rust-version = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    assert!(readme.contains(&format!("a Rust toolchain, {version} or newer")), "{version}");
+}

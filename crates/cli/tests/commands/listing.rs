@@ -6,7 +6,7 @@ use crate::samples;
 /// The first words of the lines of a table below its heading, up to the next blank line.
 fn names(text: &str) -> Vec<&str> {
     let table = text.split("NAME ").nth(1).unwrap_or_else(|| panic!("no table in {text}"));
-    let rows = table.lines().skip(1).take_while(|line| !line.is_empty());
+    let rows = table.lines().skip(1).take_while(|line| !line.is_empty() && !line.starts_with("all of them: "));
     rows.filter_map(|line| line.split_whitespace().next()).collect()
 }
 
@@ -23,6 +23,22 @@ fn tensors_are_listed_in_the_order_asked_for() {
     assert_eq!(names(&by_type)[..2], ["blk.0.half.weight", "blk.0.attn_norm.weight"], "{by_type}");
     let document = folder.amn("parse plain.safetensors --sort size --json").json();
     assert_eq!(document["tensors"][3]["name"], "model.norm.weight");
+}
+
+#[test]
+fn shards_are_numbers_and_shapes_are_row_major_in_every_format() {
+    let folder = samples::folder();
+    let text = folder.amn("parse Tiny-3.1-FP8 --list").ok();
+    assert!(
+        text.lines().any(|line| line.ends_with(" 1/2")) && text.lines().any(|line| line.ends_with(" 2/2")),
+        "{text}"
+    );
+    let listed = folder.amn("parse model.gguf --list").ok();
+    for tensor in folder.amn("parse model.gguf --list --json").json()["tensors"].as_array().unwrap() {
+        let shape = tensor["shape"].to_string().replace(',', ", ");
+        let name = tensor["name"].as_str().unwrap();
+        assert!(listed.lines().any(|line| line.starts_with(name) && line.contains(&shape)), "{name} {shape}: {listed}");
+    }
 }
 
 #[test]
@@ -87,7 +103,20 @@ fn pages_and_completions_come_from_the_definition() {
         let script = folder.amn(&format!("completions {shell}")).ok();
         assert!(script.contains("remember") && script.contains("skip-unsupported"), "{shell}");
     }
+    let bash = folder.amn("completions bash").ok();
+    for values in
+        ["safetensors gguf npz bnb-nf4", "compgen -W \"bf16 f16 f32\"", "name size dtype", "auto always never"]
+    {
+        assert!(bash.contains(values), "{values}");
+    }
     let page = folder.amn("man remember").ok();
+    for lines in
+        [".SH EXAMPLES\n.nf\n  amn remember", ".fi\n.SH EXIT STATUS\n.nf\n  0 done", "\nA file becomes a file;"]
+    {
+        assert!(page.contains(lines), "{page}");
+    }
+    let first = folder.amn("man").ok();
+    assert!(first.contains("\n  amn demo    ") && first.contains(".SH ENVIRONMENT\n"), "{first}");
     assert!(page.contains(".TH amn-remember 1") && page.contains("\\-\\-shard\\-size"), "{page}");
     assert_eq!(folder.amn("man dequantize").ok(), page);
     folder.amn("man --dir pages").ok();
@@ -96,4 +125,21 @@ fn pages_and_completions_come_from_the_definition() {
         assert!(pages.contains_key(&format!("amn-{command}.1")), "{command}: {:?}", pages.keys());
     }
     assert!(pages.contains_key("amn.1"));
+}
+
+#[test]
+fn tables_fit_eighty_columns_and_never_cut_the_number_of_a_layer() {
+    let folder = Folder::empty();
+    let name = |layer: usize| {
+        format!("model.language_model.layers.{layer}.block_sparse_moe.experts.{}.down_proj.weight", layer * 7)
+    };
+    let names: Vec<_> = (0..12).map(name).collect();
+    folder.add_sparse("deep.safetensors", "U8", &names.iter().map(String::as_str).collect::<Vec<_>>(), 4096);
+    let text = folder.amn("parse deep.safetensors --list").ok();
+    let table: Vec<_> = text.lines().skip_while(|line| !line.starts_with("NAME")).skip(1).take(12).collect();
+    assert!(text.contains("\nall of them: dtype U8, shape [4096], role passthrough\n"), "{text}");
+    for (layer, line) in table.iter().enumerate() {
+        assert!(line.chars().count() <= 80, "{line}");
+        assert!(line.contains(&layer.to_string()) && line.contains(&(layer * 7).to_string()), "{line}");
+    }
 }

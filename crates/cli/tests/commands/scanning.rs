@@ -63,3 +63,77 @@ fn formats_without_pickles_hold_no_code() {
     let wanted = format!("{MODEL}: safetensors file, 0 pickles\nholds no code\n");
     assert_eq!(Folder::with_model().amn(&format!("scan {MODEL}")).ok(), wanted);
 }
+
+#[test]
+fn what_is_safe_to_convert_converts_and_what_is_unsafe_is_refused() {
+    let fixtures = crate::samples::fixtures().join("pth");
+    let folder = Folder::empty();
+    let mut verdicts = std::collections::BTreeSet::new();
+    for entry in fs::read_dir(fixtures).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.extension().is_some_and(|end| end == "pt" || end == "pth" || end == "bin") {
+            continue;
+        }
+        fs::copy(&path, folder.path("model.pth")).unwrap();
+        let scanned = folder.amn("scan model.pth");
+        let remembered = folder.amn("remember model.pth -o out.safetensors --force");
+        let is_convertible = scanned.stdout.ends_with("safe to convert\n");
+        assert_eq!(is_convertible, remembered.code == Some(0), "{path:?}: {scanned:?} {remembered:?}");
+        assert_eq!(scanned.code == Some(0), is_convertible || scanned.stdout.contains("\nsafe, and not converted: "));
+        verdicts.insert((scanned.code, is_convertible));
+    }
+    assert_eq!(verdicts.len(), 3, "{verdicts:?}");
+    let attacks: [&[u8]; 4] = [
+        b"\x80\x02cposix\nsystem\nU\x02ls\x85R.",
+        b"\x80\x02cbuiltins\neval\nU\x011\x85R.",
+        b"\x80\x04\x8c\x05torch\x8c\x09os.system\x93\x8c\x02ls\x85R.",
+        b"\x80\x02csomewhere\nNet\n)R.",
+    ];
+    for (index, pickle) in attacks.into_iter().enumerate() {
+        fs::write(folder.path("model.pth"), pickle).unwrap();
+        let scanned = folder.amn("scan model.pth");
+        let grade = if index < 3 { " (runs code)\n" } else { " (unknown)\n" };
+        assert!(scanned.code == Some(1) && scanned.stdout.contains(grade), "{scanned:?}");
+        folder.amn("remember model.pth -o out.safetensors --force").failed();
+    }
+}
+
+#[test]
+fn every_file_of_a_directory_that_may_hold_a_pickle_is_scanned() {
+    let folder = with("bare.pt");
+    fs::write(folder.path("README.md"), "# A model").unwrap();
+    fs::write(folder.path("model.safetensors"), b"\x80\x02cos\nsystem\n.").unwrap();
+    fs::create_dir(folder.path("unet")).unwrap();
+    fs::write(folder.path("unet/data"), b"\x80\x04}.").unwrap();
+    let run = folder.amn("scan .");
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let files: Vec<_> = run.stdout.lines().filter(|line| line.starts_with("./")).collect();
+    assert_eq!(
+        files,
+        [
+            "./bare.pt: PyTorch archive, 1 pickle",
+            "./model.safetensors: pickle, 1 pickle",
+            "./unet/data: pickle, 1 pickle"
+        ],
+        "{run:?}"
+    );
+    fs::remove_file(folder.path("model.safetensors")).unwrap();
+    let document = folder.amn("scan . --json").json();
+    assert_eq!((&document["verdict"], &document["pickles"][1]["file"]), (&"safe".into(), &"./unet/data".into()));
+    fs::remove_dir_all(folder.path("unet")).unwrap();
+    fs::remove_file(folder.path("bare.pt")).unwrap();
+    assert_eq!(folder.amn("scan .").ok(), ".: no file can hold a pickle\n");
+}
+
+#[test]
+fn a_model_of_the_local_cache_is_scanned_by_its_name() {
+    let folder = Folder::empty();
+    let snapshot = "hub/models--org--name/snapshots/0123456789012345678901234567890123456789";
+    fs::create_dir_all(folder.path(snapshot)).unwrap();
+    fs::create_dir_all(folder.path("hub/models--org--name/refs")).unwrap();
+    fs::write(folder.path("hub/models--org--name/refs/main"), "0123456789012345678901234567890123456789").unwrap();
+    fs::write(folder.path(&format!("{snapshot}/pytorch_model.bin")), b"\x80\x02cos\nsystem\n.").unwrap();
+    let run =
+        crate::folder::Run::of(folder.command("scan hf:org/name").env("HF_HOME", folder.root()).output().unwrap());
+    assert!(run.code == Some(1) && run.stdout.contains("REFUSED  os.system (runs code)"), "{run:?}");
+}
