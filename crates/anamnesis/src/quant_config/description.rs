@@ -111,7 +111,7 @@ impl Description {
         let line = |place: Place<'_>, text: String| printable(&format!("{place}: {text}"), MAX_LINE_CHARS);
         let mut lines = vec![line(place, telling(&self.members, &KEYS))];
         for group in self.groups.iter() {
-            if let Some(weights) = self.weights_of(&group.name) {
+            if let Some(weights) = self.group(&group.name).and_then(|group| group.get("weights")?.members()) {
                 lines.push(line(place.with(Groups::KEY).with(&group.name), telling(weights, &WEIGHT_KEYS)));
             }
         }
@@ -121,9 +121,9 @@ impl Description {
         lines
     }
 
-    /// The arguments of a group's weights.
-    pub(super) fn weights_of(&self, group: &str) -> Option<&Members> {
-        self.members.get(Groups::KEY)?.members()?.get(group)?.members()?.get("weights")?.members()
+    /// The members of a group.
+    pub(super) fn group(&self, name: &str) -> Option<&Members> {
+        self.members.get(Groups::KEY)?.members()?.get(name)?.members()
     }
 }
 

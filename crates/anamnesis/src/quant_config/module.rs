@@ -60,11 +60,12 @@ impl<'a> ModuleConfig<'a> {
         self.target = Some(target);
         for group in groups {
             let place = place.with(&group.name);
-            let mut args = Args::default();
-            if let Some(members) = description.weights_of(&group.name) {
-                args.layers.push(Layer { members, place: place.with("weights") });
-            }
-            self.groups.push(args);
+            let of_group = description.group(&group.name);
+            let weights = of_group.and_then(|group| group.get("weights")?.members());
+            let weights = weights.map(|members| Layer { members, place: place.with("weights") });
+            let of_group = of_group.map(|members| Layer { members, place });
+            let layers = [weights, of_group, Some(description.layer())].into_iter().flatten().collect();
+            self.groups.push(Args { layers });
         }
     }
 
@@ -78,7 +79,8 @@ impl<'a> ModuleConfig<'a> {
         &self.args
     }
 
-    /// The weight arguments of the groups for the module, and how these mean it. Several groups mean a module in the same way.
+    /// The arguments of the groups for the module, of its weights first, and how these groups mean it. Several groups mean a
+    /// module in the same way.
     pub(crate) fn groups(&self) -> Option<(Target, &[Args<'a>])> {
         Some((self.target?, &self.groups))
     }

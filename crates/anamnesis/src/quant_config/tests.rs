@@ -311,6 +311,18 @@ fn a_name_counts_before_an_expression_and_both_before_a_class() {
 }
 
 #[test]
+fn what_a_group_does_not_say_of_its_weights_it_or_the_description_says() {
+    let group = |format: Value| json!({"targets": ["Linear"], "format": format, "weights": {"num_bits": 4}});
+    for (own, wanted) in [(json!("pack-quantized"), "pack-quantized"), (json!(null), "mixed-precision")] {
+        let config = config(&json!({"format": "mixed-precision", "config_groups": {"g": group(own)}}));
+        let module = config.module("a");
+        let (_, groups) = module.groups().unwrap();
+        assert_eq!(groups[0].text(&["format"]).unwrap(), Some(wanted));
+        assert_eq!(groups[0].integer(&["num_bits"]).unwrap().unwrap().value, 4);
+    }
+}
+
+#[test]
 fn a_module_that_no_group_means_has_none() {
     let config = config(&json!({"config_groups": {"g": {"targets": ["re:.*experts"], "weights": {"num_bits": 4}}}}));
     assert!(config.module("a.q").groups().is_none());

@@ -25,7 +25,8 @@ impl<'a> Expectation<'a> {
             expectation.arrangements.push(Arrangement::Block(rows, cols));
             expectation.source = Some(document(args));
         }
-        if let Some((target, groups)) = module.groups() {
+        // A target that cannot be read may mean this module: the shapes decide.
+        if let Some((target, groups)) = module.groups().filter(|_| module.undecided().is_none()) {
             let mut allowed = Vec::new();
             for group in groups {
                 allowed.push((group, arrangements(group, target, tensor)?));
