@@ -209,9 +209,9 @@ fn rows_must_be_whole_blocks() {
 #[test]
 fn offsets_are_aligned_and_inside_the_file() {
     malformed(&new().tensor("x", &[4], 0, 4).data(64), &["\"x\"", "offset 4", "32"]);
-    let file = new().tensor("x", &[4], 0, 32);
-    assert!(parse_gguf_bytes(file.clone().data(48).bytes()).is_ok());
-    malformed(&file.data(47), &["\"x\"", "past the end of the file"]);
+    let file = new().tensor("x", &[4], 0, 0);
+    assert!(parse_gguf_bytes(file.clone().data(16).bytes()).is_ok());
+    malformed(&file.data(15), &["\"x\"", "past the end of the file"]);
     malformed(&new().tensor("x", &[4], 0, u64::MAX - 31).data(64), &["\"x\"", "2^64"]);
     malformed(&new().tensor("x", &[4], 0, (1 << 63) - 32).data(64), &["\"x\"", "past the end"]);
     malformed(&new().tensor("x", &[4], 0, u64::MAX - 63 - 96).data(64), &["\"x\""]);
@@ -220,12 +220,25 @@ fn offsets_are_aligned_and_inside_the_file() {
 }
 
 #[test]
-fn tensors_do_not_overlap() {
-    malformed(&new().tensor("x", &[4], 0, 0).tensor("y", &[4], 0, 0).data(64), &["\"y\"", "inside", "\"x\""]);
-    malformed(&new().tensor("x", &[4], 0, 32).tensor("y", &[16], 0, 0).data(64), &["\"x\"", "inside", "\"y\""]);
-    malformed(&new().tensor("x", &[4], 31, 0).tensor("y", &[16], 0, 0).data(64), &["inside"]);
-    let apart = new().tensor("x", &[4], 0, 64).tensor("y", &[16], 0, 0).data(80);
-    assert_eq!(parse_gguf_bytes(apart.bytes()).unwrap().tensors().count(), 2);
+fn tensors_follow_one_another_in_the_order_of_the_file() {
+    let two = |x: u64, y: u64| new().tensor("x", &[9], 0, x).tensor("y", &[16], 0, y);
+    assert_eq!(parse_gguf_bytes(two(0, 64).data(128).bytes()).unwrap().tensors().count(), 2);
+    malformed(&two(0, 0).data(128), &["\"y\"", "inside", "\"x\""]);
+    malformed(&two(0, 32).data(128), &["\"y\"", "inside", "\"x\""]);
+    malformed(&two(0, 96).data(192), &["\"y\"", "hole"]);
+    malformed(&two(32, 96).data(192), &["\"x\"", "hole"]);
+    // The order of the data is that of the tensors.
+    malformed(&two(64, 0).data(128), &["\"x\"", "hole"]);
+    // Of an unknown type only the first byte is known.
+    let unknown = |y| new().tensor("x", &[4], 31, 0).tensor("y", &[16], 0, y);
+    malformed(&unknown(0).data(64), &["\"y\"", "inside", "\"x\""]);
+    assert!(parse_gguf_bytes(unknown(96).data(160).bytes()).is_ok());
+    // Padding behind the last tensor may be missing, and nothing may follow it.
+    let one = || new().tensor("x", &[9], 0, 0);
+    for bytes in [36, 50, 64] {
+        assert!(parse_gguf_bytes(one().data(bytes).bytes()).is_ok(), "{bytes}");
+    }
+    malformed(&one().data(65), &["1 bytes after the last tensor"]);
 }
 
 // Limits of the caller

@@ -143,10 +143,32 @@ fn numbers_out_of_this_world_are_errors() {
     assert!(parse_pth_bytes(object(b"}r\xff\xff\xff\x7f")).unwrap().is_empty());
     assert!(parse_pth_bytes(object(b"}p99999999999999999\n")).unwrap().is_empty());
     refused(object(b"K\x01}b"), &["state"]);
-    // What follows the end of the pickle is not read, as Python does not read it.
+}
+
+#[test]
+fn bytes_behind_the_end_of_the_pickle_are_counted() {
     let mut trailing = Pickle::new().only("w", |pickle| pickle.tensor("0", 4, 0, &[1], &[1]));
     trailing.extend(b"cos\nsystem\n.");
-    assert_eq!(values(torch_archive(&trailing, &[&floats()])), [0.0]);
+    let bytes = torch_archive(&trailing, &[&floats()]);
+    assert_mentions(&scan_bytes(&bytes).unwrap().notes.join("\n"), &["12 bytes follow", "data.pkl"]);
+    refused(bytes, &["12 bytes follow the end of the pickle"]);
+}
+
+#[test]
+fn frames_are_as_long_as_they_say() {
+    let framed = |length: u64, bytes: &[u8]| {
+        let frame = [b"\x80\x04\x95".as_slice(), &length.to_le_bytes(), bytes].concat();
+        torch_archive(&frame, &[])
+    };
+    assert!(parse_pth_bytes(framed(2, b"}.")).unwrap().is_empty());
+    // Long texts stand between frames.
+    let between = [b"}\x8c\x01aX\x02\0\0\0bb".as_slice(), b"\x95\x02\0\0\0\0\0\0\0s."].concat();
+    assert!(parse_pth_bytes(framed(4, &between)).unwrap().is_empty());
+    refused(framed(3, b"}."), &["a frame of 3 bytes, 2 follow"]);
+    refused(framed(u64::MAX, b"}."), &["a frame of 18446744073709551615 bytes"]);
+    refused(framed(3, b"}\x8c\x01as."), &["reaches to byte 15", "its frame to 14"]);
+    refused(framed(12, b"\x95\x02\0\0\0\0\0\0\0}.."), &["a frame inside another"]);
+    refused(framed(3, b"}.."), &["the end of the pickle inside a frame"]);
 }
 
 /// Ways to reach `os.system`, all of which are told and none of which are taken.

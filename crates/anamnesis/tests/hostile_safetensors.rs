@@ -619,3 +619,16 @@ fn the_header_tells_offsets_roles_and_metadata() {
     assert_eq!(header.find_scale_for("a.weight").unwrap().name, "a.weight_scale");
     assert_eq!(header.metadata.unwrap()["format"], "pt");
 }
+
+#[test]
+fn a_tensor_cannot_take_the_name_of_the_metadata() {
+    let tensor = anamnesis::PthTensor::new(
+        String::from("__metadata__"),
+        vec![1],
+        anamnesis::PthDtype::F32,
+        std::borrow::Cow::Borrowed(&[0; 4]),
+    );
+    let error = anamnesis::pth_to_safetensors_bytes(&[tensor]).unwrap_err();
+    assert!(matches!(error, AnamnesisError::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("__metadata__"), "{error}");
+}

@@ -9,11 +9,11 @@ mod zip;
 use std::path::PathBuf;
 
 use anamnesis::{
-    AnamnesisError, Checkpoint, Dtype, Format, InspectOptions, InspectSummary, NpzDtype, NpzTensor, OpenOptions,
-    Remedy, RememberOptions, TargetDtype, detect_format, inspect_npz, inspect_npz_from_reader, npz_to_safetensors,
-    npz_to_safetensors_bytes, parse_npz, parse_npz_bytes, parse_npz_from_reader,
+    AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, Dtype, Format, InspectOptions, InspectSummary, NpzDtype,
+    NpzTensor, OpenOptions, Remedy, RememberOptions, TargetDtype, detect_format, inspect_npz, inspect_npz_from_reader,
+    npz_to_safetensors, npz_to_safetensors_bytes, parse_npz, parse_npz_bytes, parse_npz_from_reader,
 };
-use support::{Contents, Folder, TARGETS, Tensor, assert_mentions, difference, fixture};
+use support::{Contents, Folder, Model, TARGETS, Tensor, assert_mentions, difference, fixture};
 use zip::{Entry, archive, npy};
 
 /// The fixtures with the file that NumPy wrote.
@@ -249,4 +249,18 @@ fn arrays_can_be_built_by_hand() {
     assert_eq!(Contents::of(&npz_to_safetensors_bytes(&map).unwrap()).floats("x"), [1.0, 2.0]);
     map.get_mut("x").unwrap().shape = vec![3];
     assert!(npz_to_safetensors_bytes(&map).unwrap_err().to_string().contains("\"x\""));
+}
+
+#[test]
+fn a_tensor_whose_name_leads_out_of_a_folder_is_not_written_as_an_array() {
+    for name in ["../w", "a/../../w", "/w", "a\\w", "c:w"] {
+        let folder = Folder::staged(&Model::new().floats(name, &[1], &[1.0]).bytes(), None);
+        let options = ConvertOptions::new();
+        let outcome =
+            anamnesis::convert::convert(&folder.model(), ConvertTarget::Npz, &folder.path("out.npz"), &options);
+        let error = outcome.expect_err(name);
+        assert!(matches!(error, AnamnesisError::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains("the name"), "{error}");
+        assert_eq!(folder.names(), ["model.safetensors"], "{name}");
+    }
 }

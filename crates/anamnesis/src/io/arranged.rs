@@ -58,10 +58,15 @@ impl ArrangedSource {
 
     /// Adds a region and says where it starts.
     pub(crate) fn add(&mut self, region: Box<dyn Region>) -> Result<u64> {
-        let start = self.end;
-        self.end = start
-            .checked_add(region.len())
-            .ok_or_else(|| AnamnesisError::parse("the tensors of this file take more than 2^64 bytes"))?;
+        self.add_behind(0, region)
+    }
+
+    /// Adds a region at least `distance` bytes behind the file, where it is what is read that decides the place and not only
+    /// what else is read: places are what tells conversions of one file apart.
+    pub(crate) fn add_behind(&mut self, distance: u64, region: Box<dyn Region>) -> Result<u64> {
+        let too_far = || AnamnesisError::parse("the tensors of this file take more than 2^64 bytes");
+        let start = self.inner.len().checked_add(distance).ok_or_else(too_far)?.max(self.end);
+        self.end = start.checked_add(region.len()).ok_or_else(too_far)?;
         self.regions.push((start, region));
         Ok(start)
     }

@@ -127,6 +127,10 @@ fn scan_entry(
     let scanned = watch(&bytes, &printable(&entry.name, MAX_NAME_CHARS), 0, script);
     // The oldest pickles begin with anything; what reads as one to its end and refers to something is one.
     if is_sure || (scanned.problem.is_none() && !scanned.globals.is_empty()) {
+        let behind = (bytes.len() as u64).saturating_sub(scanned.bytes);
+        if behind > 0 {
+            report.notes.push(format!("{behind} bytes follow the pickle {}", scanned.name));
+        }
         report.pickles.push(scanned);
     }
     Ok(())

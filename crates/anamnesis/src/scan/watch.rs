@@ -17,28 +17,27 @@ const MAX_NAME_CHARS: usize = 1024;
 struct Recorder {
     script: bool,
     globals: Vec<ScannedGlobal>,
-    seen: HashMap<(String, String), usize>,
+    /// Names as the report has them: a pickle can have one long text in many names.
+    seen: HashMap<(String, String, bool), usize>,
     problem: Option<String>,
 }
 
 impl Watcher for Recorder {
     fn global(&mut self, module: &str, name: &str, position: usize) -> Result<()> {
-        if let Some(&index) = self.seen.get(&(module.to_owned(), name.to_owned())) {
+        let allowed = is_allowed(module, name, self.script);
+        let (module, name) = (printable(module, MAX_NAME_CHARS), printable(name, MAX_NAME_CHARS));
+        let key = (module, name, allowed);
+        if let Some(&index) = self.seen.get(&key) {
             self.globals[index].uses += 1;
             return Ok(());
         }
         if self.globals.len() == MAX_NAMES {
             return Err(AnamnesisError::limit("scan", format!("the pickle refers to more than {MAX_NAMES} names")));
         }
-        self.seen.insert((module.to_owned(), name.to_owned()), self.globals.len());
-        self.globals.push(ScannedGlobal {
-            module: printable(module, MAX_NAME_CHARS),
-            name: printable(name, MAX_NAME_CHARS),
-            position: position as u64,
-            uses: 1,
-            allowed: is_allowed(module, name, self.script),
-            grade: grade(module, name, self.script),
-        });
+        let grade = grade(module, name, self.script);
+        let (module, name) = (key.0.clone(), key.1.clone());
+        self.seen.insert(key, self.globals.len());
+        self.globals.push(ScannedGlobal { module, name, position: position as u64, uses: 1, allowed, grade });
         Ok(())
     }
 

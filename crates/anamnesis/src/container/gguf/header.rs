@@ -17,7 +17,7 @@ pub(super) const MAGIC: &[u8; 4] = b"GGUF";
 const TENSOR_BYTES: u64 = 8 + 4 + 8 + 4 + 8;
 
 /// The front matter of a file, validated. What needs no knowledge of a tensor's type holds for all tensors: names occur
-/// once, offsets are aligned, nothing overlaps or lies past the end of the file.
+/// once, tensors follow one another without holes, each aligned, and nothing lies past the end of the file.
 #[derive(Debug)]
 pub(crate) struct GgufHeader {
     pub version: u32,
@@ -114,7 +114,7 @@ impl GgufHeader {
             return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(name))));
         }
         let data = cursor.position().checked_next_multiple_of(u64::from(alignment));
-        place(&mut tensors, data.unwrap_or(u64::MAX), cursor.file_bytes())?;
+        place(&mut tensors, data.unwrap_or(u64::MAX), alignment, cursor.file_bytes())?;
         Ok(Self { version, big_endian: cursor.big_endian, alignment, metadata, tensors })
     }
 
@@ -301,37 +301,46 @@ pub(super) fn check_size(name: &str, shape: &[usize], dtype: GgufType) -> Result
     known.byte_len(elements).map(Some).ok_or_else(|| fault("has more than 2^64 bytes"))
 }
 
-/// Makes relative offsets absolute. Each tensor must end inside the file and before the next begins.
-fn place(tensors: &mut [GgufTensorInfo], data: u64, file_bytes: u64) -> Result<()> {
-    // A tensor of unknown size takes at least its first byte.
-    let bytes = |tensor: &GgufTensorInfo| tensor.byte_len.unwrap_or(1);
-    for tensor in tensors.iter_mut() {
+/// Makes relative offsets absolute. Each tensor must begin where the padding behind the one before it ends, in the order of
+/// the file, as ggml demands it, and nothing may follow the padding behind the last.
+fn place(tensors: &mut [GgufTensorInfo], data: u64, alignment: u32, file_bytes: u64) -> Result<()> {
+    let mut before: Option<(&str, u64)> = None;
+    // Where the next tensor begins; unknown behind a tensor of unknown size.
+    let mut expected = Some(data);
+    for tensor in tensors {
+        let name = || quoted(&tensor.name);
         let relative = tensor.data_offset;
         let start = data.checked_add(relative);
-        let end = start.and_then(|start| start.checked_add(bytes(tensor)));
+        // A tensor of unknown size takes at least its first byte.
+        let end = start.and_then(|start| start.checked_add(tensor.byte_len.unwrap_or(1)));
         let (Some(start), Some(end)) = (start, end) else {
-            let name = quoted(&tensor.name);
-            return Err(AnamnesisError::parse(format!("tensor {name} at offset {relative} ends past 2^64 bytes")));
+            return Err(AnamnesisError::parse(format!("tensor {} at offset {relative} ends past 2^64 bytes", name())));
         };
         if end > file_bytes {
-            let name = quoted(&tensor.name);
-            let why = format!("tensor {name} ends at byte {end}, past the end of the file ({file_bytes})");
+            let why = format!("tensor {} ends at byte {end}, past the end of the file ({file_bytes})", name());
+            return Err(AnamnesisError::parse(why));
+        }
+        if let Some((other, other_end)) = before.filter(|&(_, other_end)| start < other_end) {
+            let (name, other) = (name(), quoted(other));
+            let why =
+                format!("tensor {name} starts at byte {start}, inside or before {other}, which ends at {other_end}");
+            return Err(AnamnesisError::parse(why));
+        }
+        if let Some(expected) = expected.filter(|&expected| expected != start) {
+            let name = name();
+            let why =
+                format!("tensor {name} starts at byte {start} and leaves a hole before it: {expected} was expected");
             return Err(AnamnesisError::parse(why));
         }
         tensor.data_offset = start;
+        expected = tensor.byte_len.and(end.checked_next_multiple_of(u64::from(alignment)));
+        before = Some((&tensor.name, end));
     }
-    let mut order: Vec<&GgufTensorInfo> = tensors.iter().collect();
-    if !order.is_sorted_by_key(|tensor| tensor.data_offset) {
-        order.sort_by_key(|tensor| tensor.data_offset);
-    }
-    let end = |tensor: &GgufTensorInfo| tensor.data_offset + bytes(tensor);
-    match order.windows(2).find(|pair| end(pair[0]) > pair[1].data_offset) {
+    match expected.filter(|&expected| file_bytes > expected) {
         None => Ok(()),
-        Some(pair) => {
-            let (first, second) = (quoted(&pair[0].name), quoted(&pair[1].name));
-            let (start, end) = (pair[1].data_offset, end(pair[0]));
-            let why = format!("tensor {second} starts at byte {start}, inside tensor {first}, which ends at {end}");
-            Err(AnamnesisError::parse(why))
+        Some(expected) => {
+            let behind = file_bytes - expected;
+            Err(AnamnesisError::parse(format!("{behind} bytes after the last tensor belong to nothing")))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The arrays of an NPZ archive: which entries they are, and what their headers say.
 
 use super::header::Header;
+use super::names::leaves_folder;
 use crate::catalog::Note;
 use crate::container::options::OpenOptions;
 use crate::container::zip::{Archive, Entry, read_prefix};
@@ -32,6 +33,9 @@ pub(crate) fn read_arrays(
     let archive = Archive::read(source, budget)?;
     let (mut arrays, mut notes) = (Vec::new(), Vec::new());
     for entry in archive.entries {
+        if let Some(why) = leaves_folder(&entry.name) {
+            return Err(AnamnesisError::parse(format!("an entry of the archive: {why}")));
+        }
         let Some(name) = entry.name.strip_suffix(".npy") else {
             if !entry.name.ends_with('/') {
                 notes.push(Note::new(format!("entry {} is not an array and was left out", quoted(&entry.name))));

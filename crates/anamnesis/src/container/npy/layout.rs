@@ -3,6 +3,7 @@
 
 use super::descr::descr_of;
 use super::header::{MAGIC, NPY_MAX_DIMS};
+use super::names::leaves_folder;
 use crate::container::layout::{Layout, OutputTensor, Seal};
 use crate::container::zip::{EntryHeaders, ZIP_MAX_ENTRIES, check_new_names, end_of_archive};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -22,6 +23,9 @@ pub(super) fn lay_out(tensors: &[OutputTensor]) -> Result<Layout> {
     let mut end = 0;
     let too_large = || AnamnesisError::parse("the output is larger than 2^64 bytes");
     for tensor in tensors {
+        if let Some(why) = leaves_folder(&tensor.name) {
+            return Err(AnamnesisError::unsupported("NPZ", format!("an array cannot be a file: {why}")));
+        }
         let head = array_header(tensor)?;
         let bytes = tensor.bytes.checked_add(head.len() as u64).ok_or_else(too_large)?;
         let headers = EntryHeaders::new(format!("{}.npy", tensor.name), end, bytes, ALIGNMENT);

@@ -12,13 +12,15 @@
 //! whatever the file has. Read are booleans, integers, floats up to 64 bits, complex numbers of two F32, and the types that
 //! the `ml_dtypes` package adds, as far as their files tell them: `V2` is BF16 and `f1` is F8_E5M2, but `V1` is written for a
 //! dozen types, so the caller has to say which. Objects, strings, dates, records and wider numbers are refused. Written are
-//! stored entries with the headers that NumPy itself writes. The format is specified in NumPy's `numpy.lib.format`.
+//! stored entries with the headers that NumPy itself writes. Names that would lead out of
+//! the folder that an archive is unpacked into are neither read nor written. The format is specified in NumPy's `numpy.lib.format`.
 
 mod arrays;
 mod descr;
 mod header;
 mod layout;
 mod literal;
+mod names;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 mod tests;

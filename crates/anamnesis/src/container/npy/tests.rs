@@ -61,7 +61,7 @@ fn types_that_numpy_lacks_are_refused_by_name() {
     assert!(refusal(&[tensor("w", Dtype::U8, &[1; 65])]).contains("NPY_MAX_DIMS"));
     assert!(refusal(&[tensor("w\0", Dtype::U8, &[1])]).contains("name"));
     assert!(refusal(&[tensor(&"w".repeat(5000), Dtype::U8, &[1])]).contains("ZIP_MAX_NAME_LEN"));
-    assert!(refusal(&[tensor("a/b", Dtype::U8, &[1]), tensor("a\\b", Dtype::U8, &[1])]).contains("taken for one"));
+    assert!(refusal(&[tensor("a/b", Dtype::U8, &[1]), tensor("a\\b", Dtype::U8, &[1])]).contains("backslash"));
     for dtype in [Dtype::BF16, Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F8E8M0] {
         assert!(Npz.lay_out(&[tensor("w", dtype, &[2, 3])], None).is_ok());
     }

@@ -27,13 +27,19 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
     let mut arranged = ArrangedSource::new(source);
     let covered = covered(&tensors, places.len());
     let spill = Spill::new();
-    let mut starts = Vec::with_capacity(places.len());
-    for (place, covered) in places.into_iter().zip(covered) {
-        starts.push(match place {
-            None => None,
-            Some(StoragePlace::At(offset)) => Some(offset),
-            Some(StoragePlace::In(entry)) => Some(arranged.add(storage(entry, covered, &spill))?),
-        });
+    let mut starts = vec![None; places.len()];
+    let mut entries = Vec::new();
+    for (index, place) in places.into_iter().enumerate() {
+        match place {
+            None => {}
+            Some(StoragePlace::At(offset)) => starts[index] = Some(offset),
+            Some(StoragePlace::In(entry)) => entries.push((index, entry)),
+        }
+    }
+    entries.sort_by_key(|(_, entry)| entry.offset);
+    for (index, entry) in entries {
+        let distance = entry.offset;
+        starts[index] = Some(arranged.add_behind(distance, storage(entry, covered[index], &spill))?);
     }
     let mut stored = Vec::with_capacity(tensors.len());
     for (name, view) in tensors {

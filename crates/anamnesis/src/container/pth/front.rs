@@ -128,6 +128,13 @@ fn tensors_of(
     budget: &mut Budget,
 ) -> Result<Tree> {
     let object = pickle::read(bytes, &mut Strict { script }, budget)?;
+    // Python does not read them; what stands there is for another reader's eyes.
+    if object.bytes < bytes.len() {
+        let behind = bytes.len() - object.bytes;
+        return Err(AnamnesisError::parse(format!(
+            "{behind} bytes follow the end of the pickle and belong to nothing"
+        )));
+    }
     let root = object.root.ok_or_else(|| AnamnesisError::parse("the pickle holds nothing"))?;
     tree::tensors(root, &object.values, storages, wanted, budget)
 }

@@ -62,7 +62,7 @@ impl<'v, 'a> Inside<'v, 'a> {
                             _ => {}
                         }
                     }
-                    entries.extend_from_slice(&object.items);
+                    entries.extend_from_slice(object.items());
                     Some(entries)
                 }
                 Kind::Script => self.mapping_of_state(object.state?),

@@ -77,7 +77,7 @@ pub(super) fn kind(object: &Object, values: &Values<'_>) -> Kind {
     let mut object = object;
     for _ in 0..MAX_WRAPPERS {
         let Some(global) = values.global(object.callable) else { return Kind::Other };
-        match (global.module.as_str(), global.name.as_str()) {
+        match (global.module, global.name) {
             // A parameter is what it is a parameter of.
             ("torch.nn.parameter" | "torch.nn" | "torch.autograd" | "torch.autograd.variable", _) => {
                 let inner = values.tuple(object.args).and_then(|args| args.first());
@@ -103,7 +103,7 @@ pub(super) fn kind(object: &Object, values: &Values<'_>) -> Kind {
 pub(super) fn tensor(object: &Object, values: &Values<'_>, storages: &mut Storages) -> Result<View> {
     let mut object = object;
     for _ in 0..MAX_WRAPPERS {
-        if object.state.is_some() || !object.items.is_empty() || !object.appended.is_empty() {
+        if object.state.is_some() || !object.items().is_empty() || !object.appended().is_empty() {
             return Err(AnamnesisError::parse("the pickle changes a tensor after it is made"));
         }
         let global = values.global(object.callable).ok_or_else(|| AnamnesisError::parse("a call of nothing"))?;
@@ -127,13 +127,13 @@ enum Made<'p> {
     Wrapped(Id),
 }
 
-fn made_by<'p>(global: &'p Global, args: &'p [Id], values: &'p Values<'_>) -> Result<Made<'p>> {
+fn made_by<'p>(global: Global<'p>, args: &'p [Id], values: &'p Values<'_>) -> Result<Made<'p>> {
     let refused = |what: &str| {
         let name = format!("{}.{}", global.module, global.name);
         AnamnesisError::unsupported("pth", format!("{what} ({name}) are not read"))
     };
     let first = || args.first().copied().ok_or_else(|| AnamnesisError::parse("a tensor without its parts"));
-    match global.name.as_str() {
+    match global.name {
         name @ ("_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3") => Ok(Made::View(name, args)),
         "_rebuild_parameter" | "_rebuild_parameter_with_state" | "Parameter" | "Buffer" | "Variable" => {
             first().map(Made::Wrapped)
@@ -267,7 +267,7 @@ fn place(
 fn dtype_of(id: Option<&Id>, values: &Values<'_>) -> Result<Element> {
     let global = id.and_then(|&id| values.global(id));
     let global = global.ok_or_else(|| AnamnesisError::parse("a tensor without a type"))?;
-    element::of_dtype(&global.name).filter(|_| global.module == "torch").ok_or_else(|| {
+    element::of_dtype(global.name).filter(|_| global.module == "torch").ok_or_else(|| {
         let name = quoted(&format!("{}.{}", global.module, global.name));
         AnamnesisError::unsupported("pth", format!("tensors of type {name} are not read"))
     })

@@ -9,6 +9,7 @@
 //! | 4 | how many elements |
 //! | 5 | legacy streams only: `None`, or a part of the storage (key, first element, elements) |
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::element::{self, Element};
@@ -113,10 +114,10 @@ impl Storages {
 
 fn class_of(class: Id, values: &Values<'_>) -> Result<(Element, bool)> {
     let global = values.global(class).ok_or_else(|| AnamnesisError::parse("a storage without a class"))?;
-    if matches!(global.name.as_str(), "UntypedStorage" | "_UntypedStorage") {
+    if matches!(global.name, "UntypedStorage" | "_UntypedStorage") {
         return Ok((element::BYTE, false));
     }
-    let element = element::of_storage(&global.name).ok_or_else(|| {
+    let element = element::of_storage(global.name).ok_or_else(|| {
         let name = quoted(&format!("{}.{}", global.module, global.name));
         AnamnesisError::unsupported("pth", format!("storages of class {name} are not read"))
     })?;
@@ -129,9 +130,14 @@ fn bytes_of(elements: Option<i64>, element: Element) -> Option<u64> {
 
 /// A text or an integer as a name.
 pub(super) fn name_of(id: Id, values: &Values<'_>) -> Option<String> {
+    borrowed_name_of(id, values).map(Cow::into_owned)
+}
+
+/// A text or an integer as a name, which a text is already.
+pub(super) fn borrowed_name_of<'v>(id: Id, values: &'v Values<'_>) -> Option<Cow<'v, str>> {
     match values.get(id) {
-        Value::Text(text) => Some(text.to_owned()),
-        Value::Int(number) => Some(number.to_string()),
+        Value::Text(text) => Some(Cow::Borrowed(text)),
+        Value::Int(number) => Some(Cow::Owned(number.to_string())),
         _ => None,
     }
 }

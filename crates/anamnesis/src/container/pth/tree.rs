@@ -16,7 +16,7 @@ use super::notes::{Listed, shared};
 use super::pickle::caps::MAX_PICKLE_WORKING_SET;
 use super::pickle::{Id, Value, Values};
 use super::rebuild::{self, View};
-use super::storage::{Storages, name_of};
+use super::storage::{Storages, borrowed_name_of};
 use crate::catalog::Note;
 use crate::error::{AnamnesisError, Remedy, Result, quoted};
 use crate::limits::Budget;
@@ -25,6 +25,11 @@ use crate::limits::Budget;
 const BARE_TENSOR: &str = "tensor";
 /// Most tensors of a file.
 const PTH_MAX_TENSORS: usize = 1 << 21;
+/// Bytes of names that any file may have.
+const FREE_NAME_BYTES: u64 = 4 << 20;
+/// Bytes of names for each byte of the pickle. A tensor takes more than a hundred of them; only a long key around many tensors
+/// gives names that are longer than that many times over.
+const NAME_BYTES_PER_BYTE: u64 = 8;
 /// Bytes that a tensor in the list takes beside its name.
 const ENTRY_BYTES: u64 = 256;
 /// Which of a file's tensors are wanted.
@@ -103,8 +108,9 @@ impl<'w, 'a> Walk<'w, 'a> {
         if let Some(entries) = self.inside.mapping(id) {
             let is_script = self.inside.is_script(id);
             let mut seen = HashSet::new();
+            let values = self.inside.values;
             for (key, value) in entries {
-                let Some(name) = name_of(key, self.inside.values) else {
+                let Some(name) = borrowed_name_of(key, values) else {
                     if self.inside.holds_tensor(value, depth, self.budget)? {
                         let why = format!("a key of {} is neither text nor an integer", place(path));
                         return Err(AnamnesisError::parse(why));
@@ -113,12 +119,9 @@ impl<'w, 'a> Walk<'w, 'a> {
                     continue;
                 };
                 self.child(&name, value, path, depth, !is_script)?;
-                if !seen.insert(name.clone()) {
-                    return Err(AnamnesisError::parse(format!(
-                        "key {} of {} occurs twice",
-                        quoted(&name),
-                        place(path)
-                    )));
+                if let Some(twin) = seen.replace(name) {
+                    let (name, place) = (quoted(&twin), place(path));
+                    return Err(AnamnesisError::parse(format!("key {name} of {place} occurs twice")));
                 }
             }
         } else if let Some(items) = self.inside.sequence(id) {
@@ -158,8 +161,11 @@ impl<'w, 'a> Walk<'w, 'a> {
         let entry = name.len() as u64 + ENTRY_BYTES;
         self.budget.working_set(entry, "the list of tensors")?;
         self.name_bytes += name.len() as u64;
-        if self.name_bytes > MAX_PICKLE_WORKING_SET {
-            let message = format!("the names of the tensors take more than {MAX_PICKLE_WORKING_SET} bytes");
+        let pickle_bytes = self.inside.values.pickle_bytes() as u64;
+        let most = FREE_NAME_BYTES.max(pickle_bytes * NAME_BYTES_PER_BYTE).min(MAX_PICKLE_WORKING_SET);
+        if self.name_bytes > most {
+            let message =
+                format!("the names of the tensors take more than {most} bytes, of a pickle of {pickle_bytes}");
             return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
         }
         match rebuild::tensor(object, self.inside.values, self.storages) {

@@ -9,6 +9,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use crate::catalog::{Dtype, Metadata, MetadataValue};
 use crate::error::{AnamnesisError, Result};
 
+/// The key of the metadata, which no tensor can have.
+pub(super) const METADATA: &str = "__metadata__";
+
 /// One tensor as the header declares it, not yet checked against anything.
 #[derive(Debug)]
 pub(super) struct Declared {
@@ -48,7 +51,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
         let mut document = Document::default();
         let mut seen_metadata = false;
         while let Some(name) = map.next_key_seed(Text)? {
-            if name == "__metadata__" {
+            if name == METADATA {
                 if std::mem::replace(&mut seen_metadata, true) {
                     return Err(A::Error::custom("__metadata__ occurs twice"));
                 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use super::json::METADATA;
 use super::{MAX_SAFETENSORS_HEADER_BYTES, PREFIX_BYTES};
 use crate::catalog::{Metadata, MetadataValue};
 use crate::container::layout::{Layout, OutputTensor};
@@ -12,6 +13,11 @@ use crate::error::{AnamnesisError, Result, quoted};
 pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> Result<Layout> {
     let mut order = Vec::with_capacity(tensors.len());
     for (index, tensor) in tensors.iter().enumerate() {
+        if tensor.name == METADATA {
+            let why =
+                format!("a tensor cannot be called {}, which is where the format keeps metadata", quoted(METADATA));
+            return Err(AnamnesisError::unsupported("safetensors", why));
+        }
         order.push((std::cmp::Reverse(tensor.dtype.to_safetensors_dtype()?), tensor.name.as_str(), index));
     }
     order.sort_unstable();
@@ -26,7 +32,7 @@ pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> 
     let mut end = 0u64;
     header.push(b'{');
     if let Some(metadata) = metadata {
-        write_json(&mut header, "__metadata__")?;
+        write_json(&mut header, METADATA)?;
         header.push(b':');
         serde_json::to_writer(&mut header, &texts(metadata)?).map_err(std::io::Error::from)?;
     }

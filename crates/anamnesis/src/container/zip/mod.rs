@@ -11,8 +11,8 @@
 //! where there is nothing to choose: both headers of every entry agree, the entries fill the file from its first byte to the
 //! directory without holes or overlaps, the directory reaches to its end record, that record reaches to the end of the file,
 //! and no name occurs twice. Encryption and archives of several disks are refused. Entries are stored or deflated; other
-//! methods are refused where such an entry's bytes are asked for. Names are never used as paths, so they are taken as they
-//! are. The format is specified in PKWARE's APPNOTE.TXT.
+//! methods are refused where such an entry's bytes are asked for. Names are never used as paths here, so they are taken as
+//! they are. The format is specified in PKWARE's APPNOTE.TXT.
 
 mod central;
 mod checked;

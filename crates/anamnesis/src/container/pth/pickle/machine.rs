@@ -46,12 +46,16 @@ pub(crate) fn read<'a>(bytes: &'a [u8], watcher: &mut dyn Watcher, budget: &mut 
         stack: Vec::new(),
         marks: Vec::new(),
         memo: Memo::default(),
+        frame_end: 0,
         watcher,
         budget,
     };
     loop {
         let start = machine.reader.position();
         let op = machine.reader.next()?;
+        if let Err(error) = machine.check_frame(op, start) {
+            machine.watcher.nonsense(error)?;
+        }
         if op == Op::Stop {
             let root = machine.pop(start);
             let root = match root {
@@ -88,9 +92,9 @@ impl Memo {
         dense.or_else(|| self.sparse.get(&index)).copied()
     }
 
-    /// Bytes that putting `index` takes.
-    fn cost(&self, index: u64) -> usize {
-        if index <= self.dense.len() as u64 { size_of::<Id>() } else { SPARSE_ENTRY_BYTES }
+    /// Whether `index` is the next in order.
+    fn is_next(&self, index: u64) -> bool {
+        index == self.dense.len() as u64
     }
 
     fn put(&mut self, index: u64, id: Id) {
@@ -115,6 +119,8 @@ struct Machine<'a, 'w> {
     /// Heights of the stack where marks stand.
     marks: Vec<usize>,
     memo: Memo,
+    /// Where the last frame ends.
+    frame_end: usize,
     watcher: &'w mut dyn Watcher,
     budget: &'w mut Budget,
 }
@@ -126,7 +132,6 @@ impl<'a> Machine<'a, '_> {
                 let why = format!("protocol {version}, of which there are {MAX_PROTOCOL}");
                 return Err(malformed(at, &why));
             }
-            // The bytes of a frame follow in any case; whether they are all there shows when they are read.
             Op::Proto(_) | Op::Frame(_) | Op::Stop => return Ok(()),
             Op::Mark => return self.mark(),
             Op::Pop => return self.discard(at),
@@ -241,7 +246,7 @@ impl<'a> Machine<'a, '_> {
                 self.object(class, args, at)?
             }
             Op::Build => return self.build(at),
-            Op::Ext(code) => self.global("copyreg", &format!("extension {code}"), at)?,
+            Op::Ext(code) => self.extension(code, at)?,
             Op::PersId(line) => {
                 let pid = self.string(line)?;
                 self.values.new_persistent(pid, self.budget)?
@@ -254,11 +259,34 @@ impl<'a> Machine<'a, '_> {
         self.push(id)
     }
 
-    fn push(&mut self, id: Id) -> Result<()> {
-        if self.stack.len() == self.stack.capacity() {
-            // A growing stack doubles.
-            self.values.pay(self.stack.len().max(64) * size_of::<Id>(), self.budget)?;
+    /// Holds an instruction, which has been read, against the frames: they lie behind one another and inside the pickle, and
+    /// no instruction reaches over the end of one.
+    fn check_frame(&mut self, op: Op<'_>, start: usize) -> Result<()> {
+        let (end, frame_end) = (self.reader.position(), self.frame_end);
+        if let Op::Frame(bytes) = op {
+            if start < frame_end {
+                return Err(malformed(start, &format!("a frame inside another, which ends at byte {frame_end}")));
+            }
+            let left = self.reader.left();
+            let inside = usize::try_from(bytes).ok().filter(|&bytes| bytes <= left);
+            let inside = inside.ok_or_else(|| malformed(start, &format!("a frame of {bytes} bytes, {left} follow")))?;
+            self.frame_end = end + inside;
+        } else if start < frame_end && end > frame_end {
+            return Err(malformed(
+                start,
+                &format!("an instruction that reaches to byte {end}, its frame to {frame_end}"),
+            ));
+        } else if op == Op::Stop && end < frame_end {
+            return Err(malformed(
+                start,
+                &format!("the end of the pickle inside a frame, which ends at byte {frame_end}"),
+            ));
         }
+        Ok(())
+    }
+
+    fn push(&mut self, id: Id) -> Result<()> {
+        self.values.room(&mut self.stack, 1, self.budget)?;
         self.stack.push(id);
         Ok(())
     }
@@ -314,7 +342,11 @@ impl<'a> Machine<'a, '_> {
 
     fn put(&mut self, index: u64, at: usize) -> Result<()> {
         let top = self.top(at)?;
-        self.values.pay(self.memo.cost(index), self.budget)?;
+        match self.memo.is_next(index) {
+            true => self.values.room(&mut self.memo.dense, 1, self.budget)?,
+            false if self.memo.get(index).is_none() => self.values.pay(SPARSE_ENTRY_BYTES, self.budget)?,
+            false => {}
+        }
         self.memo.put(index, top);
         Ok(())
     }
@@ -359,28 +391,42 @@ impl<'a> Machine<'a, '_> {
         taken.ok_or_else(|| malformed(at, "keys and values for something that is no dict"))
     }
 
-    fn named_global(&mut self, module: &[u8], name: &[u8], at: usize) -> Result<Id> {
-        // What is no text cannot be the name of anything; it is told all the same.
-        let (module, name) = (String::from_utf8_lossy(module), String::from_utf8_lossy(name));
-        self.global(&module, &name, at)
+    fn named_global(&mut self, module: &'a [u8], name: &'a [u8], at: usize) -> Result<Id> {
+        let (module, name) = (self.name(module)?, self.name(name)?);
+        self.global(module, name, at)
+    }
+
+    /// What is no text cannot be the name of anything; it is told all the same.
+    fn name(&mut self, bytes: &'a [u8]) -> Result<Id> {
+        match std::str::from_utf8(bytes) {
+            Ok(_) => self.values.new_text(bytes, self.budget),
+            Err(_) => self.values.new_owned_text(String::from_utf8_lossy(bytes).into_owned(), self.budget),
+        }
     }
 
     fn stack_global(&mut self, at: usize) -> Result<Id> {
         let start = self.below(2, at)?;
-        let texts = [self.stack[start], self.stack[start + 1]].map(|id| self.values.text(id).map(str::to_owned));
+        let mut names = [self.stack[start], self.stack[start + 1]];
         self.stack.truncate(start);
-        match texts {
-            [Some(module), Some(name)] => self.global(&module, &name, at),
+        for name in &mut names {
             // A name that is made by a call is known to whoever runs the call only.
-            [module, name] => {
-                let shown = |text: Option<String>| text.unwrap_or_else(|| "(not a text)".to_owned());
-                self.global(&shown(module), &shown(name), at)
+            if self.values.text(*name).is_none() {
+                *name = self.values.new_owned_text("(not a text)".to_owned(), self.budget)?;
             }
         }
+        self.global(names[0], names[1], at)
     }
 
-    fn global(&mut self, module: &str, name: &str, at: usize) -> Result<Id> {
-        self.watcher.global(module, name, at)?;
+    fn extension(&mut self, code: u32, at: usize) -> Result<Id> {
+        let module = self.values.new_owned_text("copyreg".to_owned(), self.budget)?;
+        let name = self.values.new_owned_text(format!("extension {code}"), self.budget)?;
+        self.global(module, name, at)
+    }
+
+    /// A global of two texts.
+    fn global(&mut self, module: Id, name: Id, at: usize) -> Result<Id> {
+        let [module_text, name_text] = [module, name].map(|text| self.values.text(text).unwrap_or_default());
+        self.watcher.global(module_text, name_text, at)?;
         self.values.new_global(module, name, self.budget)
     }
 

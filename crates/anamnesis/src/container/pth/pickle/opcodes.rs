@@ -92,6 +92,11 @@ impl<'a> Reader<'a> {
         self.at
     }
 
+    /// Bytes behind what was read.
+    pub(super) fn left(&self) -> usize {
+        self.bytes.len().saturating_sub(self.at)
+    }
+
     /// Whether the last error was that the bytes end inside the pickle.
     pub(crate) fn ran_out(&self) -> bool {
         self.ran_out

@@ -42,7 +42,8 @@ enum Node {
     /// A set; nobody asks for its items.
     Set,
     Dict(u32),
-    Global(u32),
+    /// A module and a name, both texts.
+    Global(Id, Id),
     Object(u32),
     /// What a persistent identifier stands for.
     Persistent(Id),
@@ -65,20 +66,20 @@ pub(crate) enum Value<'p> {
     List(&'p [Id]),
     Set,
     Dict(&'p [(Id, Id)]),
-    Global(&'p Global),
+    Global(Global<'p>),
     Object(&'p Object),
     Persistent(Id),
     Buffer,
 }
 
 /// Something that a pickle imports by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Global {
-    pub(crate) module: String,
-    pub(crate) name: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Global<'p> {
+    pub(crate) module: &'p str,
+    pub(crate) name: &'p str,
 }
 
-impl Global {
+impl Global<'_> {
     pub(crate) fn is(&self, module: &str, name: &str) -> bool {
         self.module == module && self.name == name
     }
@@ -92,8 +93,27 @@ pub(crate) struct Object {
     /// A tuple.
     pub(crate) args: Id,
     pub(crate) state: Option<Id>,
-    pub(crate) items: Vec<(Id, Id)>,
-    pub(crate) appended: Vec<Id>,
+    /// What few objects have.
+    given: Option<Box<Given>>,
+}
+
+/// What a pickle gives to an object after it is made.
+#[derive(Debug, Clone, Default)]
+struct Given {
+    items: Vec<(Id, Id)>,
+    appended: Vec<Id>,
+}
+
+impl Object {
+    /// Keys with their values.
+    pub(crate) fn items(&self) -> &[(Id, Id)] {
+        self.given.as_deref().map_or(&[], |given| &given.items)
+    }
+
+    /// Items in order.
+    pub(crate) fn appended(&self) -> &[Id] {
+        self.given.as_deref().map_or(&[], |given| &given.appended)
+    }
 }
 
 /// All values of one pickle.
@@ -105,10 +125,45 @@ pub(crate) struct Values<'a> {
     lists: Vec<Vec<Id>>,
     dicts: Vec<Vec<(Id, Id)>>,
     objects: Vec<Object>,
-    globals: Vec<Global>,
     owned: Vec<Vec<u8>>,
-    spent_bytes: u64,
+    spent: Spent,
 }
+
+/// What the values of one pickle take.
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    bytes: u64,
+}
+
+impl Spent {
+    /// Pays for memory before it is used.
+    fn pay(&mut self, bytes: usize, budget: &mut Budget) -> Result<()> {
+        let spent = self.bytes.saturating_add(bytes as u64);
+        if spent > MAX_PICKLE_WORKING_SET {
+            let message = format!("the values of the pickle take more than {MAX_PICKLE_WORKING_SET} bytes");
+            return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
+        }
+        budget.working_set(bytes as u64, "the values of the pickle")?;
+        self.bytes = spent;
+        Ok(())
+    }
+
+    /// Makes room for `more` items and pays for all of it, used or not.
+    fn room<T>(&mut self, items: &mut Vec<T>, more: usize, budget: &mut Budget) -> Result<()> {
+        let (length, capacity) = (items.len(), items.capacity());
+        if capacity - length >= more {
+            return Ok(());
+        }
+        let wanted = (length + more).max(capacity + capacity / 2);
+        let block = if capacity == 0 { BLOCK_BYTES } else { 0 };
+        self.pay((wanted - capacity) * size_of::<T>() + block, budget)?;
+        items.reserve_exact(wanted - length);
+        Ok(())
+    }
+}
+
+/// Bytes that a block of memory takes beside what is in it.
+const BLOCK_BYTES: usize = 16;
 
 /// Nodes of values that cannot change are made once: `None`, the truth values, the empty tuple, 0 to 255.
 const NONE: Id = Id(0);
@@ -128,26 +183,23 @@ impl<'a> Values<'a> {
             lists: Vec::new(),
             dicts: Vec::new(),
             objects: Vec::new(),
-            globals: Vec::new(),
             owned: Vec::new(),
-            spent_bytes: 0,
+            spent: Spent::default(),
         }
     }
 
-    /// Pays for memory before it is used.
+    /// Pays for memory beside the values.
     pub(super) fn pay(&mut self, bytes: usize, budget: &mut Budget) -> Result<()> {
-        let spent = self.spent_bytes.saturating_add(bytes as u64);
-        if spent > MAX_PICKLE_WORKING_SET {
-            let message = format!("the values of the pickle take more than {MAX_PICKLE_WORKING_SET} bytes");
-            return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
-        }
-        budget.working_set(bytes as u64, "the values of the pickle")?;
-        self.spent_bytes = spent;
-        Ok(())
+        self.spent.pay(bytes, budget)
+    }
+
+    /// Makes room in a list beside the values.
+    pub(super) fn room<T>(&mut self, items: &mut Vec<T>, more: usize, budget: &mut Budget) -> Result<()> {
+        self.spent.room(items, more, budget)
     }
 
     fn push(&mut self, node: Node, budget: &mut Budget) -> Result<Id> {
-        self.pay(size_of::<Node>(), budget)?;
+        self.spent.room(&mut self.nodes, 1, budget)?;
         // The working set holds far fewer than 2^32 nodes.
         let id = Id(self.nodes.len() as u32);
         self.nodes.push(node);
@@ -211,7 +263,8 @@ impl<'a> Values<'a> {
     }
 
     fn own(&mut self, bytes: Vec<u8>, budget: &mut Budget) -> Result<u32> {
-        self.pay(size_of::<Vec<u8>>() + bytes.len(), budget)?;
+        self.spent.pay(bytes.capacity() + BLOCK_BYTES, budget)?;
+        self.spent.room(&mut self.owned, 1, budget)?;
         self.owned.push(bytes);
         Ok(self.owned.len() as u32 - 1)
     }
@@ -220,15 +273,18 @@ impl<'a> Values<'a> {
         if items.is_empty() {
             return Ok(EMPTY_TUPLE);
         }
-        self.pay(size_of_val(items), budget)?;
+        self.spent.room(&mut self.tuple_items, items.len(), budget)?;
         let span = Span { start: self.tuple_items.len() as u32, len: items.len() as u32 };
         self.tuple_items.extend_from_slice(items);
         self.push(Node::Tuple(span), budget)
     }
 
     pub(super) fn new_list(&mut self, items: &[Id], budget: &mut Budget) -> Result<Id> {
-        self.pay(size_of::<Vec<Id>>() + size_of_val(items), budget)?;
-        self.lists.push(items.to_vec());
+        let mut list = Vec::new();
+        self.spent.room(&mut self.lists, 1, budget)?;
+        self.spent.room(&mut list, items.len(), budget)?;
+        list.extend_from_slice(items);
+        self.lists.push(list);
         self.push(Node::List(self.lists.len() as u32 - 1), budget)
     }
 
@@ -237,45 +293,44 @@ impl<'a> Values<'a> {
     }
 
     pub(super) fn new_dict(&mut self, budget: &mut Budget) -> Result<Id> {
-        self.pay(size_of::<Vec<(Id, Id)>>(), budget)?;
+        self.spent.room(&mut self.dicts, 1, budget)?;
         self.dicts.push(Vec::new());
         self.push(Node::Dict(self.dicts.len() as u32 - 1), budget)
     }
 
-    pub(super) fn new_global(&mut self, module: &str, name: &str, budget: &mut Budget) -> Result<Id> {
-        self.pay(size_of::<Global>() + module.len() + name.len(), budget)?;
-        self.globals.push(Global { module: module.to_owned(), name: name.to_owned() });
-        self.push(Node::Global(self.globals.len() as u32 - 1), budget)
+    /// A global of two texts, which stay where they are: a pickle can name long ones many times.
+    pub(super) fn new_global(&mut self, module: Id, name: Id, budget: &mut Budget) -> Result<Id> {
+        self.push(Node::Global(module, name), budget)
     }
 
     pub(super) fn new_object(&mut self, callable: Id, args: Id, budget: &mut Budget) -> Result<Id> {
-        self.pay(size_of::<Object>(), budget)?;
-        self.objects.push(Object { callable, args, state: None, items: Vec::new(), appended: Vec::new() });
+        self.spent.room(&mut self.objects, 1, budget)?;
+        self.objects.push(Object { callable, args, state: None, given: None });
         self.push(Node::Object(self.objects.len() as u32 - 1), budget)
     }
 
     /// Adds items to a list or to an object; `None` where the value takes none.
     pub(super) fn append(&mut self, target: Id, items: &[Id], budget: &mut Budget) -> Result<Option<()>> {
-        self.pay(size_of_val(items), budget)?;
         let list = match self.nodes[target.0 as usize] {
             Node::List(index) => &mut self.lists[index as usize],
             Node::Set => return Ok(Some(())),
-            Node::Object(index) => &mut self.objects[index as usize].appended,
+            Node::Object(index) => &mut given(&mut self.objects[index as usize], &mut self.spent, budget)?.appended,
             _ => return Ok(None),
         };
+        self.spent.room(list, items.len(), budget)?;
         list.extend_from_slice(items);
         Ok(Some(()))
     }
 
     /// Adds keys with their values, which alternate, to a dict or to an object; `None` where the value takes none.
     pub(super) fn set_items(&mut self, target: Id, items: &[Id], budget: &mut Budget) -> Result<Option<()>> {
-        self.pay(size_of_val(items), budget)?;
         let entries = match self.nodes[target.0 as usize] {
             Node::Dict(index) => &mut self.dicts[index as usize],
-            Node::Object(index) => &mut self.objects[index as usize].items,
+            Node::Object(index) => &mut given(&mut self.objects[index as usize], &mut self.spent, budget)?.items,
             _ => return Ok(None),
         };
         let (pairs, _) = items.as_chunks::<2>();
+        self.spent.room(entries, pairs.len(), budget)?;
         entries.extend(pairs.iter().map(|&[key, value]| (key, value)));
         Ok(Some(()))
     }
@@ -316,7 +371,10 @@ impl<'a> Values<'a> {
             Node::List(index) => Value::List(&self.lists[index as usize]),
             Node::Set => Value::Set,
             Node::Dict(index) => Value::Dict(&self.dicts[index as usize]),
-            Node::Global(index) => Value::Global(&self.globals[index as usize]),
+            Node::Global(module, name) => {
+                let [module, name] = [module, name].map(|text| self.text(text).unwrap_or_default());
+                Value::Global(Global { module, name })
+            }
             Node::Object(index) => Value::Object(&self.objects[index as usize]),
             Node::Persistent(pid) => Value::Persistent(pid),
             Node::Buffer => Value::Buffer,
@@ -335,7 +393,7 @@ impl<'a> Values<'a> {
         if let Value::Tuple(items) = self.get(id) { Some(items) } else { None }
     }
 
-    pub(crate) fn global(&self, id: Id) -> Option<&Global> {
+    pub(crate) fn global(&self, id: Id) -> Option<Global<'_>> {
         if let Value::Global(global) = self.get(id) { Some(global) } else { None }
     }
 
@@ -353,6 +411,14 @@ impl<'a> Values<'a> {
             _ => None,
         }
     }
+}
+
+/// Where an object keeps what it is given.
+fn given<'o>(object: &'o mut Object, spent: &mut Spent, budget: &mut Budget) -> Result<&'o mut Given> {
+    if object.given.is_none() {
+        spent.pay(size_of::<Given>() + BLOCK_BYTES, budget)?;
+    }
+    Ok(object.given.get_or_insert_default())
 }
 
 #[cfg(test)]

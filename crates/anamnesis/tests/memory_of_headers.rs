@@ -1,0 +1,118 @@
+//! What is read before any tensor costs what it says, not what it could be made to stand for: small files that name a lot
+//! stay small, and a tensor in a list takes a few hundred bytes, with the pickle that names it about a thousand.
+//!
+//! One test in a binary of its own, because the profiler counts the whole process.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "support/gguf.rs"]
+mod gguf;
+#[path = "support/pickle.rs"]
+mod pickle;
+mod support;
+#[path = "support/zip.rs"]
+mod zip;
+
+use anamnesis::{Checkpoint, ParseLimits, parse_pth_bytes, scan_bytes};
+use pickle::{Pickle, torch_archive};
+use support::limit_tag;
+use zip::{Entry, archive};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+const MIB: usize = 1 << 20;
+
+/// The most bytes that `work` held at once.
+fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
+    let profiler = dhat::Profiler::builder().testing().build();
+    let result = work();
+    let peak = dhat::HeapStats::get().max_bytes;
+    drop(profiler);
+    (peak, result)
+}
+
+/// A dict under a key of 30 KB that names one tensor as often as fits: 60 KB that could become 300 MB of names.
+fn long_names() -> Vec<u8> {
+    let mut object = Pickle::new().raw(b"}").text(&"k".repeat(30_000)).raw(b"}(");
+    object = object.text("t").tensor("0", 1, 0, &[1], &[1]).raw(b"q\x00");
+    for index in 0..4000u32 {
+        object.0.extend([b'U', 4]);
+        object.0.extend(format!("{index:04x}").as_bytes());
+        object.0.extend(b"h\0");
+    }
+    torch_archive(&object.raw(b"us").stop(), &[&[0; 4]])
+}
+
+/// One long module with thousands of names, each used and thrown away.
+fn long_globals() -> Vec<u8> {
+    let module = format!("__torch__.{}", "m".repeat(30_000));
+    let mut object = Pickle::new().text(&module).raw(b"q\x000}");
+    for index in 0..4000u32 {
+        object.0.extend(b"h\0U\x04");
+        object.0.extend(format!("{index:04x}").as_bytes());
+        object.0.extend(b"\x930");
+    }
+    let object = object.stop();
+    let constants = Pickle::new().raw(b")").stop();
+    archive(&[Entry::stored("a/data.pkl", &object), Entry::stored("a/constants.pkl", &constants)])
+}
+
+fn safetensors(tensors: usize) -> Vec<u8> {
+    let entry = |index: usize| {
+        let (start, end) = (index, index + 1);
+        format!(r#""model.layers.{index:07}.weight":{{"dtype":"U8","shape":[1,1],"data_offsets":[{start},{end}]}}"#)
+    };
+    let header = format!("{{{}}}", (0..tensors).map(entry).collect::<Vec<_>>().join(","));
+    support::raw(header, &vec![0; tensors])
+}
+
+fn gguf(tensors: usize) -> Vec<u8> {
+    let file = gguf::Gguf::default();
+    let named = |file: gguf::Gguf, index: usize| {
+        file.tensor(&format!("model.layers.{index:07}.weight"), &[1, 1], 0, index as u64 * 32)
+    };
+    (0..tensors).fold(file, named).data(tensors * 32).bytes()
+}
+
+fn pth(tensors: usize) -> Vec<u8> {
+    let mut object = Pickle::new().raw(b"}(");
+    for index in 0..tensors {
+        object = object.text(&format!("model.layers.{index:07}.weight")).tensor("0", 1, 0, &[1, 1], &[1, 1]);
+    }
+    torch_archive(&object.raw(b"u").stop(), &[&[0; 4]])
+}
+
+#[test]
+fn front_matter_takes_what_it_says() {
+    let bytes = long_names();
+    assert!(bytes.len() < 64 << 10);
+    let (most, outcome) = peak(|| parse_pth_bytes(bytes));
+    println!("long names: {most}");
+    assert_eq!(limit_tag(outcome.unwrap_err()), "MAX_PICKLE_WORKING_SET");
+    assert!(most <= 8 * MIB, "names of 60 KB held {most} bytes");
+
+    let bytes = long_globals();
+    assert!(bytes.len() < 80 << 10);
+    let (most, report) = peak(|| scan_bytes(&bytes));
+    println!("long globals, scanned: {most}");
+    assert_eq!(report.unwrap().pickles[0].globals.len(), 4000);
+    assert!(most <= 32 * MIB, "scanning held {most} bytes");
+    let (most, parsed) = peak(|| parse_pth_bytes(bytes));
+    println!("long globals, read: {most}");
+    assert!(parsed.unwrap().is_empty());
+    assert!(most <= 4 * MIB, "reading held {most} bytes");
+
+    const TENSORS: usize = 20_000;
+    for (format, bytes, allowed) in
+        [("safetensors", safetensors(TENSORS), 500), ("gguf", gguf(TENSORS), 500), ("pth", pth(TENSORS), 1200)]
+    {
+        // The bytes of the file are the caller's.
+        let file = bytes.len();
+        let (most, checkpoint) = peak(|| Checkpoint::from_bytes(bytes, &ParseLimits::default()));
+        assert_eq!(checkpoint.unwrap().tensor_count(), TENSORS);
+        let each = most / TENSORS;
+        println!("{format}: {each} bytes for each tensor, {} in the file", file / TENSORS);
+        assert!(each <= allowed, "{format}: {each} bytes for each tensor");
+    }
+}
