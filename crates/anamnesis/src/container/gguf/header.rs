@@ -5,6 +5,7 @@ use super::caps::{ALIGNMENT, KV_COUNT, NAME_BYTES, TENSOR_COUNT, TENSOR_DIMS, TE
 use super::cursor::Cursor;
 use super::lazy::LazyMetadata;
 use super::metadata::{ENTRY_BYTES, Keep, first_repeated, read_entries};
+use super::spare::spare;
 use super::types::{GgufType, describe_unknown};
 use super::{ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, byte_order};
 use crate::catalog::{Catalog, Dtype, Extent, Facts, SplitPart, StoredTensor, Subject, Unreadable};
@@ -27,6 +28,8 @@ pub(crate) struct GgufHeader {
     pub metadata: Vec<(String, GgufMetadataValue)>,
     /// In the order of the file.
     pub tensors: Vec<GgufTensorInfo>,
+    /// Bytes of the data section that no tensor takes, for people.
+    pub spare: Option<String>,
 }
 
 /// A tensor of a GGUF file.
@@ -114,8 +117,8 @@ impl GgufHeader {
             return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(name))));
         }
         let data = cursor.position().checked_next_multiple_of(u64::from(alignment));
-        place(&mut tensors, data.unwrap_or(u64::MAX), cursor.file_bytes())?;
-        Ok(Self { version, big_endian: cursor.big_endian, alignment, metadata, tensors })
+        let spare = place(&mut tensors, data.unwrap_or(u64::MAX), cursor.file_bytes(), alignment)?;
+        Ok(Self { version, big_endian: cursor.big_endian, alignment, metadata, tensors, spare })
     }
 
     /// The tensors for conversion, with row-major shapes; offsets count from `base`.
@@ -139,6 +142,7 @@ impl GgufHeader {
         }
         let mut catalog = Catalog::new(tensors, None)?;
         catalog.unreadable = unreadable;
+        catalog.unclaimed_bytes = self.spare.clone();
         catalog.part = self.part()?;
         catalog.unread_metadata = self.metadata.len();
         catalog.facts = Some(self.facts());
@@ -301,8 +305,8 @@ pub(super) fn check_size(name: &str, shape: &[usize], dtype: GgufType) -> Result
     known.byte_len(elements).map(Some).ok_or_else(|| fault("has more than 2^64 bytes"))
 }
 
-/// Makes relative offsets absolute. Each tensor must end inside the file and before the next begins.
-fn place(tensors: &mut [GgufTensorInfo], data: u64, file_bytes: u64) -> Result<()> {
+/// Makes relative offsets absolute. Each tensor must end inside the file and before the next begins. Says which bytes are left.
+fn place(tensors: &mut [GgufTensorInfo], data: u64, file_bytes: u64, alignment: u32) -> Result<Option<String>> {
     // A tensor of unknown size takes at least its first byte.
     let bytes = |tensor: &GgufTensorInfo| tensor.byte_len.unwrap_or(1);
     for tensor in tensors.iter_mut() {
@@ -326,7 +330,7 @@ fn place(tensors: &mut [GgufTensorInfo], data: u64, file_bytes: u64) -> Result<(
     }
     let end = |tensor: &GgufTensorInfo| tensor.data_offset + bytes(tensor);
     match order.windows(2).find(|pair| end(pair[0]) > pair[1].data_offset) {
-        None => Ok(()),
+        None => Ok(spare(&order, data, file_bytes, alignment)),
         Some(pair) => {
             let (first, second) = (quoted(&pair[0].name), quoted(&pair[1].name));
             let (start, end) = (pair[1].data_offset, end(pair[0]));

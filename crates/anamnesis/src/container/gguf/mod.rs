@@ -19,6 +19,7 @@ mod header;
 mod layout;
 mod lazy;
 mod metadata;
+mod spare;
 mod types;
 
 use std::io::{Read, Seek};
