@@ -138,6 +138,31 @@ fn a_configured_format_that_contradicts_the_dtype_is_refused() {
 }
 
 #[test]
+fn a_format_that_the_configuration_implies_counts_as_said() {
+    let fnuz = Model::new().tensor("a.weight", "F8_E4M3FNUZ", &[1, 1], &[ONE]).floats("a.weight_scale", &[1], &[1.0]);
+    let e5m2 = Model::new().tensor("a.weight", "F8_E5M2", &[1, 1], &[0x3c]).floats("a.weight_scale", &[1], &[1.0]);
+    let modelopt = json!({"quantization_config": {"quant_method": "modelopt", "quant_algo": "FP8"}});
+    for (model, config) in [
+        (&fnuz, json!({"quantization_config": {"quant_method": "fp8", "fmt": "e4m3"}})),
+        (&fnuz, ct_config("tensor")),
+        (&e5m2, ct_config("tensor")),
+        (&e5m2, modelopt),
+    ] {
+        assert_mentions(&parse_reason(refused(model, Some(&config))), &["\"a.weight\"", "e4m3", "config.json"]);
+    }
+    let mut integers = ct_config("tensor");
+    integers["quantization_config"]["config_groups"]["group_0"]["weights"]["type"] = json!("int");
+    let model = fp8(Model::new(), "a.weight", &[1, 1]).floats("a.weight_scale", &[1], &[1.0]);
+    assert_mentions(&parse_reason(refused(&model, Some(&integers))), &["\"a.weight\"", "eight-bit floats"]);
+}
+
+#[test]
+fn powers_of_two_are_no_weight_that_a_scale_could_make_whole() {
+    let model = Model::new().tensor("a.weight", "F8_E8M0", &[1, 2], &[127; 2]).floats("a.weight_scale", &[1], &[2.0]);
+    assert_mentions(&parse_reason(refused(&model, None)), &["\"a.weight\"", "powers of two"]);
+}
+
+#[test]
 fn a_weight_with_two_scales_is_refused_with_both_names() {
     let model = fp8(Model::new(), "a.weight", &[2, 2]);
     let model = model.floats("a.weight_scale", &[1], &[1.0]).floats("a.weight_scale_inv", &[1], &[1.0]);

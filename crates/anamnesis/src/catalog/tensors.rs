@@ -74,6 +74,8 @@ pub(crate) struct Catalog {
     pub(crate) notes: Vec<Note>,
     /// Tensors that are stored and cannot be read. Looking at the others is still possible, converting is not.
     pub(crate) unreadable: Vec<Unreadable>,
+    /// Bytes that belong to no tensor, where the format has none such; for people.
+    pub(crate) unclaimed_bytes: Option<String>,
 }
 
 /// Why a stored tensor is not in the catalog: a format, and what of it is not read.
@@ -110,11 +112,13 @@ impl Catalog {
         let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
         let mut metadata: Option<Metadata> = None;
         let (mut facts, mut notes, mut unreadable, mut unread_metadata) = (None, Vec::new(), Vec::new(), 0);
+        let mut unclaimed_bytes = None;
         let types_are_final = catalogs.iter().all(|catalog| catalog.types_are_final);
         for catalog in catalogs {
             tensors.extend(catalog.tensors);
             facts = facts.or(catalog.facts);
             notes.extend(catalog.notes);
+            unclaimed_bytes = unclaimed_bytes.or(catalog.unclaimed_bytes);
             unreadable.extend(catalog.unreadable);
             unread_metadata += catalog.unread_metadata;
             if let Some(text) = catalog.metadata {
@@ -131,7 +135,8 @@ impl Catalog {
             let (name, a_file, b_file) = (quoted(&pair[0].name), file(&pair[0]), file(&pair[1]));
             return Err(AnamnesisError::parse(format!("tensor {name} is in {a_file} and again in {b_file}")));
         }
-        Ok(Self { types_are_final, facts, notes, unreadable, unread_metadata, ..Self::new(tensors, metadata)? })
+        let catalog = Self::new(tensors, metadata)?;
+        Ok(Self { types_are_final, facts, notes, unreadable, unread_metadata, unclaimed_bytes, ..catalog })
     }
 
     /// Leaves out the tensors that `keep` says no to.

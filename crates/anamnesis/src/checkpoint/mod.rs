@@ -66,6 +66,8 @@ pub struct Checkpoint {
     origin: Origin,
     /// Whether tensors were left out on purpose.
     is_partial: bool,
+    /// Whether what looks packed and belongs to no weight is plain data.
+    allow_unclaimed: bool,
 }
 
 impl Checkpoint {
@@ -131,6 +133,7 @@ impl Checkpoint {
             set: None,
             origin: Origin::File(path.to_path_buf()),
             is_partial: false,
+            allow_unclaimed: options.allow_unclaimed,
         }
         .chosen(options)
     }
@@ -169,6 +172,7 @@ impl Checkpoint {
             origin: Origin::Directory(set.directory.clone()),
             set: Some(set),
             is_partial: false,
+            allow_unclaimed: options.allow_unclaimed,
         }
         .chosen(options)
     }
@@ -230,6 +234,7 @@ impl Checkpoint {
             set: None,
             origin,
             is_partial: false,
+            allow_unclaimed: options.allow_unclaimed,
         }
         .chosen(options)
     }
@@ -260,7 +265,12 @@ impl Checkpoint {
     }
 
     fn claim(&self) -> Claimed {
-        let mut claimed = scheme::claim(&self.catalog, self.beside.config(), &|name| self.beside.elsewhere(name));
+        let mut claimed = scheme::claim(
+            &self.catalog,
+            self.beside.config(),
+            &|name| self.beside.elsewhere(name),
+            self.allow_unclaimed,
+        );
         let index = self.set.as_ref().filter(|_| !self.is_partial).and_then(|set| Some((set, set.index.as_ref()?)));
         let index_problems = index.map(|(set, (name, index))| index.problems(&self.catalog, &set.files, name));
         let problems = self.beside.problems().chain(index_problems.into_iter().flatten());
@@ -318,10 +328,15 @@ impl Checkpoint {
         self.beside.config().evidence()
     }
 
-    /// What is unusual about a checkpoint directory without being wrong, for people.
+    /// What is unusual about a checkpoint without being wrong, for people: what else its directory holds, and what was taken
+    /// as plain data although it looks packed.
     #[must_use]
     pub fn oddities(&self) -> Vec<String> {
-        let Some(set) = &self.set else { return Vec::new() };
+        let beside = self.set.as_ref().map_or_else(Vec::new, |set| self.odd_beside(set));
+        beside.into_iter().chain(self.claimed().notes.iter().cloned()).collect()
+    }
+
+    fn odd_beside(&self, set: &Set) -> Vec<String> {
         let index = set.index.as_ref();
         let unlisted = index.and_then(|(name, index)| index.unlisted(&self.catalog, name));
         let ggufs = match locate::ggufs_beside(set) {

@@ -24,6 +24,9 @@ pub struct OpenOptions {
     pub all: bool,
     /// Leave out, and tell, what cannot be held as a tensor, instead of refusing the file.
     pub skip_unsupported: bool,
+    /// Take as plain data, and tell, what looks like a part of a quantised weight and belongs to none, instead of refusing
+    /// it.
+    pub allow_unclaimed: bool,
     /// The element types of arrays whose file cannot say them, by name.
     pub npy_dtypes: Vec<(String, Dtype)>,
     /// The model's configuration, in place of the documents that stand beside the weights.
@@ -83,6 +86,7 @@ impl OpenOptions {
             select: None,
             all: false,
             skip_unsupported: false,
+            allow_unclaimed: false,
             npy_dtypes: Vec::new(),
             config: None,
             gptq_format: None,
@@ -115,6 +119,15 @@ impl OpenOptions {
     #[must_use]
     pub const fn with_skip_unsupported(mut self, skip: bool) -> Self {
         self.skip_unsupported = skip;
+        self
+    }
+
+    /// Takes as plain data what looks like a part of a quantised weight and belongs to none, or refuses it.
+    ///
+    /// What is taken so is told by [`Checkpoint::oddities`](crate::Checkpoint::oddities) and by the notes of a plan.
+    #[must_use]
+    pub const fn with_allow_unclaimed(mut self, allow: bool) -> Self {
+        self.allow_unclaimed = allow;
         self
     }
 

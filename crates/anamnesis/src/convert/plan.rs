@@ -93,7 +93,7 @@ impl Checkpoint {
             metadata.get_or_insert_default().extend(told);
         }
         stats.dropped_metadata = dropped;
-        let mut notes = Vec::new();
+        let mut notes = self.claimed().notes.clone();
         match reshaped {
             0 => {}
             1 => notes.push("a scalar tensor is written with the shape [1]".to_owned()),

@@ -141,7 +141,7 @@ pub struct GgufFrontMatter {
 
 impl From<GgufHeader> for GgufFrontMatter {
     fn from(header: GgufHeader) -> Self {
-        let GgufHeader { version, big_endian, alignment, metadata, tensors } = header;
+        let GgufHeader { version, big_endian, alignment, metadata, tensors, .. } = header;
         Self { version, alignment, metadata: metadata.into_iter().collect(), tensor_infos: tensors, big_endian }
     }
 }

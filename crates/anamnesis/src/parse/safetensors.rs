@@ -224,7 +224,7 @@ impl SafetensorsHeader {
     fn unconfigured(header: Header) -> Result<Self> {
         let json_bytes = header.json_bytes;
         let catalog = header.into_catalog(0)?;
-        let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None);
+        let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None, false);
         Self::new(&catalog, &claimed, json_bytes)
     }
 

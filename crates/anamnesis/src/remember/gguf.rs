@@ -109,7 +109,7 @@ impl ParsedGguf {
 
     fn plan(&self, target: TargetDtype) -> Result<Plan> {
         let catalog = self.catalog()?;
-        let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None);
+        let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None, false);
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
         let Outputs { planned, .. } = plan_outputs(&catalog, sources, &claimed, &Asked::decode(target, &selection))?;
         Plan::new(planned, &Safetensors, None)

@@ -24,7 +24,7 @@ struct Recorder {
 
 impl Watcher for Recorder {
     fn global(&mut self, module: &str, name: &str, position: usize) -> Result<()> {
-        let allowed = is_allowed(module, name, self.script);
+        let (allowed, grade) = (is_allowed(module, name, self.script), grade(module, name, self.script));
         let (module, name) = (printable(module, MAX_NAME_CHARS), printable(name, MAX_NAME_CHARS));
         let key = (module, name, allowed);
         if let Some(&index) = self.seen.get(&key) {
@@ -34,7 +34,6 @@ impl Watcher for Recorder {
         if self.globals.len() == MAX_NAMES {
             return Err(AnamnesisError::limit("scan", format!("the pickle refers to more than {MAX_NAMES} names")));
         }
-        let grade = grade(module, name, self.script);
         let (module, name) = (key.0.clone(), key.1.clone());
         self.seen.insert(key, self.globals.len());
         self.globals.push(ScannedGlobal { module, name, position: position as u64, uses: 1, allowed, grade });

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::catalog::{Catalog, StoredTensor, TensorId, Unreadable};
+use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId, Unreadable};
 use crate::error::{AnamnesisError, quoted};
 use crate::quant_config::QuantConfig;
 
@@ -46,6 +46,7 @@ pub(crate) struct Claims<'a> {
     codes: Vec<(TensorId, &'static str)>,
     weights: Vec<Weight>,
     problems: Vec<AnamnesisError>,
+    notes: Vec<String>,
 }
 
 /// The outcome: everything has a role, and whatever must not be converted is listed as a problem.
@@ -56,6 +57,8 @@ pub(crate) struct Claimed {
     pub(crate) refused: Vec<(TensorId, &'static str)>,
     /// Why this checkpoint cannot be decoded, in the order found. Inspecting it is still possible.
     pub(crate) problems: Vec<AnamnesisError>,
+    /// What is plain data although it may not be, for people.
+    pub(crate) notes: Vec<String>,
 }
 
 impl<'a> Claims<'a> {
@@ -65,8 +68,8 @@ impl<'a> Claims<'a> {
         elsewhere: &'a dyn Fn(&str) -> Option<String>,
     ) -> Self {
         let roles = vec![None; catalog.len()];
-        let (codes, weights, problems) = (Vec::new(), Vec::new(), Vec::new());
-        Self { catalog, config, elsewhere, roles, claiming: "", codes, weights, problems }
+        let (codes, weights, problems, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { catalog, config, elsewhere, roles, claiming: "", codes, weights, problems, notes }
     }
 
     /// Names what is claimed from here on.
@@ -123,6 +126,37 @@ impl<'a> Claims<'a> {
         (self.elsewhere)(name)
     }
 
+    /// Says what is doubtful about a tensor that is taken as it is.
+    pub(super) fn tell(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// The tensors that were claimed for a role.
+    pub(super) fn taken(&self, role: TensorRole) -> impl Iterator<Item = &'a StoredTensor> + use<'_, 'a> {
+        let catalog = self.catalog;
+        catalog.iter().filter(move |(id, _)| self.roles[id.index()] == Some(role)).map(|(_, tensor)| tensor)
+    }
+
+    /// Whether a quantised weight, other than blocks, has been claimed whose name starts with `prefix`.
+    pub(super) fn has_quantised(&self, prefix: &str) -> bool {
+        let mut inside =
+            self.catalog.with_prefix(prefix).filter(|(_, tensor)| !matches!(tensor.dtype, Dtype::Block(_)));
+        inside.any(|(id, _)| self.roles[id.index()] == Some(TensorRole::Quantized))
+    }
+
+    /// The names of the stored codes, each with the shape of its weight; an empty one is not known yet.
+    pub(super) fn shapes(&self) -> impl Iterator<Item = (&'a str, &[usize])> {
+        let catalog = self.catalog;
+        let codes = |weight: &Weight| weight.parts.first().map(|&codes| catalog.get(codes).name.as_str());
+        self.weights.iter().filter_map(move |weight| Some((codes(weight)?, &weight.shape[..])))
+    }
+
+    /// The name of a weight that needs companions.
+    pub(super) fn scaled_weight(&self) -> Option<&str> {
+        let needs_companions = |weight: &&Weight| weight.parts.len() > 1 && weight.scheme != QuantScheme::Ggml;
+        self.weights.iter().find(needs_companions).map(|weight| weight.name.as_str())
+    }
+
     pub(super) fn finish(self) -> Claimed {
         let roles = self.roles.into_iter().map(|role| role.unwrap_or(TensorRole::Passthrough)).collect();
         let unreadable = self.catalog.unreadable.iter();
@@ -130,7 +164,7 @@ impl<'a> Claims<'a> {
         problems.extend(self.problems);
         let decoded: HashSet<_> = self.weights.iter().filter_map(|weight| weight.parts.first()).collect();
         let refused = self.codes.into_iter().filter(|(id, _)| !decoded.contains(id)).collect();
-        Claimed { roles, weights: self.weights, refused, problems }
+        Claimed { roles, weights: self.weights, refused, problems, notes: self.notes }
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, quoted};
 
-use super::{About, Claims, Scheme, TensorRole};
+use super::{About, Claims, PartName, Says, Scheme, TensorRole};
 
 /// Recognises packed weights of schemes that nobody decodes.
 pub(super) struct Foreign;
@@ -23,13 +23,10 @@ struct Mark {
 const BYTES: &[Dtype] = &[Dtype::U8, Dtype::I8];
 const INDICES: &[Dtype] = &[Dtype::I16, Dtype::U16, Dtype::I32, Dtype::I64];
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
-const INTEGERS: &[Dtype] =
-    &[Dtype::U8, Dtype::I8, Dtype::U16, Dtype::I16, Dtype::U32, Dtype::I32, Dtype::U64, Dtype::I64];
 const CODES: &[Dtype] = &[Dtype::U8, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::F8E4M3, Dtype::F8E5M2];
 
 /// The first mark that fits names the format.
 static MARKS: &[Mark] = &[
-    sure("GPTQ/AWQ", ".qweight", INTEGERS, &[".scales", ".qzeros", ".g_idx"]),
     sure("compressed-tensors pack-quantized", ".weight_packed", WORDS, PACKED),
     likely("NVFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], &[".weight_global_scale"]),
     sure("MXFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], PACKED),
@@ -43,7 +40,7 @@ static MARKS: &[Mark] = &[
         &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
     likely("MXFP4", "_blocks", &[Dtype::U8], &["_scales"]),
-    sure("HQQ", ".W_q", CODES, &[".scale", ".zero", ".meta"]),
+    sure("HQQ", ".W_q", CODES, HQQ),
     likely("quanto", "._data._data", CODES, &["._scale", "._shift"]),
     likely("quanto", "._data", CODES, &["._scale", "._shift"]),
     likely("torchao", "_qdata", CODES, &["_scale", "_zero_point"]),
@@ -54,8 +51,33 @@ static MARKS: &[Mark] = &[
     likely("AQLM", ".codes", CODES, &[".codebooks", ".scales"]),
 ];
 
+/// How the name of a weight ends that may be packed or not.
+const WEIGHT: &str = ".weight";
+
 /// Weights of schemes that are decoded: only those that lack a companion are left for a mark.
-const INCOMPLETE: &[&str] = &["GPTQ/AWQ", "BnB"];
+const INCOMPLETE: &[&str] = &["BnB"];
+
+const HQQ: &[&str] = &[
+    ".scale",
+    ".zero",
+    ".meta",
+    ".shape",
+    ".axis",
+    ".nbits",
+    ".group_size",
+    ".channel_wise",
+    ".compute_dtype",
+    ".encoded_state_dict",
+    ".offload_meta",
+    ".optimize",
+    ".packing",
+    ".quant_scale",
+    ".quant_zero",
+    ".round_zero",
+    ".stores_quant_config",
+    ".unpack_view_dtype",
+    ".view_as_float",
+];
 
 const PACKED: &[&str] = &[".weight_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx"];
 
@@ -77,6 +99,30 @@ const fn likely(
     Mark { format, suffix, dtypes, telling: false, companions }
 }
 
+/// Parts that nothing else is called like, although marks know them by less.
+const TELLING: [PartName; 4] = [
+    PartName::new(".weight_packed", ".weight_packed", Says::All),
+    PartName::new(".weight._data", ".weight._data", Says::All),
+    PartName::new(".weight._scale", ".weight._data", Says::All),
+    PartName::new(".weight._shift", ".weight._data", Says::All),
+];
+
+/// What the end of a companion's name says by itself: all, where it speaks of a weight; less, where it is a word that models use
+/// too.
+fn companion_says(end: &str) -> Says {
+    match end {
+        _ if end.contains("weight") => Says::All,
+        _ if is_short(end) => Says::Little,
+        ".scale" | "_scale" | "_scales" | ".q_scale" => Says::Typed,
+        _ => Says::Enough,
+    }
+}
+
+/// Whether an end is a word that any tensor may be called by.
+fn is_short(end: &str) -> bool {
+    end.len() <= 3 || end == ".codes"
+}
+
 impl Mark {
     /// The companions that stand beside a tensor this mark fits; `None` where it does not fit.
     fn fit(&self, catalog: &Catalog, tensor: &StoredTensor) -> Option<Vec<TensorId>> {
@@ -90,18 +136,13 @@ impl Mark {
     }
 }
 
-/// The reason to believe that a tensor is packed although none of its companions is here: they are in another file, or
-/// the configuration says that the weights are quantised.
+/// The reason to believe that a tensor is packed although none of its companions is here: they are in another file.
 fn lost_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
     let marks = MARKS.iter().filter(|mark| mark.dtypes.contains(&tensor.dtype));
     marks.filter_map(|mark| Some((mark, tensor.name.strip_suffix(mark.suffix)?))).find_map(|(mark, base)| {
         let companions = mark.companions.iter().map(|end| format!("{base}{end}"));
-        let place = companions.into_iter().find_map(|name| Some((claims.elsewhere(&name)?, name)));
-        if let Some((place, name)) = place {
-            return Some(format!("its companion {} is not here: {place}", quoted(&name)));
-        }
-        let says = claims.config.says_quantised()?;
-        claims.config.module(base).left().is_none().then(|| format!("it has no scale, and {says}"))
+        let (place, name) = companions.into_iter().find_map(|name| Some((claims.elsewhere(&name)?, name)))?;
+        Some(format!("its companion {} is not here: {place}", quoted(&name)))
     })
 }
 
@@ -112,6 +153,17 @@ impl Scheme for Foreign {
         // Marks of one format stand together.
         refused.dedup();
         About::Refused(refused)
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        let codes = MARKS.iter().filter(|mark| mark.suffix != WEIGHT).map(|mark| {
+            let says = if mark.telling { Says::Enough } else { Says::Typed };
+            PartName::new(mark.suffix, mark.suffix, if is_short(mark.suffix) { Says::Little } else { says })
+        });
+        let companions = MARKS
+            .iter()
+            .flat_map(|mark| mark.companions.iter().map(|end| PartName::new(end, mark.suffix, companion_says(end))));
+        codes.chain(companions).chain(TELLING).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {

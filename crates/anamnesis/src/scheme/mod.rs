@@ -2,7 +2,7 @@
 //! containers.
 //!
 //! Every scheme looks at the whole catalog and claims what it understands, tensor by tensor. What nobody claims is plain
-//! data; what looks quantised and is not understood is refused by name. A new scheme is a folder here and a line in
+//! data, unless it looks like a part of something quantised: then it is refused by name. A new scheme is a folder here and a line in
 //! [`ALL`]; where it encodes too, a line in [`ENCODINGS`].
 
 pub(crate) mod awq;
@@ -17,8 +17,10 @@ pub(crate) mod fp8;
 pub(crate) mod ggml;
 pub(crate) mod gptq;
 mod identity;
-pub(crate) mod linear;
+pub(crate) mod leftover;
+mod linear;
 pub(crate) mod packed;
+mod part_name;
 mod plain;
 mod quantiser;
 mod role;
@@ -34,6 +36,7 @@ pub(crate) use context::Context;
 pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
 pub(crate) use identity::Identity;
+pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task};
 pub use quantiser::{Keeping, QuantiseOptions};
@@ -49,6 +52,11 @@ pub(crate) trait Scheme: Send + Sync {
 
     /// What it knows, for a list of what this build decodes.
     fn about(&self) -> About;
+
+    /// What it calls the stored parts of a weight, so that they are known where the weight is not.
+    fn part_names(&self) -> Vec<PartName> {
+        Vec::new()
+    }
 }
 
 /// What a scheme knows.
@@ -70,9 +78,14 @@ static ALL: [&dyn Scheme; 6] = [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, 
 /// What can be asked for when quantising, in the order it is listed.
 pub(crate) static ENCODINGS: [&[Encoding]; 1] = [&bnb::ENCODINGS];
 
-/// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that
-/// is not in it.
-pub(crate) fn claim(catalog: &Catalog, config: &QuantConfig, elsewhere: &dyn Fn(&str) -> Option<String>) -> Claimed {
+/// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that is not in it;
+/// `allow_unclaimed` whether what is suspected of being packed is plain data where nobody claims it.
+pub(crate) fn claim(
+    catalog: &Catalog,
+    config: &QuantConfig,
+    elsewhere: &dyn Fn(&str) -> Option<String>,
+    allow_unclaimed: bool,
+) -> Claimed {
     let mut claims = Claims::new(catalog, config, elsewhere);
     for scheme in ALL {
         claims.begin(match scheme.about() {
@@ -81,5 +94,6 @@ pub(crate) fn claim(catalog: &Catalog, config: &QuantConfig, elsewhere: &dyn Fn(
         });
         scheme.claim(&mut claims);
     }
+    leftover::settle(&mut claims, allow_unclaimed);
     claims.finish()
 }

@@ -79,7 +79,7 @@ impl Contents {
     pub fn of(bytes: &[u8]) -> Self {
         let data = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
         let mut header: Map<String, Value> = serde_json::from_slice(&bytes[8..data]).unwrap();
-        let metadata = header.remove("__metadata__").map(|value| serde_json::from_value(value).unwrap());
+        let metadata = header.remove("__metadata__").and_then(|value| serde_json::from_value(value).unwrap());
         let tensor = |(name, entry): (String, Value)| {
             let [start, end]: [usize; 2] = serde_json::from_value(entry["data_offsets"].clone()).unwrap();
             let shape = serde_json::from_value(entry["shape"].clone()).unwrap();

@@ -11,13 +11,13 @@
 
 use std::sync::Arc;
 
-use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, QuantConfig};
 use crate::scheme::packed::{
-    AutoRoundPacking, ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, auto_round_packing,
+    AutoRoundPacking, ColumnDecoder, Grouping, Groups, PART_NAMES, PackedMatrix, Parts, Words, ZeroPoints,
+    auto_round_packing,
 };
-use crate::scheme::{About, Blocks, Claims, Coding, QuantScheme, Recipe, ScaleType, Scheme, Weight};
+use crate::scheme::{About, Blocks, Claims, Coding, PartName, QuantScheme, Recipe, ScaleType, Scheme, Weight};
 
 /// The AWQ scheme.
 pub(crate) struct Awq;
@@ -25,6 +25,10 @@ pub(crate) struct Awq;
 impl Scheme for Awq {
     fn about(&self) -> About {
         About::Decoded("AWQ", "4 bits, GEMM layout")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        PART_NAMES.to_vec()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -55,9 +59,6 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     else {
         return Err(fail("qweight, qzeros and scales must be matrices".to_owned()));
     };
-    if !matches!(zero_tensor.dtype, Dtype::I32 | Dtype::U32) {
-        return Err(fail(format!("{} is {}; I32 is needed", quoted(&zero_tensor.name), zero_tensor.dtype)));
-    }
     let fits = words.checked_mul(8) == Some(outputs) && zero_words == words && zero_groups == groups;
     if !fits || groups == 0 || inputs == 0 || outputs == 0 {
         let shapes = format!("{:?}, {:?} and {:?}", tensor.shape, zero_tensor.shape, scale_tensor.shape);

@@ -7,7 +7,7 @@ use super::four_bit::{Bnb4, MAX_QUANT_STATE_BYTES};
 use super::int8::{BnbInt8, BnbInt8Decoder};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{About, Blocks, Claims, Coding, QuantScheme, Recipe, Scheme, TensorRole, Weight};
+use crate::scheme::{About, Blocks, Claims, Coding, PartName, QuantScheme, Recipe, Says, Scheme, TensorRole, Weight};
 
 /// The BitsAndBytes schemes.
 pub(crate) struct Bnb;
@@ -26,6 +26,13 @@ const COMPANIONS: [(&str, TensorRole); 4] = [
 impl Scheme for Bnb {
     fn about(&self) -> About {
         About::Decoded("BitsAndBytes", "NF4 and FP4, plain and double-quantised; INT8")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        let four_bit = COMPANIONS.iter().map(|(end, _)| PartName::new(end, "", Says::All));
+        let eight_bit = [".SCB", ".weight_format"].map(|end| PartName::new(end, ".weight", Says::All));
+        let states = ["bitsandbytes__nf4", "bitsandbytes__fp4"].map(|end| PartName::new(end, "", Says::All));
+        four_bit.chain(eight_bit).chain(states).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -163,11 +170,13 @@ fn claim_eight_bit(claims: &mut Claims<'_>, scales: TensorId) {
         return;
     };
     let tensor = claims.catalog.get(weight);
-    if tensor.dtype != Dtype::I8 {
-        return;
-    }
     claims.take(weight, TensorRole::Quantized);
     claims.take(scales, TensorRole::Scale);
+    if tensor.dtype != Dtype::I8 {
+        let (name, scales) = (quoted(&tensor.name), quoted(&scale_tensor.name));
+        let text = format!("tensor {name} is {}; beside {scales} it must be I8", tensor.dtype);
+        return claims.refuse(AnamnesisError::parse(text));
+    }
     let format = claims.find_free(&format!("{module}weight_format"));
     if let Some(format) = format {
         claims.take(format, TensorRole::QuantState);

@@ -7,7 +7,9 @@ use super::grid::Arrangement;
 use super::{Fp8Decoder, Fp8Format, Grid, naming};
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{About, Claims, Coding, Evidence, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
+use crate::scheme::{
+    About, Claims, Coding, Evidence, PartName, QuantScheme, Recipe, Says, ScaleType, Scheme, TensorRole, Weight,
+};
 
 /// The FP8 scheme in all its dialects.
 pub(crate) struct Fp8;
@@ -17,11 +19,16 @@ impl Scheme for Fp8 {
         About::Decoded("FP8", "E4M3, E5M2 and FNUZ; one scale, per row, or per block")
     }
 
+    fn part_names(&self) -> Vec<PartName> {
+        let scales_of_activations = naming::ACTIVATION_SCALES.map(|end| PartName::new(end, ".weight", Says::Something));
+        naming::PART_NAMES.into_iter().chain(scales_of_activations).collect()
+    }
+
     fn claim(&self, claims: &mut Claims<'_>) {
         let weights: Vec<_> = claims
             .free()
             .filter(|(_, tensor)| Fp8Format::of(tensor.dtype).is_some())
-            .filter(|(_, tensor)| !is_companion(claims, tensor))
+            .filter(|(_, tensor)| !is_companion(claims, tensor) && !naming::is_codes_of_others(&tensor.name))
             .collect();
         let mut unscaled = Vec::new();
         let mut scaled = 0;
@@ -52,7 +59,13 @@ impl Scheme for Fp8 {
 fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     let scales_a_weight = |weight: String| claims.catalog.find(&weight).is_some();
     let own_scale_of = tensor.name.strip_suffix("scale").map(|module| format!("{module}weight"));
-    naming::is_marker(&tensor.name)
+    // Powers of two are scales: called so, or beside a weight.
+    let is_power = || {
+        let beside = claims.catalog.find(&format!("{}.weight", naming::module_of(&tensor.name)));
+        tensor.name.contains("scale") || beside.is_some_and(|id| claims.catalog.get(id).name != tensor.name)
+    };
+    (tensor.dtype == Dtype::F8E8M0 && is_power())
+        || naming::is_marker(&tensor.name)
         || naming::weight_of_scale(&tensor.name).is_some_and(scales_a_weight)
         || own_scale_of.is_some_and(scales_a_weight)
 }
@@ -74,6 +87,10 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
     let module = claims.config.module(naming::module_of(&tensor.name));
     let expectation = Expectation::read(&module, tensor).map_err(in_tensor)?;
     expectation.check_format(tensor, format)?;
+    if format == Fp8Format::E8m0 {
+        let (name, scale) = (quoted(&tensor.name), quoted(&scale_tensor.name));
+        return Err(AnamnesisError::parse(format!("tensor {name} holds powers of two, which {scale} cannot scale")));
+    }
     let scale_type = ScaleType::of(scale_tensor.dtype).ok_or_else(|| {
         let name = quoted(&scale_tensor.name);
         AnamnesisError::unsupported(
@@ -225,15 +242,26 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
         .free()
         .filter(|(_, tensor)| matches!(tensor.dtype, Dtype::F32 | Dtype::BF16 | Dtype::F16 | Dtype::F8E8M0))
         .filter(|(_, tensor)| {
-            naming::module_of_activation_scale(&tensor.name).is_some_and(|module| {
-                let prefix = format!("{module}.");
-                claims.catalog.with_prefix(&prefix).any(|(_, other)| Fp8Format::of(other.dtype).is_some())
-            })
+            let Some(module) = naming::module_of_activation_scale(&tensor.name) else { return false };
+            // Caches may have a scale per head, everything else has one.
+            if tensor.shape.len() > 1 && tensor.elements() > 1 {
+                return false;
+            }
+            // Scales of a cache stand one module below the weights that fill it.
+            let above = module.rsplit_once('.').map(|(above, _)| above);
+            std::iter::once(module).chain(above).any(|module| claims.has_quantised(&format!("{module}.")))
         })
         .map(|(id, _)| id)
         .collect();
-    let markers: Vec<_> =
-        claims.free().filter(|(_, tensor)| naming::is_marker(&tensor.name)).map(|(id, _)| id).collect();
+    let has_one_scale = |module: &str| {
+        let scale = claims.catalog.find(&format!("{module}.weight_scale"));
+        scale.is_some_and(|scale| claims.catalog.get(scale).elements() == 1)
+    };
+    let is_marker = |name: &str| {
+        // What it describes in JSON is this, and nothing else, where the weight has one scale.
+        naming::is_marker(name) || name.strip_suffix(".comfy_quant").is_some_and(has_one_scale)
+    };
+    let markers: Vec<_> = claims.free().filter(|(_, tensor)| is_marker(&tensor.name)).map(|(id, _)| id).collect();
     for id in scales.into_iter().chain(markers) {
         claims.take(id, TensorRole::Scale);
     }

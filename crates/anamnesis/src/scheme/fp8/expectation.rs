@@ -26,27 +26,34 @@ impl<'a> Expectation<'a> {
             expectation.source = Some(document(args));
         }
         // A target that cannot be read may mean this module: the shapes decide.
-        if let Some((target, groups)) = module.groups().filter(|_| module.undecided().is_none()) {
-            let mut allowed = Vec::new();
-            for group in groups {
-                allowed.push((group, arrangements(group, target, tensor)?));
-            }
-            // Which class a module is of, its name does not tell: any of them will do. Otherwise both mean this module.
-            if let [(first, a), .., (last, b)] = &allowed[..]
-                && let (Some(first), Some(last)) = (first.place(), last.place())
-                && target != Target::Class
-                && a != b
-            {
-                return Err(AnamnesisError::parse(format!(
-                    "{first} and {last} both mean it, and contradict each other"
-                )));
-            }
-            for (group, arrangements) in allowed.into_iter().filter(|(_, arrangements)| !arrangements.is_empty()) {
-                expectation.source = expectation.source.or(Some(document(group)));
-                expectation.arrangements.extend(arrangements);
-            }
+        let decided = module.groups().filter(|_| module.undecided().is_none());
+        let (target, groups) = decided.unwrap_or((Target::Name, &[]));
+        let mut allowed = Vec::new();
+        for group in groups {
+            allowed.push((group, arrangements(group, target, tensor)?));
         }
-        expectation.format = args.text(&["fmt"])?.map(|format| (format, document(args)));
+        // Which class a module is of, its name does not tell: any of them will do. Otherwise both mean this module.
+        if let [(first, a), .., (last, b)] = &allowed[..]
+            && let (Some(first), Some(last)) = (first.place(), last.place())
+            && target != Target::Class
+            && a != b
+        {
+            return Err(AnamnesisError::parse(format!("{first} and {last} both mean it, and contradict each other")));
+        }
+        for (group, arrangements) in allowed.into_iter().filter(|(_, arrangements)| !arrangements.is_empty()) {
+            expectation.source = expectation.source.or(Some(document(group)));
+            expectation.arrangements.extend(arrangements);
+        }
+        let said = groups.iter().map(is_eight_bit_float).collect::<Result<Vec<_>>>()?;
+        let saying = |answer| groups.iter().zip(&said).find(|(_, said)| **said == Some(answer)).map(|(group, _)| group);
+        let of_group = saying(true);
+        if let (None, Some(place)) = (of_group, saying(false).and_then(Args::place)) {
+            return Err(AnamnesisError::parse(format!("{place} says it is not of eight-bit floats")));
+        }
+        // compressed-tensors and ModelOpt know one format of eight bits.
+        let is_modelopt = args.text(&["quant_algo"])?.is_some_and(|algorithm| algorithm.starts_with("FP8"));
+        let implied = of_group.or(is_modelopt.then_some(args)).map(|args| ("e4m3", document(args)));
+        expectation.format = args.text(&["fmt"])?.map(|format| (format, document(args))).or(implied);
         Ok(expectation)
     }
 
@@ -56,9 +63,11 @@ impl<'a> Expectation<'a> {
         let expected = match name {
             "e4m3" | "e4m3fn" => Fp8Format::E4m3,
             "e5m2" => Fp8Format::E5m2,
+            "e4m3fnuz" => Fp8Format::E4m3Fnuz,
+            "e5m2fnuz" => Fp8Format::E5m2Fnuz,
             _ => return Ok(()),
         };
-        if expected == format || !matches!(format, Fp8Format::E4m3 | Fp8Format::E5m2) {
+        if expected == format {
             return Ok(());
         }
         let (tensor, dtype) = (quoted(&tensor.name), tensor.dtype);
@@ -68,11 +77,11 @@ impl<'a> Expectation<'a> {
 
 /// The arrangements of scales that the weight arguments of a group allow.
 fn arrangements(group: &Args<'_>, target: Target, tensor: &StoredTensor) -> Result<Vec<Arrangement>> {
-    let (kind, bits) = (group.text(&["type"])?, group.integer(&["num_bits"])?);
-    if (kind, bits.map(|bits| bits.value)) != (Some("float"), Some(8)) {
+    let is_eight_bit_float = is_eight_bit_float(group)?;
+    if is_eight_bit_float != Some(true) {
         // A class may be another than this module's; a name or an expression means this module.
-        return match (target, group.place(), kind.is_some() || bits.is_some()) {
-            (Target::Name | Target::Expression, Some(place), true) => {
+        return match (target, group.place(), is_eight_bit_float) {
+            (Target::Name | Target::Expression, Some(place), Some(false)) => {
                 Err(AnamnesisError::parse(format!("{place} says it is not of eight-bit floats")))
             }
             _ => Ok(Vec::new()),
@@ -87,6 +96,13 @@ fn arrangements(group: &Args<'_>, target: Target, tensor: &StoredTensor) -> Resu
         Some("group") => group_size(group, tensor)?.map(|size| Arrangement::Block(1, size)).into_iter().collect(),
         _ => Vec::new(),
     })
+}
+
+/// Whether a group is of eight-bit floats; `None` where it says neither the type nor the bits.
+fn is_eight_bit_float(group: &Args<'_>) -> Result<Option<bool>> {
+    let kind = group.text(&["type"])?;
+    let bits = group.integer(&["num_bits"])?.map(|bits| bits.value);
+    Ok((kind.is_some() || bits.is_some()).then_some((kind, bits) == (Some("float"), Some(8))))
 }
 
 /// How many columns share a scale; the last group is never a short one.

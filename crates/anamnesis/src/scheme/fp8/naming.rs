@@ -1,5 +1,16 @@
 //! What the ecosystems call the companions of an FP8 weight.
 
+use crate::scheme::{PartName, Says};
+
+/// Ends of the names of scales.
+pub(super) const PART_NAMES: [PartName; 5] = [
+    PartName::new("_scale_inv", "", Says::All),
+    PartName::new(".weight_scale", ".weight", Says::All),
+    PartName::new(".scale_weight", ".weight", Says::All),
+    PartName::new(".qscale_weight", ".weight", Says::All),
+    PartName::new(".scale", ".weight", Says::Typed),
+];
+
 /// The names under which the scale of a weight may be stored, the usual ones first.
 pub(super) fn scale_names(weight: &str) -> Vec<String> {
     let mut names = vec![format!("{weight}_scale_inv"), format!("{weight}_scale")];
@@ -45,27 +56,32 @@ pub(super) fn further_companions(weight: &str) -> [(String, &'static str); 9] {
     ]
 }
 
-/// Last components of the names of activation scales.
-const ACTIVATION_SCALES: [&str; 13] = [
-    "input_scale",
-    "input_scale_inv",
-    "output_scale",
-    "activation_scale",
-    "activation_scale_inv",
-    "weight_activation_scale",
-    "k_scale",
-    "v_scale",
-    "q_scale",
-    "kv_scale",
-    "prob_scale",
-    "scale_input",
-    "qscale_act",
+/// Ends of the names of activation scales.
+pub(super) const ACTIVATION_SCALES: [&str; 14] = [
+    ".input_scale",
+    ".input_scale_ub",
+    ".input_scale_inv",
+    ".output_scale",
+    ".activation_scale",
+    ".activation_scale_inv",
+    ".weight_activation_scale",
+    ".k_scale",
+    ".v_scale",
+    ".q_scale",
+    ".kv_scale",
+    ".prob_scale",
+    ".scale_input",
+    ".qscale_act",
 ];
 
 /// The module whose activations a tensor of this name scales.
 pub(super) fn module_of_activation_scale(name: &str) -> Option<&str> {
-    let (module, last) = name.rsplit_once('.')?;
-    ACTIVATION_SCALES.contains(&last).then_some(module)
+    ACTIVATION_SCALES.iter().find_map(|end| name.strip_suffix(end))
+}
+
+/// Whether a tensor of this name holds the codes of a format that stores a weight under several names, none of them its own.
+pub(super) fn is_codes_of_others(name: &str) -> bool {
+    ["_qdata", "._data", ".W_q"].iter().any(|end| name.ends_with(end))
 }
 
 /// Whether a tensor of this name marks a file as scaled without being data itself.

@@ -3,8 +3,8 @@
 use super::evidence::Evidence;
 use super::weight::gptq_weight;
 use crate::catalog::TensorId;
-use crate::scheme::packed::{AutoRoundPacking, Parts, auto_round_packing};
-use crate::scheme::{About, Claims, Scheme};
+use crate::scheme::packed::{AutoRoundPacking, PART_NAMES, Parts, auto_round_packing};
+use crate::scheme::{About, Claims, PartName, Scheme};
 
 /// The GPTQ scheme.
 pub(crate) struct Gptq;
@@ -12,6 +12,10 @@ pub(crate) struct Gptq;
 impl Scheme for Gptq {
     fn about(&self) -> About {
         About::Decoded("GPTQ", "2, 3, 4 and 8 bits, activation order, v1 and v2, AutoRound's packings")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        PART_NAMES.to_vec()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {

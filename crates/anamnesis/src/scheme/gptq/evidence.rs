@@ -64,7 +64,7 @@ impl Evidence {
             _ => None,
         };
         Ok(Self {
-            zeros: zeros(claims, args, bits.is_some())?,
+            zeros: zeros(claims, args, number(bits).is_some())?,
             bits: said(&["bits"])?.or(number(bits)),
             group_size: said(&["group_size"])?.or(number(group_size)),
             symmetric: args.flag(&["sym"])?,
@@ -82,6 +82,12 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
     let packing = auto_round_packing(config, args)?;
     let format = args.text(&["checkpoint_format", "format"])?.map(str::to_ascii_lowercase);
     let told = match (packing, format.as_deref()) {
+        (Some(AutoRoundPacking::LessOne), Some("gptq_v2")) | (Some(AutoRoundPacking::AsTheyAre), Some("gptq")) => {
+            let file = config.file();
+            return Err(AnamnesisError::parse(format!(
+                "{file} names a packing and a checkpoint_format that contradict it"
+            )));
+        }
         (Some(AutoRoundPacking::LessOne), _) => Zeros::Told(ZeroPoints::OneMore),
         (Some(AutoRoundPacking::AsTheyAre), _) => Zeros::Told(ZeroPoints::Stored),
         (Some(AutoRoundPacking::Awq), _) => return Err(refused_format("AWQ")),

@@ -23,9 +23,6 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
 
     let [(word_rows, outputs), (zero_groups, zero_words), (groups, scale_cols)] =
         [matrix(qweight)?, matrix(qzeros)?, matrix(scales)?];
-    if !matches!(qzeros.dtype, Dtype::I32 | Dtype::U32) {
-        return Err(fail(format!("{} is {}; I32 is needed", quoted(&qzeros.name), qzeros.dtype)));
-    }
     if scale_cols != outputs || zero_groups != groups || groups == 0 || outputs == 0 {
         let shapes = format!("{:?}, {:?} and {:?}", qweight.shape, qzeros.shape, scales.shape);
         return Err(fail(format!("qweight, qzeros and scales of shapes {shapes} do not go together")));

@@ -25,7 +25,10 @@ const PLAIN_ACTIVATION_BITS: f64 = 16.0;
 
 /// The packing of a configuration that AutoRound wrote, by what it says of a module or of all; `None` for any other.
 pub(crate) fn auto_round_packing(config: &QuantConfig, args: &Args<'_>) -> Result<Option<AutoRoundPacking>> {
-    if !config.method().is_some_and(|method| method.ends_with("auto-round")) {
+    let packing = args.text(&["packing_format"])?;
+    // Only AutoRound names its packings so, whatever method the configuration names, or none.
+    let is_its_own = packing.is_some_and(|packing| packing.starts_with("auto_round"));
+    if !is_its_own && !config.method().is_some_and(|method| method.ends_with("auto-round")) {
         return Ok(None);
     }
     if let Some(bits) = args.number(&["act_bits"])?.filter(|&bits| bits < PLAIN_ACTIVATION_BITS) {
@@ -33,7 +36,7 @@ pub(crate) fn auto_round_packing(config: &QuantConfig, args: &Args<'_>) -> Resul
         return Err(AnamnesisError::unsupported(format!("AutoRound with act_bits {bits}"), detail));
     }
     let backend = args.text(&["backend"])?.filter(|backend| *backend != "auto");
-    let name = args.text(&["packing_format"])?.or(backend);
+    let name = packing.or(backend);
     Ok(Some(match name {
         None | Some("auto") => AutoRoundPacking::LessOne,
         Some(name) if name.contains("awq") => AutoRoundPacking::Awq,

@@ -21,7 +21,7 @@ use crate::scheme::ScaleType;
 pub(crate) use auto_round::{AutoRoundPacking, auto_round_packing};
 pub(crate) use columns::ColumnDecoder;
 pub(crate) use groups::{Groups, check_group_index};
-pub(crate) use parts::Parts;
+pub(crate) use parts::{PART_NAMES, Parts};
 pub(crate) use rows::{PackedBytes, decode_rows};
 pub(crate) use zeros::ZeroPoints;
 

@@ -2,7 +2,15 @@
 
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{Claims, TensorRole};
+use crate::scheme::{Claims, PartName, Says, TensorRole};
+
+/// What the parts of a packed weight are called.
+pub(crate) const PART_NAMES: [PartName; 4] = [
+    PartName::new(".qweight", ".qweight", Says::All),
+    PartName::new(".qzeros", ".qweight", Says::All),
+    PartName::new(".g_idx", ".qweight", Says::All),
+    PartName::new(".scales", ".qweight", Says::Enough),
+];
 
 /// A packed weight and the companions that were found.
 pub(crate) struct Parts {
@@ -13,12 +21,9 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Every unclaimed `.qweight` of packed words.
+    /// Every unclaimed `.qweight`.
     pub(crate) fn candidates(claims: &Claims<'_>) -> Vec<TensorId> {
-        let is_packed = |tensor: &StoredTensor| {
-            tensor.name.ends_with(".qweight") && matches!(tensor.dtype, Dtype::I32 | Dtype::U32)
-        };
-        claims.free().filter(|(_, tensor)| is_packed(tensor)).map(|(id, _)| id).collect()
+        claims.free().filter(|(_, tensor)| tensor.name.ends_with(".qweight")).map(|(id, _)| id).collect()
     }
 
     /// Claims a weight and those of its companions that are there.
@@ -38,9 +43,18 @@ impl Parts {
         }
     }
 
-    /// Zero points and scales, which must both be there.
+    /// Zero points and scales, which must both be there; codes and zero points must be words.
     pub(crate) fn needed(&self, claims: &Claims<'_>) -> Result<(TensorId, TensorId)> {
         let weight = claims.catalog.get(self.qweight);
+        let words = [Some(self.qweight), self.qzeros].into_iter().flatten().map(|id| claims.catalog.get(id));
+        if let Some(part) = words.into_iter().find(|part| !matches!(part.dtype, Dtype::I32 | Dtype::U32)) {
+            return Err(AnamnesisError::parse(format!(
+                "tensor {}: {} is {}; I32 is needed",
+                quoted(&weight.name),
+                quoted(&part.name),
+                part.dtype
+            )));
+        }
         let missing = |end: &str| {
             let companion = format!("{}{end}", module(weight));
             let place = claims.elsewhere(&companion).map_or_else(String::new, |place| format!(": {place}"));

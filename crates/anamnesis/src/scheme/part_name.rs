@@ -1,0 +1,89 @@
+//! The names that schemes give to the stored parts of a weight, so that a part is known by its name where it is alone.
+
+/// What a name says by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Says {
+    /// Little: models call data of their own so. Another part of the same weight must be there.
+    Little,
+    /// That it is a part, where its type is one of packed values.
+    Typed,
+    /// That it belongs to a quantised weight, where the checkpoint has one.
+    Something,
+    /// That it is a part, where anything says that the checkpoint is quantised.
+    Enough,
+    /// That it is a part: nothing else is called so.
+    All,
+}
+
+/// How the name of a part ends, and how that of the codes ends instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartName {
+    pub end: &'static str,
+    pub codes: &'static str,
+    pub says: Says,
+}
+
+impl PartName {
+    pub(crate) const fn new(end: &'static str, codes: &'static str, says: Says) -> Self {
+        Self { end, codes, says }
+    }
+
+    /// What precedes the end in `name`, whatever the case of its letters; the dot in front of an end that says something may
+    /// be missing.
+    pub(super) fn base<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let start = name.len().checked_sub(self.end.len());
+        let strip = || {
+            let (base, tail) = name.split_at_checked(start?)?;
+            tail.eq_ignore_ascii_case(self.end).then_some(base)
+        };
+        let bare = || {
+            let base = name.strip_suffix(self.end.strip_prefix('.').filter(|end| !end.starts_with('_'))?)?;
+            match self.says {
+                _ if base.is_empty() => Some(base),
+                Says::All => Some(base),
+                Says::Something | Says::Enough => Some(base).filter(|base| !base.ends_with('_')),
+                Says::Little | Says::Typed => None,
+            }
+        };
+        strip().or_else(bare)
+    }
+
+    /// The word that the name ends in.
+    pub(super) fn word(&self) -> &'static str {
+        self.end.trim_start_matches(['.', '_'])
+    }
+
+    /// What precedes the last component of `name`, where that begins with a word of this part that says all and goes on.
+    pub(super) fn base_of_longer<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let start = name.rfind('.').map_or(0, |dot| dot + 1);
+        let begins = self.says == Says::All && self.word().starts_with("weight_");
+        (begins && name[start..].starts_with(self.word())).then(|| name[..start].trim_end_matches('.'))
+    }
+
+    /// The name of the codes of a weight whose part is called `name`.
+    pub(super) fn codes_of(&self, name: &str) -> Option<String> {
+        let base = self.base(name).or_else(|| self.base_of_longer(name))?;
+        Some(format!("{base}{}", self.codes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_found_in_any_case_and_one_that_says_something_without_its_dot() {
+        let zeros = PartName::new(".qzeros", ".qweight", Says::All);
+        for name in ["a.b.qzeros", "a.b.QZEROS", "a.b.Qzeros"] {
+            assert_eq!(zeros.codes_of(name).as_deref(), Some("a.b.qweight"), "{name}");
+        }
+        assert_eq!(zeros.base("a.bqzeros"), Some("a.b"));
+        assert_eq!(zeros.base("qzeros"), Some(""));
+        assert_eq!(zeros.base("a.qzeros.x"), None);
+        let scales = PartName::new(".scales", ".qweight", Says::Enough);
+        assert_eq!((scales.base("a.scales"), scales.base("ascales"), scales.base("é")), (Some("a"), Some("a"), None));
+        assert_eq!(scales.base("time_scales"), None);
+        let scale = PartName::new(".scale", ".weight", Says::Typed);
+        assert_eq!((scale.base("a.scale"), scale.base("ascale")), (Some("a"), None));
+    }
+}

@@ -1,0 +1,113 @@
+//! Changes after which other numbers are what was asked for: no reader could tell the result from a checkpoint that was made
+//! so. Each has a reason, and everything else must be refused or decoded right.
+
+use super::case::Case;
+use super::mutation::Mutation;
+use super::trial::Surroundings;
+
+const ZERO_POINTS: &str =
+    "which of two GPTQ formats zero points are of, checkpoint_format, packing_format or the writer says";
+const GROUP_ORDER: &str = "without a configuration nothing says that a GPTQ weight had a g_idx";
+const SCALE_TYPE: &str = "the type of a scale is nowhere but in its entry";
+const CODE_FORMAT: &str = "without a configuration the format of eight-bit codes is nowhere but in their type";
+const SHAPE: &str = "the shape of a weight is nowhere but in its entry, and fits its companions";
+const ARRANGEMENT: &str = "without a configuration only shapes say what a scale is for, and they fit";
+const UNSCALED: &str = "without a configuration eight-bit floats that nothing scales are their own values";
+const LONE: &str =
+    "without a configuration or another weight nothing says what a lone tensor of a common name belonged to";
+const BIAS: &str = "a vector of floats as long as a weight has rows, called bias, is a bias";
+const ALIKE: &str = "two parts of one type and shape are told apart by their names alone";
+const AMONG_OTHERS: &str = "what else a module of several parameters holds is not known from its names";
+const CONFIGURED: &str = "the configured size of a block is nowhere else, and fits the shapes";
+const VECTOR: &str = "a four-bit weight without its description is a vector";
+
+/// Why other numbers are right after a change in these surroundings.
+pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
+    let end = mutation.part.rsplit('.').next().unwrap_or_default();
+    match mutation.class {
+        "configuration" => of_configuration(end, mutation),
+        "metadata" => (mutation.part == "gptq_bits" && !place.configured).then_some(ZERO_POINTS),
+        "retype" | "change the width" | "reshape" | "resize" => of_entry(case, end, mutation, place),
+        "remove" | "leave alone" => of_loss(case, end, mutation, place),
+        "rename" | "duplicate" | "swap names" => of_name(case, mutation, place),
+        _ => None,
+    }
+}
+
+fn of_configuration(end: &str, mutation: &Mutation) -> Option<&'static str> {
+    let says_nothing = ["removed", "null"].contains(&mutation.to.as_str());
+    let says_another = |name: &str| mutation.to.starts_with(&format!("\"{name}"));
+    match end {
+        "checkpoint_format" => (says_nothing || says_another("gptq")).then_some(ZERO_POINTS),
+        "packing_format" => (says_nothing || says_another("auto_round:")).then_some(ZERO_POINTS),
+        "weight_block_size" | "block_structure" | "group_size" => Some(CONFIGURED),
+        _ => None,
+    }
+}
+
+fn of_entry(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
+    let from = case.subject.find(&mutation.part)?.tensor.dtype.as_str();
+    let to = mutation.to.as_str();
+    let are_both = |types: [&str; 2]| types.contains(&from) && types.contains(&to);
+    let is_weight = case.truth.weights.contains_key(&mutation.part) || end == "qweight";
+    match mutation.class {
+        "retype" if are_both(["F16", "BF16"]) || are_both(["U8", "F8_E8M0"]) => Some(SCALE_TYPE),
+        "retype" => (is_code(from) && is_code(to) && !place.configured).then_some(CODE_FORMAT),
+        "reshape" | "resize" if is_weight => Some(SHAPE),
+        _ if is_weight => None,
+        _ => (!place.configured || !says_arrangement(case)).then_some(ARRANGEMENT),
+    }
+}
+
+fn of_loss(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
+    match end {
+        "g_idx" if mutation.class == "remove" && !place.configured => Some(GROUP_ORDER),
+        _ if mutation.class == "remove" && mutation.part.contains("quant_state") => Some(VECTOR),
+        "scale" | "input_scale" | "output_scale" => Some(LONE),
+        _ if place.configured || place.twin => None,
+        _ if has_codes(case) => Some(UNSCALED),
+        _ => Some(LONE),
+    }
+}
+
+fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
+    let stored = &case.subject.find(&mutation.part)?.tensor;
+    let becomes = |word: &str| mutation.to.starts_with(word);
+    let other = case.subject.find(&mutation.to).map(|other| &other.tensor);
+    match mutation.class {
+        "swap names" => {
+            let alike = other.is_some_and(|other| (&other.dtype, &other.shape) == (&stored.dtype, &stored.shape));
+            alike.then_some(ALIKE)
+        }
+        "duplicate" if case.parts().any(|part| is_among_others(case, &part.name)) => Some(AMONG_OTHERS),
+        "rename" if !place.configured && case.parts().any(|part| is_among_others(case, &part.name)) => {
+            Some(AMONG_OTHERS)
+        }
+        _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
+        "rename" if becomes("input_scale ") && !place.configured && has_codes(case) => Some(UNSCALED),
+        "rename" if !place.configured && !place.twin && !has_codes(case) && mutation.part.ends_with(".scales") => {
+            Some(LONE)
+        }
+        _ => None,
+    }
+}
+
+/// Whether the configuration says how scales lie over a weight.
+fn says_arrangement(case: &Case) -> bool {
+    let section = &case.config["quantization_config"];
+    !section["weight_block_size"].is_null() || !section["config_groups"].is_null()
+}
+
+/// Whether elements of this type are eight-bit codes that a scale makes whole.
+fn is_code(dtype: &str) -> bool {
+    dtype.starts_with("F8_E4") || dtype.starts_with("F8_E5") || dtype == "I8"
+}
+
+/// Whether a weight is one of several parameters of its module.
+fn is_among_others(case: &Case, name: &str) -> bool {
+    case.truth.weights.contains_key(name) && !name.ends_with("weight")
+}
+
+fn has_codes(case: &Case) -> bool {
+    case.parts().any(|stored| is_code(&stored.tensor.dtype))
+}

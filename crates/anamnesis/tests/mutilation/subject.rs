@@ -1,0 +1,131 @@
+//! A checkpoint that can be taken apart: its tensors, what stands beside them, and how they are spread over files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anamnesis::{Checkpoint, ParseLimits, RememberOptions, Result, TargetDtype};
+use serde_json::{Value, json};
+
+use crate::support::{Contents, Folder, Model, Tensor};
+
+/// A stored tensor with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    pub name: String,
+    pub tensor: Tensor,
+}
+
+/// What stands in the place of `config.json`.
+#[derive(Debug, Clone)]
+pub enum ConfigFile {
+    Absent,
+    Text(Vec<u8>),
+    Directory,
+    DanglingLink,
+}
+
+/// How the tensors are spread over files. One shard is a file without an index.
+#[derive(Debug, Clone, Default)]
+pub struct Spread {
+    pub shards: usize,
+    /// Tensors that are in another shard than their turn.
+    pub moved: BTreeMap<String, usize>,
+    /// Tensors that the index places in another shard than the one they are in.
+    pub misplaced: BTreeMap<String, usize>,
+    /// Tensors that the index does not list.
+    pub unlisted: BTreeSet<String>,
+    /// A shard that is not there.
+    pub missing: Option<usize>,
+}
+
+/// A safetensors checkpoint.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    pub tensors: Vec<Stored>,
+    pub metadata: BTreeMap<String, String>,
+    pub config: ConfigFile,
+    pub spread: Spread,
+}
+
+impl Subject {
+    pub fn of(bytes: &[u8], config: Option<Vec<u8>>) -> Self {
+        let contents = Contents::of(bytes);
+        let tensors = contents.tensors.into_iter().map(|(name, tensor)| Stored { name, tensor }).collect();
+        let config = config.map_or(ConfigFile::Absent, ConfigFile::Text);
+        Self { tensors, metadata: contents.metadata.unwrap_or_default(), config, spread: Spread::default() }
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Stored> {
+        self.tensors.iter().find(|stored| stored.name == name)
+    }
+
+    pub fn find_mut(&mut self, name: &str) -> Option<&mut Stored> {
+        self.tensors.iter_mut().find(|stored| stored.name == name)
+    }
+
+    pub fn config_json(&self) -> Option<Value> {
+        match &self.config {
+            ConfigFile::Text(text) => serde_json::from_slice(text).ok(),
+            _ => None,
+        }
+    }
+
+    /// The shard a tensor is in: neighbours are kept apart, so that weights and companions are in different files.
+    fn shard(&self, index: usize) -> usize {
+        let name = &self.tensors[index].name;
+        self.spread.moved.get(name).copied().unwrap_or(index % self.spread.shards.max(1))
+    }
+
+    fn file(&self, shard: usize) -> Vec<u8> {
+        let mine =
+            (0..self.tensors.len()).filter(|&index| self.shard(index) == shard).map(|index| &self.tensors[index]);
+        let empty = self.metadata.iter().fold(Model::new(), |model, (key, value)| model.metadata(key, value));
+        let add = |model: Model, stored: &Stored| {
+            model.tensor(&stored.name, &stored.tensor.dtype, &stored.tensor.shape, &stored.tensor.data)
+        };
+        mine.fold(empty, add).bytes()
+    }
+
+    /// Decodes it to F32: in memory where it is one file with nothing beside it.
+    pub fn decode(&self) -> Result<Contents> {
+        let limits = ParseLimits::default();
+        if self.spread.shards <= 1 && matches!(self.config, ConfigFile::Absent) {
+            return remember(&Checkpoint::from_bytes(self.file(0), &limits)?);
+        }
+        let folder = Folder::new();
+        self.stage(&folder);
+        remember(&Checkpoint::open(folder.path(""), &limits)?)
+    }
+
+    fn stage(&self, folder: &Folder) {
+        match &self.config {
+            ConfigFile::Absent => {}
+            ConfigFile::Text(text) => drop(folder.write("config.json", text)),
+            ConfigFile::Directory => std::fs::create_dir(folder.path("config.json")).unwrap(),
+            #[cfg(unix)]
+            ConfigFile::DanglingLink => std::os::unix::fs::symlink("nowhere", folder.path("config.json")).unwrap(),
+            #[cfg(not(unix))]
+            ConfigFile::DanglingLink => std::fs::create_dir(folder.path("config.json")).unwrap(),
+        }
+        if self.spread.shards <= 1 {
+            folder.write("model.safetensors", self.file(0));
+            return;
+        }
+        let name = |shard: usize| format!("model-{:05}-of-{:05}.safetensors", shard + 1, self.spread.shards);
+        for shard in (0..self.spread.shards).filter(|&shard| self.spread.missing != Some(shard)) {
+            folder.write(&name(shard), self.file(shard));
+        }
+        let listed = self.tensors.iter().enumerate().filter(|(_, stored)| !self.spread.unlisted.contains(&stored.name));
+        let entry = |(index, stored): (usize, &Stored)| {
+            let shard = self.spread.misplaced.get(&stored.name).copied().unwrap_or_else(|| self.shard(index));
+            (stored.name.clone(), json!(name(shard)))
+        };
+        let weight_map: serde_json::Map<_, _> = listed.map(entry).collect();
+        folder.write("model.safetensors.index.json", json!({"weight_map": weight_map}).to_string());
+    }
+}
+
+/// Decodes an opened checkpoint to F32.
+pub fn remember(checkpoint: &Checkpoint) -> Result<Contents> {
+    let bytes = checkpoint.plan(TargetDtype::F32)?.to_bytes(&RememberOptions::new().with_threads(1))?;
+    Ok(Contents::of(&bytes))
+}
