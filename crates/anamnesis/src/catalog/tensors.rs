@@ -68,14 +68,14 @@ pub(crate) struct Catalog {
     /// Whether the format is one of numbers, not of weights: an eight-bit float that nothing scales is its own value there,
     /// and stays what it is.
     pub(crate) types_are_final: bool,
+    /// Whether the file holds arrays of numbers, which may be anything: integers are no sign of packed weights there.
+    pub(crate) is_of_arrays: bool,
     /// What the format tells of the file besides its tensors, for people.
     pub(crate) facts: Option<Facts>,
     /// What is worth knowing about how the file was read, such as what was left out; for people.
     pub(crate) notes: Vec<Note>,
     /// Tensors that are stored and cannot be read. Looking at the others is still possible, converting is not.
     pub(crate) unreadable: Vec<Unreadable>,
-    /// Bytes that belong to no tensor, where the format has none such; for people.
-    pub(crate) unclaimed_bytes: Option<String>,
 }
 
 /// Why a stored tensor is not in the catalog: a format, and what of it is not read.
@@ -112,13 +112,11 @@ impl Catalog {
         let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
         let mut metadata: Option<Metadata> = None;
         let (mut facts, mut notes, mut unreadable, mut unread_metadata) = (None, Vec::new(), Vec::new(), 0);
-        let mut unclaimed_bytes = None;
         let types_are_final = catalogs.iter().all(|catalog| catalog.types_are_final);
         for catalog in catalogs {
             tensors.extend(catalog.tensors);
             facts = facts.or(catalog.facts);
             notes.extend(catalog.notes);
-            unclaimed_bytes = unclaimed_bytes.or(catalog.unclaimed_bytes);
             unreadable.extend(catalog.unreadable);
             unread_metadata += catalog.unread_metadata;
             if let Some(text) = catalog.metadata {
@@ -136,7 +134,7 @@ impl Catalog {
             return Err(AnamnesisError::parse(format!("tensor {name} is in {a_file} and again in {b_file}")));
         }
         let catalog = Self::new(tensors, metadata)?;
-        Ok(Self { types_are_final, facts, notes, unreadable, unread_metadata, unclaimed_bytes, ..catalog })
+        Ok(Self { types_are_final, facts, notes, unreadable, unread_metadata, ..catalog })
     }
 
     /// Leaves out the tensors that `keep` says no to.

@@ -20,12 +20,6 @@ use super::{ALL, About, Claims, TensorRole};
 
 /// Refuses what is suspected. Where `allowed`, it is plain data all the same, and told.
 pub(super) fn settle(claims: &mut Claims<'_>, allowed: bool) {
-    if let Some(text) = &claims.catalog.unclaimed_bytes {
-        match allowed {
-            true => claims.tell(text.clone()),
-            false => claims.refuse(AnamnesisError::parse(text)),
-        }
-    }
     let suspects = {
         let leftovers = Leftovers::new(claims);
         let suspected = |(id, tensor)| Some((id, tensor, leftovers.suspicion(claims, tensor)?));
@@ -162,7 +156,7 @@ impl Leftovers {
     }
 
     fn by_type(&self, claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
-        let sign = self.sign.as_ref()?;
+        let sign = self.sign.as_ref().filter(|_| !claims.catalog.is_of_arrays)?;
         let (module, last) = tensor.name.rsplit_once('.').unwrap_or(("", &tensor.name));
         let is_matrix = tensor.shape.iter().filter(|&&dim| dim > 1).count() > 1;
         let looks_packed = match tensor.dtype {

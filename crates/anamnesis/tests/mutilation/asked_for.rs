@@ -4,6 +4,7 @@
 use super::case::Case;
 use super::mutation::Mutation;
 use super::trial::Surroundings;
+use super::verdict::Verdict;
 
 const ZERO_POINTS: &str =
     "which of two GPTQ formats zero points are of, checkpoint_format, packing_format or the writer says";
@@ -21,8 +22,18 @@ const AMONG_OTHERS: &str = "what else a module of several parameters holds is no
 const CONFIGURED: &str = "the configured size of a block is nowhere else, and fits the shapes";
 const VECTOR: &str = "a four-bit weight without its description is a vector";
 
-/// Why other numbers are right after a change in these surroundings.
-pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
+/// Why what came out after a change in these surroundings is right although it is something else.
+pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &Verdict) -> Option<&'static str> {
+    // A name that models use too is all that a part may be taken for plain data by.
+    let covers = |reason: &&'static str| match verdict {
+        Verdict::Wrong(_) | Verdict::Lost(_) => true,
+        Verdict::Orphan(_) => [LONE, BIAS, AMONG_OTHERS].contains(reason),
+        Verdict::Correct | Verdict::Refused(_) | Verdict::Panicked => false,
+    };
+    of_change(case, mutation, place).filter(covers)
+}
+
+fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
     let end = mutation.part.rsplit('.').next().unwrap_or_default();
     match mutation.class {
         "configuration" => of_configuration(end, mutation),

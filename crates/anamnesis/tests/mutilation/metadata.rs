@@ -17,11 +17,11 @@ const ENTRIES: [(&str, &str); 8] = [
 
 pub fn mutations(case: &Case) -> Vec<Mutation> {
     let mut mutations = vec![Mutation::new("metadata", "all", "nothing", |subject| subject.metadata.clear())];
-    for key in case.subject.metadata.keys().cloned() {
+    for key in case.subject.metadata.keys() {
         let (remove, change) = (key.clone(), key.clone());
         mutations
-            .push(Mutation::new("metadata", &key, "nothing", move |subject| drop(subject.metadata.remove(&remove))));
-        mutations.push(Mutation::new("metadata", &key, "x", move |subject| {
+            .push(Mutation::new("metadata", key, "nothing", move |subject| drop(subject.metadata.remove(&remove))));
+        mutations.push(Mutation::new("metadata", key, "x", move |subject| {
             subject.metadata.insert(change.clone(), "x".to_owned());
         }));
     }

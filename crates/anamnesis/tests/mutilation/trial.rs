@@ -140,7 +140,8 @@ fn try_one(case: &Case, mutation: &Mutation, place: &Surroundings, tally: &mut T
     mutation.apply(&mut subject);
     let verdict = attempt(case, &subject);
     let what = format!("{} {}", mutation.describe(), place.name);
-    tally.count(&case.name, mutation.class, &what, reason(case, mutation, place), verdict);
+    let asked_for = reason(case, mutation, place, &verdict);
+    tally.count(&case.name, mutation.class, &what, asked_for, verdict);
 }
 
 fn attempt(case: &Case, subject: &Subject) -> Verdict {
