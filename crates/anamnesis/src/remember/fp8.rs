@@ -7,7 +7,8 @@ use super::{Bf16Out, OutputElement};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::ScaleType;
-use crate::scheme::fp8::{Arrangement, Fp8Decoder, Fp8Format, Grid};
+use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
+use crate::scheme::{Arrangement, Grid};
 
 /// Rows and columns of one block of [`dequantize_fp8`].
 const BLOCK: usize = 128;

@@ -1,10 +1,10 @@
-//! The types that scales are stored in.
+//! The types that scales and offsets are stored in.
 
-use anamnesis_kernels::{self as kernels, Level, TopExponent};
+use anamnesis_kernels::{self as kernels, E4m3, Level, TopExponent};
 
 use crate::catalog::Dtype;
 
-/// A type of scales.
+/// A type of scales or offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ScaleType {
     F32,
@@ -13,6 +13,10 @@ pub(crate) enum ScaleType {
     E8m0,
     /// A power of two as a biased exponent in a byte.
     Exponent,
+    E4m3,
+    I8,
+    U8,
+    I32,
 }
 
 impl ScaleType {
@@ -35,15 +39,25 @@ impl ScaleType {
         }
     }
 
-    pub(crate) fn bytes(self) -> u64 {
-        match self {
-            Self::F32 => 4,
-            Self::Bf16 | Self::F16 => 2,
-            Self::E8m0 | Self::Exponent => 1,
+    /// Offsets stored as whole numbers.
+    pub(crate) fn of_integer(dtype: Dtype) -> Option<Self> {
+        match dtype {
+            Dtype::I8 => Some(Self::I8),
+            Dtype::U8 => Some(Self::U8),
+            Dtype::I32 => Some(Self::I32),
+            _ => None,
         }
     }
 
-    /// Little-endian scales as `f32`.
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+            Self::E8m0 | Self::Exponent | Self::E4m3 | Self::I8 | Self::U8 => 1,
+        }
+    }
+
+    /// Little-endian values as `f32`.
     pub(crate) fn widen(self, level: Level, bytes: &[u8], out: &mut [f32]) {
         match self {
             Self::F32 => kernels::widen_f32(level, bytes, out),
@@ -51,6 +65,14 @@ impl ScaleType {
             Self::F16 => kernels::widen_f16(level, bytes, out),
             Self::E8m0 => kernels::widen_e8m0(level, bytes, out, TopExponent::Nan),
             Self::Exponent => kernels::widen_e8m0(level, bytes, out, TopExponent::Infinity),
+            Self::E4m3 => kernels::widen_format8::<E4m3>(level, bytes, out),
+            Self::I8 => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte.cast_signed().into()),
+            Self::U8 => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = (*byte).into()),
+            // Whoever reads such offsets has seen to it that they are small.
+            Self::I32 => out
+                .iter_mut()
+                .zip(bytes.as_chunks::<4>().0)
+                .for_each(|(out, bytes)| *out = i32::from_le_bytes(*bytes) as f32),
         }
     }
 }

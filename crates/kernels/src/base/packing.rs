@@ -7,7 +7,7 @@
 //! | [`AwqNibbles`] | 4 | `32 (i / 8) + 4 [0, 4, 1, 5, 2, 6, 3, 7][i % 8]`: words of eight codes |
 //! | [`Bits2`] | 2 | `2 i` |
 //! | [`Bits3`] | 3 | `3 i`, across bytes and words |
-//! | [`Bytes`] | 8 | `8 i` |
+//! | [`Bytes`], [`SignedBytes`] | 8 | `8 i` |
 //!
 //! Bits are counted from the lowest of the first byte. A group of 32 codes always fills whole bytes, and the next
 //! group follows at once.
@@ -21,6 +21,8 @@ pub trait Packing: Copy + Send + Sync + 'static {
     const NAME: &'static str;
     /// Bits per code: 2, 3, 4 or 8.
     const BITS: usize;
+    /// Whether codes are numbers in two's complement.
+    const SIGNED: bool = false;
     /// The bytes that codes are scattered over; less than that holds no code.
     const UNIT: usize = 1;
     /// The lowest bit of each code of a group.
@@ -63,6 +65,10 @@ pub struct Bits3;
 /// A code per byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes;
+
+/// A code per byte, in two's complement.
+#[derive(Clone, Copy, Debug)]
+pub struct SignedBytes;
 
 /// The positions of codes in `nibbles` of `bits` each, in an order that repeats.
 const fn positions<const N: usize>(bits: usize, order: [usize; N]) -> [u8; GROUP] {
@@ -112,6 +118,13 @@ impl Packing for Bytes {
     const POSITIONS: [u8; GROUP] = positions(8, [0]);
 }
 
+impl Packing for SignedBytes {
+    const NAME: &'static str = "signed bytes";
+    const BITS: usize = 8;
+    const SIGNED: bool = true;
+    const POSITIONS: [u8; GROUP] = positions(8, [0]);
+}
+
 /// The bytes of one group, or of what is left of one.
 ///
 /// Twelve bytes come as their first and last eight: each holds half of the codes.
@@ -138,6 +151,13 @@ pub(crate) fn load<P: Packing>(bytes: &[u8]) -> [u8; GROUP] {
 #[inline(always)]
 pub(crate) fn unpack<S: Simd, P: Packing>(simd: S, group: &[u8; GROUP]) -> [u8; GROUP] {
     if P::BITS == 8 { *group } else { simd.codes::<P>(group) }
+}
+
+/// The codes of a loaded group as numbers.
+#[inline(always)]
+pub(crate) fn numbers<S: Simd, P: Packing>(simd: S, group: &[u8; GROUP]) -> [f32; GROUP] {
+    let codes = unpack::<S, P>(simd, group);
+    if P::SIGNED { simd.signed(&codes) } else { simd.unsigned(&codes) }
 }
 
 #[cfg(test)]

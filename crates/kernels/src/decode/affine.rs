@@ -12,7 +12,7 @@
 
 use crate::base::GROUP;
 use crate::base::output::Output;
-use crate::base::packing::{Packing, load, unpack};
+use crate::base::packing::{Packing, load, numbers};
 use crate::base::simd::Simd;
 
 kernel! {
@@ -82,12 +82,6 @@ fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> 
         values[i] = (codes[i] - zeros[i]) * scales[i];
     }
     values
-}
-
-/// The codes of a group as numbers.
-#[inline(always)]
-fn numbers<S: Simd, P: Packing>(simd: S, packed: &[u8; GROUP]) -> [f32; GROUP] {
-    simd.unsigned(&unpack::<S, P>(simd, packed))
 }
 
 /// Zero points that all are zero. Subtracting +0 changes no bit.

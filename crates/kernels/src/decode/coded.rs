@@ -9,13 +9,14 @@ use crate::base::GROUP;
 use crate::base::group::Walking;
 use crate::base::level::Level;
 use crate::base::output::Output;
-use crate::base::packing::{Packing, unpack};
+use crate::base::packing::{Packing, numbers};
 use crate::base::simd::{SMALL_TABLE, Simd};
+use crate::decode::rule::{Affine, Arithmetic, Formula, Rule, Step};
 use crate::decode::scaled::tame;
 
 /// Decodes `packed` and rounds into `out`: `(map[code] - zeros[i / block]) * scales[i / block]`.
 ///
-/// Without `zeros` nothing is subtracted. For codes of [`Bytes`](crate::Bytes) the code itself stands for `map[code]`.
+/// Without `zeros` nothing is subtracted. For codes of [`Bytes`](crate::Bytes) and [`SignedBytes`](crate::SignedBytes) the code itself stands for `map[code]`.
 /// Elements past the last block of `scales`, or of `zeros` unless there are none, are left alone; a `block` of zero
 /// counts as one.
 ///
@@ -36,20 +37,65 @@ pub fn coded_blocks<P: Packing, O: Output>(
     block: usize,
     out: &mut [u8],
 ) {
+    ruled::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out);
+}
+
+/// [`coded_blocks`] by any [`Arithmetic`]: the zero points are its offsets.
+///
+/// ```
+/// use anamnesis_kernels::{Arithmetic, F32, Formula, Level, LowNibbles, Step, ruled_blocks};
+///
+/// let map = std::array::from_fn(|code| code as f32);
+/// let biased = Arithmetic { formula: Formula::Biased, step: Step::F32 };
+/// let mut out = [0; 8];
+/// ruled_blocks::<LowNibbles, F32>(Level::detect(), biased, &[0x21], &map, &[0.5], &[0.25], 64, &mut out);
+/// assert_eq!(out, [[0, 0, 0x40, 0x3F], [0, 0, 0x80, 0x3F]].concat()[..]); // 0.75 and 1.0
+/// ```
+#[allow(clippy::too_many_arguments)]
+pub fn ruled_blocks<P: Packing, O: Output>(
+    level: Level,
+    rule: Arithmetic,
+    packed: &[u8],
+    map: &[f32; 16],
+    offsets: &[f32],
+    scales: &[f32],
+    block: usize,
+    out: &mut [u8],
+) {
+    match rule {
+        Arithmetic { formula: Formula::Affine, step: Step::F32 } => {
+            coded_blocks::<P, O>(level, packed, map, offsets, scales, block, out);
+        }
+        rule => ruled::<P, Arithmetic, O>(level, rule, packed, map, offsets, scales, block, out),
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn ruled<P: Packing, R: Rule, O: Output>(
+    level: Level,
+    rule: R,
+    packed: &[u8],
+    map: &[f32; 16],
+    zeros: &[f32],
+    scales: &[f32],
+    block: usize,
+    out: &mut [u8],
+) {
     let block = block.max(1);
     if block == GROUP / 2 && P::BITS == 4 {
-        looked_up_by_half::<P, O>(level, packed, map, zeros, scales, out);
+        looked_up_by_half::<P, R, O>(level, rule, packed, map, zeros, scales, out);
     } else if !block.is_multiple_of(GROUP) {
-        any_length::<P, O>(level, packed, map, zeros, scales, block, out);
+        any_length::<P, R, O>(level, rule, packed, map, zeros, scales, block, out);
     } else if P::BITS == 8 {
-        calculated::<P, O>(level, packed, zeros, scales, block, out);
+        calculated::<P, R, O>(level, rule, packed, zeros, scales, block, out);
     } else {
-        looked_up::<P, O>(level, packed, map, zeros, scales, block, out);
+        looked_up::<P, R, O>(level, rule, packed, map, zeros, scales, block, out);
     }
 }
 
 kernel! {
-    fn looked_up<P: Packing, O: Output>(
+    fn looked_up<P: Packing, R: Rule, O: Output>(
+        rule: R,
         packed: &[u8],
         map: &[f32; 16],
         zeros: &[f32],
@@ -60,7 +106,8 @@ kernel! {
 }
 
 kernel! {
-    fn looked_up_by_half<P: Packing, O: Output>(
+    fn looked_up_by_half<P: Packing, R: Rule, O: Output>(
+        rule: R,
         packed: &[u8],
         map: &[f32; 16],
         zeros: &[f32],
@@ -70,7 +117,8 @@ kernel! {
 }
 
 kernel! {
-    fn calculated<P: Packing, O: Output>(
+    fn calculated<P: Packing, R: Rule, O: Output>(
+        rule: R,
         packed: &[u8],
         zeros: &[f32],
         scales: &[f32],
@@ -80,7 +128,8 @@ kernel! {
 }
 
 kernel! {
-    fn any_length<P: Packing, O: Output>(
+    fn any_length<P: Packing, R: Rule, O: Output>(
+        rule: R,
         packed: &[u8],
         map: &[f32; 16],
         zeros: &[f32],
@@ -115,12 +164,16 @@ fn zero_of(zeros: &[f32], block: usize) -> f32 {
 
 /// The finished words of all codes of a block.
 #[inline(always)]
-fn block_words<S: Simd, O: Output>(simd: S, map: &[f32; SMALL_TABLE], zero: f32, scale: f32) -> [O::Word; SMALL_TABLE] {
+fn block_words<S: Simd, R: Rule, O: Output>(
+    simd: S,
+    rule: R,
+    map: &[f32; SMALL_TABLE],
+    zero: f32,
+    scale: f32,
+) -> [O::Word; SMALL_TABLE] {
     let mut values = [0.0; GROUP];
-    for (value, entry) in values.iter_mut().zip(map) {
-        *value = (entry - zero) * scale;
-    }
-    let rounded = O::round_group(simd, &values);
+    values[..SMALL_TABLE].copy_from_slice(map);
+    let rounded = O::round_group(simd, &rule.group(simd, &values, &[zero; GROUP], &[scale; GROUP]));
     let mut words = [O::Word::default(); SMALL_TABLE];
     words.copy_from_slice(&rounded[..SMALL_TABLE]);
     words
@@ -128,8 +181,9 @@ fn block_words<S: Simd, O: Output>(simd: S, map: &[f32; SMALL_TABLE], zero: f32,
 
 /// Looks codes up in the table of their block.
 #[inline(always)]
-fn tables<S: Simd, P: Packing, O: Output>(
+fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
     simd: S,
+    rule: R,
     packed: &[u8],
     map: &[f32; 16],
     zeros: &[f32],
@@ -145,7 +199,7 @@ fn tables<S: Simd, P: Packing, O: Output>(
     let (words, tail) = out.split_at_mut(whole * block.saturating_mul(O::BYTES));
     let pairs = blocks.chunks_exact(block / 8 * P::BITS).zip(words.chunks_exact_mut(block.saturating_mul(O::BYTES)));
     for ((index, scale), (packed, out)) in scales.iter().enumerate().zip(pairs) {
-        let table = block_words::<S, O>(simd, &map, zero_of(zeros, index), *scale);
+        let table = block_words::<S, R, O>(simd, rule, &map, zero_of(zeros, index), *scale);
         let groups = packed.chunks_exact(4 * P::BITS);
         for (group, bytes) in groups.zip(out.chunks_exact_mut(GROUP * O::BYTES)) {
             let group = crate::base::packing::load::<P>(group);
@@ -153,7 +207,7 @@ fn tables<S: Simd, P: Packing, O: Output>(
         }
     }
     if let Some(scale) = scales.get(whole) {
-        let table = block_words::<S, O>(simd, &map, zero_of(zeros, whole), *scale);
+        let table = block_words::<S, R, O>(simd, rule, &map, zero_of(zeros, whole), *scale);
         let elements = elements - whole * block;
         walk_packed!(P, O, elements, group in rest => O::look_up_packed::<S, P>(simd, &table, group), tail);
     }
@@ -162,8 +216,9 @@ fn tables<S: Simd, P: Packing, O: Output>(
 
 /// Looks codes up in tables of which a group has two.
 #[inline(always)]
-fn half_tables<S: Simd, P: Packing, O: Output>(
+fn half_tables<S: Simd, P: Packing, R: Rule, O: Output>(
     simd: S,
+    rule: R,
     packed: &[u8],
     map: &[f32; 16],
     zeros: &[f32],
@@ -178,14 +233,14 @@ fn half_tables<S: Simd, P: Packing, O: Output>(
     let pairs = groups.as_chunks::<{ GROUP / 2 }>().0.iter().zip(words.chunks_exact_mut(GROUP * O::BYTES));
     for ((index, scales), (group, bytes)) in scales.as_chunks::<2>().0.iter().enumerate().zip(pairs) {
         let zeros = [zero_of(zeros, 2 * index), zero_of(zeros, 2 * index + 1)];
-        let tables = two_tables::<S, O>(simd, map, zeros, *scales);
+        let tables = two_tables::<S, R, O>(simd, rule, map, zeros, *scales);
         let group = crate::base::packing::load::<P>(group);
         O::write(&O::look_up_by_half::<S, P>(simd, &tables, &group), bytes, walking);
     }
     if let Some(&first) = scales.get(2 * whole) {
         let scales = [first, scales.get(2 * whole + 1).copied().unwrap_or(0.0)];
         let zeros = [zero_of(zeros, 2 * whole), zero_of(zeros, 2 * whole + 1)];
-        let tables = two_tables::<S, O>(simd, map, zeros, scales);
+        let tables = two_tables::<S, R, O>(simd, rule, map, zeros, scales);
         let elements = elements - whole * GROUP;
         walk_packed!(P, O, elements, group in rest => O::look_up_by_half::<S, P>(simd, &tables, group), tail);
     }
@@ -194,20 +249,28 @@ fn half_tables<S: Simd, P: Packing, O: Output>(
 
 /// The finished words of all codes of two blocks.
 #[inline(always)]
-fn two_tables<S: Simd, O: Output>(simd: S, map: &[f32; 16], zeros: [f32; 2], scales: [f32; 2]) -> [O::Word; GROUP] {
-    let mut values = [0.0; GROUP];
+fn two_tables<S: Simd, R: Rule, O: Output>(
+    simd: S,
+    rule: R,
+    map: &[f32; 16],
+    zeros: [f32; 2],
+    scales: [f32; 2],
+) -> [O::Word; GROUP] {
+    let (mut values, mut of_zeros, mut of_scales) = ([0.0; GROUP], [0.0; GROUP], [0.0; GROUP]);
     for half in 0..2 {
         for code in 0..SMALL_TABLE {
-            values[half * SMALL_TABLE + code] = (map[code] - zeros[half]) * scales[half];
+            let at = half * SMALL_TABLE + code;
+            (values[at], of_zeros[at], of_scales[at]) = (map[code], zeros[half], scales[half]);
         }
     }
-    O::round_group(simd, &values)
+    O::round_group(simd, &rule.group(simd, &values, &of_zeros, &of_scales))
 }
 
 /// Calculates with one zero point and scale per group.
 #[inline(always)]
-fn broadcast<S: Simd, P: Packing, O: Output>(
+fn broadcast<S: Simd, P: Packing, R: Rule, O: Output>(
     simd: S,
+    rule: R,
     packed: &[u8],
     zeros: &[f32],
     scales: &[f32],
@@ -224,16 +287,17 @@ fn broadcast<S: Simd, P: Packing, O: Output>(
         let elements = left.min(block);
         left -= elements;
         walk_packed!(P, O, elements, group in packed => {
-            let codes = simd.unsigned(&unpack::<S, P>(simd, group));
-            O::round_products(simd, &map!(code in codes => (code - zero) * scale))
+            let codes = numbers::<S, P>(simd, group);
+            O::round_products(simd, &rule.group(simd, &codes, &[zero; GROUP], &[scale; GROUP]))
         }, out);
     }
 }
 
 /// Calculates each element with its own zero point and scale.
 #[inline(always)]
-fn spread<S: Simd, P: Packing, O: Output>(
+fn spread<S: Simd, P: Packing, R: Rule, O: Output>(
     simd: S,
+    rule: R,
     packed: &[u8],
     map: &[f32; 16],
     zeros: &[f32],
@@ -249,15 +313,12 @@ fn spread<S: Simd, P: Packing, O: Output>(
     let mut blocks = Blocks { zeros, scales, block, index: 0, left: block };
     walk_packed!(P, O, elements, group in packed => {
         let (zeros, scales) = blocks.next_group();
-        let mut values = if P::BITS == 8 {
-            simd.unsigned(&unpack::<S, P>(simd, group))
+        let values = if P::BITS == 8 {
+            numbers::<S, P>(simd, group)
         } else {
             map!(word in simd.values::<P>(&table, group) => f32::from_bits(word))
         };
-        for i in 0..GROUP {
-            values[i] = (values[i] - zeros[i]) * scales[i];
-        }
-        O::round_group(simd, &values)
+        O::round_group(simd, &rule.group(simd, &values, &zeros, &scales))
     }, out);
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::expectation::Expectation;
-use super::grid::Arrangement;
-use super::{Fp8Decoder, Fp8Format, Grid, naming};
+use super::{Fp8Decoder, Fp8Format, naming};
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::{
-    About, Claims, Coding, Evidence, PartName, QuantScheme, Recipe, Says, ScaleType, Scheme, TensorRole, Weight,
+    About, Arrangement, Claims, Coding, Evidence, Grid, PartName, QuantScheme, Recipe, Says, ScaleType, Scheme,
+    TensorRole, Weight,
 };
 
 /// The FP8 scheme in all its dialects.

@@ -4,12 +4,10 @@ use std::ops::Range;
 
 use anamnesis_kernels::{self as kernels, E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8, Level, Output};
 
-use super::Grid;
-use super::grid::Arrangement;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 use crate::scheme::decoder::{row_granule, with_output};
-use crate::scheme::{Context, ScaleType, TileDecoder, Window};
+use crate::scheme::{Arrangement, Context, Grid, ScaleType, TileDecoder, Window};
 
 /// The eight-bit float formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,20 +55,6 @@ impl Fp8Decoder {
         Self { format, grid, scale }
     }
 
-    /// The scales that these elements need, counted through the whole grid. A tile that cuts long rows needs the scales of
-    /// its pieces only; they follow each other where the next row begins the next row of scales.
-    fn scale_span(&self, elements: &Range<u64>) -> Range<u64> {
-        let Grid { cols, block_cols, grid_cols, .. } = self.grid;
-        let last = elements.end.saturating_sub(1).max(elements.start);
-        let rows = (elements.start / cols, last / cols);
-        let scale_rows = (self.grid.scale_row(rows.0), self.grid.scale_row(rows.1));
-        if rows.1 - rows.0 <= 1 && scale_rows.1 - scale_rows.0 == rows.1 - rows.0 {
-            let column = |element: u64| element % cols / block_cols;
-            return scale_rows.0 * grid_cols + column(elements.start)..scale_rows.1 * grid_cols + column(last) + 1;
-        }
-        scale_rows.0 * grid_cols..(scale_rows.1 + 1) * grid_cols
-    }
-
     /// Decodes row by row: rows under the same scales together, rows that the tile cuts piece by piece.
     fn run<F: Format8, O: Output>(
         &self,
@@ -81,7 +65,7 @@ impl Fp8Decoder {
         out: &mut [u8],
     ) {
         let Grid { cols, block_cols, grid_cols, .. } = self.grid;
-        let first_scale = self.scale_span(&elements).start;
+        let first_scale = self.grid.span(&elements).start;
         let mut at = elements.start;
         while at < elements.end {
             let (row, col) = (at / cols, at % cols);
@@ -113,7 +97,7 @@ impl TileDecoder for Fp8Decoder {
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
         windows.push(Window::run(0, elements.start, elements.end - elements.start));
         if let Some(scale) = self.scale {
-            let span = self.scale_span(&elements);
+            let span = self.grid.span(&elements);
             windows.push(Window::run(1, span.start * scale.bytes(), (span.end - span.start) * scale.bytes()));
         }
     }

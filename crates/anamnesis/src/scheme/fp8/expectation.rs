@@ -1,10 +1,10 @@
 //! What the configuration promises about one FP8 weight.
 
 use super::Fp8Format;
-use super::grid::Arrangement;
 use crate::catalog::StoredTensor;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, ModuleConfig, Target};
+use crate::scheme::Arrangement;
 
 /// What the configuration says about a weight, as far as it does.
 pub(super) struct Expectation<'a> {

@@ -11,9 +11,7 @@
 mod claim;
 mod decoder;
 mod expectation;
-mod grid;
 mod naming;
 
 pub(crate) use claim::Fp8;
 pub(crate) use decoder::{Fp8Decoder, Fp8Format};
-pub(crate) use grid::{Arrangement, Grid};

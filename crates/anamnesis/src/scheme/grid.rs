@@ -1,5 +1,7 @@
 //! The geometry of scales: which scale belongs to which element.
 
+use std::ops::Range;
+
 use crate::catalog::dtype::elements;
 
 /// How a configuration, or the shapes alone, arrange the scales of a weight.
@@ -56,6 +58,20 @@ impl Grid {
         let inside = row % self.rows;
         let end = (inside / self.block_rows + 1) * self.block_rows;
         end.min(self.rows) - inside
+    }
+
+    /// The scales that these elements need, counted through the whole grid. A tile that cuts long rows needs the scales of
+    /// its pieces only; they follow each other where the next row begins the next row of scales.
+    pub(crate) fn span(&self, elements: &Range<u64>) -> Range<u64> {
+        let &Self { cols, block_cols, grid_cols, .. } = self;
+        let last = elements.end.saturating_sub(1).max(elements.start);
+        let rows = (elements.start / cols, last / cols);
+        let scale_rows = (self.scale_row(rows.0), self.scale_row(rows.1));
+        if rows.1 - rows.0 <= 1 && scale_rows.1 - scale_rows.0 == rows.1 - rows.0 {
+            let column = |element: u64| element % cols / block_cols;
+            return scale_rows.0 * grid_cols + column(elements.start)..scale_rows.1 * grid_cols + column(last) + 1;
+        }
+        scale_rows.0 * grid_cols..(scale_rows.1 + 1) * grid_cols
     }
 
     /// Lays scales of shape `scale` over a weight of shape `weight`. With a configuration only its arrangements are

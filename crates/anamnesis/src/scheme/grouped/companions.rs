@@ -1,0 +1,136 @@
+//! Scales and offsets of a tile, brought into `f32`.
+
+use std::ops::Range;
+
+use anamnesis_kernels::Level;
+
+use super::{Grouped, Offsets, Takes};
+use crate::scheme::Window;
+
+/// The part that scales are; the others follow, as far as they are stored.
+const SCALES: usize = 1;
+
+impl Grouped {
+    /// The bytes of scales, offsets, scale of scales and index that these elements need.
+    pub(super) fn companion_windows(&self, elements: &Range<u64>, windows: &mut Vec<Window>) {
+        let span = self.span(elements);
+        let mut part = SCALES;
+        let mut push = |offset: u64, bytes: u64| {
+            windows.push(Window::run(part, offset, bytes));
+            part += 1;
+        };
+        let size = self.scales.kind.bytes();
+        push(span.start * size, (span.end - span.start) * size);
+        match self.offsets {
+            Offsets::None | Offsets::Constant(_) => {}
+            Offsets::Stored { kind, .. } => push(span.start * kind.bytes(), (span.end - span.start) * kind.bytes()),
+            Offsets::PackedDown { bits, dense } => {
+                let rows = self.packed_rows(&span, bits, dense);
+                let row_bytes = self.grid.grid_cols * 4;
+                push(rows.start * row_bytes, (rows.end - rows.start) * row_bytes);
+            }
+        }
+        if let Some(whole) = self.scales.whole {
+            match whole.per_matrix {
+                false => push(0, 4),
+                true => {
+                    let matrices = self.matrix_of(span.start)..self.matrix_of(span.end - 1) + 1;
+                    push(matrices.start * 4, (matrices.end - matrices.start) * 4);
+                }
+            }
+        }
+        if self.is_indexed {
+            push(0, self.grid.cols * 4);
+        }
+    }
+
+    /// The scales that these elements need. Rows whose groups are named by an index need all of theirs.
+    pub(super) fn span(&self, elements: &Range<u64>) -> Range<u64> {
+        match self.is_indexed {
+            false => self.grid.span(elements),
+            true => {
+                let rows = elements.start / self.grid.cols..elements.end.div_ceil(self.grid.cols);
+                rows.start * self.grid.grid_cols..rows.end * self.grid.grid_cols
+            }
+        }
+    }
+
+    /// The matrix of a stack that a scale belongs to.
+    fn matrix_of(&self, scale: u64) -> u64 {
+        scale / self.grid.grid_cols / self.grid.grid_rows
+    }
+
+    /// The rows of words that hold the packed offsets of these scales.
+    fn packed_rows(&self, span: &Range<u64>, bits: u8, dense: bool) -> Range<u64> {
+        let bits = u64::from(bits.max(1));
+        let rows = span.start / self.grid.grid_cols..span.end.div_ceil(self.grid.grid_cols);
+        match dense {
+            true => rows.start * bits / 32..(rows.end * bits).div_ceil(32),
+            false => rows.start / (32 / bits)..rows.end.div_ceil(32 / bits),
+        }
+    }
+
+    /// Fills in the scales and offsets of a span from their windows, which are taken off `inputs`.
+    pub(super) fn companions(
+        &self,
+        level: Level,
+        span: &Range<u64>,
+        inputs: &mut &[&[u8]],
+        scales: &mut [f32],
+        offsets: &mut [f32],
+    ) {
+        let mut next = || match *inputs {
+            [first, rest @ ..] => {
+                *inputs = rest;
+                *first
+            }
+            [] => &[][..],
+        };
+        self.scales.kind.widen(level, next(), scales);
+        match self.offsets {
+            Offsets::None => {}
+            Offsets::Constant(constant) => offsets.fill(constant.into()),
+            Offsets::Stored { kind, plus } => {
+                kind.widen(level, next(), offsets);
+                if plus > 0 {
+                    offsets.iter_mut().for_each(|offset| *offset += f32::from(plus));
+                }
+            }
+            Offsets::PackedDown { bits, dense } => self.unpack_down(span, bits, dense, next(), offsets),
+        }
+        if let Some(whole) = self.scales.whole {
+            let values = next().as_chunks::<4>().0;
+            let first = if whole.per_matrix { self.matrix_of(span.start) } else { 0 };
+            for (scale, at) in scales.iter_mut().zip(span.clone()) {
+                let matrix = if whole.per_matrix { self.matrix_of(at) - first } else { 0 };
+                let value = values.get(matrix as usize).map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes));
+                *scale = match whole.takes {
+                    Takes::Times => *scale * value,
+                    Takes::Over => *scale / value,
+                };
+            }
+        }
+    }
+
+    fn unpack_down(&self, span: &Range<u64>, bits: u8, dense: bool, words: &[u8], offsets: &mut [f32]) {
+        let cols = self.grid.grid_cols;
+        let first = self.packed_rows(span, bits, dense).start;
+        let words = words.as_chunks::<4>().0;
+        let wide = u64::from(bits.max(1));
+        let word = |row: u64, col: u64| {
+            words.get(((row - first) * cols + col) as usize).map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)))
+        };
+        for (offset, at) in offsets.iter_mut().zip(span.clone()) {
+            let (row, col) = (at / cols, at % cols);
+            let code = match dense {
+                true => {
+                    let bit = row * wide;
+                    // A code may reach into the next word.
+                    (word(bit / 32, col) | word(bit / 32 + 1, col) << 32) >> (bit % 32)
+                }
+                false => word(row / (32 / wide), col) >> (row % (32 / wide) * wide),
+            };
+            *offset = (code as u8 & (u8::MAX >> (8 - wide.min(8)))).into();
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Decoding tiles.
+
+use std::ops::Range;
+
+use anamnesis_kernels::{self as kernels, Bits2, Bits3, Bytes, Level, LowNibbles, Output, Packing, SignedBytes};
+
+use super::{Arithmetic, Grouped, Layout, Meaning, Offsets};
+use crate::catalog::TargetDtype;
+use crate::error::Result;
+use crate::scheme::decoder::{row_granule, with_output};
+use crate::scheme::{Context, TileDecoder, Window};
+
+/// The codes of a tile and what they are calculated with.
+struct Tile<'a> {
+    elements: Range<u64>,
+    codes: &'a [u8],
+    map: [f32; 16],
+    scales: &'a [f32],
+    offsets: &'a [f32],
+    index: &'a [u32],
+}
+
+impl Grouped {
+    /// Whether tiles may end inside of a row: codes begin a byte there, and groups begin a byte of codes.
+    fn is_cut(&self) -> bool {
+        let (cols, unit) = (self.grid.cols, self.layout.unit());
+        let starts_bytes = self.grid.grid_cols == 1 || self.is_indexed || self.grid.block_cols.is_multiple_of(unit);
+        row_granule(cols) < cols && cols.is_multiple_of(unit) && (starts_bytes || self.is_spread())
+    }
+
+    /// Whether codes are brought into bytes of their own first. Kernels read four-bit floats from nibbles only.
+    fn is_spread(&self) -> bool {
+        !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. })
+    }
+
+    /// Whether one scale per element is calculated faster than blocks of one.
+    fn is_per_element(&self) -> bool {
+        self.grid.block_cols == 1 && self.arithmetic == Arithmetic::default() && self.meaning == Meaning::Unsigned
+    }
+
+    fn run<P: Packing, O: Output>(&self, level: Level, tile: &Tile<'_>, out: &mut [u8]) {
+        let grid = &self.grid;
+        let Range { start, end } = tile.elements;
+        let (cols, block_cols, grid_cols) = (grid.cols, grid.block_cols, grid.grid_cols);
+        let first_scale = self.span(&tile.elements).start;
+        let is_gapless = self.is_spread() || self.layout.is_gapless(cols);
+        // Without gaps in codes or groups the rows of a tile are one long row.
+        let is_one_row = is_gapless && grid.block_rows == 1 && cols.is_multiple_of(block_cols) && !self.is_indexed;
+        let mut at = start;
+        while at < end {
+            let (row, col) = (at / cols, at % cols);
+            let left = end - at;
+            let whole_rows = if col == 0 { left / cols } else { 0 };
+            let (scale, count, block) = match whole_rows {
+                _ if self.is_indexed => (row * grid_cols, left.min(cols - col), block_cols),
+                rows if rows > 0 && is_one_row => (grid.scale_row(row) * grid_cols, rows * cols, block_cols),
+                rows if rows > 0 && grid_cols == 1 && is_gapless => {
+                    let count = rows.min(grid.rows_left_in_block(row)) * cols;
+                    (grid.scale_row(row), count, count)
+                }
+                _ => {
+                    let inside = if col % block_cols == 0 { cols } else { block_cols - col % block_cols };
+                    let scale = grid.scale_row(row) * grid_cols + col / block_cols;
+                    (scale, left.min(cols - col).min(inside), block_cols)
+                }
+            };
+            let from = match self.is_spread() {
+                true => at - start,
+                false => self.layout.byte_of(cols, at) - self.layout.byte_of(cols, start),
+            };
+            let packed = tile.codes.get(from as usize..).unwrap_or_default();
+            let out = &mut out[(at - start) as usize * O::BYTES..(at - start + count) as usize * O::BYTES];
+            let scales = &tile.scales[(scale - first_scale) as usize..];
+            let offsets = tile.offsets.get((scale - first_scale) as usize..).unwrap_or_default();
+            if self.is_indexed {
+                let index = &tile.index[col as usize..(col + count) as usize];
+                let of_row = ..grid_cols as usize;
+                let (offsets, scales) = (offsets.get(of_row).unwrap_or_default(), &scales[of_row]);
+                kernels::coded_indexed::<P, O>(level, packed, index, offsets, scales, out);
+            } else if self.is_per_element() {
+                kernels::affine_codes::<P, O>(level, packed, offsets, scales, out);
+            } else {
+                let rule = self.arithmetic;
+                kernels::ruled_blocks::<P, O>(level, rule, packed, &tile.map, offsets, scales, block as usize, out);
+            }
+            at += count;
+        }
+    }
+
+    fn decode_tile<O: Output>(
+        &self,
+        elements: Range<u64>,
+        mut inputs: &[&[u8]],
+        out: &mut [u8],
+        context: &mut Context,
+    ) {
+        let level = context.level();
+        let span = self.span(&elements);
+        let (count, scales) = ((elements.end - elements.start) as usize, (span.end - span.start) as usize);
+        let offsets = if self.offsets == Offsets::None { 0 } else { scales };
+        let index = if self.is_indexed { self.grid.cols as usize } else { 0 };
+        let spread = if self.is_spread() { count } else { 0 };
+        let (floats, bytes, index) = context.all(scales + offsets, spread, index);
+        let (scales, offsets) = floats.split_at_mut(scales);
+        let codes = if self.is_spread() {
+            self.layout.spread(level, self.grid.cols, &elements, &mut inputs, bytes);
+            &*bytes
+        } else {
+            let (codes, rest) = inputs.split_first().map_or((&[][..], inputs), |(codes, rest)| (*codes, rest));
+            inputs = rest;
+            codes
+        };
+        self.companions(level, &span, &mut inputs, scales, offsets);
+        if let Some(stored) = inputs.first() {
+            for (to, from) in index.iter_mut().zip(stored.as_chunks::<4>().0) {
+                *to = u32::from_le_bytes(*from);
+            }
+        }
+        let tile = Tile { elements, codes, map: self.meaning.map(), scales, offsets, index };
+        match (self.is_spread(), self.layout.bits()) {
+            _ if self.meaning == Meaning::Signed => self.run::<SignedBytes, O>(level, &tile, out),
+            (false, 2) => self.run::<Bits2, O>(level, &tile, out),
+            (false, 3) => self.run::<Bits3, O>(level, &tile, out),
+            (false, 4) => self.run::<LowNibbles, O>(level, &tile, out),
+            _ => self.run::<Bytes, O>(level, &tile, out),
+        }
+    }
+}
+
+impl TileDecoder for Grouped {
+    fn granule(&self) -> u64 {
+        match self.is_cut() {
+            true => row_granule(self.grid.cols) * self.layout.unit(),
+            false => self.grid.cols.max(1),
+        }
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        self.layout.windows(self.grid.cols, &elements, windows);
+        self.companion_windows(&elements, windows);
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<()> {
+        let streamed = context.is_streamed();
+        with_output!(target, streamed, O => self.decode_tile::<O>(elements, inputs, out, context));
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        self.description.clone()
+    }
+}
