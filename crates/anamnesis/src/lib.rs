@@ -97,7 +97,7 @@ pub mod verify;
 
 // The front door.
 pub use cancel::CancelToken;
-pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Selection, Subject};
+pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subject};
 pub use checkpoint::{Checkpoint, Origin};
 pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{

@@ -6,9 +6,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use anamnesis::CpuLevel;
+use anamnesis::{Checkpoint, CpuLevel, OpenOptions, Rounding};
 use serde_json::Value;
-use support::{Contents, Folder, TARGETS, Tensor, difference, fixture};
+use support::{Contents, Folder, TARGETS, Tensor, difference, fixture, le_bytes};
 
 /// A directory of fixtures.
 struct Family {
@@ -128,6 +128,67 @@ fn every_fixture_decodes_to_the_bits_of_its_library() {
         faults.extend(cases.iter().flat_map(|case| family.check(case)));
     }
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Starts of cases whose library is told a type and calculates in it.
+const GIVES_WHAT_IS_ASKED_FOR: [&str; 1] = ["modelopt"];
+
+#[test]
+fn every_fixture_decodes_as_its_library_does_where_its_arithmetic_is_asked_for() {
+    let options = OpenOptions::new().with_rounding(Rounding::AsLibrary);
+    let (mut faults, mut weights) = (Vec::new(), 0);
+    for family in FAMILIES {
+        for case in family.cases() {
+            let file = |end: &str| fixture(&format!("{}/{case}{end}", family.directory));
+            let expected = Contents::read(file(".expected.safetensors"));
+            let config = std::fs::read(file(".config.json")).ok();
+            let config = config.map(|text| serde_json::from_slice::<Value>(&text).unwrap());
+            let folder = Folder::staged(&std::fs::read(file(".safetensors")).unwrap(), config.as_ref());
+            for (name, native) in &expected.tensors {
+                let Some(name) = name.strip_suffix(".native") else { continue };
+                weights += 1;
+                let checkpoint = Checkpoint::open_with(folder.model(), &options).unwrap();
+                let target = native.dtype.parse().unwrap();
+                let mut found = native.clone();
+                found.data.fill(0);
+                let decoded = checkpoint.decode_into(name, &mut found.data, target);
+                let wide = checkpoint.decode::<f32>(name).map(|values| le_bytes(&values));
+                let why = match (decoded, wide) {
+                    (Err(error), _) | (_, Err(error)) => Some(error.to_string()),
+                    _ if difference(native, &found).is_some() => difference(native, &found),
+                    _ if GIVES_WHAT_IS_ASKED_FOR.iter().any(|start| case.starts_with(start)) => None,
+                    // Whatever else is asked for comes from the library's own numbers.
+                    (_, Ok(wide)) => difference(&widened(native), &Tensor { data: wide, ..widened(native) }),
+                };
+                faults.extend(why.map(|why| format!("{}/{case} {name}: {why}", family.directory)));
+            }
+        }
+    }
+    assert!(weights >= 8, "only {weights}");
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
+
+/// The same numbers as F32.
+fn widened(tensor: &Tensor) -> Tensor {
+    let pairs = tensor.data.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    let values: Vec<f32> = match tensor.dtype.as_str() {
+        "BF16" => pairs.map(|bits| f32::from_bits(u32::from(bits) << 16)).collect(),
+        "F16" => pairs.map(half).collect(),
+        _ => return tensor.clone(),
+    };
+    Tensor { dtype: "F32".into(), shape: tensor.shape.clone(), data: le_bytes(&values) }
+}
+
+/// Half precision by its definition.
+fn half(bits: u16) -> f32 {
+    let (sign, exponent, mantissa) = (bits >> 15, i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    let magnitude = match exponent {
+        0 => mantissa * 2f32.powi(-24),
+        31 if mantissa == 0.0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (1024.0 + mantissa) * 2f32.powi(exponent - 25),
+    };
+    if sign == 1 { -magnitude } else { magnitude }
 }
 
 #[test]

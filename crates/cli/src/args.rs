@@ -5,7 +5,7 @@ mod named;
 
 use std::path::PathBuf;
 
-use anamnesis::{Dtype, GptqFormat, OpenOptions};
+use anamnesis::{Dtype, GptqFormat, OpenOptions, Rounding};
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 /// Parse any tensor file, recover any precision.
@@ -116,6 +116,18 @@ pub(crate) struct InputArgs {
     /// Say how GPTQ weights store their zero points: v1 (less one) or v2
     #[arg(long, value_name = "FORMAT", help_heading = READING, value_parser = gptq_format)]
     pub(crate) gptq_format: Option<GptqFormat>,
+    /// Calculate in f32 and round once, or as the format's own library does
+    #[arg(long, value_name = "ARITH", help_heading = READING, default_value = "f32", hide_default_value = true)]
+    pub(crate) arith: ArithArg,
+}
+
+/// By whose arithmetic weights are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ArithArg {
+    /// In f32, rounded once to the output type (the default)
+    F32,
+    /// As the format's own library, which may round after every operation
+    Reference,
 }
 
 /// What standard input and standard output are called in place of a path.
@@ -136,6 +148,10 @@ impl InputArgs {
         options.npy_dtypes.clone_from(&self.npy_dtype);
         options.config = self.config.clone().map(Into::into);
         options.gptq_format = self.gptq_format;
+        options.rounding = match self.arith {
+            ArithArg::F32 => Rounding::Once,
+            ArithArg::Reference => Rounding::AsLibrary,
+        };
         options
     }
 }

@@ -14,5 +14,5 @@ pub use facts::{Fact, Facts, Note, Subject};
 pub use metadata::{MetadataArray, MetadataValue};
 pub use selection::Selection;
 pub(crate) use selection::{Glob, NamePatterns};
-pub use target::TargetDtype;
+pub use target::{Rounding, TargetDtype};
 pub(crate) use tensors::{Catalog, Extent, Metadata, SplitPart, StoredTensor, TensorId, Unreadable};

@@ -62,3 +62,15 @@ impl FromStr for TargetDtype {
         }
     }
 }
+
+/// When numbers are rounded on their way from codes to the output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rounding {
+    /// Once: they are calculated in F32 and rounded to the output type.
+    #[default]
+    Once,
+    /// As the scheme's own library does when it decodes, often after every operation and to the type of the scales; then to
+    /// the output type.
+    AsLibrary,
+}

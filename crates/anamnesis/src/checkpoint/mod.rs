@@ -19,7 +19,7 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::catalog::{Catalog, Extent, Facts, Note, StoredTensor};
+use crate::catalog::{Catalog, Extent, Facts, Note, Rounding, StoredTensor};
 use crate::container::{self, Format, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{
@@ -68,6 +68,7 @@ pub struct Checkpoint {
     is_partial: bool,
     /// Whether what looks packed and belongs to no weight is plain data.
     allow_unclaimed: bool,
+    rounding: Rounding,
 }
 
 impl Checkpoint {
@@ -134,6 +135,7 @@ impl Checkpoint {
             origin: Origin::File(path.to_path_buf()),
             is_partial: false,
             allow_unclaimed: options.allow_unclaimed,
+            rounding: options.rounding,
         }
         .chosen(options)
     }
@@ -173,6 +175,7 @@ impl Checkpoint {
             set: Some(set),
             is_partial: false,
             allow_unclaimed: options.allow_unclaimed,
+            rounding: options.rounding,
         }
         .chosen(options)
     }
@@ -235,6 +238,7 @@ impl Checkpoint {
             origin,
             is_partial: false,
             allow_unclaimed: options.allow_unclaimed,
+            rounding: options.rounding,
         }
         .chosen(options)
     }
@@ -270,12 +274,18 @@ impl Checkpoint {
             self.beside.config(),
             &|name| self.beside.elsewhere(name),
             self.allow_unclaimed,
+            self.rounding,
         );
         let index = self.set.as_ref().filter(|_| !self.is_partial).and_then(|set| Some((set, set.index.as_ref()?)));
         let index_problems = index.map(|(set, (name, index))| index.problems(&self.catalog, &set.files, name));
         let problems = self.beside.problems().chain(index_problems.into_iter().flatten());
         claimed.problems.splice(0..0, problems);
         claimed
+    }
+
+    /// By whose arithmetic its weights are decoded.
+    pub(crate) const fn rounding(&self) -> Rounding {
+        self.rounding
     }
 
     /// Where it was opened from.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{Dtype, Selection};
+use crate::catalog::{Dtype, Rounding, Selection};
 use crate::limits::ParseLimits;
 use crate::quant_config::GptqFormat;
 
@@ -33,6 +33,8 @@ pub struct OpenOptions {
     pub config: Option<Configuration>,
     /// How GPTQ weights store their zero points, whatever is said elsewhere.
     pub gptq_format: Option<GptqFormat>,
+    /// When numbers are rounded on their way from codes to the output.
+    pub rounding: Rounding,
     /// The weights to open, as if there were no others; `None` means all. Names stay as they are.
     pub selection: Option<Selection>,
 }
@@ -90,6 +92,7 @@ impl OpenOptions {
             npy_dtypes: Vec::new(),
             config: None,
             gptq_format: None,
+            rounding: Rounding::Once,
             selection: None,
         }
     }
@@ -158,6 +161,19 @@ impl OpenOptions {
     #[must_use]
     pub const fn with_gptq_format(mut self, format: GptqFormat) -> Self {
         self.gptq_format = Some(format);
+        self
+    }
+
+    /// Says when numbers are rounded.
+    ///
+    /// ```
+    /// use anamnesis::{OpenOptions, Rounding};
+    /// let options = OpenOptions::new().with_rounding(Rounding::AsLibrary);
+    /// assert_ne!(options.rounding, Rounding::default());
+    /// ```
+    #[must_use]
+    pub const fn with_rounding(mut self, rounding: Rounding) -> Self {
+        self.rounding = rounding;
         self
     }
 

@@ -10,7 +10,7 @@ use super::options::{Cast, ConvertOptions};
 use super::outputs::{Asked, Outputs, Quantise, fit, plan_outputs};
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
-use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue, TargetDtype};
+use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue, Rounding, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::{Format, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result, quoted};
@@ -22,6 +22,9 @@ use crate::pipeline::{
     SpoolSink, StreamSink, Work,
 };
 use crate::scheme::{Keeping, Made};
+
+/// What the metadata of a file says whose numbers were not simply rounded once: the key and its value.
+const ARITHMETIC: (&str, &str) = ("arithmetic", "reference");
 
 impl Checkpoint {
     /// Plans a conversion into one file. Nothing is written yet, and whatever cannot be converted is refused here.
@@ -138,6 +141,10 @@ impl Checkpoint {
         if self.format() == Format::Pth && target.format() == Format::Safetensors {
             // Loaders refuse a safetensors file that does not say which library its tensors are of.
             metadata = Some(Metadata::from([("format".to_owned(), MetadataValue::String("pt".to_owned()))]));
+        }
+        if self.rounding() == Rounding::AsLibrary && target.format() == Format::Safetensors {
+            let all = metadata.get_or_insert_default();
+            all.insert(ARITHMETIC.0.to_owned(), MetadataValue::String(ARITHMETIC.1.to_owned()));
         }
         if target == ConvertTarget::Gguf {
             let all = metadata.get_or_insert_default();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use super::taken_for::{explained, told};
-use crate::catalog::{Catalog, Metadata, StoredTensor, TargetDtype, TensorId};
+use crate::catalog::{Catalog, Metadata, Rounding, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::container::safetensors::{Header, PREFIX_BYTES, parse_header_prefix, read_header};
@@ -224,7 +224,7 @@ impl SafetensorsHeader {
     fn unconfigured(header: Header) -> Result<Self> {
         let json_bytes = header.json_bytes;
         let catalog = header.into_catalog(0)?;
-        let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None, false);
+        let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None, false, Rounding::Once);
         Self::new(&catalog, &claimed, json_bytes)
     }
 

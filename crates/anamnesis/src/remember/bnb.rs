@@ -99,7 +99,7 @@ fn four_bit(total_elements: usize, block_size: usize, nested: Option<Nested>) ->
             "blocks of {block_size} do not divide {total_elements} values into even blocks"
         )));
     }
-    Ok(Bnb4Decoder { elements: total_elements as u64, block: block_size as u64, nested })
+    Ok(Bnb4Decoder { elements: total_elements as u64, block: block_size as u64, nested, dtype: None })
 }
 
 fn decode_four_bit<E: OutputElement>(decoder: Bnb4Decoder, parts: &[&[u8]]) -> Result<Vec<u8>> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::slices::{decode, output};
 use super::{Bf16Out, OutputElement, RememberOptions};
-use crate::catalog::{BlockType, Dtype, Selection, TargetDtype};
+use crate::catalog::{BlockType, Dtype, Rounding, Selection, TargetDtype};
 use crate::container::safetensors::Safetensors;
 use crate::convert::{Asked, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result};
@@ -109,7 +109,7 @@ impl ParsedGguf {
 
     fn plan(&self, target: TargetDtype) -> Result<Plan> {
         let catalog = self.catalog()?;
-        let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None, false);
+        let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None, false, Rounding::Once);
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
         let Outputs { planned, .. } = plan_outputs(&catalog, sources, &claimed, &Asked::decode(target, &selection))?;
         Plan::new(planned, &Safetensors, None)

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId, Unreadable};
+use crate::catalog::{Catalog, Dtype, Rounding, StoredTensor, TensorId, Unreadable};
 use crate::error::{AnamnesisError, quoted};
 use crate::quant_config::QuantConfig;
 
@@ -39,6 +39,7 @@ pub(crate) struct Claims<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) config: &'a QuantConfig,
     elsewhere: &'a dyn Fn(&str) -> Option<String>,
+    rounding: Rounding,
     roles: Vec<Option<TensorRole>>,
     /// What codes are called that are claimed now.
     claiming: &'static str,
@@ -66,10 +67,11 @@ impl<'a> Claims<'a> {
         catalog: &'a Catalog,
         config: &'a QuantConfig,
         elsewhere: &'a dyn Fn(&str) -> Option<String>,
+        rounding: Rounding,
     ) -> Self {
         let roles = vec![None; catalog.len()];
         let (codes, weights, problems, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { catalog, config, elsewhere, roles, claiming: "", codes, weights, problems, notes }
+        Self { catalog, config, elsewhere, rounding, roles, claiming: "", codes, weights, problems, notes }
     }
 
     /// Names what is claimed from here on.
@@ -108,7 +110,11 @@ impl<'a> Claims<'a> {
 
     /// Adds a weight whose parts have been [taken](Self::take).
     pub(super) fn add(&mut self, weight: Weight) {
-        self.weights.push(weight);
+        let recipe = match self.rounding {
+            Rounding::Once => weight.recipe,
+            Rounding::AsLibrary => weight.recipe.as_library(),
+        };
+        self.weights.push(Weight { recipe, ..weight });
     }
 
     /// Says why a tensor cannot be decoded.

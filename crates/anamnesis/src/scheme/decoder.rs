@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Coding, Context, Identity};
+use super::{AsLibrary, Coding, Context, Identity};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
@@ -67,6 +67,11 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
 
     /// The scheme in detail, for people.
     fn describe(&self) -> String;
+
+    /// How the scheme's own library calculates this weight.
+    fn as_library(&self) -> AsLibrary {
+        AsLibrary::Same
+    }
 }
 
 /// Rows are cut only when one is longer than this.

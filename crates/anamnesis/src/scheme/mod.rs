@@ -20,6 +20,7 @@ mod grid;
 pub(crate) mod grouped;
 mod identity;
 pub(crate) mod leftover;
+mod library;
 mod linear;
 pub(crate) mod packed;
 mod part_name;
@@ -28,7 +29,7 @@ mod quantiser;
 mod role;
 mod scale;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
 
 pub use bnb::BnbOptions;
@@ -39,6 +40,7 @@ pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
 pub(crate) use grid::{Arrangement, Grid};
 pub(crate) use identity::Identity;
+pub(crate) use library::AsLibrary;
 pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task};
@@ -82,14 +84,16 @@ static ALL: [&dyn Scheme; 6] = [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, 
 pub(crate) static ENCODINGS: [&[Encoding]; 1] = [&bnb::ENCODINGS];
 
 /// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that is not in it;
-/// `allow_unclaimed` whether what is suspected of being packed is plain data where nobody claims it.
+/// `allow_unclaimed` whether what is suspected of being packed is plain data where nobody claims it; `rounding` by whose
+/// arithmetic weights are decoded.
 pub(crate) fn claim(
     catalog: &Catalog,
     config: &QuantConfig,
     elsewhere: &dyn Fn(&str) -> Option<String>,
     allow_unclaimed: bool,
+    rounding: Rounding,
 ) -> Claimed {
-    let mut claims = Claims::new(catalog, config, elsewhere);
+    let mut claims = Claims::new(catalog, config, elsewhere, rounding);
     for scheme in ALL {
         claims.begin(match scheme.about() {
             About::Decoded(name, _) => name,

@@ -7,7 +7,7 @@ use anamnesis_kernels::{self as kernels, E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, F
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 use crate::scheme::decoder::{row_granule, with_output};
-use crate::scheme::{Arrangement, Context, Grid, ScaleType, TileDecoder, Window};
+use crate::scheme::{Arrangement, AsLibrary, Context, Grid, ScaleType, TileDecoder, Window};
 
 /// The eight-bit float formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -139,5 +139,9 @@ impl TileDecoder for Fp8Decoder {
             (_, Arrangement::Block(rows, cols)) => format!("{rows}x{cols} blocks"),
         };
         format!("FP8 {}, {arrangement}", self.format.name())
+    }
+
+    fn as_library(&self) -> AsLibrary {
+        AsLibrary::in_type_of(self.scale)
     }
 }

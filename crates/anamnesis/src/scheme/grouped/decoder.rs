@@ -1,14 +1,15 @@
 //! Decoding tiles.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use anamnesis_kernels::{self as kernels, Bits2, Bits3, Bytes, Level, LowNibbles, Output, Packing, SignedBytes};
 
-use super::{Arithmetic, Grouped, Layout, Meaning, Offsets};
+use super::{Arithmetic, Grouped, Layout, Meaning, Offsets, Step};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::{row_granule, with_output};
-use crate::scheme::{Context, TileDecoder, Window};
+use crate::scheme::{AsLibrary, Context, ScaleType, TileDecoder, Window};
 
 /// The codes of a tile and what they are calculated with.
 struct Tile<'a> {
@@ -155,5 +156,21 @@ impl TileDecoder for Grouped {
 
     fn describe(&self) -> String {
         self.description.clone()
+    }
+
+    fn as_library(&self) -> AsLibrary {
+        let step = match self.scales.kind {
+            ScaleType::Bf16 => Step::Bf16,
+            ScaleType::F16 => Step::F16,
+            _ => return AsLibrary::Same,
+        };
+        // Differences of codes and whole numbers are exact in any type.
+        match self.is_indexed {
+            true => AsLibrary::in_type_of(Some(self.scales.kind)),
+            false => AsLibrary::Otherwise(Arc::new(Self {
+                arithmetic: Arithmetic { step, ..self.arithmetic },
+                ..self.clone()
+            })),
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::{Grouping, PackedMatrix, Words};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::with_output;
-use crate::scheme::{Context, TileDecoder, Window};
+use crate::scheme::{AsLibrary, Context, TileDecoder, Window};
 
 /// Where tiles may be cut: 32 codes of any width fill whole words.
 const STRIP: u64 = 32;
@@ -173,5 +173,9 @@ impl TileDecoder for ColumnDecoder {
 
     fn describe(&self) -> String {
         self.description.clone()
+    }
+
+    fn as_library(&self) -> AsLibrary {
+        AsLibrary::in_type_of(Some(self.matrix.scale))
     }
 }

@@ -11,7 +11,7 @@ use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::decoder::with_output;
-use crate::scheme::{Coding, Context, Prepare, Prepared, TileDecoder, Window};
+use crate::scheme::{AsLibrary, Coding, Context, Prepare, Prepared, TileDecoder, Window};
 
 /// Entries of `quant_map` and of `nested_quant_map`.
 const MAP: usize = 16;
@@ -39,6 +39,8 @@ pub(crate) struct Bnb4Decoder {
     pub elements: u64,
     pub block: u64,
     pub nested: Option<Nested>,
+    /// What the library decodes to.
+    pub dtype: Option<TargetDtype>,
 }
 
 /// The offset counts by its bits.
@@ -150,6 +152,10 @@ impl TileDecoder for Bnb4Decoder {
         let nested = if self.nested.is_some() { ", double-quantised" } else { "" };
         format!("BitsAndBytes 4-bit, blocks of {}{nested}", self.block)
     }
+
+    fn as_library(&self) -> AsLibrary {
+        self.dtype.map_or(AsLibrary::Same, AsLibrary::In)
+    }
 }
 
 /// A four-bit weight whose geometry its `quant_state` tells.
@@ -182,7 +188,7 @@ impl Bnb4 {
             }),
         };
         let values = elements(&state.shape).unwrap_or(u64::MAX);
-        Ok((state.shape, Bnb4Decoder { elements: values, block: state.block, nested }))
+        Ok((state.shape, Bnb4Decoder { elements: values, block: state.block, nested, dtype: state.dtype }))
     }
 
     /// Without a description the weight is a vector, and its blocks are what the scales leave.
@@ -197,7 +203,7 @@ impl Bnb4 {
             return Err(AnamnesisError::parse(why));
         }
         let shape = vec![usize::try_from(values).unwrap_or(usize::MAX)];
-        Ok((shape, Bnb4Decoder { elements: values, block, nested: None }))
+        Ok((shape, Bnb4Decoder { elements: values, block, nested: None, dtype: None }))
     }
 }
 

@@ -158,7 +158,7 @@ impl TileEncoder for FourBitEncoder {
     fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
         let nested = self.is_nested.then_some(Nested { block: NESTED_BLOCK_SIZE as u64, offset: self.mean() });
         let values = range.end - range.start;
-        let decoder = Bnb4Decoder { elements: values, block: self.block as u64, nested };
+        let decoder = Bnb4Decoder { elements: values, block: self.block as u64, nested, dtype: None };
         let nested_absmax: &[u8] = outs.get(NESTED_ABSMAX).map_or(&[], |out| out);
         let inputs: [&[u8]; 5] = [outs[CODES], outs[ABSMAX], &self.map, nested_absmax, &self.nested_map];
         decoder.decode(0..values, &inputs, TargetDtype::F32, decoded, context)

@@ -4,6 +4,7 @@ mod write;
 
 use serde_json::Value;
 
+use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result};
 
@@ -16,6 +17,8 @@ pub(super) struct QuantState {
     pub block: u64,
     /// `nf4` or `fp4`.
     pub kind: Option<String>,
+    /// The type that the weight had, and that the library decodes to; `None` where it is another.
+    pub dtype: Option<TargetDtype>,
     pub nested_block: Option<u64>,
     pub nested_offset: Option<f32>,
 }
@@ -41,7 +44,7 @@ impl QuantState {
         let offset = |value: &Value| value.as_f64().map(|offset| offset as f32).filter(|offset| offset.is_finite());
         let kind = |value: &Value| text(value).filter(|kind| matches!(kind.as_str(), "nf4" | "fp4"));
         let is_float32 = |value: &Value| (value == "float32").then_some(());
-        member(&value, "dtype", "text", text)?;
+        let dtype = member(&value, "dtype", "text", text)?;
         // The scales of scales are multiplied in this type.
         member(&value, "nested_dtype", "float32", is_float32)?;
         let missing = |key: &str| AnamnesisError::parse(format!("quant_state has no {key}"));
@@ -49,6 +52,12 @@ impl QuantState {
             shape: member(&value, "shape", "a list of lengths", shape)?.ok_or_else(|| missing("shape"))?,
             block: member(&value, "blocksize", "an even number", even)?.ok_or_else(|| missing("blocksize"))?,
             kind: member(&value, "quant_type", "nf4 or fp4", kind)?,
+            dtype: match dtype.as_deref() {
+                Some("bfloat16") => Some(TargetDtype::BF16),
+                Some("float16") => Some(TargetDtype::F16),
+                Some("float32") => Some(TargetDtype::F32),
+                _ => None,
+            },
             nested_block: member(&value, "nested_blocksize", "a positive number", positive)?,
             nested_offset: member(&value, "nested_offset", "a number", offset)?,
         })
@@ -74,11 +83,12 @@ mod tests {
             shape: vec![33, 70],
             block: 64,
             kind: Some("nf4".to_owned()),
+            dtype: Some(TargetDtype::BF16),
             nested_block: Some(256),
             nested_offset: Some(0.5),
         };
         assert_eq!(QuantState::parse(json).unwrap(), wanted);
-        let short = QuantState { kind: None, nested_block: None, nested_offset: None, ..wanted };
+        let short = QuantState { kind: None, dtype: None, nested_block: None, nested_offset: None, ..wanted };
         assert_eq!(QuantState::parse(br#"{"blocksize": 64, "shape": [33, 70]}"#).unwrap(), short);
     }
 
