@@ -13,8 +13,8 @@ use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
 use crate::pipeline::{Checks, Origin, Planned, Values, Work};
 use crate::scheme::{
-    Candidate, Claimed, Decision, EncodedTensor, Keeping, PlainDecoder, Prepared, QuantiseOptions, Quantiser, Task,
-    TensorRole, TileDecoder, Weight,
+    Blocked, Candidate, Claimed, Decision, EncodedTensor, Keeping, PlainDecoder, Prepared, QuantiseOptions, Quantiser,
+    Reciprocals, Task, TensorRole, TileDecoder, Weight, WholeScale,
 };
 
 /// What is asked of the output.
@@ -117,6 +117,8 @@ struct Draft {
 enum Content {
     /// Bytes that can only be copied.
     Bytes(TensorId),
+    /// Codes and scales in another order: what they become.
+    Repacked(OutputTensor, Values),
     Values(Stored),
 }
 
@@ -144,6 +146,13 @@ impl Planner<'_> {
         }
         let parts: Vec<Extent> = weight.parts.iter().map(|&id| self.catalog.get(id).extent).collect();
         let Prepared { shape, decoder, .. } = prepare(self.catalog, self.sources, weight)?;
+        if let Some(container) = self.asked.keeps_blocks
+            && let Some(blocked) = decoder.as_blocks()
+            && container.holds(Dtype::Block(blocked.block), blocked.shape.as_ref().unwrap_or(&shape))
+        {
+            self.stats.repacked += 1;
+            return self.repack(weight, blocked, shape, drafts);
+        }
         self.stats.dequantized += 1;
         let is_folded = matches!(self.catalog.get(weight.parts[0]).dtype, Dtype::Block(_)) && weight.parts.len() > 1;
         self.stats.folded_scales += usize::from(is_folded);
@@ -152,6 +161,42 @@ impl Planner<'_> {
         let stored = Stored { decoder, parts, sources, origin, dtype, copied: None };
         let output_name = self.rename(&weight.name)?;
         drafts.push(Draft { name: weight.name.clone(), output_name, shape, content: Content::Values(stored) });
+        Ok(())
+    }
+
+    /// A weight that stays what it is, as blocks, with its scale of scales beside it.
+    fn repack(&mut self, weight: &Weight, blocked: Blocked, shape: Vec<usize>, drafts: &mut Vec<Draft>) -> Result<()> {
+        let Blocked { block, bytes, whole, shape: turned } = blocked;
+        let stored =
+            |parts: &[TensorId]| -> Vec<Extent> { parts.iter().map(|&id| self.catalog.get(id).extent).collect() };
+        let sources = weight.parts.iter().take(2).copied().collect::<Vec<_>>();
+        let parts = stored(&sources);
+        let draft = |name: String, output: OutputTensor, values: Values| Draft {
+            name,
+            output_name: output.name.clone(),
+            shape: output.shape.clone(),
+            content: Content::Repacked(output, values),
+        };
+        let scale = whole.and_then(|(part, takes)| Some((*weight.parts.get(part)?, takes)));
+        let scale = scale.map(|(id, takes)| (id, takes, stored(&[id])));
+        let name = self.rename(&weight.name)?;
+        let output = output(name, Dtype::Block(block), turned.unwrap_or(shape))?;
+        let (origin, dtype, elements) = (Origin::Repacked, TargetDtype::F32, output.bytes);
+        let values = Values { decoder: bytes, parts, sources, dtype, elements, origin };
+        if let Some((id, takes, parts)) = scale {
+            let name = self.rename(&format!("{}.scale", weight.name.trim_end_matches(".weight")))?;
+            let tensor = self.catalog.get(id);
+            let decoder: Arc<dyn TileDecoder> = match takes {
+                WholeScale::Times => Arc::new(PlainDecoder::of(tensor.dtype).ok_or_else(|| {
+                    AnamnesisError::unsupported(block.name(), format!("a scale of scales of type {}", tensor.dtype))
+                })?),
+                WholeScale::Over => Arc::new(Reciprocals),
+            };
+            let (sources, origin, dtype) = (vec![id], Origin::Plain, TargetDtype::F32);
+            let values = Values { decoder, parts, sources, dtype, elements: tensor.elements(), origin };
+            drafts.push(draft(tensor.name.clone(), self::output(name, Dtype::F32, tensor.shape.clone())?, values));
+        }
+        drafts.push(draft(weight.name.clone(), output, values));
         Ok(())
     }
 
@@ -213,6 +258,10 @@ impl Planner<'_> {
                     outputs.planned.push(self.copy(id, draft.output_name)?);
                     continue;
                 }
+                Content::Repacked(output, values) => {
+                    outputs.planned.push(Planned { outputs: vec![output], work: Work::Decode(values) });
+                    continue;
+                }
                 Content::Values(stored) => stored,
             };
             let encoder = match decisions.next() {
@@ -263,7 +312,7 @@ impl Planner<'_> {
     fn decide(&self, drafts: &[Draft]) -> Result<Vec<Decision>> {
         let Some(quantise) = &self.asked.quantise else { return Ok(Vec::new()) };
         let candidate = |draft: &'_ Draft| match &draft.content {
-            Content::Bytes(_) => None,
+            Content::Bytes(_) | Content::Repacked(..) => None,
             Content::Values(stored) => Some(stored.dtype),
         };
         let tensors: Vec<_> = drafts

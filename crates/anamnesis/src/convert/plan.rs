@@ -383,6 +383,7 @@ pub(crate) fn describe(input: &PlanInput, job: &Job, placed: &Placed) -> Planned
             match values.origin {
                 Origin::Quantised => (Some(values.decoder.describe()), None, sources),
                 Origin::Plain => (None, Some(format!("cast from {}", values.decoder.describe())), sources),
+                Origin::Repacked => (None, Some(values.decoder.describe()), sources),
             }
         }
         Work::Encode { values, encoder, .. } => {

@@ -14,6 +14,8 @@ pub struct ConvertStats {
     pub quantized: usize,
     /// Tensors that kept their type.
     pub passthrough: usize,
+    /// Quantised weights whose codes and scales are the same in another order.
+    pub repacked: usize,
     /// Plain floats that got another type.
     pub cast: usize,
     /// Decoded weights whose scale beside them was folded in.

@@ -39,7 +39,7 @@ impl Buffers {
 
     /// The values of `range`, rounded, as bytes.
     pub(super) fn decode(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<&[u8]> {
-        let bytes = (range.end - range.start) as usize * values.dtype.byte_size();
+        let bytes = ((range.end - range.start) * values.each()) as usize;
         let mut out = std::mem::take(&mut self.out);
         grow(&mut out, bytes);
         self.decode_into(values, sources, range, &mut out[..bytes])?;

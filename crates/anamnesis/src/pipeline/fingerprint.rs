@@ -48,7 +48,7 @@ fn hash_extent(extent: &Extent, digest: &mut Digest) {
 fn hash_coding(work: &Work, digest: &mut Digest) {
     let hash_values = |values: &Values, digest: &mut Digest| {
         values.decoder.identify(digest);
-        (values.dtype, values.elements).hash(digest);
+        (values.dtype, values.elements, values.each()).hash(digest);
     };
     match work {
         Work::Copy { .. } => 0u8.hash(digest),

@@ -70,6 +70,18 @@ pub(crate) enum Origin {
     Quantised,
     /// As ordinary floats.
     Plain,
+    /// Not as values: codes and scales keep their bits in another order. Elements are bytes then.
+    Repacked,
+}
+
+impl Values {
+    /// Bytes of the output that each element takes.
+    pub(crate) const fn each(&self) -> u64 {
+        match self.origin {
+            Origin::Quantised | Origin::Plain => self.dtype.byte_size() as u64,
+            Origin::Repacked => 1,
+        }
+    }
 }
 
 /// Output tensors that have no place in a file yet.

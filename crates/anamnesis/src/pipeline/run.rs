@@ -143,7 +143,7 @@ impl Worker<'_> {
                 }
             }
             Work::Decode(values) => {
-                let each = values.dtype.byte_size() as u64;
+                let each = values.each();
                 let mut distance = Distance::default();
                 for range in tile.steps() {
                     cancel.check()?;

@@ -102,7 +102,7 @@ impl Cut {
 /// in larger pieces.
 pub(super) fn step_of(values: &Values, sources: &[Box<dyn Source>]) -> u64 {
     let granule = values.decoder.granule().max(1);
-    let wanted = values.decoder.tile_bytes() / values.dtype.byte_size() as u64;
+    let wanted = values.decoder.tile_bytes() / values.each();
     let of_input = values.parts.first().and_then(|part| {
         let piece = sources.get(part.file as usize)?.tile_bytes(part.offset..part.offset + part.bytes)?;
         piece.saturating_mul(values.elements).checked_div(part.bytes)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{AsLibrary, Coding, Context, Identity};
+use super::{AsLibrary, Blocked, Coding, Context, Identity};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
@@ -67,6 +67,11 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
 
     /// The scheme in detail, for people.
     fn describe(&self) -> String;
+
+    /// The same codes and scales as blocks of ggml, where they can be had.
+    fn as_blocks(&self) -> Option<Blocked> {
+        None
+    }
 
     /// How the scheme's own library calculates this weight.
     fn as_library(&self) -> AsLibrary {

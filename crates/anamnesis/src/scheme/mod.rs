@@ -6,6 +6,7 @@
 //! [`ALL`]; where it encodes too, a line in [`ENCODINGS`].
 
 pub(crate) mod awq;
+mod blocks;
 pub(crate) mod bnb;
 mod claims;
 mod coding;
@@ -32,6 +33,7 @@ mod scale;
 use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
 
+pub(crate) use blocks::{Blocked, FourBitFloats, Reblocked, Reciprocals, WholeScale};
 pub use bnb::BnbOptions;
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub use coding::{Coding, Evidence};

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use anamnesis_kernels::{self as kernels, Bits2, Bits3, Bytes, Level, LowNibbles, Output, Packing, SignedBytes};
 
-use super::{Arithmetic, Grouped, Layout, Meaning, Offsets, Step};
+use super::{Arithmetic, Grouped, Layout, Meaning, Offsets, Step, Takes};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::{row_granule, with_output};
-use crate::scheme::{AsLibrary, Context, ScaleType, TileDecoder, Window};
+use crate::scheme::{
+    AsLibrary, Blocked, Context, FourBitFloats, Reblocked, ScaleType, TileDecoder, WholeScale, Window,
+};
 
 /// The codes of a tile and what they are calculated with.
 struct Tile<'a> {
@@ -156,6 +158,28 @@ impl TileDecoder for Grouped {
 
     fn describe(&self) -> String {
         self.description.clone()
+    }
+
+    fn as_blocks(&self) -> Option<Blocked> {
+        let is_plain = self.offsets == Offsets::None && !self.is_indexed && self.arithmetic == Arithmetic::default();
+        let is_float = matches!(self.meaning, Meaning::E2m1 | Meaning::E2m1NoMinusZero);
+        let (kind, values) = match (self.scales.kind, self.grid.block_cols) {
+            (ScaleType::E8m0 | ScaleType::Exponent, 32) if self.scales.whole.is_none() => (FourBitFloats::Mxfp4, 32),
+            (ScaleType::E4m3, 16) => (FourBitFloats::Nvfp4, 64),
+            _ => return None,
+        };
+        let cols = self.grid.cols;
+        let is_gapless = self.layout.is_gapless(cols) && self.grid.block_rows == 1 && cols.is_multiple_of(values);
+        // Codes and scales are the first two parts, and the scale of scales is the next.
+        (is_plain && is_float && is_gapless).then(|| Blocked {
+            block: kind.block(),
+            bytes: Arc::new(Reblocked { kind }),
+            whole: self.scales.whole.map(|whole| match whole.takes {
+                Takes::Times => (2, WholeScale::Times),
+                Takes::Over => (2, WholeScale::Over),
+            }),
+            shape: None,
+        })
     }
 
     fn as_library(&self) -> AsLibrary {

@@ -13,6 +13,9 @@ pub(super) fn lines(target: ConvertTarget, dtype: &str, stats: ConvertStats) -> 
     if stats.dequantized > 0 {
         lines.push(format!("{} dequantized to {dtype}", stats.dequantized));
     }
+    if stats.repacked > 0 {
+        lines.push(format!("{} repacked: the same codes and scales, nothing decoded", stats.repacked));
+    }
     if stats.folded_scales > 0 {
         lines.push(format!("{} scales folded into their weights", stats.folded_scales));
     }
@@ -30,6 +33,7 @@ pub(super) fn counts(target: ConvertTarget, stats: ConvertStats, kept: &[(String
     document["dequantized"] = stats.dequantized.into();
     document["quantized"] = stats.quantized.into();
     document["passthrough"] = stats.passthrough.into();
+    document["repacked"] = stats.repacked.into();
     document["folded_scales"] = stats.folded_scales.into();
     if target.is_quantized() {
         let weight = |(name, keeping): &(String, Keeping)| json!({ "name": name, "reason": keeping.reason() });
