@@ -14,17 +14,17 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 const ELEMENTS: usize = 1 << 17;
 
 /// Blocks of random bytes whose F16 scales are ordinary numbers, wherever they are.
-fn blocks<B: BlockType>() -> Vec<u8> {
+fn blocks<B: GgmlBlock>() -> Vec<u8> {
     let bytes = ELEMENTS / B::BLOCK_ELEMENTS * B::BLOCK_BYTES;
     (0..bytes as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8 & 0x3F | 8).collect()
 }
 
-fn block<B: BlockType>(criterion: &mut Criterion) {
+fn block<B: GgmlBlock>(criterion: &mut Criterion) {
     into::<B, Bf16>(criterion);
     into::<B, F32>(criterion);
 }
 
-fn into<B: BlockType, O: Output>(criterion: &mut Criterion) {
+fn into<B: GgmlBlock, O: Output>(criterion: &mut Criterion) {
     let blocks = blocks::<B>();
     let source = vec![1u8; ELEMENTS * O::BYTES];
     let mut out = vec![0u8; ELEMENTS * O::BYTES];

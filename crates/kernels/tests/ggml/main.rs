@@ -27,7 +27,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 /// Decodes blocks at every level into painted bytes, with room for less than another block, and compares.
-fn compare<B: BlockType, O: Output>(what: &str, blocks: &[u8], expected: &[f32]) {
+fn compare<B: GgmlBlock, O: Output>(what: &str, blocks: &[u8], expected: &[f32]) {
     for level in Level::available() {
         let mut found = vec![PAINT; (expected.len() + 31) * O::BYTES];
         decode_blocks::<B, O>(level, blocks, &mut found);
@@ -45,7 +45,7 @@ fn compare<B: BlockType, O: Output>(what: &str, blocks: &[u8], expected: &[f32])
     }
 }
 
-fn agrees<B: BlockType>(what: &str, blocks: &[u8], expected: &[f32]) {
+fn agrees<B: GgmlBlock>(what: &str, blocks: &[u8], expected: &[f32]) {
     assert_eq!(blocks.len() / B::BLOCK_BYTES * B::BLOCK_ELEMENTS, expected.len());
     compare::<B, Bf16>(what, blocks, expected);
     compare::<B, F16>(what, blocks, expected);
@@ -62,7 +62,7 @@ macro_rules! every_type {
     ($function:ident, $($block:ident)+) => { $( $function::<$block>(); )+ };
 }
 
-fn agrees_with_ggml<B: BlockType>() {
+fn agrees_with_ggml<B: GgmlBlock>() {
     let name = B::NAME.to_lowercase();
     let blocks = golden(&format!("{name}.blocks"));
     let expected = floats(&golden(&format!("{name}.f32")));
@@ -79,7 +79,7 @@ fn every_type_decodes_as_ggml_does() {
     every_type!(agrees_with_ggml);
 }
 
-fn points_agree<B: BlockType>() {
+fn points_agree<B: GgmlBlock>() {
     let name = B::NAME.to_lowercase();
     let blocks = golden(&format!("{name}.grid.blocks"));
     let expected: Vec<f32> = golden(&format!("{name}.grid.i8")).iter().map(|byte| f32::from(*byte as i8)).collect();
@@ -103,7 +103,7 @@ fn random(count: usize, seed: u64) -> Vec<u8> {
     (0..count).map(next).collect()
 }
 
-fn agrees_with_the_twin<B: BlockType>() {
+fn agrees_with_the_twin<B: GgmlBlock>() {
     for count in [0, 1, 2, 5, 67] {
         for (what, mut blocks) in [
             ("random", random(count * B::BLOCK_BYTES, count as u64 + 1)),
@@ -129,7 +129,7 @@ fn every_type_agrees_with_the_twin() {
     every_type!(agrees_with_the_twin);
 }
 
-fn factor_is_multiplied_last<B: BlockType>() {
+fn factor_is_multiplied_last<B: GgmlBlock>() {
     let blocks = random(9 * B::BLOCK_BYTES, 77);
     for factor in [0.37, -1e-30, 0.0, -0.0, f32::INFINITY, f32::from_bits(0x7FFF_FFFF)] {
         let expected: Vec<f32> = twins::decode(B::NAME, &blocks).iter().map(|value| value * factor).collect();

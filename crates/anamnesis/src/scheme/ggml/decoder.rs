@@ -145,7 +145,7 @@ impl TileDecoder for GgmlDecoder {
 
 #[cfg(test)]
 mod tests {
-    use anamnesis_kernels::ggml::BlockType as _;
+    use anamnesis_kernels::ggml::GgmlBlock as _;
 
     use super::*;
 

@@ -8,7 +8,7 @@
 //! | 32 | 16 | half a byte per point, the low one first; 0–2: the upper three bits of the point; 3: the offset is down |
 //! | 48 | 8 | four 16-bit words; 0–11: group scales; 12–15: a quarter of the scale, F16, the lowest first |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{fields, in_halves, indices, pair, scaled, widen, word};
 use super::grid::group as points_of;
 use super::iq1_s::GRID;
@@ -36,7 +36,7 @@ impl Packing for GroupScales {
 /// What is added to the elements of a point, up or down.
 static OFFSETS: [f32; 2] = [0.125, -0.125];
 
-impl BlockType for Iq1M {
+impl GgmlBlock for Iq1M {
     const NAME: &'static str = "IQ1_M";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 56;

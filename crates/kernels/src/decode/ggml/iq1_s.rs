@@ -7,7 +7,7 @@
 //! | 2 | 32 | the lower eight bits of the points |
 //! | 34 | 16 | a 16-bit word per group; 0–11: the upper three bits of the points; 12–14: group scale; 15: the offset is down |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{Nibbles, bytes, fields, half, scaled, word};
 use super::grid::{group as points_of, points};
 use super::tables;
@@ -21,7 +21,7 @@ pub struct Iq1S;
 /// Points of the elements −1, 0 and 1, in [`Iq1M`](super::Iq1M) too.
 pub(super) static GRID: [[f32; 8]; 2048] = points(&tables::IQ1, &[-1.0, 0.0, 1.0]);
 
-impl BlockType for Iq1S {
+impl GgmlBlock for Iq1S {
     const NAME: &'static str = "IQ1_S";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 50;

@@ -9,7 +9,7 @@
 //! | 66 | 8 | the upper two bits of the points, lowest first |
 //! | 74 | 8 | group scales, the low half of a byte first |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{Nibbles, bytes, double_word, fields, half, pair, scaled};
 use super::grid::{group as points_of, points, signed_values};
 use super::tables;
@@ -22,7 +22,7 @@ pub struct Iq2S;
 
 static GRID: [[f32; 8]; 1024] = points(&tables::IQ2_S, &tables::IQ2_LEVELS);
 
-impl BlockType for Iq2S {
+impl GgmlBlock for Iq2S {
     const NAME: &'static str = "IQ2_S";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 82;

@@ -7,7 +7,7 @@
 //! | 2 | 64 | words of 16 bits; 0–8: point; 9–15: seven signs, the eighth making the number of negative ones even |
 //! | 66 | 8 | group scales, the low half of a byte first |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{Nibbles, fields, half, pair, scaled, word};
 use super::grid::{even_signs, group as points_of, points, signed_values};
 use super::tables;
@@ -20,7 +20,7 @@ pub struct Iq2Xs;
 
 static GRID: [[f32; 8]; 512] = points(&tables::IQ2_XS, &tables::IQ2_LEVELS);
 
-impl BlockType for Iq2Xs {
+impl GgmlBlock for Iq2Xs {
     const NAME: &'static str = "IQ2_XS";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 74;

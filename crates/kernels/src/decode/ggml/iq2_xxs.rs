@@ -11,7 +11,7 @@
 //! | 0 | 4 | points |
 //! | 4 | 4 | bits 0–27: seven signs per point, the eighth making the number of negative ones even; bits 28–31: group scale |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{double_word, half, indices};
 use super::grid::{four_even_signs, group as points_of, points, signed_values};
 use super::tables;
@@ -24,7 +24,7 @@ pub struct Iq2Xxs;
 
 static GRID: [[f32; 8]; 256] = points(&tables::IQ2_XXS, &tables::IQ2_LEVELS);
 
-impl BlockType for Iq2Xxs {
+impl GgmlBlock for Iq2Xxs {
     const NAME: &'static str = "IQ2_XXS";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 66;

@@ -9,7 +9,7 @@
 //! | 74 | 32 | signs, one bit per element |
 //! | 106 | 4 | group scales, the low half of a byte first |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{Nibbles, double_word, fields, half, indices, scaled};
 use super::grid::{group as points_of, points, signed_values};
 use super::tables;
@@ -22,7 +22,7 @@ pub struct Iq3S;
 
 static GRID: [[f32; 4]; 512] = points(&tables::IQ3_S, &[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]);
 
-impl BlockType for Iq3S {
+impl GgmlBlock for Iq3S {
     const NAME: &'static str = "IQ3_S";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 110;

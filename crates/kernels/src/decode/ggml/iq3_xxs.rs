@@ -7,7 +7,7 @@
 //! | 2 | 64 | points of four elements each |
 //! | 66 | 32 | a 32-bit word per group; 0–27: four times seven signs, the eighth making the number of negative ones even; 28–31: group scale |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{double_word, half, indices};
 use super::grid::{four_even_signs, group as points_of, points, signed_values};
 use super::tables;
@@ -20,7 +20,7 @@ pub struct Iq3Xxs;
 
 static GRID: [[f32; 4]; 256] = points(&tables::IQ3_XXS, &[4.0, 12.0, 20.0, 28.0, 36.0, 44.0, 52.0, 62.0]);
 
-impl BlockType for Iq3Xxs {
+impl GgmlBlock for Iq3Xxs {
     const NAME: &'static str = "IQ3_XXS";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 98;

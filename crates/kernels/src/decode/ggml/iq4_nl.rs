@@ -5,7 +5,7 @@
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 16 | codes: the low halves are elements 0–15, the high halves 16–31 |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, half};
 use super::map::{scaled_values, scaled_words};
 use crate::base::GROUP;
@@ -20,7 +20,7 @@ pub struct Iq4Nl;
 pub(super) const MAP: [f32; SMALL_TABLE] =
     [-127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0];
 
-impl BlockType for Iq4Nl {
+impl GgmlBlock for Iq4Nl {
     const NAME: &'static str = "IQ4_NL";
     const BLOCK_ELEMENTS: usize = 32;
     const BLOCK_BYTES: usize = 18;

@@ -8,7 +8,7 @@
 //! | 4 | 4 | the lower four bits of the group scales, the low half of a byte first |
 //! | 8 | 128 | codes, 16 bytes per group: the low halves are elements 0–15, the high halves 16–31 |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{Nibbles, Pairs, bytes, fields, half, scaled};
 use super::iq4_nl::MAP;
 use super::map::{scaled_values, scaled_words};
@@ -20,7 +20,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Iq4Xs;
 
-impl BlockType for Iq4Xs {
+impl GgmlBlock for Iq4Xs {
     const NAME: &'static str = "IQ4_XS";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 136;

@@ -85,7 +85,7 @@ use crate::base::simd::Simd;
 use crate::decode::scaled::tame;
 
 /// A type of block.
-pub trait BlockType: Copy + Send + Sync + 'static {
+pub trait GgmlBlock: Copy + Send + Sync + 'static {
     /// The type's name in ggml.
     const NAME: &'static str;
     /// Elements of a block, a multiple of [`GROUP`].
@@ -121,7 +121,7 @@ kernel! {
     /// decode_blocks::<Q8_0, Bf16>(Level::detect(), &block, &mut out);
     /// assert_eq!((&out[..2], &out[62..]), (&[0x80, 0x3F][..], &[0x80, 0xBF][..])); // 1.0 and -1.0
     /// ```
-    pub fn decode_blocks<B: BlockType, O: Output>(blocks: &[u8], out: &mut [u8]) = plain
+    pub fn decode_blocks<B: GgmlBlock, O: Output>(blocks: &[u8], out: &mut [u8]) = plain
 }
 
 kernel! {
@@ -129,7 +129,7 @@ kernel! {
     ///
     /// This is for tensors with a scale of their own beside the blocks, as [`Nvfp4`] has. A value is rounded to `f32`
     /// before it is multiplied.
-    pub fn decode_blocks_times<B: BlockType, O: Output>(blocks: &[u8], factor: f32, out: &mut [u8]) = times
+    pub fn decode_blocks_times<B: GgmlBlock, O: Output>(blocks: &[u8], factor: f32, out: &mut [u8]) = times
 }
 
 /// `blocks!(B, O, block, scales, group in blocks => words, out)`: writes the words of each group of each block.
@@ -157,12 +157,12 @@ macro_rules! blocks {
 }
 
 #[inline(always)]
-fn plain<S: Simd, B: BlockType, O: Output>(simd: S, blocks: &[u8], out: &mut [u8]) {
+fn plain<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], out: &mut [u8]) {
     blocks!(simd, B, O, block, scales, group in blocks => B::words::<S, O>(simd, block, scales, group), out);
 }
 
 #[inline(always)]
-fn times<S: Simd, B: BlockType, O: Output>(simd: S, blocks: &[u8], factor: f32, out: &mut [u8]) {
+fn times<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], factor: f32, out: &mut [u8]) {
     let factor = tame(factor);
     blocks!(simd, B, O, block, scales, group in blocks => {
         O::round_products(simd, &map!(value in B::values(simd, block, scales, group) => value * factor))

@@ -7,7 +7,7 @@
 //!
 //! The codes are E2M1. The map has them doubled and the scale is a half of what E8M0 says. Code 8 is +0.
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::bytes;
 use super::map::{scaled_values, scaled_words};
 use crate::base::GROUP;
@@ -22,7 +22,7 @@ pub struct Mxfp4;
 pub(super) const MAP: [f32; SMALL_TABLE] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
 
-impl BlockType for Mxfp4 {
+impl GgmlBlock for Mxfp4 {
     const NAME: &'static str = "MXFP4";
     const BLOCK_ELEMENTS: usize = 32;
     const BLOCK_BYTES: usize = 17;

@@ -9,7 +9,7 @@
 //! The map has the floats doubled and the scales are halved. Every value is exact. A tensor of this type may have a scale
 //! of its own, in another tensor: see [`decode_blocks_times`](super::decode_blocks_times).
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, in_halves, pair};
 use super::map::{TwiceSplitNibbles, look_up};
 use super::mxfp4::MAP;
@@ -41,7 +41,7 @@ static HALVES: [f32; 256] = {
     halves
 };
 
-impl BlockType for Nvfp4 {
+impl GgmlBlock for Nvfp4 {
     const NAME: &'static str = "NVFP4";
     const BLOCK_ELEMENTS: usize = 64;
     const BLOCK_BYTES: usize = 36;

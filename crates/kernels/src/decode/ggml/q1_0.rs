@@ -5,7 +5,7 @@
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 16 | bits, element 0 lowest |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{choose, double_word, half};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -14,7 +14,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Q1_0;
 
-impl BlockType for Q1_0 {
+impl GgmlBlock for Q1_0 {
     const NAME: &'static str = "Q1_0";
     const BLOCK_ELEMENTS: usize = 128;
     const BLOCK_BYTES: usize = 18;

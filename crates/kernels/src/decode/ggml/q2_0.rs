@@ -5,7 +5,7 @@
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 16 | codes, element 0 lowest |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::half;
 use super::memory::in_memory;
 use crate::base::GROUP;
@@ -20,7 +20,7 @@ pub struct Q2_0;
 /// What the codes stand for, repeated.
 const MAP: [f32; SMALL_TABLE] = [-1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0];
 
-impl BlockType for Q2_0 {
+impl GgmlBlock for Q2_0 {
     const NAME: &'static str = "Q2_0";
     const BLOCK_ELEMENTS: usize = 64;
     const BLOCK_BYTES: usize = 18;

@@ -8,7 +8,7 @@
 //! | 80 | 2 | scale of the scales, F16 |
 //! | 82 | 2 | scale of the minima, F16 |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, half, in_halves, pair, scaled};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -24,7 +24,7 @@ pub struct Scales {
     minima: [f32; 16],
 }
 
-impl BlockType for Q2K {
+impl GgmlBlock for Q2K {
     const NAME: &'static str = "Q2_K";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 84;

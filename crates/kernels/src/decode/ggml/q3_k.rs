@@ -9,7 +9,7 @@
 //! | 104 | 4 | the upper two bits of the group scales, lowest first: scales `i`, `i + 4`, `i + 8`, `i + 12` |
 //! | 108 | 2 | scale, F16 |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, fields, half, in_halves, pair, scaled};
 use super::k_scales::twice;
 use crate::base::GROUP;
@@ -42,7 +42,7 @@ impl Packing for Upper {
     const POSITIONS: [u8; GROUP] = twice([80, 88, 96, 104, 82, 90, 98, 106, 84, 92, 100, 108, 86, 94, 102, 110]);
 }
 
-impl BlockType for Q3K {
+impl GgmlBlock for Q3K {
     const NAME: &'static str = "Q3_K";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 110;

@@ -5,7 +5,7 @@
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 16 | codes: the low halves are elements 0–15, the high halves 16–31 |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, half, split_nibbles};
 use super::map::scaled_words;
 use crate::base::GROUP;
@@ -20,7 +20,7 @@ pub struct Q4_0;
 const MAP: [f32; SMALL_TABLE] =
     [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
 
-impl BlockType for Q4_0 {
+impl GgmlBlock for Q4_0 {
     const NAME: &'static str = "Q4_0";
     const BLOCK_ELEMENTS: usize = 32;
     const BLOCK_BYTES: usize = 18;

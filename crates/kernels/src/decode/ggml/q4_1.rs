@@ -6,7 +6,7 @@
 //! | 2 | 2 | minimum, F16 |
 //! | 4 | 16 | codes: the low halves are elements 0–15, the high halves 16–31 |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, half, split_nibbles};
 use super::map::words_of;
 use super::memory::in_memory;
@@ -22,7 +22,7 @@ pub struct Q4_1;
 const CODES: [f32; SMALL_TABLE] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
-impl BlockType for Q4_1 {
+impl GgmlBlock for Q4_1 {
     const NAME: &'static str = "Q4_1";
     const BLOCK_ELEMENTS: usize = 32;
     const BLOCK_BYTES: usize = 20;

@@ -8,7 +8,7 @@
 //! | 4 | 12 | group scales and minima, six bits each, in the order of [`k_scales`](super::k_scales) |
 //! | 16 | 128 | codes, 32 bytes for two groups: the low halves are the first group, the high halves the second |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::bytes;
 use super::k_scales::{ScalesAndMinima, scales_and_minima};
 use crate::base::GROUP;
@@ -18,7 +18,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Q4K;
 
-impl BlockType for Q4K {
+impl GgmlBlock for Q4K {
     const NAME: &'static str = "Q4_K";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 144;

@@ -6,7 +6,7 @@
 //! | 2 | 4 | the fifth bits, element 0 lowest |
 //! | 6 | 16 | the lower four bits: the low halves are elements 0–15, the high halves 16–31 |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{Pairs, bytes, fields, half, split_nibbles};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -15,7 +15,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Q5_0;
 
-impl BlockType for Q5_0 {
+impl GgmlBlock for Q5_0 {
     const NAME: &'static str = "Q5_0";
     const BLOCK_ELEMENTS: usize = 32;
     const BLOCK_BYTES: usize = 22;

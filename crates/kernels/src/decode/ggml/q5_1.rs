@@ -7,7 +7,7 @@
 //! | 4 | 4 | the fifth bits, element 0 lowest |
 //! | 8 | 16 | the lower four bits: the low halves are elements 0–15, the high halves 16–31 |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{Pairs, bytes, fields, half, split_nibbles};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -16,7 +16,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Q5_1;
 
-impl BlockType for Q5_1 {
+impl GgmlBlock for Q5_1 {
     const NAME: &'static str = "Q5_1";
     const BLOCK_ELEMENTS: usize = 32;
     const BLOCK_BYTES: usize = 24;

@@ -9,7 +9,7 @@
 //! | 16 | 32 | the fifth bits: bit `g` of byte `i` is that of element `i` of group `g` |
 //! | 48 | 128 | the lower four bits, 32 bytes for two groups: the low halves are the first group, the high halves the second |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::bytes;
 use super::k_scales::{ScalesAndMinima, scales_and_minima};
 use crate::base::GROUP;
@@ -19,7 +19,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Q5K;
 
-impl BlockType for Q5K {
+impl GgmlBlock for Q5K {
     const NAME: &'static str = "Q5_K";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 176;

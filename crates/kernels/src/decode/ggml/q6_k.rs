@@ -8,7 +8,7 @@
 //! | 192 | 16 | group scales, I8 |
 //! | 208 | 2 | scale, F16 |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, half, in_halves, pair, scaled};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -17,7 +17,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Q6K;
 
-impl BlockType for Q6K {
+impl GgmlBlock for Q6K {
     const NAME: &'static str = "Q6_K";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 210;

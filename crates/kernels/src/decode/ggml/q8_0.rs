@@ -5,7 +5,7 @@
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 32 | integers, signed |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, half};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -14,7 +14,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Q8_0;
 
-impl BlockType for Q8_0 {
+impl GgmlBlock for Q8_0 {
     const NAME: &'static str = "Q8_0";
     const BLOCK_ELEMENTS: usize = 32;
     const BLOCK_BYTES: usize = 34;

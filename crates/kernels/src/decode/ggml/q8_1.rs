@@ -8,7 +8,7 @@
 //!
 //! ggml makes such blocks for its dot products and has no function that decodes them.
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, half};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -17,7 +17,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Q8_1;
 
-impl BlockType for Q8_1 {
+impl GgmlBlock for Q8_1 {
     const NAME: &'static str = "Q8_1";
     const BLOCK_ELEMENTS: usize = 32;
     const BLOCK_BYTES: usize = 36;

@@ -6,7 +6,7 @@
 //! | 4 | 256 | integers, signed |
 //! | 260 | 32 | sums of 16 integers each, I16; redundant |
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, double_word};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -16,7 +16,7 @@ use crate::decode::scaled::tame;
 #[derive(Clone, Copy, Debug)]
 pub struct Q8K;
 
-impl BlockType for Q8K {
+impl GgmlBlock for Q8K {
     const NAME: &'static str = "Q8_K";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 292;

@@ -9,7 +9,7 @@
 //!
 //! A byte is a fraction of 256: times three, its whole part is the first digit and its fraction the rest.
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, double_word, half};
 use super::memory::in_memory;
 use crate::base::GROUP;
@@ -22,7 +22,7 @@ pub struct Tq1_0;
 /// What brings each digit of a byte to its front.
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
-impl BlockType for Tq1_0 {
+impl GgmlBlock for Tq1_0 {
     const NAME: &'static str = "TQ1_0";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 54;

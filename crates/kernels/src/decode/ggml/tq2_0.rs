@@ -7,7 +7,7 @@
 //!
 //! The format means −1, 0 and 1; a code of 3 decodes to 2.
 
-use super::BlockType;
+use super::GgmlBlock;
 use super::fields::{bytes, half};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -16,7 +16,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Tq2_0;
 
-impl BlockType for Tq2_0 {
+impl GgmlBlock for Tq2_0 {
     const NAME: &'static str = "TQ2_0";
     const BLOCK_ELEMENTS: usize = 256;
     const BLOCK_BYTES: usize = 66;
