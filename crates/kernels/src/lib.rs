@@ -34,5 +34,6 @@ pub use decode::{
     transpose_awq, transpose_words, unpack_codes,
 };
 pub use encode::{
-    Codebook, Input, SMALLEST_SCALE, Scaling, Steps, block_largest, block_largest_number, nearest_codes, row_codes,
+    Codebook, EncodeBlocks, Input, SMALLEST_SCALE, Scaling, Steps, block_largest, block_largest_number, encode_rows,
+    nearest_codes, row_codes,
 };

@@ -6,12 +6,14 @@
 
 mod codebook;
 mod four_bit;
+pub mod ggml;
 mod input;
 mod largest;
 mod rows;
 
 pub use codebook::Codebook;
 pub use four_bit::{SMALLEST_SCALE, Scaling, nearest_codes};
+pub use ggml::{EncodeBlocks, encode_rows};
 pub use input::Input;
 pub use largest::{block_largest, block_largest_number};
 pub use rows::{Steps, row_codes};

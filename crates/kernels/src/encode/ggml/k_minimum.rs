@@ -1,0 +1,292 @@
+//! Super-blocks whose sub-blocks have a scale and a minimum: Q2_K, Q4_K, Q5_K.
+
+use super::lanes::{LANES, Lanes, nearest, side_by_side};
+use super::search::{Tries, WEIGHTED, WithMinimum, of_scales, with_minimum};
+use super::{EncodeBlocks, part};
+use crate::base::float::f16;
+use crate::base::simd::Simd;
+use crate::decode::ggml::{Q2K, Q4K, Q5K};
+
+/// Values of a super-block.
+const SUPER: usize = 256;
+
+/// The sum of squares, in order.
+#[inline(always)]
+fn squares(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |sum, value| sum + value * value)
+}
+
+/// Weights that importance and size make.
+#[inline(always)]
+fn weighted<const N: usize>(values: &[Lanes; N], importance: &[Lanes; N], variance: &Lanes) -> [Lanes; N] {
+    let mut weights = [[0.0; LANES]; N];
+    for i in 0..N {
+        for k in 0..LANES {
+            weights[i][k] = importance[i][k] * (variance[k] + values[i][k] * values[i][k]).sqrt();
+        }
+    }
+    weights
+}
+
+/// The sums of each lane, in order.
+#[inline(always)]
+fn sums<const N: usize>(places: &[Lanes; N]) -> Lanes {
+    let mut sums = [0.0; LANES];
+    for place in places {
+        for k in 0..LANES {
+            sums[k] += place[k];
+        }
+    }
+    sums
+}
+
+impl EncodeBlocks for Q2K {
+    #[inline(always)]
+    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<84>().0).enumerate()
+        {
+            q2_k(values, part(importance, index * SUPER, SUPER), out);
+        }
+    }
+}
+
+#[inline(always)]
+fn q2_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 84]) {
+    const TRIES: Tries = Tries { first: -0.5, step: 0.1, count: 15, by_size: true };
+    const TOP: f32 = 15.0;
+    let places = side_by_side::<16>(values);
+    let (found, scale, minimum, codes);
+    match importance {
+        None => {
+            let mut weights = places;
+            weights.iter_mut().flatten().for_each(|weight| *weight = weight.abs());
+            found = with_minimum(&places, &weights, 3, TRIES);
+            let (of_scales, highest_scale) = by_largest(&found.scales, TOP);
+            let (of_minima, highest_minimum) = by_largest(&found.minima, TOP);
+            (scale, minimum) = (highest_scale / TOP, highest_minimum / TOP);
+            codes = each_pair(&of_scales, &of_minima);
+        }
+        Some(importance) => {
+            let variance = squares(values) / SUPER as f32;
+            let weights = weighted(&places, &side_by_side(importance), &[variance; LANES]);
+            found = with_minimum(&places, &weights, 3, WEIGHTED);
+            let sums = sums(&weights);
+            let (of_scales, of_minima);
+            (scale, of_scales) = super::search::of_scales(&found.scales, &sums, 15);
+            (minimum, of_minima) = super::search::of_scales(&found.minima, &sums, 15);
+            codes = each_pair(&of_scales, &of_minima);
+        }
+    }
+    let (scale, minimum) = (f16::encode(scale), f16::encode(minimum));
+    out[..16].copy_from_slice(&codes);
+    out[80..82].copy_from_slice(&scale.to_le_bytes());
+    out[82..].copy_from_slice(&minimum.to_le_bytes());
+    let (scale, minimum) = (f16::decode(scale), f16::decode(minimum));
+    let mut levels = [0u8; SUPER];
+    for (lane, (levels, values)) in
+        levels.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0).enumerate()
+    {
+        let step = scale * f32::from(codes[lane] & 15);
+        let below = minimum * f32::from(codes[lane] >> 4);
+        fill(levels, values, step, below, 3, |value| found.code(lane, value));
+    }
+    for half in 0..2 {
+        for place in 0..32 {
+            let level = |quarter: usize| levels[128 * half + 32 * quarter + place] << (2 * quarter);
+            out[16 + 32 * half + place] = level(0) | level(1) | level(2) | level(3);
+        }
+    }
+}
+
+/// The codes of values by the largest of them, and that one; nothing above zero has none.
+#[inline(always)]
+fn by_largest(values: &Lanes, top: f32) -> ([u8; LANES], f32) {
+    let highest = values.iter().fold(0.0, |highest, &value| if value > highest { value } else { highest });
+    let mut codes = [0; LANES];
+    if highest > 0.0 {
+        let inverse = top / highest;
+        for (code, value) in codes.iter_mut().zip(values) {
+            *code = nearest(inverse * value) as u8;
+        }
+    }
+    (codes, highest)
+}
+
+/// Two codes of four bits in a byte.
+#[inline(always)]
+fn each_pair(low: &[u8; LANES], high: &[u8; LANES]) -> [u8; LANES] {
+    let mut pairs = [0; LANES];
+    for (pair, (low, high)) in pairs.iter_mut().zip(low.iter().zip(high)) {
+        *pair = low | high << 4;
+    }
+    pairs
+}
+
+/// The codes of a sub-block under its final scale; without one, as they were found.
+#[inline(always)]
+fn fill<const N: usize>(
+    levels: &mut [u8; N],
+    values: &[f32; N],
+    step: f32,
+    below: f32,
+    largest: i32,
+    found: impl Fn(f32) -> u8,
+) {
+    for (level, &value) in levels.iter_mut().zip(values) {
+        *level = if step == 0.0 { found(value) } else { nearest((value + below) / step).min(largest).max(0) as u8 };
+    }
+}
+
+/// The twelve bytes of eight scales and minima of six bits.
+#[inline(always)]
+fn pack_six(scales: &[u8; 8], minima: &[u8; 8]) -> [u8; 12] {
+    let mut packed = [0; 12];
+    for j in 0..4 {
+        (packed[j], packed[j + 4]) = (scales[j], minima[j]);
+    }
+    for j in 4..8 {
+        packed[j + 4] = (scales[j] & 15) | (minima[j] & 15) << 4;
+        packed[j - 4] |= (scales[j] >> 4) << 6;
+        packed[j] |= (minima[j] >> 4) << 6;
+    }
+    packed
+}
+
+/// One scale and minimum of those twelve bytes.
+#[inline(always)]
+fn unpack_six(packed: &[u8; 12], j: usize) -> (u8, u8) {
+    if j < 4 {
+        (packed[j] & 63, packed[j + 4] & 63)
+    } else {
+        (packed[j + 4] & 15 | (packed[j - 4] >> 6) << 4, packed[j + 4] >> 4 | (packed[j] >> 6) << 4)
+    }
+}
+
+/// What Q4_K and Q5_K share: scale, minimum, their twelve bytes, and the codes of one super-block.
+struct Eight {
+    scale: u16,
+    minimum: u16,
+    scales: [u8; 12],
+    levels: [u8; SUPER],
+}
+
+/// Two super-blocks at a time: sixteen sub-blocks of 32.
+#[inline(always)]
+fn pairs(values: &[f32], importance: Option<&[f32]>, largest: i32, tries: Tries, mut put: impl FnMut(usize, &Eight)) {
+    for (index, values) in values.chunks(2 * SUPER).enumerate() {
+        let places = side_by_side::<32>(values);
+        let importance = part(importance, 2 * index * SUPER, values.len());
+        let weights = match importance {
+            None => {
+                let mut variance = [0.0; LANES];
+                for place in &places {
+                    for k in 0..LANES {
+                        variance[k] += place[k] * place[k];
+                    }
+                }
+                let mut weights = [[0.0; LANES]; 32];
+                for i in 0..32 {
+                    for k in 0..LANES {
+                        weights[i][k] = (variance[k] / 32.0).sqrt() + places[i][k].abs();
+                    }
+                }
+                weights
+            }
+            Some(importance) => {
+                let mut variance = [0.0; LANES];
+                for (half, values) in values.chunks_exact(SUPER).enumerate() {
+                    variance[8 * half..8 * half + 8].fill(2.0 * squares(values) / SUPER as f32);
+                }
+                weighted(&places, &side_by_side(importance), &variance)
+            }
+        };
+        let tries = if importance.is_some() { WEIGHTED } else { tries };
+        let found = with_minimum(&places, &weights, largest, tries);
+        let sums = sums(&weights);
+        for (half, values) in values.as_chunks::<SUPER>().0.iter().enumerate() {
+            put(2 * index + half, &eight(values, &found, importance.map(|_| &sums), half, largest));
+        }
+    }
+}
+
+#[inline(always)]
+fn eight(values: &[f32; SUPER], found: &WithMinimum, sums: Option<&Lanes>, half: usize, largest: i32) -> Eight {
+    const TOP: f32 = 63.0;
+    let of_half = |lanes: &Lanes| -> [f32; 8] { std::array::from_fn(|lane| lanes[8 * half + lane]) };
+    let (scales, minima) = (of_half(&found.scales), of_half(&found.minima));
+    let (scale, minimum, packed) = match sums {
+        None => {
+            let by_largest = |values: &[f32; 8]| -> (f32, [u8; 8]) {
+                let highest = values.iter().fold(0.0, |highest, &value| if value > highest { value } else { highest });
+                let inverse = if highest > 0.0 { TOP / highest } else { 0.0 };
+                (highest / TOP, values.map(|value| (nearest(inverse * value) as u8).min(63)))
+            };
+            let ((scale, scales), (minimum, minima)) = (by_largest(&scales), by_largest(&minima));
+            (scale, minimum, pack_six(&scales, &minima))
+        }
+        Some(sums) => {
+            let sums = of_half(sums);
+            let ((scale, scales), (minimum, minima)) = (of_scales(&scales, &sums, 63), of_scales(&minima, &sums, 63));
+            (scale, minimum, pack_six(&scales, &minima))
+        }
+    };
+    let (scale, minimum) = (f16::encode(scale), f16::encode(minimum));
+    let mut levels = [0; SUPER];
+    for (lane, (levels, values)) in
+        levels.as_chunks_mut::<32>().0.iter_mut().zip(values.as_chunks::<32>().0).enumerate()
+    {
+        let (of_scale, of_minimum) = unpack_six(&packed, lane);
+        let step = f16::decode(scale) * f32::from(of_scale);
+        let below = f16::decode(minimum) * f32::from(of_minimum);
+        fill(levels, values, step, below, largest, |value| found.code(8 * half + lane, value));
+    }
+    Eight { scale, minimum, scales: packed, levels }
+}
+
+impl Eight {
+    /// The first sixteen bytes of a block.
+    #[inline(always)]
+    fn front(&self, out: &mut [u8]) {
+        out[..2].copy_from_slice(&self.scale.to_le_bytes());
+        out[2..4].copy_from_slice(&self.minimum.to_le_bytes());
+        out[4..16].copy_from_slice(&self.scales);
+    }
+}
+
+impl EncodeBlocks for Q4K {
+    #[inline(always)]
+    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+        const TRIES: Tries = Tries { first: -1.0, step: 0.1, count: 20, by_size: false };
+        let blocks = out.as_chunks_mut::<144>().0;
+        pairs(values, importance, 15, TRIES, |index, eight| {
+            let Some(out) = blocks.get_mut(index) else { return };
+            eight.front(out);
+            for (out, levels) in out[16..].as_chunks_mut::<32>().0.iter_mut().zip(eight.levels.as_chunks::<64>().0) {
+                for place in 0..32 {
+                    out[place] = levels[place] | levels[place + 32] << 4;
+                }
+            }
+        });
+    }
+}
+
+impl EncodeBlocks for Q5K {
+    #[inline(always)]
+    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+        const TRIES: Tries = Tries { first: -0.5, step: 0.1, count: 15, by_size: false };
+        let blocks = out.as_chunks_mut::<176>().0;
+        pairs(values, importance, 31, TRIES, |index, eight| {
+            let Some(out) = blocks.get_mut(index) else { return };
+            eight.front(out);
+            let mut high = [0; 32];
+            for (quarter, levels) in eight.levels.as_chunks::<64>().0.iter().enumerate() {
+                for place in 0..32 {
+                    let (low, next) = (levels[place], levels[place + 32]);
+                    high[place] |= (low >> 4) << (2 * quarter) | (next >> 4) << (2 * quarter + 1);
+                    out[48 + 32 * quarter + place] = low & 15 | (next & 15) << 4;
+                }
+            }
+            out[16..48].copy_from_slice(&high);
+        });
+    }
+}

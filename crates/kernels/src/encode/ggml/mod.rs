@@ -1,0 +1,69 @@
+//! Rows of numbers to the block types of GGML: the bytes of ggml's `ggml_quantize_chunk`.
+//!
+//! Every value goes through the operations of ggml's C in their order, one rounding each, so that scales, ties and zero
+//! blocks come out the same. Searches for the best scale take the sub-blocks of sixteen places at a time, one in each lane:
+//! a lane does what the C does for one sub-block.
+//!
+//! | file | types | how |
+//! |---|---|---|
+//! | [`simple`] | Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0 | by the largest value, or searched where values have an importance |
+//! | [`k_minimum`] | Q2_K, Q4_K, Q5_K | searched: scale and minimum of sub-blocks, then their scales |
+//! | [`k_signed`] | Q3_K, Q6_K | searched: scale of sub-blocks, then their scale |
+//! | [`ternary`] | TQ1_0, TQ2_0 | by the largest value |
+//! | [`floats`] | MXFP4, NVFP4 | by the largest value, then the nearest of sixteen |
+//!
+//! [`search`] has the searches, [`lanes`] what they stand on.
+
+mod floats;
+mod k_minimum;
+mod k_signed;
+mod lanes;
+mod search;
+mod simple;
+mod ternary;
+
+use crate::base::simd::Simd;
+use crate::decode::ggml::GgmlBlock;
+
+/// A block type that numbers are encoded to.
+pub trait EncodeBlocks: GgmlBlock {
+    /// Encodes one row of whole blocks. `importance` has a weight for every value of the row.
+    fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]);
+}
+
+kernel! {
+    /// Encodes rows of `row` values each into `out`, with a weight for each place of a row or without.
+    ///
+    /// Only whole rows of whole blocks are encoded, as many as `values` and `out` hold; where there are fewer weights than
+    /// places in a row, nothing is.
+    ///
+    /// ```
+    /// use anamnesis_kernels::ggml::Q8_0;
+    /// use anamnesis_kernels::{Level, encode_rows};
+    ///
+    /// let mut values = [0.0; 32];
+    /// (values[0], values[31]) = (63.5, -31.75);
+    /// let mut block = [0; 34];
+    /// encode_rows::<Q8_0>(Level::detect(), &values, 32, None, &mut block);
+    /// assert_eq!((&block[..3], block[33]), (&[0x00, 0x38, 127][..], 0xC0)); // a scale of 0.5; 127 first, -64 last
+    /// ```
+    pub fn encode_rows<B: EncodeBlocks>(values: &[f32], row: usize, importance: Option<&[f32]>, out: &mut [u8]) = rows
+}
+
+#[inline(always)]
+fn rows<S: Simd, B: EncodeBlocks>(simd: S, values: &[f32], row: usize, importance: Option<&[f32]>, out: &mut [u8]) {
+    let blocks = row / B::BLOCK_ELEMENTS;
+    if row == 0 || !row.is_multiple_of(B::BLOCK_ELEMENTS) || importance.is_some_and(|weights| weights.len() < row) {
+        return;
+    }
+    let importance = importance.map(|weights| &weights[..row]);
+    for (values, out) in values.chunks_exact(row).zip(out.chunks_exact_mut(blocks * B::BLOCK_BYTES)) {
+        B::encode_row(simd, values, importance, out);
+    }
+}
+
+/// The weights of one block.
+#[inline(always)]
+fn part(importance: Option<&[f32]>, start: usize, count: usize) -> Option<&[f32]> {
+    importance.and_then(|weights| weights.get(start..start + count))
+}

@@ -1,0 +1,302 @@
+//! The searches for scales: each tries a few, takes the codes of each, and keeps what is nearest to the values.
+//!
+//! | search | a value is | tried |
+//! |---|---|---|
+//! | [`with_minimum`] | `scale × code − minimum` | steps of the largest code, each mended by least squares |
+//! | [`signed`] | `scale × code`, codes around zero | steps of the largest code, each mended by least squares |
+//! | [`mended`] | `scale × code`, codes around zero | one scale, then single codes |
+//! | [`of_scales`] | `scale × code`, for few values that are not negative | steps of the largest code, then single codes |
+
+use super::lanes::{LANES, Lanes, SMALLEST, each, larger, nearest};
+
+/// What [`with_minimum`] tries.
+#[derive(Clone, Copy)]
+pub(super) struct Tries {
+    pub first: f32,
+    pub step: f32,
+    pub count: i32,
+    /// Whether differences count by their size, not by their square.
+    pub by_size: bool,
+}
+
+/// Where values are important, more is tried.
+pub(super) const WEIGHTED: Tries = Tries { first: -0.9, step: 0.05, count: 36, by_size: false };
+
+/// Scales and minima of sub-blocks, and what gives their codes.
+pub(super) struct WithMinimum {
+    pub scales: Lanes,
+    /// How far below zero codes begin.
+    pub minima: Lanes,
+    inverse: Lanes,
+    from: Lanes,
+    is_flat: [bool; LANES],
+    largest: i32,
+}
+
+impl WithMinimum {
+    /// The codes of a sub-block as they were found.
+    #[inline(always)]
+    pub(super) fn code(&self, lane: usize, value: f32) -> u8 {
+        let code = nearest(self.inverse[lane] * (value - self.from[lane])).min(self.largest).max(0);
+        if self.is_flat[lane] { 0 } else { code as u8 }
+    }
+}
+
+/// Finds scale and minimum of sub-blocks with codes of 0 to `largest`.
+#[inline(always)]
+pub(super) fn with_minimum<const N: usize>(
+    values: &[Lanes; N],
+    weights: &[Lanes; N],
+    largest: i32,
+    tries: Tries,
+) -> WithMinimum {
+    let top = largest as f32;
+    let (mut low, mut high, mut sum_w) = (values[0], values[0], weights[0]);
+    let mut sum_x: Lanes = each!(k => sum_w[k] * values[0][k]);
+    for i in 1..N {
+        for k in 0..LANES {
+            let (x, w) = (values[i][k], weights[i][k]);
+            low[k] = if x < low[k] { x } else { low[k] };
+            high[k] = if x > high[k] { x } else { high[k] };
+            sum_w[k] += w;
+            sum_x[k] += w * x;
+        }
+    }
+    let mut low: Lanes = each!(k => if low[k] > 0.0 { 0.0 } else { low[k] });
+    let is_flat: [bool; LANES] = each!(k => high[k] == low[k]);
+    let (flat_low, mut from) = (low, low);
+    let mut inverse: Lanes = each!(k => top / (high[k] - low[k]));
+    let mut scales: Lanes = each!(k => 1.0 / inverse[k]);
+    let mut best: Lanes = [0.0; LANES];
+    for i in 0..N {
+        for k in 0..LANES {
+            let code = nearest(inverse[k] * (values[i][k] - low[k])).min(largest).max(0) as f32;
+            let apart = scales[k] * code + low[k] - values[i][k];
+            best[k] += weights[i][k] * if tries.by_size { apart.abs() } else { apart * apart };
+        }
+    }
+    for number in 0..=tries.count {
+        let steps: Lanes = each!(k => (tries.first + tries.step * number as f32 + top) / (high[k] - low[k]));
+        let (mut sum_l, mut sum_l2, mut sum_xl): (Lanes, Lanes, Lanes) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        for i in 0..N {
+            for k in 0..LANES {
+                let (x, w) = (values[i][k], weights[i][k]);
+                let code = nearest(steps[k] * (x - low[k])).min(largest).max(0) as f32;
+                sum_l[k] += w * code;
+                sum_l2[k] += w * code * code;
+                sum_xl[k] += w * code * x;
+            }
+        }
+        let spread: Lanes = each!(k => sum_w[k] * sum_l2[k] - sum_l[k] * sum_l[k]);
+        let mut this_scale: Lanes = each!(k => (sum_w[k] * sum_xl[k] - sum_x[k] * sum_l[k]) / spread[k]);
+        let mut this_low: Lanes = each!(k => (sum_l2[k] * sum_x[k] - sum_l[k] * sum_xl[k]) / spread[k]);
+        for k in 0..LANES {
+            let is_above = this_low[k] > 0.0;
+            this_scale[k] = if is_above { sum_xl[k] / sum_l2[k] } else { this_scale[k] };
+            this_low[k] = if is_above { 0.0 } else { this_low[k] };
+        }
+        let mut error: Lanes = [0.0; LANES];
+        for i in 0..N {
+            for k in 0..LANES {
+                let x = values[i][k];
+                let code = nearest(steps[k] * (x - low[k])).min(largest).max(0) as f32;
+                let apart = this_scale[k] * code + this_low[k] - x;
+                error[k] += weights[i][k] * if tries.by_size { apart.abs() } else { apart * apart };
+            }
+        }
+        for k in 0..LANES {
+            let is_better = spread[k] > 0.0 && error[k] < best[k];
+            from[k] = if is_better { low[k] } else { from[k] };
+            inverse[k] = if is_better { steps[k] } else { inverse[k] };
+            best[k] = if is_better { error[k] } else { best[k] };
+            scales[k] = if is_better { this_scale[k] } else { scales[k] };
+            low[k] = if is_better { this_low[k] } else { low[k] };
+        }
+    }
+    WithMinimum {
+        scales: each!(k => if is_flat[k] { 0.0 } else { scales[k] }),
+        minima: each!(k => -if is_flat[k] { flat_low[k] } else { low[k] }),
+        inverse,
+        from,
+        is_flat,
+        largest,
+    }
+}
+
+/// Scales of sub-blocks, and what gives their codes.
+pub(super) struct Signed {
+    pub scales: Lanes,
+    inverse: Lanes,
+    is_zero: [bool; LANES],
+    half: i32,
+}
+
+impl Signed {
+    /// The code of a value as it was found, from zero on.
+    #[inline(always)]
+    pub(super) fn code(&self, lane: usize, value: f32) -> u8 {
+        let code = self.half + nearest(self.inverse[lane] * value).min(self.half - 1).max(-self.half);
+        if self.is_zero[lane] { 0 } else { code as u8 }
+    }
+}
+
+/// The value of the largest size in each lane, the first of several, and its size.
+#[inline(always)]
+fn extremes<const N: usize>(values: &[Lanes; N]) -> (Lanes, Lanes) {
+    let (mut extreme, mut size): (Lanes, Lanes) = ([0.0; LANES], [0.0; LANES]);
+    for place in values {
+        for k in 0..LANES {
+            let is_larger = place[k].abs() > size[k];
+            extreme[k] = if is_larger { place[k] } else { extreme[k] };
+            size[k] = if is_larger { place[k].abs() } else { size[k] };
+        }
+    }
+    (extreme, size)
+}
+
+/// Finds the scale of sub-blocks with codes of `-half` to `half - 1`.
+#[inline(always)]
+pub(super) fn signed<const N: usize>(values: &[Lanes; N], weights: &[Lanes; N], half: i32) -> Signed {
+    let (extreme, size) = extremes(values);
+    let top = half as f32;
+    let sums = |inverse: &Lanes| {
+        let (mut sum_lx, mut sum_l2): (Lanes, Lanes) = ([0.0; LANES], [0.0; LANES]);
+        for i in 0..N {
+            for k in 0..LANES {
+                let (x, w) = (values[i][k], weights[i][k]);
+                let code = nearest(inverse[k] * x).min(half - 1).max(-half) as f32;
+                sum_lx[k] += w * x * code;
+                sum_l2[k] += w * code * code;
+            }
+        }
+        (sum_lx, sum_l2)
+    };
+    let mut inverse: Lanes = each!(k => -top / extreme[k]);
+    let (sum_lx, sum_l2) = sums(&inverse);
+    let mut scales: Lanes = each!(k => if sum_l2[k] == 0.0 { 0.0 } else { sum_lx[k] / sum_l2[k] });
+    let mut best: Lanes = each!(k => scales[k] * sum_lx[k]);
+    for number in (-9..=9).filter(|&number| number != 0) {
+        let steps: Lanes = each!(k => -(top + 0.1 * number as f32) / extreme[k]);
+        let (sum_lx, sum_l2) = sums(&steps);
+        for k in 0..LANES {
+            let is_better = sum_l2[k] > 0.0 && sum_lx[k] * sum_lx[k] > best[k] * sum_l2[k];
+            let scale = sum_lx[k] / sum_l2[k];
+            inverse[k] = if is_better { steps[k] } else { inverse[k] };
+            scales[k] = if is_better { scale } else { scales[k] };
+            best[k] = if is_better { scale * sum_lx[k] } else { best[k] };
+        }
+    }
+    let is_zero: [bool; LANES] = each!(k => size[k] < SMALLEST);
+    Signed { scales: each!(k => if is_zero[k] { 0.0 } else { scales[k] }), inverse, is_zero, half }
+}
+
+/// Finds the scale of sub-blocks with codes of `-half` to `half - 1`, important by their squares: the codes of one scale,
+/// each changed where that is better, up to five times. Gives the scales and the codes from zero on.
+#[inline(always)]
+pub(super) fn mended<const N: usize>(values: &[Lanes; N], half: i32) -> (Lanes, [[i32; LANES]; N]) {
+    let (extreme, size) = extremes(values);
+    let inverse: Lanes = each!(k => -(half as f32) / extreme[k]);
+    let mut codes = [[0; LANES]; N];
+    let (mut sum_lx, mut sum_l2): (Lanes, Lanes) = ([0.0; LANES], [0.0; LANES]);
+    for i in 0..N {
+        for k in 0..LANES {
+            let x = values[i][k];
+            let (code, w) = (nearest(inverse[k] * x).min(half - 1).max(-half), x * x);
+            codes[i][k] = code;
+            sum_lx[k] += w * x * code as f32;
+            sum_l2[k] += w * code as f32 * code as f32;
+        }
+    }
+    for _ in 0..5 {
+        let mut is_changed = false;
+        for i in 0..N {
+            for k in 0..LANES {
+                let (x, old) = (values[i][k], codes[i][k]);
+                let w = x * x;
+                let rest_lx = sum_lx[k] - w * x * old as f32;
+                let rest_l2 = sum_l2[k] - w * old as f32 * old as f32;
+                let new = nearest(x * rest_l2 / rest_lx).min(half - 1).max(-half);
+                let (new_lx, new_l2) = (rest_lx + w * x * new as f32, rest_l2 + w * new as f32 * new as f32);
+                let is_better = new_l2 > 0.0 && new_lx * new_lx * sum_l2[k] > sum_lx[k] * sum_lx[k] * new_l2;
+                let is_taken = rest_lx > 0.0 && new != old && is_better;
+                codes[i][k] = if is_taken { new } else { old };
+                sum_lx[k] = if is_taken { new_lx } else { sum_lx[k] };
+                sum_l2[k] = if is_taken { new_l2 } else { sum_l2[k] };
+                is_changed |= is_taken;
+            }
+        }
+        if !is_changed {
+            break;
+        }
+    }
+    let is_zero: [bool; LANES] = each!(k => size[k] < SMALLEST);
+    let found: Lanes = each!(k => if sum_l2[k] > 0.0 { sum_lx[k] / sum_l2[k] } else { 0.0 });
+    for place in &mut codes {
+        *place = each!(k => if is_zero[k] { 0 } else { place[k] + half });
+    }
+    (each!(k => if is_zero[k] { 0.0 } else { found[k] }), codes)
+}
+
+/// Finds the scale of a few values that are not negative, and their codes of up to `largest`.
+#[inline(always)]
+pub(super) fn of_scales<const N: usize>(values: &[f32; N], weights: &[f32; N], largest: i32) -> (f32, [u8; N]) {
+    let highest = values.iter().fold(0.0, |highest, value| larger(highest, *value));
+    if highest < SMALLEST {
+        return (0.0, [0; N]);
+    }
+    let top = largest as f32;
+    let mut inverse = top / highest;
+    let mut codes = [0u8; N];
+    for (code, value) in codes.iter_mut().zip(values) {
+        *code = nearest(inverse * value) as u8;
+    }
+    let scale = 1.0 / inverse;
+    let mut best = 0.0;
+    for i in 0..N {
+        let apart = values[i] - scale * f32::from(codes[i]);
+        best += weights[i] * apart * apart;
+    }
+    for number in (-4..=4).filter(|&number| number != 0) {
+        let steps = (0.1 * number as f32 + top) / highest;
+        let scale = 1.0 / steps;
+        let mut error = 0.0;
+        for i in 0..N {
+            let code = nearest(steps * values[i]).min(largest) as f32;
+            let apart = values[i] - scale * code;
+            error += weights[i] * apart * apart;
+        }
+        if error < best {
+            (best, inverse) = (error, steps);
+        }
+    }
+    let (mut sum_lx, mut sum_l2) = (0.0, 0.0);
+    for i in 0..N {
+        let code = nearest(inverse * values[i]).min(largest);
+        codes[i] = code as u8;
+        sum_lx += weights[i] * values[i] * code as f32;
+        sum_l2 += weights[i] * code as f32 * code as f32;
+    }
+    for _ in 0..5 {
+        let mut is_changed = false;
+        for i in 0..N {
+            let (x, w, old) = (values[i], weights[i], f32::from(codes[i]));
+            let (mut new_lx, mut new_l2) = (sum_lx - w * x * old, sum_l2 - w * old * old);
+            if new_lx > 0.0 && new_l2 > 0.0 {
+                let new = nearest(x * new_l2 / new_lx).min(largest);
+                if new != i32::from(codes[i]) {
+                    new_lx += w * x * new as f32;
+                    new_l2 += w * new as f32 * new as f32;
+                    if new_lx * new_lx * sum_l2 > sum_lx * sum_lx * new_l2 {
+                        codes[i] = new as u8;
+                        (sum_lx, sum_l2) = (new_lx, new_l2);
+                        is_changed = true;
+                    }
+                }
+            }
+        }
+        if !is_changed {
+            break;
+        }
+    }
+    (if sum_l2 > 0.0 { sum_lx / sum_l2 } else { 0.0 }, codes)
+}
