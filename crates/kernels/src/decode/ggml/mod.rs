@@ -46,7 +46,7 @@ mod q6_k;
 mod q8_0;
 mod q8_1;
 mod q8_k;
-mod tables;
+pub(crate) mod tables;
 mod tq1_0;
 mod tq2_0;
 

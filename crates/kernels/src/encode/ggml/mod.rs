@@ -10,11 +10,16 @@
 //! | [`k_minimum`] | Q2_K, Q4_K, Q5_K | searched: scale and minimum of sub-blocks, then their scales |
 //! | [`k_signed`] | Q3_K, Q6_K | searched: scale of sub-blocks, then their scale |
 //! | [`ternary`] | TQ1_0, TQ2_0 | by the largest value |
+//! | [`iq4`] | IQ4_NL, IQ4_XS | searched: the scale of sub-blocks, then their scales |
 //! | [`floats`] | MXFP4, NVFP4 | by the largest value, then the nearest of sixteen |
+//! | [`iq23`] | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | searched: points of a grid and their scales |
 //!
-//! [`search`] has the searches, [`lanes`] what they stand on.
+//! [`search`] has the searches, [`grid`] the points, [`lanes`] what they stand on.
 
 mod floats;
+mod grid;
+mod iq23;
+mod iq4;
 mod k_minimum;
 mod k_signed;
 mod lanes;
