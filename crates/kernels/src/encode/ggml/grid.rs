@@ -124,13 +124,7 @@ impl<const D: usize> Surroundings<'_, D> {
     /// The point nearest to `values` with these weights under a scale, the first of several. An element counts as
     /// `numbers` says it does.
     #[inline(always)]
-    pub(super) fn nearest(
-        &self,
-        values: &[f32; D],
-        weights: &[f32; D],
-        scale: f32,
-        number: impl Fn(i8) -> f32,
-    ) -> u16 {
+    pub(super) fn nearest(&self, values: &[f32; D], weights: &[f32; D], scale: f32, number: impl Fn(i8) -> f32) -> u16 {
         let (mut best, mut found) = (f32::MAX, 0);
         for near in self.0 {
             let mut distances = [0.0f32; LANES];
@@ -140,7 +134,9 @@ impl<const D: usize> Surroundings<'_, D> {
                     distances[lane] += weights[element] * apart * apart;
                 }
             }
-            let least = distances.iter().fold(f32::INFINITY, |least, &distance| if distance < least { distance } else { least });
+            let least = distances
+                .iter()
+                .fold(f32::INFINITY, |least, &distance| if distance < least { distance } else { least });
             if least < best {
                 best = least;
                 found = near.points[distances.iter().position(|&distance| distance == least).unwrap_or(0)];

@@ -237,7 +237,8 @@ const NEAR_2: Steps = Steps { levels: 3, count: 9, step: 0.1 };
 impl EncodeBlocks for Iq2Xxs {
     #[inline(always)]
     fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<66>().0).enumerate() {
+        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<66>().0).enumerate()
+        {
             iq2_xxs(values, part(importance, index * SUPER, SUPER).unwrap_or(&[1.0; SUPER]), out);
         }
     }
@@ -287,7 +288,8 @@ fn iq2_xxs(values: &[f32; SUPER], importance: &[f32], out: &mut [u8; 66]) {
 impl EncodeBlocks for Iq2Xs {
     #[inline(always)]
     fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<74>().0).enumerate() {
+        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<74>().0).enumerate()
+        {
             iq2_xs(values, part(importance, index * SUPER, SUPER).unwrap_or(&[1.0; SUPER]), out);
         }
     }
@@ -338,7 +340,8 @@ fn near_2(grid: &Grid<8, 2>, block: &Sizes<16, 2>, largest: f32, mask: u8) -> Wr
 impl EncodeBlocks for Iq2S {
     #[inline(always)]
     fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<82>().0).enumerate() {
+        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<82>().0).enumerate()
+        {
             iq2_s(values, part(importance, index * SUPER, SUPER), out);
         }
     }
@@ -384,7 +387,8 @@ fn iq2_s(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 82]) 
 impl EncodeBlocks for Iq3Xxs {
     #[inline(always)]
     fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<98>().0).enumerate() {
+        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<98>().0).enumerate()
+        {
             iq3_xxs(values, part(importance, index * SUPER, SUPER), out);
         }
     }
@@ -440,7 +444,8 @@ fn iq3_xxs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 98]
 impl EncodeBlocks for Iq3S {
     #[inline(always)]
     fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<110>().0).enumerate() {
+        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<110>().0).enumerate()
+        {
             iq3_s(values, part(importance, index * SUPER, SUPER), out);
         }
     }

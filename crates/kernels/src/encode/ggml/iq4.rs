@@ -88,11 +88,7 @@ fn scales(values: &[Lanes; BLOCK], weights: &[Lanes; BLOCK]) -> Lanes {
 
 /// Weights by importance and size, or by size alone; `SUPER` values share their variance.
 #[inline(always)]
-fn weights<const SUPER: usize>(
-    values: &[f32],
-    places: &[Lanes; BLOCK],
-    importance: Option<&[f32]>,
-) -> [Lanes; BLOCK] {
+fn weights<const SUPER: usize>(values: &[f32], places: &[Lanes; BLOCK], importance: Option<&[f32]>) -> [Lanes; BLOCK] {
     let Some(importance) = importance else {
         let mut squares = *places;
         squares.iter_mut().flatten().for_each(|value| *value *= *value);

@@ -13,11 +13,13 @@
 //! | [`iq4`] | IQ4_NL, IQ4_XS | searched: the scale of sub-blocks, then their scales |
 //! | [`floats`] | MXFP4, NVFP4 | by the largest value, then the nearest of sixteen |
 //! | [`iq23`] | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | searched: points of a grid and their scales |
+//! | [`iq1`] | IQ1_S, IQ1_M | every cut into three parts, then points of a grid |
 //!
 //! [`search`] has the searches, [`grid`] the points, [`lanes`] what they stand on.
 
 mod floats;
 mod grid;
+mod iq1;
 mod iq23;
 mod iq4;
 mod k_minimum;
