@@ -121,7 +121,7 @@ pub use pipeline::{OnTensor, Progress};
 pub use quant_config::GptqFormat;
 pub use remember::{RememberOptions, RememberPlan};
 pub use scan::{Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedPickle, scan, scan_all, scan_bytes};
-pub use scheme::{BnbOptions, Coding, Evidence, QuantScheme, QuantiseOptions, TensorRole};
+pub use scheme::{BnbOptions, Coding, Evidence, Leftover, QuantScheme, QuantiseOptions, TensorRole};
 pub use verify::{VerifyReport, verify};
 
 // Known names.

@@ -107,6 +107,9 @@ pub(crate) struct InputArgs {
     /// Leave out, and tell, what cannot be held as a tensor
     #[arg(long, help_heading = READING)]
     pub(crate) skip_unsupported: bool,
+    /// Take as plain data, and tell, what looks like a stray part of a weight
+    #[arg(long, help_heading = READING)]
+    pub(crate) allow_unclaimed: bool,
     /// Say the type of a NumPy array whose file cannot: weight=e4m3
     #[arg(long, value_name = "NAME=TYPE", help_heading = READING, value_parser = npy_dtype)]
     pub(crate) npy_dtype: Vec<(String, Dtype)>,
@@ -132,6 +135,7 @@ impl InputArgs {
     /// The same as the library takes it.
     pub(crate) fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::new().with_all(self.all).with_skip_unsupported(self.skip_unsupported);
+        options.allow_unclaimed = self.allow_unclaimed;
         options.select.clone_from(&self.select);
         options.npy_dtypes.clone_from(&self.npy_dtype);
         options.config = self.config.clone().map(Into::into);

@@ -29,5 +29,6 @@ mod streams;
 mod suggesting;
 mod telling;
 mod transcript;
+mod unclaimed;
 mod verifying;
 mod writing;
