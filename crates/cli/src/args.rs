@@ -234,16 +234,17 @@ pub(crate) struct InspectArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION] or
-    /// ollama:NAME[:TAG]
+    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION],
+    /// ollama:NAME[:TAG], or - for standard input
     pub(crate) path: PathBuf,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = SCAN_AFTER_HELP)]
 pub(crate) struct ScanArgs {
-    /// A PyTorch file, a pickle, a NumPy array or an archive of them; a directory,
-    /// hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG] for every such file in it
+    /// A PyTorch file, a pickle, a NumPy array or an archive of them, or - for
+    /// standard input; a directory, hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG] for
+    /// every such file in it
     pub(crate) path: PathBuf,
 }
 
@@ -251,10 +252,13 @@ const SCAN_AFTER_HELP: &str = "\
 A pickle is a program: loading one with Python can run anything. Nothing is run
 here. Every name that a pickle would import is listed with its place in the
 pickle, and whether a conversion accepts it; those that it does not are graded:
-known to run code, or unknown.
+known to run code, or unknown. A pickle of an archive that neither a conversion
+nor PyTorch loads is marked: a conversion goes on without it and says so, but the
+file is not called safe, since another program may load it.
 
 Exit codes:
-  0 safe, or there are no pickles   1 something refers to code, or is malformed";
+  0 safe, or there are no pickles   1 a pickle refers to code, loaded or not, or
+  is malformed";
 
 #[derive(Debug, Args)]
 #[command(after_help = REMEMBER_AFTER_HELP)]

@@ -366,13 +366,16 @@ impl Checkpoint {
 
     /// What is wrong with the bytes of its files by the checksums they carry, for people. Reads everything where there are any.
     pub(crate) fn damage(&self) -> Result<Vec<String>> {
-        let container = container::of(self.format);
         let mut damage = Vec::new();
         for path in &self.paths {
-            let source = FileSource::open(path)?;
-            damage.extend(container.damage(&source, &mut Budget::new(&self.limits))?);
+            damage.extend(self.damage_of(&FileSource::open(path)?)?);
         }
         Ok(damage)
+    }
+
+    /// The same of the bytes of one of its files.
+    pub(crate) fn damage_of(&self, file: &dyn Source) -> Result<Vec<String>> {
+        container::of(self.format).damage(file, &mut Budget::new(&self.limits))
     }
 
     /// The format of its files.

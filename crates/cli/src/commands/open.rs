@@ -30,7 +30,7 @@ pub(super) fn checkpoint(input: &InputArgs, printer: &Printer) -> Result<Checkpo
 }
 
 /// Standard input as a file without a name: tensors are read where they lie, and what lies last may be needed first.
-fn spooled() -> anamnesis::Result<File> {
+pub(super) fn spooled() -> anamnesis::Result<File> {
     let named = |error: Error| AnamnesisError::Io(Error::new(error.kind(), format!("standard input: {error}")));
     let mut file = tempfile::tempfile()?;
     std::io::copy(&mut std::io::stdin().lock(), &mut file).map_err(named)?;
