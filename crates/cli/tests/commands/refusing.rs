@@ -163,3 +163,15 @@ fn what_is_no_regular_file_is_left_out_and_said_so() {
     let run = folder.amn(&format!("remember {NAME} -o out")).ok();
     assert!(run.contains("left out pipe: not a regular file"), "{run}");
 }
+
+#[test]
+fn a_malformed_name_of_a_store_is_wrong_usage() {
+    let folder = Folder::empty();
+    for name in ["hf:", "hf:a/b/c", "hf:org/name@..", "ollama:", "ollama:a/b/c/d"] {
+        for command in ["parse", "inspect", "remember", "verify", "scan"] {
+            let run = folder.amn(&format!("{command} {name}"));
+            assert_eq!(run.code, Some(2), "{command} {name}: {run:?}");
+            assert!(run.stderr.contains(&format!("model name \"{name}\" ")), "{run:?}");
+        }
+    }
+}
