@@ -7,6 +7,7 @@ use anamnesis::{Checkpoint, InspectInfo, InspectOptions, TensorSummary, format_b
 use serde_json::{Value, json};
 
 use super::described::Described;
+use super::writing::tensors;
 use super::{MAX_NOTE_CHARS, comma_list, counted, counts, natural, notes, open, patterns, role_name, shown};
 use crate::args::{ParseArgs, SortBy};
 use crate::exit::Failure;
@@ -29,7 +30,7 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
         notes(&checkpoint, "  Note:       ", printer)?;
         unclaimed(&checkpoint, "  Note:       ", printer)?;
         match is_listed {
-            true => list(&tensors, checkpoint.file_count() > 1, printer)?,
+            true => tensors::list(table(&tensors, checkpoint.file_count() > 1), printer)?,
             false => printer.text(format_args!("\n{}", described.tensor_lines(&tensors)))?,
         }
         return document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer);
@@ -44,7 +45,7 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     notes(&checkpoint, "Note: ", printer)?;
     unclaimed(&checkpoint, "Note: ", printer)?;
     if is_listed {
-        list(&tensors, !is_one_file, printer)?;
+        tensors::list(table(&tensors, !is_one_file), printer)?;
     }
     document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer)
 }
@@ -119,18 +120,8 @@ fn summary(info: &InspectInfo, size: &str) -> String {
     text + &format!("{size}: {}", format_bytes(info.current_size))
 }
 
-/// Prints every tensor, with what all of them have in common below. Shapes have the dimension that varies fastest last,
+/// Every tensor; of several files each is named, shards by their number. Shapes have the dimension that varies fastest last,
 /// whatever the format.
-fn list(tensors: &[TensorSummary<'_>], with_files: bool, printer: &Printer) -> Result<(), Failure> {
-    let (table, common) = table(tensors, with_files).without_constants();
-    printer.text(format_args!("\n{}", table.render(printer.usual_page())))?;
-    match common {
-        Some(common) => printer.text(format_args!("all of them: {common}")),
-        None => Ok(()),
-    }
-}
-
-/// Every tensor; of several files each is named, shards by their number.
 fn table(tensors: &[TensorSummary<'_>], with_files: bool) -> Table {
     let mut columns = vec![
         Column::Flexible("NAME"),
