@@ -18,6 +18,7 @@ mod interruption;
 mod killing;
 mod levels;
 mod listing;
+mod many;
 mod reading;
 mod refusing;
 mod resuming;
