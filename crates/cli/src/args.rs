@@ -1,6 +1,7 @@
 //! What was typed.
 
 mod convert;
+mod limit;
 mod named;
 
 use std::path::PathBuf;
@@ -89,6 +90,8 @@ pub(crate) enum Command {
 
 pub(crate) use convert::{CastArg, ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
 
+pub(crate) use limit::Limit;
+
 /// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
 pub(crate) struct InputArgs {
@@ -113,6 +116,10 @@ pub(crate) struct InputArgs {
     /// Say the type of a NumPy array whose file cannot: weight=e4m3
     #[arg(long, value_name = "NAME=TYPE", help_heading = READING, value_parser = npy_dtype)]
     pub(crate) npy_dtype: Vec<(String, Dtype)>,
+    /// Refuse a file that asks for more than this: memory=SIZE altogether,
+    /// buffer=SIZE at once, items=N of a kind, ratio=N for each compressed byte
+    #[arg(long, value_name = "NAME=VALUE", help_heading = READING, value_parser = Limit::parse)]
+    pub(crate) limit: Vec<Limit>,
     /// Read the model's configuration from this file, not beside the weights
     #[arg(long, value_name = "FILE", help_heading = READING)]
     pub(crate) config: Option<PathBuf>,
@@ -136,6 +143,7 @@ impl InputArgs {
     pub(crate) fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::new().with_all(self.all).with_skip_unsupported(self.skip_unsupported);
         options.allow_unclaimed = self.allow_unclaimed;
+        options.limits = Limit::all(&self.limit);
         options.select.clone_from(&self.select);
         options.npy_dtypes.clone_from(&self.npy_dtype);
         options.config = self.config.clone().map(Into::into);
@@ -306,7 +314,7 @@ const UNITS: [(&str, u64); 13] = [
 ];
 
 /// `500MB`, `5G`, `4GiB`, or plain bytes; a letter alone is decimal, as with `B` behind it.
-fn shard_size(text: &str) -> Result<u64, String> {
+fn size(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let parsed = UNITS.iter().find_map(|(unit, bytes)| {
         let number = lower.strip_suffix(unit)?.trim_end();
@@ -355,12 +363,12 @@ mod tests {
             ("1T", 1_000_000_000_000),
         ];
         for (text, bytes) in cases {
-            assert_eq!(shard_size(text), Ok(bytes), "{text}");
+            assert_eq!(size(text), Ok(bytes), "{text}");
         }
         for text in
             ["", "0", "GB", "G", "5Gi", "-1", "+1", "1.5GB", "5GBB", "99999999999TB", "99999999999999999999", "5 5"]
         {
-            assert!(shard_size(text).is_err(), "{text}");
+            assert!(size(text).is_err(), "{text}");
         }
     }
 }

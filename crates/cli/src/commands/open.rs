@@ -10,7 +10,7 @@ use anamnesis::{AnamnesisError, Checkpoint, FileKind, Format, Origin, TensorRole
 
 use super::writing::tensors::relative;
 use super::{counted, remedy, shown};
-use crate::args::InputArgs;
+use crate::args::{InputArgs, Limit};
 use crate::close::{closest_file, did_you_mean};
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -98,6 +98,9 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
         AnamnesisError::NoWeights { .. } => Some("name a directory with .safetensors or .gguf files".to_owned()),
         AnamnesisError::TensorNotRead { remedy, .. } => remedy::advice(remedy),
         AnamnesisError::NotAModel { kind, .. } => Some(instead(*kind, path)),
+        AnamnesisError::LimitExceeded { limit, .. } if Limit::name_of(limit).is_some() => {
+            Limit::name_of(limit).map(|name| format!("--limit {name} allows no more"))
+        }
         error if path.is_file() => unlike(path, error),
         _ => None,
     };

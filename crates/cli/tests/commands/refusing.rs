@@ -175,3 +175,28 @@ fn a_malformed_name_of_a_store_is_wrong_usage() {
         }
     }
 }
+
+#[test]
+fn what_asks_for_more_than_the_limits_is_refused_with_the_limit() {
+    let folder = crate::samples::folder();
+    for (line, limit) in [
+        ("parse model-fp8.safetensors", "items=2"),
+        ("inspect model.gguf", "memory=100"),
+        ("remember arrays.npz", "items=1"),
+        ("convert model.gguf --to npz", "buffer=8"),
+        ("forget plain.safetensors --to bnb-nf4", "memory=1K"),
+    ] {
+        let error = folder.amn(&format!("{line} --limit {limit}")).failed();
+        let name = limit.split('=').next().unwrap();
+        assert!(
+            error.contains("limit exceeded") && error.contains(&format!("--limit {name} allows no more")),
+            "{error}"
+        );
+        let run = folder.amn(&format!("{line} --limit {limit} --json"));
+        assert!(run.stderr.contains("\"kind\":\"limit\""), "{run:?}");
+    }
+    folder.amn("parse model-fp8.safetensors --limit items=100 --limit memory=10MB --limit ratio=10").ok();
+    for wrong in ["items", "items=many", "speed=1"] {
+        assert_eq!(folder.amn(&format!("parse model-fp8.safetensors --limit {wrong}")).code, Some(2), "{wrong}");
+    }
+}
