@@ -261,8 +261,8 @@ A pickle is a program: loading one with Python can run anything. Nothing is run
 here. Every name that a pickle would import is listed with its place in the
 pickle, and whether a conversion accepts it; those that it does not are graded:
 known to run code, or unknown. A pickle of an archive that neither a conversion
-nor PyTorch loads is marked: a conversion goes on without it and says so, but the
-file is not called safe, since another program may load it.
+nor PyTorch loads is marked: a conversion goes on without it, but the file is not
+called safe, since another program may load it.
 
 Exit codes:
   0 safe, or there are no pickles   1 a pickle refers to code, loaded or not, or
