@@ -120,9 +120,12 @@ pub use model::TargetDtype;
 pub use pipeline::{OnTensor, Progress};
 pub use quant_config::GptqFormat;
 pub use remember::{RememberOptions, RememberPlan};
-pub use scan::{Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedPickle, scan, scan_all, scan_bytes};
-pub use scheme::{BnbOptions, Coding, Evidence, QuantScheme, QuantiseOptions, TensorRole};
-pub use verify::{VerifyReport, verify};
+pub use scan::{
+    Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedPickle, scan, scan_all, scan_bytes,
+    scan_positioned,
+};
+pub use scheme::{BnbOptions, Coding, Evidence, Leftover, QuantScheme, QuantiseOptions, TensorRole};
+pub use verify::{VerifyReport, verify, verify_positioned};
 
 // Known names.
 #[doc(no_inline)]

@@ -440,12 +440,18 @@ fn a_scan_knows_files_by_their_content() {
     assert_eq!(verdict(&objects), ScanVerdict::RefersToCode);
     assert_eq!(verdict(&archive(&[Entry::deflated("a.npy", &objects)])), ScanVerdict::RefersToCode);
     assert_eq!(verdict(&[header("<f4"), vec![0; 4]].concat()), ScanVerdict::HoldsNoCode);
-    // A pickle under any name, and beside the one that torch reads.
+    // A pickle under any name, and beside the one that torch reads, is found, and told from it.
     let safe = Entry::stored("m/data.pkl", b"\x80\x02}.");
-    for name in ["m/extra.pkl", "m/other", "__main__.pickle"] {
-        let entries = [safe.clone(), Entry::stored(name, b"\x80\x02cos\nsystem\n.")];
-        assert_eq!(verdict(&archive(&entries)), ScanVerdict::RefersToCode, "{name}");
+    let code = |name: &str| Entry::stored(name, b"\x80\x02cos\nsystem\n.");
+    for name in ["m/extra.pkl", "m/other", "__main__.pickle", "m/data/data.pkl"] {
+        let verdict = verdict(&archive(&[safe.clone(), code(name)]));
+        assert_eq!(verdict, ScanVerdict::RefersToCodeUnloaded, "{name}");
     }
+    for name in ["m/constants.pkl", "n/data.pkl"] {
+        assert_eq!(verdict(&archive(&[safe.clone(), code(name)])), ScanVerdict::RefersToCode, "{name}");
+    }
+    let arrays = Entry::stored("a.npy", &[header("<f4"), vec![0; 4]].concat());
+    assert_eq!(verdict(&archive(&[arrays, code("x.pkl")])), ScanVerdict::RefersToCodeUnloaded);
     // The oldest protocol has no mark of its own.
     let old = Entry::stored("x", b"cos\nsystem\n(S'ls'\ntR.");
     assert_eq!(verdict(&archive(&[old])), ScanVerdict::RefersToCode);

@@ -16,17 +16,33 @@ use anamnesis::{
 };
 use pickle::{Pickle, torch_archive};
 use support::{Contents, Folder, Model, le_bytes};
+use zip::{Entry, archive};
 
 /// A training checkpoint: two models of the same names and shapes, whose values are theirs alone.
 fn training() -> Folder {
-    let entry = |pickle: Pickle, key: &str, storage: &str| {
-        let inner = pickle.text(key).raw(b"}").text("w").tensor(storage, 4, 0, &[2, 2], &[2, 1]);
-        inner.raw(b"s").raw(b"s")
-    };
-    let pickle = entry(entry(Pickle::new().raw(b"}"), "model", "0"), "ema", "1").stop();
+    training_of(["0", "1"], [0, 0], &[2, 1], |[model, ema]| {
+        let stored = |key: &str, values: &[f32]| Entry::stored(&format!("archive/data/{key}"), &le_bytes(values));
+        vec![stored("0", model), stored("1", ema)]
+    })
+}
+
+/// The same, whose weights are views of these strides into storages, at these elements.
+fn training_of(
+    keys: [&str; 2],
+    offsets: [i64; 2],
+    strides: &[i64; 2],
+    storages: impl Fn([&[f32]; 2]) -> Vec<Entry>,
+) -> Folder {
+    let elements = if keys[0] == keys[1] { 8 } else { 4 };
+    let mut pickle = Pickle::new().raw(b"}");
+    for ((part, key), offset) in ["model", "ema"].into_iter().zip(keys).zip(offsets) {
+        pickle = pickle.text(part).raw(b"}").text("w").tensor(key, elements, offset, &[2, 2], strides);
+        pickle = pickle.raw(b"s").raw(b"s");
+    }
+    let mut entries = vec![Entry::stored("archive/data.pkl", &pickle.stop())];
+    entries.extend(storages([&[1.0; 4], &[2.0; 4]]));
     let folder = Folder::new();
-    let storages = [le_bytes(&[1.0; 4]), le_bytes(&[2.0; 4])];
-    folder.write("pytorch_model.bin", torch_archive(&pickle, &[&storages[0], &storages[1]]));
+    folder.write("pytorch_model.bin", archive(&entries));
     folder
 }
 
@@ -44,20 +60,56 @@ fn convert(
     Ok(report.kept)
 }
 
-#[test]
-fn another_part_of_a_training_checkpoint_is_another_conversion() {
-    let (folder, out) = (training(), Folder::new());
+/// The second of two parts is refused where the first was begun, and the first goes on.
+fn tells_parts_apart(what: &str, folder: &Folder) {
+    let out = Folder::new();
     let out = out.path("out");
     let run = |part: &str| {
         let open = OpenOptions::new().with_select(part);
         convert(&folder.path(""), &out, &open, ConvertTarget::Safetensors, &ConvertOptions::new())
     };
-    assert!(run("model").unwrap().is_empty());
-    let error = run("ema").unwrap_err();
-    let AnamnesisError::OtherPlan { difference } = &error else { panic!("{error}") };
-    assert_eq!(difference, "its tensors come from other parts of the input");
-    assert_eq!(Contents::read(out.join("model.safetensors")).floats("w"), [1.0; 4]);
-    assert_eq!(run("model").unwrap(), ["model.safetensors"]);
+    assert!(run("model").unwrap().is_empty(), "{what}");
+    let error = run("ema").expect_err(what);
+    let AnamnesisError::OtherPlan { difference } = &error else { panic!("{what}: {error}") };
+    assert_eq!(difference, "its tensors come from other parts of the input", "{what}");
+    assert_eq!(Contents::read(out.join("model.safetensors")).floats("w"), [1.0; 4], "{what}");
+    assert_eq!(run("model").unwrap(), ["model.safetensors"], "{what}");
+}
+
+#[test]
+fn another_part_of_a_training_checkpoint_is_another_conversion() {
+    let apart = |key: &str, values: &[f32]| Entry::stored(&format!("archive/data/{key}"), &le_bytes(values));
+    let packed = |key: &str, values: &[f32]| Entry::deflated(&format!("archive/data/{key}"), &le_bytes(values));
+    let one = |[model, ema]: [&[f32]; 2]| [model, ema].concat();
+    let transposed = &[1, 2];
+    let cases = [
+        ("whole storages", training()),
+        ("transposed", training_of(["0", "1"], [0, 0], transposed, |[m, e]| vec![apart("0", m), apart("1", e)])),
+        ("transposed in one storage", training_of(["0", "0"], [0, 4], transposed, |both| vec![apart("0", &one(both))])),
+        ("side by side in one storage", training_of(["0", "0"], [0, 4], &[2, 1], |both| vec![apart("0", &one(both))])),
+        ("deflated", training_of(["0", "1"], [0, 0], &[2, 1], |[m, e]| vec![packed("0", m), packed("1", e)])),
+        ("both", training_of(["0", "1"], [0, 0], transposed, |[m, e]| vec![packed("0", m), packed("1", e)])),
+        ("both in one storage", training_of(["0", "0"], [0, 4], transposed, |both| vec![packed("0", &one(both))])),
+    ];
+    for (what, folder) in cases {
+        tells_parts_apart(what, &folder);
+    }
+}
+
+#[test]
+fn another_order_of_the_same_bytes_is_another_conversion() {
+    let view = |pickle: Pickle, part: &str, strides: &[i64]| {
+        pickle.text(part).raw(b"}").text("w").tensor("0", 4, 0, &[2, 2], strides).raw(b"s").raw(b"s")
+    };
+    let pickle = view(view(Pickle::new().raw(b"}"), "model", &[1, 2]), "ema", &[2, 1]).stop();
+    let (folder, out) = (Folder::new(), Folder::new());
+    folder.write("pytorch_model.bin", torch_archive(&pickle, &[&le_bytes(&[1.0, 2.0, 3.0, 4.0])]));
+    let run = |part: &str| {
+        let open = OpenOptions::new().with_select(part);
+        convert(&folder.path(""), &out.path("out"), &open, ConvertTarget::Safetensors, &ConvertOptions::new())
+    };
+    run("model").unwrap();
+    assert!(matches!(run("ema"), Err(AnamnesisError::OtherPlan { .. })));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 mod builder;
 mod support;
 
-use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, OpenOptions, RememberOptions, TargetDtype};
+use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, OpenOptions, RememberOptions, Selection, TargetDtype};
 use builder::Gguf;
 use serde_json::{Value, json};
 use support::{Contents, Folder, Model, assert_mentions, parse_reason, refused, remember};
@@ -222,10 +222,18 @@ fn leftovers_are_taken_as_they_are_and_told_where_that_is_allowed() {
         assert_eq!(output.tensors[name], input.tensors[name]);
     }
     let plan = checkpoint.plan_convert(ConvertTarget::Safetensors, &ConvertOptions::new()).unwrap();
-    for told in [checkpoint.oddities(), plan.notes().to_vec()] {
+    let (count, told) = plan.notes().split_first().unwrap();
+    assert_eq!(count, "2 tensors that no scheme claims are plain data in the output");
+    for told in [checkpoint.oddities(), told.to_vec()] {
         assert_eq!(told.len(), 2, "{told:?}");
         assert_mentions(&told.join("\n"), &["\"a.foo\"", "\"b.qzeros\""]);
     }
+    assert_eq!(checkpoint.unclaimed(), checkpoint.leftovers());
+    // What the selection leaves out is not copied.
+    let chosen = ConvertOptions::new().with_selection(Selection::new().with_exclude("a.foo").unwrap());
+    let plan = checkpoint.plan_convert(ConvertTarget::Safetensors, &chosen).unwrap();
+    assert_mentions(&plan.notes()[0], &["one tensor that no scheme claims"]);
+    assert!(plan.notes().iter().all(|note| !note.contains("a.foo")), "{:?}", plan.notes());
     // A weight that a scheme knows and that is broken stays refused.
     let broken = Folder::staged(&with(Model::new(), "a.qweight", "I32", &[4, 32]).bytes(), None);
     assert!(Checkpoint::open_with(broken.model(), &options).unwrap().plan(TargetDtype::F32).is_err());

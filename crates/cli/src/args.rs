@@ -1,6 +1,7 @@
 //! What was typed.
 
 mod convert;
+mod limit;
 mod named;
 
 use std::path::PathBuf;
@@ -89,6 +90,8 @@ pub(crate) enum Command {
 
 pub(crate) use convert::{CastArg, ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
 
+pub(crate) use limit::Limit;
+
 /// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
 pub(crate) struct InputArgs {
@@ -107,9 +110,16 @@ pub(crate) struct InputArgs {
     /// Leave out, and tell, what cannot be held as a tensor
     #[arg(long, help_heading = READING)]
     pub(crate) skip_unsupported: bool,
+    /// Take as plain data, and tell, what looks like a stray part of a weight
+    #[arg(long, help_heading = READING)]
+    pub(crate) allow_unclaimed: bool,
     /// Say the type of a NumPy array whose file cannot: weight=e4m3
     #[arg(long, value_name = "NAME=TYPE", help_heading = READING, value_parser = npy_dtype)]
     pub(crate) npy_dtype: Vec<(String, Dtype)>,
+    /// Refuse a file that asks for more than this: memory=SIZE altogether,
+    /// buffer=SIZE at once, items=N of a kind, ratio=N for each compressed byte
+    #[arg(long, value_name = "NAME=VALUE", help_heading = READING, value_parser = Limit::parse)]
+    pub(crate) limit: Vec<Limit>,
     /// Read the model's configuration from this file, not beside the weights
     #[arg(long, value_name = "FILE", help_heading = READING)]
     pub(crate) config: Option<PathBuf>,
@@ -144,6 +154,8 @@ impl InputArgs {
     /// The same as the library takes it.
     pub(crate) fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::new().with_all(self.all).with_skip_unsupported(self.skip_unsupported);
+        options.allow_unclaimed = self.allow_unclaimed;
+        options.limits = Limit::all(&self.limit);
         options.select.clone_from(&self.select);
         options.npy_dtypes.clone_from(&self.npy_dtype);
         options.config = self.config.clone().map(Into::into);
@@ -246,16 +258,17 @@ pub(crate) struct InspectArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION] or
-    /// ollama:NAME[:TAG]
+    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION],
+    /// ollama:NAME[:TAG], or - for standard input
     pub(crate) path: PathBuf,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = SCAN_AFTER_HELP)]
 pub(crate) struct ScanArgs {
-    /// A PyTorch file, a pickle, a NumPy array or an archive of them; a directory,
-    /// hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG] for every such file in it
+    /// A PyTorch file, a pickle, a NumPy array or an archive of them, or - for
+    /// standard input; a directory, hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG] for
+    /// every such file in it
     pub(crate) path: PathBuf,
 }
 
@@ -263,10 +276,13 @@ const SCAN_AFTER_HELP: &str = "\
 A pickle is a program: loading one with Python can run anything. Nothing is run
 here. Every name that a pickle would import is listed with its place in the
 pickle, and whether a conversion accepts it; those that it does not are graded:
-known to run code, or unknown.
+known to run code, or unknown. A pickle of an archive that neither a conversion
+nor PyTorch loads is marked: a conversion goes on without it, but the file is not
+called safe, since another program may load it.
 
 Exit codes:
-  0 safe, or there are no pickles   1 something refers to code, or is malformed";
+  0 safe, or there are no pickles   1 a pickle refers to code, loaded or not, or
+  is malformed";
 
 #[derive(Debug, Args)]
 #[command(after_help = REMEMBER_AFTER_HELP)]
@@ -314,7 +330,7 @@ const UNITS: [(&str, u64); 13] = [
 ];
 
 /// `500MB`, `5G`, `4GiB`, or plain bytes; a letter alone is decimal, as with `B` behind it.
-fn shard_size(text: &str) -> Result<u64, String> {
+fn size(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let parsed = UNITS.iter().find_map(|(unit, bytes)| {
         let number = lower.strip_suffix(unit)?.trim_end();
@@ -363,12 +379,12 @@ mod tests {
             ("1T", 1_000_000_000_000),
         ];
         for (text, bytes) in cases {
-            assert_eq!(shard_size(text), Ok(bytes), "{text}");
+            assert_eq!(size(text), Ok(bytes), "{text}");
         }
         for text in
             ["", "0", "GB", "G", "5Gi", "-1", "+1", "1.5GB", "5GBB", "99999999999TB", "99999999999999999999", "5 5"]
         {
-            assert!(shard_size(text).is_err(), "{text}");
+            assert!(size(text).is_err(), "{text}");
         }
     }
 }

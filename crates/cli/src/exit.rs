@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Fault};
+use anamnesis::{AnamnesisError, Fault, ScanVerdict};
 
 use crate::args::STREAM;
 
@@ -44,7 +44,7 @@ pub(crate) enum Failure {
     /// The checkpoint has this many problems, which were told.
     Unsound { problems: usize },
     /// A file's pickles refer to this many names that are not accepted, or make no sense.
-    Unsafe { verdict: String, refused: usize },
+    Unsafe { verdict: ScanVerdict, refused: usize },
     /// Standard output could not be written.
     Stdout(std::io::Error),
     /// Decoded values are not those of the reference.
@@ -113,7 +113,11 @@ impl fmt::Display for Failure {
             Self::Unsafe { verdict, refused: 0 } => write!(f, "{verdict}: not everything could be read"),
             Self::Unsafe { verdict, refused } => {
                 let names = if *refused == 1 { "name is" } else { "names are" };
-                write!(f, "{verdict}: {refused} {names} refused; loading this file with Python can run anything")
+                let harm = match verdict {
+                    ScanVerdict::RefersToCodeUnloaded => "a conversion does not read them, and another program may",
+                    _ => "loading this file with Python can run anything",
+                };
+                write!(f, "{verdict}: {refused} {names} refused; {harm}")
             }
             Self::Stdout(error) => write!(f, "standard output: {error}"),
             Self::Mismatch { matching, values } => {

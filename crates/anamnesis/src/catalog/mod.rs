@@ -12,7 +12,7 @@ pub use block::BlockType;
 pub use dtype::Dtype;
 pub use facts::{Fact, Facts, Note, Subject};
 pub use metadata::{MetadataArray, MetadataValue};
+pub(crate) use selection::NamePatterns;
 pub use selection::Selection;
-pub(crate) use selection::{Glob, NamePatterns};
 pub use target::{Rounding, TargetDtype};
 pub(crate) use tensors::{Catalog, Extent, Metadata, SplitPart, StoredTensor, TensorId, Unreadable};

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Request, Result, quoted};
 
 /// What names of the cache begin with.
 pub(super) const SCHEME: &str = "hf:";
@@ -27,7 +27,7 @@ const MAX_PART_BYTES: usize = 255;
 /// The directory of a model in the local cache.
 ///
 /// # Errors
-/// `Parse` where `spec` is not of the form `hf:org/name@revision`, `Io` where the cache does not hold the model.
+/// `Request` where `spec` is not of the form `hf:org/name@revision`, `Io` where the cache does not hold the model.
 pub(crate) fn resolve_hub(spec: &str) -> Result<PathBuf> {
     let spec = Spec::parse(spec)?;
     let root = cache_root(&|key| std::env::var_os(key), std::env::home_dir()).ok_or_else(|| {
@@ -65,15 +65,15 @@ impl<'a> Spec<'a> {
     fn parse(spec: &'a str) -> Result<Self> {
         let malformed = |why: &str| {
             let expected = "hf:org/name or hf:org/name@revision is expected";
-            AnamnesisError::parse(format!("{} {why}, {expected}", quoted(spec)))
+            Request::Malformed { what: "model name", text: spec.to_owned(), why: format!("{why}, {expected}") }
         };
         let rest = spec.strip_prefix(SCHEME).ok_or_else(|| malformed("does not start with hf:"))?;
         let (model, revision) = rest.split_once('@').unwrap_or((rest, DEFAULT_REVISION));
         if model.split('/').count() > 2 || !model.split('/').all(is_repository_part) {
-            return Err(malformed("does not name a model"));
+            return Err(malformed("does not name a model").into());
         }
         if revision.len() > MAX_PART_BYTES || !revision.split('/').all(is_revision_part) {
-            return Err(malformed("does not name a revision"));
+            return Err(malformed("does not name a revision").into());
         }
         Ok(Self { model, revision })
     }
@@ -134,11 +134,10 @@ impl<'a> Spec<'a> {
         let commit = commits.next().ok_or_else(absent)?;
         match commits.next() {
             None => Ok(commit),
-            Some(other) => Err(AnamnesisError::parse(format!(
-                "the revision {} of {} is ambiguous: {commit} and {other} both start with it",
-                quoted(self.revision),
-                quoted(self.model)
-            ))),
+            Some(other) => {
+                let why = format!("of {} is ambiguous: {commit} and {other} both start with it", quoted(self.model));
+                Err(Request::Malformed { what: "revision", text: self.revision.to_owned(), why }.into())
+            }
         }
     }
 
@@ -238,8 +237,8 @@ mod tests {
     fn a_shortened_commit_must_be_long_enough_and_unique() {
         let root = cache();
         not_found(root.path(), "hf:org/name@012345");
-        let Err(AnamnesisError::Parse { reason }) = find(root.path(), "hf:org/name@0123456") else { panic!("found") };
-        assert!(reason.contains("ambiguous"), "{reason}");
+        let Err(AnamnesisError::Request(why)) = find(root.path(), "hf:org/name@0123456") else { panic!("found") };
+        assert!(why.to_string().contains("ambiguous"), "{why}");
     }
 
     #[test]
@@ -302,7 +301,7 @@ mod tests {
             "hf:org/name@a\0",
             "hf:org/name@--option",
         ] {
-            assert!(matches!(Spec::parse(spec), Err(AnamnesisError::Parse { .. })), "{spec:?}");
+            assert!(matches!(Spec::parse(spec), Err(AnamnesisError::Request(_))), "{spec:?}");
         }
         let long = format!("hf:org/{}", "x".repeat(5000));
         assert!(Spec::parse(&long).is_err());

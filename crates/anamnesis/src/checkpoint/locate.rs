@@ -36,7 +36,7 @@ pub(crate) fn is_in_store(path: &Path) -> bool {
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     match path.to_str() {
         Some(spec) if spec.starts_with("hf:") => hub::resolve_hub(spec),
-        Some(spec) if spec.starts_with(ollama::SCHEME) => ollama::resolve_ollama_model(spec),
+        Some(spec) if spec.starts_with(ollama::SCHEME) => ollama::resolve(spec),
         _ => Ok(path.to_path_buf()),
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
 pub(super) fn locate(path: &Path) -> Result<Located> {
     match Origin::of(path) {
         Origin::HubCache { spec } => return directory(&hub::resolve_hub(&spec)?),
-        Origin::Ollama { spec } => return Ok(Located::File(ollama::resolve_ollama_model(&spec)?)),
+        Origin::Ollama { spec } => return Ok(Located::File(ollama::resolve(&spec)?)),
         _ => {}
     }
     let metadata = std::fs::metadata(path).map_err(|error| AnamnesisError::at_path(error, path))?;

@@ -27,7 +27,7 @@ use crate::io::{
 };
 use crate::limits::{Budget, ParseLimits};
 use crate::quant_config::DOCUMENTS;
-use crate::scheme::{self, Claimed, Prepared, Recipe, TensorRole, Weight};
+use crate::scheme::{self, Claimed, Leftover, Prepared, Recipe, TensorRole, Weight};
 
 use beside::Beside;
 use locate::{Located, Set, locate};
@@ -343,7 +343,20 @@ impl Checkpoint {
     #[must_use]
     pub fn oddities(&self) -> Vec<String> {
         let beside = self.set.as_ref().map_or_else(Vec::new, |set| self.odd_beside(set));
-        beside.into_iter().chain(self.claimed().notes.iter().cloned()).collect()
+        beside.into_iter().chain(self.unclaimed().iter().map(Leftover::to_string)).collect()
+    }
+
+    /// The tensors that look like parts of quantised weights and belong to none. They are problems, or
+    /// [plain data](Self::unclaimed) where the caller says so.
+    #[must_use]
+    pub fn leftovers(&self) -> &[Leftover] {
+        &self.claimed().leftovers
+    }
+
+    /// The same tensors where they are plain data, by [`OpenOptions::with_allow_unclaimed`]; otherwise there are none.
+    #[must_use]
+    pub fn unclaimed(&self) -> &[Leftover] {
+        if self.allow_unclaimed { self.leftovers() } else { &[] }
     }
 
     fn odd_beside(&self, set: &Set) -> Vec<String> {
@@ -363,13 +376,16 @@ impl Checkpoint {
 
     /// What is wrong with the bytes of its files by the checksums they carry, for people. Reads everything where there are any.
     pub(crate) fn damage(&self) -> Result<Vec<String>> {
-        let container = container::of(self.format);
         let mut damage = Vec::new();
         for path in &self.paths {
-            let source = FileSource::open(path)?;
-            damage.extend(container.damage(&source, &mut Budget::new(&self.limits))?);
+            damage.extend(self.damage_of(&FileSource::open(path)?)?);
         }
         Ok(damage)
+    }
+
+    /// The same of the bytes of one of its files.
+    pub(crate) fn damage_of(&self, file: &dyn Source) -> Result<Vec<String>> {
+        container::of(self.format).damage(file, &mut Budget::new(&self.limits))
     }
 
     /// The format of its files.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Request, Result, quoted};
 
 /// What names of the store begin with.
 pub(super) const SCHEME: &str = "ollama:";
@@ -39,6 +39,14 @@ const MAX_DIGEST_DIGITS: usize = 128;
 /// `Parse` where the name or the manifest is malformed, `Io` where the store does not have the model, `LimitExceeded` where
 /// the manifest is larger than 1 MiB.
 pub fn resolve_ollama_model(spec: &str) -> Result<PathBuf> {
+    resolve(spec).map_err(|error| match error {
+        AnamnesisError::Request(why) => AnamnesisError::parse(why.to_string()),
+        error => error,
+    })
+}
+
+/// The same for a caller who names a model where a path could stand: a malformed name is a wrong request.
+pub(super) fn resolve(spec: &str) -> Result<PathBuf> {
     let name = Name::parse(spec)?;
     name.find_in(&store(std::env::var_os("OLLAMA_MODELS"), std::env::home_dir()))
 }
@@ -61,7 +69,9 @@ struct Name<'a> {
 
 impl<'a> Name<'a> {
     fn parse(spec: &'a str) -> Result<Self> {
-        let malformed = |why: &str| AnamnesisError::parse(format!("{} {why}", quoted(spec)));
+        let malformed = |why: &str| -> AnamnesisError {
+            Request::Malformed { what: "model name", text: spec.to_owned(), why: why.to_owned() }.into()
+        };
         let rest = spec.strip_prefix(SCHEME).unwrap_or(spec);
         if rest.is_empty() {
             return Err(malformed("does not name a model, ollama:model:tag is expected"));
@@ -200,7 +210,7 @@ mod tests {
             "host:123456/a/b",
             "~/x",
         ] {
-            assert!(matches!(Name::parse(spec), Err(AnamnesisError::Parse { .. })), "{spec}");
+            assert!(matches!(Name::parse(spec), Err(AnamnesisError::Request(_))), "{spec}");
         }
     }
 

@@ -127,7 +127,7 @@ impl OpenOptions {
 
     /// Takes as plain data what looks like a part of a quantised weight and belongs to none, or refuses it.
     ///
-    /// What is taken so is told by [`Checkpoint::oddities`](crate::Checkpoint::oddities) and by the notes of a plan.
+    /// What is taken so is listed by [`Checkpoint::unclaimed`](crate::Checkpoint::unclaimed) and told by the notes of a plan.
     #[must_use]
     pub const fn with_allow_unclaimed(mut self, allow: bool) -> Self {
         self.allow_unclaimed = allow;

@@ -1,5 +1,6 @@
 //! Elements at regular distances, read as if they stood side by side: transposed, sliced and expanded arrays.
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use crate::catalog::dtype;
@@ -26,7 +27,7 @@ pub(crate) struct Strided {
     elements: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Axis {
     size: u64,
     stride: u64,
@@ -78,6 +79,12 @@ impl Strided {
             distance += index % axis.size * axis.stride;
             index /= axis.size;
         }
+        self.base + distance * self.element_bytes as u64
+    }
+
+    /// Where the element stands that is furthest behind the first.
+    fn furthest(&self) -> u64 {
+        let distance: u64 = self.axes.iter().map(|axis| axis.size.saturating_sub(1) * axis.stride).sum();
         self.base + distance * self.element_bytes as u64
     }
 
@@ -182,6 +189,13 @@ impl Region for Strided {
         reverse_each(&mut whole, self.swap_bytes);
         buffer.copy_from_slice(&whole[skip..skip + buffer.len()]);
         Ok(())
+    }
+
+    fn identify(&self, below: &dyn Source, range: Range<u64>, mut hasher: &mut dyn Hasher) {
+        let Self { base, element_bytes, swap_bytes, axes, elements } = self;
+        ("strided", range, element_bytes, swap_bytes, axes, elements).hash(&mut hasher);
+        let end = elements.checked_sub(1).map_or(*base, |_| self.furthest() + *element_bytes as u64);
+        below.identify(*base..end, hasher);
     }
 
     fn tile_bytes(&self) -> Option<u64> {

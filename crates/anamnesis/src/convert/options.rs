@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::cancel::CancelToken;
-use crate::catalog::{Dtype, Glob, MetadataValue, NamePatterns, Selection, TargetDtype};
+use crate::catalog::{Dtype, MetadataValue, NamePatterns, Selection, TargetDtype};
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::Existing;
@@ -81,7 +81,7 @@ impl Default for ConvertOptions {
             allow_nonfinite: false,
             measure: false,
             on_tensor: None,
-            quantised: NamePatterns::default(),
+            quantised: NamePatterns::new(),
         }
     }
 }
@@ -203,7 +203,7 @@ impl ConvertOptions {
     /// # Errors
     /// `Request` where it is no pattern.
     pub fn with_quantized(mut self, pattern: &str) -> Result<Self> {
-        self.quantised.include.push(Glob::parse(pattern)?);
+        self.quantised.include(pattern)?;
         Ok(self)
     }
 
@@ -212,7 +212,7 @@ impl ConvertOptions {
     /// # Errors
     /// `Request` where it is no pattern.
     pub fn with_kept(mut self, pattern: &str) -> Result<Self> {
-        self.quantised.exclude.push(Glob::parse(pattern)?);
+        self.quantised.exclude(pattern)?;
         Ok(self)
     }
 

@@ -10,7 +10,7 @@ use super::options::{Cast, ConvertOptions};
 use super::outputs::{Asked, Outputs, Quantise, fit, plan_outputs};
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
-use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue, Rounding, TargetDtype};
+use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue, Rounding, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::{Format, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result, quoted};
@@ -21,7 +21,7 @@ use crate::pipeline::{
     self, Checks, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress, RememberOptions,
     SpoolSink, StreamSink, Work,
 };
-use crate::scheme::{Keeping, Made};
+use crate::scheme::{Keeping, Leftover, Made};
 
 /// What the metadata of a file says whose numbers were not simply rounded once: the key and its value.
 const ARITHMETIC: (&str, &str) = ("arithmetic", "reference");
@@ -96,7 +96,7 @@ impl Checkpoint {
             metadata.get_or_insert_default().extend(told);
         }
         stats.dropped_metadata = dropped;
-        let mut notes = self.claimed().notes.clone();
+        let mut notes = unclaimed_notes(self.unclaimed(), &options.selection);
         match reshaped {
             0 => {}
             1 => notes.push("a scalar tensor is written with the shape [1]".to_owned()),
@@ -402,4 +402,15 @@ pub(crate) fn describe(input: &PlanInput, job: &Job, placed: &Placed) -> Planned
         encoding,
         sources,
     }
+}
+
+/// What is copied although it looks like a part of a quantised weight: how many tensors, then each.
+fn unclaimed_notes(unclaimed: &[Leftover], selection: &Selection) -> Vec<String> {
+    let copied: Vec<_> = unclaimed.iter().filter(|tensor| selection.takes(&tensor.name)).collect();
+    let count = match copied.len() {
+        0 => None,
+        1 => Some("one tensor that no scheme claims is plain data in the output".to_owned()),
+        many => Some(format!("{many} tensors that no scheme claims are plain data in the output")),
+    };
+    count.into_iter().chain(copied.iter().map(|tensor| tensor.to_string())).collect()
 }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
+use std::hash::Hasher;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +19,10 @@ pub(crate) trait Region: Send + Sync {
     /// Fills `buffer` from `offset`, which with the buffer lies inside the region. `below` is the arranged source itself, so
     /// that one region may read from another that was added before it.
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Hashes what tells the bytes of `range` from those of all other regions. Where a region starts tells nothing: that
+    /// depends on what else is read.
+    fn identify(&self, below: &dyn Source, range: Range<u64>, hasher: &mut dyn Hasher);
 
     /// Where the source below has the same bytes, one behind the other. Who takes them from there shows them to
     /// [`seen`](Self::seen).
@@ -58,15 +63,10 @@ impl ArrangedSource {
 
     /// Adds a region and says where it starts.
     pub(crate) fn add(&mut self, region: Box<dyn Region>) -> Result<u64> {
-        self.add_behind(0, region)
-    }
-
-    /// Adds a region at least `distance` bytes behind the file, where it is what is read that decides the place and not only
-    /// what else is read: places are what tells conversions of one file apart.
-    pub(crate) fn add_behind(&mut self, distance: u64, region: Box<dyn Region>) -> Result<u64> {
-        let too_far = || AnamnesisError::parse("the tensors of this file take more than 2^64 bytes");
-        let start = self.inner.len().checked_add(distance).ok_or_else(too_far)?.max(self.end);
-        self.end = start.checked_add(region.len()).ok_or_else(too_far)?;
+        let start = self.end;
+        self.end = start
+            .checked_add(region.len())
+            .ok_or_else(|| AnamnesisError::parse("the tensors of this file take more than 2^64 bytes"))?;
         self.regions.push((start, region));
         Ok(start)
     }
@@ -108,6 +108,15 @@ impl Source for ArrangedSource {
         match self.region(&range) {
             Some((start, region)) => region.read_at(self, offset - start, buffer),
             None => Err(past_end(offset, buffer.len(), self.end)),
+        }
+    }
+
+    fn identify(&self, range: Range<u64>, hasher: &mut dyn Hasher) {
+        match self.region(&range) {
+            Some((start, region)) if !self.is_inner(&range) => {
+                region.identify(self, range.start - start..range.end - start, hasher);
+            }
+            _ => self.inner.identify(range, hasher),
         }
     }
 
@@ -178,6 +187,11 @@ mod tests {
             below.read_at(end - buffer.len() as u64, buffer)?;
             buffer.reverse();
             Ok(())
+        }
+
+        fn identify(&self, below: &dyn Source, range: Range<u64>, hasher: &mut dyn Hasher) {
+            hasher.write(b"backwards");
+            below.identify(self.0.end - range.end..self.0.end - range.start, hasher);
         }
     }
 

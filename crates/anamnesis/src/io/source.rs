@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
+use std::hash::{Hash, Hasher};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
@@ -21,6 +22,12 @@ pub(crate) trait Source: Send + Sync {
 
     /// Fills `buffer` from `offset`; anything short of that is an error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Hashes what tells the bytes of `range` from all others that can be read here: where the input has them, and how they
+    /// are made of what it has.
+    fn identify(&self, range: Range<u64>, mut hasher: &mut dyn Hasher) {
+        range.hash(&mut hasher);
+    }
 
     /// Fills `buffer` with rows of `row_bytes` bytes, one behind the other, that begin every `stride` bytes from `offset` on.
     fn read_rows(&self, offset: u64, row_bytes: u64, stride: u64, buffer: &mut [u8]) -> Result<()> {

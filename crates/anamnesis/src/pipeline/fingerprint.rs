@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 
 use super::plan::{Checks, Job, Plan, Values, Work};
 use crate::catalog::Extent;
+use crate::io::Source;
 
 /// The identity of a plan, in three parts so that a difference can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +23,13 @@ pub(crate) struct Fingerprint {
 }
 
 impl Fingerprint {
-    pub(crate) fn of(plan: &Plan) -> Self {
+    /// Of a plan that reads from these sources.
+    pub(crate) fn of(plan: &Plan, inputs: &[Box<dyn Source>]) -> Self {
         let [mut outputs, mut sources, mut coding] = [Digest::new(), Digest::new(), Digest::new()];
         (plan.total_bytes, &plan.pieces).hash(&mut outputs);
         for job in &plan.jobs {
             hash_outputs(job, &mut outputs);
-            job.work.parts().iter().for_each(|extent| hash_extent(extent, &mut sources));
+            job.work.parts().iter().for_each(|extent| hash_extent(extent, inputs, &mut sources));
             hash_coding(&job.work, &mut coding);
         }
         Self { outputs, sources, coding }
@@ -41,8 +43,13 @@ fn hash_outputs(job: &Job, digest: &mut Digest) {
     }
 }
 
-fn hash_extent(extent: &Extent, digest: &mut Digest) {
-    (extent.file, extent.offset, extent.bytes).hash(digest);
+/// Where a source puts bytes that it makes while they are read depends on what else is read, so that it says itself which
+/// they are.
+fn hash_extent(extent: &Extent, inputs: &[Box<dyn Source>], digest: &mut Digest) {
+    extent.file.hash(digest);
+    if let Some(source) = inputs.get(extent.file as usize) {
+        source.identify(extent.offset..extent.offset.saturating_add(extent.bytes), digest);
+    }
 }
 
 fn hash_coding(work: &Work, digest: &mut Digest) {

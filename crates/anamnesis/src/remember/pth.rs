@@ -21,7 +21,7 @@ impl ParsedPth {
         let catalog = Catalog::new(self.stored.clone(), None)?;
         let roles = vec![TensorRole::Passthrough; catalog.len()];
         let claimed =
-            Claimed { roles, weights: Vec::new(), refused: Vec::new(), problems: Vec::new(), notes: Vec::new() };
+            Claimed { roles, weights: Vec::new(), refused: Vec::new(), problems: Vec::new(), leftovers: Vec::new() };
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
         let asked = Asked::decode(TargetDtype::default(), &selection);
         let Outputs { planned, .. } = plan_outputs(&catalog, sources, &claimed, &asked)?;

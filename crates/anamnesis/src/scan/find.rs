@@ -73,14 +73,56 @@ fn archive(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
     if script {
         report.notes.push("the archive holds TorchScript code, which is never looked at".to_owned());
     }
+    let loaded = Loaded::of(&archive);
     for entry in &archive.entries {
-        match scan_entry(source, entry, script, &budget, report) {
+        let before = report.pickles.len();
+        let scanned = scan_entry(source, entry, script, &budget, report);
+        for pickle in report.pickles.iter_mut().skip(before) {
+            pickle.loaded = loaded.has(&entry.name);
+        }
+        match scanned {
             Ok(()) => {}
             Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
             Err(error) => report.problems.push(format!("{}: {error}", printable(&entry.name, MAX_NAME_CHARS))),
         }
     }
     Ok(())
+}
+
+/// Which pickles of an archive a conversion reads.
+struct Loaded {
+    /// The folder of the object that PyTorch loads, where there is one.
+    torch: Option<String>,
+    /// Whether the archive holds NumPy arrays, each of which is read.
+    arrays: bool,
+    /// Whether that is all there is to tell.
+    is_known: bool,
+}
+
+impl Loaded {
+    fn of(archive: &Archive) -> Self {
+        let mut folders = archive.entries.iter().filter_map(|entry| match entry.name.split_once('/') {
+            Some((folder, "data.pkl")) => Some(folder),
+            _ => None,
+        });
+        let torch = folders.next().map(str::to_owned);
+        let arrays = archive.entries.iter().any(|entry| is_array(&entry.name));
+        // Of two objects nobody knows which is meant.
+        let is_known = folders.next().is_none() && (torch.is_some() || arrays);
+        Self { torch, arrays, is_known }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let of_torch = |folder: &String| {
+            let below = name.strip_prefix(folder.as_str()).and_then(|rest| rest.strip_prefix('/'));
+            matches!(below, Some("data.pkl" | "constants.pkl"))
+        };
+        !self.is_known || self.torch.as_ref().is_some_and(of_torch) || (self.arrays && is_array(name))
+    }
+}
+
+fn is_array(name: &str) -> bool {
+    name.to_ascii_lowercase().ends_with(".npy")
 }
 
 fn scan_entry(
@@ -94,7 +136,7 @@ fn scan_entry(
     let is_storage = below.starts_with("data/") || below.starts_with("constants/");
     let lower = entry.name.to_ascii_lowercase();
     let by_name = lower.ends_with("pkl") || lower.ends_with(".pickle");
-    let is_npy = lower.ends_with(".npy");
+    let is_npy = is_array(&entry.name);
     if entry.bytes == 0 || (is_storage && !by_name) {
         return Ok(());
     }

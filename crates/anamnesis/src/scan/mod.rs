@@ -10,11 +10,13 @@ mod report;
 mod watch;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::catalog::TargetDtype;
 use crate::checkpoint::Checkpoint;
+use crate::container::OpenOptions;
 use crate::error::{AnamnesisError, Result};
-use crate::io::{BytesSource, FileSource};
+use crate::io::{BytesSource, FileSource, PositionedRead, PositionedSource};
 use crate::limits::ParseLimits;
 
 pub use folder::{ScannedFile, scan_all};
@@ -37,21 +39,30 @@ pub use report::{Grade, ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle};
 /// `Io` where the file cannot be read. What is wrong with its content is part of the report.
 pub fn scan(path: impl AsRef<Path>) -> Result<ScanReport> {
     let path = path.as_ref();
-    let mut report = find::scan(&FileSource::open(path)?)?;
-    if report.verdict() == ScanVerdict::Safe {
-        report.refusal = refusal(path)?;
-    }
-    Ok(report)
+    let report = find::scan(&FileSource::open(path)?)?;
+    judged(report, || Checkpoint::open_file(path, &ParseLimits::default()))
 }
 
-/// Why a conversion of this file by itself is refused: what it would plan is planned.
-fn refusal(path: &Path) -> Result<Option<String>> {
-    let checkpoint = Checkpoint::open_file(path, &ParseLimits::default());
-    match checkpoint.and_then(|checkpoint| checkpoint.plan(TargetDtype::BF16).map(drop)) {
-        Ok(()) => Ok(None),
-        Err(AnamnesisError::Io(error)) => Err(AnamnesisError::Io(error)),
-        Err(error) => Ok(Some(error.to_string())),
+/// [`scan`] of bytes that can be read anywhere, such as an open file without a name.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_positioned<R: PositionedRead + 'static>(reader: R) -> Result<ScanReport> {
+    let reader = Arc::new(reader);
+    let report = find::scan(&PositionedSource::new(Arc::clone(&reader))?)?;
+    judged(report, || Checkpoint::from_positioned(reader, &OpenOptions::new()))
+}
+
+/// The report with why a conversion of a file by itself is refused whose loaded pickles are safe: what it would plan is planned.
+fn judged(mut report: ScanReport, open: impl FnOnce() -> Result<Checkpoint>) -> Result<ScanReport> {
+    if matches!(report.verdict(), ScanVerdict::Safe | ScanVerdict::RefersToCodeUnloaded) {
+        report.refusal = match open().and_then(|checkpoint| checkpoint.plan(TargetDtype::BF16).map(drop)) {
+            Ok(()) => None,
+            Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
+            Err(error) => Some(error.to_string()),
+        };
     }
+    Ok(report)
 }
 
 /// [`scan`] of bytes in memory. Whether they would be converted is not looked at.

@@ -32,6 +32,8 @@ pub struct ScannedPickle {
     pub globals: Vec<ScannedGlobal>,
     /// The first thing that is wrong with it.
     pub problem: Option<String>,
+    /// Whether it is a part of what a conversion, or PyTorch, loads from the file. Another entry of an archive is not.
+    pub loaded: bool,
 }
 
 /// A name that a pickle refers to.
@@ -84,6 +86,9 @@ pub enum ScanVerdict {
     Safe,
     /// Something is referred to that is not.
     RefersToCode,
+    /// Something is, but only by pickles that are not [loaded](ScannedPickle::loaded): a conversion does not read them, and
+    /// another program may.
+    RefersToCodeUnloaded,
     /// Nothing of that kind was found, but not everything could be read.
     Malformed,
 }
@@ -94,6 +99,7 @@ impl fmt::Display for ScanVerdict {
             Self::HoldsNoCode => "holds no code",
             Self::Safe => "safe to convert",
             Self::RefersToCode => "refers to code",
+            Self::RefersToCodeUnloaded => "refers to code in pickles that are not loaded",
             Self::Malformed => "malformed",
         })
     }
@@ -104,8 +110,10 @@ impl ScanReport {
     #[must_use]
     pub fn verdict(&self) -> ScanVerdict {
         let has_problem = !self.problems.is_empty() || self.pickles.iter().any(|pickle| pickle.problem.is_some());
-        if self.refused().next().is_some() {
+        if self.refused().any(|(pickle, _)| pickle.loaded) {
             ScanVerdict::RefersToCode
+        } else if self.refused().next().is_some() {
+            ScanVerdict::RefersToCodeUnloaded
         } else if has_problem {
             ScanVerdict::Malformed
         } else if self.pickles.is_empty() {

@@ -63,5 +63,6 @@ pub(super) fn watch(bytes: &[u8], name: &str, offset: u64, script: bool) -> Scan
         bytes: taken as u64,
         globals: recorder.globals,
         problem: recorder.problem,
+        loaded: true,
     }
 }

@@ -6,7 +6,7 @@ use crate::catalog::{Catalog, Dtype, Rounding, StoredTensor, TensorId, Unreadabl
 use crate::error::{AnamnesisError, quoted};
 use crate::quant_config::QuantConfig;
 
-use super::{ClaimedTensor, Coding, Evidence, QuantScheme, Recipe, TensorRole};
+use super::{ClaimedTensor, Coding, Evidence, Leftover, QuantScheme, Recipe, TensorRole};
 
 /// A quantised weight: what it will be called, and the stored tensors it is made of.
 pub(crate) struct Weight {
@@ -47,7 +47,7 @@ pub(crate) struct Claims<'a> {
     codes: Vec<(TensorId, &'static str)>,
     weights: Vec<Weight>,
     problems: Vec<AnamnesisError>,
-    notes: Vec<String>,
+    leftovers: Vec<Leftover>,
 }
 
 /// The outcome: everything has a role, and whatever must not be converted is listed as a problem.
@@ -58,8 +58,8 @@ pub(crate) struct Claimed {
     pub(crate) refused: Vec<(TensorId, &'static str)>,
     /// Why this checkpoint cannot be decoded, in the order found. Inspecting it is still possible.
     pub(crate) problems: Vec<AnamnesisError>,
-    /// What is plain data although it may not be, for people.
-    pub(crate) notes: Vec<String>,
+    /// What looks like a part of a quantised weight and belongs to none, whether it is refused or plain data.
+    pub(crate) leftovers: Vec<Leftover>,
 }
 
 impl<'a> Claims<'a> {
@@ -70,8 +70,8 @@ impl<'a> Claims<'a> {
         rounding: Rounding,
     ) -> Self {
         let roles = vec![None; catalog.len()];
-        let (codes, weights, problems, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { catalog, config, elsewhere, rounding, roles, claiming: "", codes, weights, problems, notes }
+        let (codes, weights, problems, leftovers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { catalog, config, elsewhere, rounding, roles, claiming: "", codes, weights, problems, leftovers }
     }
 
     /// Names what is claimed from here on.
@@ -132,9 +132,9 @@ impl<'a> Claims<'a> {
         (self.elsewhere)(name)
     }
 
-    /// Says what is doubtful about a tensor that is taken as it is.
-    pub(super) fn tell(&mut self, note: String) {
-        self.notes.push(note);
+    /// Lists a tensor that is left over.
+    pub(super) fn tell(&mut self, leftover: Leftover) {
+        self.leftovers.push(leftover);
     }
 
     /// The tensors that were claimed for a role.
@@ -170,7 +170,7 @@ impl<'a> Claims<'a> {
         problems.extend(self.problems);
         let decoded: HashSet<_> = self.weights.iter().filter_map(|weight| weight.parts.first()).collect();
         let refused = self.codes.into_iter().filter(|(id, _)| !decoded.contains(id)).collect();
-        Claimed { roles, weights: self.weights, refused, problems, notes: self.notes }
+        Claimed { roles, weights: self.weights, refused, problems, leftovers: self.leftovers }
     }
 }
 

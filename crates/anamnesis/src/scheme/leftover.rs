@@ -11,12 +11,31 @@
 //! A sign of quantisation is a weight that a scheme has claimed, or a configuration that says so.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::catalog::{BlockType, Dtype, StoredTensor};
 use crate::error::{AnamnesisError, quoted};
 
 use super::part_name::{PartName, Says};
 use super::{ALL, About, Claims, TensorRole};
+
+/// A tensor that looks like a part of a quantised weight and belongs to none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leftover {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub dtype: Dtype,
+    /// Why it is not taken for plain data.
+    pub why: String,
+}
+
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tensor {} ({}) is left over: {}", quoted(&self.name), self.dtype, self.why)
+    }
+}
 
 /// Refuses what is suspected. Where `allowed`, it is plain data all the same, and told.
 pub(super) fn settle(claims: &mut Claims<'_>, allowed: bool) {
@@ -26,16 +45,15 @@ pub(super) fn settle(claims: &mut Claims<'_>, allowed: bool) {
         claims.free().filter_map(suspected).collect::<Vec<_>>()
     };
     for (id, tensor, why) in suspects {
-        let text = format!("tensor {} ({}) is left over: {why}", quoted(&tensor.name), tensor.dtype);
-        if allowed {
-            claims.tell(text);
-            continue;
+        let leftover = Leftover { name: tensor.name.clone(), dtype: tensor.dtype, why };
+        if !allowed {
+            match is_packed_type(tensor.dtype) && tensor.elements() > 1 {
+                true => claims.take_refused(id, "packed weights"),
+                false => claims.take(id, TensorRole::Scale),
+            }
+            claims.refuse(AnamnesisError::parse(leftover.to_string()));
         }
-        match is_packed_type(tensor.dtype) && tensor.elements() > 1 {
-            true => claims.take_refused(id, "packed weights"),
-            false => claims.take(id, TensorRole::Scale),
-        }
-        claims.refuse(AnamnesisError::parse(text));
+        claims.tell(leftover);
     }
 }
 

@@ -42,6 +42,7 @@ pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
 pub(crate) use grid::{Arrangement, Grid};
 pub(crate) use identity::Identity;
+pub use leftover::Leftover;
 pub(crate) use library::AsLibrary;
 pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;

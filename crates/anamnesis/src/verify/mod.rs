@@ -1,10 +1,13 @@
 //! Whether a checkpoint is complete and sound.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::checkpoint::{Checkpoint, is_in_store};
+use crate::container::OpenOptions;
 use crate::convert::unfinished_outputs;
-use crate::error::Result;
+use crate::error::{Fault, Result};
+use crate::io::{PositionedRead, PositionedSource};
 use crate::limits::ParseLimits;
 
 /// What a verification found.
@@ -34,7 +37,8 @@ impl VerifyReport {
 /// format carries checksums of it, as NPZ and PyTorch archives do.
 ///
 /// # Errors
-/// `Io` where the checkpoint cannot be looked at, at all; whatever is wrong with it is in the report.
+/// `Io` where the checkpoint cannot be looked at, at all, `Request` where what is asked for is no name of one; whatever is wrong
+/// with it is in the report.
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
     let path = path.as_ref();
     // Looked at first, so that a wrong path is an error and not a finding.
@@ -46,18 +50,39 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
         report.problems.extend(unfinished_outputs(path)?);
     }
     match Checkpoint::open(path, &ParseLimits::default()) {
-        Ok(checkpoint) => {
-            let info = checkpoint.inspect(&Default::default());
-            report.files = checkpoint.file_count();
-            report.tensors = info.tensor_count;
-            report.bytes = info.current_size;
-            report.problems.extend(info.problems);
-            match checkpoint.damage() {
-                Ok(damage) => report.problems.extend(damage),
-                Err(error) => report.problems.push(error.to_string()),
-            }
-        }
+        Ok(checkpoint) => report.look_at(&checkpoint, Checkpoint::damage),
+        // What was asked for is at fault, and no checkpoint.
+        Err(error) if error.fault() == Fault::Request => return Err(error),
         Err(error) => report.problems.push(error.to_string()),
     }
     Ok(report)
+}
+
+/// [`verify`] of bytes that can be read anywhere, such as an open file without a name. Nothing stands beside them.
+///
+/// # Errors
+/// `Io` where their number cannot be told; whatever is wrong with them is in the report.
+pub fn verify_positioned<R: PositionedRead + 'static>(reader: R) -> Result<VerifyReport> {
+    let reader = Arc::new(reader);
+    let source = PositionedSource::new(Arc::clone(&reader))?;
+    let mut report = VerifyReport::default();
+    match Checkpoint::from_positioned(reader, &OpenOptions::new()) {
+        Ok(checkpoint) => report.look_at(&checkpoint, |checkpoint| checkpoint.damage_of(&source)),
+        Err(error) => report.problems.push(error.to_string()),
+    }
+    Ok(report)
+}
+
+impl VerifyReport {
+    fn look_at(&mut self, checkpoint: &Checkpoint, damage: impl FnOnce(&Checkpoint) -> Result<Vec<String>>) {
+        let info = checkpoint.inspect(&Default::default());
+        self.files = checkpoint.file_count();
+        self.tensors = info.tensor_count;
+        self.bytes = info.current_size;
+        self.problems.extend(info.problems);
+        match damage(checkpoint) {
+            Ok(damage) => self.problems.extend(damage),
+            Err(error) => self.problems.push(error.to_string()),
+        }
+    }
 }

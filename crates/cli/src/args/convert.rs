@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anamnesis::{Checkpoint, DirectoryOptions, Part, Selection};
 use clap::{Args, ValueEnum};
 
-use super::{InputArgs, named, shard_size};
+use super::{InputArgs, named, size};
 
 /// Which tensors are taken, and what they are called.
 #[derive(Debug, Args)]
@@ -98,7 +98,7 @@ pub(crate) struct WriteArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Directories: begin a new file at 500MB, 4GiB, ... [default: 5GB]
-    #[arg(long, value_name = "SIZE", value_parser = shard_size)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) shard_size: Option<u64>,
     /// Directories: write one weight file, however large
     #[arg(long, conflicts_with = "shard_size")]

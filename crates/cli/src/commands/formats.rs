@@ -4,23 +4,25 @@ use anamnesis::{BlockType, ConvertTarget, Format};
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::ui::{Column, Printer, Table};
+use crate::ui::{Column, Page, Printer, Table};
 
 /// Columns that lists are wrapped at.
 const LINE_CHARS: usize = 78;
 
 pub(super) fn run(printer: &Printer) -> Result<(), Failure> {
+    // None of these few words is left out, however narrow the terminal.
+    let page = Page { columns: usize::MAX, ..printer.page() };
     let sections = [
-        ("Files", files().render(printer.page())),
-        ("Decoded", decoded().render(printer.page())),
+        ("Files", files().render(page)),
+        ("Decoded", decoded().render(page)),
         ("Block types of GGUF, decoded", wrapped(anamnesis::block_types().map(BlockType::name))),
         ("Recognised and refused", wrapped(anamnesis::refused_schemes())),
-        ("Written: amn convert --to, amn forget --to", targets().render(printer.page())),
+        ("Written: amn convert --to, amn forget --to", targets().render(page)),
         ("Types of decoded weights", wrapped(decoded_types().iter().map(String::as_str))),
     ];
     for (index, (title, text)) in sections.iter().enumerate() {
         let gap = if index == 0 { "" } else { "\n" };
-        printer.text(format_args!("{gap}{}", printer.page().style.heading(title)))?;
+        printer.text(format_args!("{gap}{}", page.style.heading(title)))?;
         for line in text.lines() {
             printer.text(format_args!("  {line}"))?;
         }
@@ -41,7 +43,7 @@ fn files() -> Table {
 }
 
 fn decoded() -> Table {
-    let mut table = Table::new([Column::Left("SCHEME"), Column::Flexible("FORMS")]);
+    let mut table = Table::new([Column::Left("SCHEME"), Column::Left("FORMS")]);
     for scheme in anamnesis::decoded_schemes() {
         table.row([scheme.name.to_owned(), scheme.forms.to_owned()]);
     }
@@ -49,12 +51,8 @@ fn decoded() -> Table {
 }
 
 fn targets() -> Table {
-    let mut table = Table::new([
-        Column::Left("TARGET"),
-        Column::Left("FILE"),
-        Column::Left("COMMANDS"),
-        Column::Flexible("WRITES"),
-    ]);
+    let mut table =
+        Table::new([Column::Left("TARGET"), Column::Left("FILE"), Column::Left("COMMANDS"), Column::Left("WRITES")]);
     for target in ConvertTarget::all() {
         let (name, file, about) = (target.name(), format!(".{}", target.extension()), target.about());
         table.row([name.to_owned(), file, commands(target).join(", "), about.to_owned()]);

@@ -69,6 +69,11 @@ fn notes(checkpoint: &Checkpoint, label: &str, printer: &Printer) -> Result<(), 
     Ok(())
 }
 
+/// The names of what is plain data although it looks like a part of a quantised weight, for programs.
+fn unclaimed_names(checkpoint: &Checkpoint) -> Value {
+    checkpoint.unclaimed().iter().map(|tensor| tensor.name.as_str()).collect()
+}
+
 /// Longest note printed, in characters.
 const MAX_NOTE_CHARS: usize = 4096;
 
@@ -84,6 +89,7 @@ fn counts(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo) -> Value {
         "format": format!("{:?}", checkpoint.format()).to_lowercase(),
         "facts": facts,
         "notes": checkpoint.notes().iter().map(remedy::note).collect::<Vec<_>>(),
+        "unclaimed": unclaimed_names(checkpoint),
         "directory": checkpoint.directory().map(Path::to_string_lossy),
         "files": checkpoint.file_count(),
         "scheme": info.format.to_string(),

@@ -10,7 +10,7 @@ use anamnesis::{AnamnesisError, Checkpoint, FileKind, Format, Origin, TensorRole
 
 use super::writing::tensors::relative;
 use super::{counted, remedy, shown};
-use crate::args::InputArgs;
+use crate::args::{InputArgs, Limit};
 use crate::close::{closest_file, did_you_mean};
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -30,7 +30,7 @@ pub(super) fn checkpoint(input: &InputArgs, printer: &Printer) -> Result<Checkpo
 }
 
 /// Standard input as a file without a name: tensors are read where they lie, and what lies last may be needed first.
-fn spooled() -> anamnesis::Result<File> {
+pub(super) fn spooled() -> anamnesis::Result<File> {
     let named = |error: Error| AnamnesisError::Io(Error::new(error.kind(), format!("standard input: {error}")));
     let mut file = tempfile::tempfile()?;
     std::io::copy(&mut std::io::stdin().lock(), &mut file).map_err(named)?;
@@ -98,6 +98,9 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
         AnamnesisError::NoWeights { .. } => Some("name a directory with .safetensors or .gguf files".to_owned()),
         AnamnesisError::TensorNotRead { remedy, .. } => remedy::advice(remedy),
         AnamnesisError::NotAModel { kind, .. } => Some(instead(*kind, path)),
+        AnamnesisError::LimitExceeded { limit, .. } if Limit::name_of(limit).is_some() => {
+            Limit::name_of(limit).map(|name| format!("--limit {name} allows no more"))
+        }
         error if path.is_file() => unlike(path, error),
         _ => None,
     };

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use anamnesis::error::printable;
 use anamnesis::{Checkpoint, InspectInfo, InspectOptions, TensorSummary, format_bytes};
 use serde_json::{Value, json};
 
 use super::described::Described;
-use super::{comma_list, counted, counts, natural, notes, open, patterns, role_name, shown};
+use super::writing::tensors;
+use super::{MAX_NOTE_CHARS, comma_list, counted, counts, natural, notes, open, patterns, role_name, shown};
 use crate::args::{ParseArgs, SortBy};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
@@ -26,8 +28,9 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     if let Some(described) = described {
         printer.text(described.parsed(&args.input.path, &checkpoint.tensors_as_stored()))?;
         notes(&checkpoint, "  Note:       ", printer)?;
+        unclaimed(&checkpoint, "  Note:       ", printer)?;
         match is_listed {
-            true => list(&tensors, checkpoint.file_count() > 1, printer)?,
+            true => tensors::list(table(&tensors, checkpoint.file_count() > 1), printer)?,
             false => printer.text(format_args!("\n{}", described.tensor_lines(&tensors)))?,
         }
         return document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer);
@@ -40,11 +43,32 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
         printer.text(format_args!("{} in {files}{place}", summary(&info, "Size")))?;
     }
     notes(&checkpoint, "Note: ", printer)?;
+    unclaimed(&checkpoint, "Note: ", printer)?;
     if is_listed {
-        list(&tensors, !is_one_file, printer)?;
+        tensors::list(table(&tensors, !is_one_file), printer)?;
     }
     document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer)
 }
+
+/// What is plain data although it looks like a part of a quantised weight: how many tensors, and some of them.
+fn unclaimed(checkpoint: &Checkpoint, label: &str, printer: &Printer) -> Result<(), Failure> {
+    let unclaimed = checkpoint.unclaimed();
+    match unclaimed.len() {
+        0 => return Ok(()),
+        1 => printer.text(format_args!("{label}one tensor that no scheme claims is taken as plain data"))?,
+        many => printer.text(format_args!("{label}{many} tensors that no scheme claims are taken as plain data"))?,
+    }
+    for tensor in unclaimed.iter().take(UNCLAIMED_SHOWN) {
+        printer.text(format_args!("{label}{}", printable(&tensor.to_string(), MAX_NOTE_CHARS)))?;
+    }
+    match unclaimed.len().saturating_sub(UNCLAIMED_SHOWN) {
+        0 => Ok(()),
+        more => printer.text(format_args!("{label}and {more} more, which --json names")),
+    }
+}
+
+/// Tensors of this kind that are printed; the rest are counted.
+const UNCLAIMED_SHOWN: usize = 20;
 
 /// Puts tensors in the order asked for.
 fn sort(tensors: &mut [TensorSummary<'_>], by: Option<SortBy>) {
@@ -96,18 +120,8 @@ fn summary(info: &InspectInfo, size: &str) -> String {
     text + &format!("{size}: {}", format_bytes(info.current_size))
 }
 
-/// Prints every tensor, with what all of them have in common below. Shapes have the dimension that varies fastest last,
+/// Every tensor; of several files each is named, shards by their number. Shapes have the dimension that varies fastest last,
 /// whatever the format.
-fn list(tensors: &[TensorSummary<'_>], with_files: bool, printer: &Printer) -> Result<(), Failure> {
-    let (table, common) = table(tensors, with_files).without_constants();
-    printer.text(format_args!("\n{}", table.render(printer.usual_page())))?;
-    match common {
-        Some(common) => printer.text(format_args!("all of them: {common}")),
-        None => Ok(()),
-    }
-}
-
-/// Every tensor; of several files each is named, shards by their number.
 fn table(tensors: &[TensorSummary<'_>], with_files: bool) -> Table {
     let mut columns = vec![
         Column::Flexible("NAME"),

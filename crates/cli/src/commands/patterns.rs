@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, Request, TensorRole};
 
+use super::remedy;
 use crate::args::ChoiceArgs;
 use crate::close::{closest, closest_dotted, did_you_mean};
 use crate::exit::Failure;
@@ -27,6 +28,10 @@ pub(super) fn unfit(error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
         AnamnesisError::Request(Request::UnknownKey { ref key }) => {
             let key = key.clone();
             unknown_key(error, &key, checkpoint)
+        }
+        error @ AnamnesisError::Parse { .. } => {
+            let advice = remedy::of_leftovers(checkpoint);
+            Failure::Refused { error, advice }
         }
         error => Names::of(checkpoint).advise(error),
     }

@@ -1,7 +1,7 @@
 //! What to type to get what was refused or left out.
 
 use anamnesis::error::printable;
-use anamnesis::{Note, Remedy};
+use anamnesis::{Checkpoint, InspectOptions, Note, Remedy};
 
 /// Longest name in advice, in characters.
 const MAX_NAME_CHARS: usize = 160;
@@ -31,4 +31,11 @@ pub(super) fn advice(remedy: &Remedy) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// What to type about a checkpoint whose only problems are tensors that look packed and belong to no weight.
+pub(super) fn of_leftovers(checkpoint: &Checkpoint) -> Option<String> {
+    let leftovers = checkpoint.leftovers().len();
+    let is_all = leftovers > 0 && checkpoint.inspect(&InspectOptions::new()).problems.len() == leftovers;
+    is_all.then(|| "where you know that it is plain data, --allow-unclaimed copies it as it is".to_owned())
 }

@@ -1,13 +1,13 @@
 //! `scan`: what the pickles of a file, a directory or a model refer to, without running them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anamnesis::error::printable;
-use anamnesis::{Grade, ScanReport, ScanVerdict, ScannedFile, ScannedPickle};
+use anamnesis::{Grade, ScanReport, ScanVerdict, ScannedPickle};
 use serde_json::{Value, json};
 
-use super::{counted, shown};
-use crate::args::ScanArgs;
+use super::{counted, open, shown};
+use crate::args::{STREAM, ScanArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -15,9 +15,9 @@ use crate::ui::Printer;
 const MAX_LINE_CHARS: usize = 4096;
 
 pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
-    let files = anamnesis::scan_all(&args.path).map_err(|error| super::open::advise(error, &args.path))?;
+    let files = scanned(&args.path).map_err(|error| open::advise(error, &args.path))?;
     // The paths of several files are theirs; the path of one is what was typed.
-    let is_one = matches!(&files[..], [file] if !args.path.is_dir() && file.path.is_file());
+    let is_one = matches!(&files[..], [file] if !args.path.is_dir() && !file.path.is_dir());
     for file in &files {
         let place = if is_one { &args.path } else { &file.path };
         let pickles = counted(file.report.pickles.len(), "pickle");
@@ -38,7 +38,22 @@ pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
         return Ok(());
     }
     let refused = files.iter().map(|file| file.report.refused().count()).sum();
-    Err(Failure::Unsafe { verdict: verdict.to_string(), refused })
+    Err(Failure::Unsafe { verdict, refused })
+}
+
+/// A file, or standard input, and what was found in it.
+struct Scanned {
+    path: PathBuf,
+    report: ScanReport,
+}
+
+fn scanned(path: &Path) -> anamnesis::Result<Vec<Scanned>> {
+    if path.as_os_str() == STREAM {
+        let report = anamnesis::scan_positioned(open::spooled()?)?;
+        return Ok(vec![Scanned { path: path.to_path_buf(), report }]);
+    }
+    let files = anamnesis::scan_all(path)?;
+    Ok(files.into_iter().map(|file| Scanned { path: file.path, report: file.report }).collect())
 }
 
 /// What can be done with a file that there is nothing to fear of.
@@ -50,7 +65,7 @@ fn conclusion(report: &ScanReport) -> String {
 }
 
 /// The verdict of the worst of them.
-fn worst(files: &[ScannedFile]) -> ScanVerdict {
+fn worst(files: &[Scanned]) -> ScanVerdict {
     let verdicts = files.iter().map(|file| file.report.verdict());
     verdicts.max_by_key(|verdict| badness(*verdict)).unwrap_or(ScanVerdict::HoldsNoCode)
 }
@@ -59,7 +74,8 @@ fn badness(verdict: ScanVerdict) -> u8 {
     match verdict {
         ScanVerdict::HoldsNoCode => 0,
         ScanVerdict::Safe => 1,
-        ScanVerdict::RefersToCode => 3,
+        ScanVerdict::RefersToCodeUnloaded => 3,
+        ScanVerdict::RefersToCode => 4,
         _ => 2,
     }
 }
@@ -77,10 +93,12 @@ fn tell(report: &ScanReport, printer: &Printer) -> Result<(), Failure> {
 /// A pickle and what it refers to; what is not accepted stands out.
 fn tell_pickle(pickle: &ScannedPickle, printer: &Printer) -> Result<(), Failure> {
     let name = if pickle.name.is_empty() { format!("pickle at byte {}", pickle.offset) } else { pickle.name.clone() };
-    printer.text(format_args!("  {}", printable(&name, MAX_LINE_CHARS)))?;
+    let unloaded = if pickle.loaded { "" } else { " (not loaded)" };
+    printer.text(format_args!("  {}{unloaded}", printable(&name, MAX_LINE_CHARS)))?;
     for global in &pickle.globals {
         let mark = if global.allowed { "allowed" } else { "REFUSED" };
-        let grade = if global.allowed { String::new() } else { format!(" ({})", global.grade) };
+        let unloaded = if pickle.loaded { "" } else { ", not loaded" };
+        let grade = if global.allowed { String::new() } else { format!(" ({}{unloaded})", global.grade) };
         let name = printable(&format!("{}.{}", global.module, global.name), MAX_LINE_CHARS);
         printer.text(format_args!("  {:>10}  {mark}  {name}{grade}", global.position))?;
     }
@@ -90,7 +108,7 @@ fn tell_pickle(pickle: &ScannedPickle, printer: &Printer) -> Result<(), Failure>
     }
 }
 
-fn document(args: &ScanArgs, files: &[ScannedFile], verdict: ScanVerdict) -> Value {
+fn document(args: &ScanArgs, files: &[Scanned], verdict: ScanVerdict) -> Value {
     let documents = files.iter().map(|file| {
         json!({
             "path": file.path.to_string_lossy(),
@@ -119,7 +137,7 @@ fn document(args: &ScanArgs, files: &[ScannedFile], verdict: ScanVerdict) -> Val
 }
 
 /// A line about one of several files.
-fn told(files: &[ScannedFile], path: &Path, line: &str) -> String {
+fn told(files: &[Scanned], path: &Path, line: &str) -> String {
     if files.len() == 1 { line.to_owned() } else { format!("{}: {line}", path.display()) }
 }
 
@@ -145,6 +163,7 @@ fn pickle_document(path: &Path, pickle: &ScannedPickle) -> Value {
         "bytes": pickle.bytes,
         "globals": globals.collect::<Vec<_>>(),
         "problem": pickle.problem,
+        "loaded": pickle.loaded,
     })
 }
 
@@ -153,6 +172,7 @@ fn verdict_name(verdict: ScanVerdict) -> &'static str {
         ScanVerdict::HoldsNoCode => "holds_no_code",
         ScanVerdict::Safe => "safe",
         ScanVerdict::RefersToCode => "refers_to_code",
+        ScanVerdict::RefersToCodeUnloaded => "refers_to_code_not_loaded",
         _ => "malformed",
     }
 }

@@ -4,7 +4,8 @@ use anamnesis::error::printable;
 use anamnesis::format_bytes;
 use serde_json::json;
 
-use crate::args::VerifyArgs;
+use super::open;
+use crate::args::{STREAM, VerifyArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -12,7 +13,11 @@ use crate::ui::Printer;
 const MAX_PROBLEM_CHARS: usize = 4096;
 
 pub(super) fn run(args: &VerifyArgs, printer: &Printer) -> Result<(), Failure> {
-    let report = anamnesis::verify(&args.path).map_err(|error| super::open::advise(error, &args.path))?;
+    let report = match args.path.as_os_str() == STREAM {
+        true => open::spooled().and_then(anamnesis::verify_positioned),
+        false => anamnesis::verify(&args.path),
+    };
+    let report = report.map_err(|error| open::advise(error, &args.path))?;
     // Where not even the headers can be read, there is nothing to count.
     if report.files > 0 {
         let (files, tensors) = (super::counted(report.files, "file"), super::counted(report.tensors, "tensor"));

@@ -9,7 +9,7 @@ use anamnesis::format_bytes;
 use serde_json::Value;
 
 use super::style::Style;
-use super::{Page, ProgressBar, json};
+use super::{Page, ProgressBar, Table, json};
 use crate::args::OutputArgs;
 use crate::exit::Failure;
 
@@ -73,18 +73,22 @@ impl Printer {
         if self.quiet { ProgressBar::hidden() } else { ProgressBar::new(total) }
     }
 
-    /// What results are drawn on.
+    /// What results are drawn on: the terminal, or a page as wide as a usual one.
     pub(crate) fn page(&self) -> Page {
         let terminal = console::Term::stdout();
         let size = terminal.is_term().then(|| terminal.size_checked()).flatten();
         let columns = size.map(|(_, columns)| usize::from(columns)).filter(|&columns| columns > 0);
-        Page { columns, style: self.out }
+        Page { columns: columns.unwrap_or(USUAL_COLUMNS), style: self.out }
     }
 
-    /// The same, and as wide as a usual terminal where there is none.
-    pub(crate) fn usual_page(&self) -> Page {
+    /// A table that fits the page, and a word about what had to be cut for that.
+    pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
         let page = self.page();
-        Page { columns: page.columns.or(Some(USUAL_COLUMNS)), ..page }
+        self.text(table.render(page))?;
+        match table.is_cut(page) {
+            true => self.text(format_args!("(… stands for what does not fit {} columns)", page.columns)),
+            false => Ok(()),
+        }
     }
 
     /// Whether what was decided, and why, is told too.

@@ -31,8 +31,8 @@ impl Column {
 /// What a table is drawn on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page {
-    /// Columns there are; `None` where lines may be as long as they like.
-    pub(crate) columns: Option<usize>,
+    /// Columns there are.
+    pub(crate) columns: usize,
     pub(crate) style: Style,
 }
 
@@ -100,13 +100,21 @@ impl Table {
         lines.join("\n")
     }
 
-    fn widths(&self, limit: Option<usize>) -> Vec<usize> {
+    /// Whether the page has no room for all of some cell.
+    pub(crate) fn is_cut(&self, page: Page) -> bool {
+        self.widths(page.columns) != self.natural_widths()
+    }
+
+    fn natural_widths(&self) -> Vec<usize> {
         let natural = |index: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(index));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let mut widths: Vec<usize> = (0..self.columns.len()).map(natural).collect();
-        let Some(limit) = limit else { return widths };
+        (0..self.columns.len()).map(natural).collect()
+    }
+
+    fn widths(&self, limit: usize) -> Vec<usize> {
+        let mut widths = self.natural_widths();
         let gaps = GAP * widths.len().saturating_sub(1);
         // The widest column gives way first, a character at a time, until all flexible ones are narrow.
         while widths.iter().sum::<usize>() + gaps > limit {
@@ -164,7 +172,7 @@ mod tests {
     use super::*;
 
     fn page(columns: usize) -> Page {
-        Page { columns: Some(columns), style: Style::PLAIN }
+        Page { columns, style: Style::PLAIN }
     }
 
     fn table() -> Table {

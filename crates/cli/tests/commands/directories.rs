@@ -116,8 +116,10 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     let folder = checkpoint::folder();
     let text = folder.amn(&format!("remember {NAME} {SMALL} --dry-run --threads 2")).ok();
     for line in [
-        "    1  model.layers.0.mlp.weight  BF16   [130, 7]  1.8 KB  FP8 E4M3, 128x128 blocks  .weight + .weight_scale_inv",
-        "    6  model.norm.weight          BF16   [16]        32 B  copied                    .weight",
+        "    1  model.layers.0.mlp.weight  [130, 7]  1.8 KB  1",
+        "    6  model.norm.weight          [16]        32 B  copied",
+        "all of them: dtype BF16",
+        "how 1: FP8 E4M3, 128x128 blocks, from .weight + .weight_scale_inv",
         "    6  model-00006-of-00006.safetensors  2.0 KB",
         "config.json: removed quantization_config; set torch_dtype",
         "Would write Tiny-3.1-bf16 (6 shards, 11.3 KB): 6 decoded to BF16, 1 copied",

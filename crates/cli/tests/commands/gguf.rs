@@ -255,6 +255,6 @@ fn names_that_an_ollama_store_does_not_have_are_refused() {
     for spec in ["ollama:", "ollama:../../tiny", "ollama:tiny:../latest", "ollama:a/b/c/d"] {
         let run = with_store(&folder, &format!("parse {spec} --json"));
         let document: Value = serde_json::from_str(&run.stderr).unwrap();
-        assert_eq!((run.code, &document["error"]["kind"]), (Some(1), &"parse".into()), "{spec}");
+        assert_eq!((run.code, &document["error"]["kind"]), (Some(2), &"usage".into()), "{spec}");
     }
 }

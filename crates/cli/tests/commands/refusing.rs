@@ -163,3 +163,40 @@ fn what_is_no_regular_file_is_left_out_and_said_so() {
     let run = folder.amn(&format!("remember {NAME} -o out")).ok();
     assert!(run.contains("left out pipe: not a regular file"), "{run}");
 }
+
+#[test]
+fn a_malformed_name_of_a_store_is_wrong_usage() {
+    let folder = Folder::empty();
+    for name in ["hf:", "hf:a/b/c", "hf:org/name@..", "ollama:", "ollama:a/b/c/d"] {
+        for command in ["parse", "inspect", "remember", "verify", "scan"] {
+            let run = folder.amn(&format!("{command} {name}"));
+            assert_eq!(run.code, Some(2), "{command} {name}: {run:?}");
+            assert!(run.stderr.contains(&format!("model name \"{name}\" ")), "{run:?}");
+        }
+    }
+}
+
+#[test]
+fn what_asks_for_more_than_the_limits_is_refused_with_the_limit() {
+    let folder = crate::samples::folder();
+    for (line, limit) in [
+        ("parse model-fp8.safetensors", "items=2"),
+        ("inspect model.gguf", "memory=100"),
+        ("remember arrays.npz", "items=1"),
+        ("convert model.gguf --to npz", "buffer=8"),
+        ("forget plain.safetensors --to bnb-nf4", "memory=1K"),
+    ] {
+        let error = folder.amn(&format!("{line} --limit {limit}")).failed();
+        let name = limit.split('=').next().unwrap();
+        assert!(
+            error.contains("limit exceeded") && error.contains(&format!("--limit {name} allows no more")),
+            "{error}"
+        );
+        let run = folder.amn(&format!("{line} --limit {limit} --json"));
+        assert!(run.stderr.contains("\"kind\":\"limit\""), "{run:?}");
+    }
+    folder.amn("parse model-fp8.safetensors --limit items=100 --limit memory=10MB --limit ratio=10").ok();
+    for wrong in ["items", "items=many", "speed=1"] {
+        assert_eq!(folder.amn(&format!("parse model-fp8.safetensors --limit {wrong}")).code, Some(2), "{wrong}");
+    }
+}

@@ -99,6 +99,58 @@ fn what_is_safe_to_convert_converts_and_what_is_unsafe_is_refused() {
 }
 
 #[test]
+fn a_pickle_beside_the_one_that_is_loaded_is_marked_and_never_called_safe() {
+    let folder = Folder::empty();
+    let fixture = fs::read(crate::samples::fixtures().join("pth/bare.pt")).unwrap();
+    for (stray, words) in [
+        (&b"\x80\x02cposix\nsystem\nU\x02ls\x85R."[..], "REFUSED  posix.system (runs code, not loaded)"),
+        (b"\x80\x02csomewhere\nNet\n)R.", "REFUSED  somewhere.Net (unknown, not loaded)"),
+    ] {
+        fs::write(folder.path("model.pth"), with_entry(&fixture, "bare/extra/more.pkl", stray)).unwrap();
+        let text = folder.amn("remember model.pth -o out.safetensors --force").ok();
+        assert!(text.contains("Note: the pickle \"bare/extra/more.pkl\" is no part of the object"), "{text}");
+        let scanned = folder.amn("scan model.pth");
+        assert_eq!(scanned.code, Some(1), "{scanned:?}");
+        assert!(scanned.stdout.contains("bare/extra/more.pkl (not loaded)\n"), "{scanned:?}");
+        assert!(scanned.stdout.contains(words) && scanned.stdout.contains("  bare/data.pkl\n"), "{scanned:?}");
+        let error =
+            "error: refers to code in pickles that are not loaded: 1 name is refused; a conversion does not read";
+        assert!(scanned.stderr.starts_with(error), "{scanned:?}");
+        let document: serde_json::Value = serde_json::from_str(&folder.amn("scan model.pth --json").stdout).unwrap();
+        assert_eq!(document["verdict"], "refers_to_code_not_loaded");
+        let loaded: Vec<_> = document["pickles"].as_array().unwrap().iter().map(|pickle| &pickle["loaded"]).collect();
+        assert_eq!(loaded, [true, false]);
+    }
+    fs::write(folder.path("model.pth"), with_entry(&fixture, "bare/extra/more.pkl", b"\x80\x02}.")).unwrap();
+    assert!(folder.amn("scan model.pth").ok().ends_with("safe to convert\n"));
+}
+
+/// An archive with one more stored entry at its end.
+fn with_entry(archive: &[u8], name: &str, content: &[u8]) -> Vec<u8> {
+    let end = archive.windows(4).rposition(|word| word == b"PK\x05\x06").unwrap();
+    let number = |at: usize| u32::from_le_bytes(archive[at..at + 4].try_into().unwrap());
+    let (bytes, start) = (number(end + 12) as usize, number(end + 16) as usize);
+    let mut head = vec![20, 0, 0, 0, 0, 0, 0, 0, 33, 0];
+    let size = (content.len() as u32).to_le_bytes();
+    // Without a checksum, as torch can be told to write them.
+    for part in [&[0; 4][..], &size, &size, &[name.len() as u8, 0, 0, 0]] {
+        head.extend(part);
+    }
+    let mut out = archive[..start].to_vec();
+    out.extend([&b"PK\x03\x04"[..], &head, name.as_bytes(), content].concat());
+    let directory = out.len() as u32;
+    out.extend(&archive[start..start + bytes]);
+    out.extend([&b"PK\x01\x02\x14\0"[..], &head, &[0; 10], &(start as u32).to_le_bytes(), name.as_bytes()].concat());
+    let directory_bytes = out.len() as u32 - directory;
+    let count = u16::from_le_bytes([archive[end + 10], archive[end + 11]]) + 1;
+    out.extend(b"PK\x05\x06\0\0\0\0");
+    out.extend([count.to_le_bytes(), count.to_le_bytes()].concat());
+    out.extend([directory_bytes.to_le_bytes(), directory.to_le_bytes()].concat());
+    out.extend([0, 0]);
+    out
+}
+
+#[test]
 fn every_file_of_a_directory_that_may_hold_a_pickle_is_scanned() {
     let folder = with("bare.pt");
     fs::write(folder.path("README.md"), "# A model").unwrap();

@@ -66,6 +66,32 @@ fn an_output_that_is_cut_short_is_not_called_whole() {
 }
 
 #[test]
+fn standard_input_is_verified_and_scanned() {
+    let folder = crate::samples::folder();
+    for (input, line, wanted) in [
+        (MODEL, "verify -", "1 file, 3 tensors, "),
+        ("arrays.npz", "verify -", "\nsound\n"),
+        ("checkpoint.pth", "scan -", "-: PyTorch archive, 1 pickle\n"),
+        ("checkpoint.pth", "scan - --json", "\"path\":\"-\""),
+        (MODEL, "scan -", "-: safetensors file, 0 pickles\nholds no code\n"),
+    ] {
+        let (code, bytes, said) = piped(&folder, input, line);
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains(wanted), "{line}: {text}{said}");
+        assert!(code == Some(0) || (input, line) == (MODEL, "verify -"), "{line}: {text}{said}");
+    }
+    let mut damaged = fs::read(folder.path("arrays.npz")).unwrap();
+    let data = damaged.windows(6).position(|word| word == b"\x93NUMPY").unwrap() + 128;
+    damaged[data] ^= 1;
+    fs::write(folder.path("damaged.npz"), damaged).unwrap();
+    let (code, bytes, said) = piped(&folder, "damaged.npz", "verify -");
+    assert!(code == Some(1) && String::from_utf8(bytes).unwrap().contains("is damaged"), "{said}");
+    fs::write(folder.path("unsafe.pkl"), b"\x80\x02cos\nsystem\n.").unwrap();
+    let (code, _, said) = piped(&folder, "unsafe.pkl", "scan -");
+    assert!(code == Some(1) && said.contains("refers to code"), "{said}");
+}
+
+#[test]
 fn standard_input_that_is_no_model_is_refused() {
     let folder = Folder::with_model();
     let run = Run::of(folder.command("parse -").stdin(Stdio::null()).output().unwrap());

@@ -44,9 +44,11 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     let wanted = "\
 Parsing...  3 tensors, Fine-grained FP8 (E4M3), 128x128 blocks
 
-NAME                                 DTYPE  SHAPE       SIZE  SCHEME                    SOURCES
-lm_head.weight                       BF16   [4, 8]      64 B  copied                    .weight
-model.layers.0.mlp.down_proj.weight  BF16   [130, 7]  1.8 KB  FP8 E4M3, 128x128 blocks  .weight + .weight_scale
+NAME                                 SHAPE       SIZE  HOW
+lm_head.weight                       [4, 8]      64 B  copied
+model.layers.0.mlp.down_proj.weight  [130, 7]  1.8 KB  1
+all of them: dtype BF16
+how 1: FP8 E4M3, 128x128 blocks, from .weight + .weight_scale
 
 Would write model-bf16.safetensors (2.0 KB): 1 decoded to BF16, 1 copied
 Memory: about 6 MB
@@ -126,4 +128,25 @@ fn a_full_disk_leaves_nothing_behind() {
     let error = Run::of(shell.output().unwrap()).failed();
     assert!(error.contains("model-bf16.safetensors: ") && error.contains("nothing was left behind"), "{error}");
     assert_eq!(folder.names(), ["config.json", MODEL]);
+}
+
+#[test]
+fn the_table_of_a_plan_fits_the_page_and_says_what_it_cuts() {
+    let folder = Folder::empty();
+    let names =
+        ["language_model.model.transformer.decoder.layers.117.block_sparse_moe.experts.63.down_proj.weight", "w"];
+    folder.add_sparse("long.safetensors", "U8", &names, 1 << 10);
+    for line in [
+        "remember long.safetensors --dry-run",
+        "convert long.safetensors --to npz --dry-run",
+        "parse long.safetensors -l",
+    ] {
+        let text = folder.amn(line).ok();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let row = text.lines().find(|line| line.contains('…')).unwrap();
+        assert!(row.contains("117") && row.contains("63"), "{text}");
+        assert!(text.contains("\n(… stands for what does not fit 80 columns)\n"), "{text}");
+    }
+    let text = Folder::with_model().amn("remember model-fp8.safetensors --dry-run").ok();
+    assert!(!text.contains('…'), "{text}");
 }

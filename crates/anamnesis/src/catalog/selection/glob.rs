@@ -69,6 +69,12 @@ impl Glob {
         &self.text
     }
 
+    /// The one name that fits, where the pattern leaves nothing open.
+    pub(crate) fn only_name(&self) -> Option<&str> {
+        let is_exact = self.pieces.iter().all(|piece| matches!(piece, Piece::Literal(_)));
+        is_exact.then_some(self.text.as_str())
+    }
+
     /// Whether the whole name fits. Time is at most the product of both lengths.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();

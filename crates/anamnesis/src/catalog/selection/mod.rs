@@ -1,13 +1,12 @@
 //! Which tensors are taken, and what they are called then.
 
 mod glob;
+mod patterns;
 mod rename;
-
-use std::collections::{BTreeSet, HashSet};
 
 use crate::error::{Request, Result};
 
-pub(crate) use glob::Glob;
+pub(crate) use patterns::NamePatterns;
 use rename::Rename;
 
 /// Chooses tensors by name and renames them. Names are those of the weights that come out, not of their packed parts:
@@ -35,8 +34,7 @@ impl Selection {
     /// Everything, under its own name.
     #[must_use]
     pub const fn new() -> Self {
-        let names = NamePatterns { names: BTreeSet::new(), include: Vec::new(), exclude: Vec::new() };
-        Self { names, renames: Vec::new(), prefix: String::new(), strip_prefix: String::new() }
+        Self { names: NamePatterns::new(), renames: Vec::new(), prefix: String::new(), strip_prefix: String::new() }
     }
 
     /// Takes tensors that fit this pattern (`*`, `?`, `[a-z]`) or another one given so; without any, all are taken.
@@ -44,14 +42,14 @@ impl Selection {
     /// # Errors
     /// `Request` where it is no pattern.
     pub fn with_include(mut self, pattern: &str) -> Result<Self> {
-        self.names.include.push(Glob::parse(pattern)?);
+        self.names.include(pattern)?;
         Ok(self)
     }
 
     /// Takes the tensor of exactly this name, whatever characters it has, besides those that fit a pattern.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.names.names.insert(name.into());
+        self.names.include_name(name.into());
         self
     }
 
@@ -60,7 +58,7 @@ impl Selection {
     /// # Errors
     /// `Request` where it is no pattern.
     pub fn with_exclude(mut self, pattern: &str) -> Result<Self> {
-        self.names.exclude.push(Glob::parse(pattern)?);
+        self.names.exclude(pattern)?;
         Ok(self)
     }
 
@@ -110,44 +108,5 @@ impl Selection {
     /// Refuses patterns that fit none of the names: they are mistyped more often than meant.
     pub(crate) fn check_used(&self, names: &[&str]) -> Result<()> {
         self.names.check_used(names)
-    }
-}
-
-/// Patterns that names must fit, and patterns they must not.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct NamePatterns {
-    /// Names that are taken as they are.
-    names: BTreeSet<String>,
-    pub(crate) include: Vec<Glob>,
-    pub(crate) exclude: Vec<Glob>,
-}
-
-impl NamePatterns {
-    pub(crate) fn takes(&self, name: &str) -> bool {
-        let is_named = || self.names.contains(name) || self.include.iter().any(|glob| glob.matches(name));
-        (self.takes_all() || is_named()) && !self.excludes(name)
-    }
-
-    /// Whether nothing is asked for by name, so that everything is.
-    pub(crate) fn takes_all(&self) -> bool {
-        self.names.is_empty() && self.include.is_empty()
-    }
-
-    pub(crate) fn excludes(&self, name: &str) -> bool {
-        self.exclude.iter().any(|glob| glob.matches(name))
-    }
-
-    pub(crate) fn check_used(&self, names: &[&str]) -> Result<()> {
-        let is_unused = |glob: &&Glob| !names.iter().any(|name| glob.matches(name));
-        if !self.names.is_empty() {
-            let known: HashSet<&str> = names.iter().copied().collect();
-            if let Some(name) = self.names.iter().find(|name| !known.contains(name.as_str())) {
-                return Err(Request::UnknownTensor { name: name.clone() }.into());
-            }
-        }
-        match self.include.iter().chain(&self.exclude).find(is_unused) {
-            None => Ok(()),
-            Some(glob) => Err(Request::UnusedPattern { pattern: glob.text().to_owned() }.into()),
-        }
     }
 }

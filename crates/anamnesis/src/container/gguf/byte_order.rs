@@ -5,6 +5,7 @@
 //! are not. Some structures declare bytes where ggml's code reads numbers of its own machine; what a big-endian file holds
 //! there depends on who wrote it, so that these types are refused.
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use crate::catalog::{BlockType, Dtype};
@@ -109,6 +110,12 @@ impl Region for LittleEndian {
         tensor.swap(&mut whole);
         buffer.copy_from_slice(&whole[skipped as usize..][..buffer.len()]);
         Ok(())
+    }
+
+    fn identify(&self, below: &dyn Source, range: Range<u64>, mut hasher: &mut dyn Hasher) {
+        // How the bytes of a range are swapped is the file's alone to say.
+        "little endian".hash(&mut hasher);
+        below.identify(range, hasher);
     }
 }
 

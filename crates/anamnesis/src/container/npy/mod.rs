@@ -25,6 +25,8 @@ mod names;
 #[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 mod tests;
 
+use std::hash::Hasher;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Dtype, Extent, Facts, Metadata, StoredTensor};
@@ -186,6 +188,10 @@ impl Region for InOrder {
 
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.0.read_at(below, offset, buffer)
+    }
+
+    fn identify(&self, below: &dyn Source, range: Range<u64>, hasher: &mut dyn Hasher) {
+        self.0.identify(below, range, hasher);
     }
 
     fn is_sequential(&self) -> bool {

@@ -50,6 +50,32 @@ fn what_is_written_is_read_again_and_has_numpys_headers() {
 }
 
 #[test]
+fn every_array_of_an_archive_has_an_identity_of_its_own() {
+    use std::collections::BTreeMap;
+    use std::hash::DefaultHasher;
+    for name in ["dtypes_stored.npz", "shapes_stored.npz", "dtypes_deflated.npz", "shapes_deflated.npz"] {
+        let bytes = std::fs::read(fixture(name)).unwrap();
+        let identities = || {
+            let source = Box::new(BytesSource(bytes.clone()));
+            let mut budget = Budget::new(&ParseLimits::default());
+            let Opened { source, catalog } = Npz.open(source, 0, &OpenOptions::new(), &mut budget).unwrap();
+            let filled = catalog.iter().filter(|(_, tensor)| tensor.extent.bytes > 0);
+            let identified = filled.map(|(_, tensor)| {
+                let mut hasher = DefaultHasher::new();
+                let Extent { offset, bytes, .. } = tensor.extent;
+                source.identify(offset..offset + bytes, &mut hasher);
+                (hasher.finish(), tensor.name.clone())
+            });
+            identified.collect::<Vec<_>>()
+        };
+        let found = identities();
+        assert_eq!(found, identities(), "{name}");
+        let distinct: BTreeMap<_, _> = found.iter().cloned().collect();
+        assert_eq!(distinct.len(), found.len(), "{name}: {found:?}");
+    }
+}
+
+#[test]
 fn types_that_numpy_lacks_are_refused_by_name() {
     let tensor = |name: &str, dtype: Dtype, shape: &[usize]| {
         let elements: usize = shape.iter().product();

@@ -25,6 +25,8 @@ const MAX_BYTEORDER_SIZE: u64 = 64;
 pub(super) struct TorchArchive {
     /// Entries by their names below the folder.
     entries: HashMap<String, Entry>,
+    /// Names of pickles that are no part of it, and that are never read.
+    pub(super) strays: Vec<String>,
 }
 
 impl TorchArchive {
@@ -43,11 +45,19 @@ impl TorchArchive {
             }
             _ => return Err(no_object(&archive)),
         };
+        let is_stray = |name: &str| {
+            let below = name.strip_prefix(&folder).and_then(|rest| rest.strip_prefix('/'));
+            let lower = name.to_ascii_lowercase();
+            (lower.ends_with(".pkl") || lower.ends_with(".pickle"))
+                && !matches!(below, Some("data.pkl" | "constants.pkl"))
+        };
+        let names = archive.entries.iter().map(|entry| &entry.name);
+        let strays = names.filter(|name| is_stray(name)).cloned().collect();
         let below = |entry: Entry| {
             let name = entry.name.strip_prefix(&folder)?.strip_prefix('/')?.to_owned();
             Some((name, entry))
         };
-        Ok(Self { entries: archive.entries.into_iter().filter_map(below).collect() })
+        Ok(Self { entries: archive.entries.into_iter().filter_map(below).collect(), strays })
     }
 
     /// Whether this is a TorchScript archive.

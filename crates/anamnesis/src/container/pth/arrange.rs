@@ -38,8 +38,7 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
     }
     entries.sort_by_key(|(_, entry)| entry.offset);
     for (index, entry) in entries {
-        let distance = entry.offset;
-        starts[index] = Some(arranged.add_behind(distance, storage(entry, covered[index], &spill))?);
+        starts[index] = Some(arranged.add(storage(entry, covered[index], &spill))?);
     }
     let mut stored = Vec::with_capacity(tensors.len());
     for (name, view) in tensors {

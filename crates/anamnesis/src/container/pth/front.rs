@@ -70,6 +70,14 @@ fn archive(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Bud
     if let Some(constants) = constants {
         front.constants(&archive, &constants, wanted, budget)?;
     }
+    front.notes.extend(match &archive.strays[..] {
+        [] => None,
+        [stray] => Some(Note::new(format!("the pickle {} is no part of the object and was not read", quoted(stray)))),
+        [first, rest @ ..] => {
+            let (first, more) = (quoted(first), rest.len());
+            Some(Note::new(format!("the pickle {first} and {more} more are no part of the object and were not read")))
+        }
+    });
     Ok(front)
 }
 

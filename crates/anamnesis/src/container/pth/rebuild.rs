@@ -34,7 +34,7 @@ pub(super) struct View {
 }
 
 /// Signs that torch keeps beside the numbers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Signs {
     /// The imaginary parts are to be negated.
     pub(super) conjugated: bool,

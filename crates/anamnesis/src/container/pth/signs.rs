@@ -1,5 +1,8 @@
 //! Numbers whose signs torch keeps beside them: conjugated and negated views.
 
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+
 use super::rebuild::Signs;
 use crate::error::Result;
 use crate::io::{Region, Source};
@@ -34,5 +37,11 @@ impl Region for Signed {
             }
         }
         Ok(())
+    }
+
+    fn identify(&self, below: &dyn Source, range: Range<u64>, mut hasher: &mut dyn Hasher) {
+        let Self { base, bytes: _, width, complex, signs } = self;
+        ("signed", width, complex, signs).hash(&mut hasher);
+        below.identify(base + range.start..base + range.end, hasher);
     }
 }

@@ -2,6 +2,7 @@
 //! whoever reads the last of them learns whether they are what was written. An entry of which only a part will be read is
 //! checked as a whole before its first byte.
 
+use std::hash::Hasher;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -161,6 +162,11 @@ impl Region for Checked {
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
         below.read_at(self.entry.offset + self.start + offset, buffer)?;
         self.seen(below, offset, buffer)
+    }
+
+    fn identify(&self, below: &dyn Source, range: Range<u64>, hasher: &mut dyn Hasher) {
+        let base = self.entry.offset + self.start;
+        below.identify(base + range.start..base + range.end, hasher);
     }
 
     fn stored_at(&self) -> Option<u64> {

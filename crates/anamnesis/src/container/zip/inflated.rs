@@ -3,6 +3,8 @@
 //! A reader that goes back starts over once; one that keeps doing so, or that is known to read out of order, gets the whole
 //! entry unpacked into a [`Spill`]. The length is exact and the CRC is right by the time the last byte is handed out.
 
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flate2::{Decompress, FlushDecompress, Status};
@@ -113,6 +115,11 @@ impl Region for Inflated {
         let place = Arc::clone(place);
         drop(state);
         place.read(offset, buffer)
+    }
+
+    fn identify(&self, below: &dyn Source, range: Range<u64>, mut hasher: &mut dyn Hasher) {
+        ("inflated", range).hash(&mut hasher);
+        below.identify(self.entry.offset..self.entry.offset + self.entry.stored_bytes, hasher);
     }
 
     fn is_sequential(&self) -> bool {

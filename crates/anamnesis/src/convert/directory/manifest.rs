@@ -35,7 +35,7 @@ pub(super) fn of(plan: &DirectoryPlan) -> Result<Value> {
         })
         .collect::<Result<_>>()?;
     let output = |shard: &super::Shard| {
-        let print = Fingerprint::of(&shard.plan);
+        let print = Fingerprint::of(&shard.plan, &plan.input.sources);
         json!({
             "name": shard.name,
             "bytes": shard.plan.total_bytes,

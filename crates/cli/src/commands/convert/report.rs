@@ -71,7 +71,9 @@ pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer)
                 format!("{:.6}", error.cosine),
             ]);
         }
-        printer.text(format_args!("\n{}\n", table.render(printer.page())))?;
+        printer.text("")?;
+        printer.table(&table)?;
+        printer.text("")?;
     }
     printer.text(format_args!("  Lethe distance: {mean:.3e} (mean absolute error of the quantized values)"))
 }

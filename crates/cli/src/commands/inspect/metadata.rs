@@ -41,7 +41,7 @@ pub(super) fn print(entries: &[Entry], key: Option<&str>, printer: &Printer) -> 
             for (key, value) in entries {
                 table.row([key.clone(), type_name(value), shown(value)]);
             }
-            printer.text(table.render(printer.page()))
+            printer.table(&table)
         }
     }
 }

@@ -7,7 +7,7 @@ use anamnesis::{Checkpoint, InspectInfo, InspectOptions, QuantScheme, SchemeSumm
 use serde_json::{Value, json};
 
 use super::described::Described;
-use super::{counts, notes, open, patterns, shown, to};
+use super::{MAX_NOTE_CHARS, counted, counts, notes, open, patterns, shown, to};
 use crate::args::InspectArgs;
 use crate::exit::Failure;
 use crate::ui::{Printer, json::texts};
@@ -43,10 +43,7 @@ fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Re
     match Described::of(checkpoint, info) {
         Some(described) => {
             printer.text(described.inspected(&checkpoint.tensors_as_stored()))?;
-            let more = info.problems.len().saturating_sub(PROBLEMS_SHOWN);
-            let mut problems: Vec<_> = info.problems.iter().take(PROBLEMS_SHOWN).cloned().collect();
-            problems.extend((more > 0).then(|| format!("and {more} more")));
-            labelled("Problems:", &problems, printer)?;
+            labelled("Problems:", &first(&info.problems), printer)?;
         }
         None => {
             printer.text(info)?;
@@ -58,8 +55,12 @@ fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Re
     if let Some(directory) = checkpoint.directory() {
         printer.text(format_args!("Files:       {} ({})", checkpoint.file_count(), shown(directory)))?;
         labelled("Config:", &checkpoint.evidence(), printer)?;
-        labelled("Odd:", &checkpoint.oddities(), printer)?;
     }
+    let unclaimed = checkpoint.unclaimed().len();
+    if unclaimed > 0 {
+        printer.text(format_args!("Unclaimed:   {}, taken as plain data", counted(unclaimed, "tensor")))?;
+    }
+    labelled("Odd:", &first(&checkpoint.oddities()), printer)?;
     notes(checkpoint, "Note:        ", printer)
 }
 
@@ -93,8 +94,15 @@ fn scheme_document(summary: &SchemeSummary) -> Value {
 /// Longest line about a scheme, in characters.
 const MAX_LINE_CHARS: usize = 400;
 
-/// Problems that are printed; the rest are counted.
-const PROBLEMS_SHOWN: usize = 5;
+/// The first of many lines, and how many more there are.
+fn first(lines: &[String]) -> Vec<String> {
+    let more = lines.len().saturating_sub(LINES_SHOWN);
+    let shown = lines.iter().take(LINES_SHOWN).map(|line| printable(line, MAX_NOTE_CHARS));
+    shown.chain((more > 0).then(|| format!("and {more} more"))).collect()
+}
+
+/// Problems and oddities that are printed; the rest are counted.
+const LINES_SHOWN: usize = 5;
 
 /// Lines under one label, in the columns of the summary.
 fn labelled(label: &str, lines: &[String], printer: &Printer) -> Result<(), Failure> {

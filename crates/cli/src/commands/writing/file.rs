@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::advice::{advise, advise_stream};
 use super::needs::Needs;
-use super::{plan_notes, shared_fields, tell_level, tensors};
+use super::tensors::{self, Forecast};
+use super::{plan_notes, shared_fields, tell_level};
 use crate::args::{InputArgs, WriteArgs};
 use crate::commands::output_path;
 use crate::exit::Failure;
@@ -72,7 +73,8 @@ impl<'a> FileJob<'a> {
         printer: &Printer,
     ) -> Result<(), Failure> {
         let planned: Vec<_> = plan.tensors().collect();
-        printer.text(format_args!("\n{}\n", tensors::table(&planned).render(printer.page())))?;
+        Forecast::of_file(&planned).print(printer)?;
+        printer.text("")?;
         plan_notes(notes, printer)?;
         for line in summary {
             printer.text(line)?;

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::directory::{DirectoryJob, sidecar_lines};
 use super::needs::Needs;
-use super::{plan_notes, tensors};
+use super::plan_notes;
+use super::tensors::{self, Forecast};
 use crate::commands::{counted, shown};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
@@ -43,8 +44,9 @@ impl DirectoryJob<'_> {
         let needs = Needs::of(&self.output, plan.bytes_of_run(), run);
         let found = plan.state_of(&self.output);
 
-        printer.text(format_args!("\n{}", tensors::numbered_table(&planned).render(printer.page())))?;
-        printer.text(format_args!("\n{}", self.shard_table(&shards).render(printer.page())))?;
+        Forecast::of_shards(&planned).print(printer)?;
+        printer.text("")?;
+        printer.table(&self.shard_table(&shards))?;
         printer.text("")?;
         for line in sidecar_lines(plan.sidecars()) {
             printer.text(line)?;

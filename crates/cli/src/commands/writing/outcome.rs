@@ -4,18 +4,25 @@ use anamnesis::error::printable;
 use anamnesis::{Checkpoint, ConvertStats, format_bytes};
 use serde_json::Value;
 
+use crate::commands::unclaimed_names;
 use crate::exit::Failure;
 use crate::ui::Printer;
 
 /// Longest note printed, in characters.
 const MAX_NOTE_CHARS: usize = 4096;
 
+/// Notes that are printed; the rest are counted.
+const NOTES_SHOWN: usize = 40;
+
 /// What a plan says about its output.
 pub(crate) fn plan_notes(notes: &[String], printer: &Printer) -> Result<(), Failure> {
-    for note in notes {
+    for note in notes.iter().take(NOTES_SHOWN) {
         printer.text(format_args!("  Note: {}", printable(note, MAX_NOTE_CHARS)))?;
     }
-    Ok(())
+    match notes.len().saturating_sub(NOTES_SHOWN) {
+        0 => Ok(()),
+        more => printer.text(format_args!("  Note: and {more} more, which --json has")),
+    }
 }
 
 /// What the output does not have of the input, what it cannot hold, and how large both are.
@@ -43,5 +50,6 @@ pub(crate) fn shared_fields(checkpoint: &Checkpoint, stats: ConvertStats, notes:
     document["cast"] = stats.cast.into();
     document["left_out"] = stats.left_out.into();
     document["dropped_metadata"] = stats.dropped_metadata.into();
+    document["unclaimed"] = unclaimed_names(checkpoint);
     document["notes"] = notes.into();
 }

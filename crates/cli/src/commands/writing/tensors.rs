@@ -1,65 +1,121 @@
 //! Planned tensors, for people and for programs.
 
+use std::collections::HashMap;
+
+use anamnesis::error::printable;
 use anamnesis::{PlannedOutput, format_bytes};
 use serde_json::{Value, json};
 
-use crate::ui::{Column, Table};
+use crate::exit::Failure;
+use crate::ui::{Column, Printer, Table};
 
-/// Every tensor of an output file.
-pub(crate) fn table(tensors: &[PlannedOutput]) -> Table {
-    let mut table = Table::new([NAME, DTYPE, SHAPE, SIZE, SCHEME, SOURCES]);
-    for tensor in tensors {
-        table.row(cells(tensor));
+/// Prints tensors, with what all of them have in common below.
+pub(crate) fn list(table: Table, printer: &Printer) -> Result<(), Failure> {
+    let (table, common) = table.without_constants();
+    printer.text("")?;
+    printer.table(&table)?;
+    match common {
+        Some(common) => printer.text(format_args!("all of them: {common}")),
+        None => Ok(()),
     }
-    table
 }
 
-/// Every tensor of an output directory, with the number of its shard.
-pub(super) fn numbered_table(tensors: &[(usize, PlannedOutput)]) -> Table {
-    let mut table = Table::new([Column::Right("SHARD"), NAME, DTYPE, SHAPE, SIZE, SCHEME, SOURCES]);
-    for (shard, tensor) in tensors {
-        let [name, dtype, shape, size, scheme, sources] = cells(tensor);
-        table.row([shard.to_string(), name, dtype, shape, size, scheme, sources]);
+/// The tensors of a plan, and how each comes about. Ways that take many words are numbered, so that the words stand below
+/// the table, whole and once.
+#[derive(Default)]
+pub(crate) struct Forecast<'a> {
+    rows: Vec<(Option<usize>, &'a PlannedOutput, String)>,
+    ways: Vec<String>,
+    numbers: HashMap<String, usize>,
+}
+
+impl<'a> Forecast<'a> {
+    /// Of an output file.
+    pub(crate) fn of_file(tensors: &'a [PlannedOutput]) -> Self {
+        Self::of(tensors.iter().map(|tensor| (None, tensor)))
     }
-    table
+
+    /// Of an output directory, whose shards have numbers.
+    pub(super) fn of_shards(tensors: &'a [(usize, PlannedOutput)]) -> Self {
+        Self::of(tensors.iter().map(|(shard, tensor)| (Some(*shard), tensor)))
+    }
+
+    fn of(tensors: impl Iterator<Item = (Option<usize>, &'a PlannedOutput)>) -> Self {
+        let mut forecast = Self::default();
+        for (shard, tensor) in tensors {
+            let way = forecast.way(tensor);
+            forecast.rows.push((shard, tensor, way));
+        }
+        forecast
+    }
+
+    /// How a tensor comes about: a word, or the number of a line below.
+    fn way(&mut self, tensor: &PlannedOutput) -> String {
+        let sources: Vec<_> = tensor.sources.iter().map(|source| relative(source, &tensor.name)).collect();
+        let is_itself = tensor.sources.len() == 1 && tensor.sources.first() == Some(&tensor.name);
+        let way = match work(tensor) {
+            None if is_itself => return "copied".to_owned(),
+            None => format!("copied from {}", sources.join(" + ")),
+            Some(work) if is_itself => work,
+            Some(work) => format!("{work}, from {}", sources.join(" + ")),
+        };
+        let ways = &mut self.ways;
+        let number = self.numbers.entry(way.clone()).or_insert_with(|| {
+            ways.push(way);
+            ways.len()
+        });
+        number.to_string()
+    }
+
+    pub(crate) fn print(&self, printer: &Printer) -> Result<(), Failure> {
+        list(self.table(), printer)?;
+        for (number, way) in (1..).zip(&self.ways) {
+            printer.text(format_args!("how {number}: {}", printable(way, MAX_WAY_CHARS)))?;
+        }
+        Ok(())
+    }
+
+    fn table(&self) -> Table {
+        let columns =
+            [Column::Flexible("NAME"), Column::Left("DTYPE"), Column::Left("SHAPE"), Column::Right("SIZE"), HOW];
+        let has_shards = self.rows.iter().any(|(shard, ..)| shard.is_some());
+        let shards = has_shards.then_some(Column::Right("SHARD"));
+        let mut table = Table::new(shards.into_iter().chain(columns).collect::<Vec<_>>());
+        for (shard, tensor, way) in &self.rows {
+            let cells = [
+                tensor.name.clone(),
+                tensor.dtype.to_string(),
+                format!("{:?}", tensor.shape),
+                format_bytes(tensor.bytes),
+                way.clone(),
+            ];
+            table.row(shard.iter().map(usize::to_string).chain(cells).collect::<Vec<_>>());
+        }
+        table
+    }
 }
 
-const NAME: Column = Column::Flexible("NAME");
-const DTYPE: Column = Column::Left("DTYPE");
-const SHAPE: Column = Column::Left("SHAPE");
-const SIZE: Column = Column::Right("SIZE");
-const SCHEME: Column = Column::Flexible("SCHEME");
-const SOURCES: Column = Column::Flexible("SOURCES");
+const HOW: Column = Column::Left("HOW");
 
-fn cells(tensor: &PlannedOutput) -> [String; 6] {
-    let sources: Vec<_> = tensor.sources.iter().map(|source| relative(source, &tensor.name)).collect();
-    [
-        tensor.name.clone(),
-        tensor.dtype.to_string(),
-        format!("{:?}", tensor.shape),
-        format_bytes(tensor.bytes),
-        work(tensor),
-        sources.join(" + "),
-    ]
-}
+/// Longest description of how a tensor comes about, in characters.
+const MAX_WAY_CHARS: usize = 4096;
 
-/// What is done with a tensor.
-fn work(tensor: &PlannedOutput) -> String {
+/// What is done with a tensor; `None` where it is copied.
+fn work(tensor: &PlannedOutput) -> Option<String> {
     match (&tensor.scheme, &tensor.encoding) {
-        (None, None) => "copied".to_owned(),
-        (Some(scheme), None) => scheme.clone(),
-        (None, Some(encoding)) => encoding.clone(),
-        (Some(scheme), Some(encoding)) => format!("{scheme} -> {encoding}"),
+        (None, None) => None,
+        (Some(scheme), None) => Some(scheme.clone()),
+        (None, Some(encoding)) => Some(encoding.clone()),
+        (Some(scheme), Some(encoding)) => Some(format!("{scheme} -> {encoding}")),
     }
 }
 
-/// The name of a source, without the module it shares with its output: `.weight` next to `layers.0.weight`.
+/// The name of a source, without the innermost module around its output that it is in, too: `.weight_scale` next to
+/// `layers.0.weight` or `layers.0.weight.absmax`.
 pub(crate) fn relative<'a>(source: &'a str, output: &str) -> &'a str {
-    let module = output.rfind('.').unwrap_or(0);
-    match (source.get(..module), output.get(..module), source.get(module..)) {
-        (Some(of_source), Some(of_output), Some(rest)) if of_source == of_output && rest.starts_with('.') => rest,
-        _ => source,
-    }
+    let modules = output.rmatch_indices('.').filter_map(|(end, _)| output.get(..end));
+    let mut inside = modules.filter_map(|module| source.strip_prefix(module).filter(|rest| rest.starts_with('.')));
+    inside.next().unwrap_or(source)
 }
 
 pub(crate) fn document(tensor: &PlannedOutput) -> Value {
@@ -83,7 +139,9 @@ mod tests {
     fn sources_are_named_within_their_module() {
         assert_eq!(relative("layers.0.weight_scale", "layers.0.weight"), ".weight_scale");
         assert_eq!(relative("layers.0.weight", "layers.0.weight"), ".weight");
-        assert_eq!(relative("layers.01.weight", "layers.0.weight"), "layers.01.weight");
+        assert_eq!(relative("layers.0.weight", "layers.0.weight.absmax"), ".weight");
+        assert_eq!(relative("layers.01.weight", "layers.0.weight"), ".01.weight");
+        assert_eq!(relative("mlayers.0.weight", "layers.0.weight"), "mlayers.0.weight");
         assert_eq!(relative("scale", "weight"), "scale");
         assert_eq!(relative("ä.b", "ab.c"), "ä.b");
     }
