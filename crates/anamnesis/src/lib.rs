@@ -124,7 +124,9 @@ pub use scan::{
     Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedPickle, scan, scan_all, scan_bytes,
     scan_positioned,
 };
-pub use scheme::{BnbOptions, Coding, Evidence, Leftover, QuantScheme, QuantiseOptions, TensorRole};
+pub use scheme::{
+    BlockOptions, BnbOptions, Coding, Evidence, Importance, Leftover, QuantScheme, QuantiseOptions, TensorRole,
+};
 pub use verify::{VerifyReport, verify, verify_positioned};
 
 // Known names.

@@ -1,6 +1,6 @@
 //! The catalog: the stored tensors of one checkpoint, ordered and found by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::dtype::elements;
 use super::{Dtype, Facts, MetadataValue, Note};
@@ -34,7 +34,72 @@ impl StoredTensor {
 }
 
 /// What a checkpoint says about itself, such as the `__metadata__` of safetensors.
-pub(crate) type Metadata = BTreeMap<String, MetadataValue>;
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Metadata {
+    entries: BTreeMap<String, MetadataValue>,
+    /// The keys in the order an output shall have; empty where it is theirs by name.
+    order: Vec<String>,
+}
+
+impl Metadata {
+    pub(crate) const fn new() -> Self {
+        Self { entries: BTreeMap::new(), order: Vec::new() }
+    }
+
+    /// The same, to be written in this order; what it does not name comes behind, by name.
+    pub(crate) fn in_order(mut self, order: Vec<String>) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Whether an output shall have its entries in an order of their own.
+    pub(crate) const fn has_order(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    /// The entries as an output has them.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (&str, &MetadataValue)> {
+        let named: BTreeSet<&str> = self.order.iter().map(String::as_str).collect();
+        let first = self.order.iter().filter_map(|key| self.entries.get_key_value(key));
+        let rest = self.entries.iter().filter(move |(key, _)| !named.contains(key.as_str()));
+        first.chain(rest).map(|(key, value)| (key.as_str(), value))
+    }
+}
+
+impl std::ops::Deref for Metadata {
+    type Target = BTreeMap<String, MetadataValue>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.entries
+    }
+}
+
+impl std::ops::DerefMut for Metadata {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.entries
+    }
+}
+
+impl<const N: usize> From<[(String, MetadataValue); N]> for Metadata {
+    fn from(entries: [(String, MetadataValue); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
+impl FromIterator<(String, MetadataValue)> for Metadata {
+    fn from_iter<T: IntoIterator<Item = (String, MetadataValue)>>(entries: T) -> Self {
+        Self { entries: entries.into_iter().collect(), order: Vec::new() }
+    }
+}
+
+impl IntoIterator for Metadata {
+    type Item = (String, MetadataValue);
+    type IntoIter = std::collections::btree_map::IntoIter<String, MetadataValue>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
 
 /// Index of a stored tensor in its catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

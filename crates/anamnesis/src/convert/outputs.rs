@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::stats::ConvertStats;
 use crate::catalog::{
-    Catalog, Dtype, Extent, NamePatterns, Selection, StoredTensor, TargetDtype, TensorId, dtype::elements,
+    Catalog, Dtype, Extent, Metadata, NamePatterns, Selection, StoredTensor, TargetDtype, TensorId, dtype::elements,
 };
 use crate::checkpoint::prepare;
 use crate::container::{Container, OutputTensor};
@@ -35,6 +35,8 @@ pub(crate) struct Quantise<'a> {
     pub options: &'a QuantiseOptions,
     /// What the caller wants quantised and kept.
     pub rules: &'a NamePatterns,
+    /// What the input says of the model.
+    pub metadata: Option<&'a Metadata>,
     pub checks: Checks,
 }
 
@@ -323,7 +325,12 @@ impl Planner<'_> {
                 Some(Candidate { name, output_name, shape, dtype })
             })
             .collect();
-        quantise.quantiser.plan(&Task { tensors: &tensors, options: quantise.options, rules: quantise.rules })
+        quantise.quantiser.plan(&Task {
+            tensors: &tensors,
+            options: quantise.options,
+            rules: quantise.rules,
+            metadata: quantise.metadata,
+        })
     }
 
     fn copy(&self, id: TensorId, name: String) -> Result<Planned> {

@@ -21,6 +21,7 @@ use crate::pipeline::{
     self, Checks, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress, RememberOptions,
     SpoolSink, StreamSink, Work,
 };
+use crate::scheme::ggml::in_order;
 use crate::scheme::{Keeping, Leftover, Made};
 
 /// What the metadata of a file says whose numbers were not simply rounded once: the key and its value.
@@ -61,10 +62,15 @@ impl Checkpoint {
         if encoding.is_none() {
             options.quantise.check_unused(target.name())?;
         }
+        let of_model = match encoding {
+            Some(_) => self.all_metadata()?,
+            None => None,
+        };
         let quantise = encoding.map(|encoding| Quantise {
             quantiser: encoding.quantiser,
             options: &options.quantise,
             rules: &options.quantised,
+            metadata: of_model.as_ref(),
             checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
         });
         let asked = Asked {
@@ -93,7 +99,17 @@ impl Checkpoint {
         planned.sort_by_key(Planned::source);
         let (mut metadata, dropped) = self.metadata_for(target, options)?;
         if !told.is_empty() {
-            metadata.get_or_insert_default().extend(told);
+            let mut all = metadata.unwrap_or_default();
+            if target.is_quantized() && target.format() == Format::Gguf && self.format() == Format::Gguf {
+                // As llama.cpp has it: tensors by layer, keys as they are, what is new behind them.
+                planned.sort_by(|a, b| in_order(first_name(a)).cmp(&in_order(first_name(b))));
+                let new: Vec<String> = told.written().map(|(key, _)| key.to_owned()).collect();
+                let old = self.metadata()?.into_iter().map(|(key, _)| key).filter(|key| !new.contains(key));
+                let order = old.chain(new.iter().cloned()).collect();
+                all = all.in_order(order);
+            }
+            all.extend(told);
+            metadata = Some(all);
         }
         stats.dropped_metadata = dropped;
         let mut notes = unclaimed_notes(self.unclaimed(), &options.selection);
@@ -134,7 +150,7 @@ impl Checkpoint {
 
     /// The metadata of an output, and how many entries of the input's it does not have.
     fn metadata_for(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<(Option<Metadata>, usize)> {
-        let in_catalog = self.catalog.metadata.as_ref().map_or(0, Metadata::len);
+        let in_catalog = self.catalog.metadata.as_ref().map_or(0, |metadata| metadata.len());
         let is_kept = self.format() == target.format();
         let mut metadata = if is_kept { self.all_metadata()? } else { None };
         let mut dropped = if is_kept { 0 } else { in_catalog + self.catalog.unread_metadata };
@@ -146,15 +162,18 @@ impl Checkpoint {
             let all = metadata.get_or_insert_default();
             all.insert(ARITHMETIC.0.to_owned(), MetadataValue::String(ARITHMETIC.1.to_owned()));
         }
-        if target == ConvertTarget::Gguf {
+        if target.format() == Format::Gguf {
             let all = metadata.get_or_insert_default();
             // These describe how the input's bytes lie, not the model.
-            all.remove("general.alignment");
+            if !target.is_quantized() {
+                all.remove("general.alignment");
+            }
             if self.file_count() > 1 {
                 all.retain(|key, _| !key.starts_with("split."));
             }
             // What it says of the weights' type is no longer true where they are decoded.
-            if let Some(dtype) = self.decoded_gguf_type(options)?
+            if !target.is_quantized()
+                && let Some(dtype) = self.decoded_gguf_type(options)?
                 && let Some(value) = all.get_mut("general.file_type")
             {
                 *value = MetadataValue::U32(file_type(dtype));
@@ -184,6 +203,11 @@ fn file_type(dtype: TargetDtype) -> u32 {
         TargetDtype::F16 => 1,
         TargetDtype::BF16 => 32,
     }
+}
+
+/// The name of the first tensor that is made.
+fn first_name(planned: &Planned) -> &str {
+    planned.outputs.first().map_or("", |output| &output.name)
 }
 
 /// Tensors that GGUF can hold and llama.cpp cannot read.

@@ -132,6 +132,7 @@ impl ConvertTarget {
             Self::Npz => Format::Npz,
             Self::Quantised(id) => match id.encoding().packing {
                 Packing::Companions => Format::Safetensors,
+                Packing::Blocks => Format::Gguf,
             },
         }
     }

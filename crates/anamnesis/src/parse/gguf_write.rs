@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::gguf::{GgufMetadataValue, GgufType};
 use crate::container::Layout;
-use crate::container::gguf::{NewTensor, lay_out};
+use crate::container::gguf::{Keys, NewTensor, lay_out};
 use crate::error::Result;
 use crate::io::output::{Existing, PendingFile};
 
@@ -86,5 +86,5 @@ fn layout_of<S: BuildHasher>(
         .iter()
         .map(|&GgufWriteTensor { name, shape, dtype, data }| NewTensor { name, shape, dtype, bytes: data.len() as u64 })
         .collect();
-    lay_out(&tensors, metadata.iter().map(|(key, value)| (key.as_str(), value)))
+    lay_out(&tensors, metadata.iter().map(|(key, value)| (key.as_str(), value)), Keys::Sorted)
 }

@@ -40,6 +40,7 @@ pub use coding::{Coding, Evidence};
 pub(crate) use context::Context;
 pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
+pub use ggml::{BlockOptions, Importance};
 pub(crate) use grid::{Arrangement, Grid};
 pub(crate) use identity::Identity;
 pub use leftover::Leftover;
@@ -84,7 +85,7 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 static ALL: [&dyn Scheme; 6] = [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, &foreign::Foreign, &fp8::Fp8];
 
 /// What can be asked for when quantising, in the order it is listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 1] = [&bnb::ENCODINGS];
+pub(crate) static ENCODINGS: [&[Encoding]; 2] = [&bnb::ENCODINGS, &ggml::ENCODINGS];
 
 /// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that is not in it;
 /// `allow_unclaimed` whether what is suspected of being packed is plain data where nobody claims it; `rounding` by whose

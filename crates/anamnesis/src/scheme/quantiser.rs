@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::TileEncoder;
 use super::bnb::BnbOptions;
+use super::ggml::BlockOptions;
 use crate::catalog::{Metadata, NamePatterns, TargetDtype};
 use crate::error::{Request, Result};
 
@@ -27,6 +28,8 @@ pub(crate) struct Encoding {
 pub(crate) enum Packing {
     /// As several tensors, which the model's configuration tells of.
     Companions,
+    /// As blocks of ggml: each weight is one tensor.
+    Blocks,
 }
 
 /// Decides how a model is quantised.
@@ -53,6 +56,8 @@ pub(crate) struct Task<'a> {
     pub options: &'a QuantiseOptions,
     /// What the caller wants quantised and kept.
     pub rules: &'a NamePatterns,
+    /// What the input says of the model.
+    pub metadata: Option<&'a Metadata>,
 }
 
 /// A tensor that could be quantised.
@@ -127,11 +132,13 @@ impl Keeping {
 /// let options = ConvertOptions::new().with_bnb(BnbOptions::new().with_block_size(128).with_double_quant(true));
 /// assert_eq!(options.quantise.bnb.block_size, Some(128));
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct QuantiseOptions {
     /// Of BitsAndBytes.
     pub bnb: BnbOptions,
+    /// Of the blocks of ggml.
+    pub blocks: BlockOptions,
 }
 
 impl QuantiseOptions {

@@ -26,9 +26,19 @@ pub(crate) struct NewTensor<'a> {
 /// # Errors
 /// `Parse` where a tensor's shape and bytes do not go together or a name occurs twice, `Unsupported` for an unknown type or
 /// a wrong alignment, `LimitExceeded` where a cap is passed.
+/// The order of metadata, and what goes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// By name, and the alignment is always told.
+    Sorted,
+    /// As they are given, and nothing is added; the last tensor is padded as well, as llama.cpp does.
+    AsGiven,
+}
+
 pub(crate) fn lay_out<'a>(
     tensors: &[NewTensor<'_>],
     metadata: impl IntoIterator<Item = (&'a str, &'a GgufMetadataValue)>,
+    keys: Keys,
 ) -> Result<Layout> {
     let default_alignment = GgufMetadataValue::U32(DEFAULT_ALIGNMENT);
     let mut metadata: Vec<(&str, &GgufMetadataValue)> = metadata.into_iter().collect();
@@ -37,11 +47,15 @@ pub(crate) fn lay_out<'a>(
             check_alignment(value).map_err(|why| why.into_error(|text| AnamnesisError::unsupported("GGUF", text)))?
         }
         None => {
-            metadata.push((ALIGNMENT_KEY, &default_alignment));
+            if keys == Keys::Sorted {
+                metadata.push((ALIGNMENT_KEY, &default_alignment));
+            }
             DEFAULT_ALIGNMENT
         }
     };
-    metadata.sort_by_key(|(key, _)| *key);
+    if keys == Keys::Sorted {
+        metadata.sort_by_key(|(key, _)| *key);
+    }
     TENSOR_COUNT.check(tensors.len() as u64, "tensors")?;
     KV_COUNT.check(metadata.len() as u64, "metadata entries")?;
     if let Some(key) = first_repeated(metadata.iter().map(|(key, _)| *key)) {
@@ -87,6 +101,7 @@ pub(crate) fn lay_out<'a>(
         header.resize(header.len().next_multiple_of(alignment as usize), 0);
     }
     let data = header.len() as u64;
+    let end = if keys == Keys::AsGiven { align(end)? } else { end };
     let total_bytes = data.checked_add(end).ok_or_else(too_large)?;
     let offsets = offsets.into_iter().map(|offset| data + offset).collect();
     Ok(Layout::behind_header(header, offsets, total_bytes))

@@ -38,7 +38,7 @@ use cursor::Cursor;
 pub use crate::catalog::{MetadataArray as GgufMetadataArray, MetadataValue as GgufMetadataValue};
 pub(crate) use header::GgufHeader;
 pub use header::GgufTensorInfo;
-pub(crate) use layout::{NewTensor, lay_out};
+pub(crate) use layout::{Keys, NewTensor, lay_out};
 pub(crate) use lazy::LazyMetadata;
 pub(crate) use metadata::Keep;
 pub use types::GgufType;
@@ -77,7 +77,8 @@ impl Container for Gguf {
             tensors.iter().map(|tensor| tensor.shape.iter().rev().copied().collect()).collect();
         let tensors = tensors.iter().zip(&shapes).map(|(tensor, shape)| new_tensor(tensor, shape));
         let tensors: Vec<_> = tensors.collect::<Result<_>>()?;
-        lay_out(&tensors, metadata.into_iter().flatten().map(|(key, value)| (key.as_str(), value)))
+        let keys = if metadata.is_some_and(Metadata::has_order) { Keys::AsGiven } else { Keys::Sorted };
+        lay_out(&tensors, metadata.into_iter().flat_map(Metadata::written), keys)
     }
 
     fn metadata(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<(String, GgufMetadataValue)>> {

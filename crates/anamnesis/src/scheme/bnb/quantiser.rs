@@ -7,7 +7,7 @@ use super::four_bit::{FourBitEncoder, QuantType};
 use super::int8::Int8Encoder;
 use super::options::{BnbKind, BnbOptions};
 use crate::error::{AnamnesisError, Request, Result};
-use crate::scheme::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, TileEncoder, linear};
+use crate::scheme::{BlockOptions, Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, TileEncoder, linear};
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
@@ -32,6 +32,10 @@ const BLOCK_SIZES: [usize; 8] = [32, 64, 128, 256, 512, 1024, 2048, 4096];
 
 impl Quantiser for BnbKind {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        if task.options.blocks != BlockOptions::default() {
+            let what = "options of a mix, or an importance matrix".to_owned();
+            return Err(contradiction(what, "BitsAndBytes has neither".to_owned()));
+        }
         let rule = Rule::new(*self, task.options.bnb)?;
         let decide = |tensor: &Candidate<'_>| match linear::decide(tensor, task.rules) {
             Ok(()) => rule.encoder(tensor).map(Decision::Encode),

@@ -11,6 +11,26 @@ use crate::scheme::{Context, TileDecoder, Window};
 
 /// Runs a body with `$kernel` standing for the kernel type of a [`BlockType`].
 macro_rules! with_block {
+    // Those that numbers are encoded to.
+    (encoded $block:expr, $kernel:ident => $body:expr) => {
+        with_block!(@some $block, $kernel => $body,
+            Q4_0 Q4_0, Q4_1 Q4_1, Q5_0 Q5_0, Q5_1 Q5_1, Q8_0 Q8_0, Q2_K Q2K, Q3_K Q3K, Q4_K Q4K, Q5_K Q5K, Q6_K Q6K,
+            IQ2_XXS Iq2Xxs, IQ2_XS Iq2Xs, IQ3_XXS Iq3Xxs, IQ1_S Iq1S, IQ4_NL Iq4Nl, IQ3_S Iq3S, IQ2_S Iq2S,
+            IQ4_XS Iq4Xs, IQ1_M Iq1M, TQ1_0 Tq1_0, TQ2_0 Tq2_0, MXFP4 Mxfp4, NVFP4 Nvfp4, Q1_0 Q1_0, Q2_0 Q2_0
+        )
+    };
+    (@some $block:expr, $kernel:ident => $body:expr, $($name:ident $type:ident),*) => {
+        match $block {
+            $(
+                BlockType::$name => {
+                    type $kernel = anamnesis_kernels::ggml::$type;
+                    $body
+                }
+            )*
+            // Nobody stores weights in them.
+            BlockType::Q8_1 | BlockType::Q8_K => {}
+        }
+    };
     ($block:expr, $kernel:ident => $body:expr) => {
         with_block!(@arms $block, $kernel => $body,
             Q4_0 Q4_0, Q4_1 Q4_1, Q5_0 Q5_0, Q5_1 Q5_1, Q8_0 Q8_0, Q8_1 Q8_1,
@@ -30,6 +50,8 @@ macro_rules! with_block {
         }
     };
 }
+
+pub(super) use with_block;
 
 /// The block types whose tensors may have scales of their own beside those of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,6 +4,10 @@
 //! stack of experts. It is folded into the values.
 
 mod decoder;
+mod encoder;
+mod mix;
+mod options;
+mod quantiser;
 
 use std::sync::Arc;
 
@@ -14,6 +18,8 @@ use super::{About, Claims, Coding, Evidence, QuantScheme, Recipe, Scheme, Tensor
 
 pub(crate) use decoder::GgmlDecoder;
 use decoder::ScaledBlock;
+pub use options::{BlockOptions, Importance};
+pub(crate) use quantiser::{ENCODINGS, in_order};
 
 /// The block types of ggml.
 pub(crate) struct Ggml;

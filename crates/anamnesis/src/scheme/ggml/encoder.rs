@@ -1,0 +1,160 @@
+//! Making tensors of blocks, or of plain floats, row by row.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use anamnesis_kernels as kernels;
+use anamnesis_kernels::{Bf16, F16, F32};
+
+use super::GgmlDecoder;
+use super::decoder::with_block;
+use crate::catalog::{BlockType, Dtype, TargetDtype};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::{Context, EncodedTensor, PlainDecoder, TileDecoder, TileEncoder};
+
+/// Longest row that is encoded: blocks of some types share what is known of their row.
+const MAX_ROW_VALUES: usize = 1 << 24;
+
+/// The weights of a tensor's values: one for each place of a row, for every matrix of a stack or for all.
+#[derive(Debug, Clone)]
+pub(crate) struct Weights(pub Arc<[f32]>);
+
+impl std::hash::Hash for Weights {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.iter().for_each(|weight| weight.to_bits().hash(state));
+    }
+}
+
+/// A tensor of blocks.
+#[derive(Debug, Hash)]
+pub(crate) struct BlockEncoder {
+    block: BlockType,
+    row: usize,
+    /// Rows of one matrix of a stack.
+    rows: usize,
+    weights: Option<Weights>,
+    output: [EncodedTensor; 1],
+}
+
+impl BlockEncoder {
+    /// Rows are whole blocks, and weights are as many as the places of a row, or of a row of every matrix.
+    pub(crate) fn new(name: &str, shape: &[usize], block: BlockType, weights: Option<Weights>) -> Result<Self> {
+        let [.., rows, row] = *shape else {
+            let why = format!("tensor {} has shape {shape:?}; a matrix is needed", quoted(name));
+            return Err(AnamnesisError::unsupported(block.name(), why));
+        };
+        if row > MAX_ROW_VALUES {
+            let message = format!("tensor {} has rows of {row} values, {MAX_ROW_VALUES} are allowed", quoted(name));
+            return Err(AnamnesisError::limit("MAX_ROW_VALUES", message));
+        }
+        let output = [EncodedTensor { name: name.to_owned(), dtype: Dtype::Block(block), shape: shape.to_vec() }];
+        Ok(Self { block, row, rows, weights, output })
+    }
+
+    /// Bytes of so many values.
+    fn bytes(&self, values: u64) -> u64 {
+        values / self.block.block_elements() * self.block.block_bytes()
+    }
+
+    /// The weights of the rows of a matrix.
+    fn weights(&self, matrix: usize) -> Option<&[f32]> {
+        let all = &self.weights.as_ref()?.0;
+        all.get(matrix * self.row..(matrix + 1) * self.row).or_else(|| all.get(..self.row))
+    }
+}
+
+impl TileEncoder for BlockEncoder {
+    fn outputs(&self) -> &[EncodedTensor] {
+        &self.output
+    }
+
+    fn granule(&self) -> u64 {
+        self.row as u64
+    }
+
+    fn scale_values(&self) -> u64 {
+        self.block.block_elements()
+    }
+
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>) {
+        places.push(self.bytes(range.start)..self.bytes(range.end));
+    }
+
+    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+        let level = context.level();
+        let [out] = outs else { return Ok(()) };
+        let (mut row, mut values, mut out) = (range.start as usize / self.row, values, &mut **out);
+        while !values.is_empty() {
+            let matrix = row / self.rows;
+            let rows = ((matrix + 1) * self.rows - row).min(values.len() / self.row).max(1);
+            let (now, later) = values.split_at((rows * self.row).min(values.len()));
+            let (into, behind) = out.split_at_mut(self.bytes(now.len() as u64) as usize);
+            let weights = self.weights(matrix);
+            with_block!(encoded self.block, B => kernels::encode_rows::<B>(level, now, self.row, weights, into));
+            (row, values, out) = (row + rows, later, behind);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+        let elements = 0..range.end - range.start;
+        GgmlDecoder::new(self.block).decode(elements, &[&*outs[0]], TargetDtype::F32, decoded, context)
+    }
+
+    fn describe(&self) -> String {
+        let weights = if self.weights.is_some() { ", by importance" } else { "" };
+        format!("{}{weights}", self.block.name())
+    }
+}
+
+/// A tensor of plain floats.
+#[derive(Debug, Hash)]
+pub(crate) struct FloatEncoder {
+    dtype: TargetDtype,
+    output: [EncodedTensor; 1],
+}
+
+impl FloatEncoder {
+    pub(crate) fn new(name: &str, shape: &[usize], dtype: TargetDtype) -> Self {
+        let output = [EncodedTensor { name: name.to_owned(), dtype: dtype.dtype(), shape: shape.to_vec() }];
+        Self { dtype, output }
+    }
+}
+
+impl TileEncoder for FloatEncoder {
+    fn outputs(&self) -> &[EncodedTensor] {
+        &self.output
+    }
+
+    fn granule(&self) -> u64 {
+        1
+    }
+
+    fn scale_values(&self) -> u64 {
+        1
+    }
+
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>) {
+        let size = self.dtype.byte_size() as u64;
+        places.push(range.start * size..range.end * size);
+    }
+
+    fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+        let level = context.level();
+        match self.dtype {
+            TargetDtype::BF16 => kernels::round_slice::<Bf16>(level, values, outs[0]),
+            TargetDtype::F16 => kernels::round_slice::<F16>(level, values, outs[0]),
+            TargetDtype::F32 => kernels::round_slice::<F32>(level, values, outs[0]),
+        }
+        Ok(())
+    }
+
+    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+        let Some(decoder) = PlainDecoder::of(self.dtype.dtype()) else { return Ok(()) };
+        decoder.decode(0..range.end - range.start, &[&*outs[0]], TargetDtype::F32, decoded, context)
+    }
+
+    fn describe(&self) -> String {
+        self.dtype.to_string()
+    }
+}

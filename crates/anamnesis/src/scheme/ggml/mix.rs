@@ -1,0 +1,415 @@
+//! Which block type each tensor gets: the mixes of llama.cpp.
+//!
+//! A mix has a type for most tensors, and others for those that suffer most: the output, the values of attention, the way
+//! down. What decides are the tensor's name, its layer among all, and a few facts of the model.
+
+use crate::catalog::BlockType::{self, *};
+
+/// A mix by its own name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(non_camel_case_types, reason = "they are the names of the format")]
+pub(crate) enum Mix {
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q8_0,
+    Q2_K,
+    Q2_K_S,
+    Q3_K_S,
+    Q3_K_M,
+    Q3_K_L,
+    Q4_K_S,
+    Q4_K_M,
+    Q5_K_S,
+    Q5_K_M,
+    Q6_K,
+    IQ1_S,
+    IQ1_M,
+    IQ2_XXS,
+    IQ2_XS,
+    IQ2_S,
+    IQ2_M,
+    IQ3_XXS,
+    IQ3_XS,
+    IQ3_S,
+    IQ3_M,
+    IQ4_NL,
+    IQ4_XS,
+    TQ1_0,
+    TQ2_0,
+    MXFP4_MOE,
+}
+
+/// The facts of a model that decide.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Model {
+    pub architecture: String,
+    pub layers: u64,
+    pub experts: u64,
+    pub heads: u64,
+    pub kv_heads: u64,
+}
+
+impl Model {
+    /// Heads of attention that share keys and values.
+    fn sharing(&self) -> u64 {
+        self.heads.checked_div(self.kv_heads).unwrap_or(1)
+    }
+}
+
+impl Mix {
+    /// The type of most tensors.
+    pub(crate) const fn block(self) -> BlockType {
+        match self {
+            Self::Q4_0 => Q4_0,
+            Self::Q4_1 => Q4_1,
+            Self::Q5_0 => Q5_0,
+            Self::Q5_1 => Q5_1,
+            Self::Q8_0 => Q8_0,
+            Self::Q2_K | Self::Q2_K_S => Q2_K,
+            Self::Q3_K_S | Self::Q3_K_M | Self::Q3_K_L => Q3_K,
+            Self::Q4_K_S | Self::Q4_K_M => Q4_K,
+            Self::Q5_K_S | Self::Q5_K_M => Q5_K,
+            Self::Q6_K => Q6_K,
+            Self::IQ1_S => IQ1_S,
+            Self::IQ1_M => IQ1_M,
+            Self::IQ2_XXS => IQ2_XXS,
+            Self::IQ2_XS | Self::IQ2_S => IQ2_XS,
+            Self::IQ2_M => IQ2_S,
+            Self::IQ3_XXS => IQ3_XXS,
+            Self::IQ3_XS | Self::IQ3_S | Self::IQ3_M => IQ3_S,
+            Self::IQ4_NL => IQ4_NL,
+            Self::IQ4_XS => IQ4_XS,
+            Self::TQ1_0 => TQ1_0,
+            Self::TQ2_0 => TQ2_0,
+            Self::MXFP4_MOE => MXFP4,
+        }
+    }
+
+    /// The number by which files tell of it.
+    pub(crate) const fn file_type(self) -> u32 {
+        match self {
+            Self::Q4_0 => 2,
+            Self::Q4_1 => 3,
+            Self::Q8_0 => 7,
+            Self::Q5_0 => 8,
+            Self::Q5_1 => 9,
+            Self::Q2_K => 10,
+            Self::Q3_K_S => 11,
+            Self::Q3_K_M => 12,
+            Self::Q3_K_L => 13,
+            Self::Q4_K_S => 14,
+            Self::Q4_K_M => 15,
+            Self::Q5_K_S => 16,
+            Self::Q5_K_M => 17,
+            Self::Q6_K => 18,
+            Self::IQ2_XXS => 19,
+            Self::IQ2_XS => 20,
+            Self::Q2_K_S => 21,
+            Self::IQ3_XS => 22,
+            Self::IQ3_XXS => 23,
+            Self::IQ1_S => 24,
+            Self::IQ4_NL => 25,
+            Self::IQ3_S => 26,
+            Self::IQ3_M => 27,
+            Self::IQ2_S => 28,
+            Self::IQ2_M => 29,
+            Self::IQ4_XS => 30,
+            Self::IQ1_M => 31,
+            Self::TQ1_0 => 36,
+            Self::TQ2_0 => 37,
+            Self::MXFP4_MOE => 38,
+        }
+    }
+
+    /// Whether it is one of those with the fewest bits.
+    const fn is_low(self) -> bool {
+        matches!(self, Self::IQ1_S | Self::IQ1_M | Self::IQ2_XXS | Self::IQ2_XS | Self::IQ2_S | Self::IQ2_M)
+    }
+}
+
+/// Parts of names whose tensors are left as they are, though they are matrices.
+const LEFT: [&str; 15] = [
+    "_norm.weight",
+    "ffn_gate_inp.weight",
+    "position_embd",
+    "token_types",
+    "ssm_conv1d",
+    "shortconv.conv",
+    "altup",
+    "laurel",
+    "per_layer_model_proj",
+    "attn_rel_b",
+    "time_mix_",
+    "altup_",
+    "channel_mix_lerp",
+    "v.position_embd",
+    "v.patch_embd",
+];
+
+/// Small matrices of RWKV that are no part of those left.
+const NOT_LEFT: [&str; 5] = [
+    "time_mix_key.weight",
+    "time_mix_value.weight",
+    "time_mix_receptance.weight",
+    "time_mix_gate.weight",
+    "time_mix_output.weight",
+];
+
+/// Whether a tensor of this name and rank is quantised at all.
+pub(crate) fn is_touched(name: &str, rank: usize) -> bool {
+    let is_left = || LEFT.iter().any(|part| name.contains(part)) && !NOT_LEFT.iter().any(|end| name.ends_with(end));
+    rank >= 2 && name.ends_with("weight") && !is_left()
+}
+
+/// The layer a tensor belongs to.
+pub(crate) fn layer(name: &str) -> Option<u64> {
+    name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
+}
+
+/// Whether tensors are called as llama.cpp calls them.
+pub(crate) fn has_known_names<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
+    names.any(|name| name == "token_embd.weight" || layer(name).is_some())
+}
+
+/// The first and the last eighth, and every third between them.
+const fn is_among_more(index: u64, count: u64) -> bool {
+    let eighth = count / 8;
+    index < eighth || index >= 7 * count / 8 || (index - eighth) % 3 == 2
+}
+
+/// Whether a tensor makes the values of attention, alone or with others.
+fn is_value(name: &str) -> bool {
+    ["attn_v.weight", "attn_qkv.weight", "attn_kv_b.weight"].iter().any(|part| name.contains(part))
+}
+
+/// Chooses types in the order tensors are asked for: by layer, those of one by name.
+pub(crate) struct Chooser<'a> {
+    mix: Mix,
+    model: &'a Model,
+    has_importance: bool,
+    /// Whether the embedding is the output too.
+    is_tied: bool,
+    values: u64,
+    seen_values: u64,
+    seen_downs: u64,
+}
+
+impl<'a> Chooser<'a> {
+    pub(crate) fn new<'n>(
+        mix: Mix,
+        model: &'a Model,
+        names: impl Iterator<Item = &'n str> + Clone,
+        has_importance: bool,
+    ) -> Self {
+        let is_tied = !names.clone().any(|name| name == "output.weight");
+        let values = names.filter(|name| is_value(name)).count() as u64;
+        Self { mix, model, has_importance, is_tied, values, seen_values: 0, seen_downs: 0 }
+    }
+
+    /// The type of the next tensor that is quantised, before its rows are looked at; `divides` is whether they divide into
+    /// blocks of most tensors' type.
+    pub(crate) fn next(&mut self, name: &str, rank: usize, divides: bool) -> BlockType {
+        let usual = self.mix.block();
+        if name == "output.weight" || self.is_tied && name == "token_embd.weight" {
+            return match usual {
+                _ if !divides || self.mix == Mix::MXFP4_MOE || self.model.architecture == "falcon" => Q8_0,
+                _ if self.mix.is_low() || self.mix == Mix::IQ3_XXS => Q5_K,
+                Q8_0 => Q8_0,
+                _ => Q6_K,
+            };
+        }
+        if self.mix == Mix::MXFP4_MOE {
+            return if rank == 3 { MXFP4 } else { Q8_0 };
+        }
+        if name == "token_embd.weight" {
+            return match self.mix {
+                Mix::IQ1_S | Mix::IQ1_M | Mix::IQ2_XXS | Mix::IQ2_XS => Q2_K,
+                Mix::IQ2_S | Mix::IQ2_M | Mix::IQ3_XXS => IQ3_S,
+                Mix::TQ1_0 | Mix::TQ2_0 => Q4_K,
+                _ => usual,
+            };
+        }
+        let is_down = name.contains("ffn_down");
+        if self.mix.is_low() {
+            return self.low(name, is_down);
+        }
+        if is_value(name) {
+            return self.value();
+        }
+        if name.contains("attn_k.weight") && self.model.experts == 8 {
+            return Q8_0;
+        }
+        if name.contains("attn_k.weight") || name.contains("attn_q.weight") {
+            return match self.mix {
+                Mix::IQ3_XS => IQ3_XXS,
+                Mix::IQ3_XXS => IQ2_S,
+                _ => usual,
+            };
+        }
+        if is_down {
+            return self.down(name);
+        }
+        if name.contains("attn_output.weight") {
+            return self.attention_output();
+        }
+        let layers = self.model.layers;
+        let is_inner = |layer: u64| layer >= layers / 8 && layer < 7 * layers / 8;
+        let is_gate_or_up = name.contains("ffn_gate") || name.contains("ffn_up");
+        match self.mix {
+            Mix::IQ3_XS if is_gate_or_up && layer(name).is_some_and(is_inner) => IQ3_XXS,
+            _ => usual,
+        }
+    }
+
+    /// In the mixes of fewest bits.
+    fn low(&mut self, name: &str, is_down: bool) -> BlockType {
+        let is_higher = matches!(self.mix, Mix::IQ2_S | Mix::IQ2_M);
+        let better = if is_higher { IQ3_S } else { Q2_K };
+        let usual = self.mix.block();
+        if is_value(name) {
+            self.seen_values += 1;
+            return if self.model.sharing() >= 4 || self.model.experts >= 4 { Q4_K } else { better };
+        }
+        if self.model.experts == 8 && name.contains("attn_k.weight") {
+            return Q4_K;
+        }
+        if is_down {
+            self.seen_downs += 1;
+            return if self.seen_downs <= self.model.layers / 8 { better } else { usual };
+        }
+        match self.mix {
+            _ if !name.contains("attn_output.weight") => usual,
+            _ if self.model.experts == 8 => Q5_K,
+            Mix::IQ1_S | Mix::IQ1_M => IQ2_XXS,
+            _ if is_higher => IQ3_S,
+            _ => usual,
+        }
+    }
+
+    fn value(&mut self) -> BlockType {
+        let (usual, model) = (self.mix.block(), self.model);
+        let is_shared = model.sharing() >= 4;
+        let index = self.seen_values;
+        self.seen_values += 1;
+        let chosen = match self.mix {
+            Mix::Q2_K if is_shared => Q4_K,
+            Mix::Q2_K => Q3_K,
+            Mix::Q2_K_S | Mix::IQ3_XS | Mix::IQ3_S | Mix::IQ3_XXS if is_shared => Q4_K,
+            Mix::IQ3_XXS if self.has_importance => IQ3_XXS,
+            Mix::IQ3_XXS => IQ3_S,
+            Mix::IQ3_M => Q4_K,
+            Mix::Q3_K_M if index < 2 => Q5_K,
+            Mix::Q3_K_M => Q4_K,
+            Mix::Q3_K_L => Q5_K,
+            Mix::IQ4_NL | Mix::IQ4_XS if is_shared => Q5_K,
+            Mix::Q4_K_M | Mix::Q5_K_M if is_among_more(index, self.values) => Q6_K,
+            Mix::Q4_K_S if index < 4 => Q5_K,
+            _ => usual,
+        };
+        match chosen {
+            _ if model.experts == 8 => Q8_0,
+            Q3_K | Q4_K if model.architecture == "llama" && model.layers == 80 && model.sharing() > 1 => Q5_K,
+            chosen => chosen,
+        }
+    }
+
+    fn down(&mut self, name: &str) -> BlockType {
+        let (usual, model) = (self.mix.block(), self.model);
+        let index = if model.experts > 1 { layer(name).unwrap_or(0) } else { self.seen_downs };
+        self.seen_downs += 1;
+        let is_falcon = model.architecture == "falcon";
+        let layers = model.layers;
+        let (is_first, is_very_first) = (index < layers / 8, index < layers / 16);
+        let is_among_more = is_among_more(index, layers);
+        match self.mix {
+            Mix::Q2_K => Q3_K,
+            Mix::Q2_K_S if is_first => Q4_K,
+            Mix::IQ3_XXS if !self.has_importance => {
+                if is_first {
+                    Q4_K
+                } else {
+                    Q3_K
+                }
+            }
+            Mix::Q3_K_M if is_very_first => Q5_K,
+            Mix::Q3_K_M if !is_falcon || is_among_more => Q4_K,
+            Mix::IQ3_M if is_first || model.experts == 8 && is_among_more => Q4_K,
+            Mix::Q3_K_L => {
+                if is_falcon {
+                    Q4_K
+                } else {
+                    Q5_K
+                }
+            }
+            Mix::Q4_K_M if is_falcon && is_very_first => Q6_K,
+            Mix::Q4_K_M if is_falcon && is_among_more => Q5_K,
+            Mix::Q4_K_M if is_falcon => Q4_K,
+            Mix::Q4_K_M | Mix::Q5_K_M if is_among_more => Q6_K,
+            Mix::IQ4_NL | Mix::IQ4_XS if !self.has_importance && is_first => Q5_K,
+            Mix::Q4_K_S if !is_falcon && is_first => Q5_K,
+            Mix::Q4_0 if self.has_importance && is_first => Q4_1,
+            Mix::Q5_0 if self.has_importance && is_first => Q5_1,
+            _ => usual,
+        }
+    }
+
+    fn attention_output(&self) -> BlockType {
+        let usual = self.mix.block();
+        if self.model.architecture == "falcon" {
+            return if self.mix == Mix::Q3_K_L { Q4_K } else { usual };
+        }
+        let is_raised = matches!(
+            self.mix,
+            Mix::Q2_K
+                | Mix::IQ3_XS
+                | Mix::IQ3_XXS
+                | Mix::Q3_K_S
+                | Mix::Q3_K_M
+                | Mix::IQ4_NL
+                | Mix::Q4_K_S
+                | Mix::Q4_K_M
+                | Mix::IQ3_S
+                | Mix::IQ3_M
+                | Mix::IQ4_XS
+        );
+        match self.mix {
+            _ if self.model.experts == 8 => {
+                if is_raised {
+                    Q5_K
+                } else {
+                    usual
+                }
+            }
+            Mix::Q2_K => Q3_K,
+            Mix::IQ3_XXS => IQ3_S,
+            Mix::Q3_K_M | Mix::IQ3_M => Q4_K,
+            Mix::Q3_K_L => Q5_K,
+            _ => usual,
+        }
+    }
+}
+
+/// The type for rows that do not divide into blocks of a type; `None` where only plain floats are left.
+pub(crate) fn fitting(block: BlockType, row: u64) -> Option<BlockType> {
+    let fits = |block: &BlockType| row.is_multiple_of(block.block_elements());
+    let next = match block {
+        block if fits(&block) => return Some(block),
+        Q4_K => Q5_0,
+        Q5_K => Q5_1,
+        Q6_K => Q8_0,
+        Q2_K | Q3_K | TQ1_0 | TQ2_0 => Q4_0,
+        IQ1_S | IQ1_M | IQ2_XXS | IQ2_XS | IQ2_S | IQ3_XXS | IQ3_S | IQ4_XS => IQ4_NL,
+        _ => return None,
+    };
+    Some(next).filter(fits)
+}
+
+/// Whether a type needs an importance of values.
+pub(crate) fn needs_importance(mix: Mix, block: BlockType, name: &str) -> bool {
+    if name == "token_embd.weight" || name == "output.weight" {
+        return false;
+    }
+    matches!(block, IQ1_S | IQ1_M | IQ2_XXS | IQ2_XS | IQ2_S | IQ3_XXS) || mix == Mix::Q2_K_S && block == Q2_K
+}

@@ -1,0 +1,218 @@
+//! Quantising to blocks: the mix chooses a type for every tensor, rows that do not divide get another.
+
+use std::cmp::Reverse;
+
+use super::encoder::{BlockEncoder, FloatEncoder, Weights};
+use super::mix::{self, Chooser, Mix, Model};
+use super::options::BlockOptions;
+use crate::catalog::{BlockType, Metadata, MetadataValue, TargetDtype};
+use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::scheme::{BnbOptions, Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, Task, linear};
+
+/// What can be asked for, by the names that llama.cpp has for it.
+pub(crate) static ENCODINGS: [Encoding; 30] = [
+    encoding(&["q4_k_m", "q4_k"], "Q4_K", &Mix::Q4_K_M),
+    encoding(&["q4_k_s"], "Q4_K", &Mix::Q4_K_S),
+    encoding(&["q5_k_m", "q5_k"], "Q5_K", &Mix::Q5_K_M),
+    encoding(&["q5_k_s"], "Q5_K", &Mix::Q5_K_S),
+    encoding(&["q6_k"], "Q6_K", &Mix::Q6_K),
+    encoding(&["q8_0"], "Q8_0", &Mix::Q8_0),
+    encoding(&["q3_k_m", "q3_k"], "Q3_K", &Mix::Q3_K_M),
+    encoding(&["q3_k_s"], "Q3_K", &Mix::Q3_K_S),
+    encoding(&["q3_k_l"], "Q3_K", &Mix::Q3_K_L),
+    encoding(&["q2_k"], "Q2_K", &Mix::Q2_K),
+    encoding(&["q2_k_s"], "Q2_K", &Mix::Q2_K_S),
+    encoding(&["q4_0"], "Q4_0", &Mix::Q4_0),
+    encoding(&["q4_1"], "Q4_1", &Mix::Q4_1),
+    encoding(&["q5_0"], "Q5_0", &Mix::Q5_0),
+    encoding(&["q5_1"], "Q5_1", &Mix::Q5_1),
+    encoding(&["iq4_xs"], "IQ4_XS", &Mix::IQ4_XS),
+    encoding(&["iq4_nl"], "IQ4_NL", &Mix::IQ4_NL),
+    encoding(&["iq3_m"], "IQ3_S", &Mix::IQ3_M),
+    encoding(&["iq3_s"], "IQ3_S", &Mix::IQ3_S),
+    encoding(&["iq3_xs"], "IQ3_S", &Mix::IQ3_XS),
+    encoding(&["iq3_xxs"], "IQ3_XXS", &Mix::IQ3_XXS),
+    encoding(&["iq2_m"], "IQ2_S", &Mix::IQ2_M),
+    encoding(&["iq2_s"], "IQ2_XS", &Mix::IQ2_S),
+    encoding(&["iq2_xs"], "IQ2_XS", &Mix::IQ2_XS),
+    encoding(&["iq2_xxs"], "IQ2_XXS", &Mix::IQ2_XXS),
+    encoding(&["iq1_m"], "IQ1_M", &Mix::IQ1_M),
+    encoding(&["iq1_s"], "IQ1_S", &Mix::IQ1_S),
+    encoding(&["tq2_0"], "TQ2_0", &Mix::TQ2_0),
+    encoding(&["tq1_0"], "TQ1_0", &Mix::TQ1_0),
+    encoding(&["mxfp4_moe"], "MXFP4", &Mix::MXFP4_MOE),
+];
+
+const fn encoding(names: &'static [&'static str], short: &'static str, mix: &'static Mix) -> Encoding {
+    Encoding { names, about: "blocks of ggml", short, packing: Packing::Blocks, quantiser: mix }
+}
+
+impl Quantiser for Mix {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        let options = &task.options.blocks;
+        if task.options.bnb != BnbOptions::default() {
+            let why = "blocks of ggml have a size of their own, and no scales of scales to choose".to_owned();
+            return Err(Request::Contradiction { what: "a block size or double quantisation".to_owned(), why }.into());
+        }
+        if let Some(importance) = &options.importance {
+            check_importance(importance, task.tensors)?;
+        }
+        let has_names = mix::has_known_names(task.tensors.iter().map(|tensor| tensor.output_name));
+        let model = Model::of(task.metadata);
+        let touched = |tensor: &&Candidate<'_>| mix::is_touched(tensor.output_name, tensor.shape.len());
+        let names = task.tensors.iter().filter(touched).map(|tensor| tensor.output_name);
+        let has_importance = options.importance.is_some();
+        let mut chooser = Chooser::new(*self, &model, names, has_importance);
+        // Tensors are asked for in the order of the output, because some types go by how many came before.
+        let mut order: Vec<usize> = (0..task.tensors.len()).collect();
+        order.sort_by_key(|&index| in_order(task.tensors[index].output_name));
+        let mut decisions: Vec<Option<Decision>> = task.tensors.iter().map(|_| None).collect();
+        for index in order {
+            let tensor = &task.tensors[index];
+            let decision = match has_names {
+                true => self.decide(tensor, options, &mut chooser, task)?,
+                false => match linear::decide(tensor, task.rules) {
+                    Ok(()) => self.encode(tensor, self.block(), options)?,
+                    Err(keeping) => Decision::Keep(keeping),
+                },
+            };
+            decisions[index] = Some(decision);
+        }
+        Ok(decisions.into_iter().map(|decision| decision.unwrap_or(Decision::Keep(Keeping::NotALayer))).collect())
+    }
+
+    fn metadata(&self, made: &Made<'_>) -> Metadata {
+        let mut metadata = Metadata::new();
+        let keys = ["general.quantization_version", "general.file_type"];
+        let of_importance =
+            ["file", "dataset", "entries_count", "chunks_count"].map(|key| format!("quantize.imatrix.{key}"));
+        let order = keys.map(str::to_owned).into_iter().chain(of_importance).collect();
+        metadata.insert("general.quantization_version".to_owned(), MetadataValue::U32(2));
+        metadata.insert("general.file_type".to_owned(), MetadataValue::U32(self.file_type()));
+        if let Some(importance) = &made.options.blocks.importance {
+            let text = |text: &str| MetadataValue::String(text.to_owned());
+            metadata.insert("quantize.imatrix.file".to_owned(), text(&importance.file));
+            if let Some(dataset) = &importance.dataset {
+                metadata.insert("quantize.imatrix.dataset".to_owned(), text(dataset));
+            }
+            let entries = u32::try_from(importance.weights.len()).unwrap_or(u32::MAX);
+            metadata.insert("quantize.imatrix.entries_count".to_owned(), MetadataValue::U32(entries));
+            if let Some(chunks) = importance.chunks {
+                metadata.insert("quantize.imatrix.chunks_count".to_owned(), MetadataValue::U32(chunks));
+            }
+        }
+        metadata.in_order(order)
+    }
+}
+
+/// The place of a tensor in the output: those of no layer first, then by layer, each by name.
+pub(crate) fn in_order(name: &str) -> (Reverse<bool>, u64, &str) {
+    let layer = mix::layer(name);
+    (Reverse(layer.is_none()), layer.unwrap_or(0), name)
+}
+
+impl Mix {
+    fn decide(
+        &self,
+        tensor: &Candidate<'_>,
+        options: &BlockOptions,
+        chooser: &mut Chooser<'_>,
+        task: &Task<'_>,
+    ) -> Result<Decision> {
+        let (name, rank) = (tensor.output_name, tensor.shape.len());
+        let row = tensor.shape.last().map_or(0, |&row| row as u64);
+        if tensor.shape.contains(&0) {
+            return Ok(Decision::Keep(Keeping::Empty));
+        }
+        if rank < 2 {
+            return Ok(Decision::Keep(Keeping::NotAMatrix));
+        }
+        if !mix::is_touched(name, rank) {
+            return Ok(Decision::Keep(if name.contains("norm") { Keeping::Norm } else { Keeping::NotALayer }));
+        }
+        let usual = self.block();
+        let chosen = chooser.next(name, rank, row.is_multiple_of(usual.block_elements()));
+        if task.rules.excludes(tensor.name) || !task.rules.takes_all() && !task.rules.takes(tensor.name) {
+            return Ok(Decision::Keep(Keeping::Asked));
+        }
+        if options.keep_output && name == "output.weight" {
+            return Ok(Decision::Keep(Keeping::Asked));
+        }
+        let asked = match name {
+            "output.weight" => options.output_type,
+            "token_embd.weight" => options.embedding_type,
+            _ => None,
+        };
+        let by_name =
+            options.tensor_types.iter().find(|(part, _)| name.contains(part.as_str())).map(|(_, block)| *block);
+        let block = asked.or(by_name).unwrap_or(if options.pure { usual } else { chosen });
+        self.encode(tensor, block, options)
+    }
+
+    fn encode(&self, tensor: &Candidate<'_>, block: BlockType, options: &BlockOptions) -> Result<Decision> {
+        let name = tensor.output_name;
+        let row = tensor.shape.last().map_or(0, |&row| row as u64);
+        let Some(block) = mix::fitting(block, row) else {
+            return Ok(Decision::Encode(Box::new(FloatEncoder::new(name, tensor.shape, TargetDtype::F16))));
+        };
+        let weights = options.importance.as_ref().and_then(|importance| importance.weights.get(name));
+        if weights.is_none() && mix::needs_importance(*self, block, name) {
+            let what = format!("{} for {}", block.name(), quoted(name));
+            let why = "this type needs an importance matrix that has the tensor".to_owned();
+            return Err(Request::Contradiction { what, why }.into());
+        }
+        let weights = weights.map(|weights| Weights(weights.clone()));
+        Ok(Decision::Encode(Box::new(BlockEncoder::new(name, tensor.shape, block, weights)?)))
+    }
+}
+
+/// Refuses an importance of another model: every entry that a tensor has must have its inputs.
+fn check_importance(importance: &super::Importance, tensors: &[Candidate<'_>]) -> Result<()> {
+    let mut known = 0usize;
+    for tensor in tensors {
+        let (Some(weights), [stack @ .., _, row]) = (importance.weights.get(tensor.output_name), tensor.shape) else {
+            continue;
+        };
+        known += 1;
+        let matrices: usize = stack.iter().product();
+        if weights.len() != *row && weights.len() != row * matrices {
+            let (found, name) = (weights.len(), quoted(tensor.output_name));
+            return Err(AnamnesisError::parse(format!(
+                "the importance of {name} has {found} values, the tensor {row} inputs: it is of another model"
+            )));
+        }
+        if let Some(weight) = weights.iter().find(|weight| !weight.is_finite()) {
+            let name = quoted(tensor.output_name);
+            return Err(AnamnesisError::parse(format!("the importance of {name} has the value {weight}")));
+        }
+    }
+    match known {
+        0 => Err(AnamnesisError::parse("the importance matrix has none of the tensors: it is of another model")),
+        _ => Ok(()),
+    }
+}
+
+impl Model {
+    /// The facts that metadata tell.
+    fn of(metadata: Option<&Metadata>) -> Self {
+        let get = |key: &str| metadata.and_then(|metadata| metadata.get(key));
+        let architecture = match get("general.architecture") {
+            Some(MetadataValue::String(name)) => name.clone(),
+            _ => String::new(),
+        };
+        let number = |key: &str| match get(&format!("{architecture}.{key}")) {
+            Some(MetadataValue::U32(number)) => Some(u64::from(*number)),
+            Some(MetadataValue::U64(number)) => Some(*number),
+            Some(MetadataValue::I32(number)) => u64::try_from(*number).ok(),
+            _ => None,
+        };
+        let heads = number("attention.head_count").unwrap_or(1);
+        Self {
+            layers: number("block_count").unwrap_or(0),
+            experts: number("expert_count").unwrap_or(0),
+            heads,
+            kv_heads: number("attention.head_count_kv").unwrap_or(heads),
+            architecture,
+        }
+    }
+}
