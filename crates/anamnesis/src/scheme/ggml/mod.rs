@@ -8,6 +8,8 @@ mod encoder;
 mod mix;
 mod options;
 mod quantiser;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

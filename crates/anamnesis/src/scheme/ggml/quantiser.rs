@@ -9,42 +9,59 @@ use crate::catalog::{BlockType, Metadata, MetadataValue, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::{BnbOptions, Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, Task, linear};
 
-/// What can be asked for, by the names that llama.cpp has for it.
-pub(crate) static ENCODINGS: [Encoding; 30] = [
-    encoding(&["q4_k_m", "q4_k"], "Q4_K", &Mix::Q4_K_M),
-    encoding(&["q4_k_s"], "Q4_K", &Mix::Q4_K_S),
-    encoding(&["q5_k_m", "q5_k"], "Q5_K", &Mix::Q5_K_M),
-    encoding(&["q5_k_s"], "Q5_K", &Mix::Q5_K_S),
-    encoding(&["q6_k"], "Q6_K", &Mix::Q6_K),
-    encoding(&["q8_0"], "Q8_0", &Mix::Q8_0),
-    encoding(&["q3_k_m", "q3_k"], "Q3_K", &Mix::Q3_K_M),
-    encoding(&["q3_k_s"], "Q3_K", &Mix::Q3_K_S),
-    encoding(&["q3_k_l"], "Q3_K", &Mix::Q3_K_L),
-    encoding(&["q2_k"], "Q2_K", &Mix::Q2_K),
-    encoding(&["q2_k_s"], "Q2_K", &Mix::Q2_K_S),
-    encoding(&["q4_0"], "Q4_0", &Mix::Q4_0),
-    encoding(&["q4_1"], "Q4_1", &Mix::Q4_1),
-    encoding(&["q5_0"], "Q5_0", &Mix::Q5_0),
-    encoding(&["q5_1"], "Q5_1", &Mix::Q5_1),
-    encoding(&["iq4_xs"], "IQ4_XS", &Mix::IQ4_XS),
-    encoding(&["iq4_nl"], "IQ4_NL", &Mix::IQ4_NL),
-    encoding(&["iq3_m"], "IQ3_S", &Mix::IQ3_M),
-    encoding(&["iq3_s"], "IQ3_S", &Mix::IQ3_S),
-    encoding(&["iq3_xs"], "IQ3_S", &Mix::IQ3_XS),
-    encoding(&["iq3_xxs"], "IQ3_XXS", &Mix::IQ3_XXS),
-    encoding(&["iq2_m"], "IQ2_S", &Mix::IQ2_M),
-    encoding(&["iq2_s"], "IQ2_XS", &Mix::IQ2_S),
-    encoding(&["iq2_xs"], "IQ2_XS", &Mix::IQ2_XS),
-    encoding(&["iq2_xxs"], "IQ2_XXS", &Mix::IQ2_XXS),
-    encoding(&["iq1_m"], "IQ1_M", &Mix::IQ1_M),
-    encoding(&["iq1_s"], "IQ1_S", &Mix::IQ1_S),
-    encoding(&["tq2_0"], "TQ2_0", &Mix::TQ2_0),
-    encoding(&["tq1_0"], "TQ1_0", &Mix::TQ1_0),
-    encoding(&["mxfp4_moe"], "MXFP4", &Mix::MXFP4_MOE),
+/// The mixes, the names that llama.cpp has for them, and the type of most tensors.
+static MIXES: [(Mix, &[&str], &str); 30] = [
+    (Mix::Q4_K_M, &["q4_k_m", "q4_k"], "Q4_K"),
+    (Mix::Q4_K_S, &["q4_k_s"], "Q4_K"),
+    (Mix::Q5_K_M, &["q5_k_m", "q5_k"], "Q5_K"),
+    (Mix::Q5_K_S, &["q5_k_s"], "Q5_K"),
+    (Mix::Q6_K, &["q6_k"], "Q6_K"),
+    (Mix::Q8_0, &["q8_0"], "Q8_0"),
+    (Mix::Q3_K_M, &["q3_k_m", "q3_k"], "Q3_K"),
+    (Mix::Q3_K_S, &["q3_k_s"], "Q3_K"),
+    (Mix::Q3_K_L, &["q3_k_l"], "Q3_K"),
+    (Mix::Q2_K, &["q2_k"], "Q2_K"),
+    (Mix::Q2_K_S, &["q2_k_s"], "Q2_K"),
+    (Mix::Q4_0, &["q4_0"], "Q4_0"),
+    (Mix::Q4_1, &["q4_1"], "Q4_1"),
+    (Mix::Q5_0, &["q5_0"], "Q5_0"),
+    (Mix::Q5_1, &["q5_1"], "Q5_1"),
+    (Mix::IQ4_XS, &["iq4_xs"], "IQ4_XS"),
+    (Mix::IQ4_NL, &["iq4_nl"], "IQ4_NL"),
+    (Mix::IQ3_M, &["iq3_m"], "IQ3_S"),
+    (Mix::IQ3_S, &["iq3_s"], "IQ3_S"),
+    (Mix::IQ3_XS, &["iq3_xs"], "IQ3_S"),
+    (Mix::IQ3_XXS, &["iq3_xxs"], "IQ3_XXS"),
+    (Mix::IQ2_M, &["iq2_m"], "IQ2_S"),
+    (Mix::IQ2_S, &["iq2_s"], "IQ2_XS"),
+    (Mix::IQ2_XS, &["iq2_xs"], "IQ2_XS"),
+    (Mix::IQ2_XXS, &["iq2_xxs"], "IQ2_XXS"),
+    (Mix::IQ1_M, &["iq1_m"], "IQ1_M"),
+    (Mix::IQ1_S, &["iq1_s"], "IQ1_S"),
+    (Mix::TQ2_0, &["tq2_0"], "TQ2_0"),
+    (Mix::TQ1_0, &["tq1_0"], "TQ1_0"),
+    (Mix::MXFP4_MOE, &["mxfp4_moe"], "MXFP4"),
 ];
 
-const fn encoding(names: &'static [&'static str], short: &'static str, mix: &'static Mix) -> Encoding {
+/// What can be asked for.
+pub(crate) static ENCODINGS: [Encoding; MIXES.len()] = {
+    let mut encodings = [const { encoding(&MIXES[0]) }; MIXES.len()];
+    let mut index = 1;
+    while index < MIXES.len() {
+        encodings[index] = encoding(&MIXES[index]);
+        index += 1;
+    }
+    encodings
+};
+
+const fn encoding((mix, names, short): &'static (Mix, &'static [&'static str], &'static str)) -> Encoding {
     Encoding { names, about: "blocks of ggml", short, packing: Packing::Blocks, quantiser: mix }
+}
+
+/// The mix of a name.
+#[cfg(test)]
+pub(super) fn mix_of(name: &str) -> Option<Mix> {
+    MIXES.iter().find(|(_, names, _)| names.contains(&name)).map(|(mix, ..)| *mix)
 }
 
 impl Quantiser for Mix {
