@@ -1,0 +1,88 @@
+"""Rows of numbers in every block type that ggml can encode, with and without an importance of values.
+
+Writes encoded/ among the kernels' test data: the rows and weights as F32, and ggml's own bytes of them.
+$REF/libggmlref.so is ggml, built as a shared library.
+"""
+
+import ctypes
+import os
+from pathlib import Path
+
+import numpy as np
+
+from common import HERE, REF, SEED
+
+KERNELS = Path(os.environ.get("KERNELS", HERE.parent / "crates" / "kernels"))
+DATA = KERNELS / "tests" / "data" / "encoded"
+COLS = 512
+# Number in ggml, values of a block, bytes of a block.
+TYPES = {
+    "Q4_0": (2, 32, 18), "Q4_1": (3, 32, 20), "Q5_0": (6, 32, 22), "Q5_1": (7, 32, 24), "Q8_0": (8, 32, 34),
+    "Q2_K": (10, 256, 84), "Q3_K": (11, 256, 110), "Q4_K": (12, 256, 144), "Q5_K": (13, 256, 176),
+    "Q6_K": (14, 256, 210), "IQ2_XXS": (16, 256, 66), "IQ2_XS": (17, 256, 74), "IQ3_XXS": (18, 256, 98),
+    "IQ1_S": (19, 256, 50), "IQ4_NL": (20, 32, 18), "IQ3_S": (21, 256, 110), "IQ2_S": (22, 256, 82),
+    "IQ4_XS": (23, 256, 136), "IQ1_M": (29, 256, 56), "TQ1_0": (34, 256, 54), "TQ2_0": (35, 256, 66),
+    "MXFP4": (39, 32, 17), "NVFP4": (40, 64, 36), "Q1_0": (41, 128, 18), "Q2_0": (42, 64, 18),
+}
+# These are not encoded without an importance of values.
+NEEDS_WEIGHTS = {"IQ2_XXS", "IQ2_XS", "IQ1_S", "IQ1_M"}
+
+
+class InitParams(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("buffer", ctypes.c_void_p), ("no_alloc", ctypes.c_bool)]
+
+
+def library():
+    ggml = ctypes.CDLL(str(REF / "libggmlref.so"), mode=os.RTLD_LAZY)
+    ggml.ggml_init.argtypes = [InitParams]
+    ggml.ggml_init.restype = ctypes.c_void_p
+    ggml.ggml_init(InitParams(1 << 20, None, True))  # fills the tables of half precision
+    ggml.ggml_quantize_init.argtypes = [ctypes.c_int]
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    ggml.ggml_quantize_chunk.argtypes = [ctypes.c_int, pointer, pointer, count, count, count, pointer]
+    ggml.ggml_quantize_chunk.restype = ctypes.c_size_t
+    return ggml
+
+
+def rows(rng):
+    """Rows that a search may treat differently: usual, heavy-tailed, sparse, constant, small, one-sided, whole, zero."""
+    usual = rng.standard_normal(COLS) * 0.05
+    sparse = np.where(rng.random(COLS) < 0.8, 0, rng.standard_normal(COLS))
+    outliers = rng.standard_normal(COLS)
+    outliers[::37] *= 40
+    powers = 2.0 ** rng.integers(-9, 9, COLS) * (1 - 2.0 ** -rng.integers(18, 26, COLS))
+    halves = np.concatenate([np.zeros(COLS // 2), rng.standard_normal(COLS // 2)])
+    return np.stack([
+        usual, rng.standard_t(2, COLS) * 0.1, sparse, np.full(COLS, -0.37), rng.standard_normal(COLS) * 1e-6,
+        np.abs(rng.standard_normal(COLS)), -np.abs(rng.standard_normal(COLS)), rng.integers(-8, 8, COLS).astype(float),
+        outliers, powers * rng.choice([-1, 1], COLS), halves, np.zeros(COLS),
+    ]).astype(np.float32)
+
+
+def encoded(ggml, kind, values, weights):
+    number, elements, size = TYPES[kind]
+    out = np.zeros((len(values), COLS // elements * size), np.uint8)
+    ggml.ggml_quantize_init(number)
+    address = None if weights is None else weights.ctypes.data
+    made = ggml.ggml_quantize_chunk(number, values.ctypes.data, out.ctypes.data, 0, len(values), COLS, address)
+    assert made == out.size, (kind, made, out.size)
+    return out
+
+
+def main():
+    ggml = library()
+    rng = np.random.default_rng(4099 + SEED)
+    values = rows(rng)
+    weights = (rng.random(COLS) + 0.01).astype(np.float32)
+    DATA.mkdir(parents=True, exist_ok=True)
+    values.tofile(DATA / "rows.f32")
+    weights.tofile(DATA / "weights.f32")
+    for kind in TYPES:
+        if kind not in NEEDS_WEIGHTS:
+            encoded(ggml, kind, values, None).tofile(DATA / f"{kind}.bin")
+        encoded(ggml, kind, values, weights).tofile(DATA / f"{kind}.weighted.bin")
+    print(f"ggml_encode: {len(TYPES)} types, {sum(f.stat().st_size for f in DATA.iterdir())} bytes")
+
+
+if __name__ == "__main__":
+    main()
