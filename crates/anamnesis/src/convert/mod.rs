@@ -13,6 +13,7 @@
 
 mod directory;
 mod gguf_metadata;
+mod importance;
 mod options;
 mod output_path;
 mod outputs;

@@ -2,6 +2,7 @@
 
 pub mod bnb;
 pub mod bnb_writer;
+pub mod gguf;
 pub mod round_trip;
 
 pub use bnb::{

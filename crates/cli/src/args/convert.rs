@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anamnesis::{Checkpoint, DirectoryOptions, Part, Selection};
+use anamnesis::{BlockType, Checkpoint, DirectoryOptions, Part, Selection};
 use clap::{Args, ValueEnum};
 
 use super::{InputArgs, named, size};
@@ -144,6 +144,24 @@ pub(crate) struct QuantizeArgs {
     /// Values under one scale (bnb-nf4, bnb-fp4) [default: 64]
     #[arg(long, value_name = "N", help_heading = QUANTISING)]
     pub(crate) block_size: Option<usize>,
+    /// How important values are, as llama.cpp's tools measure it (GGUF targets)
+    #[arg(long, value_name = "FILE", help_heading = QUANTISING)]
+    pub(crate) imatrix: Option<PathBuf>,
+    /// One type for every matrix, no mix (GGUF targets)
+    #[arg(long, help_heading = QUANTISING)]
+    pub(crate) pure: bool,
+    /// Leave output.weight as it is (GGUF targets)
+    #[arg(long, help_heading = QUANTISING)]
+    pub(crate) leave_output_tensor: bool,
+    /// The type of output.weight, such as q8_0 (GGUF targets)
+    #[arg(long, value_name = "TYPE", help_heading = QUANTISING, value_parser = block_type)]
+    pub(crate) output_tensor_type: Option<BlockType>,
+    /// The type of token_embd.weight, such as q8_0 (GGUF targets)
+    #[arg(long, value_name = "TYPE", help_heading = QUANTISING, value_parser = block_type)]
+    pub(crate) token_embedding_type: Option<BlockType>,
+    /// The type of tensors by a part of their names: attn_v=q8_0 (repeatable)
+    #[arg(long, value_name = "NAME=TYPE", help_heading = QUANTISING, value_parser = tensor_type)]
+    pub(crate) tensor_type: Vec<(String, BlockType)>,
     /// Quantise NaN as 0 and infinities as the largest value under their scale
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) allow_nonfinite: bool,
@@ -157,13 +175,24 @@ pub(crate) struct QuantizeArgs {
 
 const QUANTISING: &str = "Quantising";
 
+fn block_type(text: &str) -> Result<BlockType, String> {
+    let wanted = text.to_ascii_uppercase();
+    let found = BlockType::all().find(|block| block.name() == wanted);
+    found.ok_or_else(|| "write a type of blocks such as q4_k, q6_k or q8_0".to_owned())
+}
+
+fn tensor_type(text: &str) -> Result<(String, BlockType), String> {
+    let (name, block) = text.split_once('=').ok_or("write NAME=TYPE, such as attn_v=q8_0")?;
+    Ok((name.to_owned(), block_type(block)?))
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = CONVERT_AFTER_HELP)]
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// What to write: safetensors, gguf, npz, bnb-nf4, bnb-fp4, bnb-int8
-    /// [default: what -o ends in]
+    /// What to write: safetensors, gguf, npz, bnb-nf4, q4_k_m … as amn formats
+    /// lists them [default: what -o ends in]
     #[arg(long, value_name = "TARGET", value_parser = named::TARGETS, hide_possible_values = true)]
     pub(crate) to: Option<String>,
     /// The type of decoded weights: bf16, f16 or f32 [default: bf16]
@@ -215,7 +244,7 @@ unless -o ends in .safetensors.";
 pub(crate) struct ForgetArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// What to make of the weights: bnb-nf4, bnb-fp4 or bnb-int8
+    /// What to make of the weights: bnb-nf4, q4_k_m … as amn formats lists them
     #[arg(long, value_name = "TARGET", value_parser = named::ENCODINGS, hide_possible_values = true)]
     pub(crate) to: String,
     /// Quantise weights that fit a pattern and no others (repeatable)

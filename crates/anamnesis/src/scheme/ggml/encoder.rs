@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anamnesis_kernels as kernels;
-use anamnesis_kernels::{Bf16, F16, F32};
+use anamnesis_kernels::{Bf16, F16, F32, Level};
 
 use super::GgmlDecoder;
 use super::decoder::with_block;
@@ -90,7 +90,7 @@ impl TileEncoder for BlockEncoder {
             let (now, later) = values.split_at((rows * self.row).min(values.len()));
             let (into, behind) = out.split_at_mut(self.bytes(now.len() as u64) as usize);
             let weights = self.weights(matrix);
-            with_block!(encoded self.block, B => kernels::encode_rows::<B>(level, now, self.row, weights, into));
+            encode_rows(level, self.block, now, self.row, weights, into);
             (row, values, out) = (row + rows, later, behind);
         }
         Ok(())
@@ -105,6 +105,18 @@ impl TileEncoder for BlockEncoder {
         let weights = if self.weights.is_some() { ", by importance" } else { "" };
         format!("{}{weights}", self.block.name())
     }
+}
+
+/// Encodes rows of `row` values each, with a weight for each place of a row or without.
+pub(crate) fn encode_rows(
+    level: Level,
+    block: BlockType,
+    values: &[f32],
+    row: usize,
+    weights: Option<&[f32]>,
+    out: &mut [u8],
+) {
+    with_block!(encoded block, B => kernels::encode_rows::<B>(level, values, row, weights, out));
 }
 
 /// A tensor of plain floats.

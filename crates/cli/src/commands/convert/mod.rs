@@ -5,9 +5,13 @@ mod file;
 mod report;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
-use anamnesis::{AnamnesisError, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Keeping};
+use anamnesis::{
+    AnamnesisError, BlockOptions, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Importance,
+    Keeping, ParseLimits,
+};
 
 use super::writing::{self, becomes_directory, prepare_output, refuse_options_of_directories};
 use super::{notes, open, output_path, patterns, shown, to};
@@ -76,7 +80,18 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
         (!args.keep.is_empty(), "--keep"),
     ];
     let given = |options: &[(bool, &'static str)]| options.iter().find(|(given, _)| *given).map(|(_, name)| *name);
+    let blocks = [
+        (args.quantize.imatrix.is_some(), "--imatrix"),
+        (args.quantize.pure, "--pure"),
+        (args.quantize.leave_output_tensor, "--leave-output-tensor"),
+        (args.quantize.output_tensor_type.is_some(), "--output-tensor-type"),
+        (args.quantize.token_embedding_type.is_some(), "--token-embedding-type"),
+        (!args.quantize.tensor_type.is_empty(), "--tensor-type"),
+    ];
+    let is_gguf = target.extension() == ConvertTarget::Gguf.extension();
     let misplaced = match target {
+        other if other.is_quantized() && is_gguf => given(&quantising[..2]),
+        _ if given(&blocks).is_some() => given(&blocks),
         ConvertTarget::Gguf => given(&quantising),
         other if other.is_quantized() => given(&gguf),
         _ => given(&gguf).or_else(|| given(&quantising)),
@@ -96,8 +111,22 @@ pub(super) fn options(
 ) -> Result<ConvertOptions, Failure> {
     let mut options = writing::options(write, cpu)?;
     options.quantise.bnb.block_size = quantize.block_size;
+    options.quantise.blocks = blocks(quantize)?;
     options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);
     Ok(options.with_measure(target.is_quantized()))
+}
+
+/// How blocks are chosen, as typed.
+fn blocks(quantize: &QuantizeArgs) -> Result<BlockOptions, Failure> {
+    let mut options = BlockOptions::new().with_pure(quantize.pure).with_keep_output(quantize.leave_output_tensor);
+    options.output_type = quantize.output_tensor_type;
+    options.embedding_type = quantize.token_embedding_type;
+    options.tensor_types.clone_from(&quantize.tensor_type);
+    if let Some(path) = &quantize.imatrix {
+        let importance = Importance::read(path, &ParseLimits::default())?;
+        options = options.with_importance(Arc::new(importance));
+    }
+    Ok(options)
 }
 
 /// The target as typed, or what the name of the output says.

@@ -1,0 +1,96 @@
+//! Numbers to the blocks of GGUF files, with the bytes that ggml gives.
+
+use anamnesis_kernels::Level;
+
+use crate::catalog::BlockType;
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::ggml::encode_rows;
+
+/// Encodes values. With an importance, values are rows of as many places as it has; without one they are one row.
+///
+/// ```
+/// use anamnesis::{BlockType, lethe::gguf};
+/// let values: Vec<f32> = (0..64).map(|index| index as f32).collect();
+/// assert_eq!(gguf::encode(BlockType::Q8_0, &values, None)?.len(), 2 * 34);
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+///
+/// # Errors
+/// `Parse` where values are not whole rows or rows not whole blocks, or where a type needs an importance that is not there;
+/// `Unsupported` for a type that weights are not stored in.
+pub fn encode(block: BlockType, values: &[f32], importance: Option<&[f32]>) -> Result<Vec<u8>> {
+    let blocks = values.len() as u64 / block.block_elements();
+    let mut out = vec![0; (blocks * block.block_bytes()) as usize];
+    encode_into(block, values, importance, &mut out)?;
+    Ok(out)
+}
+
+/// [`encode`] into memory that is exactly as long as the blocks.
+///
+/// # Errors
+/// As [`encode`], and `Parse` where `out` is of another length.
+pub fn encode_into(block: BlockType, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
+    let row = importance.map_or(values.len(), <[f32]>::len);
+    let elements = block.block_elements() as usize;
+    if matches!(block, BlockType::Q8_1 | BlockType::Q8_K) {
+        return Err(AnamnesisError::unsupported(block.name(), "weights are not stored in blocks of this type"));
+    }
+    if !row.is_multiple_of(elements) || row == 0 && !values.is_empty() || row > 0 && !values.len().is_multiple_of(row) {
+        let count = values.len();
+        return Err(AnamnesisError::parse(format!(
+            "{count} values in rows of {row} are no whole blocks of {block}, which has {elements}"
+        )));
+    }
+    let expected = values.len() / elements * block.block_bytes() as usize;
+    if out.len() != expected {
+        let found = out.len();
+        return Err(AnamnesisError::parse(format!("the output has {found} bytes, {expected} are needed")));
+    }
+    let needs = matches!(block, BlockType::IQ1_S | BlockType::IQ1_M | BlockType::IQ2_XXS | BlockType::IQ2_XS);
+    if needs && importance.is_none() {
+        return Err(AnamnesisError::parse(format!("{block} needs an importance of values")));
+    }
+    if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+        return Err(AnamnesisError::NotFinite { tensor: String::new(), index: index as u64, value: values[index] });
+    }
+    encode_rows(Level::detect(), block, values, row, importance, out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remember::{F32Out, dequantize_gguf};
+
+    #[test]
+    fn what_was_encoded_decodes_near_to_what_it_was_and_stays_when_encoded_again() {
+        let values: Vec<f32> = (0..512).map(|index| ((index * 37 % 101) as f32 - 50.0) / 64.0).collect();
+        let weights: Vec<f32> = (0..256).map(|index| 0.5 + (index % 7) as f32).collect();
+        for block in BlockType::all().filter(|block| !matches!(block, BlockType::Q8_1 | BlockType::Q8_K)) {
+            let bytes = encode(block, &values, Some(&weights)).unwrap();
+            let kind = crate::container::gguf::GgufType::from_dtype(crate::catalog::Dtype::Block(block)).unwrap();
+            let decoded = dequantize_gguf::<F32Out>(&bytes, kind, values.len()).unwrap();
+            let decoded: Vec<f32> = decoded.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            let energy = |values: &mut dyn Iterator<Item = f32>| values.map(|value| value * value).sum::<f32>();
+            let apart = energy(&mut values.iter().zip(&decoded).map(|(a, b)| a - b));
+            assert!(apart < 0.5 * energy(&mut values.iter().copied()), "{block}: {apart}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_encoded_is_refused_by_name() {
+        let values = [0.5; 64];
+        for (block, values, importance, words) in [
+            (BlockType::Q4_0, &values[..33], None, "rows of 33"),
+            (BlockType::Q4_K, &values[..], None, "no whole blocks of Q4_K"),
+            (BlockType::Q4_0, &values[..], Some(&values[..48]), "rows of 48"),
+            (BlockType::Q8_1, &values[..], None, "not stored"),
+            (BlockType::Q8_0, &[f32::NAN; 32][..], None, "NaN"),
+            (BlockType::IQ2_XS, &[1.0; 256][..], None, "needs an importance"),
+        ] {
+            let error = encode(block, values, importance).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(encode_into(BlockType::Q8_0, &values, None, &mut [0; 67]).unwrap_err().to_string().contains("68"));
+    }
+}
