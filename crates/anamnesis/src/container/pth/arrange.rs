@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::archive::has_checksum;
 use super::front::{Front, StoragePlace};
-use super::rebuild::{Signs, View};
+use super::latin::LatinRegion;
+use super::rebuild::{ByteOrder, Signs, View};
 use super::signs::Signed;
 use crate::catalog::{Dtype, Extent, Note, StoredTensor};
 use crate::container::strided::Strided;
@@ -28,18 +29,27 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
     let covered = covered(&tensors, places.len());
     let spill = Spill::new();
     let mut starts = vec![None; places.len()];
-    let mut entries = Vec::new();
+    let (mut entries, mut texts) = (Vec::new(), Vec::new());
     for (index, place) in places.into_iter().enumerate() {
         match place {
             None => {}
             Some(StoragePlace::At(offset)) => starts[index] = Some(offset),
             Some(StoragePlace::In(entry)) => entries.push((index, entry)),
+            Some(StoragePlace::Text { pickle, latin }) => texts.push((index, pickle, latin)),
         }
     }
     entries.sort_by_key(|(_, entry)| entry.offset);
     for (index, entry) in entries {
         let distance = entry.offset;
         starts[index] = Some(arranged.add_behind(distance, storage(entry, covered[index], &spill))?);
+    }
+    texts.sort_by_key(|(_, _, latin)| latin.start);
+    for (index, pickle, latin) in texts {
+        let pickle = starts.get(pickle).copied().flatten();
+        let pickle = pickle.ok_or_else(|| AnamnesisError::parse("the texts of a pickle are nowhere"))?;
+        let distance = latin.start;
+        let region = LatinRegion { base: pickle + latin.start, latin };
+        starts[index] = Some(arranged.add_behind(distance, Box::new(region))?);
     }
     let mut stored = Vec::with_capacity(tensors.len());
     for (name, view) in tensors {
@@ -92,8 +102,13 @@ fn offset(name: &str, view: &View, start: u64, big_endian: bool, source: &mut Ar
     let element_bytes = view.dtype.byte_size();
     let is_complex = view.dtype == Dtype::C64;
     let width = if is_complex { element_bytes / 2 } else { element_bytes };
-    let swaps = big_endian && width > 1;
-    if swaps && !view.typed {
+    let is_big = match view.order {
+        ByteOrder::OfFile | ByteOrder::OfMachine => big_endian,
+        ByteOrder::Little => false,
+        ByteOrder::Big => true,
+    };
+    let swaps = is_big && width > 1;
+    if swaps && view.order == ByteOrder::OfMachine {
         // Torch leaves such bytes as they are, which gives other numbers on another machine.
         let what = format!("tensor {}: big-endian numbers of type {} are not read", quoted(name), view.dtype);
         return Err(AnamnesisError::unsupported("pth", what));

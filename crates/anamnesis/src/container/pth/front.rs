@@ -2,10 +2,11 @@
 
 use super::allow::Strict;
 use super::archive::{TorchArchive, has_checksum};
+use super::latin::Latin;
 use super::legacy::{self, Stream};
 use super::pickle::{self, Value};
 use super::rebuild::View;
-use super::storage::Storages;
+use super::storage::{Kept, Storages};
 use super::tree::{self, Tree, Wanted};
 use crate::catalog::{Dtype, Note};
 use crate::container::options::OpenOptions;
@@ -21,6 +22,8 @@ pub(super) enum StoragePlace {
     At(u64),
     /// In an entry that is checked or compressed.
     In(Entry),
+    /// In the pickle, which is the storage of this index, as a text.
+    Text { pickle: usize, latin: Latin },
 }
 
 /// What a file says before its numbers.
@@ -64,7 +67,7 @@ fn archive(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Bud
     let mut front = Front { tensors: Vec::new(), places: Vec::new(), notes: Vec::new(), big_endian };
     if !wants_constants {
         let Tree { tensors, notes } = tensors_of(&object, script, &mut storages, wanted, budget)?;
-        front.places = places(&archive, "data", &storages, &tensors, budget)?;
+        front.places = places(&archive, Folder::DATA, &storages, &tensors, budget)?;
         (front.tensors, front.notes) = (tensors, notes);
     }
     if let Some(constants) = constants {
@@ -109,8 +112,13 @@ impl Front {
             }
             return Ok(());
         }
-        let places = places(archive, "constants", &storages, &tree.tensors, budget)?;
+        let mut places = places(archive, Folder::CONSTANTS, &storages, &tree.tensors, budget)?;
         let before = self.places.len();
+        for place in places.iter_mut().flatten() {
+            if let StoragePlace::Text { pickle, .. } = place {
+                *pickle += before;
+            }
+        }
         self.places.extend(places);
         self.tensors.extend(tree.tensors.into_iter().map(|(name, mut view)| {
             view.storage += before;
@@ -139,21 +147,52 @@ fn tensors_of(
     tree::tensors(root, &object.values, storages, wanted, budget)
 }
 
+/// A pickle of an archive and the folder of its storages.
+#[derive(Debug, Clone, Copy)]
+struct Folder {
+    pickle: &'static str,
+    storages: &'static str,
+}
+
+impl Folder {
+    const DATA: Self = Self { pickle: "data.pkl", storages: "data" };
+    const CONSTANTS: Self = Self { pickle: "constants.pkl", storages: "constants" };
+}
+
+/// Where a storage is that is a part of the pickle; `false` where it is beside it.
+fn place_inside(index: usize, storages: &Storages, pickle: &StoragePlace, places: &mut [Option<StoragePlace>]) -> bool {
+    let kept = &storages.get(index).kept;
+    let (Some(whole), Kept::Pickle | Kept::Text(_)) = (storages.find_pickle(), kept) else { return false };
+    places[whole] = Some(pickle.clone());
+    if let Kept::Text(latin) = kept {
+        places[index] = Some(StoragePlace::Text { pickle: whole, latin: latin.clone() });
+    }
+    true
+}
+
 /// Finds the entries of the storages that tensors need, and holds their sizes against what the pickle says.
 fn places(
     archive: &TorchArchive,
-    folder: &str,
+    folder: Folder,
     storages: &Storages,
     tensors: &[(String, View)],
     budget: &Budget,
 ) -> Result<Vec<Option<StoragePlace>>> {
     let mut places = vec![None; storages.len()];
+    // Its checksum is known to be right, as all of it has been read.
+    let pickle = archive.find(folder.pickle).map(|entry| match entry.method {
+        Method::Stored => StoragePlace::At(entry.offset),
+        _ => StoragePlace::In(entry.clone()),
+    });
     for (name, view) in tensors {
         if view.bytes == 0 || places[view.storage].is_some() {
             continue;
         }
+        if pickle.as_ref().is_some_and(|pickle| place_inside(view.storage, storages, pickle, &mut places)) {
+            continue;
+        }
         let storage = storages.get(view.storage);
-        let path = format!("{folder}/{}", storage.key);
+        let path = format!("{}/{}", folder.storages, storage.key);
         let entry = archive.find(&path).ok_or_else(|| {
             AnamnesisError::parse(format!(
                 "tensor {} needs {}, which the archive does not hold",
@@ -189,12 +228,15 @@ fn stream(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Budg
     }
     let Tree { tensors, mut notes } = tree::tensors(root, &object.values, &mut storages, wanted, budget)?;
     let (offsets, behind) = legacy::places(source, &stream, &storages, budget)?;
-    if let Some((name, _)) = tensors.iter().find(|(_, view)| view.bytes > 0 && offsets[view.storage].is_none()) {
-        return Err(AnamnesisError::parse(format!("the storage of tensor {} is not in the file", quoted(name))));
+    let mut places: Vec<_> = offsets.into_iter().map(|offset| offset.map(StoragePlace::At)).collect();
+    let pickle = StoragePlace::At(stream.object_start());
+    for (name, view) in tensors.iter().filter(|(_, view)| view.bytes > 0) {
+        if places[view.storage].is_none() && !place_inside(view.storage, &storages, &pickle, &mut places) {
+            return Err(AnamnesisError::parse(format!("the storage of tensor {} is not in the file", quoted(name))));
+        }
     }
     if behind > 0 {
         notes.push(Note::new(format!("{behind} bytes behind the last storage were not read")));
     }
-    let places = offsets.into_iter().map(|offset| offset.map(StoragePlace::At)).collect();
     Ok(Front { tensors, places, notes, big_endian: false })
 }

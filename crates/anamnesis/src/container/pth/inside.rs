@@ -17,8 +17,16 @@ const KNOWN_BYTES: u64 = 64;
 /// A look into values.
 pub(super) struct Inside<'v, 'a> {
     pub(super) values: &'v Values<'a>,
-    /// Whether there is a tensor inside a value.
-    holds: HashMap<Id, bool>,
+    /// What is inside a value.
+    holds: HashMap<Id, Holds>,
+}
+
+/// What is inside a value, the more the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Holds {
+    NoTensor,
+    Scalars,
+    Weights,
 }
 
 impl<'v, 'a> Inside<'v, 'a> {
@@ -27,7 +35,17 @@ impl<'v, 'a> Inside<'v, 'a> {
     }
 
     pub(super) fn is_tensor(&self, id: Id) -> bool {
-        matches!(self.values.get(id), Value::Object(object) if rebuild::kind(object, self.values) == Kind::Tensor)
+        matches!(self.kind(id), Some(Kind::Tensor | Kind::Scalar))
+    }
+
+    /// Whether a value is a tensor that may be a weight of a model.
+    pub(super) fn is_weight(&self, id: Id) -> bool {
+        self.kind(id) == Some(Kind::Tensor)
+    }
+
+    fn kind(&self, id: Id) -> Option<Kind> {
+        let Value::Object(object) = self.values.get(id) else { return None };
+        Some(rebuild::kind(object, self.values))
     }
 
     /// The value itself, where it is one with a type around it.
@@ -100,13 +118,25 @@ impl<'v, 'a> Inside<'v, 'a> {
     }
 
     pub(super) fn is_script(&self, id: Id) -> bool {
-        matches!(self.values.get(id), Value::Object(object) if rebuild::kind(object, self.values) == Kind::Script)
+        self.kind(id) == Some(Kind::Script)
     }
 
-    /// Whether there is a tensor in a value. Each value is looked at once, however often it is referred to.
+    /// Whether there is a tensor in a value.
     pub(super) fn holds_tensor(&mut self, id: Id, depth: usize, budget: &mut Budget) -> Result<bool> {
-        if self.is_tensor(id) {
-            return Ok(true);
+        Ok(self.holds(id, depth, budget)? > Holds::NoTensor)
+    }
+
+    /// Whether there is a tensor in a value that may be a weight of a model.
+    pub(super) fn holds_weight(&mut self, id: Id, budget: &mut Budget) -> Result<bool> {
+        Ok(self.holds(id, 0, budget)? == Holds::Weights)
+    }
+
+    /// What is in a value. Each is looked at once, however often it is referred to.
+    fn holds(&mut self, id: Id, depth: usize, budget: &mut Budget) -> Result<Holds> {
+        match self.kind(id) {
+            Some(Kind::Tensor) => return Ok(Holds::Weights),
+            Some(Kind::Scalar) => return Ok(Holds::Scalars),
+            _ => {}
         }
         if let Some(&known) = self.holds.get(&id) {
             return Ok(known);
@@ -115,18 +145,20 @@ impl<'v, 'a> Inside<'v, 'a> {
         let children: Vec<Id> = match (self.mapping(id), self.sequence(id)) {
             (Some(entries), _) => entries.into_iter().map(|(_, value)| value).collect(),
             (None, Some(items)) => items.to_vec(),
-            (None, None) => return Ok(false),
+            (None, None) => return Ok(Holds::NoTensor),
         };
         // A value inside itself adds nothing.
         budget.working_set(KNOWN_BYTES, "the values of the pickle")?;
-        self.holds.insert(id, false);
+        self.holds.insert(id, Holds::NoTensor);
+        let mut most = Holds::NoTensor;
         for child in children {
-            if self.holds_tensor(child, depth + 1, budget)? {
-                self.holds.insert(id, true);
-                return Ok(true);
+            most = most.max(self.holds(child, depth + 1, budget)?);
+            if most == Holds::Weights {
+                break;
             }
         }
-        Ok(false)
+        self.holds.insert(id, most);
+        Ok(most)
     }
 }
 

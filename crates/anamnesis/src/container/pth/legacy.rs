@@ -86,6 +86,11 @@ impl Stream {
         (start, &self.bytes[start..self.ends[index]])
     }
 
+    /// The byte of the file that the object begins at.
+    pub(super) fn object_start(&self) -> u64 {
+        self.pickle(OBJECT).0 as u64
+    }
+
     /// Bytes of all pickles.
     pub(crate) fn bytes(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0) as u64

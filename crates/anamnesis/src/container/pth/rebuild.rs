@@ -1,6 +1,7 @@
 //! From what a pickle would have called to the tensor that the call would have made.
 
 use super::element::{self, Element};
+use super::numpy;
 use super::pickle::{Global, Id, Object, Value, Values};
 use super::storage::{StorageSlice, Storages};
 use crate::catalog::Dtype;
@@ -28,9 +29,19 @@ pub(super) struct View {
     pub(super) span: u64,
     /// Bytes of the tensor.
     pub(super) bytes: u64,
-    /// Whether the storage says itself what its elements are.
-    pub(super) typed: bool,
+    pub(super) order: ByteOrder,
     pub(super) signs: Signs,
+}
+
+/// The order of the bytes of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ByteOrder {
+    /// That of the file.
+    OfFile,
+    /// That of the machine that wrote the file: the storage does not say what its elements are.
+    OfMachine,
+    Little,
+    Big,
 }
 
 /// Signs that torch keeps beside the numbers.
@@ -64,6 +75,8 @@ impl View {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tensor,
+    /// A number with a type of NumPy, which is a tensor without axes and no sign of a model.
+    Scalar,
     /// Keys with values.
     Mapping,
     /// A value with attributes of TorchScript.
@@ -89,6 +102,7 @@ pub(super) fn kind(object: &Object, values: &Values<'_>) -> Kind {
             ("torch._utils" | "torch._tensor", _) => return Kind::Tensor,
             ("collections", "OrderedDict" | "defaultdict" | "Counter") => return Kind::Mapping,
             ("torch.jit._pickle", "build_tensorlist" | "restore_type_tag") => return Kind::Tagged,
+            (module, _) if module.starts_with("numpy.") => return numpy::kind(object, values).unwrap_or(Kind::Other),
             (module, _) if module == "__torch__" || module.starts_with("__torch__.") => return Kind::Script,
             _ => return Kind::Other,
         }
@@ -96,11 +110,14 @@ pub(super) fn kind(object: &Object, values: &Values<'_>) -> Kind {
     Kind::Tensor
 }
 
-/// The tensor that an object of [`Kind::Tensor`] stands for.
+/// The tensor that an object of [`Kind::Tensor`] or [`Kind::Scalar`] stands for.
 ///
 /// # Errors
 /// `Unsupported` where it is a kind of tensor that is not read, `Parse` where it contradicts itself.
 pub(super) fn tensor(object: &Object, values: &Values<'_>, storages: &mut Storages) -> Result<View> {
+    if let Some(array) = numpy::tensor(object, values, storages) {
+        return array;
+    }
     let mut object = object;
     for _ in 0..MAX_WRAPPERS {
         if object.state.is_some() || !object.items().is_empty() || !object.appended().is_empty() {
@@ -190,17 +207,13 @@ fn view(function: &str, args: &[Id], values: &Values<'_>, storages: &mut Storage
     let (Some(shape), Some(strides)) = (shape, strides) else {
         return Err(wrong("with a size or stride that is negative or no number"));
     };
-    if shape.len() > PTH_MAX_DIMS {
-        let message = format!("a tensor has {} dimensions, {PTH_MAX_DIMS} are allowed", shape.len());
-        return Err(AnamnesisError::limit("PTH_MAX_DIMS", message));
-    }
     if shape.len() != strides.len() {
         return Err(wrong(&format!("with {} dimensions and {} strides", shape.len(), strides.len())));
     }
     place(part, element, dtype, offset, shape, strides, signs)
 }
 
-fn place(
+pub(super) fn place(
     part: StorageSlice,
     element: Element,
     dtype: Dtype,
@@ -209,6 +222,10 @@ fn place(
     strides: Vec<u64>,
     signs: Signs,
 ) -> Result<View> {
+    if shape.len() > PTH_MAX_DIMS {
+        let message = format!("a tensor has {} dimensions, {PTH_MAX_DIMS} are allowed", shape.len());
+        return Err(AnamnesisError::limit("PTH_MAX_DIMS", message));
+    }
     let overflow =
         || AnamnesisError::parse(format!("a tensor of shape {shape:?} and strides {strides:?} has no possible size"));
     let elements = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)).ok_or_else(overflow)?;
@@ -223,7 +240,7 @@ fn place(
         start: part.start,
         span: 0,
         bytes,
-        typed: part.typed,
+        order: part.order,
         signs,
     };
     if elements == 0 {
@@ -294,7 +311,7 @@ fn signs_of(id: Option<&Id>, values: &Values<'_>) -> Result<Signs> {
 }
 
 /// A tuple, list or `torch.Size` of numbers that are not negative.
-fn numbers(id: Id, values: &Values<'_>) -> Option<Vec<u64>> {
+pub(super) fn numbers(id: Id, values: &Values<'_>) -> Option<Vec<u64>> {
     let items = match values.get(id) {
         Value::Tuple(items) | Value::List(items) => items,
         Value::Object(object) if values.global(object.callable)?.is("torch", "Size") => {

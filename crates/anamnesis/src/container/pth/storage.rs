@@ -13,7 +13,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::element::{self, Element};
+use super::latin::Latin;
 use super::pickle::{Id, Value, Values};
+use super::rebuild::ByteOrder;
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// One storage.
@@ -22,6 +24,18 @@ pub(super) struct Storage {
     pub(super) key: String,
     pub(super) element: Element,
     pub(super) bytes: u64,
+    pub(super) kept: Kept,
+}
+
+/// Where a storage is kept.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// Beside the pickle, under its key.
+    Beside,
+    /// It is the pickle, of which arrays take parts.
+    Pickle,
+    /// In the pickle, as a text.
+    Text(Latin),
 }
 
 /// A storage, or a part of it, that a tensor is a view of.
@@ -34,8 +48,7 @@ pub(super) struct StorageSlice {
     /// The first byte, and how many.
     pub(super) start: u64,
     pub(super) bytes: u64,
-    /// Whether the storage says what its elements are.
-    pub(super) typed: bool,
+    pub(super) order: ByteOrder,
 }
 
 /// The storages of a file, each once.
@@ -43,6 +56,8 @@ pub(super) struct StorageSlice {
 pub(super) struct Storages {
     all: Vec<Storage>,
     by_key: HashMap<String, usize>,
+    pickle: Option<usize>,
+    by_text: HashMap<Id, usize>,
 }
 
 impl Storages {
@@ -56,6 +71,35 @@ impl Storages {
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// The storage that is the pickle itself.
+    pub(super) fn pickle(&mut self) -> usize {
+        *self.pickle.get_or_insert_with(|| {
+            self.all.push(Storage { key: String::new(), element: element::BYTE, bytes: 0, kept: Kept::Pickle });
+            self.all.len() - 1
+        })
+    }
+
+    /// The index of the storage that is the pickle, where anything is a part of it.
+    pub(super) fn find_pickle(&self) -> Option<usize> {
+        self.pickle
+    }
+
+    /// The storage that is a text of the pickle, and its bytes.
+    pub(super) fn text(&mut self, id: Id, latin: impl FnOnce() -> Result<Latin>) -> Result<(usize, u64)> {
+        let index = match self.by_text.get(&id) {
+            Some(&index) => index,
+            None => {
+                self.pickle();
+                let (latin, index) = (latin()?, self.all.len());
+                let (bytes, kept) = (latin.bytes, Kept::Text(latin));
+                self.all.push(Storage { key: String::new(), element: element::BYTE, bytes, kept });
+                self.by_text.insert(id, index);
+                index
+            }
+        };
+        Ok((index, self.all[index].bytes))
     }
 
     /// The storage behind a persistent identifier, which joins the others.
@@ -72,11 +116,11 @@ impl Storages {
             )));
         }
         let key = name_of(*key, values).ok_or_else(|| AnamnesisError::parse("a storage without a key"))?;
-        let (element, typed) = class_of(*class, values)?;
+        let (element, order) = class_of(*class, values)?;
         let whole = bytes_of(values.int(*elements), element)
             .ok_or_else(|| AnamnesisError::parse(format!("storage {} has no possible size", quoted(&key))))?;
         let storage = self.join(key, element, whole)?;
-        let part = StorageSlice { storage, element, start: 0, bytes: whole, typed };
+        let part = StorageSlice { storage, element, start: 0, bytes: whole, order };
         match rest.first().map(|view| values.get(*view)) {
             None | Some(Value::None) => Ok(part),
             Some(Value::Tuple([_, first, elements])) => {
@@ -107,21 +151,21 @@ impl Storages {
         }
         let index = self.all.len();
         self.by_key.insert(key.clone(), index);
-        self.all.push(Storage { key, element, bytes });
+        self.all.push(Storage { key, element, bytes, kept: Kept::Beside });
         Ok(index)
     }
 }
 
-fn class_of(class: Id, values: &Values<'_>) -> Result<(Element, bool)> {
+fn class_of(class: Id, values: &Values<'_>) -> Result<(Element, ByteOrder)> {
     let global = values.global(class).ok_or_else(|| AnamnesisError::parse("a storage without a class"))?;
     if matches!(global.name, "UntypedStorage" | "_UntypedStorage") {
-        return Ok((element::BYTE, false));
+        return Ok((element::BYTE, ByteOrder::OfMachine));
     }
     let element = element::of_storage(global.name).ok_or_else(|| {
         let name = quoted(&format!("{}.{}", global.module, global.name));
         AnamnesisError::unsupported("pth", format!("storages of class {name} are not read"))
     })?;
-    Ok((element, true))
+    Ok((element, ByteOrder::OfFile))
 }
 
 fn bytes_of(elements: Option<i64>, element: Element) -> Option<u64> {

@@ -155,11 +155,11 @@ impl<'a> Machine<'a, '_> {
             Op::String(bytes) => self.string(bytes)?,
             Op::QuotedString(line) => match String::from_utf8(unquoted_string(line, at)?) {
                 Ok(text) => self.values.new_owned_text(text, self.budget)?,
-                Err(_) => self.values.new_bytes(self.budget)?,
+                Err(_) => self.values.new_escaped_bytes(self.budget)?,
             },
             Op::Bytes(bytes) | Op::ByteArray(bytes) => {
                 self.budget.buffer(bytes.len() as u64, "a byte string of the pickle")?;
-                self.values.new_bytes(self.budget)?
+                self.values.new_bytes(bytes, self.budget)?
             }
             Op::NextBuffer => self.values.new_buffer(self.budget)?,
             Op::ReadonlyBuffer => return self.top(at).map(drop),
@@ -363,8 +363,8 @@ impl<'a> Machine<'a, '_> {
     fn string(&mut self, bytes: &'a [u8]) -> Result<Id> {
         self.budget.buffer(bytes.len() as u64, "a string of the pickle")?;
         match std::str::from_utf8(bytes) {
-            Ok(_) => self.values.new_text(bytes, self.budget),
-            Err(_) => self.values.new_bytes(self.budget),
+            Ok(_) => self.values.new_string(bytes, self.budget),
+            Err(_) => self.values.new_bytes(bytes, self.budget),
         }
     }
 

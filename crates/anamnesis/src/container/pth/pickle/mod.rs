@@ -9,7 +9,7 @@ mod text;
 pub(crate) mod value;
 
 pub(crate) use machine::{Pickle, Watcher, read};
-pub(crate) use value::{Global, Id, Object, Value, Values};
+pub(crate) use value::{Global, Id, Object, RawBytes, Value, Values};
 
 use crate::error::Result;
 use opcodes::{Op, Reader};

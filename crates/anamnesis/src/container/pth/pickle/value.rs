@@ -34,9 +34,13 @@ enum Node {
     LongBytes(Span),
     LongText(Span),
     Text(Span),
+    /// A string of Python 2 that can be read as text.
+    String(Span),
     /// Text that had escapes.
     OwnedText(u32),
-    Bytes,
+    Bytes(Span),
+    /// Bytes that had escapes, which nobody asks for.
+    EscapedBytes,
     Tuple(Span),
     List(u32),
     /// A set; nobody asks for its items.
@@ -83,6 +87,15 @@ impl Global<'_> {
     pub(crate) fn is(&self, module: &str, name: &str) -> bool {
         self.module == module && self.name == name
     }
+}
+
+/// A byte string as it stands in the pickle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RawBytes<'p> {
+    /// As they are, from this byte of the pickle on.
+    Plain { start: u64, bytes: u64 },
+    /// As a text whose characters are the bytes.
+    Text { start: u64, text: &'p str },
 }
 
 /// What Python would get by calling a global, as the pickle says it: nothing is called here.
@@ -252,9 +265,17 @@ impl<'a> Values<'a> {
         self.push(Node::Text(self.span(part)), budget)
     }
 
-    /// Bytes, which nobody asks for.
-    pub(super) fn new_bytes(&mut self, budget: &mut Budget) -> Result<Id> {
-        self.push(Node::Bytes, budget)
+    /// A string of Python 2, which is UTF-8 by chance or on purpose.
+    pub(super) fn new_string(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
+        self.push(Node::String(self.span(part)), budget)
+    }
+
+    pub(super) fn new_bytes(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
+        self.push(Node::Bytes(self.span(part)), budget)
+    }
+
+    pub(super) fn new_escaped_bytes(&mut self, budget: &mut Budget) -> Result<Id> {
+        self.push(Node::EscapedBytes, budget)
     }
 
     pub(super) fn new_owned_text(&mut self, text: String, budget: &mut Budget) -> Result<Id> {
@@ -364,9 +385,9 @@ impl<'a> Values<'a> {
             Node::Int(value) => Value::Int(value),
             Node::Float => Value::Float,
             Node::LongBytes(_) | Node::LongText(_) => Value::Long,
-            Node::Text(span) => text(span.slice(self.bytes)),
+            Node::Text(span) | Node::String(span) => text(span.slice(self.bytes)),
             Node::OwnedText(index) => text(&self.owned[index as usize]),
-            Node::Bytes => Value::Bytes,
+            Node::Bytes(_) | Node::EscapedBytes => Value::Bytes,
             Node::Tuple(span) => Value::Tuple(span.slice(&self.tuple_items)),
             Node::List(index) => Value::List(&self.lists[index as usize]),
             Node::Set => Value::Set,
@@ -395,6 +416,20 @@ impl<'a> Values<'a> {
 
     pub(crate) fn global(&self, id: Id) -> Option<Global<'_>> {
         if let Value::Global(global) = self.get(id) { Some(global) } else { None }
+    }
+
+    /// Where the bytes of a byte string are; `None` for what is none, or has escapes.
+    pub(crate) fn raw_bytes(&self, id: Id) -> Option<RawBytes<'_>> {
+        match self.nodes[id.0 as usize] {
+            Node::Bytes(span) | Node::String(span) => {
+                Some(RawBytes::Plain { start: span.start.into(), bytes: span.len.into() })
+            }
+            Node::Text(span) => {
+                let text = std::str::from_utf8(span.slice(self.bytes)).ok()?;
+                Some(RawBytes::Text { start: span.start.into(), text })
+            }
+            _ => None,
+        }
     }
 
     /// An integer of up to sixteen bytes.
