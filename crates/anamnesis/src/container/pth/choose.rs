@@ -65,7 +65,7 @@ impl Inside<'_, '_> {
                 notes.push(note.with_remedy(Remedy::ChoosePart));
                 return Ok(at);
             }
-            for (key, other) in entries {
+            for &(key, other) in &*entries {
                 if other != value && self.holds_tensor(other, 0, budget)? {
                     let name = name_of(key, self.values).unwrap_or_default();
                     left_out.add(&joined(&path, &name));
@@ -109,7 +109,7 @@ impl Inside<'_, '_> {
             };
             let is_here = |key: &str| rest == key || rest.strip_prefix(key).is_some_and(|more| more.starts_with('.'));
             let by_key = self.mapping(at).and_then(|entries| {
-                let named = entries.into_iter().filter_map(|(key, value)| Some((name_of(key, self.values)?, value)));
+                let named = entries.iter().filter_map(|&(key, value)| Some((name_of(key, self.values)?, value)));
                 named.filter(|(key, _)| is_here(key)).max_by_key(|(key, _)| key.len())
             });
             let by_place = || {

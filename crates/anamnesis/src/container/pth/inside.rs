@@ -1,6 +1,7 @@
 //! What is inside a value, to someone who looks for tensors: entries with keys, items in order, and whether it is worth
 //! looking further.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::pickle::caps::MAX_PICKLE_VM_DEPTH;
@@ -66,9 +67,9 @@ impl<'v, 'a> Inside<'v, 'a> {
     }
 
     /// The entries of a value that has keys: a dict, or the attributes of a TorchScript module.
-    pub(super) fn mapping(&self, id: Id) -> Option<Vec<(Id, Id)>> {
+    pub(super) fn mapping(&self, id: Id) -> Option<Cow<'v, [(Id, Id)]>> {
         match self.values.get(self.untagged(id)) {
-            Value::Dict(entries) => Some(entries.to_vec()),
+            Value::Dict(entries) => Some(Cow::Borrowed(entries)),
             Value::Object(object) => match rebuild::kind(object, self.values) {
                 Kind::Mapping => {
                     let mut entries = Vec::new();
@@ -80,8 +81,11 @@ impl<'v, 'a> Inside<'v, 'a> {
                             _ => {}
                         }
                     }
+                    if entries.is_empty() {
+                        return Some(Cow::Borrowed(object.items()));
+                    }
                     entries.extend_from_slice(object.items());
-                    Some(entries)
+                    Some(Cow::Owned(entries))
                 }
                 Kind::Script => self.mapping_of_state(object.state?),
                 _ => None,
@@ -97,8 +101,8 @@ impl<'v, 'a> Inside<'v, 'a> {
         }
     }
 
-    fn mapping_of_state(&self, state: Id) -> Option<Vec<(Id, Id)>> {
-        if let Value::Dict(entries) = self.values.get(state) { Some(entries.to_vec()) } else { None }
+    fn mapping_of_state(&self, state: Id) -> Option<Cow<'v, [(Id, Id)]>> {
+        if let Value::Dict(entries) = self.values.get(state) { Some(Cow::Borrowed(entries)) } else { None }
     }
 
     /// The items of a value that has them in order.
@@ -143,7 +147,7 @@ impl<'v, 'a> Inside<'v, 'a> {
         }
         check_depth(depth)?;
         let children: Vec<Id> = match (self.mapping(id), self.sequence(id)) {
-            (Some(entries), _) => entries.into_iter().map(|(_, value)| value).collect(),
+            (Some(entries), _) => entries.iter().map(|&(_, value)| value).collect(),
             (None, Some(items)) => items.to_vec(),
             (None, None) => return Ok(Holds::NoTensor),
         };

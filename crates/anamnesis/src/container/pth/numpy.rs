@@ -228,7 +228,7 @@ fn order_of(text: &str) -> Option<ByteOrder> {
 }
 
 /// The storage that is the content of an array, the byte of it that the content begins at, and its bytes.
-fn content(id: Id, values: &Values<'_>, storages: &mut Storages) -> Result<(usize, u64, u64)> {
+fn content(id: Id, values: &Values<'_>, storages: &mut Storages) -> Result<(u32, u64, u64)> {
     let raw = match values.get(id) {
         Value::Object(object) => match encoded(object, values)? {
             Some(text) => (text, values.raw_bytes(text)),

@@ -1,5 +1,7 @@
 //! From what a pickle would have called to the tensor that the call would have made.
 
+use std::borrow::Cow;
+
 use super::element::{self, Element};
 use super::numpy;
 use super::pickle::{Global, Id, Object, Value, Values};
@@ -18,11 +20,11 @@ const MAX_WRAPPERS: usize = 8;
 #[derive(Debug, Clone)]
 pub(super) struct View {
     /// Index of the storage.
-    pub(super) storage: usize,
+    pub(super) storage: u32,
     pub(super) dtype: Dtype,
     pub(super) shape: Vec<usize>,
-    /// In elements.
-    pub(super) strides: Vec<u64>,
+    /// In elements; empty where elements follow one another as they are to be read.
+    pub(super) strides: Box<[u64]>,
     /// Byte of the storage that the first element begins at.
     pub(super) start: u64,
     /// Bytes of the storage from the first element to the end of the last.
@@ -56,19 +58,32 @@ pub(super) struct Signs {
 impl View {
     /// Whether the elements lie in the storage as they are to be read.
     pub(super) fn is_plain(&self) -> bool {
-        self.signs == Signs::default() && self.is_contiguous()
+        self.signs == Signs::default() && self.strides.is_empty()
     }
 
-    fn is_contiguous(&self) -> bool {
-        let mut expected = 1u64;
-        for (&dim, &stride) in self.shape.iter().zip(&self.strides).rev() {
-            if dim != 1 && stride != expected {
-                return self.bytes == 0;
-            }
-            expected = expected.saturating_mul(dim as u64);
+    /// Distances between the elements along each axis.
+    pub(super) fn strides(&self) -> Cow<'_, [u64]> {
+        if !self.strides.is_empty() {
+            return Cow::Borrowed(&self.strides);
         }
-        true
+        let mut strides = vec![1; self.shape.len()];
+        for axis in (1..strides.len()).rev() {
+            strides[axis - 1] = strides[axis] * self.shape[axis] as u64;
+        }
+        Cow::Owned(strides)
     }
+}
+
+/// Whether elements at these distances follow one another.
+fn is_contiguous(shape: &[u64], strides: &[u64]) -> bool {
+    let mut expected = 1u64;
+    for (&dim, &stride) in shape.iter().zip(strides).rev() {
+        if dim != 1 && stride != expected {
+            return false;
+        }
+        expected = expected.saturating_mul(dim);
+    }
+    true
 }
 
 /// What a value is to someone who looks for tensors.
@@ -230,13 +245,15 @@ pub(super) fn place(
         || AnamnesisError::parse(format!("a tensor of shape {shape:?} and strides {strides:?} has no possible size"));
     let elements = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)).ok_or_else(overflow)?;
     let bytes = elements.checked_mul(element.bytes).ok_or_else(overflow)?;
-    let dims: Option<Vec<usize>> = shape.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-    let dims = dims.ok_or_else(overflow)?;
+    let mut dims = Vec::with_capacity(shape.len());
+    for &dim in &shape {
+        dims.push(usize::try_from(dim).map_err(|_| overflow())?);
+    }
     let mut view = View {
         storage: part.storage,
         dtype,
         shape: dims,
-        strides,
+        strides: Box::default(),
         start: part.start,
         span: 0,
         bytes,
@@ -248,24 +265,18 @@ pub(super) fn place(
     }
     let steps = shape
         .iter()
-        .zip(&view.strides)
+        .zip(&strides)
         .try_fold(0u64, |last, (&dim, &stride)| last.checked_add((dim - 1).checked_mul(stride)?));
     let ends = steps.and_then(|steps| {
         let first = offset.checked_mul(element.bytes)?;
         let span = steps.checked_add(1)?.checked_mul(element.bytes)?;
         Some((first, span, first.checked_add(span)?))
     });
-    let (first, span, end) = match ends {
-        Some(ends) => ends,
-        None => {
-            let why = format!("a tensor of shape {:?} and strides {:?} has no possible size", view.shape, view.strides);
-            return Err(AnamnesisError::parse(why));
-        }
-    };
+    let (first, span, end) = ends.ok_or_else(overflow)?;
     if end > part.bytes {
         let why = format!(
-            "a tensor of shape {:?} and strides {:?} at element {offset} ends at byte {end} of its storage, which has {}",
-            view.shape, view.strides, part.bytes
+            "a tensor of shape {:?} and strides {strides:?} at element {offset} ends at byte {end} of its storage, which has {}",
+            view.shape, part.bytes
         );
         return Err(AnamnesisError::parse(why));
     }
@@ -278,6 +289,9 @@ pub(super) fn place(
     }
     view.start += first;
     view.span = span;
+    if !is_contiguous(&shape, &strides) {
+        view.strides = strides.into_boxed_slice();
+    }
     Ok(view)
 }
 

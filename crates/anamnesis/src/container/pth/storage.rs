@@ -11,6 +11,8 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
 
 use super::element::{self, Element};
 use super::latin::Latin;
@@ -21,28 +23,28 @@ use crate::error::{AnamnesisError, Result, quoted};
 /// One storage.
 #[derive(Debug)]
 pub(super) struct Storage {
-    pub(super) key: String,
-    pub(super) element: Element,
     pub(super) bytes: u64,
     pub(super) kept: Kept,
+    /// Bytes of an element.
+    pub(super) element_bytes: u8,
 }
 
 /// Where a storage is kept.
 #[derive(Debug)]
 pub(super) enum Kept {
-    /// Beside the pickle, under its key.
-    Beside,
+    /// Beside the pickle, under this key.
+    Beside(Id),
     /// It is the pickle, of which arrays take parts.
     Pickle,
     /// In the pickle, as a text.
-    Text(Latin),
+    Text(Box<Latin>),
 }
 
 /// A storage, or a part of it, that a tensor is a view of.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StorageSlice {
     /// Index of the storage.
-    pub(super) storage: usize,
+    pub(super) storage: u32,
     /// The elements that this use of the storage speaks of.
     pub(super) element: Element,
     /// The first byte, and how many.
@@ -51,55 +53,111 @@ pub(super) struct StorageSlice {
     pub(super) order: ByteOrder,
 }
 
-/// The storages of a file, each once.
+/// The storages of a file, each once. Keys stay in the pickle, of which there may be a million.
 #[derive(Debug, Default)]
 pub(super) struct Storages {
     all: Vec<Storage>,
-    by_key: HashMap<String, usize>,
-    pickle: Option<usize>,
-    by_text: HashMap<Id, usize>,
+    by_key: ByKey,
+    pickle: Option<u32>,
+    by_text: HashMap<Id, u32>,
+}
+
+/// Indices of storages by the hashes of their keys, each at the first free place from its own on.
+#[derive(Debug, Default)]
+struct ByKey {
+    hasher: RandomState,
+    /// A power of two of them, at most half of them taken.
+    slots: Vec<Option<NonZeroU32>>,
+    taken: usize,
+}
+
+impl ByKey {
+    /// The index that `is_it` knows among those of this key, or the slot to put one into.
+    fn find(&self, key: &str, is_it: impl Fn(u32) -> bool) -> std::result::Result<u32, usize> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut at = self.hasher.hash_one(key) as usize & mask;
+        while let Some(&Some(slot)) = self.slots.get(at) {
+            if is_it(slot.get() - 1) {
+                return Ok(slot.get() - 1);
+            }
+            at = (at + 1) & mask;
+        }
+        Err(at)
+    }
+
+    /// Makes room for one more.
+    fn grow<'k>(&mut self, key_of: impl Fn(u32) -> Cow<'k, str>) {
+        if (self.taken + 1) * 2 <= self.slots.len() {
+            return;
+        }
+        let slots = vec![None; (self.slots.len() * 2).max(8)];
+        for slot in std::mem::replace(&mut self.slots, slots).into_iter().flatten() {
+            if let Err(at) = self.find(&key_of(slot.get() - 1), |_| false) {
+                self.slots[at] = Some(slot);
+            }
+        }
+    }
+
+    fn insert(&mut self, at: usize, index: u32) {
+        self.slots[at] = NonZeroU32::new(index + 1);
+        self.taken += 1;
+    }
 }
 
 impl Storages {
-    pub(super) fn get(&self, index: usize) -> &Storage {
-        &self.all[index]
+    pub(super) fn get(&self, index: u32) -> &Storage {
+        &self.all[index as usize]
     }
 
-    pub(super) fn find(&self, key: &str) -> Option<usize> {
-        self.by_key.get(key).copied()
+    /// The storage with this key.
+    pub(super) fn find(&self, key: &str, values: &Values<'_>) -> Option<u32> {
+        self.by_key.find(key, |index| self.key(index, values) == key).ok()
+    }
+
+    /// The key of a storage that is kept beside the pickle.
+    pub(super) fn key<'v>(&self, index: u32, values: &'v Values<'_>) -> Cow<'v, str> {
+        key_of(self.get(index), values)
     }
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
+    /// Adds a storage, of which there are no more than bytes of the pickle.
+    fn push(&mut self, storage: Storage) -> u32 {
+        self.all.push(storage);
+        self.all.len() as u32 - 1
+    }
+
     /// The storage that is the pickle itself.
-    pub(super) fn pickle(&mut self) -> usize {
-        *self.pickle.get_or_insert_with(|| {
-            self.all.push(Storage { key: String::new(), element: element::BYTE, bytes: 0, kept: Kept::Pickle });
-            self.all.len() - 1
-        })
+    pub(super) fn pickle(&mut self) -> u32 {
+        if let Some(index) = self.pickle {
+            return index;
+        }
+        let index = self.push(Storage { bytes: 0, kept: Kept::Pickle, element_bytes: 1 });
+        self.pickle = Some(index);
+        index
     }
 
     /// The index of the storage that is the pickle, where anything is a part of it.
-    pub(super) fn find_pickle(&self) -> Option<usize> {
+    pub(super) fn find_pickle(&self) -> Option<u32> {
         self.pickle
     }
 
     /// The storage that is a text of the pickle, and its bytes.
-    pub(super) fn text(&mut self, id: Id, latin: impl FnOnce() -> Result<Latin>) -> Result<(usize, u64)> {
+    pub(super) fn text(&mut self, id: Id, latin: impl FnOnce() -> Result<Latin>) -> Result<(u32, u64)> {
         let index = match self.by_text.get(&id) {
             Some(&index) => index,
             None => {
                 self.pickle();
-                let (latin, index) = (latin()?, self.all.len());
+                let latin = Box::new(latin()?);
                 let (bytes, kept) = (latin.bytes, Kept::Text(latin));
-                self.all.push(Storage { key: String::new(), element: element::BYTE, bytes, kept });
+                let index = self.push(Storage { bytes, kept, element_bytes: 1 });
                 self.by_text.insert(id, index);
                 index
             }
         };
-        Ok((index, self.all[index].bytes))
+        Ok((index, self.get(index).bytes))
     }
 
     /// The storage behind a persistent identifier, which joins the others.
@@ -115,11 +173,11 @@ impl Storages {
                 "a persistent identifier of kind {shown}, storages are known only"
             )));
         }
-        let key = name_of(*key, values).ok_or_else(|| AnamnesisError::parse("a storage without a key"))?;
+        let name = borrowed_name_of(*key, values).ok_or_else(|| AnamnesisError::parse("a storage without a key"))?;
         let (element, order) = class_of(*class, values)?;
         let whole = bytes_of(values.int(*elements), element)
-            .ok_or_else(|| AnamnesisError::parse(format!("storage {} has no possible size", quoted(&key))))?;
-        let storage = self.join(key, element, whole)?;
+            .ok_or_else(|| AnamnesisError::parse(format!("storage {} has no possible size", quoted(&name))))?;
+        let storage = self.join(*key, &name, element, whole, values)?;
         let part = StorageSlice { storage, element, start: 0, bytes: whole, order };
         match rest.first().map(|view| values.get(*view)) {
             None | Some(Value::None) => Ok(part),
@@ -130,7 +188,7 @@ impl Storages {
                     return Err(AnamnesisError::parse("a part of a storage has no possible size"));
                 };
                 if start.checked_add(bytes).is_none_or(|end| end > whole) {
-                    let key = quoted(&self.all[storage].key);
+                    let key = quoted(&name);
                     let why = format!("a part of storage {key} ends past its {whole} bytes");
                     return Err(AnamnesisError::parse(why));
                 }
@@ -140,19 +198,31 @@ impl Storages {
         }
     }
 
-    fn join(&mut self, key: String, element: Element, bytes: u64) -> Result<usize> {
-        if let Some(&index) = self.by_key.get(&key) {
-            let other = &self.all[index];
-            if other.bytes != bytes {
-                let sizes = format!("{} bytes and {bytes} bytes", other.bytes);
-                return Err(AnamnesisError::parse(format!("storage {} is said to have {sizes}", quoted(&key))));
+    fn join(&mut self, key: Id, name: &str, element: Element, bytes: u64, values: &Values<'_>) -> Result<u32> {
+        self.by_key.grow(|index| key_of(&self.all[index as usize], values));
+        match self.by_key.find(name, |index| self.key(index, values) == name) {
+            Ok(index) => {
+                let other = self.get(index).bytes;
+                if other != bytes {
+                    let sizes = format!("{other} bytes and {bytes} bytes");
+                    return Err(AnamnesisError::parse(format!("storage {} is said to have {sizes}", quoted(name))));
+                }
+                Ok(index)
             }
-            return Ok(index);
+            Err(slot) => {
+                // Elements take a few bytes.
+                let index = self.push(Storage { bytes, kept: Kept::Beside(key), element_bytes: element.bytes as u8 });
+                self.by_key.insert(slot, index);
+                Ok(index)
+            }
         }
-        let index = self.all.len();
-        self.by_key.insert(key.clone(), index);
-        self.all.push(Storage { key, element, bytes, kept: Kept::Beside });
-        Ok(index)
+    }
+}
+
+fn key_of<'v>(storage: &Storage, values: &'v Values<'_>) -> Cow<'v, str> {
+    match storage.kept {
+        Kept::Beside(key) => borrowed_name_of(key, values).unwrap_or_default(),
+        Kept::Pickle | Kept::Text(_) => Cow::Borrowed(""),
     }
 }
 

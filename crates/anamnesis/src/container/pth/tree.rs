@@ -9,7 +9,7 @@
 //!
 //! A caller can ask for everything, or for what is at one path.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 
 use super::inside::{Inside, check_depth};
 use super::notes::{Listed, shared};
@@ -107,9 +107,9 @@ impl<'w, 'a> Walk<'w, 'a> {
         check_depth(depth)?;
         if let Some(entries) = self.inside.mapping(id) {
             let is_script = self.inside.is_script(id);
-            let mut seen = HashSet::new();
             let values = self.inside.values;
-            for (key, value) in entries {
+            refuse_twins(&entries, values, path)?;
+            for &(key, value) in &*entries {
                 let Some(name) = borrowed_name_of(key, values) else {
                     if self.inside.holds_tensor(value, depth, self.budget)? {
                         let why = format!("a key of {} is neither text nor an integer", place(path));
@@ -119,10 +119,6 @@ impl<'w, 'a> Walk<'w, 'a> {
                     continue;
                 };
                 self.child(&name, value, path, depth, !is_script)?;
-                if let Some(twin) = seen.replace(name) {
-                    let (name, place) = (quoted(&twin), place(path));
-                    return Err(AnamnesisError::parse(format!("key {name} of {place} occurs twice")));
-                }
             }
         } else if let Some(items) = self.inside.sequence(id) {
             for (index, &value) in items.iter().enumerate() {
@@ -186,10 +182,12 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     fn finish(self, mut notes: Vec<Note>) -> Result<Tree> {
         self.budget.items(self.tensors.len() as u64, "tensors")?;
-        let mut names = HashSet::with_capacity(self.tensors.len());
-        if let Some((name, _)) = self.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
-            return Err(AnamnesisError::parse(format!("two tensors are called {}", quoted(name))));
+        let mut names: Vec<&str> = self.tensors.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(AnamnesisError::parse(format!("two tensors are called {}", quoted(pair[0]))));
         }
+        drop(names);
         if self.unsupported.count > 0 {
             let (names, why) = (self.unsupported.text(), self.unsupported_why);
             notes.push(Note::new(format!("left out {names}: {why}")));
@@ -200,6 +198,20 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
         notes.extend(shared(&self.tensors));
         Ok(Tree { tensors: self.tensors, notes })
+    }
+}
+
+/// Refuses a dict that names two values alike: which of them Python means depends on how it got there.
+fn refuse_twins(entries: &[(Id, Id)], values: &Values<'_>, path: &str) -> Result<()> {
+    let named = |key| borrowed_name_of(key, values);
+    let mut names: Vec<Cow<'_, str>> = entries.iter().filter_map(|&(key, _)| named(key)).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let (name, place) = (quoted(&pair[0]), place(path));
+            Err(AnamnesisError::parse(format!("key {name} of {place} occurs twice")))
+        }
+        None => Ok(()),
     }
 }
 

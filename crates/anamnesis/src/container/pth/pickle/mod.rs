@@ -3,6 +3,7 @@
 pub(crate) mod caps;
 mod machine;
 pub(crate) mod opcodes;
+mod recent;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -4,6 +4,7 @@
 //! value of any depth is dropped without recursion. Texts stay in the pickle's bytes.
 
 use super::caps::MAX_PICKLE_WORKING_SET;
+use super::recent::{MAX_TEXT_BYTES, MAX_TUPLE_ITEMS, Recent, Slot};
 use crate::error::{AnamnesisError, Result};
 use crate::limits::Budget;
 
@@ -139,6 +140,7 @@ pub(crate) struct Values<'a> {
     dicts: Vec<Vec<(Id, Id)>>,
     objects: Vec<Object>,
     owned: Vec<Vec<u8>>,
+    recent: Recent,
     spent: Spent,
 }
 
@@ -167,7 +169,9 @@ impl Spent {
         if capacity - length >= more {
             return Ok(());
         }
-        let wanted = (length + more).max(capacity + capacity / 2);
+        // Long lists grow by less, as half of them unused would be a lot.
+        let growth = if capacity * size_of::<T>() < SHORT_LIST_BYTES { capacity / 2 } else { capacity / 8 };
+        let wanted = (length + more).max(capacity + growth);
         let block = if capacity == 0 { BLOCK_BYTES } else { 0 };
         self.pay((wanted - capacity) * size_of::<T>() + block, budget)?;
         items.reserve_exact(wanted - length);
@@ -175,6 +179,8 @@ impl Spent {
     }
 }
 
+/// Bytes up to which a list grows by half.
+const SHORT_LIST_BYTES: usize = 256 << 10;
 /// Bytes that a block of memory takes beside what is in it.
 const BLOCK_BYTES: usize = 16;
 
@@ -197,6 +203,7 @@ impl<'a> Values<'a> {
             dicts: Vec::new(),
             objects: Vec::new(),
             owned: Vec::new(),
+            recent: Recent::new(),
             spent: Spent::default(),
         }
     }
@@ -243,7 +250,26 @@ impl<'a> Values<'a> {
     }
 
     pub(super) fn new_persistent(&mut self, pid: Id, budget: &mut Budget) -> Result<Id> {
-        self.push(Node::Persistent(pid), budget)
+        let slot = Recent::slot(b'Q', [pid.0].into_iter());
+        let is_same = |node| matches!(node, Node::Persistent(known) if known == pid);
+        self.again(slot, |_, node| is_same(node), |values, budget| values.push(Node::Persistent(pid), budget), budget)
+    }
+
+    /// The value in a slot where it is the same, or a new one that takes its place.
+    fn again(
+        &mut self,
+        slot: Slot,
+        is_same: impl FnOnce(&Self, Node) -> bool,
+        make: impl FnOnce(&mut Self, &mut Budget) -> Result<Id>,
+        budget: &mut Budget,
+    ) -> Result<Id> {
+        let known = self.recent.get(slot);
+        if let Some(id) = known.filter(|id| is_same(self, self.nodes[id.0 as usize])) {
+            return Ok(id);
+        }
+        let id = make(self, budget)?;
+        self.recent.set(slot, id);
+        Ok(id)
     }
 
     /// The place of a part of the pickle's own bytes.
@@ -262,7 +288,13 @@ impl<'a> Values<'a> {
 
     /// Text of the pickle's own bytes, which must be UTF-8.
     pub(super) fn new_text(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
-        self.push(Node::Text(self.span(part)), budget)
+        let make = |values: &mut Self, budget: &mut Budget| values.push(Node::Text(values.span(part)), budget);
+        if part.len() > MAX_TEXT_BYTES {
+            return make(self, budget);
+        }
+        let slot = Recent::slot(b'X', part.iter().map(|&byte| byte.into()));
+        let is_same = |values: &Self, node| matches!(node, Node::Text(span) if span.slice(values.bytes) == part);
+        self.again(slot, is_same, make, budget)
     }
 
     /// A string of Python 2, which is UTF-8 by chance or on purpose.
@@ -294,10 +326,20 @@ impl<'a> Values<'a> {
         if items.is_empty() {
             return Ok(EMPTY_TUPLE);
         }
-        self.spent.room(&mut self.tuple_items, items.len(), budget)?;
-        let span = Span { start: self.tuple_items.len() as u32, len: items.len() as u32 };
-        self.tuple_items.extend_from_slice(items);
-        self.push(Node::Tuple(span), budget)
+        let make = |values: &mut Self, budget: &mut Budget| {
+            values.spent.room(&mut values.tuple_items, items.len(), budget)?;
+            let span = Span { start: values.tuple_items.len() as u32, len: items.len() as u32 };
+            values.tuple_items.extend_from_slice(items);
+            values.push(Node::Tuple(span), budget)
+        };
+        if items.len() > MAX_TUPLE_ITEMS {
+            return make(self, budget);
+        }
+        // The same items in the same order are the same tuple, whatever becomes of the items.
+        let slot = Recent::slot(b't', items.iter().map(|item| item.0));
+        let is_same =
+            |values: &Self, node| matches!(node, Node::Tuple(span) if span.slice(&values.tuple_items) == items);
+        self.again(slot, is_same, make, budget)
     }
 
     pub(super) fn new_list(&mut self, items: &[Id], budget: &mut Budget) -> Result<Id> {
@@ -321,7 +363,10 @@ impl<'a> Values<'a> {
 
     /// A global of two texts, which stay where they are: a pickle can name long ones many times.
     pub(super) fn new_global(&mut self, module: Id, name: Id, budget: &mut Budget) -> Result<Id> {
-        self.push(Node::Global(module, name), budget)
+        let slot = Recent::slot(b'c', [module.0, name.0].into_iter());
+        let is_same = |node| matches!(node, Node::Global(a, b) if (a, b) == (module, name));
+        let make = |values: &mut Self, budget: &mut Budget| values.push(Node::Global(module, name), budget);
+        self.again(slot, |_, node| is_same(node), make, budget)
     }
 
     pub(super) fn new_object(&mut self, callable: Id, args: Id, budget: &mut Budget) -> Result<Id> {
