@@ -12,8 +12,8 @@
 
 use std::borrow::Cow;
 
-use super::pickle::caps::MAX_PKL_SIZE;
-use crate::container::zip::{Archive, Entry, read_whole};
+use super::pickle::caps::{FREE_PICKLE_GROWTH, MAX_PICKLE_GROWTH, MAX_PICKLE_WORKING_SET, MAX_PKL_SIZE};
+use crate::container::zip::{Archive, Entry, Method, read_whole};
 use crate::error::{AnamnesisError, FileKind, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
@@ -82,16 +82,16 @@ impl TorchArchive {
         }
     }
 
-    /// The bytes of a pickle; `None` where there is no such entry.
+    /// The bytes of a pickle, and those that its values may take; `None` where there is no such entry.
     pub(super) fn pickle<'s>(
         &self,
         name: &str,
         source: &'s (impl ReadAt + ?Sized),
         budget: &mut Budget,
-    ) -> Result<Option<Cow<'s, [u8]>>> {
+    ) -> Result<Option<(Cow<'s, [u8]>, u64)>> {
         let Some(entry) = self.find(name) else { return Ok(None) };
-        check_pickle_size(entry)?;
-        read_entry(entry, source, budget).map(Some)
+        let most = check_pickle_size(entry)?;
+        read_entry(entry, source, budget).map(|bytes| Some((bytes, most)))
     }
 }
 
@@ -107,13 +107,22 @@ fn read_entry<'s>(entry: &Entry, source: &'s (impl ReadAt + ?Sized), budget: &mu
     read_whole(source, entry, has_checksum(entry))
 }
 
-/// Refuses a pickle that is too large to be read.
-pub(crate) fn check_pickle_size(entry: &Entry) -> Result<()> {
+/// Refuses a pickle that is too large to be read; otherwise the bytes that its values may take.
+pub(crate) fn check_pickle_size(entry: &Entry) -> Result<u64> {
     if entry.bytes > MAX_PKL_SIZE {
         let message = format!("{} takes {} bytes, {MAX_PKL_SIZE} are allowed", quoted(&entry.name), entry.bytes);
         return Err(AnamnesisError::limit("MAX_PKL_SIZE", message));
     }
-    Ok(())
+    if entry.method == Method::Stored {
+        return Ok(MAX_PICKLE_WORKING_SET);
+    }
+    let most = entry.stored_bytes.saturating_mul(MAX_PICKLE_GROWTH).max(FREE_PICKLE_GROWTH);
+    if entry.bytes > most {
+        let (name, bytes, stored) = (quoted(&entry.name), entry.bytes, entry.stored_bytes);
+        let message = format!("{name} makes {bytes} bytes of {stored}, {most} are allowed");
+        return Err(AnamnesisError::limit("MAX_PICKLE_GROWTH", message));
+    }
+    Ok(most)
 }
 
 fn no_object(archive: &Archive) -> AnamnesisError {

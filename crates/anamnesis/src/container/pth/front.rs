@@ -62,21 +62,21 @@ fn archive(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Bud
     let archive = TorchArchive::read(source, budget)?;
     let big_endian = archive.is_big_endian(source, budget)?;
     let script = archive.is_script();
-    let object = archive.pickle("data.pkl", source, budget)?.unwrap_or_default();
+    let (object, most) = archive.pickle("data.pkl", source, budget)?.unwrap_or_default();
     let constants = if script { archive.pickle("constants.pkl", source, budget)? } else { None };
     let wants_constants = wanted.select.is_some_and(|path| path == CONSTANTS || path.starts_with("CONSTANTS."));
     let mut front =
         Front { tensors: Vec::new(), places: Vec::new(), entries: Vec::new(), notes: Vec::new(), big_endian };
     if !wants_constants {
-        read_tree(&object, script, wanted, budget, |tree, found, budget| {
+        read_tree((&object, most), script, wanted, budget, |tree, found, budget| {
             front.places = places(&archive, Folder::DATA, found, &tree.tensors, budget)?;
             (front.tensors, front.notes) = (tree.tensors, tree.notes);
             Ok(())
         })?;
     }
     drop(object);
-    if let Some(constants) = constants {
-        front.constants(&archive, &constants, wanted, budget)?;
+    if let Some((constants, most)) = constants {
+        front.constants(&archive, (&constants, most), wanted, budget)?;
     }
     front.entries = archive.entries;
     Ok(front)
@@ -91,7 +91,7 @@ impl Front {
     fn constants(
         &mut self,
         archive: &TorchArchive,
-        pickle: &[u8],
+        pickle: (&[u8], u64),
         wanted: Wanted<'_>,
         budget: &mut Budget,
     ) -> Result<()> {
@@ -144,13 +144,13 @@ struct Found<'v, 'a> {
 
 /// Finds the tensors of a pickle and hands them on while its values are there.
 fn read_tree(
-    bytes: &[u8],
+    (bytes, most): (&[u8], u64),
     script: bool,
     wanted: Wanted<'_>,
     budget: &mut Budget,
     then: impl FnOnce(Tree, Found<'_, '_>, &mut Budget) -> Result<()>,
 ) -> Result<()> {
-    let object = pickle::read(bytes, &mut Strict { script }, budget)?;
+    let object = pickle::read_within(bytes, most, &mut Strict { script }, budget)?;
     // Python does not read them; what stands there is for another reader's eyes.
     if object.bytes < bytes.len() {
         let behind = bytes.len() - object.bytes;

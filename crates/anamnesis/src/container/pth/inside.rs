@@ -12,6 +12,8 @@ use crate::limits::Budget;
 
 /// Types around one value.
 const MAX_TAGS: usize = 8;
+/// Arguments of a dict's class: what makes missing values, and entries.
+const MAX_MAPPING_ARGS: usize = 2;
 /// Bytes that knowing about one value takes.
 const KNOWN_BYTES: u64 = 64;
 
@@ -74,7 +76,7 @@ impl<'v, 'a> Inside<'v, 'a> {
                 Kind::Mapping => {
                     let mut entries = Vec::new();
                     // Python 2 gives the entries of an ordered dict as a list of pairs.
-                    for &argument in self.values.tuple(object.args).unwrap_or_default() {
+                    for &argument in self.values.tuple(object.args).unwrap_or_default().iter().take(MAX_MAPPING_ARGS) {
                         match self.values.get(argument) {
                             Value::Dict(given) => entries.extend_from_slice(given),
                             Value::List(pairs) => entries.extend(pairs.iter().filter_map(|&pair| self.pair(pair))),

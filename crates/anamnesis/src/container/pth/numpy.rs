@@ -13,7 +13,7 @@
 use super::element::{self, Element};
 use super::latin::Latin;
 use super::pickle::{Global, Id, Object, RawBytes, Value, Values};
-use super::rebuild::{ByteOrder, Kind, Signs, View, numbers, place};
+use super::rebuild::{ByteOrder, Kind, Signs, View, check_dims, numbers, place};
 use super::storage::{StorageSlice, Storages};
 use crate::catalog::Dtype;
 use crate::container::numpy::{dtype_of, unread_numbers, without_order};
@@ -45,12 +45,22 @@ impl Maker {
 pub(super) fn kind(object: &Object, values: &Values<'_>) -> Option<Kind> {
     let maker = Maker::of(values.global(object.callable)?)?;
     // What contradicts itself is found out where it is read.
-    let numbers = parts(maker, object, values).map(|parts| numbers_of(parts.dtype, values));
+    let numbers = dtype_in(maker, object, values).map(|dtype| numbers_of(dtype, values));
     Some(match (numbers, maker) {
-        (Ok(Ok(Numbers::Other)), _) | (Ok(Ok(Numbers::Unread(_))), Maker::Scalar) => Kind::Other,
+        (Some(Ok(Numbers::Other)), _) | (Some(Ok(Numbers::Unread(_))), Maker::Scalar) => Kind::Other,
         (_, Maker::Scalar) => Kind::Scalar,
         (_, Maker::Reconstruct | Maker::FromBuffer) => Kind::Tensor,
     })
+}
+
+/// The type of an array, where it should be.
+fn dtype_in(maker: Maker, object: &Object, values: &Values<'_>) -> Option<Id> {
+    let (tuple, place) = match maker {
+        Maker::Scalar => (object.args, 0),
+        Maker::FromBuffer => (object.args, 1),
+        Maker::Reconstruct => (object.state?, 2),
+    };
+    values.tuple(tuple)?.get(place).copied()
 }
 
 /// The tensor that an array or a scalar is; `None` where the object is neither.
@@ -84,7 +94,10 @@ fn parts(maker: Maker, object: &Object, values: &Values<'_>) -> Result<Parts> {
         return Err(wrong("that the pickle changes after it is made"));
     }
     let args = values.tuple(object.args).unwrap_or_default();
-    let shape_of = |id| numbers(id, values).ok_or_else(|| wrong("whose shape is negative or no number"));
+    let shape_of = |id| {
+        let shape = numbers(id, values).ok_or_else(|| wrong("whose shape is negative or no number"))?;
+        check_dims(shape.len()).map(|()| shape)
+    };
     if maker != Maker::Reconstruct && object.state.is_some() {
         return Err(wrong("that the pickle changes after it is made"));
     }

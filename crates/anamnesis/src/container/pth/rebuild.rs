@@ -237,10 +237,7 @@ pub(super) fn place(
     strides: Vec<u64>,
     signs: Signs,
 ) -> Result<View> {
-    if shape.len() > PTH_MAX_DIMS {
-        let message = format!("a tensor has {} dimensions, {PTH_MAX_DIMS} are allowed", shape.len());
-        return Err(AnamnesisError::limit("PTH_MAX_DIMS", message));
-    }
+    check_dims(shape.len())?;
     let overflow =
         || AnamnesisError::parse(format!("a tensor of shape {shape:?} and strides {strides:?} has no possible size"));
     let elements = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)).ok_or_else(overflow)?;
@@ -293,6 +290,15 @@ pub(super) fn place(
         view.strides = strides.into_boxed_slice();
     }
     Ok(view)
+}
+
+/// Refuses a tensor with too many axes.
+pub(super) fn check_dims(dims: usize) -> Result<()> {
+    if dims <= PTH_MAX_DIMS {
+        return Ok(());
+    }
+    let message = format!("a tensor has {dims} dimensions, {PTH_MAX_DIMS} are allowed");
+    Err(AnamnesisError::limit("PTH_MAX_DIMS", message))
 }
 
 fn dtype_of(id: Option<&Id>, values: &Values<'_>) -> Result<Element> {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::caps::MAX_PICKLE_MARK_DEPTH;
+use super::caps::{MAX_PICKLE_MARK_DEPTH, MAX_PICKLE_WORKING_SET};
 use super::opcodes::{Op, Reader, malformed};
 use super::text::{unescaped_text, unquoted_string};
 use super::value::{Id, Value, Values};
@@ -40,9 +40,19 @@ pub(crate) struct Pickle<'a> {
 
 /// Reads the pickle at the start of `bytes`.
 pub(crate) fn read<'a>(bytes: &'a [u8], watcher: &mut dyn Watcher, budget: &mut Budget) -> Result<Pickle<'a>> {
+    read_within(bytes, MAX_PICKLE_WORKING_SET, watcher, budget)
+}
+
+/// [`read`] with at most so many bytes for its values.
+pub(crate) fn read_within<'a>(
+    bytes: &'a [u8],
+    most: u64,
+    watcher: &mut dyn Watcher,
+    budget: &mut Budget,
+) -> Result<Pickle<'a>> {
     let mut machine = Machine {
         reader: Reader::new(bytes),
-        values: Values::new(bytes),
+        values: Values::new(bytes, most),
         stack: Vec::new(),
         marks: Vec::new(),
         memo: Memo::default(),

@@ -9,7 +9,7 @@ mod tests;
 mod text;
 pub(crate) mod value;
 
-pub(crate) use machine::{Pickle, Watcher, read};
+pub(crate) use machine::{Pickle, Watcher, read, read_within};
 pub(crate) use value::{Global, Id, Object, RawBytes, Value, Values};
 
 use crate::error::Result;

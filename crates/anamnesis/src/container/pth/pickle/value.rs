@@ -145,17 +145,18 @@ pub(crate) struct Values<'a> {
 }
 
 /// What the values of one pickle take.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Spent {
     bytes: u64,
+    most: u64,
 }
 
 impl Spent {
     /// Pays for memory before it is used.
     fn pay(&mut self, bytes: usize, budget: &mut Budget) -> Result<()> {
         let spent = self.bytes.saturating_add(bytes as u64);
-        if spent > MAX_PICKLE_WORKING_SET {
-            let message = format!("the values of the pickle take more than {MAX_PICKLE_WORKING_SET} bytes");
+        if spent > self.most {
+            let message = format!("the values of the pickle take more than {} bytes", self.most);
             return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
         }
         budget.working_set(bytes as u64, "the values of the pickle")?;
@@ -192,7 +193,8 @@ const EMPTY_TUPLE: Id = Id(3);
 const FIRST_SMALL_INT: u32 = 4;
 
 impl<'a> Values<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    /// No values yet, and `most` bytes for them.
+    pub(super) fn new(bytes: &'a [u8], most: u64) -> Self {
         let mut nodes = vec![Node::None, Node::Bool(false), Node::Bool(true), Node::Tuple(Span { start: 0, len: 0 })];
         nodes.extend((0..=255).map(Node::Int));
         Self {
@@ -204,7 +206,7 @@ impl<'a> Values<'a> {
             objects: Vec::new(),
             owned: Vec::new(),
             recent: Recent::new(),
-            spent: Spent::default(),
+            spent: Spent { bytes: 0, most: most.min(MAX_PICKLE_WORKING_SET) },
         }
     }
 
