@@ -11,6 +11,7 @@
 mod allow;
 mod archive;
 mod arrange;
+mod by_key;
 mod choose;
 mod element;
 mod front;

@@ -4,6 +4,7 @@ pub(crate) mod caps;
 mod machine;
 pub(crate) mod opcodes;
 mod recent;
+mod spent;
 #[cfg(test)]
 mod tests;
 mod text;

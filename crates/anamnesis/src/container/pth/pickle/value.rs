@@ -3,9 +3,9 @@
 //! A value that the pickle names a thousand times is one node, so nothing is ever copied; and as nodes own nothing, a
 //! value of any depth is dropped without recursion. Texts stay in the pickle's bytes.
 
-use super::caps::MAX_PICKLE_WORKING_SET;
 use super::recent::{MAX_TEXT_BYTES, MAX_TUPLE_ITEMS, Recent, Slot};
-use crate::error::{AnamnesisError, Result};
+use super::spent::{BLOCK_BYTES, Spent};
+use crate::error::Result;
 use crate::limits::Budget;
 
 /// A value, by its place in the arena.
@@ -144,47 +144,6 @@ pub(crate) struct Values<'a> {
     spent: Spent,
 }
 
-/// What the values of one pickle take.
-#[derive(Debug)]
-pub(super) struct Spent {
-    bytes: u64,
-    most: u64,
-}
-
-impl Spent {
-    /// Pays for memory before it is used.
-    fn pay(&mut self, bytes: usize, budget: &mut Budget) -> Result<()> {
-        let spent = self.bytes.saturating_add(bytes as u64);
-        if spent > self.most {
-            let message = format!("the values of the pickle take more than {} bytes", self.most);
-            return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
-        }
-        budget.working_set(bytes as u64, "the values of the pickle")?;
-        self.bytes = spent;
-        Ok(())
-    }
-
-    /// Makes room for `more` items and pays for all of it, used or not.
-    fn room<T>(&mut self, items: &mut Vec<T>, more: usize, budget: &mut Budget) -> Result<()> {
-        let (length, capacity) = (items.len(), items.capacity());
-        if capacity - length >= more {
-            return Ok(());
-        }
-        // Long lists grow by less, as half of them unused would be a lot.
-        let growth = if capacity * size_of::<T>() < SHORT_LIST_BYTES { capacity / 2 } else { capacity / 8 };
-        let wanted = (length + more).max(capacity + growth);
-        let block = if capacity == 0 { BLOCK_BYTES } else { 0 };
-        self.pay((wanted - capacity) * size_of::<T>() + block, budget)?;
-        items.reserve_exact(wanted - length);
-        Ok(())
-    }
-}
-
-/// Bytes up to which a list grows by half.
-const SHORT_LIST_BYTES: usize = 256 << 10;
-/// Bytes that a block of memory takes beside what is in it.
-const BLOCK_BYTES: usize = 16;
-
 /// Nodes of values that cannot change are made once: `None`, the truth values, the empty tuple, 0 to 255.
 const NONE: Id = Id(0);
 const FALSE: Id = Id(1);
@@ -206,7 +165,7 @@ impl<'a> Values<'a> {
             objects: Vec::new(),
             owned: Vec::new(),
             recent: Recent::new(),
-            spent: Spent { bytes: 0, most: most.min(MAX_PICKLE_WORKING_SET) },
+            spent: Spent::new(most),
         }
     }
 
