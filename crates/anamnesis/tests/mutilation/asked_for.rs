@@ -76,6 +76,7 @@ fn of_loss(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) ->
         "g_idx" if mutation.class == "remove" && !place.configured => Some(GROUP_ORDER),
         _ if mutation.class == "remove" && mutation.part.contains("quant_state") => Some(VECTOR),
         "scale" | "input_scale" | "output_scale" => Some(LONE),
+        "k_scale" | "v_scale" if !place.configured && !place.twin => Some(LONE),
         _ if place.configured || place.twin => None,
         _ if has_codes(case) => Some(UNSCALED),
         _ => Some(LONE),
