@@ -8,7 +8,9 @@ import collections
 import copy
 import json
 import zipfile
+import zlib
 
+import ml_dtypes
 import numpy as np
 import torch
 from safetensors.torch import load_file
@@ -30,15 +32,38 @@ UNTYPED = {
 }  # fmt: skip
 
 
+# The types of NumPy that torch has not, by their width.
+BEYOND_TORCH = {torch.bfloat16: "bfloat16"} | {
+    getattr(torch, name): name
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
+}
+
+
+def from_numpy(array):
+    """An array as a tensor: in C order and in this machine's byte order."""
+    array = np.asarray(array)
+    for dtype, name in BEYOND_TORCH.items():
+        if array.dtype.name == name:
+            bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+            return torch.from_numpy(bits.copy()).view(dtype)
+    return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
+
+
 def plain(value):
     """A tensor as it is to be written: its signs applied, by torch."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return from_numpy(value)
     value = value.detach()
     return value.resolve_conj().resolve_neg().contiguous().clone()
 
 
+def is_numbers(dtype):
+    return dtype.kind in "biufc" or dtype.type.__module__ == "ml_dtypes"
+
+
 def flat(value, path=""):
     """The tensors inside a value by the paths to them."""
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, torch.Tensor) or (isinstance(value, (np.ndarray, np.generic)) and is_numbers(value.dtype)):
         return {path: plain(value)}
     if isinstance(value, dict):
         entries = value.items()
@@ -214,6 +239,62 @@ def scripts():
     expect("frozen", {f"CONSTANTS.{name}": plain(value) for name, value in constants.items()})
 
 
+def arrays():
+    """Arrays of NumPy in the pickle, in every type, order and form that NumPy writes."""
+    seed("arrays")
+    draw = np.random.default_rng(zlib.crc32(b"arrays"))
+    numbers = draw.standard_normal((3, 5)) * 30
+    complex_numbers = numbers[:, :4] + 1j * numbers[:, 1:]
+    codes = ("b1", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+    held = {"layer.weight": torch.randn(2, 3)}
+    for code in codes:
+        whole = (np.abs(numbers) if code[0] == "u" else numbers).astype(code)
+        held[f"little.{code}"] = whole
+        held[f"big.{code}"] = whole.astype(f">{code}")
+    for name in ("<c8", ">c8"):
+        held[f"complex.{name}"] = complex_numbers.astype(name)
+    for name in sorted(BEYOND_TORCH.values()):
+        held[f"wide.{name}"] = np.abs(numbers).astype(getattr(ml_dtypes, name))
+    held |= {
+        "fortran": np.asfortranarray(numbers.astype("f4")),
+        "fortran_big": np.asfortranarray(numbers.astype(">i4")),
+        "cube": np.asfortranarray(draw.standard_normal((2, 3, 4))),
+        "permuted": draw.standard_normal((2, 3, 4)).transpose(1, 2, 0),
+        "sliced": numbers[::2, 1:4],
+        "zero_d": np.array(2.5, "f4"),
+        "empty": np.zeros((0, 3), "f4"),
+        "scalar": np.float32(1.25),
+        "scalar_int": np.int64(-3),
+        "scalar_bool": np.bool_(True),
+        "long": draw.integers(0, 256, 20_001, dtype="u1"),
+        "ascii": np.arange(64, dtype="u1"),
+        "nested": [{"inside": np.arange(6, dtype="i2").reshape(2, 3)}, (np.array([1, 2], "f8"),)],
+        "words": np.array(["one", "two"]),
+        "objects": np.array([None, "x"], dtype=object),
+        "records": np.zeros(2, [("a", "f4"), ("b", "i4")]),
+        "days": np.array(["2024-01-01"], dtype="M8[D]"),
+    }
+    held["again"] = held["little.f4"]
+    for protocol in (2, 4, 5):
+        save(f"arrays{protocol}.pth", held, pickle_protocol=protocol)
+        expect(f"arrays{protocol}", flat(load(f"arrays{protocol}.pth")))
+    save("arrays_legacy.pth", held, _use_new_zipfile_serialization=False)
+    expect("arrays_legacy", flat(load("arrays_legacy.pth")))
+    rewrite("arrays2.pth", "arrays_deflated.pth", lambda name, data: data, zipfile.ZIP_DEFLATED)
+    expect("arrays_deflated", flat(load("arrays_deflated.pth")))
+    # Arrays keep their own byte order, whatever that of the file.
+
+    def swap(name, data):
+        if name.endswith("/byteorder"):
+            return b"big"
+        return np.frombuffer(data, "u4").byteswap().tobytes() if "/data/" in name else data
+
+    rewrite("arrays4.pth", "arrays_big_endian.pth", swap)
+    expect("arrays_big_endian", flat(load("arrays_big_endian.pth")))
+    save("arrays_wide.pth", {"kept": np.arange(3.0), "wide": np.zeros(2, "c16"), "number": np.complex128(1)})
+    expect("arrays_wide@skip", {"kept": plain(load("arrays_wide.pth")["kept"])}, skip_unsupported=True)
+
+
 def quantised():
     """A GPTQ model whose tensors are in a PyTorch file: decoded as if they were in a safetensors file."""
     case = sorted(path.name for path in (FIXTURES / "gptq").glob("*.expected.safetensors"))[0].removesuffix(".expected.safetensors")
@@ -228,4 +309,5 @@ if __name__ == "__main__":
     rewritten()
     checkpoints()
     scripts()
+    arrays()
     quantised()

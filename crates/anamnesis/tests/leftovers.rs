@@ -263,3 +263,51 @@ fn a_scale_under_another_name_beside_nvfp4_blocks_is_refused() {
         assert_eq!(checkpoint.plan(TargetDtype::F32).is_ok(), is_known, "{scale}");
     }
 }
+
+#[test]
+fn a_scale_is_no_weight_whatever_its_type() {
+    // The scales of NVFP4 are eight-bit floats themselves.
+    for name in ["a.weight_scale", "a.weight_scale_inv", "a.scale_weight"] {
+        let error = refused(&with(Model::new(), name, "F8_E4M3", &[4, 4]), None);
+        assert_mentions(&parse_reason(error), &[name]);
+    }
+}
+
+#[test]
+fn an_unscaled_weight_does_not_have_parts() {
+    for name in ["a.weight.absmax", "a.weight_foo", "a.weight.foo"] {
+        for dtype in ["F8_E8M0", "F32", "U8"] {
+            let model = with(with(Model::new(), "a.weight", "F8_E4M3", &[4, 4]), name, dtype, &[2, 2]);
+            assert_mentions(&refused(&model, None).to_string(), &["a.weight"]);
+        }
+    }
+}
+
+#[test]
+fn bytes_of_a_weight_beside_what_may_be_their_scale_are_refused() {
+    let weight = || with(Model::new(), "a.weight", "I8", &[4, 4]);
+    for (name, shape) in [
+        ("a.weight_scale.", &[4, 1][..]),
+        ("a.weight_scal", &[4, 1]),
+        ("a.foo", &[4, 1]),
+        ("a.weight_scale.foo", &[4, 1]),
+        ("a.bias", &[4, 1]),
+    ] {
+        let error = refused(&with(weight(), name, "BF16", shape), None);
+        assert_mentions(&parse_reason(error), &["a."]);
+    }
+    // By itself, or beside its bias, it is what it is.
+    assert_eq!(remember(&weight(), None).tensors["a.weight"].dtype, "I8");
+    assert_eq!(remember(&with(weight(), "a.bias", "BF16", &[4]), None).names(), ["a.bias", "a.weight"]);
+}
+
+#[test]
+fn scales_of_a_cache_without_anything_they_belong_to_are_refused() {
+    let lone = with(Model::new(), "a.k_proj.k_scale", "F32", &[]);
+    let config = fp8_config();
+    assert_mentions(&parse_reason(refused(&lone, Some(&config))), &["a.k_proj.k_scale"]);
+    // Beside weights that stay as they are they belong to a cache.
+    let beside = with(lone.clone(), "a.k_proj.weight", "BF16", &[4, 4]);
+    assert_eq!(remember(&beside, Some(&config)).names(), ["a.k_proj.k_scale", "a.k_proj.weight"]);
+    assert_eq!(remember(&lone, None).names(), ["a.k_proj.k_scale"]);
+}

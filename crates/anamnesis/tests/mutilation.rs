@@ -2,8 +2,8 @@
 //! retyped, reshaped, or said otherwise in its configuration.
 //!
 //! Only structure is changed, never a code or a scale, so every weight that still comes out has known numbers. By default a
-//! sample is tried, `AMN_SEED` chooses which; `AMN_MUTILATIONS=all` tries everything, and `AMN_CORPUS` names a folder with more
-//! cases.
+//! sample is tried, `AMN_SEED` chooses which; `AMN_MUTILATIONS=all` tries everything, `AMN_CORPUS` names a folder with more
+//! cases, and `AMN_CASES` the beginnings of those that are tried.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

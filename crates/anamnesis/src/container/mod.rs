@@ -11,6 +11,7 @@ mod identity;
 mod interface;
 mod layout;
 pub(crate) mod npy;
+mod numpy;
 mod options;
 pub(crate) mod pth;
 mod registry;

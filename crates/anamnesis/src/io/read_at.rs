@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 
 use super::Source;
 use super::source::past_end;
@@ -16,6 +17,12 @@ pub(crate) trait ReadAt {
 
     /// Fills `buffer` from `offset`; anything short of that is an error.
     fn fill_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// The bytes of `range` where they are in memory already.
+    fn lend(&self, range: Range<u64>) -> Option<&[u8]> {
+        let _ = range;
+        None
+    }
 
     /// The first bytes, by which files are told apart.
     fn head(&self) -> Result<Vec<u8>> {
@@ -32,6 +39,10 @@ impl<S: Source + ?Sized> ReadAt for S {
 
     fn fill_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_at(offset, buffer)
+    }
+
+    fn lend(&self, range: Range<u64>) -> Option<&[u8]> {
+        self.resident(range)
     }
 }
 

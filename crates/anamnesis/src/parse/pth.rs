@@ -148,7 +148,8 @@ impl PthFrontMatter {
 
     /// Counts and sizes, for the output type of `options`.
     pub fn inspect_with_options(&self, options: &InspectOptions) -> PthInspectInfo {
-        PthInspectInfo::of(&self.tensors, self.big_endian, options)
+        let types = self.tensors.iter().map(|tensor| (tensor.dtype, tensor.byte_len as u64));
+        PthInspectInfo::of(types, self.big_endian, options)
     }
 }
 
@@ -158,7 +159,6 @@ pub struct ParsedPth {
     pub(crate) source: Box<dyn Source>,
     /// In the order of the pickle.
     pub(crate) stored: Vec<StoredTensor>,
-    info: Vec<PthTensorInfo>,
     big_endian: bool,
     notes: Vec<Note>,
     pub(crate) limits: ParseLimits,
@@ -168,24 +168,23 @@ impl ParsedPth {
     fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
         let front = read_front(&*source, budget)?;
         let PthFile { source, tensors: stored, notes, big_endian } = arrange(front, source)?;
-        let info = |tensor: &StoredTensor| {
-            let dtype = PthDtype::of(tensor.dtype)?;
-            PthTensorInfo::new(tensor.name.clone(), tensor.shape.clone(), dtype, tensor.extent.bytes)
-        };
-        let info = stored.iter().map(info).collect::<Result<_>>()?;
-        Ok(Self { source, stored, info, big_endian, notes, limits: limits.clone() })
+        // Asked here, so that nothing is left to fail later.
+        for tensor in &stored {
+            PthTensorInfo::new(String::new(), Vec::new(), PthDtype::of(tensor.dtype)?, tensor.extent.bytes)?;
+        }
+        Ok(Self { source, stored, big_endian, notes, limits: limits.clone() })
     }
 
     /// How many tensors there are.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.info.len()
+        self.stored.len()
     }
 
     /// Whether there are no tensors.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.info.is_empty()
+        self.stored.is_empty()
     }
 
     /// What is worth knowing about how the file was read, such as what was left out.
@@ -197,7 +196,11 @@ impl ParsedPth {
     /// The tensors in the order of the pickle.
     #[must_use]
     pub fn tensor_info(&self) -> Vec<PthTensorInfo> {
-        self.info.clone()
+        let info = |tensor: &StoredTensor| {
+            let dtype = PthDtype::of(tensor.dtype)?;
+            PthTensorInfo::new(tensor.name.clone(), tensor.shape.clone(), dtype, tensor.extent.bytes)
+        };
+        self.stored.iter().filter_map(|tensor| info(tensor).ok()).collect()
     }
 
     /// The tensors with their bytes, in the order of the pickle. Bytes are borrowed where they lie in the file as they should
@@ -208,11 +211,11 @@ impl ParsedPth {
     /// given at parsing.
     pub fn tensors(&self) -> Result<Vec<PthTensor<'_>>> {
         let mut budget = Budget::new(&self.limits);
-        let tensor = |(stored, info): (&StoredTensor, &PthTensorInfo)| {
+        let tensor = |stored: &StoredTensor| {
             let data = self.data(stored, &mut budget)?;
-            Ok(PthTensor::new(info.name.clone(), info.shape.clone(), info.dtype, data))
+            Ok(PthTensor::new(stored.name.clone(), stored.shape.clone(), PthDtype::of(stored.dtype)?, data))
         };
-        self.stored.iter().zip(&self.info).map(tensor).collect()
+        self.stored.iter().map(tensor).collect()
     }
 
     fn data(&self, stored: &StoredTensor, budget: &mut Budget) -> Result<Cow<'_, [u8]>> {
@@ -237,7 +240,9 @@ impl ParsedPth {
 
     /// Counts and sizes, for the output type of `options`.
     pub fn inspect_with_options(&self, options: &InspectOptions) -> PthInspectInfo {
-        PthInspectInfo::of(&self.info, self.big_endian, options)
+        let types =
+            self.stored.iter().filter_map(|tensor| Some((PthDtype::of(tensor.dtype).ok()?, tensor.extent.bytes)));
+        PthInspectInfo::of(types, self.big_endian, options)
     }
 }
 

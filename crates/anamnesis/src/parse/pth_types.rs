@@ -80,15 +80,21 @@ pub struct PthInspectInfo {
 }
 
 impl PthInspectInfo {
-    pub(crate) fn of(tensors: &[PthTensorInfo], big_endian: bool, options: &InspectOptions) -> Self {
-        let mut dtypes = Vec::new();
-        for tensor in tensors {
-            if !dtypes.contains(&tensor.dtype) {
-                dtypes.push(tensor.dtype);
+    /// The summary of tensors by their types and bytes.
+    pub(crate) fn of(
+        tensors: impl Iterator<Item = (PthDtype, u64)>,
+        big_endian: bool,
+        options: &InspectOptions,
+    ) -> Self {
+        let (mut dtypes, mut total_bytes, mut tensor_count) = (Vec::new(), 0u64, 0);
+        for (dtype, bytes) in tensors {
+            if !dtypes.contains(&dtype) {
+                dtypes.push(dtype);
             }
+            total_bytes = total_bytes.saturating_add(bytes);
+            tensor_count += 1;
         }
-        let total_bytes = tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.byte_len as u64));
-        let (tensor_count, output_dtype) = (tensors.len(), options.output_dtype);
+        let output_dtype = options.output_dtype;
         Self { tensor_count, total_bytes, dtypes, big_endian, dequantized_size: total_bytes, output_dtype }
     }
 }

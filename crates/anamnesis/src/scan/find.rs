@@ -1,7 +1,7 @@
 //! Where the pickles of a file are.
 
 use super::report::ScanReport;
-use super::watch::watch;
+use super::watch::Watch;
 use crate::container::pth::pickle::caps::MAX_PKL_SIZE;
 use crate::container::pth::{check_pickle_size, legacy};
 use crate::container::zip::{Archive, Entry, read_prefix};
@@ -74,9 +74,10 @@ fn archive(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
         report.notes.push("the archive holds TorchScript code, which is never looked at".to_owned());
     }
     let loaded = Loaded::of(&archive);
+    let mut watch = Watch::new();
     for entry in &archive.entries {
         let before = report.pickles.len();
-        let scanned = scan_entry(source, entry, script, &budget, report);
+        let scanned = scan_entry(source, entry, script, &budget, (&mut watch, report));
         for pickle in report.pickles.iter_mut().skip(before) {
             pickle.loaded = loaded.has(&entry.name);
         }
@@ -130,7 +131,7 @@ fn scan_entry(
     entry: &Entry,
     script: bool,
     budget: &Budget,
-    report: &mut ScanReport,
+    (watch, report): (&mut Watch, &mut ScanReport),
 ) -> Result<()> {
     let below = entry.name.split_once('/').map_or(entry.name.as_str(), |(_, name)| name);
     let is_storage = below.starts_with("data/") || below.starts_with("constants/");
@@ -153,10 +154,11 @@ fn scan_entry(
         if !holds_objects(&header) {
             return Ok(());
         }
-        check_pickle_size(entry)?;
+        let most = check_pickle_size(entry)?;
         let bytes = read_prefix(source, entry, entry.bytes, false)?;
         let name = printable(&entry.name, MAX_NAME_CHARS);
-        report.pickles.push(watch(bytes.get(start..).unwrap_or_default(), &name, start as u64, script));
+        let bytes = bytes.get(start..).unwrap_or_default();
+        report.pickles.push(watch.pickle_within(bytes, most, &name, start as u64, script));
         return Ok(());
     }
     let is_sure = by_name || looks_like_one()?;
@@ -164,9 +166,13 @@ fn scan_entry(
         return Ok(());
     }
     entry.check_readable("ZIP", budget)?;
-    check_pickle_size(entry)?;
+    let most = match check_pickle_size(entry) {
+        Ok(most) => most,
+        Err(_) if !is_sure => return Ok(()),
+        Err(error) => return Err(error),
+    };
     let bytes = read_prefix(source, entry, entry.bytes, false)?;
-    let scanned = watch(&bytes, &printable(&entry.name, MAX_NAME_CHARS), 0, script);
+    let scanned = watch.pickle_within(&bytes, most, &printable(&entry.name, MAX_NAME_CHARS), 0, script);
     // The oldest pickles begin with anything; what reads as one to its end and refers to something is one.
     if is_sure || (scanned.problem.is_none() && !scanned.globals.is_empty()) {
         let behind = (bytes.len() as u64).saturating_sub(scanned.bytes);
@@ -187,15 +193,16 @@ fn stream(source: &dyn Source, is_legacy: bool, report: &mut ScanReport) -> Resu
     let mut budget = Budget::new(&ParseLimits::unbounded());
     if is_legacy && let Ok(stream) = legacy::Stream::read(source, legacy::PICKLES, &mut budget) {
         let pickles = (0..legacy::PICKLES).map(|index| stream.pickle(index));
-        report.pickles.extend(pickles.map(|(start, bytes)| watch(bytes, "", start as u64, false)));
+        let mut watch = Watch::new();
+        report.pickles.extend(pickles.map(|(start, bytes)| watch.pickle(bytes, "", start as u64, false)));
         return Ok(());
     }
     let mut bytes = vec![0; source.len().min(MAX_PKL_SIZE) as usize];
     source.read_at(0, &mut bytes)?;
     let count = if is_legacy { legacy::PICKLES } else { MAX_PICKLES };
-    let mut at = 0;
+    let (mut at, mut watch) = (0, Watch::new());
     while report.pickles.len() < count && at < bytes.len() {
-        let scanned = watch(&bytes[at..], "", at as u64, false);
+        let scanned = watch.pickle(&bytes[at..], "", at as u64, false);
         // Bytes behind a pickle that make no sense as another are not one.
         if at > 0 && !is_legacy && scanned.problem.is_some() && scanned.globals.is_empty() {
             break;
@@ -228,7 +235,7 @@ fn npy_file(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
     named(report, "NumPy array of objects")?;
     let mut bytes = vec![0; (source.len() - start as u64).min(MAX_PKL_SIZE) as usize];
     source.read_at(start as u64, &mut bytes)?;
-    report.pickles.push(watch(&bytes, "", start as u64, false));
+    report.pickles.push(Watch::new().pickle(&bytes, "", start as u64, false));
     Ok(())
 }
 

@@ -1,10 +1,12 @@
 //! A watcher that lets everything pass and notes it.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 use super::grade::grade;
 use super::report::{ScannedGlobal, ScannedPickle};
 use crate::container::pth::is_allowed;
+use crate::container::pth::pickle::caps::MAX_PICKLE_WORKING_SET;
 use crate::container::pth::pickle::{self, Watcher};
 use crate::error::{AnamnesisError, Result, printable};
 use crate::limits::{Budget, ParseLimits};
@@ -14,28 +16,44 @@ const MAX_NAMES: usize = 10_000;
 /// Longest part of a name in a report, in characters.
 const MAX_NAME_CHARS: usize = 1024;
 
-struct Recorder {
+/// Bytes of all names in a report.
+const MAX_REPORT_BYTES: usize = 8 << 20;
+
+/// Looks at the pickles of one file.
+pub(super) struct Watch {
+    /// Bytes of names that the report may still have.
+    left: usize,
+}
+
+struct Recorder<'w> {
+    watch: &'w mut Watch,
     script: bool,
     globals: Vec<ScannedGlobal>,
-    /// Names as the report has them: a pickle can have one long text in many names.
-    seen: HashMap<(String, String, bool), usize>,
+    /// Indices of names by their hashes.
+    seen: HashMap<u64, Vec<u32>>,
+    hasher: RandomState,
     problem: Option<String>,
 }
 
-impl Watcher for Recorder {
+impl Watcher for Recorder<'_> {
     fn global(&mut self, module: &str, name: &str, position: usize) -> Result<()> {
         let (allowed, grade) = (is_allowed(module, name, self.script), grade(module, name, self.script));
+        // A pickle can have one long text in many names.
         let (module, name) = (printable(module, MAX_NAME_CHARS), printable(name, MAX_NAME_CHARS));
-        let key = (module, name, allowed);
-        if let Some(&index) = self.seen.get(&key) {
-            self.globals[index].uses += 1;
+        let alike = self.seen.entry(self.hasher.hash_one((&module, &name, allowed))).or_default();
+        let is_it = |known: &ScannedGlobal| known.module == module && known.name == name && known.allowed == allowed;
+        if let Some(&index) = alike.iter().find(|&&index| is_it(&self.globals[index as usize])) {
+            self.globals[index as usize].uses += 1;
             return Ok(());
         }
         if self.globals.len() == MAX_NAMES {
             return Err(AnamnesisError::limit("scan", format!("the pickle refers to more than {MAX_NAMES} names")));
         }
-        let (module, name) = (key.0.clone(), key.1.clone());
-        self.seen.insert(key, self.globals.len());
+        let left = self.watch.left.checked_sub(module.len() + name.len());
+        self.watch.left = left.ok_or_else(|| {
+            AnamnesisError::limit("scan", format!("the names take more than {MAX_REPORT_BYTES} bytes"))
+        })?;
+        alike.push(self.globals.len() as u32);
         self.globals.push(ScannedGlobal { module, name, position: position as u64, uses: 1, allowed, grade });
         Ok(())
     }
@@ -46,23 +64,42 @@ impl Watcher for Recorder {
     }
 }
 
-/// Runs the pickle at the start of `bytes`. `script` says that it is one of a TorchScript archive.
-pub(super) fn watch(bytes: &[u8], name: &str, offset: u64, script: bool) -> ScannedPickle {
-    let mut recorder = Recorder { script, globals: Vec::new(), seen: HashMap::new(), problem: None };
-    let mut budget = Budget::new(&ParseLimits::unbounded());
-    let taken = match pickle::read(bytes, &mut recorder, &mut budget) {
-        Ok(pickle) => pickle.bytes,
-        Err(error) => {
-            recorder.problem.get_or_insert_with(|| error.to_string());
-            bytes.len()
+impl Watch {
+    pub(super) fn new() -> Self {
+        Self { left: MAX_REPORT_BYTES }
+    }
+
+    /// Runs the pickle at the start of `bytes`. `script` says that it is one of a TorchScript archive.
+    pub(super) fn pickle(&mut self, bytes: &[u8], name: &str, offset: u64, script: bool) -> ScannedPickle {
+        self.pickle_within(bytes, MAX_PICKLE_WORKING_SET, name, offset, script)
+    }
+
+    /// [`pickle`](Self::pickle) with at most so many bytes for its values.
+    pub(super) fn pickle_within(
+        &mut self,
+        bytes: &[u8],
+        most: u64,
+        name: &str,
+        offset: u64,
+        script: bool,
+    ) -> ScannedPickle {
+        let (globals, seen, hasher) = (Vec::new(), HashMap::new(), RandomState::new());
+        let mut recorder = Recorder { watch: self, script, globals, seen, hasher, problem: None };
+        let mut budget = Budget::new(&ParseLimits::unbounded());
+        let taken = match pickle::read_within(bytes, most, &mut recorder, &mut budget) {
+            Ok(pickle) => pickle.bytes,
+            Err(error) => {
+                recorder.problem.get_or_insert_with(|| error.to_string());
+                bytes.len()
+            }
+        };
+        ScannedPickle {
+            name: name.to_owned(),
+            offset,
+            bytes: taken as u64,
+            globals: recorder.globals,
+            problem: recorder.problem,
+            loaded: true,
         }
-    };
-    ScannedPickle {
-        name: name.to_owned(),
-        offset,
-        bytes: taken as u64,
-        globals: recorder.globals,
-        problem: recorder.problem,
-        loaded: true,
     }
 }

@@ -93,7 +93,11 @@ impl Leftovers {
                 Some((module, last)) if names_a_weight(last) => (format!("{module}."), Some(last.to_owned())),
                 _ => (tensor.name.clone(), None),
             };
-            let shape = shapes.get(tensor.name.as_str()).map_or_else(Vec::new, |shape| shape.to_vec());
+            let shape = match shapes.get(tensor.name.as_str()) {
+                Some(shape) => shape.to_vec(),
+                None if is_bytes_of_a_weight(tensor) => tensor.shape.clone(),
+                None => Vec::new(),
+            };
             let is_block = matches!(tensor.dtype, Dtype::Block(_));
             (prefix, Owner { name: tensor.name.clone(), leaf, shape, is_block })
         };
@@ -101,7 +105,11 @@ impl Leftovers {
         let mut schemes = ALL;
         schemes.sort_by_key(|scheme| matches!(scheme.about(), About::Refused(_)));
         let names = schemes.iter().flat_map(|scheme| scheme.part_names()).collect();
-        Self { names, sign, is_quantised: claims.scaled_weight().is_some(), weights: quantised().map(owner).collect() }
+        // Bytes that nobody has claimed are a weight too, where something stands beside them that may be their scale.
+        let bytes = claims.free().map(|(_, tensor)| tensor).filter(|tensor| is_bytes_of_a_weight(tensor));
+        let bytes = bytes.filter(|_| !claims.catalog.is_of_arrays);
+        let weights = quantised().chain(bytes).map(owner).collect();
+        Self { names, sign, is_quantised: claims.scaled_weight().is_some(), weights }
     }
 
     /// Why a tensor that nobody has claimed is not plain data.
@@ -120,7 +128,7 @@ impl Leftovers {
         let is_sure = match part.says {
             Says::All => true,
             Says::Enough if self.sign.is_some() || place.is_some() => true,
-            Says::Something => self.is_quantised,
+            Says::Something => self.is_quantised || (self.sign.is_some() && self.is_all_there_is(claims, part, tensor)),
             Says::Typed | Says::Enough if is_packed_type(tensor.dtype) => true,
             _ => fits().any(|part| self.has_another(claims, part, tensor)),
         };
@@ -147,6 +155,15 @@ impl Leftovers {
         others.into_iter().any(|other| claims.catalog.find(&format!("{base}{}", other.end)).is_some())
     }
 
+    /// Whether the module of a part holds nothing but parts that say as little.
+    fn is_all_there_is(&self, claims: &Claims<'_>, part: &PartName, tensor: &StoredTensor) -> bool {
+        let Some(module) = part.base(&tensor.name).filter(|module| !module.is_empty()) else { return false };
+        let says_little =
+            |name: &str| self.names.iter().any(|part| part.says == Says::Something && part.base(name).is_some());
+        let prefix = format!("{module}.");
+        claims.catalog.with_prefix(&prefix).all(|(_, other)| says_little(&other.name))
+    }
+
     /// Whatever stands beside a quantised weight is a part of it, but for its bias.
     fn by_place(&self, tensor: &StoredTensor) -> Option<String> {
         let name = tensor.name.as_str();
@@ -155,7 +172,7 @@ impl Leftovers {
         let beside = dots.chain(bars).find_map(|prefix| {
             let owner = self.weights.get(prefix)?;
             let rest = &name[prefix.len()..];
-            owner.has_beside(rest, &self.names).then_some((owner, rest))
+            (owner.name != name && owner.has_beside(rest, &self.names)).then_some((owner, rest))
         });
         // `X_scales` beside `X.qweight`: a part of it but for the dot.
         let joined = || {
@@ -228,6 +245,13 @@ fn config_says(claims: &Claims<'_>) -> Option<String> {
 fn is_packed_type(dtype: Dtype) -> bool {
     use Dtype::{I8, I16, I32, U8, U16, U32};
     dtype.is_quantized() || matches!(dtype, U8 | I8 | U16 | I16 | U32 | I32 | Dtype::F8E8M0)
+}
+
+/// Whether this is a matrix of single bytes that is called a weight: no model has such a weight that is not quantised.
+fn is_bytes_of_a_weight(tensor: &StoredTensor) -> bool {
+    let is_matrix = tensor.shape.iter().filter(|&&dim| dim > 1).count() > 1;
+    let last = tensor.name.rsplit('.').next().unwrap_or_default();
+    matches!(tensor.dtype, Dtype::I8 | Dtype::U8) && is_matrix && names_a_weight(last)
 }
 
 /// Blocks that hold their own scales: nothing stands beside them.

@@ -7,7 +7,7 @@ use super::trial::Surroundings;
 use super::verdict::Verdict;
 
 const ZERO_POINTS: &str =
-    "which of two GPTQ formats zero points are of, checkpoint_format, packing_format or the writer says";
+    "which of two GPTQ formats zero points are of, checkpoint_format, packing_format, backend or the writer says";
 const GROUP_ORDER: &str = "without a configuration nothing says that a GPTQ weight had a g_idx";
 const SCALE_TYPE: &str = "the type of a scale is nowhere but in its entry";
 const CODE_FORMAT: &str = "without a configuration the format of eight-bit codes is nowhere but in their type";
@@ -50,7 +50,8 @@ fn of_configuration(end: &str, mutation: &Mutation) -> Option<&'static str> {
     let says_another = |name: &str| mutation.to.starts_with(&format!("\"{name}"));
     match end {
         "checkpoint_format" => (says_nothing || says_another("gptq")).then_some(ZERO_POINTS),
-        "packing_format" => (says_nothing || says_another("auto_round:")).then_some(ZERO_POINTS),
+        // AutoRound's older name for its packing.
+        "packing_format" | "backend" => (says_nothing || says_another("auto_round:")).then_some(ZERO_POINTS),
         "weight_block_size" | "block_structure" | "group_size" => Some(CONFIGURED),
         _ => None,
     }
@@ -75,6 +76,7 @@ fn of_loss(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) ->
         "g_idx" if mutation.class == "remove" && !place.configured => Some(GROUP_ORDER),
         _ if mutation.class == "remove" && mutation.part.contains("quant_state") => Some(VECTOR),
         "scale" | "input_scale" | "output_scale" => Some(LONE),
+        "k_scale" | "v_scale" if !place.configured && !place.twin => Some(LONE),
         _ if place.configured || place.twin => None,
         _ if has_codes(case) => Some(UNSCALED),
         _ => Some(LONE),

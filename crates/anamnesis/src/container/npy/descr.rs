@@ -2,6 +2,7 @@
 
 use super::literal::Literal;
 use crate::catalog::Dtype;
+use crate::container::numpy::{CODES, number_bytes, unread_numbers, without_order};
 use crate::error::{AnamnesisError, Remedy, Result, quoted};
 
 /// How an array's elements are stored.
@@ -12,25 +13,8 @@ pub(crate) struct Element {
     pub swap_bytes: usize,
 }
 
-/// The types that a file tells. Those of `ml_dtypes` have no letter of their own.
-const TYPES: [(&str, Dtype); 16] = [
-    ("b1", Dtype::Bool),
-    ("u1", Dtype::U8),
-    ("i1", Dtype::I8),
-    ("u2", Dtype::U16),
-    ("i2", Dtype::I16),
-    ("u4", Dtype::U32),
-    ("i4", Dtype::I32),
-    ("u8", Dtype::U64),
-    ("i8", Dtype::I64),
-    ("f2", Dtype::F16),
-    ("f4", Dtype::F32),
-    ("f8", Dtype::F64),
-    ("c8", Dtype::C64),
-    ("V2", Dtype::BF16),
-    ("f1", Dtype::F8E5M2),
-    ("?", Dtype::Bool),
-];
+/// Codes that only these files have. Types of `ml_dtypes` have no letter of their own.
+const OTHER_CODES: [(&str, Dtype); 3] = [("V2", Dtype::BF16), ("f1", Dtype::F8E5M2), ("?", Dtype::Bool)];
 
 /// Types that are written as bytes without a meaning. `ml_dtypes` does so too, but for E5M2, whose name `f1` NumPy does not
 /// load.
@@ -42,8 +26,8 @@ impl Element {
         let Literal::Text(text) = descr else {
             return Err(refusal(name, "is an array of records", &shown(descr)));
         };
-        let code = text.strip_prefix(['<', '>', '|', '=']).unwrap_or(text);
-        let known = TYPES.iter().find(|(known, _)| *known == code).map(|(_, dtype)| *dtype);
+        let code = without_order(text);
+        let known = codes().find(|(known, _)| *known == code).map(|(_, dtype)| *dtype);
         let dtype = match (told, known) {
             (Some(told), _) if Some(told.byte_size()) == item_bytes(code) && told.byte_len(1).is_some() => told,
             (Some(told), _) => {
@@ -56,11 +40,15 @@ impl Element {
                 let error = refusal(name, "is of a one-byte type that its file does not name", &quoted(text));
                 return Err(error.with_remedy(Remedy::NameType { array: name.to_owned() }));
             }
-            (None, None) => return Err(refusal(name, meaning(code), &quoted(text))),
+            (None, None) => return Err(refusal(name, &meaning(code), &quoted(text))),
         };
-        let width = if dtype == Dtype::C64 { 4 } else { dtype.byte_size() };
-        Ok(Self { dtype, swap_bytes: if text.starts_with('>') { width } else { 1 } })
+        Ok(Self { dtype, swap_bytes: if text.starts_with('>') { number_bytes(dtype) } else { 1 } })
     }
+}
+
+/// The types that a file tells.
+fn codes() -> impl Iterator<Item = &'static (&'static str, Dtype)> {
+    CODES.iter().chain(&OTHER_CODES)
 }
 
 /// How NumPy writes a type, on a little-endian machine; `None` where it has none.
@@ -68,7 +56,7 @@ pub(super) fn descr_of(dtype: Dtype) -> Option<String> {
     if UNNAMED.contains(&dtype) {
         return Some(String::from("<V1"));
     }
-    let (code, _) = TYPES.iter().find(|(_, known)| *known == dtype)?;
+    let (code, _) = codes().find(|(_, known)| *known == dtype)?;
     let order = if matches!(dtype, Dtype::Bool | Dtype::U8 | Dtype::I8) { '|' } else { '<' };
     Some(format!("{order}{code}"))
 }
@@ -80,16 +68,18 @@ fn item_bytes(code: &str) -> Option<usize> {
 }
 
 /// What an array of an unknown type is.
-fn meaning(code: &str) -> &'static str {
-    match code.as_bytes() {
+fn meaning(code: &str) -> String {
+    if let Some(numbers) = unread_numbers(code) {
+        return format!("holds {numbers}");
+    }
+    let what = match code.as_bytes() {
         [b'O', ..] => "holds Python objects, which are not read",
         [b'V', ..] => "holds bytes without a meaning",
         [b'U' | b'S' | b'a' | b'T', ..] => "holds text",
         [b'M' | b'm', ..] => "holds dates or times",
-        b"c16" | b"c24" | b"c32" => "holds complex numbers wider than two F32, which no tensor format has",
-        b"f10" | b"f12" | b"f16" | [b'g', ..] => "holds long doubles, which differ from machine to machine",
         _ => "is of an unknown type",
-    }
+    };
+    what.to_owned()
 }
 
 fn refusal(name: &str, what: &str, descr: &str) -> AnamnesisError {

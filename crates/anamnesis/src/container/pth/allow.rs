@@ -51,6 +51,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("numpy._core.multiarray", &["scalar", "_reconstruct"]),
     ("numpy.core.numeric", &["_frombuffer"]),
     ("numpy._core.numeric", &["_frombuffer"]),
+    // Types of elements that NumPy does not have itself.
+    (
+        "ml_dtypes",
+        &["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"],
+    ),
     ("argparse", &["Namespace"]),
     ("pathlib", &["PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"]),
     ("pathlib._local", &["PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"]),

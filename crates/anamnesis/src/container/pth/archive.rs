@@ -10,10 +10,10 @@
 //!
 //! Everything else (`version`, `.data/serialization_id`, …) changes nothing.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
-use super::pickle::caps::MAX_PKL_SIZE;
-use crate::container::zip::{Archive, Entry, read_prefix};
+use super::pickle::caps::{FREE_PICKLE_GROWTH, MAX_PICKLE_GROWTH, MAX_PICKLE_WORKING_SET, MAX_PKL_SIZE};
+use crate::container::zip::{Archive, Entry, Method, read_whole};
 use crate::error::{AnamnesisError, FileKind, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
@@ -23,8 +23,10 @@ const MAX_BYTEORDER_SIZE: u64 = 64;
 
 /// An archive of torch.
 pub(super) struct TorchArchive {
-    /// Entries by their names below the folder.
-    entries: HashMap<String, Entry>,
+    /// All entries, ordered by their names.
+    pub(super) entries: Vec<Entry>,
+    /// What the names of those that count begin with.
+    folder: String,
     /// Names of pickles that are no part of it, and that are never read.
     pub(super) strays: Vec<String>,
 }
@@ -38,7 +40,7 @@ impl TorchArchive {
             _ => None,
         });
         let folder = match (folders.next(), folders.next()) {
-            (Some(folder), None) => folder.to_owned(),
+            (Some(folder), None) => format!("{folder}/"),
             (Some(a), Some(b)) => {
                 let why = format!("the archive holds two objects, {}/data.pkl and {}/data.pkl", quoted(a), quoted(b));
                 return Err(AnamnesisError::parse(why));
@@ -53,20 +55,25 @@ impl TorchArchive {
         };
         let names = archive.entries.iter().map(|entry| &entry.name);
         let strays = names.filter(|name| is_stray(name)).cloned().collect();
-        let below = |entry: Entry| {
-            let name = entry.name.strip_prefix(&folder)?.strip_prefix('/')?.to_owned();
-            Some((name, entry))
-        };
-        Ok(Self { entries: archive.entries.into_iter().filter_map(below).collect(), strays })
+        let mut entries = archive.entries;
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(Self { entries, folder, strays })
     }
 
     /// Whether this is a TorchScript archive.
     pub(super) fn is_script(&self) -> bool {
-        self.entries.contains_key("constants.pkl")
+        self.find("constants.pkl").is_some()
+    }
+
+    /// The entry of this name below the folder, and its index.
+    pub(super) fn place(&self, name: &str) -> Option<(usize, &Entry)> {
+        let name = format!("{}{name}", self.folder);
+        let index = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(&name)).ok()?;
+        Some((index, &self.entries[index]))
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Entry> {
-        self.entries.get(name)
+        self.place(name).map(|(_, entry)| entry)
     }
 
     pub(super) fn is_big_endian(&self, source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<bool> {
@@ -85,16 +92,16 @@ impl TorchArchive {
         }
     }
 
-    /// The bytes of a pickle; `None` where there is no such entry.
-    pub(super) fn pickle(
+    /// The bytes of a pickle, and those that its values may take; `None` where there is no such entry.
+    pub(super) fn pickle<'s>(
         &self,
         name: &str,
-        source: &(impl ReadAt + ?Sized),
+        source: &'s (impl ReadAt + ?Sized),
         budget: &mut Budget,
-    ) -> Result<Option<Vec<u8>>> {
+    ) -> Result<Option<(Cow<'s, [u8]>, u64)>> {
         let Some(entry) = self.find(name) else { return Ok(None) };
-        check_pickle_size(entry)?;
-        read_entry(entry, source, budget).map(Some)
+        let most = check_pickle_size(entry)?;
+        read_entry(entry, source, budget).map(|bytes| Some((bytes, most)))
     }
 }
 
@@ -104,19 +111,28 @@ pub(super) fn has_checksum(entry: &Entry) -> bool {
 }
 
 /// All bytes of an entry that is not large.
-fn read_entry(entry: &Entry, source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Vec<u8>> {
+fn read_entry<'s>(entry: &Entry, source: &'s (impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Cow<'s, [u8]>> {
     entry.check_readable("pth", budget)?;
     budget.buffer(entry.bytes, &quoted(&entry.name))?;
-    read_prefix(source, entry, entry.bytes, has_checksum(entry))
+    read_whole(source, entry, has_checksum(entry))
 }
 
-/// Refuses a pickle that is too large to be read.
-pub(crate) fn check_pickle_size(entry: &Entry) -> Result<()> {
+/// Refuses a pickle that is too large to be read; otherwise the bytes that its values may take.
+pub(crate) fn check_pickle_size(entry: &Entry) -> Result<u64> {
     if entry.bytes > MAX_PKL_SIZE {
         let message = format!("{} takes {} bytes, {MAX_PKL_SIZE} are allowed", quoted(&entry.name), entry.bytes);
         return Err(AnamnesisError::limit("MAX_PKL_SIZE", message));
     }
-    Ok(())
+    if entry.method == Method::Stored {
+        return Ok(MAX_PICKLE_WORKING_SET);
+    }
+    let most = entry.stored_bytes.saturating_mul(MAX_PICKLE_GROWTH).max(FREE_PICKLE_GROWTH);
+    if entry.bytes > most {
+        let (name, bytes, stored) = (quoted(&entry.name), entry.bytes, entry.stored_bytes);
+        let message = format!("{name} makes {bytes} bytes of {stored}, {most} are allowed");
+        return Err(AnamnesisError::limit("MAX_PICKLE_GROWTH", message));
+    }
+    Ok(most)
 }
 
 fn no_object(archive: &Archive) -> AnamnesisError {

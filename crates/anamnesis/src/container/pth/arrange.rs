@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::archive::has_checksum;
 use super::front::{Front, StoragePlace};
-use super::rebuild::{Signs, View};
+use super::latin::LatinRegion;
+use super::rebuild::{ByteOrder, Signs, View};
 use super::signs::Signed;
 use crate::catalog::{Dtype, Extent, Note, StoredTensor};
 use crate::container::strided::Strided;
@@ -23,29 +24,47 @@ pub(crate) struct PthFile {
 
 /// Puts the regions that the tensors need over the source.
 pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> {
-    let Front { tensors, places, notes, big_endian } = front;
+    let Front { tensors, places, entries, notes, big_endian } = front;
     let mut arranged = ArrangedSource::new(source);
     let covered = covered(&tensors, places.len());
     let spill = Spill::new();
     let mut starts = vec![None; places.len()];
-    let mut entries = Vec::new();
+    let (mut kept, mut texts) = (Vec::new(), Vec::new());
     for (index, place) in places.into_iter().enumerate() {
         match place {
             None => {}
             Some(StoragePlace::At(offset)) => starts[index] = Some(offset),
-            Some(StoragePlace::In(entry)) => entries.push((index, entry)),
+            Some(StoragePlace::In(entry)) => kept.push((entry, index)),
+            Some(StoragePlace::Text { pickle, latin }) => texts.push((index, pickle, latin)),
         }
     }
-    entries.sort_by_key(|(_, entry)| entry.offset);
-    for (index, entry) in entries {
+    // An entry is one storage.
+    kept.sort_unstable();
+    let mut kept = kept.into_iter().peekable();
+    let mut needed: Vec<(Entry, usize)> = Vec::new();
+    for (number, entry) in (0..).zip(entries) {
+        if let Some((_, index)) = kept.next_if(|(wanted, _)| *wanted == number) {
+            needed.push((entry, index));
+        }
+    }
+    needed.sort_by_key(|(entry, _)| entry.offset);
+    for (entry, index) in needed {
         starts[index] = Some(arranged.add(storage(entry, covered[index], &spill))?);
+    }
+    texts.sort_by_key(|(_, _, latin)| latin.start);
+    for (index, pickle, latin) in texts {
+        let pickle = starts.get(pickle as usize).copied().flatten();
+        let pickle = pickle.ok_or_else(|| AnamnesisError::parse("the texts of a pickle are nowhere"))?;
+        let region = LatinRegion { base: pickle + latin.start, latin: *latin };
+        starts[index] = Some(arranged.add(Box::new(region))?);
     }
     let mut stored = Vec::with_capacity(tensors.len());
     for (name, view) in tensors {
-        let start = starts.get(view.storage).copied().flatten();
+        let start = starts.get(view.storage as usize).copied().flatten();
         let offset = match start {
-            Some(start) if view.bytes > 0 => offset(&name, &view, start, big_endian, &mut arranged)?,
-            _ => 0,
+            _ if view.bytes == 0 => 0,
+            Some(start) => offset(&name, &view, start, big_endian, &mut arranged)?,
+            None => return Err(AnamnesisError::parse(format!("tensor {} is nowhere in the file", quoted(&name)))),
         };
         let extent = Extent { file: 0, offset, bytes: view.bytes };
         stored.push(StoredTensor { name, dtype: view.dtype, shape: view.shape, extent });
@@ -67,7 +86,7 @@ fn covered(tensors: &[(String, View)], storages: usize) -> Vec<Option<Covered>> 
     views.sort_by_key(|view| (view.storage, view.start));
     let mut covered = vec![Some(Covered::default()); storages];
     for view in views {
-        let place = &mut covered[view.storage];
+        let place = &mut covered[view.storage as usize];
         *place = place
             .filter(|so_far| view.is_plain() && view.start <= so_far.end)
             .map(|so_far| Covered { tensors: so_far.tensors + 1, end: so_far.end.max(view.start + view.span) });
@@ -91,8 +110,13 @@ fn offset(name: &str, view: &View, start: u64, big_endian: bool, source: &mut Ar
     let element_bytes = view.dtype.byte_size();
     let is_complex = view.dtype == Dtype::C64;
     let width = if is_complex { element_bytes / 2 } else { element_bytes };
-    let swaps = big_endian && width > 1;
-    if swaps && !view.typed {
+    let is_big = match view.order {
+        ByteOrder::OfFile | ByteOrder::OfMachine => big_endian,
+        ByteOrder::Little => false,
+        ByteOrder::Big => true,
+    };
+    let swaps = is_big && width > 1;
+    if swaps && view.order == ByteOrder::OfMachine {
         // Torch leaves such bytes as they are, which gives other numbers on another machine.
         let what = format!("tensor {}: big-endian numbers of type {} are not read", quoted(name), view.dtype);
         return Err(AnamnesisError::unsupported("pth", what));
@@ -102,7 +126,7 @@ fn offset(name: &str, view: &View, start: u64, big_endian: bool, source: &mut Ar
         return Ok(base);
     }
     let swap = if swaps { width } else { 1 };
-    let strided = Strided::new(base, view.span, element_bytes, swap, &view.shape, &view.strides)?;
+    let strided = Strided::new(base, view.span, element_bytes, swap, &view.shape, &view.strides())?;
     let gathered = source.add(Box::new(strided))?;
     if view.signs == Signs::default() {
         return Ok(gathered);

@@ -36,7 +36,7 @@ impl Inside<'_, '_> {
             let under = entries.iter().find(|&&(key, _)| self.values.text(key) == Some(wrapper));
             if let Some(&(_, value)) = under
                 && self.mapping(value).is_some()
-                && self.holds_tensor(value, 0, budget)?
+                && self.holds_weight(value, budget)?
             {
                 return Ok(Some((wrapper, value)));
             }
@@ -52,7 +52,7 @@ impl Inside<'_, '_> {
         while path.len() < MAX_WRAPPED && !self.is_script(at) {
             let entries = self.mapping(at).unwrap_or_default();
             // Where most values are tensors, the dict is the model itself, whatever its keys.
-            let tensors = entries.iter().filter(|&&(_, value)| self.is_tensor(value)).count();
+            let tensors = entries.iter().filter(|&&(_, value)| self.is_weight(value)).count();
             if tensors * 2 > entries.len() {
                 break;
             }
@@ -65,7 +65,7 @@ impl Inside<'_, '_> {
                 notes.push(note.with_remedy(Remedy::ChoosePart));
                 return Ok(at);
             }
-            for (key, other) in entries {
+            for &(key, other) in &*entries {
                 if other != value && self.holds_tensor(other, 0, budget)? {
                     let name = name_of(key, self.values).unwrap_or_default();
                     left_out.add(&joined(&path, &name));
@@ -91,7 +91,7 @@ impl Inside<'_, '_> {
         let name = name_of(key, self.values).unwrap_or_default();
         let is_known = WRAPPERS.contains(&name.as_str()) || TRAINING.iter().any(|start| name.starts_with(start));
         let entries = self.mapping(value).unwrap_or_default();
-        let tensors = entries.iter().filter(|&&(_, value)| self.is_tensor(value)).count();
+        let tensors = entries.iter().filter(|&&(_, value)| self.is_weight(value)).count();
         !is_known && tensors * 2 > entries.len()
     }
 
@@ -109,7 +109,7 @@ impl Inside<'_, '_> {
             };
             let is_here = |key: &str| rest == key || rest.strip_prefix(key).is_some_and(|more| more.starts_with('.'));
             let by_key = self.mapping(at).and_then(|entries| {
-                let named = entries.into_iter().filter_map(|(key, value)| Some((name_of(key, self.values)?, value)));
+                let named = entries.iter().filter_map(|&(key, value)| Some((name_of(key, self.values)?, value)));
                 named.filter(|(key, _)| is_here(key)).max_by_key(|(key, _)| key.len())
             });
             let by_place = || {

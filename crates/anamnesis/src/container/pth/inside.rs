@@ -1,6 +1,7 @@
 //! What is inside a value, to someone who looks for tensors: entries with keys, items in order, and whether it is worth
 //! looking further.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::pickle::caps::MAX_PICKLE_VM_DEPTH;
@@ -11,14 +12,24 @@ use crate::limits::Budget;
 
 /// Types around one value.
 const MAX_TAGS: usize = 8;
+/// Arguments of a dict's class: what makes missing values, and entries.
+const MAX_MAPPING_ARGS: usize = 2;
 /// Bytes that knowing about one value takes.
 const KNOWN_BYTES: u64 = 64;
 
 /// A look into values.
 pub(super) struct Inside<'v, 'a> {
     pub(super) values: &'v Values<'a>,
-    /// Whether there is a tensor inside a value.
-    holds: HashMap<Id, bool>,
+    /// What is inside a value.
+    holds: HashMap<Id, Holds>,
+}
+
+/// What is inside a value, the more the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Holds {
+    NoTensor,
+    Scalars,
+    Weights,
 }
 
 impl<'v, 'a> Inside<'v, 'a> {
@@ -27,7 +38,17 @@ impl<'v, 'a> Inside<'v, 'a> {
     }
 
     pub(super) fn is_tensor(&self, id: Id) -> bool {
-        matches!(self.values.get(id), Value::Object(object) if rebuild::kind(object, self.values) == Kind::Tensor)
+        matches!(self.kind(id), Some(Kind::Tensor | Kind::Scalar))
+    }
+
+    /// Whether a value is a tensor that may be a weight of a model.
+    pub(super) fn is_weight(&self, id: Id) -> bool {
+        self.kind(id) == Some(Kind::Tensor)
+    }
+
+    fn kind(&self, id: Id) -> Option<Kind> {
+        let Value::Object(object) = self.values.get(id) else { return None };
+        Some(rebuild::kind(object, self.values))
     }
 
     /// The value itself, where it is one with a type around it.
@@ -48,22 +69,25 @@ impl<'v, 'a> Inside<'v, 'a> {
     }
 
     /// The entries of a value that has keys: a dict, or the attributes of a TorchScript module.
-    pub(super) fn mapping(&self, id: Id) -> Option<Vec<(Id, Id)>> {
+    pub(super) fn mapping(&self, id: Id) -> Option<Cow<'v, [(Id, Id)]>> {
         match self.values.get(self.untagged(id)) {
-            Value::Dict(entries) => Some(entries.to_vec()),
+            Value::Dict(entries) => Some(Cow::Borrowed(entries)),
             Value::Object(object) => match rebuild::kind(object, self.values) {
                 Kind::Mapping => {
                     let mut entries = Vec::new();
                     // Python 2 gives the entries of an ordered dict as a list of pairs.
-                    for &argument in self.values.tuple(object.args).unwrap_or_default() {
+                    for &argument in self.values.tuple(object.args).unwrap_or_default().iter().take(MAX_MAPPING_ARGS) {
                         match self.values.get(argument) {
                             Value::Dict(given) => entries.extend_from_slice(given),
                             Value::List(pairs) => entries.extend(pairs.iter().filter_map(|&pair| self.pair(pair))),
                             _ => {}
                         }
                     }
+                    if entries.is_empty() {
+                        return Some(Cow::Borrowed(object.items()));
+                    }
                     entries.extend_from_slice(object.items());
-                    Some(entries)
+                    Some(Cow::Owned(entries))
                 }
                 Kind::Script => self.mapping_of_state(object.state?),
                 _ => None,
@@ -79,8 +103,8 @@ impl<'v, 'a> Inside<'v, 'a> {
         }
     }
 
-    fn mapping_of_state(&self, state: Id) -> Option<Vec<(Id, Id)>> {
-        if let Value::Dict(entries) = self.values.get(state) { Some(entries.to_vec()) } else { None }
+    fn mapping_of_state(&self, state: Id) -> Option<Cow<'v, [(Id, Id)]>> {
+        if let Value::Dict(entries) = self.values.get(state) { Some(Cow::Borrowed(entries)) } else { None }
     }
 
     /// The items of a value that has them in order.
@@ -100,33 +124,47 @@ impl<'v, 'a> Inside<'v, 'a> {
     }
 
     pub(super) fn is_script(&self, id: Id) -> bool {
-        matches!(self.values.get(id), Value::Object(object) if rebuild::kind(object, self.values) == Kind::Script)
+        self.kind(id) == Some(Kind::Script)
     }
 
-    /// Whether there is a tensor in a value. Each value is looked at once, however often it is referred to.
+    /// Whether there is a tensor in a value.
     pub(super) fn holds_tensor(&mut self, id: Id, depth: usize, budget: &mut Budget) -> Result<bool> {
-        if self.is_tensor(id) {
-            return Ok(true);
+        Ok(self.holds(id, depth, budget)? > Holds::NoTensor)
+    }
+
+    /// Whether there is a tensor in a value that may be a weight of a model.
+    pub(super) fn holds_weight(&mut self, id: Id, budget: &mut Budget) -> Result<bool> {
+        Ok(self.holds(id, 0, budget)? == Holds::Weights)
+    }
+
+    /// What is in a value. Each is looked at once, however often it is referred to.
+    fn holds(&mut self, id: Id, depth: usize, budget: &mut Budget) -> Result<Holds> {
+        match self.kind(id) {
+            Some(Kind::Tensor) => return Ok(Holds::Weights),
+            Some(Kind::Scalar) => return Ok(Holds::Scalars),
+            _ => {}
         }
         if let Some(&known) = self.holds.get(&id) {
             return Ok(known);
         }
         check_depth(depth)?;
         let children: Vec<Id> = match (self.mapping(id), self.sequence(id)) {
-            (Some(entries), _) => entries.into_iter().map(|(_, value)| value).collect(),
+            (Some(entries), _) => entries.iter().map(|&(_, value)| value).collect(),
             (None, Some(items)) => items.to_vec(),
-            (None, None) => return Ok(false),
+            (None, None) => return Ok(Holds::NoTensor),
         };
         // A value inside itself adds nothing.
         budget.working_set(KNOWN_BYTES, "the values of the pickle")?;
-        self.holds.insert(id, false);
+        self.holds.insert(id, Holds::NoTensor);
+        let mut most = Holds::NoTensor;
         for child in children {
-            if self.holds_tensor(child, depth + 1, budget)? {
-                self.holds.insert(id, true);
-                return Ok(true);
+            most = most.max(self.holds(child, depth + 1, budget)?);
+            if most == Holds::Weights {
+                break;
             }
         }
-        Ok(false)
+        self.holds.insert(id, most);
+        Ok(most)
     }
 }
 

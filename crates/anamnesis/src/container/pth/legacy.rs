@@ -13,7 +13,7 @@
 
 use super::allow::Strict;
 use super::pickle::caps::MAX_PKL_SIZE;
-use super::pickle::{self, Pickle, Value};
+use super::pickle::{self, Pickle, Value, Values};
 use super::storage::Storages;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
@@ -86,6 +86,11 @@ impl Stream {
         (start, &self.bytes[start..self.ends[index]])
     }
 
+    /// The byte of the file that the object begins at.
+    pub(super) fn object_start(&self) -> u64 {
+        self.pickle(OBJECT).0 as u64
+    }
+
     /// Bytes of all pickles.
     pub(crate) fn bytes(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0) as u64
@@ -115,7 +120,7 @@ pub(super) fn object<'s>(stream: &'s Stream, budget: &mut Budget) -> Result<Pick
 pub(super) fn places(
     source: &(impl ReadAt + ?Sized),
     stream: &Stream,
-    storages: &Storages,
+    (storages, values): (&Storages, &Values<'_>),
     budget: &mut Budget,
 ) -> Result<(Vec<Option<u64>>, u64)> {
     let keys = pickle::read(stream.pickle(KEYS).1, &mut Strict { script: false }, budget)?;
@@ -127,10 +132,10 @@ pub(super) fn places(
     let mut at = stream.bytes();
     for &key in listed {
         let key = super::storage::name_of(key, &keys.values).unwrap_or_default();
-        let Some(index) = storages.find(&key) else {
+        let Some(index) = storages.find(&key, values) else {
             return Err(AnamnesisError::parse(format!("storage {} belongs to no tensor", quoted(&key))));
         };
-        if places[index].is_some() {
+        if places[index as usize].is_some() {
             return Err(AnamnesisError::parse(format!("storage {} is stored twice", quoted(&key))));
         }
         let storage = storages.get(index);
@@ -142,12 +147,12 @@ pub(super) fn places(
         };
         let mut count = [0; COUNT_BYTES as usize];
         source.fill_at(at, &mut count)?;
-        let (count, wanted) = (i64::from_le_bytes(count), storage.bytes / storage.element.bytes);
+        let (count, wanted) = (i64::from_le_bytes(count), storage.bytes / u64::from(storage.element_bytes));
         if u64::try_from(count) != Ok(wanted) {
             let why = format!("storage {} says it has {count} elements, the pickle says {wanted}", quoted(&key));
             return Err(AnamnesisError::parse(why));
         }
-        places[index] = Some(at + COUNT_BYTES);
+        places[index as usize] = Some(at + COUNT_BYTES);
         at = end;
     }
     Ok((places, source.bytes() - at))

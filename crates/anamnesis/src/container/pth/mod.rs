@@ -2,7 +2,8 @@
 //!
 //! Both forms are a pickle that describes an object and storages of plain numbers beside it. The pickle is read as data: the
 //! names it refers to must be on a list, nothing is imported, nothing is called. A tensor is a view of a storage: any shape,
-//! strides and offset that stay inside it are read. Only the pickle and the places of the storages are read here.
+//! strides and offset that stay inside it are read. NumPy arrays are tensors too, whose numbers are in the pickle. Only the
+//! pickle and the places of the storages are read here.
 //!
 //! Refused by name: quantised, sparse and nested tensors, complex numbers of 128 bits, whole modules (which are code), and the
 //! tar files of versions before 0.1.10.
@@ -10,12 +11,15 @@
 mod allow;
 mod archive;
 mod arrange;
+mod by_key;
 mod choose;
 mod element;
 mod front;
 mod inside;
+mod latin;
 pub(crate) mod legacy;
 mod notes;
+mod numpy;
 pub(crate) mod pickle;
 mod rebuild;
 mod signs;

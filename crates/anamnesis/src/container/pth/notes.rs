@@ -34,7 +34,7 @@ pub(super) fn shared(tensors: &[(String, View)]) -> Option<Note> {
     let mut places: Vec<_> = tensors.iter().filter(|(_, view)| view.span > 0).collect();
     places.sort_by_key(|(_, view)| (view.storage, view.start));
     let mut listed = Listed::default();
-    let mut reach: Option<(usize, u64, &str, bool)> = None;
+    let mut reach: Option<(u32, u64, &str, bool)> = None;
     for (name, view) in places {
         let end = view.start + view.span;
         match &mut reach {

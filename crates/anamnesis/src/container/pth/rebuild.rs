@@ -1,6 +1,9 @@
 //! From what a pickle would have called to the tensor that the call would have made.
 
+use std::borrow::Cow;
+
 use super::element::{self, Element};
+use super::numpy;
 use super::pickle::{Global, Id, Object, Value, Values};
 use super::storage::{StorageSlice, Storages};
 use crate::catalog::Dtype;
@@ -17,20 +20,30 @@ const MAX_WRAPPERS: usize = 8;
 #[derive(Debug, Clone)]
 pub(super) struct View {
     /// Index of the storage.
-    pub(super) storage: usize,
+    pub(super) storage: u32,
     pub(super) dtype: Dtype,
     pub(super) shape: Vec<usize>,
-    /// In elements.
-    pub(super) strides: Vec<u64>,
+    /// In elements; empty where elements follow one another as they are to be read.
+    pub(super) strides: Box<[u64]>,
     /// Byte of the storage that the first element begins at.
     pub(super) start: u64,
     /// Bytes of the storage from the first element to the end of the last.
     pub(super) span: u64,
     /// Bytes of the tensor.
     pub(super) bytes: u64,
-    /// Whether the storage says itself what its elements are.
-    pub(super) typed: bool,
+    pub(super) order: ByteOrder,
     pub(super) signs: Signs,
+}
+
+/// The order of the bytes of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ByteOrder {
+    /// That of the file.
+    OfFile,
+    /// That of the machine that wrote the file: the storage does not say what its elements are.
+    OfMachine,
+    Little,
+    Big,
 }
 
 /// Signs that torch keeps beside the numbers.
@@ -45,25 +58,40 @@ pub(super) struct Signs {
 impl View {
     /// Whether the elements lie in the storage as they are to be read.
     pub(super) fn is_plain(&self) -> bool {
-        self.signs == Signs::default() && self.is_contiguous()
+        self.signs == Signs::default() && self.strides.is_empty()
     }
 
-    fn is_contiguous(&self) -> bool {
-        let mut expected = 1u64;
-        for (&dim, &stride) in self.shape.iter().zip(&self.strides).rev() {
-            if dim != 1 && stride != expected {
-                return self.bytes == 0;
-            }
-            expected = expected.saturating_mul(dim as u64);
+    /// Distances between the elements along each axis.
+    pub(super) fn strides(&self) -> Cow<'_, [u64]> {
+        if !self.strides.is_empty() {
+            return Cow::Borrowed(&self.strides);
         }
-        true
+        let mut strides = vec![1; self.shape.len()];
+        for axis in (1..strides.len()).rev() {
+            strides[axis - 1] = strides[axis] * self.shape[axis] as u64;
+        }
+        Cow::Owned(strides)
     }
+}
+
+/// Whether elements at these distances follow one another.
+fn is_contiguous(shape: &[u64], strides: &[u64]) -> bool {
+    let mut expected = 1u64;
+    for (&dim, &stride) in shape.iter().zip(strides).rev() {
+        if dim != 1 && stride != expected {
+            return false;
+        }
+        expected = expected.saturating_mul(dim);
+    }
+    true
 }
 
 /// What a value is to someone who looks for tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tensor,
+    /// A number with a type of NumPy, which is a tensor without axes and no sign of a model.
+    Scalar,
     /// Keys with values.
     Mapping,
     /// A value with attributes of TorchScript.
@@ -89,6 +117,7 @@ pub(super) fn kind(object: &Object, values: &Values<'_>) -> Kind {
             ("torch._utils" | "torch._tensor", _) => return Kind::Tensor,
             ("collections", "OrderedDict" | "defaultdict" | "Counter") => return Kind::Mapping,
             ("torch.jit._pickle", "build_tensorlist" | "restore_type_tag") => return Kind::Tagged,
+            (module, _) if module.starts_with("numpy.") => return numpy::kind(object, values).unwrap_or(Kind::Other),
             (module, _) if module == "__torch__" || module.starts_with("__torch__.") => return Kind::Script,
             _ => return Kind::Other,
         }
@@ -96,11 +125,14 @@ pub(super) fn kind(object: &Object, values: &Values<'_>) -> Kind {
     Kind::Tensor
 }
 
-/// The tensor that an object of [`Kind::Tensor`] stands for.
+/// The tensor that an object of [`Kind::Tensor`] or [`Kind::Scalar`] stands for.
 ///
 /// # Errors
 /// `Unsupported` where it is a kind of tensor that is not read, `Parse` where it contradicts itself.
 pub(super) fn tensor(object: &Object, values: &Values<'_>, storages: &mut Storages) -> Result<View> {
+    if let Some(array) = numpy::tensor(object, values, storages) {
+        return array;
+    }
     let mut object = object;
     for _ in 0..MAX_WRAPPERS {
         if object.state.is_some() || !object.items().is_empty() || !object.appended().is_empty() {
@@ -190,17 +222,13 @@ fn view(function: &str, args: &[Id], values: &Values<'_>, storages: &mut Storage
     let (Some(shape), Some(strides)) = (shape, strides) else {
         return Err(wrong("with a size or stride that is negative or no number"));
     };
-    if shape.len() > PTH_MAX_DIMS {
-        let message = format!("a tensor has {} dimensions, {PTH_MAX_DIMS} are allowed", shape.len());
-        return Err(AnamnesisError::limit("PTH_MAX_DIMS", message));
-    }
     if shape.len() != strides.len() {
         return Err(wrong(&format!("with {} dimensions and {} strides", shape.len(), strides.len())));
     }
     place(part, element, dtype, offset, shape, strides, signs)
 }
 
-fn place(
+pub(super) fn place(
     part: StorageSlice,
     element: Element,
     dtype: Dtype,
@@ -209,21 +237,24 @@ fn place(
     strides: Vec<u64>,
     signs: Signs,
 ) -> Result<View> {
+    check_dims(shape.len())?;
     let overflow =
         || AnamnesisError::parse(format!("a tensor of shape {shape:?} and strides {strides:?} has no possible size"));
     let elements = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)).ok_or_else(overflow)?;
     let bytes = elements.checked_mul(element.bytes).ok_or_else(overflow)?;
-    let dims: Option<Vec<usize>> = shape.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-    let dims = dims.ok_or_else(overflow)?;
+    let mut dims = Vec::with_capacity(shape.len());
+    for &dim in &shape {
+        dims.push(usize::try_from(dim).map_err(|_| overflow())?);
+    }
     let mut view = View {
         storage: part.storage,
         dtype,
         shape: dims,
-        strides,
+        strides: Box::default(),
         start: part.start,
         span: 0,
         bytes,
-        typed: part.typed,
+        order: part.order,
         signs,
     };
     if elements == 0 {
@@ -231,24 +262,18 @@ fn place(
     }
     let steps = shape
         .iter()
-        .zip(&view.strides)
+        .zip(&strides)
         .try_fold(0u64, |last, (&dim, &stride)| last.checked_add((dim - 1).checked_mul(stride)?));
     let ends = steps.and_then(|steps| {
         let first = offset.checked_mul(element.bytes)?;
         let span = steps.checked_add(1)?.checked_mul(element.bytes)?;
         Some((first, span, first.checked_add(span)?))
     });
-    let (first, span, end) = match ends {
-        Some(ends) => ends,
-        None => {
-            let why = format!("a tensor of shape {:?} and strides {:?} has no possible size", view.shape, view.strides);
-            return Err(AnamnesisError::parse(why));
-        }
-    };
+    let (first, span, end) = ends.ok_or_else(overflow)?;
     if end > part.bytes {
         let why = format!(
-            "a tensor of shape {:?} and strides {:?} at element {offset} ends at byte {end} of its storage, which has {}",
-            view.shape, view.strides, part.bytes
+            "a tensor of shape {:?} and strides {strides:?} at element {offset} ends at byte {end} of its storage, which has {}",
+            view.shape, part.bytes
         );
         return Err(AnamnesisError::parse(why));
     }
@@ -261,7 +286,19 @@ fn place(
     }
     view.start += first;
     view.span = span;
+    if !is_contiguous(&shape, &strides) {
+        view.strides = strides.into_boxed_slice();
+    }
     Ok(view)
+}
+
+/// Refuses a tensor with too many axes.
+pub(super) fn check_dims(dims: usize) -> Result<()> {
+    if dims <= PTH_MAX_DIMS {
+        return Ok(());
+    }
+    let message = format!("a tensor has {dims} dimensions, {PTH_MAX_DIMS} are allowed");
+    Err(AnamnesisError::limit("PTH_MAX_DIMS", message))
 }
 
 fn dtype_of(id: Option<&Id>, values: &Values<'_>) -> Result<Element> {
@@ -294,7 +331,7 @@ fn signs_of(id: Option<&Id>, values: &Values<'_>) -> Result<Signs> {
 }
 
 /// A tuple, list or `torch.Size` of numbers that are not negative.
-fn numbers(id: Id, values: &Values<'_>) -> Option<Vec<u64>> {
+pub(super) fn numbers(id: Id, values: &Values<'_>) -> Option<Vec<u64>> {
     let items = match values.get(id) {
         Value::Tuple(items) | Value::List(items) => items,
         Value::Object(object) if values.global(object.callable)?.is("torch", "Size") => {

@@ -12,50 +12,109 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::by_key::ByKey;
 use super::element::{self, Element};
+use super::latin::Latin;
 use super::pickle::{Id, Value, Values};
+use super::rebuild::ByteOrder;
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// One storage.
 #[derive(Debug)]
 pub(super) struct Storage {
-    pub(super) key: String,
-    pub(super) element: Element,
     pub(super) bytes: u64,
+    pub(super) kept: Kept,
+    /// Bytes of an element.
+    pub(super) element_bytes: u8,
+}
+
+/// Where a storage is kept.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// Beside the pickle, under this key.
+    Beside(Id),
+    /// It is the pickle, of which arrays take parts.
+    Pickle,
+    /// In the pickle, as a text.
+    Text(Box<Latin>),
 }
 
 /// A storage, or a part of it, that a tensor is a view of.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StorageSlice {
     /// Index of the storage.
-    pub(super) storage: usize,
+    pub(super) storage: u32,
     /// The elements that this use of the storage speaks of.
     pub(super) element: Element,
     /// The first byte, and how many.
     pub(super) start: u64,
     pub(super) bytes: u64,
-    /// Whether the storage says what its elements are.
-    pub(super) typed: bool,
+    pub(super) order: ByteOrder,
 }
 
-/// The storages of a file, each once.
+/// The storages of a file, each once. Keys stay in the pickle, of which there may be a million.
 #[derive(Debug, Default)]
 pub(super) struct Storages {
     all: Vec<Storage>,
-    by_key: HashMap<String, usize>,
+    by_key: ByKey,
+    pickle: Option<u32>,
+    by_text: HashMap<Id, u32>,
 }
 
 impl Storages {
-    pub(super) fn get(&self, index: usize) -> &Storage {
-        &self.all[index]
+    pub(super) fn get(&self, index: u32) -> &Storage {
+        &self.all[index as usize]
     }
 
-    pub(super) fn find(&self, key: &str) -> Option<usize> {
-        self.by_key.get(key).copied()
+    /// The storage with this key.
+    pub(super) fn find(&self, key: &str, values: &Values<'_>) -> Option<u32> {
+        self.by_key.find(key, |index| self.key(index, values) == key).ok()
+    }
+
+    /// The key of a storage that is kept beside the pickle.
+    pub(super) fn key<'v>(&self, index: u32, values: &'v Values<'_>) -> Cow<'v, str> {
+        key_of(self.get(index), values)
     }
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// Adds a storage, of which there are no more than bytes of the pickle.
+    fn push(&mut self, storage: Storage) -> u32 {
+        self.all.push(storage);
+        self.all.len() as u32 - 1
+    }
+
+    /// The storage that is the pickle itself.
+    pub(super) fn pickle(&mut self) -> u32 {
+        if let Some(index) = self.pickle {
+            return index;
+        }
+        let index = self.push(Storage { bytes: 0, kept: Kept::Pickle, element_bytes: 1 });
+        self.pickle = Some(index);
+        index
+    }
+
+    /// The index of the storage that is the pickle, where anything is a part of it.
+    pub(super) fn find_pickle(&self) -> Option<u32> {
+        self.pickle
+    }
+
+    /// The storage that is a text of the pickle, and its bytes.
+    pub(super) fn text(&mut self, id: Id, latin: impl FnOnce() -> Result<Latin>) -> Result<(u32, u64)> {
+        let index = match self.by_text.get(&id) {
+            Some(&index) => index,
+            None => {
+                self.pickle();
+                let latin = Box::new(latin()?);
+                let (bytes, kept) = (latin.bytes, Kept::Text(latin));
+                let index = self.push(Storage { bytes, kept, element_bytes: 1 });
+                self.by_text.insert(id, index);
+                index
+            }
+        };
+        Ok((index, self.get(index).bytes))
     }
 
     /// The storage behind a persistent identifier, which joins the others.
@@ -71,12 +130,12 @@ impl Storages {
                 "a persistent identifier of kind {shown}, storages are known only"
             )));
         }
-        let key = name_of(*key, values).ok_or_else(|| AnamnesisError::parse("a storage without a key"))?;
-        let (element, typed) = class_of(*class, values)?;
+        let name = borrowed_name_of(*key, values).ok_or_else(|| AnamnesisError::parse("a storage without a key"))?;
+        let (element, order) = class_of(*class, values)?;
         let whole = bytes_of(values.int(*elements), element)
-            .ok_or_else(|| AnamnesisError::parse(format!("storage {} has no possible size", quoted(&key))))?;
-        let storage = self.join(key, element, whole)?;
-        let part = StorageSlice { storage, element, start: 0, bytes: whole, typed };
+            .ok_or_else(|| AnamnesisError::parse(format!("storage {} has no possible size", quoted(&name))))?;
+        let storage = self.join(*key, &name, element, whole, values)?;
+        let part = StorageSlice { storage, element, start: 0, bytes: whole, order };
         match rest.first().map(|view| values.get(*view)) {
             None | Some(Value::None) => Ok(part),
             Some(Value::Tuple([_, first, elements])) => {
@@ -86,7 +145,7 @@ impl Storages {
                     return Err(AnamnesisError::parse("a part of a storage has no possible size"));
                 };
                 if start.checked_add(bytes).is_none_or(|end| end > whole) {
-                    let key = quoted(&self.all[storage].key);
+                    let key = quoted(&name);
                     let why = format!("a part of storage {key} ends past its {whole} bytes");
                     return Err(AnamnesisError::parse(why));
                 }
@@ -96,32 +155,44 @@ impl Storages {
         }
     }
 
-    fn join(&mut self, key: String, element: Element, bytes: u64) -> Result<usize> {
-        if let Some(&index) = self.by_key.get(&key) {
-            let other = &self.all[index];
-            if other.bytes != bytes {
-                let sizes = format!("{} bytes and {bytes} bytes", other.bytes);
-                return Err(AnamnesisError::parse(format!("storage {} is said to have {sizes}", quoted(&key))));
+    fn join(&mut self, key: Id, name: &str, element: Element, bytes: u64, values: &Values<'_>) -> Result<u32> {
+        self.by_key.grow(|index| key_of(&self.all[index as usize], values));
+        match self.by_key.find(name, |index| self.key(index, values) == name) {
+            Ok(index) => {
+                let other = self.get(index).bytes;
+                if other != bytes {
+                    let sizes = format!("{other} bytes and {bytes} bytes");
+                    return Err(AnamnesisError::parse(format!("storage {} is said to have {sizes}", quoted(name))));
+                }
+                Ok(index)
             }
-            return Ok(index);
+            Err(slot) => {
+                // Elements take a few bytes.
+                let index = self.push(Storage { bytes, kept: Kept::Beside(key), element_bytes: element.bytes as u8 });
+                self.by_key.insert(slot, index);
+                Ok(index)
+            }
         }
-        let index = self.all.len();
-        self.by_key.insert(key.clone(), index);
-        self.all.push(Storage { key, element, bytes });
-        Ok(index)
     }
 }
 
-fn class_of(class: Id, values: &Values<'_>) -> Result<(Element, bool)> {
+fn key_of<'v>(storage: &Storage, values: &'v Values<'_>) -> Cow<'v, str> {
+    match storage.kept {
+        Kept::Beside(key) => borrowed_name_of(key, values).unwrap_or_default(),
+        Kept::Pickle | Kept::Text(_) => Cow::Borrowed(""),
+    }
+}
+
+fn class_of(class: Id, values: &Values<'_>) -> Result<(Element, ByteOrder)> {
     let global = values.global(class).ok_or_else(|| AnamnesisError::parse("a storage without a class"))?;
     if matches!(global.name, "UntypedStorage" | "_UntypedStorage") {
-        return Ok((element::BYTE, false));
+        return Ok((element::BYTE, ByteOrder::OfMachine));
     }
     let element = element::of_storage(global.name).ok_or_else(|| {
         let name = quoted(&format!("{}.{}", global.module, global.name));
         AnamnesisError::unsupported("pth", format!("storages of class {name} are not read"))
     })?;
-    Ok((element, true))
+    Ok((element, ByteOrder::OfFile))
 }
 
 fn bytes_of(elements: Option<i64>, element: Element) -> Option<u64> {

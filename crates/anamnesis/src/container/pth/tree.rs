@@ -9,7 +9,7 @@
 //!
 //! A caller can ask for everything, or for what is at one path.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 
 use super::inside::{Inside, check_depth};
 use super::notes::{Listed, shared};
@@ -25,11 +25,15 @@ use crate::limits::Budget;
 const BARE_TENSOR: &str = "tensor";
 /// Most tensors of a file.
 const PTH_MAX_TENSORS: usize = 1 << 21;
-/// Bytes of names that any file may have.
-const FREE_NAME_BYTES: u64 = 4 << 20;
-/// Bytes of names for each byte of the pickle. A tensor takes more than a hundred of them; only a long key around many tensors
-/// gives names that are longer than that many times over.
-const NAME_BYTES_PER_BYTE: u64 = 8;
+/// Bytes of names and shapes that any file may have.
+const FREE_LIST_BYTES: u64 = 4 << 20;
+/// Bytes of names and shapes for each byte of the pickle. A tensor takes more than a hundred of them; only a long key or a long
+/// shape that many tensors have in common gives more than that many times over.
+const LIST_BYTES_PER_BYTE: u64 = 8;
+/// Bytes that an axis of a tensor takes: its size, its stride, and both again where the tensor is put in order.
+const AXIS_BYTES: u64 = 32;
+/// Fewest bytes of a pickle that a tensor takes: those of a reference to it.
+const REFERENCE_BYTES: usize = 2;
 /// Bytes that a tensor in the list takes beside its name.
 const ENTRY_BYTES: u64 = 256;
 /// Which of a file's tensors are wanted.
@@ -80,7 +84,7 @@ struct Walk<'w, 'a> {
     wanted: Wanted<'w>,
     budget: &'w mut Budget,
     tensors: Vec<(String, View)>,
-    name_bytes: u64,
+    list_bytes: u64,
     /// Values that are no tensors.
     others: Listed,
     unsupported: Listed,
@@ -95,7 +99,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             wanted,
             budget,
             tensors: Vec::new(),
-            name_bytes: 0,
+            list_bytes: 0,
             others: Listed::default(),
             unsupported: Listed::default(),
             unsupported_why: String::new(),
@@ -107,9 +111,9 @@ impl<'w, 'a> Walk<'w, 'a> {
         check_depth(depth)?;
         if let Some(entries) = self.inside.mapping(id) {
             let is_script = self.inside.is_script(id);
-            let mut seen = HashSet::new();
             let values = self.inside.values;
-            for (key, value) in entries {
+            refuse_twins(&entries, values, path)?;
+            for &(key, value) in &*entries {
                 let Some(name) = borrowed_name_of(key, values) else {
                     if self.inside.holds_tensor(value, depth, self.budget)? {
                         let why = format!("a key of {} is neither text nor an integer", place(path));
@@ -119,10 +123,6 @@ impl<'w, 'a> Walk<'w, 'a> {
                     continue;
                 };
                 self.child(&name, value, path, depth, !is_script)?;
-                if let Some(twin) = seen.replace(name) {
-                    let (name, place) = (quoted(&twin), place(path));
-                    return Err(AnamnesisError::parse(format!("key {name} of {place} occurs twice")));
-                }
             }
         } else if let Some(items) = self.inside.sequence(id) {
             for (index, &value) in items.iter().enumerate() {
@@ -154,22 +154,16 @@ impl<'w, 'a> Walk<'w, 'a> {
     fn tensor(&mut self, name: String, id: Id) -> Result<()> {
         let Value::Object(object) = self.inside.values.get(id) else { return Ok(()) };
         // A tensor takes many bytes of a pickle; only containers inside one another many times make more of them.
-        let most = PTH_MAX_TENSORS.min(self.inside.values.pickle_bytes());
+        let most = PTH_MAX_TENSORS.min(self.inside.values.pickle_bytes() / REFERENCE_BYTES);
         if self.tensors.len() + self.unsupported.count >= most {
             return Err(AnamnesisError::limit("PTH_MAX_TENSORS", format!("the pickle names more than {most} tensors")));
         }
-        let entry = name.len() as u64 + ENTRY_BYTES;
-        self.budget.working_set(entry, "the list of tensors")?;
-        self.name_bytes += name.len() as u64;
-        let pickle_bytes = self.inside.values.pickle_bytes() as u64;
-        let most = FREE_NAME_BYTES.max(pickle_bytes * NAME_BYTES_PER_BYTE).min(MAX_PICKLE_WORKING_SET);
-        if self.name_bytes > most {
-            let message =
-                format!("the names of the tensors take more than {most} bytes, of a pickle of {pickle_bytes}");
-            return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
-        }
+        self.list(name.len() as u64, ENTRY_BYTES)?;
         match rebuild::tensor(object, self.inside.values, self.storages) {
-            Ok(view) => self.tensors.push((name, view)),
+            Ok(view) => {
+                self.list(view.shape.len() as u64 * AXIS_BYTES, 0)?;
+                self.tensors.push((name, view));
+            }
             Err(AnamnesisError::Unsupported { detail, .. }) if self.wanted.skip_unsupported => {
                 if self.unsupported.count == 0 {
                     self.unsupported_why = detail;
@@ -184,12 +178,28 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
+    /// Pays for a part of the list of tensors that a pickle can repeat, and for what is the same for all.
+    fn list(&mut self, bytes: u64, fixed_bytes: u64) -> Result<()> {
+        self.budget.working_set(bytes + fixed_bytes, "the list of tensors")?;
+        self.list_bytes += bytes;
+        let pickle_bytes = self.inside.values.pickle_bytes() as u64;
+        let most = FREE_LIST_BYTES.max(pickle_bytes * LIST_BYTES_PER_BYTE).min(MAX_PICKLE_WORKING_SET);
+        if self.list_bytes <= most {
+            return Ok(());
+        }
+        let message =
+            format!("the names and shapes of the tensors take more than {most} bytes, of a pickle of {pickle_bytes}");
+        Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message))
+    }
+
     fn finish(self, mut notes: Vec<Note>) -> Result<Tree> {
         self.budget.items(self.tensors.len() as u64, "tensors")?;
-        let mut names = HashSet::with_capacity(self.tensors.len());
-        if let Some((name, _)) = self.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
-            return Err(AnamnesisError::parse(format!("two tensors are called {}", quoted(name))));
+        let mut names: Vec<&str> = self.tensors.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(AnamnesisError::parse(format!("two tensors are called {}", quoted(pair[0]))));
         }
+        drop(names);
         if self.unsupported.count > 0 {
             let (names, why) = (self.unsupported.text(), self.unsupported_why);
             notes.push(Note::new(format!("left out {names}: {why}")));
@@ -200,6 +210,20 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
         notes.extend(shared(&self.tensors));
         Ok(Tree { tensors: self.tensors, notes })
+    }
+}
+
+/// Refuses a dict that names two values alike: which of them Python means depends on how it got there.
+fn refuse_twins(entries: &[(Id, Id)], values: &Values<'_>, path: &str) -> Result<()> {
+    let named = |key| borrowed_name_of(key, values);
+    let mut names: Vec<Cow<'_, str>> = entries.iter().filter_map(|&(key, _)| named(key)).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let (name, place) = (quoted(&pair[0]), place(path));
+            Err(AnamnesisError::parse(format!("key {name} of {place} occurs twice")))
+        }
+        None => Ok(()),
     }
 }
 

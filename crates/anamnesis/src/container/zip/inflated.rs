@@ -3,6 +3,7 @@
 //! A reader that goes back starts over once; one that keeps doing so, or that is known to read out of order, gets the whole
 //! entry unpacked into a [`Spill`]. The length is exact and the CRC is right by the time the last byte is handed out.
 
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,6 +150,24 @@ pub(crate) fn read_prefix(
         stream.finish(source, checks_crc)?;
     }
     Ok(prefix)
+}
+
+/// All bytes of an entry, borrowed where the source has them in memory as they are.
+pub(crate) fn read_whole<'s>(
+    source: &'s (impl ReadAt + ?Sized),
+    entry: &Entry,
+    checks_crc: bool,
+) -> Result<Cow<'s, [u8]>> {
+    let range = entry.offset..entry.offset.saturating_add(entry.bytes);
+    match source.lend(range).filter(|_| entry.method == Method::Stored) {
+        Some(bytes) => {
+            if checks_crc {
+                check_crc(entry, crc32fast::hash(bytes))?;
+            }
+            Ok(Cow::Borrowed(bytes))
+        }
+        None => read_prefix(source, entry, entry.bytes, checks_crc).map(Cow::Owned),
+    }
 }
 
 pub(super) fn check_crc(entry: &Entry, found: u32) -> Result<()> {

@@ -25,8 +25,6 @@ mod spill;
 mod window;
 mod write;
 
-use std::collections::HashMap;
-
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
@@ -34,7 +32,7 @@ use crate::limits::Budget;
 pub(crate) use checked::Checked;
 pub(crate) use damage::damaged_entries;
 pub(crate) use entry::{Entry, Method};
-pub(crate) use inflated::{Inflated, read_prefix};
+pub(crate) use inflated::{Inflated, read_prefix, read_whole};
 pub(crate) use spill::Spill;
 pub(crate) use write::{EntryHeaders, check_new_names, end_of_archive};
 
@@ -75,16 +73,19 @@ impl Archive {
 
 /// Refuses two names that some reader takes for one.
 fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
-    let mut seen = HashMap::new();
-    for name in names {
-        if let Some(other) = seen.insert(name.replace('\\', "/"), name) {
+    let read = |name: &'a str| name.bytes().map(|byte| if byte == b'\\' { b'/' } else { byte });
+    let mut names: Vec<&str> = names.collect();
+    names.sort_by(|a, b| read(a).cmp(read(b)));
+    match names.windows(2).find(|pair| read(pair[0]).eq(read(pair[1]))) {
+        Some(pair) => {
+            let (other, name) = (pair[0], pair[1]);
             let (a, b) = (quoted(other), quoted(name));
             let how =
                 if other == name { String::from("occurs twice") } else { format!("and {b} can be taken for one") };
-            return Err(AnamnesisError::parse(format!("ZIP entry {a} {how}")));
+            Err(AnamnesisError::parse(format!("ZIP entry {a} {how}")))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Little-endian numbers at fixed places of a header that was read whole.

@@ -66,6 +66,7 @@ fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     };
     (tensor.dtype == Dtype::F8E8M0 && is_power())
         || naming::is_marker(&tensor.name)
+        || naming::is_only_a_scale(&tensor.name)
         || naming::weight_of_scale(&tensor.name).is_some_and(scales_a_weight)
         || own_scale_of.is_some_and(scales_a_weight)
 }
@@ -231,6 +232,12 @@ fn scale_is_missing(
     let beside = &suspects[suspects.partition_point(|(other, _)| *other < module)..];
     let beside = beside.iter().take_while(|(other, _)| !module.is_empty() && *other == module);
     if let Some((_, name)) = beside.copied().find(|(_, name)| *name != tensor.name) {
+        return Some(format!("{} beside it is not understood", quoted(name)));
+    }
+    // Whatever goes on from the name of a weight is a part of it.
+    let goes_on = |other: &str| other.strip_prefix(&*tensor.name).is_some_and(|rest| rest.starts_with(['.', '_']));
+    let mut parts = claims.catalog.with_prefix(&tensor.name).map(|(_, other)| other.name.as_str());
+    if let Some(name) = parts.find(|name| goes_on(name) && naming::module_of_activation_scale(name).is_none()) {
         return Some(format!("{} beside it is not understood", quoted(name)));
     }
     others_are_scaled.then(|| "other weights of this checkpoint have theirs".to_owned())

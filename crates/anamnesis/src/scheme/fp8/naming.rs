@@ -33,6 +33,11 @@ pub(super) fn weight_of_scale(name: &str) -> Option<String> {
     Some(format!("{module}weight"))
 }
 
+/// Whether nothing but the scale of a weight is called so, whatever its type and wherever the weight is.
+pub(super) fn is_only_a_scale(name: &str) -> bool {
+    PART_NAMES.iter().any(|part| part.says == Says::All && name.ends_with(part.end))
+}
+
 /// The module a tensor of this name belongs to.
 pub(super) fn module_of(tensor: &str) -> &str {
     tensor.rsplit_once('.').map_or("", |(module, _)| module)

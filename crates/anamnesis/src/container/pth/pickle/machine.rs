@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::caps::MAX_PICKLE_MARK_DEPTH;
+use super::caps::{MAX_PICKLE_MARK_DEPTH, MAX_PICKLE_WORKING_SET};
 use super::opcodes::{Op, Reader, malformed};
 use super::text::{unescaped_text, unquoted_string};
 use super::value::{Id, Value, Values};
@@ -40,9 +40,19 @@ pub(crate) struct Pickle<'a> {
 
 /// Reads the pickle at the start of `bytes`.
 pub(crate) fn read<'a>(bytes: &'a [u8], watcher: &mut dyn Watcher, budget: &mut Budget) -> Result<Pickle<'a>> {
+    read_within(bytes, MAX_PICKLE_WORKING_SET, watcher, budget)
+}
+
+/// [`read`] with at most so many bytes for its values.
+pub(crate) fn read_within<'a>(
+    bytes: &'a [u8],
+    most: u64,
+    watcher: &mut dyn Watcher,
+    budget: &mut Budget,
+) -> Result<Pickle<'a>> {
     let mut machine = Machine {
         reader: Reader::new(bytes),
-        values: Values::new(bytes),
+        values: Values::new(bytes, most),
         stack: Vec::new(),
         marks: Vec::new(),
         memo: Memo::default(),
@@ -155,11 +165,11 @@ impl<'a> Machine<'a, '_> {
             Op::String(bytes) => self.string(bytes)?,
             Op::QuotedString(line) => match String::from_utf8(unquoted_string(line, at)?) {
                 Ok(text) => self.values.new_owned_text(text, self.budget)?,
-                Err(_) => self.values.new_bytes(self.budget)?,
+                Err(_) => self.values.new_escaped_bytes(self.budget)?,
             },
             Op::Bytes(bytes) | Op::ByteArray(bytes) => {
                 self.budget.buffer(bytes.len() as u64, "a byte string of the pickle")?;
-                self.values.new_bytes(self.budget)?
+                self.values.new_bytes(bytes, self.budget)?
             }
             Op::NextBuffer => self.values.new_buffer(self.budget)?,
             Op::ReadonlyBuffer => return self.top(at).map(drop),
@@ -363,8 +373,8 @@ impl<'a> Machine<'a, '_> {
     fn string(&mut self, bytes: &'a [u8]) -> Result<Id> {
         self.budget.buffer(bytes.len() as u64, "a string of the pickle")?;
         match std::str::from_utf8(bytes) {
-            Ok(_) => self.values.new_text(bytes, self.budget),
-            Err(_) => self.values.new_bytes(self.budget),
+            Ok(_) => self.values.new_string(bytes, self.budget),
+            Err(_) => self.values.new_bytes(bytes, self.budget),
         }
     }
 

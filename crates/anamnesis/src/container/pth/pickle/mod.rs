@@ -3,13 +3,15 @@
 pub(crate) mod caps;
 mod machine;
 pub(crate) mod opcodes;
+mod recent;
+mod spent;
 #[cfg(test)]
 mod tests;
 mod text;
 pub(crate) mod value;
 
-pub(crate) use machine::{Pickle, Watcher, read};
-pub(crate) use value::{Global, Id, Object, Value, Values};
+pub(crate) use machine::{Pickle, Watcher, read, read_within};
+pub(crate) use value::{Global, Id, Object, RawBytes, Value, Values};
 
 use crate::error::Result;
 use opcodes::{Op, Reader};

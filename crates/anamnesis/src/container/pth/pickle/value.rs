@@ -3,8 +3,9 @@
 //! A value that the pickle names a thousand times is one node, so nothing is ever copied; and as nodes own nothing, a
 //! value of any depth is dropped without recursion. Texts stay in the pickle's bytes.
 
-use super::caps::MAX_PICKLE_WORKING_SET;
-use crate::error::{AnamnesisError, Result};
+use super::recent::{MAX_TEXT_BYTES, MAX_TUPLE_ITEMS, Recent, Slot};
+use super::spent::{BLOCK_BYTES, Spent};
+use crate::error::Result;
 use crate::limits::Budget;
 
 /// A value, by its place in the arena.
@@ -34,9 +35,13 @@ enum Node {
     LongBytes(Span),
     LongText(Span),
     Text(Span),
+    /// A string of Python 2 that can be read as text.
+    String(Span),
     /// Text that had escapes.
     OwnedText(u32),
-    Bytes,
+    Bytes(Span),
+    /// Bytes that had escapes, which nobody asks for.
+    EscapedBytes,
     Tuple(Span),
     List(u32),
     /// A set; nobody asks for its items.
@@ -85,6 +90,15 @@ impl Global<'_> {
     }
 }
 
+/// A byte string as it stands in the pickle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RawBytes<'p> {
+    /// As they are, from this byte of the pickle on.
+    Plain { start: u64, bytes: u64 },
+    /// As a text whose characters are the bytes.
+    Text { start: u64, text: &'p str },
+}
+
 /// What Python would get by calling a global, as the pickle says it: nothing is called here.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
@@ -126,44 +140,9 @@ pub(crate) struct Values<'a> {
     dicts: Vec<Vec<(Id, Id)>>,
     objects: Vec<Object>,
     owned: Vec<Vec<u8>>,
+    recent: Recent,
     spent: Spent,
 }
-
-/// What the values of one pickle take.
-#[derive(Debug, Default)]
-pub(super) struct Spent {
-    bytes: u64,
-}
-
-impl Spent {
-    /// Pays for memory before it is used.
-    fn pay(&mut self, bytes: usize, budget: &mut Budget) -> Result<()> {
-        let spent = self.bytes.saturating_add(bytes as u64);
-        if spent > MAX_PICKLE_WORKING_SET {
-            let message = format!("the values of the pickle take more than {MAX_PICKLE_WORKING_SET} bytes");
-            return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
-        }
-        budget.working_set(bytes as u64, "the values of the pickle")?;
-        self.bytes = spent;
-        Ok(())
-    }
-
-    /// Makes room for `more` items and pays for all of it, used or not.
-    fn room<T>(&mut self, items: &mut Vec<T>, more: usize, budget: &mut Budget) -> Result<()> {
-        let (length, capacity) = (items.len(), items.capacity());
-        if capacity - length >= more {
-            return Ok(());
-        }
-        let wanted = (length + more).max(capacity + capacity / 2);
-        let block = if capacity == 0 { BLOCK_BYTES } else { 0 };
-        self.pay((wanted - capacity) * size_of::<T>() + block, budget)?;
-        items.reserve_exact(wanted - length);
-        Ok(())
-    }
-}
-
-/// Bytes that a block of memory takes beside what is in it.
-const BLOCK_BYTES: usize = 16;
 
 /// Nodes of values that cannot change are made once: `None`, the truth values, the empty tuple, 0 to 255.
 const NONE: Id = Id(0);
@@ -173,7 +152,8 @@ const EMPTY_TUPLE: Id = Id(3);
 const FIRST_SMALL_INT: u32 = 4;
 
 impl<'a> Values<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    /// No values yet, and `most` bytes for them.
+    pub(super) fn new(bytes: &'a [u8], most: u64) -> Self {
         let mut nodes = vec![Node::None, Node::Bool(false), Node::Bool(true), Node::Tuple(Span { start: 0, len: 0 })];
         nodes.extend((0..=255).map(Node::Int));
         Self {
@@ -184,7 +164,8 @@ impl<'a> Values<'a> {
             dicts: Vec::new(),
             objects: Vec::new(),
             owned: Vec::new(),
-            spent: Spent::default(),
+            recent: Recent::new(),
+            spent: Spent::new(most),
         }
     }
 
@@ -230,7 +211,26 @@ impl<'a> Values<'a> {
     }
 
     pub(super) fn new_persistent(&mut self, pid: Id, budget: &mut Budget) -> Result<Id> {
-        self.push(Node::Persistent(pid), budget)
+        let slot = Recent::slot(b'Q', [pid.0].into_iter());
+        let is_same = |node| matches!(node, Node::Persistent(known) if known == pid);
+        self.again(slot, |_, node| is_same(node), |values, budget| values.push(Node::Persistent(pid), budget), budget)
+    }
+
+    /// The value in a slot where it is the same, or a new one that takes its place.
+    fn again(
+        &mut self,
+        slot: Slot,
+        is_same: impl FnOnce(&Self, Node) -> bool,
+        make: impl FnOnce(&mut Self, &mut Budget) -> Result<Id>,
+        budget: &mut Budget,
+    ) -> Result<Id> {
+        let known = self.recent.get(slot);
+        if let Some(id) = known.filter(|id| is_same(self, self.nodes[id.0 as usize])) {
+            return Ok(id);
+        }
+        let id = make(self, budget)?;
+        self.recent.set(slot, id);
+        Ok(id)
     }
 
     /// The place of a part of the pickle's own bytes.
@@ -249,12 +249,26 @@ impl<'a> Values<'a> {
 
     /// Text of the pickle's own bytes, which must be UTF-8.
     pub(super) fn new_text(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
-        self.push(Node::Text(self.span(part)), budget)
+        let make = |values: &mut Self, budget: &mut Budget| values.push(Node::Text(values.span(part)), budget);
+        if part.len() > MAX_TEXT_BYTES {
+            return make(self, budget);
+        }
+        let slot = Recent::slot(b'X', part.iter().map(|&byte| byte.into()));
+        let is_same = |values: &Self, node| matches!(node, Node::Text(span) if span.slice(values.bytes) == part);
+        self.again(slot, is_same, make, budget)
     }
 
-    /// Bytes, which nobody asks for.
-    pub(super) fn new_bytes(&mut self, budget: &mut Budget) -> Result<Id> {
-        self.push(Node::Bytes, budget)
+    /// A string of Python 2, which is UTF-8 by chance or on purpose.
+    pub(super) fn new_string(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
+        self.push(Node::String(self.span(part)), budget)
+    }
+
+    pub(super) fn new_bytes(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
+        self.push(Node::Bytes(self.span(part)), budget)
+    }
+
+    pub(super) fn new_escaped_bytes(&mut self, budget: &mut Budget) -> Result<Id> {
+        self.push(Node::EscapedBytes, budget)
     }
 
     pub(super) fn new_owned_text(&mut self, text: String, budget: &mut Budget) -> Result<Id> {
@@ -273,10 +287,20 @@ impl<'a> Values<'a> {
         if items.is_empty() {
             return Ok(EMPTY_TUPLE);
         }
-        self.spent.room(&mut self.tuple_items, items.len(), budget)?;
-        let span = Span { start: self.tuple_items.len() as u32, len: items.len() as u32 };
-        self.tuple_items.extend_from_slice(items);
-        self.push(Node::Tuple(span), budget)
+        let make = |values: &mut Self, budget: &mut Budget| {
+            values.spent.room(&mut values.tuple_items, items.len(), budget)?;
+            let span = Span { start: values.tuple_items.len() as u32, len: items.len() as u32 };
+            values.tuple_items.extend_from_slice(items);
+            values.push(Node::Tuple(span), budget)
+        };
+        if items.len() > MAX_TUPLE_ITEMS {
+            return make(self, budget);
+        }
+        // The same items in the same order are the same tuple, whatever becomes of the items.
+        let slot = Recent::slot(b't', items.iter().map(|item| item.0));
+        let is_same =
+            |values: &Self, node| matches!(node, Node::Tuple(span) if span.slice(&values.tuple_items) == items);
+        self.again(slot, is_same, make, budget)
     }
 
     pub(super) fn new_list(&mut self, items: &[Id], budget: &mut Budget) -> Result<Id> {
@@ -300,7 +324,10 @@ impl<'a> Values<'a> {
 
     /// A global of two texts, which stay where they are: a pickle can name long ones many times.
     pub(super) fn new_global(&mut self, module: Id, name: Id, budget: &mut Budget) -> Result<Id> {
-        self.push(Node::Global(module, name), budget)
+        let slot = Recent::slot(b'c', [module.0, name.0].into_iter());
+        let is_same = |node| matches!(node, Node::Global(a, b) if (a, b) == (module, name));
+        let make = |values: &mut Self, budget: &mut Budget| values.push(Node::Global(module, name), budget);
+        self.again(slot, |_, node| is_same(node), make, budget)
     }
 
     pub(super) fn new_object(&mut self, callable: Id, args: Id, budget: &mut Budget) -> Result<Id> {
@@ -364,9 +391,9 @@ impl<'a> Values<'a> {
             Node::Int(value) => Value::Int(value),
             Node::Float => Value::Float,
             Node::LongBytes(_) | Node::LongText(_) => Value::Long,
-            Node::Text(span) => text(span.slice(self.bytes)),
+            Node::Text(span) | Node::String(span) => text(span.slice(self.bytes)),
             Node::OwnedText(index) => text(&self.owned[index as usize]),
-            Node::Bytes => Value::Bytes,
+            Node::Bytes(_) | Node::EscapedBytes => Value::Bytes,
             Node::Tuple(span) => Value::Tuple(span.slice(&self.tuple_items)),
             Node::List(index) => Value::List(&self.lists[index as usize]),
             Node::Set => Value::Set,
@@ -395,6 +422,20 @@ impl<'a> Values<'a> {
 
     pub(crate) fn global(&self, id: Id) -> Option<Global<'_>> {
         if let Value::Global(global) = self.get(id) { Some(global) } else { None }
+    }
+
+    /// Where the bytes of a byte string are; `None` for what is none, or has escapes.
+    pub(crate) fn raw_bytes(&self, id: Id) -> Option<RawBytes<'_>> {
+        match self.nodes[id.0 as usize] {
+            Node::Bytes(span) | Node::String(span) => {
+                Some(RawBytes::Plain { start: span.start.into(), bytes: span.len.into() })
+            }
+            Node::Text(span) => {
+                let text = std::str::from_utf8(span.slice(self.bytes)).ok()?;
+                Some(RawBytes::Text { start: span.start.into(), text })
+            }
+            _ => None,
+        }
     }
 
     /// An integer of up to sixteen bytes.

@@ -1,0 +1,278 @@
+//! NumPy arrays and scalars, whose numbers stand in the pickle itself.
+//!
+//! | the pickle calls | with | and gives it as its state |
+//! |---|---|---|
+//! | `numpy.core.multiarray._reconstruct` | a class, a shape and a type that mean nothing | 1, shape, dtype, whether in Fortran order, bytes |
+//! | `numpy.core.numeric._frombuffer` | bytes, dtype, shape, order, and axes where the order is `K` | |
+//! | `numpy.core.multiarray.scalar` | dtype, bytes | |
+//!
+//! A dtype is a call of `numpy.dtype` with a code or a class of `ml_dtypes`; its state has the byte order. Protocols before 3
+//! have no bytes: there they are a text whose characters are the bytes, and a call of `_codecs.encode`. Arrays of anything but
+//! numbers are values like others.
+
+use super::element::{self, Element};
+use super::latin::Latin;
+use super::pickle::{Global, Id, Object, RawBytes, Value, Values};
+use super::rebuild::{ByteOrder, Kind, Signs, View, check_dims, numbers, place};
+use super::storage::{StorageSlice, Storages};
+use crate::catalog::Dtype;
+use crate::container::numpy::{dtype_of, unread_numbers, without_order};
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// The version of an array's state.
+const ARRAY_VERSION: i64 = 1;
+
+/// What makes an array or a scalar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    Reconstruct,
+    FromBuffer,
+    Scalar,
+}
+
+impl Maker {
+    fn of(global: Global<'_>) -> Option<Self> {
+        match (global.module, global.name) {
+            ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Some(Self::Reconstruct),
+            ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Some(Self::Scalar),
+            ("numpy.core.numeric" | "numpy._core.numeric", "_frombuffer") => Some(Self::FromBuffer),
+            _ => None,
+        }
+    }
+}
+
+/// What an object of NumPy is to someone who looks for tensors; `None` where it is none.
+pub(super) fn kind(object: &Object, values: &Values<'_>) -> Option<Kind> {
+    let maker = Maker::of(values.global(object.callable)?)?;
+    // What contradicts itself is found out where it is read.
+    let numbers = dtype_in(maker, object, values).map(|dtype| numbers_of(dtype, values));
+    Some(match (numbers, maker) {
+        (Some(Ok(Numbers::Other)), _) | (Some(Ok(Numbers::Unread(_))), Maker::Scalar) => Kind::Other,
+        (_, Maker::Scalar) => Kind::Scalar,
+        (_, Maker::Reconstruct | Maker::FromBuffer) => Kind::Tensor,
+    })
+}
+
+/// The type of an array, where it should be.
+fn dtype_in(maker: Maker, object: &Object, values: &Values<'_>) -> Option<Id> {
+    let (tuple, place) = match maker {
+        Maker::Scalar => (object.args, 0),
+        Maker::FromBuffer => (object.args, 1),
+        Maker::Reconstruct => (object.state?, 2),
+    };
+    values.tuple(tuple)?.get(place).copied()
+}
+
+/// The tensor that an array or a scalar is; `None` where the object is neither.
+pub(super) fn tensor(object: &Object, values: &Values<'_>, storages: &mut Storages) -> Option<Result<View>> {
+    let maker = Maker::of(values.global(object.callable)?)?;
+    Some(parts(maker, object, values).and_then(|parts| view(&parts, values, storages)))
+}
+
+/// What an array is made of.
+struct Parts {
+    dtype: Id,
+    shape: Vec<u64>,
+    layout: Axes,
+    content: Id,
+}
+
+/// Which axis varies fastest.
+enum Axes {
+    LastFastest,
+    FirstFastest,
+    /// The last of the stored axes, which this puts into their order.
+    Ordered(Vec<u64>),
+}
+
+fn wrong(what: &str) -> AnamnesisError {
+    AnamnesisError::parse(format!("an array of NumPy {what}"))
+}
+
+fn parts(maker: Maker, object: &Object, values: &Values<'_>) -> Result<Parts> {
+    if !object.items().is_empty() || !object.appended().is_empty() {
+        return Err(wrong("that the pickle changes after it is made"));
+    }
+    let args = values.tuple(object.args).unwrap_or_default();
+    let shape_of = |id| {
+        let shape = numbers(id, values).ok_or_else(|| wrong("whose shape is negative or no number"))?;
+        check_dims(shape.len()).map(|()| shape)
+    };
+    if maker != Maker::Reconstruct && object.state.is_some() {
+        return Err(wrong("that the pickle changes after it is made"));
+    }
+    match (maker, args) {
+        (Maker::Scalar, &[dtype, content]) => {
+            Ok(Parts { dtype, shape: Vec::new(), layout: Axes::LastFastest, content })
+        }
+        (Maker::FromBuffer, &[content, dtype, shape, order, ref axes @ ..]) => {
+            let layout = match (values.text(order), axes) {
+                (Some("C"), []) => Axes::LastFastest,
+                (Some("F"), []) => Axes::FirstFastest,
+                (Some("K"), &[axes]) => {
+                    let axes = numbers(axes, values);
+                    Axes::Ordered(axes.ok_or_else(|| wrong("whose axes are no numbers"))?)
+                }
+                _ => return Err(wrong("in an order that is not known")),
+            };
+            Ok(Parts { dtype, shape: shape_of(shape)?, layout, content })
+        }
+        (Maker::Reconstruct, &[class, ..]) => {
+            if !values.global(class).is_some_and(|class| class.is("numpy", "ndarray")) {
+                return Err(wrong("of a class that is not known"));
+            }
+            let state = object.state.and_then(|state| values.tuple(state));
+            let Some(&[version, shape, dtype, is_fortran, content]) = state else {
+                return Err(wrong("without shape, type and content"));
+            };
+            if values.int(version) != Some(ARRAY_VERSION) {
+                return Err(wrong("of a version that is not known"));
+            }
+            let layout = match values.get(is_fortran) {
+                Value::Bool(false) | Value::Int(0) => Axes::LastFastest,
+                Value::Bool(true) | Value::Int(1) => Axes::FirstFastest,
+                _ => return Err(wrong("in an order that is not known")),
+            };
+            Ok(Parts { dtype, shape: shape_of(shape)?, layout, content })
+        }
+        _ => Err(wrong("without its parts")),
+    }
+}
+
+fn view(parts: &Parts, values: &Values<'_>, storages: &mut Storages) -> Result<View> {
+    let (dtype, order) = match numbers_of(parts.dtype, values)? {
+        Numbers::Read(dtype, order) => (dtype, order),
+        Numbers::Unread(what) => return Err(AnamnesisError::unsupported("pth", format!("{what}, are not read"))),
+        Numbers::Other => return Err(wrong("that holds no numbers")),
+    };
+    let element = Element { name: "array", bytes: dtype.byte_size() as u64, dtype: Some(dtype) };
+    let elements = parts.shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim));
+    let wanted = elements.and_then(|elements| elements.checked_mul(element.bytes));
+    let wanted = wanted.ok_or_else(|| wrong(&format!("of shape {:?}, which has no possible size", parts.shape)))?;
+    let (storage, start, bytes) = content(parts.content, values, storages)?;
+    if bytes != wanted {
+        let why = format!("of shape {:?} and type {dtype} that takes {wanted} bytes and has {bytes}", parts.shape);
+        return Err(wrong(&why));
+    }
+    let (shape, strides) = parts.axes()?;
+    let part = StorageSlice { storage, element, start, bytes, order };
+    place(part, element, dtype, 0, shape, strides, Signs::default())
+}
+
+impl Parts {
+    /// Sizes and distances of the axes as they are to be read.
+    fn axes(&self) -> Result<(Vec<u64>, Vec<u64>)> {
+        // Distances matter where there are elements, and then they are fewer than 2^64.
+        let distances = |shape: &mut dyn Iterator<Item = &u64>| {
+            let step = |distance: &mut u64, &size: &u64| {
+                let here = *distance;
+                *distance = here.saturating_mul(size);
+                Some(here)
+            };
+            shape.scan(1, step).collect::<Vec<_>>()
+        };
+        match &self.layout {
+            Axes::FirstFastest => Ok((self.shape.clone(), distances(&mut self.shape.iter()))),
+            layout => {
+                let mut strides = distances(&mut self.shape.iter().rev());
+                strides.reverse();
+                let Axes::Ordered(axes) = layout else { return Ok((self.shape.clone(), strides)) };
+                let mut sorted = axes.clone();
+                sorted.sort_unstable();
+                if !sorted.iter().copied().eq(0..self.shape.len() as u64) {
+                    return Err(wrong("whose axes are not in an order"));
+                }
+                let ordered = |all: &[u64]| axes.iter().filter_map(|&axis| all.get(axis as usize).copied()).collect();
+                Ok((ordered(&self.shape), ordered(&strides)))
+            }
+        }
+    }
+}
+
+/// What the elements of an array are.
+enum Numbers {
+    Read(Dtype, ByteOrder),
+    /// Numbers that are not read, in words.
+    Unread(String),
+    /// No numbers.
+    Other,
+}
+
+fn numbers_of(id: Id, values: &Values<'_>) -> Result<Numbers> {
+    let Value::Object(object) = values.get(id) else { return Err(wrong("without a type")) };
+    let is_dtype = values.global(object.callable).is_some_and(|global| global.is("numpy", "dtype"));
+    let first = values.tuple(object.args).and_then(|args| args.first());
+    let (Some(&first), true) = (first, is_dtype) else { return Err(wrong("without a type")) };
+    let (dtype, mut order) = match values.get(first) {
+        Value::Text(code) => match (dtype_of(without_order(code)), unread_numbers(without_order(code))) {
+            (Some(dtype), _) => (dtype, order_of(code.get(..1).unwrap_or_default()).unwrap_or(ByteOrder::Little)),
+            (None, Some(what)) => return Ok(Numbers::Unread(what.to_owned())),
+            (None, None) => return Ok(Numbers::Other),
+        },
+        Value::Global(global) if global.module == "ml_dtypes" => match element::of_dtype(global.name) {
+            Some(Element { dtype: Some(dtype), .. }) => (dtype, ByteOrder::Little),
+            _ => return Ok(Numbers::Unread(format!("numbers of type ml_dtypes.{}", quoted(global.name)))),
+        },
+        _ => return Err(wrong("of a type without a name")),
+    };
+    if let Some(state) = object.state {
+        let Some(&[_, said, parent, names, fields, ..]) = values.tuple(state) else {
+            return Err(wrong("of a type that is not whole"));
+        };
+        if [parent, names, fields].iter().any(|&part| !matches!(values.get(part), Value::None)) {
+            return Ok(Numbers::Other);
+        }
+        let said = values.text(said).and_then(|said| match said {
+            "|" if dtype.byte_size() == 1 => Some(ByteOrder::Little),
+            said => order_of(said),
+        });
+        order = said.ok_or_else(|| wrong("in a byte order that is not known"))?;
+    }
+    Ok(Numbers::Read(dtype, order))
+}
+
+/// Little is what nearly all machines call their own.
+fn order_of(text: &str) -> Option<ByteOrder> {
+    match text {
+        "<" | "=" => Some(ByteOrder::Little),
+        ">" => Some(ByteOrder::Big),
+        _ => None,
+    }
+}
+
+/// The storage that is the content of an array, the byte of it that the content begins at, and its bytes.
+fn content(id: Id, values: &Values<'_>, storages: &mut Storages) -> Result<(u32, u64, u64)> {
+    let raw = match values.get(id) {
+        Value::Object(object) => match encoded(object, values)? {
+            Some(text) => (text, values.raw_bytes(text)),
+            None => return Ok((storages.pickle(), 0, 0)),
+        },
+        _ => (id, values.raw_bytes(id)),
+    };
+    match raw {
+        (_, Some(RawBytes::Plain { start, bytes })) => Ok((storages.pickle(), start, bytes)),
+        (_, Some(RawBytes::Text { start, text })) if text.is_ascii() => {
+            Ok((storages.pickle(), start, text.len() as u64))
+        }
+        (id, Some(RawBytes::Text { start, text })) => {
+            let (storage, bytes) = storages.text(id, || Latin::new(start, text))?;
+            Ok((storage, 0, bytes))
+        }
+        (_, None) => Err(wrong("whose content is no byte string")),
+    }
+}
+
+/// The text that `_codecs.encode` makes bytes of; `None` for the empty byte string, which is `bytes()`.
+fn encoded(object: &Object, values: &Values<'_>) -> Result<Option<Id>> {
+    let args = values.tuple(object.args).unwrap_or_default();
+    let global = values.global(object.callable);
+    match (global.map(|global| (global.module, global.name)), args) {
+        (Some(("_codecs", "encode")), &[text, encoding])
+            if matches!(values.text(encoding), Some("latin1" | "latin-1")) =>
+        {
+            Ok(Some(text))
+        }
+        (Some(("builtins" | "__builtin__", "bytes")), []) => Ok(None),
+        _ => Err(wrong("whose content is no byte string")),
+    }
+}
