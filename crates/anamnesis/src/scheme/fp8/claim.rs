@@ -66,7 +66,7 @@ fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     };
     (tensor.dtype == Dtype::F8E8M0 && is_power())
         || naming::is_marker(&tensor.name)
-        || naming::weight_of_scale(&tensor.name).is_some_and(scales_a_weight)
+        || naming::weight_of_scale(&tensor.name).is_some()
         || own_scale_of.is_some_and(scales_a_weight)
 }
 
