@@ -14,6 +14,7 @@ const CODE_FORMAT: &str = "without a configuration the format of eight-bit codes
 const SHAPE: &str = "the shape of a weight is nowhere but in its entry, and fits its companions";
 const ARRANGEMENT: &str = "without a configuration only shapes say what a scale is for, and they fit";
 const UNSCALED: &str = "without a configuration eight-bit floats that nothing scales are their own values";
+const INTEGERS: &str = "without a configuration whole numbers that nothing known scales are their own values";
 const LONE: &str =
     "without a configuration or another weight nothing says what a lone tensor of a common name belonged to";
 const BIAS: &str = "a vector of floats as long as a weight has rows, called bias, is a bias";
@@ -21,6 +22,7 @@ const ALIKE: &str = "two parts of one type and shape are told apart by their nam
 const AMONG_OTHERS: &str = "what else a module of several parameters holds is not known from its names";
 const CONFIGURED: &str = "the configured size of a block is nowhere else, and fits the shapes";
 const BITS: &str = "how many bits a code has is nowhere else, and as many words hold codes of either";
+const GAPS: &str = "where codes take as many words with gaps and without, only the version tells";
 const CACHE: &str = "a scale of a cache stands beside no weight, and under another name is data of its module";
 const VECTOR: &str = "a four-bit weight without its description is a vector";
 
@@ -56,6 +58,7 @@ fn of_configuration(end: &str, mutation: &Mutation) -> Option<&'static str> {
         "packing_format" => (says_nothing || says_another("auto_round:")).then_some(ZERO_POINTS),
         "weight_block_size" | "block_structure" | "group_size" => Some(CONFIGURED),
         "num_bits" => Some(BITS),
+        "version" => Some(GAPS),
         _ => None,
     }
 }
@@ -101,6 +104,7 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         }
         _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
         "rename" if becomes("input_scale ") && !place.configured && has_codes(case) => Some(UNSCALED),
+        "rename" if !place.configured && case.parts().any(|part| part.tensor.dtype == "I8") => Some(INTEGERS),
         "rename" if !place.configured && !place.twin && !has_codes(case) && mutation.part.ends_with(".scales") => {
             Some(LONE)
         }

@@ -45,7 +45,7 @@ impl Parts {
             zero_point: companion("weight_zero_point", TensorRole::ZeroPoint),
             shape: companion("weight_shape", TensorRole::QuantState),
             g_idx: companion("weight_g_idx", TensorRole::GroupIndex),
-            global_scale: companion("weight_global_scale", TensorRole::NestedScale),
+            global_scale: companion("weight_global_scale", TensorRole::Scale),
         };
         // What marlin-24 has beside its codes.
         companion("scale_packed", TensorRole::Scale);

@@ -29,6 +29,7 @@ impl Scheme for Fp8 {
             .free()
             .filter(|(_, tensor)| Fp8Format::of(tensor.dtype).is_some())
             .filter(|(_, tensor)| !is_companion(claims, tensor) && !naming::is_codes_of_others(&tensor.name))
+            .filter(|(_, tensor)| !goes_on_from_a_part(claims, &tensor.name))
             .collect();
         let mut unscaled = Vec::new();
         let mut scaled = 0;
@@ -68,6 +69,12 @@ fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
         || naming::is_marker(&tensor.name)
         || naming::weight_of_scale(&tensor.name).is_some()
         || own_scale_of.is_some_and(scales_a_weight)
+}
+
+/// Whether a name goes on behind that of a part of a weight that others have claimed.
+fn goes_on_from_a_part(claims: &Claims<'_>, name: &str) -> bool {
+    let mut parts = name.match_indices(".weight").filter(|(at, _)| name[at + 1..].contains('.'));
+    parts.any(|(at, _)| claims.has_quantised(&name[..=at]))
 }
 
 fn claim_scaled(claims: &mut Claims<'_>, id: TensorId, scale: TensorId) {
