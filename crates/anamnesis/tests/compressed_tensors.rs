@@ -31,6 +31,13 @@ fn built(parts: &[(&'static str, &'static str, Vec<usize>, Vec<u8>)]) -> Model {
     parts.iter().fold(Model::new(), |model, (name, dtype, shape, bytes)| model.tensor(name, dtype, shape, bytes))
 }
 
+/// The weight as that of another module.
+fn with_module(module: &str) -> Model {
+    parts().into_iter().fold(Model::new(), |model, (name, dtype, shape, bytes)| {
+        model.tensor(&name.replacen('a', module, 1), dtype, &shape, &bytes)
+    })
+}
+
 /// The weight with one part in place of its own, or besides.
 fn with(name: &'static str, dtype: &'static str, shape: &[usize], bytes: Vec<u8>) -> Model {
     let mut parts = parts();
@@ -391,6 +398,9 @@ fn what_is_said_of_activations_goes_with_the_weights() {
         .floats("a.output_scale", &[], &[1.0])
         .floats("a.bias", &[2], &[1.0, 2.0]);
     assert_eq!(remember(&model, Some(&plain())).names(), ["a.bias", "a.weight"]);
+    // A scale for every head of the module that its weights are in.
+    let heads = with_module("m.a").floats("m.k_scale", &[4, 1, 1], &[1.0; 4]).floats("m.v_scale", &[4], &[1.0; 4]);
+    assert_eq!(remember(&heads, Some(&plain())).names(), ["m.a.weight"]);
     let elsewhere = built(&parts()).floats("b.input_global_scale", &[1], &[1.0]);
     assert_refused(&elsewhere, &plain(), &["\"b.input_global_scale\""]);
 }

@@ -29,9 +29,11 @@ pub(super) fn consume(claims: &mut Claims<'_>) {
         true => matches!(tensor.dtype, Dtype::I8 | Dtype::F8E4M3),
         false => matches!(tensor.dtype, Dtype::F32 | Dtype::BF16 | Dtype::F16),
     };
+    // Caches may have one per head, everything else has one.
+    let is_vector = |tensor: &StoredTensor| tensor.shape.iter().filter(|&&dim| dim != 1).count() <= 1;
     let found: Vec<_> = claims
         .free()
-        .filter(|(_, tensor)| is_known_type(tensor) && (tensor.shape.len() <= 1 || tensor.elements() == 1))
+        .filter(|(_, tensor)| is_known_type(tensor) && is_vector(tensor))
         .filter_map(|(id, tensor)| Some((id, ENDS.iter().find_map(|end| tensor.name.strip_suffix(end))?)))
         .filter(|(_, module)| claims.has_quantised(&format!("{module}.")))
         .map(|(id, _)| id)

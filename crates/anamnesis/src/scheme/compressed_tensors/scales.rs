@@ -38,7 +38,7 @@ impl Rows {
         self.stack.iter().copied().chain([rows as usize, cols as usize]).collect()
     }
 
-    /// How many columns there are at least and at most by the scales, which must fit the rows.
+    /// How many columns there are, where the scales tell it. They must fit the rows.
     pub(super) fn check_scale(&self, scale: &StoredTensor, strategy: Strategy) -> Result<Option<u64>> {
         let fits = |rows: u64, cols: u64| scale.shape == self.shape(rows, cols);
         let last = scale.shape.last().map_or(0, |&last| last as u64);

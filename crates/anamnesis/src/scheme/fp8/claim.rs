@@ -251,7 +251,7 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
         .filter(|(_, tensor)| {
             let Some(module) = naming::module_of_activation_scale(&tensor.name) else { return false };
             // Caches may have a scale per head, everything else has one.
-            if tensor.shape.len() > 1 && tensor.elements() > 1 {
+            if tensor.shape.iter().filter(|&&dim| dim != 1).count() > 1 {
                 return false;
             }
             // Scales of a cache stand one module below the weights that fill it.
