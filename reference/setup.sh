@@ -20,6 +20,9 @@ pip install --no-deps torch==2.13.0 'nvidia-cuda-runtime==13.0.*'
 pip install --no-deps -r "$here/requirements.txt"
 "$REF/venv/bin/python" "$here/make_torch_stubs.py"
 
+# An old version whose files differ from those of the current one.
+pip install --no-deps --target "$REF/ct_old" compressed-tensors==0.11.0
+
 # GPTQModel is used from its source package, without installing it.
 if [ ! -d "$REF/src/$gptqmodel" ]; then
     if [ ! -f "$REF/src/$gptqmodel.tar.gz" ]; then

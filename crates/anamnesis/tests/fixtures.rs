@@ -27,7 +27,7 @@ const fn family(directory: &'static str, cases: usize, companions: &'static [&'s
 
 const PACKED: &[&str] = &[".qweight", ".qzeros", ".scales", ".g_idx"];
 
-const FAMILIES: [Family; 6] = [
+const FAMILIES: [Family; 7] = [
     family("fp8", 64, &["scale"]),
     family("codes", 1, &[]),
     family("gptq", 52, PACKED),
@@ -37,6 +37,7 @@ const FAMILIES: [Family; 6] = [
         unsigned_zeros: Some("fp4"),
         ..family("bnb", 24, &["absmax", "quant_map", "quant_state", ".SCB", "weight_format"])
     },
+    family("compressed_tensors", 93, &[".weight_", "_scale", "_zero_point"]),
 ];
 
 impl Family {

@@ -24,12 +24,10 @@ const BYTES: &[Dtype] = &[Dtype::U8, Dtype::I8];
 const INDICES: &[Dtype] = &[Dtype::I16, Dtype::U16, Dtype::I32, Dtype::I64];
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
 const CODES: &[Dtype] = &[Dtype::U8, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::F8E4M3, Dtype::F8E5M2];
+const VALUES: &[Dtype] = &[Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::I8];
 
 /// The first mark that fits names the format.
 static MARKS: &[Mark] = &[
-    sure("compressed-tensors pack-quantized", ".weight_packed", WORDS, PACKED),
-    likely("NVFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], &[".weight_global_scale"]),
-    sure("MXFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], PACKED),
     likely("NVFP4 (ModelOpt)", ".weight", &[Dtype::U8], &[".weight_scale_2", ".weight_scale"]),
     likely("BnB", ".weight", BYTES, &[".weight.absmax", ".weight.quant_map", ".weight.nested_absmax", ".SCB"]),
     likely("MLX", ".weight", &[Dtype::U32], &[".scales", ".biases"]),
@@ -48,6 +46,8 @@ static MARKS: &[Mark] = &[
     sure("EXL2", ".q_weight", WORDS, &[".q_scale", ".q_scale_max", ".q_groups"]),
     likely("QuIP#", ".Qidxs", INDICES, &[".SU", ".SV"]),
     likely("Marlin", ".B", WORDS, &[".s"]),
+    likely("sparse-bitmask", ".compressed", VALUES, &[".row_offsets"]),
+    likely("sparse-24-bitmask", ".compressed", VALUES, &[".bitmask"]),
     likely("AQLM", ".codes", CODES, &[".codebooks", ".scales"]),
 ];
 
@@ -79,8 +79,6 @@ const HQQ: &[&str] = &[
     ".view_as_float",
 ];
 
-const PACKED: &[&str] = &[".weight_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx"];
-
 const fn sure(
     format: &'static str,
     suffix: &'static str,
@@ -100,8 +98,7 @@ const fn likely(
 }
 
 /// Parts that nothing else is called like, although marks know them by less.
-const TELLING: [PartName; 4] = [
-    PartName::new(".weight_packed", ".weight_packed", Says::All),
+const TELLING: [PartName; 3] = [
     PartName::new(".weight._data", ".weight._data", Says::All),
     PartName::new(".weight._scale", ".weight._data", Says::All),
     PartName::new(".weight._shift", ".weight._data", Says::All),
@@ -144,6 +141,14 @@ fn lost_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String>
         let (place, name) = companions.into_iter().find_map(|name| Some((claims.elsewhere(&name)?, name)))?;
         Some(format!("its companion {} is not here: {place}", quoted(&name)))
     })
+}
+
+/// The reason to believe that bytes are codes although what stands beside them is not known: it is named after them.
+fn named_after(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
+    let is_suspect = BYTES.contains(&tensor.dtype) && tensor.name.ends_with(WEIGHT);
+    let mut longer = claims.catalog.with_prefix(&tensor.name).filter(|(_, other)| other.name != tensor.name);
+    let (_, other) = is_suspect.then(|| longer.next()).flatten()?;
+    Some(format!("{} is named after it, and not understood", quoted(&other.name)))
 }
 
 impl Scheme for Foreign {
@@ -197,8 +202,13 @@ impl Scheme for Foreign {
             let detail = format!("tensor {name} ({dtype}) is packed in this format, which is not decoded{evidence}");
             claims.refuse(AnamnesisError::unsupported(format, detail));
         }
-        let lost: Vec<_> =
-            claims.free().filter_map(|(id, tensor)| Some((id, tensor, lost_companions(claims, tensor)?))).collect();
+        let lost: Vec<_> = claims
+            .free()
+            .filter_map(|(id, tensor)| {
+                let why = lost_companions(claims, tensor).or_else(|| named_after(claims, tensor))?;
+                Some((id, tensor, why))
+            })
+            .collect();
         for (id, tensor, why) in lost {
             claims.take(id, TensorRole::Quantized);
             let what = format!("tensor {} ({}) may be a packed weight: {why}", quoted(&tensor.name), tensor.dtype);

@@ -227,7 +227,8 @@ impl Owner {
             ([stack @ .., rows, columns], [above @ .., length]) => {
                 above == stack && (length == rows || length == columns)
             }
-            ([], _) => true,
+            // A shape that is not known yet is that of a matrix.
+            ([], [_]) => true,
             _ => false,
         };
         is_float && fits && !rest.contains('.') && (rest.ends_with("bias") || rest.starts_with("bias"))

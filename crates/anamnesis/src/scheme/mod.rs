@@ -10,6 +10,7 @@ mod blocks;
 pub(crate) mod bnb;
 mod claims;
 mod coding;
+pub(crate) mod compressed_tensors;
 mod context;
 pub(crate) mod decoder;
 mod encoder;
@@ -82,7 +83,15 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 6] = [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, &foreign::Foreign, &fp8::Fp8];
+static ALL: [&dyn Scheme; 7] = [
+    &ggml::Ggml,
+    &gptq::Gptq,
+    &awq::Awq,
+    &bnb::Bnb,
+    &compressed_tensors::CompressedTensors,
+    &foreign::Foreign,
+    &fp8::Fp8,
+];
 
 /// What can be asked for when quantising, in the order it is listed.
 pub(crate) static ENCODINGS: [&[Encoding]; 2] = [&bnb::ENCODINGS, &ggml::ENCODINGS];

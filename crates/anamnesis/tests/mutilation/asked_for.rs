@@ -14,20 +14,24 @@ const CODE_FORMAT: &str = "without a configuration the format of eight-bit codes
 const SHAPE: &str = "the shape of a weight is nowhere but in its entry, and fits its companions";
 const ARRANGEMENT: &str = "without a configuration only shapes say what a scale is for, and they fit";
 const UNSCALED: &str = "without a configuration eight-bit floats that nothing scales are their own values";
+const INTEGERS: &str = "without a configuration whole numbers that nothing known scales are their own values";
 const LONE: &str =
     "without a configuration or another weight nothing says what a lone tensor of a common name belonged to";
 const BIAS: &str = "a vector of floats as long as a weight has rows, called bias, is a bias";
 const ALIKE: &str = "two parts of one type and shape are told apart by their names alone";
 const AMONG_OTHERS: &str = "what else a module of several parameters holds is not known from its names";
 const CONFIGURED: &str = "the configured size of a block is nowhere else, and fits the shapes";
+const BITS: &str = "how many bits a code has is nowhere else, and as many words hold codes of either";
+const GAPS: &str = "where codes take as many words with gaps and without, only the version tells";
+const CACHE: &str = "a scale of a cache stands beside no weight, and under another name is data of its module";
 const VECTOR: &str = "a four-bit weight without its description is a vector";
 
 /// Why what came out after a change in these surroundings is right although it is something else.
 pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &Verdict) -> Option<&'static str> {
     // A name that models use too is all that a part may be taken for plain data by.
     let covers = |reason: &&'static str| match verdict {
-        Verdict::Wrong(_) | Verdict::Lost(_) => true,
-        Verdict::Orphan(_) => [LONE, BIAS, AMONG_OTHERS].contains(reason),
+        Verdict::Wrong(_) | Verdict::Lost(_) => *reason != CACHE,
+        Verdict::Orphan(_) => [LONE, BIAS, AMONG_OTHERS, CACHE].contains(reason),
         Verdict::Correct | Verdict::Refused(_) | Verdict::Panicked => false,
     };
     of_change(case, mutation, place).filter(covers)
@@ -37,6 +41,7 @@ fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&
     let end = mutation.part.rsplit('.').next().unwrap_or_default();
     match mutation.class {
         "configuration" => of_configuration(end, mutation),
+        _ if is_of_a_cache(case, mutation) => Some(CACHE),
         "metadata" => (mutation.part == "gptq_bits" && !place.configured).then_some(ZERO_POINTS),
         "retype" | "change the width" | "reshape" | "resize" => of_entry(case, end, mutation, place),
         "remove" | "leave alone" => of_loss(case, end, mutation, place),
@@ -53,6 +58,8 @@ fn of_configuration(end: &str, mutation: &Mutation) -> Option<&'static str> {
         // AutoRound's older name for its packing.
         "packing_format" | "backend" => (says_nothing || says_another("auto_round:")).then_some(ZERO_POINTS),
         "weight_block_size" | "block_structure" | "group_size" => Some(CONFIGURED),
+        "num_bits" => Some(BITS),
+        "version" => Some(GAPS),
         _ => None,
     }
 }
@@ -75,8 +82,9 @@ fn of_loss(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) ->
     match end {
         "g_idx" if mutation.class == "remove" && !place.configured => Some(GROUP_ORDER),
         _ if mutation.class == "remove" && mutation.part.contains("quant_state") => Some(VECTOR),
-        "scale" | "input_scale" | "output_scale" => Some(LONE),
-        "k_scale" | "v_scale" if !place.configured && !place.twin => Some(LONE),
+        "scale" => Some(LONE),
+        "k_scale" | "v_scale" if place.configured || place.twin => None,
+        _ if is_of_activations(end) => Some(LONE),
         _ if place.configured || place.twin => None,
         _ if has_codes(case) => Some(UNSCALED),
         _ => Some(LONE),
@@ -98,6 +106,7 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         }
         _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
         "rename" if becomes("input_scale ") && !place.configured && has_codes(case) => Some(UNSCALED),
+        "rename" if !place.configured && case.parts().any(|part| part.tensor.dtype == "I8") => Some(INTEGERS),
         "rename" if !place.configured && !place.twin && !has_codes(case) && mutation.part.ends_with(".scales") => {
             Some(LONE)
         }
@@ -109,6 +118,19 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
 fn says_arrangement(case: &Case) -> bool {
     let section = &case.config["quantization_config"];
     !section["weight_block_size"].is_null() || !section["config_groups"].is_null()
+}
+
+/// Whether a tensor of this name says something about activations, which many models do without being quantised.
+fn is_of_activations(end: &str) -> bool {
+    let of = ["input", "output", "activation", "q", "k", "v"];
+    let said = ["_scale", "_global_scale", "_zero_point"];
+    said.iter().any(|said| end.strip_suffix(said).is_some_and(|start| of.contains(&start)))
+}
+
+/// Whether a tensor is changed that says something about activations, in a module without a weight of its own.
+fn is_of_a_cache(case: &Case, mutation: &Mutation) -> bool {
+    let Some((module, end)) = mutation.part.rsplit_once('.') else { return false };
+    is_of_activations(end) && !case.truth.weights.contains_key(&format!("{module}.weight"))
 }
 
 /// Whether elements of this type are eight-bit codes that a scale makes whole.

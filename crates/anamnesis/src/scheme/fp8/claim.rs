@@ -29,6 +29,7 @@ impl Scheme for Fp8 {
             .free()
             .filter(|(_, tensor)| Fp8Format::of(tensor.dtype).is_some())
             .filter(|(_, tensor)| !is_companion(claims, tensor) && !naming::is_codes_of_others(&tensor.name))
+            .filter(|(_, tensor)| !goes_on_from_a_part(claims, &tensor.name))
             .collect();
         let mut unscaled = Vec::new();
         let mut scaled = 0;
@@ -67,8 +68,14 @@ fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     (tensor.dtype == Dtype::F8E8M0 && is_power())
         || naming::is_marker(&tensor.name)
         || naming::is_only_a_scale(&tensor.name)
-        || naming::weight_of_scale(&tensor.name).is_some_and(scales_a_weight)
+        || naming::weight_of_scale(&tensor.name).is_some()
         || own_scale_of.is_some_and(scales_a_weight)
+}
+
+/// Whether a name goes on behind that of a part of a weight that others have claimed.
+fn goes_on_from_a_part(claims: &Claims<'_>, name: &str) -> bool {
+    let mut parts = name.match_indices(".weight").filter(|(at, _)| name[at + 1..].contains('.'));
+    parts.any(|(at, _)| claims.has_quantised(&name[..=at]))
 }
 
 fn claim_scaled(claims: &mut Claims<'_>, id: TensorId, scale: TensorId) {
@@ -251,7 +258,7 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
         .filter(|(_, tensor)| {
             let Some(module) = naming::module_of_activation_scale(&tensor.name) else { return false };
             // Caches may have a scale per head, everything else has one.
-            if tensor.shape.len() > 1 && tensor.elements() > 1 {
+            if tensor.shape.iter().filter(|&&dim| dim != 1).count() > 1 {
                 return false;
             }
             // Scales of a cache stand one module below the weights that fill it.

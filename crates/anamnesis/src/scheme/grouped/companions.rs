@@ -62,11 +62,23 @@ impl Grouped {
 
     /// The rows of words that hold the packed offsets of these scales.
     fn packed_rows(&self, span: &Range<u64>, bits: u8, dense: bool) -> Range<u64> {
-        let bits = u64::from(bits.max(1));
         let rows = span.start / self.grid.grid_cols..span.end.div_ceil(self.grid.grid_cols);
+        let (first, _) = self.packed_place(rows.start, bits, dense);
+        let (last, shift) = self.packed_place(rows.end.saturating_sub(1).max(rows.start), bits, dense);
+        first..last + if shift + u64::from(bits) > 32 { 2 } else { 1 }
+    }
+
+    /// The row of words in which the packed offset of a row of scales begins, and at which bit. Every matrix of a stack begins
+    /// new words.
+    fn packed_place(&self, row: u64, bits: u8, dense: bool) -> (u64, u64) {
+        let (bits, rows) = (u64::from(bits.max(1)), self.grid.grid_rows);
+        let (matrix, inside) = (row / rows, row % rows);
         match dense {
-            true => rows.start * bits / 32..(rows.end * bits).div_ceil(32),
-            false => rows.start / (32 / bits)..rows.end.div_ceil(32 / bits),
+            true => (matrix * (rows * bits).div_ceil(32) + inside * bits / 32, inside * bits % 32),
+            false => {
+                let per_word = 32 / bits;
+                (matrix * rows.div_ceil(per_word) + inside / per_word, inside % per_word * bits)
+            }
         }
     }
 
@@ -116,21 +128,16 @@ impl Grouped {
         let cols = self.grid.grid_cols;
         let first = self.packed_rows(span, bits, dense).start;
         let words = words.as_chunks::<4>().0;
-        let wide = u64::from(bits.max(1));
+        let mask = u8::MAX >> (8 - bits.clamp(1, 8));
         let word = |row: u64, col: u64| {
             words.get(((row - first) * cols + col) as usize).map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)))
         };
         for (offset, at) in offsets.iter_mut().zip(span.clone()) {
             let (row, col) = (at / cols, at % cols);
-            let code = match dense {
-                true => {
-                    let bit = row * wide;
-                    // A code may reach into the next word.
-                    (word(bit / 32, col) | word(bit / 32 + 1, col) << 32) >> (bit % 32)
-                }
-                false => word(row / (32 / wide), col) >> (row % (32 / wide) * wide),
-            };
-            *offset = (code as u8 & (u8::MAX >> (8 - wide.min(8)))).into();
+            let (place, shift) = self.packed_place(row, bits, dense);
+            // A code may reach into the next word.
+            let code = (word(place, col) | word(place + 1, col) << 32) >> shift;
+            *offset = (code as u8 & mask).into();
         }
     }
 }

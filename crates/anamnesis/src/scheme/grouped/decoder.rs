@@ -36,9 +36,11 @@ impl Grouped {
         !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. })
     }
 
-    /// Whether one scale per element is calculated faster than blocks of one.
+    /// Whether every element has its own scale, which is calculated faster than in blocks of one.
     fn is_per_element(&self) -> bool {
-        self.grid.block_cols == 1 && self.arithmetic == Arithmetic::default() && self.meaning == Meaning::Unsigned
+        (self.grid.block_rows, self.grid.block_cols) == (1, 1)
+            && self.arithmetic == Arithmetic::default()
+            && self.meaning == Meaning::Unsigned
     }
 
     fn run<P: Packing, O: Output>(&self, level: Level, tile: &Tile<'_>, out: &mut [u8]) {

@@ -90,7 +90,8 @@ pub(crate) enum Offsets {
         kind: ScaleType,
         plus: u8,
     },
-    /// Codes of so many bits in 32-bit words, packed down the columns: without gaps, or as many in a word as fit whole.
+    /// Codes of so many bits in 32-bit words, packed down the columns of each matrix: without gaps, or as many in a word as fit
+    /// whole.
     PackedDown {
         bits: u8,
         dense: bool,

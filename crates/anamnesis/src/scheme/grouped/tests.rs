@@ -84,12 +84,16 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
         Offsets::Stored { plus, .. } => f32_at(&parts[2], at) + f32::from(plus),
         Offsets::PackedDown { bits, dense } => {
             let per_word = 32 / u64::from(bits);
-            let bit = match dense {
-                true => scale_row * u64::from(bits),
-                false => scale_row / per_word * 32 + scale_row % per_word * u64::from(bits),
+            let (matrix, inside) = (scale_row / grid.grid_rows, scale_row % grid.grid_rows);
+            let (bit, words) = match dense {
+                true => (inside * u64::from(bits), (grid.grid_rows * u64::from(bits)).div_ceil(32)),
+                false => {
+                    let bit = inside / per_word * 32 + inside % per_word * u64::from(bits);
+                    (bit, grid.grid_rows.div_ceil(per_word))
+                }
             };
             let word = |row: u64| {
-                let at = (row * grid.grid_cols + group) as usize * 4;
+                let at = ((matrix * words + row) * grid.grid_cols + group) as usize * 4;
                 parts[2].get(at..at + 4).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().unwrap()))
             };
             let pair = u64::from(word(bit / 32)) | u64::from(word(bit / 32 + 1)) << 32;
@@ -184,9 +188,9 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
             Offsets::None | Offsets::Constant(_) => {}
             Offsets::Stored { .. } => parts.push(random.floats(scales)),
             Offsets::PackedDown { bits, dense } => {
-                let (rows, bits) = (stack * grid.grid_rows, u64::from(bits));
+                let (rows, bits) = (grid.grid_rows, u64::from(bits));
                 let words = if dense { (rows * bits).div_ceil(32) } else { rows.div_ceil(32 / bits) };
-                parts.push(random.bytes(words * grid.grid_cols * 4));
+                parts.push(random.bytes(stack * words * grid.grid_cols * 4));
             }
         }
         if whole.is_some() {

@@ -1,0 +1,96 @@
+//! Recognising the weights of compressed-tensors.
+
+use super::fp4::fp4_weight;
+use super::int8::byte_weight;
+use super::pack::packed_weight;
+use super::parts::{self, PACKED, Parts, WEIGHT};
+use super::spec::Spec;
+use super::{METHOD, activations};
+use crate::catalog::{Dtype, TensorId};
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::{About, Claims, PartName, Scheme, Weight};
+
+/// The formats of compressed-tensors, but those of eight-bit floats.
+pub(crate) struct CompressedTensors;
+
+impl Scheme for CompressedTensors {
+    fn about(&self) -> About {
+        About::Decoded(METHOD, "pack-quantized of 1 to 8 bits, int-quantized, NVFP4, MXFP4; per row, group or block")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        parts::PART_NAMES.into_iter().chain(activations::part_names()).collect()
+    }
+
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let packed: Vec<_> =
+            claims.free().filter(|(_, tensor)| tensor.name.ends_with(PACKED)).map(|(id, _)| id).collect();
+        for id in packed {
+            claim_weight(claims, id, PACKED);
+        }
+        for id in byte_weights(claims) {
+            claim_weight(claims, id, WEIGHT);
+        }
+        activations::consume(claims);
+    }
+}
+
+/// Bytes beside a scale, where the configuration is this library's: other libraries store other things under these names.
+fn byte_weights(claims: &Claims<'_>) -> Vec<TensorId> {
+    if claims.config.method() != Some(METHOD) {
+        return Vec::new();
+    }
+    let has_scale = |name: &str| {
+        let module = name.strip_suffix(WEIGHT)?;
+        claims.find_free(&format!("{module}.weight_scale"))
+    };
+    let bytes = claims.free().filter(|(_, tensor)| tensor.dtype == Dtype::I8 && has_scale(&tensor.name).is_some());
+    bytes.map(|(id, _)| id).collect()
+}
+
+fn claim_weight(claims: &mut Claims<'_>, codes: TensorId, end: &str) {
+    let parts = Parts::take(claims, codes, end);
+    match weight(claims, &parts) {
+        Ok(weight) => claims.add(weight),
+        Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(codes).name)),
+    }
+}
+
+fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
+    let codes = claims.catalog.get(parts.codes);
+    let module = claims.config.module(parts.module(claims));
+    if let Some(left) = module.left().filter(|left| left.is_rule) {
+        return Err(AnamnesisError::parse(format!("it is packed, but {left}")));
+    }
+    let specs = Spec::of_module(claims.config, &module)?;
+    let is_packed = codes.name.ends_with(PACKED);
+    let decoded = |spec: Option<&Spec>| match (codes.dtype, spec) {
+        (Dtype::U8, spec) if is_packed => fp4_weight(claims, parts, spec),
+        (Dtype::I32, Some(spec)) if is_packed => packed_weight(claims, parts, spec),
+        (Dtype::I8, Some(spec)) if !is_packed => byte_weight(claims, parts, spec),
+        (Dtype::I32 | Dtype::I8, _) => {
+            let detail = "no configuration says how many bits its codes have, and what belongs to a scale";
+            Err(AnamnesisError::unsupported("compressed-tensors pack-quantized", detail))
+        }
+        (dtype, _) => Err(AnamnesisError::parse(format!("it is {dtype}; codes are I32 or U8"))),
+    };
+    if specs.is_empty() {
+        return decoded(None);
+    }
+    let mut fitting = Vec::new();
+    let mut problem = None;
+    for spec in &specs {
+        match decoded(Some(spec)) {
+            Ok(weight) => fitting.push((spec, weight)),
+            Err(error) => drop(problem.get_or_insert(error)),
+        }
+    }
+    match (fitting.len(), fitting.pop(), problem) {
+        (1, Some((_, weight)), _) => Ok(weight),
+        (0, _, Some(problem)) => Err(problem),
+        (_, last, _) => {
+            let places = fitting.iter().chain(&last).map(|(spec, _)| spec.place.as_str()).collect::<Vec<_>>();
+            Err(AnamnesisError::parse(format!("{} may both mean it, and both fit", places.join(" and "))))
+        }
+    }
+}

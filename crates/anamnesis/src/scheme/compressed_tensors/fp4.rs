@@ -1,0 +1,123 @@
+//! `nvfp4-pack-quantized` and `mxfp4-pack-quantized`: four-bit floats, two in a byte, the first in its low half. Their types tell
+//! everything, so that they are read without a configuration too.
+
+use std::sync::Arc;
+
+use super::parts::Parts;
+use super::scales::Rows;
+use super::spec::{Spec, Strategy};
+use crate::catalog::Dtype;
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales, Takes, Whole};
+use crate::scheme::{Blocks, Claims, Coding, QuantScheme, Recipe, ScaleType, Weight};
+
+/// One of the two.
+struct Kind {
+    format: &'static str,
+    name: &'static str,
+    scheme: QuantScheme,
+    scale_dtype: Dtype,
+    scale: ScaleType,
+    /// The usual size of a group.
+    group: u64,
+    has_global_scale: bool,
+}
+
+static KINDS: [Kind; 2] = [
+    Kind {
+        format: "nvfp4-pack-quantized",
+        name: "NVFP4",
+        scheme: QuantScheme::Named("NVFP4 (compressed-tensors)"),
+        scale_dtype: Dtype::F8E4M3,
+        scale: ScaleType::E4m3,
+        group: 16,
+        has_global_scale: true,
+    },
+    Kind {
+        format: "mxfp4-pack-quantized",
+        name: "MXFP4",
+        scheme: QuantScheme::Named("MXFP4 (compressed-tensors)"),
+        scale_dtype: Dtype::U8,
+        scale: ScaleType::Exponent,
+        group: 32,
+        has_global_scale: false,
+    },
+];
+
+pub(super) fn fp4_weight(claims: &Claims<'_>, parts: &Parts, spec: Option<&Spec>) -> Result<Weight> {
+    let codes = claims.catalog.get(parts.codes);
+    let (scale_id, scale) = parts.needed(claims, parts.scale, "weight_scale")?;
+    let kind = KINDS.iter().find(|kind| kind.scale_dtype == scale.dtype).ok_or_else(|| {
+        let (name, dtype) = (quoted(&scale.name), scale.dtype);
+        AnamnesisError::parse(format!("{name} is {dtype}; scales of bytes are F8_E4M3 (NVFP4) or U8 (MXFP4)"))
+    })?;
+    parts.refuse(claims, kind.format, &[parts.zero_point, parts.shape, parts.g_idx])?;
+    let group = match spec {
+        None => kind.group,
+        Some(spec) => group_of(kind, spec)?,
+    };
+    let (rows, bytes) = Rows::of(codes)?;
+    if !rows.stack.is_empty() {
+        let (format, shape) = (kind.format, &codes.shape);
+        return Err(AnamnesisError::unsupported(format, format!("it has shape {shape:?}; matrices are read")));
+    }
+    let cols = bytes.saturating_mul(2);
+    let strategy = Strategy::Group(group);
+    rows.check_scale(scale, strategy)?;
+    let mut ids = vec![parts.codes, scale_id];
+    let whole = match kind.has_global_scale {
+        false => {
+            parts.refuse(claims, kind.format, &[parts.global_scale])?;
+            None
+        }
+        true => {
+            let (id, global) = parts.needed(claims, parts.global_scale, "weight_global_scale")?;
+            if global.dtype != Dtype::F32 || !matches!(global.shape[..], [] | [1]) {
+                let (name, dtype, shape) = (quoted(&global.name), global.dtype, &global.shape);
+                return Err(AnamnesisError::parse(format!("{name} is {dtype} {shape:?}; one F32 is needed")));
+            }
+            ids.push(id);
+            Some(Whole { takes: Takes::Over, per_matrix: false })
+        }
+    };
+    let decoder = Grouped {
+        layout: Layout::bytes(4, cols),
+        meaning: Meaning::E2m1,
+        grid: rows.grid(cols, strategy, &scale.shape)?,
+        scales: Scales { kind: kind.scale, whole },
+        offsets: Offsets::None,
+        is_indexed: false,
+        arithmetic: Arithmetic::default(),
+        description: format!("compressed-tensors {}, groups of {group}", kind.name),
+    };
+    Ok(Weight {
+        name: parts.output_name(claims),
+        shape: rows.shape(rows.rows, cols),
+        values: rows.rows.saturating_mul(cols),
+        scheme: kind.scheme,
+        blocks: Some(Blocks { bits: 4, size: group, nested: kind.has_global_scale }),
+        coding: Coding {
+            format: kind.format.to_owned(),
+            bits: Some(4),
+            group_size: Some(group),
+            block_shape: None,
+            symmetric: Some(true),
+            evidence: claims.evidence(&["config_groups"]),
+        },
+        parts: ids,
+        recipe: Recipe::Ready(Arc::new(decoder)),
+    })
+}
+
+/// The size of a group that the configuration says, where it speaks of weights like these.
+fn group_of(kind: &Kind, spec: &Spec) -> Result<u64> {
+    spec.check_format(&[kind.format])?;
+    spec.check_type(true, |bits| bits == 4)?;
+    match spec.strategy {
+        Strategy::Group(size) if spec.symmetric => Ok(size),
+        _ => {
+            let (place, name) = (&spec.place, kind.name);
+            Err(AnamnesisError::parse(format!("{place} says it is not symmetric in groups, as {name} is")))
+        }
+    }
+}

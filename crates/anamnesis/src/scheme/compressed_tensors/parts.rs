@@ -1,0 +1,92 @@
+//! The stored tensors of one weight.
+
+use crate::catalog::{StoredTensor, TensorId};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::{Claims, PartName, Says, TensorRole};
+
+/// How the name of packed codes ends.
+pub(super) const PACKED: &str = ".weight_packed";
+/// How the name of codes ends that are called like the weight itself.
+pub(super) const WEIGHT: &str = ".weight";
+
+/// What the parts of a weight are called, besides the scale, which FP8 has too.
+pub(super) const PART_NAMES: [PartName; 5] = [
+    PartName::new(PACKED, PACKED, Says::All),
+    PartName::new(".weight_zero_point", PACKED, Says::All),
+    PartName::new(".weight_shape", PACKED, Says::All),
+    PartName::new(".weight_g_idx", PACKED, Says::All),
+    PartName::new(".weight_global_scale", PACKED, Says::All),
+];
+
+/// Codes and the companions that were found.
+pub(super) struct Parts {
+    pub codes: TensorId,
+    pub scale: Option<TensorId>,
+    pub zero_point: Option<TensorId>,
+    pub shape: Option<TensorId>,
+    pub g_idx: Option<TensorId>,
+    pub global_scale: Option<TensorId>,
+}
+
+impl Parts {
+    /// Claims codes whose name ends so, and those of their companions that are there.
+    pub(super) fn take(claims: &mut Claims<'_>, codes: TensorId, end: &str) -> Self {
+        claims.take(codes, TensorRole::Quantized);
+        let name = &claims.catalog.get(codes).name;
+        let module = name.strip_suffix(end).unwrap_or(name);
+        let mut companion = |end: &str, role| {
+            let id = claims.find_free(&format!("{module}.{end}"))?;
+            claims.take(id, role);
+            Some(id)
+        };
+        let parts = Self {
+            codes,
+            scale: companion("weight_scale", TensorRole::Scale),
+            zero_point: companion("weight_zero_point", TensorRole::ZeroPoint),
+            shape: companion("weight_shape", TensorRole::QuantState),
+            g_idx: companion("weight_g_idx", TensorRole::GroupIndex),
+            global_scale: companion("weight_global_scale", TensorRole::Scale),
+        };
+        // What marlin-24 has beside its codes.
+        companion("scale_packed", TensorRole::Scale);
+        companion("meta", TensorRole::QuantState);
+        parts
+    }
+
+    /// The name of its module.
+    pub(super) fn module<'a>(&self, claims: &Claims<'a>) -> &'a str {
+        let name = claims.catalog.get(self.codes).name.as_str();
+        name.strip_suffix(PACKED).or_else(|| name.strip_suffix(WEIGHT)).unwrap_or(name)
+    }
+
+    /// The name of the decoded weight.
+    pub(super) fn output_name(&self, claims: &Claims<'_>) -> String {
+        format!("{}{WEIGHT}", self.module(claims))
+    }
+
+    /// A companion that must be there, called so.
+    pub(super) fn needed<'a>(
+        &self,
+        claims: &Claims<'a>,
+        id: Option<TensorId>,
+        end: &str,
+    ) -> Result<(TensorId, &'a StoredTensor)> {
+        let found = id.map(|id| (id, claims.catalog.get(id)));
+        found.ok_or_else(|| {
+            let name = format!("{}.{end}", self.module(claims));
+            let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
+            AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
+        })
+    }
+
+    /// Refuses companions that a format does not have.
+    pub(super) fn refuse(&self, claims: &Claims<'_>, format: &str, others: &[Option<TensorId>]) -> Result<()> {
+        match others.iter().flatten().next() {
+            None => Ok(()),
+            Some(&id) => {
+                let name = quoted(&claims.catalog.get(id).name);
+                Err(AnamnesisError::parse(format!("beside it is {name}, which {format} weights do not have")))
+            }
+        }
+    }
+}
