@@ -125,9 +125,7 @@ def case(name, layout, args, source=None, parts=None, dtype=BF16, **more):
     decoded, native = decompress(layout, args, parts)
     stored = {f"{LAYER}.{part}": value for part, value in {**parts, **more}.items()}
     config = described({"group_0": scheme(args)}, layout)
-    # What the library rounds NVFP4 scales to depends on the shape of the global scale.
-    own = None if layout == NVFP4 else {f"{LAYER}.weight": native}
-    write_case(FAMILY, name, stored, {f"{LAYER}.weight": decoded}, config, own)
+    write_case(FAMILY, name, stored, {f"{LAYER}.weight": decoded}, config, {f"{LAYER}.weight": native})
 
 
 def drawn(*shape, dtype=BF16):

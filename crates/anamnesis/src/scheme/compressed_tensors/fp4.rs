@@ -8,7 +8,7 @@ use super::scales::Rows;
 use super::spec::{Spec, Strategy};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales, Takes, Whole};
+use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
 use crate::scheme::{Blocks, Claims, Coding, QuantScheme, Recipe, ScaleType, Weight};
 
 /// One of the two.
@@ -77,7 +77,9 @@ pub(super) fn fp4_weight(claims: &Claims<'_>, parts: &Parts, spec: Option<&Spec>
                 return Err(AnamnesisError::parse(format!("{name} is {dtype} {shape:?}; one F32 is needed")));
             }
             ids.push(id);
-            Some(Whole { takes: Takes::Over, per_matrix: false })
+            // Beside a scalar the library stays in BF16, beside a vector it goes on in F32.
+            let library = if global.shape.is_empty() { Step::Bf16 } else { Step::F32 };
+            Some(Whole { takes: Takes::Over, per_matrix: false, step: Step::F32, library })
         }
     };
     let decoder = Grouped {

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use anamnesis_kernels::Level;
+use anamnesis_kernels::float::{bf16, f16};
 
-use super::{Grouped, Offsets, Takes};
+use super::{Grouped, Offsets, Step, Takes};
 use crate::scheme::Window;
 
 /// The part that scales are; the others follow, as far as they are stored.
@@ -119,6 +120,11 @@ impl Grouped {
                 *scale = match whole.takes {
                     Takes::Times => *scale * value,
                     Takes::Over => *scale / value,
+                };
+                *scale = match whole.step {
+                    Step::F32 => *scale,
+                    Step::Bf16 => bf16::decode(bf16::encode(*scale)),
+                    Step::F16 => f16::decode(f16::encode(*scale)),
                 };
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anamnesis_kernels::{self as kernels, Bits2, Bits3, Bytes, Level, LowNibbles, Output, Packing, SignedBytes};
 
-use super::{Arithmetic, Grouped, Layout, Meaning, Offsets, Step, Takes};
+use super::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::{row_granule, with_output};
@@ -185,16 +185,20 @@ impl TileDecoder for Grouped {
     }
 
     fn as_library(&self) -> AsLibrary {
-        let step = match self.scales.kind {
-            ScaleType::Bf16 => Step::Bf16,
-            ScaleType::F16 => Step::F16,
+        let step = match (self.scales.kind, self.scales.whole) {
+            (ScaleType::Bf16, _) => Step::Bf16,
+            (ScaleType::F16, _) => Step::F16,
+            (_, Some(Whole { takes: Takes::Over, library: Step::F32, .. })) => return AsLibrary::In(TargetDtype::BF16),
+            (_, Some(Whole { takes: Takes::Over, library, .. })) => library,
             _ => return AsLibrary::Same,
         };
+        let whole = self.scales.whole.map(|whole| Whole { step: whole.library, ..whole });
         // Differences of codes and whole numbers are exact in any type.
         match self.is_indexed {
             true => AsLibrary::in_type_of(Some(self.scales.kind)),
             false => AsLibrary::Otherwise(Arc::new(Self {
                 arithmetic: Arithmetic { step, ..self.arithmetic },
+                scales: Scales { whole, ..self.scales },
                 ..self.clone()
             })),
         }

@@ -68,9 +68,12 @@ pub(crate) struct Whole {
     pub takes: Takes,
     /// Whether every matrix of a stack has its own.
     pub per_matrix: bool,
+    /// What the scale is rounded to by it, and what the scheme's own library rounds it to.
+    pub step: Step,
+    pub library: Step,
 }
 
-/// What the scale of scales does to a scale, rounded to F32.
+/// What the scale of scales does to a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Takes {
     /// Multiplies it.

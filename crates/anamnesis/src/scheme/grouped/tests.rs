@@ -172,7 +172,12 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
             false => [Formula::Affine, Formula::Biased, Formula::Divided][random.below(3) as usize],
         };
         let takes = [Takes::Times, Takes::Over][random.below(2) as usize];
-        let whole = (random.below(2) == 0).then_some(Whole { takes, per_matrix: random.below(2) == 0 });
+        let whole = (random.below(2) == 0).then_some(Whole {
+            takes,
+            per_matrix: random.below(2) == 0,
+            step: Step::F32,
+            library: Step::F32,
+        });
         let weight = Grouped {
             layout,
             meaning,
