@@ -9,39 +9,58 @@ use crate::catalog::{BlockType, Metadata, MetadataValue, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::{BnbOptions, Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, Task, linear};
 
-/// The mixes, the names that llama.cpp has for them, and the type of most tensors.
-static MIXES: [(Mix, &[&str], &str); 30] = [
-    (Mix::Q4_K_M, &["q4_k_m", "q4_k"], "Q4_K"),
-    (Mix::Q4_K_S, &["q4_k_s"], "Q4_K"),
-    (Mix::Q5_K_M, &["q5_k_m", "q5_k"], "Q5_K"),
-    (Mix::Q5_K_S, &["q5_k_s"], "Q5_K"),
-    (Mix::Q6_K, &["q6_k"], "Q6_K"),
-    (Mix::Q8_0, &["q8_0"], "Q8_0"),
-    (Mix::Q3_K_M, &["q3_k_m", "q3_k"], "Q3_K"),
-    (Mix::Q3_K_S, &["q3_k_s"], "Q3_K"),
-    (Mix::Q3_K_L, &["q3_k_l"], "Q3_K"),
-    (Mix::Q2_K, &["q2_k"], "Q2_K"),
-    (Mix::Q2_K_S, &["q2_k_s"], "Q2_K"),
-    (Mix::Q4_0, &["q4_0"], "Q4_0"),
-    (Mix::Q4_1, &["q4_1"], "Q4_1"),
-    (Mix::Q5_0, &["q5_0"], "Q5_0"),
-    (Mix::Q5_1, &["q5_1"], "Q5_1"),
-    (Mix::IQ4_XS, &["iq4_xs"], "IQ4_XS"),
-    (Mix::IQ4_NL, &["iq4_nl"], "IQ4_NL"),
-    (Mix::IQ3_M, &["iq3_m"], "IQ3_S"),
-    (Mix::IQ3_S, &["iq3_s"], "IQ3_S"),
-    (Mix::IQ3_XS, &["iq3_xs"], "IQ3_S"),
-    (Mix::IQ3_XXS, &["iq3_xxs"], "IQ3_XXS"),
-    (Mix::IQ2_M, &["iq2_m"], "IQ2_S"),
-    (Mix::IQ2_S, &["iq2_s"], "IQ2_XS"),
-    (Mix::IQ2_XS, &["iq2_xs"], "IQ2_XS"),
-    (Mix::IQ2_XXS, &["iq2_xxs"], "IQ2_XXS"),
-    (Mix::IQ1_M, &["iq1_m"], "IQ1_M"),
-    (Mix::IQ1_S, &["iq1_s"], "IQ1_S"),
-    (Mix::TQ2_0, &["tq2_0"], "TQ2_0"),
-    (Mix::TQ1_0, &["tq1_0"], "TQ1_0"),
-    (Mix::MXFP4_MOE, &["mxfp4_moe"], "MXFP4"),
-];
+/// A mix, its names, the type of most tensors, and what it is in a few words.
+struct Named {
+    mix: Mix,
+    names: &'static [&'static str],
+    short: &'static str,
+    about: &'static str,
+}
+
+macro_rules! mixes {
+    ($($mix:ident $short:literal $($name:literal)+;)*) => {
+        /// The mixes by the names that llama.cpp has for them.
+        static MIXES: [Named; [$($short),*].len()] = [$(Named {
+            mix: Mix::$mix,
+            names: &[$($name),+],
+            short: $short,
+            about: concat!("mostly ", $short, " blocks, mixed as llama.cpp does"),
+        }),*];
+    };
+}
+
+mixes! {
+    Q4_K_M "Q4_K" "q4_k_m" "q4_k";
+    Q4_K_S "Q4_K" "q4_k_s";
+    Q5_K_M "Q5_K" "q5_k_m" "q5_k";
+    Q5_K_S "Q5_K" "q5_k_s";
+    Q6_K "Q6_K" "q6_k";
+    Q8_0 "Q8_0" "q8_0";
+    Q3_K_M "Q3_K" "q3_k_m" "q3_k";
+    Q3_K_S "Q3_K" "q3_k_s";
+    Q3_K_L "Q3_K" "q3_k_l";
+    Q2_K "Q2_K" "q2_k";
+    Q2_K_S "Q2_K" "q2_k_s";
+    Q4_0 "Q4_0" "q4_0";
+    Q4_1 "Q4_1" "q4_1";
+    Q5_0 "Q5_0" "q5_0";
+    Q5_1 "Q5_1" "q5_1";
+    IQ4_XS "IQ4_XS" "iq4_xs";
+    IQ4_NL "IQ4_NL" "iq4_nl";
+    IQ3_M "IQ3_S" "iq3_m";
+    IQ3_S "IQ3_S" "iq3_s";
+    IQ3_XS "IQ3_S" "iq3_xs";
+    IQ3_XXS "IQ3_XXS" "iq3_xxs";
+    IQ2_M "IQ2_S" "iq2_m";
+    IQ2_S "IQ2_XS" "iq2_s";
+    IQ2_XS "IQ2_XS" "iq2_xs";
+    IQ2_XXS "IQ2_XXS" "iq2_xxs";
+    IQ1_M "IQ1_M" "iq1_m";
+    IQ1_S "IQ1_S" "iq1_s";
+    TQ2_0 "TQ2_0" "tq2_0";
+    TQ1_0 "TQ1_0" "tq1_0";
+    MXFP4_MOE "MXFP4" "mxfp4_moe";
+}
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; MIXES.len()] = {
@@ -54,14 +73,15 @@ pub(crate) static ENCODINGS: [Encoding; MIXES.len()] = {
     encodings
 };
 
-const fn encoding((mix, names, short): &'static (Mix, &'static [&'static str], &'static str)) -> Encoding {
-    Encoding { names, about: "blocks of ggml", short, packing: Packing::Blocks, quantiser: mix }
+const fn encoding(named: &'static Named) -> Encoding {
+    let &Named { names, about, short, .. } = named;
+    Encoding { names, about, short, packing: Packing::Blocks, quantiser: &named.mix }
 }
 
 /// The mix of a name.
 #[cfg(test)]
 pub(super) fn mix_of(name: &str) -> Option<Mix> {
-    MIXES.iter().find(|(_, names, _)| names.contains(&name)).map(|(mix, ..)| *mix)
+    MIXES.iter().find(|named| named.names.contains(&name)).map(|named| named.mix)
 }
 
 impl Quantiser for Mix {
