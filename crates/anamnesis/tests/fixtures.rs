@@ -27,12 +27,34 @@ const fn family(directory: &'static str, cases: usize, companions: &'static [&'s
 
 const PACKED: &[&str] = &[".qweight", ".qzeros", ".scales", ".g_idx"];
 
-const FAMILIES: [Family; 6] = [
+const HQQ: &[&str] = &[
+    ".W_q",
+    ".scale",
+    ".zero",
+    ".shape",
+    ".nbits",
+    ".group_size",
+    ".axis",
+    ".packing",
+    ".view_as_float",
+    ".quant_",
+    ".offload_meta",
+    ".channel_wise",
+    ".compute_dtype",
+    "state_dict",
+    ".optimize",
+    ".round_zero",
+    ".stores_quant_config",
+    ".unpack_view_dtype",
+];
+
+const FAMILIES: [Family; 7] = [
     family("fp8", 64, &["scale"]),
     family("codes", 1, &[]),
     family("gptq", 52, PACKED),
     family("awq", 7, PACKED),
     family("autoround", 27, PACKED),
+    family("hqq", 25, HQQ),
     Family {
         unsigned_zeros: Some("fp4"),
         ..family("bnb", 24, &["absmax", "quant_map", "quant_state", ".SCB", "weight_format"])

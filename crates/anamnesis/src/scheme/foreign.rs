@@ -40,7 +40,6 @@ static MARKS: &[Mark] = &[
         &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
     likely("MXFP4", "_blocks", &[Dtype::U8], &["_scales"]),
-    sure("HQQ", ".W_q", CODES, HQQ),
     likely("quanto", "._data._data", CODES, &["._scale", "._shift"]),
     likely("quanto", "._data", CODES, &["._scale", "._shift"]),
     likely("torchao", "_qdata", CODES, &["_scale", "_zero_point"]),
@@ -56,28 +55,6 @@ const WEIGHT: &str = ".weight";
 
 /// Weights of schemes that are decoded: only those that lack a companion are left for a mark.
 const INCOMPLETE: &[&str] = &["BnB"];
-
-const HQQ: &[&str] = &[
-    ".scale",
-    ".zero",
-    ".meta",
-    ".shape",
-    ".axis",
-    ".nbits",
-    ".group_size",
-    ".channel_wise",
-    ".compute_dtype",
-    ".encoded_state_dict",
-    ".offload_meta",
-    ".optimize",
-    ".packing",
-    ".quant_scale",
-    ".quant_zero",
-    ".round_zero",
-    ".stores_quant_config",
-    ".unpack_view_dtype",
-    ".view_as_float",
-];
 
 const PACKED: &[&str] = &[".weight_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx"];
 

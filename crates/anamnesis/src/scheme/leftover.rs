@@ -178,9 +178,11 @@ impl Owner {
         };
         match rest.split_once('.') {
             None => true,
-            // Modules inside are none of its own, unless they are called like the weight or one of its parts.
+            // Modules inside are none of its own, unless they are called like the weight or one of its parts, or not at all.
             Some((first, _)) => {
-                first.starts_with(leaf.as_str()) || names.iter().any(|part| part.end.strip_prefix('.') == Some(first))
+                first.is_empty()
+                    || first.starts_with(leaf.as_str())
+                    || names.iter().any(|part| part.end.strip_prefix('.') == Some(first))
             }
         }
     }
@@ -192,7 +194,7 @@ impl Owner {
             ([stack @ .., rows, columns], [above @ .., length]) => {
                 above == stack && (length == rows || length == columns)
             }
-            ([], _) => true,
+            ([], shape) => shape.len() == 1,
             _ => false,
         };
         is_float && fits && !rest.contains('.') && (rest.ends_with("bias") || rest.starts_with("bias"))

@@ -18,6 +18,7 @@ pub(crate) mod ggml;
 pub(crate) mod gptq;
 mod grid;
 pub(crate) mod grouped;
+pub(crate) mod hqq;
 mod identity;
 pub(crate) mod leftover;
 mod library;
@@ -78,7 +79,8 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 6] = [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, &foreign::Foreign, &fp8::Fp8];
+static ALL: [&dyn Scheme; 7] =
+    [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, &hqq::Hqq, &foreign::Foreign, &fp8::Fp8];
 
 /// What can be asked for when quantising, in the order it is listed.
 pub(crate) static ENCODINGS: [&[Encoding]; 1] = [&bnb::ENCODINGS];

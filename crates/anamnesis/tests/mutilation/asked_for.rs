@@ -94,6 +94,7 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         "rename" if !place.configured && case.parts().any(|part| is_among_others(case, &part.name)) => {
             Some(AMONG_OTHERS)
         }
+        "duplicate" if mutation.part.ends_with(".scale") && !stays_beside(mutation) => Some(LONE),
         _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
         "rename" if becomes("input_scale ") && !place.configured && has_codes(case) => Some(UNSCALED),
         "rename" if !place.configured && !place.twin && !has_codes(case) && mutation.part.ends_with(".scales") => {
@@ -101,6 +102,13 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         }
         _ => None,
     }
+}
+
+/// Whether a tensor under its new name is still of the same module.
+fn stays_beside(mutation: &Mutation) -> bool {
+    let module = mutation.part.rsplit_once('.').map_or("", |(module, _)| module);
+    let name = mutation.to.split_once('(').map_or("", |(_, name)| name);
+    name.starts_with(&format!("{module}."))
 }
 
 /// Whether the configuration says how scales lie over a weight.

@@ -25,7 +25,7 @@ pub(crate) use anamnesis_kernels::{Arithmetic, Formula, Step};
 
 use super::{Grid, ScaleType};
 
-pub(crate) use layout::Layout;
+pub(crate) use layout::{Layout, Order, Unit};
 
 /// What a code stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
