@@ -6,6 +6,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 REF=$(realpath -m "${REF:-$here/.reference}")
 export REF PYTHONDONTWRITEBYTECODE=1
+# quanto builds a part of itself when it is first used, with tools of the environment.
+export PATH="$REF/venv/bin:$PATH"
 
 if [ $# -eq 0 ]; then
     set -- codes fp8 gptq awq autoround hqq quanto torchao bitnet bnb bnb_encode gguf npz pth

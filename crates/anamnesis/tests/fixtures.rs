@@ -48,13 +48,15 @@ const HQQ: &[&str] = &[
     ".unpack_view_dtype",
 ];
 
-const FAMILIES: [Family; 7] = [
+const FAMILIES: [Family; 9] = [
     family("fp8", 64, &["scale"]),
     family("codes", 1, &[]),
     family("gptq", 52, PACKED),
     family("awq", 7, PACKED),
     family("autoround", 27, PACKED),
     family("hqq", 25, HQQ),
+    family("torchao", 20, &["._weight_"]),
+    family("quanto", 19, &["._data", "._scale", "._shift", "put_scale"]),
     Family {
         unsigned_zeros: Some("fp4"),
         ..family("bnb", 24, &["absmax", "quant_map", "quant_state", ".SCB", "weight_format"])

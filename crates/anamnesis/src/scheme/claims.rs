@@ -90,6 +90,11 @@ impl<'a> Claims<'a> {
         self.catalog.find(name).filter(|id| self.roles[id.index()].is_none())
     }
 
+    /// Whether nobody has claimed a tensor yet.
+    pub(super) fn is_free(&self, id: TensorId) -> bool {
+        self.roles.get(id.index()).is_some_and(Option::is_none)
+    }
+
     /// Claims a tensor for a role; a second claim is refused.
     pub(super) fn take(&mut self, id: TensorId, role: TensorRole) {
         if role == TensorRole::Quantized {

@@ -40,9 +40,6 @@ static MARKS: &[Mark] = &[
         &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
     likely("MXFP4", "_blocks", &[Dtype::U8], &["_scales"]),
-    likely("quanto", "._data._data", CODES, &["._scale", "._shift"]),
-    likely("quanto", "._data", CODES, &["._scale", "._shift"]),
-    likely("torchao", "_qdata", CODES, &["_scale", "_zero_point"]),
     sure("EXL3", ".trellis", &[Dtype::I16], &[".suh", ".svh", ".su", ".sv"]),
     sure("EXL2", ".q_weight", WORDS, &[".q_scale", ".q_scale_max", ".q_groups"]),
     likely("QuIP#", ".Qidxs", INDICES, &[".SU", ".SV"]),
@@ -77,12 +74,7 @@ const fn likely(
 }
 
 /// Parts that nothing else is called like, although marks know them by less.
-const TELLING: [PartName; 4] = [
-    PartName::new(".weight_packed", ".weight_packed", Says::All),
-    PartName::new(".weight._data", ".weight._data", Says::All),
-    PartName::new(".weight._scale", ".weight._data", Says::All),
-    PartName::new(".weight._shift", ".weight._data", Says::All),
-];
+const TELLING: [PartName; 1] = [PartName::new(".weight_packed", ".weight_packed", Says::All)];
 
 /// What the end of a companion's name says by itself: all, where it speaks of a weight; less, where it is a word that models use
 /// too.

@@ -27,8 +27,10 @@ pub(crate) mod packed;
 mod part_name;
 mod plain;
 mod quantiser;
+pub(crate) mod quanto;
 mod role;
 mod scale;
+pub(crate) mod torchao;
 
 use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
@@ -41,7 +43,7 @@ pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
 pub(crate) use grid::{Arrangement, Grid};
 pub(crate) use identity::Identity;
-pub(crate) use library::AsLibrary;
+pub(crate) use library::{AsLibrary, Rounded};
 pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task};
@@ -79,8 +81,17 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 7] =
-    [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, &hqq::Hqq, &foreign::Foreign, &fp8::Fp8];
+static ALL: [&dyn Scheme; 9] = [
+    &ggml::Ggml,
+    &gptq::Gptq,
+    &awq::Awq,
+    &bnb::Bnb,
+    &hqq::Hqq,
+    &quanto::Quanto,
+    &torchao::Torchao,
+    &foreign::Foreign,
+    &fp8::Fp8,
+];
 
 /// What can be asked for when quantising, in the order it is listed.
 pub(crate) static ENCODINGS: [&[Encoding]; 1] = [&bnb::ENCODINGS];

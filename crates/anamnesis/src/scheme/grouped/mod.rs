@@ -90,6 +90,10 @@ pub(crate) enum Offsets {
         kind: ScaleType,
         plus: u8,
     },
+    /// Stored as the scales are, with the other sign.
+    Negated {
+        kind: ScaleType,
+    },
     /// Codes of so many bits in 32-bit words, packed down the columns: without gaps, or as many in a word as fit whole.
     PackedDown {
         bits: u8,
