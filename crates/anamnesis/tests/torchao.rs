@@ -75,9 +75,10 @@ fn a_decoded_file_that_still_describes_its_tensors_is_plain() {
     assert_eq!(names, ["model.layers.0.mlp.down_proj.bias", WEIGHT]);
     let metadata = decoded.metadata.clone().unwrap();
     let empty = metadata.iter().fold(Model::new(), |model, (key, value)| model.metadata(key, value));
-    let again = decoded.tensors.iter().fold(empty, |model, (name, tensor)| {
-        model.tensor(name, &tensor.dtype, &tensor.shape, &tensor.data)
-    });
+    let again = decoded
+        .tensors
+        .iter()
+        .fold(empty, |model, (name, tensor)| model.tensor(name, &tensor.dtype, &tensor.shape, &tensor.data));
     assert_eq!(remember(&again, None).tensors, decoded.tensors);
 }
 

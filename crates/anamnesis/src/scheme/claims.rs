@@ -162,6 +162,16 @@ impl<'a> Claims<'a> {
         self.weights.iter().filter_map(move |weight| Some((codes(weight)?, &weight.shape[..])))
     }
 
+    /// The names of the stored codes of weights that have companions, with the names and shapes of these weights.
+    pub(super) fn modules(&self) -> impl Iterator<Item = (&'a str, &str, &[usize])> {
+        let catalog = self.catalog;
+        let scaled = self.weights.iter().filter(|weight| weight.parts.len() > 1 && weight.scheme != QuantScheme::Ggml);
+        scaled.filter_map(move |weight| {
+            let codes = catalog.get(*weight.parts.first()?);
+            Some((codes.name.as_str(), weight.name.as_str(), &weight.shape[..]))
+        })
+    }
+
     /// The name of a weight that needs companions.
     pub(super) fn scaled_weight(&self) -> Option<&str> {
         let needs_companions = |weight: &&Weight| weight.parts.len() > 1 && weight.scheme != QuantScheme::Ggml;

@@ -83,7 +83,17 @@ impl Leftovers {
         let mut schemes = ALL;
         schemes.sort_by_key(|scheme| matches!(scheme.about(), About::Refused(_)));
         let names = schemes.iter().flat_map(|scheme| scheme.part_names()).collect();
-        Self { names, sign, is_quantised: claims.scaled_weight().is_some(), weights: quantised().map(owner).collect() }
+        let mut weights: BTreeMap<_, _> = quantised().map(owner).collect();
+        for (codes, weight, shape) in claims.modules() {
+            // Codes may be called otherwise than the weight that they are of, which is all of its module then too.
+            let Some((module, leaf)) = weight.rsplit_once('.').filter(|(_, leaf)| names_a_weight(leaf)) else {
+                continue;
+            };
+            let leaf = Some(leaf.to_owned());
+            let owner = || Owner { name: codes.to_owned(), leaf, shape: shape.to_vec(), is_block: false };
+            weights.entry(format!("{module}.")).or_insert_with(owner);
+        }
+        Self { names, sign, is_quantised: claims.scaled_weight().is_some(), weights }
     }
 
     /// Why a tensor that nobody has claimed is not plain data.
@@ -143,7 +153,7 @@ impl Leftovers {
         let joined = || {
             name.match_indices('_').find_map(|(at, _)| {
                 let (module, rest) = (&name[..at], &name[at + 1..]);
-                let is_part = self.names.iter().any(|part| part.word() == rest);
+                let is_part = self.names.iter().any(|part| part.word() == rest.trim_start_matches('_'));
                 Some((self.weights.get(&format!("{module}.")).filter(|_| is_part)?, rest))
             })
         };

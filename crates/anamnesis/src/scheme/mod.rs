@@ -6,6 +6,7 @@
 //! [`ALL`]; where it encodes too, a line in [`ENCODINGS`].
 
 pub(crate) mod awq;
+pub(crate) mod bitnet;
 pub(crate) mod bnb;
 mod claims;
 mod coding;
@@ -23,6 +24,7 @@ mod identity;
 pub(crate) mod leftover;
 mod library;
 mod linear;
+mod methods;
 pub(crate) mod packed;
 mod part_name;
 mod plain;
@@ -81,14 +83,16 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 9] = [
+static ALL: [&dyn Scheme; 11] = [
     &ggml::Ggml,
+    &methods::Methods,
     &gptq::Gptq,
     &awq::Awq,
     &bnb::Bnb,
     &hqq::Hqq,
     &quanto::Quanto,
     &torchao::Torchao,
+    &bitnet::BitNet,
     &foreign::Foreign,
     &fp8::Fp8,
 ];

@@ -56,7 +56,7 @@ impl PartName {
     /// What precedes the last component of `name`, where that begins with a word of this part that says all and goes on.
     pub(super) fn base_of_longer<'n>(&self, name: &'n str) -> Option<&'n str> {
         let start = name.rfind('.').map_or(0, |dot| dot + 1);
-        let begins = self.says == Says::All && self.word().starts_with("weight_");
+        let begins = self.says == Says::All && self.end.trim_start_matches('.').starts_with("weight_");
         (begins && name[start..].starts_with(self.word())).then(|| name[..start].trim_end_matches('.'))
     }
 

@@ -20,6 +20,7 @@ const BIAS: &str = "a vector of floats as long as a weight has rows, called bias
 const ALIKE: &str = "two parts of one type and shape are told apart by their names alone";
 const AMONG_OTHERS: &str = "what else a module of several parameters holds is not known from its names";
 const CONFIGURED: &str = "the configured size of a block is nowhere else, and fits the shapes";
+const LAYER: &str = "whether a BitNet layer divides by its scale or multiplies, its class in the configuration says";
 const VECTOR: &str = "a four-bit weight without its description is a vector";
 
 /// Why what came out after a change in these surroundings is right although it is something else.
@@ -52,6 +53,7 @@ fn of_configuration(end: &str, mutation: &Mutation) -> Option<&'static str> {
         "checkpoint_format" => (says_nothing || says_another("gptq")).then_some(ZERO_POINTS),
         "packing_format" => (says_nothing || says_another("auto_round:")).then_some(ZERO_POINTS),
         "weight_block_size" | "block_structure" | "group_size" => Some(CONFIGURED),
+        "linear_class" => says_nothing.then_some(LAYER),
         _ => None,
     }
 }
@@ -63,7 +65,11 @@ fn of_entry(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -
     let is_weight = case.truth.weights.contains_key(&mutation.part) || end == "qweight";
     match mutation.class {
         "retype" if are_both(["F16", "BF16"]) || are_both(["U8", "F8_E8M0"]) => Some(SCALE_TYPE),
-        "retype" => (is_code(from) && is_code(to) && !place.configured).then_some(CODE_FORMAT),
+        "retype" => {
+            // What torchao's metadata says of a tensor says nothing of it either.
+            let is_open = !place.configured || end == "_weight_qdata";
+            (is_code(from) && is_code(to) && is_open).then_some(CODE_FORMAT)
+        }
         "reshape" | "resize" if is_weight => Some(SHAPE),
         _ if is_weight => None,
         _ => (!place.configured || !says_arrangement(case)).then_some(ARRANGEMENT),

@@ -49,7 +49,10 @@ impl Scheme for Fp8 {
                 }
             }
         }
-        claim_unscaled(claims, &unscaled, scaled > 0);
+        // Those of other schemes count too.
+        let is_float = |tensor: &StoredTensor| Fp8Format::of(tensor.dtype).is_some();
+        let others_are_scaled = scaled > 0 || claims.taken(TensorRole::Quantized).any(is_float);
+        claim_unscaled(claims, &unscaled, others_are_scaled);
         consume_activation_scales(claims);
         refuse_orphans(claims);
     }
