@@ -78,7 +78,6 @@ def main():
     case("int4_bias", 4, 1, 16, (8, 32), torch.bfloat16, bias=True)
     case("int4_flat_configuration", 4, 1, 16, (8, 32), config="flat")
     case("int2_tagged_configuration", 2, 0, 16, (8, 32), config="tagged")
-    case("int4_no_configuration", 4, 1, 16, (8, 32), config="none")
 
 
 if __name__ == "__main__":

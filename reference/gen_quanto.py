@@ -12,7 +12,7 @@ LAYER = "model.layers.0.mlp.down_proj"
 WEIGHT = f"{LAYER}.weight"
 
 
-def case(name, qtype, shape, dtype=torch.bfloat16, bias=False, config=True):
+def case(name, qtype, shape, dtype=torch.bfloat16, bias=False):
     """Quantise a linear layer with the library and write its state_dict."""
     seed(name)
     linear = torch.nn.Linear(shape[1], shape[0], bias=bias).to(dtype)
@@ -35,7 +35,7 @@ def case(name, qtype, shape, dtype=torch.bfloat16, bias=False, config=True):
         name,
         tensors,
         {WEIGHT: decoded.float()},
-        {"quant_method": "quanto", "weights": qtype.name, "activations": None} if config else None,
+        {"quant_method": "quanto", "weights": qtype.name, "activations": None},
         {WEIGHT: decoded},
     )
 
@@ -53,8 +53,7 @@ def main():
     # Rows of several groups: only the bias tells.
     case("qint4_groups_bias", quanto.qint4, (3, 256), torch.float16, bias=True)
     case("qint2_groups_bias", quanto.qint2, (5, 192), torch.float16, bias=True)
-    case("qint4_no_configuration", quanto.qint4, (6, 40), config=False)
-    case("qint8_no_configuration", quanto.qint8, (6, 40), bias=True, config=False)
+    case("qint8_bias", quanto.qint8, (6, 40), bias=True)
 
 
 if __name__ == "__main__":

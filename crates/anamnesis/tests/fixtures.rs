@@ -51,10 +51,10 @@ const HQQ: &[&str] = &[
 const FAMILIES: [Family; 10] = [
     family("fp8", 64, &["scale"]),
     family("codes", 1, &[]),
-    family("gptq", 52, PACKED),
+    family("gptq", 61, PACKED),
     family("awq", 7, PACKED),
     family("autoround", 27, PACKED),
-    family("hqq", 25, HQQ),
+    family("hqq", 24, HQQ),
     family("bitnet", 5, &[".weight_scale"]),
     family("torchao", 20, &["._weight_"]),
     family("quanto", 19, &["._data", "._scale", "._shift", "put_scale"]),

@@ -50,8 +50,7 @@ impl Scheme for Fp8 {
             }
         }
         // Those of other schemes count too.
-        let is_float = |tensor: &StoredTensor| Fp8Format::of(tensor.dtype).is_some();
-        let others_are_scaled = scaled > 0 || claims.taken(TensorRole::Quantized).any(is_float);
+        let others_are_scaled = scaled > 0 || claims.scaled_weight().is_some();
         claim_unscaled(claims, &unscaled, others_are_scaled);
         consume_activation_scales(claims);
         refuse_orphans(claims);
