@@ -35,7 +35,7 @@ pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &
 }
 
 fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
-    let end = mutation.part.rsplit('.').next().unwrap_or_default();
+    let end = end_of(&mutation.part);
     match mutation.class {
         "configuration" => of_configuration(end, mutation),
         "metadata" => (mutation.part == "gptq_bits" && !place.configured).then_some(ZERO_POINTS),
@@ -101,6 +101,7 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
             Some(AMONG_OTHERS)
         }
         "duplicate" if mutation.part.ends_with(".scale") && !stays_beside(mutation) => Some(LONE),
+        "duplicate" if becomes("no prefix ") && ["_scale", "_shift"].contains(&end_of(&mutation.part)) => Some(LONE),
         _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
         "rename" if becomes("input_scale ") && !place.configured && has_codes(case) => Some(UNSCALED),
         "rename" if !place.configured && !place.twin && !has_codes(case) && mutation.part.ends_with(".scales") => {
@@ -108,6 +109,11 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         }
         _ => None,
     }
+}
+
+/// The last component of a name.
+fn end_of(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or_default()
 }
 
 /// Whether a tensor under its new name is still of the same module.

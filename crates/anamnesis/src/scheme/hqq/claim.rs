@@ -27,24 +27,26 @@ impl Scheme for Hqq {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let telling = [
-            CODES,
+        let telling = [CODES, ".view_as_float", ".encoded_state_dict", ".stores_quant_config", ".unpack_view_dtype"];
+        let usual = [
             ".nbits",
             ".packing",
-            ".view_as_float",
             ".quant_scale",
             ".quant_zero",
             ".offload_meta",
             ".channel_wise",
-            ".encoded_state_dict",
             ".round_zero",
-            ".stores_quant_config",
-            ".unpack_view_dtype",
             ".zero_scale",
             ".scale_q",
             ".zero_q",
+            ".shape",
+            ".group_size",
+            ".axis",
+            ".compute_dtype",
+            ".optimize",
+            ".zero",
+            ".meta",
         ];
-        let usual = [".shape", ".group_size", ".axis", ".compute_dtype", ".optimize", ".zero", ".meta"];
         let telling = telling.map(|end| PartName::new(end, CODES, Says::All));
         let usual = usual.map(|end| PartName::new(end, CODES, Says::Enough));
         telling.into_iter().chain(usual).chain([PartName::new(".scale", CODES, Says::Typed)]).collect()
