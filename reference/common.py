@@ -47,13 +47,13 @@ def write_tensors(family, name, tensors, metadata=None):
     path.chmod(0o644)
 
 
-def write_case(family, case, tensors, expected, config=None, native=None):
+def write_case(family, case, tensors, expected, config=None, native=None, metadata=None):
     """Write CASE.safetensors, CASE.expected.safetensors and, if given, CASE.config.json.
 
     `expected` maps a tensor's name to its F32 values as the library computes them.
     `native` maps a tensor's name to the library's own output in its own dtype.
     """
-    write_tensors(family, case, tensors, {"format": "pt"})
+    write_tensors(family, case, tensors, {"format": "pt", **(metadata or {})})
     answers = {}
     for name, values in expected.items():
         for suffix, rounded in roundings(values).items():

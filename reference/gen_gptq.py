@@ -12,7 +12,7 @@ os.environ.setdefault("GPTQ_TORCH_TRITON_DEQUANT", "0")
 sys.path.insert(0, str(REF / "src" / "gptqmodel-7.7.0"))
 
 from gptqmodel.nn_modules.qlinear.torch import TorchLinear  # noqa: E402
-from gptqmodel.quantization.config import QuantizeConfig  # noqa: E402
+from gptqmodel.quantization.config import FORMAT, QuantizeConfig  # noqa: E402
 from gptqmodel.quantization.quantizer import Quantizer  # noqa: E402
 from gptqmodel.utils.model import (  # noqa: E402
     convert_gptq_v1_to_v2_format_module,
@@ -20,6 +20,7 @@ from gptqmodel.utils.model import (  # noqa: E402
 )
 
 LAYER = "model.layers.0.self_attn.q_proj"
+FORMATS = {"v1": "gptq", "v2": "gptq_v2", "planar": "gptq_p"}
 PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
 
@@ -31,7 +32,7 @@ def config(bits, group_size, sym, act_order, version):
         "group_size": group_size,
         "desc_act": act_order,
         "sym": sym,
-        "checkpoint_format": "gptq" if version == "v1" else "gptq_v2",
+        "checkpoint_format": FORMATS[version],
         "pack_dtype": "int32",
         "lm_head": False,
         "meta": {"quantizer": ["gptqmodel:7.7.0"]},
@@ -85,9 +86,10 @@ def save(case, module, bits, group_size, sym, act_order, version, parts=PARTS):
     )
 
 
-def empty_module(bits, group_size, sym, act_order, inputs, outputs, bias=False):
+def empty_module(bits, group_size, sym, act_order, inputs, outputs, bias=False, **more):
     """A GPTQModel layer that nothing has been packed into."""
     return TorchLinear(
+        **more,
         bits=bits,
         group_size=group_size,
         sym=sym,
@@ -170,9 +172,25 @@ def random_cases():
             save(case, module, bits, 16, False, False, version)
 
 
+def planar_cases():
+    """Codes in planes of bits: random words, in order and by activation."""
+    for bits in (2, 3, 4, 5, 6, 7, 8):
+        for act_order in (False, True) if bits in (3, 7) else (False,):
+            case = f"int{bits}_random{'_actorder' if act_order else ''}_planar"
+            seed(f"gptq/{case}")
+            module = empty_module(bits, 16, False, act_order, 64, 32, format=FORMAT.GPTQ_P)
+            module.qweight = random_words(*module.qweight.shape)
+            module.qzeros = random_words(*module.qzeros.shape)
+            module.scales = (torch.rand(module.scales.shape) * 0.01).half()
+            if act_order:
+                module.g_idx = module.g_idx[torch.randperm(64)].contiguous()
+            save(case, module, bits, 16, False, act_order, "planar")
+
+
 def main():
     packed_cases()
     random_cases()
+    planar_cases()
 
 
 if __name__ == "__main__":

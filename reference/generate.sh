@@ -6,9 +6,12 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 REF=$(realpath -m "${REF:-$here/.reference}")
 export REF PYTHONDONTWRITEBYTECODE=1
+# quanto builds a part of itself when it is first used, with tools of the environment.
+export PATH="$REF/venv/bin:$PATH"
 
 if [ $# -eq 0 ]; then
-    set -- codes fp8 gptq awq autoround bnb bnb_encode compressed_tensors compressed_tensors_old gguf ggml_encode npz pth
+    set -- codes fp8 gptq awq autoround bnb bnb_encode compressed_tensors compressed_tensors_old hqq quanto torchao bitnet \
+        gguf ggml_encode npz pth
 fi
 for family in "$@"; do
     "$REF/venv/bin/python" "$here/gen_$family.py"

@@ -47,10 +47,13 @@ pub fn decoded_schemes() -> impl Iterator<Item = SchemeSupport> {
 
 /// The formats of packed weights that are recognised and refused.
 pub fn refused_schemes() -> impl Iterator<Item = &'static str> {
-    scheme::about().flat_map(|about| match about {
-        About::Decoded(..) => Vec::new(),
-        About::Refused(names) => names,
-    })
+    let mut names: Vec<&'static str> = Vec::new();
+    for about in scheme::about() {
+        let About::Refused(more) = about else { continue };
+        // A format may be known by its tensors and by the name of its method.
+        names.extend(more.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+    }
+    names.into_iter()
 }
 
 /// Every block type of GGUF, all of which are decoded.

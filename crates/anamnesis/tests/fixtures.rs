@@ -27,12 +27,37 @@ const fn family(directory: &'static str, cases: usize, companions: &'static [&'s
 
 const PACKED: &[&str] = &[".qweight", ".qzeros", ".scales", ".g_idx"];
 
-const FAMILIES: [Family; 7] = [
+const HQQ: &[&str] = &[
+    ".W_q",
+    ".scale",
+    ".zero",
+    ".shape",
+    ".nbits",
+    ".group_size",
+    ".axis",
+    ".packing",
+    ".view_as_float",
+    ".quant_",
+    ".offload_meta",
+    ".channel_wise",
+    ".compute_dtype",
+    "state_dict",
+    ".optimize",
+    ".round_zero",
+    ".stores_quant_config",
+    ".unpack_view_dtype",
+];
+
+const FAMILIES: [Family; 11] = [
     family("fp8", 64, &["scale"]),
     family("codes", 1, &[]),
-    family("gptq", 52, PACKED),
+    family("gptq", 61, PACKED),
     family("awq", 7, PACKED),
     family("autoround", 27, PACKED),
+    family("hqq", 24, HQQ),
+    family("bitnet", 5, &[".weight_scale"]),
+    family("torchao", 20, &["._weight_"]),
+    family("quanto", 19, &["._data", "._scale", "._shift", "put_scale"]),
     Family {
         unsigned_zeros: Some("fp4"),
         ..family("bnb", 24, &["absmax", "quant_map", "quant_state", ".SCB", "weight_format"])

@@ -338,12 +338,13 @@ impl Checkpoint {
         self.beside.config().evidence()
     }
 
-    /// What is unusual about a checkpoint without being wrong, for people: what else its directory holds, and what was taken
-    /// as plain data although it looks packed.
+    /// What is unusual about a checkpoint without being wrong, for people: what else its directory holds, what is
+    /// doubtful about a weight, and what was taken as plain data although it looks packed.
     #[must_use]
     pub fn oddities(&self) -> Vec<String> {
         let beside = self.set.as_ref().map_or_else(Vec::new, |set| self.odd_beside(set));
-        beside.into_iter().chain(self.unclaimed().iter().map(Leftover::to_string)).collect()
+        let notes = self.claimed().notes.iter().cloned();
+        beside.into_iter().chain(notes).chain(self.unclaimed().iter().map(Leftover::to_string)).collect()
     }
 
     /// The tensors that look like parts of quantised weights and belong to none. They are problems, or

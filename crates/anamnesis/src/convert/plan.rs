@@ -112,7 +112,8 @@ impl Checkpoint {
             metadata = Some(all);
         }
         stats.dropped_metadata = dropped;
-        let mut notes = unclaimed_notes(self.unclaimed(), &options.selection);
+        let mut notes = self.claimed().notes.clone();
+        notes.extend(unclaimed_notes(self.unclaimed(), &options.selection));
         match reshaped {
             0 => {}
             1 => notes.push("a scalar tensor is written with the shape [1]".to_owned()),

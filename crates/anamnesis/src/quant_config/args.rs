@@ -87,6 +87,15 @@ impl<'a> Args<'a> {
         self.read(keys, Kind::Block, pair)
     }
 
+    /// What stands in the object that a key names, where there is one.
+    pub(crate) fn inside(&self, key: &'a str) -> Self {
+        let object = |layer: &Layer<'a>| {
+            let members = layer.members.get(key)?.members()?;
+            Some(Layer { members, place: layer.place.with(key) })
+        };
+        Self { layers: self.layers.iter().filter_map(object).collect() }
+    }
+
     fn read<T>(&self, keys: &[&'a str], kind: Kind, value: impl Fn(&'a Json) -> Option<T>) -> Result<Option<T>> {
         match self.get(keys) {
             None => Ok(None),

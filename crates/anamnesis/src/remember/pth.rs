@@ -20,8 +20,14 @@ impl ParsedPth {
     fn plan(&self) -> Result<Plan> {
         let catalog = Catalog::new(self.stored.clone(), None)?;
         let roles = vec![TensorRole::Passthrough; catalog.len()];
-        let claimed =
-            Claimed { roles, weights: Vec::new(), refused: Vec::new(), problems: Vec::new(), leftovers: Vec::new() };
+        let claimed = Claimed {
+            roles,
+            weights: Vec::new(),
+            refused: Vec::new(),
+            problems: Vec::new(),
+            leftovers: Vec::new(),
+            notes: Vec::new(),
+        };
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
         let asked = Asked::decode(TargetDtype::default(), &selection);
         let Outputs { planned, .. } = plan_outputs(&catalog, sources, &claimed, &asked)?;

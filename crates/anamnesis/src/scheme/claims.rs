@@ -48,6 +48,7 @@ pub(crate) struct Claims<'a> {
     weights: Vec<Weight>,
     problems: Vec<AnamnesisError>,
     leftovers: Vec<Leftover>,
+    notes: Vec<String>,
 }
 
 /// The outcome: everything has a role, and whatever must not be converted is listed as a problem.
@@ -60,6 +61,8 @@ pub(crate) struct Claimed {
     pub(crate) problems: Vec<AnamnesisError>,
     /// What looks like a part of a quantised weight and belongs to none, whether it is refused or plain data.
     pub(crate) leftovers: Vec<Leftover>,
+    /// What is doubtful about a weight that is decoded all the same, for people.
+    pub(crate) notes: Vec<String>,
 }
 
 impl<'a> Claims<'a> {
@@ -71,7 +74,19 @@ impl<'a> Claims<'a> {
     ) -> Self {
         let roles = vec![None; catalog.len()];
         let (codes, weights, problems, leftovers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { catalog, config, elsewhere, rounding, roles, claiming: "", codes, weights, problems, leftovers }
+        Self {
+            catalog,
+            config,
+            elsewhere,
+            rounding,
+            roles,
+            claiming: "",
+            codes,
+            weights,
+            problems,
+            leftovers,
+            notes: Vec::new(),
+        }
     }
 
     /// Names what is claimed from here on.
@@ -88,6 +103,11 @@ impl<'a> Claims<'a> {
     /// The unclaimed tensor of this name.
     pub(super) fn find_free(&self, name: &str) -> Option<TensorId> {
         self.catalog.find(name).filter(|id| self.roles[id.index()].is_none())
+    }
+
+    /// Whether nobody has claimed a tensor yet.
+    pub(super) fn is_free(&self, id: TensorId) -> bool {
+        self.roles.get(id.index()).is_some_and(Option::is_none)
     }
 
     /// Claims a tensor for a role; a second claim is refused.
@@ -132,6 +152,11 @@ impl<'a> Claims<'a> {
         (self.elsewhere)(name)
     }
 
+    /// Says what is doubtful about a weight that is decoded.
+    pub(super) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
     /// Lists a tensor that is left over.
     pub(super) fn tell(&mut self, leftover: Leftover) {
         self.leftovers.push(leftover);
@@ -157,6 +182,16 @@ impl<'a> Claims<'a> {
         self.weights.iter().filter_map(move |weight| Some((codes(weight)?, &weight.shape[..])))
     }
 
+    /// The names of the stored codes of weights that have companions, with the names and shapes of these weights.
+    pub(super) fn modules(&self) -> impl Iterator<Item = (&'a str, &str, &[usize])> {
+        let catalog = self.catalog;
+        let scaled = self.weights.iter().filter(|weight| weight.parts.len() > 1 && weight.scheme != QuantScheme::Ggml);
+        scaled.filter_map(move |weight| {
+            let codes = catalog.get(*weight.parts.first()?);
+            Some((codes.name.as_str(), weight.name.as_str(), &weight.shape[..]))
+        })
+    }
+
     /// The name of a weight that needs companions.
     pub(super) fn scaled_weight(&self) -> Option<&str> {
         let needs_companions = |weight: &&Weight| weight.parts.len() > 1 && weight.scheme != QuantScheme::Ggml;
@@ -170,7 +205,7 @@ impl<'a> Claims<'a> {
         problems.extend(self.problems);
         let decoded: HashSet<_> = self.weights.iter().filter_map(|weight| weight.parts.first()).collect();
         let refused = self.codes.into_iter().filter(|(id, _)| !decoded.contains(id)).collect();
-        Claimed { roles, weights: self.weights, refused, problems, leftovers: self.leftovers }
+        Claimed { roles, weights: self.weights, refused, problems, leftovers: self.leftovers, notes: self.notes }
     }
 }
 

@@ -38,10 +38,6 @@ static MARKS: &[Mark] = &[
         &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
     likely("MXFP4", "_blocks", &[Dtype::U8], &["_scales"]),
-    sure("HQQ", ".W_q", CODES, HQQ),
-    likely("quanto", "._data._data", CODES, &["._scale", "._shift"]),
-    likely("quanto", "._data", CODES, &["._scale", "._shift"]),
-    likely("torchao", "_qdata", CODES, &["_scale", "_zero_point"]),
     sure("EXL3", ".trellis", &[Dtype::I16], &[".suh", ".svh", ".su", ".sv"]),
     sure("EXL2", ".q_weight", WORDS, &[".q_scale", ".q_scale_max", ".q_groups"]),
     likely("QuIP#", ".Qidxs", INDICES, &[".SU", ".SV"]),
@@ -56,28 +52,6 @@ const WEIGHT: &str = ".weight";
 
 /// Weights of schemes that are decoded: only those that lack a companion are left for a mark.
 const INCOMPLETE: &[&str] = &["BnB"];
-
-const HQQ: &[&str] = &[
-    ".scale",
-    ".zero",
-    ".meta",
-    ".shape",
-    ".axis",
-    ".nbits",
-    ".group_size",
-    ".channel_wise",
-    ".compute_dtype",
-    ".encoded_state_dict",
-    ".offload_meta",
-    ".optimize",
-    ".packing",
-    ".quant_scale",
-    ".quant_zero",
-    ".round_zero",
-    ".stores_quant_config",
-    ".unpack_view_dtype",
-    ".view_as_float",
-];
 
 const fn sure(
     format: &'static str,
@@ -98,11 +72,6 @@ const fn likely(
 }
 
 /// Parts that nothing else is called like, although marks know them by less.
-const TELLING: [PartName; 3] = [
-    PartName::new(".weight._data", ".weight._data", Says::All),
-    PartName::new(".weight._scale", ".weight._data", Says::All),
-    PartName::new(".weight._shift", ".weight._data", Says::All),
-];
 
 /// What the end of a companion's name says by itself: all, where it speaks of a weight; less, where it is a word that models use
 /// too.
@@ -168,7 +137,7 @@ impl Scheme for Foreign {
         let companions = MARKS
             .iter()
             .flat_map(|mark| mark.companions.iter().map(|end| PartName::new(end, mark.suffix, companion_says(end))));
-        codes.chain(companions).chain(TELLING).collect()
+        codes.chain(companions).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {

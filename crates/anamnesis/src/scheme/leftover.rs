@@ -108,7 +108,16 @@ impl Leftovers {
         // Bytes that nobody has claimed are a weight too, where something stands beside them that may be their scale.
         let bytes = claims.free().map(|(_, tensor)| tensor).filter(|tensor| is_bytes_of_a_weight(tensor));
         let bytes = bytes.filter(|_| !claims.catalog.is_of_arrays);
-        let weights = quantised().chain(bytes).map(owner).collect();
+        let mut weights: BTreeMap<_, _> = quantised().chain(bytes).map(owner).collect();
+        for (codes, weight, shape) in claims.modules() {
+            // Codes may be called otherwise than the weight that they are of, which is all of its module then too.
+            let Some((module, leaf)) = weight.rsplit_once('.').filter(|(_, leaf)| names_a_weight(leaf)) else {
+                continue;
+            };
+            let leaf = Some(leaf.to_owned());
+            let owner = || Owner { name: codes.to_owned(), leaf, shape: shape.to_vec(), is_block: false };
+            weights.entry(format!("{module}.")).or_insert_with(owner);
+        }
         Self { names, sign, is_quantised: claims.scaled_weight().is_some(), weights }
     }
 
@@ -178,7 +187,7 @@ impl Leftovers {
         let joined = || {
             name.match_indices('_').find_map(|(at, _)| {
                 let (module, rest) = (&name[..at], &name[at + 1..]);
-                let is_part = self.names.iter().any(|part| part.word() == rest);
+                let is_part = self.names.iter().any(|part| part.word() == rest.trim_start_matches('_'));
                 Some((self.weights.get(&format!("{module}.")).filter(|_| is_part)?, rest))
             })
         };
@@ -213,9 +222,11 @@ impl Owner {
         };
         match rest.split_once('.') {
             None => true,
-            // Modules inside are none of its own, unless they are called like the weight or one of its parts.
+            // Modules inside are none of its own, unless they are called like the weight or one of its parts, or not at all.
             Some((first, _)) => {
-                first.starts_with(leaf.as_str()) || names.iter().any(|part| part.end.strip_prefix('.') == Some(first))
+                first.is_empty()
+                    || first.starts_with(leaf.as_str())
+                    || names.iter().any(|part| part.end.strip_prefix('.') == Some(first))
             }
         }
     }

@@ -47,8 +47,8 @@ impl Recipe {
 
 fn as_library(decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
     match decoder.as_library() {
-        AsLibrary::Same | AsLibrary::In(TargetDtype::F32) => decoder,
-        AsLibrary::In(first) => Arc::new(Rounded { decoder, first }),
+        AsLibrary::Same => decoder,
+        AsLibrary::In(first) => Rounded::to(first, decoder),
         AsLibrary::Otherwise(decoder) => decoder,
     }
 }
@@ -68,9 +68,19 @@ impl Prepare for ByLibrary {
 }
 
 /// Rounds to one type first, then to the output.
-struct Rounded {
+pub(crate) struct Rounded {
     decoder: Arc<dyn TileDecoder>,
     first: TargetDtype,
+}
+
+impl Rounded {
+    /// A decoder whose results are of this type, whatever is asked for.
+    pub(crate) fn to(first: TargetDtype, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
+        match first {
+            TargetDtype::F32 => decoder,
+            TargetDtype::BF16 | TargetDtype::F16 => Arc::new(Self { decoder, first }),
+        }
+    }
 }
 
 impl Hash for Rounded {

@@ -6,6 +6,7 @@
 //! [`ALL`]; where it encodes too, a line in [`ENCODINGS`].
 
 pub(crate) mod awq;
+pub(crate) mod bitnet;
 mod blocks;
 pub(crate) mod bnb;
 mod claims;
@@ -20,16 +21,20 @@ pub(crate) mod ggml;
 pub(crate) mod gptq;
 mod grid;
 pub(crate) mod grouped;
+pub(crate) mod hqq;
 mod identity;
 pub(crate) mod leftover;
 mod library;
 mod linear;
+mod methods;
 pub(crate) mod packed;
 mod part_name;
 mod plain;
 mod quantiser;
+pub(crate) mod quanto;
 mod role;
 mod scale;
+pub(crate) mod torchao;
 
 use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
@@ -45,7 +50,7 @@ pub use ggml::{BlockOptions, Importance};
 pub(crate) use grid::{Arrangement, Grid};
 pub(crate) use identity::Identity;
 pub use leftover::Leftover;
-pub(crate) use library::AsLibrary;
+pub(crate) use library::{AsLibrary, Rounded};
 pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task};
@@ -83,12 +88,17 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 7] = [
+static ALL: [&dyn Scheme; 12] = [
     &ggml::Ggml,
+    &methods::Methods,
     &gptq::Gptq,
     &awq::Awq,
     &bnb::Bnb,
     &compressed_tensors::CompressedTensors,
+    &hqq::Hqq,
+    &quanto::Quanto,
+    &torchao::Torchao,
+    &bitnet::BitNet,
     &foreign::Foreign,
     &fp8::Fp8,
 ];

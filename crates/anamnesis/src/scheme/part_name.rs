@@ -53,11 +53,14 @@ impl PartName {
         self.end.trim_start_matches(['.', '_'])
     }
 
-    /// What precedes the last component of `name`, where that begins with a word of this part that says all and goes on.
+    /// What precedes the first component of `name` that begins with a word of this part that says all, whatever follows.
     pub(super) fn base_of_longer<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let start = name.rfind('.').map_or(0, |dot| dot + 1);
-        let begins = self.says == Says::All && self.word().starts_with("weight_");
-        (begins && name[start..].starts_with(self.word())).then(|| name[..start].trim_end_matches('.'))
+        if self.says != Says::All || !self.end.trim_start_matches('.').starts_with("weight_") {
+            return None;
+        }
+        let starts = std::iter::once(0).chain(name.match_indices('.').map(|(dot, _)| dot + 1));
+        let mut beginning = starts.filter(|&start| name[start..].starts_with(self.word()));
+        beginning.next().map(|start| name[..start].trim_end_matches('.'))
     }
 
     /// The name of the codes of a weight whose part is called `name`.

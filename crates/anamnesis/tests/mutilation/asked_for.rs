@@ -24,6 +24,7 @@ const CONFIGURED: &str = "the configured size of a block is nowhere else, and fi
 const BITS: &str = "how many bits a code has is nowhere else, and as many words hold codes of either";
 const GAPS: &str = "where codes take as many words with gaps and without, only the version tells";
 const CACHE: &str = "a scale of a cache stands beside no weight, and under another name is data of its module";
+const LAYER: &str = "whether a BitNet layer divides by its scale or multiplies, its class in the configuration says";
 const VECTOR: &str = "a four-bit weight without its description is a vector";
 
 /// Why what came out after a change in these surroundings is right although it is something else.
@@ -38,7 +39,7 @@ pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &
 }
 
 fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
-    let end = mutation.part.rsplit('.').next().unwrap_or_default();
+    let end = end_of(&mutation.part);
     match mutation.class {
         "configuration" => of_configuration(end, mutation),
         _ if is_of_a_cache(case, mutation) => Some(CACHE),
@@ -60,6 +61,7 @@ fn of_configuration(end: &str, mutation: &Mutation) -> Option<&'static str> {
         "weight_block_size" | "block_structure" | "group_size" => Some(CONFIGURED),
         "num_bits" => Some(BITS),
         "version" => Some(GAPS),
+        "linear_class" => says_nothing.then_some(LAYER),
         _ => None,
     }
 }
@@ -71,7 +73,11 @@ fn of_entry(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -
     let is_weight = case.truth.weights.contains_key(&mutation.part) || end == "qweight";
     match mutation.class {
         "retype" if are_both(["F16", "BF16"]) || are_both(["U8", "F8_E8M0"]) => Some(SCALE_TYPE),
-        "retype" => (is_code(from) && is_code(to) && !place.configured).then_some(CODE_FORMAT),
+        "retype" => {
+            // What torchao's metadata says of a tensor says nothing of it either.
+            let is_open = !place.configured || end == "_weight_qdata";
+            (is_code(from) && is_code(to) && is_open).then_some(CODE_FORMAT)
+        }
         "reshape" | "resize" if is_weight => Some(SHAPE),
         _ if is_weight => None,
         _ => (!place.configured || !says_arrangement(case)).then_some(ARRANGEMENT),
@@ -104,6 +110,8 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         "rename" if !place.configured && case.parts().any(|part| is_among_others(case, &part.name)) => {
             Some(AMONG_OTHERS)
         }
+        "duplicate" if mutation.part.ends_with(".scale") && !stays_beside(mutation) => Some(LONE),
+        "duplicate" if becomes("no prefix ") && ["_scale", "_shift"].contains(&end_of(&mutation.part)) => Some(LONE),
         _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
         "rename" if becomes("input_scale ") && !place.configured && has_codes(case) => Some(UNSCALED),
         "rename" if !place.configured && case.parts().any(|part| part.tensor.dtype == "I8") => Some(INTEGERS),
@@ -112,6 +120,18 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         }
         _ => None,
     }
+}
+
+/// The last component of a name.
+fn end_of(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or_default()
+}
+
+/// Whether a tensor under its new name is still of the same module.
+fn stays_beside(mutation: &Mutation) -> bool {
+    let module = mutation.part.rsplit_once('.').map_or("", |(module, _)| module);
+    let name = mutation.to.split_once('(').map_or("", |(_, name)| name);
+    name.starts_with(&format!("{module}."))
 }
 
 /// Whether the configuration says how scales lie over a weight.

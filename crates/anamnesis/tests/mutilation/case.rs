@@ -87,6 +87,11 @@ impl Case {
         for stored in self.subject.tensors.iter().filter(|stored| self.parts.contains(&stored.name)) {
             case.subject.tensors.push(Stored { name: format!("{TWIN}{}", stored.name), tensor: stored.tensor.clone() });
         }
+        for (name, tensor) in self.truth.plain.iter().filter(|(name, _)| name.ends_with(".bias")) {
+            let (name, tensor) = (format!("{TWIN}{name}"), tensor.clone());
+            case.subject.tensors.push(Stored { name: name.clone(), tensor: tensor.clone() });
+            case.truth.plain.insert(name, tensor);
+        }
         let twins = self.truth.weights.iter().map(|(name, tensor)| (format!("{TWIN}{name}"), tensor.clone()));
         case.truth.weights.extend(twins);
         case

@@ -109,7 +109,7 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
             evidence: claims.evidence(&["quant_method", "packing_format"]),
         },
         parts: vec![parts.qweight, qzeros, scales],
-        recipe: Recipe::Ready(Arc::new(ColumnDecoder { matrix, description })),
+        recipe: Recipe::Ready(Arc::new(ColumnDecoder { matrix, is_planar: false, description })),
     })
 }
 

@@ -50,7 +50,9 @@ impl Scheme for Fp8 {
                 }
             }
         }
-        claim_unscaled(claims, &unscaled, scaled > 0);
+        // Those of other schemes count too.
+        let others_are_scaled = scaled > 0 || claims.scaled_weight().is_some();
+        claim_unscaled(claims, &unscaled, others_are_scaled);
         consume_activation_scales(claims);
         refuse_orphans(claims);
     }

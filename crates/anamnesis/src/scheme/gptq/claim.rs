@@ -11,7 +11,7 @@ pub(crate) struct Gptq;
 
 impl Scheme for Gptq {
     fn about(&self) -> About {
-        About::Decoded("GPTQ", "2, 3, 4 and 8 bits, activation order, v1 and v2, AutoRound's packings")
+        About::Decoded("GPTQ", "2 to 8 bits, activation order, v1, v2 and planar, AutoRound's packings")
     }
 
     fn part_names(&self) -> Vec<PartName> {

@@ -8,6 +8,8 @@ use crate::scheme::{Claims, Evidence as Decided};
 /// What is said about a weight.
 pub(super) struct Evidence {
     pub zeros: Zeros,
+    /// Whether codes of three bits are said to lie in planes.
+    pub planar: bool,
     pub bits: Option<Said>,
     pub group_size: Option<Said>,
     pub symmetric: Option<bool>,
@@ -64,6 +66,9 @@ impl Evidence {
             _ => None,
         };
         Ok(Self {
+            planar: args
+                .text(&["checkpoint_format", "format"])?
+                .is_some_and(|said| said.eq_ignore_ascii_case("gptq_p")),
             zeros: zeros(claims, args, number(bits).is_some())?,
             bits: said(&["bits"])?.or(number(bits)),
             group_size: said(&["group_size"])?.or(number(group_size)),
@@ -82,7 +87,8 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
     let packing = auto_round_packing(config, args)?;
     let format = args.text(&["checkpoint_format", "format"])?.map(str::to_ascii_lowercase);
     let told = match (packing, format.as_deref()) {
-        (Some(AutoRoundPacking::LessOne), Some("gptq_v2")) | (Some(AutoRoundPacking::AsTheyAre), Some("gptq")) => {
+        (Some(AutoRoundPacking::LessOne), Some("gptq_v2" | "gptq_p"))
+        | (Some(AutoRoundPacking::AsTheyAre), Some("gptq")) => {
             let file = config.file();
             return Err(AnamnesisError::parse(format!(
                 "{file} names a packing and a checkpoint_format that contradict it"
@@ -92,7 +98,7 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
         (Some(AutoRoundPacking::AsTheyAre), _) => Zeros::Told(ZeroPoints::Stored),
         (Some(AutoRoundPacking::Awq), _) => return Err(refused_format("AWQ")),
         (None, Some("gptq")) => Zeros::Told(ZeroPoints::OneMore),
-        (None, Some("gptq_v2")) => Zeros::Told(ZeroPoints::Stored),
+        (None, Some("gptq_v2" | "gptq_p")) => Zeros::Told(ZeroPoints::Stored),
         (None, Some(other)) => return Err(refused_format(other)),
         (None, None) if config.method() == Some("gptq") || is_auto_gptq => Zeros::Usual,
         // Older files say how many bits there are, and not by which method.
@@ -109,6 +115,6 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
 fn refused_format(format: &str) -> AnamnesisError {
     AnamnesisError::unsupported(
         format,
-        "GPTQ checkpoints are read in the formats gptq and gptq_v2; this one packs differently",
+        "GPTQ checkpoints are read in the formats gptq, gptq_v2 and gptq_p; this one packs differently",
     )
 }

@@ -9,7 +9,7 @@ use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::GptqFormat;
 use crate::scheme::packed::{
-    ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index,
+    BLOCK, ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index, is_planar,
 };
 use crate::scheme::{Blocks, Claims, Coding, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
 
@@ -28,10 +28,8 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
         return Err(fail(format!("qweight, qzeros and scales of shapes {shapes} do not go together")));
     }
     let bits = (zero_words * 32) / outputs;
-    if bits * outputs != zero_words * 32 || !matches!(bits, 2 | 3 | 4 | 8) {
-        return Err(fail(format!(
-            "{outputs} outputs in {zero_words} words of zero points are no 2, 3, 4 or 8 bits each"
-        )));
+    if bits * outputs != zero_words * 32 || !matches!(bits, 2..=8) {
+        return Err(fail(format!("{outputs} outputs in {zero_words} words of zero points are no 2 to 8 bits each")));
     }
     if let Some(said) = evidence.bits.as_ref().filter(|said| said.value != bits as i64) {
         return Err(fail(format!("its shapes mean {bits} bits, {} says {}", said.source, said.value)));
@@ -40,6 +38,12 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
     if inputs * bits != word_rows * 32 || inputs == 0 {
         return Err(fail(format!("{word_rows} words do not hold whole codes of {bits} bits")));
     }
+    let planar = is_planar(bits, evidence.planar);
+    if planar && !(inputs.is_multiple_of(BLOCK as u64) && outputs.is_multiple_of(BLOCK as u64)) {
+        return Err(fail(format!("{inputs} inputs and {outputs} outputs are not whole blocks of {BLOCK}")));
+    }
+    // Only the newest format has planes, and stores zero points as they are.
+    let said_zeros = if planar { Zeros::Told(ZeroPoints::Stored) } else { evidence.zeros };
     if let Some(index) = g_idx.filter(|index| index.elements() != inputs || index.dtype != Dtype::I32) {
         let text =
             format!("{} is {} {:?}; {inputs} inputs need as many I32", quoted(&index.name), index.dtype, index.shape);
@@ -69,7 +73,7 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
         outputs,
         groups,
         grouping: Grouping::Runs(run),
-        zeros: match evidence.zeros {
+        zeros: match said_zeros {
             Zeros::Told(zeros) => zeros,
             Zeros::Usual | Zeros::Open => ZeroPoints::OneMore,
         },
@@ -78,9 +82,9 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
     let shape = vec![outputs as usize, inputs as usize];
     let mut ids = vec![parts.qweight, zero_id, scale_id];
     let description = format!("GPTQ {bits}-bit, {}", describe_run(run, inputs));
-    let decoder = ColumnDecoder { matrix, description };
+    let decoder = ColumnDecoder { matrix, is_planar: planar, description };
     ids.extend(parts.g_idx);
-    let recipe = match (parts.g_idx, evidence.zeros) {
+    let recipe = match (parts.g_idx, said_zeros) {
         (None, Zeros::Told(_)) => Recipe::Ready(Arc::new(decoder)),
         (g_idx, zeros) => {
             let (name, shape) = (qweight.name.clone(), shape.clone());
@@ -94,7 +98,8 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
         scheme: QuantScheme::Gptq,
         blocks: Some(Blocks { bits: bits as u8, size: run, nested: false }),
         coding: Coding {
-            format: match evidence.zeros {
+            format: match said_zeros {
+                _ if planar || evidence.planar => "gptq_p",
                 Zeros::Told(ZeroPoints::Stored) => "gptq_v2",
                 Zeros::Told(ZeroPoints::OneMore | ZeroPoints::OneMoreUnbounded) => "gptq",
                 // Zero points tell it once they are read.

@@ -24,7 +24,9 @@ impl Grouped {
         push(span.start * size, (span.end - span.start) * size);
         match self.offsets {
             Offsets::None | Offsets::Constant(_) => {}
-            Offsets::Stored { kind, .. } => push(span.start * kind.bytes(), (span.end - span.start) * kind.bytes()),
+            Offsets::Stored { kind, .. } | Offsets::Negated { kind } => {
+                push(span.start * kind.bytes(), (span.end - span.start) * kind.bytes())
+            }
             Offsets::PackedDown { bits, dense } => {
                 let rows = self.packed_rows(&span, bits, dense);
                 let row_bytes = self.grid.grid_cols * 4;
@@ -108,6 +110,10 @@ impl Grouped {
                 if plus > 0 {
                     offsets.iter_mut().for_each(|offset| *offset += f32::from(plus));
                 }
+            }
+            Offsets::Negated { kind } => {
+                kind.widen(level, next(), offsets);
+                offsets.iter_mut().for_each(|offset| *offset = -*offset);
             }
             Offsets::PackedDown { bits, dense } => self.unpack_down(span, bits, dense, next(), offsets),
         }

@@ -38,9 +38,8 @@ impl Grouped {
 
     /// Whether every element has its own scale, which is calculated faster than in blocks of one.
     fn is_per_element(&self) -> bool {
-        (self.grid.block_rows, self.grid.block_cols) == (1, 1)
-            && self.arithmetic == Arithmetic::default()
-            && self.meaning == Meaning::Unsigned
+        let is_per_column = self.grid.block_cols == 1 && self.grid.grid_cols > 1;
+        is_per_column && self.arithmetic == Arithmetic::default() && self.meaning == Meaning::Unsigned
     }
 
     fn run<P: Packing, O: Output>(&self, level: Level, tile: &Tile<'_>, out: &mut [u8]) {

@@ -25,7 +25,7 @@ pub(crate) use anamnesis_kernels::{Arithmetic, Formula, Step};
 
 use super::{Grid, ScaleType};
 
-pub(crate) use layout::Layout;
+pub(crate) use layout::{Layout, Order, Unit};
 
 /// What a code stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,6 +92,10 @@ pub(crate) enum Offsets {
     Stored {
         kind: ScaleType,
         plus: u8,
+    },
+    /// Stored as the scales are, with the other sign.
+    Negated {
+        kind: ScaleType,
     },
     /// Codes of so many bits in 32-bit words, packed down the columns of each matrix: without gaps, or as many in a word as fit
     /// whole.

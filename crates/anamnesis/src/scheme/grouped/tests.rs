@@ -82,6 +82,7 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
         Offsets::None => 0.0,
         Offsets::Constant(constant) => constant.into(),
         Offsets::Stored { plus, .. } => f32_at(&parts[2], at) + f32::from(plus),
+        Offsets::Negated { .. } => -f32_at(&parts[2], at),
         Offsets::PackedDown { bits, dense } => {
             let per_word = 32 / u64::from(bits);
             let (matrix, inside) = (scale_row / grid.grid_rows, scale_row % grid.grid_rows);
@@ -161,10 +162,11 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
         };
         let is_indexed = grid.block_rows == 1 && meaning == Meaning::Unsigned && random.below(4) == 0;
         let scales = stack * grid.grid_rows * grid.grid_cols;
-        let offsets = match random.below(4) {
+        let offsets = match random.below(5) {
             0 => Offsets::None,
             1 => Offsets::Constant(random.below(129) as u8),
             2 => Offsets::Stored { kind: ScaleType::F32, plus: random.below(9) as u8 },
+            3 => Offsets::Negated { kind: ScaleType::F32 },
             _ => Offsets::PackedDown { bits, dense: random.below(2) == 0 },
         };
         let formula = match is_indexed {
@@ -191,7 +193,7 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
         let mut parts = vec![random.bytes(code_bytes), random.floats(scales)];
         match offsets {
             Offsets::None | Offsets::Constant(_) => {}
-            Offsets::Stored { .. } => parts.push(random.floats(scales)),
+            Offsets::Stored { .. } | Offsets::Negated { .. } => parts.push(random.floats(scales)),
             Offsets::PackedDown { bits, dense } => {
                 let (rows, bits) = (grid.grid_rows, u64::from(bits));
                 let words = if dense { (rows * bits).div_ceil(32) } else { rows.div_ceil(32 / bits) };

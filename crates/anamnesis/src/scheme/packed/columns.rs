@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use anamnesis_kernels::{self as kernels, Bits2, Bits3, Bytes, Level, LowNibbles, Output, Packing};
 
-use super::{Grouping, PackedMatrix, Words};
+use super::{Grouping, PackedMatrix, Words, planar};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::with_output;
@@ -28,6 +28,8 @@ const GROUP_INDEX: usize = 3;
 #[derive(Debug, Clone, Hash)]
 pub(crate) struct ColumnDecoder {
     pub matrix: PackedMatrix,
+    /// Whether codes and zero points, which are as they are stored, lie in planes of bits.
+    pub is_planar: bool,
     pub description: String,
 }
 
@@ -53,7 +55,10 @@ impl ColumnDecoder {
         let scale_row_bytes = columns * scale.bytes() as usize;
         for group in 0..groups {
             let packed = &inputs[ZEROS][group * zero_row_bytes..(group + 1) * zero_row_bytes];
-            self.matrix.zeros.unpack(level, words, packed, scratch.words, scratch.zeros);
+            match words {
+                Words::Gptq(bits) if self.is_planar => planar::unpack(bits, packed, scratch.zeros),
+                words => self.matrix.zeros.unpack(level, words, packed, scratch.words, scratch.zeros),
+            }
             scale.widen(level, &inputs[SCALES][group * scale_row_bytes..(group + 1) * scale_row_bytes], scratch.scales);
             for column in 0..columns {
                 zeros[column * groups + group] = scratch.zeros[column];
@@ -68,7 +73,10 @@ impl ColumnDecoder {
         let (groups, in_features, bits) = (self.matrix.groups as usize, in_features as usize, words.bits() as usize);
         let row_bytes = (in_features * bits).div_ceil(8);
         let indices = if self.matrix.grouping == Grouping::Indexed { in_features } else { 0 };
-        let (floats, bytes, indices) = context.all(2 * columns * (groups + 1), columns * (row_bytes + bits), indices);
+        let spread = if self.is_planar { in_features } else { 0 };
+        let bytes = columns * (row_bytes + bits) + spread;
+        let (floats, bytes, indices) = context.all(2 * columns * (groups + 1), bytes, indices);
+        let (codes, bytes) = bytes.split_at_mut(spread);
         let (zeros, floats) = floats.split_at_mut(columns * groups);
         let (scales, floats) = floats.split_at_mut(columns * groups);
         let (zero_row, scale_row) = floats.split_at_mut(columns);
@@ -95,6 +103,10 @@ impl ColumnDecoder {
             let of_column = column * groups..(column + 1) * groups;
             let (zeros, scales) = (&zeros[of_column.clone()], &scales[of_column]);
             match words {
+                Words::Gptq(bits) if self.is_planar => {
+                    planar::spread(bits, packed, codes);
+                    self.row::<Bytes, O>(level, codes, indices, zeros, scales, out);
+                }
                 Words::Gptq(2) => self.row::<Bits2, O>(level, packed, indices, zeros, scales, out),
                 Words::Gptq(3) => self.row::<Bits3, O>(level, packed, indices, zeros, scales, out),
                 Words::Gptq(4) | Words::Awq => self.row::<LowNibbles, O>(level, packed, indices, zeros, scales, out),

@@ -13,6 +13,7 @@ mod auto_round;
 mod columns;
 mod groups;
 mod parts;
+mod planar;
 mod rows;
 mod zeros;
 
@@ -22,13 +23,14 @@ pub(crate) use auto_round::{AutoRoundPacking, auto_round_packing};
 pub(crate) use columns::ColumnDecoder;
 pub(crate) use groups::{Groups, check_group_index};
 pub(crate) use parts::{PART_NAMES, Parts};
+pub(crate) use planar::{BLOCK, is_planar};
 pub(crate) use rows::{PackedBytes, decode_rows};
 pub(crate) use zeros::ZeroPoints;
 
 /// How codes are packed into words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Words {
-    /// GPTQ, this many bits per code: 2, 3, 4 or 8.
+    /// GPTQ, this many bits per code: 2, 3, 4 or 8, and in planes 3, 5, 6 or 7.
     Gptq(u8),
     /// AWQ, four bits in its own order.
     Awq,

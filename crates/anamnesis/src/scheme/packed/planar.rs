@@ -1,0 +1,84 @@
+//! Codes in planes of bits: what `gptq_p` makes of 32 codes, so that none of them lies in two words.
+//!
+//! | bits | planes, the lowest bits first |
+//! |---|---|
+//! | 3 | 2, 1 |
+//! | 5 | 4, 1 |
+//! | 6 | 4, 2 |
+//! | 7 | 4, 2, 1 |
+//!
+//! 32 codes take as many words as a code has bits: those of the lowest plane, then the next. Codes of 2, 4 and 8 bits have one
+//! plane, which is how they are always packed.
+
+/// Codes of one block.
+pub(crate) const BLOCK: usize = 32;
+
+/// The widths of the planes of codes of so many bits.
+const fn planes(bits: u8) -> &'static [u8] {
+    match bits {
+        3 => &[2, 1],
+        5 => &[4, 1],
+        6 => &[4, 2],
+        7 => &[4, 2, 1],
+        _ => &[],
+    }
+}
+
+/// Whether codes of so many bits are packed so: always, or where a checkpoint says it.
+pub(crate) const fn is_planar(bits: u64, said: bool) -> bool {
+    matches!(bits, 5..=7) || (said && bits == 3)
+}
+
+/// Brings codes from their words into bytes of their own.
+pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) {
+    for (block, codes) in words.chunks_exact(4 * usize::from(bits.max(1))).zip(out.chunks_exact_mut(BLOCK)) {
+        codes.fill(0);
+        let (mut rest, mut shift) = (block, 0);
+        for &width in planes(bits) {
+            // A plane is a stream of fields, since its width divides that of a word.
+            let (plane, after) = rest.split_at(4 * usize::from(width));
+            for (at, code) in codes.iter_mut().enumerate() {
+                let bit = at * usize::from(width);
+                *code |= (plane[bit / 8] >> (bit % 8) & ((1 << width) - 1)) << shift;
+            }
+            (rest, shift) = (after, shift + width);
+        }
+    }
+}
+
+/// The same, as numbers.
+pub(super) fn unpack(bits: u8, words: &[u8], out: &mut [f32]) {
+    let mut codes = [0; BLOCK];
+    for (block, out) in words.chunks_exact(4 * usize::from(bits.max(1))).zip(out.chunks_exact_mut(BLOCK)) {
+        spread(bits, block, &mut codes);
+        out.iter_mut().zip(codes).for_each(|(out, code)| *out = code.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planes_are_put_together_again() {
+        for bits in [3u8, 5, 6, 7] {
+            let codes: Vec<u8> = (0..64u32).map(|at| (at * 37 % (1 << bits)) as u8).collect();
+            let mut words = Vec::new();
+            for block in codes.chunks_exact(BLOCK) {
+                let mut shift = 0;
+                for &width in planes(bits) {
+                    let mut plane = vec![0u8; 4 * usize::from(width)];
+                    for (at, code) in block.iter().enumerate() {
+                        let bit = at * usize::from(width);
+                        plane[bit / 8] |= (code >> shift & ((1 << width) - 1)) << (bit % 8);
+                    }
+                    words.extend(plane);
+                    shift += width;
+                }
+            }
+            let mut found = vec![0; codes.len()];
+            spread(bits, &words, &mut found);
+            assert_eq!(found, codes, "{bits} bits");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Recognising quanto's weights by their codes.
+
+use std::sync::Arc;
+
+use super::packed::packed_weight;
+use crate::catalog::{Dtype, StoredTensor, TargetDtype, TensorId};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
+use crate::scheme::grouped::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step};
+use crate::scheme::{
+    About, Arrangement, Claims, Coding, Evidence, Grid, PartName, QuantScheme, Recipe, Rounded, Says, ScaleType,
+    Scheme, TensorRole, Weight,
+};
+
+/// The quanto scheme.
+pub(crate) struct Quanto;
+
+pub(super) const NAME: &str = "quanto";
+const CODES: &str = "._data";
+const PACKED: &str = "._data._data";
+
+impl Scheme for Quanto {
+    fn about(&self) -> About {
+        About::Decoded(NAME, "2, 4 and 8 bits, E4M3 and E5M2")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        let sure = [".weight._data._data", ".weight._data", ".weight._scale", ".weight._shift"];
+        let likely = ["._data", "._scale", "._shift"];
+        let sure = sure.map(|end| PartName::new(end, ".weight._data", Says::All));
+        let likely = likely.map(|end| PartName::new(end, CODES, Says::Typed));
+        sure.into_iter().chain(likely).collect()
+    }
+
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let codes: Vec<_> =
+            claims.free().filter(|(_, tensor)| tensor.name.ends_with(CODES)).map(|(id, _)| id).collect();
+        for id in codes {
+            claim_weight(claims, id);
+        }
+    }
+}
+
+/// The parts of a weight, and what is said about it.
+pub(super) struct Parts<'a> {
+    /// What the decoded weight is called.
+    pub name: &'a str,
+    pub id: TensorId,
+    pub codes: &'a StoredTensor,
+    pub scale: (TensorId, &'a StoredTensor),
+    pub shift: Option<(TensorId, &'a StoredTensor)>,
+    /// Type of the scales.
+    pub kind: ScaleType,
+    /// The type of the weights by its name in the configuration, and where it stands.
+    pub said: Option<(String, String)>,
+    pub evidence: Evidence,
+}
+
+fn claim_weight(claims: &mut Claims<'_>, id: TensorId) {
+    let codes = claims.catalog.get(id);
+    let is_packed = codes.name.ends_with(PACKED);
+    let Some(name) = codes.name.strip_suffix(if is_packed { PACKED } else { CODES }) else { return };
+    let [scale, shift] = ["_scale", "_shift"].map(|end| claims.find_free(&format!("{name}.{end}")));
+    // Other libraries call data so; only beside a scale, or as a weight, it is one of these.
+    if scale.is_none() && shift.is_none() && !name.ends_with("weight") {
+        return;
+    }
+    claims.take(id, TensorRole::Quantized);
+    for (id, role) in [(scale, TensorRole::Scale), (shift, TensorRole::ZeroPoint)] {
+        if let Some(id) = id {
+            claims.take(id, role);
+        }
+    }
+    let weight = parts(claims, name, id, scale, shift).and_then(|parts| match is_packed {
+        true => packed_weight(claims, &parts),
+        false => Ok((byte_weight(&parts)?, None)),
+    });
+    match weight {
+        Ok((weight, note)) => {
+            claims.add(weight);
+            if let Some(note) = note {
+                claims.note(note);
+            }
+        }
+        Err(problem) => claims.refuse(problem),
+    }
+}
+
+fn parts<'a>(
+    claims: &Claims<'a>,
+    name: &'a str,
+    id: TensorId,
+    scale: Option<TensorId>,
+    shift: Option<TensorId>,
+) -> Result<Parts<'a>> {
+    let catalog = claims.catalog;
+    let codes = catalog.get(id);
+    let fail = |what: String| AnamnesisError::parse(format!("tensor {}: {what}", quoted(&codes.name)));
+    let config = claims.config;
+    if let Some(method) = config.method().filter(|method| *method != NAME) {
+        return Err(fail(format!("it is named like quanto's, {} says {}", config.file(), quoted(method))));
+    }
+    let absent = |end: &str| {
+        let name = format!("{name}.{end}");
+        let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
+        fail(format!("there is no {}{place}", quoted(&name)))
+    };
+    let scale = scale.ok_or_else(|| absent("_scale"))?;
+    if shift.is_none() && (codes.name.ends_with(PACKED) || claims.elsewhere(&format!("{name}._shift")).is_some()) {
+        return Err(absent("_shift"));
+    }
+    let part = |id: TensorId| (id, catalog.get(id));
+    let kind = ScaleType::of_float(part(scale).1.dtype).ok_or_else(|| {
+        let (name, dtype) = (quoted(&part(scale).1.name), part(scale).1.dtype);
+        AnamnesisError::unsupported(NAME, format!("{name} is {dtype}; F32, BF16 and F16 are read"))
+    })?;
+    let args = config.args();
+    let said = match config.method() {
+        Some(_) => args.text(&["weights"])?.map(str::to_owned).zip(args.place_of(&["weights"])),
+        None => None,
+    };
+    let evidence = claims.evidence(&["weights", "quant_method"]);
+    Ok(Parts { name, id, codes, scale: part(scale), shift: shift.map(part), kind, said, evidence })
+}
+
+impl Parts<'_> {
+    pub(super) fn fail(&self, what: impl AsRef<str>) -> AnamnesisError {
+        AnamnesisError::parse(format!("tensor {}: {}", quoted(&self.codes.name), what.as_ref()))
+    }
+
+    /// Refuses a weight of another type than the configuration says. `names` are those of its type.
+    pub(super) fn check_said(&self, names: &[&str]) -> Result<()> {
+        let Some((said, place)) = &self.said else { return Ok(()) };
+        match names.contains(&said.trim_start_matches('q')) {
+            true => Ok(()),
+            false => Err(self.fail(format!("its codes are {}, {place} says {}", names[0], quoted(said)))),
+        }
+    }
+
+    /// The library's arithmetic: every step is of the type of the scales.
+    pub(super) fn arithmetic(&self, formula: Formula) -> Arithmetic {
+        let step = match self.kind {
+            ScaleType::Bf16 => Step::Bf16,
+            ScaleType::F16 => Step::F16,
+            _ => Step::F32,
+        };
+        Arithmetic { formula, step }
+    }
+}
+
+/// A weight of eight-bit numbers or floats.
+fn byte_weight(parts: &Parts<'_>) -> Result<Weight> {
+    let (codes, scale) = (parts.codes, parts.scale.1);
+    if let Some((_, shift)) = parts.shift {
+        return Err(parts.fail(format!("codes of eight bits have no shift, but {} is there", quoted(&shift.name))));
+    }
+    let grid = grid(codes, scale).ok_or_else(|| {
+        let (name, found, shape) = (quoted(&scale.name), &scale.shape, &codes.shape);
+        parts.fail(format!("{name} has shape {found:?}, which a weight of shape {shape:?} cannot have"))
+    })?;
+    let (format, recipe) = match (codes.dtype, Fp8Format::of(codes.dtype)) {
+        (Dtype::I8, _) => {
+            parts.check_said(&["int8"])?;
+            let decoder = Grouped {
+                layout: Layout::bytes(8, grid.cols),
+                meaning: Meaning::Signed,
+                grid,
+                scales: Scales { kind: parts.kind, whole: None },
+                offsets: Offsets::None,
+                is_indexed: false,
+                arithmetic: parts.arithmetic(Formula::Affine),
+                description: "quanto qint8".to_owned(),
+            };
+            ("qint8", Recipe::Ready(Arc::new(decoder)))
+        }
+        (_, Some(format @ (Fp8Format::E4m3 | Fp8Format::E5m2 | Fp8Format::E4m3Fnuz))) => {
+            let (name, names): (_, &[_]) = match format {
+                Fp8Format::E5m2 => ("qfloat8_e5m2", &["float8_e5m2"]),
+                Fp8Format::E4m3Fnuz => ("qfloat8_e4m3fnuz", &["float8_e4m3fnuz"]),
+                _ => ("qfloat8_e4m3fn", &["float8_e4m3fn", "float8"]),
+            };
+            parts.check_said(names)?;
+            let first = match parts.kind {
+                ScaleType::Bf16 => TargetDtype::BF16,
+                ScaleType::F16 => TargetDtype::F16,
+                _ => TargetDtype::F32,
+            };
+            let decoder = Arc::new(Fp8Decoder::new(format, grid, Some(parts.kind)));
+            (name, Recipe::Ready(Rounded::to(first, decoder)))
+        }
+        (other, _) => return Err(parts.fail(format!("it is {other}; I8 and eight-bit floats are read"))),
+    };
+    Ok(Weight {
+        name: parts.name.to_owned(),
+        shape: codes.shape.clone(),
+        values: codes.elements(),
+        scheme: QuantScheme::Named(NAME),
+        blocks: None,
+        coding: Coding {
+            format: format.to_owned(),
+            bits: Some(8),
+            symmetric: Some(true),
+            evidence: parts.evidence.clone(),
+            ..Coding::default()
+        },
+        parts: vec![parts.id, parts.scale.0],
+        recipe,
+    })
+}
+
+/// The grid of a scale that is one number, one for each of the first dimension, or one for each of the last.
+fn grid(codes: &StoredTensor, scale: &StoredTensor) -> Option<Grid> {
+    let total = codes.elements();
+    let (&first, &last) = (codes.shape.first()?, codes.shape.last()?);
+    let (first, last) = (first as u64, last as u64);
+    let ones = |shape: &[usize]| shape.iter().all(|&dim| dim == 1);
+    match &scale.shape[..] {
+        _ if total == 0 => None,
+        [] | [1] => Some(Grid::single(total)),
+        shape if shape.len() != codes.shape.len() => None,
+        shape if ones(shape) => Some(Grid::single(total)),
+        [rows, rest @ ..] if *rows as u64 == first && ones(rest) => {
+            Some(Grid::new(first, total / first, 1, total / first, Arrangement::Row))
+        }
+        [rest @ .., columns] if *columns as u64 == last && ones(rest) => {
+            Some(Grid::new(total / last, last, total / last, 1, Arrangement::Block(total / last, 1)))
+        }
+        _ => None,
+    }
+}
