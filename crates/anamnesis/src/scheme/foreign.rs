@@ -32,7 +32,6 @@ static MARKS: &[Mark] = &[
     sure("MXFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], PACKED),
     likely("NVFP4 (ModelOpt)", ".weight", &[Dtype::U8], &[".weight_scale_2", ".weight_scale"]),
     likely("BnB", ".weight", BYTES, &[".weight.absmax", ".weight.quant_map", ".weight.nested_absmax", ".SCB"]),
-    likely("MLX", ".weight", &[Dtype::U32], &[".scales", ".biases"]),
     likely(
         "integer weights with scales",
         ".weight",

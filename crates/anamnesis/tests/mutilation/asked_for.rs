@@ -30,7 +30,9 @@ pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &
         Verdict::Orphan(_) => [LONE, BIAS, AMONG_OTHERS].contains(reason),
         Verdict::Correct | Verdict::Refused(_) | Verdict::Panicked => false,
     };
-    of_change(case, mutation, place).filter(covers)
+    // A case that has no configuration is beside none anywhere.
+    let place = Surroundings { configured: place.configured && !case.config.is_null(), ..*place };
+    of_change(case, mutation, &place).filter(covers)
 }
 
 fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
