@@ -27,13 +27,14 @@ const fn family(directory: &'static str, cases: usize, companions: &'static [&'s
 
 const PACKED: &[&str] = &[".qweight", ".qzeros", ".scales", ".g_idx"];
 
-const FAMILIES: [Family; 7] = [
+const FAMILIES: [Family; 8] = [
     family("fp8", 64, &["scale"]),
     family("codes", 1, &[]),
     family("gptq", 52, PACKED),
     family("awq", 7, PACKED),
     family("autoround", 27, PACKED),
     family("mlx", 42, &[".scales", ".biases"]),
+    family("modelopt", 17, &["weight_scale", "input_scale"]),
     Family {
         unsigned_zeros: Some("fp4"),
         ..family("bnb", 24, &["absmax", "quant_map", "quant_state", ".SCB", "weight_format"])

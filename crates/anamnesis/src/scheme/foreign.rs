@@ -30,7 +30,6 @@ static MARKS: &[Mark] = &[
     sure("compressed-tensors pack-quantized", ".weight_packed", WORDS, PACKED),
     likely("NVFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], &[".weight_global_scale"]),
     sure("MXFP4 (compressed-tensors)", ".weight_packed", &[Dtype::U8], PACKED),
-    likely("NVFP4 (ModelOpt)", ".weight", &[Dtype::U8], &[".weight_scale_2", ".weight_scale"]),
     likely("BnB", ".weight", BYTES, &[".weight.absmax", ".weight.quant_map", ".weight.nested_absmax", ".SCB"]),
     likely(
         "integer weights with scales",

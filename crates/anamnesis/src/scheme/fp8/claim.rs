@@ -49,7 +49,9 @@ impl Scheme for Fp8 {
                 }
             }
         }
-        claim_unscaled(claims, &unscaled, scaled > 0);
+        // Of what other schemes have claimed, eight-bit floats are scales: one that nothing scales may be another.
+        let are_scales = claims.taken(TensorRole::Scale).any(|tensor| Fp8Format::of(tensor.dtype).is_some());
+        claim_unscaled(claims, &unscaled, scaled > 0 || are_scales);
         consume_activation_scales(claims);
         refuse_orphans(claims);
     }
@@ -66,7 +68,7 @@ fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     };
     (tensor.dtype == Dtype::F8E8M0 && is_power())
         || naming::is_marker(&tensor.name)
-        || naming::weight_of_scale(&tensor.name).is_some_and(scales_a_weight)
+        || naming::weight_of_scale(&tensor.name).is_some()
         || own_scale_of.is_some_and(scales_a_weight)
 }
 
