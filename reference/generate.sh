@@ -8,7 +8,7 @@ REF=$(realpath -m "${REF:-$here/.reference}")
 export REF PYTHONDONTWRITEBYTECODE=1
 
 if [ $# -eq 0 ]; then
-    set -- codes fp8 gptq awq autoround bnb bnb_encode mlx modelopt gguf npz pth
+    set -- codes fp8 gptq awq autoround bnb bnb_encode mlx modelopt mxfp4 gguf npz pth
 fi
 for family in "$@"; do
     "$REF/venv/bin/python" "$here/gen_$family.py"

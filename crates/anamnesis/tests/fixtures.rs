@@ -27,14 +27,15 @@ const fn family(directory: &'static str, cases: usize, companions: &'static [&'s
 
 const PACKED: &[&str] = &[".qweight", ".qzeros", ".scales", ".g_idx"];
 
-const FAMILIES: [Family; 8] = [
-    family("fp8", 64, &["scale"]),
+const FAMILIES: [Family; 9] = [
+    family("fp8", 66, &["scale"]),
     family("codes", 1, &[]),
     family("gptq", 52, PACKED),
     family("awq", 7, PACKED),
     family("autoround", 27, PACKED),
     family("mlx", 42, &[".scales", ".biases"]),
     family("modelopt", 17, &["weight_scale", "input_scale"]),
+    family("mxfp4", 9, &["_blocks", "_scales", ".scale", "_scale_inv"]),
     Family {
         unsigned_zeros: Some("fp4"),
         ..family("bnb", 24, &["absmax", "quant_map", "quant_state", ".SCB", "weight_format"])

@@ -37,7 +37,6 @@ static MARKS: &[Mark] = &[
         BYTES,
         &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
-    likely("MXFP4", "_blocks", &[Dtype::U8], &["_scales"]),
     sure("HQQ", ".W_q", CODES, HQQ),
     likely("quanto", "._data._data", CODES, &["._scale", "._shift"]),
     likely("quanto", "._data", CODES, &["._scale", "._shift"]),

@@ -23,6 +23,7 @@ pub(crate) mod leftover;
 mod linear;
 pub(crate) mod mlx;
 pub(crate) mod modelopt;
+pub(crate) mod mxfp4;
 pub(crate) mod packed;
 mod part_name;
 mod plain;
@@ -78,8 +79,17 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 8] =
-    [&ggml::Ggml, &gptq::Gptq, &awq::Awq, &bnb::Bnb, &mlx::Mlx, &modelopt::ModelOpt, &foreign::Foreign, &fp8::Fp8];
+static ALL: [&dyn Scheme; 9] = [
+    &ggml::Ggml,
+    &gptq::Gptq,
+    &awq::Awq,
+    &bnb::Bnb,
+    &mlx::Mlx,
+    &modelopt::ModelOpt,
+    &mxfp4::Mxfp4,
+    &foreign::Foreign,
+    &fp8::Fp8,
+];
 
 /// What can be asked for when quantising, in the order it is listed.
 pub(crate) static ENCODINGS: [&[Encoding]; 1] = [&bnb::ENCODINGS];

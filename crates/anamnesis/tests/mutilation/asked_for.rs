@@ -119,7 +119,7 @@ fn is_code(dtype: &str) -> bool {
 
 /// Whether a weight is one of several parameters of its module.
 fn is_among_others(case: &Case, name: &str) -> bool {
-    case.truth.weights.contains_key(name) && !name.ends_with("weight")
+    (case.truth.weights.contains_key(name) && !name.ends_with("weight")) || name.ends_with("_blocks")
 }
 
 fn has_codes(case: &Case) -> bool {

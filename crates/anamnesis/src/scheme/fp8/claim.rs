@@ -106,7 +106,7 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
     })?;
     let scheme = match grid.arrangement {
         Arrangement::Tensor | Arrangement::Matrix => QuantScheme::PerTensorFp8,
-        Arrangement::Row => QuantScheme::PerChannelFp8,
+        Arrangement::Row | Arrangement::Column => QuantScheme::PerChannelFp8,
         Arrangement::Block(..) => QuantScheme::FineGrainedFp8,
     };
     Ok(Weight {
@@ -120,6 +120,7 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
             block_shape: match grid.arrangement {
                 Arrangement::Tensor | Arrangement::Matrix => None,
                 Arrangement::Row => Some((1, grid.cols)),
+                Arrangement::Column => Some((grid.rows, 1)),
                 Arrangement::Block(rows, cols) => Some((rows, cols)),
             },
             symmetric: Some(true),

@@ -3,9 +3,8 @@
 use crate::scheme::{PartName, Says};
 
 /// How the names of companions end, of weights and of parameters.
-pub(super) const PART_NAMES: [PartName; 5] = [
+pub(super) const PART_NAMES: [PartName; 4] = [
     PartName::new(".weight_scale_2", ".weight", Says::All),
-    PartName::new(".pre_quant_scale", ".weight", Says::Enough),
     PartName::new("_weight_scale", "", Says::Enough),
     PartName::new("_weight_scale_2", "", Says::Enough),
     PartName::new("_input_scale", "", Says::Something),
