@@ -233,6 +233,15 @@ mod tests {
     }
 
     #[test]
+    fn columns_are_scaled_where_that_is_configured_even_of_a_square() {
+        for scale in [[2, 5, 1], [2, 1, 5]] {
+            let grid = Grid::resolve(&[2, 5, 5], &scale, &[Arrangement::Column]).unwrap();
+            assert_eq!((grid.block_rows, grid.block_cols, grid.grid_rows, grid.grid_cols), (5, 1, 1, 5), "{scale:?}");
+        }
+        assert!(Grid::resolve(&[2, 4, 5], &[2, 4, 1], &[Arrangement::Column]).is_err());
+    }
+
+    #[test]
     fn rows_find_their_scales_across_a_stack_with_ragged_blocks() {
         let grid = Grid::new(5, 8, 2, 8, Arrangement::Block(2, 8));
         let rows: Vec<_> = (0..10).map(|row| (grid.scale_row(row), grid.rows_left_in_block(row))).collect();
