@@ -2,7 +2,7 @@
 
 use crate::base::level::Level;
 use crate::base::output::Output;
-use crate::base::simd::{Simd, TILE, Tile};
+use crate::base::simd::{Simd, TILE};
 
 /// Transposes a matrix of finished elements, `rows` by `cols`, into the columns from `at` on of `out`, whose rows have `stride`
 /// elements.
