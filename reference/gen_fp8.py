@@ -475,7 +475,7 @@ def fbgemm():
     tensors, expected = {}, {}
     for name, shape, grid in (
         ("gate_up_proj", (2, 5, 40), (2, 1, 40)),
-        ("down_proj", (2, 20, 20), (2, 20, 1)),
+        ("down_proj", (2, 20, 24), (2, 24, 1)),
     ):
         weight, scales = codes(*shape), scales_of(torch.float32, *grid)
         tensors[f"{experts}.{name}"] = weight

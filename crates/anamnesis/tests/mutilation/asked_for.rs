@@ -76,7 +76,7 @@ fn of_loss(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) ->
     match end {
         "g_idx" if mutation.class == "remove" && !place.configured => Some(GROUP_ORDER),
         _ if mutation.class == "remove" && mutation.part.contains("quant_state") => Some(VECTOR),
-        "scale" | "input_scale" | "output_scale" => Some(LONE),
+        "scale" | "input_scale" | "input_scale_ub" | "output_scale" => Some(LONE),
         _ if place.configured || place.twin => None,
         _ if has_codes(case) => Some(UNSCALED),
         _ => Some(LONE),

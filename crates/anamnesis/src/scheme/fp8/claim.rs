@@ -274,16 +274,28 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
 fn refuse_orphans(claims: &mut Claims<'_>) {
     let orphans: Vec<_> = claims
         .free()
-        .filter_map(|(id, tensor)| Some((id, tensor, naming::weight_of_scale(&tensor.name)?)))
-        .filter(|(_, tensor, weight)| {
+        .filter_map(|(id, tensor)| {
+            if let Some(stack) = stack_of_scale(claims, tensor) {
+                return Some((id, tensor, stack));
+            }
+            let weight = naming::weight_of_scale(&tensor.name)?;
             let sure = tensor.name.ends_with("_scale_inv") || claims.config.is_present();
-            sure && claims.catalog.find(weight).is_none()
+            (sure && claims.catalog.find(&weight).is_none()).then_some((id, tensor, weight))
         })
         .collect();
     for (id, tensor, weight) in orphans {
-        let place = claims.elsewhere(&weight).unwrap_or_else(|| "it is nowhere in this input".to_owned());
+        let place = match claims.catalog.find(&weight) {
+            Some(id) => format!("what is called so is {}", claims.catalog.get(id).dtype),
+            None => claims.elsewhere(&weight).unwrap_or_else(|| "it is nowhere in this input".to_owned()),
+        };
         claims.take(id, TensorRole::Scale);
         let name = quoted(&tensor.name);
         claims.refuse(AnamnesisError::parse(format!("scale {name} has no weight {}: {place}", quoted(&weight))));
     }
+}
+
+/// The experts that a tensor scales where FBGEMM calls it so: no other tensor of this rank is.
+fn stack_of_scale(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
+    let is_fbgemm = claims.config.method() == Some("fbgemm_fp8") && tensor.shape.len() > 2;
+    tensor.name.strip_suffix("_scale").filter(|_| is_fbgemm).map(str::to_owned)
 }

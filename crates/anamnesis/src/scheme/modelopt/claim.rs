@@ -67,7 +67,8 @@ impl Parts {
         let scale = companion(&names.scale, TensorRole::Scale);
         let scale_of_scales = companion(&names.scale_of_scales, TensorRole::NestedScale);
         // The scale of activations has no meaning for a decoded weight. Any other tensor of that name is left over.
-        let is_scale = |tensor: &StoredTensor| tensor.dtype == Dtype::F32 && tensor.shape.len() <= 1;
+        let is_scale =
+            |tensor: &StoredTensor| tensor.dtype == Dtype::F32 && tensor.shape.len() <= 1 && tensor.elements() == 1;
         let activations = claims.find_free(&names.input_scale).filter(|&id| is_scale(claims.catalog.get(id)));
         if let Some(id) = activations {
             claims.take(id, TensorRole::Scale);
