@@ -47,8 +47,12 @@ def write_tensors(family, name, tensors, metadata=None):
     path.chmod(0o644)
 
 
-def write_case(family, case, tensors, expected, config=None, native=None, metadata=None):
+def write_case(
+    family, case, tensors, expected, config=None, native=None, document=None, metadata=None
+):
     """Write CASE.safetensors, CASE.expected.safetensors and, if given, CASE.config.json.
+
+    `config` is its `quantization_config`; `document` is the whole of it.
 
     `expected` maps a tensor's name to its F32 values as the library computes them.
     `native` maps a tensor's name to the library's own output in its own dtype.
@@ -62,8 +66,10 @@ def write_case(family, case, tensors, expected, config=None, native=None, metada
         answers[f"{name}.native"] = values
     write_tensors(family, f"{case}.expected", answers)
     if config is not None:
+        document = {"quantization_config": config}
+    if document is not None:
         path = FIXTURES / family / f"{case}.config.json"
-        text = json.dumps({"quantization_config": config}, indent=1, default=str)
+        text = json.dumps(document, indent=1, default=str)
         path.write_text(text + "\n")
     shapes = ", ".join(f"{key.split('.')[-1]}{list(value.shape)}" for key, value in tensors.items())
     print(f"{family}/{case}: {shapes}")

@@ -458,6 +458,37 @@ def modelopt_cases():
     )
 
 
+def fbgemm():
+    """FBGEMM as transformers stores it: a scale per output, which are the columns of stacked experts."""
+    config = {"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0}
+    config["modules_to_not_convert"] = ["lm_head"]
+
+    case = "fbgemm_rows"
+    seed(case)
+    weight, scales = codes(7, 20), scales_of(torch.float32, 7, 1)
+    tensors = {WEIGHT: weight, SCALE: scales, f"{LAYER}.input_scale_ub": torch.tensor([1200.0])}
+    write_case("fp8", case, tensors, {WEIGHT: by_compressed_tensors(weight, scales, "channel")}, config)
+
+    case = "fbgemm_experts"
+    seed(case)
+    experts = EXPERTS.rsplit(".", 1)[0]
+    tensors, expected = {}, {}
+    for name, shape, grid in (
+        ("gate_up_proj", (2, 5, 40), (2, 1, 40)),
+        ("down_proj", (2, 20, 24), (2, 24, 1)),
+    ):
+        weight, scales = codes(*shape), scales_of(torch.float32, *grid)
+        tensors[f"{experts}.{name}"] = weight
+        tensors[f"{experts}.{name}_scale"] = scales
+        turned = weight.view(torch.uint8).transpose(1, 2).contiguous().view(E4M3)
+        decoded = [
+            by_compressed_tensors(turned[index], scales[index].reshape(-1, 1), "channel")
+            for index in range(shape[0])
+        ]
+        expected[f"{experts}.{name}"] = torch.stack(decoded).transpose(1, 2).contiguous()
+    write_case("fp8", case, tensors, expected, config)
+
+
 def unscaled():
     """A plain cast to FP8: no scales, no configuration."""
     case = "unscaled"
@@ -482,6 +513,7 @@ def main():
     special_scales()
     compressed_tensors_cases()
     modelopt_cases()
+    fbgemm()
     unscaled()
 
 

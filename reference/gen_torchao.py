@@ -40,7 +40,7 @@ def case(name, make):
     tensors, metadata = flatten_tensor_state_dict(state)
     decoded = made.dequantize()
     config = {"quant_method": "torchao", "quant_type": {"default": {"_type": name, "_data": {}}}}
-    write_case("torchao", name, tensors, {WEIGHT: decoded.float()}, config, {WEIGHT: decoded}, metadata)
+    write_case("torchao", name, tensors, {WEIGHT: decoded.float()}, config, {WEIGHT: decoded}, metadata=metadata)
 
 
 def float8():

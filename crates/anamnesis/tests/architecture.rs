@@ -44,7 +44,7 @@ fn members(room: &Path, mark: &str) -> BTreeSet<String> {
 /// The names before `::` in a list of the source.
 fn listed(text: &str, list: &str) -> BTreeSet<String> {
     let rest = text.split_once(list).unwrap_or_else(|| panic!("there is no {list}")).1;
-    let items = rest.split_once('=').unwrap().1.split_once('[').unwrap().1.split_once("];").unwrap().0;
+    let items = rest.split_once(" =").unwrap().1.split_once('[').unwrap().1.split_once("];").unwrap().0;
     let paths = items.split(',').filter_map(|item| item.trim().trim_start_matches('&').split_once("::"));
     paths.map(|(module, _)| module.to_owned()).collect()
 }

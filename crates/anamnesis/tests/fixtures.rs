@@ -48,8 +48,8 @@ const HQQ: &[&str] = &[
     ".unpack_view_dtype",
 ];
 
-const FAMILIES: [Family; 11] = [
-    family("fp8", 64, &["scale"]),
+const FAMILIES: [Family; 14] = [
+    family("fp8", 66, &["scale"]),
     family("codes", 1, &[]),
     family("gptq", 61, PACKED),
     family("awq", 7, PACKED),
@@ -58,6 +58,9 @@ const FAMILIES: [Family; 11] = [
     family("bitnet", 5, &[".weight_scale"]),
     family("torchao", 20, &["._weight_"]),
     family("quanto", 19, &["._data", "._scale", "._shift", "put_scale"]),
+    family("mlx", 42, &[".scales", ".biases"]),
+    family("modelopt", 17, &["weight_scale", "input_scale"]),
+    family("mxfp4", 9, &["_blocks", "_scales", ".scale", "_scale_inv"]),
     Family {
         unsigned_zeros: Some("fp4"),
         ..family("bnb", 24, &["absmax", "quant_map", "quant_state", ".SCB", "weight_format"])

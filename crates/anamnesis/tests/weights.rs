@@ -75,15 +75,15 @@ fn a_companion_that_cannot_be_read_leaves_the_shape_unknown() {
 #[test]
 fn a_format_that_is_refused_has_its_name_in_every_report() {
     let model = Model::new()
-        .tensor("a.weight", "U32", &[2, 2], &[0; 16])
-        .tensor("a.scales", "F16", &[2, 1], &[0; 4])
-        .tensor("a.biases", "F16", &[2, 1], &[0; 4]);
+        .tensor("a.trellis", "I16", &[1, 1, 8], &[0; 16])
+        .tensor("a.suh", "F16", &[2], &[0; 4])
+        .tensor("a.svh", "F16", &[2], &[0; 4]);
     let header = parse_safetensors_header(&model.bytes()).unwrap();
-    assert_eq!(header.scheme, QuantScheme::Refused("MLX"));
+    assert_eq!(header.scheme, QuantScheme::Refused("EXL3"));
     let checkpoint = Checkpoint::from_bytes(model.bytes(), &ParseLimits::default()).unwrap();
     let infos = [InspectInfo::from(&header), checkpoint.inspect(&InspectOptions::new())];
     for info in infos {
         assert_eq!((info.format, info.undecoded, info.decoded_size()), (header.scheme, 1, None));
-        assert!(info.to_string().contains("24 B (MLX) -> unknown (BF16)"), "{info}");
+        assert!(info.to_string().contains("24 B (EXL3) -> unknown (BF16)"), "{info}");
     }
 }

@@ -94,6 +94,13 @@ fn others(criterion: &mut Criterion) {
             transpose_awq(level, &words[..ELEMENTS / 2], ELEMENTS / 8 / cols, cols, black_box(&mut out));
         });
     }
+    levels(&mut group, "BF16 turned", |level| {
+        turn_columns::<Bf16>(level, &words, 64, 256, black_box(&mut out), 512, 0);
+        turn_columns::<Bf16>(level, &words, 448, 256, black_box(&mut out), 512, 64);
+    });
+    levels(&mut group, "F32 turned", |level| {
+        turn_columns::<F32>(level, &words, 512, 256, black_box(&mut out), 512, 0);
+    });
     group.finish();
 }
 

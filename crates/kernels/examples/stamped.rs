@@ -83,6 +83,8 @@ fn main() {
                 black_box(&bytes);
                 scaled_twice::<$output>(level, &packed, values[0], values[1], &mut bytes);
                 black_box(&bytes);
+                turn_columns::<$output>(level, &packed, block, 8, &mut bytes, block, 0);
+                black_box(&bytes);
             )+
         };
     }

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use anamnesis_kernels::ggml::{self, GgmlBlock};
+use anamnesis_kernels::ggml;
 use anamnesis_kernels::{EncodeBlocks, Level, encode_rows};
 
 const COLS: usize = 512;

@@ -362,6 +362,29 @@ fn transposed_words_agree_with_the_twin() {
     }
 }
 
+/// Finished elements turned into the columns from 3 on of rows that have room for 5 more.
+fn turned<O: Output>() {
+    for (rows, cols) in SHAPES {
+        let elements = painted(rows * cols * O::BYTES);
+        let stride = rows + 5;
+        for level in Level::available() {
+            let mut found = vec![PAINT; stride * cols * O::BYTES];
+            turn_columns::<O>(level, &elements, rows, cols, &mut found, stride, 3);
+            for (i, element) in found.chunks(O::BYTES).enumerate() {
+                let place = (i % stride).checked_sub(3).filter(|&row| row < rows).map(|row| row * cols + i / stride);
+                let expected = place.map_or(&[PAINT; 4][..O::BYTES], |place| &elements[place * O::BYTES..][..O::BYTES]);
+                assert_eq!(element, expected, "{rows} × {cols} at {level}, element {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn turned_elements_agree_with_the_twin() {
+    turned::<Bf16>();
+    turned::<F32>();
+}
+
 #[test]
 fn transposed_nibbles_agree_with_the_twin() {
     for (rows, word_cols) in SHAPES {
@@ -434,6 +457,10 @@ fn odd_lengths_of_every_argument_are_survived() {
             transpose_words(level, &codes, 5, 8, &mut out);
             transpose_awq(level, &codes, 3, usize::MAX, &mut out);
             transpose_awq(level, &codes, 4, 9, &mut out);
+            turn_columns::<Bf16>(level, &codes, usize::MAX, 3, &mut out, usize::MAX, 0);
+            turn_columns::<F32>(level, &codes, 3, usize::MAX, &mut out, 4, usize::MAX);
+            turn_columns::<F32>(level, &codes, 4, 0, &mut out, 4, 0);
+            turn_columns::<F16>(level, &codes, 4, 9, &mut out, 3, 0);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::ignored::{Allowance, Ignored, Only};
 use super::json::{Json, Members};
 use super::known;
 use super::place::Place;
-use super::rules::Rules;
+use super::rules::{self, Rules};
 use crate::error::printable;
 
 /// A description, and what its lists, rules and groups mean.
@@ -58,6 +58,11 @@ impl Description {
             Json::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// Whether it is MLX's.
+    pub(super) fn is_mlx(&self) -> bool {
+        rules::is_mlx(&self.members, &self.path)
     }
 
     /// What is wrong with it.

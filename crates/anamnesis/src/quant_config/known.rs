@@ -26,7 +26,7 @@ pub(super) enum Kind {
 use Kind::{Block, Flag, GroupSize, Integer, Names, NestedNames, Number, Object, Pair, Text};
 
 /// Members of a description, and of an override for some modules.
-const KNOWN: [(&str, Kind); 33] = [
+const KNOWN: [(&str, Kind); 35] = [
     ("quant_method", Text),
     ("quant_algo", Text),
     ("kv_cache_quant_algo", Text),
@@ -34,6 +34,8 @@ const KNOWN: [(&str, Kind); 33] = [
     ("checkpoint_format", Text),
     ("packing_format", Text),
     ("fmt", Text),
+    ("mode", Text),
+    ("expert_dtype", Text),
     ("bits", Number),
     ("w_bit", Integer),
     ("group_size", GroupSize),

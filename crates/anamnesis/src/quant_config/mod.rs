@@ -28,7 +28,7 @@ mod rules;
 
 use crate::error::AnamnesisError;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, Integer};
 use description::{Description, METHOD};
 use documents::Search;
 pub(crate) use documents::{DOCUMENTS, QUANTISATION_ONLY, is_quantisation};
@@ -114,8 +114,9 @@ impl QuantConfig {
 
     /// Where two descriptions say different things of the same.
     fn conflict(&self) -> Option<String> {
-        const KEYS: [&str; 8] = [
+        const KEYS: [&str; 9] = [
             METHOD,
+            "mode",
             "quant_algo",
             "bits",
             "group_size",
@@ -161,6 +162,11 @@ impl QuantConfig {
         let algorithm = || self.descriptions.iter().find_map(|description| description.text("quant_algo"));
         let method = self.method().or_else(algorithm)?;
         Some(format!("{} says the weights are quantised by {}", self.file(), crate::error::quoted(method)))
+    }
+
+    /// Whether a quantisation of MLX is described.
+    pub(crate) fn is_mlx(&self) -> bool {
+        self.descriptions.iter().any(Description::is_mlx)
     }
 
     /// The first entry of the ignore lists that cannot be read, and why. It means no module.

@@ -79,6 +79,12 @@ impl<'a> ModuleConfig<'a> {
         &self.args
     }
 
+    /// The arguments of the module's own rule, without the general ones.
+    pub(crate) fn rule(&self) -> Option<Args<'a>> {
+        let first = self.args.layers.first().filter(|layer| Some(layer.place) == self.rule)?;
+        Some(Args { layers: vec![*first] })
+    }
+
     /// The arguments of the groups for the module, of its weights first, and how these groups mean it. Several groups mean a
     /// module in the same way.
     pub(crate) fn groups(&self) -> Option<(Target, &[Args<'a>])> {

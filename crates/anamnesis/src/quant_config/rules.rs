@@ -106,7 +106,7 @@ fn unsigned(rule: &str) -> &str {
 }
 
 /// Whether a description is MLX's, which names no method and puts overrides beside its own members.
-fn is_mlx(members: &Members, path: &str) -> bool {
+pub(super) fn is_mlx(members: &Members, path: &str) -> bool {
     let has = |key| members.get(key).is_some_and(|value| *value != Json::Null);
     !path.is_empty()
         && has("bits")

@@ -28,16 +28,13 @@ const VALUES: &[Dtype] = &[Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::I8];
 
 /// The first mark that fits names the format.
 static MARKS: &[Mark] = &[
-    likely("NVFP4 (ModelOpt)", ".weight", &[Dtype::U8], &[".weight_scale_2", ".weight_scale"]),
     likely("BnB", ".weight", BYTES, &[".weight.absmax", ".weight.quant_map", ".weight.nested_absmax", ".SCB"]),
-    likely("MLX", ".weight", &[Dtype::U32], &[".scales", ".biases"]),
     likely(
         "integer weights with scales",
         ".weight",
         BYTES,
         &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
-    likely("MXFP4", "_blocks", &[Dtype::U8], &["_scales"]),
     sure("EXL3", ".trellis", &[Dtype::I16], &[".suh", ".svh", ".su", ".sv"]),
     sure("EXL2", ".q_weight", WORDS, &[".q_scale", ".q_scale_max", ".q_groups"]),
     likely("QuIP#", ".Qidxs", INDICES, &[".SU", ".SV"]),

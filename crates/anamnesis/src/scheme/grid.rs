@@ -11,6 +11,8 @@ pub(crate) enum Arrangement {
     Tensor,
     /// One per row.
     Row,
+    /// One per column of each matrix.
+    Column,
     /// One per matrix of a stack.
     Matrix,
     /// One per block of this many rows and columns.
@@ -85,6 +87,7 @@ impl Grid {
                 return Ok(match arrangement {
                     Arrangement::Tensor => Self::single(total),
                     Arrangement::Row => Self::new(shape.rows, shape.cols, 1, shape.cols, arrangement),
+                    Arrangement::Column => Self::new(shape.rows, shape.cols, shape.rows, 1, arrangement),
                     Arrangement::Matrix => Self::new(shape.rows, shape.cols, shape.rows, shape.cols, arrangement),
                     Arrangement::Block(rows, cols) => Self::new(shape.rows, shape.cols, rows, cols, arrangement),
                 });
@@ -139,7 +142,8 @@ impl<'a> Shape<'a> {
         match arrangement {
             Arrangement::Tensor => vec![Vec::new(), vec![1]],
             // A vector has no rows of its own.
-            Arrangement::Row | Arrangement::Block(..) if self.rank < 2 => Vec::new(),
+            Arrangement::Row | Arrangement::Column | Arrangement::Block(..) if self.rank < 2 => Vec::new(),
+            Arrangement::Column => vec![self.stacked(&[1, self.cols]), self.stacked(&[self.cols, 1])],
             Arrangement::Row => {
                 let all_rows = self.stack.iter().fold(self.rows, |product, &dim| product.saturating_mul(dim as u64));
                 vec![self.stacked(&[self.rows, 1]), self.stacked(&[self.rows]), vec![all_rows], vec![all_rows, 1]]
@@ -226,6 +230,15 @@ mod tests {
         assert!(Grid::resolve(&[100, 100], &[1, 1], &configured).is_err());
         let error = Grid::resolve(&[100, 100], &[2, 3], &configured).unwrap_err();
         assert!(error.contains("[2, 4]"), "{error}");
+    }
+
+    #[test]
+    fn columns_are_scaled_where_that_is_configured_even_of_a_square() {
+        for scale in [[2, 5, 1], [2, 1, 5]] {
+            let grid = Grid::resolve(&[2, 5, 5], &scale, &[Arrangement::Column]).unwrap();
+            assert_eq!((grid.block_rows, grid.block_cols, grid.grid_rows, grid.grid_cols), (5, 1, 1, 5), "{scale:?}");
+        }
+        assert!(Grid::resolve(&[2, 4, 5], &[2, 4, 1], &[Arrangement::Column]).is_err());
     }
 
     #[test]

@@ -86,7 +86,12 @@ impl Leftovers {
         let sign = match (config_says(claims), claims.scaled_weight()) {
             (Some(says), _) => Some(says),
             (None, Some(name)) => Some(format!("{} is quantised", quoted(name))),
-            (None, None) => None,
+            (None, None) => {
+                let mut powers = claims.free().filter(|(_, tensor)| tensor.dtype == Dtype::F8E8M0);
+                powers
+                    .next()
+                    .map(|(_, tensor)| format!("{} holds powers of two, which are scales", quoted(&tensor.name)))
+            }
         };
         let owner = |tensor: &StoredTensor| {
             let (prefix, leaf) = match tensor.name.rsplit_once('.') {
@@ -204,6 +209,8 @@ impl Leftovers {
         let (module, last) = tensor.name.rsplit_once('.').unwrap_or(("", &tensor.name));
         let is_matrix = tensor.shape.iter().filter(|&&dim| dim > 1).count() > 1;
         let looks_packed = match tensor.dtype {
+            // Nothing else is of this type.
+            Dtype::F8E8M0 => true,
             dtype if is_packed_type(dtype) => is_matrix || names_a_weight(last),
             Dtype::I64 | Dtype::U64 | Dtype::Bool => names_a_weight(last),
             _ => false,

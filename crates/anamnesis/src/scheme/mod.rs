@@ -27,6 +27,9 @@ pub(crate) mod leftover;
 mod library;
 mod linear;
 mod methods;
+pub(crate) mod mlx;
+pub(crate) mod modelopt;
+pub(crate) mod mxfp4;
 pub(crate) mod packed;
 mod part_name;
 mod plain;
@@ -88,7 +91,7 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 12] = [
+static ALL: [&dyn Scheme; 15] = [
     &ggml::Ggml,
     &methods::Methods,
     &gptq::Gptq,
@@ -99,6 +102,9 @@ static ALL: [&dyn Scheme; 12] = [
     &quanto::Quanto,
     &torchao::Torchao,
     &bitnet::BitNet,
+    &mlx::Mlx,
+    &modelopt::ModelOpt,
+    &mxfp4::Mxfp4,
     &foreign::Foreign,
     &fp8::Fp8,
 ];

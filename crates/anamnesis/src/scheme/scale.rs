@@ -15,8 +15,6 @@ pub(crate) enum ScaleType {
     Exponent,
     E4m3,
     I8,
-    U8,
-    I32,
 }
 
 impl ScaleType {
@@ -39,21 +37,11 @@ impl ScaleType {
         }
     }
 
-    /// Offsets stored as whole numbers.
-    pub(crate) fn of_integer(dtype: Dtype) -> Option<Self> {
-        match dtype {
-            Dtype::I8 => Some(Self::I8),
-            Dtype::U8 => Some(Self::U8),
-            Dtype::I32 => Some(Self::I32),
-            _ => None,
-        }
-    }
-
     pub(crate) fn bytes(self) -> u64 {
         match self {
-            Self::F32 | Self::I32 => 4,
+            Self::F32 => 4,
             Self::Bf16 | Self::F16 => 2,
-            Self::E8m0 | Self::Exponent | Self::E4m3 | Self::I8 | Self::U8 => 1,
+            Self::E8m0 | Self::Exponent | Self::E4m3 | Self::I8 => 1,
         }
     }
 
@@ -67,12 +55,6 @@ impl ScaleType {
             Self::Exponent => kernels::widen_e8m0(level, bytes, out, TopExponent::Infinity),
             Self::E4m3 => kernels::widen_format8::<E4m3>(level, bytes, out),
             Self::I8 => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte.cast_signed().into()),
-            Self::U8 => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = (*byte).into()),
-            // Whoever reads such offsets has seen to it that they are small.
-            Self::I32 => out
-                .iter_mut()
-                .zip(bytes.as_chunks::<4>().0)
-                .for_each(|(out, bytes)| *out = i32::from_le_bytes(*bytes) as f32),
         }
     }
 }

@@ -35,7 +35,9 @@ pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &
         Verdict::Orphan(_) => [LONE, BIAS, AMONG_OTHERS, CACHE].contains(reason),
         Verdict::Correct | Verdict::Refused(_) | Verdict::Panicked => false,
     };
-    of_change(case, mutation, place).filter(covers)
+    // A case that has no configuration is beside none anywhere.
+    let place = Surroundings { configured: place.configured && !case.config.is_null(), ..*place };
+    of_change(case, mutation, &place).filter(covers)
 }
 
 fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
@@ -88,7 +90,7 @@ fn of_loss(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) ->
     match end {
         "g_idx" if mutation.class == "remove" && !place.configured => Some(GROUP_ORDER),
         _ if mutation.class == "remove" && mutation.part.contains("quant_state") => Some(VECTOR),
-        "scale" => Some(LONE),
+        "scale" | "input_scale_ub" => Some(LONE),
         "k_scale" | "v_scale" if place.configured || place.twin => None,
         _ if is_of_activations(end) => Some(LONE),
         _ if place.configured || place.twin => None,
@@ -107,6 +109,7 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
             alike.then_some(ALIKE)
         }
         "duplicate" if case.parts().any(|part| is_among_others(case, &part.name)) => Some(AMONG_OTHERS),
+        "rename" if mutation.part.ends_with("_input_scale") && becomes("weight ") => Some(AMONG_OTHERS),
         "rename" if !place.configured && case.parts().any(|part| is_among_others(case, &part.name)) => {
             Some(AMONG_OTHERS)
         }
@@ -160,7 +163,7 @@ fn is_code(dtype: &str) -> bool {
 
 /// Whether a weight is one of several parameters of its module.
 fn is_among_others(case: &Case, name: &str) -> bool {
-    case.truth.weights.contains_key(name) && !name.ends_with("weight")
+    (case.truth.weights.contains_key(name) && !name.ends_with("weight")) || name.ends_with("_blocks")
 }
 
 fn has_codes(case: &Case) -> bool {

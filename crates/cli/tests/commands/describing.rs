@@ -23,26 +23,26 @@ fn zeros(tensors: &[(&str, &str, &[usize], usize)]) -> Vec<u8> {
 fn a_refused_format_is_called_by_its_name_and_its_decoded_size_is_unknown() {
     let folder = Folder::empty();
     let model = zeros(&[
-        ("a.weight", "U32", &[4, 4], 64),
-        ("a.scales", "F16", &[4, 1], 8),
-        ("a.biases", "F16", &[4, 1], 8),
+        ("a.trellis", "I16", &[1, 1, 32], 64),
+        ("a.suh", "F16", &[4], 8),
+        ("a.svh", "F16", &[4], 8),
         ("norm.weight", "F32", &[4], 16),
     ]);
-    fs::write(folder.path("mlx.safetensors"), model).unwrap();
-    let text = folder.amn("inspect mlx.safetensors").ok();
+    fs::write(folder.path("exl3.safetensors"), model).unwrap();
+    let text = folder.amn("inspect exl3.safetensors").ok();
     let wanted = "\
-Format:      MLX (not decoded)
+Format:      EXL3 (not decoded)
 Quantized:   1 tensors (weights) + 2 scale tensors (F16)
 Passthrough: 1 tensors (norms, embeddings)
-Size:        96 B (MLX) -> unknown (BF16)
+Size:        96 B (EXL3) -> unknown (BF16)
 Problems:    ";
     assert!(text.starts_with(wanted), "{text}");
-    let document = folder.amn("inspect mlx.safetensors --json").json();
-    assert_eq!((&document["scheme"], &document["decoded_bytes"]), (&"MLX (not decoded)".into(), &Value::Null));
+    let document = folder.amn("inspect exl3.safetensors --json").json();
+    assert_eq!((&document["scheme"], &document["decoded_bytes"]), (&"EXL3 (not decoded)".into(), &Value::Null));
     assert_eq!(document["undecoded"], 1);
-    let text = folder.amn("parse mlx.safetensors").ok();
-    assert!(text.contains("  1 quantized   MLX (not decoded)\n"), "{text}");
-    assert_eq!(folder.amn("parse mlx.safetensors --json").json()["scheme"], "MLX (not decoded)");
+    let text = folder.amn("parse exl3.safetensors").ok();
+    assert!(text.contains("  1 quantized   EXL3 (not decoded)\n"), "{text}");
+    assert_eq!(folder.amn("parse exl3.safetensors --json").json()["scheme"], "EXL3 (not decoded)");
 }
 
 #[test]

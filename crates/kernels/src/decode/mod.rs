@@ -9,6 +9,7 @@
 //! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
 //! | [`ggml`] | the block types of GGUF files |
 //! | [`transpose`] | nothing yet: it turns words and nibbles by columns first |
+//! | [`turn`] | nothing any more: it turns finished elements |
 
 pub mod affine;
 pub mod block;
@@ -20,6 +21,7 @@ pub mod runs;
 pub mod scaled;
 pub mod spread;
 pub mod transpose;
+pub mod turn;
 pub mod twice;
 
 pub use affine::{affine_codes, affine_fields, coded_indexed, unpack_codes};
@@ -31,4 +33,5 @@ pub use runs::scaled_runs;
 pub use scaled::{cast, scaled};
 pub use spread::{spread_bits, spread_plane, spread_words};
 pub use transpose::{transpose_awq, transpose_words};
+pub use turn::turn_columns;
 pub use twice::scaled_twice;

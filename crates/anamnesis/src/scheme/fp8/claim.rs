@@ -50,8 +50,10 @@ impl Scheme for Fp8 {
                 }
             }
         }
-        // Those of other schemes count too.
-        let others_are_scaled = scaled > 0 || claims.scaled_weight().is_some();
+        // Those of other schemes count too, and so do their scales: of what others have claimed, eight-bit floats are scales, and
+        // one that nothing scales may be another.
+        let are_scales = claims.taken(TensorRole::Scale).any(|tensor| Fp8Format::of(tensor.dtype).is_some());
+        let others_are_scaled = scaled > 0 || are_scales || claims.scaled_weight().is_some();
         claim_unscaled(claims, &unscaled, others_are_scaled);
         consume_activation_scales(claims);
         refuse_orphans(claims);
@@ -114,7 +116,7 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
     })?;
     let scheme = match grid.arrangement {
         Arrangement::Tensor | Arrangement::Matrix => QuantScheme::PerTensorFp8,
-        Arrangement::Row => QuantScheme::PerChannelFp8,
+        Arrangement::Row | Arrangement::Column => QuantScheme::PerChannelFp8,
         Arrangement::Block(..) => QuantScheme::FineGrainedFp8,
     };
     Ok(Weight {
@@ -128,6 +130,7 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
             block_shape: match grid.arrangement {
                 Arrangement::Tensor | Arrangement::Matrix => None,
                 Arrangement::Row => Some((1, grid.cols)),
+                Arrangement::Column => Some((grid.rows, 1)),
                 Arrangement::Block(rows, cols) => Some((rows, cols)),
             },
             symmetric: Some(true),
@@ -287,16 +290,28 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
 fn refuse_orphans(claims: &mut Claims<'_>) {
     let orphans: Vec<_> = claims
         .free()
-        .filter_map(|(id, tensor)| Some((id, tensor, naming::weight_of_scale(&tensor.name)?)))
-        .filter(|(_, tensor, weight)| {
+        .filter_map(|(id, tensor)| {
+            if let Some(stack) = stack_of_scale(claims, tensor) {
+                return Some((id, tensor, stack));
+            }
+            let weight = naming::weight_of_scale(&tensor.name)?;
             let sure = tensor.name.ends_with("_scale_inv") || claims.config.is_present();
-            sure && claims.catalog.find(weight).is_none()
+            (sure && claims.catalog.find(&weight).is_none()).then_some((id, tensor, weight))
         })
         .collect();
     for (id, tensor, weight) in orphans {
-        let place = claims.elsewhere(&weight).unwrap_or_else(|| "it is nowhere in this input".to_owned());
+        let place = match claims.catalog.find(&weight) {
+            Some(id) => format!("what is called so is {}", claims.catalog.get(id).dtype),
+            None => claims.elsewhere(&weight).unwrap_or_else(|| "it is nowhere in this input".to_owned()),
+        };
         claims.take(id, TensorRole::Scale);
         let name = quoted(&tensor.name);
         claims.refuse(AnamnesisError::parse(format!("scale {name} has no weight {}: {place}", quoted(&weight))));
     }
+}
+
+/// The experts that a tensor scales where FBGEMM calls it so: no other tensor of this rank is.
+fn stack_of_scale(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
+    let is_fbgemm = claims.config.method() == Some("fbgemm_fp8") && tensor.shape.len() > 2;
+    tensor.name.strip_suffix("_scale").filter(|_| is_fbgemm).map(str::to_owned)
 }

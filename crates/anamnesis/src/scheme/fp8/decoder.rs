@@ -135,6 +135,7 @@ impl TileDecoder for Fp8Decoder {
             (None, _) => "unscaled".to_owned(),
             (_, Arrangement::Tensor) => "one scale per tensor".to_owned(),
             (_, Arrangement::Row) => "one scale per row".to_owned(),
+            (_, Arrangement::Column) => "one scale per column".to_owned(),
             (_, Arrangement::Matrix) => "one scale per matrix".to_owned(),
             (_, Arrangement::Block(rows, cols)) => format!("{rows}x{cols} blocks"),
         };

@@ -6,6 +6,9 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, ModuleConfig, Target};
 use crate::scheme::Arrangement;
 
+/// Columns under one scale of MXFP8.
+const MX_GROUP: u64 = 32;
+
 /// What the configuration says about a weight, as far as it does.
 pub(super) struct Expectation<'a> {
     /// Accepted arrangements of scales; empty where the configuration leaves it open.
@@ -23,6 +26,12 @@ impl<'a> Expectation<'a> {
         let mut expectation = Self { arrangements: Vec::new(), source: None, format: None };
         if let Some((rows, cols)) = args.pair(&["weight_block_size"])? {
             expectation.arrangements.push(Arrangement::Block(rows, cols));
+            expectation.source = Some(document(args));
+        }
+        // FBGEMM scales outputs, which are the columns of stacked experts.
+        if args.text(&["quant_method"])? == Some("fbgemm_fp8") {
+            let arrangement = if tensor.shape.len() > 2 { Arrangement::Column } else { Arrangement::Row };
+            expectation.arrangements.push(arrangement);
             expectation.source = Some(document(args));
         }
         // A target that cannot be read may mean this module: the shapes decide.
@@ -51,10 +60,28 @@ impl<'a> Expectation<'a> {
             return Err(AnamnesisError::parse(format!("{place} says it is not of eight-bit floats")));
         }
         // compressed-tensors and ModelOpt know one format of eight bits.
-        let is_modelopt = args.text(&["quant_algo"])?.is_some_and(|algorithm| algorithm.starts_with("FP8"));
+        let is_modelopt = expectation.read_algorithm(module)?;
         let implied = of_group.or(is_modelopt.then_some(args)).map(|args| ("e4m3", document(args)));
         expectation.format = args.text(&["fmt"])?.map(|format| (format, document(args))).or(implied);
         Ok(expectation)
+    }
+
+    /// Whether ModelOpt's algorithm is one of eight-bit floats. Another one is refused, unless it does not concern the module.
+    fn read_algorithm(&mut self, module: &ModuleConfig<'a>) -> Result<bool> {
+        let args = module.args();
+        match args.text(&["quant_algo"])? {
+            Some("MXFP8") => {
+                self.arrangements.push(Arrangement::Block(1, MX_GROUP));
+                self.source = self.source.or(args.place().map(|place| place.document()));
+                Ok(true)
+            }
+            Some(algorithm) if algorithm.starts_with("FP8") => Ok(true),
+            Some(algorithm) if algorithm != "MIXED_PRECISION" && module.left().is_none() => {
+                let (place, algorithm) = (args.place_of(&["quant_algo"]).unwrap_or_default(), quoted(algorithm));
+                Err(AnamnesisError::parse(format!("it is of eight-bit floats, and {place} is {algorithm}")))
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Refuses a weight of another format than the configuration says.

@@ -35,18 +35,18 @@ fn known(architecture: &str, layers: u64, sharing: u64, experts: u64, shape: &Sh
         add("ffn_norm", 1);
         add("attn_output", 2);
         if shape.is_latent {
-            ["attn_q_a", "attn_q_b", "attn_kv_a_mqa"].map(|name| add(name, 2));
-            ["attn_k_b", "attn_v_b"].map(|name| add(name, 3));
+            ["attn_q_a", "attn_q_b", "attn_kv_a_mqa"].into_iter().for_each(|name| add(name, 2));
+            ["attn_k_b", "attn_v_b"].into_iter().for_each(|name| add(name, 3));
         } else if shape.is_joined {
             add("attn_qkv", 2);
         } else {
-            ["attn_q", "attn_k", "attn_v"].map(|name| add(name, 2));
+            ["attn_q", "attn_k", "attn_v"].into_iter().for_each(|name| add(name, 2));
         }
         if experts > 0 && !(shape.is_latent && layer == 0) {
             add("ffn_gate_inp", 2);
-            ["ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"].map(|name| add(name, 3));
+            ["ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"].into_iter().for_each(|name| add(name, 3));
             if shape.has_shared {
-                ["ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"].map(|name| add(name, 2));
+                ["ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"].into_iter().for_each(|name| add(name, 2));
             }
         } else {
             ["ffn_gate", "ffn_up", "ffn_down"]

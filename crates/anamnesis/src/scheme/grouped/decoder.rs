@@ -28,10 +28,14 @@ impl Grouped {
     fn is_cut(&self) -> bool {
         let (cols, unit) = (self.grid.cols, self.layout.unit());
         let starts_bytes = self.grid.grid_cols == 1 || self.is_indexed || self.grid.block_cols.is_multiple_of(unit);
-        row_granule(cols) < cols && cols.is_multiple_of(unit) && (starts_bytes || self.is_spread())
+        let is_free = match self.layout {
+            Layout::RowPairs => self.grid.block_cols == 1,
+            _ => self.is_spread(),
+        };
+        row_granule(cols) < cols && cols.is_multiple_of(unit) && (starts_bytes || is_free)
     }
 
-    /// Whether codes are brought into bytes of their own first. Kernels read four-bit floats from nibbles only.
+    /// Whether codes are rearranged first. Kernels read four-bit floats from nibbles only.
     fn is_spread(&self) -> bool {
         !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. })
     }
@@ -47,7 +51,7 @@ impl Grouped {
         let Range { start, end } = tile.elements;
         let (cols, block_cols, grid_cols) = (grid.cols, grid.block_cols, grid.grid_cols);
         let first_scale = self.span(&tile.elements).start;
-        let is_gapless = self.is_spread() || self.layout.is_gapless(cols);
+        let is_gapless = self.layout.is_gapless(cols) || (self.is_spread() && self.layout != Layout::RowPairs);
         // Without gaps in codes or groups the rows of a tile are one long row.
         let is_one_row = is_gapless && grid.block_rows == 1 && cols.is_multiple_of(block_cols) && !self.is_indexed;
         let mut at = start;
@@ -69,6 +73,10 @@ impl Grouped {
                 }
             };
             let from = match self.is_spread() {
+                true if self.layout == Layout::RowPairs => {
+                    let row_start = start.max(row * cols);
+                    row_start - start + (at - row_start) / 2
+                }
                 true => at - start,
                 false => self.layout.byte_of(cols, at) - self.layout.byte_of(cols, start),
             };
@@ -125,6 +133,7 @@ impl Grouped {
             _ if self.meaning == Meaning::Signed => self.run::<SignedBytes, O>(level, &tile, out),
             (false, 2) => self.run::<Bits2, O>(level, &tile, out),
             (false, 3) => self.run::<Bits3, O>(level, &tile, out),
+            _ if self.layout == Layout::RowPairs => self.run::<LowNibbles, O>(level, &tile, out),
             (false, 4) => self.run::<LowNibbles, O>(level, &tile, out),
             _ => self.run::<Bytes, O>(level, &tile, out),
         }

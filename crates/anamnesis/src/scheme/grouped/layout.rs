@@ -16,6 +16,8 @@ pub(crate) enum Layout {
     /// In fields of bytes or words: the first rows are the first field of all of them, the next rows the next. `rows` of
     /// them are stored.
     Planes { bits: u8, unit: Unit, rows: u64, order: Order },
+    /// Four bits of two rows in the bytes of one: the first of them in the low halves.
+    RowPairs,
 }
 
 /// What fields are taken from.
@@ -63,6 +65,7 @@ impl Layout {
     pub(crate) const fn bits(self) -> u8 {
         match self {
             Self::Dense { bits, .. } | Self::Words { bits, .. } | Self::Planes { bits, .. } => bits,
+            Self::RowPairs => 4,
         }
     }
 
@@ -70,6 +73,7 @@ impl Layout {
     pub(super) fn unit(self) -> u64 {
         match self {
             Self::Dense { bits: 8, .. } | Self::Planes { .. } => 1,
+            Self::RowPairs => 2,
             Self::Dense { .. } => 8,
             Self::Words { bits, .. } => per_word(bits),
         }
@@ -80,13 +84,14 @@ impl Layout {
         matches!(self, Self::Dense { bits, row_bytes } if row_bytes * 8 == cols * u64::from(bits))
     }
 
-    /// Where an element starts, which is at a [cut](Self::unit). Planes have their own answer.
+    /// Where an element starts, which is at a [cut](Self::unit). Planes and pairs have their own answer.
     pub(super) fn byte_of(self, cols: u64, element: u64) -> u64 {
         match self {
             Self::Dense { row_bytes, .. } | Self::Words { row_bytes, .. } => {
                 element / cols * row_bytes + self.bytes_of(element % cols)
             }
             Self::Planes { unit, rows, .. } => (element / cols % rows * cols + element % cols) * unit.bytes(),
+            Self::RowPairs => element / cols / 2 * cols + element % cols,
         }
     }
 
@@ -96,16 +101,18 @@ impl Layout {
             Self::Dense { bits, .. } => (codes * u64::from(bits)).div_ceil(8),
             Self::Words { bits, .. } => codes.div_ceil(per_word(bits)) * 4,
             Self::Planes { unit, .. } => codes * unit.bytes(),
+            Self::RowPairs => codes,
         }
     }
 
-    /// The pieces of these elements that lie in one run of bytes: all of them, or those of each plane.
+    /// The pieces of these elements that lie in one run of bytes: all of them, those of each plane, or of each row.
     fn runs(self, cols: u64, elements: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let (mut at, end) = (elements.start, elements.end);
         std::iter::from_fn(move || {
             let start = at;
             at = match self {
                 Self::Planes { rows, .. } => ((at / cols / rows + 1) * rows * cols).min(end),
+                Self::RowPairs => ((at / cols + 1) * cols).min(end),
                 Self::Dense { .. } | Self::Words { .. } => end,
             };
             (start < end).then_some(start..at)
@@ -121,7 +128,8 @@ impl Layout {
         }
     }
 
-    /// Brings the codes of these elements from their windows into bytes of their own. Takes the windows off `inputs`.
+    /// Brings the codes of these elements from their windows into bytes of their own, or those of pairs of rows into the first
+    /// half of them, two in a byte. Takes the windows off `inputs`.
     pub(super) fn spread(self, level: Level, cols: u64, elements: &Range<u64>, inputs: &mut &[&[u8]], out: &mut [u8]) {
         let mut rest = out;
         for run in self.runs(cols, elements) {
@@ -142,6 +150,7 @@ impl Layout {
                         Unit::Word => spread_plane::<4>(level, codes, shift, bits, out),
                     }
                 }
+                Self::RowPairs => gather_halves(codes, (run.start / cols % 2) as u32 * 4, out),
                 Self::Dense { bits, .. } if self.is_gapless(cols) => spread_bits(level, codes, bits, out),
                 Self::Dense { bits, .. } => self.each_row(cols, &run, codes, out, |codes, out| {
                     spread_bits(level, codes, bits, out);
@@ -163,6 +172,17 @@ impl Layout {
             row(codes.get(from..).unwrap_or_default(), out);
             at = until;
         }
+    }
+}
+
+/// Brings one half of each byte together with that of the next, the first in the low half.
+fn gather_halves(codes: &[u8], shift: u32, out: &mut [u8]) {
+    let (pairs, last) = codes.as_chunks::<2>();
+    for (out, [first, second]) in out.iter_mut().zip(pairs) {
+        *out = (first >> shift & 15) | (second >> shift & 15) << 4;
+    }
+    if let ([last], Some(out)) = (last, out.get_mut(pairs.len())) {
+        *out = last >> shift & 15;
     }
 }
 

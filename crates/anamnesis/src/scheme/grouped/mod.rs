@@ -73,6 +73,13 @@ pub(crate) struct Whole {
     pub library: Step,
 }
 
+impl Whole {
+    /// One that multiplies in F32.
+    pub(crate) const fn times(per_matrix: bool) -> Self {
+        Self { takes: Takes::Times, per_matrix, step: Step::F32, library: Step::F32 }
+    }
+}
+
 /// What the scale of scales does to a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Takes {

@@ -51,6 +51,7 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
             let bit = row * row_bytes * 8 + col / per_word * 32 + col % per_word * u64::from(bits);
             field(&parts[0], bit, bits)
         }
+        Layout::RowPairs => field(&parts[0], (row / 2 * grid.cols + col) * 8 + row % 2 * 4, 4),
         Layout::Planes { bits, unit, rows, order } => {
             let unit_bits = if unit == Unit::Byte { 8 } else { 32 };
             let plane = match order {
@@ -129,9 +130,10 @@ fn layouts(bits: u8, rows: u64, cols: u64) -> Vec<(Layout, u64)> {
     });
     let size = |layout: Layout| match layout {
         Layout::Dense { row_bytes, .. } | Layout::Words { row_bytes, .. } => rows * row_bytes,
-        Layout::Planes { .. } => 0,
+        Layout::Planes { .. } | Layout::RowPairs => 0,
     };
-    dense.map(|layout| (layout, size(layout))).into_iter().chain(planes).collect()
+    let pairs = (bits == 4).then_some((Layout::RowPairs, rows.div_ceil(2) * cols));
+    dense.map(|layout| (layout, size(layout))).into_iter().chain(planes).chain(pairs).collect()
 }
 
 #[test]
@@ -154,7 +156,7 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
         let grid = Grid::new(rows, cols, block_rows, block_cols, Arrangement::Block(block_rows, block_cols));
         let all = layouts(bits, all_rows, cols);
         let (layout, code_bytes) = all[random.below(all.len() as u64) as usize];
-        let is_nibbles = bits == 4 && matches!(layout, Layout::Dense { .. });
+        let is_nibbles = bits == 4 && matches!(layout, Layout::Dense { .. } | Layout::RowPairs);
         let meaning = match (bits, layout) {
             (8, Layout::Dense { .. }) if random.below(2) == 0 => Meaning::Signed,
             _ if is_nibbles => [Meaning::Unsigned, Meaning::E2m1, Meaning::E2m1NoMinusZero][random.below(3) as usize],
@@ -228,7 +230,8 @@ fn long_rows_are_cut_where_codes_begin_a_byte_and_not_otherwise() {
     for (bits, cols, block) in
         [(4, 140_000, 32), (3, 140_000, 20), (6, 140_008, 1000), (3, 140_001, 64), (8, 140_001, 7)]
     {
-        for layout in [Layout::words(bits, cols), Layout::padded_words(bits, cols)] {
+        let pairs = (bits == 4).then_some(Layout::RowPairs);
+        for layout in [Layout::words(bits, cols), Layout::padded_words(bits, cols)].into_iter().chain(pairs) {
             let grid = Grid::new(3, cols, 1, block, Arrangement::Block(1, block));
             let weight = Grouped {
                 layout,
@@ -241,8 +244,11 @@ fn long_rows_are_cut_where_codes_begin_a_byte_and_not_otherwise() {
                 description: String::new(),
             };
             let scales = 3 * grid.grid_cols;
-            let (Layout::Dense { row_bytes, .. } | Layout::Words { row_bytes, .. }) = layout else { unreachable!() };
-            let parts = vec![random.bytes(3 * row_bytes), random.floats(scales), random.floats(scales)];
+            let code_bytes = match layout {
+                Layout::Dense { row_bytes, .. } | Layout::Words { row_bytes, .. } => 3 * row_bytes,
+                _ => 2 * cols,
+            };
+            let parts = vec![random.bytes(code_bytes), random.floats(scales), random.floats(scales)];
             let (granule, total) = (weight.granule(), 3 * cols);
             let start = total / 2 / granule * granule;
             for elements in [start..(start + granule).min(total), start..total] {

@@ -1,0 +1,63 @@
+//! Recognising MLX weights: words with scales beside them.
+
+use super::weight::mlx_weight;
+use crate::catalog::{Dtype, StoredTensor, TensorId};
+use crate::scheme::{About, Claims, PartName, Says, Scheme, TensorRole};
+
+/// How the names of companions end.
+const COMPANIONS: [&str; 2] = [".scales", ".biases"];
+
+/// The MLX scheme.
+pub(crate) struct Mlx;
+
+impl Scheme for Mlx {
+    fn about(&self) -> About {
+        About::Decoded("MLX", "affine with 1, 2, 3, 4, 5, 6 and 8 bits, mxfp4, mxfp8, nvfp4")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        COMPANIONS.map(|end| PartName::new(end, ".weight", Says::Enough)).to_vec()
+    }
+
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let weights: Vec<_> = claims.free().filter(|(_, tensor)| is_weight(claims, tensor)).map(|(id, _)| id).collect();
+        for id in weights {
+            let parts = Parts::take(claims, id);
+            match mlx_weight(claims, &parts) {
+                Ok(weight) => claims.add(weight),
+                Err(problem) => claims.refuse(problem),
+            }
+        }
+    }
+}
+
+/// Whether a tensor is words under a weight's name, with a companion here or in another file.
+fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
+    let Some(module) = tensor.name.strip_suffix(".weight").filter(|_| tensor.dtype == Dtype::U32) else { return false };
+    COMPANIONS.iter().any(|end| {
+        let name = format!("{module}{end}");
+        claims.catalog.find(&name).is_some() || claims.elsewhere(&name).is_some()
+    })
+}
+
+/// A weight and the companions that were found.
+pub(super) struct Parts {
+    pub(super) weight: TensorId,
+    pub(super) scales: Option<TensorId>,
+    pub(super) biases: Option<TensorId>,
+}
+
+impl Parts {
+    fn take(claims: &mut Claims<'_>, weight: TensorId) -> Self {
+        claims.take(weight, TensorRole::Quantized);
+        let name = &claims.catalog.get(weight).name;
+        let module = name.strip_suffix(".weight").unwrap_or(name);
+        let mut companion = |end: &str, role| {
+            let id = claims.find_free(&format!("{module}.{end}"))?;
+            claims.take(id, role);
+            Some(id)
+        };
+        let (scales, biases) = (companion("scales", TensorRole::Scale), companion("biases", TensorRole::ZeroPoint));
+        Self { weight, scales, biases }
+    }
+}

@@ -1,0 +1,167 @@
+//! The geometry of one MLX weight, from its shapes and what the configuration says about them.
+
+use std::sync::Arc;
+
+use super::claim::Parts;
+use super::mode::{Kind, Mode};
+use crate::catalog::{Dtype, StoredTensor};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
+use crate::scheme::grouped::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step};
+use crate::scheme::{
+    Arrangement, Blocks, Claims, Coding, Evidence, Grid, QuantScheme, Recipe, ScaleType, TileDecoder, Weight,
+};
+
+pub(super) fn mlx_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
+    let weight = claims.catalog.get(parts.weight);
+    build(claims, parts, weight).map_err(|error| error.in_tensor(&weight.name))
+}
+
+fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<Weight> {
+    let module = weight.name.strip_suffix(".weight").unwrap_or(&weight.name);
+    let missing = |end: &str| {
+        let companion = format!("{module}.{end}");
+        let place = claims.elsewhere(&companion).map_or_else(String::new, |place| format!(": {place}"));
+        AnamnesisError::parse(format!("it has no {}{place}", quoted(&companion)))
+    };
+    let scale_id = parts.scales.ok_or_else(|| missing("scales"))?;
+    let scales = claims.catalog.get(scale_id);
+    let is_float = scales.dtype == Dtype::U8;
+    let shape = Shape::of(weight, scales)?;
+    let (mode, evidence) = mode(claims, module, is_float, &shape)?;
+    if !mode.fits(shape.words, shape.groups) {
+        return Err(AnamnesisError::parse(format!(
+            "{} words and {} scales a row are not {}, as {evidence} says",
+            shape.words,
+            shape.groups,
+            mode.describe()
+        )));
+    }
+    let scale = match (mode.kind, scales.dtype) {
+        (Kind::Affine, dtype) => ScaleType::of_float(dtype),
+        (Kind::Mxfp4 | Kind::Mxfp8, Dtype::U8) => Some(ScaleType::Exponent),
+        (Kind::Nvfp4, Dtype::U8) => Some(ScaleType::E4m3),
+        _ => None,
+    };
+    let Some(scale) = scale else {
+        let (name, dtype, kind) = (quoted(&scales.name), scales.dtype, mode.kind.name());
+        let allowed = if mode.kind == Kind::Affine { "BF16, F16 or F32" } else { "U8" };
+        return Err(AnamnesisError::parse(format!("{name} is {dtype}; in the mode {kind} scales are {allowed}")));
+    };
+    let mut ids = vec![parts.weight, scale_id];
+    match (mode.kind, parts.biases) {
+        (Kind::Affine, None) => return Err(missing("biases")),
+        (Kind::Affine, Some(id)) => {
+            let biases = claims.catalog.get(id);
+            if (&biases.shape, biases.dtype) != (&scales.shape, scales.dtype) {
+                let [of_biases, of_scales] =
+                    [biases, scales].map(|part| format!("{} {} {:?}", quoted(&part.name), part.dtype, part.shape));
+                return Err(AnamnesisError::parse(format!("{of_biases} does not fit {of_scales}")));
+            }
+            ids.push(id);
+        }
+        (_, None) => {}
+        (kind, Some(id)) => {
+            let name = quoted(&claims.catalog.get(id).name);
+            return Err(AnamnesisError::parse(format!("{name} is there, and the mode {} has no biases", kind.name())));
+        }
+    }
+    let columns = shape.groups * mode.group;
+    let output: Vec<usize> = [shape.stack, &[shape.rows as usize, columns as usize]].concat();
+    let values = crate::catalog::dtype::elements(&output)
+        .ok_or_else(|| AnamnesisError::parse("it stands for more values than can be counted"))?;
+    Ok(Weight {
+        name: weight.name.clone(),
+        shape: output,
+        values,
+        scheme: QuantScheme::Named("MLX"),
+        blocks: Some(Blocks { bits: mode.bits, size: mode.group, nested: false }),
+        coding: Coding {
+            format: mode.kind.name().to_owned(),
+            bits: Some(mode.bits),
+            group_size: Some(mode.group),
+            block_shape: None,
+            symmetric: Some(mode.kind != Kind::Affine),
+            evidence,
+        },
+        parts: ids,
+        recipe: Recipe::Ready(decoder(mode, shape.rows, columns, scale)),
+    })
+}
+
+/// The configuration's mode; without a configuration, the only one that the shapes can mean.
+fn mode(claims: &Claims<'_>, module: &str, is_float: bool, shape: &Shape<'_>) -> Result<(Mode, Evidence)> {
+    let config = claims.config.module(module);
+    if let Some(left) = config.left() {
+        return Err(AnamnesisError::parse(format!("it is packed in words, but {left}")));
+    }
+    if claims.config.is_mlx() {
+        let place = config.args().place_of(&["bits", "group_size", "mode"]);
+        return Ok((Mode::told(&config)?, place.map_or(Evidence::Names, Evidence::Configuration)));
+    }
+    if claims.config.is_present() {
+        let evidence = config.evidence().unwrap_or_else(|| claims.config.file().to_owned());
+        return Err(AnamnesisError::parse(format!(
+            "it is packed as MLX does, and the configuration describes no quantisation of MLX ({evidence})"
+        )));
+    }
+    match Mode::fitting(is_float, shape.words, shape.groups)[..] {
+        [mode] => Ok((mode, Evidence::Names)),
+        [] => Err(AnamnesisError::parse(format!(
+            "{} words and {} scales a row are no mode of MLX",
+            shape.words, shape.groups
+        ))),
+        [first, .., last] => Err(AnamnesisError::parse(format!(
+            "{} words and {} scales a row may be {} or {}, and no configuration tells which",
+            shape.words,
+            shape.groups,
+            first.describe(),
+            last.describe()
+        ))),
+    }
+}
+
+fn decoder(mode: Mode, rows: u64, columns: u64, scale: ScaleType) -> Arc<dyn TileDecoder> {
+    let grid = Grid::new(rows, columns, 1, mode.group, Arrangement::Block(1, mode.group));
+    let (meaning, offsets, formula) = match mode.kind {
+        Kind::Mxfp8 => return Arc::new(Fp8Decoder::new(Fp8Format::E4m3, grid, Some(scale))),
+        Kind::Mxfp4 | Kind::Nvfp4 => (Meaning::E2m1, Offsets::None, Formula::Affine),
+        Kind::Affine => (Meaning::Unsigned, Offsets::Stored { kind: scale, plus: 0 }, Formula::Biased),
+    };
+    Arc::new(Grouped {
+        layout: Layout::words(mode.bits, columns),
+        meaning,
+        grid,
+        scales: Scales { kind: scale, whole: None },
+        offsets,
+        is_indexed: false,
+        arithmetic: Arithmetic { formula, step: Step::F32 },
+        description: format!("MLX {}", mode.describe()),
+    })
+}
+
+/// Words and scales as stacks of matrices with the same rows.
+struct Shape<'a> {
+    stack: &'a [usize],
+    rows: u64,
+    /// Words of a row.
+    words: u64,
+    /// Scales of a row.
+    groups: u64,
+}
+
+impl<'a> Shape<'a> {
+    fn of(weight: &'a StoredTensor, scales: &StoredTensor) -> Result<Self> {
+        match (&weight.shape[..], &scales.shape[..]) {
+            ([stack @ .., rows, words], [above @ .., groups])
+                if above == &weight.shape[..weight.shape.len() - 1] && *groups > 0 && *rows > 0 =>
+            {
+                Ok(Self { stack, rows: *rows as u64, words: *words as u64, groups: *groups as u64 })
+            }
+            (shape, of_scales) => Err(AnamnesisError::parse(format!(
+                "words of shape {shape:?} and {} of shape {of_scales:?} do not go together",
+                quoted(&scales.name)
+            ))),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Recognising ModelOpt's four-bit weights.
+
+use super::algorithm::Algorithm;
+use super::naming::{Names, PART_NAMES};
+use super::weight::weight;
+use crate::catalog::{Dtype, StoredTensor, TensorId};
+use crate::scheme::{About, Claims, PartName, Scheme, TensorRole};
+
+/// ModelOpt's scheme.
+pub(crate) struct ModelOpt;
+
+impl Scheme for ModelOpt {
+    fn about(&self) -> About {
+        About::Decoded("ModelOpt", "NVFP4 and MXFP4, stacks of experts in either direction")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        PART_NAMES.to_vec()
+    }
+
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let weights: Vec<_> = claims.free().filter(|(_, tensor)| is_weight(claims, tensor)).map(|(id, _)| id).collect();
+        for id in weights {
+            let parts = Parts::take(claims, id);
+            match weight(claims, &parts) {
+                Ok(weight) => claims.add(weight),
+                Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(id).name)),
+            }
+        }
+    }
+}
+
+/// Whether bytes have a scale beside them as only ModelOpt has it, or as the configuration says it has.
+fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
+    if tensor.dtype != Dtype::U8 {
+        return false;
+    }
+    let names = Names::of(&tensor.name);
+    let find = |name: &str| claims.find_free(name).map(|id| claims.catalog.get(id));
+    let scale = find(&names.scale);
+    if scale.is_some_and(|scale| scale.dtype == Dtype::F8E4M3) || find(&names.scale_of_scales).is_some() {
+        return true;
+    }
+    let config = claims.config;
+    let told = || Algorithm::told(config, &config.module(&names.module));
+    let is_modelopt = || config.method().is_some_and(|method| method.starts_with("modelopt"));
+    scale.is_some() && (is_modelopt() || matches!(told(), Ok(Some(_))))
+}
+
+/// A weight and the companions that were found.
+pub(super) struct Parts {
+    pub(super) names: Names,
+    pub(super) codes: TensorId,
+    pub(super) scale: Option<TensorId>,
+    pub(super) scale_of_scales: Option<TensorId>,
+}
+
+impl Parts {
+    fn take(claims: &mut Claims<'_>, codes: TensorId) -> Self {
+        let names = Names::of(&claims.catalog.get(codes).name);
+        claims.take(codes, TensorRole::Quantized);
+        let mut companion = |name: &str, role| {
+            let id = claims.find_free(name)?;
+            claims.take(id, role);
+            Some(id)
+        };
+        let scale = companion(&names.scale, TensorRole::Scale);
+        let scale_of_scales = companion(&names.scale_of_scales, TensorRole::NestedScale);
+        // The scale of activations has no meaning for a decoded weight. Any other tensor of that name is left over.
+        let is_scale =
+            |tensor: &StoredTensor| tensor.dtype == Dtype::F32 && tensor.shape.len() <= 1 && tensor.elements() == 1;
+        let activations = claims.find_free(&names.input_scale).filter(|&id| is_scale(claims.catalog.get(id)));
+        if let Some(id) = activations {
+            claims.take(id, TensorRole::Scale);
+        }
+        Self { names, codes, scale, scale_of_scales }
+    }
+}

@@ -1,0 +1,126 @@
+//! One weight of ModelOpt, from its parts and what the configuration says about them.
+
+use std::sync::Arc;
+
+use super::algorithm::{Algorithm, told_group};
+use super::claim::Parts;
+use super::shape::Shape;
+use crate::catalog::dtype::elements;
+use crate::catalog::{Dtype, StoredTensor};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::grouped::{Arithmetic, Grouped, Meaning, Offsets, Scales, Whole};
+use crate::scheme::{Blocks, Claims, Coding, Evidence, QuantScheme, Recipe, ScaleType, Weight};
+
+pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
+    let codes = claims.catalog.get(parts.codes);
+    let names = &parts.names;
+    let module = claims.config.module(&names.module);
+    if let Some(left) = module.left() {
+        return Err(AnamnesisError::parse(format!("it is packed in bytes, but {left}")));
+    }
+    refuse_what_changes_it(claims, parts)?;
+    let missing = |name: &str| {
+        let place = claims.elsewhere(name).map_or_else(String::new, |place| format!(": {place}"));
+        AnamnesisError::parse(format!("it has no {}{place}", quoted(name)))
+    };
+    let told = Algorithm::told(claims.config, &module)?;
+    let scale_id = parts.scale.ok_or_else(|| missing(&names.scale))?;
+    let scale = claims.catalog.get(scale_id);
+    let algorithm = match (told, scale.dtype) {
+        (Some(algorithm), _) => algorithm,
+        (None, Dtype::F8E4M3) => Algorithm::Nvfp4,
+        (None, dtype) => {
+            let text =
+                format!("{} is {dtype}; without a word on the algorithm, F8_E4M3 is needed", quoted(&scale.name));
+            return Err(AnamnesisError::parse(text));
+        }
+    };
+    let (kind, meaning) = match (algorithm, scale.dtype) {
+        (Algorithm::Nvfp4, Dtype::F8E4M3) => (ScaleType::E4m3, Meaning::E2m1NoMinusZero),
+        (Algorithm::Mxfp4, Dtype::U8) => (ScaleType::Exponent, Meaning::E2m1),
+        (_, dtype) => {
+            let (name, algorithm) = (quoted(&scale.name), algorithm.name());
+            return Err(AnamnesisError::parse(format!("{name} is {dtype}, which {algorithm} has no scales of")));
+        }
+    };
+    let group = told_group(&module)?.unwrap_or_else(|| algorithm.usual_group());
+    let shape = Shape::of(codes, scale, group)?;
+    let whole = match (algorithm, parts.scale_of_scales) {
+        (Algorithm::Nvfp4, None) => return Err(missing(&names.scale_of_scales)),
+        (Algorithm::Nvfp4, Some(id)) => Some(whole(claims.catalog.get(id), &shape)?),
+        (Algorithm::Mxfp4, None) => None,
+        (Algorithm::Mxfp4, Some(_)) => {
+            let name = quoted(&names.scale_of_scales);
+            return Err(AnamnesisError::parse(format!("{name} is there, and MXFP4 has no scale of scales")));
+        }
+    };
+    let values = elements(&shape.output)
+        .ok_or_else(|| AnamnesisError::parse("it stands for more values than can be counted"))?;
+    let place = module.args().place_of(&["quant_algo", "quant_method"]);
+    Ok(Weight {
+        name: codes.name.clone(),
+        shape: shape.output,
+        values,
+        scheme: match algorithm {
+            Algorithm::Nvfp4 => QuantScheme::Nvfp4,
+            Algorithm::Mxfp4 => QuantScheme::Named("MXFP4 (ModelOpt)"),
+        },
+        blocks: Some(Blocks { bits: 4, size: group, nested: whole.is_some() }),
+        coding: Coding {
+            format: algorithm.name().to_owned(),
+            bits: Some(4),
+            group_size: Some(group),
+            block_shape: None,
+            symmetric: Some(true),
+            evidence: place.map_or(Evidence::Names, Evidence::Configuration),
+        },
+        parts: [Some(parts.codes), Some(scale_id), parts.scale_of_scales].into_iter().flatten().collect(),
+        recipe: Recipe::Ready(Arc::new(Grouped {
+            layout: shape.layout,
+            meaning,
+            grid: shape.grid,
+            scales: Scales { kind, whole },
+            offsets: Offsets::None,
+            is_indexed: false,
+            arithmetic: Arithmetic::default(),
+            description: format!("{}, groups of {group}", algorithm.name()),
+        })),
+    })
+}
+
+/// The scale of scales: one, or one for every matrix of a stack.
+fn whole(tensor: &StoredTensor, shape: &Shape) -> Result<Whole> {
+    let name = quoted(&tensor.name);
+    if tensor.dtype != Dtype::F32 {
+        return Err(AnamnesisError::parse(format!("{name} is {}; F32 is needed", tensor.dtype)));
+    }
+    let is_of_matrices = tensor.shape.len() <= shape.output.len()
+        && tensor.elements() == shape.matrices
+        && tensor.shape.first().is_some_and(|&first| first as u64 == shape.matrices);
+    match &tensor.shape[..] {
+        [] | [1] => Ok(Whole::times(false)),
+        _ if is_of_matrices && shape.output.len() > 2 => Ok(Whole::times(true)),
+        other => Err(AnamnesisError::parse(format!(
+            "{name} has shape {other:?}; one value is needed, or one for each of {} matrices",
+            shape.matrices
+        ))),
+    }
+}
+
+/// Refuses a weight beside a tensor, or under metadata, that make something else of its codes.
+fn refuse_what_changes_it(claims: &Claims<'_>, parts: &Parts) -> Result<()> {
+    let beside = parts.names.further.iter().find(|(name, _)| claims.catalog.find(name).is_some());
+    if let Some((name, format)) = beside {
+        let detail = format!("{} stands beside it, and it is not decoded without that", quoted(name));
+        return Err(AnamnesisError::unsupported(*format, detail));
+    }
+    // Files for kernels of diffusion models keep scales in the order of the kernel, in a shape that may be the usual one.
+    let has = |key: &&str| claims.catalog.metadata.as_ref().is_some_and(|metadata| metadata.get(*key).is_some());
+    match ["_quantization_metadata", "quantization_config"].into_iter().find(has) {
+        None => Ok(()),
+        Some(key) => {
+            let detail = format!("__metadata__ has {key}: the scales may be in the order of a kernel");
+            Err(AnamnesisError::unsupported("NVFP4 in the order of a kernel", detail))
+        }
+    }
+}

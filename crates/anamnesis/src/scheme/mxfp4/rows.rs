@@ -1,0 +1,132 @@
+//! Codes in rows, two in a byte: experts of DeepSeek-V4, and weights of Quark.
+
+use std::sync::Arc;
+
+use super::claim::check_method;
+use crate::catalog::dtype::elements;
+use crate::catalog::{Dtype, StoredTensor, TensorId};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
+use crate::scheme::{
+    Arrangement, Blocks, Claims, Coding, Evidence, Grid, QuantScheme, Recipe, ScaleType, TensorRole, Weight,
+};
+
+/// Codes under one scale.
+const GROUP: u64 = 32;
+
+/// Who stores a weight so.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// DeepSeek and transformers, in bytes that say they are signed numbers.
+    DeepSeek,
+    Quark,
+}
+
+impl Writer {
+    /// The method that a configuration names.
+    const fn method(self) -> &'static str {
+        match self {
+            Self::DeepSeek => "fp8",
+            Self::Quark => "quark",
+        }
+    }
+}
+
+pub(super) fn claim(claims: &mut Claims<'_>) {
+    let found = |(id, tensor)| {
+        let (writer, scale) = scale_of(claims, tensor)?;
+        Some((id, writer, scale))
+    };
+    let weights: Vec<_> = claims.free().filter_map(found).collect();
+    for (id, writer, scale) in weights {
+        claims.take(id, TensorRole::Quantized);
+        claims.take(scale, TensorRole::Scale);
+        match weight(claims, writer, id, scale) {
+            Ok(weight) => claims.add(weight),
+            Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(id).name)),
+        }
+    }
+}
+
+/// The scale that makes four-bit floats of bytes: powers of two, or any float where the configuration says so.
+fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<(Writer, TensorId)> {
+    let is_type = |id: &TensorId, dtype| claims.catalog.get(*id).dtype == dtype;
+    match tensor.dtype {
+        Dtype::I8 => {
+            let own = tensor.name.strip_suffix(".weight").map(|module| format!("{module}.scale"));
+            let mut names = own.into_iter().chain([format!("{}_scale_inv", tensor.name)]);
+            let scale = names.find_map(|name| claims.find_free(&name))?;
+            let told = || matches!(claims.config.args().text(&["expert_dtype"]), Ok(Some("fp4")));
+            (is_type(&scale, Dtype::F8E8M0) || told()).then_some((Writer::DeepSeek, scale))
+        }
+        Dtype::U8 if claims.config.method() == Some(Writer::Quark.method()) => {
+            let scale = claims.find_free(&format!("{}_scale", tensor.name))?;
+            (tensor.name.ends_with(".weight") && is_type(&scale, Dtype::U8)).then_some((Writer::Quark, scale))
+        }
+        _ => None,
+    }
+}
+
+fn weight(claims: &Claims<'_>, writer: Writer, id: TensorId, scale_id: TensorId) -> Result<Weight> {
+    let [codes, scale] = [id, scale_id].map(|id| claims.catalog.get(id));
+    let module = claims.config.module(codes.name.rsplit_once('.').map_or("", |(module, _)| module));
+    check_method(claims, &module, &[writer.method()])?;
+    if let Some(said) = module.args().text(&["expert_dtype"])?.filter(|&said| said != "fp4") {
+        let place = module.args().place_of(&["expert_dtype"]).unwrap_or_default();
+        return Err(AnamnesisError::parse(format!("it is packed in bytes, and {place} is {}", quoted(said))));
+    }
+    let kind = match (writer, scale.dtype) {
+        (Writer::DeepSeek, Dtype::F8E8M0) => ScaleType::E8m0,
+        (Writer::DeepSeek, Dtype::F32) => ScaleType::F32,
+        (Writer::Quark, Dtype::U8) => ScaleType::Exponent,
+        (_, dtype) => {
+            let name = quoted(&scale.name);
+            return Err(AnamnesisError::parse(format!("{name} is {dtype}; F8_E8M0 or F32 is needed")));
+        }
+    };
+    let fail = || {
+        AnamnesisError::parse(format!(
+            "bytes of shape {:?} and {} of shape {:?} are not two codes a byte and {GROUP} a scale",
+            codes.shape,
+            quoted(&scale.name),
+            scale.shape
+        ))
+    };
+    let ([stack @ .., rows, bytes], [above @ .., scale_rows, groups]) = (&codes.shape[..], &scale.shape[..]) else {
+        return Err(fail());
+    };
+    let columns = (*bytes as u64).checked_mul(2).ok_or_else(fail)?;
+    let fits = above == stack && scale_rows == rows && (*groups as u64).checked_mul(GROUP) == Some(columns);
+    if !fits || columns == 0 || *rows == 0 {
+        return Err(fail());
+    }
+    let shape = [stack, &[*rows, columns as usize]].concat();
+    let values = elements(&shape).ok_or_else(fail)?;
+    let place = module.args().place_of(&["expert_dtype", "quant_method"]);
+    Ok(Weight {
+        name: codes.name.clone(),
+        shape,
+        values,
+        scheme: QuantScheme::Named("MXFP4"),
+        blocks: Some(Blocks { bits: 4, size: GROUP, nested: false }),
+        coding: Coding {
+            format: "MXFP4".to_owned(),
+            bits: Some(4),
+            group_size: Some(GROUP),
+            block_shape: None,
+            symmetric: Some(true),
+            evidence: place.map_or(Evidence::Names, Evidence::Configuration),
+        },
+        parts: vec![id, scale_id],
+        recipe: Recipe::Ready(Arc::new(Grouped {
+            layout: Layout::bytes(4, columns),
+            meaning: Meaning::E2m1,
+            grid: Grid::new(*rows as u64, columns, 1, GROUP, Arrangement::Block(1, GROUP)),
+            scales: Scales { kind, whole: None },
+            offsets: Offsets::None,
+            is_indexed: false,
+            arithmetic: Arithmetic::default(),
+            description: "MXFP4, groups of 32".to_owned(),
+        })),
+    })
+}
