@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn even_and_odd_codes_become_halves() {
         // Codes 0 to 15.
-        let pairs: [u8; 8] = std::array::from_fn(|byte| (2 * byte | (2 * byte + 1) << 4) as u8);
+        let pairs: [u8; 8] = std::array::from_fn(|byte| ((2 * byte) | ((2 * byte + 1) << 4)) as u8);
         assert_eq!(halves(&pairs), [0x80, 0x91, 0xA2, 0xB3, 0xC4, 0xD5, 0xE6, 0xF7]);
     }
 }

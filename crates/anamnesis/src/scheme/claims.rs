@@ -132,7 +132,7 @@ impl<'a> Claims<'a> {
     pub(super) fn add(&mut self, weight: Weight) {
         let recipe = match self.rounding {
             Rounding::Once => weight.recipe,
-            Rounding::AsLibrary => weight.recipe.as_library(),
+            Rounding::AsLibrary => weight.recipe.by_library(),
         };
         self.weights.push(Weight { recipe, ..weight });
     }

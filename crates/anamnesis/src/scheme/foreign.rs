@@ -68,8 +68,6 @@ const fn likely(
     Mark { format, suffix, dtypes, telling: false, companions }
 }
 
-/// Parts that nothing else is called like, although marks know them by less.
-
 /// What the end of a companion's name says by itself: all, where it speaks of a weight; less, where it is a word that models use
 /// too.
 fn companion_says(end: &str) -> Says {

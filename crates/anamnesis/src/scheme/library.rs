@@ -37,7 +37,7 @@ impl AsLibrary {
 
 impl Recipe {
     /// The recipe by the arithmetic of the scheme's library.
-    pub(super) fn as_library(self) -> Self {
+    pub(super) fn by_library(self) -> Self {
         match self {
             Self::Ready(decoder) => Self::Ready(as_library(decoder)),
             Self::Deferred(prepare) => Self::Deferred(Arc::new(ByLibrary(prepare))),

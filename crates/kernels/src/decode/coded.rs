@@ -5,6 +5,11 @@
 //! 16 different words: they are calculated once, and the codes only looked up. Blocks of half a group are looked up in
 //! pairs. Other blocks that are not whole groups take their map values from a table and are calculated element by element.
 
+#![allow(
+    clippy::too_many_arguments,
+    reason = "slices must be arguments of their own, or the compiler cannot tell them apart"
+)]
+
 use crate::base::GROUP;
 use crate::base::group::Walking;
 use crate::base::level::Level;
@@ -51,7 +56,6 @@ pub fn coded_blocks<P: Packing, O: Output>(
 /// ruled_blocks::<LowNibbles, F32>(Level::detect(), biased, &[0x21], &map, &[0.5], &[0.25], 64, &mut out);
 /// assert_eq!(out, [[0, 0, 0x40, 0x3F], [0, 0, 0x80, 0x3F]].concat()[..]); // 0.75 and 1.0
 /// ```
-#[allow(clippy::too_many_arguments)]
 pub fn ruled_blocks<P: Packing, O: Output>(
     level: Level,
     rule: Arithmetic,
@@ -70,7 +74,6 @@ pub fn ruled_blocks<P: Packing, O: Output>(
     }
 }
 
-#[allow(clippy::too_many_arguments)]
 fn ruled<P: Packing, R: Rule, O: Output>(
     level: Level,
     rule: R,
@@ -258,9 +261,9 @@ fn two_tables<S: Simd, R: Rule, O: Output>(
 ) -> [O::Word; GROUP] {
     let (mut values, mut of_zeros, mut of_scales) = ([0.0; GROUP], [0.0; GROUP], [0.0; GROUP]);
     for half in 0..2 {
-        for code in 0..SMALL_TABLE {
+        for (code, value) in map.iter().enumerate() {
             let at = half * SMALL_TABLE + code;
-            (values[at], of_zeros[at], of_scales[at]) = (map[code], zeros[half], scales[half]);
+            (values[at], of_zeros[at], of_scales[at]) = (*value, zeros[half], scales[half]);
         }
     }
     O::round_group(simd, &rule.group(simd, &values, &of_zeros, &of_scales))

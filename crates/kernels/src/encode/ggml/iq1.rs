@@ -172,7 +172,7 @@ fn variance(values: &[f32; SUPER]) -> f32 {
 /// The three-bit code of a sub-block's scale.
 #[inline(always)]
 fn scale_code(scale: f32, inverse: f32) -> u16 {
-    nearest(0.5 * (inverse * scale - 1.0)).min(7).max(0) as u16
+    nearest(0.5 * (inverse * scale - 1.0)).clamp(0, 7) as u16
 }
 
 impl EncodeBlocks for Iq1S {
@@ -308,7 +308,7 @@ fn cut_m(block: &Weighed<16>) -> Option<Cut> {
 /// The offsets of both points of a sub-block of IQ1_M.
 #[inline(always)]
 fn offsets_m(way: usize) -> [&'static [f32; 3]; 2] {
-    [if way < 2 { &UP } else { &DOWN }, if way % 2 == 0 { &UP } else { &DOWN }]
+    [if way < 2 { &UP } else { &DOWN }, if way.is_multiple_of(2) { &UP } else { &DOWN }]
 }
 
 #[inline(always)]

@@ -57,7 +57,7 @@ impl<const B: usize, const G: usize> Sizes<B, G> {
         for (eight, sign) in signs.iter_mut().enumerate().take(B / 8) {
             for bit in 0..8 {
                 let value = values[8 * eight + bit];
-                let is_negative = !(value >= 0.0);
+                let is_negative = value < 0.0;
                 sizes[8 * eight + bit] = if is_negative { -value } else { value };
                 *sign |= u8::from(is_negative) << bit;
             }
@@ -224,7 +224,7 @@ fn weighted<const B: usize>(values: &[f32; B], importance: &[f32], variance: f32
 /// The four-bit code of a sub-block's scale.
 #[inline(always)]
 fn scale_code(scale: f32, inverse: f32) -> u8 {
-    nearest(0.5 * (inverse * scale - 1.0)).min(15).max(0) as u8
+    nearest(0.5 * (inverse * scale - 1.0)).clamp(0, 15) as u8
 }
 
 /// Nothing found yet: the first point, and this scale.

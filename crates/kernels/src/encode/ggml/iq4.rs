@@ -173,7 +173,7 @@ fn iq4_xs(values: &[f32; 256], scales: &[f32; 8], out: &mut [u8; 136]) {
     let to_code = inverse(scale);
     let (mut high, mut low) = (0u16, [0u8; 4]);
     for (place, (values, of_block)) in values.as_chunks::<BLOCK>().0.iter().zip(scales).enumerate() {
-        let level = nearest(to_code * of_block).min(31).max(-32);
+        let level = nearest(to_code * of_block).clamp(-32, 31);
         pack(values, inverse(scale * level as f32), &mut out[8 + 16 * place..]);
         let code = (level + 32) as u8;
         low[place / 2] |= (code & 15) << (place % 2 * 4);

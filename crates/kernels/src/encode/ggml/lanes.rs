@@ -42,7 +42,7 @@ pub(super) fn nearest(value: f32) -> i32 {
 #[inline(always)]
 pub(super) fn truncated(value: f32) -> i32 {
     // The largest f32 below 2^31 is a whole number.
-    if value >= -2_147_483_648.0 && value < 2_147_483_648.0 { value as i32 } else { i32::MIN }
+    if (-2_147_483_648.0..2_147_483_648.0).contains(&value) { value as i32 } else { i32::MIN }
 }
 
 /// The larger as C's macro finds it: the second where they cannot be compared.

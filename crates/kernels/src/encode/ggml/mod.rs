@@ -17,6 +17,8 @@
 //!
 //! [`search`] has the searches, [`grid`] the points, [`lanes`] what they stand on.
 
+#![allow(clippy::needless_range_loop, reason = "lanes of several arrays go through the same operations")]
+
 mod floats;
 mod grid;
 mod iq1;

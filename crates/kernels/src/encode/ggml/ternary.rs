@@ -24,7 +24,7 @@ fn thirds(values: &[f32; SUPER]) -> (u16, [i32; SUPER]) {
 /// Five thirds as a fraction of 256, rounded up.
 #[inline(always)]
 fn fraction(thirds: u8) -> u8 {
-    ((u16::from(thirds) * 256 + 242) / 243) as u8
+    (u16::from(thirds) * 256).div_ceil(243) as u8
 }
 
 impl EncodeBlocks for Tq1_0 {
