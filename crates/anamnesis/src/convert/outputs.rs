@@ -150,10 +150,15 @@ impl Planner<'_> {
         let Prepared { shape, decoder, .. } = prepare(self.catalog, self.sources, weight)?;
         if let Some(container) = self.asked.keeps_blocks
             && let Some(blocked) = decoder.as_blocks()
-            && container.holds(Dtype::Block(blocked.block), blocked.shape.as_ref().unwrap_or(&shape))
         {
-            self.stats.repacked += 1;
-            return self.repack(weight, blocked, shape, drafts);
+            let mut of_blocks = shape.clone();
+            if let ([.., rows, cols], true) = (&mut of_blocks[..], blocked.is_turned) {
+                std::mem::swap(rows, cols);
+            }
+            if container.holds(Dtype::Block(blocked.block), &of_blocks) {
+                self.stats.repacked += 1;
+                return self.repack(weight, blocked, of_blocks, drafts);
+            }
         }
         self.stats.dequantized += 1;
         let is_folded = matches!(self.catalog.get(weight.parts[0]).dtype, Dtype::Block(_)) && weight.parts.len() > 1;
@@ -168,7 +173,7 @@ impl Planner<'_> {
 
     /// A weight that stays what it is, as blocks, with its scale of scales beside it.
     fn repack(&mut self, weight: &Weight, blocked: Blocked, shape: Vec<usize>, drafts: &mut Vec<Draft>) -> Result<()> {
-        let Blocked { block, bytes, whole, shape: turned } = blocked;
+        let Blocked { block, bytes, whole, .. } = blocked;
         let stored =
             |parts: &[TensorId]| -> Vec<Extent> { parts.iter().map(|&id| self.catalog.get(id).extent).collect() };
         let sources = weight.parts.iter().take(2).copied().collect::<Vec<_>>();
@@ -182,7 +187,7 @@ impl Planner<'_> {
         let scale = whole.and_then(|(part, takes)| Some((*weight.parts.get(part)?, takes)));
         let scale = scale.map(|(id, takes)| (id, takes, stored(&[id])));
         let name = self.rename(&weight.name)?;
-        let output = output(name, Dtype::Block(block), turned.unwrap_or(shape))?;
+        let output = output(name, Dtype::Block(block), shape)?;
         let (origin, dtype, elements) = (Origin::Repacked, TargetDtype::F32, output.bytes);
         let values = Values { decoder: bytes, parts, sources, dtype, elements, origin };
         if let Some((id, takes, parts)) = scale {

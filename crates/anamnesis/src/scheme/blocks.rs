@@ -20,8 +20,8 @@ pub(crate) struct Blocked {
     pub bytes: Arc<dyn TileDecoder>,
     /// The part that holds a scale of all scales, which stands beside the blocks, and what it does to them.
     pub whole: Option<(usize, WholeScale)>,
-    /// The shape of the blocks where it is not that of the decoded weight.
-    pub shape: Option<Vec<usize>>,
+    /// Whether the decoded weight has rows and columns of its matrices exchanged.
+    pub is_turned: bool,
 }
 
 /// What a scale of scales does.

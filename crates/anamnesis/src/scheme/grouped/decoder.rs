@@ -188,7 +188,7 @@ impl TileDecoder for Grouped {
                 Takes::Times => (2, WholeScale::Times),
                 Takes::Over => (2, WholeScale::Over),
             }),
-            shape: None,
+            is_turned: false,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Decoding blocks to `[experts, in, out]`: a tile is some columns of stored blocks, turned into rows.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use anamnesis_kernels::float::e2m1;
 use anamnesis_kernels::{self as kernels, LowNibbles, Output};
@@ -8,7 +9,7 @@ use anamnesis_kernels::{self as kernels, LowNibbles, Output};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::with_output;
-use crate::scheme::{Context, TileDecoder, Window};
+use crate::scheme::{Blocked, Context, FourBitFloats, Reblocked, TileDecoder, Window};
 
 /// Codes of a block, and the bytes they take.
 const BLOCK: u64 = 32;
@@ -116,6 +117,11 @@ impl TileDecoder for TurnedBlocks {
 
     fn describe(&self) -> String {
         "MXFP4, groups of 32, turned".to_owned()
+    }
+
+    fn as_blocks(&self) -> Option<Blocked> {
+        let kind = FourBitFloats::Mxfp4;
+        Some(Blocked { block: kind.block(), bytes: Arc::new(Reblocked { kind }), whole: None, is_turned: true })
     }
 }
 
