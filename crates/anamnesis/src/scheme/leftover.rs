@@ -87,7 +87,9 @@ impl Leftovers {
             (Some(says), _) => Some(says),
             (None, Some(name)) => Some(format!("{} is quantised", quoted(name))),
             (None, None) => {
-                let mut powers = claims.free().filter(|(_, tensor)| tensor.dtype == Dtype::F8E8M0);
+                // Beside weights that may be packed.
+                let has_codes = claims.free().any(|(_, tensor)| is_bytes_of_a_weight(tensor));
+                let mut powers = claims.free().filter(|(_, tensor)| tensor.dtype == Dtype::F8E8M0 && has_codes);
                 powers
                     .next()
                     .map(|(_, tensor)| format!("{} holds powers of two, which are scales", quoted(&tensor.name)))
@@ -225,7 +227,9 @@ impl Owner {
     fn has_beside(&self, rest: &str, names: &[PartName]) -> bool {
         let Some(leaf) = &self.leaf else {
             // Of a parameter among others, those whose name goes on from its own.
-            return rest.starts_with('.') || (rest.starts_with('_') && !rest.trim_end_matches('.').contains('.'));
+            let first = rest.trim_end_matches('.').split_once('.').map(|(first, _)| first.trim_start_matches('_'));
+            let is_part = first.is_none_or(|first| names.iter().any(|part| part.word() == first));
+            return rest.starts_with('.') || (rest.starts_with('_') && is_part);
         };
         match rest.split_once('.') {
             None => true,

@@ -48,7 +48,7 @@ impl TorchArchive {
             _ => return Err(no_object(&archive)),
         };
         let is_stray = |name: &str| {
-            let below = name.strip_prefix(&folder).and_then(|rest| rest.strip_prefix('/'));
+            let below = name.strip_prefix(&folder);
             let lower = name.to_ascii_lowercase();
             (lower.ends_with(".pkl") || lower.ends_with(".pickle"))
                 && !matches!(below, Some("data.pkl" | "constants.pkl"))

@@ -263,7 +263,8 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
         .filter(|(_, tensor)| {
             let Some(module) = naming::module_of_activation_scale(&tensor.name) else { return false };
             // Caches may have a scale per head, everything else has one.
-            if tensor.shape.iter().filter(|&&dim| dim != 1).count() > 1 {
+            let axes = tensor.shape.iter().filter(|&&dim| dim != 1).count();
+            if axes > usize::from(naming::is_of_a_cache(&tensor.name)) {
                 return false;
             }
             // Scales of a cache stand one module below the weights that fill it.

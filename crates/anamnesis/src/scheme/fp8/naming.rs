@@ -79,6 +79,11 @@ pub(super) const ACTIVATION_SCALES: [&str; 14] = [
     ".qscale_act",
 ];
 
+/// Whether a scale of activations is one of a cache, or of what is compared with it.
+pub(super) fn is_of_a_cache(name: &str) -> bool {
+    [".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_scale"].iter().any(|end| name.ends_with(end))
+}
+
 /// The module whose activations a tensor of this name scales.
 pub(super) fn module_of_activation_scale(name: &str) -> Option<&str> {
     ACTIVATION_SCALES.iter().find_map(|end| name.strip_suffix(end))
