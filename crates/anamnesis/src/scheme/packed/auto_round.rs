@@ -27,7 +27,8 @@ const PLAIN_ACTIVATION_BITS: f64 = 16.0;
 pub(crate) fn auto_round_packing(config: &QuantConfig, args: &Args<'_>) -> Result<Option<AutoRoundPacking>> {
     let packing = args.text(&["packing_format"])?;
     // Only AutoRound names its packings so, whatever method the configuration names, or none.
-    let is_its_own = packing.is_some_and(|packing| packing.starts_with("auto_round"));
+    let backend = args.text(&["backend"])?.filter(|backend| *backend != "auto");
+    let is_its_own = [packing, backend].into_iter().flatten().any(|name| name.starts_with("auto_round"));
     if !is_its_own && !config.method().is_some_and(|method| method.ends_with("auto-round")) {
         return Ok(None);
     }
@@ -35,7 +36,6 @@ pub(crate) fn auto_round_packing(config: &QuantConfig, args: &Args<'_>) -> Resul
         let detail = "weights that are packed together with scales of their activations are not decoded";
         return Err(AnamnesisError::unsupported(format!("AutoRound with act_bits {bits}"), detail));
     }
-    let backend = args.text(&["backend"])?.filter(|backend| *backend != "auto");
     let name = packing.or(backend);
     Ok(Some(match name {
         None | Some("auto") => AutoRoundPacking::LessOne,
