@@ -109,7 +109,7 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
             alike.then_some(ALIKE)
         }
         "duplicate" if case.parts().any(|part| is_among_others(case, &part.name)) => Some(AMONG_OTHERS),
-        "rename" if mutation.part.ends_with("_input_scale") && becomes("weight ") => Some(AMONG_OTHERS),
+        "rename" if mutation.part.ends_with("_input_scale") => Some(AMONG_OTHERS),
         "rename" if !place.configured && case.parts().any(|part| is_among_others(case, &part.name)) => {
             Some(AMONG_OTHERS)
         }

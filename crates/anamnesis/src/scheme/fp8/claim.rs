@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::expectation::Expectation;
+use super::expectation::{Expectation, MX_GROUP};
 use super::{Fp8Decoder, Fp8Format, naming};
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -114,6 +114,14 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
         let source = expectation.source.map_or_else(String::new, |document| format!(" ({document})"));
         AnamnesisError::parse(format!("scale {} {why}{source}", quoted(&scale_tensor.name)))
     })?;
+    if let (Arrangement::Block(1, cols), ScaleType::E8m0 | ScaleType::Exponent) = (grid.arrangement, scale_type)
+        && expectation.arrangements.is_empty()
+        && cols != MX_GROUP
+    {
+        let (name, scale) = (quoted(&tensor.name), quoted(&scale_tensor.name));
+        let why = format!("tensor {name} has a power of two for every {cols} values in {scale}; {MX_GROUP} are usual");
+        return Err(AnamnesisError::parse(why));
+    }
     let scheme = match grid.arrangement {
         Arrangement::Tensor | Arrangement::Matrix => QuantScheme::PerTensorFp8,
         Arrangement::Row | Arrangement::Column => QuantScheme::PerChannelFp8,

@@ -7,7 +7,7 @@ use crate::quant_config::{Args, ModuleConfig, Target};
 use crate::scheme::Arrangement;
 
 /// Columns under one scale of MXFP8.
-const MX_GROUP: u64 = 32;
+pub(super) const MX_GROUP: u64 = 32;
 
 /// What the configuration says about a weight, as far as it does.
 pub(super) struct Expectation<'a> {
@@ -29,7 +29,8 @@ impl<'a> Expectation<'a> {
             expectation.source = Some(document(args));
         }
         // FBGEMM scales outputs, which are the columns of stacked experts.
-        if args.text(&["quant_method"])? == Some("fbgemm_fp8") {
+        let is_fbgemm = args.text(&["quant_method"])? == Some("fbgemm_fp8");
+        if is_fbgemm {
             let arrangement = if tensor.shape.len() > 2 { Arrangement::Column } else { Arrangement::Row };
             expectation.arrangements.push(arrangement);
             expectation.source = Some(document(args));
@@ -59,9 +60,9 @@ impl<'a> Expectation<'a> {
         if let (None, Some(place)) = (of_group, saying(false).and_then(Args::place)) {
             return Err(AnamnesisError::parse(format!("{place} says it is not of eight-bit floats")));
         }
-        // compressed-tensors and ModelOpt know one format of eight bits.
+        // compressed-tensors, ModelOpt and FBGEMM know one format of eight bits.
         let is_modelopt = expectation.read_algorithm(module)?;
-        let implied = of_group.or(is_modelopt.then_some(args)).map(|args| ("e4m3", document(args)));
+        let implied = of_group.or((is_modelopt || is_fbgemm).then_some(args)).map(|args| ("e4m3", document(args)));
         expectation.format = args.text(&["fmt"])?.map(|format| (format, document(args))).or(implied);
         Ok(expectation)
     }
