@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use super::pickle::caps::MAX_PICKLE_VM_DEPTH;
 use super::pickle::{Id, Value, Values};
-use super::rebuild::{self, Kind};
+use super::rebuild;
+use super::view::Kind;
 use crate::error::{AnamnesisError, Result};
 use crate::limits::Budget;
 

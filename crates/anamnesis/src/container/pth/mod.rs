@@ -25,6 +25,7 @@ mod rebuild;
 mod signs;
 mod storage;
 mod tree;
+mod view;
 
 use crate::catalog::{Catalog, Facts, Metadata, Subject};
 use crate::container::identity::{About, Format};

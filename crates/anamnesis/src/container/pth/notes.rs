@@ -1,6 +1,6 @@
 //! What is told about how a file was read.
 
-use super::rebuild::View;
+use super::view::View;
 use crate::catalog::Note;
 use crate::error::quoted;
 

@@ -13,8 +13,8 @@
 use super::element::{self, Element};
 use super::latin::Latin;
 use super::pickle::{Global, Id, Object, RawBytes, Value, Values};
-use super::rebuild::{ByteOrder, Kind, Signs, View, check_dims, numbers, place};
-use super::storage::{StorageSlice, Storages};
+use super::storage::{ByteOrder, StorageSlice, Storages};
+use super::view::{Kind, Signs, View, check_dims, numbers, place};
 use crate::catalog::Dtype;
 use crate::container::numpy::{dtype_of, unread_numbers, without_order};
 use crate::error::{AnamnesisError, Result, quoted};

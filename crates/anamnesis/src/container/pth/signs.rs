@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-use super::rebuild::Signs;
+use super::view::Signs;
 use crate::error::Result;
 use crate::io::{Region, Source};
 

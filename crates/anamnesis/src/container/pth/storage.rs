@@ -16,8 +16,18 @@ use super::by_key::ByKey;
 use super::element::{self, Element};
 use super::latin::Latin;
 use super::pickle::{Id, Value, Values};
-use super::rebuild::ByteOrder;
 use crate::error::{AnamnesisError, Result, quoted};
+
+/// The order of the bytes of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ByteOrder {
+    /// That of the file.
+    OfFile,
+    /// That of the machine that wrote the file: the storage does not say what its elements are.
+    OfMachine,
+    Little,
+    Big,
+}
 
 /// One storage.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! Recognising MLX weights: words with scales beside them.
 
+use super::parts::Parts;
 use super::weight::mlx_weight;
-use crate::catalog::{Dtype, StoredTensor, TensorId};
-use crate::scheme::{About, Claims, PartName, Says, Scheme, TensorRole};
+use crate::catalog::{Dtype, StoredTensor};
+use crate::scheme::{About, Claims, PartName, Says, Scheme};
 
 /// How the names of companions end.
 const COMPANIONS: [&str; 2] = [".scales", ".biases"];
@@ -38,26 +39,4 @@ fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
         let name = format!("{module}{end}");
         claims.catalog.find(&name).is_some() || claims.elsewhere(&name).is_some()
     })
-}
-
-/// A weight and the companions that were found.
-pub(super) struct Parts {
-    pub(super) weight: TensorId,
-    pub(super) scales: Option<TensorId>,
-    pub(super) biases: Option<TensorId>,
-}
-
-impl Parts {
-    fn take(claims: &mut Claims<'_>, weight: TensorId) -> Self {
-        claims.take(weight, TensorRole::Quantized);
-        let name = &claims.catalog.get(weight).name;
-        let module = name.strip_suffix(".weight").unwrap_or(name);
-        let mut companion = |end: &str, role| {
-            let id = claims.find_free(&format!("{module}.{end}"))?;
-            claims.take(id, role);
-            Some(id)
-        };
-        let (scales, biases) = (companion("scales", TensorRole::Scale), companion("biases", TensorRole::ZeroPoint));
-        Self { weight, scales, biases }
-    }
 }

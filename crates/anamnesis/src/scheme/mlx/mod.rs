@@ -17,6 +17,7 @@
 
 mod claim;
 mod mode;
+mod parts;
 mod weight;
 
 pub(crate) use claim::Mlx;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::claim::Parts;
 use super::mode::{Kind, Mode};
+use super::parts::Parts;
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};

@@ -17,6 +17,7 @@
 mod algorithm;
 mod claim;
 mod naming;
+mod parts;
 mod shape;
 mod weight;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::algorithm::{Algorithm, told_group};
-use super::claim::Parts;
+use super::parts::Parts;
 use super::shape::Shape;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, StoredTensor};

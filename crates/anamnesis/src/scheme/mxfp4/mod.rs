@@ -13,6 +13,7 @@
 
 mod claim;
 mod gpt_oss;
+mod method;
 mod rows;
 mod turned;
 

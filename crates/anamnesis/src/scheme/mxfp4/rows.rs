@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::claim::check_method;
+use super::method::check_method;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::packed::packed_weight;
+use super::parts::{NAME, Parts};
 use crate::catalog::{Dtype, StoredTensor, TargetDtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
-use crate::scheme::grouped::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step};
+use crate::scheme::grouped::{Formula, Grouped, Layout, Meaning, Offsets, Scales};
 use crate::scheme::{
-    About, Arrangement, Claims, Coding, Evidence, Grid, PartName, QuantScheme, Recipe, Rounded, Says, ScaleType,
-    Scheme, TensorRole, Weight,
+    About, Arrangement, Claims, Coding, Grid, PartName, QuantScheme, Recipe, Rounded, Says, ScaleType, Scheme,
+    TensorRole, Weight,
 };
 
 /// The quanto scheme.
 pub(crate) struct Quanto;
 
-pub(super) const NAME: &str = "quanto";
 const CODES: &str = "._data";
 const PACKED: &str = "._data._data";
 
@@ -39,21 +39,6 @@ impl Scheme for Quanto {
             claim_weight(claims, id);
         }
     }
-}
-
-/// The parts of a weight, and what is said about it.
-pub(super) struct Parts<'a> {
-    /// What the decoded weight is called.
-    pub name: &'a str,
-    pub id: TensorId,
-    pub codes: &'a StoredTensor,
-    pub scale: (TensorId, &'a StoredTensor),
-    pub shift: Option<(TensorId, &'a StoredTensor)>,
-    /// Type of the scales.
-    pub kind: ScaleType,
-    /// The type of the weights by its name in the configuration, and where it stands.
-    pub said: Option<(String, String)>,
-    pub evidence: Evidence,
 }
 
 fn claim_weight(claims: &mut Claims<'_>, id: TensorId) {
@@ -121,31 +106,6 @@ fn parts<'a>(
     };
     let evidence = claims.evidence(&["weights", "quant_method"]);
     Ok(Parts { name, id, codes, scale: part(scale), shift: shift.map(part), kind, said, evidence })
-}
-
-impl Parts<'_> {
-    pub(super) fn fail(&self, what: impl AsRef<str>) -> AnamnesisError {
-        AnamnesisError::parse(format!("tensor {}: {}", quoted(&self.codes.name), what.as_ref()))
-    }
-
-    /// Refuses a weight of another type than the configuration says. `names` are those of its type.
-    pub(super) fn check_said(&self, names: &[&str]) -> Result<()> {
-        let Some((said, place)) = &self.said else { return Ok(()) };
-        match names.contains(&said.trim_start_matches('q')) {
-            true => Ok(()),
-            false => Err(self.fail(format!("its codes are {}, {place} says {}", names[0], quoted(said)))),
-        }
-    }
-
-    /// The library's arithmetic: every step is of the type of the scales.
-    pub(super) fn arithmetic(&self, formula: Formula) -> Arithmetic {
-        let step = match self.kind {
-            ScaleType::Bf16 => Step::Bf16,
-            ScaleType::F16 => Step::F16,
-            _ => Step::F32,
-        };
-        Arithmetic { formula, step }
-    }
 }
 
 /// A weight of eight-bit numbers or floats.

@@ -14,5 +14,6 @@
 
 mod claim;
 mod packed;
+mod parts;
 
 pub(crate) use claim::Quanto;

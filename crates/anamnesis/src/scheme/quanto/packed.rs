@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::claim::{NAME, Parts};
+use super::parts::{NAME, Parts};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::grouped::{Formula, Grouped, Layout, Meaning, Offsets, Order, Scales, Unit};

@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 
 use super::caps::{MAX_PICKLE_MARK_DEPTH, MAX_PICKLE_WORKING_SET};
+use super::id::Id;
 use super::opcodes::{Op, Reader, malformed};
 use super::text::{unescaped_text, unquoted_string};
-use super::value::{Id, Value, Values};
+use super::value::{Value, Values};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 

@@ -1,6 +1,7 @@
 //! Pickles as data: a machine that reads every protocol, constructs nothing and calls nothing.
 
 pub(crate) mod caps;
+mod id;
 mod machine;
 pub(crate) mod opcodes;
 mod recent;
@@ -10,8 +11,9 @@ mod tests;
 mod text;
 pub(crate) mod value;
 
+pub(crate) use id::Id;
 pub(crate) use machine::{Pickle, Watcher, read, read_within};
-pub(crate) use value::{Global, Id, Object, RawBytes, Value, Values};
+pub(crate) use value::{Global, Object, RawBytes, Value, Values};
 
 use crate::error::Result;
 use opcodes::{Op, Reader};

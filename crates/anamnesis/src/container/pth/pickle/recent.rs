@@ -1,6 +1,6 @@
 //! Values that cannot change, found again: a pickle writes the same short texts, names and tuples for every tensor.
 
-use super::value::Id;
+use super::id::Id;
 
 /// Values that are remembered.
 const SLOTS: usize = 1024;

@@ -3,14 +3,11 @@
 //! A value that the pickle names a thousand times is one node, so nothing is ever copied; and as nodes own nothing, a
 //! value of any depth is dropped without recursion. Texts stay in the pickle's bytes.
 
+use super::id::Id;
 use super::recent::{MAX_TEXT_BYTES, MAX_TUPLE_ITEMS, Recent, Slot};
 use super::spent::{BLOCK_BYTES, Spent};
 use crate::error::Result;
 use crate::limits::Budget;
-
-/// A value, by its place in the arena.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Id(u32);
 
 /// A range of the pickle's bytes, or of the items of tuples.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,20 @@
+//! Whether the configuration goes with MXFP4.
+
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::quant_config::ModuleConfig;
+use crate::scheme::Claims;
+
+/// Refuses a module that the configuration leaves as it is, or says another method of than these.
+pub(super) fn check_method(claims: &Claims<'_>, module: &ModuleConfig<'_>, methods: &[&str]) -> Result<()> {
+    if let Some(left) = module.left() {
+        return Err(AnamnesisError::parse(format!("it is packed in bytes, but {left}")));
+    }
+    match claims.config.method() {
+        Some(method) if !methods.contains(&method) => Err(AnamnesisError::parse(format!(
+            "it is packed as MXFP4, and {} says it is quantised by {}",
+            claims.config.file(),
+            quoted(method)
+        ))),
+        _ => Ok(()),
+    }
+}
