@@ -174,9 +174,7 @@ fn block_words<S: Simd, R: Rule, O: Output>(
     zero: f32,
     scale: f32,
 ) -> [O::Word; SMALL_TABLE] {
-    let mut values = [0.0; GROUP];
-    values[..SMALL_TABLE].copy_from_slice(map);
-    let rounded = O::round_group(simd, &rule.group(simd, &values, &[zero; GROUP], &[scale; GROUP]));
+    let rounded = O::round_group(simd, &rule.table(simd, map, zero, scale));
     let mut words = [O::Word::default(); SMALL_TABLE];
     words.copy_from_slice(&rounded[..SMALL_TABLE]);
     words

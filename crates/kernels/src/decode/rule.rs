@@ -11,7 +11,7 @@
 
 use crate::base::GROUP;
 use crate::base::float::bf16;
-use crate::base::simd::Simd;
+use crate::base::simd::{SMALL_TABLE, Simd};
 
 /// The operations of a rule and their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -56,6 +56,14 @@ pub trait Rule: Copy + Send + Sync + 'static {
         offsets: &[f32; GROUP],
         scales: &[f32; GROUP],
     ) -> [f32; GROUP];
+
+    /// The numbers of sixteen values under one offset and scale; those behind them are any.
+    #[inline(always)]
+    fn table<S: Simd>(self, simd: S, values: &[f32; SMALL_TABLE], offset: f32, scale: f32) -> [f32; GROUP] {
+        let mut group = [0.0; GROUP];
+        group[..SMALL_TABLE].copy_from_slice(values);
+        self.group(simd, &group, &[offset; GROUP], &[scale; GROUP])
+    }
 }
 
 /// [`Formula::Affine`] in `f32`, known when the kernel is compiled.
@@ -74,6 +82,15 @@ impl Rule for Affine {
         let mut results = [0.0; GROUP];
         for i in 0..GROUP {
             results[i] = (values[i] - offsets[i]) * scales[i];
+        }
+        results
+    }
+
+    #[inline(always)]
+    fn table<S: Simd>(self, _simd: S, values: &[f32; SMALL_TABLE], offset: f32, scale: f32) -> [f32; GROUP] {
+        let mut results = [0.0; GROUP];
+        for (result, value) in results.iter_mut().zip(values) {
+            *result = (value - offset) * scale;
         }
         results
     }

@@ -25,9 +25,10 @@ const EIGHT: usize = 8;
 /// ```
 pub fn spread_bits(level: Level, packed: &[u8], bits: u8, out: &mut [u8]) {
     match bits {
-        1 => bits_1(level, packed, out),
-        2 => bits_2(level, packed, out),
-        3 => bits_3(level, packed, out),
+        // Those of two and three bits are read where they lie, and those of one are rare.
+        1 => dense_body::<1>(packed, out),
+        2 => dense_body::<2>(packed, out),
+        3 => dense_body::<3>(packed, out),
         4 => bits_4(level, packed, out),
         5 => bits_5(level, packed, out),
         6 => bits_6(level, packed, out),
@@ -68,7 +69,7 @@ macro_rules! dense {
         }
     )*};
 }
-dense!(bits_1, body_1, 1; bits_2, body_2, 2; bits_3, body_3, 3; bits_4, body_4, 4; bits_5, body_5, 5; bits_6, body_6, 6; bits_7, body_7, 7);
+dense!(bits_4, body_4, 4; bits_5, body_5, 5; bits_6, body_6, 6; bits_7, body_7, 7);
 
 kernel! {
     fn words_kernel(words: &[[u8; 4]], bits: u32, out: &mut [u8]) = words_body

@@ -1,5 +1,7 @@
 //! Finished elements turned: rows of a matrix become columns of a larger output.
 
+use std::ops::Range;
+
 use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::simd::{Simd, TILE};
@@ -32,7 +34,34 @@ pub fn turn_columns<O: Output>(
         (elements.len() >= size && out.len() >= turned).then_some(())
     };
     if fits().is_some() {
-        kernel::<O>(level, elements, rows, cols, out, stride, at);
+        // Whole tiles are turned in registers, what is left at the edges one by one.
+        let step = step::<O>();
+        let (whole_rows, whole_cols) = (rows - rows % step, cols - cols % TILE);
+        kernel::<O>(level, elements, whole_rows, cols, out, stride, at);
+        one_by_one::<O>(elements, cols, whole_rows..rows, 0..cols, out, stride, at);
+        one_by_one::<O>(elements, cols, 0..whole_rows, whole_cols..cols, out, stride, at);
+    }
+}
+
+/// Rows of a tile: two rows of half words are one row of words.
+const fn step<O: Output>() -> usize {
+    if O::BYTES == 2 { 2 * TILE } else { TILE }
+}
+
+fn one_by_one<O: Output>(
+    elements: &[u8],
+    cols: usize,
+    rows: Range<usize>,
+    of_cols: Range<usize>,
+    out: &mut [u8],
+    stride: usize,
+    at: usize,
+) {
+    for row in rows {
+        for col in of_cols.clone() {
+            let (from, to) = ((row * cols + col) * O::BYTES, (col * stride + at + row) * O::BYTES);
+            out[to..to + O::BYTES].copy_from_slice(&elements[from..from + O::BYTES]);
+        }
     }
 }
 
@@ -51,10 +80,9 @@ fn body<S: Simd, O: Output>(
     at: usize,
 ) {
     // Two rows of half words are one row of words: their elements stand beside each other once they are turned.
-    let step = if O::BYTES == 2 { 2 * TILE } else { TILE };
+    let step = step::<O>();
     for row in (0..rows).step_by(step) {
-        let height = step.min(rows - row);
-        for col in (0..cols).step_by(TILE) {
+        for col in (0..cols - cols % TILE).step_by(TILE) {
             let mut tile = [[0; TILE]; TILE];
             for (i, words) in tile.iter_mut().enumerate() {
                 *words = if O::BYTES == 2 {
@@ -64,47 +92,27 @@ fn body<S: Simd, O: Output>(
                     words_at(elements, (row + i) * cols + col)
                 };
             }
-            for (i, words) in simd.transpose(&tile).iter().enumerate().take(cols - col) {
+            for (i, words) in simd.transpose(&tile).iter().enumerate() {
                 let start = ((col + i) * stride + at + row) * O::BYTES;
-                write(words, height * O::BYTES, out.get_mut(start..).unwrap_or_default());
+                let Some(out) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<{ 4 * TILE }>) else { return };
+                for (out, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+                    *out = word.to_le_bytes();
+                }
             }
         }
     }
 }
 
-/// Sixteen half words from this element on; what is not there is zero.
+/// Sixteen half words from this element on.
 #[inline(always)]
 fn halves(elements: &[u8], start: usize) -> [u16; TILE] {
-    let elements = elements.as_chunks::<2>().0.get(start..).unwrap_or_default();
-    let mut halves = [0; TILE];
-    match elements.first_chunk::<TILE>() {
-        Some(whole) => halves.iter_mut().zip(whole).for_each(|(to, from)| *to = u16::from_le_bytes(*from)),
-        None => halves.iter_mut().zip(elements).for_each(|(to, from)| *to = u16::from_le_bytes(*from)),
-    }
-    halves
+    let elements = elements.as_chunks::<2>().0.get(start..).and_then(<[_]>::first_chunk::<TILE>);
+    elements.map_or([0; TILE], |elements| elements.map(u16::from_le_bytes))
 }
 
-/// Sixteen words from this element on; what is not there is zero.
+/// Sixteen words from this element on.
 #[inline(always)]
 fn words_at(elements: &[u8], start: usize) -> [u32; TILE] {
-    let elements = elements.as_chunks::<4>().0.get(start..).unwrap_or_default();
-    let mut words = [0; TILE];
-    match elements.first_chunk::<TILE>() {
-        Some(whole) => words.iter_mut().zip(whole).for_each(|(to, from)| *to = u32::from_le_bytes(*from)),
-        None => words.iter_mut().zip(elements).for_each(|(to, from)| *to = u32::from_le_bytes(*from)),
-    }
-    words
-}
-
-/// Writes the first `count` bytes of sixteen words.
-#[inline(always)]
-fn write(words: &[u32; TILE], count: usize, out: &mut [u8]) {
-    let mut bytes = [0; 4 * TILE];
-    for (bytes, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-        *bytes = word.to_le_bytes();
-    }
-    match out.first_chunk_mut::<{ 4 * TILE }>() {
-        Some(out) if count == 4 * TILE => *out = bytes,
-        _ => out.iter_mut().zip(&bytes[..count.min(4 * TILE)]).for_each(|(out, byte)| *out = *byte),
-    }
+    let elements = elements.as_chunks::<4>().0.get(start..).and_then(<[_]>::first_chunk::<TILE>);
+    elements.map_or([0; TILE], |elements| elements.map(u32::from_le_bytes))
 }
