@@ -106,34 +106,19 @@ impl Rule for Arithmetic {
         scales: &[f32; GROUP],
     ) -> [f32; GROUP] {
         let (mut first, mut second) = ([0.0; GROUP], [0.0; GROUP]);
-        match self.formula {
-            Formula::Affine => {
-                for i in 0..GROUP {
-                    first[i] = values[i] - offsets[i];
-                }
-                let first = self.step.round(simd, &first);
-                for i in 0..GROUP {
-                    second[i] = first[i] * scales[i];
-                }
-            }
-            Formula::Biased => {
-                for i in 0..GROUP {
-                    first[i] = values[i] * scales[i];
-                }
-                let first = self.step.round(simd, &first);
-                for i in 0..GROUP {
-                    second[i] = first[i] + offsets[i];
-                }
-            }
-            Formula::Divided => {
-                for i in 0..GROUP {
-                    first[i] = values[i] - offsets[i];
-                }
-                let first = self.step.round(simd, &first);
-                for i in 0..GROUP {
-                    second[i] = first[i] / scales[i];
-                }
-            }
+        for i in 0..GROUP {
+            first[i] = match self.formula {
+                Formula::Affine | Formula::Divided => values[i] - offsets[i],
+                Formula::Biased => values[i] * scales[i],
+            };
+        }
+        let first = self.step.round(simd, &first);
+        for i in 0..GROUP {
+            second[i] = match self.formula {
+                Formula::Affine => first[i] * scales[i],
+                Formula::Divided => first[i] / scales[i],
+                Formula::Biased => first[i] + offsets[i],
+            };
         }
         self.step.round(simd, &second)
     }

@@ -4,14 +4,11 @@
 //! offset up and down. What the best of them gives is moved to points of the grid.
 
 use super::grid::{Grid, Lazy};
-use super::lanes::{larger, nearest};
+use super::lanes::{SUPER, larger, nearest, squares};
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Iq1M, Iq1S, tables};
-
-/// Values of a super-block.
-const SUPER: usize = 256;
 
 static GRID: Lazy<8, 2> = Lazy::new(&tables::IQ1, 3, 3);
 
@@ -166,7 +163,7 @@ impl<const B: usize> Weighed<B> {
 /// Twice the mean of the squares.
 #[inline(always)]
 fn variance(values: &[f32; SUPER]) -> f32 {
-    2.0 * values.iter().fold(0.0, |sum: f32, value| sum + value * value) / SUPER as f32
+    2.0 * squares(values) / SUPER as f32
 }
 
 /// The three-bit code of a sub-block's scale.
@@ -175,15 +172,7 @@ fn scale_code(scale: f32, inverse: f32) -> u16 {
     nearest(0.5 * (inverse * scale - 1.0)).clamp(0, 7) as u16
 }
 
-impl EncodeBlocks for Iq1S {
-    #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<50>().0).enumerate()
-        {
-            iq1_s(values, part(importance, index * SUPER, SUPER).unwrap_or(&[1.0; SUPER]), out);
-        }
-    }
-}
+super_blocks!(Iq1S, 50, iq1_s);
 
 /// The best cut of a sub-block of IQ1_S.
 #[inline(always)]
@@ -213,7 +202,9 @@ fn cut_s(block: &Weighed<32>) -> Option<Cut> {
 }
 
 #[inline(always)]
-fn iq1_s(values: &[f32; SUPER], importance: &[f32], out: &mut [u8; 50]) {
+fn iq1_s(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 50]) {
+    // Nobody encodes to it without.
+    let importance = importance.unwrap_or(&[1.0; SUPER]);
     const LEAST: f32 = 1e-12;
     let grid = GRID.get();
     let variance = variance(values);
@@ -252,15 +243,7 @@ fn iq1_s(values: &[f32; SUPER], importance: &[f32], out: &mut [u8; 50]) {
     }
 }
 
-impl EncodeBlocks for Iq1M {
-    #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<56>().0).enumerate()
-        {
-            iq1_m(values, part(importance, index * SUPER, SUPER), out);
-        }
-    }
-}
+super_blocks!(Iq1M, 56, iq1_m);
 
 /// The best cut of a sub-block of IQ1_M, each half of which has an offset of its own: both up, the second down, the first
 /// down, both down.

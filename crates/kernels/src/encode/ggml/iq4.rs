@@ -1,6 +1,7 @@
 //! Sixteen values that are not evenly spaced, and a scale: IQ4_NL, and IQ4_XS with scales of scales.
 
-use super::lanes::{LANES, Lanes, SMALLEST, each, nearest, side_by_side};
+use super::lanes::{LANES, Lanes, SMALLEST, SUPER, each, extreme, inverse, nearest, side_by_side, squares, weighted};
+use super::search::extremes;
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
@@ -49,14 +50,7 @@ fn value(number: f32) -> f32 {
 #[inline(always)]
 fn scales(values: &[Lanes; BLOCK], weights: &[Lanes; BLOCK]) -> Lanes {
     const TRIES: i32 = 7;
-    let (mut extreme, mut size): (Lanes, Lanes) = ([0.0; LANES], [0.0; LANES]);
-    for place in values {
-        for k in 0..LANES {
-            let is_larger = place[k].abs() > size[k];
-            extreme[k] = if is_larger { place[k] } else { extreme[k] };
-            size[k] = if is_larger { place[k].abs() } else { size[k] };
-        }
-    }
+    let (extreme, size) = extremes(values);
     let sums = |inverse: &Lanes| {
         let (mut sum_qx, mut sum_q2): (Lanes, Lanes) = ([0.0; LANES], [0.0; LANES]);
         for i in 0..BLOCK {
@@ -86,27 +80,20 @@ fn scales(values: &[Lanes; BLOCK], weights: &[Lanes; BLOCK]) -> Lanes {
     each!(k => if size[k] < SMALLEST { 0.0 } else { scales[k] })
 }
 
-/// Weights by importance and size, or by size alone; `SUPER` values share their variance.
+/// Weights by importance and size, or by size alone; `SHARED` values share their variance.
 #[inline(always)]
-fn weights<const SUPER: usize>(values: &[f32], places: &[Lanes; BLOCK], importance: Option<&[f32]>) -> [Lanes; BLOCK] {
+fn weights<const SHARED: usize>(values: &[f32], places: &[Lanes; BLOCK], importance: Option<&[f32]>) -> [Lanes; BLOCK] {
     let Some(importance) = importance else {
         let mut squares = *places;
         squares.iter_mut().flatten().for_each(|value| *value *= *value);
         return squares;
     };
     let mut variance = [0.0; LANES];
-    let lanes = SUPER / BLOCK;
-    for (index, values) in values.as_chunks::<SUPER>().0.iter().enumerate() {
-        let sum = values.iter().fold(0.0, |sum: f32, value| sum + value * value);
-        variance[index * lanes..(index + 1) * lanes].fill(sum * (2.0 / SUPER as f32));
+    let lanes = SHARED / BLOCK;
+    for (index, values) in values.as_chunks::<SHARED>().0.iter().enumerate() {
+        variance[index * lanes..(index + 1) * lanes].fill(squares(values) * (2.0 / SHARED as f32));
     }
-    let mut weights = side_by_side::<BLOCK>(importance);
-    for (weights, values) in weights.iter_mut().zip(places) {
-        for k in 0..LANES {
-            weights[k] *= (variance[k] + values[k] * values[k]).sqrt();
-        }
-    }
-    weights
+    weighted(places, &side_by_side(importance), &variance)
 }
 
 /// Sixteen bytes of codes: the first half low.
@@ -119,12 +106,6 @@ fn pack(values: &[f32; BLOCK], inverse: f32, out: &mut [u8]) {
     for place in 0..BLOCK / 2 {
         out[place] = codes[place] | codes[place + BLOCK / 2] << 4;
     }
-}
-
-/// One divided by a scale; nothing by nothing.
-#[inline(always)]
-fn inverse(scale: f32) -> f32 {
-    if scale == 0.0 { 0.0 } else { 1.0 / scale }
 }
 
 impl EncodeBlocks for Iq4Nl {
@@ -147,7 +128,6 @@ impl EncodeBlocks for Iq4Nl {
 impl EncodeBlocks for Iq4Xs {
     #[inline(always)]
     fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        const SUPER: usize = 256;
         let strips = values.chunks(2 * SUPER).zip(out.chunks_mut(2 * 136)).enumerate();
         for (index, (values, out)) in strips {
             let places = side_by_side::<BLOCK>(values);
@@ -163,13 +143,7 @@ impl EncodeBlocks for Iq4Xs {
 
 #[inline(always)]
 fn iq4_xs(values: &[f32; 256], scales: &[f32; 8], out: &mut [u8; 136]) {
-    let (mut largest, mut size) = (0.0, 0.0);
-    for &scale in scales {
-        if scale.abs() > size {
-            (largest, size) = (scale, scale.abs());
-        }
-    }
-    let scale: f32 = -largest / 32.0;
+    let scale = -extreme(scales).0 / 32.0;
     let to_code = inverse(scale);
     let (mut high, mut low) = (0u16, [0u8; 4]);
     for (place, (values, of_block)) in values.as_chunks::<BLOCK>().0.iter().zip(scales).enumerate() {

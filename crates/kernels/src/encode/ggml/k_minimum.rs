@@ -1,32 +1,11 @@
 //! Super-blocks whose sub-blocks have a scale and a minimum: Q2_K, Q4_K, Q5_K.
 
-use super::lanes::{LANES, Lanes, nearest, side_by_side};
+use super::lanes::{LANES, Lanes, SUPER, nearest, side_by_side, squares, weighted};
 use super::search::{Tries, WEIGHTED, WithMinimum, of_scales, with_minimum};
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Q2K, Q4K, Q5K};
-
-/// Values of a super-block.
-const SUPER: usize = 256;
-
-/// The sum of squares, in order.
-#[inline(always)]
-fn squares(values: &[f32]) -> f32 {
-    values.iter().fold(0.0, |sum, value| sum + value * value)
-}
-
-/// Weights that importance and size make.
-#[inline(always)]
-fn weighted<const N: usize>(values: &[Lanes; N], importance: &[Lanes; N], variance: &Lanes) -> [Lanes; N] {
-    let mut weights = [[0.0; LANES]; N];
-    for i in 0..N {
-        for k in 0..LANES {
-            weights[i][k] = importance[i][k] * (variance[k] + values[i][k] * values[i][k]).sqrt();
-        }
-    }
-    weights
-}
 
 /// The sums of each lane, in order.
 #[inline(always)]
@@ -40,15 +19,7 @@ fn sums<const N: usize>(places: &[Lanes; N]) -> Lanes {
     sums
 }
 
-impl EncodeBlocks for Q2K {
-    #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<84>().0).enumerate()
-        {
-            q2_k(values, part(importance, index * SUPER, SUPER), out);
-        }
-    }
-}
+super_blocks!(Q2K, 84, q2_k);
 
 #[inline(always)]
 fn q2_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 84]) {

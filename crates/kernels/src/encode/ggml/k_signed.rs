@@ -1,26 +1,11 @@
 //! Super-blocks whose sub-blocks have a scale, and codes around zero: Q3_K, Q6_K.
 
-use super::lanes::{LANES, Lanes, SMALLEST, nearest, side_by_side};
+use super::lanes::{LANES, SMALLEST, SUPER, extreme, nearest, side_by_side, squares, weighted};
 use super::search::{mended, signed};
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Q3K, Q6K};
-
-/// Values of a super-block.
-const SUPER: usize = 256;
-
-/// The scale of the largest size, the first of several, and its size.
-#[inline(always)]
-fn extreme(scales: &Lanes) -> (f32, f32) {
-    let (mut found, mut size) = (0.0, 0.0);
-    for &scale in scales {
-        if scale.abs() > size {
-            (found, size) = (scale, scale.abs());
-        }
-    }
-    (found, size)
-}
 
 /// The codes of a sub-block under its final scale, from zero on; without one they stay.
 #[inline(always)]
@@ -33,15 +18,7 @@ fn refine(levels: &mut [u8], values: &[f32], step: f32, half: i32) {
     }
 }
 
-impl EncodeBlocks for Q3K {
-    #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<110>().0).enumerate()
-        {
-            q3_k(values, part(importance, index * SUPER, SUPER), out);
-        }
-    }
-}
+super_blocks!(Q3K, 110, q3_k);
 
 #[inline(always)]
 fn q3_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 110]) {
@@ -68,13 +45,11 @@ fn q3_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 110]) 
             };
         }
         Some(importance) => {
-            let sum = values.iter().fold(0.0, |sum: f32, value| sum + value * value);
-            let variance = 2.0 * sum / SUPER as f32;
-            let mut weights = side_by_side::<16>(importance);
+            let variance = 2.0 * squares(values) / SUPER as f32;
+            let weights = weighted(&places, &side_by_side(importance), &[variance; LANES]);
             let mut sums = [0.0; LANES];
-            for (weights, values) in weights.iter_mut().zip(&places) {
+            for weights in &weights {
                 for k in 0..LANES {
-                    weights[k] *= (variance + values[k] * values[k]).sqrt();
                     sums[k] += weights[k];
                 }
             }
@@ -120,15 +95,7 @@ fn q3_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 110]) 
     out[108..].copy_from_slice(&scale.to_le_bytes());
 }
 
-impl EncodeBlocks for Q6K {
-    #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        for (index, (values, out)) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<210>().0).enumerate()
-        {
-            q6_k(values, part(importance, index * SUPER, SUPER), out);
-        }
-    }
-}
+super_blocks!(Q6K, 210, q6_k);
 
 #[inline(always)]
 fn q6_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 210]) {

@@ -53,3 +53,42 @@ pub(super) fn larger(a: f32, b: f32) -> f32 {
 
 /// Values below this are no scale.
 pub(super) const SMALLEST: f32 = 1e-15;
+
+/// Values of a super-block.
+pub(super) const SUPER: usize = 256;
+
+/// The sum of squares, in order.
+#[inline(always)]
+pub(super) fn squares(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |sum, value| sum + value * value)
+}
+
+/// One divided by a scale; nothing by nothing.
+#[inline(always)]
+pub(super) fn inverse(scale: f32) -> f32 {
+    if scale == 0.0 { 0.0 } else { 1.0 / scale }
+}
+
+/// The value of the largest size, the first of several, and its size.
+#[inline(always)]
+pub(super) fn extreme(values: &[f32]) -> (f32, f32) {
+    let (mut found, mut size) = (0.0, 0.0);
+    for &value in values {
+        let is_larger = value.abs() > size;
+        found = if is_larger { value } else { found };
+        size = if is_larger { value.abs() } else { size };
+    }
+    (found, size)
+}
+
+/// Weights that importance and size make.
+#[inline(always)]
+pub(super) fn weighted<const N: usize>(values: &[Lanes; N], importance: &[Lanes; N], variance: &Lanes) -> [Lanes; N] {
+    let mut weights = [[0.0; LANES]; N];
+    for i in 0..N {
+        for k in 0..LANES {
+            weights[i][k] = importance[i][k] * (variance[k] + values[i][k] * values[i][k]).sqrt();
+        }
+    }
+    weights
+}

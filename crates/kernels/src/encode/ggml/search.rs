@@ -142,7 +142,7 @@ impl Signed {
 
 /// The value of the largest size in each lane, the first of several, and its size.
 #[inline(always)]
-fn extremes<const N: usize>(values: &[Lanes; N]) -> (Lanes, Lanes) {
+pub(super) fn extremes<const N: usize>(values: &[Lanes; N]) -> (Lanes, Lanes) {
     let (mut extreme, mut size): (Lanes, Lanes) = ([0.0; LANES], [0.0; LANES]);
     for place in values {
         for k in 0..LANES {

@@ -1,6 +1,6 @@
 //! Blocks with one scale, or a scale and a minimum: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0.
 
-use super::lanes::{LANES, Lanes, larger, side_by_side, truncated};
+use super::lanes::{LANES, Lanes, extreme, inverse, larger, side_by_side, squares, truncated, weighted};
 use super::search::{WEIGHTED, signed, with_minimum};
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
@@ -10,28 +10,10 @@ use crate::decode::ggml::{Q1_0, Q2_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 /// Values of a block.
 const BLOCK: usize = 32;
 
-/// One divided by a scale; nothing by nothing.
-#[inline(always)]
-fn inverse(scale: f32) -> f32 {
-    if scale == 0.0 { 0.0 } else { 1.0 / scale }
-}
-
 /// The largest size.
 #[inline(always)]
 fn size(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |size, value| larger(size, value.abs()))
-}
-
-/// The value of the largest size, the first of several.
-#[inline(always)]
-fn extreme(values: &[f32; BLOCK]) -> f32 {
-    let (mut found, mut size) = (0.0, 0.0);
-    for &value in values {
-        let is_larger = size < value.abs();
-        found = if is_larger { value } else { found };
-        size = if is_larger { value.abs() } else { size };
-    }
-    found
 }
 
 /// The least and the largest value.
@@ -63,12 +45,6 @@ fn fifth_bits(codes: &[u8; BLOCK]) -> [u8; 4] {
     bits.to_le_bytes()
 }
 
-/// The mean of the squares of a row, summed in order.
-#[inline(always)]
-fn variance(row: &[f32]) -> f32 {
-    row.iter().fold(0.0, |sum: f32, value| sum + value * value) / row.len() as f32
-}
-
 /// What is found for blocks whose values have an importance: scales, minima, codes.
 struct Found {
     scales: Lanes,
@@ -79,16 +55,11 @@ struct Found {
 /// Searches sixteen blocks at a time, with codes around zero (`half`) or from a minimum on.
 #[inline(always)]
 fn searched(row: &[f32], importance: &[f32], levels: Levels, mut put: impl FnMut(usize, &Found)) {
-    let variance = variance(row);
+    let variance = squares(row) / row.len() as f32;
     for (index, values) in row.chunks(LANES * BLOCK).enumerate() {
         let places = side_by_side::<BLOCK>(values);
         let importance = part(Some(importance), index * LANES * BLOCK, values.len()).unwrap_or_default();
-        let mut weights = side_by_side::<BLOCK>(importance);
-        for (weights, values) in weights.iter_mut().zip(&places) {
-            for k in 0..LANES {
-                weights[k] *= (variance + values[k] * values[k]).sqrt();
-            }
-        }
+        let weights = weighted(&places, &side_by_side(importance), &[variance; LANES]);
         let mut found = Found { scales: [0.0; LANES], minima: [0.0; LANES], codes: [[0; BLOCK]; LANES] };
         let blocks = values.as_chunks::<BLOCK>().0.iter().zip(&mut found.codes).enumerate();
         match levels {
@@ -154,7 +125,7 @@ blocks!(Q5_1, 24, plain_q5_1, Levels::UpTo(31), pack_q5_1);
 /// Codes around zero by the largest value, which gets the lowest code.
 #[inline(always)]
 fn around(values: &[f32; BLOCK], half: i8, largest: u8) -> (f32, f32, [u8; BLOCK]) {
-    let scale = extreme(values) / -f32::from(half);
+    let scale = extreme(values).0 / -f32::from(half);
     let inverse = inverse(scale);
     let mut codes = [0; BLOCK];
     for (code, value) in codes.iter_mut().zip(values) {

@@ -1,19 +1,16 @@
 //! Three values, by the largest: TQ1_0, TQ2_0.
 
 use super::EncodeBlocks;
-use super::lanes::{larger, truncated};
+use super::lanes::{SUPER, inverse, larger, truncated};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Tq1_0, Tq2_0};
-
-/// Values of a block.
-const SUPER: usize = 256;
 
 /// The scale of a block, and the value of each place as 0, 1 or 2.
 #[inline(always)]
 fn thirds(values: &[f32; SUPER]) -> (u16, [i32; SUPER]) {
     let scale = values.iter().fold(0.0, |size, value| larger(size, value.abs()));
-    let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+    let inverse = inverse(scale);
     let mut thirds = [0; SUPER];
     for (third, value) in thirds.iter_mut().zip(values) {
         *third = truncated((value * inverse).round()).wrapping_add(1);

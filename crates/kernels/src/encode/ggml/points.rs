@@ -1,0 +1,173 @@
+//! The points of a grid that are nearest to a sub-block's sizes, and the scale that suits them.
+
+use super::grid::Grid;
+use super::lanes::{larger, nearest};
+
+/// Scales that are tried, at most.
+const TRIES: usize = 32;
+
+/// A sub-block of `B` values in `G` points.
+pub(super) struct Sizes<const B: usize, const G: usize> {
+    pub(super) sizes: [f32; B],
+    pub(super) weights: [f32; B],
+    /// The square roots of the weights.
+    roots: [f32; B],
+    /// A bit for each negative value of eight.
+    pub(super) signs: [u8; 4],
+}
+
+/// What is tried.
+#[derive(Clone, Copy)]
+pub(super) struct Steps {
+    pub(super) levels: i32,
+    /// Tries on either side of the largest level.
+    pub(super) count: i32,
+    pub(super) step: f32,
+}
+
+/// What was found for a sub-block.
+pub(super) struct Found<const G: usize> {
+    pub(super) scale: f32,
+    pub(super) points: [u16; G],
+    pub(super) is_point: [bool; G],
+}
+
+impl<const B: usize, const G: usize> Sizes<B, G> {
+    /// Sizes and signs; where their number must be even, the value that counts least changes its sign.
+    #[inline(always)]
+    pub(super) fn new(values: &[f32; B], weights: [f32; B], is_even: bool) -> Self {
+        let mut sizes = [0.0; B];
+        let mut signs = [0; 4];
+        for (eight, sign) in signs.iter_mut().enumerate().take(B / 8) {
+            for bit in 0..8 {
+                let value = values[8 * eight + bit];
+                let is_negative = value < 0.0;
+                sizes[8 * eight + bit] = if is_negative { -value } else { value };
+                *sign |= u8::from(is_negative) << bit;
+            }
+            if is_even && sign.count_ones() % 2 == 1 {
+                let counts = |bit: usize| {
+                    let value = values[8 * eight + bit];
+                    weights[8 * eight + bit] * value * value
+                };
+                let (mut least, mut found) = (counts(0), 0);
+                for bit in 1..8 {
+                    if counts(bit) < least {
+                        (least, found) = (counts(bit), bit);
+                    }
+                }
+                sizes[8 * eight + found] = -sizes[8 * eight + found];
+                *sign ^= 1 << found;
+            }
+            if is_even {
+                *sign &= 127;
+            }
+        }
+        Self { sizes, weights, roots: weights.map(f32::sqrt), signs }
+    }
+
+    #[inline(always)]
+    pub(super) fn largest(&self) -> f32 {
+        self.sizes[1..].iter().fold(self.sizes[0], |largest, &size| larger(largest, size))
+    }
+
+    /// Tries scales around the one that makes `largest` the highest level, beginning with what is known.
+    #[inline(always)]
+    pub(super) fn search<const D: usize, const BITS: usize>(
+        &self,
+        grid: &Grid<D, BITS>,
+        steps: Steps,
+        largest: f32,
+        mut found: Found<G>,
+    ) -> Found<G> {
+        let tries = (2 * steps.count + 1) as usize;
+        let mut inverse = [0.0; TRIES];
+        for (number, inverse) in inverse.iter_mut().enumerate() {
+            let number = (number as i32 - steps.count) as f32;
+            *inverse = ((2 * steps.levels - 1) as f32 + number * steps.step) / largest;
+        }
+        let mut packed = [[0u16; TRIES]; G];
+        for (point, packed) in packed.iter_mut().enumerate() {
+            for element in 0..D {
+                let size = self.sizes[D * point + element];
+                for lane in 0..TRIES {
+                    let level = nearest(0.5 * (inverse[lane] * size - 1.0)).min(steps.levels - 1).max(0);
+                    packed[lane] |= (level as u16) << (BITS * element);
+                }
+            }
+        }
+        let mut points = [[0u16; TRIES]; G];
+        let mut is_point = [[true; TRIES]; G];
+        for point in 0..G {
+            let (sizes, roots) = (self.of_point::<D>(&self.sizes, point), self.of_point::<D>(&self.roots, point));
+            for lane in 0..tries {
+                points[point][lane] = grid.find(packed[point][lane]).unwrap_or_else(|around| {
+                    is_point[point][lane] = false;
+                    around.nearest(sizes, roots, 1.0 / inverse[lane], f32::from)
+                });
+            }
+        }
+        let (mut sum_qx, mut sum_q2) = ([0.0; TRIES], [0.0; TRIES]);
+        for index in 0..B {
+            let (size, weight) = (self.sizes[index], self.weights[index]);
+            let mut numbers = [0.0; TRIES];
+            for lane in 0..tries {
+                numbers[lane] = (2 * grid.level(points[index / D][lane], index % D) + 1) as f32;
+            }
+            for lane in 0..TRIES {
+                let number = numbers[lane];
+                sum_qx[lane] += weight * size * number;
+                sum_q2[lane] += weight * number * number;
+            }
+        }
+        let mut best = 0.0;
+        for lane in 0..tries {
+            if sum_q2[lane] > 0.0 && sum_qx[lane] * sum_qx[lane] > best * sum_q2[lane] {
+                found.scale = sum_qx[lane] / sum_q2[lane];
+                best = found.scale * sum_qx[lane];
+                found.points = std::array::from_fn(|point| points[point][lane]);
+                found.is_point = std::array::from_fn(|point| is_point[point][lane]);
+            }
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn of_point<'a, const D: usize>(&self, all: &'a [f32; B], point: usize) -> &'a [f32; D] {
+        &all.as_chunks::<D>().0[point]
+    }
+
+    /// Finds points under the scale that was found, all of them or those that were between points, and the scale of these.
+    #[inline(always)]
+    pub(super) fn refit<const D: usize, const BITS: usize>(
+        &self,
+        grid: &Grid<D, BITS>,
+        levels: i32,
+        is_for_all: bool,
+        found: &mut Found<G>,
+    ) {
+        let inverse = 1.0 / found.scale;
+        for point in 0..G {
+            if found.is_point[point] && !is_for_all {
+                continue;
+            }
+            let (sizes, roots) = (self.of_point::<D>(&self.sizes, point), self.of_point::<D>(&self.roots, point));
+            let mut packed = 0;
+            for (element, size) in sizes.iter().enumerate() {
+                let level = nearest(0.5 * (inverse * size - 1.0)).min(levels - 1).max(0);
+                packed |= (level as u16) << (BITS * element);
+            }
+            found.points[point] =
+                grid.find(packed).unwrap_or_else(|around| around.nearest(sizes, roots, found.scale, f32::from));
+        }
+        let (mut sum_qx, mut sum_q2) = (0.0, 0.0);
+        for index in 0..B {
+            let number = (2 * grid.level(found.points[index / D], index % D) + 1) as f32;
+            sum_qx += self.weights[index] * self.sizes[index] * number;
+            sum_q2 += self.weights[index] * number * number;
+        }
+        if sum_q2 > 0.0 {
+            found.scale = sum_qx / sum_q2;
+        }
+    }
+}
