@@ -9,7 +9,7 @@ use crate::catalog::{BlockType, Metadata, MetadataValue, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::{BnbOptions, Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, Task, linear};
 
-/// A mix, its names, the type of most tensors, and what it is in a few words.
+/// A mix, its names, what weights are called in reports, and what it is in a few words.
 struct Named {
     mix: Mix,
     names: &'static [&'static str],
@@ -23,7 +23,8 @@ macro_rules! mixes {
         static MIXES: [Named; [$($short),*].len()] = [$(Named {
             mix: Mix::$mix,
             names: &[$($name),+],
-            short: $short,
+            // Rows that do not divide, and tensors that suffer most, are of other types: the mix is what is true of all.
+            short: stringify!($mix),
             about: concat!("mostly ", $short, " blocks, mixed as llama.cpp does"),
         }),*];
     };

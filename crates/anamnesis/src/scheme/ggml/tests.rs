@@ -140,7 +140,8 @@ fn every_mix_has_its_number_and_short_name() {
         .iter()
         .map(|encoding| {
             let mix = mix_of(encoding.names[0]).unwrap();
-            assert_eq!(mix.block().name(), encoding.short, "{}", encoding.names[0]);
+            assert_eq!(encoding.about, format!("mostly {} blocks, mixed as llama.cpp does", mix.block().name()));
+            assert_eq!(encoding.short.to_ascii_lowercase(), encoding.names[0]);
             mix.file_type()
         })
         .collect();
