@@ -121,13 +121,13 @@ pub use pipeline::{OnTensor, Progress};
 pub use quant_config::GptqFormat;
 pub use remember::{RememberOptions, RememberPlan};
 pub use scan::{
-    Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedPickle, scan, scan_all, scan_bytes,
-    scan_positioned,
+    Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedPickle, scan, scan_all, scan_all_with_limits,
+    scan_bytes, scan_positioned,
 };
 pub use scheme::{
     BlockOptions, BnbOptions, Coding, Evidence, Importance, Leftover, QuantScheme, QuantiseOptions, TensorRole,
 };
-pub use verify::{VerifyReport, verify, verify_positioned};
+pub use verify::{VerifyReport, verify, verify_positioned, verify_with_limits};
 
 // Known names.
 #[doc(no_inline)]

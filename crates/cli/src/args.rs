@@ -90,7 +90,7 @@ pub(crate) enum Command {
 
 pub(crate) use convert::{CastArg, ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
 
-pub(crate) use limit::Limit;
+pub(crate) use limit::{Limit, LimitArgs};
 
 /// What to read, and how where the file leaves a choice.
 #[derive(Debug, Args)]
@@ -116,10 +116,8 @@ pub(crate) struct InputArgs {
     /// Say the type of a NumPy array whose file cannot: weight=e4m3
     #[arg(long, value_name = "NAME=TYPE", help_heading = READING, value_parser = npy_dtype)]
     pub(crate) npy_dtype: Vec<(String, Dtype)>,
-    /// Refuse a file that asks for more than this: memory=SIZE altogether,
-    /// buffer=SIZE at once, items=N of a kind, ratio=N for each compressed byte
-    #[arg(long, value_name = "NAME=VALUE", help_heading = READING, value_parser = Limit::parse)]
-    pub(crate) limit: Vec<Limit>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
     /// Read the model's configuration from this file, not beside the weights
     #[arg(long, value_name = "FILE", help_heading = READING)]
     pub(crate) config: Option<PathBuf>,
@@ -155,7 +153,7 @@ impl InputArgs {
     pub(crate) fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::new().with_all(self.all).with_skip_unsupported(self.skip_unsupported);
         options.allow_unclaimed = self.allow_unclaimed;
-        options.limits = Limit::all(&self.limit);
+        options.limits = self.limit.all();
         options.select.clone_from(&self.select);
         options.npy_dtypes.clone_from(&self.npy_dtype);
         options.config = self.config.clone().map(Into::into);
@@ -261,6 +259,8 @@ pub(crate) struct VerifyArgs {
     /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION],
     /// ollama:NAME[:TAG], or - for standard input
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
 }
 
 #[derive(Debug, Args)]
@@ -270,6 +270,8 @@ pub(crate) struct ScanArgs {
     /// standard input; a directory, hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG] for
     /// every such file in it
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
 }
 
 const SCAN_AFTER_HELP: &str = "\

@@ -21,20 +21,20 @@ const MAX_GUESSED_BYTES: u64 = 16 << 20;
 const MAX_NAME_CHARS: usize = 4096;
 const NPY_MAGIC: &[u8] = b"\x93NUMPY";
 
-pub(super) fn scan(source: &dyn Source) -> Result<ScanReport> {
+pub(super) fn scan(source: &dyn Source, limits: &ParseLimits) -> Result<ScanReport> {
     let mut report = ScanReport::default();
     let mut head = vec![0; source.len().min(512) as usize];
     source.read_at(0, &mut head)?;
     let found = match &head[..] {
-        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archive(source, &mut report),
+        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archive(source, limits, &mut report),
         [b'G', b'G', b'U', b'F', ..] => named(&mut report, "GGUF file"),
         head if is_safetensors(head) => named(&mut report, "safetensors file"),
-        head if head.starts_with(NPY_MAGIC) => npy_file(source, &mut report),
+        head if head.starts_with(NPY_MAGIC) => npy_file(source, limits, &mut report),
         head if head.get(257..262) == Some(b"ustar") => {
             named(&mut report, "tar file")?;
             Err(AnamnesisError::unsupported("tar", "its pickles are not looked into; unpack it first"))
         }
-        head => stream(source, legacy::is_legacy(head), &mut report),
+        head => stream(source, legacy::is_legacy(head), limits, &mut report),
     };
     match found {
         Ok(()) => {}
@@ -55,9 +55,9 @@ fn is_safetensors(head: &[u8]) -> bool {
 }
 
 /// Every entry of an archive that is a pickle or holds one.
-fn archive(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
+fn archive(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
     named(report, "ZIP archive")?;
-    let mut budget = Budget::new(&ParseLimits::unbounded());
+    let mut budget = Budget::new(limits);
     let archive = Archive::read(source, &mut budget)?;
     let has =
         |end: &str| archive.entries.iter().any(|entry| entry.name.split_once('/').is_some_and(|(_, name)| name == end));
@@ -74,7 +74,7 @@ fn archive(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
         report.notes.push("the archive holds TorchScript code, which is never looked at".to_owned());
     }
     let loaded = Loaded::of(&archive);
-    let mut watch = Watch::new();
+    let mut watch = Watch::new(limits);
     for entry in &archive.entries {
         let before = report.pickles.len();
         let scanned = scan_entry(source, entry, script, &budget, (&mut watch, report));
@@ -185,22 +185,22 @@ fn scan_entry(
 }
 
 /// Pickles one behind the other: a bare pickle, or a legacy stream, which ends in storages.
-fn stream(source: &dyn Source, is_legacy: bool, report: &mut ScanReport) -> Result<()> {
+fn stream(source: &dyn Source, is_legacy: bool, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
     named(report, if is_legacy { "PyTorch legacy stream" } else { "pickle" })?;
     if source.len() == 0 {
         return Err(AnamnesisError::parse("the file is empty"));
     }
-    let mut budget = Budget::new(&ParseLimits::unbounded());
+    let mut budget = Budget::new(limits);
     if is_legacy && let Ok(stream) = legacy::Stream::read(source, legacy::PICKLES, &mut budget) {
         let pickles = (0..legacy::PICKLES).map(|index| stream.pickle(index));
-        let mut watch = Watch::new();
+        let mut watch = Watch::new(limits);
         report.pickles.extend(pickles.map(|(start, bytes)| watch.pickle(bytes, "", start as u64, false)));
         return Ok(());
     }
     let mut bytes = vec![0; source.len().min(MAX_PKL_SIZE) as usize];
     source.read_at(0, &mut bytes)?;
     let count = if is_legacy { legacy::PICKLES } else { MAX_PICKLES };
-    let (mut at, mut watch) = (0, Watch::new());
+    let (mut at, mut watch) = (0, Watch::new(limits));
     while report.pickles.len() < count && at < bytes.len() {
         let scanned = watch.pickle(&bytes[at..], "", at as u64, false);
         // Bytes behind a pickle that make no sense as another are not one.
@@ -221,7 +221,7 @@ fn stream(source: &dyn Source, is_legacy: bool, report: &mut ScanReport) -> Resu
     Ok(())
 }
 
-fn npy_file(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
+fn npy_file(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
     named(report, "NumPy array")?;
     let mut head = vec![0; source.len().min(12) as usize];
     source.read_at(0, &mut head)?;
@@ -235,7 +235,7 @@ fn npy_file(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
     named(report, "NumPy array of objects")?;
     let mut bytes = vec![0; (source.len() - start as u64).min(MAX_PKL_SIZE) as usize];
     source.read_at(start as u64, &mut bytes)?;
-    report.pickles.push(Watch::new().pickle(&bytes, "", start as u64, false));
+    report.pickles.push(Watch::new(limits).pickle(&bytes, "", start as u64, false));
     Ok(())
 }
 

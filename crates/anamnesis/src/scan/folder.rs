@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{ScanReport, ScanVerdict, scan};
+use super::{ScanReport, ScanVerdict, within};
 use crate::checkpoint::resolve;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{FileSource, Source};
+use crate::limits::ParseLimits;
 
 /// Folders inside one another that are looked into.
 const MAX_DEPTH: usize = 16;
@@ -26,7 +27,7 @@ pub struct ScannedFile {
     pub report: ScanReport,
 }
 
-/// [`scan`] of what a user names: a file, or every file of a directory, with the folders in it, that is a pickle or may hold
+/// [`scan`](super::scan()) of what a user names: a file, or every file of a directory, with the folders in it, that is a pickle or may hold
 /// one, by name or content; `hf:ORG/NAME` and `ollama:NAME` are looked up in the local stores. Directories give their files
 /// in the order of their names, and none where nothing in them can hold a pickle.
 ///
@@ -34,6 +35,14 @@ pub struct ScannedFile {
 /// `Io` where something cannot be read, `LimitExceeded` where a directory has too many entries. What is wrong with a file is
 /// part of its report.
 pub fn scan_all(path: impl AsRef<Path>) -> Result<Vec<ScannedFile>> {
+    scan_all_with_limits(path, &ParseLimits::default())
+}
+
+/// [`scan_all`], with limits to what each file may ask for.
+///
+/// # Errors
+/// As [`scan_all`]. A file that asks for more has that in its report.
+pub fn scan_all_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Vec<ScannedFile>> {
     let place = resolve(path.as_ref())?;
     let is_directory = fs::metadata(&place).map_err(|error| AnamnesisError::at_path(error, &place))?.is_dir();
     let mut files = Vec::new();
@@ -46,7 +55,7 @@ pub fn scan_all(path: impl AsRef<Path>) -> Result<Vec<ScannedFile>> {
     }
     let mut scanned = Vec::new();
     for path in files {
-        let report = scan(&path)?;
+        let report = within(&path, limits)?;
         if !is_directory || report.verdict() != ScanVerdict::HoldsNoCode {
             scanned.push(ScannedFile { path, report });
         }

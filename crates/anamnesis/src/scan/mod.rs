@@ -19,7 +19,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::{BytesSource, FileSource, PositionedRead, PositionedSource};
 use crate::limits::ParseLimits;
 
-pub use folder::{ScannedFile, scan_all};
+pub use folder::{ScannedFile, scan_all, scan_all_with_limits};
 pub use report::{Grade, ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle};
 
 /// Lists what the pickles of a file refer to: of every pickle in an archive, of a legacy PyTorch stream, of a bare pickle and
@@ -38,19 +38,22 @@ pub use report::{Grade, ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle};
 /// # Errors
 /// `Io` where the file cannot be read. What is wrong with its content is part of the report.
 pub fn scan(path: impl AsRef<Path>) -> Result<ScanReport> {
-    let path = path.as_ref();
-    let report = find::scan(&FileSource::open(path)?)?;
-    judged(report, || Checkpoint::open_file(path, &ParseLimits::default()))
+    within(path.as_ref(), &ParseLimits::default())
+}
+
+fn within(path: &Path, limits: &ParseLimits) -> Result<ScanReport> {
+    let report = find::scan(&FileSource::open(path)?, limits)?;
+    judged(report, || Checkpoint::open_file(path, limits))
 }
 
 /// [`scan`] of bytes that can be read anywhere, such as an open file without a name.
 ///
 /// # Errors
 /// As [`scan`].
-pub fn scan_positioned<R: PositionedRead + 'static>(reader: R) -> Result<ScanReport> {
+pub fn scan_positioned<R: PositionedRead + 'static>(reader: R, limits: &ParseLimits) -> Result<ScanReport> {
     let reader = Arc::new(reader);
-    let report = find::scan(&PositionedSource::new(Arc::clone(&reader))?)?;
-    judged(report, || Checkpoint::from_positioned(reader, &OpenOptions::new()))
+    let report = find::scan(&PositionedSource::new(Arc::clone(&reader))?, limits)?;
+    judged(report, || Checkpoint::from_positioned(reader, &OpenOptions::new().with_limits(limits.clone())))
 }
 
 /// The report with why a conversion of a file by itself is refused whose loaded pickles are safe: what it would plan is planned.
@@ -70,5 +73,5 @@ fn judged(mut report: ScanReport, open: impl FnOnce() -> Result<Checkpoint>) -> 
 /// # Errors
 /// None that depend on the bytes.
 pub fn scan_bytes(bytes: &[u8]) -> Result<ScanReport> {
-    find::scan(&BytesSource(bytes))
+    find::scan(&BytesSource(bytes), &ParseLimits::default())
 }

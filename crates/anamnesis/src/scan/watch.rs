@@ -23,6 +23,7 @@ const MAX_REPORT_BYTES: usize = 8 << 20;
 pub(super) struct Watch {
     /// Bytes of names that the report may still have.
     left: usize,
+    limits: ParseLimits,
 }
 
 struct Recorder<'w> {
@@ -65,8 +66,8 @@ impl Watcher for Recorder<'_> {
 }
 
 impl Watch {
-    pub(super) fn new() -> Self {
-        Self { left: MAX_REPORT_BYTES }
+    pub(super) fn new(limits: &ParseLimits) -> Self {
+        Self { left: MAX_REPORT_BYTES, limits: limits.clone() }
     }
 
     /// Runs the pickle at the start of `bytes`. `script` says that it is one of a TorchScript archive.
@@ -83,9 +84,9 @@ impl Watch {
         offset: u64,
         script: bool,
     ) -> ScannedPickle {
+        let mut budget = Budget::new(&self.limits);
         let (globals, seen, hasher) = (Vec::new(), HashMap::new(), RandomState::new());
         let mut recorder = Recorder { watch: self, script, globals, seen, hasher, problem: None };
-        let mut budget = Budget::new(&ParseLimits::unbounded());
         let taken = match pickle::read_within(bytes, most, &mut recorder, &mut budget) {
             Ok(pickle) => pickle.bytes,
             Err(error) => {

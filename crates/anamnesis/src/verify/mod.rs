@@ -40,6 +40,14 @@ impl VerifyReport {
 /// `Io` where the checkpoint cannot be looked at, at all, `Request` where what is asked for is no name of one; whatever is wrong
 /// with it is in the report.
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
+    verify_with_limits(path, &ParseLimits::default())
+}
+
+/// [`verify()`], with limits to what the checkpoint may ask for.
+///
+/// # Errors
+/// As [`verify()`]. A checkpoint that asks for more has that in its report.
+pub fn verify_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<VerifyReport> {
     let path = path.as_ref();
     // Looked at first, so that a wrong path is an error and not a finding.
     if !is_in_store(path) {
@@ -49,7 +57,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
     if path.is_dir() {
         report.problems.extend(unfinished_outputs(path)?);
     }
-    match Checkpoint::open(path, &ParseLimits::default()) {
+    match Checkpoint::open(path, limits) {
         Ok(checkpoint) => report.look_at(&checkpoint, Checkpoint::damage),
         // What was asked for is at fault, and no checkpoint.
         Err(error) if error.fault() == Fault::Request => return Err(error),
@@ -62,11 +70,11 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
 ///
 /// # Errors
 /// `Io` where their number cannot be told; whatever is wrong with them is in the report.
-pub fn verify_positioned<R: PositionedRead + 'static>(reader: R) -> Result<VerifyReport> {
+pub fn verify_positioned<R: PositionedRead + 'static>(reader: R, limits: &ParseLimits) -> Result<VerifyReport> {
     let reader = Arc::new(reader);
     let source = PositionedSource::new(Arc::clone(&reader))?;
     let mut report = VerifyReport::default();
-    match Checkpoint::from_positioned(reader, &OpenOptions::new()) {
+    match Checkpoint::from_positioned(reader, &OpenOptions::new().with_limits(limits.clone())) {
         Ok(checkpoint) => report.look_at(&checkpoint, |checkpoint| checkpoint.damage_of(&source)),
         Err(error) => report.problems.push(error.to_string()),
     }

@@ -24,6 +24,27 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
+/// Bytes that a file may make the program hold where nobody says: far more than the headers of any model take, and what a laptop
+/// survives.
+const DEFAULT_MEMORY: u64 = 2 << 30;
+
+/// `--limit`, as often as wanted.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LimitArgs {
+    /// Refuse a file that asks for more than this: memory=SIZE altogether (2 GiB where
+    /// nothing is said), buffer=SIZE at once, items=N of a kind, ratio=N for each
+    /// compressed byte
+    #[arg(long, value_name = "NAME=VALUE", help_heading = super::READING, value_parser = Limit::parse)]
+    limit: Vec<Limit>,
+}
+
+impl LimitArgs {
+    /// All of them together.
+    pub(crate) fn all(&self) -> ParseLimits {
+        Limit::all(&self.limit)
+    }
+}
+
 /// One limit, as typed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
@@ -44,8 +65,9 @@ impl Limit {
     }
 
     /// All of them together; of two of a kind the last counts.
-    pub(super) fn all(limits: &[Self]) -> ParseLimits {
-        limits.iter().fold(ParseLimits::unbounded(), |all, limit| (limit.set)(all, limit.value))
+    fn all(limits: &[Self]) -> ParseLimits {
+        let unsaid = ParseLimits::unbounded().with_max_total_bytes(DEFAULT_MEMORY);
+        limits.iter().fold(unsaid, |all, limit| (limit.set)(all, limit.value))
     }
 
     /// What the limit is called here that errors call `tag`; `None` where it is not the user's to set.
@@ -64,7 +86,7 @@ mod tests {
             ["memory=1GB", "buffer=64MiB", "items=10", "ratio=3", "items=20"].map(|text| Limit::parse(text).unwrap());
         let wanted = ParseLimits::unbounded().with_max_total_bytes(1_000_000_000).with_max_single_alloc(64 << 20);
         assert_eq!(Limit::all(&limits), wanted.with_max_item_count(20).with_max_decompression_ratio(3));
-        assert_eq!(Limit::all(&[]), ParseLimits::default());
+        assert_eq!(Limit::all(&[]).max_total_bytes(), DEFAULT_MEMORY);
         for text in ["", "memory", "memory=", "memory=many", "items=1k", "items=-1", "time=3", "=1"] {
             assert!(Limit::parse(text).is_err(), "{text}");
         }

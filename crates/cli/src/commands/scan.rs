@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anamnesis::error::printable;
-use anamnesis::{Grade, ScanReport, ScanVerdict, ScannedPickle};
+use anamnesis::{Grade, ParseLimits, ScanReport, ScanVerdict, ScannedPickle};
 use serde_json::{Value, json};
 
 use super::{counted, open, shown};
@@ -15,7 +15,7 @@ use crate::ui::Printer;
 const MAX_LINE_CHARS: usize = 4096;
 
 pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
-    let files = scanned(&args.path).map_err(|error| open::advise(error, &args.path))?;
+    let files = scanned(&args.path, &args.limit.all()).map_err(|error| open::advise(error, &args.path))?;
     // The paths of several files are theirs; the path of one is what was typed.
     let is_one = matches!(&files[..], [file] if !args.path.is_dir() && !file.path.is_dir());
     for file in &files {
@@ -47,12 +47,12 @@ struct Scanned {
     report: ScanReport,
 }
 
-fn scanned(path: &Path) -> anamnesis::Result<Vec<Scanned>> {
+fn scanned(path: &Path, limits: &ParseLimits) -> anamnesis::Result<Vec<Scanned>> {
     if path.as_os_str() == STREAM {
-        let report = anamnesis::scan_positioned(open::spooled()?)?;
+        let report = anamnesis::scan_positioned(open::spooled()?, limits)?;
         return Ok(vec![Scanned { path: path.to_path_buf(), report }]);
     }
-    let files = anamnesis::scan_all(path)?;
+    let files = anamnesis::scan_all_with_limits(path, limits)?;
     Ok(files.into_iter().map(|file| Scanned { path: file.path, report: file.report }).collect())
 }
 

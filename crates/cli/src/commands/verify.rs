@@ -13,9 +13,10 @@ use crate::ui::Printer;
 const MAX_PROBLEM_CHARS: usize = 4096;
 
 pub(super) fn run(args: &VerifyArgs, printer: &Printer) -> Result<(), Failure> {
+    let limits = args.limit.all();
     let report = match args.path.as_os_str() == STREAM {
-        true => open::spooled().and_then(anamnesis::verify_positioned),
-        false => anamnesis::verify(&args.path),
+        true => open::spooled().and_then(|file| anamnesis::verify_positioned(file, &limits)),
+        false => anamnesis::verify_with_limits(&args.path, &limits),
     };
     let report = report.map_err(|error| open::advise(error, &args.path))?;
     // Where not even the headers can be read, there is nothing to count.

@@ -189,3 +189,14 @@ fn a_model_of_the_local_cache_is_scanned_by_its_name() {
         crate::folder::Run::of(folder.command("scan hf:org/name").env("HF_HOME", folder.root()).output().unwrap());
     assert!(run.code == Some(1) && run.stdout.contains("REFUSED  os.system (runs code)"), "{run:?}");
 }
+
+#[test]
+fn what_asks_for_more_than_a_limit_is_not_called_safe_or_sound() {
+    let folder = with("bare.pt");
+    for command in ["scan", "verify"] {
+        folder.amn(&format!("{command} bare.pt --limit memory=1MB")).ok();
+        let run = folder.amn(&format!("{command} bare.pt --limit memory=100"));
+        assert_eq!(run.code, Some(1), "{run:?}");
+        assert!(run.stdout.contains("limit exceeded"), "{run:?}");
+    }
+}
