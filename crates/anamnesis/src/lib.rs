@@ -117,7 +117,7 @@ pub use io::PositionedRead;
 pub use io::output::{Existing, free_bytes};
 pub use limits::ParseLimits;
 pub use model::TargetDtype;
-pub use pipeline::{OnTensor, Progress};
+pub use pipeline::{Cores, OnTensor, Progress};
 pub use quant_config::GptqFormat;
 pub use remember::{RememberOptions, RememberPlan};
 pub use scan::{

@@ -6,9 +6,11 @@
 mod support;
 
 use std::io::Cursor;
+use std::sync::{Arc, Mutex};
 
 use anamnesis::{
-    Checkpoint, CpuLevel, ParseLimits, RememberOptions, TargetDtype, parse, parse_bytes, parse_from_reader,
+    Checkpoint, CpuLevel, DirectoryOptions, ParseLimits, Progress, RememberOptions, TargetDtype, parse, parse_bytes,
+    parse_from_reader,
 };
 use serde_json::{Value, json};
 use support::{Contents, Folder, Model, Noise, TARGETS, Tensor, code_table, difference, rounded};
@@ -62,6 +64,34 @@ fn any_number_of_threads_and_any_source_give_the_same_bytes_of_packed_schemes() 
     let model = large_packed_model().bytes();
     assert_eq!(parse_bytes(model.clone()).unwrap().inspect().quantized, 4);
     same_bytes_everywhere(model);
+}
+
+#[test]
+fn any_number_of_threads_writes_the_same_shards_and_tells_all_of_their_tensors() {
+    let folder = Folder::staged(&large_model().bytes(), None);
+    let input = folder.path("model");
+    std::fs::create_dir(&input).unwrap();
+    std::fs::rename(folder.path("model.safetensors"), input.join("model.safetensors")).unwrap();
+    let checkpoint = Checkpoint::open(&input, &ParseLimits::default()).unwrap();
+    let plan =
+        checkpoint.plan_directory(TargetDtype::BF16, &DirectoryOptions::new().with_shard_bytes(500_000)).unwrap();
+    let shards: Vec<String> = plan.shards().map(|(name, _)| name.to_owned()).collect();
+    assert!(shards.len() >= 4, "{shards:?}");
+    let mut first = None;
+    for threads in [1, 2, 5, 16] {
+        let out = folder.path(&format!("out-{threads}"));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell = Arc::clone(&told);
+        let options = RememberOptions::new().with_threads(threads);
+        let options = options.with_on_tensor(move |name| tell.lock().unwrap().push(name.to_owned()));
+        let mut last = Progress::default();
+        let report = plan.write(&out, &options, |progress| last = *progress).unwrap();
+        assert_eq!(report.written, shards, "in the order of the plan");
+        assert_eq!((last.bytes, last.tensors), (last.total_bytes, plan.tensors().count()), "{threads} threads");
+        assert_eq!(told.lock().unwrap().len(), last.tensors);
+        let contents: Vec<_> = shards.iter().map(|shard| std::fs::read(out.join(shard)).unwrap()).collect();
+        assert!(*first.get_or_insert_with(|| contents.clone()) == contents, "{threads} threads");
+    }
 }
 
 fn same_bytes_everywhere(model: Vec<u8>) {

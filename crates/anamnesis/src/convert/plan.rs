@@ -334,11 +334,7 @@ impl ConvertPlan {
     pub fn write_to<W: Write + Send>(&self, mut writer: W, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
         let (sources, options) = (&self.input.sources, self.run.run_options());
         let distances = match StreamSink::new(&self.plan, &mut writer) {
-            Some(sink) => {
-                let distances = pipeline::run(&self.plan, sources, &sink, &options, &mut watch)?;
-                sink.finish()?;
-                distances
-            }
+            Some(sink) => pipeline::run(&self.plan, sources, &sink, &options, &mut watch)?,
             None => {
                 let spool = SpoolSink::new(self.plan.total_bytes)?;
                 let distances = pipeline::run(&self.plan, sources, &spool, &options, &mut watch)?;
@@ -377,9 +373,7 @@ pub(crate) fn write_file(
         return Err(AnamnesisError::at_path(error, output));
     }
     let sink = FileSink::new(PendingFile::create(output, options.existing, plan.total_bytes)?);
-    let distances = pipeline::run(plan, sources, &sink, &options.run_options(), watch)?;
-    sink.finish()?;
-    Ok(distances)
+    pipeline::run(plan, sources, &sink, &options.run_options(), watch)
 }
 
 /// Runs a plan into memory, within limits.
@@ -395,7 +389,7 @@ pub(crate) fn to_bytes(
         .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", plan.total_bytes)))?;
     let sink = MemorySink::new(bytes)?;
     let distances = pipeline::run(plan, sources, &sink, &options.run_options(), watch)?;
-    Ok((sink.finish(), distances))
+    Ok((sink.into_bytes(), distances))
 }
 
 /// A planned tensor for people.

@@ -6,8 +6,9 @@
 use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 use crate::error::{AnamnesisError, Result};
 
@@ -25,7 +26,9 @@ pub enum Existing {
 /// A file being written under a temporary name.
 #[derive(Debug)]
 pub(crate) struct PendingFile {
-    temporary: NamedTempFile,
+    file: File,
+    /// Its name, until it gets the one it is to have.
+    temporary: Mutex<Option<TempPath>>,
     target: PathBuf,
     existing: Existing,
 }
@@ -46,37 +49,38 @@ impl PendingFile {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let temporary = builder.tempfile_in(directory).map_err(|error| AnamnesisError::at_path(error, directory))?;
-        temporary.as_file().set_len(bytes).map_err(|error| AnamnesisError::at_path(error, &target))?;
-        Ok(Self { temporary, target, existing })
+        let (file, temporary) = temporary.into_parts();
+        file.set_len(bytes).map_err(|error| AnamnesisError::at_path(error, &target))?;
+        Ok(Self { file, temporary: Mutex::new(Some(temporary)), target, existing })
     }
 
     /// Writes all of `bytes` at `offset`; threads may write different places at once.
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        write_all_at(self.temporary.as_file(), bytes, offset)
-            .map_err(|error| AnamnesisError::at_path(error, &self.target))
+        write_all_at(&self.file, bytes, offset).map_err(|error| AnamnesisError::at_path(error, &self.target))
     }
 
     /// Copies `bytes` bytes of another file from `from` on to `offset`, inside the system. Says no, with nothing lost, where
     /// the system cannot.
     pub(crate) fn copy_at(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
-        copy_range(file, from, self.temporary.as_file(), offset, bytes)
-            .map_err(|error| AnamnesisError::at_path(error, &self.target))
+        copy_range(file, from, &self.file, offset, bytes).map_err(|error| AnamnesisError::at_path(error, &self.target))
     }
 
     /// Waits until everything written so far is on the disk.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.temporary.as_file().sync_data().map_err(|error| AnamnesisError::at_path(error, &self.target))
+        self.file.sync_data().map_err(|error| AnamnesisError::at_path(error, &self.target))
     }
 
     /// Gives the file its name, once its bytes are on the disk: not even a power cut leaves a file with holes.
-    pub(crate) fn commit(self) -> Result<()> {
+    pub(crate) fn commit(&self) -> Result<()> {
         self.flush()?;
-        let Self { temporary, target, existing } = self;
-        let named = match existing {
-            Existing::Replace => temporary.persist(&target),
-            Existing::Refuse => temporary.persist_noclobber(&target),
+        let Some(temporary) = self.temporary.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(());
         };
-        named.map(drop).map_err(|error| AnamnesisError::at_path(error.error, &target))
+        let named = match self.existing {
+            Existing::Replace => temporary.persist(&self.target),
+            Existing::Refuse => temporary.persist_noclobber(&self.target),
+        };
+        named.map_err(|error| AnamnesisError::at_path(error.error, &self.target))
     }
 }
 

@@ -4,6 +4,8 @@
 //! workers.
 
 mod buffers;
+mod cores;
+mod desk;
 mod direct;
 mod encode;
 mod fingerprint;
@@ -16,12 +18,14 @@ mod sink;
 mod stream;
 mod tiles;
 
+pub use cores::Cores;
+pub(crate) use desk::Output;
 pub(crate) use direct::{decode_in_steps, decode_into};
 pub(crate) use fingerprint::{Digest, Fingerprint};
 pub(crate) use measure::Distance;
 pub use options::{OnTensor, RememberOptions};
 pub(crate) use plan::{Checks, Job, Origin, Placed, Plan, Planned, Values, Work};
 pub use report::Progress;
-pub(crate) use run::run;
-pub(crate) use sink::{FileSink, MemorySink};
+pub(crate) use run::{run, run_all};
+pub(crate) use sink::{FileSink, MemorySink, TileSink};
 pub(crate) use stream::{SpoolSink, StreamSink};

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::cores::Cores;
 use crate::cancel::CancelToken;
 use crate::cpu::CpuLevel;
 use crate::io::output::Existing;
 
-/// Threads used where the caller does not say: more than this only waits for memory.
-const MAX_DEFAULT_THREADS: usize = 4;
 /// What one worker takes, roughly: a window of the input, a tile of the output, and what is between them.
 const WORKER_BYTES: u64 = 6 << 20;
 
@@ -21,7 +20,7 @@ const WORKER_BYTES: u64 = 6 << 20;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct RememberOptions {
-    /// Worker threads; `None` means one per core, four at most.
+    /// Worker threads; `None` means as many as [`Cores`] advise.
     pub threads: Option<usize>,
     /// The CPU instructions to use; `None` means the best there are.
     pub cpu: Option<CpuLevel>,
@@ -78,8 +77,7 @@ impl RememberOptions {
     /// The number of worker threads that a conversion starts.
     #[must_use]
     pub fn threads_used(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_DEFAULT_THREADS);
-        self.threads.unwrap_or_else(cores)
+        self.threads.unwrap_or_else(|| Cores::found().threads())
     }
 
     /// The memory that a conversion takes, roughly, whatever the size of the model.

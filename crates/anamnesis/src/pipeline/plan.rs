@@ -149,11 +149,6 @@ impl Plan {
         self.jobs.iter().flat_map(|job| job.outputs.iter().map(move |placed| (job, placed)))
     }
 
-    /// Bytes of all tensors.
-    pub(crate) fn tensor_bytes(&self) -> u64 {
-        self.tensors().map(|(_, placed)| placed.output.bytes).sum()
-    }
-
     /// Quantised weights that are decoded.
     pub(crate) fn decoded(&self) -> usize {
         self.jobs.iter().filter(|job| job.work.is_decoded()).count()

@@ -26,10 +26,17 @@ pub struct Progress {
 /// Output bytes between two flushes.
 const FLUSH_BYTES: u64 = 64 << 20;
 
-/// What workers tell.
-pub(super) enum Done {
-    /// A piece of an output tensor is where it belongs.
-    Piece { job: usize, output: usize, piece: Piece },
+/// What workers tell of an output file.
+pub(super) struct Done {
+    pub output: usize,
+    pub what: What,
+}
+
+pub(super) enum What {
+    /// It has been begun.
+    Begun,
+    /// A piece of one of its tensors is where it belongs.
+    Piece { job: usize, tensor: usize, piece: Piece },
     /// A tile of an encoded tensor was this far from what it was.
     Measured { job: usize, tile: Range<u64>, distance: Distance },
 }
@@ -43,67 +50,93 @@ pub(super) struct Piece {
     pub checksum: u32,
 }
 
-/// What all the telling comes to.
-pub(super) struct Outcome {
-    /// Of the tensors, in the order of the container, where the file carries them.
+/// An output file that has all its tensors.
+pub(super) struct Complete {
+    pub output: usize,
+    /// Of its tensors, in the order of the container, where the file carries them.
     pub checksums: Vec<u32>,
-    /// Of every job, in the order of the plan.
-    pub distances: Vec<Distance>,
 }
 
-/// Adds up what the workers tell until the last of them is done.
+/// Adds up what the workers tell until the last of them is done. `written` is asked to flush now and then, `filled` is told of
+/// every output that has all its tensors. Gives the distance of every job, in the order of the plans.
 pub(super) fn collect(
-    plan: &Plan,
+    plans: &[&Plan],
     receiver: &mpsc::Receiver<Done>,
     watch: &mut dyn FnMut(&Progress),
     on_tensor: Option<&OnTensor>,
-    written: &mpsc::SyncSender<()>,
-) -> Outcome {
-    let mut checksums = Checksums::new(plan);
-    let mut measured: Vec<Measured> = plan.jobs.iter().map(|_| Measured::default()).collect();
-    let mut flushed = 0;
-    let mut left: Vec<u64> = plan.jobs.iter().map(|job| job.bytes()).collect();
+    written: &mpsc::SyncSender<usize>,
+    filled: &mpsc::Sender<Complete>,
+) -> Vec<Vec<Distance>> {
+    let mut tallies: Vec<_> = plans.iter().map(|plan| Tally::of(plan)).collect();
     let mut progress = Progress {
-        total_bytes: left.iter().sum(),
-        total_tensors: plan.jobs.iter().map(|job| job.outputs.len()).sum(),
+        total_bytes: tallies.iter().map(|tally| tally.left).sum(),
+        total_tensors: plans.iter().map(|plan| plan.tensors().count()).sum(),
         ..Progress::default()
     };
-    let finish = |progress: &mut Progress, job: usize| {
-        progress.tensors += plan.jobs[job].outputs.len();
-        progress.decoded += usize::from(plan.jobs[job].work.is_decoded());
-        if let Some(OnTensor(tell)) = on_tensor {
-            plan.jobs[job].outputs.iter().for_each(|placed| tell(&placed.output.name));
-        }
-    };
-    // Tensors without elements have no tile to wait for.
-    (0..left.len()).filter(|&job| left[job] == 0).for_each(|job| finish(&mut progress, job));
     watch(&progress);
-    for done in receiver {
-        let (job, output, piece) = match done {
-            Done::Piece { job, output, piece } => (job, output, piece),
-            Done::Measured { job, tile, distance } => {
-                measured[job].add(tile, distance);
-                continue;
+    for Done { output, what } in receiver {
+        let (plan, tally) = (plans[output], &mut tallies[output]);
+        let mut finish = |job: usize| {
+            progress.tensors += plan.jobs[job].outputs.len();
+            progress.decoded += usize::from(plan.jobs[job].work.is_decoded());
+            if let Some(OnTensor(tell)) = on_tensor {
+                plan.jobs[job].outputs.iter().for_each(|placed| tell(&placed.output.name));
             }
         };
-        let bytes = piece.bytes;
-        checksums.add(plan.jobs[job].outputs[output].index, piece);
-        progress.bytes += bytes;
-        if progress.bytes - flushed >= FLUSH_BYTES {
-            flushed = progress.bytes;
-            // A flusher that is busy will catch up; one that failed has ended, and its error is collected at the end.
-            let _ = written.try_send(());
+        match what {
+            // Tensors without elements have no tile to wait for.
+            What::Begun => (0..plan.jobs.len()).filter(|&job| tally.jobs[job] == 0).for_each(finish),
+            What::Measured { job, tile, distance } => {
+                tally.measured[job].add(tile, distance);
+                continue;
+            }
+            What::Piece { job, tensor, piece } => {
+                let bytes = piece.bytes;
+                tally.checksums.add(plan.jobs[job].outputs[tensor].index, piece);
+                tally.jobs[job] -= bytes;
+                tally.left -= bytes;
+                tally.unflushed += bytes;
+                if tally.jobs[job] == 0 {
+                    finish(job);
+                }
+                progress.bytes += bytes;
+                // A flusher that is busy will catch up; one that failed has ended, and its error is collected at the end.
+                if tally.unflushed >= FLUSH_BYTES && written.try_send(output).is_ok() {
+                    tally.unflushed = 0;
+                }
+            }
         }
-        left[job] -= bytes;
-        if left[job] == 0 {
-            finish(&mut progress, job);
+        if tally.left == 0 {
+            let checksums = std::mem::take(&mut tally.checksums).finish();
+            // One that failed has ended, and its error is collected at the end.
+            let _ = filled.send(Complete { output, checksums });
         }
         watch(&progress);
     }
-    Outcome { checksums: checksums.finish(), distances: measured.into_iter().map(Measured::total).collect() }
+    let total = |tally: Tally| tally.measured.into_iter().map(Measured::total).collect();
+    tallies.into_iter().map(total).collect()
+}
+
+/// What is known of one output file.
+struct Tally {
+    /// Bytes to come, of all its tensors and of each job.
+    left: u64,
+    jobs: Vec<u64>,
+    unflushed: u64,
+    checksums: Checksums,
+    measured: Vec<Measured>,
+}
+
+impl Tally {
+    fn of(plan: &Plan) -> Self {
+        let jobs: Vec<u64> = plan.jobs.iter().map(|job| job.bytes()).collect();
+        let measured = plan.jobs.iter().map(|_| Measured::default()).collect();
+        Self { left: jobs.iter().sum(), jobs, unflushed: 0, checksums: Checksums::new(plan), measured }
+    }
 }
 
 /// The checksums of output tensors, put together from those of their pieces.
+#[derive(Default)]
 struct Checksums(Option<Vec<Vec<Piece>>>);
 
 impl Checksums {

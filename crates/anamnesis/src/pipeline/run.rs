@@ -1,18 +1,18 @@
 //! Running a plan: workers take tiles, read their windows, decode or encode, and put the result at its place.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use super::buffers::Buffers;
+use super::desk::{Assignment, Desk, Output};
 use super::encode::Encoding;
 use super::measure::Distance;
 use super::options::RunOptions;
 use super::plan::{Job, Plan, Work};
-use super::report::{Done, Outcome, Piece, Progress, collect};
+use super::report::{Complete, Done, Piece, Progress, What, collect};
 use super::sink::TileSink;
-use super::tiles::{Tile, Tiles};
+use super::tiles::Tile;
 use crate::cancel::CancelToken;
 use crate::catalog::Extent;
 use crate::error::{AnamnesisError, Result};
@@ -27,52 +27,60 @@ pub(crate) fn run(
     options: &RunOptions,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<Distance>> {
+    let output = Output { plan, begin: Box::new(|| Ok(Box::new(sink))) };
+    Ok(run_all(&[output], sources, options, watch)?.pop().unwrap_or_default())
+}
+
+/// [`run`] of several files, each of which is finished as soon as its last byte is there. A failure leaves those that are.
+pub(crate) fn run_all(
+    outputs: &[Output<'_>],
+    sources: &[Box<dyn Source>],
+    options: &RunOptions,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Vec<Vec<Distance>>> {
     options.cancel.check()?;
-    for (offset, piece) in &plan.pieces {
-        sink.put(*offset, piece)?;
-    }
-    let tiles = Mutex::new(Tiles::new(plan, sources));
-    let stop = AtomicBool::new(false);
-    let next_tile = || {
-        if stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        tiles.lock().unwrap_or_else(PoisonError::into_inner).next()
-    };
-    let halt = || {
-        stop.store(true, Ordering::Relaxed);
-        sink.stop();
-    };
+    let desk = &Desk::new(outputs, sources, options.threads);
     let (sender, receiver) = mpsc::channel();
-    let Outcome { checksums, distances } = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let start = |_| {
-            let (next_tile, halt) = (&next_tile, &halt);
             let mut worker = Worker {
-                plan,
+                outputs,
                 sources,
-                sink,
+                desk,
                 cancel: &options.cancel,
                 sender: sender.clone(),
                 buffers: Buffers::new(options.cpu),
                 encoding: Encoding::new(options.cpu),
             };
-            spawn(scope, move || worker.work(next_tile).inspect_err(|_| halt()))
+            spawn(scope, move || worker.work().inspect_err(|_| desk.stop()))
         };
-        let workers = (0..options.threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| halt());
+        let workers = (0..options.threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| desk.stop());
         drop(sender);
-        let (written, flushes) = mpsc::sync_channel(1);
-        let flusher = spawn(scope, move || flushes.iter().try_for_each(|()| sink.flush()));
-        let told = collect(plan, &receiver, watch, options.on_tensor.as_ref(), &written);
-        drop(written);
-        let results = workers?.into_iter().chain([flusher?]).map(join).collect();
-        first_failure(results).map(|()| told)
-    })?;
-    if let Some(seal) = &plan.seal {
+        let (written, flushes) = mpsc::sync_channel::<usize>(1);
+        let flush = move |output| desk.sink(output).map_or(Ok(()), |sink| sink.flush());
+        let flusher = spawn(scope, move || flushes.iter().try_for_each(flush).inspect_err(|_| desk.stop()));
+        let (filled, finishes) = mpsc::channel();
+        let finish = move |complete: Complete| finish(outputs, desk, complete);
+        let finisher = spawn(scope, move || finishes.iter().try_for_each(finish).inspect_err(|_| desk.stop()));
+        let plans: Vec<_> = outputs.iter().map(|output| output.plan).collect();
+        let distances = collect(&plans, &receiver, watch, options.on_tensor.as_ref(), &written, &filled);
+        drop((written, filled));
+        let results = workers?.into_iter().chain([flusher?, finisher?]).map(join).collect();
+        first_failure(results).map(|()| distances)
+    })
+}
+
+/// Ends a file that has all its tensors.
+fn finish(outputs: &[Output<'_>], desk: &Desk<'_, '_>, Complete { output, checksums }: Complete) -> Result<()> {
+    let Some(sink) = desk.sink(output) else { return Ok(()) };
+    if let Some(seal) = &outputs[output].plan.seal {
         for (offset, piece) in seal.seal(&checksums)? {
             sink.put(offset, &piece)?;
         }
     }
-    Ok(distances)
+    sink.complete()?;
+    desk.close(output);
+    Ok(())
 }
 
 /// Starts a thread that ends with the scope.
@@ -99,44 +107,48 @@ fn first_failure(results: Vec<Result<()>>) -> Result<()> {
 }
 
 /// One worker: its buffers live from tile to tile.
-struct Worker<'a> {
-    plan: &'a Plan,
-    sources: &'a [Box<dyn Source>],
-    sink: &'a dyn TileSink,
-    cancel: &'a CancelToken,
+struct Worker<'r, 'a> {
+    outputs: &'r [Output<'a>],
+    sources: &'r [Box<dyn Source>],
+    desk: &'r Desk<'r, 'a>,
+    cancel: &'r CancelToken,
     sender: mpsc::Sender<Done>,
     buffers: Buffers,
     encoding: Encoding,
 }
 
-impl Worker<'_> {
-    fn work(&mut self, next_tile: &dyn Fn() -> Option<Tile>) -> Result<()> {
-        while let Some(tile) = next_tile() {
-            let plan = self.plan;
-            let job = &plan.jobs[tile.job];
-            self.fill(job, &tile).map_err(|error| error.in_tensor(job.name()))?;
+impl Worker<'_, '_> {
+    fn work(&mut self) -> Result<()> {
+        let mut last = None;
+        loop {
+            // The receiver outlives the workers; if it did not, nobody would be waiting for progress.
+            let began = |output| drop(self.sender.send(Done { output, what: What::Begun }));
+            let Some(Assignment { output, sink, tile }) = self.desk.next(last, &began)? else { return Ok(()) };
+            let outputs = self.outputs;
+            let job = &outputs[output].plan.jobs[tile.job];
+            self.fill(output, job, &tile, &*sink).map_err(|error| error.in_tensor(job.name()))?;
+            last = Some(output);
         }
-        Ok(())
     }
 
-    fn fill(&mut self, job: &Job, tile: &Tile) -> Result<()> {
-        let Self { plan, sources, sink, cancel, sender, buffers, encoding } = self;
-        let has_seal = plan.seal.is_some();
+    fn fill(&mut self, file: usize, job: &Job, tile: &Tile, sink: &dyn TileSink) -> Result<()> {
+        let Self { outputs, sources, cancel, sender, buffers, encoding, .. } = self;
+        let has_seal = outputs[file].plan.seal.is_some();
+        let tell = |what| drop(sender.send(Done { output: file, what }));
         let mut put = |output: usize, start: u64, content: &[u8]| {
             let checksum = if has_seal { crc32fast::hash(content) } else { 0 };
             sink.put(job.outputs[output].offset + start, content)?;
             let piece = Piece { start, bytes: content.len() as u64, checksum };
-            // The receiver outlives the workers; if it did not, nobody would be waiting for progress.
-            let _ = sender.send(Done::Piece { job: tile.job, output, piece });
+            tell(What::Piece { job: tile.job, tensor: output, piece });
             Ok(())
         };
         match &job.work {
             Work::Copy { extent, .. } => {
                 for range in tile.steps() {
                     cancel.check()?;
-                    if !has_seal && copy_unseen(extent, sources, &range, job.outputs[0].offset, *sink)? {
+                    if !has_seal && copy_unseen(extent, sources, &range, job.outputs[0].offset, sink)? {
                         let piece = Piece { start: range.start, bytes: range.end - range.start, checksum: 0 };
-                        let _ = sender.send(Done::Piece { job: tile.job, output: 0, piece });
+                        tell(What::Piece { job: tile.job, tensor: 0, piece });
                     } else {
                         put(0, range.start, buffers.copy(extent, sources, range)?)?;
                     }
@@ -152,7 +164,7 @@ impl Worker<'_> {
                     put(0, range.start * each, bytes)?;
                 }
                 if distance.overflowed > 0 {
-                    let _ = sender.send(Done::Measured { job: tile.job, tile: tile.range.clone(), distance });
+                    tell(What::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }
             }
             Work::Encode { values, encoder, checks } => {
@@ -162,7 +174,7 @@ impl Worker<'_> {
                 };
                 let distance = encoding.run(&**encoder, *checks, tile, &mut read, &mut put)?;
                 if checks.measure || distance.replaced > 0 {
-                    let _ = sender.send(Done::Measured { job: tile.job, tile: tile.range.clone(), distance });
+                    tell(What::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }
             }
         }

@@ -1,14 +1,14 @@
 //! Where finished tiles go.
 
 use std::fs::File;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::PendingFile;
 use crate::io::zeroed;
 
 /// Takes finished bytes at their place in the output, from several workers at once.
-pub(crate) trait TileSink: Sync {
+pub(crate) trait TileSink: Send + Sync {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Takes `bytes` bytes of a file from `from` on without showing them to the caller. Says no where that cannot be done.
@@ -25,33 +25,85 @@ pub(crate) trait TileSink: Sync {
     fn flush(&self) -> Result<()> {
         Ok(())
     }
+
+    /// Ends the output, once every byte has been put.
+    fn complete(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<T: TileSink + ?Sized> TileSink for &T {
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        (**self).put(offset, bytes)
+    }
+
+    fn copy(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
+        (**self).copy(offset, file, from, bytes)
+    }
+
+    fn stop(&self) {
+        (**self).stop();
+    }
+
+    fn flush(&self) -> Result<()> {
+        (**self).flush()
+    }
+
+    fn complete(&self) -> Result<()> {
+        (**self).complete()
+    }
 }
 
 /// A file that appears when it is complete.
-pub(crate) struct FileSink(PendingFile);
+pub(crate) struct FileSink {
+    file: PendingFile,
+    gate: Gate,
+}
 
 impl FileSink {
     pub(crate) fn new(file: PendingFile) -> Self {
-        Self(file)
-    }
-
-    /// Gives the file its name.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.0.commit()
+        Self { file, gate: Gate::default() }
     }
 }
 
 impl TileSink for FileSink {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.0.write_at(offset, bytes)
+        self.gate.pass(|| self.file.write_at(offset, bytes))
     }
 
     fn copy(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
-        self.0.copy_at(offset, file, from, bytes)
+        self.gate.pass(|| self.file.copy_at(offset, file, from, bytes))
     }
 
     fn flush(&self) -> Result<()> {
-        self.0.flush()
+        self.file.flush()
+    }
+
+    fn complete(&self) -> Result<()> {
+        self.file.commit()
+    }
+}
+
+/// Lets few at a time through. The system lets one writer at a time into a file and has the others spin; here they sleep, each
+/// with a tile that is ready.
+#[derive(Default)]
+struct Gate {
+    inside: Mutex<usize>,
+    left: Condvar,
+}
+
+impl Gate {
+    /// One who writes, and one who is there when he is done.
+    const PLACES: usize = 2;
+
+    fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
+        let lock = || self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |inside: &mut usize| *inside >= Self::PLACES;
+        *self.left.wait_while(lock(), is_full).unwrap_or_else(PoisonError::into_inner) += 1;
+        let result = work();
+        *lock() -= 1;
+        self.left.notify_one();
+        result
     }
 }
 
@@ -67,7 +119,7 @@ impl MemorySink {
         Ok(Self(Mutex::new(zeroed(bytes))))
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

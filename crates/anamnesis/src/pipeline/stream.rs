@@ -42,14 +42,6 @@ impl<'a, W: Write + Send> StreamSink<'a, W> {
         Some(Self { state: Mutex::new(state), moved: Condvar::new() })
     }
 
-    /// Writes what is behind the last tensor.
-    pub(crate) fn finish(self) -> Result<()> {
-        let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let total = state.total;
-        state.pad_to(total)?;
-        Ok(state.writer.flush()?)
-    }
-
     fn lock(&self) -> MutexGuard<'_, State<'a, W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,6 +87,14 @@ impl<W: Write + Send> TileSink for StreamSink<'_, W> {
     fn stop(&self) {
         self.lock().is_stopped = true;
         self.moved.notify_all();
+    }
+
+    /// Writes what is behind the last tensor.
+    fn complete(&self) -> Result<()> {
+        let mut state = self.lock();
+        let total = state.total;
+        state.pad_to(total)?;
+        Ok(state.writer.flush()?)
     }
 }
 

@@ -7,6 +7,32 @@ use clap::{Args, ValueEnum};
 
 use super::{InputArgs, named, size};
 
+/// How many workers are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// As many as the machine has cores for.
+    Auto,
+    Count(usize),
+}
+
+impl Threads {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(count @ 1..=256) => Ok(Self::Count(count)),
+            _ if text == "auto" => Ok(Self::Auto),
+            _ => Err("write a number from 1 to 256, or auto".to_owned()),
+        }
+    }
+
+    /// The number, where one was typed.
+    pub(crate) const fn count(self) -> Option<usize> {
+        match self {
+            Self::Auto => None,
+            Self::Count(count) => Some(count),
+        }
+    }
+}
+
 /// Which tensors are taken, and what they are called.
 #[derive(Debug, Args)]
 pub(crate) struct SelectArgs {
@@ -91,9 +117,9 @@ pub(crate) struct WriteArgs {
     /// Replace the output if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Worker threads [default: one per core, at most 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) threads: Option<u16>,
+    /// Worker threads: a number, or auto for one per core that may be used
+    #[arg(long, value_name = "N", value_parser = Threads::parse, default_value = "auto")]
+    pub(crate) threads: Threads,
     /// Show what would be written, tensor by tensor, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

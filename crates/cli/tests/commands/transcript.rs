@@ -167,6 +167,7 @@ fn normal(text: &str, folder: &Folder, has_threads: bool) -> String {
         let line = between(&line, "amn-demo-", &['"', '/', '\n'][..], "[RANDOM]");
         match (line.split_once(" in "), line.starts_with("wrote ") || line.starts_with("read the headers of ")) {
             (Some((front, _)), true) => format!("{front} in [TIME]"),
+            _ if line.contains(" worker thread") => "[N] worker threads: [CORES]".to_owned(),
             _ if line.starts_with("CPU level ") => "CPU level [LEVEL]".to_owned(),
             _ => line,
         }

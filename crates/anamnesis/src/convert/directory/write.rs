@@ -10,7 +10,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::output::{Existing, PendingFile, check_space, same_file};
 use crate::io::{FileSource, Source};
 use crate::pipeline::RememberOptions;
-use crate::pipeline::{self, FileSink, Progress};
+use crate::pipeline::{self, FileSink, Output, Progress, TileSink};
 
 /// What a conversion of a directory did.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -85,34 +85,22 @@ impl DirectoryPlan {
         }
         let needed: u64 = to_write.iter().map(|shard| shard.plan.total_bytes).sum();
         check_space(output, needed)?;
-        let mut done = Progress { total_tensors: 0, ..Progress::default() };
-        done.total_bytes = to_write.iter().map(|shard| shard.plan.tensor_bytes()).sum();
-        done.total_tensors = to_write.iter().map(|shard| shard.plan.tensors().count()).sum();
-        for shard in to_write {
-            let target = output.join(&shard.name);
+        let begin = |shard: &Shard| -> Result<Box<dyn TileSink>> {
             remove_leftovers(output, &shard.name);
-            let sink = FileSink::new(PendingFile::create(&target, Existing::Replace, shard.plan.total_bytes)?);
-            let mut last = Progress::default();
-            let distances =
-                pipeline::run(&shard.plan, &self.input.sources, &sink, &options.run_options(), &mut |now| {
-                    last = *now;
-                    watch(&Progress {
-                        bytes: done.bytes + now.bytes,
-                        tensors: done.tensors + now.tensors,
-                        decoded: done.decoded + now.decoded,
-                        ..done
-                    });
-                })?;
-            sink.finish()?;
-            let run = ConvertReport::of(&[(&shard.plan, &distances)]);
-            report.errors.extend(run.errors);
-            report.replaced += run.replaced;
-            report.overflowed += run.overflowed;
-            done.bytes += last.bytes;
-            done.tensors += last.tensors;
-            done.decoded += last.decoded;
-            report.written.push(shard.name.clone());
+            let target = output.join(&shard.name);
+            Ok(Box::new(FileSink::new(PendingFile::create(&target, Existing::Replace, shard.plan.total_bytes)?)))
+        };
+        let mut outputs = Vec::with_capacity(to_write.len());
+        for &shard in &to_write {
+            outputs.push(Output { plan: &shard.plan, begin: Box::new(|| begin(shard)) });
         }
+        let distances = pipeline::run_all(&outputs, &self.input.sources, &options.run_options(), &mut watch)?;
+        let done: Vec<_> = to_write.iter().zip(&distances).map(|(shard, found)| (&shard.plan, &found[..])).collect();
+        let run = ConvertReport::of(&done);
+        report.errors = run.errors;
+        report.replaced = run.replaced;
+        report.overflowed = run.overflowed;
+        report.written = to_write.iter().map(|shard| shard.name.clone()).collect();
         if part.is_none_or(Part::is_first) {
             self.write_beside(output)?;
         }

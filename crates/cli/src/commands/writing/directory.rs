@@ -11,7 +11,7 @@ use anamnesis::{
 use serde_json::{Value, json};
 
 use super::advice::advise_on_values;
-use super::{shared_fields, tell_level};
+use super::{shared_fields, tell_machine};
 use crate::args::{InputArgs, WriteArgs};
 use crate::commands::{counted, output_path, shown};
 use crate::exit::Failure;
@@ -47,7 +47,7 @@ impl DirectoryJob<'_> {
         options: &RememberOptions,
         printer: &Printer,
     ) -> Result<DirectoryReport, Failure> {
-        tell_level(options.cpu, printer);
+        tell_machine(options, printer);
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let mut written = 0;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::advice::{advise, advise_stream};
 use super::needs::Needs;
 use super::tensors::{self, Forecast};
-use super::{plan_notes, shared_fields, tell_level};
+use super::{plan_notes, shared_fields, tell_machine};
 use crate::args::{InputArgs, WriteArgs};
 use crate::commands::output_path;
 use crate::exit::Failure;
@@ -47,7 +47,7 @@ impl<'a> FileJob<'a> {
     }
 
     pub(crate) fn write(&self, plan: &ConvertPlan, printer: &Printer) -> Result<ConvertReport, Failure> {
-        tell_level(plan.run().cpu, printer);
+        tell_machine(plan.run(), printer);
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let result = match output_path::is_stream(&self.output) {

@@ -15,7 +15,7 @@ pub(super) use file::FileJob;
 pub(super) use outcome::outcome;
 use outcome::{plan_notes, shared_fields};
 
-use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, Existing};
+use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, Cores, CpuLevel, Existing, RememberOptions};
 
 use super::output_path;
 use crate::args::WriteArgs;
@@ -27,7 +27,7 @@ use crate::ui::Printer;
 pub(super) fn options(write: &WriteArgs, cpu: CpuLevel) -> Result<ConvertOptions, Failure> {
     let existing = if write.force { Existing::Replace } else { Existing::Refuse };
     let mut options = ConvertOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
-    options.threads = write.threads.map(usize::from);
+    options.threads = write.threads.count();
     options.cpu = Some(cpu);
     Ok(options)
 }
@@ -50,7 +50,14 @@ pub(super) fn prepare_output(write: &WriteArgs, target: ConvertTarget, printer: 
     output_path::check_ending(output, target)
 }
 
-/// Tells those who ask which CPU instructions are used, before the first of them is.
-fn tell_level(cpu: Option<CpuLevel>, printer: &Printer) {
-    printer.detail(format_args!("CPU level {}", cpu.unwrap_or_default()));
+/// Tells those who ask which CPU instructions are used, before the first of them is, and how many threads.
+fn tell_machine(options: &RememberOptions, printer: &Printer) {
+    printer.detail(format_args!("CPU level {}", options.cpu.unwrap_or_default()));
+    match options.threads {
+        Some(count) => printer.detail(super::counted(count, "worker thread")),
+        None => {
+            let cores = Cores::found();
+            printer.detail(format_args!("{}: {cores}", super::counted(cores.threads(), "worker thread")));
+        }
+    }
 }
