@@ -311,3 +311,21 @@ fn scales_of_a_cache_without_anything_they_belong_to_are_refused() {
     assert_eq!(remember(&beside, Some(&config)).names(), ["a.k_proj.k_scale", "a.k_proj.weight"]);
     assert_eq!(remember(&lone, None).names(), ["a.k_proj.k_scale"]);
 }
+
+#[test]
+fn codes_and_scales_under_unusual_names_are_refused() {
+    let bytes = || with(Model::new(), "a.weight", "U8", &[1, 8]);
+    for (model, name) in [
+        // Words of a table, under a name with an underscore for a dot.
+        (with(gptq(), "model.embed_tokens_weight", "U32", &[7, 8]), "model.embed_tokens_weight"),
+        // Parts that have lost the name of their weight.
+        (with(gptq(), "_data", "I8", &[1, 33]), "_data"),
+        // A vector of scales beside bytes, or beside eight-bit floats, is no bias by that name.
+        (bytes().floats("a.biases", &[1], &[0.5]), "a.biases"),
+        (bytes().floats("a.foo", &[1], &[0.5]), "a.foo"),
+        (with(Model::new(), "a.weight", "F8_E4M3", &[1, 8]).floats("a.biases", &[1], &[0.5]), "a.biases"),
+    ] {
+        let config = model.bytes().windows(7).any(|bytes| bytes == b"qweight").then(gptq_config);
+        assert_mentions(&refused(&model, config.as_ref()).to_string(), &[name]);
+    }
+}

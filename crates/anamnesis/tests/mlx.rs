@@ -95,6 +95,8 @@ fn a_rule_is_by_itself() {
     // Neither mode nor group size are those of the others.
     let quantization = json!({"bits": 4, "group_size": 32, "mode": "mxfp4", "a": {"bits": 4}});
     assert_eq!(remember(&four_bit(), Some(&config(quantization))).tensors["a.weight"].shape, [2, 64]);
+    let empty = json!({"bits": 4, "group_size": 32, "a": {}});
+    assert_mentions(&refused(&four_bit(), Some(&config(empty))).to_string(), &["neither bits nor group_size"]);
 }
 
 #[test]

@@ -171,6 +171,11 @@ fn experts_are_stacked_in_either_direction_and_single_matrices_in_one() {
     let straight = remember(&parts("e.down_proj", &[2, 3, 8], &[2, 3, 1]), None);
     assert_eq!(straight.tensors["e.down_proj"].shape, [2, 3, 16]);
     assert_eq!(straight.floats("e.down_proj")[47..50], [2.0, 2.0, 4.0]);
+    let of_one = Model::new()
+        .tensor("e.down_proj", "U8", &[2, 3, 8], &[0x42; 48])
+        .tensor("e.down_proj_weight_scale", "F8_E4M3", &[2, 3, 1], &[ONE; 6])
+        .floats("e.down_proj_weight_scale_2", &[1], &[1.0]);
+    assert_mentions(&parse_reason(refused(&of_one, None)), &["[1]", "one for each of 2 matrices"]);
     let turned = remember(&parts("e.down_proj", &[2, 8, 3], &[2, 1, 3]), None);
     assert_eq!(turned.tensors["e.down_proj"].shape, [2, 16, 3]);
     assert_eq!(turned.floats("e.down_proj")[45..52], [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 4.0]);

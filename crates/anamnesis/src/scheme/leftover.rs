@@ -217,7 +217,8 @@ impl Leftovers {
             Dtype::I64 | Dtype::U64 | Dtype::Bool => names_a_weight(last),
             _ => false,
         };
-        let suspected = looks_packed && !is_buffer(last) && claims.config.module(module).left().is_none();
+        let is_buffer = is_buffer(last) && !names_a_weight(last);
+        let suspected = looks_packed && !is_buffer && claims.config.module(module).left().is_none();
         suspected.then(|| format!("it may hold packed values, and {sign}"))
     }
 }
@@ -253,7 +254,7 @@ impl Owner {
             ([], [_]) => true,
             _ => false,
         };
-        is_float && fits && !rest.contains('.') && (rest.ends_with("bias") || rest.starts_with("bias"))
+        is_float && fits && !rest.contains('.') && (rest.ends_with("bias") || rest.starts_with("bias_"))
     }
 }
 
@@ -272,9 +273,8 @@ fn is_packed_type(dtype: Dtype) -> bool {
 
 /// Whether this is a matrix of single bytes that is called a weight: no model has such a weight that is not quantised.
 fn is_bytes_of_a_weight(tensor: &StoredTensor) -> bool {
-    let is_matrix = tensor.shape.iter().filter(|&&dim| dim > 1).count() > 1;
     let last = tensor.name.rsplit('.').next().unwrap_or_default();
-    matches!(tensor.dtype, Dtype::I8 | Dtype::U8) && is_matrix && names_a_weight(last)
+    matches!(tensor.dtype, Dtype::I8 | Dtype::U8) && tensor.shape.len() > 1 && names_a_weight(last)
 }
 
 /// Blocks that hold their own scales: nothing stands beside them.

@@ -37,9 +37,12 @@ impl PartName {
             tail.eq_ignore_ascii_case(self.end).then_some(base)
         };
         let bare = || {
-            let base = name.strip_suffix(self.end.strip_prefix('.').filter(|end| !end.starts_with('_'))?)?;
+            let word = self.end.strip_prefix('.')?;
+            if name == word {
+                return Some("");
+            }
+            let base = name.strip_suffix(Some(word).filter(|word| !word.starts_with('_'))?)?;
             match self.says {
-                _ if base.is_empty() => Some(base),
                 Says::All => Some(base),
                 Says::Something | Says::Enough => Some(base).filter(|base| !base.ends_with('_')),
                 Says::Little | Says::Typed => None,
@@ -82,6 +85,8 @@ mod tests {
         }
         assert_eq!(zeros.base("a.bqzeros"), Some("a.b"));
         assert_eq!(zeros.base("qzeros"), Some(""));
+        let data = PartName::new("._data", "", Says::Little);
+        assert_eq!((data.base("_data"), data.base("a_data")), (Some(""), None));
         assert_eq!(zeros.base("a.qzeros.x"), None);
         let scales = PartName::new(".scales", ".qweight", Says::Enough);
         assert_eq!((scales.base("a.scales"), scales.base("ascales"), scales.base("é")), (Some("a"), Some("a"), None));

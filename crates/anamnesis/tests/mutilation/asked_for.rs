@@ -10,6 +10,7 @@ const ZERO_POINTS: &str =
     "which of two GPTQ formats zero points are of, checkpoint_format, packing_format, backend or the writer says";
 const GROUP_ORDER: &str = "without a configuration nothing says that a GPTQ weight had a g_idx";
 const SCALE_TYPE: &str = "the type of a scale is nowhere but in its entry";
+const BYTES_OF_WORDS: &str = "whether zero points of eight bits are bytes or words is nowhere but in their entry";
 const CODE_FORMAT: &str = "without a configuration the format of eight-bit codes is nowhere but in their type";
 const SHAPE: &str = "the shape of a weight is nowhere but in its entry, and fits its companions";
 const ARRANGEMENT: &str = "without a configuration only shapes say what a scale is for, and they fit";
@@ -78,7 +79,12 @@ fn of_entry(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -
         "retype" => {
             // What torchao's metadata says of a tensor says nothing of it either.
             let is_open = !place.configured || end == "_weight_qdata";
-            (is_code(from) && is_code(to) && is_open).then_some(CODE_FORMAT)
+            // The bytes of packed ternary codes are as good as eight-bit floats under one scale.
+            let are_codes = is_code(from) || (from == "U8" && end == "weight" && to.starts_with("F8"));
+            (are_codes && is_code(to) && is_open).then_some(CODE_FORMAT)
+        }
+        "change the width" if end == "weight_zero_point" && from == "I32" && to.starts_with("I8 ") => {
+            Some(BYTES_OF_WORDS)
         }
         "reshape" | "resize" if is_weight => Some(SHAPE),
         _ if is_weight => None,
@@ -94,7 +100,7 @@ fn of_loss(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) ->
         "k_scale" | "v_scale" if place.configured || place.twin => None,
         _ if is_of_activations(end) => Some(LONE),
         _ if place.configured || place.twin => None,
-        _ if has_codes(case) => Some(UNSCALED),
+        _ if has_codes(case) && mutation.class == "remove" => Some(UNSCALED),
         _ => Some(LONE),
     }
 }

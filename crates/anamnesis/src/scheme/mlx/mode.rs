@@ -58,6 +58,10 @@ impl Mode {
         let own = module.rule();
         let args = own.as_ref().unwrap_or_else(|| module.args());
         let place = || args.place().map_or_else(String::new, |place| format!("{place}: "));
+        if own.is_some() && args.place_of(&["bits", "group_size", "mode"]).is_none() {
+            let text = format!("{}a rule that says neither bits nor group_size nor mode", place());
+            return Err(AnamnesisError::parse(text));
+        }
         let kind = match args.text(&["mode"])? {
             None => Kind::Affine,
             Some(name) => Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {

@@ -98,7 +98,9 @@ fn whole(tensor: &StoredTensor, shape: &Shape) -> Result<Whole> {
         && tensor.elements() == shape.matrices
         && tensor.shape.first().is_some_and(|&first| first as u64 == shape.matrices);
     match &tensor.shape[..] {
-        [] | [1] => Ok(Whole::times(false)),
+        [] => Ok(Whole::times(false)),
+        // Of a stack it may be what is left of one for every matrix.
+        [1] if shape.matrices == 1 => Ok(Whole::times(false)),
         _ if is_of_matrices && shape.output.len() > 2 => Ok(Whole::times(true)),
         other => Err(AnamnesisError::parse(format!(
             "{name} has shape {other:?}; one value is needed, or one for each of {} matrices",
