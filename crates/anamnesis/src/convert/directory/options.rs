@@ -78,10 +78,20 @@ impl Part {
         self.count
     }
 
-    /// Whether this share has the shard of this index, from 0. Neighbours go to different shares.
+    /// Which shards of these sizes this share has: the largest first, each goes to the share that has the fewest bytes so far.
     #[must_use]
-    pub const fn has(self, shard: usize) -> bool {
-        shard % self.count == self.number - 1
+    pub fn of(self, sizes: &[u64]) -> Vec<bool> {
+        let mut order: Vec<usize> = (0..sizes.len()).collect();
+        order.sort_by_key(|&shard| std::cmp::Reverse(sizes[shard]));
+        // Shares beyond the shards stay empty.
+        let mut loads = vec![0u64; self.count.min(sizes.len())];
+        let mut mine = vec![false; sizes.len()];
+        for shard in order {
+            let Some(share) = (0..loads.len()).min_by_key(|&share| loads[share]) else { break };
+            loads[share] = loads[share].saturating_add(sizes[shard].max(1));
+            mine[shard] = share == self.number - 1;
+        }
+        mine
     }
 
     /// Whether this share also writes what is not a shard.
@@ -110,9 +120,16 @@ mod tests {
     #[test]
     fn parts_cover_every_shard_once() {
         let parts: Vec<Part> = ["1/3", "2/3", "3/3"].iter().map(|text| text.parse().unwrap()).collect();
-        for shard in 0..10 {
-            assert_eq!(parts.iter().filter(|part| part.has(shard)).count(), 1);
+        let sizes = [70, 10, 60, 0, 20, 30, 30, 0, 50, u64::MAX];
+        let shares: Vec<Vec<bool>> = parts.iter().map(|part| part.of(&sizes)).collect();
+        for shard in 0..sizes.len() {
+            assert_eq!(shares.iter().filter(|share| share[shard]).count(), 1, "{shard}");
         }
+        let bytes = |share: &Vec<bool>| sizes.iter().zip(share).filter(|(_, mine)| **mine).map(|(size, _)| size).sum();
+        assert_eq!(shares.iter().map(bytes).collect::<Vec<u64>>(), [u64::MAX, 140, 130]);
+        let part: Part = "5/8".parse().unwrap();
+        assert_eq!(part.of(&[1, 1]), [false, false]);
+        assert!(part.of(&[]).is_empty());
         for text in ["", "1", "0/3", "4/3", "a/b", "1/0", "-1/2", "1/2/3"] {
             assert!(text.parse::<Part>().is_err(), "{text}");
         }

@@ -57,9 +57,18 @@ impl DirectoryPlan {
     /// Bytes of the weight files that this run writes: all of them, or those of its part.
     #[must_use]
     pub fn bytes_of_run(&self) -> u64 {
-        let mine = |index: &usize| self.options.part.is_none_or(|part| part.has(*index));
-        let shards = self.shards.iter().enumerate().filter(|(index, _)| mine(index));
-        shards.map(|(_, shard)| shard.plan.total_bytes).sum()
+        self.shards_of_run().map(|shard| shard.plan.total_bytes).sum()
+    }
+
+    /// Which of the weight files this run writes, in order: all of them, or those of its part.
+    #[must_use]
+    pub fn is_of_run(&self) -> Vec<bool> {
+        let sizes: Vec<_> = self.shards().map(|(_, bytes)| bytes).collect();
+        self.options.part.map_or_else(|| vec![true; sizes.len()], |part| part.of(&sizes))
+    }
+
+    fn shards_of_run(&self) -> impl Iterator<Item = &Shard> {
+        self.shards.iter().zip(self.is_of_run()).filter(|(_, mine)| *mine).map(|(shard, _)| shard)
     }
 
     /// Writes the directory, or goes on with one that the same conversion has begun. `watch` is called on this thread.
@@ -76,10 +85,9 @@ impl DirectoryPlan {
         let output = output.as_ref();
         self.enter(output, options.existing)?;
         let part = self.options.part;
-        let mine = |index: usize| part.is_none_or(|part| part.has(index));
         let mut report = DirectoryReport::default();
         let mut to_write = Vec::new();
-        for (_, shard) in self.shards.iter().enumerate().filter(|(index, _)| mine(*index)) {
+        for shard in self.shards_of_run() {
             let target = output.join(&shard.name);
             if is_done(shard, &target) { report.kept.push(shard.name.clone()) } else { to_write.push(shard) }
         }

@@ -31,6 +31,7 @@ impl DirectoryJob<'_> {
         printer: &Printer,
     ) -> Result<(), Failure> {
         let shards: Vec<_> = plan.shards().collect();
+        let is_mine = plan.is_of_run();
         let number = |name: &str| 1 + shards.iter().position(|(shard, _)| *shard == name).unwrap_or(0);
         let mut last = ("", 0);
         let mut planned = Vec::new();
@@ -46,7 +47,7 @@ impl DirectoryJob<'_> {
 
         Forecast::of_shards(&planned).print(printer)?;
         printer.text("")?;
-        printer.table(&self.shard_table(&shards))?;
+        printer.table(&shard_table(&shards, &is_mine))?;
         printer.text("")?;
         for line in sidecar_lines(plan.sidecars()) {
             printer.text(line)?;
@@ -60,7 +61,7 @@ impl DirectoryJob<'_> {
         ))?;
         if let Some(part) = self.write.part {
             let beside = if self.writes_sidecars() { ", and the files beside the weights" } else { "" };
-            let mine = (0..shards.len()).filter(|index| self.is_mine(*index)).count();
+            let mine = is_mine.iter().filter(|mine| **mine).count();
             let (number, count) = (part.number(), part.count());
             printer.text(format_args!("Part {number} of {count} writes {}{beside}", counted(mine, "shard")))?;
         }
@@ -86,7 +87,7 @@ impl DirectoryJob<'_> {
             document["output_exists"] = self.output.exists().into();
             document["output_state"] = state_name(found).into();
             needs.add_to(&mut document);
-            let shard = |(index, (name, bytes)): (usize, &(&str, u64))| json!({ "name": name, "bytes": bytes, "in_this_run": self.is_mine(index) });
+            let shard = |(index, (name, bytes)): (usize, &(&str, u64))| json!({ "name": name, "bytes": bytes, "in_this_run": is_mine[index] });
             document["shards"] = shards.iter().enumerate().map(shard).collect();
             let tensor = |(shard, tensor): &(usize, _)| {
                 let mut document = tensors::document(tensor);
@@ -98,18 +99,13 @@ impl DirectoryJob<'_> {
         }
         Ok(())
     }
+}
 
-    /// Whether this run writes the shard of this index.
-    fn is_mine(&self, shard: usize) -> bool {
-        self.write.part.is_none_or(|part| part.has(shard))
+fn shard_table(shards: &[(&str, u64)], is_mine: &[bool]) -> Table {
+    let mut table = Table::new([Column::Right("SHARD"), Column::Flexible("FILE"), Column::Right("SIZE")]);
+    for (index, ((name, bytes), mine)) in shards.iter().zip(is_mine).enumerate() {
+        let name = if *mine { (*name).to_owned() } else { format!("{name} (another part)") };
+        table.row([(index + 1).to_string(), name, format_bytes(*bytes)]);
     }
-
-    fn shard_table(&self, shards: &[(&str, u64)]) -> Table {
-        let mut table = Table::new([Column::Right("SHARD"), Column::Flexible("FILE"), Column::Right("SIZE")]);
-        for (index, (name, bytes)) in shards.iter().enumerate() {
-            let name = if self.is_mine(index) { (*name).to_owned() } else { format!("{name} (another part)") };
-            table.row([(index + 1).to_string(), name, format_bytes(*bytes)]);
-        }
-        table
-    }
+    table
 }
