@@ -9,7 +9,10 @@ chmod 755 "$work"
 host=$(hostname -s)
 stop() {
     for name in slurmd slurmctld munged; do
-        [ -f "$work/$name.pid" ] && kill "$(cat "$work/$name.pid")" 2>/dev/null || true
+        [ -f "$work/$name.pid" ] || continue
+        pid=$(cat "$work/$name.pid")
+        # They write their state at the end.
+        kill "$pid" 2>/dev/null && while kill -0 "$pid" 2>/dev/null; do sleep 0.2; done
     done
     rm -rf "$work"
 }
