@@ -125,7 +125,8 @@ pub use scan::{
     scan_bytes, scan_positioned,
 };
 pub use scheme::{
-    BlockOptions, BnbOptions, Coding, Evidence, Importance, Leftover, QuantScheme, QuantiseOptions, TensorRole,
+    BlockOptions, BnbOptions, Coding, Evidence, GroupOptions, GroupSize, Importance, Leftover, QuantScheme,
+    QuantiseOptions, TensorRole,
 };
 pub use verify::{VerifyReport, verify, verify_positioned, verify_with_limits};
 

@@ -34,6 +34,6 @@ pub use decode::{
     transpose_awq, transpose_words, turn_columns, unpack_codes,
 };
 pub use encode::{
-    Codebook, EncodeBlocks, Input, SMALLEST_SCALE, Scaling, Steps, block_largest, block_largest_number, encode_rows,
-    nearest_codes, row_codes,
+    Codebook, EncodeBlocks, Goal, Input, Ratio, SMALLEST_SCALE, Scaling, Steps, block_largest, block_largest_number,
+    block_range, encode_rows, group_codes, nearest_codes, pack_bits, row_codes,
 };

@@ -42,7 +42,12 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
     pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan> {
-        let Outline { planned, metadata, stats, kept, mut notes, .. } = self.outline(target, options)?;
+        let Outline { planned, metadata, configuration, stats, kept, mut notes } = self.outline(target, options)?;
+        let is_told = target.encoding().is_none_or(|encoding| !encoding.quantiser.needs_configuration());
+        if !is_told && !configuration.is_empty() {
+            let needed = "loaders need a config.json beside it that tells of the quantisation";
+            notes.push(format!("{needed}; the output of a directory has one"));
+        }
         match self.files_beside()? {
             0 => {}
             1 => notes.push("one file beside the weights is not part of the output".to_owned()),
@@ -90,7 +95,10 @@ impl Checkpoint {
                 kept: kept.iter().map(|kept| (kept.output_name.as_str(), kept.why)).collect(),
                 dtype: encoded_dtype.unwrap_or_default(),
             };
-            (encoding.quantiser.configuration(&made), encoding.quantiser.metadata(&made))
+            let configuration = encoding.quantiser.configuration(&made).into_iter();
+            let members = configuration
+                .flat_map(|told| encoding.quantiser.members().iter().map(move |&name| (name, told.clone())));
+            (members.collect::<Vec<_>>(), encoding.quantiser.metadata(&made))
         });
         let (configuration, told) = made.unwrap_or_default();
         let kept = kept.into_iter().map(|kept| (kept.name, kept.why)).collect();
@@ -224,8 +232,8 @@ fn beyond_llama_cpp(planned: &[Planned]) -> Option<String> {
 pub(crate) struct Outline {
     pub planned: Vec<Planned>,
     pub metadata: Option<Metadata>,
-    /// What the model's configuration tells of the quantised weights, where there are any.
-    pub configuration: Option<Value>,
+    /// The members of the model's configuration that tell of the quantised weights, where there are any.
+    pub configuration: Vec<(&'static str, Value)>,
     pub stats: ConvertStats,
     pub kept: Vec<(String, Keeping)>,
     pub notes: Vec<String>,

@@ -74,6 +74,15 @@ pub enum Request {
         /// Their names in the input.
         tensors: [String; 2],
     },
+    /// Tensors whose rows cannot be cut into groups of equal size.
+    Indivisible {
+        /// What was to be made of them.
+        target: String,
+        /// Values that would share a scale.
+        group: u64,
+        /// Their names, each with the length of its rows.
+        tensors: Vec<(String, u64)>,
+    },
     /// Options that contradict each other or the input.
     Contradiction {
         /// What was asked for.
@@ -82,6 +91,9 @@ pub enum Request {
         why: String,
     },
 }
+
+/// Tensors named in a message; the rest are counted.
+const NAMED: usize = 3;
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,6 +114,14 @@ impl fmt::Display for Request {
             Self::NothingSelected => f.write_str("the selection leaves no tensor"),
             Self::SameName { name, tensors: [a, b] } => {
                 write!(f, "tensors {} and {} would both be named {}", quoted(a), quoted(b), quoted(name))
+            }
+            Self::Indivisible { target, group, tensors } => {
+                let named = tensors.iter().take(NAMED).map(|(name, row)| format!("{} has rows of {row}", quoted(name)));
+                write!(f, "{target} needs groups of {group} values: {}", named.collect::<Vec<_>>().join(", "))?;
+                match tensors.len().saturating_sub(NAMED) {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more do not divide either"),
+                }
             }
             Self::Contradiction { what, why } => write!(f, "{what}: {why}"),
         }

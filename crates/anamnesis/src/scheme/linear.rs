@@ -12,15 +12,46 @@ const HEADS: [&str; 5] = ["lm_head", "output", "score", "classifier", "head"];
 /// Matrices that are no weights of a layer though nothing else tells: the state of state-space models.
 const STATES: [&str; 1] = ["A_log"];
 
+/// Modules that choose experts, as a part of a name.
+const ROUTERS: [&str; 5] = ["gate", "router", "gating", "shared_expert_gate", "expert_gate"];
+/// Models in front of the language model, as a part of a name.
+const TOWERS: [&str; 12] = [
+    "visual",
+    "vision_tower",
+    "vision_model",
+    "vision_encoder",
+    "image_encoder",
+    "img_processor",
+    "audio_tower",
+    "audio_encoder",
+    "multi_modal_projector",
+    "mm_projector",
+    "vision_projection",
+    "merger",
+];
+
+/// What BitsAndBytes and llama.cpp leave as it is, by its name.
+pub(crate) const USUAL: [Keeping; 4] = [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer];
+/// What quantisers of linear layers for serving leave: that, and what steers a model more than its size tells.
+pub(crate) const SERVED: [Keeping; 6] =
+    [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer, Keeping::Router, Keeping::Tower];
+/// What must stay where embeddings and heads are quantised too.
+pub(crate) const LEAST: [Keeping; 2] = [Keeping::Norm, Keeping::NotALayer];
+
 /// Whether a matrix is quantised, or why not: as the caller says, and where the caller says nothing, unless its name is that
-/// of something that must stay exact.
+/// of something that usually stays exact.
 pub(crate) fn decide(tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<(), Keeping> {
+    decide_by(tensor, rules, &USUAL)
+}
+
+/// [`decide`] by what an ecosystem keeps.
+pub(crate) fn decide_by(tensor: &Candidate<'_>, rules: &NamePatterns, keeps: &[Keeping]) -> Result<(), Keeping> {
     let &[_, _] = tensor.shape else { return Err(Keeping::NotAMatrix) };
     if rules.excludes(tensor.name) {
         return Err(Keeping::Asked);
     }
     if rules.takes_all() {
-        by_name(tensor.name)?;
+        by_name(tensor.name, keeps)?;
     } else if !rules.takes(tensor.name) {
         return Err(Keeping::Asked);
     }
@@ -28,30 +59,30 @@ pub(crate) fn decide(tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<(),
 }
 
 /// Whether a matrix of this name is quantised. A name that tells nothing is no reason to keep it.
-fn by_name(name: &str) -> Result<(), Keeping> {
+fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
     let module = match name.strip_suffix("weight") {
         Some(module) if module.is_empty() || module.ends_with('.') => module.trim_end_matches('.'),
         _ => name,
     };
+    let last = module.rsplit('.').next().unwrap_or(module);
     let is_embedding =
         |part: &str| EMBEDDINGS.iter().any(|word| part == *word || (word.len() > 3 && part.contains(word)));
-    if module.split('.').any(is_embedding) {
-        return Err(Keeping::Embedding);
-    }
-    let last = module.rsplit('.').next().unwrap_or(module);
     let is_head = match last {
         // Inner layers of BERT and others are called so too.
         "output" | "head" => module == last,
         _ => HEADS.contains(&last),
     };
-    if is_head {
-        return Err(Keeping::Head);
-    }
-    if is_norm(last) {
-        return Err(Keeping::Norm);
-    }
     let is_bias = |part: &str| part == "bias" || part.ends_with("_bias");
-    if is_bias(last) || STATES.contains(&last) { Err(Keeping::NotALayer) } else { Ok(()) }
+    let is = |keeping: &&Keeping| match keeping {
+        Keeping::Embedding => module.split('.').any(is_embedding),
+        Keeping::Head => is_head,
+        Keeping::Norm => is_norm(last),
+        Keeping::NotALayer => is_bias(last) || STATES.contains(&last),
+        Keeping::Router => module.split('.').any(|part| ROUTERS.contains(&part)),
+        Keeping::Tower => module.split('.').any(|part| TOWERS.contains(&part)),
+        _ => false,
+    };
+    keeps.iter().find(is).map_or(Ok(()), |keeping| Err(*keeping))
 }
 
 /// Whether a module is called a norm: `norm1`, `input_layernorm`, `ln_f`.
@@ -101,7 +132,7 @@ mod tests {
             ("layers.0.expert_bias", Err(Keeping::NotALayer)),
         ];
         for (name, wanted) in cases {
-            assert_eq!(by_name(name), wanted, "{name}");
+            assert_eq!(by_name(name, &USUAL), wanted, "{name}");
         }
     }
 }

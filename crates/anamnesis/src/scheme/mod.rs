@@ -20,9 +20,11 @@ pub(crate) mod fp8;
 pub(crate) mod ggml;
 pub(crate) mod gptq;
 mod grid;
+mod group_options;
 pub(crate) mod grouped;
 pub(crate) mod hqq;
 mod identity;
+mod layers;
 pub(crate) mod leftover;
 mod library;
 mod linear;
@@ -51,6 +53,7 @@ pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
 pub use ggml::{BlockOptions, Importance};
 pub(crate) use grid::{Arrangement, Grid};
+pub use group_options::{GroupOptions, GroupSize};
 pub(crate) use identity::Identity;
 pub use leftover::Leftover;
 pub(crate) use library::{AsLibrary, Rounded};
@@ -110,7 +113,14 @@ static ALL: [&dyn Scheme; 15] = [
 ];
 
 /// What can be asked for when quantising, in the order it is listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 2] = [&bnb::ENCODINGS, &ggml::ENCODINGS];
+pub(crate) static ENCODINGS: [&[Encoding]; 6] = [
+    &bnb::ENCODINGS,
+    &fp8::ENCODINGS,
+    &compressed_tensors::ENCODINGS,
+    &modelopt::ENCODINGS,
+    &mlx::ENCODINGS,
+    &ggml::ENCODINGS,
+];
 
 /// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that is not in it;
 /// `allow_unclaimed` whether what is suspected of being packed is plain data where nobody claims it; `rounding` by whose

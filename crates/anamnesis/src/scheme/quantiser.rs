@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::TileEncoder;
 use super::bnb::BnbOptions;
 use super::ggml::BlockOptions;
+use super::group_options::GroupOptions;
 use crate::catalog::{Metadata, NamePatterns, TargetDtype};
 use crate::error::{Request, Result};
 
@@ -43,6 +44,16 @@ pub(crate) trait Quantiser: Send + Sync {
         None
     }
 
+    /// Whether the weights cannot be read without that.
+    fn needs_configuration(&self) -> bool {
+        true
+    }
+
+    /// The members of the configuration that say so.
+    fn members(&self) -> &'static [&'static str] {
+        &["quantization_config"]
+    }
+
     /// What the metadata of a file tells of them.
     fn metadata(&self, made: &Made<'_>) -> Metadata {
         let _ = made;
@@ -72,6 +83,29 @@ pub(crate) struct Candidate<'a> {
     pub dtype: TargetDtype,
 }
 
+impl Candidate<'_> {
+    /// What its module is called in the output.
+    pub(crate) fn module(&self) -> &str {
+        match self.output_name.strip_suffix("weight") {
+            Some(module) => module.strip_suffix('.').unwrap_or(if module.is_empty() { "" } else { self.output_name }),
+            None => self.output_name,
+        }
+    }
+
+    /// The name of a tensor of its module, by which loaders find it.
+    pub(crate) fn part(&self, part: &str) -> String {
+        match self.module() {
+            "" => part.to_owned(),
+            module => format!("{module}.{part}"),
+        }
+    }
+
+    /// Values of a row.
+    pub(crate) fn row(&self) -> u64 {
+        self.shape.last().map_or(1, |&row| row as u64)
+    }
+}
+
 /// What becomes of a tensor.
 pub(crate) enum Decision {
     Encode(Box<dyn TileEncoder>),
@@ -89,6 +123,24 @@ pub(crate) struct Made<'a> {
     pub dtype: TargetDtype,
 }
 
+/// The head, which loaders take for a quantised layer where nobody says otherwise, also where a file has none of its own.
+const HEAD: &str = "lm_head";
+
+impl Made<'_> {
+    /// The layers that loaders would look for and that are not quantised, as modules.
+    pub(crate) fn left(&self) -> Vec<String> {
+        use Keeping::{Asked, Head, Indivisible, Router, Tower};
+        let is_layer = |keeping: &Keeping| matches!(keeping, Head | Asked | Router | Tower | Indivisible);
+        let kept = self.kept.iter().filter(|(_, keeping)| is_layer(keeping));
+        let mut left: Vec<_> = kept.filter_map(|(name, _)| name.strip_suffix(".weight").map(str::to_owned)).collect();
+        let has_head = |name: &str| name.rsplit_once('.').is_some_and(|(module, _)| module == HEAD);
+        if !self.quantised.iter().any(|name| has_head(name)) && !left.iter().any(|module| module == HEAD) {
+            left.push(HEAD.to_owned());
+        }
+        left
+    }
+}
+
 /// Why a weight is not quantised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -103,6 +155,12 @@ pub enum Keeping {
     Norm,
     /// It is a bias or a state, not the weight of a layer.
     NotALayer,
+    /// It chooses among experts.
+    Router,
+    /// It belongs to a model for images or sound in front of the language model.
+    Tower,
+    /// The blocks of its target do not divide it, and the target's own library leaves it then.
+    Indivisible,
     /// It has no values.
     Empty,
     /// The caller keeps it.
@@ -119,6 +177,9 @@ impl Keeping {
             Self::Head => "the head of the model",
             Self::Norm => "a norm",
             Self::NotALayer => "not the weight of a layer",
+            Self::Router => "a router",
+            Self::Tower => "not of the language model",
+            Self::Indivisible => "not divided by the blocks",
             Self::Empty => "without values",
             Self::Asked => "kept as asked",
         }
@@ -139,6 +200,8 @@ pub struct QuantiseOptions {
     pub bnb: BnbOptions,
     /// Of the blocks of ggml.
     pub blocks: BlockOptions,
+    /// Of weights whose values share scales in groups.
+    pub groups: GroupOptions,
 }
 
 impl QuantiseOptions {
@@ -149,5 +212,10 @@ impl QuantiseOptions {
         }
         let what = format!("options for quantising to {target}");
         Err(Request::Contradiction { what, why: "it has none of them".to_owned() }.into())
+    }
+
+    /// Refuses options of other quantisers than those that work in groups.
+    pub(crate) fn check_only_groups(&self, target: &str) -> Result<()> {
+        Self { groups: GroupOptions::default(), ..self.clone() }.check_unused(target)
     }
 }

@@ -1,8 +1,8 @@
 //! The types that scales and offsets are stored in.
 
-use anamnesis_kernels::{self as kernels, E4m3, Level, TopExponent};
+use anamnesis_kernels::{self as kernels, Bf16, E4m3, F16, F32, Level, TopExponent};
 
-use crate::catalog::Dtype;
+use crate::catalog::{Dtype, TargetDtype};
 
 /// A type of scales or offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,6 +55,30 @@ impl ScaleType {
             Self::Exponent => kernels::widen_e8m0(level, bytes, out, TopExponent::Infinity),
             Self::E4m3 => kernels::widen_format8::<E4m3>(level, bytes, out),
             Self::I8 => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte.cast_signed().into()),
+        }
+    }
+
+    /// Values as little-endian bytes, the nearest of this type. Powers of two are taken for what they are.
+    pub(crate) fn narrow(self, level: Level, values: &[f32], out: &mut [u8]) {
+        match self {
+            Self::F32 => kernels::round_slice::<F32>(level, values, out),
+            Self::Bf16 => kernels::round_slice::<Bf16>(level, values, out),
+            Self::F16 => kernels::round_slice::<F16>(level, values, out),
+            // 2^-127, the only power that is no normal number, has no exponent: its byte is 0 too.
+            Self::E8m0 | Self::Exponent => {
+                out.iter_mut().zip(values).for_each(|(out, value)| *out = (value.to_bits() >> 23) as u8);
+            }
+            Self::E4m3 => kernels::narrow::<E4m3>(level, values, out),
+            Self::I8 => out.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as i8).cast_unsigned()),
+        }
+    }
+
+    /// The type of the same name.
+    pub(crate) const fn of_target(dtype: TargetDtype) -> Self {
+        match dtype {
+            TargetDtype::BF16 => Self::Bf16,
+            TargetDtype::F16 => Self::F16,
+            TargetDtype::F32 => Self::F32,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anamnesis::{BlockType, Checkpoint, DirectoryOptions, Part, Selection};
+use anamnesis::{BlockType, Checkpoint, DirectoryOptions, GroupSize, Part, Selection};
 use clap::{Args, ValueEnum};
 
 use super::{InputArgs, named, size};
@@ -170,6 +170,9 @@ pub(crate) struct QuantizeArgs {
     /// Values under one scale (bnb-nf4, bnb-fp4) [default: 64]
     #[arg(long, value_name = "N", help_heading = QUANTISING)]
     pub(crate) block_size: Option<usize>,
+    /// Values of a row under one scale, or channel for all of it (w4a16, mlx-4bit …)
+    #[arg(long, value_name = "N", help_heading = QUANTISING)]
+    pub(crate) group_size: Option<GroupSize>,
     /// How important values are, as llama.cpp's tools measure it (GGUF targets)
     #[arg(long, value_name = "FILE", help_heading = QUANTISING)]
     pub(crate) imatrix: Option<PathBuf>,
@@ -217,7 +220,7 @@ fn tensor_type(text: &str) -> Result<(String, BlockType), String> {
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// What to write: safetensors, gguf, npz, bnb-nf4, q4_k_m … as amn formats
+    /// What to write: safetensors, gguf, npz, fp8, w4a16, q4_k_m … as amn formats
     /// lists them [default: what -o ends in]
     #[arg(long, value_name = "TARGET", value_parser = named::TARGETS, hide_possible_values = true)]
     pub(crate) to: Option<String>,
@@ -270,7 +273,7 @@ unless -o ends in .safetensors.";
 pub(crate) struct ForgetArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// What to make of the weights: bnb-nf4, q4_k_m … as amn formats lists them
+    /// What to make of the weights: fp8, w4a16, q4_k_m … as amn formats lists them
     #[arg(long, value_name = "TARGET", value_parser = named::ENCODINGS, hide_possible_values = true)]
     pub(crate) to: String,
     /// Quantise weights that fit a pattern and no others (repeatable)
@@ -289,7 +292,8 @@ pub(crate) struct ForgetArgs {
 
 const FORGET_AFTER_HELP: &str = "\
 Matrices are quantised, whatever their names. Embeddings, the head, norms, biases
-and everything that is no matrix stay as they are. A model that is quantised
+and everything that is no matrix stay as they are; targets for serving keep routers
+and vision towers too, those of MLX quantise embeddings and the head. A model that is quantised
 already is decoded to BF16 first. --dry-run shows what would be done.
 
 Also known as: quantize";

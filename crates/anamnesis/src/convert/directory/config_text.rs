@@ -59,23 +59,29 @@ pub(crate) fn without_quantisation(text: &[u8], target: Option<TargetDtype>) -> 
     Ok(ConfigEdit { text: apply(text, scan.edits), removed: scan.removed, changed: scan.changed })
 }
 
-/// The text of a `config.json` with another quantisation in place of its own, at its end.
+/// The text of a `config.json` with another quantisation in place of its own: these members, at its end.
 ///
 /// # Errors
 /// As [`without_quantisation`].
-pub(crate) fn with_quantisation(text: &[u8], target: Option<TargetDtype>, quantisation: &Value) -> Result<ConfigEdit> {
+pub(crate) fn with_quantisation(
+    text: &[u8],
+    target: Option<TargetDtype>,
+    members: &[(&str, Value)],
+) -> Result<ConfigEdit> {
     let mut edit = without_quantisation(text, target)?;
     let is_lined = edit.text.contains(&b'\n');
-    let member = if is_lined { format!("{quantisation:#}").replace('\n', "\n  ") } else { quantisation.to_string() };
-    let close = edit.text.iter().rposition(|&byte| byte == b'}');
-    let close = close.ok_or_else(|| AnamnesisError::parse("config.json is not a JSON object"))?;
-    let last = edit.text[..close].iter().rposition(|byte| !byte.is_ascii_whitespace());
-    let comma = if last.is_some_and(|last| edit.text[last] != b'{') { "," } else { "" };
-    let (before, after) = if is_lined { ("\n  ", "\n") } else { (if comma.is_empty() { "" } else { " " }, "") };
-    let insertion = format!("{comma}{before}\"quantization_config\": {member}{after}");
-    edit.text.splice(last.map_or(0, |last| last + 1)..close, insertion.into_bytes());
-    edit.changed.push("quantization_config".to_owned());
-    edit.removed.retain(|path| path != "quantization_config");
+    for (name, value) in members {
+        let member = if is_lined { format!("{value:#}").replace('\n', "\n  ") } else { value.to_string() };
+        let close = edit.text.iter().rposition(|&byte| byte == b'}');
+        let close = close.ok_or_else(|| AnamnesisError::parse("config.json is not a JSON object"))?;
+        let last = edit.text[..close].iter().rposition(|byte| !byte.is_ascii_whitespace());
+        let comma = if last.is_some_and(|last| edit.text[last] != b'{') { "," } else { "" };
+        let (before, after) = if is_lined { ("\n  ", "\n") } else { (if comma.is_empty() { "" } else { " " }, "") };
+        let insertion = format!("{comma}{before}\"{name}\": {member}{after}");
+        edit.text.splice(last.map_or(0, |last| last + 1)..close, insertion.into_bytes());
+        edit.changed.push((*name).to_owned());
+        edit.removed.retain(|path| path != name);
+    }
     Ok(edit)
 }
 

@@ -71,7 +71,7 @@ impl Checkpoint {
         let index = shards::index_text(&shards)?;
         let weights: Vec<_> = self.input_files().map(|(name, _)| name).chain(self.index_name()).collect();
         let sidecars = sidecars::classify(directory, &weights, &config)?;
-        if config.quantisation.is_some() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {
+        if !config.quantisation.is_empty() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {
             notes.push("there is no config.json to tell the quantisation in".to_owned());
         }
         let (options, dtype) = (options.clone(), convert.target_dtype()?);

@@ -45,8 +45,8 @@ pub enum SidecarFate {
 pub(super) struct ConfigChange {
     /// The new type of the weights, where it has changed.
     dtype: Option<TargetDtype>,
-    /// What `config.json` tells of the quantisation, where there is one.
-    pub(super) quantisation: Option<Value>,
+    /// The members of `config.json` that tell of the quantisation, where there is one.
+    pub(super) quantisation: Vec<(&'static str, Value)>,
 }
 
 impl ConfigChange {
@@ -59,9 +59,9 @@ impl ConfigChange {
     }
 
     pub(super) fn apply(&self, name: &str, text: &[u8]) -> Result<ConfigEdit> {
-        let edit = match self.quantisation.as_ref().filter(|_| name == "config.json") {
-            Some(quantisation) => with_quantisation(text, self.dtype, quantisation),
-            None => without_quantisation(text, self.dtype),
+        let edit = match name == "config.json" {
+            true => with_quantisation(text, self.dtype, &self.quantisation),
+            false => without_quantisation(text, self.dtype),
         };
         edit.map_err(|error| AnamnesisError::parse(format!("{}: {error}", quoted(name))))
     }

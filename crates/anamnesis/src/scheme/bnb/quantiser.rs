@@ -7,7 +7,9 @@ use super::four_bit::{FourBitEncoder, QuantType};
 use super::int8::Int8Encoder;
 use super::options::{BnbKind, BnbOptions};
 use crate::error::{AnamnesisError, Request, Result};
-use crate::scheme::{BlockOptions, Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, TileEncoder, linear};
+use crate::scheme::{
+    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Made, Packing, Quantiser, Task, TileEncoder, linear,
+};
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
@@ -36,6 +38,10 @@ impl Quantiser for BnbKind {
             let what = "options of a mix, or an importance matrix".to_owned();
             return Err(contradiction(what, "BitsAndBytes has neither".to_owned()));
         }
+        if task.options.groups != GroupOptions::default() {
+            let why = "BitsAndBytes has blocks of values, whatever their rows".to_owned();
+            return Err(contradiction("a group size".to_owned(), why));
+        }
         let rule = Rule::new(*self, task.options.bnb)?;
         let decide = |tensor: &Candidate<'_>| match linear::decide(tensor, task.rules) {
             Ok(()) => rule.encoder(tensor).map(Decision::Encode),
@@ -46,6 +52,10 @@ impl Quantiser for BnbKind {
 
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
         Some(quantization_config(*self, made))
+    }
+
+    fn needs_configuration(&self) -> bool {
+        false
     }
 }
 

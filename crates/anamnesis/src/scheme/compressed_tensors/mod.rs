@@ -17,15 +17,20 @@
 
 mod activations;
 mod claim;
+mod described;
+mod encoders;
 mod fp4;
 mod int8;
 mod pack;
 mod packing;
 mod parts;
+mod quantiser;
+mod scale_rules;
 mod scales;
 mod spec;
 
 pub(crate) use claim::CompressedTensors;
+pub(crate) use quantiser::ENCODINGS;
 
 /// The method as configurations name it.
 const METHOD: &str = "compressed-tensors";

@@ -12,6 +12,8 @@ mod claim;
 mod decoder;
 mod expectation;
 mod naming;
+mod quantiser;
 
 pub(crate) use claim::Fp8;
 pub(crate) use decoder::{Fp8Decoder, Fp8Format};
+pub(crate) use quantiser::ENCODINGS;

@@ -7,7 +7,9 @@ use super::mix::{self, Chooser, Mix, Model};
 use super::options::BlockOptions;
 use crate::catalog::{BlockType, Metadata, MetadataValue, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
-use crate::scheme::{BnbOptions, Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, Task, linear};
+use crate::scheme::{
+    BnbOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Made, Packing, Quantiser, Task, linear,
+};
 
 /// A mix, its names, what weights are called in reports, and what it is in a few words.
 struct Named {
@@ -88,9 +90,13 @@ pub(super) fn mix_of(name: &str) -> Option<Mix> {
 impl Quantiser for Mix {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         let options = &task.options.blocks;
-        if task.options.bnb != BnbOptions::default() {
+        if task.options.bnb != BnbOptions::default() || task.options.groups != GroupOptions::default() {
             let why = "blocks of ggml have a size of their own, and no scales of scales to choose".to_owned();
-            return Err(Request::Contradiction { what: "a block size or double quantisation".to_owned(), why }.into());
+            return Err(Request::Contradiction {
+                what: "a block size, a group size or double quantisation".to_owned(),
+                why,
+            }
+            .into());
         }
         if let Some(importance) = &options.importance {
             check_importance(importance, task.tensors)?;

@@ -13,19 +13,25 @@
 //!
 //! The parts of such a weight are, in this order: codes, scales, offsets where they are stored, the scale of scales, the group
 //! index.
+//!
+//! [`GroupedEncoder`] makes such weights, by the arithmetic of their library.
 
 mod companions;
 mod decoder;
+mod encoder;
 mod layout;
+mod scaling;
 #[cfg(test)]
 mod tests;
 
 use anamnesis_kernels::float::e2m1;
-pub(crate) use anamnesis_kernels::{Arithmetic, Formula, Step};
+pub(crate) use anamnesis_kernels::{Arithmetic, Formula, Goal, Ratio, Step};
 
 use super::{Grid, ScaleType};
 
+pub(crate) use encoder::{Beside, GroupedEncoder};
 pub(crate) use layout::{Layout, Order, Unit};
+pub(crate) use scaling::{Extremes, Group, ScaleRule};
 
 /// What a code stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

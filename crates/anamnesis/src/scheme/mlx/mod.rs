@@ -18,6 +18,9 @@
 mod claim;
 mod mode;
 mod parts;
+mod quantiser;
+mod scale_rules;
 mod weight;
 
 pub(crate) use claim::Mlx;
+pub(crate) use quantiser::ENCODINGS;

@@ -42,7 +42,7 @@ impl Kind {
     }
 
     /// The sizes that groups of this mode may have, the usual one first.
-    const fn groups(self) -> &'static [u64] {
+    pub(super) const fn groups(self) -> &'static [u64] {
         match self {
             Self::Affine => &[64, 32, 128],
             Self::Mxfp4 | Self::Mxfp8 => &[32],

@@ -121,7 +121,7 @@ fn mode(claims: &Claims<'_>, module: &str, is_float: bool, shape: &Shape<'_>) ->
     }
 }
 
-fn decoder(mode: Mode, rows: u64, columns: u64, scale: ScaleType) -> Arc<dyn TileDecoder> {
+pub(super) fn decoder(mode: Mode, rows: u64, columns: u64, scale: ScaleType) -> Arc<dyn TileDecoder> {
     let grid = Grid::new(rows, columns, 1, mode.group, Arrangement::Block(1, mode.group));
     let (meaning, offsets, formula) = match mode.kind {
         Kind::Mxfp8 => return Arc::new(Fp8Decoder::new(Fp8Format::E4m3, grid, Some(scale))),

@@ -18,7 +18,10 @@ mod algorithm;
 mod claim;
 mod naming;
 mod parts;
+mod quantiser;
+mod scale_rules;
 mod shape;
 mod weight;
 
 pub(crate) use claim::ModelOpt;
+pub(crate) use quantiser::ENCODINGS;

@@ -73,6 +73,7 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
     let quantising = [
         (args.quantize.double_quant, "--double-quant"),
         (args.quantize.block_size.is_some(), "--block-size"),
+        (args.quantize.group_size.is_some(), "--group-size"),
         (args.quantize.allow_nonfinite, "--allow-nonfinite"),
         (args.quantize.report, "--report"),
         (args.quantize.allow_empty, "--allow-empty"),
@@ -90,7 +91,7 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
     ];
     let is_gguf = target.extension() == ConvertTarget::Gguf.extension();
     let misplaced = match target {
-        other if other.is_quantized() && is_gguf => given(&quantising[..2]),
+        other if other.is_quantized() && is_gguf => given(&quantising[..3]),
         _ if given(&blocks).is_some() => given(&blocks),
         ConvertTarget::Gguf => given(&quantising),
         other if other.is_quantized() => given(&gguf),
@@ -111,6 +112,7 @@ pub(super) fn options(
 ) -> Result<ConvertOptions, Failure> {
     let mut options = writing::options(write, cpu)?;
     options.quantise.bnb.block_size = quantize.block_size;
+    options.quantise.groups.size = quantize.group_size;
     options.quantise.blocks = blocks(quantize)?;
     options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);
     Ok(options.with_measure(target.is_quantized()))
@@ -158,6 +160,11 @@ impl Request<'_> {
             // The format of the output: it is what cannot hold some tensor.
             AnamnesisError::Unsupported { format, .. } if format == self.target.extension() => {
                 let advice = Some("--exclude leaves tensors out".to_owned());
+                Failure::Refused { error, advice }
+            }
+            AnamnesisError::Request(anamnesis::Request::Indivisible { .. }) => {
+                let keep = if self.command == "forget" { "--exclude" } else { "--keep" };
+                let advice = Some(format!("{keep} leaves them as they are, --group-size may change the groups"));
                 Failure::Refused { error, advice }
             }
             _ => patterns::unfit(error, checkpoint),

@@ -381,7 +381,7 @@ const DEEPSEEK_LIKE: &str = r#"{
 fn another_quantisation_takes_the_place_of_the_old_one() {
     let quantisation = serde_json::json!({"quant_method": "bitsandbytes", "load_in_4bit": true});
     let edited = |text: &str| {
-        let edit = with_quantisation(text.as_bytes(), None, &quantisation).unwrap();
+        let edit = with_quantisation(text.as_bytes(), None, &[("quantization_config", quantisation.clone())]).unwrap();
         assert!(edit.removed.is_empty(), "{:?}", edit.removed);
         String::from_utf8(edit.text).unwrap()
     };

@@ -1,0 +1,93 @@
+//! What a model's configuration tells of weights that were quantised: the members that compressed-tensors writes.
+
+use serde_json::{Value, json};
+
+use super::METHOD;
+use super::quantiser::{Codes, Preset};
+use super::spec::Strategy;
+use crate::scheme::Made;
+
+/// The version whose arithmetic and packing this is.
+const VERSION: &str = "0.20.0";
+
+/// The `quantization_config` of a model.
+pub(super) fn quantization_config(preset: &Preset, strategy: Strategy, made: &Made<'_>) -> Value {
+    let format = match preset.codes {
+        Codes::Float => "float-quantized",
+        Codes::Int8 => "int-quantized",
+        Codes::Packed { .. } => "pack-quantized",
+        Codes::Mxfp4 => "mxfp4-pack-quantized",
+        Codes::Mxfp8 => "mxfp8-quantized",
+        Codes::Nvfp4 => "nvfp4-pack-quantized",
+    };
+    json!({
+        "config_groups": {
+            "group_0": {
+                "format": format,
+                "input_activations": activations(preset, strategy),
+                "output_activations": null,
+                "targets": ["Linear"],
+                "weights": weights(preset, strategy),
+            }
+        },
+        "format": format,
+        "global_compression_ratio": null,
+        "ignore": made.left(),
+        "kv_cache_scheme": null,
+        "quant_method": METHOD,
+        "quantization_status": "compressed",
+        "version": VERSION,
+    })
+}
+
+fn weights(preset: &Preset, strategy: Strategy) -> Value {
+    let (bits, kind, symmetric, scale) = match preset.codes {
+        Codes::Float => (8, "float", true, None),
+        Codes::Int8 => (8, "int", true, None),
+        Codes::Packed { bits, symmetric } => (bits, "int", symmetric, None),
+        Codes::Mxfp4 => (4, "float", true, Some("torch.uint8")),
+        Codes::Mxfp8 => (8, "float", true, Some("torch.uint8")),
+        Codes::Nvfp4 => (4, "float", true, Some("torch.float8_e4m3fn")),
+    };
+    let (name, group) = match strategy {
+        Strategy::Tensor => ("tensor", None),
+        Strategy::Channel => ("channel", None),
+        Strategy::Group(values) if preset.codes == Codes::Nvfp4 => ("tensor_group", Some(values)),
+        Strategy::Group(values) => ("group", Some(values)),
+        Strategy::Block(..) => ("block", None),
+    };
+    let mut weights = json!({
+        "dynamic": false,
+        "group_size": group,
+        "num_bits": bits,
+        "strategy": name,
+        "symmetric": symmetric,
+        "type": kind,
+    });
+    if let Strategy::Block(rows, cols) = strategy {
+        weights["block_structure"] = json!([rows, cols]);
+    }
+    if let Some(scale) = scale {
+        weights["scale_dtype"] = json!(scale);
+    }
+    weights
+}
+
+/// How activations are quantised while the model runs.
+fn activations(preset: &Preset, strategy: Strategy) -> Value {
+    if !preset.activations {
+        return Value::Null;
+    }
+    let (name, group) = match strategy {
+        Strategy::Block(_, cols) => ("group", Some(cols)),
+        _ => ("token", None),
+    };
+    json!({
+        "dynamic": true,
+        "group_size": group,
+        "num_bits": 8,
+        "strategy": name,
+        "symmetric": true,
+        "type": if preset.codes == Codes::Int8 { "int" } else { "float" },
+    })
+}

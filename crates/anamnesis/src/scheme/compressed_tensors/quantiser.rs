@@ -1,0 +1,123 @@
+//! Quantising as compressed-tensors does: each linear layer by itself, without calibration.
+
+use serde_json::Value;
+
+use super::described::quantization_config;
+use super::encoders::weight;
+use super::spec::Strategy;
+use crate::error::{Request, Result};
+use crate::scheme::layers::{encode, plan_layers};
+use crate::scheme::linear::SERVED;
+use crate::scheme::{Decision, Encoding, GroupSize, Made, Packing, QuantiseOptions, Quantiser, Task};
+
+/// A way of quantising that the library has a name for.
+pub(super) struct Preset {
+    pub name: &'static str,
+    pub codes: Codes,
+    /// Which values share a scale where nobody says.
+    pub strategy: Strategy,
+    /// Whether another size of groups may be asked for.
+    pub is_sizable: bool,
+    /// Whether activations are quantised too, while the model runs.
+    pub activations: bool,
+}
+
+/// What codes are, and how they are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codes {
+    /// E4M3.
+    Float,
+    /// Eight bits, a byte each.
+    Int8,
+    /// Packed in words.
+    Packed {
+        bits: u8,
+        symmetric: bool,
+    },
+    /// E2M1 and E4M3 under powers of two, E2M1 under E4M3.
+    Mxfp4,
+    Mxfp8,
+    Nvfp4,
+}
+
+macro_rules! presets {
+    ($($names:expr, $short:literal, $about:literal: $codes:expr, $strategy:expr, $sizable:literal, $activations:literal;)*) => {
+        static PRESETS: [Preset; [$($short),*].len()] = [$(Preset {
+            name: $names[0], codes: $codes, strategy: $strategy, is_sizable: $sizable, activations: $activations,
+        }),*];
+
+        /// What can be asked for.
+        pub(crate) static ENCODINGS: [Encoding; PRESETS.len()] = {
+            let mut index = 0;
+            [$(Encoding {
+                names: &$names,
+                about: $about,
+                short: $short,
+                packing: Packing::Companions,
+                quantiser: { index += 1; &PRESETS[index - 1] },
+            }),*]
+        };
+    };
+}
+
+presets! {
+    ["fp8-channel", "fp8-dynamic"], "FP8", "E4M3 weights with a scale per row (compressed-tensors)":
+        Codes::Float, Strategy::Channel, false, true;
+    ["fp8-tensor"], "FP8", "E4M3 weights with one scale each (compressed-tensors)":
+        Codes::Float, Strategy::Tensor, false, false;
+    ["fp8-block"], "FP8", "E4M3 weights in 128x128 blocks (compressed-tensors)":
+        Codes::Float, Strategy::Block(128, 128), false, true;
+    ["w8a8"], "INT8", "INT8 weights with a scale per row (compressed-tensors)":
+        Codes::Int8, Strategy::Channel, true, true;
+    ["w8a16"], "INT8", "packed INT8 weights in groups of 128 (compressed-tensors)":
+        Codes::Packed { bits: 8, symmetric: true }, Strategy::Group(128), true, false;
+    ["w8a16-asym"], "INT8", "packed INT8 weights with zero points (compressed-tensors)":
+        Codes::Packed { bits: 8, symmetric: false }, Strategy::Group(128), true, false;
+    ["w4a16"], "INT4", "packed INT4 weights in groups of 128 (compressed-tensors)":
+        Codes::Packed { bits: 4, symmetric: true }, Strategy::Group(128), true, false;
+    ["w4a16-asym"], "INT4", "packed INT4 weights with zero points (compressed-tensors)":
+        Codes::Packed { bits: 4, symmetric: false }, Strategy::Group(128), true, false;
+    ["w3a16"], "INT3", "packed INT3 weights in groups of 128 (compressed-tensors)":
+        Codes::Packed { bits: 3, symmetric: true }, Strategy::Group(128), true, false;
+    ["w2a16"], "INT2", "packed INT2 weights in groups of 128 (compressed-tensors)":
+        Codes::Packed { bits: 2, symmetric: true }, Strategy::Group(128), true, false;
+    ["mxfp4"], "MXFP4", "E2M1 weights under powers of two (compressed-tensors)":
+        Codes::Mxfp4, Strategy::Group(32), false, false;
+    ["mxfp8"], "MXFP8", "E4M3 weights under powers of two (compressed-tensors)":
+        Codes::Mxfp8, Strategy::Group(32), false, false;
+    ["nvfp4"], "NVFP4", "E2M1 weights under E4M3 scales (compressed-tensors)":
+        Codes::Nvfp4, Strategy::Group(16), false, false;
+}
+
+impl Preset {
+    /// Which values share a scale, as asked for.
+    pub(super) fn strategy(&self, options: &QuantiseOptions) -> Result<Strategy> {
+        match options.groups.size {
+            None => Ok(self.strategy),
+            Some(_) if !self.is_sizable => {
+                let (what, why) = (format!("a group size for {}", self.name), "it has its own".to_owned());
+                Err(Request::Contradiction { what, why }.into())
+            }
+            Some(GroupSize::Row) => Ok(Strategy::Channel),
+            Some(GroupSize::Values(values)) => Ok(Strategy::Group(values.into())),
+        }
+    }
+}
+
+impl Quantiser for Preset {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        task.options.check_only_groups(self.name)?;
+        let strategy = self.strategy(task.options)?;
+        let group = match strategy {
+            Strategy::Group(values) => values,
+            _ => 1,
+        };
+        plan_layers(task, self.name, &SERVED, group, |tensor| encode(weight(self, strategy, tensor)))
+    }
+
+    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        // What cannot be is refused when planning.
+        let strategy = self.strategy(made.options).unwrap_or(self.strategy);
+        Some(quantization_config(self, strategy, made))
+    }
+}

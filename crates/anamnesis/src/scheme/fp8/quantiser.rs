@@ -1,0 +1,97 @@
+//! Quantising to eight-bit floats in blocks of 128×128, by the arithmetic of transformers.
+//!
+//! | what | how |
+//! |---|---|
+//! | the factor of a block | (1 / its largest magnitude) × 448, which is how torch divides a number by a tensor; 1 where that is zero, or so small that the factor would be infinite |
+//! | the stored `X.weight_scale_inv` | 1 / factor |
+//! | a code | value × factor, to the nearest E4M3 |
+//!
+//! All of it in F32, whatever the weight was. A matrix that the blocks do not divide is left as it is.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Fp8Decoder, Fp8Format};
+use crate::catalog::Dtype;
+use crate::error::Result;
+use crate::scheme::grouped::{Beside, Extremes, Goal, Group, GroupedEncoder, Layout, Ratio, ScaleRule};
+use crate::scheme::layers::{encode, plan_layers};
+use crate::scheme::linear::SERVED;
+use crate::scheme::{
+    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Keeping, Made, Packing, Quantiser, ScaleType, Task,
+};
+
+/// What can be asked for.
+pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
+    names: &["fp8"],
+    about: "E4M3 weights in 128x128 blocks, as transformers has them",
+    short: "FP8",
+    packing: Packing::Companions,
+    quantiser: &Blocks,
+}];
+
+/// Rows and columns of a block.
+const BLOCK: u64 = 128;
+/// The largest E4M3.
+const LARGEST: f32 = 448.0;
+
+struct Blocks;
+
+impl Quantiser for Blocks {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        task.options.check_unused("fp8")?;
+        plan_layers(task, "fp8", &SERVED, 1, |tensor| match weight(tensor) {
+            Some(encoder) => encode(encoder),
+            None => Ok(Decision::Keep(Keeping::Indivisible)),
+        })
+    }
+
+    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        Some(json!({
+            "activation_scheme": "dynamic",
+            "fmt": "e4m3",
+            "modules_to_not_convert": made.left(),
+            "quant_method": "fp8",
+            "weight_block_size": [BLOCK, BLOCK],
+        }))
+    }
+}
+
+/// A weight in blocks; `None` where they do not divide it.
+fn weight(tensor: &Candidate<'_>) -> Option<GroupedEncoder> {
+    let &[rows, cols] = tensor.shape else { return None };
+    let (rows, cols) = (rows as u64, cols as u64);
+    if !rows.is_multiple_of(BLOCK) || !cols.is_multiple_of(BLOCK) {
+        return None;
+    }
+    let grid = Grid::new(rows, cols, BLOCK, BLOCK, Arrangement::Block(BLOCK, BLOCK));
+    let of_scales = vec![grid.grid_rows as usize, grid.grid_cols as usize];
+    Some(GroupedEncoder {
+        outputs: vec![
+            EncodedTensor { name: tensor.part("weight"), dtype: Dtype::F8E4M3, shape: tensor.shape.to_vec() },
+            EncodedTensor { name: tensor.part("weight_scale_inv"), dtype: Dtype::F32, shape: of_scales },
+        ],
+        grid,
+        layout: Layout::bytes(8, cols),
+        ratio: Ratio::Product,
+        goal: Goal::E4m3,
+        rule: Arc::new(Inverse),
+        scale: ScaleType::F32,
+        offsets: Beside::Nothing,
+        constants: Vec::new(),
+        seen: None,
+        decoder: Arc::new(Fp8Decoder::new(Fp8Format::E4m3, grid, Some(ScaleType::F32))),
+    })
+}
+
+/// Scales as transformers finds them.
+#[derive(Hash)]
+struct Inverse;
+
+impl ScaleRule for Inverse {
+    fn group(&self, extremes: Extremes, _whole: f32) -> Group {
+        let factor = Some((1.0 / extremes.magnitude()) * LARGEST).filter(|factor| factor.is_finite()).unwrap_or(1.0);
+        Group { factor, ..Group::of(1.0 / factor) }
+    }
+}

@@ -1,0 +1,60 @@
+//! What can be asked of weights whose values share scales in groups.
+
+use std::str::FromStr;
+
+use crate::error::{AnamnesisError, Request};
+
+/// Which values share a scale.
+///
+/// ```
+/// use anamnesis::GroupSize;
+/// assert_eq!("64".parse::<GroupSize>()?, GroupSize::Values(64));
+/// assert_eq!("channel".parse::<GroupSize>()?, GroupSize::Row);
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GroupSize {
+    /// So many that follow each other in a row.
+    Values(u32),
+    /// All of a row.
+    Row,
+}
+
+impl FromStr for GroupSize {
+    type Err = AnamnesisError;
+
+    fn from_str(text: &str) -> Result<Self, AnamnesisError> {
+        match text.parse() {
+            Ok(values) if values > 0 => Ok(Self::Values(values)),
+            _ if text == "channel" => Ok(Self::Row),
+            _ => {
+                let why = "is neither a number of values nor channel".to_owned();
+                Err(Request::Malformed { what: "group size", text: text.to_owned(), why }.into())
+            }
+        }
+    }
+}
+
+/// How values share scales.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupOptions {
+    /// Which values share a scale; `None` means what is usual for the target.
+    pub size: Option<GroupSize>,
+}
+
+impl GroupOptions {
+    /// What is usual for the target.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { size: None }
+    }
+
+    /// Sets which values share a scale.
+    #[must_use]
+    pub const fn with_size(mut self, size: GroupSize) -> Self {
+        self.size = Some(size);
+        self
+    }
+}

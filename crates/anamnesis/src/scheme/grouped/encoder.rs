@@ -1,0 +1,332 @@
+//! Making weights whose codes lie in rows, tile by tile: what [`Grouped`](super::Grouped) decodes, the other way round.
+//!
+//! | what | as | |
+//! |---|---|---|
+//! | which values share a scale | [`Grid`] | all, a row, a group of a row, a block |
+//! | the scale and offset of a group | [`ScaleRule`] | the arithmetic of the library |
+//! | what a value becomes | [`Ratio`], [`Goal`] | its operations with their roundings, and the kind of code |
+//! | where codes lie | [`Layout`] | one after the other |
+//! | where scales and offsets lie | [`ScaleType`], [`Beside`] | as numbers, or packed down the columns |
+//!
+//! What is made is decoded again by the scheme's own decoder, to measure it. The outputs are, in this order: codes, scales,
+//! offsets, the scale of scales, and what is the same whatever the values are.
+
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+use anamnesis_kernels::{self as kernels, F32, Goal, Level, Ratio};
+
+use super::Layout;
+use super::scaling::{Extremes, Groups, ScaleRule};
+use crate::catalog::TargetDtype;
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::{Arrangement, Context, EncodedTensor, FirstPass, Grid, ScaleType, TileDecoder, TileEncoder};
+
+/// Values handed over together where all of them share one scale.
+const UNCUT: u64 = 1 << 12;
+
+/// How offsets are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Beside {
+    Nothing,
+    /// As the scales are.
+    Stored(ScaleType),
+    /// Codes of so many bits in 32-bit words, packed down the columns without gaps; the middle is added.
+    PackedDown {
+        bits: u8,
+    },
+}
+
+/// A weight to be made.
+#[derive(Clone)]
+pub(crate) struct GroupedEncoder {
+    /// Codes, scales, offsets, the scale of scales, constants.
+    pub outputs: Vec<EncodedTensor>,
+    pub grid: Grid,
+    pub layout: Layout,
+    pub ratio: Ratio,
+    pub goal: Goal,
+    pub rule: Arc<dyn ScaleRule>,
+    pub scale: ScaleType,
+    pub offsets: Beside,
+    /// The contents of the outputs that do not depend on values.
+    pub constants: Vec<Vec<u8>>,
+    /// What was seen of all values, where that must be known first.
+    pub seen: Option<Extremes>,
+    pub decoder: Arc<dyn TileDecoder>,
+}
+
+impl Hash for GroupedEncoder {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { outputs, grid, layout, ratio, goal, rule, scale, offsets, constants, seen, decoder } = self;
+        (outputs, grid, layout, ratio, goal, scale, offsets, constants).hash(state);
+        seen.map(|seen| [seen.low, seen.high].map(f32::to_bits)).hash(state);
+        rule.identify(state);
+        decoder.identify(state);
+    }
+}
+
+impl GroupedEncoder {
+    fn is_one_scale(&self) -> bool {
+        self.grid.arrangement == Arrangement::Tensor
+    }
+
+    /// Whether the groups of all rows follow each other as those of one.
+    fn is_one_row(&self) -> bool {
+        self.grid.block_rows == 1 && self.grid.cols.is_multiple_of(self.grid.block_cols)
+    }
+
+    /// The scales of these values.
+    fn span(&self, range: &Range<u64>) -> Range<u64> {
+        if self.is_one_scale() { 0..1 } else { self.grid.span(range) }
+    }
+
+    /// The rows of words that hold the packed offsets of these rows of scales.
+    fn packed_rows(&self, range: &Range<u64>, bits: u8) -> Range<u64> {
+        let words = |row: u64| (row * u64::from(bits)).div_ceil(32);
+        words(range.start / self.grid.cols)..words(range.end / self.grid.cols)
+    }
+
+    /// Finds the extremes of all groups.
+    fn extremes(&self, level: Level, values: &[f32], lows: &mut [f32], highs: &mut [f32], row: &mut [f32]) {
+        if let (true, Some(seen)) = (self.is_one_scale(), self.seen) {
+            lows.fill(seen.low);
+            highs.fill(seen.high);
+            return;
+        }
+        let block = self.grid.block_cols as usize;
+        if self.is_one_row() {
+            return self.of_blocks(level, values, block, lows, highs);
+        }
+        lows.fill(Extremes::NONE.low);
+        highs.fill(Extremes::NONE.high);
+        let grid_cols = self.grid.grid_cols as usize;
+        let (row_lows, row_highs) = row.split_at_mut(grid_cols);
+        for (index, values) in values.chunks(self.grid.cols as usize).enumerate() {
+            self.of_blocks(level, values, block, row_lows, row_highs);
+            let first = index / self.grid.block_rows as usize * grid_cols;
+            let all = lows[first..].iter_mut().zip(&mut highs[first..]);
+            for ((low, high), (row_low, row_high)) in all.zip(row_lows.iter().zip(&*row_highs)) {
+                (*low, *high) = (low.min(*row_low), high.max(*row_high));
+            }
+        }
+    }
+
+    fn of_blocks(&self, level: Level, values: &[f32], block: usize, lows: &mut [f32], highs: &mut [f32]) {
+        if self.rule.is_sided() {
+            return kernels::block_range(level, values, block, lows, highs);
+        }
+        kernels::block_largest::<F32>(level, values, block, highs);
+        lows.iter_mut().zip(highs).for_each(|(low, high)| *low = -*high);
+    }
+
+    /// Encodes the values, one code in each byte.
+    fn codes(&self, level: Level, values: &[f32], factors: &[f32], shifts: &[f32], out: &mut [u8]) {
+        let (ratio, goal, block) = (self.ratio, self.goal, self.grid.block_cols as usize);
+        if self.is_one_scale() || self.is_one_row() {
+            let group = if self.is_one_scale() { values.len() } else { block };
+            return kernels::group_codes(level, ratio, goal, values, group, factors, shifts, out);
+        }
+        let (cols, grid_cols) = (self.grid.cols as usize, self.grid.grid_cols as usize);
+        for (index, (values, out)) in values.chunks(cols).zip(out.chunks_mut(cols)).enumerate() {
+            let first = index / self.grid.block_rows as usize * grid_cols;
+            kernels::group_codes(level, ratio, goal, values, block, &factors[first..], &shifts[first..], out);
+        }
+    }
+
+    /// Packs codes as the layout has them.
+    fn pack(&self, level: Level, codes: &[u8], out: &mut [u8]) {
+        let cols = self.grid.cols;
+        match self.layout {
+            Layout::Dense { bits, .. } if self.layout.is_gapless(cols) => kernels::pack_bits(level, codes, bits, out),
+            Layout::Dense { bits, row_bytes } => {
+                let rows = codes.chunks(cols as usize).zip(out.chunks_mut(row_bytes as usize));
+                rows.for_each(|(codes, out)| kernels::pack_bits(level, codes, bits, out));
+            }
+            Layout::Words { .. } | Layout::Planes { .. } | Layout::RowPairs => {}
+        }
+    }
+
+    /// Packs the offsets of whole rows of words down their columns.
+    fn pack_down(&self, offsets: &[f32], bits: u8, out: &mut [u8]) {
+        let cols = self.grid.grid_cols as usize;
+        let middle = 1i32 << (bits - 1);
+        let words = out.as_chunks_mut::<4>().0;
+        for (row, offsets) in offsets.chunks(cols).enumerate() {
+            let bit = row * usize::from(bits);
+            for (col, &offset) in offsets.iter().enumerate() {
+                let code = ((offset as i32 + middle) as u64 & 0xFF) << (bit % 32);
+                for (place, part) in [(bit / 32, code as u32), (bit / 32 + 1, (code >> 32) as u32)] {
+                    if part != 0
+                        && let Some(word) = words.get_mut(place * cols + col)
+                    {
+                        *word = (u32::from_le_bytes(*word) | part).to_le_bytes();
+                    }
+                }
+            }
+        }
+    }
+
+    fn whole(&self) -> Option<f32> {
+        self.rule.whole(self.seen.unwrap_or(Extremes::NONE))
+    }
+
+    /// Refuses scales that no type can hold.
+    fn check(&self, range: &Range<u64>, groups: &Groups<'_>) -> Result<()> {
+        let is_bad = |(scale, factor): (&f32, &f32)| !scale.is_finite() || !factor.is_finite() || *factor == 0.0;
+        let Some(place) = groups.scales.iter().zip(&*groups.factors).position(is_bad) else { return Ok(()) };
+        let group = self.span(range).start + place as u64;
+        let scale = groups.scales[place];
+        Err(AnamnesisError::parse(format!(
+            "the scale of group {group} would be {scale}: its values are too large or too far apart"
+        )))
+    }
+}
+
+impl TileEncoder for GroupedEncoder {
+    fn outputs(&self) -> &[EncodedTensor] {
+        &self.outputs
+    }
+
+    fn granule(&self) -> u64 {
+        if self.is_one_scale() {
+            return UNCUT;
+        }
+        let rows = match self.offsets {
+            // Words begin with a row.
+            Beside::PackedDown { bits } => 32 >> bits.trailing_zeros().min(5),
+            Beside::Nothing | Beside::Stored(_) => self.grid.block_rows,
+        };
+        rows * self.grid.cols
+    }
+
+    fn scale_values(&self) -> u64 {
+        if self.is_one_scale() { UNCUT } else { self.grid.block_cols }
+    }
+
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>) {
+        let span = self.span(range);
+        let is_first = range.start == 0;
+        let with_first = |bytes: u64| if is_first { 0..bytes } else { 0..0 };
+        let of = |kind: ScaleType| match self.is_one_scale() {
+            true => with_first(kind.bytes()),
+            false => span.start * kind.bytes()..span.end * kind.bytes(),
+        };
+        let cols = self.grid.cols;
+        places.push(match self.is_one_scale() {
+            true => range.clone(),
+            false => self.layout.byte_of(cols, range.start)..self.layout.byte_of(cols, range.end),
+        });
+        places.push(of(self.scale));
+        match self.offsets {
+            Beside::Nothing => {}
+            Beside::Stored(kind) => places.push(of(kind)),
+            Beside::PackedDown { bits } => {
+                let (rows, row_bytes) = (self.packed_rows(range, bits), self.grid.grid_cols * 4);
+                places.push(rows.start * row_bytes..rows.end * row_bytes);
+            }
+        }
+        if self.rule.has_whole() {
+            places.push(with_first(4));
+        }
+        places.extend(self.constants.iter().map(|constant| with_first(constant.len() as u64)));
+    }
+
+    fn first_pass(&self) -> Option<Box<dyn FirstPass + '_>> {
+        let needs = self.seen.is_none() && (self.is_one_scale() || self.rule.has_whole());
+        needs.then(|| Box::new(Seeing { encoder: self, seen: Extremes::NONE }) as Box<dyn FirstPass>)
+    }
+
+    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+        let level = context.level();
+        let span = self.span(range);
+        let count = (span.end - span.start) as usize;
+        let row = 2 * self.grid.grid_cols as usize;
+        let is_packed = self.layout.bits() != 8;
+        let (floats, bytes, _) = context.all(4 * count + row, if is_packed { values.len() } else { 0 }, 0);
+        let (factors, floats) = floats.split_at_mut(count);
+        let (shifts, floats) = floats.split_at_mut(count);
+        let (scales, floats) = floats.split_at_mut(count);
+        let (offsets, floats) = floats.split_at_mut(count);
+        self.extremes(level, values, factors, shifts, &mut floats[..row]);
+        let whole = self.whole();
+        let mut groups = Groups { factors, shifts, scales, offsets };
+        self.rule.groups(whole.unwrap_or(1.0), &mut groups);
+        self.check(range, &groups)?;
+        let [codes, of_scales, rest @ ..] = outs else { return Ok(()) };
+        if is_packed {
+            let bytes = &mut bytes[..values.len()];
+            self.codes(level, values, groups.factors, groups.shifts, bytes);
+            self.pack(level, bytes, codes);
+        } else {
+            self.codes(level, values, groups.factors, groups.shifts, codes);
+        }
+        self.scale.narrow(level, groups.scales, of_scales);
+        let mut rest = rest.iter_mut();
+        let beside = if self.offsets == Beside::Nothing { None } else { rest.next() };
+        match (self.offsets, beside) {
+            (Beside::Stored(kind), Some(out)) => kind.narrow(level, groups.offsets, out),
+            (Beside::PackedDown { bits }, Some(out)) => self.pack_down(groups.offsets, bits, out),
+            _ => {}
+        }
+        if let Some(whole) = whole
+            && let Some(out) = rest.next()
+        {
+            out.iter_mut().zip(whole.to_le_bytes()).for_each(|(out, byte)| *out = byte);
+        }
+        for (out, constant) in rest.zip(&self.constants).filter(|(out, _)| !out.is_empty()) {
+            out.copy_from_slice(constant);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+        let mut inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
+        inputs.truncate(outs.len() - self.constants.len());
+        // What comes with the first values only is needed by all.
+        let whole = self.whole().map(f32::to_le_bytes);
+        if let (Some(whole), Some(last)) = (&whole, inputs.last_mut()) {
+            *last = whole;
+        }
+        let (mut scale, mut offset) = ([0; 4], [0; 4]);
+        if let (true, Some(seen)) = (self.is_one_scale(), self.seen) {
+            let group = self.rule.group(seen, whole.map_or(1.0, f32::from_le_bytes));
+            let level = context.level();
+            let scale = &mut scale[..self.scale.bytes() as usize];
+            self.scale.narrow(level, &[group.scale], scale);
+            inputs[1] = scale;
+            if let Beside::Stored(kind) = self.offsets {
+                let offset = &mut offset[..kind.bytes() as usize];
+                kind.narrow(level, &[group.offset], offset);
+                inputs[2] = offset;
+            }
+        }
+        self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
+    }
+
+    fn describe(&self) -> String {
+        self.decoder.describe()
+    }
+}
+
+/// Looks at all values of a weight.
+struct Seeing<'a> {
+    encoder: &'a GroupedEncoder,
+    seen: Extremes,
+}
+
+impl FirstPass for Seeing<'_> {
+    fn see(&mut self, values: &[f32], context: &mut Context) -> Result<()> {
+        let (mut low, mut high) = ([0.0], [0.0]);
+        self.encoder.of_blocks(context.level(), values, values.len(), &mut low, &mut high);
+        if !values.is_empty() {
+            self.seen = self.seen.with(Extremes { low: low[0], high: high[0] });
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Box<dyn TileEncoder>> {
+        Ok(Box::new(GroupedEncoder { seen: Some(self.seen), ..self.encoder.clone() }))
+    }
+}

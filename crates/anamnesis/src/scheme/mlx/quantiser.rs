@@ -1,0 +1,152 @@
+//! Quantising as MLX does, and as mlx-lm writes it: linear layers, embeddings and the head, each by itself.
+//!
+//! A matrix whose rows the groups do not divide is left as it is, as mlx-lm does. Routers get eight bits.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::mode::{Kind, Mode};
+use super::scale_rules::Rule;
+use super::weight::decoder;
+use crate::catalog::{Dtype, Metadata, MetadataValue};
+use crate::error::{Request, Result};
+use crate::scheme::grouped::{Beside, Goal, GroupedEncoder, Layout, Ratio, Step};
+use crate::scheme::layers::{encode, plan_layers};
+use crate::scheme::linear::LEAST;
+use crate::scheme::{
+    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, GroupSize, Keeping, Made, Packing,
+    QuantiseOptions, Quantiser, ScaleType, Task,
+};
+
+macro_rules! modes {
+    ($($name:literal $short:literal $kind:ident $bits:literal $about:literal;)*) => {
+        /// What can be asked for.
+        pub(crate) static ENCODINGS: [Encoding; [$($bits),*].len()] = [$(Encoding {
+            names: &[$name],
+            about: $about,
+            short: $short,
+            packing: Packing::Companions,
+            quantiser: &Asked { name: $name, kind: Kind::$kind, bits: $bits },
+        }),*];
+    };
+}
+
+modes! {
+    "mlx-4bit" "MLX4" Affine 4 "4-bit weights of MLX with scales and biases";
+    "mlx-2bit" "MLX2" Affine 2 "2-bit weights of MLX with scales and biases";
+    "mlx-3bit" "MLX3" Affine 3 "3-bit weights of MLX with scales and biases";
+    "mlx-5bit" "MLX5" Affine 5 "5-bit weights of MLX with scales and biases";
+    "mlx-6bit" "MLX6" Affine 6 "6-bit weights of MLX with scales and biases";
+    "mlx-8bit" "MLX8" Affine 8 "8-bit weights of MLX with scales and biases";
+    "mlx-mxfp4" "MXFP4" Mxfp4 4 "E2M1 weights under powers of two, as MLX has them";
+    "mlx-mxfp8" "MXFP8" Mxfp8 8 "E4M3 weights under powers of two, as MLX has them";
+    "mlx-nvfp4" "NVFP4" Nvfp4 4 "E2M1 weights under E4M3 scales, as MLX has them";
+}
+
+/// A mode as it is asked for.
+struct Asked {
+    name: &'static str,
+    kind: Kind,
+    bits: u8,
+}
+
+/// What routers get.
+const ROUTER: Mode = Mode { kind: Kind::Affine, bits: 8, group: 64 };
+const ROUTER_END: &str = ".mlp.gate";
+
+impl Asked {
+    fn mode(&self, options: &QuantiseOptions) -> Result<Mode> {
+        let allowed = self.kind.groups();
+        let group = match options.groups.size {
+            None => allowed[0],
+            Some(GroupSize::Values(values)) if allowed.contains(&values.into()) => values.into(),
+            Some(_) => {
+                let (what, why) = (format!("a group size for {}", self.name), format!("{allowed:?} are possible"));
+                return Err(Request::Contradiction { what, why }.into());
+            }
+        };
+        Ok(Mode { kind: self.kind, bits: self.bits, group })
+    }
+}
+
+impl Quantiser for Asked {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        task.options.check_only_groups(self.name)?;
+        let usual = self.mode(task.options)?;
+        plan_layers(task, self.name, &LEAST, 1, |tensor| {
+            let is_router = tensor.module().ends_with(ROUTER_END);
+            let mode = if is_router && tensor.row().is_multiple_of(ROUTER.group) { ROUTER } else { usual };
+            match tensor.row().is_multiple_of(mode.group) && tensor.row() >= 32 {
+                true => encode(weight(mode, tensor)),
+                false => Ok(Decision::Keep(Keeping::Indivisible)),
+            }
+        })
+    }
+
+    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        let mode = self.mode(made.options).ok()?;
+        let told = |mode: Mode| json!({ "bits": mode.bits, "group_size": mode.group, "mode": mode.kind.name() });
+        let mut config = told(mode);
+        let modules = made.quantised.iter().filter_map(|name| name.strip_suffix(".weight"));
+        for router in modules.filter(|module| module.ends_with(ROUTER_END) && mode != ROUTER) {
+            config[router] = told(ROUTER);
+        }
+        Some(config)
+    }
+
+    fn members(&self) -> &'static [&'static str] {
+        &["quantization", "quantization_config"]
+    }
+
+    fn metadata(&self, _made: &Made<'_>) -> Metadata {
+        Metadata::from([("format".to_owned(), MetadataValue::String("mlx".to_owned()))])
+    }
+}
+
+fn weight(mode: Mode, tensor: &Candidate<'_>) -> GroupedEncoder {
+    let (rows, cols) = match *tensor.shape {
+        [rows, cols] => (rows as u64, cols as u64),
+        _ => (1, tensor.row()),
+    };
+    let grid = Grid::new(rows, cols, 1, mode.group, Arrangement::Block(1, mode.group));
+    let of_groups = [rows as usize, grid.grid_cols as usize];
+    let made = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
+        name: tensor.part(part),
+        dtype,
+        shape: shape.to_vec(),
+    };
+    let dtype = tensor.dtype;
+    let (scale, scale_dtype) = match mode.kind {
+        Kind::Affine => (ScaleType::of_target(dtype), dtype.dtype()),
+        Kind::Mxfp4 | Kind::Mxfp8 => (ScaleType::Exponent, Dtype::U8),
+        Kind::Nvfp4 => (ScaleType::E4m3, Dtype::U8),
+    };
+    let words = (cols * u64::from(mode.bits) / 32) as usize;
+    let mut outputs =
+        vec![made("weight", Dtype::U32, &[rows as usize, words]), made("scales", scale_dtype, &of_groups)];
+    let (mut ratio, mut offsets) = (Ratio::Quotient(Step::F32), Beside::Nothing);
+    let (rule, goal) = match mode.kind {
+        Kind::Affine => {
+            outputs.push(made("biases", scale_dtype, &of_groups));
+            (ratio, offsets) = (Ratio::Difference, Beside::Stored(scale));
+            (Rule::Affine { bits: mode.bits }, Goal::Whole { low: 0, high: (1 << mode.bits) - 1, plus: 0 })
+        }
+        Kind::Mxfp4 => (Rule::Power { largest: 6, dtype }, Goal::E2m1Inwards),
+        Kind::Mxfp8 => (Rule::Power { largest: 448, dtype }, Goal::E4m3),
+        Kind::Nvfp4 => (Rule::Nvfp4(dtype), Goal::E2m1Inwards),
+    };
+    GroupedEncoder {
+        outputs,
+        grid,
+        layout: Layout::words(mode.bits, cols),
+        ratio,
+        goal,
+        rule: Arc::new(rule),
+        scale,
+        offsets,
+        constants: Vec::new(),
+        seen: None,
+        decoder: decoder(mode, rows, cols, scale),
+    }
+}

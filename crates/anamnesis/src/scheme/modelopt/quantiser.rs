@@ -1,0 +1,169 @@
+//! Quantising as ModelOpt does: each linear layer by itself, without calibration, so that nothing is said of activations.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::scale_rules::Rule;
+use crate::catalog::{Dtype, TargetDtype};
+use crate::error::Result;
+use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
+use crate::scheme::grouped::{
+    Arithmetic, Beside, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Whole,
+};
+use crate::scheme::layers::{encode, plan_layers};
+use crate::scheme::linear::SERVED;
+use crate::scheme::{
+    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Made, Packing, Quantiser, ScaleType, Task,
+    TileDecoder,
+};
+
+/// What can be asked for.
+pub(crate) static ENCODINGS: [Encoding; 3] = [
+    encoding(&["modelopt-fp8"], "E4M3 weights with one scale each, as ModelOpt has them", "FP8", &Kind::Fp8),
+    encoding(&["modelopt-mxfp8"], "E4M3 weights under powers of two, as ModelOpt has them", "MXFP8", &Kind::Mxfp8),
+    encoding(&["modelopt-nvfp4"], "E2M1 weights under E4M3 scales, as ModelOpt has them", "NVFP4", &Kind::Nvfp4),
+];
+
+const fn encoding(
+    names: &'static [&'static str],
+    about: &'static str,
+    short: &'static str,
+    kind: &'static Kind,
+) -> Encoding {
+    Encoding { names, about, short, packing: Packing::Companions, quantiser: kind }
+}
+
+/// The version whose arithmetic this is.
+const VERSION: &str = "0.47.0";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Fp8,
+    Mxfp8,
+    Nvfp4,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fp8 => "modelopt-fp8",
+            Self::Mxfp8 => "modelopt-mxfp8",
+            Self::Nvfp4 => "modelopt-nvfp4",
+        }
+    }
+
+    const fn algorithm(self) -> &'static str {
+        match self {
+            Self::Fp8 => "FP8",
+            Self::Mxfp8 => "MXFP8",
+            // Weights alone: nothing is known of activations.
+            Self::Nvfp4 => "W4A16_NVFP4",
+        }
+    }
+
+    /// Values under one scale; all of them where there is no size.
+    const fn group(self) -> Option<u64> {
+        match self {
+            Self::Fp8 => None,
+            Self::Mxfp8 => Some(32),
+            Self::Nvfp4 => Some(16),
+        }
+    }
+}
+
+impl Quantiser for Kind {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        task.options.check_unused(self.name())?;
+        plan_layers(task, self.name(), &SERVED, self.group().unwrap_or(1), |tensor| encode(weight(*self, tensor)))
+    }
+
+    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        let mut config = json!({
+            "ignore": made.left(),
+            "producer": { "name": "modelopt", "version": VERSION },
+            "quant_algo": self.algorithm(),
+            "quant_method": "modelopt",
+        });
+        if let Some(group) = self.group() {
+            config["group_size"] = json!(group);
+        }
+        Some(config)
+    }
+}
+
+fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
+    let (rows, cols) = match *tensor.shape {
+        [rows, cols] => (rows as u64, cols as u64),
+        _ => (1, tensor.row()),
+    };
+    let grid = match kind.group() {
+        None => Grid::single(rows * cols),
+        Some(group) => Grid::new(rows, cols, 1, group, Arrangement::Block(1, group)),
+    };
+    let of_groups = [grid.grid_rows as usize, grid.grid_cols as usize];
+    let made = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
+        name: tensor.part(part),
+        dtype,
+        shape: shape.to_vec(),
+    };
+    let (outputs, scale, ratio, goal) = match kind {
+        Kind::Fp8 => {
+            let step = match tensor.dtype {
+                TargetDtype::F32 => Step::F32,
+                TargetDtype::BF16 => Step::Bf16,
+                TargetDtype::F16 => Step::F16,
+            };
+            let outputs = vec![made("weight", Dtype::F8E4M3, tensor.shape), made("weight_scale", Dtype::F32, &[])];
+            (outputs, ScaleType::F32, Ratio::Quotient(step), Goal::E4m3)
+        }
+        Kind::Mxfp8 => {
+            let outputs =
+                vec![made("weight", Dtype::F8E4M3, tensor.shape), made("weight_scale", Dtype::U8, &of_groups)];
+            (outputs, ScaleType::Exponent, Ratio::Product, Goal::E4m3)
+        }
+        Kind::Nvfp4 => {
+            let outputs = vec![
+                made("weight", Dtype::U8, &[rows as usize, (cols / 2) as usize]),
+                made("weight_scale", Dtype::F8E4M3, &of_groups),
+                made("weight_scale_2", Dtype::F32, &[]),
+            ];
+            (outputs, ScaleType::E4m3, Ratio::Quotient(Step::F32), Goal::E2m1)
+        }
+    };
+    let layout = Layout::bytes(if kind == Kind::Nvfp4 { 4 } else { 8 }, cols);
+    GroupedEncoder {
+        outputs,
+        grid,
+        layout,
+        ratio,
+        goal,
+        rule: Arc::new(match kind {
+            Kind::Fp8 => Rule::Fp8(tensor.dtype),
+            Kind::Mxfp8 => Rule::Mxfp8,
+            Kind::Nvfp4 => Rule::Nvfp4,
+        }),
+        scale,
+        offsets: Beside::Nothing,
+        constants: Vec::new(),
+        seen: None,
+        decoder: decoder(kind, grid, layout, scale),
+    }
+}
+
+/// What decodes it again.
+fn decoder(kind: Kind, grid: Grid, layout: Layout, scale: ScaleType) -> Arc<dyn TileDecoder> {
+    if kind != Kind::Nvfp4 {
+        return Arc::new(Fp8Decoder::new(Fp8Format::E4m3, grid, Some(scale)));
+    }
+    Arc::new(Grouped {
+        layout,
+        meaning: Meaning::E2m1NoMinusZero,
+        grid,
+        scales: Scales { kind: scale, whole: Some(Whole::times(false)) },
+        offsets: Offsets::None,
+        is_indexed: false,
+        arithmetic: Arithmetic::default(),
+        description: "NVFP4, groups of 16".to_owned(),
+    })
+}

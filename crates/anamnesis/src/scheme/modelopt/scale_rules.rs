@@ -1,0 +1,68 @@
+//! How ModelOpt finds the scales of a weight.
+//!
+//! | rule | scale |
+//! |---|---|
+//! | [`Rule::Fp8`] | the magnitude of all / 448, in the type of the weight, in which values are divided by it |
+//! | [`Rule::Mxfp8`] | the power of two that is not below magnitude / 448 |
+//! | [`Rule::Nvfp4`] | magnitude / (6 × the second scale), at least 2⁻⁹, to E4M3; the second is the magnitude of all / (448 × 6) |
+//!
+//! A group of zeros has the scale 1, and so has a weight of zeros, of which ModelOpt itself would make NaN.
+
+use anamnesis_kernels::float::{bf16, f16};
+use anamnesis_kernels::{E4m3, Format8};
+
+use crate::catalog::TargetDtype;
+use crate::scheme::grouped::{Extremes, Group, ScaleRule};
+
+const LARGEST_E4M3: f32 = 448.0;
+const LARGEST_E2M1: f32 = 6.0;
+/// The least scale of NVFP4, which E4M3 holds as its smallest number.
+const LEAST: f32 = 1.0 / 512.0;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Rule {
+    Fp8(TargetDtype),
+    Mxfp8,
+    Nvfp4,
+}
+
+impl ScaleRule for Rule {
+    fn whole(&self, all: Extremes) -> Option<f32> {
+        let whole = all.magnitude() / (LARGEST_E2M1 * LARGEST_E4M3);
+        (*self == Self::Nvfp4).then_some(if whole == 0.0 { 1.0 } else { whole })
+    }
+
+    fn group(&self, extremes: Extremes, whole: f32) -> Group {
+        let magnitude = extremes.magnitude();
+        match *self {
+            Self::Fp8(dtype) => {
+                let exact = magnitude / LARGEST_E4M3;
+                let scale = match dtype {
+                    TargetDtype::F32 => exact,
+                    TargetDtype::BF16 => bf16::decode(bf16::encode(exact)),
+                    TargetDtype::F16 => f16::decode(f16::encode(exact)),
+                };
+                Group::of([scale, exact].into_iter().find(|scale| *scale > 0.0).unwrap_or(1.0))
+            }
+            Self::Mxfp8 => {
+                // The logarithm is F32, so that what is hardly above a power of two counts as that power.
+                let exponent = match magnitude / LARGEST_E4M3 {
+                    0.0 => -127.0,
+                    scale => (f64::from(scale).log2() as f32).ceil().clamp(-127.0, 127.0),
+                };
+                let power = |exponent: f32| f64::from(exponent).exp2() as f32;
+                Group { factor: power(-exponent), ..Group::of(power(exponent)) }
+            }
+            Self::Nvfp4 => {
+                let scale = magnitude / (LARGEST_E2M1 * whole);
+                let scale = if scale == 0.0 { 1.0 } else { scale.max(LEAST) };
+                let scale = E4m3::decode(E4m3::encode(scale));
+                match scale * whole {
+                    // Numbers below the smallest step become zero under any scale.
+                    0.0 => Group::of(1.0),
+                    factor => Group { factor, ..Group::of(scale) },
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Quantising into the dialects of safetensors: the bytes of each library, and directories that decode to what was measured.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anamnesis::convert::convert_bytes;
+use anamnesis::{
+    AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, DirectoryOptions, GroupOptions, ParseLimits,
+    Request, TargetDtype,
+};
+use serde_json::{Value, json};
+use support::{Contents, Folder, Model, Noise, assert_mentions, difference, fixture, floats, le_bytes, rounded};
+
+const LAYER: &str = "model.layers.0.mlp.down_proj";
+
+/// The targets of safetensors that this file is about, with groups small enough for the models below.
+fn targets() -> Vec<(ConvertTarget, ConvertOptions)> {
+    let is_dialect = |target: &ConvertTarget| {
+        target.is_quantized() && target.extension() == "safetensors" && !target.name().starts_with("bnb-")
+    };
+    ConvertTarget::all().filter(is_dialect).map(|target| (target, ConvertOptions::new())).collect()
+}
+
+fn with_group(mut options: ConvertOptions, size: &str) -> ConvertOptions {
+    options.quantise.groups = GroupOptions::new().with_size(size.parse().unwrap());
+    options
+}
+
+#[test]
+fn weights_are_those_of_their_library() {
+    let mut cases: BTreeMap<String, usize> = BTreeMap::new();
+    let mut failures = Vec::new();
+    for entry in std::fs::read_dir(fixture("encode")).unwrap() {
+        let path = entry.unwrap().path();
+        let Contents { mut tensors, metadata } = Contents::read(&path);
+        let metadata = metadata.unwrap();
+        let source = tensors.remove("source").unwrap();
+        let model = Model::new().tensor(&format!("{LAYER}.weight"), &source.dtype, &source.shape, &source.data);
+        let target = ConvertTarget::parse(&metadata["target"]).unwrap();
+        for level in CpuLevel::available() {
+            let mut options = ConvertOptions::new().with_cpu_level(level).with_threads(1);
+            if let Some(size) = metadata.get("group_size") {
+                options = with_group(options, size);
+            }
+            let case = format!("{} at {level}", path.file_stem().unwrap().display());
+            let got = match convert_bytes(&model.bytes(), target, &options) {
+                Ok((bytes, _)) => Contents::of(&bytes).tensors,
+                Err(error) => {
+                    failures.push(format!("{case}: {error}"));
+                    continue;
+                }
+            };
+            if got.keys().ne(tensors.keys()) {
+                failures.push(format!("{case}: {:?} instead of {:?}", got.keys(), tensors.keys()));
+                continue;
+            }
+            for (name, want) in &tensors {
+                let found = &got[name];
+                if (&want.dtype, &want.shape) != (&found.dtype, &found.shape) {
+                    failures.push(format!("{case}: {}", difference(want, found).unwrap()));
+                } else if want.data != found.data {
+                    let differing = want.data.iter().zip(&found.data).filter(|(a, b)| a != b).count();
+                    let first = want.data.iter().zip(&found.data).position(|(a, b)| a != b).unwrap();
+                    let end = (first + 8).min(want.data.len());
+                    failures.push(format!(
+                        "{case}: {name} differs in {differing} of {} bytes, from {first} on {:x?} instead of {:x?}",
+                        want.data.len(),
+                        &found.data[first..end],
+                        &want.data[first..end]
+                    ));
+                }
+            }
+        }
+        *cases.entry(target.name().to_owned()).or_default() += 1;
+    }
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    for (target, _) in targets() {
+        assert!(cases.get(target.name()).is_some_and(|&cases| cases > 0), "{target} has no fixture");
+    }
+}
+
+/// A model of a few layers, with what no target quantises and what some do.
+fn model(seed: u64) -> Model {
+    println!("seed {seed}");
+    let mut noise = Noise(seed);
+    let mut model = Model::new().metadata("format", "pt");
+    for (name, shape) in [
+        ("model.embed_tokens.weight", vec![300, 256]),
+        ("model.layers.0.self_attn.q_proj.weight", vec![384, 256]),
+        ("model.layers.0.mlp.down_proj.weight", vec![256, 512]),
+        ("model.layers.0.mlp.gate.weight", vec![8, 256]),
+        ("model.layers.0.input_layernorm.weight", vec![256]),
+        ("model.vision_tower.fc.weight", vec![128, 128]),
+        ("lm_head.weight", vec![300, 256]),
+    ] {
+        let count = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|_| noise.scale() * noise.scale() / 500.0).collect();
+        model = model.tensor(name, "BF16", &shape, &rounded(&values, TargetDtype::BF16));
+    }
+    model
+}
+
+fn written(input: &Path, output: &Path, target: ConvertTarget, options: &ConvertOptions) -> BTreeMap<String, [f64; 2]> {
+    let checkpoint = Checkpoint::open(input, &ParseLimits::default()).unwrap();
+    let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new()).unwrap();
+    let report = plan.write(output, &options.run(), |_| {}).unwrap();
+    let errors = report.errors.into_iter();
+    errors.map(|error| (error.name, [error.mean_absolute, error.mean_squared])).collect()
+}
+
+#[test]
+fn directories_decode_to_what_was_measured_whatever_the_threads() {
+    let input = Folder::staged(&model(15).bytes(), Some(&json!({ "model_type": "llama" })));
+    let plain = Contents::read(input.model()).tensors;
+    for (target, options) in targets() {
+        let output = Folder::new();
+        let (one, four) = (output.path("one"), output.path("four"));
+        let options = options.with_measure(true);
+        let errors = written(input.model().parent().unwrap(), &one, target, &options.clone().with_threads(1));
+        let again = written(input.model().parent().unwrap(), &four, target, &options.with_threads(4));
+        assert_eq!(errors, again, "{target}");
+        let read = |folder: &Path| std::fs::read(folder.join("model.safetensors")).unwrap();
+        assert!(read(&one) == read(&four), "{target}: other bytes with four threads");
+        let config: Value = serde_json::from_slice(&std::fs::read(one.join("config.json")).unwrap()).unwrap();
+        assert!(config["quantization_config"].is_object() || config["quantization"].is_object(), "{target}");
+        let decoded = output.path("decoded.safetensors");
+        let parsed = anamnesis::parse(one.join("model.safetensors")).unwrap();
+        parsed.remember(&decoded, TargetDtype::F32).unwrap_or_else(|error| panic!("{target}: {error}"));
+        let decoded = Contents::read(decoded).tensors;
+        let mut quantised = 0;
+        for (name, tensor) in &plain {
+            let found = decoded.get(name).unwrap_or_else(|| panic!("{target} has no {name}"));
+            assert_eq!(found.shape, tensor.shape, "{target} {name}");
+            let before = tensor.data.chunks(2).map(|bytes| half::bf16::from_le_bytes([bytes[0], bytes[1]]).to_f32());
+            if found.dtype == "BF16" {
+                assert!(found.data == tensor.data, "{target} {name}");
+                continue;
+            }
+            quantised += 1;
+            let (mut absolute, mut squared) = (0.0, 0.0);
+            for (before, after) in before.zip(floats(&found.data)) {
+                let difference = f64::from(before) - f64::from(after);
+                absolute += difference.abs();
+                squared += difference * difference;
+            }
+            let values = found.data.len() as f64 / 4.0;
+            let module = name.strip_suffix(".weight").unwrap();
+            let measured = errors.iter().find(|(error, _)| error.starts_with(module)).unwrap().1;
+            for (found, measured) in [absolute / values, squared / values].into_iter().zip(measured) {
+                assert!((found - measured).abs() <= 1e-9 * found, "{target} {name}: {found} is not {measured}");
+            }
+        }
+        let embeds = decoded["model.embed_tokens.weight"].dtype == "F32";
+        assert!(quantised >= 2 && (quantised == 2 || embeds), "{target}: {quantised}");
+    }
+}
+
+#[test]
+fn rows_that_do_not_divide_are_refused_by_name_before_anything_is_written() {
+    let model = Model::new().floats("a.weight", &[4, 100], &[0.5; 400]).floats("b.weight", &[4, 128], &[0.5; 512]);
+    for (target, options) in targets() {
+        let result = convert_bytes(&model.bytes(), target, &options);
+        match result {
+            Err(AnamnesisError::Request(Request::Indivisible { tensors, .. })) => {
+                assert_eq!(tensors, [("a.weight".to_owned(), 100)], "{target}");
+            }
+            Err(error) => panic!("{target}: {error}"),
+            // One scale for a row or for all, blocks that may overhang, or left alone.
+            Ok((_, stats)) => {
+                let leaves = target.name() == "fp8" || target.name().starts_with("mlx-");
+                assert_eq!(stats.quantized, if !leaves { 2 } else { usize::from(target.name() != "fp8") }, "{target}");
+            }
+        }
+        let kept = options.with_kept("a.weight").unwrap();
+        convert_bytes(&model.bytes(), target, &kept).unwrap_or_else(|error| panic!("{target}: {error}"));
+    }
+}
+
+#[test]
+fn what_is_no_number_is_refused_by_name_or_replaced_where_allowed() {
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut values = vec![0.25; 128 * 128];
+        values[300] = bad;
+        values[301] = -1.5;
+        let model = Model::new().tensor("a.weight", "F32", &[128, 128], &le_bytes(&values));
+        for (target, options) in targets() {
+            let error = convert_bytes(&model.bytes(), target, &options).unwrap_err();
+            assert_mentions(&error.to_string(), &["a.weight", "300"]);
+            convert_bytes(&model.bytes(), target, &options.with_allow_nonfinite(true)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn weights_of_zeros_and_of_the_smallest_numbers_decode_to_numbers() {
+    for tiny in [0.0, -0.0, f32::from_bits(1), f32::MIN_POSITIVE, 1e-30] {
+        let values: Vec<f32> = (0..128 * 128).map(|index| if index % 3 == 0 { -tiny } else { tiny }).collect();
+        for dtype in [TargetDtype::F32, TargetDtype::BF16] {
+            let bytes = rounded(&values, dtype);
+            let model = Model::new().tensor("a.weight", &dtype.to_string(), &[128, 128], &bytes);
+            for (target, options) in targets() {
+                let folder = Folder::staged(&model.bytes(), Some(&json!({})));
+                let output = folder.path("out");
+                written(folder.model().parent().unwrap(), &output, target, &options);
+                let decoded = folder.path("decoded.safetensors");
+                anamnesis::parse(output.join("model.safetensors"))
+                    .unwrap()
+                    .remember(&decoded, TargetDtype::F32)
+                    .unwrap();
+                let decoded = Contents::read(decoded).floats("a.weight");
+                let limit = 2.0 * tiny.abs().max(1e-30);
+                let bad = decoded.iter().find(|value| !value.is_finite() || value.abs() > limit);
+                assert_eq!(bad, None, "{target} of {tiny} as {dtype}");
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Codes under scales and offsets, packing and extremes: every level against what each operation says by itself.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use anamnesis_kernels::float::{E4m3, Format8, e2m1};
+use anamnesis_kernels::{Goal, Level, Ratio, Step, block_range, group_codes, pack_bits, spread_bits};
+
+/// Reproducible noise (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        println!("seed {seed}");
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+fn rounded(step: Step, value: f32) -> f32 {
+    match step {
+        Step::F32 => value,
+        Step::Bf16 => half::bf16::from_f32(value).to_f32(),
+        Step::F16 => half::f16::from_f32(value).to_f32(),
+    }
+}
+
+/// One code, in the plainest words.
+fn code(ratio: Ratio, goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
+    let number = match ratio {
+        Ratio::Quotient(step) => rounded(step, value / scale),
+        Ratio::QuotientPlus(step) => rounded(step, rounded(step, value / scale) + offset),
+        Ratio::Product => value * scale,
+        Ratio::Difference => (value - offset) / scale,
+        Ratio::RoundedPlus => (value / scale).round_ties_even() + offset,
+    };
+    match goal {
+        Goal::E4m3 => E4m3::encode(number),
+        Goal::E2m1 if number == 0.0 => 0,
+        Goal::E2m1 => e2m1::encode(number),
+        Goal::E2m1Inwards => {
+            let nearest = |code: &u8| (number.abs() - e2m1::decode(*code)).abs();
+            let code = (0..8u8).min_by(|a, b| nearest(a).total_cmp(&nearest(b))).unwrap();
+            if number < 0.0 && code > 0 { code | 8 } else { code }
+        }
+        Goal::Whole { low, high, plus } => {
+            (number.clamp(low.into(), high.into()).round_ties_even() as i32 + i32::from(plus)) as u8
+        }
+    }
+}
+
+const GOALS: [Goal; 6] = [
+    Goal::E4m3,
+    Goal::E2m1,
+    Goal::E2m1Inwards,
+    Goal::Whole { low: -128, high: 127, plus: 0 },
+    Goal::Whole { low: -8, high: 7, plus: 8 },
+    Goal::Whole { low: 0, high: 255, plus: 0 },
+];
+
+const RATIOS: [Ratio; 9] = [
+    Ratio::Quotient(Step::F32),
+    Ratio::Quotient(Step::Bf16),
+    Ratio::Quotient(Step::F16),
+    Ratio::QuotientPlus(Step::F32),
+    Ratio::QuotientPlus(Step::Bf16),
+    Ratio::QuotientPlus(Step::F16),
+    Ratio::Product,
+    Ratio::Difference,
+    Ratio::RoundedPlus,
+];
+
+#[test]
+fn codes_are_those_of_the_plain_formula_at_every_level() {
+    let mut random = Random::new(15);
+    for (count, group) in [(0, 1), (1, 1), (31, 16), (96, 16), (100, 32), (257, 64), (300, 7), (131, 131), (64, 1000)] {
+        let groups = usize::div_ceil(count, group).max(1);
+        let mut number = || (random.next() as i32 as f32) / (1u32 << 28) as f32;
+        // Halves among them, which are what roundings differ in.
+        let values: Vec<f32> =
+            (0..count).map(|index| if index % 3 == 0 { (number() * 4.0).round() / 4.0 } else { number() }).collect();
+        let scales: Vec<f32> =
+            (0..groups).map(|index| if index % 2 == 0 { 0.5 } else { number().abs() + 0.01 }).collect();
+        let offsets: Vec<f32> = (0..groups).map(|_| number().round()).collect();
+        for level in Level::available() {
+            for (ratio, goal) in RATIOS.into_iter().flat_map(|ratio| GOALS.map(|goal| (ratio, goal))) {
+                let mut codes = vec![0xAA; count];
+                group_codes(level, ratio, goal, &values, group, &scales, &offsets, &mut codes);
+                for (index, (&value, &found)) in values.iter().zip(&codes).enumerate() {
+                    let (scale, offset) = (scales[index / group], offsets[index / group]);
+                    let want = code(ratio, goal, value, scale, offset);
+                    assert_eq!(found, want, "{ratio:?} {goal:?} of {value} / {scale} + {offset} at {level}, {group}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn values_past_the_last_scale_are_left_alone() {
+    for group in [16, 32, 40] {
+        let mut codes = [0xAA; 100];
+        let goal = Goal::Whole { low: -8, high: 7, plus: 0 };
+        group_codes(Level::detect(), Ratio::Product, goal, &[1.0; 100], group, &[1.0], &[], &mut codes);
+        assert_eq!((codes[0], codes[group - 1], codes[group]), (1, 1, 0xAA), "{group}");
+    }
+}
+
+#[test]
+fn packed_codes_are_spread_again() {
+    let mut random = Random::new(16);
+    for bits in 1..=8u8 {
+        for count in [0, 1, 7, 8, 9, 64, 131] {
+            let codes: Vec<u8> = (0..count).map(|_| random.next() as u8 & (0xFF >> (8 - bits))).collect();
+            for level in Level::available() {
+                let mut packed = vec![0; (count * usize::from(bits)).div_ceil(8)];
+                pack_bits(level, &codes, bits, &mut packed);
+                // Spreading reads whole groups of bytes.
+                packed.resize(packed.len() + 64, 0);
+                let mut spread = vec![0xAA; count];
+                spread_bits(level, &packed, bits, &mut spread);
+                assert_eq!(spread, codes, "{bits} bits, {count} codes at {level}");
+            }
+        }
+    }
+}
+
+#[test]
+fn extremes_are_found_in_blocks_of_any_size() {
+    let mut random = Random::new(17);
+    let values: Vec<f32> = (0..300).map(|_| random.next() as i32 as f32).collect();
+    for block in [1, 5, 16, 32, 64, 100, 300, 1000] {
+        for level in Level::available() {
+            let count = values.len().div_ceil(block);
+            let (mut lows, mut highs) = (vec![0.0; count], vec![0.0; count]);
+            block_range(level, &values, block, &mut lows, &mut highs);
+            for (index, block) in values.chunks(block).enumerate() {
+                let fold = |pick: fn(f32, f32) -> f32| block.iter().copied().reduce(pick).unwrap();
+                assert_eq!((lows[index], highs[index]), (fold(f32::min), fold(f32::max)), "at {level}");
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+"""What the canonical libraries quantise weights to, without calibration: the tensors beside the values they came from.
+
+Each file has `source`, the values, and the tensors that a library makes of a layer of these weights. Its metadata name the
+target, and the group size where it is not the usual one.
+"""
+
+import torch
+from compressed_tensors.compressors.base import BaseCompressor
+from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
+
+from common import seed, write_tensors
+
+FAMILY = "encode"
+LAYER = "model.layers.0.mlp.down_proj"
+BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+
+
+def noise(rows, columns, dtype):
+    return (torch.randn(rows, columns) * 0.05).to(dtype)
+
+
+def magnitudes(rows, columns, dtype):
+    """Rows that differ in size by many powers of two, two of them zeros of both signs, and groups of zeros in others."""
+    values = torch.randn(rows, columns)
+    values = values * torch.exp2(torch.linspace(-12, 9, rows).round()).unsqueeze(1)
+    values[1] = 0
+    values[2] = -0.0
+    values[3:6, : columns // 2] = 0
+    return values.to(dtype)
+
+
+def steps(rows, columns, dtype):
+    """Whole and half steps of every scale: ties of codes, values on limits, magnitudes that are powers of two and 1.75 of them."""
+    row = (torch.arange(columns) % 33 - 16) / 2
+    scales = torch.tensor([1.0, 0.5, 0.875, 1.75, 0.4375, 3.0, 7.5, 0.1, 0.01, 127.5, 6.0, 448.0])
+    return (row * scales.repeat(rows)[:rows].unsqueeze(1)).to(dtype)
+
+
+def lopsided(rows, columns, dtype):
+    """Values on one side of zero only, and rows that are the same everywhere."""
+    values = torch.rand(rows, columns) * 0.1 + 0.02
+    values[::3] *= -1
+    values[1] = 0.3
+    values[2] = -0.7
+    return values.to(dtype)
+
+
+def tiny(rows, columns, dtype):
+    """Numbers next to the smallest there are."""
+    smallest = {BF16: 1e-40, F32: 1e-43, F16: 6e-8}[dtype]
+    values = torch.randn(rows, columns) * smallest
+    values[1:4] *= 1000
+    return values.to(dtype)
+
+
+SOURCES = {"noise": noise, "magnitudes": magnitudes, "steps": steps, "lopsided": lopsided, "tiny": tiny}
+
+
+def write(target, case, source, tensors, group_size=None):
+    metadata = {"target": target}
+    if group_size is not None:
+        metadata["group_size"] = str(group_size)
+    tensors = {f"{LAYER}.{name}": tensor for name, tensor in tensors.items()}
+    write_tensors(FAMILY, f"{target}@{case}", {"source": source, **tensors}, metadata)
+
+
+def sources(target, shape, names=("noise", "magnitudes", "steps", "lopsided"), dtypes=(BF16, F16, F32)):
+    """Weights of each kind and type, each seeded by its own name."""
+    for name in names:
+        for dtype in dtypes:
+            case = f"{name}_{str(dtype).removeprefix('torch.')}"
+            seed(f"{FAMILY}/{target}/{case}")
+            yield case, SOURCES[name](*shape, dtype)
+
+
+def extremes(weight, args):
+    """The lowest and the highest value of every group, in F32."""
+    values, (rows, columns) = weight.float(), weight.shape
+    if args.strategy == "tensor":
+        return values.min().reshape(1), values.max().reshape(1)
+    if args.strategy == "channel":
+        return values.amin(1, keepdim=True), values.amax(1, keepdim=True)
+    if args.strategy == "block":
+        height, width = args.block_structure
+        down, across = -(-rows // height), -(-columns // width)
+        padded = torch.zeros(down * height, across * width)
+        padded[:rows, :columns] = values
+        blocks = padded.reshape(down, height, across, width)
+        return blocks.amin((1, 3)), blocks.amax((1, 3))
+    groups = values.reshape(rows, -1, args.group_size)
+    return groups.amin(2), groups.amax(2)
+
+
+def compress(weight, form, args):
+    """A layer of compressed-tensors; scales in the type of the weight where the format does not say."""
+    low, high = extremes(weight, args)
+    state = {"weight": weight}
+    more = {}
+    if form == "nvfp4-pack-quantized":
+        values = weight.float()
+        more["global_scale"] = generate_gparam(values.min().reshape(1), values.max().reshape(1)).reshape(1)
+        state["weight_global_scale"] = more["global_scale"]
+    scale, zero_point = calculate_qparams(low, high, args, **more)
+    state["weight_scale"] = scale if args.scale_dtype is not None else scale.to(weight.dtype)
+    if not args.symmetric:
+        state["weight_zero_point"] = zero_point.to(torch.int8)
+    compressor = BaseCompressor.get_value_from_registry(form)
+    return compressor.compress(state, QuantizationScheme(targets=["Linear"], weights=args))
+
+
+def compressed_tensors():
+    def ints(bits, symmetric, group):
+        strategy = {"strategy": "channel"} if group == "channel" else {"strategy": "group", "group_size": group}
+        return QuantizationArgs(num_bits=bits, type="int", symmetric=symmetric, **strategy)
+
+    def floats(bits, **more):
+        return QuantizationArgs(num_bits=bits, type="float", symmetric=True, **more)
+
+    exponents = {"scale_dtype": torch.uint8, "zp_dtype": torch.uint8}
+    e4m3 = {"scale_dtype": torch.float8_e4m3fn, "zp_dtype": torch.float8_e4m3fn}
+    plans = [
+        ("fp8-channel", "float-quantized", floats(8, strategy="channel"), (12, 70), None),
+        ("fp8-tensor", "float-quantized", floats(8, strategy="tensor"), (12, 70), None),
+        ("w8a8", "int-quantized", ints(8, True, "channel"), (12, 70), None),
+        ("w8a8", "int-quantized", ints(8, True, 32), (12, 64), 32),
+        ("w8a16", "pack-quantized", ints(8, True, 128), (12, 128), None),
+        ("w8a16-asym", "pack-quantized", ints(8, False, 128), (13, 128), None),
+        ("w4a16", "pack-quantized", ints(4, True, 128), (12, 256), None),
+        ("w4a16", "pack-quantized", ints(4, True, 32), (12, 96), 32),
+        ("w4a16", "pack-quantized", ints(4, True, "channel"), (12, 70), "channel"),
+        ("w4a16-asym", "pack-quantized", ints(4, False, 128), (19, 128), None),
+        ("w4a16-asym", "pack-quantized", ints(4, False, 64), (13, 128), 64),
+        ("w4a16-asym", "pack-quantized", ints(4, False, "channel"), (12, 70), "channel"),
+        ("w3a16", "pack-quantized", ints(3, True, 64), (12, 64), 64),
+        ("w2a16", "pack-quantized", ints(2, True, "channel"), (12, 70), "channel"),
+        ("mxfp4", "mxfp4-pack-quantized", floats(4, strategy="group", group_size=32, **exponents), (12, 96), None),
+        ("mxfp8", "mxfp8-quantized", floats(8, strategy="group", group_size=32, **exponents), (12, 96), None),
+        ("nvfp4", "nvfp4-pack-quantized", floats(4, strategy="tensor_group", group_size=16, **e4m3), (12, 96), None),
+    ]
+    for target, form, args, shape, group in plans:
+        for case, source in sources(f"{target}-{group}" if group else target, shape):
+            case = case if group is None else f"{case}_g{group}"
+            write(target, case, source, compress(source, form, args), group)
+    block = floats(8, strategy="block", block_structure=[128, 128])
+    for case, source in sources("fp8-block", (130, 131), names=("magnitudes",), dtypes=(BF16,)):
+        write("fp8-block", case, source, compress(source, "float-quantized", block))
+
+
+def transformers():
+    from types import SimpleNamespace
+
+    from transformers.integrations.finegrained_fp8 import Fp8Quantize
+
+    config = SimpleNamespace(weight_block_size=(128, 128), scale_fmt=None)
+    quantise = Fp8Quantize(SimpleNamespace(quantization_config=config))
+    for case, source in [
+        *sources("fp8", (128, 128), names=("noise", "steps"), dtypes=(BF16,)),
+        *sources("fp8", (256, 128), names=("magnitudes",), dtypes=(F16,)),
+        *sources("fp8", (128, 256), names=("noise",), dtypes=(F32,)),
+    ]:
+        if case.startswith("magnitudes"):
+            source[128:] = 0
+        tensors = quantise._quantize_one(f"{LAYER}.weight", source)
+        write("fp8", case, source, {name.removeprefix(f"{LAYER}."): tensor for name, tensor in tensors.items()})
+
+
+def modelopt():
+    from modelopt.torch.quantization.qtensor.fp8_tensor import FP8QTensor
+    from modelopt.torch.quantization.qtensor.mxfp8_tensor import MXFP8QTensor
+    from modelopt.torch.quantization.qtensor.nvfp4_tensor import NVFP4QTensor
+
+    for case, source in sources("modelopt-fp8", (12, 70)):
+        codes, scale = FP8QTensor.quantize(source.clone())
+        write("modelopt-fp8", case, source, {"weight": codes._quantized_data, "weight_scale": scale.float()})
+    for case, source in sources("modelopt-mxfp8", (12, 96)):
+        codes, scale = MXFP8QTensor.quantize(source.clone())
+        write("modelopt-mxfp8", case, source, {"weight": codes._quantized_data, "weight_scale": scale})
+    for case, source in sources("modelopt-nvfp4", (12, 96)):
+        codes, scale, second = NVFP4QTensor.quantize(source.clone(), 16)
+        tensors = {"weight": codes._quantized_data, "weight_scale": scale, "weight_scale_2": second}
+        write("modelopt-nvfp4", case, source, tensors)
+
+
+def mlx():
+    import mlx.core as mx
+    import numpy
+
+    to_mlx = {BF16: mx.bfloat16, F16: mx.float16, F32: mx.float32}
+
+    def from_mlx(array):
+        if array.dtype == mx.bfloat16:
+            return torch.from_numpy(numpy.array(array.view(mx.uint16)).copy()).view(BF16)
+        return torch.from_numpy(numpy.array(array).copy())
+
+    plans = [("mlx-{}bit".format(bits), "affine", bits, 64, None, (12, 128)) for bits in (2, 3, 4, 5, 6, 8)]
+    plans += [("mlx-4bit", "affine", 4, 32, 32, (12, 96)), ("mlx-3bit", "affine", 3, 128, 128, (12, 128))]
+    plans += [
+        ("mlx-mxfp4", "mxfp4", 4, 32, None, (12, 96)),
+        ("mlx-mxfp8", "mxfp8", 8, 32, None, (12, 96)),
+        ("mlx-nvfp4", "nvfp4", 4, 16, None, (12, 96)),
+    ]
+    for target, mode, bits, group, asked, shape in plans:
+        for case, source in sources(f"{target}-{group}", shape):
+            case = case if asked is None else f"{case}_g{asked}"
+            weight = mx.array(source.float().numpy()).astype(to_mlx[source.dtype])
+            made = mx.quantize(weight, group_size=group, bits=bits, mode=mode)
+            tensors = dict(zip(("weight", "scales", "biases"), map(from_mlx, made)))
+            write(target, case, source, tensors, asked)
+
+
+def main():
+    compressed_tensors()
+    transformers()
+    modelopt()
+    mlx()
+
+
+if __name__ == "__main__":
+    main()
