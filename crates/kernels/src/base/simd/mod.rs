@@ -7,19 +7,23 @@
 //! A value of a level type is the proof that the CPU has the level's instructions.
 
 mod codes;
+mod groups;
 mod moves;
 mod nibbles;
 mod portable;
+mod sums;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use crate::base::GROUP;
 
 pub use codes::{Codes, SMALL_TABLE};
+pub use groups::Groups;
 pub use moves::{Moves, TILE, Tile};
 pub(crate) use nibbles::{NEAR, NEGATIVE_ZERO, key, pack};
 pub use nibbles::{Nibbles, Tree};
 pub use portable::Portable;
+pub use sums::{FEW, Points, Sums, Tables};
 #[cfg(target_arch = "x86_64")]
 pub use x86::{V3, V4};
 
@@ -27,7 +31,7 @@ pub use x86::{V3, V4};
 pub const TABLE: usize = 128;
 
 /// A CPU level's hand-written operations. Only this crate implements it.
-pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + Nibbles + sealed::Sealed {
+pub trait Simd: Copy + Send + Sync + 'static + Codes + Groups + Moves + Nibbles + Sums + sealed::Sealed {
     /// Whether half precision conversion is one instruction.
     const HALF: bool;
     /// Whether [`look_up`](Self::look_up) is faster than decoding by arithmetic.
@@ -49,6 +53,9 @@ pub trait Simd: Copy + Send + Sync + 'static + Codes + Moves + Nibbles + sealed:
     ///
     /// Those NaNs survive the rounding by themselves, which saves a third of its instructions.
     fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP];
+
+    /// Towards zero, and `i32::MIN` for what does not fit: what a conversion to `int` gives on x86.
+    fn truncate(self, values: &[f32; GROUP]) -> [i32; GROUP];
 
     /// The larger of each pair. By hand because a running maximum tempts the compiler to work across groups.
     fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP];

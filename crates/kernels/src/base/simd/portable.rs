@@ -38,6 +38,12 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn truncate(self, values: &[f32; GROUP]) -> [i32; GROUP] {
+        // The largest f32 below 2^31 is a whole number.
+        map!(value in values => if (-2_147_483_648.0..2_147_483_648.0).contains(&value) { value as i32 } else { i32::MIN })
+    }
+
+    #[inline(always)]
     fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP] {
         let mut larger = *a;
         for i in 0..GROUP {

@@ -122,6 +122,16 @@ impl Simd for V3 {
     }
 
     #[inline(always)]
+    fn truncate(self, values: &[f32; GROUP]) -> [i32; GROUP] {
+        let mut whole = [0; GROUP];
+        for (to, from) in whole.as_chunks_mut::<8>().0.iter_mut().zip(values.as_chunks::<8>().0) {
+            // SAFETY: the token proves AVX; loads and stores are unaligned and cover exactly the eight elements.
+            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_cvttps_epi32(_mm256_loadu_ps(from.as_ptr()))) }
+        }
+        whole
+    }
+
+    #[inline(always)]
     fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP] {
         let mut larger = [0; GROUP];
         for i in (0..GROUP).step_by(8) {
@@ -206,6 +216,16 @@ impl Simd for V4 {
             _mm512_storeu_si512(words.as_mut_ptr().cast(), picked);
         }
         words
+    }
+
+    #[inline(always)]
+    fn truncate(self, values: &[f32; GROUP]) -> [i32; GROUP] {
+        let mut whole = [0; GROUP];
+        for (to, from) in whole.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0) {
+            // SAFETY: the token proves AVX-512 F; loads and stores are unaligned and cover exactly the sixteen elements.
+            unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_cvttps_epi32(_mm512_loadu_ps(from.as_ptr()))) }
+        }
+        whole
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! Four-bit floats: MXFP4, NVFP4.
 
 use super::EncodeBlocks;
+use super::lanes::number_size;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Mxfp4, Nvfp4};
 
@@ -10,41 +11,41 @@ const MAP: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, -0.0, -1.0, -2.
 /// The code that is nearest to each value under a scale, the first of several.
 #[inline(always)]
 fn nearest_codes<const N: usize>(values: &[f32; N], scale: f32) -> [u8; N] {
-    let (mut codes, mut errors) = ([0; N], [0.0; N]);
+    let entries = MAP.map(|entry| entry * scale);
+    let (mut codes, mut errors) = ([0i32; N], [0.0; N]);
     for i in 0..N {
-        errors[i] = (MAP[0] * scale - values[i]).abs();
+        errors[i] = (entries[0] - values[i]).abs();
     }
-    for (code, entry) in (0u8..).zip(MAP).skip(1) {
+    for (code, entry) in (0..).zip(entries).skip(1) {
         for i in 0..N {
-            let error = (entry * scale - values[i]).abs();
-            let is_nearer = error < errors[i];
-            codes[i] = if is_nearer { code } else { codes[i] };
-            errors[i] = if is_nearer { error } else { errors[i] };
+            let error = (entry - values[i]).abs();
+            codes[i] = if error < errors[i] { code } else { codes[i] };
+            errors[i] = if error < errors[i] { error } else { errors[i] };
         }
     }
-    codes
-}
-
-/// The largest size.
-#[inline(always)]
-fn size(values: &[f32]) -> f32 {
-    values.iter().fold(0.0, |size, value| if size < value.abs() { value.abs() } else { size })
+    codes.map(|code| code as u8)
 }
 
 /// The whole part of a number's logarithm to base two, which is taken in `f32`: just below a power of two it rounds up to it.
 #[inline(always)]
-fn whole_logarithm(size: f32) -> f32 {
-    // Rounded once from f64, whose logarithm is near enough that no f32 lies between.
-    (f64::from(size).log2() as f32).floor()
+fn whole_logarithm(size: f32) -> i32 {
+    let (exponent, fraction) = (size.to_bits() >> 23, size.to_bits() & 0x007F_FFFF);
+    // Logarithms are below 128 in their size, where numbers are less than 2^-16 apart: only fractions this near to one are
+    // rounded up to it.
+    if (1..255).contains(&exponent) && fraction < 0x007F_FF00 {
+        return exponent as i32 - 127;
+    }
+    // Rounded once from f64, whose logarithm is near enough that no f32 lies between. Infinity becomes exponent zero.
+    let logarithm = (f64::from(size).log2() as f32).floor();
+    if logarithm < 1024.0 { logarithm as i32 } else { -125 }
 }
 
 impl EncodeBlocks for Mxfp4 {
     #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
+    fn encode_row<S: Simd>(simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
         for (values, out) in values.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<17>().0) {
-            let size = size(values);
-            let exponent =
-                if size > 0.0 { super::lanes::truncated(whole_logarithm(size) - 2.0 + 127.0) as u8 } else { 0 };
+            let size = number_size(simd, values);
+            let exponent = if size > 0.0 { whole_logarithm(size).wrapping_add(125) as u8 } else { 0 };
             let codes = nearest_codes(values, half_of_power(exponent));
             out[0] = exponent;
             for place in 0..16 {
@@ -93,10 +94,10 @@ fn half_of_e4m3(code: u8) -> f32 {
 
 impl EncodeBlocks for Nvfp4 {
     #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
+    fn encode_row<S: Simd>(simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
         for (values, out) in values.as_chunks::<64>().0.iter().zip(out.as_chunks_mut::<36>().0) {
             for (run, values) in values.as_chunks::<16>().0.iter().enumerate() {
-                let scale = e4m3(size(values) / 6.0);
+                let scale = e4m3(number_size(simd, values) / 6.0);
                 let codes = nearest_codes(values, half_of_e4m3(scale));
                 out[run] = scale;
                 for place in 0..8 {

@@ -3,137 +3,132 @@
 //! The values of a sub-block are sorted, and every way to cut them into a low, a middle and a high part is tried, with the
 //! offset up and down. What the best of them gives is moved to points of the grid.
 
-use super::grid::{Grid, Lazy};
+use super::cuts::{self, Cut, Parts, Sums};
+use super::grid::{Grid, Lazy, level};
 use super::lanes::{SUPER, larger, nearest, squares};
+use super::near::{Target, numbers};
 use super::{EncodeBlocks, part};
+use crate::base::GROUP;
 use crate::base::float::f16;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Iq1M, Iq1S, tables};
 
-static GRID: Lazy<8, 2> = Lazy::new(&tables::IQ1, 3, 3);
+static GRID: Lazy<8> = Lazy::new(&tables::IQ1, 3, 3, 40.0);
+
+/// The three values with an offset, and the same for each of eight elements.
+struct Offset {
+    levels: [f32; 3],
+    numbers: [f32; GROUP],
+}
+
+impl Offset {
+    const fn new(levels: [f32; 3]) -> Self {
+        Self { levels, numbers: numbers::<8>(&levels) }
+    }
+}
 
 /// The three values with the offset up and down.
-const UP: [f32; 3] = [-1.0 + 0.125, 0.125, 1.0 + 0.125];
-const DOWN: [f32; 3] = [-1.0 - 0.125, -0.125, 1.0 - 0.125];
+static UP: Offset = Offset::new([-1.0 + 0.125, 0.125, 1.0 + 0.125]);
+static DOWN: Offset = Offset::new([-1.0 - 0.125, -0.125, 1.0 - 0.125]);
 
-/// Ways to cut that are tried together: the second cut at any place.
-const CUTS: usize = 33;
+/// What values weigh.
+#[inline(always)]
+fn weights(values: &[f32; SUPER], importance: Option<&[f32]>) -> [f32; SUPER] {
+    let mut weights = values.map(|value| value * value);
+    if let Some(importance) = importance {
+        let variance = 2.0 * squares(values) / SUPER as f32;
+        for (weight, (value, importance)) in weights.iter_mut().zip(values.iter().zip(importance)) {
+            *weight = importance * (variance + value * value).sqrt();
+        }
+    }
+    weights
+}
 
 /// The values of a sub-block and what they weigh.
-struct Weighed<const B: usize> {
-    values: [f32; B],
-    weights: [f32; B],
-    /// Places in the order of their values; those of equal ones in their own order.
-    order: [u8; B],
+struct Weighed<'a, const B: usize> {
+    values: &'a [f32; B],
+    weights: &'a [f32; B],
 }
 
-/// The best way to cut.
-#[derive(Clone, Copy)]
-struct Cut {
-    score: f32,
-    scale: f32,
-    first: usize,
-    second: usize,
-    /// Which offsets.
-    way: usize,
+/// The places of a sub-block in the order of their values; those of equal ones in their own order.
+struct Order<const B: usize> {
+    ranks: [i32; B],
+    places: [u8; B],
 }
 
-impl Cut {
-    /// Takes any of these ways to cut that is better: what it makes of each second cut, way by way.
+impl<const B: usize> Order<B> {
     #[inline(always)]
-    fn improve<const WAYS: usize>(
-        best: &mut Option<Self>,
-        first: usize,
-        last: usize,
-        sum_qx: &[[f32; CUTS]; WAYS],
-        sum_q2: &[[f32; CUTS]; WAYS],
-    ) {
-        let score = best.map_or(-f32::MAX, |best| best.score);
-        let mut is_any = false;
-        for way in 0..WAYS {
-            for second in 0..CUTS {
-                let (qx, q2) = (sum_qx[way][second], sum_q2[way][second]);
-                is_any |= q2 > 0.0 && qx * qx > score * q2;
+    fn new(values: &[f32; B]) -> Self {
+        let mut ranks = [0; B];
+        for (place, &other) in values.iter().enumerate() {
+            for i in 0..B {
+                let is_before = if place < i { other <= values[i] } else { other < values[i] };
+                ranks[i] += i32::from(is_before);
             }
         }
-        if !is_any {
-            return;
+        let mut places = [0; B];
+        for (place, rank) in ranks.iter().enumerate() {
+            // NaN has the rank of another.
+            places[*rank as usize % B] = place as u8;
         }
-        for second in first..=last {
-            for way in 0..WAYS {
-                let (qx, q2) = (sum_qx[way][second], sum_q2[way][second]);
-                let score = best.map_or(-f32::MAX, |best| best.score);
-                if q2 > 0.0 && qx * qx > score * q2 {
-                    let scale = qx / q2;
-                    *best = Some(Self { score: scale * qx, scale, first, second, way });
-                }
-            }
-        }
-    }
-}
-
-impl<const B: usize> Weighed<B> {
-    #[inline(always)]
-    fn new(values: &[f32; B], importance: Option<&[f32]>, variance: f32) -> Self {
-        let mut weights = values.map(|value| value * value);
-        if let Some(importance) = importance {
-            for (weight, (value, importance)) in weights.iter_mut().zip(values.iter().zip(importance)) {
-                *weight = importance * (variance + value * value).sqrt();
-            }
-        }
-        let mut order: [u8; B] = std::array::from_fn(|place| place as u8);
-        // An insertion keeps equal values in order.
-        for end in 1..B {
-            let place = order[end];
-            let value = values[usize::from(place)];
-            let mut at = end;
-            while at > 0 && values[usize::from(order[at - 1])] > value {
-                order[at] = order[at - 1];
-                at -= 1;
-            }
-            order[at] = place;
-        }
-        Self { values: *values, weights, order }
-    }
-
-    #[inline(always)]
-    fn largest(&self) -> f32 {
-        self.values[1..].iter().fold(self.values[0].abs(), |largest, value| larger(largest, value.abs()))
+        Self { ranks, places }
     }
 
     /// The part that each place is in: 0, 1 or 2.
     #[inline(always)]
     fn parts(&self, cut: &Cut) -> [u8; B] {
         let mut parts = [0; B];
-        for (rank, place) in self.order.iter().enumerate() {
-            parts[usize::from(*place)] = u8::from(rank >= cut.first) + u8::from(rank >= cut.second);
+        for (part, rank) in parts.iter_mut().zip(self.ranks) {
+            *part = u8::from(rank >= cut.first as i32) + u8::from(rank >= cut.second as i32);
         }
         parts
+    }
+}
+
+impl<const B: usize> Weighed<'_, B> {
+    #[inline(always)]
+    fn largest(&self) -> f32 {
+        self.values[1..].iter().fold(self.values[0].abs(), |largest, value| larger(largest, value.abs()))
+    }
+
+    /// One divided by what sizes and weights add up to, if both can be told from others.
+    #[inline(always)]
+    fn units(&self) -> Option<(f32, f32)> {
+        let (mut sizes, mut weights) = (0.0, 0.0);
+        for (value, weight) in self.values.iter().zip(self.weights) {
+            sizes += weight * value.abs();
+            weights += weight;
+        }
+        let is_proper = (1e-13..1e13).contains(&sizes) && (1e-20..1e20).contains(&weights);
+        is_proper.then_some((1.0 / sizes, 1.0 / weights))
     }
 
     /// The points for the parts under a scale, and the scale that suits these points where they are others.
     #[inline(always)]
-    fn points<const G: usize>(
+    fn points<S: Simd, const G: usize>(
         &self,
-        grid: &Grid<8, 2>,
+        simd: S,
+        grid: &Grid<8>,
         parts: &[u8; B],
         mut scale: f32,
-        offsets: [&[f32; 3]; G],
+        offsets: [&Offset; G],
     ) -> (f32, [u16; G]) {
         let mut points = [0; G];
         let mut is_other = false;
         for point in 0..G {
             let levels = &parts.as_chunks::<8>().0[point];
             let packed = levels.iter().rev().fold(0u16, |packed, level| packed << 2 | u16::from(*level));
-            points[point] = grid.find(packed).unwrap_or_else(|around| {
+            points[point] = packed;
+            if let Some(around) = grid.around(packed) {
                 is_other = true;
                 let (values, weights) =
                     (&self.values.as_chunks::<8>().0[point], &self.weights.as_chunks::<8>().0[point]);
-                around.nearest(values, weights, scale, |element| offsets[point][(element as usize - 1) / 2])
-            });
+                let terms = Target::new(values, weights).terms(&offsets[point].numbers, scale);
+                points[point] = around.nearest(simd, &terms);
+            }
         }
         if is_other {
-            let (sum_qx, sum_q2) = self.sums(grid, &points, offsets, 1.0, (0.0, 0.0));
+            let (sum_qx, sum_q2) = self.sums(&points, offsets, 1.0, (0.0, 0.0));
             if sum_qx > 0.0 && sum_q2 > 0.0 {
                 scale = sum_qx / sum_q2;
             }
@@ -145,25 +140,19 @@ impl<const B: usize> Weighed<B> {
     #[inline(always)]
     fn sums<const G: usize>(
         &self,
-        grid: &Grid<8, 2>,
         points: &[u16; G],
-        offsets: [&[f32; 3]; G],
+        offsets: [&Offset; G],
         factor: f32,
         (mut sum_qx, mut sum_q2): (f32, f32),
     ) -> (f32, f32) {
         for index in 0..B {
-            let number = offsets[index / 8][grid.level(points[index / 8], index % 8) as usize] * factor;
+            let level = usize::from(level::<8>(points[index / 8], index % 8));
+            let number = offsets[index / 8].numbers[level] * factor;
             sum_qx += self.weights[index] * number * self.values[index];
             sum_q2 += self.weights[index] * number * number;
         }
         (sum_qx, sum_q2)
     }
-}
-
-/// Twice the mean of the squares.
-#[inline(always)]
-fn variance(values: &[f32; SUPER]) -> f32 {
-    2.0 * squares(values) / SUPER as f32
 }
 
 /// The three-bit code of a sub-block's scale.
@@ -176,56 +165,70 @@ super_blocks!(Iq1S, 50, iq1_s);
 
 /// The best cut of a sub-block of IQ1_S.
 #[inline(always)]
-fn cut_s(block: &Weighed<32>) -> Option<Cut> {
-    let (mut sum_x, mut sum_w) = ([0.0; CUTS], [0.0; CUTS]);
-    for (rank, place) in block.order.iter().enumerate() {
-        let place = usize::from(*place);
+fn cut_s<S: Simd>(simd: S, block: &Weighed<32>, order: &Order<32>) -> Option<Cut> {
+    let ways = [UP.levels, DOWN.levels];
+    let (mut sum_x, mut sum_w) = ([0.0; 33], [0.0; 33]);
+    for (rank, place) in order.places.iter().enumerate() {
+        let place = usize::from(*place) % 32;
         sum_x[rank + 1] = sum_x[rank] + block.weights[place] * block.values[place];
         sum_w[rank + 1] = sum_w[rank] + block.weights[place];
     }
     let (all_x, all_w) = (sum_x[32], sum_w[32]);
-    let mut best = None;
-    for first in 0..=32 {
-        let (mut sum_qx, mut sum_q2) = ([[0.0; CUTS]; 2], [[0.0; CUTS]; 2]);
-        for (way, [low, middle, high]) in [UP, DOWN].into_iter().enumerate() {
-            for second in first..CUTS {
-                sum_qx[way][second] =
-                    sum_x[first] * low + (sum_x[second] - sum_x[first]) * middle + (all_x - sum_x[second]) * high;
-                sum_q2[way][second] = sum_w[first] * low * low
-                    + (sum_w[second] - sum_w[first]) * middle * middle
-                    + (all_w - sum_w[second]) * high * high;
-            }
+    let parts = block.units().map(|(unit_x, unit_w)| {
+        let without_last = |values: &[f32; 33], unit: f32| -> [f32; 32] { std::array::from_fn(|i| values[i] * unit) };
+        let (taken, weights) = (without_last(&sum_x, unit_x), without_last(&sum_w, unit_w));
+        let (last_x, last_w) = (all_x * unit_x, all_w * unit_w);
+        let first = |way: usize| ways[way][0] * ways[way][0] - ways[way][1] * ways[way][1];
+        let second = |way: usize| ways[way][1] * ways[way][1] - ways[way][2] * ways[way][2];
+        let high = |way: usize| last_w * ways[way][2] * ways[way][2];
+        Parts {
+            all: ways.map(|[.., high]| last_x * high),
+            taken: (taken, last_x),
+            first: ([0, 1].map(|way| weights.map(|weight| weight * first(way))), [0, 1].map(|way| last_w * first(way))),
+            second: (
+                [0, 1].map(|way| weights.map(|weight| weight * second(way) + high(way))),
+                [0, 1].map(|way| last_w * second(way) + high(way)),
+            ),
         }
-        Cut::improve(&mut best, first, 32, &sum_qx, &sum_q2);
-    }
-    best
+    });
+    cuts::best(simd, parts.as_ref(), |first, second, way| {
+        let [low, middle, high] = ways[way];
+        Sums {
+            qx: sum_x[first] * low + (sum_x[second] - sum_x[first]) * middle + (all_x - sum_x[second]) * high,
+            q2: sum_w[first] * low * low
+                + (sum_w[second] - sum_w[first]) * middle * middle
+                + (all_w - sum_w[second]) * high * high,
+        }
+    })
 }
 
 #[inline(always)]
-fn iq1_s(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 50]) {
+fn iq1_s<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 50]) {
     // Nobody encodes to it without.
     let importance = importance.unwrap_or(&[1.0; SUPER]);
     const LEAST: f32 = 1e-12;
     let grid = GRID.get();
-    let variance = variance(values);
+    let weights = weights(values, Some(importance));
     let (mut words, mut scales, mut is_down, mut largest_scale) = ([0u16; 8], [0.0; 8], [false; 8], 0.0);
     out.fill(0);
     for (index, values) in values.as_chunks::<32>().0.iter().enumerate() {
-        let block = Weighed::new(values, Some(&importance[32 * index..]), variance);
+        let block = Weighed { values, weights: &weights.as_chunks::<32>().0[index] };
         if block.largest() < LEAST {
             continue;
         }
-        let Some(mut cut) = cut_s(&block) else { continue };
-        let mut parts = block.parts(&cut);
+        let order = Order::new(values);
+        let Some(mut cut) = cut_s(simd, &block, &order) else { continue };
+        let mut parts = order.parts(&cut);
         if cut.scale < 0.0 {
             parts = parts.map(|part| 2 - part);
             (cut.scale, cut.way) = (-cut.scale, 1 - cut.way);
         }
         let offsets = if cut.way == 0 { &UP } else { &DOWN };
-        let (scale, points) = block.points(grid, &parts, cut.scale, [offsets; 4]);
+        let (scale, points) = block.points(simd, grid, &parts, cut.scale, [offsets; 4]);
         for (point, found) in points.iter().enumerate() {
-            out[2 + 4 * index + point] = *found as u8;
-            words[index] |= found >> 8 << (3 * point);
+            let number = grid.number(*found);
+            out[2 + 4 * index + point] = number as u8;
+            words[index] |= number >> 8 << (3 * point);
         }
         (scales[index], is_down[index]) = (scale, cut.way == 1);
         largest_scale = larger(largest_scale, scale);
@@ -248,61 +251,64 @@ super_blocks!(Iq1M, 56, iq1_m);
 /// The best cut of a sub-block of IQ1_M, each half of which has an offset of its own: both up, the second down, the first
 /// down, both down.
 #[inline(always)]
-fn cut_m(block: &Weighed<16>) -> Option<Cut> {
-    const HIGH: [f32; 2] = [UP[2], DOWN[2]];
-    const LOW_STEP: [f32; 2] = [UP[0] * UP[0] - UP[1] * UP[1], DOWN[0] * DOWN[0] - DOWN[1] * DOWN[1]];
-    const HIGH_STEP: [f32; 2] = [UP[1] * UP[1] - UP[2] * UP[2], DOWN[1] * DOWN[1] - DOWN[2] * DOWN[2]];
-    let (mut sum_x, mut sum_w) = ([[0.0; CUTS]; 2], [[0.0; CUTS]; 2]);
-    for (rank, place) in block.order.iter().enumerate() {
-        let place = usize::from(*place);
+fn cut_m<S: Simd>(simd: S, block: &Weighed<16>, order: &Order<16>) -> Option<Cut> {
+    let offsets = [UP.levels, DOWN.levels];
+    let high = offsets.map(|[.., high]| high);
+    let low_step = offsets.map(|[low, middle, _]| low * low - middle * middle);
+    let high_step = offsets.map(|[_, middle, high]| middle * middle - high * high);
+    let (mut sum_x, mut sum_w) = ([[0.0; 17]; 2], [[0.0; 17]; 2]);
+    for (rank, place) in order.places.iter().enumerate() {
+        let place = usize::from(*place) % 16;
         let half = usize::from(place >= 8);
         sum_x[half][rank + 1] = sum_x[half][rank] + block.weights[place] * block.values[place];
         sum_w[half][rank + 1] = sum_w[half][rank] + block.weights[place];
         sum_x[1 - half][rank + 1] = sum_x[1 - half][rank];
         sum_w[1 - half][rank + 1] = sum_w[1 - half][rank];
     }
-    let mut best = None;
-    for first in 0..=16 {
-        // By half and offset.
-        let (mut of_qx, mut of_q2) = ([[[0.0; CUTS]; 2]; 2], [[[0.0; CUTS]; 2]; 2]);
-        for half in 0..2 {
-            let (all_x, all_w) = (sum_x[half][16], sum_w[half][16]);
-            for offset in 0..2 {
-                for second in first..17 {
-                    of_qx[half][offset][second] = all_x * HIGH[offset] - (sum_x[half][first] + sum_x[half][second]);
-                    of_q2[half][offset][second] = all_w * HIGH[offset] * HIGH[offset]
-                        + sum_w[half][first] * LOW_STEP[offset]
-                        + sum_w[half][second] * HIGH_STEP[offset];
-                }
-            }
+    let parts = block.units().map(|(unit_x, unit_w)| {
+        const WAYS: [usize; 4] = [0, 1, 2, 3];
+        let taken = |cut: usize| (sum_x[0][cut] + sum_x[1][cut]) * unit_x;
+        let weight = |half: usize, cut: usize| sum_w[half][cut] * unit_w;
+        let of_way =
+            |way: usize, cut: usize, steps: [f32; 2]| weight(0, cut) * steps[way / 2] + weight(1, cut) * steps[way % 2];
+        let squares = high.map(|high| high * high);
+        let first = |way: usize, cut: usize| of_way(way, cut, low_step);
+        let second = |way: usize, cut: usize| of_way(way, cut, high_step) + of_way(way, 16, squares);
+        let all = |way: usize| (sum_x[0][16] * high[way / 2] + sum_x[1][16] * high[way % 2]) * unit_x;
+        Parts::<16, 4> {
+            all: WAYS.map(all),
+            taken: (std::array::from_fn(taken), taken(16)),
+            first: (WAYS.map(|way| std::array::from_fn(|cut| first(way, cut))), WAYS.map(|way| first(way, 16))),
+            second: (WAYS.map(|way| std::array::from_fn(|cut| second(way, cut))), WAYS.map(|way| second(way, 16))),
         }
-        let (mut sum_qx, mut sum_q2) = ([[0.0; CUTS]; 4], [[0.0; CUTS]; 4]);
-        for way in 0..4 {
-            for second in first..17 {
-                sum_qx[way][second] = of_qx[0][way / 2][second] + of_qx[1][way % 2][second];
-                sum_q2[way][second] = of_q2[0][way / 2][second] + of_q2[1][way % 2][second];
-            }
-        }
-        Cut::improve(&mut best, first, 16, &sum_qx, &sum_q2);
-    }
-    best
+    });
+    cuts::best::<S, 16, 4>(simd, parts.as_ref(), |first, second, way| {
+        let of_half = |half: usize, offset: usize| Sums {
+            qx: sum_x[half][16] * high[offset] - (sum_x[half][first] + sum_x[half][second]),
+            q2: sum_w[half][16] * high[offset] * high[offset]
+                + sum_w[half][first] * low_step[offset]
+                + sum_w[half][second] * high_step[offset],
+        };
+        let (front, back) = (of_half(0, way / 2), of_half(1, way % 2));
+        Sums { qx: front.qx + back.qx, q2: front.q2 + back.q2 }
+    })
 }
 
 /// The offsets of both points of a sub-block of IQ1_M.
 #[inline(always)]
-fn offsets_m(way: usize) -> [&'static [f32; 3]; 2] {
+fn offsets_m(way: usize) -> [&'static Offset; 2] {
     [if way < 2 { &UP } else { &DOWN }, if way.is_multiple_of(2) { &UP } else { &DOWN }]
 }
 
 #[inline(always)]
-fn iq1_m(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 56]) {
+fn iq1_m<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 56]) {
     const LEAST: f32 = 1e-7;
     let grid = GRID.get();
-    let variance = variance(values);
-    let (mut found, mut scales, mut ways, mut largest_scale) = ([[0u16; 2]; 16], [0.0; 16], [0; 16], 0.0);
-    let weighed = |index: usize| {
-        let values = &values.as_chunks::<16>().0[index];
-        Weighed::new(values, importance.map(|importance| &importance[16 * index..]), variance)
+    let weights = weights(values, importance);
+    let (mut found, mut scales, mut ways, mut largest_scale) = ([[grid.first(); 2]; 16], [0.0; 16], [0; 16], 0.0);
+    let weighed = |index: usize| Weighed {
+        values: &values.as_chunks::<16>().0[index],
+        weights: &weights.as_chunks::<16>().0[index],
     };
     out.fill(0);
     for index in 0..16 {
@@ -310,17 +316,19 @@ fn iq1_m(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 56]) 
         if block.largest() < LEAST {
             continue;
         }
-        let Some(mut cut) = cut_m(&block) else { continue };
-        let mut parts = block.parts(&cut);
+        let order = Order::new(block.values);
+        let Some(mut cut) = cut_m(simd, &block, &order) else { continue };
+        let mut parts = order.parts(&cut);
         if cut.scale < 0.0 {
             parts = parts.map(|part| 2 - part);
             (cut.scale, cut.way) = (-cut.scale, 3 - cut.way);
         }
-        (scales[index], found[index]) = block.points(grid, &parts, cut.scale, offsets_m(cut.way));
+        (scales[index], found[index]) = block.points(simd, grid, &parts, cut.scale, offsets_m(cut.way));
         ways[index] = cut.way;
-        out[2 * index] = found[index][0] as u8;
-        out[2 * index + 1] = found[index][1] as u8;
-        out[32 + index] = (found[index][0] >> 8 | found[index][1] >> 8 << 4) as u8;
+        let [first, second] = found[index].map(|point| grid.number(point));
+        out[2 * index] = first as u8;
+        out[2 * index + 1] = second as u8;
+        out[32 + index] = (first >> 8 | second >> 8 << 4) as u8;
         largest_scale = larger(largest_scale, scales[index]);
     }
     if largest_scale == 0.0 {
@@ -334,7 +342,7 @@ fn iq1_m(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 56]) 
         words[index / 4] |= code << (3 * (index % 4));
         out[32 + index] |= [0x00, 0x80, 0x08, 0x88][ways[index]];
         let factor = f32::from(2 * code + 1);
-        sums = weighed(index).sums(grid, &found[index], offsets_m(ways[index]), factor, sums);
+        sums = weighed(index).sums(&found[index], offsets_m(ways[index]), factor, sums);
     }
     if sums.1 > 0.0 {
         scale = sums.0 / sums.1;

@@ -12,11 +12,11 @@ use crate::base::float::f16;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, tables};
 
-static IQ2_XXS: Lazy<8, 2> = Lazy::new(&tables::IQ2_XXS, 3, 2);
-static IQ2_XS: Lazy<8, 2> = Lazy::new(&tables::IQ2_XS, 3, 2);
-static IQ2_S: Lazy<8, 2> = Lazy::new(&tables::IQ2_S, 3, 1);
-static IQ3_XXS: Lazy<4, 3> = Lazy::new(&tables::IQ3_XXS, 8, 2);
-static IQ3_S: Lazy<4, 3> = Lazy::new(&tables::IQ3_S, 8, 3);
+static IQ2_XXS: Lazy<8> = Lazy::new(&tables::IQ2_XXS, 3, 2, 16.0);
+static IQ2_XS: Lazy<8> = Lazy::new(&tables::IQ2_XS, 3, 2, 18.0);
+static IQ2_S: Lazy<8> = Lazy::new(&tables::IQ2_S, 3, 1, 40.0);
+static IQ3_XXS: Lazy<4> = Lazy::new(&tables::IQ3_XXS, 8, 2, 10.0);
+static IQ3_S: Lazy<4> = Lazy::new(&tables::IQ3_S, 8, 3, 16.0);
 
 /// A sub-block with its sign bits, ready to be written.
 struct Written<const G: usize> {
@@ -27,12 +27,21 @@ struct Written<const G: usize> {
 
 /// A scale below zero turns all signs instead.
 #[inline(always)]
-fn upright<const G: usize>(found: Found<G>, mut signs: [u8; 4], mask: u8) -> Written<G> {
+fn upright<const D: usize, const G: usize>(
+    grid: &Grid<D>,
+    found: Found<G>,
+    mut signs: [u8; 4],
+    mask: u8,
+) -> Written<G> {
     let is_below = found.scale < 0.0;
     if is_below {
         signs = signs.map(|signs| !signs & mask);
     }
-    Written { scale: if is_below { -found.scale } else { found.scale }, points: found.points, signs }
+    Written {
+        scale: if is_below { -found.scale } else { found.scale },
+        points: found.points.map(|point| grid.number(point)),
+        signs,
+    }
 }
 
 /// Weights by importance and size.
@@ -52,8 +61,9 @@ fn scale_code(scale: f32, inverse: f32) -> u8 {
 }
 
 /// Nothing found yet: the first point, and this scale.
-fn nothing<const G: usize>(scale: f32, is_point: bool) -> Found<G> {
-    Found { scale, points: [0; G], is_point: [is_point; G] }
+#[inline(always)]
+fn nothing<const D: usize, const G: usize>(grid: &Grid<D>, scale: f32, is_point: bool) -> Found<G> {
+    Found { scale, points: [grid.first(); G], is_point: [is_point; G] }
 }
 
 const NEAR_2: Steps = Steps { levels: 3, count: 9, step: 0.1 };
@@ -61,7 +71,7 @@ const NEAR_2: Steps = Steps { levels: 3, count: 9, step: 0.1 };
 super_blocks!(Iq2Xxs, 66, iq2_xxs);
 
 #[inline(always)]
-fn iq2_xxs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 66]) {
+fn iq2_xxs<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 66]) {
     // Nobody encodes to it without.
     let importance = importance.unwrap_or(&[1.0; SUPER]);
     const STEPS: Steps = Steps { levels: 3, count: 6, step: 0.1 };
@@ -78,11 +88,11 @@ fn iq2_xxs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 66]
         if largest <= 0.0 {
             continue;
         }
-        let mut found = block.search(grid, STEPS, largest, nothing(first, true));
+        let mut found = block.search(simd, grid, STEPS, largest, nothing(grid, first, true));
         if found.scale > 0.0 {
-            block.refit(grid, 3, true, &mut found);
+            block.refit(simd, grid, 3, true, &mut found);
         }
-        let written = upright(found, block.signs, 127);
+        let written = upright(grid, found, block.signs, 127);
         for point in 0..4 {
             words[index][0] |= u32::from(written.points[point]) << (8 * point);
             words[index][1] |= u32::from(written.signs[point]) << (7 * point);
@@ -106,7 +116,7 @@ fn iq2_xxs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 66]
 super_blocks!(Iq2Xs, 74, iq2_xs);
 
 #[inline(always)]
-fn iq2_xs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 74]) {
+fn iq2_xs<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 74]) {
     // Nobody encodes to it without.
     let importance = importance.unwrap_or(&[1.0; SUPER]);
     let grid = IQ2_XS.get();
@@ -118,7 +128,7 @@ fn iq2_xs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 74])
         if largest < SMALLEST {
             continue;
         }
-        let written = near_2(grid, &block, largest, 127);
+        let written = near_2(simd, grid, &block, largest, 127);
         for point in 0..2 {
             words[2 * index + point] = written.points[point] | u16::from(written.signs[point]) << 9;
         }
@@ -141,18 +151,18 @@ fn iq2_xs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 74])
 
 /// A sub-block of two points.
 #[inline(always)]
-fn near_2(grid: &Grid<8, 2>, block: &Sizes<16, 2>, largest: f32, mask: u8) -> Written<2> {
-    let mut found = block.search(grid, NEAR_2, largest, nothing(largest / 5.0, true));
+fn near_2<S: Simd>(simd: S, grid: &Grid<8>, block: &Sizes<16, 2>, largest: f32, mask: u8) -> Written<2> {
+    let mut found = block.search(simd, grid, NEAR_2, largest, nothing(grid, largest / 5.0, true));
     if found.is_point.contains(&false) && found.scale > 0.0 {
-        block.refit(grid, 3, false, &mut found);
+        block.refit(simd, grid, 3, false, &mut found);
     }
-    upright(found, block.signs, mask)
+    upright(grid, found, block.signs, mask)
 }
 
 super_blocks!(Iq2S, 82, iq2_s);
 
 #[inline(always)]
-fn iq2_s(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 82]) {
+fn iq2_s<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 82]) {
     const LEAST: f32 = 1e-8;
     let grid = IQ2_S.get();
     let variance = 2.0 * squares(values) / SUPER as f32;
@@ -168,7 +178,7 @@ fn iq2_s(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 82]) 
         if largest < LEAST {
             continue;
         }
-        let written = near_2(grid, &block, largest, 255);
+        let written = near_2(simd, grid, &block, largest, 255);
         for point in 0..2 {
             let place = 2 * index + point;
             out[2 + place] = written.points[point] as u8;
@@ -200,7 +210,7 @@ fn weights_3(values: &[f32; 32], importance: Option<&[f32]>, index: usize, varia
 }
 
 #[inline(always)]
-fn iq3_xxs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 98]) {
+fn iq3_xxs<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 98]) {
     const STEPS: Steps = Steps { levels: 8, count: 15, step: 0.2 };
     const LEAST: f32 = 1e-8;
     let grid = IQ3_XXS.get();
@@ -213,11 +223,11 @@ fn iq3_xxs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 98]
         if largest < LEAST {
             continue;
         }
-        let mut found = block.search(grid, STEPS, largest, nothing(largest / 15.0, true));
+        let mut found = block.search(simd, grid, STEPS, largest, nothing(grid, largest / 15.0, true));
         if found.is_point.contains(&false) && found.scale > 0.0 {
-            block.refit(grid, 8, false, &mut found);
+            block.refit(simd, grid, 8, false, &mut found);
         }
-        let written = upright(found, block.signs, 127);
+        let written = upright(grid, found, block.signs, 127);
         for point in 0..8 {
             out[2 + 8 * index + point] = written.points[point] as u8;
         }
@@ -240,7 +250,7 @@ fn iq3_xxs(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 98]
 super_blocks!(Iq3S, 110, iq3_s);
 
 #[inline(always)]
-fn iq3_s(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 110]) {
+fn iq3_s<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 110]) {
     const STEPS: Steps = Steps { levels: 8, count: 9, step: 0.2 };
     let grid = IQ3_S.get();
     let variance = 2.0 * squares(values) / SUPER as f32;
@@ -254,11 +264,11 @@ fn iq3_s(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 110])
         if largest == 0.0 {
             continue;
         }
-        let mut found = block.search(grid, STEPS, largest, nothing(largest / 15.0, false));
+        let mut found = block.search(simd, grid, STEPS, largest, nothing(grid, largest / 15.0, false));
         if found.is_point.contains(&false) && found.scale > 0.0 {
-            block.refit(grid, 8, true, &mut found);
+            block.refit(simd, grid, 8, true, &mut found);
         }
-        let written = upright(found, block.signs, 255);
+        let written = upright(grid, found, block.signs, 255);
         for point in 0..8 {
             out[2 + 8 * room + point] = written.points[point] as u8;
             out[66 + index] |= (written.points[point] >> 8 << point) as u8;

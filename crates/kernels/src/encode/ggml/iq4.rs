@@ -82,7 +82,12 @@ fn scales(values: &[Lanes; BLOCK], weights: &[Lanes; BLOCK]) -> Lanes {
 
 /// Weights by importance and size, or by size alone; `SHARED` values share their variance.
 #[inline(always)]
-fn weights<const SHARED: usize>(values: &[f32], places: &[Lanes; BLOCK], importance: Option<&[f32]>) -> [Lanes; BLOCK] {
+fn weights<S: Simd, const SHARED: usize>(
+    simd: S,
+    values: &[f32],
+    places: &[Lanes; BLOCK],
+    importance: Option<&[f32]>,
+) -> [Lanes; BLOCK] {
     let Some(importance) = importance else {
         let mut squares = *places;
         squares.iter_mut().flatten().for_each(|value| *value *= *value);
@@ -93,7 +98,7 @@ fn weights<const SHARED: usize>(values: &[f32], places: &[Lanes; BLOCK], importa
     for (index, values) in values.as_chunks::<SHARED>().0.iter().enumerate() {
         variance[index * lanes..(index + 1) * lanes].fill(squares(values) * (2.0 / SHARED as f32));
     }
-    weighted(places, &side_by_side(importance), &variance)
+    weighted(places, &side_by_side(simd, importance), &variance)
 }
 
 /// Sixteen bytes of codes: the first half low.
@@ -110,12 +115,12 @@ fn pack(values: &[f32; BLOCK], inverse: f32, out: &mut [u8]) {
 
 impl EncodeBlocks for Iq4Nl {
     #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+    fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
         let strips = values.chunks(LANES * BLOCK).zip(out.chunks_mut(LANES * 18)).enumerate();
         for (index, (values, out)) in strips {
-            let places = side_by_side::<BLOCK>(values);
+            let places = side_by_side::<S, BLOCK>(simd, values);
             let importance = part(importance, index * LANES * BLOCK, values.len());
-            let scales = scales(&places, &weights::<BLOCK>(values, &places, importance));
+            let scales = scales(&places, &weights::<S, BLOCK>(simd, values, &places, importance));
             let blocks = values.as_chunks::<BLOCK>().0.iter().zip(out.as_chunks_mut::<18>().0);
             for ((values, out), scale) in blocks.zip(scales) {
                 out[..2].copy_from_slice(&f16::encode(scale).to_le_bytes());
@@ -127,12 +132,12 @@ impl EncodeBlocks for Iq4Nl {
 
 impl EncodeBlocks for Iq4Xs {
     #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+    fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
         let strips = values.chunks(2 * SUPER).zip(out.chunks_mut(2 * 136)).enumerate();
         for (index, (values, out)) in strips {
-            let places = side_by_side::<BLOCK>(values);
+            let places = side_by_side::<S, BLOCK>(simd, values);
             let importance = part(importance, index * 2 * SUPER, values.len());
-            let scales = scales(&places, &weights::<SUPER>(values, &places, importance));
+            let scales = scales(&places, &weights::<S, SUPER>(simd, values, &places, importance));
             let blocks = values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<136>().0);
             for ((values, out), scales) in blocks.zip(scales.as_chunks::<8>().0) {
                 iq4_xs(values, scales, out);

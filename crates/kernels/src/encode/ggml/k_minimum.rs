@@ -22,10 +22,10 @@ fn sums<const N: usize>(places: &[Lanes; N]) -> Lanes {
 super_blocks!(Q2K, 84, q2_k);
 
 #[inline(always)]
-fn q2_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 84]) {
+fn q2_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 84]) {
     const TRIES: Tries = Tries { first: -0.5, step: 0.1, count: 15, by_size: true };
     const TOP: f32 = 15.0;
-    let places = side_by_side::<16>(values);
+    let places = side_by_side::<S, 16>(simd, values);
     let (found, scale, minimum, codes);
     match importance {
         None => {
@@ -39,7 +39,7 @@ fn q2_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 84]) {
         }
         Some(importance) => {
             let variance = squares(values) / SUPER as f32;
-            let weights = weighted(&places, &side_by_side(importance), &[variance; LANES]);
+            let weights = weighted(&places, &side_by_side(simd, importance), &[variance; LANES]);
             found = with_minimum(&places, &weights, 3, WEIGHTED);
             let sums = sums(&weights);
             let (of_scales, of_minima);
@@ -143,9 +143,16 @@ struct Eight {
 
 /// Two super-blocks at a time: sixteen sub-blocks of 32.
 #[inline(always)]
-fn pairs(values: &[f32], importance: Option<&[f32]>, largest: i32, tries: Tries, mut put: impl FnMut(usize, &Eight)) {
+fn pairs<S: Simd>(
+    simd: S,
+    values: &[f32],
+    importance: Option<&[f32]>,
+    largest: i32,
+    tries: Tries,
+    mut put: impl FnMut(usize, &Eight),
+) {
     for (index, values) in values.chunks(2 * SUPER).enumerate() {
-        let places = side_by_side::<32>(values);
+        let places = side_by_side::<S, 32>(simd, values);
         let importance = part(importance, 2 * index * SUPER, values.len());
         let weights = match importance {
             None => {
@@ -168,7 +175,7 @@ fn pairs(values: &[f32], importance: Option<&[f32]>, largest: i32, tries: Tries,
                 for (half, values) in values.chunks_exact(SUPER).enumerate() {
                     variance[8 * half..8 * half + 8].fill(2.0 * squares(values) / SUPER as f32);
                 }
-                weighted(&places, &side_by_side(importance), &variance)
+                weighted(&places, &side_by_side(simd, importance), &variance)
             }
         };
         let tries = if importance.is_some() { WEIGHTED } else { tries };
@@ -226,10 +233,10 @@ impl Eight {
 
 impl EncodeBlocks for Q4K {
     #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+    fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
         const TRIES: Tries = Tries { first: -1.0, step: 0.1, count: 20, by_size: false };
         let blocks = out.as_chunks_mut::<144>().0;
-        pairs(values, importance, 15, TRIES, |index, eight| {
+        pairs(simd, values, importance, 15, TRIES, |index, eight| {
             let Some(out) = blocks.get_mut(index) else { return };
             eight.front(out);
             for (out, levels) in out[16..].as_chunks_mut::<32>().0.iter_mut().zip(eight.levels.as_chunks::<64>().0) {
@@ -243,10 +250,10 @@ impl EncodeBlocks for Q4K {
 
 impl EncodeBlocks for Q5K {
     #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+    fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
         const TRIES: Tries = Tries { first: -0.5, step: 0.1, count: 15, by_size: false };
         let blocks = out.as_chunks_mut::<176>().0;
-        pairs(values, importance, 31, TRIES, |index, eight| {
+        pairs(simd, values, importance, 31, TRIES, |index, eight| {
             let Some(out) = blocks.get_mut(index) else { return };
             eight.front(out);
             let mut high = [0; 32];

@@ -1,89 +1,118 @@
 //! Super-blocks whose sub-blocks have a scale, and codes around zero: Q3_K, Q6_K.
 
-use super::lanes::{LANES, SMALLEST, SUPER, extreme, nearest, side_by_side, squares, weighted};
-use super::search::{mended, signed};
+use super::lanes::{LANES, Lanes, SMALLEST, SUPER, extreme, nearest, side_by_side, squares, weighted};
+use super::search::{MENDED, Mended, Signed, mended, signed};
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Q3K, Q6K};
 
-/// The codes of a sub-block under its final scale, from zero on; without one they stay.
+/// The codes of a sub-block under its final scale, from zero on; without one they are as they were found.
 #[inline(always)]
-fn refine(levels: &mut [u8], values: &[f32], step: f32, half: i32) {
+fn refine(levels: &mut [u8; 16], values: &[f32; 16], step: f32, half: i32, found: impl Fn(usize, f32) -> u8) {
     if step == 0.0 {
+        for place in 0..16 {
+            levels[place] = found(place, values[place]);
+        }
         return;
     }
-    for (level, value) in levels.iter_mut().zip(values) {
-        *level = (nearest(value / step).min(half - 1).max(-half) + half) as u8;
+    for place in 0..16 {
+        levels[place] = (nearest(values[place] / step).min(half - 1).max(-half) + half) as u8;
     }
 }
 
-super_blocks!(Q3K, 110, q3_k);
+/// The scales of Q3_K and the codes as a search found them.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, and it stays where it is")]
+enum Searched {
+    Mended(Mended<16>),
+    /// With the sums of weights.
+    Signed(Signed, Lanes),
+}
 
-#[inline(always)]
-fn q3_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 110]) {
-    let places = side_by_side::<16>(values);
-    let mut levels = [0u8; SUPER];
-    // The scale of scales, and the six-bit codes of scales, from zero on.
-    let (scale, codes): (f32, Option<[u8; LANES]>);
-    match importance {
-        None => {
-            let (scales, found) = mended(&places, 4);
-            for (place, found) in found.iter().enumerate() {
-                for (lane, code) in found.iter().enumerate() {
-                    levels[16 * lane + place] = *code as u8;
-                }
+impl Searched {
+    /// The scale of scales, and their six-bit codes from zero on, if any.
+    #[inline(always)]
+    fn scales(&self) -> (f32, Option<[u8; LANES]>) {
+        match self {
+            Self::Mended((scales, _)) => {
+                let (largest, _) = extreme(scales);
+                let inverse = -32.0 / largest;
+                let code = |scale: f32| (i32::from(nearest(inverse * scale) as i8).clamp(-32, 31) + 32) as u8;
+                if largest == 0.0 { (0.0, None) } else { (1.0 / inverse, Some(scales.map(code))) }
             }
-            let (largest, _) = extreme(&scales);
-            let inverse = -32.0 / largest;
-            (scale, codes) = match largest == 0.0 {
-                true => (0.0, None),
-                false => {
-                    let code = |scale: f32| (i32::from(nearest(inverse * scale) as i8).clamp(-32, 31) + 32) as u8;
-                    (1.0 / inverse, Some(scales.map(code)))
-                }
-            };
-        }
-        Some(importance) => {
-            let variance = 2.0 * squares(values) / SUPER as f32;
-            let weights = weighted(&places, &side_by_side(importance), &[variance; LANES]);
-            let mut sums = [0.0; LANES];
-            for weights in &weights {
+            Self::Signed(found, sums) => {
+                // The scales are one sub-block themselves.
+                let (mut of_scales, mut of_sums) = ([[0.0; LANES]; LANES], [[0.0; LANES]; LANES]);
                 for k in 0..LANES {
-                    sums[k] += weights[k];
+                    (of_scales[k][0], of_sums[k][0]) = (found.scales[k], sums[k]);
                 }
+                let outer = signed(&of_scales, &of_sums, 32);
+                (outer.scales[0], Some(found.scales.map(|scale| outer.code(0, scale))))
             }
-            let found = signed(&places, &weights, 4);
-            for (lane, (levels, values)) in
-                levels.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0).enumerate()
-            {
-                for (level, &value) in levels.iter_mut().zip(values) {
-                    *level = found.code(lane, value);
-                }
-            }
-            // The scales are one sub-block themselves.
-            let (mut of_scales, mut of_sums) = ([[0.0; LANES]; LANES], [[0.0; LANES]; LANES]);
-            for k in 0..LANES {
-                (of_scales[k][0], of_sums[k][0]) = (found.scales[k], sums[k]);
-            }
-            let outer = signed(&of_scales, &of_sums, 32);
-            (scale, codes) = (outer.scales[0], Some(found.scales.map(|scale| outer.code(0, scale))));
         }
     }
+
+    #[inline(always)]
+    fn code(&self, lane: usize, place: usize, value: f32) -> u8 {
+        match self {
+            Self::Mended((_, codes)) => codes[place][lane] as u8,
+            Self::Signed(found, _) => found.code(lane, value),
+        }
+    }
+}
+
+impl EncodeBlocks for Q3K {
+    #[inline(always)]
+    fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+        let strips = values.as_chunks::<SUPER>().0.chunks(MENDED).zip(out.as_chunks_mut::<110>().0.chunks_mut(MENDED));
+        for (strip, (values, out)) in strips.enumerate() {
+            let mut places = [[[0.0; LANES]; 16]; MENDED];
+            for (places, values) in places.iter_mut().zip(values) {
+                *places = side_by_side::<S, 16>(simd, values);
+            }
+            match importance {
+                None => {
+                    for ((values, out), found) in values.iter().zip(out).zip(mended(&places, 4)) {
+                        q3_k(values, &Searched::Mended(found), out);
+                    }
+                }
+                Some(importance) => {
+                    for (index, (values, out)) in values.iter().zip(out).enumerate() {
+                        let importance = &importance[(strip * MENDED + index) * SUPER..][..SUPER];
+                        let variance = 2.0 * squares(values) / SUPER as f32;
+                        let places = &places[index];
+                        let weights = weighted(places, &side_by_side(simd, importance), &[variance; LANES]);
+                        let mut sums = [0.0; LANES];
+                        for weights in &weights {
+                            for k in 0..LANES {
+                                sums[k] += weights[k];
+                            }
+                        }
+                        q3_k(values, &Searched::Signed(signed(places, &weights, 4), sums), out);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn q3_k(values: &[f32; SUPER], found: &Searched, out: &mut [u8; 110]) {
+    let (scale, codes) = found.scales();
     let mut packed = [0u8; 12];
     for (j, code) in codes.iter().flatten().enumerate() {
         packed[j % 8] |= (code & 15) << (j / 8 * 4);
         packed[8 + j % 4] |= (code >> 4) << (2 * (j / 4));
     }
     let scale = f16::encode(scale);
+    let mut levels = [0u8; SUPER];
     for (j, (levels, values)) in levels.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0).enumerate() {
         let low = packed[j % 8] >> (j / 8 * 4) & 15;
         let code = i32::from(low | (packed[8 + j % 4] >> (2 * (j / 4)) & 3) << 4) - 32;
-        refine(levels, values, f16::decode(scale) * code as f32, 4);
+        refine(levels, values, f16::decode(scale) * code as f32, 4, |place, value| found.code(j, place, value));
     }
-    out.fill(0);
-    for (place, level) in levels.iter().enumerate() {
-        out[place % 32] |= (level >> 2) << (place / 32);
+    for place in 0..32 {
+        out[place] = (0..8).fold(0, |bits, eighth| bits | (levels[32 * eighth + place] >> 2) << eighth);
     }
     for half in 0..2 {
         for place in 0..32 {
@@ -98,10 +127,10 @@ fn q3_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 110]) 
 super_blocks!(Q6K, 210, q6_k);
 
 #[inline(always)]
-fn q6_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 210]) {
-    let places = side_by_side::<16>(values);
+fn q6_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 210]) {
+    let places = side_by_side::<S, 16>(simd, values);
     let weights = match importance {
-        Some(importance) => side_by_side(importance),
+        Some(importance) => side_by_side(simd, importance),
         None => {
             let mut squares = places;
             squares.iter_mut().flatten().for_each(|value| *value *= *value);
@@ -120,10 +149,8 @@ fn q6_k(values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 210]) 
     for (lane, (levels, values)) in
         levels.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0).enumerate()
     {
-        for (level, &value) in levels.iter_mut().zip(values) {
-            *level = found.code(lane, value);
-        }
-        refine(levels, values, f16::decode(scale) * f32::from(codes[lane]), 32);
+        let step = f16::decode(scale) * f32::from(codes[lane]);
+        refine(levels, values, step, 32, |_, value| found.code(lane, value));
     }
     for (half, levels) in levels.as_chunks::<128>().0.iter().enumerate() {
         for place in 0..32 {

@@ -1,5 +1,9 @@
 //! Sixteen sub-blocks side by side, and the conversions of C.
 
+use crate::base::GROUP;
+use crate::base::group::pad;
+use crate::base::simd::{Simd, TILE};
+
 /// Sub-blocks that are searched together.
 pub(super) const LANES: usize = 16;
 
@@ -21,11 +25,16 @@ pub(super) use each;
 /// Sub-blocks of `N` values that follow each other, with their places in front: `result[place][lane]`. Lanes without a
 /// sub-block are zero.
 #[inline(always)]
-pub(super) fn side_by_side<const N: usize>(values: &[f32]) -> [Lanes; N] {
+pub(super) fn side_by_side<S: Simd, const N: usize>(simd: S, values: &[f32]) -> [Lanes; N] {
     let mut places = [[0.0; LANES]; N];
-    for (lane, block) in values.as_chunks::<N>().0.iter().take(LANES).enumerate() {
-        for (place, value) in places.iter_mut().zip(block) {
-            place[lane] = *value;
+    let blocks = values.as_chunks::<N>().0;
+    for (part, places) in places.as_chunks_mut::<TILE>().0.iter_mut().enumerate() {
+        let mut tile = [[0; TILE]; TILE];
+        for (row, block) in tile.iter_mut().zip(blocks) {
+            *row = block.as_chunks::<TILE>().0[part].map(f32::to_bits);
+        }
+        for (place, row) in places.iter_mut().zip(simd.transpose(&tile)) {
+            *place = row.map(f32::from_bits);
         }
     }
     places
@@ -36,13 +45,6 @@ pub(super) fn side_by_side<const N: usize>(values: &[f32]) -> [Lanes; N] {
 #[inline(always)]
 pub(super) fn nearest(value: f32) -> i32 {
     ((value + 12_582_912.0).to_bits() & 0x007F_FFFF) as i32 - 0x0040_0000
-}
-
-/// What a conversion to `int` gives on x86: towards zero, and the least number for what does not fit.
-#[inline(always)]
-pub(super) fn truncated(value: f32) -> i32 {
-    // The largest f32 below 2^31 is a whole number.
-    if (-2_147_483_648.0..2_147_483_648.0).contains(&value) { value as i32 } else { i32::MIN }
 }
 
 /// The larger as C's macro finds it: the second where they cannot be compared.
@@ -79,6 +81,74 @@ pub(super) fn extreme(values: &[f32]) -> (f32, f32) {
         size = if is_larger { value.abs() } else { size };
     }
     (found, size)
+}
+
+/// The bits of infinity. Those of sizes are in the order of sizes, NaN above.
+const INFINITE: i32 = f32::INFINITY.to_bits() as i32;
+
+/// The bits of sizes.
+#[inline(always)]
+fn size_bits(values: &[f32; GROUP]) -> [i32; GROUP] {
+    map!(value in values => (value.to_bits() & 0x7FFF_FFFF) as i32)
+}
+
+/// The largest bits of sizes, of some groups or of half a group.
+#[inline(always)]
+fn largest_bits<S: Simd, const N: usize>(simd: S, values: &[f32; N]) -> i32 {
+    let (groups, rest) = values.as_chunks::<GROUP>();
+    let mut largest = if rest.is_empty() { [0; GROUP] } else { size_bits(&pad(rest)) };
+    for group in groups {
+        largest = simd.larger(&largest, &size_bits(group));
+    }
+    simd.largest(&largest)
+}
+
+/// [`extreme`] of a block, without its size.
+#[inline(always)]
+pub(super) fn extreme_of_block<S: Simd>(simd: S, values: &[f32; GROUP]) -> f32 {
+    let bits = size_bits(values);
+    match simd.largest(&bits) {
+        0 => 0.0,
+        largest if largest > INFINITE => extreme(values).0,
+        largest => values[simd.equal(&bits, largest).trailing_zeros() as usize % GROUP],
+    }
+}
+
+/// The least and the largest value; of equal ones the first.
+#[inline(always)]
+pub(super) fn bounds<S: Simd>(simd: S, values: &[f32; GROUP]) -> (f32, f32) {
+    // Places in the order of all numbers, −0.0 before +0.0; their complements are in the opposite order.
+    let places = map!(value in values => {
+        let bits = value.to_bits().cast_signed();
+        bits ^ (bits >> 31 & i32::MAX)
+    });
+    let value = |place: i32| f32::from_bits((place ^ (place >> 31 & i32::MAX)).cast_unsigned());
+    let (low, high) = (value(!simd.largest(&places.map(|place| !place))), value(simd.largest(&places)));
+    let is_plain = |value: f32| value.is_finite() && value != 0.0;
+    if is_plain(low) && is_plain(high) {
+        return (low, high);
+    }
+    // Which of two zeros is the first shows only in order, and so does what is no number.
+    values.iter().fold((f32::MAX, -f32::MAX), |(low, high), &value| {
+        (if value < low { value } else { low }, if value > high { value } else { high })
+    })
+}
+
+/// The largest size as C's macro finds it: what comes before a NaN is forgotten.
+#[inline(always)]
+pub(super) fn size<S: Simd, const N: usize>(simd: S, values: &[f32; N]) -> f32 {
+    let largest = largest_bits(simd, values);
+    if largest > INFINITE {
+        return values.iter().fold(0.0, |size, value| larger(size, value.abs()));
+    }
+    f32::from_bits(largest.cast_unsigned())
+}
+
+/// The largest size; NaN has none.
+#[inline(always)]
+pub(super) fn number_size<S: Simd, const N: usize>(simd: S, values: &[f32; N]) -> f32 {
+    let largest = largest_bits(simd, values);
+    if largest > INFINITE { extreme(values).1 } else { f32::from_bits(largest.cast_unsigned()) }
 }
 
 /// Weights that importance and size make.

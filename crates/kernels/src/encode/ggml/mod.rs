@@ -15,7 +15,7 @@
 //! | [`iq23`] | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | searched: points of a grid and their scales |
 //! | [`iq1`] | IQ1_S, IQ1_M | every cut into three parts, then points of a grid |
 //!
-//! [`search`] has the searches, [`grid`] and [`points`] the points of the IQ types, [`lanes`] what they stand on.
+//! [`search`] has the searches, [`cuts`] those of IQ1, [`grid`], [`near`] and [`points`] the points of the IQ types, [`lanes`] what they stand on.
 
 #![allow(clippy::needless_range_loop, reason = "lanes of several arrays go through the same operations")]
 
@@ -24,16 +24,17 @@ macro_rules! super_blocks {
     ($type:ident, $bytes:literal, $encode:ident) => {
         impl EncodeBlocks for $type {
             #[inline(always)]
-            fn encode_row<S: Simd>(_simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+            fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
                 let blocks = values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<$bytes>().0);
                 for (index, (values, out)) in blocks.enumerate() {
-                    $encode(values, part(importance, index * SUPER, SUPER), out);
+                    $encode(simd, values, part(importance, index * SUPER, SUPER), out);
                 }
             }
         }
     };
 }
 
+mod cuts;
 mod floats;
 mod grid;
 mod iq1;
@@ -42,6 +43,7 @@ mod iq4;
 mod k_minimum;
 mod k_signed;
 mod lanes;
+mod near;
 mod points;
 mod search;
 mod simple;

@@ -1,7 +1,10 @@
 //! The points of a grid that are nearest to a sub-block's sizes, and the scale that suits them.
 
-use super::grid::Grid;
+use super::grid::{Grid, bits, level};
 use super::lanes::{larger, nearest};
+use super::near::{Rough, Target, numbers};
+use crate::base::GROUP;
+use crate::base::simd::Simd;
 
 /// Scales that are tried, at most.
 const TRIES: usize = 32;
@@ -73,9 +76,10 @@ impl<const B: usize, const G: usize> Sizes<B, G> {
 
     /// Tries scales around the one that makes `largest` the highest level, beginning with what is known.
     #[inline(always)]
-    pub(super) fn search<const D: usize, const BITS: usize>(
+    pub(super) fn search<S: Simd, const D: usize>(
         &self,
-        grid: &Grid<D, BITS>,
+        simd: S,
+        grid: &Grid<D>,
         steps: Steps,
         largest: f32,
         mut found: Found<G>,
@@ -86,36 +90,33 @@ impl<const B: usize, const G: usize> Sizes<B, G> {
             let number = (number as i32 - steps.count) as f32;
             *inverse = ((2 * steps.levels - 1) as f32 + number * steps.step) / largest;
         }
-        let mut packed = [[0u16; TRIES]; G];
-        for (point, packed) in packed.iter_mut().enumerate() {
+        let mut points = [[0u16; TRIES]; G];
+        let mut is_point = [[true; TRIES]; G];
+        for point in 0..G {
+            let points = &mut points[point];
             for element in 0..D {
                 let size = self.sizes[D * point + element];
                 for lane in 0..TRIES {
                     let level = nearest(0.5 * (inverse[lane] * size - 1.0)).min(steps.levels - 1).max(0);
-                    packed[lane] |= (level as u16) << (BITS * element);
+                    points[lane] |= (level as u16) << (bits::<D>() * element);
                 }
             }
-        }
-        let mut points = [[0u16; TRIES]; G];
-        let mut is_point = [[true; TRIES]; G];
-        for point in 0..G {
-            let (sizes, roots) = (self.of_point::<D>(&self.sizes, point), self.of_point::<D>(&self.roots, point));
+            let target = self.target::<D>(point);
+            let rough = Rough::new(&target, largest, grid.unit());
             for lane in 0..tries {
-                points[point][lane] = grid.find(packed[point][lane]).unwrap_or_else(|around| {
-                    is_point[point][lane] = false;
-                    around.nearest(sizes, roots, 1.0 / inverse[lane], f32::from)
-                });
+                let Some(around) = grid.around(points[lane]) else { continue };
+                is_point[point][lane] = false;
+                points[lane] = match &rough {
+                    Some(rough) => around.roughly_nearest(simd, rough, &target, &odd::<D>(), inverse[lane]),
+                    None => around.nearest(simd, &target.terms(&odd::<D>(), 1.0 / inverse[lane])),
+                };
             }
         }
         let (mut sum_qx, mut sum_q2) = ([0.0; TRIES], [0.0; TRIES]);
         for index in 0..B {
             let (size, weight) = (self.sizes[index], self.weights[index]);
-            let mut numbers = [0.0; TRIES];
-            for lane in 0..tries {
-                numbers[lane] = (2 * grid.level(points[index / D][lane], index % D) + 1) as f32;
-            }
             for lane in 0..TRIES {
-                let number = numbers[lane];
+                let number = number::<D>(points[index / D][lane], index % D);
                 sum_qx[lane] += weight * size * number;
                 sum_q2[lane] += weight * number * number;
             }
@@ -133,15 +134,16 @@ impl<const B: usize, const G: usize> Sizes<B, G> {
     }
 
     #[inline(always)]
-    fn of_point<'a, const D: usize>(&self, all: &'a [f32; B], point: usize) -> &'a [f32; D] {
-        &all.as_chunks::<D>().0[point]
+    fn target<const D: usize>(&self, point: usize) -> Target<D> {
+        Target::new(&self.sizes.as_chunks::<D>().0[point], &self.roots.as_chunks::<D>().0[point])
     }
 
     /// Finds points under the scale that was found, all of them or those that were between points, and the scale of these.
     #[inline(always)]
-    pub(super) fn refit<const D: usize, const BITS: usize>(
+    pub(super) fn refit<S: Simd, const D: usize>(
         &self,
-        grid: &Grid<D, BITS>,
+        simd: S,
+        grid: &Grid<D>,
         levels: i32,
         is_for_all: bool,
         found: &mut Found<G>,
@@ -151,18 +153,19 @@ impl<const B: usize, const G: usize> Sizes<B, G> {
             if found.is_point[point] && !is_for_all {
                 continue;
             }
-            let (sizes, roots) = (self.of_point::<D>(&self.sizes, point), self.of_point::<D>(&self.roots, point));
             let mut packed = 0;
-            for (element, size) in sizes.iter().enumerate() {
+            for (element, size) in self.sizes.as_chunks::<D>().0[point].iter().enumerate() {
                 let level = nearest(0.5 * (inverse * size - 1.0)).min(levels - 1).max(0);
-                packed |= (level as u16) << (BITS * element);
+                packed |= (level as u16) << (bits::<D>() * element);
             }
-            found.points[point] =
-                grid.find(packed).unwrap_or_else(|around| around.nearest(sizes, roots, found.scale, f32::from));
+            found.points[point] = match grid.around(packed) {
+                None => packed,
+                Some(around) => around.nearest(simd, &self.target::<D>(point).terms(&odd::<D>(), found.scale)),
+            };
         }
         let (mut sum_qx, mut sum_q2) = (0.0, 0.0);
         for index in 0..B {
-            let number = (2 * grid.level(found.points[index / D], index % D) + 1) as f32;
+            let number = number::<D>(found.points[index / D], index % D);
             sum_qx += self.weights[index] * self.sizes[index] * number;
             sum_q2 += self.weights[index] * number * number;
         }
@@ -170,4 +173,15 @@ impl<const B: usize, const G: usize> Sizes<B, G> {
             found.scale = sum_qx / sum_q2;
         }
     }
+}
+
+/// What levels stand for: the odd numbers.
+const fn odd<const D: usize>() -> [f32; GROUP] {
+    const { numbers::<D>(&[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]) }
+}
+
+/// What one level of a point stands for.
+#[inline(always)]
+fn number<const D: usize>(point: u16, element: usize) -> f32 {
+    f32::from(2 * level::<D>(point, element) + 1)
 }

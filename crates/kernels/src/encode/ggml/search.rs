@@ -190,51 +190,67 @@ pub(super) fn signed<const N: usize>(values: &[Lanes; N], weights: &[Lanes; N], 
     Signed { scales: each!(k => if is_zero[k] { 0.0 } else { scales[k] }), inverse, is_zero, half }
 }
 
+/// Sixteens of sub-blocks that are mended at once: each step waits for the one before it, so that there is time for others.
+pub(super) const MENDED: usize = 4;
+
+/// What mending finds of sixteen sub-blocks: scales, and the codes from zero on.
+pub(super) type Mended<const N: usize> = (Lanes, [[i32; LANES]; N]);
+
 /// Finds the scale of sub-blocks with codes of `-half` to `half - 1`, important by their squares: the codes of one scale,
-/// each changed where that is better, up to five times. Gives the scales and the codes from zero on.
+/// each changed where that is better, up to five times.
 #[inline(always)]
-pub(super) fn mended<const N: usize>(values: &[Lanes; N], half: i32) -> (Lanes, [[i32; LANES]; N]) {
-    let (extreme, size) = extremes(values);
-    let inverse: Lanes = each!(k => -(half as f32) / extreme[k]);
-    let mut codes = [[0; LANES]; N];
-    let (mut sum_lx, mut sum_l2): (Lanes, Lanes) = ([0.0; LANES], [0.0; LANES]);
-    for i in 0..N {
-        for k in 0..LANES {
-            let x = values[i][k];
-            let (code, w) = (nearest(inverse[k] * x).min(half - 1).max(-half), x * x);
-            codes[i][k] = code;
-            sum_lx[k] += w * x * code as f32;
-            sum_l2[k] += w * code as f32 * code as f32;
+pub(super) fn mended<const N: usize>(values: &[[Lanes; N]; MENDED], half: i32) -> [Mended<N>; MENDED] {
+    let empty = [[[0.0; LANES]; N]; MENDED];
+    let (mut codes, mut squares, mut cubes) = (empty, empty, empty);
+    let mut sizes = [[0.0; LANES]; MENDED];
+    let (mut sum_lx, mut sum_l2) = ([[0.0; LANES]; MENDED], [[0.0; LANES]; MENDED]);
+    for m in 0..MENDED {
+        let extreme;
+        (extreme, sizes[m]) = extremes(&values[m]);
+        let inverse: Lanes = each!(k => -(half as f32) / extreme[k]);
+        for i in 0..N {
+            for k in 0..LANES {
+                let x = values[m][i][k];
+                let (code, w) = (nearest(inverse[k] * x).min(half - 1).max(-half) as f32, x * x);
+                (codes[m][i][k], squares[m][i][k], cubes[m][i][k]) = (code, w, w * x);
+                sum_lx[m][k] += w * x * code;
+                sum_l2[m][k] += w * code * code;
+            }
         }
     }
     for _ in 0..5 {
-        let mut is_changed = false;
+        let mut is_changed = [0; LANES];
         for i in 0..N {
-            for k in 0..LANES {
-                let (x, old) = (values[i][k], codes[i][k]);
-                let w = x * x;
-                let rest_lx = sum_lx[k] - w * x * old as f32;
-                let rest_l2 = sum_l2[k] - w * old as f32 * old as f32;
-                let new = nearest(x * rest_l2 / rest_lx).min(half - 1).max(-half);
-                let (new_lx, new_l2) = (rest_lx + w * x * new as f32, rest_l2 + w * new as f32 * new as f32);
-                let is_better = new_l2 > 0.0 && new_lx * new_lx * sum_l2[k] > sum_lx[k] * sum_lx[k] * new_l2;
-                let is_taken = rest_lx > 0.0 && new != old && is_better;
-                codes[i][k] = if is_taken { new } else { old };
-                sum_lx[k] = if is_taken { new_lx } else { sum_lx[k] };
-                sum_l2[k] = if is_taken { new_l2 } else { sum_l2[k] };
-                is_changed |= is_taken;
+            for m in 0..MENDED {
+                for k in 0..LANES {
+                    let (x, w, cube) = (values[m][i][k], squares[m][i][k], cubes[m][i][k]);
+                    let (old, old_lx, old_l2) = (codes[m][i][k], sum_lx[m][k], sum_l2[m][k]);
+                    let rest_lx = old_lx - cube * old;
+                    let rest_l2 = old_l2 - w * old * old;
+                    let new = nearest(x * rest_l2 / rest_lx).min(half - 1).max(-half) as f32;
+                    let (new_lx, new_l2) = (rest_lx + cube * new, rest_l2 + w * new * new);
+                    let is_better = new_l2 > 0.0 && new_lx * new_lx * old_l2 > old_lx * old_lx * new_l2;
+                    let is_taken = rest_lx > 0.0 && new != old && is_better;
+                    codes[m][i][k] = if is_taken { new } else { old };
+                    sum_lx[m][k] = if is_taken { new_lx } else { old_lx };
+                    sum_l2[m][k] = if is_taken { new_l2 } else { old_l2 };
+                    is_changed[k] |= i32::from(is_taken);
+                }
             }
         }
-        if !is_changed {
+        if is_changed.iter().fold(0, |all, one| all | one) == 0 {
             break;
         }
     }
-    let is_zero: [bool; LANES] = each!(k => size[k] < SMALLEST);
-    let found: Lanes = each!(k => if sum_l2[k] > 0.0 { sum_lx[k] / sum_l2[k] } else { 0.0 });
-    for place in &mut codes {
-        *place = each!(k => if is_zero[k] { 0 } else { place[k] + half });
-    }
-    (each!(k => if is_zero[k] { 0.0 } else { found[k] }), codes)
+    std::array::from_fn(|m| {
+        let is_zero: [bool; LANES] = each!(k => sizes[m][k] < SMALLEST);
+        let found: Lanes = each!(k => if sum_l2[m][k] > 0.0 { sum_lx[m][k] / sum_l2[m][k] } else { 0.0 });
+        let mut from_zero = [[0; LANES]; N];
+        for i in 0..N {
+            from_zero[i] = each!(k => if is_zero[k] { 0 } else { codes[m][i][k] as i32 + half });
+        }
+        (each!(k => if is_zero[k] { 0.0 } else { found[k] }), from_zero)
+    })
 }
 
 /// Finds the scale of a few values that are not negative, and their codes of up to `largest`.

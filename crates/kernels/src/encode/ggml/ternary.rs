@@ -1,19 +1,21 @@
 //! Three values, by the largest: TQ1_0, TQ2_0.
 
 use super::EncodeBlocks;
-use super::lanes::{SUPER, inverse, larger, truncated};
+use super::lanes::{SUPER, inverse, size};
+use crate::base::GROUP;
 use crate::base::float::f16;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Tq1_0, Tq2_0};
 
 /// The scale of a block, and the value of each place as 0, 1 or 2.
 #[inline(always)]
-fn thirds(values: &[f32; SUPER]) -> (u16, [i32; SUPER]) {
-    let scale = values.iter().fold(0.0, |size, value| larger(size, value.abs()));
+fn thirds<S: Simd>(simd: S, values: &[f32; SUPER]) -> (u16, [u8; SUPER]) {
+    let scale = size(simd, values);
     let inverse = inverse(scale);
     let mut thirds = [0; SUPER];
-    for (third, value) in thirds.iter_mut().zip(values) {
-        *third = truncated((value * inverse).round()).wrapping_add(1);
+    for (thirds, values) in thirds.as_chunks_mut::<GROUP>().0.iter_mut().zip(values.as_chunks::<GROUP>().0) {
+        let steps = simd.truncate(&values.map(|value| (value * inverse).round()));
+        *thirds = steps.map(|step| step.wrapping_add(1) as u8);
     }
     (f16::encode(scale), thirds)
 }
@@ -26,11 +28,11 @@ fn fraction(thirds: u8) -> u8 {
 
 impl EncodeBlocks for Tq1_0 {
     #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
+    fn encode_row<S: Simd>(simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
         for (values, out) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<54>().0) {
-            let (scale, thirds) = thirds(values);
+            let (scale, thirds) = thirds(simd, values);
             let five = |first: usize, stride: usize, count: usize| {
-                (0..count).fold(0u8, |sum, n| sum.wrapping_mul(3).wrapping_add(thirds[first + n * stride] as u8))
+                (0..count).fold(0u8, |sum, n| sum.wrapping_mul(3).wrapping_add(thirds[first + n * stride]))
             };
             for place in 0..32 {
                 out[place] = fraction(five(place, 32, 5));
@@ -48,12 +50,12 @@ impl EncodeBlocks for Tq1_0 {
 
 impl EncodeBlocks for Tq2_0 {
     #[inline(always)]
-    fn encode_row<S: Simd>(_simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
+    fn encode_row<S: Simd>(simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
         for (values, out) in values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<66>().0) {
-            let (scale, thirds) = thirds(values);
+            let (scale, thirds) = thirds(simd, values);
             for half in 0..2 {
                 for place in 0..32 {
-                    let code = |n: usize| (thirds[128 * half + 32 * n + place] as u8 & 3) << (2 * n);
+                    let code = |n: usize| (thirds[128 * half + 32 * n + place] & 3) << (2 * n);
                     out[32 * half + place] = code(0).wrapping_add(code(1)).wrapping_add(code(2)).wrapping_add(code(3));
                 }
             }

@@ -1,0 +1,28 @@
+//! Whole groups without any hand-written instruction.
+
+use super::Groups;
+use crate::base::GROUP;
+use crate::base::simd::Portable;
+
+/// A bit for each place.
+#[inline(always)]
+fn bits(is_set: impl Fn(usize) -> bool) -> u32 {
+    (0..GROUP).fold(0, |bits, place| bits | u32::from(is_set(place)) << place)
+}
+
+impl Groups for Portable {
+    #[inline(always)]
+    fn largest(self, values: &[i32; GROUP]) -> i32 {
+        values.iter().fold(i32::MIN, |largest, value| largest.max(*value))
+    }
+
+    #[inline(always)]
+    fn equal(self, values: &[i32; GROUP], one: i32) -> u32 {
+        bits(|place| values[place] == one)
+    }
+
+    #[inline(always)]
+    fn not_below(self, a: &[f32; GROUP], b: &[f32; GROUP]) -> u32 {
+        bits(|place| a[place] >= b[place])
+    }
+}

@@ -1,0 +1,66 @@
+//! Sums of looked-up bytes without any hand-written instruction.
+
+use super::{FEW, Points, Sums, Tables};
+use crate::base::GROUP;
+use crate::base::simd::Portable;
+
+/// The sums of a group.
+#[inline(always)]
+fn sums(tables: &Tables, [lower, upper]: &Points) -> [u8; GROUP] {
+    let mut sums = [0; GROUP];
+    for i in 0..GROUP {
+        let nibbles = [lower[i] & 15, lower[i] >> 4, upper[i] & 15, upper[i] >> 4];
+        let found = |nibble: usize| tables[nibble][usize::from(nibbles[nibble])];
+        sums[i] = found(0).saturating_add(found(1)).saturating_add(found(2)).saturating_add(found(3));
+    }
+    sums
+}
+
+impl Sums for Portable {
+    #[inline(always)]
+    fn tables<const D: usize>(self, numbers: &[f32; GROUP]) -> Tables {
+        // Added to this, a number has no room for a fraction.
+        let whole =
+            map!(number in numbers => ((if number < 255.0 { number } else { 255.0 }) + 8_388_608.0).to_bits() as u8);
+        let mut tables = [[0; 16]; 4];
+        for (place, table) in tables.iter_mut().enumerate() {
+            for (nibble, entry) in table.iter_mut().enumerate() {
+                *entry = if D == 8 {
+                    whole[8 * place + nibble % 4].saturating_add(whole[8 * place + 4 + nibble / 4])
+                } else {
+                    whole[8 * place + nibble % 8]
+                };
+            }
+        }
+        tables
+    }
+
+    #[inline(always)]
+    fn least(self, tables: &Tables, groups: &[Points]) -> u8 {
+        groups.iter().flat_map(|group| sums(tables, group)).min().unwrap_or(u8::MAX)
+    }
+
+    #[inline(always)]
+    fn at_most(self, tables: &Tables, group: &Points, limit: u8) -> u32 {
+        let mut bits = 0;
+        for (bit, sum) in sums(tables, group).into_iter().enumerate() {
+            bits |= u32::from(sum <= limit) << bit;
+        }
+        bits
+    }
+
+    #[inline(always)]
+    fn nearest_of_few<const D: usize>(self, terms: &[f32; GROUP], [lower, upper]: &Points) -> usize {
+        let levels = GROUP / D;
+        let (mut least, mut found) = (i32::MAX, 0);
+        for place in 0..FEW {
+            let point = usize::from(u16::from_le_bytes([lower[place], upper[place]]));
+            let term = |element: usize| terms[levels * element + (point >> (16 / D * element)) % levels];
+            let distance = (0..D).fold(0.0, |sum: f32, element| sum + term(element));
+            // Distances are not below zero: their bits are in their order.
+            let bits = distance.to_bits().cast_signed();
+            (least, found) = if bits < least { (bits, place) } else { (least, found) };
+        }
+        found
+    }
+}

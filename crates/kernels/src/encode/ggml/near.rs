@@ -1,0 +1,231 @@
+//! Which of the points around some levels is nearest to numbers.
+//!
+//! What a level of an element adds to a distance is computed once; the distance of a point is the sum of what its levels
+//! add, in the order of its elements. Most points are ruled out by sums of whole numbers up to 255, which are as far from the
+//! distances as is known, and only those that are left have theirs compared.
+
+use super::grid::level;
+use crate::base::GROUP;
+use crate::base::simd::{FEW, Points, Simd, Tables};
+
+/// The numbers of `D` elements and what they weigh, each repeated for all of its levels.
+pub(super) struct Target<const D: usize> {
+    values: [f32; GROUP],
+    weights: [f32; GROUP],
+}
+
+/// Levels of each of `D` elements: four of eight, of which the last is not used, or eight of four.
+const fn levels<const D: usize>() -> usize {
+    GROUP / D
+}
+
+/// What each level stands for, repeated for each of `D` elements.
+pub(super) const fn numbers<const D: usize>(of_levels: &[f32]) -> [f32; GROUP] {
+    let mut numbers = [0.0; GROUP];
+    let mut i = 0;
+    while i < GROUP {
+        let level = i % levels::<D>();
+        numbers[i] = if level < of_levels.len() { of_levels[level] } else { 0.0 };
+        i += 1;
+    }
+    numbers
+}
+
+impl<const D: usize> Target<D> {
+    #[inline(always)]
+    pub(super) fn new(values: &[f32; D], weights: &[f32; D]) -> Self {
+        let mut target = Self { values: [0.0; GROUP], weights: [0.0; GROUP] };
+        for i in 0..GROUP {
+            (target.values[i], target.weights[i]) = (values[i / levels::<D>()], weights[i / levels::<D>()]);
+        }
+        target
+    }
+
+    /// What each level of each element adds to a distance under a scale.
+    #[inline(always)]
+    pub(super) fn terms(&self, numbers: &[f32; GROUP], scale: f32) -> [f32; GROUP] {
+        let mut terms = [0.0; GROUP];
+        for i in 0..GROUP {
+            let apart = scale * numbers[i] - self.values[i];
+            terms[i] = self.weights[i] * apart * apart;
+        }
+        terms
+    }
+}
+
+/// What numbers are measured by where only whole parts of a distance count.
+pub(super) struct Rough<const D: usize> {
+    values: [f32; GROUP],
+    weights: [f32; GROUP],
+}
+
+impl<const D: usize> Rough<D> {
+    /// Distances within these bounds are as exact as numbers can be.
+    const PROPER: std::ops::Range<f32> = 1e-25..1e25;
+
+    /// Numbers whose largest is about `size`. A number that is a level's half away from it counts a `unit` if it weighs as
+    /// much as the others. Nothing where distances would be too small or too large to be compared by anything but
+    /// themselves.
+    #[inline(always)]
+    pub(super) fn new(target: &Target<D>, size: f32, unit: f32) -> Option<Self> {
+        let mean = target.weights.iter().sum::<f32>() / GROUP as f32;
+        let mut weights = [0.0; GROUP];
+        for i in 0..GROUP {
+            weights[i] = target.weights[i] * (unit / mean);
+        }
+        let is_proper = Self::PROPER.contains(&(mean * size * size)) && Self::PROPER.contains(&mean);
+        is_proper.then_some(Self { values: target.values, weights })
+    }
+
+    /// What each level of each element counts, by one divided by the scale.
+    #[inline(always)]
+    fn counts(&self, numbers: &[f32; GROUP], inverse: f32) -> [f32; GROUP] {
+        let mut counts = [0.0; GROUP];
+        for i in 0..GROUP {
+            let apart = numbers[i] - inverse * self.values[i];
+            counts[i] = self.weights[i] * apart * apart;
+        }
+        counts
+    }
+}
+
+/// The points around some levels, in the order of their distance.
+#[derive(Clone, Copy)]
+pub(super) struct Surroundings<'a, const D: usize> {
+    groups: &'a [Points],
+    count: usize,
+}
+
+/// The distance of a point.
+#[inline(always)]
+fn distance<const D: usize>(terms: &[f32; GROUP], point: u16) -> f32 {
+    let mut sum = 0.0;
+    for element in 0..D {
+        sum += terms[element * levels::<D>() + usize::from(level::<D>(point, element)) % levels::<D>()];
+    }
+    sum
+}
+
+#[inline(always)]
+fn point(group: &Points, place: usize) -> u16 {
+    u16::from_le_bytes([group[0][place], group[1][place]])
+}
+
+impl<'a, const D: usize> Surroundings<'a, D> {
+    /// What the first point may count.
+    const TOP: f32 = 250.0;
+
+    #[inline(always)]
+    pub(super) fn new(groups: &'a [Points], count: usize) -> Self {
+        Self { groups, count }
+    }
+
+    /// [`nearest`](Self::nearest) by what is counted, where that is not too much.
+    #[inline(always)]
+    pub(super) fn roughly_nearest<S: Simd>(
+        &self,
+        simd: S,
+        rough: &Rough<D>,
+        target: &Target<D>,
+        numbers: &[f32; GROUP],
+        inverse: f32,
+    ) -> u16 {
+        if self.count <= FEW {
+            return self.nearest_of_few(simd, &target.terms(numbers, 1.0 / inverse));
+        }
+        let tables = simd.tables::<D>(&rough.counts(numbers, inverse));
+        let least = simd.least(&tables, self.groups);
+        if usize::from(least) + D >= 255 {
+            return self.nearest(simd, &target.terms(numbers, 1.0 / inverse));
+        }
+        self.among(simd, &tables, least, || target.terms(numbers, 1.0 / inverse))
+    }
+
+    /// The nearest of so few points that all are compared at once.
+    #[inline(always)]
+    fn nearest_of_few<S: Simd>(&self, simd: S, terms: &[f32; GROUP]) -> u16 {
+        let Some(group) = self.groups.first() else { return 0 };
+        point(group, simd.nearest_of_few::<D>(terms, group) % FEW)
+    }
+
+    /// The point with the least distance, the first of several.
+    #[inline(always)]
+    pub(super) fn nearest<S: Simd>(&self, simd: S, terms: &[f32; GROUP]) -> u16 {
+        let Some(group) = self.groups.first() else { return 0 };
+        if self.count <= FEW {
+            return self.nearest_of_few(simd, terms);
+        }
+        let mut least = [0.0; D];
+        for (least, terms) in least.iter_mut().zip(terms.chunks_exact(levels::<D>())) {
+            let used = if D == 8 { 3 } else { levels::<D>() };
+            *least = terms[1..used].iter().fold(terms[0], |least, term| if *term < least { *term } else { least });
+        }
+        let below = least.iter().sum::<f32>();
+        let factor = Self::TOP / (distance::<D>(terms, point(group, 0)) - below);
+        // Beyond, the distances themselves may be rounded by as much as whole numbers tell apart.
+        let is_below_zero = least.iter().any(|least| *least < 0.0);
+        if is_below_zero || !(factor > 0.0 && factor < 1e25 && below * factor < 2e5) {
+            return self.nearest_of_all(terms);
+        }
+        let mut above = [0.0; GROUP];
+        for i in 0..GROUP {
+            above[i] = (terms[i] - least[i / levels::<D>()]) * factor;
+        }
+        let tables = simd.tables::<D>(&above);
+        let least = simd.least(&tables, self.groups);
+        self.among(simd, &tables, least, || *terms)
+    }
+
+    /// The nearest of the points whose sums are not far from the least.
+    ///
+    /// Every element is rounded by a half at most, so that a sum and a distance differ by half of `D`: who is above the least
+    /// sum by more than `D` is farther away than whoever has it.
+    #[inline(always)]
+    fn among<S: Simd>(&self, simd: S, tables: &Tables, least: u8, terms: impl FnOnce() -> [f32; GROUP]) -> u16 {
+        let limit = least.saturating_add(D as u8);
+        let left = |index: usize, group: &Points| {
+            let places = self.count - GROUP * index;
+            simd.at_most(tables, group, limit) & if places < GROUP { (1 << places) - 1 } else { u32::MAX }
+        };
+        let (mut first, mut count) = (None, 0);
+        for (index, group) in self.groups.iter().enumerate() {
+            let bits = left(index, group);
+            count += bits.count_ones();
+            if bits != 0 && first.is_none() {
+                first = Some(point(group, bits.trailing_zeros() as usize));
+            }
+        }
+        if let (Some(first), 1) = (first, count) {
+            return first;
+        }
+        let terms = terms();
+        let (mut best, mut found) = (f32::MAX, first.unwrap_or(0));
+        for (index, group) in self.groups.iter().enumerate() {
+            let mut bits = left(index, group);
+            while bits != 0 {
+                let point = point(group, bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+                let distance = distance::<D>(&terms, point);
+                if distance < best {
+                    (best, found) = (distance, point);
+                }
+            }
+        }
+        found
+    }
+
+    /// [`nearest`](Self::nearest) where distances are not what whole numbers can tell.
+    #[inline(never)]
+    fn nearest_of_all(&self, terms: &[f32; GROUP]) -> u16 {
+        let Some(group) = self.groups.first() else { return 0 };
+        let (mut best, mut found) = (f32::MAX, point(group, 0));
+        for place in 0..self.count {
+            let point = point(&self.groups[place / GROUP], place % GROUP);
+            let distance = distance::<D>(terms, point);
+            if distance < best {
+                (best, found) = (distance, point);
+            }
+        }
+        found
+    }
+}
