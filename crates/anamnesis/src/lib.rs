@@ -97,6 +97,7 @@ mod scan;
 pub mod verify;
 
 // The front door.
+pub use architecture::Architecture;
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subject};
 pub use checkpoint::{Checkpoint, Origin};

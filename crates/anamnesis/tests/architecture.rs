@@ -64,6 +64,13 @@ fn every_container_is_in_its_list() {
 }
 
 #[test]
+fn every_architecture_of_models_is_in_its_list() {
+    let room = source().join("architecture");
+    let text = read(&room.join("registry.rs"));
+    assert_eq!(members(&room, "pub(super) static ARCHITECTURE:"), listed(&text, "static ALL:"));
+}
+
+#[test]
 fn containers_and_schemes_never_meet() {
     for (room, other) in [("container", "scheme"), ("scheme", "container")] {
         for (path, text) in files(&source().join(room)) {

@@ -1,7 +1,50 @@
 //! What llama.cpp calls a model's architecture: how a checkpoint of Hugging Face and a GGUF file of the same model differ.
-#![allow(dead_code, reason = "conversions begin to ask for vocabularies and names here")]
+//!
+//! An architecture is data: the classes it is for, the names of its tensors in both worlds and what is changed between them
+//! (`rule`, `change`), the keys of its metadata and where they come from (`key`). A new one is a file here and a line in
+//! `registry`. What is common is read from these tables: `map` says what every tensor of an output is made of, as `tree`s of
+//! steps, and `reshape` makes decoders of them, which go tile by tile.
 
+pub(crate) mod back;
 pub(crate) mod beside;
 pub(crate) mod card;
+mod change;
+pub(crate) mod config;
+mod gguf;
+mod key;
+mod kind;
+mod map;
+mod names;
+mod registry;
+pub(crate) mod reshape;
+mod rope;
+mod rule;
 pub(crate) mod tokenizer;
 pub(crate) mod told;
+pub(crate) mod tree;
+pub(crate) mod types;
+mod value;
+
+mod cohere2;
+mod deepseek2;
+mod falcon_h1;
+mod gemma;
+mod gemma2;
+mod gemma3;
+mod glm4;
+mod gpt_oss;
+mod granite;
+mod llama;
+mod mamba;
+mod olmo2;
+mod phi3;
+mod qwen2;
+mod qwen2moe;
+mod qwen3;
+mod qwen3moe;
+mod smollm3;
+mod starcoder2;
+
+pub(crate) use gguf::Gguf;
+pub use kind::Architecture;
+pub(crate) use map::{Mapped, Mapping, Named};

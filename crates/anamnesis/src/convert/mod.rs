@@ -12,8 +12,10 @@
 //! GGUF has no scalars: a tensor of rank 0 gets the shape `[1]`, and the notes of the plan tell it.
 
 mod directory;
+mod drafts;
 mod gguf_metadata;
 mod importance;
+mod mapped;
 mod options;
 mod output_path;
 mod outputs;
@@ -31,10 +33,11 @@ pub use crate::scheme::Keeping;
 pub use crate::container::{Format, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits};
 pub(crate) use directory::unfinished_outputs;
 pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, OutputState, Part, Sidecar, SidecarFate};
+pub(crate) use drafts::Outputs;
 pub use gguf_metadata::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 pub use options::{Cast, ConvertOptions};
 pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_name};
-pub(crate) use outputs::{Asked, Outputs, plan_outputs};
+pub(crate) use outputs::{Asked, plan_outputs};
 pub use plan::{ConvertPlan, PlannedOutput};
 pub(crate) use plan::{to_bytes, write_file};
 pub use stats::{ConvertReport, ConvertStats, QuantizationError};
@@ -72,7 +75,7 @@ pub fn convert_with_progress(
     let checkpoint = Checkpoint::open(input, &options.limits)?;
     // The parts of a split GGUF model are one file that was cut.
     let is_directory = checkpoint.directory().is_some() && checkpoint.format() != Format::Gguf;
-    if is_directory && target.format() == Format::Safetensors {
+    if target == ConvertTarget::Hf || is_directory && target.format() == Format::Safetensors {
         let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new())?;
         plan.write(output, &options.run(), each_tensor(progress))?;
         return Ok(plan.stats());

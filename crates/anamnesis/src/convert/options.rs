@@ -32,10 +32,13 @@ pub struct ConvertOptions {
     /// The CPU instructions to use; `None` means the best there are.
     pub cpu: Option<CpuLevel>,
     /// What quantised weights are decoded to: BF16, F32 or F16. `None` means BF16, and that blocks stay as they are where
-    /// the target can hold them.
+    /// the target can hold them. Where a checkpoint of a known architecture becomes GGUF, it is the type of all its matrices,
+    /// which may be Q8_0 too, and `None` means the type of the first that has BF16 or F16.
     pub output_dtype: Option<Dtype>,
     /// Stops the conversion from another thread.
     pub cancel: Option<CancelToken>,
+    /// Whether tensors keep their names on the way from a checkpoint to GGUF, although llama.cpp knows them by others.
+    pub keep_names: bool,
     /// What to do with a file that is already there.
     pub existing: Existing,
     /// Which tensors are converted beyond what the target needs.
@@ -74,6 +77,7 @@ impl Default for ConvertOptions {
             cpu: None,
             output_dtype: None,
             cancel: None,
+            keep_names: false,
             existing: Existing::Replace,
             cast: Cast::Quantized,
             selection: Selection::new(),
@@ -139,6 +143,13 @@ impl ConvertOptions {
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
         self.cancel = Some(cancel);
+        self
+    }
+
+    /// Keeps names on the way from a checkpoint to GGUF, or lets the architecture change them where it is known.
+    #[must_use]
+    pub const fn with_keep_names(mut self, keep: bool) -> Self {
+        self.keep_names = keep;
         self
     }
 

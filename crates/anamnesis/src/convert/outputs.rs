@@ -1,20 +1,16 @@
 //! From claimed tensors to the tensors of an output: what is kept, decoded, cast or encoded.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::stats::ConvertStats;
-use crate::catalog::{
-    Catalog, Dtype, Extent, Metadata, NamePatterns, Selection, StoredTensor, TargetDtype, TensorId, dtype::elements,
-};
+use super::drafts::{Content, Draft, Drafts, Outputs, Quantise, Stored, output};
+use crate::catalog::{Catalog, Dtype, Extent, Selection, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::prepare;
 use crate::container::{Container, OutputTensor};
-use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::error::{AnamnesisError, Request, Result};
 use crate::io::Source;
-use crate::pipeline::{Checks, Origin, Planned, Values, Work};
+use crate::pipeline::{Origin, Values};
 use crate::scheme::{
-    Blocked, Candidate, Claimed, Decision, EncodedTensor, Keeping, PlainDecoder, Prepared, QuantiseOptions, Quantiser,
-    Reciprocals, Task, TensorRole, TileDecoder, Weight, WholeScale,
+    Blocked, Claimed, PlainDecoder, Prepared, Reciprocals, TensorRole, TileDecoder, Weight, WholeScale,
 };
 
 /// What is asked of the output.
@@ -29,41 +25,11 @@ pub(crate) struct Asked<'a> {
     pub quantise: Option<Quantise<'a>>,
 }
 
-/// How weights are quantised, and which.
-pub(crate) struct Quantise<'a> {
-    pub quantiser: &'static dyn Quantiser,
-    pub options: &'a QuantiseOptions,
-    /// What the caller wants quantised and kept.
-    pub rules: &'a NamePatterns,
-    /// What the input says of the model.
-    pub metadata: Option<&'a Metadata>,
-    pub checks: Checks,
-}
-
 impl<'a> Asked<'a> {
     /// Decodes what is quantised and keeps everything else.
     pub(crate) fn decode(dtype: TargetDtype, selection: &'a Selection) -> Self {
         Self { dtype, keeps_blocks: None, cast_all: false, selection, quantise: None }
     }
-}
-
-/// The tensors of an output, without their places.
-pub(crate) struct Outputs {
-    pub planned: Vec<Planned>,
-    pub stats: ConvertStats,
-    /// Weights that could be quantised and are not, with their names in the output.
-    pub kept: Vec<Kept>,
-    /// What the first quantised weight was before.
-    pub encoded_dtype: Option<TargetDtype>,
-    /// Quantised weights whose names had to change, as loaders find companions by the name of the weight.
-    pub renamed: Vec<[String; 2]>,
-}
-
-/// A weight that could be quantised and is not.
-pub(crate) struct Kept {
-    pub name: String,
-    pub output_name: String,
-    pub why: Keeping,
 }
 
 /// Every output tensor of a claimed catalog. What cannot be decoded is refused here; small companions are read and checked.
@@ -84,65 +50,35 @@ pub(crate) fn plan_outputs(
     if let Some(quantise) = &asked.quantise {
         quantise.rules.check_used(&names)?;
     }
-    let mut planner = Planner { catalog, sources, asked, stats: ConvertStats::default(), named: BTreeMap::new() };
-    let mut drafts = Vec::with_capacity(names.len());
+    let mut planner = Planner { catalog, sources, asked, outputs: Drafts::new(catalog, asked.quantise.as_ref()) };
     for weight in claimed.weights.iter().filter(|weight| asked.selection.takes(&weight.name)) {
-        planner.weight(weight, &mut drafts)?;
+        planner.weight(weight)?;
     }
     for (id, tensor) in plain.into_iter().filter(|(_, tensor)| asked.selection.takes(&tensor.name)) {
-        drafts.push(planner.plain(id, tensor)?);
+        planner.plain(id, tensor)?;
     }
-    if drafts.is_empty() && catalog.len() > 0 {
+    let mut outputs = planner.outputs;
+    if outputs.is_empty() && catalog.len() > 0 {
         return Err(Request::NothingSelected.into());
     }
-    planner.stats.left_out = names.iter().filter(|name| !asked.selection.takes(name)).count();
-    planner.finish(drafts)
+    outputs.stats.left_out = names.iter().filter(|name| !asked.selection.takes(name)).count();
+    outputs.finish()
 }
 
 struct Planner<'a> {
     catalog: &'a Catalog,
     sources: &'a [Box<dyn Source>],
     asked: &'a Asked<'a>,
-    stats: ConvertStats,
-    /// The new names with the old ones.
-    named: BTreeMap<String, String>,
-}
-
-/// An output tensor before it is decided whether it is quantised.
-struct Draft {
-    name: String,
-    output_name: String,
-    shape: Vec<usize>,
-    content: Content,
-}
-
-enum Content {
-    /// Bytes that can only be copied.
-    Bytes(TensorId),
-    /// Codes and scales in another order: what they become.
-    Repacked(OutputTensor, Values),
-    Values(Stored),
-}
-
-/// Values as they are stored.
-struct Stored {
-    decoder: Arc<dyn TileDecoder>,
-    parts: Vec<Extent>,
-    sources: Vec<TensorId>,
-    origin: Origin,
-    /// What the values are stored as, or decoded to.
-    dtype: TargetDtype,
-    /// The tensor to copy where the values need no change.
-    copied: Option<TensorId>,
+    outputs: Drafts<'a>,
 }
 
 impl Planner<'_> {
-    fn weight(&mut self, weight: &Weight, drafts: &mut Vec<Draft>) -> Result<()> {
-        self.stats.tensors += 1;
+    fn weight(&mut self, weight: &Weight) -> Result<()> {
+        self.outputs.stats.tensors += 1;
         if self.keeps(weight) {
-            self.stats.passthrough += 1;
+            self.outputs.stats.passthrough += 1;
             for &id in &weight.parts {
-                drafts.push(self.bytes(id)?);
+                self.bytes(id)?;
             }
             return Ok(());
         }
@@ -156,23 +92,24 @@ impl Planner<'_> {
                 std::mem::swap(rows, cols);
             }
             if container.holds(Dtype::Block(blocked.block), &of_blocks) {
-                self.stats.repacked += 1;
-                return self.repack(weight, blocked, of_blocks, drafts);
+                self.outputs.stats.repacked += 1;
+                return self.repack(weight, blocked, of_blocks);
             }
         }
-        self.stats.dequantized += 1;
+        self.outputs.stats.dequantized += 1;
         let is_folded = matches!(self.catalog.get(weight.parts[0]).dtype, Dtype::Block(_)) && weight.parts.len() > 1;
-        self.stats.folded_scales += usize::from(is_folded);
+        self.outputs.stats.folded_scales += usize::from(is_folded);
         let sources = weight.parts.clone();
         let (origin, dtype) = (Origin::Quantised, self.asked.dtype);
-        let stored = Stored { decoder, parts, sources, origin, dtype, copied: None };
+        let stored =
+            Stored { decoder, parts, sources, origin, dtype, encoded_from: dtype, is_cast: true, copied: None };
         let output_name = self.rename(&weight.name)?;
-        drafts.push(Draft { name: weight.name.clone(), output_name, shape, content: Content::Values(stored) });
+        self.outputs.push(Draft { name: weight.name.clone(), output_name, shape, content: Content::Values(stored) });
         Ok(())
     }
 
     /// A weight that stays what it is, as blocks, with its scale of scales beside it.
-    fn repack(&mut self, weight: &Weight, blocked: Blocked, shape: Vec<usize>, drafts: &mut Vec<Draft>) -> Result<()> {
+    fn repack(&mut self, weight: &Weight, blocked: Blocked, shape: Vec<usize>) -> Result<()> {
         let Blocked { block, bytes, whole, .. } = blocked;
         let stored =
             |parts: &[TensorId]| -> Vec<Extent> { parts.iter().map(|&id| self.catalog.get(id).extent).collect() };
@@ -201,9 +138,13 @@ impl Planner<'_> {
             };
             let (sources, origin, dtype) = (vec![id], Origin::Plain, TargetDtype::F32);
             let values = Values { decoder, parts, sources, dtype, elements: tensor.elements(), origin };
-            drafts.push(draft(tensor.name.clone(), self::output(name, Dtype::F32, tensor.shape.clone())?, values));
+            self.outputs.push(draft(
+                tensor.name.clone(),
+                self::output(name, Dtype::F32, tensor.shape.clone())?,
+                values,
+            ));
         }
-        drafts.push(draft(weight.name.clone(), output, values));
+        self.outputs.push(draft(weight.name.clone(), output, values));
         Ok(())
     }
 
@@ -219,187 +160,44 @@ impl Planner<'_> {
         })
     }
 
-    fn plain(&mut self, id: TensorId, tensor: &StoredTensor) -> Result<Draft> {
-        self.stats.tensors += 1;
+    fn plain(&mut self, id: TensorId, tensor: &StoredTensor) -> Result<()> {
+        self.outputs.stats.tensors += 1;
         let Some(decoder) = PlainDecoder::of(tensor.dtype) else {
-            self.stats.passthrough += 1;
+            self.outputs.stats.passthrough += 1;
             return self.bytes(id);
         };
         let wanted = if self.asked.cast_all { self.asked.dtype.dtype() } else { tensor.dtype };
+        let dtype = match tensor.dtype {
+            _ if self.asked.cast_all => self.asked.dtype,
+            Dtype::BF16 => TargetDtype::BF16,
+            Dtype::F16 => TargetDtype::F16,
+            _ => TargetDtype::F32,
+        };
         let stored = Stored {
             decoder: Arc::new(decoder),
             parts: vec![tensor.extent],
             sources: vec![id],
             origin: Origin::Plain,
-            dtype: match tensor.dtype {
-                _ if self.asked.cast_all => self.asked.dtype,
-                Dtype::BF16 => TargetDtype::BF16,
-                Dtype::F16 => TargetDtype::F16,
-                _ => TargetDtype::F32,
-            },
+            dtype,
+            // Where plain floats are quantised, exactly the stored values; only F64 has values that F32 has not.
+            encoded_from: if self.asked.cast_all { dtype } else { TargetDtype::F32 },
+            is_cast: wanted != tensor.dtype,
             copied: (wanted == tensor.dtype).then_some(id),
         };
         let (name, output_name) = (tensor.name.clone(), self.rename(&tensor.name)?);
-        Ok(Draft { name, output_name, shape: tensor.shape.clone(), content: Content::Values(stored) })
+        self.outputs.push(Draft { name, output_name, shape: tensor.shape.clone(), content: Content::Values(stored) });
+        Ok(())
     }
 
-    fn bytes(&mut self, id: TensorId) -> Result<Draft> {
+    fn bytes(&mut self, id: TensorId) -> Result<()> {
         let tensor = self.catalog.get(id);
         let (name, output_name) = (tensor.name.clone(), self.rename(&tensor.name)?);
-        Ok(Draft { name, output_name, shape: tensor.shape.clone(), content: Content::Bytes(id) })
-    }
-
-    /// Lets the quantiser decide, and makes every tensor what it shall be.
-    fn finish(mut self, drafts: Vec<Draft>) -> Result<Outputs> {
-        let mut decisions = self.decide(&drafts)?.into_iter();
-        let mut outputs = Outputs {
-            planned: Vec::with_capacity(drafts.len()),
-            stats: ConvertStats::default(),
-            kept: Vec::new(),
-            encoded_dtype: None,
-            renamed: Vec::new(),
-        };
-        for draft in drafts {
-            let stored = match draft.content {
-                Content::Bytes(id) => {
-                    outputs.planned.push(self.copy(id, draft.output_name)?);
-                    continue;
-                }
-                Content::Repacked(output, values) => {
-                    outputs.planned.push(Planned { outputs: vec![output], work: Work::Decode(values) });
-                    continue;
-                }
-                Content::Values(stored) => stored,
-            };
-            let encoder = match decisions.next() {
-                None => None,
-                Some(Decision::Encode(encoder)) => Some(encoder),
-                Some(Decision::Keep(why)) => {
-                    outputs.kept.push(Kept { name: draft.name.clone(), output_name: draft.output_name.clone(), why });
-                    None
-                }
-            };
-            if let Some(id) = stored.copied.filter(|_| encoder.is_none()) {
-                self.stats.passthrough += 1;
-                outputs.planned.push(self.copy(id, draft.output_name)?);
-                continue;
-            }
-            let Stored { decoder, parts, sources, origin, dtype, .. } = stored;
-            // Where plain floats are quantised, exactly the stored values; only F64 has values that F32 has not.
-            let is_exact = origin == Origin::Plain && !self.asked.cast_all;
-            let read_as = if is_exact { TargetDtype::F32 } else { dtype };
-            let decoded = output(draft.output_name, read_as.dtype(), draft.shape)?;
-            let elements = decoded.bytes / read_as.byte_size() as u64;
-            let values = Values { decoder, parts, sources, dtype: read_as, elements, origin };
-            outputs.planned.push(match (encoder, &self.asked.quantise) {
-                (Some(encoder), Some(quantise)) => {
-                    self.stats.quantized += 1;
-                    outputs.encoded_dtype.get_or_insert(dtype);
-                    if let Some(first) = encoder.outputs().first().filter(|first| first.name != decoded.name) {
-                        outputs.renamed.push([decoded.name.clone(), first.name.clone()]);
-                    }
-                    for made in encoder.outputs() {
-                        self.claim_name(&made.name, &draft.name)?;
-                    }
-                    let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
-                    let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
-                    Planned { outputs: made, work: Work::Encode { values, encoder, checks: quantise.checks } }
-                }
-                _ => {
-                    self.stats.cast += usize::from(origin == Origin::Plain);
-                    Planned { outputs: vec![decoded], work: Work::Decode(values) }
-                }
-            });
-        }
-        outputs.stats = self.stats;
-        Ok(outputs)
-    }
-
-    /// What becomes of every tensor that has values, in their order; nothing where nothing is quantised.
-    fn decide(&self, drafts: &[Draft]) -> Result<Vec<Decision>> {
-        let Some(quantise) = &self.asked.quantise else { return Ok(Vec::new()) };
-        let candidate = |draft: &'_ Draft| match &draft.content {
-            Content::Bytes(_) | Content::Repacked(..) => None,
-            Content::Values(stored) => Some(stored.dtype),
-        };
-        let tensors: Vec<_> = drafts
-            .iter()
-            .filter_map(|draft| {
-                let dtype = candidate(draft)?;
-                let Draft { name, output_name, shape, .. } = draft;
-                Some(Candidate { name, output_name, shape, dtype })
-            })
-            .collect();
-        quantise.quantiser.plan(&Task {
-            tensors: &tensors,
-            options: quantise.options,
-            rules: quantise.rules,
-            metadata: quantise.metadata,
-        })
-    }
-
-    fn copy(&self, id: TensorId, name: String) -> Result<Planned> {
-        let tensor = self.catalog.get(id);
-        let outputs = vec![output(name, tensor.dtype, tensor.shape.clone())?];
-        Ok(Planned { outputs, work: Work::Copy { extent: tensor.extent, source: id } })
-    }
-
-    /// Makes sure that no other tensor has the name of one that comes with a quantised weight.
-    fn claim_name(&mut self, name: &str, tensor: &str) -> Result<()> {
-        match self.named.insert(name.to_owned(), tensor.to_owned()) {
-            Some(other) if other != tensor => {
-                Err(Request::SameName { name: name.to_owned(), tensors: [other, tensor.to_owned()] }.into())
-            }
-            _ => Ok(()),
-        }
+        self.outputs.push(Draft { name, output_name, shape: tensor.shape.clone(), content: Content::Bytes(id) });
+        Ok(())
     }
 
     /// The new name of a tensor, which nothing else may have.
     fn rename(&mut self, name: &str) -> Result<String> {
-        let renamed = self.asked.selection.renamed(name);
-        match self.named.insert(renamed.clone(), name.to_owned()) {
-            None => Ok(renamed),
-            Some(other) if other == name => {
-                Err(AnamnesisError::parse(format!("two output tensors are named {}", quoted(name))))
-            }
-            Some(other) => Err(Request::SameName { name: renamed, tensors: [other, name.to_owned()] }.into()),
-        }
-    }
-}
-
-/// Tensors named in a refusal; the rest are counted.
-const NAMED_IN_REFUSAL: usize = 3;
-
-/// Gives the outputs the shapes of their container, and refuses those it cannot hold, all in one message.
-pub(crate) fn fit(planned: &mut [Planned], container: &dyn Container, format: &str) -> Result<usize> {
-    let mut reshaped = 0;
-    let mut refused: Vec<&OutputTensor> = Vec::new();
-    for output in planned.iter_mut().flat_map(|planned| &mut planned.outputs) {
-        let shape = container.shape(&output.shape);
-        reshaped += usize::from(shape != output.shape);
-        output.shape = shape;
-        if !container.holds(output.dtype, &output.shape) {
-            refused.push(output);
-        }
-    }
-    if refused.is_empty() {
-        return Ok(reshaped);
-    }
-    let name = |output: &&OutputTensor| format!("{} ({} {:?})", quoted(&output.name), output.dtype, output.shape);
-    let mut names = refused.iter().take(NAMED_IN_REFUSAL).map(name).collect::<Vec<_>>().join(", ");
-    if refused.len() > NAMED_IN_REFUSAL {
-        names += &format!(" and {} more", refused.len() - NAMED_IN_REFUSAL);
-    }
-    let why = format!("it cannot hold {names}");
-    Err(AnamnesisError::unsupported(format, why))
-}
-
-fn output(name: String, dtype: Dtype, shape: Vec<usize>) -> Result<OutputTensor> {
-    let bytes = elements(&shape).and_then(|elements| dtype.byte_len(elements));
-    match bytes {
-        Some(bytes) => Ok(OutputTensor { name, dtype, shape, bytes }),
-        None => {
-            Err(AnamnesisError::parse(format!("tensor {} of shape {shape:?} is too large as {dtype}", quoted(&name))))
-        }
+        self.outputs.name(self.asked.selection.renamed(name), name)
     }
 }

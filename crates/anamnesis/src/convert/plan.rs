@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::drafts::{Outputs, Quantise, fit};
+use super::mapped::MappedOutputs;
 use super::options::{Cast, ConvertOptions};
-use super::outputs::{Asked, Outputs, Quantise, fit, plan_outputs};
+use super::outputs::{Asked, plan_outputs};
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
+use crate::architecture::Architecture;
 use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue, Rounding, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::{Format, OutputTensor};
@@ -42,34 +45,38 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
     pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan> {
-        let Outline { planned, metadata, configuration, stats, kept, mut notes } = self.outline(target, options)?;
+        let Outline { planned, metadata, configuration, stats, kept, mut notes, architecture } = self.outline(target, options)?;
         let is_told = target.encoding().is_none_or(|encoding| !encoding.quantiser.needs_configuration());
         if !is_told && !configuration.is_empty() {
             let needed = "loaders need a config.json beside it that tells of the quantisation";
             notes.push(format!("{needed}; the output of a directory has one"));
         }
         match self.files_beside()? {
+            _ if architecture.is_some() => {}
             0 => {}
             1 => notes.push("one file beside the weights is not part of the output".to_owned()),
             many => notes.push(format!("{many} files beside the weights are not part of the output")),
         }
         let plan = Plan::new(planned, target.container()?, metadata.as_ref())?;
         let input = PlanInput::of(self);
-        Ok(ConvertPlan { input, plan, stats, kept, notes, run: options.run() })
+        Ok(ConvertPlan { input, plan, stats, kept, notes, architecture, run: options.run() })
     }
 
     /// The tensors and the metadata of an output, without their places.
     pub(crate) fn outline(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Outline> {
-        let dtype = options.target_dtype()?;
+        if target == ConvertTarget::Hf {
+            return Err(AnamnesisError::unsupported(target.name(), "it is written as a directory, not as one file"));
+        }
         let container = target.container()?;
         let cast_all = options.cast == Cast::All;
         let encoding = target.encoding();
         if encoding.is_none() {
             options.quantise.check_unused(target.name())?;
         }
-        let of_model = match encoding {
-            Some(_) => self.all_metadata()?,
-            None => None,
+        let model = self.model_for(target, options)?;
+        let of_model = match (encoding, &model) {
+            (Some(_), None) => self.all_metadata()?,
+            _ => None,
         };
         let quantise = encoding.map(|encoding| Quantise {
             quantiser: encoding.quantiser,
@@ -78,15 +85,25 @@ impl Checkpoint {
             metadata: of_model.as_ref(),
             checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
         });
-        let asked = Asked {
-            dtype: dtype.unwrap_or_default(),
-            keeps_blocks: (encoding.is_none() && dtype.is_none() && !cast_all).then_some(container),
-            cast_all,
-            selection: &options.selection,
-            quantise,
+        let (outputs, told_of_model, notes_of_model) = match &model {
+            Some(model) => {
+                let MappedOutputs { outputs, told, notes } = model.outputs(options, quantise)?;
+                (outputs, Some(told.into_parts().0), notes)
+            }
+            None => {
+                let dtype = options.target_dtype()?;
+                let asked = Asked {
+                    dtype: dtype.unwrap_or_default(),
+                    keeps_blocks: (encoding.is_none() && dtype.is_none() && !cast_all).then_some(container),
+                    cast_all,
+                    selection: &options.selection,
+                    quantise,
+                };
+                (plan_outputs(&self.catalog, &self.sources, self.claimed(), &asked)?, None, Vec::new())
+            }
         };
-        let Outputs { mut planned, mut stats, kept, encoded_dtype, renamed } =
-            plan_outputs(&self.catalog, &self.sources, self.claimed(), &asked)?;
+        let is_mapped = model.is_some();
+        let Outputs { mut planned, mut stats, kept, encoded_dtype, renamed } = outputs;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
             let made = Made {
@@ -103,16 +120,23 @@ impl Checkpoint {
         let (configuration, told) = made.unwrap_or_default();
         let kept = kept.into_iter().map(|kept| (kept.name, kept.why)).collect();
         let reshaped = fit(&mut planned, container, target.extension())?;
-        // The input's own order: what was together stays together, and reading goes from front to back.
-        planned.sort_by_key(Planned::source);
-        let (mut metadata, dropped) = self.metadata_for(target, options)?;
+        if !is_mapped {
+            // The input's own order: what was together stays together, and reading goes from front to back.
+            planned.sort_by_key(Planned::source);
+        }
+        let (mut metadata, dropped) = self.metadata_for(target, options, told_of_model)?;
         if !told.is_empty() {
             let mut all = metadata.unwrap_or_default();
-            if target.is_quantized() && target.format() == Format::Gguf && self.format() == Format::Gguf {
+            let is_of_llama_cpp = is_mapped || self.format() == Format::Gguf;
+            if target.is_quantized() && target.format() == Format::Gguf && is_of_llama_cpp {
                 // As llama.cpp has it: tensors by layer, keys as they are, what is new behind them.
                 planned.sort_by(|a, b| in_order(first_name(a)).cmp(&in_order(first_name(b))));
                 let new: Vec<String> = told.written().map(|(key, _)| key.to_owned()).collect();
-                let old = self.metadata()?.into_iter().map(|(key, _)| key).filter(|key| !new.contains(key));
+                let old: Vec<String> = match is_mapped {
+                    true => all.written().map(|(key, _)| key.to_owned()).collect(),
+                    false => self.metadata()?.into_iter().map(|(key, _)| key).collect(),
+                };
+                let old = old.into_iter().filter(|key| !new.contains(key));
                 let order = old.chain(new.iter().cloned()).collect();
                 all = all.in_order(order);
             }
@@ -122,6 +146,7 @@ impl Checkpoint {
         stats.dropped_metadata = dropped;
         let mut notes = self.claimed().notes.clone();
         notes.extend(unclaimed_notes(self.unclaimed(), &options.selection));
+        notes.extend(notes_of_model);
         match reshaped {
             0 => {}
             1 => notes.push("a scalar tensor is written with the shape [1]".to_owned()),
@@ -154,15 +179,26 @@ impl Checkpoint {
                 notes.push("llama.cpp will not load the output: it has no general.architecture".to_owned());
             }
         }
-        Ok(Outline { planned, metadata, configuration, stats, kept, notes })
+        let architecture = model.map(|model| model.architecture());
+        Ok(Outline { planned, metadata, configuration, stats, kept, notes, architecture })
     }
 
     /// The metadata of an output, and how many entries of the input's it does not have.
-    fn metadata_for(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<(Option<Metadata>, usize)> {
+    /// `told` is what its architecture makes of a model.
+    fn metadata_for(
+        &self,
+        target: ConvertTarget,
+        options: &ConvertOptions,
+        told: Option<Metadata>,
+    ) -> Result<(Option<Metadata>, usize)> {
         let in_catalog = self.catalog.metadata.as_ref().map_or(0, |metadata| metadata.len());
         let is_kept = self.format() == target.format();
-        let mut metadata = if is_kept { self.all_metadata()? } else { None };
-        let mut dropped = if is_kept { 0 } else { in_catalog + self.catalog.unread_metadata };
+        let mut dropped = if is_kept || told.is_some() { 0 } else { in_catalog + self.catalog.unread_metadata };
+        let mut metadata = match told {
+            Some(told) => Some(told),
+            None if is_kept => self.all_metadata()?,
+            None => None,
+        };
         if self.format() == Format::Pth && target.format() == Format::Safetensors {
             // Loaders refuse a safetensors file that does not say which library its tensors are of.
             metadata = Some(Metadata::from([("format".to_owned(), MetadataValue::String("pt".to_owned()))]));
@@ -199,8 +235,11 @@ impl Checkpoint {
 
     /// The type that the blocks of a GGUF input are decoded to on their way to GGUF; `None` where they stay.
     fn decoded_gguf_type(&self, options: &ConvertOptions) -> Result<Option<TargetDtype>> {
+        if self.format() != Format::Gguf {
+            return Ok(None);
+        }
         let wanted = options.target_dtype()?;
-        let is_decoded = self.format() == Format::Gguf && (wanted.is_some() || options.cast == Cast::All);
+        let is_decoded = wanted.is_some() || options.cast == Cast::All;
         Ok(is_decoded.then(|| wanted.unwrap_or_default()))
     }
 }
@@ -237,6 +276,8 @@ pub(crate) struct Outline {
     pub stats: ConvertStats,
     pub kept: Vec<(String, Keeping)>,
     pub notes: Vec<String>,
+    /// The architecture whose names and keys the output has.
+    pub architecture: Option<&'static Architecture>,
 }
 
 /// What a plan needs of its checkpoint, which may be gone when it is run.
@@ -260,6 +301,7 @@ pub struct ConvertPlan {
     stats: ConvertStats,
     kept: Vec<(String, Keeping)>,
     notes: Vec<String>,
+    architecture: Option<&'static Architecture>,
     run: RememberOptions,
 }
 
@@ -309,6 +351,12 @@ impl ConvertPlan {
     #[must_use]
     pub fn kept(&self) -> &[(String, Keeping)] {
         &self.kept
+    }
+
+    /// The architecture whose names and keys the output has, where a checkpoint becomes GGUF for llama.cpp.
+    #[must_use]
+    pub const fn architecture(&self) -> Option<&'static Architecture> {
+        self.architecture
     }
 
     /// What the output does not have of the input, for people.

@@ -23,6 +23,8 @@ pub enum ConvertTarget {
     Gguf,
     /// A NumPy archive, everything decoded.
     Npz,
+    /// A directory that Hugging Face's library loads, of a GGUF file: its names, everything decoded.
+    Hf,
     /// Quantised weights, in the container that holds them.
     Quantised(EncodingId),
 }
@@ -32,10 +34,11 @@ pub enum ConvertTarget {
 pub struct EncodingId(u16);
 
 /// The targets that do not quantise, with the names they are asked for by.
-const PLAIN: [(ConvertTarget, &[&str]); 3] = [
+const PLAIN: [(ConvertTarget, &[&str]); 4] = [
     (ConvertTarget::Safetensors, &["safetensors", "bf16"]),
     (ConvertTarget::Gguf, &["gguf"]),
     (ConvertTarget::Npz, &["npz"]),
+    (ConvertTarget::Hf, &["hf"]),
 ];
 
 #[allow(non_upper_case_globals, reason = "they are used like the variants beside them")]
@@ -82,6 +85,7 @@ impl ConvertTarget {
             Self::Safetensors => PLAIN[0].1,
             Self::Gguf => PLAIN[1].1,
             Self::Npz => PLAIN[2].1,
+            Self::Hf => PLAIN[3].1,
         }
     }
 
@@ -92,6 +96,7 @@ impl ConvertTarget {
             Self::Quantised(id) => id.encoding().about,
             Self::Safetensors | Self::Npz => "everything decoded",
             Self::Gguf => "everything decoded but GGUF's own blocks",
+            Self::Hf => "a GGUF file as a directory for Hugging Face's library",
         }
     }
 
@@ -127,7 +132,7 @@ impl ConvertTarget {
 
     pub(crate) const fn format(self) -> Format {
         match self {
-            Self::Safetensors => Format::Safetensors,
+            Self::Safetensors | Self::Hf => Format::Safetensors,
             Self::Gguf => Format::Gguf,
             Self::Npz => Format::Npz,
             Self::Quantised(id) => match id.encoding().packing {

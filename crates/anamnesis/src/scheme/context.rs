@@ -13,6 +13,8 @@ pub(crate) struct Context {
     floats: Vec<f32>,
     bytes: Vec<u8>,
     indices: Vec<u32>,
+    /// Memory for decoders around decoders, as many as are around each other.
+    spare: Vec<Vec<u8>>,
 }
 
 /// At the best level of this CPU, through the caches.
@@ -25,7 +27,14 @@ impl Default for Context {
 impl Context {
     /// For tiles that are decoded at this level.
     pub(crate) const fn new(cpu: CpuLevel) -> Self {
-        Self { level: cpu.level(), streamed: false, floats: Vec::new(), bytes: Vec::new(), indices: Vec::new() }
+        Self {
+            level: cpu.level(),
+            streamed: false,
+            floats: Vec::new(),
+            bytes: Vec::new(),
+            indices: Vec::new(),
+            spare: Vec::new(),
+        }
     }
 
     /// For decoding into one large output.
@@ -40,6 +49,18 @@ impl Context {
 
     pub(crate) const fn is_streamed(&self) -> bool {
         self.streamed
+    }
+
+    /// Bytes of any value, until they are [taken back](Self::take_back): for a decoder that holds what another decodes.
+    pub(crate) fn lend(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.resize(count, 0);
+        bytes
+    }
+
+    /// Keeps lent bytes for the next.
+    pub(crate) fn take_back(&mut self, bytes: Vec<u8>) {
+        self.spare.push(bytes);
     }
 
     /// `count` floats of any value.

@@ -224,8 +224,10 @@ pub(crate) struct ConvertArgs {
     /// lists them [default: what -o ends in]
     #[arg(long, value_name = "TARGET", value_parser = named::TARGETS, hide_possible_values = true)]
     pub(crate) to: Option<String>,
-    /// The type of decoded weights: bf16, f16 or f32 [default: bf16]
-    #[arg(long, value_name = "TYPE", value_parser = named::DTYPES, hide_possible_values = true)]
+    /// The type of decoded weights: bf16, f16 or f32 [default: bf16]; from a
+    /// model directory to gguf of all matrices, also q8_0 and auto [default:
+    /// auto]
+    #[arg(long, value_name = "TYPE", value_parser = named::MATRIX_TYPES, hide_possible_values = true)]
     pub(crate) out_dtype: Option<String>,
     /// Convert plain floats to --out-dtype too
     #[arg(long, value_name = "WHICH")]
@@ -242,6 +244,10 @@ pub(crate) struct ConvertArgs {
     /// Do not quantise weights that fit a pattern (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
     pub(crate) keep: Vec<String>,
+    /// From a model directory to GGUF: keep the names of tensors, which llama.cpp
+    /// does not know
+    #[arg(long, help_heading = GGUF)]
+    pub(crate) keep_names: bool,
     /// Metadata for a GGUF file, as a JSON object
     #[arg(long, value_name = "FILE", help_heading = GGUF)]
     pub(crate) gguf_metadata: Option<PathBuf>,
@@ -266,7 +272,8 @@ What needs no change is copied: plain tensors keep their type unless --cast all
 is given, and blocks go from GGUF to GGUF as they are unless --out-dtype is.
 Everything else that is quantised is decoded. A checkpoint directory becomes one
 file for gguf and npz, and a directory that loads as it is for the other targets
-unless -o ends in .safetensors.";
+unless -o ends in .safetensors. A model directory of a known architecture becomes
+a GGUF file that llama.cpp runs: names, order, types and keys of its converter.";
 
 #[derive(Debug, Args)]
 #[command(after_help = FORGET_AFTER_HELP)]
@@ -288,6 +295,10 @@ pub(crate) struct ForgetArgs {
     pub(crate) write: WriteArgs,
     #[command(flatten)]
     pub(crate) names: NameArgs,
+    /// From a model directory to GGUF: keep the names of tensors, which llama.cpp
+    /// does not know
+    #[arg(long, help_heading = SELECTING)]
+    pub(crate) keep_names: bool,
 }
 
 const FORGET_AFTER_HELP: &str = "\

@@ -18,6 +18,9 @@ pub(super) const ENCODINGS: Named =
 /// Types of decoded weights.
 pub(super) const DTYPES: Named = Named(|| DTYPE_NAMES.map(PossibleValue::new).to_vec());
 const DTYPE_NAMES: [&str; 3] = ["bf16", "f16", "f32"];
+/// Types of matrices, where a checkpoint becomes GGUF.
+pub(super) const MATRIX_TYPES: Named =
+    Named(|| DTYPE_NAMES.into_iter().chain(["q8_0", "auto"]).map(PossibleValue::new).collect());
 
 fn target(target: ConvertTarget) -> PossibleValue {
     PossibleValue::new(target.name()).help(target.about())

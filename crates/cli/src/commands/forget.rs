@@ -17,6 +17,7 @@ pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result
         return Err(Failure::Usage(AnamnesisError::Unsupported { format: args.to.clone(), detail }.to_string()));
     }
     let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.names.selection()?);
+    options.keep_names = args.keep_names;
     options = args.include.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;
     options = args.exclude.iter().try_fold(options, |options, glob| options.with_kept(glob))?;
     let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);

@@ -1,6 +1,6 @@
 //! What `--to` names, and what may have been meant where it names nothing.
 
-use anamnesis::{AnamnesisError, ConvertTarget, TargetDtype};
+use anamnesis::{AnamnesisError, BlockType, ConvertTarget, Dtype, TargetDtype};
 
 use crate::close::{closest, did_you_mean};
 use crate::exit::Failure;
@@ -27,6 +27,15 @@ pub(super) fn dtype(text: &str) -> Result<TargetDtype, Failure> {
             None => advised(error, &closest(text, names.iter().map(String::as_str), 1)),
         }
     })
+}
+
+/// The type of decoded weights, or of all matrices of a GGUF file; `None` where it goes by the input.
+pub(super) fn matrix_type(text: &str, target: ConvertTarget) -> Result<Option<Dtype>, Failure> {
+    match text.to_ascii_lowercase().as_str() {
+        "auto" if target == ConvertTarget::Gguf => Ok(None),
+        "q8_0" if target == ConvertTarget::Gguf => Ok(Some(Dtype::Block(BlockType::Q8_0))),
+        _ => Ok(Some(dtype(text)?.dtype())),
+    }
 }
 
 /// A target of a conversion.

@@ -9,7 +9,7 @@ use crate::checkpoint::{self, NAME};
 use crate::folder::{Folder, MODEL};
 
 /// Files of the library's tests, and what they are called here.
-const FIXTURES: [(&str, &str); 8] = [
+const FIXTURES: [(&str, &str); 12] = [
     ("gguf/several_types.gguf", "model.gguf"),
     ("npz/dtypes_stored.npz", "arrays.npz"),
     ("npz/version_1.npy", "array.npy"),
@@ -18,10 +18,15 @@ const FIXTURES: [(&str, &str); 8] = [
     ("gptq/int4_g16_asym_v1.safetensors", "Tiny-GPTQ/model.safetensors"),
     ("gptq/int4_g16_asym_v1.config.json", "Tiny-GPTQ/config.json"),
     ("bnb/nf4_nested_b64_bfloat16.safetensors", "Tiny-NF4/model.safetensors"),
+    ("architectures/llama3/config.json", "Tiny-Llama/config.json"),
+    ("architectures/llama3/model.safetensors", "Tiny-Llama/model.safetensors"),
+    ("architectures/llama3/tokenizer.json", "Tiny-Llama/tokenizer.json"),
+    ("architectures/llama3/tokenizer_config.json", "Tiny-Llama/tokenizer_config.json"),
 ];
 
 /// `model-fp8.safetensors` with its `config.json`, `plain.safetensors`, `model.gguf`, `arrays.npz`, `array.npy`,
-/// `checkpoint.pth`, `untrusted.pth`, which refers to code, and the directories `Tiny-3.1-FP8`, `Tiny-GPTQ` and `Tiny-NF4`.
+/// `checkpoint.pth`, `untrusted.pth`, which refers to code, and the directories `Tiny-3.1-FP8`, `Tiny-GPTQ`,
+/// `Tiny-NF4` and `Tiny-Llama`.
 pub fn folder() -> Folder {
     let folder = Folder::with_model();
     checkpoint::write(&folder.path(NAME), &checkpoint::shards());

@@ -21,9 +21,11 @@ mod write;
 
 use std::path::PathBuf;
 
+use super::drafts::Outputs;
+use super::mapped::RestoredOutputs;
 use super::plan::{Outline, PlanInput, describe};
 use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlannedOutput};
-use crate::catalog::TargetDtype;
+use crate::catalog::{Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
@@ -59,6 +61,9 @@ impl Checkpoint {
         if target.format() != Format::Safetensors {
             return Err(AnamnesisError::unsupported(target.name(), "it is written as one file, not as a directory"));
         }
+        if target == ConvertTarget::Hf {
+            return self.plan_restored(convert, options);
+        }
         let directory = self.directory().ok_or_else(|| {
             AnamnesisError::parse(
                 "a single file was opened; a directory can be planned for a checkpoint directory only",
@@ -79,7 +84,8 @@ impl Checkpoint {
         let files = read.chain(self.config_files().map(|(name, path)| (name.to_owned(), path))).collect();
         Ok(DirectoryPlan {
             input: PlanInput::of(self),
-            directory: directory.to_path_buf(),
+            directory: Some(directory.to_path_buf()),
+            made: Vec::new(),
             files,
             target,
             dtype,
@@ -90,6 +96,33 @@ impl Checkpoint {
             sidecars,
             stats,
             kept,
+            notes,
+        })
+    }
+
+    /// Plans the checkpoint that a GGUF file was made of.
+    fn plan_restored(&self, convert: &ConvertOptions, options: &DirectoryOptions) -> Result<DirectoryPlan> {
+        let RestoredOutputs { outputs, files: made, dtype, mut notes } = self.restored(convert)?;
+        let Outputs { planned, stats, .. } = outputs;
+        let metadata = Metadata::from([("format".to_owned(), MetadataValue::String("pt".to_owned()))]);
+        let shards = shards::lay_out(planned, options, Some(&metadata))?;
+        let sidecar = |(name, _): &(String, Vec<u8>)| Sidecar { name: name.clone(), fate: SidecarFate::Made };
+        notes.splice(0..0, self.claimed().notes.iter().cloned());
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(DirectoryPlan {
+            input: PlanInput::of(self),
+            directory: None,
+            sidecars: made.iter().map(sidecar).collect(),
+            made,
+            files: self.paths.iter().map(|path| (name(path), path.clone())).collect(),
+            target: ConvertTarget::Hf,
+            dtype: Some(dtype),
+            config: ConfigChange::none(),
+            options: options.clone(),
+            index: shards::index_text(&shards)?,
+            shards,
+            stats,
+            kept: Vec::new(),
             notes,
         })
     }
@@ -104,7 +137,10 @@ pub(super) struct Shard {
 /// A conversion of a checkpoint directory that is known to the byte and has not begun.
 pub struct DirectoryPlan {
     input: PlanInput,
-    directory: PathBuf,
+    /// The directory of the input, where it is one.
+    directory: Option<PathBuf>,
+    /// Files beside the weights that are made anew.
+    made: Vec<(String, Vec<u8>)>,
     /// The files that are read, with their names in the directory.
     files: Vec<(String, PathBuf)>,
     target: ConvertTarget,

@@ -37,6 +37,8 @@ pub enum SidecarFate {
         /// Members with another value.
         changed: Vec<String>,
     },
+    /// Made anew: the input has none.
+    Made,
     /// Left out, and why.
     Dropped(&'static str),
 }
@@ -50,6 +52,11 @@ pub(super) struct ConfigChange {
 }
 
 impl ConfigChange {
+    /// Nothing changes.
+    pub(super) const fn none() -> Self {
+        Self { dtype: None, quantisation: None }
+    }
+
     pub(super) fn of(options: &ConvertOptions, outline: &Outline) -> Result<Self> {
         // A type that was asked for and that no tensor got is not the type of the weights.
         let stats = &outline.stats;

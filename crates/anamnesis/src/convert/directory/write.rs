@@ -118,7 +118,7 @@ impl DirectoryPlan {
     /// Makes sure that the output directory is ours to fill.
     fn enter(&self, output: &Path, existing: Existing) -> Result<()> {
         let refuse = |kind, text: &str| Err(AnamnesisError::at_path(std::io::Error::new(kind, text), output));
-        if same_file(&self.directory, output) {
+        if self.directory.as_ref().is_some_and(|directory| same_file(directory, output)) {
             return refuse(std::io::ErrorKind::InvalidInput, "the output is the input itself");
         }
         match std::fs::create_dir(output) {
@@ -157,8 +157,10 @@ impl DirectoryPlan {
     /// The texts that are written anew beside the weights, by name: the index and what is changed of the configuration.
     pub(super) fn written_beside(&self) -> Result<Vec<(&str, Vec<u8>)>> {
         let mut texts: Vec<_> = self.index.iter().map(|index| (INDEX, index.clone())).collect();
+        texts.extend(self.made.iter().map(|(name, text)| (name.as_str(), text.clone())));
+        let Some(directory) = &self.directory else { return Ok(texts) };
         for sidecar in self.sidecars.iter().filter(|sidecar| matches!(sidecar.fate, SidecarFate::Changed { .. })) {
-            let text = read_sidecar(&self.directory, &sidecar.name)?;
+            let text = read_sidecar(directory, &sidecar.name)?;
             texts.push((&sidecar.name, self.config.apply(&sidecar.name, &text)?.text));
         }
         Ok(texts)
@@ -171,9 +173,10 @@ impl DirectoryPlan {
             remove_leftovers(output, name);
             write_whole(&output.join(name), &text)?;
         }
+        let Some(directory) = &self.directory else { return Ok(()) };
         for sidecar in self.sidecars.iter().filter(|sidecar| sidecar.fate == SidecarFate::Copied) {
             remove_leftovers(output, &sidecar.name);
-            copy(&self.directory, output, &sidecar.name)?;
+            copy(directory, output, &sidecar.name)?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use super::{About, Claims, Coding, Evidence, QuantScheme, Recipe, Scheme, Tensor
 
 pub(crate) use decoder::GgmlDecoder;
 use decoder::ScaledBlock;
-pub(crate) use encoder::encode_rows;
+pub(crate) use encoder::{BlockEncoder, encode_rows};
 pub use options::{BlockOptions, Importance};
 pub(crate) use quantiser::{ENCODINGS, in_order};
 

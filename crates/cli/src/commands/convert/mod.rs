@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 use anamnesis::{
-    AnamnesisError, BlockOptions, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Importance,
-    Keeping, ParseLimits,
+    AnamnesisError, Architecture, BlockOptions, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget,
+    CpuLevel, Importance, Keeping, ParseLimits,
 };
 
 use super::writing::{self, becomes_directory, prepare_output, refuse_options_of_directories};
@@ -37,8 +37,9 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     let target = target(args)?;
     let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.select.selection()?);
     if let Some(dtype) = &args.out_dtype {
-        options = options.with_output_dtype(to::dtype(dtype)?.dtype());
+        options.output_dtype = to::matrix_type(dtype, target)?;
     }
+    options.keep_names = args.keep_names;
     if args.cast.is_some() {
         options = options.with_cast(Cast::All);
     }
@@ -66,6 +67,7 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
 /// Options that the target has no use for are a mistake, not a wish.
 fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Failure> {
     let gguf = [
+        (args.keep_names, "--keep-names"),
         (args.gguf_metadata.is_some(), "--gguf-metadata"),
         (!args.gguf_kv.is_empty(), "--gguf-kv"),
         (!args.gguf_remove_kv.is_empty(), "--gguf-remove-kv"),
@@ -156,7 +158,17 @@ impl Request<'_> {
 
     /// Adds what the user can do about a conversion that cannot be planned.
     fn advise(&self, error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
+        let is_gguf = self.target.extension() == ConvertTarget::Gguf.extension();
+        let is_of_model = |format: &str| {
+            format.ends_with("ForCausalLM")
+                || format.ends_with("ForConditionalGeneration")
+                || Architecture::of_gguf(format).is_some()
+        };
         match &error {
+            AnamnesisError::Unsupported { format, .. } if is_gguf && is_of_model(format) => {
+                let advice = "--keep-names writes the file all the same, which llama.cpp will not load";
+                Failure::Refused { error, advice: Some(advice.to_owned()) }
+            }
             // The format of the output: it is what cannot hold some tensor.
             AnamnesisError::Unsupported { format, .. } if format == self.target.extension() => {
                 let advice = Some("--exclude leaves tensors out".to_owned());

@@ -1,15 +1,23 @@
 //! What a conversion came to, for people and for programs.
 
 use anamnesis::error::printable;
-use anamnesis::{ConvertReport, ConvertStats, ConvertTarget, Keeping};
+use anamnesis::{Architecture, ConvertReport, ConvertStats, ConvertTarget, Keeping};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
 /// What is done with how many tensors, in short lines.
-pub(super) fn lines(target: ConvertTarget, dtype: &str, stats: ConvertStats) -> Vec<String> {
+pub(super) fn lines(
+    target: ConvertTarget,
+    dtype: &str,
+    stats: ConvertStats,
+    architecture: Option<&Architecture>,
+) -> Vec<String> {
     let mut lines = Vec::new();
+    if let Some(architecture) = architecture {
+        lines.push(format!("names and keys of {} in llama.cpp", architecture.name()));
+    }
     if stats.dequantized > 0 {
         lines.push(format!("{} dequantized to {dtype}", stats.dequantized));
     }
@@ -20,7 +28,12 @@ pub(super) fn lines(target: ConvertTarget, dtype: &str, stats: ConvertStats) -> 
         lines.push(format!("{} scales folded into their weights", stats.folded_scales));
     }
     if stats.cast > 0 {
-        lines.push(format!("{} cast to {dtype}", stats.cast));
+        // llama.cpp needs norms and the like in F32, whatever the others are.
+        let types = if architecture.is_some() { "the types of llama.cpp" } else { dtype };
+        lines.push(format!("{} cast to {types}", stats.cast));
+    }
+    if target == ConvertTarget::Gguf && stats.quantized > 0 {
+        lines.push(format!("{} quantized to {dtype}", stats.quantized));
     }
     if let Some(name) = target.short_name() {
         lines.push(format!("{} quantized to {name}, {} passed through", stats.quantized, stats.passthrough));

@@ -1,7 +1,7 @@
 //! Writing a checkpoint directory.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anamnesis::error::printable;
@@ -37,6 +37,13 @@ impl DirectoryJob<'_> {
     /// Where the output goes: beside the input where nobody says, under its name with `suffix`.
     pub(crate) fn output(write: &WriteArgs, checkpoint: &Checkpoint, suffix: &str) -> Result<PathBuf, Failure> {
         let output = write.output.clone().map_or_else(|| output_path::directory(checkpoint, suffix), Ok)?;
+        // A file of weights may be named that the directory shall have.
+        let output = match output_path::is_file(&output) && !output_path::is_stream(&output) {
+            true => {
+                output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
+            }
+            false => output,
+        };
         output_path::check_directory(&output)?;
         Ok(output)
     }
@@ -133,7 +140,7 @@ impl DirectoryJob<'_> {
 
 /// How many files are copied, what is changed in others, and which are left out.
 pub(super) fn sidecar_lines(sidecars: &[Sidecar]) -> Vec<String> {
-    let (mut copied, mut changed, mut dropped) = (0, Vec::new(), Vec::new());
+    let (mut copied, mut changed, mut dropped, mut made) = (0, Vec::new(), Vec::new(), Vec::new());
     for sidecar in sidecars {
         let name = printable(&sidecar.name, MAX_NAME_CHARS);
         match &sidecar.fate {
@@ -144,12 +151,16 @@ pub(super) fn sidecar_lines(sidecars: &[Sidecar]) -> Vec<String> {
                 changed.push(format!("{name}: {}", edits.join("; ")));
             }
             SidecarFate::Dropped(why) => dropped.push(format!("left out {name}: {why}")),
+            SidecarFate::Made => made.push(name),
             _ => copied += 1,
         }
     }
     let more = dropped.len().saturating_sub(DROPPED_SHOWN);
     dropped.truncate(DROPPED_SHOWN);
-    let mut lines = vec![format!("{} copied", counted(copied, "file"))];
+    let mut lines = match made.is_empty() {
+        true => vec![format!("{} copied", counted(copied, "file"))],
+        false => vec![format!("made {}", made.join(", "))],
+    };
     lines.extend(changed);
     lines.extend(dropped);
     if more > 0 {
@@ -164,6 +175,7 @@ fn sidecar_document(sidecar: &Sidecar) -> Value {
         SidecarFate::Changed { removed, changed } => {
             json!({ "name": name, "fate": "changed", "removed": removed, "set": changed })
         }
+        SidecarFate::Made => json!({ "name": name, "fate": "made" }),
         SidecarFate::Dropped(why) => json!({ "name": name, "fate": "dropped", "reason": why }),
         _ => json!({ "name": name, "fate": "copied" }),
     }

@@ -36,6 +36,9 @@ pub(super) fn options(write: &WriteArgs, cpu: CpuLevel) -> Result<ConvertOptions
 /// of one file that was cut become one again, unless asked otherwise.
 pub(super) fn becomes_directory(checkpoint: &Checkpoint, write: &WriteArgs, target: ConvertTarget) -> bool {
     let is_cut_file = checkpoint.format().parts_are_one_file() && write.option_of_directories().is_none();
+    if target == ConvertTarget::Hf {
+        return true;
+    }
     let is_named_as_file = write.output.as_deref().is_some_and(output_path::is_file);
     checkpoint.directory().is_some() && target.extension() == "safetensors" && !is_cut_file && !is_named_as_file
 }

@@ -1,0 +1,103 @@
+//! `config.json` and `generation_config.json` from the keys of GGUF.
+
+use serde_json::{Map, Value, json};
+
+use crate::architecture::gguf::{self, Gguf};
+use crate::architecture::key::From;
+use crate::architecture::kind::Architecture;
+use crate::error::Result;
+
+/// The configuration of the model in a file.
+pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> Result<Map<String, Value>> {
+    let mut config = Map::new();
+    for key in architecture.keys.iter().flat_map(|keys| keys.iter()) {
+        let (names, value) = match key.from {
+            From::Count(names) | From::CountOr(names, _) => (names, file.count(key.gguf).map(Value::from)),
+            From::Real(names) => (names, file.real(key.gguf).map(gguf::json)),
+            _ => continue,
+        };
+        let usual = names.iter().find(|name| **name == "intermediate_size").or(names.first());
+        if let (Some(name), Some(value)) = (usual, value) {
+            config.insert((*name).to_owned(), value);
+        }
+    }
+    let mut set = |key: &str, value: Value| config.insert(key.to_owned(), value);
+    if let Some(&[rows, ..]) = file.shapes.get("token_embd.weight") {
+        set("vocab_size", json!(rows));
+    }
+    set("tie_word_embeddings", json!(!file.has("output.weight")));
+    set("torch_dtype", json!(file.dtype));
+    set("hidden_act", json!("silu"));
+    set("use_cache", json!(true));
+    if file.has("blk.0.attn_q.weight") {
+        set("attention_bias", json!(file.has("blk.0.attn_q.bias")));
+    }
+    for kind in ["bos", "eos", "padding"] {
+        if let Some(id) = file.number(&format!("tokenizer.ggml.{kind}_token_id")) {
+            set(&format!("{}_token_id", kind.trim_end_matches("ding")), json!(id));
+        }
+    }
+    if let Some(theta) = file.real("rope.freq_base") {
+        set("rope_theta", gguf::json(theta));
+    }
+    if let Some(theta) = file.real("rope.freq_base_swa") {
+        set("rope_local_base_freq", gguf::json(theta));
+    }
+    if let Some(scaling) = scaling(file) {
+        set("rope_scaling", scaling);
+    }
+    let class = (architecture.restore)(file, &mut config)?;
+    let class = architecture.classes.get(class).or(architecture.classes.first());
+    if let Some(class) = class {
+        config.insert("architectures".to_owned(), json!([class.name]));
+        config.insert("model_type".to_owned(), json!(class.model_type));
+    }
+    config.sort_keys();
+    Ok(config)
+}
+
+/// The scaling of positions, where the keys tell one.
+fn scaling(file: &Gguf<'_>) -> Option<Value> {
+    let kind = file.said("rope.scaling.type").filter(|kind| matches!(*kind, "linear" | "yarn"))?;
+    let mut scaling = Map::new();
+    scaling.insert("rope_type".to_owned(), json!(kind));
+    for (key, name) in [
+        ("factor", "factor"),
+        ("yarn_ext_factor", "extrapolation_factor"),
+        ("yarn_attn_factor", "attention_factor"),
+        ("yarn_beta_fast", "beta_fast"),
+        ("yarn_beta_slow", "beta_slow"),
+    ] {
+        if let Some(value) = file.real(&format!("rope.scaling.{key}")) {
+            scaling.insert(name.to_owned(), gguf::json(value));
+        }
+    }
+    if let Some(length) = file.count("rope.scaling.original_context_length") {
+        scaling.insert("original_max_position_embeddings".to_owned(), json!(length));
+    }
+    Some(Value::Object(scaling))
+}
+
+/// How text is generated, where the file tells anything of it.
+pub(super) fn generation(file: &Gguf<'_>) -> Option<Map<String, Value>> {
+    let mut generation = Map::new();
+    for (key, name) in
+        [("temp", "temperature"), ("top_p", "top_p"), ("min_p", "min_p"), ("penalty_repeat", "repetition_penalty")]
+    {
+        if let Some(value) = file.any_real(&format!("general.sampling.{key}")) {
+            generation.insert(name.to_owned(), gguf::json(value));
+        }
+    }
+    if let Some(value) = file.number("general.sampling.top_k") {
+        generation.insert("top_k".to_owned(), json!(value));
+    }
+    if !generation.is_empty() {
+        generation.insert("do_sample".to_owned(), json!(true));
+    }
+    for kind in ["bos", "eos", "padding"] {
+        if let Some(id) = file.number(&format!("tokenizer.ggml.{kind}_token_id")) {
+            generation.insert(format!("{}_token_id", kind.trim_end_matches("ding")), json!(id));
+        }
+    }
+    (!generation.is_empty()).then_some(generation)
+}

@@ -1,0 +1,147 @@
+//! DeepSeek V2 and V3, and what is built like them: keys and values are compressed, and only what is compressed is kept.
+
+use serde_json::{Map, Value};
+
+use super::change::Change;
+use super::config::{Config, Default};
+use super::gguf::{Gguf, shortest};
+use super::key::{COMMON, From, Key, count, counted, real, worked};
+use super::kind::{Architecture, Class, Head, USUAL};
+use super::rule::{AROUND, EXPERTS, GATED, NORMS, Rule, SHARED_EXPERTS, layer};
+use crate::error::Result;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "deepseek2",
+    classes: &[
+        Class {
+            name: "DeepseekV2ForCausalLM",
+            model_type: "deepseek_v2",
+            defaults: &[
+                ("vocab_size", Default::Count(102_400)),
+                ("hidden_size", Default::Count(4096)),
+                ("intermediate_size", Default::Count(11008)),
+                ("num_hidden_layers", Default::Count(32)),
+                ("num_attention_heads", Default::Count(32)),
+                ("num_key_value_heads", Default::Same("num_attention_heads")),
+                ("max_position_embeddings", Default::Count(2048)),
+                ("rms_norm_eps", Default::Real(1e-6)),
+                ("n_routed_experts", Default::Count(64)),
+                ("moe_intermediate_size", Default::Count(1407)),
+                ("routed_scaling_factor", Default::Real(1.0)),
+                ("first_k_dense_replace", Default::Count(0)),
+                ("n_shared_experts", Default::Count(2)),
+                ("q_lora_rank", Default::Count(1536)),
+                ("kv_lora_rank", Default::Count(512)),
+                ("qk_rope_head_dim", Default::Count(64)),
+                ("qk_nope_head_dim", Default::Count(128)),
+                ("v_head_dim", Default::Count(128)),
+                ("rope_theta", Default::Real(10000.0)),
+            ],
+        },
+        Class { name: "DeepseekV3ForCausalLM", model_type: "deepseek_v3", defaults: V3 },
+        Class { name: "KimiK2ForCausalLM", model_type: "kimi_k2", defaults: V3 },
+    ],
+    rules: &[AROUND, NORMS, COMPRESSED, GATED, EXPERTS, SHARED_EXPERTS],
+    keys: &[COMMON, SIZES],
+    head: Head::UnlessTied,
+    drops_further_layers: true,
+    restore,
+    ..USUAL
+};
+
+const V3: &[(&str, Default)] = &[
+    ("vocab_size", Default::Count(129_280)),
+    ("hidden_size", Default::Count(7168)),
+    ("intermediate_size", Default::Count(18432)),
+    ("num_hidden_layers", Default::Count(61)),
+    ("num_attention_heads", Default::Count(128)),
+    ("num_key_value_heads", Default::Count(128)),
+    ("max_position_embeddings", Default::Count(4096)),
+    ("rms_norm_eps", Default::Real(1e-6)),
+    ("n_routed_experts", Default::Count(256)),
+    ("num_experts_per_tok", Default::Count(8)),
+    ("moe_intermediate_size", Default::Count(2048)),
+    ("norm_topk_prob", Default::Flag(true)),
+    ("n_group", Default::Count(8)),
+    ("topk_group", Default::Count(4)),
+    ("routed_scaling_factor", Default::Real(2.5)),
+    ("first_k_dense_replace", Default::Count(3)),
+    ("n_shared_experts", Default::Count(1)),
+    ("q_lora_rank", Default::Count(1536)),
+    ("kv_lora_rank", Default::Count(512)),
+    ("qk_rope_head_dim", Default::Count(64)),
+    ("qk_nope_head_dim", Default::Count(128)),
+    ("v_head_dim", Default::Count(128)),
+    ("rope_theta", Default::Real(10000.0)),
+];
+
+const COMPRESSED: &[Rule] = &[
+    layer("self_attn.q_a_proj.*", "attn_q_a.*"),
+    layer("self_attn.q_a_layernorm.*", "attn_q_a_norm.*"),
+    layer("self_attn.q_b_proj.*", "attn_q_b.*"),
+    layer("self_attn.q_proj.*", "attn_q.*"),
+    layer("self_attn.kv_a_proj_with_mqa.*", "attn_kv_a_mqa.*"),
+    layer("self_attn.kv_a_layernorm.*", "attn_kv_a_norm.*"),
+    layer("self_attn.kv_b_proj.weight", "attn_k_b.weight").with(Change::KeyRows),
+    layer("self_attn.kv_b_proj.weight", "attn_v_b.weight").with(Change::ValueRows),
+    layer("self_attn.o_proj.*", "attn_output.*"),
+    layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias"),
+];
+
+const SIZES: &[Key] = &[
+    counted("attention.head_count_kv", |_| Ok(Some(1))),
+    count("leading_dense_block_count", &["first_k_dense_replace"]),
+    count("vocab_size", &["vocab_size"]),
+    count("attention.q_lora_rank", &["q_lora_rank"]),
+    count("attention.kv_lora_rank", &["kv_lora_rank"]),
+    counted("attention.key_length", |config| sum(config, "kv_lora_rank", "qk_rope_head_dim")),
+    count("attention.value_length", &["kv_lora_rank"]),
+    counted("attention.key_length_mla", |config| sum(config, "qk_nope_head_dim", "qk_rope_head_dim")),
+    count("attention.value_length_mla", &["v_head_dim"]),
+    count("expert_feed_forward_length", &["moe_intermediate_size"]),
+    count("expert_count", &["n_routed_experts"]),
+    count("expert_shared_count", &["n_shared_experts"]),
+    real("expert_weights_scale", &["routed_scaling_factor"]),
+    Key {
+        gguf: "expert_weights_norm",
+        from: From::Told(|config| Ok(config.flag("norm_topk_prob")?.filter(|norm| *norm))),
+    },
+    count("rope.dimension_count", &["qk_rope_head_dim"]),
+    worked("rope.scaling.yarn_log_multiplier", |config| {
+        Ok(config.rope().real("mscale_all_dim")?.map(|scale| 0.1 * scale))
+    }),
+];
+
+fn sum(config: &Config, a: &str, b: &str) -> Result<Option<u64>> {
+    Ok(Some(config.needed(a)? + config.needed(b)?))
+}
+
+fn restore(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
+    let set = |config: &mut Map<String, Value>, key: &str, value: Value| config.insert(key.to_owned(), value);
+    config.remove("num_local_experts");
+    if let Some(heads) = file.count("attention.head_count") {
+        set(config, "num_key_value_heads", heads.into());
+    }
+    if let (Some(all), Some(turned)) = (file.count("attention.key_length_mla"), file.count("rope.dimension_count")) {
+        set(config, "qk_nope_head_dim", all.saturating_sub(turned).into());
+        set(config, "qk_rope_head_dim", turned.into());
+        set(config, "head_dim", turned.into());
+    }
+    if file.count("attention.q_lora_rank").is_none() {
+        set(config, "q_lora_rank", Value::Null);
+    }
+    if let (Some(scale), Some(Value::Object(scaling))) =
+        (file.real("rope.scaling.yarn_log_multiplier"), config.get_mut("rope_scaling"))
+    {
+        // A tenth of it is told.
+        let scale = shortest((scale * 10.0) as f32);
+        scaling.insert("mscale".to_owned(), scale.into());
+        scaling.insert("mscale_all_dim".to_owned(), scale.into());
+    }
+    let is_normed = file.told("expert_weights_norm").unwrap_or(false);
+    set(config, "norm_topk_prob", is_normed.into());
+    let is_third = file.count("expert_gating_func") == Some(2);
+    set(config, "scoring_func", if is_third { "sigmoid" } else { "softmax" }.into());
+    set(config, "topk_method", if is_third { "noaux_tc" } else { "greedy" }.into());
+    Ok(usize::from(is_third))
+}

@@ -1,0 +1,67 @@
+//! Gemma: norms are stored without the one that is added to them, and the embedding is the head.
+
+use super::change::Change;
+use super::config::Default;
+use super::key::{CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, real};
+use super::kind::{Architecture, Class, Head, USUAL};
+use super::rule::{ATTENTION, GATED, Rule, layer, model};
+use super::tokenizer::Family;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "gemma",
+    classes: &[Class {
+        name: "GemmaForCausalLM",
+        model_type: "gemma",
+        defaults: &[
+            ("vocab_size", Default::Count(256_000)),
+            ("hidden_size", Default::Count(3072)),
+            ("intermediate_size", Default::Count(24576)),
+            ("num_hidden_layers", Default::Count(28)),
+            ("num_attention_heads", Default::Count(16)),
+            ("num_key_value_heads", Default::Count(16)),
+            ("head_dim", Default::Count(256)),
+            ("max_position_embeddings", Default::Count(8192)),
+            ("rms_norm_eps", Default::Real(1e-6)),
+            ("tie_word_embeddings", Default::Flag(true)),
+        ],
+    }],
+    rules: &[AROUND, NORMS, ATTENTION, GATED],
+    keys: &[SIZES],
+    family: Family::Gemma,
+    head: Head::Never,
+    restore: |_, config| {
+        config.insert("hidden_activation".to_owned(), GELU.into());
+        config.insert("hidden_act".to_owned(), GELU.into());
+        Ok(0)
+    },
+    ..USUAL
+};
+
+/// The function between the layers of feed-forward, by its name in configurations.
+pub(super) const GELU: &str = "gelu_pytorch_tanh";
+
+/// The tensors around the layers.
+pub(super) const AROUND: &[Rule] = &[
+    model("model.embed_tokens.*", "token_embd.*"),
+    model("model.norm.*", "output_norm.*").with(Change::PlusOne),
+    model("lm_head.*", "output.*").with(Change::LeftOut),
+];
+
+const NORMS: &[Rule] = &[
+    layer("input_layernorm.*", "attn_norm.*").with(Change::PlusOne),
+    layer("post_attention_layernorm.*", "ffn_norm.*").with(Change::PlusOne),
+];
+
+/// What Gemma 1 and 2 tell, in the order of the file.
+pub(super) const SIZES: &[Key] = &[
+    count("context_length", CONTEXT),
+    count("embedding_length", WIDTH),
+    count("block_count", LAYERS),
+    count("feed_forward_length", INNER),
+    count("attention.head_count", HEADS),
+    count("attention.head_count_kv", KV_HEADS),
+    real("attention.layer_norm_rms_epsilon", RMS_EPSILON),
+    count("attention.key_length", &["head_dim"]),
+    count("attention.value_length", &["head_dim"]),
+    FILE_TYPE,
+];

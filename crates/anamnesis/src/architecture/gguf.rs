@@ -1,0 +1,111 @@
+//! What a GGUF file says of its model.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Number, Value};
+
+use crate::catalog::{MetadataArray, MetadataValue};
+use crate::error::Result;
+
+/// Reads a few values of a tensor by its name.
+type Values<'a> = &'a dyn Fn(&str) -> Result<Option<Vec<f32>>>;
+
+/// The metadata of a file, the shapes of its tensors, and the values of small ones.
+pub(crate) struct Gguf<'a> {
+    pub metadata: &'a BTreeMap<String, MetadataValue>,
+    pub shapes: BTreeMap<&'a str, &'a [usize]>,
+    pub values: Values<'a>,
+    /// The type that tensors get.
+    pub dtype: &'static str,
+}
+
+impl Gguf<'_> {
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        match self.metadata.get(key)? {
+            MetadataValue::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value of a key behind the name of the architecture.
+    fn own(&self, key: &str) -> Option<&MetadataValue> {
+        let architecture = self.text("general.architecture")?;
+        self.metadata.get(&format!("{architecture}.{key}"))
+    }
+
+    pub(crate) fn count(&self, key: &str) -> Option<u64> {
+        count(self.own(key)?)
+    }
+
+    pub(crate) fn real(&self, key: &str) -> Option<f64> {
+        real(self.own(key)?)
+    }
+
+    pub(crate) fn said(&self, key: &str) -> Option<&str> {
+        match self.own(key)? {
+            MetadataValue::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn told(&self, key: &str) -> Option<bool> {
+        match self.own(key)? {
+            MetadataValue::Bool(told) => Some(*told),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn flags(&self, key: &str) -> Option<&[bool]> {
+        match self.own(key)? {
+            MetadataValue::Array(array) => match &**array {
+                MetadataArray::Bool(flags) => Some(flags),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A count of any key.
+    pub(crate) fn number(&self, key: &str) -> Option<u64> {
+        count(self.metadata.get(key)?)
+    }
+
+    /// A number of any key.
+    pub(crate) fn any_real(&self, key: &str) -> Option<f64> {
+        real(self.metadata.get(key)?)
+    }
+
+    pub(crate) fn has(&self, tensor: &str) -> bool {
+        self.shapes.contains_key(tensor)
+    }
+}
+
+fn count(value: &MetadataValue) -> Option<u64> {
+    match value {
+        MetadataValue::U8(number) => Some((*number).into()),
+        MetadataValue::U16(number) => Some((*number).into()),
+        MetadataValue::U32(number) => Some((*number).into()),
+        MetadataValue::U64(number) => Some(*number),
+        MetadataValue::I32(number) => u64::try_from(*number).ok(),
+        MetadataValue::I64(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+fn real(value: &MetadataValue) -> Option<f64> {
+    match value {
+        MetadataValue::F32(number) => Some(shortest(*number)),
+        MetadataValue::F64(number) => Some(*number),
+        other => count(other).map(|number| number as f64),
+    }
+}
+
+/// The number with the fewest digits that is this one in F32: what a configuration had before it was rounded.
+pub(crate) fn shortest(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or(f64::from(number))
+}
+
+/// A number for JSON; `null` where it is none.
+pub(crate) fn json(number: f64) -> Value {
+    Number::from_f64(number).map_or(Value::Null, Value::Number)
+}

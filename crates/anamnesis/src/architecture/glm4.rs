@@ -1,0 +1,54 @@
+//! GLM 4: gate and up in one tensor, four norms in a layer, positions that turn half of a head.
+
+use super::config::Default;
+use super::key::{COMMON, Key, counted};
+use super::kind::{Architecture, Class, USUAL};
+use super::rule::{AROUND, ATTENTION, Rule, layer};
+use super::tokenizer::Family;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "glm4",
+    classes: &[Class {
+        name: "Glm4ForCausalLM",
+        model_type: "glm4",
+        defaults: &[
+            ("vocab_size", Default::Count(151_552)),
+            ("hidden_size", Default::Count(4096)),
+            ("intermediate_size", Default::Count(13696)),
+            ("num_hidden_layers", Default::Count(40)),
+            ("num_attention_heads", Default::Count(32)),
+            ("num_key_value_heads", Default::Count(2)),
+            ("head_dim", Default::Count(128)),
+            ("max_position_embeddings", Default::Count(131_072)),
+            ("rms_norm_eps", Default::Real(1.5625e-7)),
+            ("rope_theta", Default::Real(10000.0)),
+            ("partial_rotary_factor", Default::Real(0.5)),
+        ],
+    }],
+    rules: &[AROUND, ATTENTION, LAYER],
+    keys: &[COMMON, SIZES],
+    family: Family::Glm4,
+    restore: |file, config| {
+        if let (Some(dimensions), Some(size @ 1..)) =
+            (file.count("rope.dimension_count"), file.count("attention.key_length"))
+        {
+            config.insert("partial_rotary_factor".to_owned(), (dimensions as f64 / size as f64).into());
+        }
+        Ok(0)
+    },
+    ..USUAL
+};
+
+const LAYER: &[Rule] = &[
+    layer("input_layernorm.*", "attn_norm.*"),
+    layer("post_self_attn_layernorm.*", "post_attention_norm.*"),
+    layer("post_attention_layernorm.*", "ffn_norm.*"),
+    layer("post_mlp_layernorm.*", "post_ffw_norm.*"),
+    layer("mlp.gate_up_proj.*", "ffn_up.*"),
+    layer("mlp.down_proj.*", "ffn_down.*"),
+];
+
+const SIZES: &[Key] = &[counted("rope.dimension_count", |config| {
+    let part = config.rope().real("partial_rotary_factor")?.unwrap_or(0.5);
+    Ok(Some((config.head_size()? as f64 * part) as u64))
+})];

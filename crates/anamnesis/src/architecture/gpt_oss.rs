@@ -1,0 +1,59 @@
+//! gpt-oss: experts whose gate and up rows alternate, turned where they are not quantised, and sinks in attention.
+
+use serde_json::Value;
+
+use super::change::Change;
+use super::config::Default;
+use super::key::{COMMON, Key, count};
+use super::kind::{Architecture, Class, USUAL};
+use super::rule::{AROUND, ATTENTION, Rule, layer};
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "gpt-oss",
+    classes: &[Class {
+        name: "GptOssForCausalLM",
+        model_type: "gpt_oss",
+        defaults: &[
+            ("vocab_size", Default::Count(201_088)),
+            ("hidden_size", Default::Count(2880)),
+            ("intermediate_size", Default::Count(2880)),
+            ("num_hidden_layers", Default::Count(36)),
+            ("num_attention_heads", Default::Count(64)),
+            ("num_key_value_heads", Default::Count(8)),
+            ("head_dim", Default::Count(64)),
+            ("max_position_embeddings", Default::Count(131_072)),
+            ("rms_norm_eps", Default::Real(1e-5)),
+            ("sliding_window", Default::Count(128)),
+            ("num_local_experts", Default::Count(128)),
+            ("num_experts_per_tok", Default::Count(4)),
+            ("rope_theta", Default::Real(150_000.0)),
+        ],
+    }],
+    rules: &[AROUND, ATTENTION, LAYER],
+    keys: &[COMMON, SIZES],
+    restore: |_, config| {
+        if let Some(Value::Object(scaling)) = config.get_mut("rope_scaling") {
+            scaling.insert("truncate".to_owned(), false.into());
+        }
+        Ok(0)
+    },
+    ..USUAL
+};
+
+const LAYER: &[Rule] = &[
+    layer("input_layernorm.*", "attn_norm.*"),
+    layer("post_attention_layernorm.*", "post_attention_norm.*"),
+    layer("self_attn.sinks", "attn_sinks.weight"),
+    layer("mlp.router.*", "ffn_gate_inp.*"),
+    layer("mlp.experts.down_proj", "ffn_down_exps.weight").with(Change::Turned),
+    layer("mlp.experts.down_proj_bias", "ffn_down_exps.bias"),
+    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight").with(Change::TurnedEven),
+    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight").with(Change::TurnedOdd),
+    layer("mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias").with(Change::Even),
+    layer("mlp.experts.gate_up_proj_bias", "ffn_up_exps.bias").with(Change::Odd),
+];
+
+const SIZES: &[Key] = &[
+    count("attention.sliding_window", &["sliding_window"]),
+    count("expert_feed_forward_length", &["intermediate_size"]),
+];

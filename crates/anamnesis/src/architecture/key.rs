@@ -1,0 +1,166 @@
+//! Keys of GGUF's metadata that tell a model's sizes, and the keys of `config.json` they come from.
+
+use super::config::Config;
+use crate::catalog::MetadataValue;
+use crate::error::Result;
+
+/// A key of GGUF, behind the name of the architecture, and where its value comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Key {
+    pub gguf: &'static str,
+    pub from: From,
+}
+
+/// Where a value comes from. Keys are tried in turn; where none has a value, nothing is written.
+#[derive(Clone, Copy)]
+pub(crate) enum From {
+    Count(&'static [&'static str]),
+    /// A count that has a value where the configuration has none.
+    CountOr(&'static [&'static str], u64),
+    Real(&'static [&'static str]),
+    /// A count that is worked out.
+    Counted(fn(&Config) -> Result<Option<u64>>),
+    /// A number that is worked out.
+    Worked(fn(&Config) -> Result<Option<f64>>),
+    /// Words that are worked out.
+    Said(fn(&Config) -> Result<Option<&'static str>>),
+    /// True or false, worked out.
+    Told(fn(&Config) -> Result<Option<bool>>),
+    /// A list of true and false, worked out.
+    Listed(fn(&Config) -> Result<Option<Vec<bool>>>),
+    /// A list of counts, worked out.
+    Counts(fn(&Config) -> Result<Option<Vec<u32>>>),
+    /// The type of most weights: the only key that is not behind the name of the architecture.
+    FileType,
+}
+
+impl Key {
+    /// The value that a configuration gives.
+    pub(crate) fn value(&self, config: &Config, file_type: u32) -> Result<Option<MetadataValue>> {
+        use crate::catalog::MetadataArray;
+        let count =
+            |count: Option<u64>| count.map(|count| MetadataValue::U32(u32::try_from(count).unwrap_or(u32::MAX)));
+        let real = |real: Option<f64>| real.map(|real| MetadataValue::F32(real as f32));
+        Ok(match self.from {
+            From::Count(keys) => count(config.count(keys)?),
+            From::CountOr(keys, default) => count(Some(config.count(keys)?.unwrap_or(default))),
+            From::Real(keys) => real(config.real(keys)?),
+            From::Counted(work) => count(work(config)?),
+            From::Worked(work) => real(work(config)?),
+            From::Said(work) => work(config)?.map(|text| MetadataValue::String(text.to_owned())),
+            From::Told(work) => work(config)?.map(MetadataValue::Bool),
+            From::Listed(work) => work(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::Bool(list)))),
+            From::Counts(work) => work(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::U32(list)))),
+            From::FileType => Some(MetadataValue::U32(file_type)),
+        })
+    }
+}
+
+pub(crate) const fn count(gguf: &'static str, keys: &'static [&'static str]) -> Key {
+    Key { gguf, from: From::Count(keys) }
+}
+
+pub(crate) const fn real(gguf: &'static str, keys: &'static [&'static str]) -> Key {
+    Key { gguf, from: From::Real(keys) }
+}
+
+pub(crate) const fn counted(gguf: &'static str, work: fn(&Config) -> Result<Option<u64>>) -> Key {
+    Key { gguf, from: From::Counted(work) }
+}
+
+pub(crate) const fn worked(gguf: &'static str, work: fn(&Config) -> Result<Option<f64>>) -> Key {
+    Key { gguf, from: From::Worked(work) }
+}
+
+pub(crate) const FILE_TYPE: Key = Key { gguf: "general.file_type", from: From::FileType };
+
+/// Names of the same size in configurations.
+pub(crate) const LAYERS: &[&str] = &["num_hidden_layers", "n_layers", "n_layer", "num_layers"];
+pub(crate) const CONTEXT: &[&str] =
+    &["max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length", "model_max_length"];
+pub(crate) const WIDTH: &[&str] = &["hidden_size", "n_embd", "dim"];
+pub(crate) const INNER: &[&str] =
+    &["prefix_dense_intermediate_size", "dense_intermediate_size", "intermediate_size", "n_inner", "hidden_dim"];
+pub(crate) const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
+pub(crate) const KV_HEADS: &[&str] = &["num_key_value_heads", "n_kv_heads"];
+pub(crate) const RMS_EPSILON: &[&str] = &["rms_norm_eps", "norm_eps"];
+pub(crate) const EXPERT_COUNT: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts"];
+
+/// What most decoders tell, in the order of the file.
+pub(crate) const COMMON: &[Key] = &[
+    count("block_count", LAYERS),
+    count("context_length", CONTEXT),
+    count("embedding_length", WIDTH),
+    count("feed_forward_length", INNER),
+    count("attention.head_count", HEADS),
+    count("attention.head_count_kv", KV_HEADS),
+    Key { gguf: "rope.scaling.type", from: From::Said(scaling_type) },
+    worked("rope.scaling.factor", |config| of_scaling(config, "factor", true)),
+    counted("rope.scaling.original_context_length", |config| match config.rope().kind() {
+        "yarn" => config.rope().count("original_max_position_embeddings"),
+        _ => Ok(None),
+    }),
+    worked("rope.scaling.yarn_ext_factor", |config| of_scaling(config, "extrapolation_factor", false)),
+    worked("rope.scaling.yarn_attn_factor", |config| {
+        Ok(of_scaling(config, "attention_factor", false)?.or(of_scaling(config, "attn_factor", false)?))
+    }),
+    worked("rope.scaling.yarn_beta_fast", |config| of_scaling(config, "beta_fast", false)),
+    worked("rope.scaling.yarn_beta_slow", |config| of_scaling(config, "beta_slow", false)),
+    Key { gguf: "rope.dimension_sections", from: From::Counts(sections) },
+    worked("rope.freq_base", |config| config.rope().theta()),
+    worked("rope.freq_base_swa", |config| config.rope().sliding_theta()),
+    real("attention.layer_norm_rms_epsilon", RMS_EPSILON),
+    real("attention.layer_norm_epsilon", &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"]),
+    count("expert_count", EXPERT_COUNT),
+    count("expert_used_count", &["num_experts_per_tok", "num_experts_per_token", "top_k_experts"]),
+    count("expert_group_count", &["n_group"]),
+    count("expert_group_used_count", &["topk_group"]),
+    counted("expert_gating_func", gating),
+    count("attention.key_length", &["head_dim"]),
+    count("attention.value_length", &["head_dim"]),
+    FILE_TYPE,
+    Key {
+        gguf: "attention.causal",
+        from: From::Told(|config| Ok(config.flag("is_causal")?.filter(|is_causal| !is_causal))),
+    },
+];
+
+fn scaling_type(config: &Config) -> Result<Option<&'static str>> {
+    Ok(match config.rope().kind() {
+        "linear" => Some("linear"),
+        "yarn" => Some("yarn"),
+        "su" | "longrope" => Some("longrope"),
+        _ => None,
+    })
+}
+
+/// A parameter of the scalings that llama.cpp knows by number.
+fn of_scaling(config: &Config, key: &str, also_linear: bool) -> Result<Option<f64>> {
+    match config.rope().kind() {
+        "yarn" => config.rope().real(key),
+        "linear" if also_linear => config.rope().real(key),
+        _ => Ok(None),
+    }
+}
+
+/// Sections of rotary positions that have several coordinates, four of them.
+fn sections(config: &Config) -> Result<Option<Vec<u32>>> {
+    let Some(sections) = config.rope().reals("mrope_section")? else { return Ok(None) };
+    let mut sections: Vec<u32> = sections.iter().map(|section| *section as u32).collect();
+    sections.resize(sections.len().max(4), 0);
+    Ok(Some(sections))
+}
+
+/// The number of the function that makes weights of what the router says.
+fn gating(config: &Config) -> Result<Option<u64>> {
+    let mut said = None;
+    for key in ["score_function", "scoring_func", "score_func", "moe_router_activation_func"] {
+        said = said.or(config.text(key)?);
+    }
+    Ok(match said {
+        Some("softmax") => Some(1),
+        Some("sigmoid") => Some(2),
+        Some("sqrtsoftplus") => Some(4),
+        _ => None,
+    })
+}

@@ -1,0 +1,164 @@
+//! What an architecture is made of.
+
+use serde_json::{Map, Value};
+
+use super::change::Change;
+use super::config::{self, Config, Default};
+use super::gguf::Gguf;
+use super::key::{self, Key};
+use super::names;
+use super::rule::Rule;
+use super::tokenizer::Family;
+use super::told::Told;
+use crate::catalog::MetadataValue;
+use crate::error::Result;
+
+/// How the models of one architecture differ between Hugging Face and GGUF.
+///
+/// ```
+/// use anamnesis::Architecture;
+/// let llama = Architecture::of_class("LlamaForCausalLM").unwrap();
+/// assert_eq!(llama.name(), "llama");
+/// let name = llama.map_name("model.layers.7.self_attn.q_proj.weight");
+/// assert_eq!(name.as_deref(), Some("blk.7.attn_q.weight"));
+/// ```
+pub struct Architecture {
+    pub(super) name: &'static str,
+    pub(super) classes: &'static [Class],
+    /// What names of tensors in layers begin with.
+    pub(super) layers: &'static str,
+    pub(super) rules: &'static [&'static [Rule]],
+    /// The keys that are told before the others, while tensors are prepared.
+    pub(super) early_keys: &'static [Key],
+    pub(super) keys: &'static [&'static [Key]],
+    /// Tensors that the configuration tells.
+    pub(super) made: &'static [MadeTensor],
+    pub(super) family: Family,
+    pub(super) head: Head,
+    /// Whether layers behind the last are left out; otherwise they are refused.
+    pub(super) drops_further_layers: bool,
+    /// The way back: what the configuration has that the tables do not tell, and which of the classes it is for.
+    pub(super) restore: fn(&Gguf<'_>, &mut Map<String, Value>) -> Result<usize>,
+    /// What the way back cannot restore.
+    pub(super) lost: Option<&'static str>,
+}
+
+/// A class of Hugging Face's library.
+pub(crate) struct Class {
+    pub(super) name: &'static str,
+    /// What its configurations are called.
+    pub(super) model_type: &'static str,
+    pub(super) defaults: &'static [(&'static str, Default)],
+}
+
+/// A tensor that the configuration tells: its name, and its values where it has any.
+pub(crate) struct MadeTensor {
+    pub(super) name: &'static str,
+    pub(super) values: fn(&Config) -> Result<Option<Vec<f32>>>,
+}
+
+/// When the head of the model is a tensor of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// Where the checkpoint has one.
+    IfStored,
+    /// Never: the embedding is it.
+    Never,
+    /// Where the checkpoint has one and the configuration does not say that it is the embedding.
+    UnlessTied,
+}
+
+/// What most architectures are.
+pub(super) const USUAL: Architecture = Architecture {
+    name: "",
+    classes: &[],
+    layers: "model.layers.",
+    rules: &[],
+    early_keys: &[],
+    keys: &[key::COMMON],
+    made: &[],
+    family: Family::Bpe,
+    head: Head::IfStored,
+    drops_further_layers: false,
+    restore: |_, _| Ok(0),
+    lost: None,
+};
+
+impl Architecture {
+    /// Its name in GGUF.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The classes of Hugging Face's library it is for.
+    pub fn classes(&self) -> impl Iterator<Item = &'static str> {
+        self.classes.iter().map(|class| class.name)
+    }
+
+    /// The name in GGUF of a tensor of a checkpoint; `None` where it has none. One that is split has the name of its first
+    /// part, experts that are stacked share one.
+    #[must_use]
+    pub fn map_name(&self, name: &str) -> Option<String> {
+        let bare = names::bare(name);
+        if names::is_beside(&bare) {
+            return None;
+        }
+        self.rules().find_map(|rule| {
+            let (layer, caught) = rule.of_hf(self.layers, &bare)?;
+            (rule.change != Change::LeftOut).then(|| rule.gguf_name(layer, caught))
+        })
+    }
+
+    pub(super) fn rules(&self) -> impl Iterator<Item = &'static Rule> {
+        self.rules.iter().flat_map(|rules| rules.iter())
+    }
+
+    pub(crate) const fn family(&self) -> Family {
+        self.family
+    }
+
+    /// A configuration as the class reads it.
+    pub(crate) fn config(&self, raw: &Map<String, Value>) -> Result<Config> {
+        let class = config::class_of(raw);
+        let class = self.classes.iter().find(|known| Some(known.name) == class);
+        Config::new(raw, class.map_or(&[], |class| class.defaults))
+    }
+
+    /// The keys that are told before the others.
+    pub(crate) fn tell_early(&self, config: &Config, told: &mut Told) -> Result<()> {
+        self.tell(self.early_keys.iter(), config, 0, told)
+    }
+
+    /// The keys that tell a model's sizes.
+    pub(crate) fn tell_sizes(&self, config: &Config, file_type: u32, told: &mut Told) -> Result<()> {
+        self.tell(self.keys.iter().flat_map(|keys| keys.iter()), config, file_type, told)
+    }
+
+    fn tell(
+        &self,
+        keys: impl Iterator<Item = &'static Key>,
+        config: &Config,
+        file_type: u32,
+        told: &mut Told,
+    ) -> Result<()> {
+        for key in keys {
+            let value: Option<MetadataValue> = key.value(config, file_type)?;
+            let name = if key.gguf.starts_with("general.") {
+                key.gguf.to_owned()
+            } else {
+                format!("{}.{}", self.name, key.gguf)
+            };
+            if let Some(value) = value {
+                told.set(name, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Architecture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Architecture").field(&self.name).finish()
+    }
+}

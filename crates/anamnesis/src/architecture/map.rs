@@ -1,0 +1,273 @@
+//! From the tensors of a checkpoint to those of GGUF: what each is called, in which order they stand, and what each is made
+//! of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::change::{Change, Reshaped};
+use super::config::Config;
+use super::key::{EXPERT_COUNT, LAYERS};
+use super::kind::{Architecture, Head};
+use super::names::{self, Caught};
+use super::rule::{BLOCKS, Rule};
+use super::tree::Tree;
+
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// A tensor of a checkpoint.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Named<'a> {
+    pub name: &'a str,
+    pub shape: &'a [usize],
+}
+
+/// A tensor of GGUF.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mapped {
+    pub name: String,
+    pub shape: Vec<usize>,
+    pub tree: Tree,
+}
+
+/// All tensors of GGUF, in their order.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    pub tensors: Vec<Mapped>,
+    /// Tensors of the checkpoint that are no part of it.
+    pub left_out: Vec<String>,
+}
+
+/// Tensors named in a refusal; the rest are counted.
+const NAMED_IN_REFUSAL: usize = 3;
+
+/// A tensor of GGUF with its place: that of the tensor it comes with, and of its rule.
+type Placed = ((usize, usize), Mapped);
+
+/// Experts that become one tensor.
+struct Stack {
+    rule: usize,
+    layer: Option<u64>,
+    name: String,
+    /// By number: the places of the tensors.
+    experts: BTreeMap<u64, usize>,
+}
+
+impl Architecture {
+    /// What becomes of the tensors of a checkpoint, which are given by file and name.
+    pub(crate) fn map(&'static self, tensors: &[Named<'_>], config: &Config) -> Result<Mapping> {
+        let layers =
+            config.count(LAYERS)?.ok_or_else(|| AnamnesisError::parse("config.json tells no number of layers"))?;
+        let mut mapper = Mapper {
+            of: self,
+            tensors,
+            config,
+            placed: Vec::new(),
+            stacks: Vec::new(),
+            left_out: Vec::new(),
+            last: BTreeMap::new(),
+        };
+        let mut unknown = Vec::new();
+        for (place, tensor) in tensors.iter().enumerate() {
+            let name = names::bare(tensor.name);
+            if names::is_beside(&name) {
+                mapper.left_out.push(tensor.name.to_owned());
+                continue;
+            }
+            let is_known = mapper.tensor(place, &name, layers).map_err(|error| error.in_tensor(tensor.name))?;
+            if !is_known {
+                unknown.push(tensor.name);
+            }
+        }
+        if !unknown.is_empty() {
+            return Err(self.unknown(&unknown));
+        }
+        mapper.stack()?;
+        mapper.check_layers(layers)?;
+        mapper.finish()
+    }
+
+    pub(super) fn unknown(&self, names: &[&str]) -> AnamnesisError {
+        let mut text = names.iter().take(NAMED_IN_REFUSAL).map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+        if names.len() > NAMED_IN_REFUSAL {
+            text += &format!(" and {} more", names.len() - NAMED_IN_REFUSAL);
+        }
+        AnamnesisError::unsupported(self.name, format!("it has no place for {text}"))
+    }
+}
+
+struct Mapper<'a> {
+    of: &'static Architecture,
+    tensors: &'a [Named<'a>],
+    config: &'a Config,
+    placed: Vec<Placed>,
+    stacks: Vec<Stack>,
+    left_out: Vec<String>,
+    /// The last expert of every layer.
+    last: BTreeMap<Option<u64>, usize>,
+}
+
+impl Mapper<'_> {
+    /// Places one tensor; says no where no rule knows it.
+    fn tensor(&mut self, place: usize, name: &str, layers: u64) -> Result<bool> {
+        let of = self.of;
+        let fits = |(index, rule): (usize, &'static Rule)| {
+            let (layer, caught) = rule.of_hf(of.layers, name)?;
+            Some((index, rule, layer, caught))
+        };
+        let found: Vec<_> = of.rules().enumerate().filter_map(fits).collect();
+        for &(index, rule, layer, caught) in &found {
+            if let Some(layer) = layer.filter(|layer| *layer >= layers) {
+                if !of.drops_further_layers {
+                    let why = format!("it is of layer {layer}, config.json says there are {layers}");
+                    return Err(AnamnesisError::parse(why));
+                }
+                self.left_out.push(name.to_owned());
+                return Ok(true);
+            }
+            let gguf = rule.gguf_name(layer, caught);
+            if rule.change == Change::LeftOut || gguf == "output.weight" && !self.has_head()? {
+                self.left_out.push(name.to_owned());
+                return Ok(true);
+            }
+            self.place(place, (index, rule), (layer, caught), gguf)?;
+        }
+        let is_further =
+            || of.drops_further_layers && names::in_layer(of.layers, name).is_some_and(|(layer, _)| layer >= layers);
+        if found.is_empty() && is_further() {
+            self.left_out.push(name.to_owned());
+            return Ok(true);
+        }
+        Ok(!found.is_empty())
+    }
+
+    fn has_head(&self) -> Result<bool> {
+        Ok(match self.of.head {
+            Head::IfStored => true,
+            Head::Never => false,
+            Head::UnlessTied => !self.config.flag("tie_word_embeddings")?.unwrap_or(false),
+        })
+    }
+
+    fn place(
+        &mut self,
+        place: usize,
+        (index, rule): (usize, &Rule),
+        (layer, caught): (Option<u64>, Caught<'_>),
+        name: String,
+    ) -> Result<()> {
+        let Some(expert) = caught.expert else {
+            let shape = self.tensors[place].shape;
+            let Reshaped { tree, shape } = rule.change.of(Tree::Tensor(place), shape, self.config)?;
+            self.check_heads(&name, &shape)?;
+            self.placed.push(((place, index), Mapped { name, shape, tree }));
+            return Ok(());
+        };
+        self.last.insert(layer, place);
+        let stack = match self.stacks.iter_mut().rev().find(|stack| stack.name == name) {
+            Some(stack) => stack,
+            None => {
+                self.stacks.push(Stack { rule: index, layer, name, experts: BTreeMap::new() });
+                let last = self.stacks.len() - 1;
+                &mut self.stacks[last]
+            }
+        };
+        if stack.experts.insert(expert, place).is_some() {
+            return Err(AnamnesisError::parse(format!("there are two experts {expert} of {}", quoted(&stack.name))));
+        }
+        Ok(())
+    }
+
+    /// Rows of queries, keys and values are those of whole heads.
+    fn check_heads(&self, name: &str, shape: &[usize]) -> Result<()> {
+        let key = match name.rsplit_once('.').and_then(|(module, _)| module.rsplit_once('.')) {
+            Some((_, "attn_q")) => "num_attention_heads",
+            Some((_, "attn_k" | "attn_v")) => "num_key_value_heads",
+            _ => return Ok(()),
+        };
+        let (heads, rows) = (self.config.divisor(key)?, shape.first().map_or(0, |&rows| rows as u64));
+        if !rows.is_multiple_of(heads) {
+            return Err(AnamnesisError::parse(format!(
+                "{rows} rows do not divide into {heads} heads ({})",
+                quoted(key)
+            )));
+        }
+        Ok(())
+    }
+
+    /// Makes one tensor of the experts of every layer.
+    fn stack(&mut self) -> Result<()> {
+        let count = self.config.count(EXPERT_COUNT)?;
+        for Stack { rule, layer, name, experts } in std::mem::take(&mut self.stacks) {
+            let count = count.unwrap_or(experts.len() as u64);
+            if let Some(missing) = (0..count).find(|expert| !experts.contains_key(expert)) {
+                return Err(AnamnesisError::parse(format!("{} has no expert {missing} of {count}", quoted(&name))));
+            }
+            if let Some(expert) = experts.keys().find(|expert| **expert >= count) {
+                return Err(AnamnesisError::parse(format!(
+                    "{} has an expert {expert}, there are {count}",
+                    quoted(&name)
+                )));
+            }
+            let of_first = experts.values().next().map_or(&[][..], |&place| self.tensors[place].shape);
+            if let Some(&place) = experts.values().find(|&&place| self.tensors[place].shape != of_first) {
+                let found = &self.tensors[place];
+                let why = format!("its shape is {:?}, that of other experts {of_first:?}", found.shape);
+                return Err(AnamnesisError::parse(why).in_tensor(found.name));
+            }
+            let shape = [&[experts.len()], of_first].concat();
+            let tree = Tree::Stacked(experts.values().map(|&place| Tree::Tensor(place)).collect());
+            let place = self.last.get(&layer).copied().unwrap_or(0);
+            self.placed.push(((place, rule), Mapped { name, shape, tree }));
+        }
+        Ok(())
+    }
+
+    /// Refuses a model with holes: what one layer has of attention, norms and feed-forward, all have.
+    fn check_layers(&self, layers: u64) -> Result<()> {
+        let mut kinds: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+        for (_, Mapped { name, .. }) in &self.placed {
+            let Some((layer, rest)) = names::in_layer(BLOCKS, name) else { continue };
+            let kind = match rest.strip_suffix(".weight").unwrap_or(rest) {
+                rest if rest.starts_with("ffn_down") => "ffn_down",
+                rest if rest.starts_with("ffn_") && rest != "ffn_norm" => continue,
+                rest if rest.starts_with("exp_") || rest.ends_with(".bias") => continue,
+                rest => rest,
+            };
+            kinds.entry(kind).or_default().insert(layer);
+        }
+        for (kind, having) in &kinds {
+            if let Some(missing) = (0..layers).find(|layer| !having.contains(layer)) {
+                let why = format!("layer {missing} of {layers} has no {kind}, other layers have one");
+                return Err(AnamnesisError::parse(why));
+            }
+        }
+        match kinds.is_empty() && layers > 0 {
+            true => Err(AnamnesisError::parse(format!("there is no tensor of any of {layers} layers"))),
+            false => Ok(()),
+        }
+    }
+
+    fn finish(self) -> Result<Mapping> {
+        let Self { of, config, mut placed, left_out, tensors, .. } = self;
+        placed.sort_by_key(|(place, _)| *place);
+        let mut made = Vec::new();
+        for tensor in of.made {
+            if let Some(values) = (tensor.values)(config)? {
+                let shape = vec![values.len()];
+                made.push(Mapped { name: tensor.name.to_owned(), shape, tree: Tree::Constant(values) });
+            }
+        }
+        made.extend(placed.into_iter().map(|(_, mapped)| mapped));
+        let mut named: BTreeMap<&str, &Mapped> = BTreeMap::new();
+        for mapped in &made {
+            if let Some(other) = named.insert(&mapped.name, mapped) {
+                let source = |mapped: &Mapped| mapped.tree.tensors().first().map_or("", |&place| tensors[place].name);
+                let (a, b) = (quoted(source(other)), quoted(source(mapped)));
+                return Err(AnamnesisError::parse(format!(
+                    "tensors {a} and {b} would both be {}",
+                    quoted(&mapped.name)
+                )));
+            }
+        }
+        Ok(Mapping { tensors: made, left_out })
+    }
+}

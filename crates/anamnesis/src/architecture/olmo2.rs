@@ -1,0 +1,76 @@
+//! OLMo 2 and 3: norms behind attention and feed-forward, and over all queries and keys.
+
+use super::config::{Config, Default};
+use super::key::{COMMON, From, Key, count};
+use super::kind::{Architecture, Class, USUAL};
+use super::rule::{AROUND, ATTENTION, GATED, QK_NORMS, Rule, layer};
+use crate::error::Result;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "olmo2",
+    classes: &[
+        Class {
+            name: "Olmo2ForCausalLM",
+            model_type: "olmo2",
+            defaults: &[
+                ("vocab_size", Default::Count(50304)),
+                ("hidden_size", Default::Count(4096)),
+                ("intermediate_size", Default::Count(11008)),
+                ("num_hidden_layers", Default::Count(32)),
+                ("num_attention_heads", Default::Count(32)),
+                ("num_key_value_heads", Default::Same("num_attention_heads")),
+                ("max_position_embeddings", Default::Count(2048)),
+                ("rms_norm_eps", Default::Real(1e-5)),
+                ("rope_theta", Default::Real(10000.0)),
+            ],
+        },
+        Class {
+            name: "Olmo3ForCausalLM",
+            model_type: "olmo3",
+            defaults: &[
+                ("vocab_size", Default::Count(50304)),
+                ("hidden_size", Default::Count(4096)),
+                ("intermediate_size", Default::Count(11008)),
+                ("num_hidden_layers", Default::Count(32)),
+                ("num_attention_heads", Default::Count(32)),
+                ("num_key_value_heads", Default::Same("num_attention_heads")),
+                ("max_position_embeddings", Default::Count(2048)),
+                ("rms_norm_eps", Default::Real(1e-5)),
+                ("sliding_window", Default::Count(4096)),
+                ("rope_theta", Default::Real(500_000.0)),
+            ],
+        },
+    ],
+    rules: &[AROUND, ATTENTION, QK_NORMS, NORMS, GATED],
+    keys: &[COMMON, WINDOWS],
+    restore: |file, config| {
+        let Some(windows) = file.flags("attention.sliding_window_pattern") else { return Ok(0) };
+        let kind = |has_window: &bool| if *has_window { "sliding_attention" } else { "full_attention" };
+        config.insert("layer_types".to_owned(), windows.iter().map(kind).collect::<Vec<_>>().into());
+        Ok(1)
+    },
+    ..USUAL
+};
+
+const NORMS: &[Rule] = &[
+    layer("post_attention_layernorm.*", "post_attention_norm.*"),
+    layer("post_feedforward_layernorm.*", "post_ffw_norm.*"),
+];
+
+const WINDOWS: &[Key] = &[
+    count("attention.sliding_window", &["sliding_window"]),
+    Key { gguf: "attention.sliding_window_pattern", from: From::Listed(windows) },
+];
+
+/// Which layers have a window, where the model has any.
+fn windows(config: &Config) -> Result<Option<Vec<bool>>> {
+    if config.get("sliding_window").is_none() {
+        return Ok(None);
+    }
+    if let Some(kinds) = config.get("layer_types").and_then(|kinds| kinds.as_array()) {
+        return Ok(Some(kinds.iter().map(|kind| kind.as_str() == Some("sliding_attention")).collect()));
+    }
+    // Without a list, every fourth sees all.
+    let layers = config.needed("num_hidden_layers")?;
+    Ok(Some((0..layers).map(|layer| (layer + 1) % 4 != 0).collect()))
+}

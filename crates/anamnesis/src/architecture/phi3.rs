@@ -1,0 +1,125 @@
+//! Phi 3 and 4: queries, keys and values in one tensor, gate and up in another.
+
+use serde_json::{Value, json};
+
+use super::config::{Config, Default};
+use super::gguf::shortest;
+use super::key::{
+    CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, counted, real, worked,
+};
+use super::kind::{Architecture, Class, MadeTensor, USUAL};
+use super::rule::{AROUND, NORMS, Rule, layer};
+use super::tokenizer::Family;
+use crate::error::{AnamnesisError, Result};
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "phi3",
+    classes: &[Class {
+        name: "Phi3ForCausalLM",
+        model_type: "phi3",
+        defaults: &[
+            ("vocab_size", Default::Count(32064)),
+            ("hidden_size", Default::Count(3072)),
+            ("intermediate_size", Default::Count(8192)),
+            ("num_hidden_layers", Default::Count(32)),
+            ("num_attention_heads", Default::Count(32)),
+            ("num_key_value_heads", Default::Same("num_attention_heads")),
+            ("max_position_embeddings", Default::Count(4096)),
+            ("original_max_position_embeddings", Default::Count(4096)),
+            ("rms_norm_eps", Default::Real(1e-5)),
+            ("rope_theta", Default::Real(10000.0)),
+            ("partial_rotary_factor", Default::Real(1.0)),
+        ],
+    }],
+    rules: &[AROUND, NORMS, FUSED],
+    early_keys: &[worked("rope.scaling.attn_factor", attention_factor)],
+    keys: &[SIZES],
+    made: &[
+        MadeTensor { name: "rope_factors_long.weight", values: |config| factors(config, "long_factor") },
+        MadeTensor { name: "rope_factors_short.weight", values: |config| factors(config, "short_factor") },
+    ],
+    family: Family::Phi3,
+    restore: |file, config| {
+        if let (Some(dimensions), Some(width), Some(heads)) = (
+            file.count("rope.dimension_count"),
+            file.count("embedding_length"),
+            file.count("attention.head_count").filter(|heads| *heads > 0),
+        ) {
+            let part = dimensions as f64 / (width as f64 / heads as f64);
+            config.insert("partial_rotary_factor".to_owned(), part.into());
+        }
+        let window = file.count("attention.sliding_window").filter(|window| *window > 0);
+        config.insert("sliding_window".to_owned(), window.into());
+        let factors = |name: &str| -> Result<Option<Value>> {
+            let values = (file.values)(name)?;
+            Ok(values.map(|values| values.into_iter().map(shortest).collect::<Vec<_>>().into()))
+        };
+        if let (Some(long), Some(short)) = (factors("rope_factors_long.weight")?, factors("rope_factors_short.weight")?)
+        {
+            let scaling = json!({ "rope_type": "longrope", "long_factor": long, "short_factor": short });
+            config.insert("rope_scaling".to_owned(), scaling);
+        }
+        Ok(0)
+    },
+    ..USUAL
+};
+
+const FUSED: &[Rule] = &[
+    layer("self_attn.qkv_proj.*", "attn_qkv.*"),
+    layer("self_attn.o_proj.*", "attn_output.*"),
+    layer("mlp.gate_up_proj.*", "ffn_up.*"),
+    layer("mlp.down_proj.*", "ffn_down.*"),
+];
+
+const SIZES: &[Key] = &[
+    count("context_length", CONTEXT),
+    count("rope.scaling.original_context_length", &["original_max_position_embeddings"]),
+    count("embedding_length", WIDTH),
+    count("feed_forward_length", INNER),
+    count("block_count", LAYERS),
+    count("attention.head_count", HEADS),
+    count("attention.head_count_kv", KV_HEADS),
+    real("attention.layer_norm_rms_epsilon", RMS_EPSILON),
+    counted("rope.dimension_count", |config| dimensions(config).map(Some)),
+    worked("rope.freq_base", |config| config.rope().theta()),
+    FILE_TYPE,
+    counted("attention.sliding_window", |config| Ok(Some(config.count(&["sliding_window"])?.unwrap_or(0)))),
+];
+
+/// The dimensions of a head that positions turn.
+fn dimensions(config: &Config) -> Result<u64> {
+    let part = config.rope().real("partial_rotary_factor")?.unwrap_or(1.0);
+    Ok((part * config.needed("hidden_size")? as f64) as u64 / config.divisor("num_attention_heads")?)
+}
+
+/// Whether positions are scaled by factors for short and for long texts.
+fn is_scaled(config: &Config) -> bool {
+    matches!(config.rope().kind(), "longrope" | "su" | "yarn")
+}
+
+/// How much sharper attention is where the context is longer than it was.
+fn attention_factor(config: &Config) -> Result<Option<f64>> {
+    if !is_scaled(config) {
+        return Ok(None);
+    }
+    let original = config.divisor("original_max_position_embeddings")? as f64;
+    let scale = config.needed("max_position_embeddings")? as f64 / original;
+    Ok(Some(match config.rope().kind() {
+        _ if scale <= 1.0 => 1.0,
+        "yarn" => 0.1 * scale.ln() + 1.0,
+        _ => (1.0 + scale.ln() / original.ln()).sqrt(),
+    }))
+}
+
+fn factors(config: &Config, key: &str) -> Result<Option<Vec<f32>>> {
+    if !is_scaled(config) {
+        return Ok(None);
+    }
+    let wanted = dimensions(config)? / 2;
+    let factors = config.rope().reals(key)?.unwrap_or_default();
+    if factors.len() as u64 != wanted {
+        let why = format!("config.json: {key} of rotary positions has {} values, {wanted} are needed", factors.len());
+        return Err(AnamnesisError::parse(why));
+    }
+    Ok(Some(factors.iter().map(|factor| *factor as f32).collect()))
+}

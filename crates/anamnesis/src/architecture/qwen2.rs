@@ -1,0 +1,33 @@
+//! Qwen 2 and 2.5.
+
+use super::config::Default;
+use super::kind::{Architecture, Class, USUAL};
+use super::rule::{AROUND, ATTENTION, GATED, NORMS};
+use super::tokenizer::Family;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "qwen2",
+    classes: &[Class {
+        name: "Qwen2ForCausalLM",
+        model_type: "qwen2",
+        defaults: &[
+            ("vocab_size", Default::Count(151_936)),
+            ("hidden_size", Default::Count(4096)),
+            ("intermediate_size", Default::Count(22016)),
+            ("num_hidden_layers", Default::Count(32)),
+            ("num_attention_heads", Default::Count(32)),
+            ("num_key_value_heads", Default::Count(32)),
+            ("max_position_embeddings", Default::Count(32768)),
+            ("rms_norm_eps", Default::Real(1e-6)),
+            ("rope_theta", Default::Real(10000.0)),
+        ],
+    }],
+    rules: &[AROUND, NORMS, ATTENTION, GATED],
+    family: Family::Qwen,
+    restore: |_, config| {
+        config.insert("use_sliding_window".to_owned(), false.into());
+        config.remove("attention_bias");
+        Ok(0)
+    },
+    ..USUAL
+};

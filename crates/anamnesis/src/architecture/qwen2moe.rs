@@ -1,0 +1,60 @@
+//! Qwen 2 with experts, one of them for all tokens.
+
+use serde_json::{Map, Value};
+
+use super::config::Default;
+use super::gguf::Gguf;
+use super::key::{COMMON, Key, count};
+use super::kind::{Architecture, Class, USUAL};
+use super::rule::{AROUND, ATTENTION, EXPERTS, GATED, NORMS, SHARED_EXPERT};
+use super::tokenizer::Family;
+use crate::error::Result;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "qwen2moe",
+    classes: &[Class {
+        name: "Qwen2MoeForCausalLM",
+        model_type: "qwen2_moe",
+        defaults: &[
+            ("vocab_size", Default::Count(151_936)),
+            ("hidden_size", Default::Count(2048)),
+            ("intermediate_size", Default::Count(5632)),
+            ("num_hidden_layers", Default::Count(24)),
+            ("num_attention_heads", Default::Count(16)),
+            ("num_key_value_heads", Default::Count(16)),
+            ("max_position_embeddings", Default::Count(32768)),
+            ("rms_norm_eps", Default::Real(1e-6)),
+            ("num_experts", Default::Count(60)),
+            ("num_experts_per_tok", Default::Count(4)),
+            ("moe_intermediate_size", Default::Count(1408)),
+            ("shared_expert_intermediate_size", Default::Count(5632)),
+            ("rope_theta", Default::Real(10000.0)),
+        ],
+    }],
+    rules: &[AROUND, NORMS, ATTENTION, GATED, EXPERTS, SHARED_EXPERT],
+    keys: &[COMMON, EXPERT_SIZES],
+    family: Family::Qwen,
+    restore: |file, config| restore_experts(file, config, false),
+    ..USUAL
+};
+
+/// The sizes of experts.
+pub(super) const EXPERT_SIZES: &[Key] = &[
+    count("expert_feed_forward_length", &["moe_intermediate_size"]),
+    count("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
+];
+
+/// What the configuration tells of experts besides their sizes: whether their weights are made to sum to one, and which layers
+/// have none.
+pub(super) fn restore_experts(file: &Gguf<'_>, config: &mut Map<String, Value>, is_normed: bool) -> Result<usize> {
+    if let Some(experts) = file.count("expert_count") {
+        config.insert("num_experts".to_owned(), experts.into());
+    }
+    config.insert("norm_topk_prob".to_owned(), is_normed.into());
+    config.insert("decoder_sparse_step".to_owned(), 1.into());
+    let dense = |layer: &u64| !file.has(&format!("blk.{layer}.ffn_gate_inp.weight"));
+    let dense: Vec<u64> = (0..file.count("block_count").unwrap_or(0)).filter(dense).collect();
+    config.insert("mlp_only_layers".to_owned(), dense.into());
+    config.insert("use_sliding_window".to_owned(), false.into());
+    Ok(0)
+}

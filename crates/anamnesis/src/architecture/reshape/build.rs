@@ -1,0 +1,181 @@
+//! From what a tensor is made of to the decoder that makes it.
+
+use std::sync::Arc;
+
+use super::constant::Constant;
+use super::each::Each;
+use super::inner::Inner;
+use super::picked::Picked;
+use super::stacked::Stacked;
+use super::turned::Turned;
+use super::unblocked::Unblocked;
+use super::woven::Woven;
+use crate::architecture::tree::{Step, Tree};
+use crate::catalog::{BlockType, Dtype, Extent};
+use crate::scheme::{PlainDecoder, TileDecoder};
+
+/// A tensor of the input.
+#[derive(Clone)]
+pub(crate) struct Leaf {
+    pub decoder: Arc<dyn TileDecoder>,
+    pub elements: u64,
+    pub parts: Vec<Extent>,
+    /// The type of a tensor that is stored as ordinary numbers.
+    pub stored: Option<Dtype>,
+}
+
+impl Leaf {
+    /// A tensor without values.
+    pub(crate) fn nothing() -> Self {
+        Self { decoder: Arc::new(Constant { bits: Vec::new() }), elements: 0, parts: Vec::new(), stored: None }
+    }
+}
+
+/// A decoder, the values it gives, and the stored bytes it reads.
+pub(crate) struct Built {
+    pub decoder: Arc<dyn TileDecoder>,
+    pub elements: u64,
+    pub parts: Vec<Extent>,
+}
+
+impl Built {
+    fn inner(&self, first_part: usize) -> Inner {
+        Inner { decoder: self.decoder.clone(), elements: self.elements, first_part }
+    }
+}
+
+/// The decoder of a tensor's values.
+pub(crate) fn as_values(tree: &Tree, leaves: &dyn Fn(usize) -> Leaf) -> Built {
+    Builder { leaves, block: None }.build(tree).unwrap_or(Built {
+        decoder: Arc::new(Constant { bits: Vec::new() }),
+        elements: 0,
+        parts: Vec::new(),
+    })
+}
+
+/// The bytes of a tensor as blocks, where all that it is made of can be had as blocks of one type, and whole blocks are moved
+/// only.
+pub(crate) fn as_blocks(tree: &Tree, leaves: &dyn Fn(usize) -> Leaf) -> Option<(BlockType, Built)> {
+    let first = leaves(*tree.tensors().first()?);
+    let block = first.decoder.as_blocks()?.block;
+    Some((block, Builder { leaves, block: Some(block) }.build(tree)?))
+}
+
+struct Builder<'a> {
+    leaves: &'a dyn Fn(usize) -> Leaf,
+    /// The type of the blocks whose bytes are wanted; `None` where values are.
+    block: Option<BlockType>,
+}
+
+impl Builder<'_> {
+    /// `None` only where blocks are wanted and cannot be had.
+    fn build(&self, tree: &Tree) -> Option<Built> {
+        match tree {
+            Tree::Tensor(index) => self.leaf(*index),
+            Tree::Constant(values) => match self.block {
+                Some(_) => None,
+                None => {
+                    let bits: Vec<u32> = values.iter().map(|value| value.to_bits()).collect();
+                    let elements = bits.len() as u64;
+                    Some(Built { decoder: Arc::new(Constant { bits }), elements, parts: Vec::new() })
+                }
+            },
+            Tree::Stacked(trees) => {
+                let (inner, parts) = self.several(trees.iter())?;
+                let elements = inner.iter().map(|inner| inner.elements).sum();
+                Some(Built { decoder: Arc::new(Stacked { inner }), elements, parts })
+            }
+            Tree::Woven(trees) => {
+                let (inner, parts) = self.several(trees.iter().map(|(tree, _)| tree))?;
+                let elements = inner.iter().map(|inner| inner.elements).sum();
+                let each = trees.iter().map(|(_, each)| self.scaled(*each)).collect::<Option<Vec<_>>>()?;
+                let inner = inner.into_iter().zip(each).collect();
+                Some(Built { decoder: Arc::new(Woven { inner }), elements, parts })
+            }
+            Tree::After(tree, step) => self.step(tree, step),
+        }
+    }
+
+    fn several<'t>(&self, trees: impl Iterator<Item = &'t Tree>) -> Option<(Vec<Inner>, Vec<Extent>)> {
+        let (mut inner, mut parts) = (Vec::new(), Vec::new());
+        for tree in trees {
+            let built = self.build(tree)?;
+            inner.push(built.inner(parts.len()));
+            parts.extend(built.parts);
+        }
+        Some((inner, parts))
+    }
+
+    /// As many elements as so many values are: values, or bytes of blocks.
+    fn scaled(&self, values: u64) -> Option<u64> {
+        match self.block {
+            None => Some(values),
+            Some(block) => {
+                let is_whole = values.is_multiple_of(block.block_elements());
+                is_whole.then(|| values / block.block_elements() * block.block_bytes())
+            }
+        }
+    }
+
+    fn leaf(&self, index: usize) -> Option<Built> {
+        let Leaf { decoder, elements, parts, .. } = (self.leaves)(index);
+        let Some(block) = self.block else { return Some(Built { decoder, elements, parts }) };
+        let blocked = decoder.as_blocks().filter(|blocked| blocked.block == block && !blocked.is_turned)?;
+        let parts = parts.into_iter().take(2).collect();
+        Some(Built { decoder: blocked.bytes, elements: self.scaled(elements)?, parts })
+    }
+
+    fn step(&self, tree: &Tree, step: &Step) -> Option<Built> {
+        if let (Step::Turn { rows, cols }, Tree::Tensor(index)) = (step, tree) {
+            return self.turned_leaf(*index, *rows, *cols);
+        }
+        let built = self.build(tree)?;
+        let (elements, inner) = (built.elements, built.inner(0));
+        let is_half = self.is_half(tree);
+        let (decoder, elements): (Arc<dyn TileDecoder>, u64) = match step {
+            Step::Turn { rows, cols } => {
+                let (rows, cols) = (*rows, *cols);
+                self.block.is_none().then_some(())?;
+                (Arc::new(Turned { inner, rows, cols, stored: None }), elements)
+            }
+            Step::Each(formula) => {
+                self.block.is_none().then_some(())?;
+                (Arc::new(Each { inner, formula: formula.clone(), is_half }), elements)
+            }
+            _ => {
+                let picked = Picked::of(inner, step, |row| self.scaled(row))?;
+                let elements = picked.elements();
+                (Arc::new(picked), elements)
+            }
+        };
+        Some(Built { decoder, elements, parts: built.parts })
+    }
+
+    /// A tensor that is turned: read by columns, or not turned at all where its blocks lie the other way already.
+    fn turned_leaf(&self, index: usize, rows: u64, cols: u64) -> Option<Built> {
+        let leaf = (self.leaves)(index);
+        let elements = leaf.elements;
+        if let Some(blocked) = leaf.decoder.as_blocks().filter(|blocked| blocked.is_turned) {
+            let bytes = elements / blocked.block.block_elements() * blocked.block.block_bytes();
+            let parts = leaf.parts.into_iter().take(2).collect();
+            return match self.block {
+                Some(block) if block == blocked.block => Some(Built { decoder: blocked.bytes, elements: bytes, parts }),
+                Some(_) => None,
+                None => {
+                    let decoder = Arc::new(Unblocked::new(blocked.bytes, bytes, blocked.block));
+                    Some(Built { decoder, elements, parts })
+                }
+            };
+        }
+        self.block.is_none().then_some(())?;
+        let stored = leaf.stored.and_then(|dtype| Some((dtype, PlainDecoder::of(dtype)?)));
+        let inner = Inner { decoder: leaf.decoder, elements, first_part: 0 };
+        Some(Built { decoder: Arc::new(Turned { inner, rows, cols, stored }), elements, parts: leaf.parts })
+    }
+
+    /// Whether all that a tensor is made of is stored as F16.
+    fn is_half(&self, tree: &Tree) -> bool {
+        let tensors = tree.tensors();
+        !tensors.is_empty() && tensors.iter().all(|index| (self.leaves)(*index).stored == Some(Dtype::F16))
+    }
+}

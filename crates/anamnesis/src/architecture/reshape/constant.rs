@@ -1,0 +1,43 @@
+//! Values that are known before anything is read.
+
+use std::ops::Range;
+
+use anamnesis_kernels::round_slice;
+
+use crate::catalog::TargetDtype;
+use crate::error::Result;
+use crate::scheme::decoder::with_output;
+use crate::scheme::{Context, TileDecoder, Window};
+
+/// A few values, by their bits.
+#[derive(Debug, Hash)]
+pub(super) struct Constant {
+    pub(super) bits: Vec<u32>,
+}
+
+impl TileDecoder for Constant {
+    fn granule(&self) -> u64 {
+        1
+    }
+
+    fn windows(&self, _elements: Range<u64>, _windows: &mut Vec<Window>) {}
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        _inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<()> {
+        let level = context.level();
+        let (start, end) = (elements.start as usize, elements.end as usize);
+        let values: Vec<f32> = self.bits[start..end].iter().map(|bits| f32::from_bits(*bits)).collect();
+        with_output!(target, false, Out => round_slice::<Out>(level, &values, out));
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        "values of the configuration".to_owned()
+    }
+}

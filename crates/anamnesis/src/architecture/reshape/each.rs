@@ -1,0 +1,105 @@
+//! Every value changed, in F32; what is stored as F16 stays F16 through the change, as the converter has it.
+
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+
+use anamnesis_kernels::float::f16;
+use anamnesis_kernels::{round_slice, widen_f32};
+
+use super::inner::Inner;
+use crate::architecture::tree::Formula;
+use crate::catalog::TargetDtype;
+use crate::error::Result;
+use crate::scheme::decoder::with_output;
+use crate::scheme::{Context, TileDecoder, Window};
+
+/// Values of another decoder, changed.
+pub(super) struct Each {
+    pub(super) inner: Inner,
+    pub(super) formula: Formula,
+    /// Whether results are rounded to F16 before anything else.
+    pub(super) is_half: bool,
+}
+
+impl Hash for Each {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.inner.hash(hasher);
+        self.is_half.hash(hasher);
+        match &self.formula {
+            Formula::Plus(number) => (0u8, number.to_bits()).hash(hasher),
+            Formula::NegativeExponential => 1u8.hash(hasher),
+            Formula::LogarithmOfNegative => 2u8.hash(hasher),
+            Formula::Times { row, factors } => {
+                (3u8, row).hash(hasher);
+                factors.iter().for_each(|(end, factor)| (end, factor.to_bits()).hash(hasher));
+            }
+        }
+    }
+}
+
+impl Each {
+    fn change(&self, first: u64, values: &mut [f32]) {
+        match &self.formula {
+            Formula::Plus(number) => values.iter_mut().for_each(|value| *value += number),
+            Formula::NegativeExponential => values.iter_mut().for_each(|value| *value = -exponential(*value)),
+            Formula::LogarithmOfNegative => values.iter_mut().for_each(|value| *value = logarithm(-*value)),
+            Formula::Times { row, factors } => {
+                for (element, value) in (first..).zip(values.iter_mut()) {
+                    let place = element / (*row).max(1);
+                    let factor = factors.iter().find(|(end, _)| place < *end).map_or(1.0, |(_, factor)| *factor);
+                    *value *= factor;
+                }
+            }
+        }
+        if self.is_half {
+            values.iter_mut().for_each(|value| *value = f16::decode(f16::encode(*value)));
+        }
+    }
+}
+
+/// Rounded once from F64.
+fn exponential(value: f32) -> f32 {
+    f64::from(value).exp() as f32
+}
+
+fn logarithm(value: f32) -> f32 {
+    f64::from(value).ln() as f32
+}
+
+impl TileDecoder for Each {
+    fn granule(&self) -> u64 {
+        self.inner.decoder.granule()
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        self.inner.decoder.tile_bytes()
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        self.inner.windows(&elements, windows);
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<()> {
+        let (level, streamed) = (context.level(), context.is_streamed());
+        let count = (elements.end - elements.start) as usize;
+        let mut all = context.lend(count * 4);
+        self.inner.decode(&elements, inputs, TargetDtype::F32, &mut all, context)?;
+        let values = context.floats(count);
+        widen_f32(level, &all, values);
+        self.change(elements.start, values);
+        with_output!(target, streamed, Out => round_slice::<Out>(level, values, out));
+        context.take_back(all);
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        self.inner.decoder.describe()
+    }
+}

@@ -1,0 +1,68 @@
+//! Pieces of tensors in turn.
+
+use std::ops::Range;
+
+use super::inner::{Inner, bytes_of_each};
+use crate::catalog::TargetDtype;
+use crate::error::Result;
+use crate::scheme::{Context, TileDecoder, Window};
+
+/// So many elements of each decoder in a round, until all are used.
+#[derive(Hash)]
+pub(super) struct Woven {
+    /// With the elements of each in a round.
+    pub(super) inner: Vec<(Inner, u64)>,
+}
+
+impl Woven {
+    /// Elements of a round.
+    fn round(&self) -> u64 {
+        self.inner.iter().map(|(_, each)| each).sum::<u64>().max(1)
+    }
+}
+
+impl TileDecoder for Woven {
+    fn granule(&self) -> u64 {
+        self.round()
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        self.inner.iter().map(|(inner, _)| inner.decoder.tile_bytes()).max().unwrap_or(1)
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        let (start, end) = (elements.start / self.round(), elements.end / self.round());
+        for (inner, each) in &self.inner {
+            inner.windows(&(start * each..end * each), windows);
+        }
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<()> {
+        let bytes = bytes_of_each(&elements, out);
+        let (start, end) = (elements.start / self.round(), elements.end / self.round());
+        let (mut inputs, mut place) = (inputs, 0);
+        for (inner, each) in &self.inner {
+            let piece = *each as usize * bytes;
+            let mut all = context.lend((end - start) as usize * piece);
+            inputs = inner.decode(&(start * each..end * each), inputs, target, &mut all, context)?;
+            let rounds = out.chunks_exact_mut(self.round() as usize * bytes);
+            for (round, from) in rounds.zip(all.chunks_exact(piece.max(1))) {
+                round[place..place + piece].copy_from_slice(from);
+            }
+            place += piece;
+            context.take_back(all);
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        self.inner.first().map_or_else(String::new, |(inner, _)| inner.decoder.describe())
+    }
+}

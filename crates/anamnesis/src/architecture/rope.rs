@@ -1,0 +1,99 @@
+//! How positions turn queries and keys: the parameters, in the two ways configurations write them, and the factors that
+//! llama.cpp wants as tensors.
+
+use serde_json::{Map, Value};
+
+use super::value::{as_count, as_real, as_reals};
+use crate::error::{AnamnesisError, Result};
+
+/// The parameters of rotary positions, one form for all configurations.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rope {
+    values: Map<String, Value>,
+    /// Of layers with a window, where they have their own.
+    sliding: Map<String, Value>,
+}
+
+/// Keys that stand beside the parameters in older configurations.
+const BESIDE: [&str; 3] = ["rope_theta", "partial_rotary_factor", "original_max_position_embeddings"];
+
+impl Rope {
+    pub(super) fn of(config: &Map<String, Value>) -> Result<Self> {
+        let object = |key: &str| config.get(key).and_then(Value::as_object);
+        let mut values = object("rope_parameters").or_else(|| object("rope_scaling")).cloned().unwrap_or_default();
+        let part = |key: &str| values.get(key).and_then(Value::as_object).cloned();
+        let (full, sliding) = (part("full_attention"), part("sliding_attention"));
+        if full.is_some() || sliding.is_some() {
+            values = full.unwrap_or_default();
+        }
+        for key in BESIDE {
+            if let (false, Some(value)) = (values.contains_key(key), config.get(key).filter(|value| !value.is_null())) {
+                values.insert(key.to_owned(), value.clone());
+            }
+        }
+        if let (false, Some(value)) = (values.contains_key("rope_type"), values.get("type").cloned()) {
+            values.insert("rope_type".to_owned(), value);
+        }
+        let local = config.get("rope_local_base_freq").filter(|value| !value.is_null());
+        let local = local.map(|theta| Map::from_iter([("rope_theta".to_owned(), theta.clone())]));
+        Ok(Self { values, sliding: sliding.or(local).unwrap_or_default() })
+    }
+
+    /// The kind of scaling.
+    pub(crate) fn kind(&self) -> &str {
+        self.values.get("rope_type").and_then(Value::as_str).unwrap_or("default")
+    }
+
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.values.get(key).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn real(&self, key: &str) -> Result<Option<f64>> {
+        self.get(key).map(|value| as_real(key, value)).transpose()
+    }
+
+    pub(crate) fn count(&self, key: &str) -> Result<Option<u64>> {
+        self.get(key).map(|value| as_count(key, value)).transpose()
+    }
+
+    pub(crate) fn reals(&self, key: &str) -> Result<Option<Vec<f64>>> {
+        self.get(key).map(|value| as_reals(key, value)).transpose()
+    }
+
+    /// The base of the frequencies.
+    pub(crate) fn theta(&self) -> Result<Option<f64>> {
+        self.real("rope_theta")
+    }
+
+    /// The same of layers with a window, where they have their own.
+    pub(crate) fn sliding_theta(&self) -> Result<Option<f64>> {
+        self.sliding.get("rope_theta").map(|value| as_real("rope_theta", value)).transpose()
+    }
+
+    /// What frequencies are divided by in models of Llama 3; `None` where the scaling is another.
+    ///
+    /// All in F32, the power rounded once from F64: so that every bit is that of the converter.
+    pub(crate) fn llama3_factors(&self, dimensions: u64) -> Result<Option<Vec<f32>>> {
+        if self.kind() != "llama3" {
+            return Ok(None);
+        }
+        let of = |key: &str, default: f64| Ok::<_, AnamnesisError>(self.real(key)?.unwrap_or(default));
+        let theta = of("rope_theta", 10_000.0)?;
+        let (factor, original) = (of("factor", 8.0)? as f32, of("original_max_position_embeddings", 8192.0)? as f32);
+        let (low, high) = (of("low_freq_factor", 1.0)? as f32, of("high_freq_factor", 4.0)? as f32);
+        let value = |index: u64| {
+            let power = theta.powf((index as f32 / dimensions as f32).into()) as f32;
+            let frequency = 1.0 / power;
+            let wavelength = 2.0 * std::f32::consts::PI / frequency;
+            if wavelength < original / high {
+                return 1.0;
+            }
+            if wavelength > original / low {
+                return factor;
+            }
+            let smooth = (original / wavelength - low) / (high - low);
+            1.0 / ((1.0 - smooth) / factor + smooth)
+        };
+        Ok(Some((0..dimensions).step_by(2).map(value).collect()))
+    }
+}

@@ -1,0 +1,41 @@
+//! SmolLM 3: Llama with every fourth layer free of positions, which llama.cpp knows by itself.
+
+use super::config::Default;
+use super::key::COMMON;
+use super::kind::{Architecture, Class, USUAL};
+use super::llama::{FREQUENCIES, SIZES, restore_frequencies};
+use super::rule::{AROUND, GATED, NORMS, PAIRED_ATTENTION};
+use super::tokenizer::Family;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "smollm3",
+    classes: &[Class {
+        name: "SmolLM3ForCausalLM",
+        model_type: "smollm3",
+        defaults: &[
+            ("vocab_size", Default::Count(128_256)),
+            ("hidden_size", Default::Count(2048)),
+            ("intermediate_size", Default::Count(11008)),
+            ("num_hidden_layers", Default::Count(36)),
+            ("num_attention_heads", Default::Count(16)),
+            ("num_key_value_heads", Default::Count(4)),
+            ("max_position_embeddings", Default::Count(32768)),
+            ("rms_norm_eps", Default::Real(1e-6)),
+            ("tie_word_embeddings", Default::Flag(true)),
+            ("rope_theta", Default::Real(2_000_000.0)),
+        ],
+    }],
+    rules: &[AROUND, NORMS, PAIRED_ATTENTION, GATED],
+    keys: &[COMMON, SIZES],
+    made: FREQUENCIES,
+    family: Family::LlamaLike,
+    restore: |file, config| {
+        restore_frequencies(file, config)?;
+        let layers = file.count("block_count").unwrap_or(0);
+        let turned: Vec<u8> = (0..layers).map(|layer| u8::from((layer + 1) % 4 != 0)).collect();
+        config.insert("no_rope_layers".to_owned(), turned.into());
+        config.insert("use_sliding_window".to_owned(), false.into());
+        Ok(0)
+    },
+    ..USUAL
+};

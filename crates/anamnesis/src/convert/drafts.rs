@@ -1,0 +1,260 @@
+//! Output tensors on their way into a plan: what each is made of, before and after the quantiser has decided.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::stats::ConvertStats;
+use crate::catalog::{Catalog, Dtype, Extent, Metadata, NamePatterns, TargetDtype, TensorId, dtype::elements};
+use crate::container::{Container, OutputTensor};
+use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::pipeline::{Checks, Origin, Planned, Values, Work};
+use crate::scheme::{
+    Candidate, Decision, EncodedTensor, Keeping, QuantiseOptions, Quantiser, Task, TileDecoder, TileEncoder,
+};
+
+/// How weights are quantised, and which.
+pub(crate) struct Quantise<'a> {
+    pub quantiser: &'static dyn Quantiser,
+    pub options: &'a QuantiseOptions,
+    /// What the caller wants quantised and kept.
+    pub rules: &'a NamePatterns,
+    /// What the input says of the model.
+    pub metadata: Option<&'a Metadata>,
+    pub checks: Checks,
+}
+
+/// The tensors of an output, without their places.
+pub(crate) struct Outputs {
+    pub planned: Vec<Planned>,
+    pub stats: ConvertStats,
+    /// Weights that could be quantised and are not, with their names in the output.
+    pub kept: Vec<Kept>,
+    /// What the first quantised weight was before.
+    pub encoded_dtype: Option<TargetDtype>,
+    /// Quantised weights whose names had to change, as loaders find companions by the name of the weight.
+    pub renamed: Vec<[String; 2]>,
+}
+
+/// A weight that could be quantised and is not.
+pub(crate) struct Kept {
+    pub name: String,
+    pub output_name: String,
+    pub why: Keeping,
+}
+
+/// An output tensor before it is decided whether it is quantised.
+pub(super) struct Draft {
+    pub name: String,
+    pub output_name: String,
+    pub shape: Vec<usize>,
+    pub content: Content,
+}
+
+pub(super) enum Content {
+    /// Bytes that can only be copied.
+    Bytes(TensorId),
+    /// Codes and scales in another order: what they become.
+    Repacked(OutputTensor, Values),
+    /// Values of a type of blocks that is not up to the quantiser.
+    Encoded(Values, Box<dyn TileEncoder>, Checks),
+    Values(Stored),
+}
+
+/// Values as they are stored.
+pub(super) struct Stored {
+    pub decoder: Arc<dyn TileDecoder>,
+    pub parts: Vec<Extent>,
+    pub sources: Vec<TensorId>,
+    pub origin: Origin,
+    /// What the values are stored as, or decoded to.
+    pub dtype: TargetDtype,
+    /// What they are rounded to before they are quantised, where they are.
+    pub encoded_from: TargetDtype,
+    /// Whether they become another type.
+    pub is_cast: bool,
+    /// The tensor to copy where the values need no change.
+    pub copied: Option<TensorId>,
+}
+
+/// The outputs of a plan while they are gathered.
+pub(super) struct Drafts<'a> {
+    catalog: &'a Catalog,
+    quantise: Option<&'a Quantise<'a>>,
+    pub stats: ConvertStats,
+    drafts: Vec<Draft>,
+    /// The new names with the old ones.
+    named: BTreeMap<String, String>,
+}
+
+impl<'a> Drafts<'a> {
+    pub(super) fn new(catalog: &'a Catalog, quantise: Option<&'a Quantise<'a>>) -> Self {
+        Self { catalog, quantise, stats: ConvertStats::default(), drafts: Vec::new(), named: BTreeMap::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.drafts.is_empty()
+    }
+
+    pub(super) fn push(&mut self, draft: Draft) {
+        self.drafts.push(draft);
+    }
+
+    /// The new name of a tensor, which nothing else may have.
+    pub(super) fn name(&mut self, renamed: String, name: &str) -> Result<String> {
+        match self.named.insert(renamed.clone(), name.to_owned()) {
+            None => Ok(renamed),
+            Some(other) if other == name => {
+                Err(AnamnesisError::parse(format!("two output tensors are named {}", quoted(name))))
+            }
+            Some(other) => Err(Request::SameName { name: renamed, tensors: [other, name.to_owned()] }.into()),
+        }
+    }
+
+    /// Lets the quantiser decide, and makes every tensor what it shall be.
+    pub(super) fn finish(mut self) -> Result<Outputs> {
+        let drafts = std::mem::take(&mut self.drafts);
+        let mut decisions = self.decide(&drafts)?.into_iter();
+        let mut outputs = Outputs {
+            planned: Vec::with_capacity(drafts.len()),
+            stats: ConvertStats::default(),
+            kept: Vec::new(),
+            encoded_dtype: None,
+            renamed: Vec::new(),
+        };
+        for draft in drafts {
+            let stored = match draft.content {
+                Content::Bytes(id) => {
+                    outputs.planned.push(self.copy(id, draft.output_name)?);
+                    continue;
+                }
+                Content::Repacked(output, values) => {
+                    outputs.planned.push(Planned { outputs: vec![output], work: Work::Decode(values) });
+                    continue;
+                }
+                Content::Encoded(values, encoder, checks) => {
+                    let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
+                    let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
+                    outputs.planned.push(Planned { outputs: made, work: Work::Encode { values, encoder, checks } });
+                    continue;
+                }
+                Content::Values(stored) => stored,
+            };
+            let encoder = match decisions.next() {
+                None => None,
+                Some(Decision::Encode(encoder)) => Some(encoder),
+                Some(Decision::Keep(why)) => {
+                    outputs.kept.push(Kept { name: draft.name.clone(), output_name: draft.output_name.clone(), why });
+                    None
+                }
+            };
+            if let Some(id) = stored.copied.filter(|_| encoder.is_none()) {
+                self.stats.passthrough += 1;
+                outputs.planned.push(self.copy(id, draft.output_name)?);
+                continue;
+            }
+            let Stored { decoder, parts, sources, origin, dtype, encoded_from, is_cast, .. } = stored;
+            let read_as = if encoder.is_some() { encoded_from } else { dtype };
+            let decoded = output(draft.output_name, read_as.dtype(), draft.shape)?;
+            let elements = decoded.bytes / read_as.byte_size() as u64;
+            let values = Values { decoder, parts, sources, dtype: read_as, elements, origin };
+            outputs.planned.push(match (encoder, self.quantise) {
+                (Some(encoder), Some(quantise)) => {
+                    self.stats.quantized += 1;
+                    outputs.encoded_dtype.get_or_insert(dtype);
+                    if let Some(first) = encoder.outputs().first().filter(|first| first.name != decoded.name) {
+                        outputs.renamed.push([decoded.name.clone(), first.name.clone()]);
+                    }
+                    for made in encoder.outputs() {
+                        self.claim_name(&made.name, &draft.name)?;
+                    }
+                    let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
+                    let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
+                    Planned { outputs: made, work: Work::Encode { values, encoder, checks: quantise.checks } }
+                }
+                _ => {
+                    self.stats.cast += usize::from(origin == Origin::Plain && is_cast);
+                    self.stats.passthrough += usize::from(origin == Origin::Plain && !is_cast);
+                    Planned { outputs: vec![decoded], work: Work::Decode(values) }
+                }
+            });
+        }
+        outputs.stats = self.stats;
+        Ok(outputs)
+    }
+
+    /// What becomes of every tensor that has values, in their order; nothing where nothing is quantised.
+    fn decide(&self, drafts: &[Draft]) -> Result<Vec<Decision>> {
+        let Some(quantise) = self.quantise else { return Ok(Vec::new()) };
+        let candidate = |draft: &'_ Draft| match &draft.content {
+            Content::Bytes(_) | Content::Repacked(..) | Content::Encoded(..) => None,
+            Content::Values(stored) => Some(stored.dtype),
+        };
+        let tensors: Vec<_> = drafts
+            .iter()
+            .filter_map(|draft| {
+                let dtype = candidate(draft)?;
+                let Draft { name, output_name, shape, .. } = draft;
+                Some(Candidate { name, output_name, shape, dtype })
+            })
+            .collect();
+        quantise.quantiser.plan(&Task {
+            tensors: &tensors,
+            options: quantise.options,
+            rules: quantise.rules,
+            metadata: quantise.metadata,
+        })
+    }
+
+    fn copy(&self, id: TensorId, name: String) -> Result<Planned> {
+        let tensor = self.catalog.get(id);
+        let outputs = vec![output(name, tensor.dtype, tensor.shape.clone())?];
+        Ok(Planned { outputs, work: Work::Copy { extent: tensor.extent, source: id } })
+    }
+
+    /// Makes sure that no other tensor has the name of one that comes with a quantised weight.
+    fn claim_name(&mut self, name: &str, tensor: &str) -> Result<()> {
+        match self.named.insert(name.to_owned(), tensor.to_owned()) {
+            Some(other) if other != tensor => {
+                Err(Request::SameName { name: name.to_owned(), tensors: [other, tensor.to_owned()] }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Tensors named in a refusal; the rest are counted.
+const NAMED_IN_REFUSAL: usize = 3;
+
+/// Gives the outputs the shapes of their container, and refuses those it cannot hold, all in one message.
+pub(crate) fn fit(planned: &mut [Planned], container: &dyn Container, format: &str) -> Result<usize> {
+    let mut reshaped = 0;
+    let mut refused: Vec<&OutputTensor> = Vec::new();
+    for output in planned.iter_mut().flat_map(|planned| &mut planned.outputs) {
+        let shape = container.shape(&output.shape);
+        reshaped += usize::from(shape != output.shape);
+        output.shape = shape;
+        if !container.holds(output.dtype, &output.shape) {
+            refused.push(output);
+        }
+    }
+    if refused.is_empty() {
+        return Ok(reshaped);
+    }
+    let name = |output: &&OutputTensor| format!("{} ({} {:?})", quoted(&output.name), output.dtype, output.shape);
+    let mut names = refused.iter().take(NAMED_IN_REFUSAL).map(name).collect::<Vec<_>>().join(", ");
+    if refused.len() > NAMED_IN_REFUSAL {
+        names += &format!(" and {} more", refused.len() - NAMED_IN_REFUSAL);
+    }
+    let why = format!("it cannot hold {names}");
+    Err(AnamnesisError::unsupported(format, why))
+}
+
+pub(super) fn output(name: String, dtype: Dtype, shape: Vec<usize>) -> Result<OutputTensor> {
+    let bytes = elements(&shape).and_then(|elements| dtype.byte_len(elements));
+    match bytes {
+        Some(bytes) => Ok(OutputTensor { name, dtype, shape, bytes }),
+        None => {
+            Err(AnamnesisError::parse(format!("tensor {} of shape {shape:?} is too large as {dtype}", quoted(&name))))
+        }
+    }
+}

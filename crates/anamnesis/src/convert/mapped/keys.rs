@@ -1,0 +1,101 @@
+//! The metadata of a mapped output, and the type of most of its weights.
+
+use super::Model;
+use crate::architecture::Mapping;
+use crate::architecture::beside::Directory;
+use crate::architecture::card::{self, Counts};
+use crate::architecture::config::Config;
+use crate::architecture::tokenizer::{self, Wanted};
+use crate::architecture::told::Told;
+use crate::architecture::types::Weights;
+use crate::catalog::{BlockType, Dtype, MetadataValue, TargetDtype};
+use crate::convert::options::ConvertOptions;
+use crate::error::{AnamnesisError, Result};
+
+/// The key that tells how the text of a vocabulary is cut.
+const PRE: &str = "tokenizer.ggml.pre";
+
+impl Model<'_> {
+    /// What the files beside the weights tell of the vocabulary.
+    pub(super) fn vocabulary(&self, files: &Directory, config: &Config, options: &ConvertOptions) -> Result<Told> {
+        let pre = match options.gguf_metadata.get(PRE) {
+            Some(MetadataValue::String(pre)) => Some(pre.as_str()),
+            _ => None,
+        };
+        let wanted = Wanted {
+            family: self.architecture.family(),
+            config: &self.raw,
+            vocab_size: config.count(&["vocab_size"])?,
+            architecture: self.architecture.name(),
+            pre,
+        };
+        tokenizer::keys(files, &wanted)
+    }
+
+    /// All keys but those of the vocabulary, in the order of the file.
+    pub(super) fn told(&self, files: &Directory, config: &Config, mapping: &Mapping, file_type: u32) -> Result<Told> {
+        let mut counts = Counts::default();
+        mapping.tensors.iter().for_each(|mapped| counts.add(&mapped.name, &mapped.shape));
+        let mut told = Told::default();
+        told.text("general.architecture", self.architecture.name());
+        self.architecture.tell_early(config, &mut told)?;
+        let general = card::general(files, &self.raw, &counts)?;
+        general.entries().iter().for_each(|(key, value)| told.set(key.clone(), value.clone()));
+        told.notes.extend(general.notes);
+        self.architecture.tell_sizes(config, file_type, &mut told)?;
+        told.number("general.quantization_version", 2);
+        Ok(told)
+    }
+
+    /// The type of most weights: the one that is asked for, or that of the first matrix that has half of 32 bits.
+    pub(super) fn weights(&self, options: &ConvertOptions) -> Result<Weights> {
+        if options.output_dtype == Some(Dtype::Block(BlockType::Q8_0)) {
+            return Ok(Weights::Q8_0);
+        }
+        if let Some(dtype) = options.target_dtype()? {
+            return Ok(Weights::Plain(dtype));
+        }
+        let matrices = self.checkpoint.catalog.iter().filter(|(_, tensor)| tensor.shape.len() > 1);
+        let half = matrices.map(|(_, tensor)| tensor.dtype).find(|dtype| matches!(dtype, Dtype::BF16 | Dtype::F16));
+        Ok(Weights::Plain(if half == Some(Dtype::BF16) { TargetDtype::BF16 } else { TargetDtype::F16 }))
+    }
+}
+
+/// The number that tells of the type of most weights, where some stay blocks.
+pub(super) fn file_type(weights: Weights, block: Option<BlockType>) -> u32 {
+    match (weights, block) {
+        (Weights::Plain(_), Some(BlockType::MXFP4)) => 38,
+        (Weights::Plain(_), Some(BlockType::NVFP4)) => 39,
+        _ => weights.file_type(),
+    }
+}
+
+/// How many tokens a vocabulary has.
+pub(super) fn tokens(vocabulary: &Told) -> Option<u64> {
+    let tokens = vocabulary.entries().iter().find(|(key, _)| key == "tokenizer.ggml.tokens")?;
+    match &tokens.1 {
+        MetadataValue::Array(array) => Some(array.len() as u64),
+        _ => None,
+    }
+}
+
+/// Refuses a vocabulary that the embedding has no rows for.
+pub(super) fn check_vocabulary(mapping: &Mapping, config: &Config) -> Result<()> {
+    let embedding = mapping.tensors.iter().find(|mapped| mapped.name == "token_embd.weight");
+    let rows = embedding.and_then(|mapped| mapped.shape.first());
+    match (config.vocabulary, rows) {
+        (Some(tokens), Some(&rows)) if tokens > rows as u64 => {
+            Err(AnamnesisError::parse(format!("the vocabulary has {tokens} tokens, the embedding {rows} rows")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is no part of a language model, for people.
+pub(super) fn left_out_note(mapping: &Mapping) -> Option<String> {
+    match mapping.left_out.len() {
+        0 => None,
+        1 => Some(format!("one tensor has no place in the output: {}", mapping.left_out[0])),
+        many => Some(format!("{many} tensors have no place in the output, such as {}", mapping.left_out[0])),
+    }
+}

@@ -1,0 +1,93 @@
+//! A checkpoint of a known architecture as a GGUF file that llama.cpp runs: names, order, types and keys of its converter.
+
+mod keys;
+mod restored;
+mod sources;
+mod tensors;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::drafts::{Drafts, Outputs, Quantise};
+use super::options::ConvertOptions;
+use super::target::ConvertTarget;
+use crate::architecture::beside::{Beside, Directory};
+use crate::architecture::told::Told;
+use crate::architecture::{Architecture, Named};
+use crate::checkpoint::Checkpoint;
+use crate::container::Format;
+use crate::error::Result;
+pub(super) use restored::RestoredOutputs;
+use tensors::{Planner, Types};
+
+/// A checkpoint with the architecture that its configuration names.
+pub(super) struct Model<'a> {
+    checkpoint: &'a Checkpoint,
+    architecture: &'static Architecture,
+    raw: Map<String, Value>,
+    directory: PathBuf,
+}
+
+/// What an output is, before it has places.
+pub(super) struct MappedOutputs {
+    pub outputs: Outputs,
+    pub told: Told,
+    pub notes: Vec<String>,
+}
+
+impl Checkpoint {
+    /// The model of a checkpoint whose names are those of its architecture in the output; `None` where they stay.
+    pub(super) fn model_for(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Option<Model<'_>>> {
+        let is_gguf = target.format() == Format::Gguf && self.format() != Format::Gguf;
+        let Some(directory) = self.directory().filter(|_| is_gguf && !options.keep_names) else { return Ok(None) };
+        let files = Directory::new(directory, &self.limits);
+        let Some(text) = files.read("config.json")? else { return Ok(None) };
+        let Ok(Value::Object(raw)) = serde_json::from_slice(&text) else { return Ok(None) };
+        let Some(architecture) = Architecture::of_config(&raw)? else { return Ok(None) };
+        Ok(Some(Model { checkpoint: self, architecture, raw, directory: directory.to_path_buf() }))
+    }
+}
+
+impl Model<'_> {
+    pub(super) const fn architecture(&self) -> &'static Architecture {
+        self.architecture
+    }
+
+    /// Every tensor and every key of the output.
+    pub(super) fn outputs(&self, options: &ConvertOptions, quantise: Option<Quantise<'_>>) -> Result<MappedOutputs> {
+        let checkpoint = self.checkpoint;
+        if let Some(problem) = checkpoint.claimed().problems.first() {
+            return Err(problem.again());
+        }
+        let (sources, left_out) = sources::sources(checkpoint, options, quantise.as_ref())?;
+        let files = Directory::new(&self.directory, &checkpoint.limits);
+        let mut config = self.architecture.config(&self.raw)?;
+        let vocabulary = self.vocabulary(&files, &config, options)?;
+        config.vocabulary = keys::tokens(&vocabulary);
+        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
+        let mapping = self.architecture.map(&named, &config)?;
+        keys::check_vocabulary(&mapping, &config)?;
+        let weights = self.weights(options)?;
+        let planner = Planner { checkpoint, sources: &sources, types: Types::Gguf(weights), options };
+        let blocks = if quantise.is_none() { planner.kept_blocks(&mapping) } else { Vec::new() };
+        let is_kept: BTreeSet<String> = blocks.iter().map(|kept| kept.mapped.name.clone()).collect();
+        let file_type = keys::file_type(weights, blocks.first().map(|kept| kept.block));
+        let mut told = self.told(&files, &config, &mapping, file_type)?;
+        let notes = std::mem::take(&mut told.notes).into_iter().chain(vocabulary.notes.iter().cloned());
+        let notes = notes.chain(keys::left_out_note(&mapping)).collect();
+        vocabulary.entries().iter().for_each(|(key, value)| told.set(key.clone(), value.clone()));
+        let (of_model, _) = told.clone().into_parts();
+        let quantise = quantise.map(|quantise| Quantise { metadata: Some(&of_model), ..quantise });
+        let mut drafts = Drafts::new(&checkpoint.catalog, quantise.as_ref());
+        drafts.stats.left_out = left_out;
+        for kept in blocks {
+            planner.block(kept, &mut drafts)?;
+        }
+        for mapped in mapping.tensors.iter().filter(|mapped| !is_kept.contains(&mapped.name)) {
+            planner.values(mapped, &mut drafts).map_err(|error| error.in_tensor(&mapped.name))?;
+        }
+        Ok(MappedOutputs { outputs: drafts.finish()?, told, notes })
+    }
+}

@@ -1,0 +1,99 @@
+//! A GGUF file as a checkpoint that Hugging Face's library loads: the way back.
+
+use serde_json::{Map, Value};
+
+use super::sources::sources;
+use super::tensors::{Planner, Types};
+use crate::architecture::back::{self, Restored};
+use crate::architecture::{Gguf, Named, tokenizer};
+use crate::catalog::{Dtype, Metadata, TargetDtype};
+use crate::checkpoint::Checkpoint;
+use crate::container::Format;
+use crate::convert::drafts::{Drafts, Outputs};
+use crate::convert::options::ConvertOptions;
+use crate::error::{AnamnesisError, Result};
+
+/// What a checkpoint is, before it has places.
+pub(crate) struct RestoredOutputs {
+    pub outputs: Outputs,
+    /// The files beside the weights.
+    pub files: Vec<(String, Vec<u8>)>,
+    pub dtype: TargetDtype,
+    pub notes: Vec<String>,
+}
+
+/// Most values of a tensor that the configuration tells.
+const MOST_VALUES: u64 = 1 << 16;
+
+impl Checkpoint {
+    /// The tensors and the files of the checkpoint that a GGUF file was made of.
+    pub(in crate::convert) fn restored(&self, options: &ConvertOptions) -> Result<RestoredOutputs> {
+        if self.format() != Format::Gguf {
+            let why = "only a GGUF file becomes a checkpoint again; the input is of another format";
+            return Err(AnamnesisError::unsupported("hf", why));
+        }
+        if let Some(problem) = self.claimed().problems.first() {
+            return Err(problem.again());
+        }
+        let (sources, left_out) = sources(self, options, None)?;
+        let metadata: Metadata = self.metadata()?.into_iter().collect();
+        let dtype = match options.target_dtype()? {
+            Some(dtype) => dtype,
+            None => self.most_weights(),
+        };
+        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
+        let gguf = Gguf {
+            metadata: &metadata,
+            shapes: named.iter().map(|named| (named.name, named.shape)).collect(),
+            values: &|name| self.few_values(name),
+            dtype: match dtype {
+                TargetDtype::BF16 => "bfloat16",
+                TargetDtype::F16 => "float16",
+                TargetDtype::F32 => "float32",
+            },
+        };
+        let Restored { tensors, config, generation, mut notes } = back::restore(&gguf, &named)?;
+        let planner = Planner { checkpoint: self, sources: &sources, types: Types::All(dtype), options };
+        let mut drafts = Drafts::new(&self.catalog, None);
+        drafts.stats.left_out = left_out;
+        for mapped in &tensors {
+            planner.values(mapped, &mut drafts).map_err(|error| error.in_tensor(&mapped.name))?;
+        }
+        let mut files = vec![("config.json".to_owned(), text(&config)?)];
+        if let Some(generation) = generation {
+            files.push(("generation_config.json".to_owned(), text(&generation)?));
+        }
+        let vocabulary = tokenizer::back(&metadata)?;
+        files.extend(vocabulary.files);
+        notes.extend(vocabulary.notes);
+        Ok(RestoredOutputs { outputs: drafts.finish()?, files, dtype, notes })
+    }
+
+    /// The type of the embedding, or BF16 where it is quantised.
+    fn most_weights(&self) -> TargetDtype {
+        let embedding = self.catalog.find("token_embd.weight").map(|id| self.catalog.get(id).dtype);
+        match embedding {
+            Some(Dtype::F16) => TargetDtype::F16,
+            Some(Dtype::F32) => TargetDtype::F32,
+            _ => TargetDtype::BF16,
+        }
+    }
+
+    /// The values of a small tensor of F32, where there is one.
+    fn few_values(&self, name: &str) -> Result<Option<Vec<f32>>> {
+        let Some(tensor) = self.catalog.find(name).map(|id| self.catalog.get(id)) else { return Ok(None) };
+        if tensor.dtype != Dtype::F32 || tensor.elements() > MOST_VALUES {
+            let why = format!("it has {} values of {}; a few of F32 are needed", tensor.elements(), tensor.dtype);
+            return Err(AnamnesisError::parse(why).in_tensor(name));
+        }
+        let mut bytes = vec![0; tensor.extent.bytes as usize];
+        self.sources[tensor.extent.file as usize].read_at(tensor.extent.offset, &mut bytes)?;
+        Ok(Some(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
+    }
+}
+
+fn text(map: &Map<String, Value>) -> Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(map).map_err(std::io::Error::from)?;
+    text.push(b'\n');
+    Ok(text)
+}
