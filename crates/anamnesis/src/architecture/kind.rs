@@ -35,6 +35,8 @@ pub struct Architecture {
     pub(super) made: &'static [MadeTensor],
     pub(super) family: Family,
     pub(super) head: Head,
+    /// The key that tells of layers behind the last that belong to the model.
+    pub(super) further_layers: Option<&'static str>,
     /// Whether layers behind the last are left out; otherwise they are refused.
     pub(super) drops_further_layers: bool,
     /// The way back: what the configuration has that the tables do not tell, and which of the classes it is for.
@@ -79,6 +81,7 @@ pub(super) const USUAL: Architecture = Architecture {
     made: &[],
     family: Family::Bpe,
     head: Head::IfStored,
+    further_layers: None,
     drops_further_layers: false,
     restore: |_, _| Ok(0),
     lost: None,

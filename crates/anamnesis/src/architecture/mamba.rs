@@ -51,7 +51,7 @@ const TENSORS: &[Rule] = &[
 ];
 
 /// The context llama.cpp is told: state spaces have no limit of their own.
-const CONTEXT_LENGTH: u64 = 1 << 20;
+pub(super) const CONTEXT_LENGTH: u64 = 1 << 20;
 
 const SIZES: &[Key] = &[
     counted("context_length", |_| Ok(Some(CONTEXT_LENGTH))),

@@ -56,6 +56,10 @@ impl Architecture {
     pub(crate) fn map(&'static self, tensors: &[Named<'_>], config: &Config) -> Result<Mapping> {
         let layers =
             config.count(LAYERS)?.ok_or_else(|| AnamnesisError::parse("config.json tells no number of layers"))?;
+        let layers = match self.further_layers {
+            Some(key) => layers + config.count(&[key])?.unwrap_or(0),
+            None => layers,
+        };
         let mut mapper = Mapper {
             of: self,
             tensors,
@@ -229,7 +233,7 @@ impl Mapper<'_> {
             let kind = match rest.strip_suffix(".weight").unwrap_or(rest) {
                 rest if rest.starts_with("ffn_down") => "ffn_down",
                 rest if rest.starts_with("ffn_") && rest != "ffn_norm" => continue,
-                rest if rest.starts_with("exp_") || rest.ends_with(".bias") => continue,
+                rest if rest.starts_with("exp_") || rest.starts_with("nextn.") || rest.ends_with(".bias") => continue,
                 rest => rest,
             };
             kinds.entry(kind).or_default().insert(layer);

@@ -5,13 +5,13 @@ use serde_json::{Map, Value};
 use super::config;
 use super::kind::Architecture;
 use super::{
-    cohere2, deepseek2, falcon_h1, gemma, gemma2, gemma3, glm4, gpt_oss, granite, llama, mamba, olmo2, phi3, qwen2,
-    qwen2moe, qwen3, qwen3moe, smollm3, starcoder2,
+    cohere2, deepseek2, falcon_h1, gemma, gemma2, gemma3, glm4, glm4moe, gpt_oss, granite, llama, mamba, mamba2, olmo2,
+    phi3, qwen2, qwen2moe, qwen3, qwen3moe, smollm3, starcoder2,
 };
 use crate::error::{AnamnesisError, Result};
 
 /// All architectures.
-static ALL: [&Architecture; 19] = [
+static ALL: [&Architecture; 21] = [
     &llama::ARCHITECTURE,
     &qwen2::ARCHITECTURE,
     &qwen2moe::ARCHITECTURE,
@@ -24,12 +24,14 @@ static ALL: [&Architecture; 19] = [
     &deepseek2::ARCHITECTURE,
     &gpt_oss::ARCHITECTURE,
     &glm4::ARCHITECTURE,
+    &glm4moe::ARCHITECTURE,
     &granite::ARCHITECTURE,
     &olmo2::ARCHITECTURE,
     &starcoder2::ARCHITECTURE,
     &smollm3::ARCHITECTURE,
     &cohere2::ARCHITECTURE,
     &mamba::ARCHITECTURE,
+    &mamba2::ARCHITECTURE,
     &falcon_h1::ARCHITECTURE,
 ];
 

@@ -45,7 +45,8 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
     pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan> {
-        let Outline { planned, metadata, configuration, stats, kept, mut notes, architecture } = self.outline(target, options)?;
+        let Outline { planned, metadata, configuration, stats, kept, mut notes, architecture } =
+            self.outline(target, options)?;
         let is_told = target.encoding().is_none_or(|encoding| !encoding.quantiser.needs_configuration());
         if !is_told && !configuration.is_empty() {
             let needed = "loaders need a config.json beside it that tells of the quantisation";

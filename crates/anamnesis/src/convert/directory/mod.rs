@@ -182,6 +182,12 @@ impl DirectoryPlan {
         })
     }
 
+    /// What weights are decoded to, where that is said or known.
+    #[must_use]
+    pub const fn dtype(&self) -> Option<TargetDtype> {
+        self.dtype
+    }
+
     /// What is done with how many tensors.
     #[must_use]
     pub const fn stats(&self) -> ConvertStats {

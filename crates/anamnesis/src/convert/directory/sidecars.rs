@@ -54,7 +54,7 @@ pub(super) struct ConfigChange {
 impl ConfigChange {
     /// Nothing changes.
     pub(super) const fn none() -> Self {
-        Self { dtype: None, quantisation: None }
+        Self { dtype: None, quantisation: Vec::new() }
     }
 
     pub(super) fn of(options: &ConvertOptions, outline: &Outline) -> Result<Self> {

@@ -63,7 +63,7 @@ impl Checkpoint {
         if let Some(generation) = generation {
             files.push(("generation_config.json".to_owned(), text(&generation)?));
         }
-        let vocabulary = tokenizer::back(&metadata)?;
+        let vocabulary = tokenizer::back::back(&metadata)?;
         files.extend(vocabulary.files);
         notes.extend(vocabulary.notes);
         Ok(RestoredOutputs { outputs: drafts.finish()?, files, dtype, notes })

@@ -24,7 +24,8 @@ impl Request<'_> {
         let job = DirectoryJob { command: self.command, input: self.input, write: self.write, to, output };
         let mut document = job.document(checkpoint, &plan);
         report::counts(self.target, plan.stats(), plan.kept(), &mut document);
-        let lines = report::lines(self.target, &self.dtype(), plan.stats(), None);
+        let dtype = plan.dtype().map_or_else(|| self.dtype(), |dtype| dtype.to_string());
+        let lines = report::lines(self.target, &dtype, plan.stats(), None);
         let kept = report::kept(plan.kept(), printer);
         let run = self.options.run();
         if self.write.dry_run {
