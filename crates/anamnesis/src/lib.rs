@@ -72,6 +72,7 @@
 #[doc = include_str!("../../../docs/from-rust.md")]
 struct GuideFromRust;
 
+mod architecture;
 mod catalog;
 mod checkpoint;
 mod container;

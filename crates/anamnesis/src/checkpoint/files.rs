@@ -29,7 +29,7 @@ pub(super) fn read_existing(path: &Path, max_bytes: u64, budget: Option<&mut Bud
 
 /// The content of a file, `None` where there is none. One that is there and cannot be read is an error: what it says is not
 /// known, which is not the same as nothing. One that is too long is refused.
-pub(super) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Option<Vec<u8>>> {
+pub(crate) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Option<Vec<u8>>> {
     let at = |error| AnamnesisError::at_path(error, path);
     let metadata = match (std::fs::symlink_metadata(path), std::fs::metadata(path)) {
         (Err(error), _) if error.kind() == ErrorKind::NotFound => return Ok(None),

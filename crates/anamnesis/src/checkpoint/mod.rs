@@ -32,7 +32,7 @@ use crate::scheme::{self, Claimed, Leftover, Prepared, Recipe, TensorRole, Weigh
 use beside::Beside;
 use locate::{Located, Set, locate};
 
-pub(crate) use files::read_sidecar;
+pub(crate) use files::{read_bounded, read_sidecar};
 pub(crate) use inside::file_inside;
 pub(crate) use locate::{is_in_store, resolve};
 pub use ollama::resolve_ollama_model;

@@ -1,0 +1,117 @@
+//! The small files beside the weights, as whoever reads a vocabulary or a model card sees them.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::checkpoint::read_bounded;
+use crate::error::{AnamnesisError, Result};
+use crate::limits::{Budget, ParseLimits};
+
+/// Longest file read whole, in bytes. The largest vocabularies there are take a sixth of it.
+const MAX_BESIDE_BYTES: u64 = 256 << 20;
+/// Most entries a folder may have.
+const MAX_ENTRIES: usize = 1 << 16;
+
+/// The files beside a model's weights, by their names in its directory.
+pub(crate) trait Beside {
+    /// The content of a file, `None` where there is none.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>>;
+
+    /// The names of the files in a folder, sorted; none where there is no such folder.
+    fn list(&self, folder: &str) -> Result<Vec<String>>;
+
+    /// The name of the directory, from which names of models are guessed.
+    fn directory_name(&self) -> Option<String>;
+}
+
+/// A directory on disk. What is read is spent from one budget.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    budget: Mutex<Budget>,
+}
+
+impl Directory {
+    pub(crate) fn new(path: &Path, limits: &ParseLimits) -> Self {
+        Self { path: path.to_path_buf(), budget: Mutex::new(Budget::new(limits)) }
+    }
+}
+
+impl Beside for Directory {
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        read_bounded(&self.path.join(name), MAX_BESIDE_BYTES, Some(&mut budget))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let folder = self.path.join(folder);
+        let at = |error| AnamnesisError::at_path(error, &folder);
+        let entries = match std::fs::read_dir(&folder) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
+            entries => entries.map_err(at)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(at)?;
+            if names.len() == MAX_ENTRIES {
+                let message = format!("{} has more than {MAX_ENTRIES} entries", folder.display());
+                return Err(AnamnesisError::limit("MAX_ENTRIES", message));
+            }
+            // A name that is no text cannot be asked for.
+            names.extend(entry.file_name().into_string().ok());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn directory_name(&self) -> Option<String> {
+        let whole = std::path::absolute(&self.path).ok()?;
+        Some(whole.file_name()?.to_string_lossy().into_owned())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod in_memory {
+    //! Files that are only in memory.
+
+    use std::collections::BTreeMap;
+
+    use super::Beside;
+    use crate::error::Result;
+
+    #[derive(Debug, Default, Clone)]
+    pub(crate) struct InMemory {
+        pub(crate) files: BTreeMap<String, Vec<u8>>,
+        pub(crate) directory: Option<String>,
+    }
+
+    impl InMemory {
+        pub(crate) fn with(mut self, name: &str, content: impl Into<Vec<u8>>) -> Self {
+            self.files.insert(name.to_owned(), content.into());
+            self
+        }
+
+        pub(crate) fn named(mut self, directory: &str) -> Self {
+            self.directory = Some(directory.to_owned());
+            self
+        }
+    }
+
+    impl Beside for InMemory {
+        fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+            Ok(self.files.get(name).cloned())
+        }
+
+        fn list(&self, folder: &str) -> Result<Vec<String>> {
+            let inside = |name: &String| name.strip_prefix(folder)?.strip_prefix('/').map(str::to_owned);
+            Ok(self.files.keys().filter_map(inside).filter(|name| !name.contains('/')).collect())
+        }
+
+        fn directory_name(&self) -> Option<String> {
+            self.directory.clone()
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What files say as keys of GGUF, in the order they are first set.
+
+use crate::catalog::{Metadata, MetadataArray, MetadataValue};
+
+/// Keys in the order they were first set, and what people should know about them.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Told {
+    entries: Vec<(String, MetadataValue)>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Told {
+    /// Sets a key; one that is set again keeps its place.
+    pub(crate) fn set(&mut self, key: impl Into<String>, value: MetadataValue) {
+        let key = key.into();
+        match self.entries.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, old)) => *old = value,
+            None => self.entries.push((key, value)),
+        }
+    }
+
+    pub(crate) fn text(&mut self, key: impl Into<String>, text: impl Into<String>) {
+        self.set(key, MetadataValue::String(text.into()));
+    }
+
+    pub(crate) fn number(&mut self, key: impl Into<String>, number: u32) {
+        self.set(key, MetadataValue::U32(number));
+    }
+
+    pub(crate) fn truth(&mut self, key: impl Into<String>, truth: bool) {
+        self.set(key, MetadataValue::Bool(truth));
+    }
+
+    /// Sets an array; one without items is left out.
+    pub(crate) fn array(&mut self, key: impl Into<String>, items: MetadataArray) {
+        if !items.is_empty() {
+            self.set(key, MetadataValue::Array(Box::new(items)));
+        }
+    }
+
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+
+    /// The keys in their order.
+    pub(crate) fn entries(&self) -> &[(String, MetadataValue)] {
+        &self.entries
+    }
+
+    /// The keys as an output writes them, and the notes.
+    pub(crate) fn into_parts(self) -> (Metadata, Vec<String>) {
+        let order = self.entries.iter().map(|(key, _)| key.clone()).collect();
+        (self.entries.into_iter().collect::<Metadata>().in_order(order), self.notes)
+    }
+}
