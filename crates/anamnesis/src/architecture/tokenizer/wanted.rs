@@ -12,6 +12,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) vocab_size: Option<u64>,
     /// The GGUF name of the architecture.
     pub(crate) architecture: &'a str,
+    /// How the text is cut, where the caller says it: `tokenizer.ggml.pre`. Otherwise it is recognised, or refused.
+    pub(crate) pre: Option<&'a str>,
 }
 
 /// Which files a model's vocabulary is taken from, and what is added to it.
