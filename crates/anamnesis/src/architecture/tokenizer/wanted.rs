@@ -16,6 +16,20 @@ pub(crate) struct Wanted<'a> {
     pub(crate) pre: Option<&'a str>,
 }
 
+impl Wanted<'_> {
+    /// How many tokens are written, with the padding of the family.
+    pub(super) fn size(&self) -> Option<u64> {
+        let multiple = match self.family {
+            Family::Mamba => 8,
+            Family::Mamba2 => 16,
+            _ => return self.vocab_size,
+        };
+        let given = self.config.get("pad_vocab_size_multiple").and_then(Value::as_u64);
+        let multiple = given.filter(|given| *given != 0).unwrap_or(multiple);
+        self.vocab_size.map(|size| size.checked_next_multiple_of(multiple).unwrap_or(u64::MAX))
+    }
+}
+
 /// Which files a model's vocabulary is taken from, and what is added to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {

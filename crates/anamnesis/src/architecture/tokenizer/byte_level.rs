@@ -1,0 +1,54 @@
+//! The alphabet of byte-level vocabularies: a printable character for each byte.
+
+/// The character that stands for a space.
+pub(super) const SPACE: &str = "\u{120}";
+
+/// Whether a byte is its own character.
+const fn is_itself(byte: u8) -> bool {
+    matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff)
+}
+
+/// The character of a byte: itself where it can be seen, otherwise the next from U+0100 on.
+pub(super) fn character(byte: u8) -> char {
+    match is_itself(byte) {
+        true => char::from(byte),
+        false => {
+            let before = (0..byte).filter(|&earlier| !is_itself(earlier)).count();
+            char::from_u32(0x100 + before as u32).unwrap_or(char::REPLACEMENT_CHARACTER)
+        }
+    }
+}
+
+/// The byte a character stands for.
+pub(super) fn byte(character: char) -> Option<u8> {
+    match u32::from(character) {
+        code @ 0..=0xff => u8::try_from(code).ok().filter(|&byte| is_itself(byte)),
+        code @ 0x100..=0x143 => (0..=u8::MAX).filter(|&byte| !is_itself(byte)).nth(code as usize - 0x100),
+        _ => None,
+    }
+}
+
+/// A text in the alphabet.
+pub(super) fn encoded(text: &str) -> String {
+    text.bytes().map(character).collect()
+}
+
+/// The bytes of a text in the alphabet, `None` where a character is not of it.
+pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_has_a_character_of_its_own() {
+        for one in 0..=u8::MAX {
+            assert_eq!(byte(character(one)), Some(one), "{one}");
+        }
+        assert_eq!((character(b' '), character(b'\n'), character(0xad)), ('\u{120}', '\u{10a}', '\u{143}'));
+        assert_eq!((byte(' '), byte('\u{144}'), byte('\u{2581}')), (None, None, None));
+        assert_eq!(bytes(&encoded("ü x")).unwrap(), "ü x".as_bytes());
+    }
+}

@@ -1,0 +1,138 @@
+//! Byte-level vocabularies: the tokens and merges of `tokenizer.json`.
+
+use serde_json::Value;
+
+use super::added::{Vocabulary, bounded};
+use super::kinds::{CONTROL, NORMAL, UNUSED, USER_DEFINED, byte_of, looks_special, padding};
+use super::sources::Sources;
+use super::special::Special;
+use super::wanted::Wanted;
+use super::{byte_level, class, pre};
+use crate::architecture::told::Told;
+use crate::catalog::MetadataArray;
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// Gives further tokens their roles.
+pub(super) type Roles = fn(&mut Special, &Vocabulary<'_>) -> Result<()>;
+
+/// Writes the tokens, their kinds and the merges of a byte-level vocabulary of `size` tokens.
+pub(super) fn tell(
+    sources: &mut Sources<'_>,
+    wanted: &Wanted<'_>,
+    size: Option<u64>,
+    roles: Roles,
+    told: &mut Told,
+) -> Result<()> {
+    let Some(mut document) = sources.document.take() else {
+        let detail = format!(
+            "there is no tokenizer.json, from which the vocabulary of {} is taken",
+            quoted(wanted.architecture)
+        );
+        return Err(AnamnesisError::unsupported("tokenizer", detail));
+    };
+    if let Some(kind) = document.model.kind.as_deref().filter(|kind| *kind != "BPE") {
+        let detail = format!("tokenizer.json has a model of type {}, BPE is needed", quoted(kind));
+        return Err(AnamnesisError::unsupported("tokenizer", detail));
+    }
+    if document.model.merges.is_empty() {
+        document.model.merges = sources.merges()?;
+    }
+    let settings = class::with_defaults(&sources.settings, wanted.config, true);
+    let vocabulary = Vocabulary::new(&document, &settings)?;
+    vocabulary.check_merges(&document)?;
+    let (tokens, kinds) = tokens(&vocabulary, &document.decoder, size)?;
+    told.text("tokenizer.ggml.model", "gpt2");
+    let name = pre::name(&document, &vocabulary, wanted, told)?;
+    told.text("tokenizer.ggml.pre", name);
+    told.array("tokenizer.ggml.tokens", MetadataArray::String(tokens));
+    told.array("tokenizer.ggml.token_type", MetadataArray::I32(kinds));
+    let mut special = Special::read(Some(&document), &sources.settings, wanted.config, None)?;
+    special.chat_template = sources.chat_template(told)?;
+    roles(&mut special, &vocabulary)?;
+    drop(vocabulary);
+    let merges: Vec<String> = std::mem::take(&mut document.model.merges).into_iter().map(|merge| merge.0).collect();
+    if merges.is_empty() {
+        told.note("the vocabulary has no merges, without which llama.cpp does not load it");
+    }
+    told.array("tokenizer.ggml.merges", MetadataArray::String(merges));
+    special.tell(told)
+}
+
+/// The tokens by id, and what each is.
+fn tokens(vocabulary: &Vocabulary<'_>, decoder: &Value, size: Option<u64>) -> Result<(Vec<String>, Vec<i32>)> {
+    let size = bounded(size.unwrap_or_else(|| vocabulary.len() as u64))?;
+    let (mut tokens, mut kinds) = (Vec::with_capacity(size), Vec::with_capacity(size));
+    for (id, entry) in vocabulary.by_id(size)?.into_iter().enumerate() {
+        let (token, kind) = match entry {
+            None => (padding(id), UNUSED),
+            Some((token, None)) => (token.to_owned(), NORMAL),
+            Some((token, Some(added))) => {
+                let token = if added.normalized { token.to_owned() } else { decoded(decoder, token) };
+                match added.special || looks_special(&token) {
+                    true => (token, CONTROL),
+                    false => (token.replace('\u{2581}', " "), USER_DEFINED),
+                }
+            }
+        };
+        tokens.push(token);
+        kinds.push(kind);
+    }
+    Ok((tokens, kinds))
+}
+
+/// What a single token reads as once it has been encoded and decoded.
+fn decoded(decoder: &Value, token: &str) -> String {
+    match decoder.get("type").and_then(Value::as_str) {
+        Some("ByteLevel") => match byte_level::bytes(token) {
+            Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            None => token.to_owned(),
+        },
+        Some("ByteFallback") => match byte_of(token) {
+            Some(byte) => String::from_utf8_lossy(&[byte]).into_owned(),
+            None => token.to_owned(),
+        },
+        Some("Replace") => {
+            let pattern = decoder.get("pattern").and_then(|pattern| pattern.get("String")).and_then(Value::as_str);
+            let content = decoder.get("content").and_then(Value::as_str);
+            pattern.zip(content).map_or_else(|| token.to_owned(), |(pattern, content)| token.replace(pattern, content))
+        }
+        Some("Strip") => {
+            let content = decoder.get("content").and_then(Value::as_str).unwrap_or(" ");
+            let times = |key: &str| decoder.get(key).and_then(Value::as_u64).unwrap_or(0);
+            let left = (0..times("start")).try_fold(token, |token, _| token.strip_prefix(content).ok_or(token));
+            let left = left.unwrap_or_else(|rest| rest);
+            let right = (0..times("stop")).try_fold(left, |token, _| token.strip_suffix(content).ok_or(token));
+            right.unwrap_or_else(|rest| rest).to_owned()
+        }
+        Some("Sequence") => {
+            let steps = decoder.get("decoders").and_then(Value::as_array);
+            steps.into_iter().flatten().fold(token.to_owned(), |token, inner| decoded(inner, &token))
+        }
+        _ => token.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn a_token_in_the_byte_alphabet_reads_as_its_bytes() {
+        let decoder = serde_json::json!({"type": "ByteLevel"});
+        for (token, wanted) in
+            [("<|a|>", "<|a|>"), ("\u{120}x", " x"), ("  ", "  "), ("é", "\u{fffd}"), ("\u{2581}", "\u{2581}")]
+        {
+            assert_eq!(decoded(&decoder, token), wanted);
+        }
+    }
+
+    #[test]
+    fn the_decoder_of_sentencepiece_puts_spaces_back() {
+        let decoder = serde_json::json!({"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "}, {"type": "ByteFallback"},
+            {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]});
+        for (token, wanted) in [("\u{2581}\u{2581}a", " a"), ("<0x0A>", "\n"), ("b", "b")] {
+            assert_eq!(decoded(&decoder, token), wanted);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! `tokenizer.json`, read once and straight into lists: the largest have hundreds of thousands of merges.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::byte_level::SPACE;
+use crate::error::{AnamnesisError, Result};
+
+/// What is read of the file.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub(super) model: Model,
+    pub(super) added_tokens: Vec<AddedToken>,
+    pub(super) normalizer: Value,
+    pub(super) pre_tokenizer: Value,
+    pub(super) post_processor: Value,
+    pub(super) decoder: Value,
+}
+
+/// The model inside it.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    pub(super) kind: Option<String>,
+    /// Tokens and their ids, as they stand; empty where they are no object.
+    pub(super) vocab: Vec<(String, u32)>,
+    pub(super) merges: Vec<Merge>,
+    pub(super) byte_fallback: Option<bool>,
+    pub(super) ignore_merges: bool,
+}
+
+/// Two parts with a space between them; a space inside a part is written as the byte alphabet has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Merge(pub(super) String);
+
+impl Merge {
+    /// The two parts, where there are two.
+    pub(super) fn parts(&self) -> Option<(&str, &str)> {
+        let (left, right) = self.0.split_once(' ')?;
+        (!left.is_empty() && !right.is_empty() && !right.contains(' ')).then_some((left, right))
+    }
+}
+
+/// A token that is found in a text before anything else is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AddedToken {
+    pub(super) id: Option<u32>,
+    pub(super) content: String,
+    pub(super) special: bool,
+    pub(super) normalized: bool,
+    pub(super) single_word: bool,
+    pub(super) lstrip: bool,
+    pub(super) rstrip: bool,
+}
+
+impl AddedToken {
+    /// A token as a file lists it: an object with its content and its ways.
+    pub(super) fn from_object(object: &Map<String, Value>) -> Option<Self> {
+        let truth = |key: &str| object.get(key).and_then(Value::as_bool);
+        let special = truth("special").unwrap_or(false);
+        Some(Self {
+            id: object.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok()),
+            content: object.get("content")?.as_str()?.to_owned(),
+            special,
+            normalized: truth("normalized").unwrap_or(!special),
+            single_word: truth("single_word").unwrap_or(false),
+            lstrip: truth("lstrip").unwrap_or(false),
+            rstrip: truth("rstrip").unwrap_or(false),
+        })
+    }
+
+    /// A token that a setting names and no list describes.
+    pub(super) fn special(content: &str) -> Self {
+        Self {
+            id: None,
+            content: content.to_owned(),
+            special: true,
+            normalized: false,
+            single_word: false,
+            lstrip: false,
+            rstrip: false,
+        }
+    }
+}
+
+impl Document {
+    pub(super) fn read(text: &[u8]) -> Result<Self> {
+        serde_json::from_slice(text).map_err(|error| AnamnesisError::parse(format!("tokenizer.json: {error}")))
+    }
+}
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(DocumentVisitor)
+    }
+}
+
+struct DocumentVisitor;
+
+impl<'de> Visitor<'de> for DocumentVisitor {
+    type Value = Document;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a model")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Document, A::Error> {
+        let mut document = Document::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "model" => document.model = map.next_value_seed(ModelSeed)?,
+                "added_tokens" => document.added_tokens = map.next_value_seed(AddedSeed)?,
+                "normalizer" => document.normalizer = map.next_value()?,
+                "pre_tokenizer" => document.pre_tokenizer = map.next_value()?,
+                "post_processor" => document.post_processor = map.next_value()?,
+                "decoder" => document.decoder = map.next_value()?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(document)
+    }
+}
+
+struct ModelSeed;
+
+impl<'de> DeserializeSeed<'de> for ModelSeed {
+    type Value = Model;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Model, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ModelSeed {
+    type Value = Model;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a model with a vocabulary")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Model, A::Error> {
+        let mut model = Model::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "type" => model.kind = map.next_value()?,
+                "vocab" => model.vocab = map.next_value_seed(VocabSeed)?,
+                "merges" => model.merges = map.next_value_seed(MergesSeed)?,
+                "byte_fallback" => model.byte_fallback = map.next_value()?,
+                "ignore_merges" => model.ignore_merges = map.next_value::<Option<bool>>()?.unwrap_or(false),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(model)
+    }
+}
+
+/// An object of tokens and ids; a list of pieces, as unigram models have it, is passed over.
+struct VocabSeed;
+
+impl<'de> DeserializeSeed<'de> for VocabSeed {
+    type Value = Vec<(String, u32)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for VocabSeed {
+    type Value = Vec<(String, u32)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tokens with their ids")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut vocab = Vec::new();
+        while let Some(entry) = map.next_entry::<String, u32>()? {
+            vocab.push(entry);
+        }
+        Ok(vocab)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Vec::new())
+    }
+}
+
+struct MergesSeed;
+
+impl<'de> DeserializeSeed<'de> for MergesSeed {
+    type Value = Vec<Merge>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MergesSeed {
+    type Value = Vec<Merge>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of merges")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Self::Value, A::Error> {
+        let (mut merges, mut pairs) = (Vec::new(), None);
+        while let Some((merge, is_pair)) = seq.next_element_seed(MergeSeed)? {
+            if *pairs.get_or_insert(is_pair) != is_pair {
+                return Err(A::Error::custom("merges are texts and pairs, one of both is needed"));
+            }
+            merges.push(merge);
+        }
+        Ok(merges)
+    }
+}
+
+/// A merge, and whether it is written as a pair.
+struct MergeSeed;
+
+impl<'de> DeserializeSeed<'de> for MergeSeed {
+    type Value = (Merge, bool);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MergeSeed {
+    type Value = (Merge, bool);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a merge: a text with two parts, or a pair of texts")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> std::result::Result<Self::Value, E> {
+        Ok((Merge(text.to_owned()), false))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Self::Value, A::Error> {
+        let missing = || A::Error::custom("a merge has fewer than two parts");
+        let mut joined: String = seq.next_element::<String>()?.ok_or_else(missing)?.replace(' ', SPACE);
+        let right: String = seq.next_element()?.ok_or_else(missing)?;
+        if seq.next_element::<IgnoredAny>()?.is_some() {
+            return Err(A::Error::custom("a merge has more than two parts"));
+        }
+        joined.push(' ');
+        joined.push_str(&right.replace(' ', SPACE));
+        joined.shrink_to_fit();
+        Ok((Merge(joined), true))
+    }
+}
+
+struct AddedSeed;
+
+impl<'de> DeserializeSeed<'de> for AddedSeed {
+    type Value = Vec<AddedToken>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AddedSeed {
+    type Value = Vec<AddedToken>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of added tokens")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut tokens = Vec::new();
+        while let Some(object) = seq.next_element::<Map<String, Value>>()? {
+            let token = AddedToken::from_object(&object).filter(|token| token.id.is_some());
+            tokens.push(token.ok_or_else(|| A::Error::custom("an added token has no content or no id"))?);
+        }
+        Ok(tokens)
+    }
+}

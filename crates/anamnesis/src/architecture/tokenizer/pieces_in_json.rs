@@ -1,0 +1,47 @@
+//! Vocabularies of SentencePiece that are only in `tokenizer.json`, where scores are not.
+
+use serde_json::Value;
+
+use super::added::{Vocabulary, refused};
+use super::class;
+use super::document::Document;
+use super::kinds::{BYTE, CONTROL, NORMAL, USER_DEFINED, byte_of};
+use super::sentencepiece::{ADDED_SCORE, Tokens};
+use super::sources::Sources;
+use super::wanted::Wanted;
+use crate::architecture::told::Told;
+use crate::error::Result;
+
+/// Whether the document has such a vocabulary.
+pub(super) fn is_in(document: &Document) -> bool {
+    let model = &document.model;
+    let falls_back = model.byte_fallback;
+    let is_llama3 = model.ignore_merges && !falls_back.unwrap_or(true);
+    let is_sequence = document.decoder.get("type").and_then(Value::as_str) == Some("Sequence");
+    model.kind.as_deref() == Some("BPE") && !is_llama3 && falls_back.unwrap_or(false) && is_sequence
+}
+
+pub(super) fn tell(document: &Document, sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+    let settings = class::with_defaults(&sources.settings, wanted.config, false);
+    let vocabulary = Vocabulary::new(document, &settings)?;
+    let special: Vec<String> = settings.named().into_iter().map(|token| token.content).collect();
+    let base = vocabulary.base();
+    let mut tokens = Tokens { tokens: Vec::new(), scores: Vec::new(), kinds: Vec::new() };
+    for (id, entry) in vocabulary.by_id(vocabulary.len())?.into_iter().enumerate() {
+        let (token, _) = entry.ok_or_else(|| refused(format!("no token has id {id}")))?;
+        let kind = match (id < base, special.iter().any(|special| special == token)) {
+            (true, _) if byte_of(token).is_some() => BYTE,
+            (_, true) => CONTROL,
+            (true, false) => NORMAL,
+            (false, false) => USER_DEFINED,
+        };
+        tokens.tokens.push(token.to_owned());
+        tokens.scores.push(ADDED_SCORE);
+        tokens.kinds.push(kind);
+    }
+    drop(vocabulary);
+    told.note(
+        "there is no tokenizer.model: every token has the same score, so that llama.cpp merges from left to right",
+    );
+    tokens.tell(sources, wanted, told)
+}

@@ -1,0 +1,161 @@
+//! Pre-tokenizers by what they declare: how they are written in `tokenizer.json`, and their names in llama.cpp.
+
+use serde_json::{Value, json};
+
+use super::cut::words;
+use super::text::TEXT;
+use crate::architecture::tokenizer::document::Document;
+use crate::architecture::tokenizer::post_processor::around;
+use crate::architecture::tokenizer::wanted::Wanted;
+
+/// Pre-tokenizers that cut alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// cl100k with digits by threes, as Llama 3 has it.
+    Llama3,
+    /// The same with single digits.
+    Qwen2,
+    Gpt2,
+    /// Single digits, then as GPT-2.
+    Digits,
+    DeepSeek3,
+    DeepSeekCoder,
+    /// o200k.
+    Gpt4o,
+    Tekken,
+    Falcon,
+}
+
+const ALL: [Cut; 9] = [
+    Cut::Llama3,
+    Cut::Qwen2,
+    Cut::Gpt2,
+    Cut::Digits,
+    Cut::DeepSeek3,
+    Cut::DeepSeekCoder,
+    Cut::Gpt4o,
+    Cut::Tekken,
+    Cut::Falcon,
+];
+
+impl Cut {
+    /// As `tokenizer.json` declares it.
+    fn declaration(self) -> Value {
+        let bytes = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
+        let split = |expression: &str| json!({"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": false});
+        let digits = |single: bool| json!({"type": "Digits", "individual_digits": single});
+        let contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+        let cl100k = |numbers: &str| {
+            format!(
+                r"{contractions}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{numbers}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+            )
+        };
+        let o200k = |contractions: &str, numbers: &str| {
+            let (upper, lower) = (r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]");
+            let word = r"[^\r\n\p{L}\p{N}]?";
+            format!(
+                r"{word}{upper}*{lower}+{contractions}|{word}{upper}+{lower}*{contractions}|{numbers}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+            )
+        };
+        let steps = match self {
+            Self::Llama3 => vec![split(&cl100k(r"\p{N}{1,3}")), bytes(false)],
+            Self::Qwen2 => vec![split(&cl100k(r"\p{N}")), bytes(false)],
+            Self::Gpt2 => return bytes(true),
+            Self::Digits => vec![digits(true), bytes(true)],
+            Self::DeepSeek3 => vec![
+                split(r"\p{N}{1,3}"),
+                split("[一-龥\u{3040}-ゟ゠-ヿ]+"),
+                split(concat!(
+                    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"##,
+                    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+                )),
+                bytes(false),
+            ],
+            Self::DeepSeekCoder => vec![
+                split(r"[\r\n]"),
+                split(r"\s?\p{L}+"),
+                split(r"\s?\p{P}+"),
+                split("[一-龥\u{800}-一가-\u{d7ff}]+"),
+                digits(true),
+                bytes(false),
+            ],
+            Self::Gpt4o => vec![split(&o200k(&format!("{contractions}?"), r"\p{N}{1,3}")), bytes(false)],
+            Self::Tekken => vec![split(&o200k("", r"\p{N}")), bytes(false)],
+            Self::Falcon => vec![
+                json!({"type": "Punctuation", "behavior": "Contiguous"}),
+                bytes(true),
+                digits(false),
+                split("[0-9][0-9][0-9]"),
+            ],
+        };
+        json!({"type": "Sequence", "pretokenizers": steps})
+    }
+
+    /// Which of them a name of llama.cpp means.
+    fn of_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "llama3" | "llama-v3" | "llama-bpe" | "smaug-bpe" | "dbrx" | "glm4" | "chatglm-bpe" | "falcon-h1"
+            | "falcon3" | "pixtral" | "lfm2" => Self::Llama3,
+            "qwen2" | "deepseek-r1-qwen" | "megrez" | "stablelm2" => Self::Qwen2,
+            "gpt-2" | "phi-2" | "olmo" | "mpt" | "default" => Self::Gpt2,
+            "starcoder" | "refact" | "command-r" | "smollm" | "codeshell" => Self::Digits,
+            "deepseek-v3" | "joyai-llm" | "hunyuan-dense" => Self::DeepSeek3,
+            "deepseek-coder" => Self::DeepSeekCoder,
+            "gpt-4o" | "llama4" | "kanana2" => Self::Gpt4o,
+            "tekken" => Self::Tekken,
+            "falcon" => Self::Falcon,
+            _ => return None,
+        })
+    }
+}
+
+/// How `tokenizer.json` declares the pre-tokenizer of a name.
+pub(in crate::architecture::tokenizer) fn declaration(name: &str) -> Option<Value> {
+    Cut::of_name(name).map(Cut::declaration)
+}
+
+/// The name of a declared pre-tokenizer: by what it makes of the fixed text, then by the model it belongs to.
+pub(super) fn name(document: &Document, wanted: &Wanted<'_>) -> Option<&'static str> {
+    let cut = words(&document.pre_tokenizer, TEXT)?;
+    let kind = ALL.into_iter().find(|kind| words(&kind.declaration(), TEXT).as_ref() == Some(&cut))?;
+    let begins = around(document).is_some_and(|(before, _)| !before.is_empty());
+    let is_composed = document.normalizer.to_string().contains("\"NFC\"");
+    Some(match (kind, wanted.architecture) {
+        (Cut::Llama3, "glm4" | "glm4moe" | "chatglm") => "glm4",
+        (Cut::Llama3, "olmo2") => "dbrx",
+        (Cut::Llama3, "falcon-h1") => "falcon-h1",
+        (Cut::Llama3, _) if begins => "llama-bpe",
+        (Cut::Llama3, _) => "smaug-bpe",
+        (Cut::Qwen2, "stablelm") => "stablelm2",
+        (Cut::Qwen2, _) => "qwen2",
+        (Cut::Gpt2, "mamba" | "mamba2" | "olmo") => "olmo",
+        (Cut::Gpt2, "phi2") => "phi-2",
+        (Cut::Gpt2, _) if is_composed => "olmo",
+        (Cut::Gpt2, _) => "gpt-2",
+        (Cut::Digits, "cohere2" | "command-r") => "command-r",
+        (Cut::Digits, "granite" | "granitemoe" | "refact") => "refact",
+        (Cut::Digits, "llama") => "smollm",
+        (Cut::Digits, "codeshell") => "codeshell",
+        (Cut::Digits, _) => "starcoder",
+        (Cut::DeepSeek3, "hunyuan-dense") => "hunyuan-dense",
+        (Cut::DeepSeek3, _) => "deepseek-v3",
+        (Cut::DeepSeekCoder, _) => "deepseek-coder",
+        (Cut::Gpt4o, "llama4") => "llama4",
+        (Cut::Gpt4o, _) => "gpt-4o",
+        (Cut::Tekken, _) => "tekken",
+        (Cut::Falcon, _) => "falcon",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_declaration_cuts_the_text_and_no_two_alike() {
+        let cuts: Vec<Vec<String>> = ALL.iter().map(|kind| words(&kind.declaration(), TEXT).unwrap()).collect();
+        for (place, cut) in cuts.iter().enumerate() {
+            assert!(!cuts[..place].contains(cut), "{:?}", ALL[place]);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! SentencePiece's `tokenizer.model`: pieces with their scores and kinds.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::added::bounded;
+use super::kinds::{BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, looks_special, padding};
+use super::protobuf::{Field, Fields};
+use super::sources::Sources;
+use super::special::Special;
+use super::wanted::Wanted;
+use crate::architecture::told::Told;
+use crate::catalog::MetadataArray;
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// The name of the file.
+pub(super) const FILE: &str = "tokenizer.model";
+/// Score of ids that no piece has, and of tokens that are added to the pieces.
+const PADDING_SCORE: f32 = -10000.0;
+pub(super) const ADDED_SCORE: f32 = -1000.0;
+
+/// A piece of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Piece {
+    pub(super) text: String,
+    pub(super) score: f32,
+    /// As the model says it: one more than kinds of GGUF have, for what users define is normal there.
+    pub(super) kind: i32,
+}
+
+/// The pieces of a model, in the order of their ids.
+pub(super) fn pieces(model: &[u8]) -> Result<Vec<Piece>> {
+    let mut fields = Fields::new(model);
+    let mut pieces = Vec::new();
+    while let Some((number, field)) = fields.next()? {
+        match (number, field) {
+            (1, Field::Bytes(message)) => {
+                let id = pieces.len();
+                bounded(id as u64)?;
+                pieces.push(piece(message).map_err(|error| error.within(format_args!("piece {id}")))?);
+            }
+            (1, _) => return Err(AnamnesisError::parse("the pieces are no messages")),
+            _ => {}
+        }
+    }
+    let mut known = HashSet::with_capacity(pieces.len());
+    if let Some((id, twice)) = pieces.iter().enumerate().find(|(_, piece)| !known.insert(piece.text.as_str())) {
+        return Err(AnamnesisError::parse(format!("piece {id}, {}, stands twice", quoted(&twice.text))));
+    }
+    match pieces.iter().filter(|piece| piece.kind == UNKNOWN).count() {
+        1 => Ok(pieces),
+        unknown => Err(AnamnesisError::parse(format!(
+            "{unknown} of {} pieces stand for what is unknown, 1 is needed",
+            pieces.len()
+        ))),
+    }
+}
+
+fn piece(message: &[u8]) -> Result<Piece> {
+    let mut fields = Fields::new(message);
+    let (mut text, mut score, mut kind) = (None, 0.0, NORMAL);
+    while let Some((number, field)) = fields.next()? {
+        match (number, field) {
+            (1, Field::Bytes(bytes)) => text = Some(bytes),
+            (2, Field::Fixed32(bytes)) => score = f32::from_le_bytes(bytes),
+            (3, Field::Varint(number)) => {
+                let known = i32::try_from(number).ok().filter(|kind| (NORMAL..=BYTE).contains(kind));
+                kind = known.ok_or_else(|| AnamnesisError::parse(format!("its kind is {number}, 1 to 6 are known")))?;
+            }
+            (1..=3, _) => {
+                return Err(AnamnesisError::parse(format!("field {number} has another type than a piece has")));
+            }
+            _ => {}
+        }
+    }
+    let text = text.filter(|text| !text.is_empty()).ok_or_else(|| AnamnesisError::parse("it has no text"))?;
+    let text = std::str::from_utf8(text).map_err(|_| AnamnesisError::parse("it is not UTF-8"))?;
+    Ok(Piece { text: text.to_owned(), score, kind })
+}
+
+/// The tokens of GGUF with their scores and kinds, which several files may change.
+pub(super) struct Tokens {
+    pub(super) tokens: Vec<String>,
+    pub(super) scores: Vec<f32>,
+    pub(super) kinds: Vec<i32>,
+}
+
+impl Tokens {
+    /// The pieces, and padding up to `size`; pieces beyond it are left out.
+    pub(super) fn new(pieces: Vec<Piece>, size: Option<u64>) -> Result<Self> {
+        let size = bounded(size.unwrap_or(pieces.len() as u64))?;
+        let mut all = Self { tokens: Vec::with_capacity(size), scores: Vec::new(), kinds: Vec::new() };
+        for piece in pieces.into_iter().take(size) {
+            all.tokens.push(piece.text);
+            all.scores.push(piece.score);
+            all.kinds.push(if piece.kind == USER_DEFINED { NORMAL } else { piece.kind });
+        }
+        all.tokens.extend((all.tokens.len()..size).map(padding));
+        all.scores.resize(size, PADDING_SCORE);
+        all.kinds.resize(size, UNUSED);
+        Ok(all)
+    }
+
+    /// Puts an added token in place of whatever has its id; false where the id is none of the vocabulary.
+    pub(super) fn put(&mut self, id: u64, token: String, kind: i32) -> bool {
+        let place = usize::try_from(id).unwrap_or(usize::MAX);
+        let places = (self.tokens.get_mut(place), self.scores.get_mut(place), self.kinds.get_mut(place));
+        let (Some(into), Some(score), Some(old)) = places else { return false };
+        (*into, *score, *old) = (token, ADDED_SCORE, kind);
+        true
+    }
+
+    /// The tokens of `added_tokens.json`.
+    pub(super) fn put_added(&mut self, sources: &Sources<'_>, told: &mut Told) -> Result<()> {
+        let Some(text) = sources.files.read("added_tokens.json")? else { return Ok(()) };
+        let refused = |why: &str| AnamnesisError::parse(format!("added_tokens.json: {why}"));
+        let document: Value = serde_json::from_slice(&text).map_err(|error| refused(&error.to_string()))?;
+        let entries = document.as_object().ok_or_else(|| refused("it is no object"))?;
+        for (token, id) in entries {
+            let id = id.as_u64().ok_or_else(|| refused(&format!("token {} has no id", quoted(token))))?;
+            if !self.put(id, token.clone(), USER_DEFINED) {
+                left_out(told, token, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tokens of `tokenizer_config.json`.
+    fn put_settings(&mut self, sources: &Sources<'_>, told: &mut Told) -> Result<()> {
+        for token in sources.settings.added_tokens()? {
+            let id = u64::from(token.id.unwrap_or(u32::MAX));
+            let is_in = match token.special || looks_special(&token.content) {
+                true => self.put(id, token.content.clone(), CONTROL),
+                false => self.put(id, token.content.replace('\u{2581}', " "), USER_DEFINED),
+            };
+            if !is_in {
+                left_out(told, &token.content, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes them, and the special tokens.
+    pub(super) fn tell(self, sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+        let end = u32::try_from(self.tokens.len()).ok();
+        told.text("tokenizer.ggml.model", "llama");
+        told.text("tokenizer.ggml.pre", wanted.pre.unwrap_or("default"));
+        told.array("tokenizer.ggml.tokens", MetadataArray::String(self.tokens));
+        told.array("tokenizer.ggml.scores", MetadataArray::F32(self.scores));
+        told.array("tokenizer.ggml.token_type", MetadataArray::I32(self.kinds));
+        let mut special = Special::read(sources.document.as_ref(), &sources.settings, wanted.config, end)?;
+        special.chat_template = sources.chat_template(told)?;
+        special.tell(told)
+    }
+}
+
+fn left_out(told: &mut Told, token: &str, id: u64) {
+    told.note(format!("token {} is left out: its id {id} is beyond the vocabulary", quoted(token)));
+}
+
+/// Writes the vocabulary of a model, of `size` tokens.
+pub(super) fn tell(
+    model: &[u8],
+    sources: &Sources<'_>,
+    wanted: &Wanted<'_>,
+    size: Option<u64>,
+    told: &mut Told,
+) -> Result<()> {
+    let pieces = pieces(model).map_err(|error| error.within(FILE))?;
+    // A size of none is as good as no size.
+    let size = size.filter(|size| *size != 0);
+    let beyond = (pieces.len() as u64).saturating_sub(size.unwrap_or(u64::MAX));
+    if beyond > 0 {
+        told.note(format!("{beyond} of {} pieces are left out: their ids are beyond the vocabulary", pieces.len()));
+    }
+    let mut tokens = Tokens::new(pieces, size)?;
+    tokens.put_added(sources, told)?;
+    tokens.put_settings(sources, told)?;
+    tokens.tell(sources, wanted, told)
+}

@@ -1,0 +1,139 @@
+//! Tokens with a role: their ids, and which of them are put around every text.
+
+use serde_json::{Map, Value};
+
+use super::chat_template::ChatTemplate;
+use super::document::{AddedToken, Document};
+use super::post_processor::Added;
+use super::settings::{ROLES, Settings};
+use crate::architecture::told::Told;
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// What is known of special tokens, in the order it became known.
+#[derive(Debug, Default)]
+pub(super) struct Special {
+    ids: Vec<(&'static str, u32)>,
+    added: Added,
+    pub(super) chat_template: Option<ChatTemplate>,
+    lowercase: Option<bool>,
+    strip_accents: Option<bool>,
+    /// Ids from here on are none of the vocabulary.
+    end: Option<u32>,
+}
+
+impl Special {
+    /// From the settings, the document where there is one, and the model's configuration. Ids from `end` on are dropped.
+    pub(super) fn read(
+        document: Option<&Document>,
+        settings: &Settings,
+        config: &Map<String, Value>,
+        end: Option<u32>,
+    ) -> Result<Self> {
+        let mut special = Self { end, ..Self::default() };
+        let mut settings = settings.clone();
+        let mut roles = ROLES.to_vec();
+        if let Some(document) = document {
+            special.normalizer(&document.normalizer);
+            special.added = Added::by(&document.post_processor, &mut settings, &mut roles);
+        }
+        if !settings.0.is_empty() {
+            let listed = document.map(|document| document.added_tokens.as_slice()).unwrap_or_default();
+            special.settings(&settings, &roles, listed)?;
+        }
+        special.config(config, &roles)?;
+        Ok(special)
+    }
+
+    fn normalizer(&mut self, normalizer: &Value) {
+        let truth = |key: &str| normalizer.get(key).and_then(Value::as_bool);
+        match normalizer.get("type").and_then(Value::as_str) {
+            Some("Lowercase") => self.lowercase = Some(true),
+            Some("StripAccents") => self.strip_accents = Some(true),
+            Some("BertNormalizer") => {
+                self.lowercase = truth("lowercase").or(self.lowercase);
+                self.strip_accents = truth("strip_accents").or(self.strip_accents);
+            }
+            Some("Sequence") => {
+                let inner = normalizer.get("normalizers").and_then(Value::as_array);
+                inner.into_iter().flatten().for_each(|inner| self.normalizer(inner));
+            }
+            _ => {}
+        }
+    }
+
+    /// Tokens that the settings name, where the document lists them.
+    fn settings(&mut self, settings: &Settings, roles: &[&'static str], listed: &[AddedToken]) -> Result<()> {
+        for role in roles {
+            if let Some(truth) = settings.get(&format!("add_{role}_token")).and_then(Value::as_bool) {
+                self.added.unless_known(role, truth);
+            }
+            let named = settings.get(&format!("{role}_token"));
+            let content = named.and_then(|named| named.as_str().or_else(|| named.get("content")?.as_str()));
+            let Some(content) = content else { continue };
+            if let Some(id) = listed.iter().find(|token| token.content == content).and_then(|token| token.id) {
+                self.set(role, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ids of `config.json`, as it stands; lists of them are no ids.
+    fn config(&mut self, config: &Map<String, Value>, roles: &[&'static str]) -> Result<()> {
+        for role in roles {
+            let key = format!("{role}_token_id");
+            let given = config.get(&key).filter(|id| !id.is_null());
+            let given = given.or_else(|| config.get("text_config").and_then(|inner| inner.get(&key)));
+            let Some(Value::Number(number)) = given else { continue };
+            match number.as_u64().map(u32::try_from) {
+                Some(Ok(id)) => self.set(role, id),
+                None if number.is_f64() => {}
+                _ => {
+                    let reason = format!("config.json: {} is {number}, which is no id", quoted(&key));
+                    return Err(AnamnesisError::parse(reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a role to a token unless one has it already.
+    pub(super) fn set(&mut self, role: &'static str, id: u32) {
+        let is_inside = self.end.is_none_or(|end| id < end);
+        if is_inside && self.ids.iter().all(|(known, _)| *known != role) {
+            self.ids.push((role, id));
+        }
+    }
+
+    /// Writes everything that GGUF has keys for.
+    pub(super) fn tell(&self, told: &mut Told) -> Result<()> {
+        for (role, id) in &self.ids {
+            if let Some(name) = key_of(role) {
+                told.number(format!("tokenizer.ggml.{name}_token_id"), *id);
+            }
+        }
+        for (role, truth) in self.added.iter().filter(|(role, _)| matches!(*role, "bos" | "eos" | "sep")) {
+            told.truth(format!("tokenizer.ggml.add_{role}_token"), truth);
+        }
+        if let Some(template) = &self.chat_template {
+            template.tell(told)?;
+        }
+        for (name, truth) in [("lowercase", self.lowercase), ("strip_accents", self.strip_accents)] {
+            if let Some(truth) = truth {
+                told.truth(format!("tokenizer.ggml.normalizer.{name}"), truth);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What GGUF calls a role. It has no name for the token of a class.
+fn key_of(role: &str) -> Option<&str> {
+    match role {
+        "bos" | "eos" | "eot" | "eom" | "mask" => Some(role),
+        "unk" => Some("unknown"),
+        // Spelt as the format has it.
+        "sep" => Some("seperator"),
+        "pad" => Some("padding"),
+        _ => None,
+    }
+}

@@ -1,0 +1,243 @@
+//! Mistral's `tekken.json`: bytes with ranks behind a block of special tokens, and no merges.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::added::bounded;
+use super::kinds::{CONTROL, NORMAL};
+use super::wanted::Wanted;
+use super::{base64, byte_level};
+use crate::architecture::told::Told;
+use crate::catalog::MetadataArray;
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// The name of the file.
+pub(super) const FILE: &str = "tekken.json";
+
+/// Special tokens of files that list none.
+const SPECIAL: [&str; 20] = [
+    "<unk>",
+    "<s>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+    "[TOOL_CALLS]",
+    "[IMG]",
+    "<pad>",
+    "[IMG_BREAK]",
+    "[IMG_END]",
+    "[PREFIX]",
+    "[MIDDLE]",
+    "[SUFFIX]",
+    "[SYSTEM_PROMPT]",
+    "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
+];
+
+/// Writes the vocabulary of the file.
+pub(super) fn tell(text: &[u8], wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+    let file: File =
+        serde_json::from_slice(text).map_err(|error| AnamnesisError::parse(error.to_string()).within(FILE))?;
+    written(&file, wanted, told).map_err(|error| error.within(FILE))
+}
+
+fn written(file: &File, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+    let refused = |why: String| AnamnesisError::parse(why);
+    let number = |key: &str| {
+        let found = file.config.get(key).and_then(Value::as_u64);
+        found.ok_or_else(|| refused(format!("config has no number {}", quoted(key))))
+    };
+    let special = file.special(bounded(number("default_num_special_tokens")?)?)?;
+    let size = bounded(number("default_vocab_size")?)?;
+    if let Some(embedded) = wanted.vocab_size.filter(|embedded| size as u64 > *embedded) {
+        return Err(refused(format!("{size} tokens, {embedded} are in the embedding")));
+    }
+    let inner = size.checked_sub(special.len()).and_then(|inner| file.vocab.get(..inner)).ok_or_else(|| {
+        refused(format!("{size} tokens are wanted, {} and {} special ones are there", file.vocab.len(), special.len()))
+    })?;
+    let ranks = ranks(inner)?;
+    let id_of = |token: &str| {
+        let place = special.iter().position(|known| known == token).and_then(|place| u32::try_from(place).ok());
+        place.ok_or_else(|| refused(format!("there is no special token {}", quoted(token))))
+    };
+    told.text("tokenizer.ggml.model", "gpt2");
+    told.text("tokenizer.ggml.pre", wanted.pre.unwrap_or("tekken"));
+    told.array("tokenizer.ggml.merges", MetadataArray::String(merges(inner, &ranks)?));
+    for (key, token) in [("bos", "<s>"), ("eos", "</s>"), ("unknown", "<unk>"), ("padding", "<pad>")] {
+        told.number(format!("tokenizer.ggml.{key}_token_id"), id_of(token)?);
+    }
+    let mut kinds = vec![CONTROL; special.len()];
+    kinds.resize(size, NORMAL);
+    let tokens = special.into_iter().chain(inner.iter().map(|token| shown(token))).collect();
+    told.array("tokenizer.ggml.tokens", MetadataArray::String(tokens));
+    // Whole numbers: nobody has scored them.
+    told.array("tokenizer.ggml.scores", MetadataArray::I32(vec![0; size]));
+    told.array("tokenizer.ggml.token_type", MetadataArray::I32(kinds));
+    told.truth("tokenizer.ggml.add_bos_token", true);
+    told.truth("tokenizer.ggml.add_eos_token", false);
+    match file.config.get("version").and_then(Value::as_str) {
+        Some("v3") => told.text("tokenizer.chat_template", "mistral-v3-tekken"),
+        Some("v7") => told.text("tokenizer.chat_template", "mistral-v7-tekken"),
+        version => {
+            let version = version.unwrap_or("that has no name");
+            told.note(format!(
+                "no chat template is written: {FILE} is of version {version}, whose template is not in it"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The ranks of tokens, which stand in their order.
+fn ranks(vocab: &[Vec<u8>]) -> Result<HashMap<&[u8], u32>> {
+    let mut ranks = HashMap::with_capacity(vocab.len());
+    for (rank, token) in (0_u32..).zip(vocab) {
+        if ranks.insert(token.as_slice(), rank).is_some() {
+            return Err(AnamnesisError::parse(format!("token {} stands twice", quoted(&shown(token)))));
+        }
+    }
+    Ok(ranks)
+}
+
+/// Every way to make a token of two others, those of lower ranks first.
+fn merges(vocab: &[Vec<u8>], ranks: &HashMap<&[u8], u32>) -> Result<Vec<String>> {
+    let mut merges = Vec::new();
+    for (rank, token) in vocab.iter().enumerate().skip(256) {
+        let both = |place: usize| {
+            let (left, right) = token.split_at_checked(place)?;
+            Some((*ranks.get(left)?, *ranks.get(right)?, left, right))
+        };
+        let mut ways: Vec<_> = (1..token.len()).filter_map(both).collect();
+        if ways.is_empty() {
+            return Err(AnamnesisError::parse(format!(
+                "token {rank}, {}, is not made of two others",
+                quoted(&shown(token))
+            )));
+        }
+        ways.sort_by_key(|(left, right, ..)| (*left, *right));
+        merges.extend(ways.into_iter().map(|(_, _, left, right)| format!("{} {}", shown(left), shown(right))));
+    }
+    Ok(merges)
+}
+
+/// Bytes in the byte alphabet.
+fn shown(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| byte_level::character(byte)).collect()
+}
+
+/// What is read of the file.
+#[derive(Default)]
+struct File {
+    config: Map<String, Value>,
+    vocab: Vec<Vec<u8>>,
+    special_tokens: Option<Vec<Map<String, Value>>>,
+}
+
+impl File {
+    /// The special tokens, filled up to their number.
+    fn special(&self, number: usize) -> Result<Vec<String>> {
+        let mut special: Vec<String> = match &self.special_tokens {
+            None => SPECIAL.map(str::to_owned).to_vec(),
+            Some(listed) => {
+                let texts =
+                    listed.iter().map(|token| token.get("token_str").and_then(Value::as_str).map(str::to_owned));
+                let texts: Option<Vec<String>> = texts.collect();
+                texts.ok_or_else(|| AnamnesisError::parse("a special token has no text"))?
+            }
+        };
+        if special.len() > number {
+            let reason = format!("{} special tokens are listed, {number} are said to be", special.len());
+            return Err(AnamnesisError::parse(reason));
+        }
+        special.extend((special.len()..number).map(|id| format!("<SPECIAL_{id}>")));
+        let mut known = std::collections::HashSet::new();
+        match special.iter().find(|token| !known.insert(token.as_str())) {
+            Some(twice) => Err(AnamnesisError::parse(format!("special token {} stands twice", quoted(twice)))),
+            None => Ok(special),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for File {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(FileVisitor)
+    }
+}
+
+struct FileVisitor;
+
+impl<'de> Visitor<'de> for FileVisitor {
+    type Value = File;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a config and a vocab")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<File, A::Error> {
+        let mut file = File::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "config" => file.config = map.next_value()?,
+                "special_tokens" => file.special_tokens = map.next_value()?,
+                "vocab" => {
+                    for (place, Token { rank, bytes }) in map.next_value::<Vec<Token>>()?.into_iter().enumerate() {
+                        if rank != place as u64 {
+                            return Err(A::Error::custom(format!("token {place} has rank {rank}")));
+                        }
+                        file.vocab.push(bytes);
+                    }
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(file)
+    }
+}
+
+struct Token {
+    rank: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(TokenVisitor)
+    }
+}
+
+struct TokenVisitor;
+
+impl<'de> Visitor<'de> for TokenVisitor {
+    type Value = Token;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a token with its rank and its bytes")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Token, A::Error> {
+        let (mut rank, mut bytes) = (None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "rank" => rank = Some(map.next_value::<u64>()?),
+                "token_bytes" => {
+                    let text: String = map.next_value()?;
+                    bytes = Some(
+                        base64::decoded(&text)
+                            .ok_or_else(|| A::Error::custom("the bytes of a token are not base64"))?,
+                    );
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        let (rank, bytes) = rank.zip(bytes).ok_or_else(|| A::Error::custom("a token has no rank or no bytes"))?;
+        Ok(Token { rank, bytes })
+    }
+}

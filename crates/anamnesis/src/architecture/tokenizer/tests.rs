@@ -1,0 +1,162 @@
+//! Vocabularies and names of whole directories, against what llama.cpp's converter writes.
+//!
+//! `AMN_HF_CORPUS` names a folder with more: directories, and beside each the converter's file, `NAME.TYPE.expected.gguf`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{Family, Wanted, keys};
+use crate::architecture::beside::Directory;
+use crate::architecture::card::{self, Counts};
+use crate::catalog::MetadataValue;
+use crate::{Checkpoint, ParseLimits};
+
+type Entries = Vec<(String, MetadataValue)>;
+
+/// The family and the GGUF name of a class.
+fn family(class: &str) -> (Family, &'static str) {
+    match class {
+        "LlamaForCausalLM" | "MistralForCausalLM" | "MixtralForCausalLM" => (Family::LlamaLike, "llama"),
+        "SmolLM3ForCausalLM" => (Family::LlamaLike, "smollm3"),
+        "GraniteForCausalLM" => (Family::LlamaLike, "granite"),
+        "Qwen2ForCausalLM" => (Family::Qwen, "qwen2"),
+        "Qwen3ForCausalLM" => (Family::Qwen, "qwen3"),
+        "Qwen3MoeForCausalLM" => (Family::Qwen, "qwen3moe"),
+        "Gemma2ForCausalLM" => (Family::Gemma2, "gemma2"),
+        "Gemma3ForCausalLM" | "Gemma3ForConditionalGeneration" => (Family::Gemma3, "gemma3"),
+        "Phi3ForCausalLM" => (Family::Phi3, "phi3"),
+        "Glm4ForCausalLM" => (Family::Glm4, "glm4"),
+        "MambaForCausalLM" => (Family::Mamba, "mamba"),
+        "DeepseekV2ForCausalLM" | "DeepseekV3ForCausalLM" => (Family::Bpe, "deepseek2"),
+        "GptOssForCausalLM" => (Family::Bpe, "gpt-oss"),
+        "Olmo2ForCausalLM" => (Family::Bpe, "olmo2"),
+        "Starcoder2ForCausalLM" => (Family::Bpe, "starcoder2"),
+        "Cohere2ForCausalLM" => (Family::Bpe, "cohere2"),
+        "FalconH1ForCausalLM" => (Family::Bpe, "falcon-h1"),
+        other => panic!("{other} is no class of a case"),
+    }
+}
+
+/// The directories below a folder that have a converter's file, and those files.
+fn cases(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = paths.filter(|path| path.to_string_lossy().ends_with(".expected.gguf")).collect();
+    files.sort();
+    let directory = |file: PathBuf| {
+        let name = file.file_name().unwrap().to_str().unwrap().split('.').next().unwrap().to_owned();
+        // Some names have a dot.
+        let stem = file.file_name().unwrap().to_str().unwrap().trim_end_matches(".expected.gguf").to_owned();
+        let stem = stem.rsplit_once('.').map_or(name, |(stem, _)| stem.to_owned());
+        (folder.join(stem), file)
+    };
+    files.into_iter().map(directory).collect()
+}
+
+fn folders() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vocabularies");
+    let more = std::env::var_os("AMN_HF_CORPUS").map(PathBuf::from);
+    own.is_dir().then_some(own).into_iter().chain(more).collect()
+}
+
+fn config(directory: &Path) -> Map<String, Value> {
+    serde_json::from_slice(&std::fs::read(directory.join("config.json")).unwrap()).unwrap()
+}
+
+fn vocab_size(config: &Map<String, Value>) -> Option<u64> {
+    let inner = config.get("text_config").and_then(|inner| inner.get("vocab_size"));
+    inner.or_else(|| config.get("vocab_size")).and_then(Value::as_u64)
+}
+
+/// Where two lists of keys differ, in words.
+fn differences(found: &[(String, MetadataValue)], wanted: &[(String, MetadataValue)]) -> Vec<String> {
+    let mut differences = Vec::new();
+    for (key, value) in wanted {
+        match found.iter().find(|(known, _)| known == key) {
+            None => differences.push(format!("{key} is missing: {}", shortened(value))),
+            Some((_, other)) if other != value => {
+                differences.push(format!("{key}: {} not {}", shortened(other), shortened(value)));
+                differences.extend(first_difference(other, value));
+            }
+            Some(_) => {}
+        }
+    }
+    let extra = found.iter().filter(|(key, _)| wanted.iter().all(|(known, _)| known != key));
+    differences.extend(extra.map(|(key, value)| format!("{key} is too much: {}", shortened(value))));
+    let order = |entries: &[(String, MetadataValue)]| entries.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    if differences.is_empty() && order(found) != order(wanted) {
+        differences.push(format!("order {:?} not {:?}", order(found), order(wanted)));
+    }
+    differences
+}
+
+fn shortened(value: &MetadataValue) -> String {
+    format!("{value:?}").chars().take(160).collect()
+}
+
+fn first_difference(found: &MetadataValue, wanted: &MetadataValue) -> Option<String> {
+    let (found, wanted) = (found.as_array()?, wanted.as_array()?);
+    if let (Some(found), Some(wanted)) = (found.as_string_slice(), wanted.as_string_slice()) {
+        let place = found.iter().zip(wanted).position(|(a, b)| a != b)?;
+        return Some(format!("  at {place}: {:?} not {:?}", found[place], wanted[place]));
+    }
+    let (found, wanted) = (found.as_i32_slice()?, wanted.as_i32_slice()?);
+    let place = found.iter().zip(wanted).position(|(a, b)| a != b)?;
+    Some(format!("  at {place}: {} not {}", found[place], wanted[place]))
+}
+
+/// The keys of a file that begin in some way and are not left to others.
+fn written(file: &Checkpoint, begin: &str) -> Entries {
+    let left = ["general.architecture", "general.file_type", "general.quantization_version"];
+    let entries = file.metadata().unwrap();
+    entries.into_iter().filter(|(key, _)| key.starts_with(begin) && !left.contains(&key.as_str())).collect()
+}
+
+#[test]
+fn vocabularies_are_written_as_the_converter_writes_them() {
+    let mut faults = Vec::new();
+    let mut tried = 0;
+    for (directory, file) in folders().iter().flat_map(|folder| cases(folder)) {
+        let config = config(&directory);
+        let (family, architecture) = family(config["architectures"][0].as_str().unwrap());
+        let wanted = Wanted { family, config: &config, vocab_size: vocab_size(&config), architecture, pre: None };
+        let file = Checkpoint::open(&file, &ParseLimits::default()).unwrap();
+        let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+        tried += 1;
+        match keys(&Directory::new(&directory, &ParseLimits::default()), &wanted) {
+            Ok(told) => {
+                for difference in differences(told.entries(), &written(&file, "tokenizer.")) {
+                    faults.push(format!("{name}: {difference}"));
+                }
+                if !told.notes.is_empty() {
+                    println!("{name}: {:?}", told.notes);
+                }
+            }
+            Err(error) => faults.push(format!("{name}: {error}")),
+        }
+    }
+    assert!(tried > 0 && faults.is_empty(), "{tried} tried\n{}", faults.join("\n"));
+}
+
+#[test]
+fn models_are_named_as_the_converter_names_them() {
+    let mut faults = Vec::new();
+    for (directory, file) in folders().iter().flat_map(|folder| cases(folder)) {
+        let config = config(&directory);
+        let file = Checkpoint::open(&file, &ParseLimits::default()).unwrap();
+        let mut counts = Counts::default();
+        for tensor in file.tensors() {
+            counts.add(&tensor.name, &tensor.shape);
+        }
+        let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+        match card::general(&Directory::new(&directory, &ParseLimits::default()), &config, &counts) {
+            Ok(told) => {
+                for difference in differences(told.entries(), &written(&file, "general.")) {
+                    faults.push(format!("{name}: {difference}"));
+                }
+            }
+            Err(error) => faults.push(format!("{name}: {error}")),
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
