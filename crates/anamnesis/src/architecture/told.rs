@@ -19,8 +19,12 @@ impl Told {
         }
     }
 
+    /// Sets a text; an empty one is left out.
     pub(crate) fn text(&mut self, key: impl Into<String>, text: impl Into<String>) {
-        self.set(key, MetadataValue::String(text.into()));
+        let text = text.into();
+        if !text.is_empty() {
+            self.set(key, MetadataValue::String(text));
+        }
     }
 
     pub(crate) fn number(&mut self, key: impl Into<String>, number: u32) {

@@ -1,21 +1,74 @@
 //! Who made a model and what it is called: the `general.*` keys, from the model card, the configuration and the directory.
 
 mod counts;
+mod front_matter;
+mod model_name;
+mod sampling;
+mod sources;
 
 pub(crate) use counts::Counts;
 
 use serde_json::{Map, Value};
 
+use self::front_matter::{Card, Entry};
+use self::model_name::{ModelName, titled};
 use super::beside::Beside;
 use super::told::Told;
+use crate::catalog::MetadataArray;
 use crate::error::Result;
 
 /// The `general.*` keys in the order they are written, from `general.type` to `general.languages`. The architecture, the type
 /// of the file and the version of quantisation are not among them.
-pub(crate) fn general(files: &dyn Beside, _config: &Map<String, Value>, counts: &Counts) -> Result<Told> {
+pub(crate) fn general(files: &dyn Beside, config: &Map<String, Value>, counts: &Counts) -> Result<Told> {
     let mut told = Told::default();
     told.text("general.type", "model");
-    told.text("general.name", files.directory_name().unwrap_or_default());
-    told.text("general.size_label", counts.label());
+    sampling::tell(files.read("generation_config.json")?.as_deref(), &mut told);
+    let card = Card::read(files.read("README.md")?.as_deref());
+    let directory = files.directory_name();
+    let path = config.get("_name_or_path").and_then(Value::as_str);
+    // One that has more than an owner and a name is a place on somebody's disk.
+    let path = path.filter(|path| path.matches('/').count() <= 1);
+    let guesses: Vec<ModelName> =
+        [path, directory.as_deref()].into_iter().flatten().map(|id| ModelName::guess(id, counts.total)).collect();
+    let guessed = |part: fn(&ModelName) -> Option<String>| guesses.iter().find_map(part);
+    let name = card.text(&["name", "model_name"]).or_else(|| guessed(|name| Some(titled(&name.full))));
+    told.text("general.name", name.or(directory).unwrap_or_default());
+    let mut one = |key: &str, names: &[&str], otherwise: Option<String>| {
+        if let Some(text) = card.text(names).or(otherwise) {
+            told.text(format!("general.{key}"), text);
+        }
+    };
+    one("author", &["author", "model_author", "model_creator"], None);
+    one("version", &["version", "model_version"], guessed(|name| name.version.clone()));
+    let organization = guessed(|name| name.organization.as_deref().map(titled));
+    one("organization", &["organization", "model_organization"], organization);
+    one("finetune", &["finetune", "model_finetune"], guessed(|name| name.finetune.clone()));
+    one("basename", &["basename", "model_basename", "model_type"], guessed(|name| name.basename.clone()));
+    one("description", &["description", "model_description"], None);
+    let counted = (counts.total > 0).then(|| counts.label());
+    one("size_label", &["size_label", "model_size_label"], guessed(|name| name.size_label.clone()).or(counted));
+    if let Some(license) = card.list("license").filter(|list| !list.is_empty()) {
+        told.text("general.license", license.join(","));
+    }
+    for (key, names) in [
+        ("license.name", &["license_name"][..]),
+        ("license.link", &["license_link"]),
+        ("source.url", &["url", "model_url"]),
+        ("source.doi", &["doi", "model_doi"]),
+        ("source.uuid", &["uuid", "model_uuid"]),
+        ("source.repo_url", &["repo_url", "model_repo_url"]),
+    ] {
+        if let Some(text) = card.text(names) {
+            told.text(format!("general.{key}"), text);
+        }
+    }
+    let listed = |names: &[&str]| names.iter().find_map(|name| card.get(name)).map(Entry::items);
+    let models = listed(&["base_model", "base_models", "base_model_sources"]);
+    sources::tell("base_model", models, counts.total, &mut told);
+    sources::tell("dataset", listed(&["datasets", "dataset", "dataset_sources"]), counts.total, &mut told);
+    for (key, names) in [("tags", ["tags", "pipeline_tag"]), ("languages", ["languages", "language"])] {
+        let texts = names.iter().filter_map(|name| card.list(name)).flatten().collect();
+        told.array(format!("general.{key}"), MetadataArray::String(texts));
+    }
     Ok(told)
 }

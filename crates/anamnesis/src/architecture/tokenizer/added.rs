@@ -9,6 +9,9 @@ use crate::error::{AnamnesisError, Result, quoted};
 /// Most tokens a vocabulary may have; the largest there are have a sixteenth of it.
 pub(super) const MAX_TOKENS: u64 = 1 << 22;
 
+/// A token, and what is said of it where it is added.
+type Entry<'a> = (&'a str, Option<&'a AddedToken>);
+
 /// Tokens and their ids.
 #[derive(Debug)]
 pub(super) struct Vocabulary<'d> {
@@ -111,7 +114,7 @@ impl<'d> Vocabulary<'d> {
     }
 
     /// The tokens by id, and which of them are added. Ids without a token are left out.
-    pub(super) fn by_id(&self, size: usize) -> Result<Vec<Option<(&str, Option<&AddedToken>)>>> {
+    pub(super) fn by_id(&self, size: usize) -> Result<Vec<Option<Entry<'_>>>> {
         let mut tokens = vec![None; size];
         let model = self.model.iter().filter(|(token, _)| !self.places.contains_key(**token));
         let model = model.map(|(token, id)| (*id, (*token, None)));

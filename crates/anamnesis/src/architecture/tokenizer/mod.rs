@@ -41,15 +41,14 @@ use crate::error::{AnamnesisError, Result};
 pub(crate) fn keys(files: &dyn Beside, wanted: &Wanted<'_>) -> Result<Told> {
     let mut told = Told::default();
     let told_of = &mut told;
-    if wanted.family == Family::LlamaLike {
-        if let Some(text) = files.read(tekken::FILE)? {
-            if files.read("tokenizer.json")?.is_none() {
-                tekken::tell(&text, wanted, told_of)?;
-                return Ok(told);
-            }
-        }
-    }
     let mut sources = Sources::read(files)?;
+    if wanted.family == Family::LlamaLike
+        && sources.document.is_none()
+        && let Some(text) = files.read(tekken::FILE)?
+    {
+        tekken::tell(&text, wanted, told_of)?;
+        return Ok(told);
+    }
     let size = wanted.size();
     match wanted.family {
         Family::Bpe => byte_pair::tell(&mut sources, wanted, size, roles::none, told_of)?,

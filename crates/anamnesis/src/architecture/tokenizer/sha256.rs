@@ -82,7 +82,7 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     let place = padded.len() - 8;
     padded.truncate(place);
     padded.extend(length);
-    let state = padded.chunks_exact(64).fold(START, |state, block| compressed(state, block));
+    let state = padded.chunks_exact(64).fold(START, compressed);
     state.iter().map(|word| format!("{word:08x}")).collect()
 }
 

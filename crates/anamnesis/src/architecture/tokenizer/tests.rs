@@ -146,7 +146,7 @@ fn models_are_named_as_the_converter_names_them() {
         let file = Checkpoint::open(&file, &ParseLimits::default()).unwrap();
         let mut counts = Counts::default();
         for tensor in file.tensors() {
-            counts.add(&tensor.name, &tensor.shape);
+            counts.add(tensor.name, tensor.shape);
         }
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         match card::general(&Directory::new(&directory, &ParseLimits::default()), &config, &counts) {

@@ -152,10 +152,11 @@ impl Search<'_> {
 
     fn again(&mut self, repeat: Repeat<'_>, times: u32, at: usize, next: &Next<'_>) -> Option<usize> {
         let is_enough = times >= repeat.least;
-        if repeat.is_lazy && is_enough {
-            if let Some(end) = self.follow(next, at) {
-                return Some(end);
-            }
+        if repeat.is_lazy
+            && is_enough
+            && let Some(end) = self.follow(next, at)
+        {
+            return Some(end);
         }
         if times < repeat.most {
             let more = Next::Again { repeat, times: times + 1, from: at, next };
