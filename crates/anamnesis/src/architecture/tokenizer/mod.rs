@@ -1,12 +1,15 @@
 //! Vocabularies: from the files of a Hugging Face directory to the `tokenizer.*` keys of GGUF.
 
 mod added;
+pub(crate) mod back;
 mod base64;
 mod byte_level;
 mod byte_pair;
 mod chat_template;
 mod class;
 mod document;
+#[cfg(test)]
+mod hostile;
 mod kinds;
 mod phi3;
 mod pieces_in_json;

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::back::back;
 use super::{Family, Wanted, keys};
 use crate::architecture::beside::Directory;
+use crate::architecture::beside::in_memory::InMemory;
 use crate::architecture::card::{self, Counts};
 use crate::catalog::MetadataValue;
 use crate::{Checkpoint, ParseLimits};
@@ -156,6 +158,59 @@ fn models_are_named_as_the_converter_names_them() {
                 }
             }
             Err(error) => faults.push(format!("{name}: {error}")),
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What a model hears and says: the keys that must survive.
+fn heard(entries: &[(String, MetadataValue)]) -> Entries {
+    let names = [
+        "model",
+        "pre",
+        "tokens",
+        "scores",
+        "token_type",
+        "merges",
+        "bos_token_id",
+        "eos_token_id",
+        "padding_token_id",
+    ];
+    let is_one = |key: &str| {
+        key.strip_prefix("tokenizer.ggml.").map_or(key.starts_with("tokenizer.chat"), |name| names.contains(&name))
+    };
+    entries.iter().filter(|(key, _)| is_one(key)).cloned().collect()
+}
+
+#[test]
+fn what_is_restored_is_written_as_it_was() {
+    let mut faults = Vec::new();
+    for (directory, file) in folders().iter().flat_map(|folder| cases(folder)) {
+        let config = config(&directory);
+        let (family, architecture) = family(config["architectures"][0].as_str().unwrap());
+        let stored: Entries = Checkpoint::open(&file, &ParseLimits::default()).unwrap().metadata().unwrap();
+        let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+        let pre = stored.iter().find(|(key, _)| key == "tokenizer.ggml.pre").unwrap().1.as_string().unwrap();
+        let wanted = Wanted { family, config: &config, vocab_size: vocab_size(&config), architecture, pre: Some(pre) };
+        let restored = back(&stored.iter().cloned().collect()).unwrap();
+        if let Some(folder) = std::env::var_os("AMN_RESTORED") {
+            let folder = Path::new(&folder).join(&name);
+            std::fs::create_dir_all(&folder).unwrap();
+            restored.files.iter().for_each(|(file, content)| std::fs::write(folder.join(file), content).unwrap());
+        }
+        let files = restored.files.into_iter().fold(InMemory::default(), |files, (name, text)| files.with(&name, text));
+        match keys(&files, &wanted) {
+            // Its ranks have become merges, and its whole block of special tokens a list.
+            Ok(_) if directory.join("tekken.json").exists() => {}
+            // Whatever tokenizer.json lists takes a piece's place in this family.
+            Ok(_) if family == Family::Phi3 => {}
+            Ok(told) => {
+                let (mut found, mut wanted) = (heard(told.entries()), heard(&stored));
+                found.sort_by(|(a, _), (b, _)| a.cmp(b));
+                wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
+                faults.extend(differences(&found, &wanted).iter().map(|difference| format!("{name}: {difference}")));
+            }
+            Err(error) => faults.push(format!("{name}: {error} {:?}", restored.notes)),
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));

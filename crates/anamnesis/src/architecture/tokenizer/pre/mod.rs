@@ -15,6 +15,8 @@ mod matching;
 mod normal;
 mod text;
 
+pub(super) use declared::declaration;
+
 use super::added::Vocabulary;
 use super::document::Document;
 use super::post_processor::around;

@@ -1,0 +1,173 @@
+//! Files that contradict themselves are refused by name, and nothing else happens.
+
+use serde_json::{Map, Value, json};
+
+use super::{Family, Wanted, keys};
+use crate::architecture::beside::in_memory::InMemory;
+use crate::architecture::told::Told;
+use crate::error::{AnamnesisError, Result};
+
+fn told(files: &InMemory, family: Family, config: &Value) -> Result<Told> {
+    let config: &Map<String, Value> = config.as_object().unwrap();
+    let vocab_size = config.get("vocab_size").and_then(Value::as_u64);
+    keys(files, &Wanted { family, config, vocab_size, architecture: "llama", pre: Some("gpt-2") })
+}
+
+fn document(vocab: &Value, merges: &Value, added: &Value) -> InMemory {
+    let text = json!({"model": {"type": "BPE", "vocab": vocab, "merges": merges}, "added_tokens": added});
+    InMemory::default().with("tokenizer.json", text.to_string())
+}
+
+fn refused(result: Result<Told>, part: &str) {
+    let error = result.expect_err(part).to_string();
+    assert!(error.contains(part), "{error:?} does not say {part:?}");
+}
+
+/// A piece of SentencePiece's model.
+fn piece(text: &[u8], kind: u8) -> Vec<u8> {
+    let inner = [&[0x0a, text.len() as u8], text, &[0x15, 0, 0, 0, 0, 0x18, kind]].concat();
+    [&[0x0a, inner.len() as u8], inner.as_slice()].concat()
+}
+
+fn model(pieces: &[Vec<u8>]) -> InMemory {
+    InMemory::default().with("tokenizer.model", pieces.concat())
+}
+
+#[test]
+fn a_vocabulary_larger_than_the_embedding_is_refused() {
+    let files = document(&json!({"a": 0, "b": 1}), &json!([]), &json!([]));
+    refused(
+        told(&files, Family::Bpe, &json!({"vocab_size": 1})),
+        "token \"b\" has id 1, 1 tokens are in the embedding",
+    );
+    refused(told(&files, Family::Bpe, &json!({"vocab_size": 1_u64 << 40})), "MAX_TOKENS");
+    assert!(told(&files, Family::Bpe, &json!({"vocab_size": 4})).is_ok());
+}
+
+#[test]
+fn tokens_that_stand_twice_are_refused() {
+    let text = r#"{"model": {"type": "BPE", "vocab": {"a": 0, "a": 1}, "merges": []}}"#;
+    refused(told(&InMemory::default().with("tokenizer.json", text), Family::Bpe, &json!({})), "\"a\" stands twice");
+    let files = document(&json!({"a": 0, "b": 0}), &json!([]), &json!([]));
+    refused(told(&files, Family::Bpe, &json!({})), "\"a\" and \"b\" have one id, 0");
+    refused(told(&model(&[piece(b"<unk>", 2), piece(b"a", 1), piece(b"a", 1)]), Family::Qwen, &json!({})), "piece 2");
+}
+
+#[test]
+fn added_tokens_behind_a_hole_are_refused() {
+    let added = json!([{"id": 7, "content": "<x>", "special": true}]);
+    let files = document(&json!({"a": 0, "b": 1}), &json!([]), &added);
+    refused(
+        told(&files, Family::Bpe, &json!({"vocab_size": 9})),
+        "added token \"<x>\" says its id is 7, 2 is the one it gets",
+    );
+    let added = json!([{"id": -1, "content": "<x>"}]);
+    refused(told(&document(&json!({}), &json!([]), &added), Family::Bpe, &json!({})), "no id");
+}
+
+#[test]
+fn merges_that_do_not_make_tokens_are_refused() {
+    let vocab = json!({"a": 0, "b": 1, "ab": 2});
+    for merges in [
+        json!([["a", ""]]),
+        json!([["", "ab"]]),
+        json!([["b", "a"]]),
+        json!([["a", "x"]]),
+        json!(["ab"]),
+        json!(["a b a"]),
+    ] {
+        refused(told(&document(&vocab, &merges, &json!([])), Family::Bpe, &json!({})), "merge 0");
+    }
+    for merges in [json!([["a", "b"], "a b"]), json!([["a"]]), json!([["a", "b", "a"]]), json!([1]), json!({"a": "b"})]
+    {
+        refused(told(&document(&vocab, &merges, &json!([])), Family::Bpe, &json!({})), "tokenizer.json");
+    }
+    assert!(told(&document(&vocab, &json!(["a b"]), &json!([])), Family::Bpe, &json!({})).is_ok());
+}
+
+#[test]
+fn models_with_broken_pieces_are_refused() {
+    let unknown = piece(b"<unk>", 2);
+    for (pieces, part) in [
+        (vec![piece(b"a", 1)], "0 of 1 pieces stand for what is unknown"),
+        (vec![unknown.clone(), piece(b"<u>", 2)], "2 of 2 pieces"),
+        (vec![unknown.clone(), piece(b"\xff\xfe", 1)], "piece 1: it is not UTF-8"),
+        (vec![unknown.clone(), piece(b"", 1)], "piece 1: it has no text"),
+        (vec![unknown.clone(), piece(b"a", 9)], "piece 1: its kind is 9"),
+        (vec![unknown.clone(), vec![0x0a, 0x7f, 1]], "takes 127 bytes"),
+        (vec![unknown.clone(), vec![0x08, 1]], "no messages"),
+        (vec![unknown.clone(), vec![0x0b]], "wire type 3"),
+    ] {
+        refused(told(&model(&pieces), Family::Qwen, &json!({})), part);
+    }
+    assert!(told(&model(&[unknown, piece(b"a", 1)]), Family::Qwen, &json!({"vocab_size": 3})).is_ok());
+}
+
+#[test]
+fn ids_and_lists_of_other_types_are_refused() {
+    let files = || document(&json!({"a": 0}), &json!([]), &json!([]));
+    refused(told(&files(), Family::Bpe, &json!({"bos_token_id": -1})), "bos_token_id");
+    refused(told(&files(), Family::Bpe, &json!({"bos_token_id": 1_u64 << 33})), "bos_token_id");
+    assert!(
+        told(&files(), Family::Bpe, &json!({"bos_token_id": [1, 2], "eos_token_id": null, "pad_token_id": 1.5}))
+            .is_ok()
+    );
+    for settings in
+        ["[]", "{", r#"{"added_tokens_decoder": []}"#, r#"{"added_tokens_decoder": {"x": {"content": "a"}}}"#]
+    {
+        refused(
+            told(&files().with("tokenizer_config.json", settings), Family::Bpe, &json!({})),
+            "tokenizer_config.json",
+        );
+    }
+    let pieces = model(&[piece(b"<unk>", 2)]);
+    refused(told(&pieces.with("added_tokens.json", r#"{"x": "y"}"#), Family::Qwen, &json!({})), "added_tokens.json");
+}
+
+#[test]
+fn other_models_and_missing_files_are_unsupported() {
+    let unigram =
+        InMemory::default().with("tokenizer.json", r#"{"model": {"type": "Unigram", "vocab": [["a", 0.0]]}}"#);
+    for (files, family) in [
+        (InMemory::default(), Family::Bpe),
+        (InMemory::default(), Family::LlamaLike),
+        (InMemory::default(), Family::Gemma2),
+        (InMemory::default(), Family::Phi3),
+        (unigram, Family::Bpe),
+    ] {
+        assert!(matches!(told(&files, family, &json!({})), Err(AnamnesisError::Unsupported { .. })), "{family:?}");
+    }
+}
+
+#[test]
+fn a_pre_tokenizer_without_a_name_is_refused_and_can_be_named() {
+    let text =
+        json!({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "pre_tokenizer": {"type": "Whitespace"}});
+    let files = InMemory::default().with("tokenizer.json", text.to_string());
+    let config = Map::new();
+    let wanted = Wanted { family: Family::Bpe, config: &config, vocab_size: None, architecture: "llama", pre: None };
+    assert!(matches!(keys(&files, &wanted), Err(AnamnesisError::Unsupported { .. })));
+    let named = keys(&files, &Wanted { pre: Some("whitespace"), ..wanted }).unwrap();
+    assert!(named.entries().iter().any(|(_, value)| value.as_string() == Some("whitespace")));
+}
+
+#[test]
+fn deep_and_cut_off_documents_are_refused() {
+    for text in [
+        "{\"normalizer\": ".to_owned() + &"[".repeat(100_000),
+        "{\"model\": {\"vocab\": {\"a\"".to_owned(),
+        "[]".to_owned(),
+        String::new(),
+    ] {
+        let files = InMemory::default().with("tokenizer.json", text);
+        refused(told(&files, Family::Bpe, &json!({})), "tokenizer.json");
+    }
+    for text in [
+        "{}",
+        "[]",
+        r#"{"config": {}, "vocab": [{"rank": 1, "token_bytes": "AA=="}]}"#,
+        r#"{"vocab": [{"rank": 0, "token_bytes": "?"}]}"#,
+    ] {
+        refused(told(&InMemory::default().with("tekken.json", text), Family::LlamaLike, &json!({})), "tekken.json");
+    }
+}
