@@ -14,7 +14,7 @@ const ROLES: [(&str, &str); 6] =
 pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
     let mut settings = Map::new();
     let mut set = |key: &str, value: Value| drop(settings.insert(key.to_owned(), value));
-    set("tokenizer_class", Value::from("PreTrainedTokenizerFast"));
+    set("tokenizer_class", Value::from(class(stored, kind)));
     set("clean_up_tokenization_spaces", Value::from(false));
     for (role, name) in ROLES {
         if let Some((_, text)) = stored.role(role) {
@@ -48,6 +48,16 @@ pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
         set("added_tokens_decoder", Value::Object(listed));
     }
     format!("{:#}\n", Value::Object(settings)).into_bytes()
+}
+
+/// The class that loads the files. That of Llama puts no space in front of one, which its document cannot say; it also brings
+/// tokens of its own where one has no role.
+fn class(stored: &Stored<'_>, kind: &str) -> &'static str {
+    let has_roles = stored.role("bos").is_some() && stored.role("eos").is_some() && unknown(stored).is_some();
+    match (kind, stored.text("general.architecture")) {
+        ("llama", Some("llama")) if has_roles => "LlamaTokenizer",
+        _ => "PreTrainedTokenizerFast",
+    }
 }
 
 /// One template, or all of them by name.
