@@ -14,17 +14,19 @@ const ROLES: [(&str, &str); 6] =
 pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
     let mut settings = Map::new();
     let mut set = |key: &str, value: Value| drop(settings.insert(key.to_owned(), value));
-    set("tokenizer_class", Value::from(class(stored, kind)));
+    // It takes tokenizer.json as it stands; those of single models put other steps in the place of its own.
+    set("tokenizer_class", Value::from("PreTrainedTokenizerFast"));
     set("clean_up_tokenization_spaces", Value::from(false));
     for (role, name) in ROLES {
         if let Some((_, text)) = stored.role(role) {
             set(&format!("{name}_token"), Value::from(text));
         }
     }
-    if kind == "llama" && stored.role("unknown").is_none() {
-        if let Some(token) = unknown(stored) {
-            set("unk_token", Value::from(token.text));
-        }
+    if kind == "llama"
+        && stored.role("unknown").is_none()
+        && let Some(token) = unknown(stored)
+    {
+        set("unk_token", Value::from(token.text));
     }
     for name in ["add_bos_token", "add_eos_token"] {
         if let Some(truth) = stored.truth(name) {
@@ -48,16 +50,6 @@ pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
         set("added_tokens_decoder", Value::Object(listed));
     }
     format!("{:#}\n", Value::Object(settings)).into_bytes()
-}
-
-/// The class that loads the files. That of Llama puts no space in front of one, which its document cannot say; it also brings
-/// tokens of its own where one has no role.
-fn class(stored: &Stored<'_>, kind: &str) -> &'static str {
-    let has_roles = stored.role("bos").is_some() && stored.role("eos").is_some() && unknown(stored).is_some();
-    match (kind, stored.text("general.architecture")) {
-        ("llama", Some("llama")) if has_roles => "LlamaTokenizer",
-        _ => "PreTrainedTokenizerFast",
-    }
 }
 
 /// One template, or all of them by name.
