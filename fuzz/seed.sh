@@ -26,3 +26,15 @@ for target in remember_bytes zip_npz gguf_header pth; do
         [ "$(wc -c <"$file")" -gt 8192 ] || cp "$file" corpus/convert_bytes/
     done
 done
+mkdir -p corpus/vocabulary
+for file in ../crates/anamnesis/tests/fixtures/vocabularies/*/*; do
+    # The first byte says which file it is.
+    case "$(basename "$file")" in
+        tokenizer.model) kind='\000' ;;
+        tokenizer.json) kind='\001' ;;
+        tekken.json) kind='\002' ;;
+        README.md) kind='\003' ;;
+        *) continue ;;
+    esac
+    { printf "$kind"; cat "$file"; } >"corpus/vocabulary/$(basename "$(dirname "$file")")-$(basename "$file")"
+done

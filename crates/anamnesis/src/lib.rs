@@ -82,6 +82,9 @@ mod pipeline;
 mod quant_config;
 mod scheme;
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
+
 pub mod cancel;
 pub mod convert;
 mod decode;

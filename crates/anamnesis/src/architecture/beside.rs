@@ -73,7 +73,7 @@ impl Beside for Directory {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod in_memory {
     //! Files that are only in memory.
 

@@ -1,6 +1,7 @@
 //! Vocabularies and names of whole directories, against what llama.cpp's converter writes.
 //!
-//! `AMN_HF_CORPUS` names a folder with more: directories, and beside each the converter's file, `NAME.TYPE.expected.gguf`.
+//! `AMN_HF_CORPUS` names a folder with more: directories, and beside each the converter's file, `NAME.TYPE.expected.gguf`;
+//! `AMN_RESTORED` one to which the restored vocabularies are written.
 
 use std::path::{Path, PathBuf};
 
@@ -193,6 +194,11 @@ fn what_is_restored_is_written_as_it_was() {
         let pre = stored.iter().find(|(key, _)| key == "tokenizer.ggml.pre").unwrap().1.as_string().unwrap();
         let wanted = Wanted { family, config: &config, vocab_size: vocab_size(&config), architecture, pre: Some(pre) };
         let restored = back(&stored.iter().cloned().collect()).unwrap();
+        if restored.files.is_empty() {
+            println!("{name}: {:?}", restored.notes);
+            assert!(!restored.notes.is_empty());
+            continue;
+        }
         if let Some(folder) = std::env::var_os("AMN_RESTORED") {
             let folder = Path::new(&folder).join(&name);
             std::fs::create_dir_all(&folder).unwrap();

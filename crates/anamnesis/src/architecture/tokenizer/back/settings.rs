@@ -14,6 +14,7 @@ const ROLES: [(&str, &str); 6] =
 pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
     let mut settings = Map::new();
     let mut set = |key: &str, value: Value| drop(settings.insert(key.to_owned(), value));
+    // It takes tokenizer.json as it stands; those of single models put other steps in the place of its own.
     set("tokenizer_class", Value::from("PreTrainedTokenizerFast"));
     set("clean_up_tokenization_spaces", Value::from(false));
     for (role, name) in ROLES {
@@ -21,10 +22,11 @@ pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
             set(&format!("{name}_token"), Value::from(text));
         }
     }
-    if kind == "llama" && stored.role("unknown").is_none() {
-        if let Some(token) = unknown(stored) {
-            set("unk_token", Value::from(token.text));
-        }
+    if kind == "llama"
+        && stored.role("unknown").is_none()
+        && let Some(token) = unknown(stored)
+    {
+        set("unk_token", Value::from(token.text));
     }
     for name in ["add_bos_token", "add_eos_token"] {
         if let Some(truth) = stored.truth(name) {
