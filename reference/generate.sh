@@ -10,7 +10,7 @@ export REF PYTHONDONTWRITEBYTECODE=1
 export PATH="$REF/venv/bin:$PATH"
 
 if [ $# -eq 0 ]; then
-    set -- codes fp8 gptq awq autoround bnb bnb_encode encode compressed_tensors compressed_tensors_old hqq quanto torchao bitnet \
+    set -- codes fp8 gptq awq marlin autoround bnb bnb_encode encode compressed_tensors compressed_tensors_old hqq quanto torchao bitnet \
         mlx modelopt mxfp4 gguf ggml_encode npz pth
 fi
 for family in "$@"; do

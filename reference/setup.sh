@@ -23,6 +23,9 @@ pip install --no-deps -r "$here/requirements.txt"
 # An old version whose files differ from those of the current one.
 pip install --no-deps --target "$REF/ct_old" compressed-tensors==0.11.0
 
+# One file of it is used, which packs; the rest would want a GPU.
+pip install --no-deps --target "$REF/auto_gptq" auto-gptq==0.7.1
+
 # GPTQModel is used from its source package, without installing it.
 if [ ! -d "$REF/src/$gptqmodel" ]; then
     if [ ! -f "$REF/src/$gptqmodel.tar.gz" ]; then

@@ -48,12 +48,13 @@ const HQQ: &[&str] = &[
     ".unpack_view_dtype",
 ];
 
-const FAMILIES: [Family; 14] = [
+const FAMILIES: [Family; 15] = [
     family("fp8", 66, &["scale"]),
     family("codes", 1, &[]),
     family("gptq", 61, PACKED),
     family("awq", 7, PACKED),
     family("autoround", 27, PACKED),
+    family("marlin", 8, &[".B", ".s", ".qweight"]),
     family("hqq", 24, HQQ),
     family("bitnet", 5, &[".weight_scale"]),
     family("torchao", 20, &["._weight_"]),

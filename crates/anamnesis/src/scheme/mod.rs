@@ -28,6 +28,7 @@ mod layers;
 pub(crate) mod leftover;
 mod library;
 mod linear;
+pub(crate) mod marlin;
 mod methods;
 pub(crate) mod mlx;
 pub(crate) mod modelopt;
@@ -94,9 +95,10 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 15] = [
+static ALL: [&dyn Scheme; 16] = [
     &ggml::Ggml,
     &methods::Methods,
+    &marlin::Marlin,
     &gptq::Gptq,
     &awq::Awq,
     &bnb::Bnb,

@@ -6,7 +6,7 @@
 //! | `X.qzeros` | I32 | `[groups, out/8]`, the same order |
 //! | `X.scales` | F16, BF16, F32 | `[groups, out]` |
 //!
-//! The GEMV layouts, Marlin and llm-awq pack differently and are refused by name, and so is a weight without zero points,
+//! The GEMV layouts and llm-awq pack differently and are refused by name (Marlin is read by `marlin`), and so is a weight without zero points,
 //! which no library writes.
 
 use std::sync::Arc;
@@ -119,7 +119,7 @@ fn check_config(config: &QuantConfig, args: &Args<'_>) -> Result<()> {
     if auto_round_packing(config, args)?.is_some_and(|packing| packing != AutoRoundPacking::Awq) {
         return refuse(args.text(&["packing_format", "backend"])?.unwrap_or("auto-round"));
     }
-    if config.method() == Some("awq") {
+    if matches!(config.method(), Some("awq" | "awq_marlin")) {
         if args.text(&["backend"])? == Some("llm-awq") {
             return refuse("llm-awq");
         }
