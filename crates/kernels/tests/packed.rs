@@ -403,7 +403,7 @@ fn transposed_nibbles_agree_with_the_twin() {
 #[test]
 fn tiles_of_marlin_agree_with_the_twin() {
     for (rows, strips, gap) in [(1, 1, 0), (1, 3, 5), (7, 2, 0), (8, 1, 64), (9, 2, 3), (16, 1, 0), (21, 3, 1)] {
-        let tiles: Vec<u8> = (0..512 * rows * strips).map(|i| (i * 2_654_435_761 >> 13) as u8).collect();
+        let tiles: Vec<u8> = (0..512 * rows * strips).map(|i| ((i * 2_654_435_761) >> 13) as u8).collect();
         let stride = 8 * rows + gap;
         let size = 64 * strips * stride + 5;
         let mut expected = vec![PAINT; size];

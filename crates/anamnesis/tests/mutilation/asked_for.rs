@@ -121,9 +121,12 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         }
         "duplicate" if mutation.part.ends_with(".scale") && !stays_beside(mutation) => Some(LONE),
         "duplicate" if becomes("no prefix ") && ["_scale", "_shift"].contains(&end_of(&mutation.part)) => Some(LONE),
+        "rename" if !place.configured && mutation.part.ends_with(".qbiases") && becomes("biases ") => Some(ARRANGEMENT),
         // The name that is left is no word at all.
         "duplicate" if becomes("a dot less ") && end_of(&mutation.part).len() == 1 => Some(LONE),
-        _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
+        _ if (becomes("bias ") || becomes("biases ")) && stored.shape.len() == 1 && stored.dtype.contains("F") => {
+            Some(BIAS)
+        }
         "rename" if becomes("input_scale ") && !place.configured && has_codes(case) => Some(UNSCALED),
         "rename" if !place.configured && case.parts().any(|part| part.tensor.dtype == "I8") => Some(INTEGERS),
         "rename" if !place.configured && !place.twin && !has_codes(case) && is_common(case, &mutation.part) => {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, QuantConfig};
 use crate::scheme::packed::{
-    AutoRoundPacking, ColumnDecoder, Grouping, Groups, PART_NAMES, PackedMatrix, Parts, Words, ZeroPoints,
+    AutoRoundPacking, ColumnDecoder, Dialect, Grouping, Groups, PART_NAMES, PackedMatrix, Parts, Words, ZeroPoints,
     auto_round_packing,
 };
 use crate::scheme::{About, Blocks, Claims, Coding, PartName, QuantScheme, Recipe, ScaleType, Scheme, Weight};
@@ -109,7 +109,12 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
             evidence: claims.evidence(&["quant_method", "packing_format"]),
         },
         parts: vec![parts.qweight, qzeros, scales],
-        recipe: Recipe::Ready(Arc::new(ColumnDecoder { matrix, is_planar: false, description })),
+        recipe: Recipe::Ready(Arc::new(ColumnDecoder {
+            matrix,
+            is_planar: false,
+            dialect: Dialect::Usual,
+            description,
+        })),
     })
 }
 
