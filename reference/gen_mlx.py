@@ -7,6 +7,11 @@ it gives by itself.
 import mlx.core as mx
 import numpy as np
 import torch
+from transformers.integrations.metal_quantization import (
+    _affine_dequantize_tensor,
+    _affine_quantize_tensor,
+)
+from transformers.utils.quantization_config import MetalConfig
 
 from common import seed, write_case
 
@@ -172,11 +177,32 @@ def mixed():
     write(case, modules, quantization)
 
 
+def metal():
+    """What transformers stores by its method `metal`, and how it dequantises that."""
+    for case, shape, bits, group, dtype in (
+        ("metal_4", (5, 128), 4, 64, torch.bfloat16),
+        ("metal_2", (3, 96), 2, 48, torch.float16),
+        ("metal_8", (2, 40), 8, 20, torch.float32),
+    ):
+        seed(f"mlx/{case}")
+        source = torch.randn(*shape) * 0.05
+        source[0] = 0
+        words, *companions = _affine_quantize_tensor(source, group, bits)
+        scales, biases = (part.to(dtype) for part in companions)
+        values = _affine_dequantize_tensor(words, scales, biases, group, bits)
+        tensors = {f"{LAYER}.weight": words, f"{LAYER}.scales": scales, f"{LAYER}.qbiases": biases}
+        config = MetalConfig(bits=bits, group_size=group).to_dict()
+        name = f"{LAYER}.weight"
+        config["quant_method"] = config["quant_method"].value
+        write_case("mlx", case, tensors, {name: values}, config, {name: values.to(dtype)})
+
+
 def main():
     affine()
     random_codes()
     float_modes()
     mixed()
+    metal()
 
 
 if __name__ == "__main__":

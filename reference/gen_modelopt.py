@@ -5,7 +5,7 @@ The oracle is ModelOpt's own `dequantize`. Its eight-bit floats are among the fi
 
 import torch
 from modelopt.torch.export.convert_hf_config import convert_hf_quant_config_format
-from modelopt.torch.export.quant_utils import process_layer_quant_config
+from modelopt.torch.export.quant_utils import process_layer_quant_config, to_quantized_weight
 from modelopt.torch.quantization.qtensor.fp8_tensor import FP8QTensor
 from modelopt.torch.quantization.qtensor.mxfp4_tensor import MXFP4QTensor
 from modelopt.torch.quantization.qtensor.mxfp8_tensor import MXFP8QTensor
@@ -215,11 +215,25 @@ def mixed():
     write_case("modelopt", case, tensors, expected, config(process_layer_quant_config(layers)))
 
 
+def int4():
+    """Integers of W4A16_AWQ. What is packed are values that codes and scales have already."""
+    for case, shape, group in (("w4a16_awq", (6, 96), 32), ("w4a16_awq_g128", (4, 256), 128)):
+        seed(case)
+        scales = torch.rand(shape[0], shape[1] // group) * 0.01 + 1e-4
+        codes = torch.randint(-8, 8, shape)
+        weight = codes.float() * scales.repeat_interleave(group, dim=1)
+        packed = to_quantized_weight(weight, scales, "int4_awq", block_size=group)
+        tensors = {f"{LAYER}.weight": packed, f"{LAYER}.weight_scale": scales}
+        told = algorithm("int4_awq", group)
+        write_case("modelopt", case, tensors, {f"{LAYER}.weight": weight}, config(told))
+
+
 def main():
     single()
     stacks()
     other_formats()
     mixed()
+    int4()
 
 
 if __name__ == "__main__":

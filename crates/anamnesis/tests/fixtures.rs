@@ -48,18 +48,20 @@ const HQQ: &[&str] = &[
     ".unpack_view_dtype",
 ];
 
-const FAMILIES: [Family; 14] = [
+const FAMILIES: [Family; 16] = [
     family("fp8", 66, &["scale"]),
     family("codes", 1, &[]),
     family("gptq", 61, PACKED),
     family("awq", 7, PACKED),
     family("autoround", 27, PACKED),
+    family("marlin", 8, &[".B", ".s", ".qweight"]),
     family("hqq", 24, HQQ),
     family("bitnet", 5, &[".weight_scale"]),
     family("torchao", 20, &["._weight_"]),
     family("quanto", 19, &["._data", "._scale", "._shift", "put_scale"]),
-    family("mlx", 42, &[".scales", ".biases"]),
-    family("modelopt", 17, &["weight_scale", "input_scale"]),
+    family("mlx", 45, &[".scales", ".biases", ".qbiases"]),
+    family("quark", 8, &["weight_scale", "weight_zero_point"]),
+    family("modelopt", 19, &["weight_scale", "input_scale"]),
     family("mxfp4", 9, &["_blocks", "_scales", ".scale", "_scale_inv"]),
     Family {
         unsigned_zeros: Some("fp4"),

@@ -106,7 +106,6 @@ fn methods_that_nobody_decodes_are_named_with_what_they_would_need() {
         ("fp_quant", "FP-Quant"),
         ("gemma", "Gemma"),
         ("higgs", "HIGGS"),
-        ("marlin", "Marlin"),
         ("paroquant", "ParoQuant"),
         ("qqq", "QQQ"),
         ("quip", "QuIP#"),
@@ -118,6 +117,13 @@ fn methods_that_nobody_decodes_are_named_with_what_they_would_need() {
         let error = refused(&model, Some(&config)).to_string();
         assert_mentions(&error, &[format, "\"a.weight\"", "config.json", "not decoded: "]);
     }
+}
+
+#[test]
+fn rotated_weights_that_are_stored_as_floats_are_refused() {
+    let config = json!({"quantization_config": {"quant_method": "fp_quant", "pseudoquantization": true}});
+    let model = Model::new().floats("a.dqweight", &[2, 2], &[1.0; 4]);
+    assert_mentions(&refused(&model, Some(&config)).to_string(), &["FP-Quant", "\"a.dqweight\"", "rotated"]);
 }
 
 #[test]

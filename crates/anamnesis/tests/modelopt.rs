@@ -152,7 +152,7 @@ fn weights_that_are_more_than_codes_and_scales_are_refused_by_name() {
         let error = refused(&nvfp4().metadata(key, "{}"), None);
         assert_mentions(&unsupported(error), &["order of a kernel", key, "\"a.weight\""]);
     }
-    for algorithm in ["W4A16_AWQ", "W4A8_AWQ", "NVFP4_SVD"] {
+    for algorithm in ["W4A8_AWQ", "NVFP4_SVD"] {
         let model = codes().floats("a.weight_scale", &[4, 2], &[1.0; 8]);
         let error = refused(&model, Some(&config(json!({"quant_algo": algorithm}))));
         assert_mentions(&unsupported(error), &[algorithm, "\"a.weight\""]);

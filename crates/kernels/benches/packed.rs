@@ -94,6 +94,9 @@ fn others(criterion: &mut Criterion) {
             transpose_awq(level, &words[..ELEMENTS / 2], ELEMENTS / 8 / cols, cols, black_box(&mut out));
         });
     }
+    levels(&mut group, "tiles of Marlin", |level| {
+        untile_marlin(level, &words[..ELEMENTS / 2], 32, ELEMENTS / 1024 / 32, black_box(&mut out), 8 * 32 + 64);
+    });
     levels(&mut group, "BF16 turned", |level| {
         turn_columns::<Bf16>(level, &words, 64, 256, black_box(&mut out), 512, 0);
         turn_columns::<Bf16>(level, &words, 448, 256, black_box(&mut out), 512, 64);

@@ -95,6 +95,8 @@ fn main() {
     black_box(&bytes);
     transpose_awq(level, &packed, block, 8, &mut bytes);
     black_box(&bytes);
+    untile_marlin(level, &packed, block, 8, &mut bytes, 8 * block);
+    black_box(&bytes);
 
     let book = black_box(Codebook::nearest(map));
     let (scaling, steps) = (black_box(Scaling::Divide), black_box(Steps::Divide));

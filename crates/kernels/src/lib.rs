@@ -31,7 +31,7 @@ pub use cast::{TopExponent, narrow, round_slice, widen_bf16, widen_e8m0, widen_f
 pub use decode::{
     Arithmetic, Formula, Step, affine_codes, affine_fields, cast, coded_blocks, coded_indexed, ggml, nested_scales,
     ruled_blocks, scaled, scaled_block_rows, scaled_runs, scaled_twice, spread_bits, spread_plane, spread_words,
-    transpose_awq, transpose_words, turn_columns, unpack_codes,
+    transpose_awq, transpose_words, turn_columns, unpack_codes, untile_marlin,
 };
 pub use encode::{
     Codebook, EncodeBlocks, Goal, Input, Ratio, SMALLEST_SCALE, Scaling, Steps, block_largest, block_largest_number,

@@ -401,6 +401,22 @@ fn transposed_nibbles_agree_with_the_twin() {
 }
 
 #[test]
+fn tiles_of_marlin_agree_with_the_twin() {
+    for (rows, strips, gap) in [(1, 1, 0), (1, 3, 5), (7, 2, 0), (8, 1, 64), (9, 2, 3), (16, 1, 0), (21, 3, 1)] {
+        let tiles: Vec<u8> = (0..512 * rows * strips).map(|i| ((i * 2_654_435_761) >> 13) as u8).collect();
+        let stride = 8 * rows + gap;
+        let size = 64 * strips * stride + 5;
+        let mut expected = vec![PAINT; size];
+        naive::packed::untile_marlin(&tiles, rows, strips, &mut expected, stride);
+        for level in Level::available() {
+            let mut found = vec![PAINT; size];
+            untile_marlin(level, &tiles, rows, strips, &mut found, stride);
+            assert!(found == expected, "{rows} × {strips}, {gap} apart, at {level}");
+        }
+    }
+}
+
+#[test]
 fn negative_zero_in_a_map_is_kept() {
     let map = [-0.0; 16];
     for level in Level::available() {
@@ -457,6 +473,10 @@ fn odd_lengths_of_every_argument_are_survived() {
             transpose_words(level, &codes, 5, 8, &mut out);
             transpose_awq(level, &codes, 3, usize::MAX, &mut out);
             transpose_awq(level, &codes, 4, 9, &mut out);
+            untile_marlin(level, &codes, usize::MAX, 3, &mut out, 8);
+            untile_marlin(level, &codes, 1, 1, &mut out, usize::MAX);
+            untile_marlin(level, &codes, 0, 1, &mut out, 8);
+            untile_marlin(level, &codes, 1, 0, &mut out, 8);
             turn_columns::<Bf16>(level, &codes, usize::MAX, 3, &mut out, usize::MAX, 0);
             turn_columns::<F32>(level, &codes, 3, usize::MAX, &mut out, 4, usize::MAX);
             turn_columns::<F32>(level, &codes, 4, 0, &mut out, 4, 0);

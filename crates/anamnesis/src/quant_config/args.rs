@@ -96,6 +96,18 @@ impl<'a> Args<'a> {
         Self { layers: self.layers.iter().filter_map(object).collect() }
     }
 
+    /// What stands in each of the objects that the object of a key holds.
+    pub(crate) fn inside_each(&self, key: &'a str) -> Vec<Self> {
+        let objects = self.layers.iter().filter_map(|layer| Some((layer.members.get(key)?.members()?, layer.place)));
+        let each = objects.flat_map(|(members, place)| {
+            let inner = move |(name, value): (&'a str, &'a Json)| {
+                Some(Self { layers: vec![Layer { members: value.members()?, place: place.with(key).with(name) }] })
+            };
+            members.iter().filter_map(inner)
+        });
+        each.collect()
+    }
+
     fn read<T>(&self, keys: &[&'a str], kind: Kind, value: impl Fn(&'a Json) -> Option<T>) -> Result<Option<T>> {
         match self.get(keys) {
             None => Ok(None),

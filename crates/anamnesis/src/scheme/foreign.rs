@@ -21,6 +21,7 @@ struct Mark {
 }
 
 const BYTES: &[Dtype] = &[Dtype::U8, Dtype::I8];
+const BYTES_AND_WORDS: &[Dtype] = &[Dtype::U8, Dtype::I8, Dtype::I32, Dtype::U32];
 const INDICES: &[Dtype] = &[Dtype::I16, Dtype::U16, Dtype::I32, Dtype::I64];
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
 const CODES: &[Dtype] = &[Dtype::U8, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::F8E4M3, Dtype::F8E5M2];
@@ -32,13 +33,13 @@ static MARKS: &[Mark] = &[
     likely(
         "integer weights with scales",
         ".weight",
-        BYTES,
+        BYTES_AND_WORDS,
         &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
     sure("EXL3", ".trellis", &[Dtype::I16], &[".suh", ".svh", ".su", ".sv"]),
     sure("EXL2", ".q_weight", WORDS, &[".q_scale", ".q_scale_max", ".q_groups"]),
     likely("QuIP#", ".Qidxs", INDICES, &[".SU", ".SV"]),
-    likely("Marlin", ".B", WORDS, &[".s"]),
+    sure("Marlin 2:4", ".B_24", WORDS, &[".B_meta", ".s"]),
     likely("sparse-bitmask", ".compressed", VALUES, &[".row_offsets"]),
     likely("sparse-24-bitmask", ".compressed", VALUES, &[".bitmask"]),
     likely("AQLM", ".codes", CODES, &[".codebooks", ".scales"]),

@@ -137,3 +137,55 @@ impl TileDecoder for Rounded {
         self.decoder.describe()
     }
 }
+
+/// A decoder whose library calculates as it does, and gives a result of another type than the decoder would tell.
+pub(crate) struct InLibrary {
+    decoder: Arc<dyn TileDecoder>,
+    result: TargetDtype,
+}
+
+impl InLibrary {
+    /// The decoder of a library that calculates in F32 and gives this type.
+    pub(crate) fn gives(result: TargetDtype, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
+        Arc::new(Self { decoder, result })
+    }
+}
+
+impl Hash for InLibrary {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.decoder.identify(hasher);
+    }
+}
+
+impl TileDecoder for InLibrary {
+    fn granule(&self) -> u64 {
+        self.decoder.granule()
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        self.decoder.tile_bytes()
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        self.decoder.windows(elements, windows);
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<()> {
+        self.decoder.decode(elements, inputs, target, out, context)
+    }
+
+    fn describe(&self) -> String {
+        self.decoder.describe()
+    }
+
+    fn as_library(&self) -> AsLibrary {
+        AsLibrary::In(self.result)
+    }
+}

@@ -1,7 +1,7 @@
 //! Methods that a configuration names and nobody decodes: what they pack is refused by their names, whatever its tensors look
 //! like.
 
-use crate::catalog::Dtype;
+use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, quoted};
 
 use super::{About, Claims, Scheme};
@@ -10,23 +10,22 @@ use super::{About, Claims, Scheme};
 pub(super) struct Methods;
 
 /// `quant_method`, the name of the format, and what it would need.
-const METHODS: [(&str, &str, &str); 19] = [
+const METHODS: [(&str, &str, &str); 18] = [
     ("aqlm", "AQLM", "its codes point into learned codebooks"),
     ("bitblas", "BitBLAS", "its codes lie in the tiles of one kind of machine"),
-    ("eetq", "EETQ", "its columns are interleaved for one kind of machine"),
+    ("eetq", "EETQ", "its columns are interleaved for the machine that packed them, and nothing stored says which"),
     ("exl2", "EXL2", "its rows have different numbers of bits"),
     ("exl3", "EXL3", "its codes are paths of a trellis, and the weights are rotated"),
     ("fouroversix", "Four Over Six", "its blocks choose between two ranges"),
-    ("fp_quant", "FP-Quant", "its weights are rotated"),
+    ("fp_quant", "FP-Quant", "its weights are rotated by a stored matrix, and its library does not rotate them back"),
     ("gemma", "Gemma quantisation", "its layers quantise what they are given too"),
     ("higgs", "HIGGS", "its codes point into grids, and the weights are rotated"),
-    ("marlin", "Marlin", "its codes lie in the tiles of one kind of machine"),
     ("paroquant", "ParoQuant", "its weights are rotated in pairs"),
     ("qqq", "QQQ", "its codes lie in the tiles of one kind of machine"),
     ("quip", "QuIP#", "its codes point into a lattice, and the weights are rotated"),
     ("quip_sharp", "QuIP#", "its codes point into a lattice, and the weights are rotated"),
     ("quip#", "QuIP#", "its codes point into a lattice, and the weights are rotated"),
-    ("sinq", "SINQ", "its weights have a scale for every row and every column"),
+    ("sinq", "SINQ", "its weights have a scale for every column too, and their description is in a file of its own"),
     ("spqr", "SpQR", "its outliers are stored beside its codes"),
     ("tequila", "Tequila", "its codes are of three values with a bias"),
     ("vptq", "VPTQ", "its codes point into learned codebooks"),
@@ -44,7 +43,8 @@ impl Scheme for Methods {
         let Some(&(_, format, why)) = METHODS.iter().find(|(known, ..)| Some(*known) == method.as_deref()) else {
             return;
         };
-        let packed: Vec<_> = claims.free().filter(|(_, tensor)| is_packed(tensor.dtype)).collect();
+        let is_one = |tensor: &StoredTensor| is_packed(tensor.dtype) || is_rotated(&tensor.name);
+        let packed: Vec<_> = claims.free().filter(|(_, tensor)| is_one(tensor)).collect();
         for (id, tensor) in packed.into_iter().filter(|(_, tensor)| !is_count(&tensor.name)) {
             claims.take_refused(id, format);
             let (name, dtype, file) = (quoted(&tensor.name), tensor.dtype, claims.config.file());
@@ -58,6 +58,11 @@ impl Scheme for Methods {
 fn is_packed(dtype: Dtype) -> bool {
     use Dtype::{I8, I16, I32, I64, U8, U16, U32, U64};
     dtype.is_quantized() || matches!(dtype, U8 | I8 | U16 | I16 | U32 | I32 | U64 | I64 | Dtype::F8E8M0)
+}
+
+/// What FP-Quant calls weights that are rounded and rotated, and stored as floats.
+fn is_rotated(name: &str) -> bool {
+    name.ends_with(".dqweight")
 }
 
 /// Integers that models of any kind keep.

@@ -28,6 +28,7 @@ mod layers;
 pub(crate) mod leftover;
 mod library;
 mod linear;
+pub(crate) mod marlin;
 mod methods;
 pub(crate) mod mlx;
 pub(crate) mod modelopt;
@@ -37,6 +38,7 @@ mod part_name;
 mod plain;
 mod quantiser;
 pub(crate) mod quanto;
+pub(crate) mod quark;
 mod role;
 mod scale;
 pub(crate) mod torchao;
@@ -56,7 +58,7 @@ pub(crate) use grid::{Arrangement, Grid};
 pub use group_options::{GroupOptions, GroupSize};
 pub(crate) use identity::Identity;
 pub use leftover::Leftover;
-pub(crate) use library::{AsLibrary, Rounded};
+pub(crate) use library::{AsLibrary, InLibrary, Rounded};
 pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task};
@@ -94,9 +96,10 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 15] = [
+static ALL: [&dyn Scheme; 17] = [
     &ggml::Ggml,
     &methods::Methods,
+    &marlin::Marlin,
     &gptq::Gptq,
     &awq::Awq,
     &bnb::Bnb,
@@ -106,6 +109,7 @@ static ALL: [&dyn Scheme; 15] = [
     &torchao::Torchao,
     &bitnet::BitNet,
     &mlx::Mlx,
+    &quark::Quark,
     &modelopt::ModelOpt,
     &mxfp4::Mxfp4,
     &foreign::Foreign,

@@ -9,6 +9,7 @@
 //! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
 //! | [`ggml`] | the block types of GGUF files |
 //! | [`transpose`] | nothing yet: it turns words and nibbles by columns first |
+//! | [`untile`] | nothing yet: it brings codes from the tiles of Marlin into rows |
 //! | [`turn`] | nothing any more: it turns finished elements |
 
 pub mod affine;
@@ -23,6 +24,7 @@ pub mod spread;
 pub mod transpose;
 pub mod turn;
 pub mod twice;
+pub mod untile;
 
 pub use affine::{affine_codes, affine_fields, coded_indexed, unpack_codes};
 pub use block::scaled_block_rows;
@@ -35,3 +37,4 @@ pub use spread::{spread_bits, spread_plane, spread_words};
 pub use transpose::{transpose_awq, transpose_words};
 pub use turn::turn_columns;
 pub use twice::scaled_twice;
+pub use untile::untile_marlin;

@@ -46,3 +46,24 @@ pub fn transpose_awq(words: &[u8], rows: usize, word_cols: usize, out: &mut [u8]
         }
     }
 }
+
+/// Marlin's tiles, nibble by nibble: where each of 1024 codes lies is written out as its packers count it.
+pub fn untile_marlin(tiles: &[u8], rows: usize, strips: usize, out: &mut [u8], stride: usize) {
+    for strip in 0..strips {
+        for output in 0..64 {
+            out[(64 * strip + output) * stride..][..8 * rows].fill(0);
+        }
+    }
+    for (tile, words) in tiles[..512 * rows * strips].chunks_exact(512).enumerate() {
+        for place in 0..1024 {
+            // Thread, square, and which of its eight codes.
+            let (thread, square, nibble) = (place / 32, place / 8 % 4, place % 8);
+            let taken = [0, 2, 4, 6, 1, 3, 5, 7][nibble];
+            let input = 2 * (thread % 4) + [0, 1, 8, 9][taken % 4];
+            let output = 16 * square + thread / 4 + 8 * (taken / 4);
+            let code = words[place / 2] >> (4 * (place % 2)) & 15;
+            let at = (64 * (tile % strips) + output) * stride + 8 * (tile / strips) + input / 2;
+            out[at] |= code << (4 * (input % 2));
+        }
+    }
+}

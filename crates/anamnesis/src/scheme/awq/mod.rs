@@ -6,7 +6,7 @@
 //! | `X.qzeros` | I32 | `[groups, out/8]`, the same order |
 //! | `X.scales` | F16, BF16, F32 | `[groups, out]` |
 //!
-//! The GEMV layouts, Marlin and llm-awq pack differently and are refused by name, and so is a weight without zero points,
+//! The GEMV layouts and llm-awq pack differently and are refused by name (Marlin is read by `marlin`), and so is a weight without zero points,
 //! which no library writes.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, QuantConfig};
 use crate::scheme::packed::{
-    AutoRoundPacking, ColumnDecoder, Grouping, Groups, PART_NAMES, PackedMatrix, Parts, Words, ZeroPoints,
+    AutoRoundPacking, ColumnDecoder, Dialect, Grouping, Groups, PART_NAMES, PackedMatrix, Parts, Words, ZeroPoints,
     auto_round_packing,
 };
 use crate::scheme::{About, Blocks, Claims, Coding, PartName, QuantScheme, Recipe, ScaleType, Scheme, Weight};
@@ -109,7 +109,12 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
             evidence: claims.evidence(&["quant_method", "packing_format"]),
         },
         parts: vec![parts.qweight, qzeros, scales],
-        recipe: Recipe::Ready(Arc::new(ColumnDecoder { matrix, is_planar: false, description })),
+        recipe: Recipe::Ready(Arc::new(ColumnDecoder {
+            matrix,
+            is_planar: false,
+            dialect: Dialect::Usual,
+            description,
+        })),
     })
 }
 
@@ -119,7 +124,7 @@ fn check_config(config: &QuantConfig, args: &Args<'_>) -> Result<()> {
     if auto_round_packing(config, args)?.is_some_and(|packing| packing != AutoRoundPacking::Awq) {
         return refuse(args.text(&["packing_format", "backend"])?.unwrap_or("auto-round"));
     }
-    if config.method() == Some("awq") {
+    if matches!(config.method(), Some("awq" | "awq_marlin")) {
         if args.text(&["backend"])? == Some("llm-awq") {
             return refuse("llm-awq");
         }

@@ -32,8 +32,8 @@ impl Scheme for Gptq {
 /// do.
 fn told_to_be_packed_along_inputs(claims: &Claims<'_>) -> Option<bool> {
     match claims.config.method() {
-        Some("gptq") => Some(true),
-        Some("awq") => Some(false),
+        Some("gptq" | "gptq_marlin") => Some(true),
+        Some("awq" | "awq_marlin") => Some(false),
         _ => match auto_round_packing(claims.config, &claims.config.args()) {
             Ok(packing) => packing.map(|packing| packing != AutoRoundPacking::Awq),
             // What is wrong is said of the weights.

@@ -100,7 +100,7 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
         (None, Some("gptq")) => Zeros::Told(ZeroPoints::OneMore),
         (None, Some("gptq_v2" | "gptq_p")) => Zeros::Told(ZeroPoints::Stored),
         (None, Some(other)) => return Err(refused_format(other)),
-        (None, None) if config.method() == Some("gptq") || is_auto_gptq => Zeros::Usual,
+        (None, None) if matches!(config.method(), Some("gptq" | "gptq_marlin")) || is_auto_gptq => Zeros::Usual,
         // Older files say how many bits there are, and not by which method.
         (None, None) if config.method().is_none() && args.integer(&["bits"])?.is_some() => Zeros::Usual,
         (None, None) => Zeros::Open,

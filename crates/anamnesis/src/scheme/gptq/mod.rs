@@ -9,7 +9,8 @@
 //!
 //! The first format stores zero points less one, `gptq_v2` as they are; AutoRound does either, by the name of its packing.
 //! Where nothing says which, symmetric weights tell it by their values and others are refused. Fields of 3 bits straddle
-//! words. Marlin, BitBLAS, QQQ and planar checkpoints pack differently and are refused by name.
+//! words. A method `gptq_marlin` means this layout, which a kernel packs anew; what is stored as the kernel has it is `marlin`'s.
+//! BitBLAS and QQQ pack differently and are refused by name.
 
 mod claim;
 mod evidence;

@@ -9,7 +9,8 @@ use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::GptqFormat;
 use crate::scheme::packed::{
-    BLOCK, ColumnDecoder, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index, is_planar,
+    BLOCK, ColumnDecoder, Dialect, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index,
+    is_planar,
 };
 use crate::scheme::{Blocks, Claims, Coding, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
 
@@ -82,7 +83,7 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
     let shape = vec![outputs as usize, inputs as usize];
     let mut ids = vec![parts.qweight, zero_id, scale_id];
     let description = format!("GPTQ {bits}-bit, {}", describe_run(run, inputs));
-    let decoder = ColumnDecoder { matrix, is_planar: planar, description };
+    let decoder = ColumnDecoder { matrix, is_planar: planar, dialect: Dialect::Usual, description };
     ids.extend(parts.g_idx);
     let recipe = match (parts.g_idx, said_zeros) {
         (None, Zeros::Told(_)) => Recipe::Ready(Arc::new(decoder)),

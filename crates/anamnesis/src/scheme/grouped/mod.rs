@@ -40,6 +40,8 @@ pub(crate) enum Meaning {
     Unsigned,
     /// A number of eight bits in two's complement.
     Signed,
+    /// A number of four bits in two's complement.
+    SignedNibble,
     /// A four-bit float, whose code 8 is −0.
     E2m1,
     /// A four-bit float, whose code 8 is +0.
@@ -53,6 +55,7 @@ impl Meaning {
         for (value, code) in map.iter_mut().zip(0u8..) {
             *value = match self {
                 Self::Unsigned | Self::Signed => code.into(),
+                Self::SignedNibble => f32::from(code) - if code < 8 { 0.0 } else { 16.0 },
                 Self::E2m1NoMinusZero if code == 8 => 0.0,
                 Self::E2m1 | Self::E2m1NoMinusZero => e2m1::decode(code),
             };

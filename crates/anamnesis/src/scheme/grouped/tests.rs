@@ -64,6 +64,7 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
     let value = match weight.meaning {
         Meaning::Signed => f32::from(code.cast_signed()),
         Meaning::Unsigned => f32::from(code),
+        Meaning::SignedNibble => f32::from((code << 4).cast_signed() >> 4),
         Meaning::E2m1 | Meaning::E2m1NoMinusZero => weight.meaning.map()[usize::from(code)],
     };
     let stored = !matches!(weight.offsets, Offsets::None | Offsets::Constant(_));
@@ -159,7 +160,10 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
         let is_nibbles = bits == 4 && matches!(layout, Layout::Dense { .. } | Layout::RowPairs);
         let meaning = match (bits, layout) {
             (8, Layout::Dense { .. }) if random.below(2) == 0 => Meaning::Signed,
-            _ if is_nibbles => [Meaning::Unsigned, Meaning::E2m1, Meaning::E2m1NoMinusZero][random.below(3) as usize],
+            _ if is_nibbles => {
+                let all = [Meaning::Unsigned, Meaning::SignedNibble, Meaning::E2m1, Meaning::E2m1NoMinusZero];
+                all[random.below(4) as usize]
+            }
             _ => Meaning::Unsigned,
         };
         let is_indexed = grid.block_rows == 1 && meaning == Meaning::Unsigned && random.below(4) == 0;

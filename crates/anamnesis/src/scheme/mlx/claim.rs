@@ -6,14 +6,14 @@ use crate::catalog::{Dtype, StoredTensor};
 use crate::scheme::{About, Claims, PartName, Says, Scheme};
 
 /// How the names of companions end.
-const COMPANIONS: [&str; 2] = [".scales", ".biases"];
+const COMPANIONS: [&str; 3] = [".scales", ".biases", ".qbiases"];
 
 /// The MLX scheme.
 pub(crate) struct Mlx;
 
 impl Scheme for Mlx {
     fn about(&self) -> About {
-        About::Decoded("MLX", "affine with 1, 2, 3, 4, 5, 6 and 8 bits, mxfp4, mxfp8, nvfp4")
+        About::Decoded("MLX", "affine with 1, 2, 3, 4, 5, 6 and 8 bits, mxfp4, mxfp8, nvfp4; metal of transformers")
     }
 
     fn part_names(&self) -> Vec<PartName> {

@@ -13,6 +13,9 @@
 //! | `mxfp8` | E4M3 | 32 | the same |
 //! | `nvfp4` | E2M1 | 16 | `code * scale`, the scale an E4M3 in a byte |
 //!
+//! What transformers stores by its method `metal` is the same as `affine` of 2, 4 or 8 bits, in groups of any size, with biases
+//! called `X.qbiases`; it calculates in F32.
+//!
 //! MLX itself calculates `affine` in the type of the scales and rounds after each of the two steps.
 
 mod claim;

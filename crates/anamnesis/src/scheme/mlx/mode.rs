@@ -3,6 +3,10 @@
 use crate::error::{AnamnesisError, Result};
 use crate::quant_config::ModuleConfig;
 
+/// What transformers' `metal` takes where nobody says.
+const METAL_BITS: i64 = 4;
+const METAL_GROUP: i64 = 64;
+
 /// How the codes of a weight are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mode {
@@ -83,6 +87,24 @@ impl Mode {
         let bits = choose("bits", kind.bits().iter().map(|&bits| bits.into()).collect())?;
         let group = choose("group_size", kind.groups().iter().map(|&group| group as i64).collect())?;
         Ok(Self { kind, bits: bits as u8, group: group as u64 })
+    }
+
+    /// What a configuration of transformers' `metal` says: affine, of 2, 4 or 8 bits, in groups of any size.
+    pub(super) fn told_by_metal(module: &ModuleConfig<'_>) -> Result<Self> {
+        let args = module.args();
+        let [bits, group] = [("bits", METAL_BITS), ("group_size", METAL_GROUP)]
+            .map(|(key, usual)| args.needed_integer(&[key]).map(|said| said.map_or(usual, |said| said.value)));
+        let (bits, group) = (bits?, group?);
+        match (u8::try_from(bits), u64::try_from(group)) {
+            (Ok(bits @ (2 | 4 | 8)), Ok(group)) if group > 0 && group.is_multiple_of(u64::from(32 / bits)) => {
+                Ok(Self { kind: Kind::Affine, bits, group })
+            }
+            _ => {
+                let place = args.place().map_or_else(String::new, |place| format!("{place}: "));
+                let what = format!("{place}{bits} bits in groups of {group}; 2, 4 or 8 bits are read, in whole words");
+                Err(AnamnesisError::parse(what))
+            }
+        }
     }
 
     /// The modes in which so many words hold the codes of so many scales.

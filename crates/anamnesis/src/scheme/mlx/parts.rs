@@ -8,6 +8,8 @@ pub(super) struct Parts {
     pub(super) weight: TensorId,
     pub(super) scales: Option<TensorId>,
     pub(super) biases: Option<TensorId>,
+    /// What transformers calls biases of groups.
+    pub(super) qbiases: Option<TensorId>,
 }
 
 impl Parts {
@@ -22,6 +24,7 @@ impl Parts {
             Some(id)
         };
         let (scales, biases) = (companion("scales", TensorRole::Scale), companion("biases", TensorRole::ZeroPoint));
-        Self { weight, scales, biases }
+        let qbiases = companion("qbiases", TensorRole::ZeroPoint);
+        Self { weight, scales, biases, qbiases }
     }
 }

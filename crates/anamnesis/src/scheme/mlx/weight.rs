@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::mode::{Kind, Mode};
 use super::parts::Parts;
-use crate::catalog::{Dtype, StoredTensor};
+use crate::catalog::{Dtype, StoredTensor, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step};
 use crate::scheme::{
-    Arrangement, Blocks, Claims, Coding, Evidence, Grid, QuantScheme, Recipe, ScaleType, TileDecoder, Weight,
+    Arrangement, Blocks, Claims, Coding, Evidence, Grid, InLibrary, QuantScheme, Recipe, ScaleType, TileDecoder, Weight,
 };
 
 pub(super) fn mlx_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
@@ -28,7 +28,8 @@ fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<We
     let scales = claims.catalog.get(scale_id);
     let is_float = scales.dtype == Dtype::U8;
     let shape = Shape::of(weight, scales)?;
-    let (mode, evidence) = mode(claims, module, is_float, &shape)?;
+    let is_metal = claims.config.method() == Some("metal");
+    let (mode, evidence) = mode(claims, module, is_float, is_metal, &shape)?;
     if !mode.fits(shape.words, shape.groups) {
         return Err(AnamnesisError::parse(format!(
             "{} words and {} scales a row are not {}, as {evidence} says",
@@ -49,8 +50,16 @@ fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<We
         return Err(AnamnesisError::parse(format!("{name} is {dtype}; in the mode {kind} scales are {allowed}")));
     };
     let mut ids = vec![parts.weight, scale_id];
-    match (mode.kind, parts.biases) {
-        (Kind::Affine, None) => return Err(missing("biases")),
+    let (name, biases, other) = match is_metal {
+        true => ("qbiases", parts.qbiases, parts.biases),
+        false => ("biases", parts.biases, parts.qbiases),
+    };
+    if let Some(id) = other {
+        let (other, wanted) = (quoted(&claims.catalog.get(id).name), quoted(&format!("{module}.{name}")));
+        return Err(AnamnesisError::parse(format!("{other} is there, where {wanted} should be")));
+    }
+    match (mode.kind, biases) {
+        (Kind::Affine, None) => return Err(missing(name)),
         (Kind::Affine, Some(id)) => {
             let biases = claims.catalog.get(id);
             if (&biases.shape, biases.dtype) != (&scales.shape, scales.dtype) {
@@ -70,6 +79,7 @@ fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<We
     let output: Vec<usize> = [shape.stack, &[shape.rows as usize, columns as usize]].concat();
     let values = crate::catalog::dtype::elements(&output)
         .ok_or_else(|| AnamnesisError::parse("it stands for more values than can be counted"))?;
+    let decoder = decoder(mode, shape.rows, columns, scale);
     Ok(Weight {
         name: weight.name.clone(),
         shape: output,
@@ -85,15 +95,29 @@ fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<We
             evidence,
         },
         parts: ids,
-        recipe: Recipe::Ready(decoder(mode, shape.rows, columns, scale)),
+        recipe: Recipe::Ready(match (is_metal, scale) {
+            (true, ScaleType::Bf16) => InLibrary::gives(TargetDtype::BF16, decoder),
+            (true, ScaleType::F16) => InLibrary::gives(TargetDtype::F16, decoder),
+            _ => decoder,
+        }),
     })
 }
 
 /// The configuration's mode; without a configuration, the only one that the shapes can mean.
-fn mode(claims: &Claims<'_>, module: &str, is_float: bool, shape: &Shape<'_>) -> Result<(Mode, Evidence)> {
+fn mode(
+    claims: &Claims<'_>,
+    module: &str,
+    is_float: bool,
+    is_metal: bool,
+    shape: &Shape<'_>,
+) -> Result<(Mode, Evidence)> {
     let config = claims.config.module(module);
     if let Some(left) = config.left() {
         return Err(AnamnesisError::parse(format!("it is packed in words, but {left}")));
+    }
+    if is_metal {
+        let place = config.args().place_of(&["quant_method"]);
+        return Ok((Mode::told_by_metal(&config)?, place.map_or(Evidence::Names, Evidence::Configuration)));
     }
     if claims.config.is_mlx() {
         let place = config.args().place_of(&["bits", "group_size", "mode"]);

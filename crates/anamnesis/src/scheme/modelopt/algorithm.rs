@@ -3,11 +3,13 @@
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, Integer, ModuleConfig, QuantConfig, Target};
 
-/// Four-bit floats in blocks.
+/// Codes of four bits in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Nvfp4,
     Mxfp4,
+    /// Whole numbers, of two rows in a byte.
+    Int4,
 }
 
 impl Algorithm {
@@ -15,6 +17,7 @@ impl Algorithm {
         match self {
             Self::Nvfp4 => "NVFP4",
             Self::Mxfp4 => "MXFP4",
+            Self::Int4 => "W4A16_AWQ",
         }
     }
 
@@ -23,6 +26,15 @@ impl Algorithm {
         match self {
             Self::Nvfp4 => 16,
             Self::Mxfp4 => 32,
+            Self::Int4 => 128,
+        }
+    }
+
+    /// The type of codes as the groups of a configuration call it.
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Nvfp4 | Self::Mxfp4 => "float",
+            Self::Int4 => "int",
         }
     }
 
@@ -33,9 +45,12 @@ impl Algorithm {
         match args.text(&["quant_algo"])? {
             Some("NVFP4" | "W4A16_NVFP4" | "NVFP4_AWQ" | "W4A8_NVFP4_FP8") => Ok(Some(Self::Nvfp4)),
             Some("MXFP4" | "W4A8_MXFP4_FP8") => Ok(Some(Self::Mxfp4)),
-            Some(name @ ("W4A16_AWQ" | "W4A8_AWQ" | "NVFP4_SVD")) => {
-                Err(AnamnesisError::unsupported(format!("ModelOpt {name}"), format!("{} says so", place())))
+            Some("W4A16_AWQ") => Ok(Some(Self::Int4)),
+            Some("W4A8_AWQ") => {
+                let why = format!("{} says so: its weights are rounded to E4M3 once more, by a scale of all", place());
+                Err(AnamnesisError::unsupported("ModelOpt W4A8_AWQ", why))
             }
+            Some("NVFP4_SVD") => Err(AnamnesisError::unsupported("ModelOpt NVFP4_SVD", format!("{} says so", place()))),
             Some("MIXED_PRECISION") => {
                 Err(AnamnesisError::parse(format!("{} is MIXED_PRECISION, and nothing says its own", place())))
             }
@@ -55,7 +70,7 @@ impl Algorithm {
 }
 
 /// The size of groups that the configuration says; refuses a module that its groups say is of other codes.
-pub(super) fn told_group(module: &ModuleConfig<'_>) -> Result<Option<u64>> {
+pub(super) fn told_group(algorithm: Algorithm, module: &ModuleConfig<'_>) -> Result<Option<u64>> {
     if let Some(why) = module.undecided() {
         return Err(AnamnesisError::parse(why));
     }
@@ -63,14 +78,15 @@ pub(super) fn told_group(module: &ModuleConfig<'_>) -> Result<Option<u64>> {
     let mut fitting = Vec::new();
     for group in groups {
         let said = (group.text(&["type"])?, group.integer(&["num_bits"])?.map(|bits| bits.value));
-        if matches!(said, (Some("float") | None, Some(4) | None)) {
+        let is_kind = said.0.is_none_or(|kind| kind == algorithm.kind());
+        if is_kind && matches!(said.1, Some(4) | None) {
             fitting.push(group);
         }
     }
     // Which class a module is of, its name does not tell: one of them will do.
     let is_meant = if target == Target::Class { !fitting.is_empty() } else { fitting.len() == groups.len() };
     if let Some(place) = groups.first().and_then(Args::place).filter(|_| !is_meant) {
-        return Err(AnamnesisError::parse(format!("{place} says it is not of four-bit floats")));
+        return Err(AnamnesisError::parse(format!("{place} says it is not of four-bit {}s", algorithm.kind())));
     }
     let mut told: Option<Integer<'_>> = None;
     for args in fitting.into_iter().chain([module.args()]) {

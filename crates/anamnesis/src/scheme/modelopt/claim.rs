@@ -12,7 +12,7 @@ pub(crate) struct ModelOpt;
 
 impl Scheme for ModelOpt {
     fn about(&self) -> About {
-        About::Decoded("ModelOpt", "NVFP4 and MXFP4, stacks of experts in either direction")
+        About::Decoded("ModelOpt", "NVFP4 and MXFP4, stacks of experts in either direction; W4A16_AWQ")
     }
 
     fn part_names(&self) -> Vec<PartName> {

@@ -35,7 +35,7 @@ impl Names {
             scale_of_scales: name("weight_scale_2"),
             input_scale: name("input_scale"),
             further: [
-                (name("pre_quant_scale"), "NVFP4 with scaled inputs"),
+                (name("pre_quant_scale"), "ModelOpt with scaled inputs"),
                 (name("svdquant_lora_a"), "NVFP4 with a low-rank part"),
                 (name("svdquant_lora_b"), "NVFP4 with a low-rank part"),
                 (name("comfy_quant"), "NVFP4 in the order of a kernel"),

@@ -54,4 +54,27 @@ impl Shape {
         let output = [stack, &[rows as usize, columns as usize]].concat();
         Ok(Self { output, grid, layout, matrices })
     }
+
+    /// Bytes of the codes of two rows each, and scales of `group` codes of a row each.
+    pub(super) fn of_row_pairs(codes: &StoredTensor, scale: &StoredTensor, group: u64) -> Result<Self> {
+        let fail = || {
+            AnamnesisError::parse(format!(
+                "bytes of shape {:?} and {} of shape {:?} are not two rows a byte and {group} codes a scale",
+                codes.shape,
+                quoted(&scale.name),
+                scale.shape
+            ))
+        };
+        let [stack @ .., pairs, columns] = &codes.shape[..] else { return Err(fail()) };
+        let [above @ .., rows, groups] = &scale.shape[..] else { return Err(fail()) };
+        let [pairs, columns, rows, groups] = [*pairs, *columns, *rows, *groups].map(|size| size as u64);
+        let is_whole = pairs.checked_mul(2) == Some(rows) && groups.checked_mul(group) == Some(columns);
+        if above != stack || rows == 0 || columns == 0 || !is_whole {
+            return Err(fail());
+        }
+        let matrices = stack.iter().try_fold(1u64, |count, &size| count.checked_mul(size as u64)).ok_or_else(fail)?;
+        let grid = Grid::new(rows, columns, 1, group, Arrangement::Block(1, group));
+        let output = [stack, &[rows as usize, columns as usize]].concat();
+        Ok(Self { output, grid, layout: Layout::RowPairs, matrices })
+    }
 }

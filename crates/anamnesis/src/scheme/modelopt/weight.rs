@@ -38,20 +38,29 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let (kind, meaning) = match (algorithm, scale.dtype) {
         (Algorithm::Nvfp4, Dtype::F8E4M3) => (ScaleType::E4m3, Meaning::E2m1NoMinusZero),
         (Algorithm::Mxfp4, Dtype::U8) => (ScaleType::Exponent, Meaning::E2m1),
+        (Algorithm::Int4, Dtype::F32) => (ScaleType::F32, Meaning::SignedNibble),
         (_, dtype) => {
             let (name, algorithm) = (quoted(&scale.name), algorithm.name());
             return Err(AnamnesisError::parse(format!("{name} is {dtype}, which {algorithm} has no scales of")));
         }
     };
-    let group = told_group(&module)?.unwrap_or_else(|| algorithm.usual_group());
-    let shape = Shape::of(codes, scale, group)?;
+    let group = match (told_group(algorithm, &module)?, algorithm) {
+        (Some(group), _) => group,
+        // Its configuration may leave it out, and its shapes leave no doubt.
+        (None, Algorithm::Int4) => group_by_shape(codes, scale).unwrap_or_else(|| algorithm.usual_group()),
+        (None, _) => algorithm.usual_group(),
+    };
+    let shape = match algorithm {
+        Algorithm::Nvfp4 | Algorithm::Mxfp4 => Shape::of(codes, scale, group)?,
+        Algorithm::Int4 => Shape::of_row_pairs(codes, scale, group)?,
+    };
     let whole = match (algorithm, parts.scale_of_scales) {
         (Algorithm::Nvfp4, None) => return Err(missing(&names.scale_of_scales)),
         (Algorithm::Nvfp4, Some(id)) => Some(whole(claims.catalog.get(id), &shape)?),
-        (Algorithm::Mxfp4, None) => None,
-        (Algorithm::Mxfp4, Some(_)) => {
-            let name = quoted(&names.scale_of_scales);
-            return Err(AnamnesisError::parse(format!("{name} is there, and MXFP4 has no scale of scales")));
+        (Algorithm::Mxfp4 | Algorithm::Int4, None) => None,
+        (Algorithm::Mxfp4 | Algorithm::Int4, Some(_)) => {
+            let (name, algorithm) = (quoted(&names.scale_of_scales), algorithm.name());
+            return Err(AnamnesisError::parse(format!("{name} is there, and {algorithm} has no scale of scales")));
         }
     };
     let values = elements(&shape.output)
@@ -64,6 +73,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         scheme: match algorithm {
             Algorithm::Nvfp4 => QuantScheme::Nvfp4,
             Algorithm::Mxfp4 => QuantScheme::Named("MXFP4 (ModelOpt)"),
+            Algorithm::Int4 => QuantScheme::Named("AWQ (ModelOpt)"),
         },
         blocks: Some(Blocks { bits: 4, size: group, nested: whole.is_some() }),
         coding: Coding {
@@ -86,6 +96,12 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
             description: format!("{}, groups of {group}", algorithm.name()),
         })),
     })
+}
+
+/// Codes of a row under each of its scales, where that is a whole number.
+fn group_by_shape(codes: &StoredTensor, scale: &StoredTensor) -> Option<u64> {
+    let (columns, groups) = (*codes.shape.last()? as u64, *scale.shape.last()? as u64);
+    (groups > 0 && columns.is_multiple_of(groups)).then(|| columns / groups)
 }
 
 /// The scale of scales: one, or one for every matrix of a stack.

@@ -8,7 +8,7 @@ pub(crate) struct Mxfp4;
 
 impl Scheme for Mxfp4 {
     fn about(&self) -> About {
-        About::Decoded("MXFP4", "experts of gpt-oss and DeepSeek-V4, weights of Quark")
+        About::Decoded("MXFP4", "experts of gpt-oss and DeepSeek-V4")
     }
 
     fn part_names(&self) -> Vec<PartName> {

@@ -5,11 +5,9 @@
 //! | gpt-oss | `X_blocks` U8 `[experts, out, in / 32, 16]` | `X_scales` U8 `[experts, out, in / 32]` | `X` `[experts, in, out]`: turned |
 //! | DeepSeek-V4 | `X.weight` I8 `[.., out, in / 2]` | `X.scale` F8_E8M0 `[.., out, in / 32]` | `X.weight` `[.., out, in]` |
 //! | transformers | the same, or a parameter `P` | `X.weight_scale_inv`, `P_scale_inv` | the same |
-//! | Quark | `X.weight` U8 `[.., out, in / 2]` | `X.weight_scale` U8 `[.., out, in / 32]` | the same |
 //!
 //! The low half of a byte comes first, and code 8 is −0. A value is `code * 2^(scale - 127)`: gpt-oss adds the exponents, so that
-//! 255 is a power of two like any other; DeepSeek multiplies by a float, of which 255 is NaN; Quark by a power that is infinite
-//! there.
+//! 255 is a power of two like any other; DeepSeek multiplies by a float, of which 255 is NaN.
 
 mod claim;
 mod gpt_oss;

@@ -1,4 +1,4 @@
-//! Codes in rows, two in a byte: experts of DeepSeek-V4, and weights of Quark.
+//! Codes in rows, two in a byte: experts of DeepSeek-V4.
 
 use std::sync::Arc;
 
@@ -14,72 +14,50 @@ use crate::scheme::{
 /// Codes under one scale.
 const GROUP: u64 = 32;
 
-/// Who stores a weight so.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Writer {
-    /// DeepSeek and transformers, in bytes that say they are signed numbers.
-    DeepSeek,
-    Quark,
-}
-
-impl Writer {
-    /// The method that a configuration names.
-    const fn method(self) -> &'static str {
-        match self {
-            Self::DeepSeek => "fp8",
-            Self::Quark => "quark",
-        }
-    }
-}
+/// The method that a configuration names.
+const METHOD: &str = "fp8";
 
 pub(super) fn claim(claims: &mut Claims<'_>) {
     let found = |(id, tensor)| {
-        let (writer, scale) = scale_of(claims, tensor)?;
-        Some((id, writer, scale))
+        let scale = scale_of(claims, tensor)?;
+        Some((id, scale))
     };
     let weights: Vec<_> = claims.free().filter_map(found).collect();
-    for (id, writer, scale) in weights {
+    for (id, scale) in weights {
         claims.take(id, TensorRole::Quantized);
         claims.take(scale, TensorRole::Scale);
-        match weight(claims, writer, id, scale) {
+        match weight(claims, id, scale) {
             Ok(weight) => claims.add(weight),
             Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(id).name)),
         }
     }
 }
 
-/// The scale that makes four-bit floats of bytes: powers of two, or any float where the configuration says so.
-fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<(Writer, TensorId)> {
-    let is_type = |id: &TensorId, dtype| claims.catalog.get(*id).dtype == dtype;
-    match tensor.dtype {
-        Dtype::I8 => {
-            let own = tensor.name.strip_suffix(".weight").map(|module| format!("{module}.scale"));
-            let mut names = own.into_iter().chain([format!("{}_scale_inv", tensor.name)]);
-            let scale = names.find_map(|name| claims.find_free(&name))?;
-            let told = || matches!(claims.config.args().text(&["expert_dtype"]), Ok(Some("fp4")));
-            (is_type(&scale, Dtype::F8E8M0) || told()).then_some((Writer::DeepSeek, scale))
-        }
-        Dtype::U8 if claims.config.method() == Some(Writer::Quark.method()) => {
-            let scale = claims.find_free(&format!("{}_scale", tensor.name))?;
-            (tensor.name.ends_with(".weight") && is_type(&scale, Dtype::U8)).then_some((Writer::Quark, scale))
-        }
-        _ => None,
+/// The scale that makes four-bit floats of bytes that say they are signed numbers: powers of two, or any float where the
+/// configuration says so.
+fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<TensorId> {
+    if tensor.dtype != Dtype::I8 {
+        return None;
     }
+    let own = tensor.name.strip_suffix(".weight").map(|module| format!("{module}.scale"));
+    let mut names = own.into_iter().chain([format!("{}_scale_inv", tensor.name)]);
+    let scale = names.find_map(|name| claims.find_free(&name))?;
+    let told = || matches!(claims.config.args().text(&["expert_dtype"]), Ok(Some("fp4")));
+    (claims.catalog.get(scale).dtype == Dtype::F8E8M0 || told()).then_some(scale)
 }
 
-fn weight(claims: &Claims<'_>, writer: Writer, id: TensorId, scale_id: TensorId) -> Result<Weight> {
+fn weight(claims: &Claims<'_>, id: TensorId, scale_id: TensorId) -> Result<Weight> {
     let [codes, scale] = [id, scale_id].map(|id| claims.catalog.get(id));
     let module = claims.config.module(codes.name.rsplit_once('.').map_or("", |(module, _)| module));
-    check_method(claims, &module, &[writer.method()])?;
+    check_method(claims, &module, &[METHOD])?;
     if let Some(said) = module.args().text(&["expert_dtype"])?.filter(|&said| said != "fp4") {
         let place = module.args().place_of(&["expert_dtype"]).unwrap_or_default();
         return Err(AnamnesisError::parse(format!("it is packed in bytes, and {place} is {}", quoted(said))));
     }
-    let kind = match (writer, scale.dtype) {
-        (Writer::DeepSeek, Dtype::F8E8M0) => ScaleType::E8m0,
-        (Writer::DeepSeek, Dtype::F32) => ScaleType::F32,
-        (Writer::Quark, Dtype::U8) => ScaleType::Exponent,
-        (_, dtype) => {
+    let kind = match scale.dtype {
+        Dtype::F8E8M0 => ScaleType::E8m0,
+        Dtype::F32 => ScaleType::F32,
+        dtype => {
             let name = quoted(&scale.name);
             return Err(AnamnesisError::parse(format!("{name} is {dtype}; F8_E8M0 or F32 is needed")));
         }

@@ -18,11 +18,25 @@ const TILE_BYTES: u64 = 2 << 20;
 /// The value of each code before its zero point and scale.
 const MAP: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
+/// What four bits mean in two's complement.
+fn signed(code: f32) -> f32 {
+    if code < 8.0 { code } else { code - 16.0 }
+}
+
 /// The parts of a weight in the order the decoder reads them.
 const CODES: usize = 0;
 const ZEROS: usize = 1;
 const SCALES: usize = 2;
 const GROUP_INDEX: usize = 3;
+
+/// Whose numbers codes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Dialect {
+    /// Codes and zero points are unsigned, and the library calculates in the type of the scales.
+    Usual,
+    /// Both may be in two's complement, and the library calculates in F32.
+    Quark { is_signed: bool },
+}
 
 /// Decodes a packed matrix with inputs and outputs exchanged.
 #[derive(Debug, Clone, Hash)]
@@ -30,10 +44,15 @@ pub(crate) struct ColumnDecoder {
     pub matrix: PackedMatrix,
     /// Whether codes and zero points, which are as they are stored, lie in planes of bits.
     pub is_planar: bool,
+    pub dialect: Dialect,
     pub description: String,
 }
 
 impl ColumnDecoder {
+    fn is_signed(&self) -> bool {
+        self.dialect == Dialect::Quark { is_signed: true }
+    }
+
     /// The output rows of a tile, which are columns of the stored matrix.
     fn columns(&self, elements: &Range<u64>) -> Range<u64> {
         elements.start / self.matrix.inputs..elements.end / self.matrix.inputs
@@ -58,6 +77,9 @@ impl ColumnDecoder {
             match words {
                 Words::Gptq(bits) if self.is_planar => planar::unpack(bits, packed, scratch.zeros),
                 words => self.matrix.zeros.unpack(level, words, packed, scratch.words, scratch.zeros),
+            }
+            if self.is_signed() {
+                scratch.zeros.iter_mut().for_each(|zero| *zero = signed(*zero));
             }
             scale.widen(level, &inputs[SCALES][group * scale_row_bytes..(group + 1) * scale_row_bytes], scratch.scales);
             for column in 0..columns {
@@ -127,7 +149,8 @@ impl ColumnDecoder {
     ) {
         match self.matrix.grouping {
             Grouping::Runs(run) => {
-                kernels::coded_blocks::<P, O>(level, packed, &MAP, zeros, scales, run as usize, out);
+                let map = if self.is_signed() { MAP.map(signed) } else { MAP };
+                kernels::coded_blocks::<P, O>(level, packed, &map, zeros, scales, run as usize, out);
             }
             Grouping::Indexed => kernels::coded_indexed::<P, O>(level, packed, indices, zeros, scales, out),
         }
@@ -188,6 +211,9 @@ impl TileDecoder for ColumnDecoder {
     }
 
     fn as_library(&self) -> AsLibrary {
-        AsLibrary::in_type_of(Some(self.matrix.scale))
+        match self.dialect {
+            Dialect::Usual => AsLibrary::in_type_of(Some(self.matrix.scale)),
+            Dialect::Quark { .. } => AsLibrary::Same,
+        }
     }
 }

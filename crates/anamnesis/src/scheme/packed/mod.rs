@@ -20,7 +20,7 @@ mod zeros;
 use crate::scheme::ScaleType;
 
 pub(crate) use auto_round::{AutoRoundPacking, auto_round_packing};
-pub(crate) use columns::ColumnDecoder;
+pub(crate) use columns::{ColumnDecoder, Dialect};
 pub(crate) use groups::{Groups, check_group_index};
 pub(crate) use parts::{PART_NAMES, Parts};
 pub(crate) use planar::{BLOCK, is_planar};

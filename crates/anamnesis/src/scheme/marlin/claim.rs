@@ -1,0 +1,94 @@
+//! Recognising Marlin's weights.
+
+use super::parts::{Form, PART_NAMES, Parts};
+use super::weight::weight;
+use crate::catalog::{Dtype, StoredTensor};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::quant_config::Args;
+use crate::scheme::{About, Claims, PartName, Scheme, TensorRole};
+
+/// The Marlin scheme.
+pub(crate) struct Marlin;
+
+impl Scheme for Marlin {
+    fn about(&self) -> About {
+        About::Decoded("Marlin", "4 bits, as AutoGPTQ and AutoAWQ write it")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        PART_NAMES.to_vec()
+    }
+
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let found: Vec<_> = claims.free().filter_map(|(id, tensor)| Some((id, form(claims, tensor)?))).collect();
+        let is_used = !found.is_empty() || is_told(claims);
+        for (id, form) in found {
+            let parts = Parts::take(claims, id, form);
+            match weight(claims, &parts) {
+                Ok(weight) => claims.add(weight),
+                Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(id).name)),
+            }
+        }
+        if is_used {
+            refuse_lone_parts(claims);
+        }
+    }
+}
+
+/// Whether the configuration says that weights are Marlin's, of either form.
+fn is_told(claims: &Claims<'_>) -> bool {
+    let (method, args) = (claims.config.method(), claims.config.args());
+    [Form::AutoGptq, Form::AutoAwq].into_iter().any(|form| !matches!(form.told(method, &args), Ok(None)))
+}
+
+/// Their names are such that other models use too: only where there is Marlin do they say what these are.
+fn refuse_lone_parts(claims: &mut Claims<'_>) {
+    let ends = [(Form::AutoGptq.codes(), TensorRole::Quantized), (Form::AutoGptq.scales(), TensorRole::Scale)];
+    for (end, role) in ends {
+        let is_part = |name: &str| name.ends_with(end) || end.strip_prefix('.') == Some(name);
+        let lone: Vec<_> = claims.free().filter(|(_, tensor)| is_part(&tensor.name)).map(|(id, _)| id).collect();
+        for id in lone {
+            claims.take(id, role);
+            let name = quoted(&claims.catalog.get(id).name);
+            let what = format!("tensor {name} is named like a part of a Marlin weight, the rest of which is not here");
+            claims.refuse(AnamnesisError::parse(what));
+        }
+    }
+}
+
+/// The form that a tensor is the codes of, where it is.
+fn form(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<Form> {
+    [Form::AutoGptq, Form::AutoAwq].into_iter().find(|form| {
+        let Some(base) = tensor.name.strip_suffix(form.codes()) else { return false };
+        let module = claims.config.module(base.trim_end_matches('.'));
+        // What cannot be read is said of the weight.
+        let is_told = form.told(claims.config.method(), module.args()).map_or(true, |key| key.is_some());
+        match form {
+            Form::AutoAwq => is_told,
+            Form::AutoGptq => {
+                is_told || {
+                    let scales = format!("{base}{}", form.scales());
+                    let is_word = matches!(tensor.dtype, Dtype::I32 | Dtype::U32);
+                    is_word && (claims.catalog.find(&scales).is_some() || claims.elsewhere(&scales).is_some())
+                }
+            }
+        }
+    })
+}
+
+impl Form {
+    /// The key by which a configuration says that weights are of this form.
+    pub(super) fn told(self, method: Option<&str>, args: &Args<'_>) -> Result<Option<&'static str>> {
+        let is_marlin = |text: Option<&str>| text.is_some_and(|text| text.eq_ignore_ascii_case("marlin"));
+        Ok(match (self, method) {
+            (Self::AutoAwq, Some("awq")) => is_marlin(args.text(&["version", "format"])?).then_some("version"),
+            (Self::AutoAwq, _) => None,
+            (Self::AutoGptq, Some("marlin")) => Some("quant_method"),
+            (Self::AutoGptq, Some("gptq") | None) => match args.flag(&["is_marlin_format"])? {
+                Some(true) => Some("is_marlin_format"),
+                _ => is_marlin(args.text(&["checkpoint_format", "format"])?).then_some("checkpoint_format"),
+            },
+            (Self::AutoGptq, _) => None,
+        })
+    }
+}

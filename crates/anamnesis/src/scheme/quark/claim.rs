@@ -1,0 +1,83 @@
+//! Recognising the weights of Quark.
+
+use super::parts::Parts;
+use super::told::Told;
+use super::{integers, mxfp4};
+use crate::catalog::{Dtype, StoredTensor};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::{About, Claims, PartName, Says, Scheme, Weight};
+
+/// Quark's scheme.
+pub(crate) struct Quark;
+
+const METHOD: &str = "quark";
+
+impl Scheme for Quark {
+    fn about(&self) -> About {
+        About::Decoded("Quark", "MXFP4, uint4 and int4 in groups, int8; FP8 as below")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        vec![PartName::new(".weight_zero_point", ".weight", Says::All)]
+    }
+
+    fn claim(&self, claims: &mut Claims<'_>) {
+        if claims.config.method() != Some(METHOD) {
+            return;
+        }
+        refuse_other_floats(claims);
+        let weights: Vec<_> = claims.free().filter(|(_, tensor)| is_weight(claims, tensor)).map(|(id, _)| id).collect();
+        for id in weights {
+            let parts = Parts::take(claims, id);
+            match weight(claims, &parts) {
+                Ok(weight) => claims.add(weight),
+                Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(id).name)),
+            }
+        }
+    }
+}
+
+/// Eight-bit floats of another format than any that is described. The others are left to those who decode them.
+fn refuse_other_floats(claims: &mut Claims<'_>) {
+    let Ok(told) = Told::all(claims.config) else { return };
+    let is_other = |tensor: &StoredTensor| {
+        let name = match tensor.dtype {
+            Dtype::F8E4M3 => "fp8_e4m3",
+            Dtype::F8E5M2 => "fp8_e5m2",
+            Dtype::F8E4M3Fnuz => "fp8_e4m3fnuz",
+            Dtype::F8E5M2Fnuz => "fp8_e5m2fnuz",
+            _ => return false,
+        };
+        !told.is_empty() && told.iter().all(|told| told.dtype != name)
+    };
+    let others: Vec<_> = claims.free().filter(|(_, tensor)| is_other(tensor)).collect();
+    for (id, tensor) in others {
+        let said: Vec<_> = told.iter().map(|told| format!("{} is {}", told.place(), quoted(told.dtype))).collect();
+        let what = format!("tensor {} is {}, and {}", quoted(&tensor.name), tensor.dtype, said.join(", "));
+        Parts::take(claims, id);
+        claims.refuse(AnamnesisError::parse(what));
+    }
+}
+
+/// Whether a tensor is codes, with a companion here or in another file.
+fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
+    let is_codes = matches!(tensor.dtype, Dtype::U8 | Dtype::I8 | Dtype::I32 | Dtype::U32);
+    is_codes && tensor.name.ends_with(".weight") && {
+        let mut names = ["scale", "zero_point"].into_iter().map(|end| format!("{}_{end}", tensor.name));
+        names.any(|name| claims.catalog.find(&name).is_some() || claims.elsewhere(&name).is_some())
+    }
+}
+
+fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
+    let codes = claims.catalog.get(parts.codes);
+    let module = claims.config.module(codes.name.trim_end_matches(".weight"));
+    if let Some(left) = module.left() {
+        return Err(AnamnesisError::parse(format!("it is packed, but {left}")));
+    }
+    let told = Told::all(claims.config)?;
+    match codes.dtype {
+        Dtype::U8 => mxfp4::weight(claims, parts, &told),
+        Dtype::I8 => integers::bytes(claims, parts, &told),
+        _ => integers::words(claims, parts, &told),
+    }
+}
