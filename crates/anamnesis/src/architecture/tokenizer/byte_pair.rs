@@ -16,13 +16,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 pub(super) type Roles = fn(&mut Special, &Vocabulary<'_>) -> Result<()>;
 
 /// Writes the tokens, their kinds and the merges of a byte-level vocabulary of `size` tokens.
-pub(super) fn tell(
-    sources: &mut Sources<'_>,
-    wanted: &Wanted<'_>,
-    size: Option<u64>,
-    roles: Roles,
-    told: &mut Told,
-) -> Result<()> {
+pub(super) fn tell(sources: &mut Sources<'_>, wanted: &Wanted<'_>, roles: Roles, told: &mut Told) -> Result<()> {
     let Some(mut document) = sources.document.take() else {
         let detail = format!(
             "there is no tokenizer.json, from which the vocabulary of {} is taken",
@@ -40,7 +34,7 @@ pub(super) fn tell(
     let settings = class::with_defaults(&sources.settings, wanted.config, true);
     let vocabulary = Vocabulary::new(&document, &settings)?;
     vocabulary.check_merges(&document)?;
-    let (tokens, kinds) = tokens(&vocabulary, &document.decoder, size)?;
+    let (tokens, kinds) = tokens(&vocabulary, &document.decoder, wanted.size())?;
     told.text("tokenizer.ggml.model", "gpt2");
     let name = pre::name(&document, &vocabulary, wanted, told)?;
     told.text("tokenizer.ggml.pre", name);

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -85,19 +84,24 @@ impl AddedToken {
     }
 }
 
+/// Whether the vocabulary and the merges are read: where another file has them, they are only large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lists {
+    Read,
+    PassedOver,
+}
+
 impl Document {
-    pub(super) fn read(text: &[u8]) -> Result<Self> {
-        serde_json::from_slice(text).map_err(|error| AnamnesisError::parse(format!("tokenizer.json: {error}")))
+    pub(super) fn read(text: &[u8], lists: Lists) -> Result<Self> {
+        let refused = |error| AnamnesisError::parse(format!("tokenizer.json: {error}"));
+        let mut deserializer = serde_json::Deserializer::from_slice(text);
+        let document = deserializer.deserialize_map(DocumentVisitor(lists)).map_err(refused)?;
+        deserializer.end().map_err(refused)?;
+        Ok(document)
     }
 }
 
-impl<'de> Deserialize<'de> for Document {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_map(DocumentVisitor)
-    }
-}
-
-struct DocumentVisitor;
+struct DocumentVisitor(Lists);
 
 impl<'de> Visitor<'de> for DocumentVisitor {
     type Value = Document;
@@ -110,7 +114,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
         let mut document = Document::default();
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "model" => document.model = map.next_value_seed(ModelSeed)?,
+                "model" => document.model = map.next_value_seed(ModelSeed(self.0))?,
                 "added_tokens" => document.added_tokens = map.next_value_seed(AddedSeed)?,
                 "normalizer" => document.normalizer = map.next_value()?,
                 "pre_tokenizer" => document.pre_tokenizer = map.next_value()?,
@@ -123,7 +127,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 }
 
-struct ModelSeed;
+struct ModelSeed(Lists);
 
 impl<'de> DeserializeSeed<'de> for ModelSeed {
     type Value = Model;
@@ -145,6 +149,7 @@ impl<'de> Visitor<'de> for ModelSeed {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "type" => model.kind = map.next_value()?,
+                "vocab" | "merges" if self.0 == Lists::PassedOver => drop(map.next_value::<IgnoredAny>()?),
                 "vocab" => model.vocab = map.next_value_seed(VocabSeed)?,
                 "merges" => model.merges = map.next_value_seed(MergesSeed)?,
                 "byte_fallback" => model.byte_fallback = map.next_value()?,

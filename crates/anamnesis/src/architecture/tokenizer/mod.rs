@@ -43,75 +43,60 @@ use crate::error::{AnamnesisError, Result};
 /// nothing tells how its text is cut.
 pub(crate) fn keys(files: &dyn Beside, wanted: &Wanted<'_>) -> Result<Told> {
     let mut told = Told::default();
-    let told_of = &mut told;
-    let mut sources = Sources::read(files)?;
-    if wanted.family == Family::LlamaLike
-        && sources.document.is_none()
-        && let Some(text) = files.read(tekken::FILE)?
-    {
-        tekken::tell(&text, wanted, told_of)?;
-        return Ok(told);
-    }
-    let size = wanted.size();
-    match wanted.family {
-        Family::Bpe => byte_pair::tell(&mut sources, wanted, size, roles::none, told_of)?,
-        Family::Glm4 => byte_pair::tell(&mut sources, wanted, size, roles::glm4, told_of)?,
-        Family::Glm4Moe => byte_pair::tell(&mut sources, wanted, size, roles::glm4_moe, told_of)?,
-        Family::LlamaLike => llama(&mut sources, wanted, told_of)?,
-        Family::Phi3 => match (sources.settings.class(), model(files)?) {
-            (Some("GPT2Tokenizer"), _) => byte_pair::tell(&mut sources, wanted, size, roles::none, told_of)?,
-            (_, Some(model)) => phi3::tell(&model, &sources, wanted, size, told_of)?,
-            (_, None) => return Err(no_model(wanted)),
-        },
-        Family::Mamba if sources.document.is_some() => {
-            byte_pair::tell(&mut sources, wanted, size, roles::none, told_of)?
+    let mut sources = Sources::read(files, wanted.family)?;
+    if wanted.family == Family::LlamaLike {
+        if sources.document.is_none()
+            && let Some(text) = files.read(tekken::FILE)?
+        {
+            tekken::tell(&text, wanted, &mut told)?;
+            return Ok(told);
         }
-        Family::Gemma | Family::Gemma2 => {
-            let model = model(files)?.ok_or_else(|| no_model(wanted))?;
-            sentencepiece::tell(&model, &sources, wanted, size, told_of)?;
-            if wanted.family == Family::Gemma {
-                // Of the tokens of CodeGemma, GGUF has a key for this one only.
-                told_of.number("tokenizer.ggml.eot_token_id", 107);
-            }
-            told_of.truth("tokenizer.ggml.add_space_prefix", false);
+        if let Some(prefix) = sources.settings.get("add_prefix_space").and_then(Value::as_bool) {
+            told.truth("tokenizer.ggml.add_space_prefix", prefix);
         }
-        Family::Qwen | Family::Gemma3 | Family::Mamba | Family::Mamba2 => match model(files)? {
-            Some(model) => {
-                sentencepiece::tell(&model, &sources, wanted, size, told_of)?;
-                if wanted.family == Family::Gemma3 {
-                    told_of.truth("tokenizer.ggml.add_space_prefix", false);
-                }
-            }
-            None => byte_pair::tell(&mut sources, wanted, size, roles::none, told_of)?,
-        },
     }
+    match sources.model.take() {
+        Some(model) if wanted.family == Family::Phi3 => phi3::tell(&model, &sources, wanted, &mut told)?,
+        Some(model) => sentencepiece::tell(&model, &sources, wanted, &mut told)?,
+        None => without_model(&mut sources, wanted, &mut told)?,
+    }
+    added_by_family(wanted, &mut told);
     Ok(told)
 }
 
-/// Llama and what is made like it: whatever vocabulary is there.
-fn llama(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
-    if let Some(prefix) = sources.settings.get("add_prefix_space").and_then(Value::as_bool) {
-        told.truth("tokenizer.ggml.add_space_prefix", prefix);
-    }
-    match (model(sources.files)?, &sources.document) {
-        (Some(model), _) => sentencepiece::tell(&model, sources, wanted, wanted.size(), told)?,
-        (None, Some(document)) if pieces_in_json::is_in(document) => {
-            pieces_in_json::tell(document, sources, wanted, told)?;
-        }
-        _ => byte_pair::tell(sources, wanted, wanted.size(), roles::none, told)?,
-    }
-    match wanted.vocab_size {
+/// Keys that a family has whatever its files say.
+fn added_by_family(wanted: &Wanted<'_>, told: &mut Told) {
+    let has_pieces =
+        told.entries().iter().any(|(key, value)| key == "tokenizer.ggml.model" && value.as_string() == Some("llama"));
+    match (wanted.family, wanted.vocab_size) {
         // Code Llama: the end of what is filled in.
-        Some(32016) => told.number("tokenizer.ggml.eot_token_id", 32010),
+        (Family::LlamaLike, Some(32016)) => told.number("tokenizer.ggml.eot_token_id", 32010),
         // Small Granite models.
-        Some(49152) => told.truth("tokenizer.ggml.add_bos_token", false),
+        (Family::LlamaLike, Some(49152)) => told.truth("tokenizer.ggml.add_bos_token", false),
+        // Of the tokens of CodeGemma, GGUF has a key for this one only.
+        (Family::Gemma, _) => told.number("tokenizer.ggml.eot_token_id", 107),
         _ => {}
     }
-    Ok(())
+    if matches!(wanted.family, Family::Gemma | Family::Gemma2 | Family::Gemma3) && has_pieces {
+        told.truth("tokenizer.ggml.add_space_prefix", false);
+    }
 }
 
-fn model(files: &dyn Beside) -> Result<Option<Vec<u8>>> {
-    files.read(sentencepiece::FILE)
+/// The vocabulary of `tokenizer.json`.
+fn without_model(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+    let roles = match wanted.family {
+        Family::Glm4 => roles::glm4,
+        Family::Glm4Moe => roles::glm4_moe,
+        Family::Gemma | Family::Gemma2 => return Err(no_model(wanted)),
+        Family::Phi3 if sources.settings.class() != Some("GPT2Tokenizer") => return Err(no_model(wanted)),
+        _ => roles::none,
+    };
+    match &sources.document {
+        Some(document) if wanted.family == Family::LlamaLike && pieces_in_json::is_in(document) => {
+            pieces_in_json::tell(document, sources, wanted, told)
+        }
+        _ => byte_pair::tell(sources, wanted, roles, told),
+    }
 }
 
 fn no_model(wanted: &Wanted<'_>) -> AnamnesisError {

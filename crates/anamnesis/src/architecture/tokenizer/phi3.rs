@@ -7,14 +7,9 @@ use super::wanted::Wanted;
 use crate::architecture::told::Told;
 use crate::error::{AnamnesisError, Result, quoted};
 
-pub(super) fn tell(
-    model: &[u8],
-    sources: &Sources<'_>,
-    wanted: &Wanted<'_>,
-    size: Option<u64>,
-    told: &mut Told,
-) -> Result<()> {
+pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
     let pieces = pieces(model).map_err(|error| error.within(FILE))?;
+    let size = wanted.size();
     if size.is_some_and(|size| (pieces.len() as u64) > size) {
         let reason = format!("{} pieces, {} tokens are in the embedding", pieces.len(), size.unwrap_or_default());
         return Err(AnamnesisError::parse(reason).within(FILE));

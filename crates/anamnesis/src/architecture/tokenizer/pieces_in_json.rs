@@ -40,6 +40,9 @@ pub(super) fn tell(document: &Document, sources: &Sources<'_>, wanted: &Wanted<'
         tokens.kinds.push(kind);
     }
     drop(vocabulary);
+    if let Some(size) = wanted.vocab_size.filter(|size| tokens.tokens.len() as u64 > *size) {
+        return Err(refused(format!("{} tokens, {size} are in the embedding", tokens.tokens.len())));
+    }
     told.note(
         "there is no tokenizer.model: every token has the same score, so that llama.cpp merges from left to right",
     );

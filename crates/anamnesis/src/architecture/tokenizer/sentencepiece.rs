@@ -160,16 +160,10 @@ fn left_out(told: &mut Told, token: &str, id: u64) {
 }
 
 /// Writes the vocabulary of a model, of `size` tokens.
-pub(super) fn tell(
-    model: &[u8],
-    sources: &Sources<'_>,
-    wanted: &Wanted<'_>,
-    size: Option<u64>,
-    told: &mut Told,
-) -> Result<()> {
+pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
     let pieces = pieces(model).map_err(|error| error.within(FILE))?;
     // A size of none is as good as no size.
-    let size = size.filter(|size| *size != 0);
+    let size = wanted.size().filter(|size| *size != 0);
     let beyond = (pieces.len() as u64).saturating_sub(size.unwrap_or(u64::MAX));
     if beyond > 0 {
         told.note(format!("{beyond} of {} pieces are left out: their ids are beyond the vocabulary", pieces.len()));

@@ -1,8 +1,10 @@
 //! The files a vocabulary is made of, each read once.
 
 use super::chat_template::ChatTemplate;
-use super::document::{Document, Merge};
+use super::document::{Document, Lists, Merge};
+use super::sentencepiece;
 use super::settings::Settings;
+use super::wanted::Family;
 use crate::architecture::beside::Beside;
 use crate::architecture::told::Told;
 use crate::error::{AnamnesisError, Result};
@@ -10,15 +12,27 @@ use crate::error::{AnamnesisError, Result};
 pub(super) struct Sources<'f> {
     pub(super) files: &'f dyn Beside,
     pub(super) settings: Settings,
+    /// SentencePiece's `tokenizer.model`, where the family looks at it before `tokenizer.json`.
+    pub(super) model: Option<Vec<u8>>,
     /// `tokenizer.json`, where there is one.
     pub(super) document: Option<Document>,
 }
 
 impl<'f> Sources<'f> {
-    pub(super) fn read(files: &'f dyn Beside) -> Result<Self> {
+    /// Reads them. Beside pieces that count, only the small parts of `tokenizer.json` are looked at.
+    pub(super) fn read(files: &'f dyn Beside, family: Family) -> Result<Self> {
         let settings = Settings::read(files.read("tokenizer_config.json")?.as_deref())?;
-        let document = files.read("tokenizer.json")?.map(|text| Document::read(&text)).transpose()?;
-        Ok(Self { files, settings, document })
+        let has_model = match family {
+            Family::Bpe | Family::Glm4 | Family::Glm4Moe => false,
+            Family::Phi3 => settings.class() != Some("GPT2Tokenizer"),
+            _ => true,
+        };
+        let text = files.read("tokenizer.json")?;
+        let has_model = has_model && (family != Family::Mamba || text.is_none());
+        let model = if has_model { files.read(sentencepiece::FILE)? } else { None };
+        let lists = if model.is_some() { Lists::PassedOver } else { Lists::Read };
+        let document = text.map(|text| Document::read(&text, lists)).transpose()?;
+        Ok(Self { files, settings, model, document })
     }
 
     pub(super) fn chat_template(&self, told: &mut Told) -> Result<Option<ChatTemplate>> {

@@ -29,6 +29,8 @@ impl Merges {
                 ids.insert(text, id);
             }
         }
+        // One search finds out whether any word has a token.
+        let all = words.iter().copied().collect::<Vec<_>>().join("\n");
         let mut pairs = HashMap::new();
         for (rank, merge) in document.model.merges.iter().enumerate() {
             let Some((left, right)) = merge.parts() else { continue };
@@ -36,7 +38,7 @@ impl Merges {
                 continue;
             }
             let joined = format!("{left}{right}");
-            if !words.iter().any(|word| word.contains(&joined)) {
+            if !all.contains(&joined) {
                 continue;
             }
             let ids = (vocabulary.id(left), vocabulary.id(right), vocabulary.id(&joined));
