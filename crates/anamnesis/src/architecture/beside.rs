@@ -93,11 +93,6 @@ pub(crate) mod in_memory {
             self.files.insert(name.to_owned(), content.into());
             self
         }
-
-        pub(crate) fn named(mut self, directory: &str) -> Self {
-            self.directory = Some(directory.to_owned());
-            self
-        }
     }
 
     impl Beside for InMemory {
