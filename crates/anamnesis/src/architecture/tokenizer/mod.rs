@@ -101,6 +101,6 @@ fn without_model(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut Told
 
 fn no_model(wanted: &Wanted<'_>) -> AnamnesisError {
     let detail =
-        format!("there is no {}, from which the vocabulary of {} is taken", sentencepiece::FILE, wanted.architecture);
+        format!("there is no {}, from which the vocabulary of {} is taken", sources::PIECES, wanted.architecture);
     AnamnesisError::unsupported("tokenizer", detail)
 }

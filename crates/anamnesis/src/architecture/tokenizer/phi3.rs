@@ -1,18 +1,18 @@
 //! Phi 3: SentencePiece's pieces, in whose place three files put tokens, each without a look at what they seem to be.
 
 use super::kinds::{CONTROL, USER_DEFINED};
-use super::sentencepiece::{FILE, Tokens, pieces};
-use super::sources::Sources;
+use super::sentencepiece::{Tokens, pieces};
+use super::sources::{PIECES, Sources};
 use super::wanted::Wanted;
 use crate::architecture::told::Told;
 use crate::error::{AnamnesisError, Result, quoted};
 
 pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
-    let pieces = pieces(model).map_err(|error| error.within(FILE))?;
+    let pieces = pieces(model).map_err(|error| error.within(PIECES))?;
     let size = wanted.size();
     if size.is_some_and(|size| (pieces.len() as u64) > size) {
         let reason = format!("{} pieces, {} tokens are in the embedding", pieces.len(), size.unwrap_or_default());
-        return Err(AnamnesisError::parse(reason).within(FILE));
+        return Err(AnamnesisError::parse(reason).within(PIECES));
     }
     let mut tokens = Tokens::new(pieces, size)?;
     tokens.put_added(sources, told)?;

@@ -7,15 +7,13 @@ use serde_json::Value;
 use super::added::bounded;
 use super::kinds::{BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, looks_special, padding};
 use super::protobuf::{Field, Fields};
-use super::sources::Sources;
+use super::sources::{PIECES, Sources};
 use super::special::Special;
 use super::wanted::Wanted;
 use crate::architecture::told::Told;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// The name of the file.
-pub(super) const FILE: &str = "tokenizer.model";
 /// Score of ids that no piece has, and of tokens that are added to the pieces.
 const PADDING_SCORE: f32 = -10000.0;
 pub(super) const ADDED_SCORE: f32 = -1000.0;
@@ -161,7 +159,7 @@ fn left_out(told: &mut Told, token: &str, id: u64) {
 
 /// Writes the vocabulary of a model, of `size` tokens.
 pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
-    let pieces = pieces(model).map_err(|error| error.within(FILE))?;
+    let pieces = pieces(model).map_err(|error| error.within(PIECES))?;
     // A size of none is as good as no size.
     let size = wanted.size().filter(|size| *size != 0);
     let beyond = (pieces.len() as u64).saturating_sub(size.unwrap_or(u64::MAX));

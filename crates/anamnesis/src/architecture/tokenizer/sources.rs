@@ -2,12 +2,14 @@
 
 use super::chat_template::ChatTemplate;
 use super::document::{Document, Lists, Merge};
-use super::sentencepiece;
 use super::settings::Settings;
 use super::wanted::Family;
 use crate::architecture::beside::Beside;
 use crate::architecture::told::Told;
 use crate::error::{AnamnesisError, Result};
+
+/// Where SentencePiece keeps its pieces.
+pub(super) const PIECES: &str = "tokenizer.model";
 
 pub(super) struct Sources<'f> {
     pub(super) files: &'f dyn Beside,
@@ -29,7 +31,7 @@ impl<'f> Sources<'f> {
         };
         let text = files.read("tokenizer.json")?;
         let has_model = has_model && (family != Family::Mamba || text.is_none());
-        let model = if has_model { files.read(sentencepiece::FILE)? } else { None };
+        let model = if has_model { files.read(PIECES)? } else { None };
         let lists = if model.is_some() { Lists::PassedOver } else { Lists::Read };
         let document = text.map(|text| Document::read(&text, lists)).transpose()?;
         Ok(Self { files, settings, model, document })
