@@ -31,9 +31,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[AROUND, ATTENTION, LAYER],
     keys: &[COMMON, SIZES],
-    restore: |_, config| {
+    restore: |file, config| {
+        // The published models do not round where scaling begins and ends; llama.cpp, which does not tell, always does.
+        let is_published = file.real("rope.scaling.factor") == Some(32.0)
+            && file.count("rope.scaling.original_context_length") == Some(4096);
         if let Some(Value::Object(scaling)) = config.get_mut("rope_scaling") {
-            scaling.insert("truncate".to_owned(), false.into());
+            scaling.insert("truncate".to_owned(), (!is_published).into());
         }
         Ok(0)
     },

@@ -56,6 +56,7 @@ impl Architecture {
     pub(crate) fn map(&'static self, tensors: &[Named<'_>], config: &Config) -> Result<Mapping> {
         let layers =
             config.count(LAYERS)?.ok_or_else(|| AnamnesisError::parse("config.json tells no number of layers"))?;
+        let own = layers;
         let layers = match self.further_layers {
             Some(key) => layers + config.count(&[key])?.unwrap_or(0),
             None => layers,
@@ -85,7 +86,7 @@ impl Architecture {
             return Err(self.unknown(&unknown));
         }
         mapper.stack()?;
-        mapper.check_layers(layers)?;
+        mapper.check_layers(own)?;
         mapper.finish()
     }
 

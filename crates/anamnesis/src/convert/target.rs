@@ -68,7 +68,8 @@ impl ConvertTarget {
     pub fn all() -> impl Iterator<Item = Self> {
         let encodings: usize = ENCODINGS.iter().map(|encodings| encodings.len()).sum();
         let quantised = (0..encodings).map(|index| Self::Quantised(EncodingId(index as u16)));
-        PLAIN.iter().map(|(target, _)| *target).chain(quantised)
+        let plain = PLAIN.iter().map(|(target, _)| *target).filter(|target| *target != Self::Hf);
+        plain.chain(quantised).chain([Self::Hf])
     }
 
     /// The name it is asked for by.

@@ -88,7 +88,7 @@ fn what_is_left_out_is_counted() {
     let text = folder.amn(&line).ok();
     assert!(text.contains("  Note: one tensor of the input is left out by the selection\n"), "{text}");
     assert_eq!(folder.amn(&format!("{line} --json")).json()["left_out"], 1);
-    let document = folder.amn(&format!("convert {NAME} -o one.gguf --include *.0.* --json")).json();
+    let document = folder.amn(&format!("convert {NAME} -o one.gguf --keep-names --include *.0.* --json")).json();
     let notes = json!([
         "one metadata entry of the input is not kept",
         "6 tensors of the input are left out by the selection",

@@ -15,6 +15,8 @@ mod each;
 mod inner;
 mod picked;
 mod stacked;
+#[cfg(test)]
+mod tests;
 mod turned;
 mod unblocked;
 mod woven;

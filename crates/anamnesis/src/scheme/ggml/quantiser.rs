@@ -103,7 +103,7 @@ impl Quantiser for Mix {
         }
         let has_names = mix::has_known_names(task.tensors.iter().map(|tensor| tensor.output_name));
         let model = Model::of(task.metadata);
-        let touched = |tensor: &&Candidate<'_>| mix::is_touched(tensor.output_name, tensor.shape.len());
+        let touched = |tensor: &&Candidate<'_>| mix::is_touched(tensor.output_name, rank(tensor.shape));
         let names = task.tensors.iter().filter(touched).map(|tensor| tensor.output_name);
         let has_importance = options.importance.is_some();
         let mut chooser = Chooser::new(*self, &model, names, has_importance);
@@ -155,6 +155,12 @@ pub(crate) fn in_order(name: &str) -> (Reverse<bool>, u64, &str) {
     (Reverse(layer.is_none()), layer.unwrap_or(0), name)
 }
 
+/// The dimensions of a tensor as ggml counts them: those in front that are 1 do not count.
+fn rank(shape: &[usize]) -> usize {
+    let ones = shape.iter().take_while(|size| **size == 1).count();
+    (shape.len() - ones).max(1)
+}
+
 impl Mix {
     fn decide(
         &self,
@@ -163,7 +169,7 @@ impl Mix {
         chooser: &mut Chooser<'_>,
         task: &Task<'_>,
     ) -> Result<Decision> {
-        let (name, rank) = (tensor.output_name, tensor.shape.len());
+        let (name, rank) = (tensor.output_name, rank(tensor.shape));
         let row = tensor.shape.last().map_or(0, |&row| row as u64);
         if tensor.shape.contains(&0) {
             return Ok(Decision::Keep(Keeping::Empty));

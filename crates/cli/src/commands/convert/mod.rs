@@ -165,6 +165,10 @@ impl Request<'_> {
                 || Architecture::of_gguf(format).is_some()
         };
         match &error {
+            AnamnesisError::Unsupported { format, .. } if is_gguf && format == "tokenizer.ggml.pre" => {
+                let advice = "--gguf-kv tokenizer.ggml.pre=NAME says which it is";
+                Failure::Refused { error, advice: Some(advice.to_owned()) }
+            }
             AnamnesisError::Unsupported { format, .. } if is_gguf && is_of_model(format) => {
                 let advice = "--keep-names writes the file all the same, which llama.cpp will not load";
                 Failure::Refused { error, advice: Some(advice.to_owned()) }

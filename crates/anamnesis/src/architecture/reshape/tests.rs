@@ -1,0 +1,142 @@
+//! Every step, around decoders of every granule, in tiles of every size, gives what the definition says.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Leaf, as_values};
+use crate::architecture::tree::{Formula, Step, Tree};
+use crate::catalog::{Extent, TargetDtype};
+use crate::error::Result;
+use crate::scheme::{Context, TileDecoder, Window};
+
+/// Elements that are their own places, behind a first number, and are cut at multiples of a granule only.
+#[derive(Hash)]
+struct Counting {
+    granule: u64,
+    elements: u64,
+}
+
+impl TileDecoder for Counting {
+    fn granule(&self) -> u64 {
+        self.granule
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        assert!(elements.start.is_multiple_of(self.granule), "a tile begins inside of a granule");
+        assert!(
+            elements.end.is_multiple_of(self.granule) || elements.end == self.elements,
+            "a tile ends inside of one"
+        );
+        windows.push(Window::run(0, elements.start, elements.end - elements.start));
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        _target: TargetDtype,
+        out: &mut [u8],
+        _context: &mut Context,
+    ) -> Result<()> {
+        assert_eq!(inputs[0].len() as u64, elements.end - elements.start);
+        // The first byte of a part is its number.
+        let first = f32::from(inputs[0][0]) * 1000.0;
+        for (element, out) in elements.zip(out.as_chunks_mut::<4>().0) {
+            *out = (first + element as f32).to_le_bytes();
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        "counting".to_owned()
+    }
+}
+
+/// All values of a tree over tensors of so many elements, decoded in tiles of so many granules.
+fn decoded(tree: &Tree, elements: u64, granule: u64, granules: u64) -> Vec<f32> {
+    let leaf = |index: usize| Leaf {
+        decoder: Arc::new(Counting { granule, elements }),
+        elements,
+        parts: vec![Extent { file: index as u32, offset: 0, bytes: elements }],
+        stored: None,
+    };
+    let built = as_values(tree, &leaf);
+    let step = built.decoder.granule() * granules;
+    let mut context = Context::default();
+    let mut values = Vec::new();
+    let mut at = 0;
+    while at < built.elements {
+        let tile = at..(at + step).min(built.elements);
+        let mut windows = Vec::new();
+        built.decoder.windows(tile.clone(), &mut windows);
+        let contents: Vec<Vec<u8>> =
+            windows.iter().map(|window| vec![built.parts[window.part].file as u8; window.bytes() as usize]).collect();
+        let inputs: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
+        let mut out = vec![0; (tile.end - tile.start) as usize * 4];
+        built.decoder.decode(tile.clone(), &inputs, TargetDtype::F32, &mut out, &mut context).unwrap();
+        values.extend(out.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+        at = tile.end;
+    }
+    values
+}
+
+/// Holds a tree to the places its values come from, whatever the granules and tiles.
+#[track_caller]
+fn assert_gives(tree: &Tree, elements: u64, wanted: &[f32]) {
+    for granule in [1, 2, 5, 8, 24, elements] {
+        for granules in [1, 2, 3, 1000] {
+            assert_eq!(decoded(tree, elements, granule, granules), wanted, "granule {granule}, {granules} in a tile");
+        }
+    }
+}
+
+/// Rows of four, by their numbers.
+fn rows(numbers: &[u64]) -> Vec<f32> {
+    numbers.iter().flat_map(|row| (0..4).map(move |column| (row * 4 + column) as f32)).collect()
+}
+
+#[test]
+fn rows_are_paired_and_parted_again() {
+    let tensor = || Tree::Tensor(0);
+    let pair = tensor().after(Step::Pair { row: 4, rows: 6 });
+    assert_gives(&pair, 48, &rows(&[0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]));
+    let both = pair.after(Step::Unpair { row: 4, rows: 6 });
+    assert_gives(&both, 48, &rows(&(0..12).collect::<Vec<_>>()));
+}
+
+#[test]
+fn parts_and_every_other_row_are_taken() {
+    let part = Tree::Tensor(0).after(Step::Part { row: 4, per: 6, start: 2, count: 3 });
+    assert_gives(&part, 48, &rows(&[2, 3, 4, 8, 9, 10]));
+    let odd = Tree::Tensor(0).after(Step::Every { row: 4, step: 2, first: 1 });
+    assert_gives(&odd, 48, &rows(&[1, 3, 5, 7, 9, 11]));
+}
+
+#[test]
+fn matrices_are_turned() {
+    let turned = Tree::Tensor(0).after(Step::Turn { rows: 2, cols: 3 });
+    let wanted: Vec<f32> =
+        (0..4u8).flat_map(|matrix| [0, 3, 1, 4, 2, 5].map(|at: u8| f32::from(matrix * 6 + at))).collect();
+    assert_gives(&turned, 24, &wanted);
+}
+
+#[test]
+fn tensors_are_stacked_and_woven() {
+    let stack = Tree::Stacked(vec![Tree::Tensor(1), Tree::Tensor(0), Tree::Tensor(2)]);
+    let of = |tensor: u16, at: u16| f32::from(tensor * 1000 + at);
+    let wanted: Vec<f32> = [1, 0, 2].into_iter().flat_map(|tensor| (0..24).map(move |at| of(tensor, at))).collect();
+    assert_gives(&stack, 24, &wanted);
+    let woven = Tree::Woven(vec![(Tree::Tensor(0), 4), (Tree::Tensor(1), 4)]);
+    let round = |round: u16| (0..2).flat_map(move |tensor| (0..4).map(move |at| of(tensor, round * 4 + at)));
+    assert_gives(&woven, 24, &(0..6).flat_map(round).collect::<Vec<_>>());
+    let part = stack.after(Step::Part { row: 4, per: 18, start: 5, count: 2 });
+    assert_gives(&part, 24, &[1020, 1021, 1022, 1023, 0, 1, 2, 3].map(|at: u16| f32::from(at)));
+}
+
+#[test]
+fn factors_go_by_rows() {
+    let factors = vec![(2, 2.0), (6, 0.5)];
+    let times = Tree::Tensor(0).after(Step::Each(Formula::Times { row: 4, factors }));
+    let wanted: Vec<f32> = (0..24u8).map(|at| f32::from(at) * if at < 8 { 2.0 } else { 0.5 }).collect();
+    assert_gives(&times, 24, &wanted);
+}
