@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anamnesis::error::printable;
-use anamnesis::{Checkpoint, InspectInfo, InspectOptions, TensorSummary, format_bytes};
+use anamnesis::{Checkpoint, Dtype, InspectInfo, InspectOptions, TensorRole, TensorSummary, format_bytes};
 use serde_json::{Value, json};
 
 use super::described::Described;
@@ -36,11 +36,11 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
         return document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer);
     }
     if is_one_file {
-        printer.text(summary(&info, "File"))?;
+        printer.text(summary(&info, &tensors, "File"))?;
     } else {
         let files = counted(checkpoint.file_count(), "file");
         let place = checkpoint.directory().map_or_else(String::new, |directory| format!(" in {}", shown(directory)));
-        printer.text(format_args!("{} in {files}{place}", summary(&info, "Size")))?;
+        printer.text(format_args!("{} in {files}{place}", summary(&info, &tensors, "Size")))?;
     }
     notes(&checkpoint, "Note: ", printer)?;
     unclaimed(&checkpoint, "Note: ", printer)?;
@@ -104,12 +104,12 @@ fn document(
 }
 
 /// The counts by role; roles that do not occur are left out.
-fn summary(info: &InspectInfo, size: &str) -> String {
+fn summary(info: &InspectInfo, tensors: &[TensorSummary<'_>], size: &str) -> String {
     let passthrough = format!("{} (norms, embeddings, lm_head)", comma_list(&info.passthrough_dtypes));
     let lines = [
         (info.quantized, "quantized  ", info.format.to_string()),
         (info.scales, "scale      ", comma_list(&info.scale_dtypes)),
-        (info.zeropoints, "zero-point ", "I32 (packed)".to_owned()),
+        (info.zeropoints, "zero-point ", zero_points(tensors)),
         (info.group_indices, "g_idx      ", "I32 (activation-order)".to_owned()),
         (info.passthrough, "passthrough", passthrough),
     ];
@@ -118,6 +118,20 @@ fn summary(info: &InspectInfo, size: &str) -> String {
         text += &format!("  {count:>3} {label} {note}\n");
     }
     text + &format!("{size}: {}", format_bytes(info.current_size))
+}
+
+/// The types of zero points. Words hold several of them.
+fn zero_points(tensors: &[TensorSummary<'_>]) -> String {
+    let mut dtypes = Vec::new();
+    for tensor in tensors.iter().filter(|tensor| tensor.role == TensorRole::ZeroPoint) {
+        if !dtypes.contains(&tensor.dtype) {
+            dtypes.push(tensor.dtype);
+        }
+    }
+    match dtypes[..] {
+        [Dtype::I32] => "I32 (packed)".to_owned(),
+        _ => comma_list(&dtypes),
+    }
 }
 
 /// Every tensor; of several files each is named, shards by their number. Shapes have the dimension that varies fastest last,
