@@ -28,26 +28,30 @@ fn bytes_of(dtype: &str, scale: (&str, &str), exponent: u8) -> Model {
 
 /// Eight inputs of eight outputs in one group of GPTQ, every code 9 and every zero point 8.
 fn gptq(scale: u16) -> Model {
-    Model::new()
-        .tensor("a.qweight", "I32", &[1, 8], &[0x99; 32])
-        .tensor("a.qzeros", "I32", &[1, 1], &[0x77; 4])
-        .tensor("a.scales", "F16", &[1, 8], &f16(scale, 8))
+    Model::new().tensor("a.qweight", "I32", &[1, 8], &[0x99; 32]).tensor("a.qzeros", "I32", &[1, 1], &[0x77; 4]).tensor(
+        "a.scales",
+        "F16",
+        &[1, 8],
+        &f16(scale, 8),
+    )
 }
 
 /// Two rows of eight bytes of Quark, every code 1 and every zero point 0.
 fn quark_int8(scale: f32) -> Model {
-    Model::new()
-        .tensor("a.weight", "I8", &[2, 8], &[1; 16])
-        .tensor("a.weight_zero_point", "I8", &[2], &[0; 2])
-        .floats("a.weight_scale", &[2], &[scale; 2])
+    Model::new().tensor("a.weight", "I8", &[2, 8], &[1; 16]).tensor("a.weight_zero_point", "I8", &[2], &[0; 2]).floats(
+        "a.weight_scale",
+        &[2],
+        &[scale; 2],
+    )
 }
 
 /// One row of 64 four-bit codes with a bias of zero, every code 1.
 fn affine(biases: &str, scale: f32) -> Model {
-    Model::new()
-        .tensor("a.weight", "U32", &[1, 8], &[0x11; 32])
-        .floats("a.scales", &[1, 1], &[scale])
-        .floats(biases, &[1, 1], &[0.0])
+    Model::new().tensor("a.weight", "U32", &[1, 8], &[0x11; 32]).floats("a.scales", &[1, 1], &[scale]).floats(
+        biases,
+        &[1, 1],
+        &[0.0],
+    )
 }
 
 /// Two rows of 16 codes of ModelOpt, every code 1.
@@ -128,7 +132,12 @@ fn groups_that_do_not_divide_and_companions_that_do_not_fit_are_refused_by_name(
     for (what, model, config, words) in [
         ("Marlin", marlin(), told(5), ["\"a.B\"", "groups of 5"]),
         ("Marlin", marlin(), told(0), ["\"a.B\"", "groups of 0"]),
-        ("GPTQ", gptq(0x3C00), config(json!({"quant_method": "gptq", "bits": 4, "group_size": 3})), ["\"a.qweight\"", "of 3"]),
+        (
+            "GPTQ",
+            gptq(0x3C00),
+            config(json!({"quant_method": "gptq", "bits": 4, "group_size": 3})),
+            ["\"a.qweight\"", "of 3"],
+        ),
         ("metal", affine("a.qbiases", 1.0), metal(24), ["\"a.weight\"", "groups of 24"]),
         ("metal", affine("a.qbiases", 1.0), metal(0), ["\"a.weight\"", "groups of 0"]),
         ("metal", affine("a.biases", 1.0), metal(64), ["\"a.weight\"", "a.qbiases"]),
@@ -138,8 +147,18 @@ fn groups_that_do_not_divide_and_companions_that_do_not_fit_are_refused_by_name(
         ("Quark", zeros(&[1], 1), per_row(), ["\"a.weight\"", "[1]"]),
         ("Quark", zeros(&[2, 1], 2), per_row(), ["\"a.weight\"", "[2, 1]"]),
         ("Quark", zeros(&[], 1), per_row(), ["\"a.weight\"", "[]"]),
-        ("Quark", quark_int8(1.0), quark(json!({"dtype": "int8", "qscheme": "per_tensor"})), ["\"a.weight\"", "qscheme"]),
-        ("Quark", quark_int8(1.0), quark(json!({"dtype": "int8", "qscheme": "per_channel", "ch_axis": 1})), ["\"a.weight\"", "ch_axis"]),
+        (
+            "Quark",
+            quark_int8(1.0),
+            quark(json!({"dtype": "int8", "qscheme": "per_tensor"})),
+            ["\"a.weight\"", "qscheme"],
+        ),
+        (
+            "Quark",
+            quark_int8(1.0),
+            quark(json!({"dtype": "int8", "qscheme": "per_channel", "ch_axis": 1})),
+            ["\"a.weight\"", "ch_axis"],
+        ),
     ] {
         let error = refused(&model, config.as_ref()).to_string();
         assert_mentions(&error, &words);
