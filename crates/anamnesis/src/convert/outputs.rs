@@ -14,7 +14,7 @@ use crate::io::Source;
 use crate::pipeline::{Checks, Origin, Planned, Values, Work};
 use crate::scheme::{
     Blocked, Candidate, Claimed, Decision, EncodedTensor, Keeping, PlainDecoder, Prepared, QuantiseOptions, Quantiser,
-    Reciprocals, Task, TensorRole, TileDecoder, Weight, WholeScale,
+    Reciprocals, Task, TensorRole, TileDecoder, TileEncoder, Weight, WholeScale,
 };
 
 /// What is asked of the output.
@@ -38,6 +38,10 @@ pub(crate) struct Quantise<'a> {
     /// What the input says of the model.
     pub metadata: Option<&'a Metadata>,
     pub checks: Checks,
+    /// The container of the output.
+    pub container: &'a dyn Container,
+    /// Whether blocks are decoded to all that they hold, as nobody says what to decode them to.
+    pub is_exact: bool,
 }
 
 impl<'a> Asked<'a> {
@@ -53,6 +57,10 @@ pub(crate) struct Outputs {
     pub stats: ConvertStats,
     /// Weights that could be quantised and are not, with their names in the output.
     pub kept: Vec<Kept>,
+    /// Weights whose rows are not divided by the blocks that they should be: what these are, and what the weights are instead.
+    pub instead: Vec<Instead>,
+    /// Weights that were quantised before, and are decoded to be quantised again.
+    pub requantised: usize,
     /// What the first quantised weight was before.
     pub encoded_dtype: Option<TargetDtype>,
     /// Quantised weights whose names had to change, as loaders find companions by the name of the weight.
@@ -64,6 +72,13 @@ pub(crate) struct Kept {
     pub name: String,
     pub output_name: String,
     pub why: Keeping,
+}
+
+/// A weight of another type than it should be.
+pub(crate) struct Instead {
+    pub name: String,
+    pub wanted: Dtype,
+    pub made: Dtype,
 }
 
 /// Every output tensor of a claimed catalog. What cannot be decoded is refused here; small companions are read and checked.
@@ -256,6 +271,8 @@ impl Planner<'_> {
             planned: Vec::with_capacity(drafts.len()),
             stats: ConvertStats::default(),
             kept: Vec::new(),
+            instead: Vec::new(),
+            requantised: 0,
             encoded_dtype: None,
             renamed: Vec::new(),
         };
@@ -274,6 +291,13 @@ impl Planner<'_> {
             let encoder = match decisions.next() {
                 None => None,
                 Some(Decision::Encode(encoder)) => Some(encoder),
+                Some(Decision::EncodeInstead(encoder, wanted)) => {
+                    if let Some(made) = encoder.outputs().first() {
+                        let (name, wanted, made) = (draft.name.clone(), Dtype::Block(wanted), made.dtype);
+                        outputs.instead.push(Instead { name, wanted, made });
+                    }
+                    Some(encoder)
+                }
                 Some(Decision::Keep(why)) => {
                     outputs.kept.push(Kept { name: draft.name.clone(), output_name: draft.output_name.clone(), why });
                     None
@@ -284,9 +308,19 @@ impl Planner<'_> {
                 outputs.planned.push(self.copy(id, draft.output_name)?);
                 continue;
             }
+            if let Some(id) = self.blocks_to_copy(&stored, encoder.as_deref()) {
+                self.stats.dequantized -= 1;
+                self.stats.passthrough += 1;
+                outputs.planned.push(self.copy(id, draft.output_name)?);
+                continue;
+            }
             let Stored { decoder, parts, sources, origin, dtype, .. } = stored;
+            outputs.requantised += usize::from(origin == Origin::Quantised && encoder.is_some());
+            let is_block = sources.first().is_some_and(|&id| matches!(self.catalog.get(id).dtype, Dtype::Block(_)));
+            let is_exact_block =
+                encoder.is_some() && is_block && self.asked.quantise.as_ref().is_some_and(|quantise| quantise.is_exact);
             // Where plain floats are quantised, exactly the stored values; only F64 has values that F32 has not.
-            let is_exact = origin == Origin::Plain && !self.asked.cast_all;
+            let is_exact = origin == Origin::Plain && !self.asked.cast_all || is_exact_block;
             let read_as = if is_exact { TargetDtype::F32 } else { dtype };
             let decoded = output(draft.output_name, read_as.dtype(), draft.shape)?;
             let elements = decoded.bytes / read_as.byte_size() as u64;
@@ -313,6 +347,20 @@ impl Planner<'_> {
         }
         outputs.stats = self.stats;
         Ok(outputs)
+    }
+
+    /// The tensor to copy where a weight is stored as the blocks that it shall be, or shall stay what it is.
+    fn blocks_to_copy(&self, stored: &Stored, encoder: Option<&dyn TileEncoder>) -> Option<TensorId> {
+        let quantise = self.asked.quantise.as_ref()?;
+        let &[id] = &stored.sources[..] else { return None };
+        let tensor = self.catalog.get(id);
+        let is_block = stored.origin == Origin::Quantised && matches!(tensor.dtype, Dtype::Block(_));
+        let is_same = match encoder.map(TileEncoder::outputs) {
+            None => !self.asked.cast_all && quantise.is_exact,
+            Some([made]) => made.dtype == tensor.dtype && made.shape == tensor.shape,
+            Some(_) => false,
+        };
+        (is_block && is_same && quantise.container.holds(tensor.dtype, &tensor.shape)).then_some(id)
     }
 
     /// What becomes of every tensor that has values, in their order; nothing where nothing is quantised.

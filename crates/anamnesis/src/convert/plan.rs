@@ -1,5 +1,6 @@
 //! A planned conversion: what it will write, and the writing of it.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::options::{Cast, ConvertOptions};
-use super::outputs::{Asked, Outputs, Quantise, fit, plan_outputs};
+use super::outputs::{Asked, Instead, Outputs, Quantise, fit, plan_outputs};
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
 use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue, Rounding, Selection, TargetDtype};
@@ -77,6 +78,8 @@ impl Checkpoint {
             rules: &options.quantised,
             metadata: of_model.as_ref(),
             checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
+            container,
+            is_exact: dtype.is_none(),
         });
         let asked = Asked {
             dtype: dtype.unwrap_or_default(),
@@ -85,7 +88,7 @@ impl Checkpoint {
             selection: &options.selection,
             quantise,
         };
-        let Outputs { mut planned, mut stats, kept, encoded_dtype, renamed } =
+        let Outputs { mut planned, mut stats, kept, instead, requantised, encoded_dtype, renamed } =
             plan_outputs(&self.catalog, &self.sources, self.claimed(), &asked)?;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
@@ -122,6 +125,14 @@ impl Checkpoint {
         stats.dropped_metadata = dropped;
         let mut notes = self.claimed().notes.clone();
         notes.extend(unclaimed_notes(self.unclaimed(), &options.selection));
+        notes.extend(instead_notes(&instead));
+        match requantised {
+            0 => {}
+            1 => notes.push("one weight was quantized already: it is decoded first, and loses twice".to_owned()),
+            many => {
+                notes.push(format!("{many} weights were quantized already: they are decoded first, and lose twice"))
+            }
+        }
         match reshaped {
             0 => {}
             1 => notes.push("a scalar tensor is written with the shape [1]".to_owned()),
@@ -226,6 +237,19 @@ fn beyond_llama_cpp(planned: &[Planned]) -> Option<String> {
     let count = outputs.filter(beyond).count();
     let more = if count == 1 { "one tensor has more".to_owned() } else { format!("{count} tensors have more") };
     (count > 0).then(|| format!("llama.cpp reads names of up to 63 bytes and 4 dimensions; {more}"))
+}
+
+/// Which weights are of another type than they should be, by both types.
+fn instead_notes(instead: &[Instead]) -> Vec<String> {
+    let mut by_types: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for Instead { name, wanted, made } in instead {
+        by_types.entry((made.to_string(), wanted.to_string())).or_default().push(name);
+    }
+    let note = |((made, wanted), names): ((String, String), Vec<&str>)| {
+        let names: Vec<String> = names.into_iter().map(quoted).collect();
+        format!("{made} instead of {wanted}, whose blocks do not divide the rows: {}", names.join(", "))
+    };
+    by_types.into_iter().map(note).collect()
 }
 
 /// An output before it is laid out.
