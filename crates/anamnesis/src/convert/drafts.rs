@@ -21,6 +21,12 @@ pub(crate) struct Quantise<'a> {
     /// What the input says of the model.
     pub metadata: Option<&'a Metadata>,
     pub checks: Checks,
+    /// The container of the output.
+    pub container: &'a dyn Container,
+    /// Whether blocks are decoded to all that they hold, as nobody says what to decode them to.
+    pub is_exact: bool,
+    /// Whether blocks that are not quantised anew stay what they are.
+    pub keeps_blocks: bool,
 }
 
 /// The tensors of an output, without their places.
@@ -29,6 +35,10 @@ pub(crate) struct Outputs {
     pub stats: ConvertStats,
     /// Weights that could be quantised and are not, with their names in the output.
     pub kept: Vec<Kept>,
+    /// Weights whose rows are not divided by the blocks that they should be: what these are, and what the weights are instead.
+    pub instead: Vec<Instead>,
+    /// Weights that were quantised before, and are decoded to be quantised again.
+    pub requantised: usize,
     /// What the first quantised weight was before.
     pub encoded_dtype: Option<TargetDtype>,
     /// Quantised weights whose names had to change, as loaders find companions by the name of the weight.
@@ -40,6 +50,13 @@ pub(crate) struct Kept {
     pub name: String,
     pub output_name: String,
     pub why: Keeping,
+}
+
+/// A weight of another type than it should be.
+pub(crate) struct Instead {
+    pub name: String,
+    pub wanted: Dtype,
+    pub made: Dtype,
 }
 
 /// An output tensor before it is decided whether it is quantised.
@@ -74,6 +91,8 @@ pub(super) struct Stored {
     pub is_cast: bool,
     /// The tensor to copy where the values need no change.
     pub copied: Option<TensorId>,
+    /// The tensor to copy where its blocks are what the values shall be.
+    pub block: Option<TensorId>,
 }
 
 /// The outputs of a plan while they are gathered.
@@ -118,6 +137,8 @@ impl<'a> Drafts<'a> {
             planned: Vec::with_capacity(drafts.len()),
             stats: ConvertStats::default(),
             kept: Vec::new(),
+            instead: Vec::new(),
+            requantised: 0,
             encoded_dtype: None,
             renamed: Vec::new(),
         };
@@ -142,6 +163,13 @@ impl<'a> Drafts<'a> {
             let encoder = match decisions.next() {
                 None => None,
                 Some(Decision::Encode(encoder)) => Some(encoder),
+                Some(Decision::EncodeInstead(encoder, wanted)) => {
+                    if let Some(made) = encoder.outputs().first() {
+                        let (name, wanted, made) = (draft.name.clone(), Dtype::Block(wanted), made.dtype);
+                        outputs.instead.push(Instead { name, wanted, made });
+                    }
+                    Some(encoder)
+                }
                 Some(Decision::Keep(why)) => {
                     outputs.kept.push(Kept { name: draft.name.clone(), output_name: draft.output_name.clone(), why });
                     None
@@ -152,7 +180,14 @@ impl<'a> Drafts<'a> {
                 outputs.planned.push(self.copy(id, draft.output_name)?);
                 continue;
             }
+            if let Some(id) = stored.block.filter(|&id| self.stays(id, encoder.as_deref())) {
+                self.stats.dequantized -= 1;
+                self.stats.passthrough += 1;
+                outputs.planned.push(self.copy(id, draft.output_name)?);
+                continue;
+            }
             let Stored { decoder, parts, sources, origin, dtype, encoded_from, is_cast, .. } = stored;
+            outputs.requantised += usize::from(origin == Origin::Quantised && encoder.is_some());
             let read_as = if encoder.is_some() { encoded_from } else { dtype };
             let decoded = output(draft.output_name, read_as.dtype(), draft.shape)?;
             let elements = decoded.bytes / read_as.byte_size() as u64;
@@ -180,6 +215,16 @@ impl<'a> Drafts<'a> {
         }
         outputs.stats = self.stats;
         Ok(outputs)
+    }
+
+    /// Whether blocks are what the quantiser would make of them, or are not its business.
+    fn stays(&self, id: TensorId, encoder: Option<&dyn TileEncoder>) -> bool {
+        let tensor = self.catalog.get(id);
+        match encoder.map(TileEncoder::outputs) {
+            None => self.quantise.is_some_and(|quantise| quantise.keeps_blocks),
+            Some([made]) => made.dtype == tensor.dtype && made.shape == tensor.shape,
+            Some(_) => false,
+        }
     }
 
     /// What becomes of every tensor that has values, in their order; nothing where nothing is quantised.

@@ -100,12 +100,25 @@ impl Planner<'_> {
         let is_folded = matches!(self.catalog.get(weight.parts[0]).dtype, Dtype::Block(_)) && weight.parts.len() > 1;
         self.outputs.stats.folded_scales += usize::from(is_folded);
         let sources = weight.parts.clone();
-        let (origin, dtype) = (Origin::Quantised, self.asked.dtype);
+        let (origin, dtype, block) = (Origin::Quantised, self.asked.dtype, self.block(weight));
+        let is_block = sources.first().is_some_and(|&id| matches!(self.catalog.get(id).dtype, Dtype::Block(_)));
+        // Blocks are decoded to all that they hold where nobody says what to decode them to.
+        let is_exact = is_block && self.asked.quantise.as_ref().is_some_and(|quantise| quantise.is_exact);
+        let encoded_from = if is_exact { TargetDtype::F32 } else { dtype };
         let stored =
-            Stored { decoder, parts, sources, origin, dtype, encoded_from: dtype, is_cast: true, copied: None };
+            Stored { decoder, parts, sources, origin, dtype, encoded_from, is_cast: true, copied: None, block };
         let output_name = self.rename(&weight.name)?;
         self.outputs.push(Draft { name: weight.name.clone(), output_name, shape, content: Content::Values(stored) });
         Ok(())
+    }
+
+    /// The tensor that a weight is, where it is made of blocks that the output can hold.
+    fn block(&self, weight: &Weight) -> Option<TensorId> {
+        let container = self.asked.quantise.as_ref()?.container;
+        let &[id] = &weight.parts[..] else { return None };
+        let tensor = self.catalog.get(id);
+        let is_held = matches!(tensor.dtype, Dtype::Block(_)) && container.holds(tensor.dtype, &tensor.shape);
+        is_held.then_some(id)
     }
 
     /// A weight that stays what it is, as blocks, with its scale of scales beside it.
@@ -183,6 +196,7 @@ impl Planner<'_> {
             encoded_from: if self.asked.cast_all { dtype } else { TargetDtype::F32 },
             is_cast: wanted != tensor.dtype,
             copied: (wanted == tensor.dtype).then_some(id),
+            block: None,
         };
         let (name, output_name) = (tensor.name.clone(), self.rename(&tensor.name)?);
         self.outputs.push(Draft { name, output_name, shape: tensor.shape.clone(), content: Content::Values(stored) });

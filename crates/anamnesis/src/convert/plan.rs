@@ -1,12 +1,13 @@
 //! A planned conversion: what it will write, and the writing of it.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::drafts::{Outputs, Quantise, fit};
+use super::drafts::{Instead, Outputs, Quantise, fit};
 use super::mapped::MappedOutputs;
 use super::options::{Cast, ConvertOptions};
 use super::outputs::{Asked, plan_outputs};
@@ -79,12 +80,17 @@ impl Checkpoint {
             (Some(_), None) => self.all_metadata()?,
             _ => None,
         };
+        // A model for llama.cpp has types of its own.
+        let dtype = if model.is_some() { None } else { options.target_dtype()? };
         let quantise = encoding.map(|encoding| Quantise {
             quantiser: encoding.quantiser,
             options: &options.quantise,
             rules: &options.quantised,
             metadata: of_model.as_ref(),
             checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
+            container,
+            is_exact: dtype.is_none(),
+            keeps_blocks: dtype.is_none() && !cast_all,
         });
         let (outputs, told_of_model, notes_of_model) = match &model {
             Some(model) => {
@@ -92,7 +98,6 @@ impl Checkpoint {
                 (outputs, Some(told.into_parts().0), notes)
             }
             None => {
-                let dtype = options.target_dtype()?;
                 let asked = Asked {
                     dtype: dtype.unwrap_or_default(),
                     keeps_blocks: (encoding.is_none() && dtype.is_none() && !cast_all).then_some(container),
@@ -104,7 +109,7 @@ impl Checkpoint {
             }
         };
         let is_mapped = model.is_some();
-        let Outputs { mut planned, mut stats, kept, encoded_dtype, renamed } = outputs;
+        let Outputs { mut planned, mut stats, kept, instead, requantised, encoded_dtype, renamed } = outputs;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
             let made = Made {
@@ -148,6 +153,14 @@ impl Checkpoint {
         let mut notes = self.claimed().notes.clone();
         notes.extend(unclaimed_notes(self.unclaimed(), &options.selection));
         notes.extend(notes_of_model);
+        notes.extend(instead_notes(&instead));
+        match requantised {
+            0 => {}
+            1 => notes.push("one weight was quantized already: it is decoded first, and loses twice".to_owned()),
+            many => {
+                notes.push(format!("{many} weights were quantized already: they are decoded first, and lose twice"))
+            }
+        }
         match reshaped {
             0 => {}
             1 => notes.push("a scalar tensor is written with the shape [1]".to_owned()),
@@ -266,6 +279,19 @@ fn beyond_llama_cpp(planned: &[Planned]) -> Option<String> {
     let count = outputs.filter(beyond).count();
     let more = if count == 1 { "one tensor has more".to_owned() } else { format!("{count} tensors have more") };
     (count > 0).then(|| format!("llama.cpp reads names of up to 63 bytes and 4 dimensions; {more}"))
+}
+
+/// Which weights are of another type than they should be, by both types.
+fn instead_notes(instead: &[Instead]) -> Vec<String> {
+    let mut by_types: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for Instead { name, wanted, made } in instead {
+        by_types.entry((made.to_string(), wanted.to_string())).or_default().push(name);
+    }
+    let note = |((made, wanted), names): ((String, String), Vec<&str>)| {
+        let names: Vec<String> = names.into_iter().map(quoted).collect();
+        format!("{made} instead of {wanted}, whose blocks do not divide the rows: {}", names.join(", "))
+    };
+    by_types.into_iter().map(note).collect()
 }
 
 /// An output before it is laid out.

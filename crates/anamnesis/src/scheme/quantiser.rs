@@ -9,7 +9,7 @@ use super::TileEncoder;
 use super::bnb::BnbOptions;
 use super::ggml::BlockOptions;
 use super::group_options::GroupOptions;
-use crate::catalog::{Metadata, NamePatterns, TargetDtype};
+use crate::catalog::{BlockType, Metadata, NamePatterns, TargetDtype};
 use crate::error::{Request, Result};
 
 /// A way of quantising that can be asked for.
@@ -109,6 +109,8 @@ impl Candidate<'_> {
 /// What becomes of a tensor.
 pub(crate) enum Decision {
     Encode(Box<dyn TileEncoder>),
+    /// Its rows are not divided by the blocks of this type, and another is taken.
+    EncodeInstead(Box<dyn TileEncoder>, BlockType),
     Keep(Keeping),
 }
 

@@ -141,7 +141,7 @@ impl Planner<'_> {
             _ => self.options.target_dtype()?.unwrap_or_default(),
         };
         let is_cast = !of_one(dtype.dtype());
-        let stored = Stored { decoder, parts, sources, origin, dtype, encoded_from, is_cast, copied };
+        let stored = Stored { decoder, parts, sources, origin, dtype, encoded_from, is_cast, copied, block: None };
         drafts.push(Draft { name, output_name, shape, content: Content::Values(stored) });
         Ok(())
     }

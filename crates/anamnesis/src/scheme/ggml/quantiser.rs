@@ -202,8 +202,10 @@ impl Mix {
     fn encode(&self, tensor: &Candidate<'_>, block: BlockType, options: &BlockOptions) -> Result<Decision> {
         let name = tensor.output_name;
         let row = tensor.shape.last().map_or(0, |&row| row as u64);
-        let Some(block) = mix::fitting(block, row) else {
-            return Ok(Decision::Encode(Box::new(FloatEncoder::new(name, tensor.shape, TargetDtype::F16))));
+        let wanted = block;
+        let Some(block) = mix::fitting(wanted, row) else {
+            let encoder = FloatEncoder::new(name, tensor.shape, TargetDtype::F16);
+            return Ok(Decision::EncodeInstead(Box::new(encoder), wanted));
         };
         let weights = options.importance.as_ref().and_then(|importance| importance.weights.get(name));
         if weights.is_none() && mix::needs_importance(*self, block, name) {
@@ -212,7 +214,8 @@ impl Mix {
             return Err(Request::Contradiction { what, why }.into());
         }
         let weights = weights.map(|weights| Weights(weights.clone()));
-        Ok(Decision::Encode(Box::new(BlockEncoder::new(name, tensor.shape, block, weights)?)))
+        let encoder = Box::new(BlockEncoder::new(name, tensor.shape, block, weights)?);
+        Ok(if block == wanted { Decision::Encode(encoder) } else { Decision::EncodeInstead(encoder, wanted) })
     }
 }
 
@@ -231,9 +234,12 @@ fn check_importance(importance: &super::Importance, tensors: &[Candidate<'_>]) -
                 "the importance of {name} has {found} values, the tensor {row} inputs: it is of another model"
             )));
         }
-        if let Some(weight) = weights.iter().find(|weight| !weight.is_finite()) {
-            let name = quoted(tensor.output_name);
+        let name = quoted(tensor.output_name);
+        if let Some(weight) = weights.iter().find(|weight| !weight.is_finite() || **weight < 0.0) {
             return Err(AnamnesisError::parse(format!("the importance of {name} has the value {weight}")));
+        }
+        if weights.iter().all(|weight| *weight == 0.0) {
+            return Err(AnamnesisError::parse(format!("the importance of {name} is zero throughout")));
         }
     }
     match known {
