@@ -72,3 +72,34 @@ pub(crate) fn general(files: &dyn Beside, config: &Map<String, Value>, counts: &
     }
     Ok(told)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::architecture::beside::in_memory::InMemory;
+    use crate::catalog::MetadataValue;
+
+    #[test]
+    fn the_card_comes_before_the_configuration_and_that_before_the_directory() {
+        let config = serde_json::json!({"_name_or_path": "org/other-7B-v2"});
+        let named = |files: InMemory, config: &Value| {
+            let told = general(&files.named("tiny-1K-chat"), config.as_object().unwrap(), &Counts::default()).unwrap();
+            let name = told.entries().iter().find(|(key, _)| key == "general.name").unwrap();
+            name.1.as_string().unwrap().to_owned()
+        };
+        let card = InMemory::default().with("README.md", "---\nmodel_name: Carded\n---\n");
+        assert_eq!(named(card, &config), "Carded");
+        assert_eq!(named(InMemory::default(), &config), "Other 7B v2");
+        assert_eq!(named(InMemory::default(), &serde_json::json!({"_name_or_path": "/a/b/c"})), "Tiny 1K Chat");
+    }
+
+    #[test]
+    fn sampling_that_is_no_number_is_left_out_and_said() {
+        let files =
+            InMemory::default().with("generation_config.json", r#"{"top_k": 1.5, "temperature": 1, "top_p": null}"#);
+        let told = general(&files, &Map::new(), &Counts::default()).unwrap();
+        let temperature = ("general.sampling.temp".to_owned(), MetadataValue::F32(1.0));
+        assert!(told.entries().contains(&temperature) && told.notes.len() == 1, "{told:?}");
+        assert!(told.entries().iter().all(|(key, _)| !key.contains("top_")));
+    }
+}
