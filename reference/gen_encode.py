@@ -9,7 +9,7 @@ from compressed_tensors.compressors.base import BaseCompressor
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
 
-from common import seed, write_tensors
+from common import REF, seed, write_tensors
 
 FAMILY = "encode"
 LAYER = "model.layers.0.mlp.down_proj"
@@ -65,10 +65,16 @@ def write(target, case, source, tensors, group_size=None):
     write_tensors(FAMILY, f"{target}@{case}", {"source": source, **tensors}, metadata)
 
 
+# Targets that share their arithmetic with another have every kind of source in one type only.
+ALIKE = ("gptq-", "w8a16", "w3a16", "w2a16", "mlx-2bit", "mlx-3bit", "mlx-5bit", "mlx-6bit", "mlx-8bit")
+
+
 def sources(target, shape, names=("noise", "magnitudes", "steps", "lopsided"), dtypes=(BF16, F16, F32)):
     """Weights of each kind and type, each seeded by its own name."""
     for name in names:
         for dtype in dtypes:
+            if target.startswith(ALIKE) and name != "noise" and dtype != BF16:
+                continue
             case = f"{name}_{str(dtype).removeprefix('torch.')}"
             seed(f"{FAMILY}/{target}/{case}")
             yield case, SOURCES[name](*shape, dtype)
@@ -182,6 +188,74 @@ def modelopt():
         write("modelopt-nvfp4", case, source, tensors)
 
 
+def gptq():
+    import copy
+    import sys
+
+    sys.path.insert(0, str(REF / "src/gptqmodel-7.7.0"))
+    from gptqmodel.nn_modules.qlinear.torch import TorchLinear
+    from gptqmodel.quantization.config import QuantizeConfig
+    from gptqmodel.quantization.quantizer import Quantizer
+    from gptqmodel.utils.model import convert_gptq_v2_to_v1_format_module
+
+    def parameters(weight, config, groups):
+        made = []
+        for group in weight.chunk(groups, 1):
+            quantizer = Quantizer(qcfg=config)
+            quantizer.configure(perchannel=True)
+            quantizer.find_params(group, weight=True)
+            made.append((quantizer.scale.reshape(-1, 1), quantizer.zero.reshape(-1, 1)))
+        return [torch.cat(parts, 1) for parts in zip(*made)]
+
+    for bits in (2, 3, 4, 8):
+        for symmetric in (True, False):
+            for group, shape in ((32, (32, 64)), ("channel", (64, 96))):
+                base = f"gptq-{bits}bit"
+                ending = "" if symmetric else "-asym"
+                for case, source in sources(f"{base}{ending}-{group}", shape, dtypes=(BF16, F32)):
+                    size = -1 if group == "channel" else group
+                    config = QuantizeConfig(bits=bits, group_size=size, sym=symmetric, desc_act=False)
+                    inputs = shape[1]
+                    step = inputs if size == -1 else size
+                    index = torch.arange(inputs, dtype=torch.int32) // step
+                    linear = torch.nn.Linear(inputs, shape[0], bias=False)
+                    linear.weight.data = source.clone()
+                    scales, zeros = parameters(source, config, inputs // step)
+                    second = TorchLinear(
+                        bits=bits,
+                        group_size=size,
+                        sym=symmetric,
+                        desc_act=False,
+                        in_features=inputs,
+                        out_features=shape[0],
+                        bias=False,
+                    )
+                    second.pack_original(linear, scales, zeros, index)
+                    first = copy.deepcopy(second)
+                    convert_gptq_v2_to_v1_format_module(first, config)
+                    for target, module in ((base, first), (f"{base}-v2", second)):
+                        tensors = {name: getattr(module, name) for name in ("qweight", "qzeros", "scales", "g_idx")}
+                        write(f"{target}{ending}", f"{case}_g{group}", source, tensors, group)
+
+
+def awq():
+    from awq.modules.linear.gemm import WQLinear_GEMM
+    from awq.quantize.quantizer import AwqQuantizer
+
+    for group, shape in ((32, (32, 96)), ("channel", (64, 64))):
+        for case, source in sources(f"awq-{group}", shape):
+            size = shape[1] if group == "channel" else group
+            # AutoAWQ has models in F16.
+            linear = torch.nn.Linear(shape[1], shape[0], bias=False).half()
+            quantizer = object.__new__(AwqQuantizer)
+            quantizer.group_size, quantizer.w_bit, quantizer.zero_point = size, 4, True
+            linear.weight.data, scales, zeros = quantizer.pseudo_quantize_tensor(source.half())
+            scales, zeros = scales.t().contiguous(), zeros.t().contiguous()
+            module = WQLinear_GEMM.from_linear(linear, 4, size, scales=scales, zeros=zeros)
+            tensors = {name: getattr(module, name) for name in ("qweight", "qzeros", "scales")}
+            write("awq-4bit", f"{case}_g{group}", source, tensors, group)
+
+
 def mlx():
     import mlx.core as mx
     import numpy
@@ -214,6 +288,8 @@ def main():
     transformers()
     modelopt()
     mlx()
+    awq()
+    gptq()
 
 
 if __name__ == "__main__":

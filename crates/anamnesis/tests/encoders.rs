@@ -161,7 +161,7 @@ fn directories_decode_to_what_was_measured_whatever_the_threads() {
 
 #[test]
 fn rows_that_do_not_divide_are_refused_by_name_before_anything_is_written() {
-    let model = Model::new().floats("a.weight", &[4, 100], &[0.5; 400]).floats("b.weight", &[4, 128], &[0.5; 512]);
+    let model = Model::new().floats("a.weight", &[32, 100], &[0.5; 3200]).floats("b.weight", &[32, 128], &[0.5; 4096]);
     for (target, options) in targets() {
         let result = convert_bytes(&model.bytes(), target, &options);
         match result {
@@ -197,9 +197,14 @@ fn what_is_no_number_is_refused_by_name_or_replaced_where_allowed() {
 
 #[test]
 fn weights_of_zeros_and_of_the_smallest_numbers_decode_to_numbers() {
-    for tiny in [0.0, -0.0, f32::from_bits(1), f32::MIN_POSITIVE, 1e-30] {
+    for (tiny, dtypes) in [
+        (0.0, &[TargetDtype::BF16][..]),
+        (f32::from_bits(1), &[TargetDtype::F32]),
+        (f32::MIN_POSITIVE, &[TargetDtype::F32, TargetDtype::BF16]),
+        (1e-30, &[TargetDtype::BF16]),
+    ] {
         let values: Vec<f32> = (0..128 * 128).map(|index| if index % 3 == 0 { -tiny } else { tiny }).collect();
-        for dtype in [TargetDtype::F32, TargetDtype::BF16] {
+        for &dtype in dtypes {
             let bytes = rounded(&values, dtype);
             let model = Model::new().tensor("a.weight", &dtype.to_string(), &[128, 128], &bytes);
             for (target, options) in targets() {
@@ -218,4 +223,24 @@ fn weights_of_zeros_and_of_the_smallest_numbers_decode_to_numbers() {
             }
         }
     }
+}
+
+#[test]
+fn matrices_that_do_not_fill_words_are_refused_by_name() {
+    let model = Model::new().floats("a.weight", &[20, 128], &[0.5; 20 * 128]);
+    for target in ["gptq-3bit", "gptq-4bit", "gptq-2bit-v2", "awq-4bit"] {
+        let target = ConvertTarget::parse(target).unwrap();
+        let error = convert_bytes(&model.bytes(), target, &ConvertOptions::new()).unwrap_err().to_string();
+        assert_mentions(&error, &[target.name(), "a.weight", "[20, 128]", "32-bit words"]);
+    }
+}
+
+#[test]
+fn weights_pass_through_f16_where_the_library_has_them_in_it() {
+    let mut values = vec![1.0; 32 * 128];
+    values[77] = 1e6;
+    let model = Model::new().floats("a.weight", &[32, 128], &values);
+    let target = ConvertTarget::parse("awq-4bit").unwrap();
+    let error = convert_bytes(&model.bytes(), target, &ConvertOptions::new()).unwrap_err().to_string();
+    assert_mentions(&error, &["a.weight", "value 77", "F16"]);
 }

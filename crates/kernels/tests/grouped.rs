@@ -37,7 +37,7 @@ fn code(ratio: Ratio, goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
         Ratio::QuotientPlus(step) => rounded(step, rounded(step, value / scale) + offset),
         Ratio::Product => value * scale,
         Ratio::Difference => (value - offset) / scale,
-        Ratio::RoundedPlus => (value / scale).round_ties_even() + offset,
+        Ratio::RoundedPlus(step) => rounded(step, rounded(step, value / scale).round_ties_even() + offset),
     };
     match goal {
         Goal::E4m3 => E4m3::encode(number),
@@ -63,7 +63,7 @@ const GOALS: [Goal; 6] = [
     Goal::Whole { low: 0, high: 255, plus: 0 },
 ];
 
-const RATIOS: [Ratio; 9] = [
+const RATIOS: [Ratio; 11] = [
     Ratio::Quotient(Step::F32),
     Ratio::Quotient(Step::Bf16),
     Ratio::Quotient(Step::F16),
@@ -72,7 +72,9 @@ const RATIOS: [Ratio; 9] = [
     Ratio::QuotientPlus(Step::F16),
     Ratio::Product,
     Ratio::Difference,
-    Ratio::RoundedPlus,
+    Ratio::RoundedPlus(Step::F32),
+    Ratio::RoundedPlus(Step::Bf16),
+    Ratio::RoundedPlus(Step::F16),
 ];
 
 #[test]

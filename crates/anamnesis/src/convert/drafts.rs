@@ -155,7 +155,10 @@ impl<'a> Drafts<'a> {
                 Content::Encoded(values, encoder, checks) => {
                     let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
                     let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
-                    outputs.planned.push(Planned { outputs: made, work: Work::Encode { values, encoder, checks } });
+                    let name = draft.output_name;
+                    outputs
+                        .planned
+                        .push(Planned { outputs: made, work: Work::Encode { name, values, encoder, checks } });
                     continue;
                 }
                 Content::Values(stored) => stored,
@@ -204,7 +207,8 @@ impl<'a> Drafts<'a> {
                     }
                     let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
                     let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
-                    Planned { outputs: made, work: Work::Encode { values, encoder, checks: quantise.checks } }
+                    let (name, checks) = (decoded.name, quantise.checks);
+                    Planned { outputs: made, work: Work::Encode { name, values, encoder, checks } }
                 }
                 _ => {
                     self.stats.cast += usize::from(origin == Origin::Plain && is_cast);

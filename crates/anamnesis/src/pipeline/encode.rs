@@ -7,7 +7,7 @@ use super::plan::Checks;
 use super::tiles::Tile;
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::{Context, TileEncoder};
+use crate::scheme::{Context, TileEncoder, Window};
 
 /// Reads the values of a range behind those that are there.
 type Read<'a> = &'a mut dyn FnMut(Range<u64>, &mut Vec<f32>) -> Result<()>;
@@ -21,7 +21,7 @@ pub(super) struct Encoding {
     held: Vec<f32>,
     encoded: Vec<u8>,
     decoded: Vec<u8>,
-    places: Vec<Range<u64>>,
+    places: Vec<Window>,
     context: Context,
 }
 
@@ -77,20 +77,21 @@ impl Encoding {
     ) -> Result<Distance> {
         self.places.clear();
         encoder.places(range, &mut self.places);
-        let bytes: u64 = self.places.iter().map(|place| place.end - place.start).sum();
+        let bytes: u64 = self.places.iter().map(Window::bytes).sum();
         self.encoded.clear();
         self.encoded.resize(bytes as usize, 0);
         let mut rest = &mut self.encoded[..];
         let mut outs: Vec<&mut [u8]> = Vec::with_capacity(self.places.len());
         for place in &self.places {
-            let (out, behind) = std::mem::take(&mut rest).split_at_mut((place.end - place.start) as usize);
+            let (out, behind) = std::mem::take(&mut rest).split_at_mut(place.bytes() as usize);
             rest = behind;
             outs.push(out);
         }
         encoder.encode(range, values, &mut outs, &mut self.context)?;
-        for ((output, place), out) in self.places.iter().enumerate().zip(&outs) {
-            if !out.is_empty() {
-                put(output, place.start, out)?;
+        for (place, out) in self.places.iter().zip(&outs) {
+            let row_bytes = usize::try_from(place.row_bytes).unwrap_or(usize::MAX).max(1);
+            for (row, content) in (0..).zip(out.chunks(row_bytes)) {
+                put(place.part, place.offset + row * place.stride, content)?;
             }
         }
         if !checks.measure {

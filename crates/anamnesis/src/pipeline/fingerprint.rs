@@ -63,7 +63,7 @@ fn hash_coding(work: &Work, digest: &mut Digest) {
             1u8.hash(digest);
             hash_values(values, digest);
         }
-        Work::Encode { values, encoder, checks } => {
+        Work::Encode { values, encoder, checks, .. } => {
             2u8.hash(digest);
             hash_values(values, digest);
             encoder.identify(digest);

@@ -39,8 +39,8 @@ pub(crate) enum Work {
     Copy { extent: Extent, source: TensorId },
     /// Values become one tensor of plain floats.
     Decode(Values),
-    /// Values become a quantised weight with its companions.
-    Encode { values: Values, encoder: Box<dyn TileEncoder>, checks: Checks },
+    /// Values become a quantised weight with its companions, which people know by one name.
+    Encode { name: String, values: Values, encoder: Box<dyn TileEncoder>, checks: Checks },
 }
 
 /// What is asked of values on their way into a quantised weight.
@@ -160,8 +160,11 @@ impl Job {
         self.outputs.iter().map(|placed| placed.output.bytes).sum()
     }
 
-    /// Its first output, for messages.
+    /// What it makes, for messages.
     pub(crate) fn name(&self) -> &str {
-        self.outputs.first().map_or("", |placed| &placed.output.name)
+        match &self.work {
+            Work::Encode { name, .. } => name,
+            Work::Copy { .. } | Work::Decode(_) => self.outputs.first().map_or("", |placed| &placed.output.name),
+        }
     }
 }

@@ -167,7 +167,7 @@ impl Worker<'_, '_> {
                     tell(What::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }
             }
-            Work::Encode { values, encoder, checks } => {
+            Work::Encode { values, encoder, checks, .. } => {
                 let mut read = |range, floats: &mut Vec<f32>| {
                     cancel.check()?;
                     buffers.append(values, sources, range, floats)

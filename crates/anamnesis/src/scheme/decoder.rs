@@ -112,6 +112,11 @@ impl Window {
         Self { part, offset, row_bytes: bytes, stride: bytes, rows: 1 }
     }
 
+    /// The bytes of a range.
+    pub(crate) fn between(part: usize, range: Range<u64>) -> Self {
+        Self::run(part, range.start, range.end - range.start)
+    }
+
     /// Columns of a matrix whose rows take `stride` bytes.
     pub(crate) fn columns(part: usize, offset: u64, row_bytes: u64, stride: u64, rows: u64) -> Self {
         if row_bytes == stride {

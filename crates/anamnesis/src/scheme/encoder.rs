@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Context, Identity};
+use super::{Context, Identity, Window};
 use crate::catalog::Dtype;
 use crate::error::Result;
 
@@ -18,9 +18,9 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
     /// Values that share a scale, so that one of them that is no number would spoil the others.
     fn scale_values(&self) -> u64;
 
-    /// The bytes of every output that the values of `range` become, in the order of the outputs. What belongs to no values
-    /// in particular comes with the first.
-    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>);
+    /// The bytes of every output that the values of `range` become, in the order of the outputs, which are the parts of these
+    /// windows. What belongs to no values in particular comes with the first.
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>);
 
     /// What must see all values before the first is encoded, where something must. They then come from front to back twice,
     /// to one worker.

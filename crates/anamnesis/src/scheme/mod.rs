@@ -117,12 +117,14 @@ static ALL: [&dyn Scheme; 17] = [
 ];
 
 /// What can be asked for when quantising, in the order it is listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 6] = [
+pub(crate) static ENCODINGS: [&[Encoding]; 8] = [
     &bnb::ENCODINGS,
     &fp8::ENCODINGS,
     &compressed_tensors::ENCODINGS,
     &modelopt::ENCODINGS,
     &mlx::ENCODINGS,
+    &gptq::ENCODINGS,
+    &awq::ENCODINGS,
     &ggml::ENCODINGS,
 ];
 

@@ -5,8 +5,8 @@
 //! | [`Ratio::Quotient`] | `value / scale` | compressed-tensors, ModelOpt |
 //! | [`Ratio::QuotientPlus`] | `value / scale + offset` | compressed-tensors with zero points |
 //! | [`Ratio::Product`] | `value * scale` | transformers' FP8, MLX's floats |
-//! | [`Ratio::Difference`] | `(value - offset) / scale` | MLX |
-//! | [`Ratio::RoundedPlus`] | `whole(value / scale) + offset` | GPTQ, AWQ |
+//! | [`Ratio::Difference`] | `(value - offset) / scale` | MLX, GPTQ |
+//! | [`Ratio::RoundedPlus`] | `whole(value / scale) + offset` | AWQ |
 //!
 //! Every operation is rounded to its [`Step`], as the libraries do that calculate in the type of the weight; the result goes to
 //! the nearest code, halves to even unless the goal says otherwise.
@@ -29,8 +29,8 @@ pub enum Ratio {
     Product,
     /// `(value - offset) / scale`, in `f32`.
     Difference,
-    /// `value / scale` to the nearest whole number, then `+ offset`, in `f32`.
-    RoundedPlus,
+    /// `value / scale`, that to the nearest whole number `+ offset`, in two steps.
+    RoundedPlus(Step),
 }
 
 /// What codes stand for.
@@ -106,7 +106,9 @@ pub fn group_codes(
         Ratio::QuotientPlus(Step::F16) => run!(QuotientPlus, InF16),
         Ratio::Product => run!(Product, Unrounded),
         Ratio::Difference => run!(Difference, Unrounded),
-        Ratio::RoundedPlus => run!(RoundedPlus, Unrounded),
+        Ratio::RoundedPlus(Step::F32) => run!(RoundedPlus, Unrounded),
+        Ratio::RoundedPlus(Step::Bf16) => run!(RoundedPlus, InBf16),
+        Ratio::RoundedPlus(Step::F16) => run!(RoundedPlus, InF16),
     }
 }
 
@@ -273,12 +275,12 @@ impl Operation for RoundedPlus {
 
     #[inline(always)]
     fn first(value: f32, scale: f32, _offset: f32) -> f32 {
-        whole(value / scale)
+        value / scale
     }
 
     #[inline(always)]
     fn second(value: f32, _scale: f32, offset: f32) -> f32 {
-        value + offset
+        whole(value) + offset
     }
 }
 

@@ -9,6 +9,8 @@
 //! The GEMV layouts and llm-awq pack differently and are refused by name (Marlin is read by `marlin`), and so is a weight without zero points,
 //! which no library writes.
 
+mod quantiser;
+
 use std::sync::Arc;
 
 use crate::error::{AnamnesisError, Result, quoted};
@@ -18,6 +20,8 @@ use crate::scheme::packed::{
     auto_round_packing,
 };
 use crate::scheme::{About, Blocks, Claims, Coding, PartName, QuantScheme, Recipe, ScaleType, Scheme, Weight};
+
+pub(crate) use quantiser::ENCODINGS;
 
 /// The AWQ scheme.
 pub(crate) struct Awq;

@@ -10,7 +10,7 @@ use super::GgmlDecoder;
 use super::decoder::with_block;
 use crate::catalog::{BlockType, Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{Context, EncodedTensor, PlainDecoder, TileDecoder, TileEncoder};
+use crate::scheme::{Context, EncodedTensor, PlainDecoder, TileDecoder, TileEncoder, Window};
 
 /// Longest row that is encoded: blocks of some types share what is known of their row.
 const MAX_ROW_VALUES: usize = 1 << 24;
@@ -76,8 +76,9 @@ impl TileEncoder for BlockEncoder {
         self.block.block_elements()
     }
 
-    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>) {
-        places.push(self.bytes(range.start)..self.bytes(range.end));
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
+        let mut push = |place| places.push(Window::between(places.len(), place));
+        push(self.bytes(range.start)..self.bytes(range.end));
     }
 
     fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
@@ -146,9 +147,10 @@ impl TileEncoder for FloatEncoder {
         1
     }
 
-    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>) {
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
+        let mut push = |place| places.push(Window::between(places.len(), place));
         let size = self.dtype.byte_size() as u64;
-        places.push(range.start * size..range.end * size);
+        push(range.start * size..range.end * size);
     }
 
     fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {

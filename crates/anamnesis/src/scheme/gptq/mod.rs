@@ -14,6 +14,8 @@
 
 mod claim;
 mod evidence;
+mod quantiser;
 mod weight;
 
 pub(crate) use claim::Gptq;
+pub(crate) use quantiser::ENCODINGS;

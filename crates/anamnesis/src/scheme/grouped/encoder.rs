@@ -21,7 +21,9 @@ use super::Layout;
 use super::scaling::{Extremes, Groups, ScaleRule};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::{Arrangement, Context, EncodedTensor, FirstPass, Grid, ScaleType, TileDecoder, TileEncoder};
+use crate::scheme::{
+    Arrangement, Context, EncodedTensor, FirstPass, Grid, ScaleType, TileDecoder, TileEncoder, Window,
+};
 
 /// Values handed over together where all of them share one scale.
 const UNCUT: u64 = 1 << 12;
@@ -205,7 +207,8 @@ impl TileEncoder for GroupedEncoder {
         if self.is_one_scale() { UNCUT } else { self.grid.block_cols }
     }
 
-    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>) {
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
+        let mut push = |place| places.push(Window::between(places.len(), place));
         let span = self.span(range);
         let is_first = range.start == 0;
         let with_first = |bytes: u64| if is_first { 0..bytes } else { 0..0 };
@@ -214,23 +217,23 @@ impl TileEncoder for GroupedEncoder {
             false => span.start * kind.bytes()..span.end * kind.bytes(),
         };
         let cols = self.grid.cols;
-        places.push(match self.is_one_scale() {
+        push(match self.is_one_scale() {
             true => range.clone(),
             false => self.layout.byte_of(cols, range.start)..self.layout.byte_of(cols, range.end),
         });
-        places.push(of(self.scale));
+        push(of(self.scale));
         match self.offsets {
             Beside::Nothing => {}
-            Beside::Stored(kind) => places.push(of(kind)),
+            Beside::Stored(kind) => push(of(kind)),
             Beside::PackedDown { bits } => {
                 let (rows, row_bytes) = (self.packed_rows(range, bits), self.grid.grid_cols * 4);
-                places.push(rows.start * row_bytes..rows.end * row_bytes);
+                push(rows.start * row_bytes..rows.end * row_bytes);
             }
         }
         if self.rule.has_whole() {
-            places.push(with_first(4));
+            push(with_first(4));
         }
-        places.extend(self.constants.iter().map(|constant| with_first(constant.len() as u64)));
+        self.constants.iter().for_each(|constant| push(with_first(constant.len() as u64)));
     }
 
     fn first_pass(&self) -> Option<Box<dyn FirstPass + '_>> {

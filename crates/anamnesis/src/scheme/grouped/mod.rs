@@ -31,7 +31,7 @@ use super::{Grid, ScaleType};
 
 pub(crate) use encoder::{Beside, GroupedEncoder};
 pub(crate) use layout::{Layout, Order, Unit};
-pub(crate) use scaling::{Extremes, Group, ScaleRule};
+pub(crate) use scaling::{Extremes, Group, Groups, ScaleRule};
 
 /// What a code stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

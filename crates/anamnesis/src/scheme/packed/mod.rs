@@ -11,6 +11,7 @@
 
 mod auto_round;
 mod columns;
+mod encoder;
 mod groups;
 mod parts;
 mod planar;
@@ -21,6 +22,7 @@ use crate::scheme::ScaleType;
 
 pub(crate) use auto_round::{AutoRoundPacking, auto_round_packing};
 pub(crate) use columns::{ColumnDecoder, Dialect};
+pub(crate) use encoder::{PackedEncoder, check_shape};
 pub(crate) use groups::{Groups, check_group_index};
 pub(crate) use parts::{PART_NAMES, Parts};
 pub(crate) use planar::{BLOCK, is_planar};

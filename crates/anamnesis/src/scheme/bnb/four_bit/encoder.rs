@@ -11,7 +11,7 @@ use super::quant_state::quant_state_json;
 use crate::catalog::{Dtype, TargetDtype, dtype::elements};
 use crate::error::Result;
 use crate::scheme::bnb::write_floats;
-use crate::scheme::{Context, EncodedTensor, FirstPass, TileDecoder, TileEncoder};
+use crate::scheme::{Context, EncodedTensor, FirstPass, TileDecoder, TileEncoder, Window};
 
 /// Room for the mean of nested scales in a description, whose length must be known before the mean is.
 const MEAN_CHARS: usize = 24;
@@ -112,19 +112,20 @@ impl TileEncoder for FourBitEncoder {
         (self.block * if self.is_nested { NESTED_BLOCK_SIZE } else { 1 }) as u64
     }
 
-    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>) {
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
+        let mut push = |place| places.push(Window::between(places.len(), place));
         let block = self.block as u64;
         let blocks = range.start / block..range.end.div_ceil(block);
         let scale_bytes = if self.is_nested { 1 } else { 4 };
         let with_first = |bytes: usize| if range.start == 0 { 0..bytes as u64 } else { 0..0 };
-        places.push(range.start / 2..range.end.div_ceil(2));
-        places.push(blocks.start * scale_bytes..blocks.end * scale_bytes);
-        places.push(with_first(self.map.len()));
-        places.push(with_first(self.outputs.get(QUANT_STATE).map_or(0, |state| state.shape[0])));
+        push(range.start / 2..range.end.div_ceil(2));
+        push(blocks.start * scale_bytes..blocks.end * scale_bytes);
+        push(with_first(self.map.len()));
+        push(with_first(self.outputs.get(QUANT_STATE).map_or(0, |state| state.shape[0])));
         if self.is_nested {
             let nested = NESTED_BLOCK_SIZE as u64;
-            places.push(blocks.start / nested * 4..blocks.end.div_ceil(nested) * 4);
-            places.push(with_first(self.nested_map.len()));
+            push(blocks.start / nested * 4..blocks.end.div_ceil(nested) * 4);
+            push(with_first(self.nested_map.len()));
         }
     }
 

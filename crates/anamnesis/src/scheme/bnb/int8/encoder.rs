@@ -7,7 +7,7 @@ use super::decoder::BnbInt8Decoder;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::bnb::write_floats;
-use crate::scheme::{Context, EncodedTensor, TileDecoder, TileEncoder};
+use crate::scheme::{Context, EncodedTensor, TileDecoder, TileEncoder, Window};
 
 /// Longest row that is encoded: its scale is known only when all of it has been seen.
 const MAX_ROW_VALUES: usize = 1 << 24;
@@ -54,11 +54,12 @@ impl TileEncoder for Int8Encoder {
         self.cols as u64
     }
 
-    fn places(&self, range: &Range<u64>, places: &mut Vec<Range<u64>>) {
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
+        let mut push = |place| places.push(Window::between(places.len(), place));
         let cols = self.cols as u64;
-        places.push(range.clone());
-        places.push(range.start / cols * 4..range.end / cols * 4);
-        places.push(if range.start == 0 { 0..1 } else { 0..0 });
+        push(range.clone());
+        push(range.start / cols * 4..range.end / cols * 4);
+        push(if range.start == 0 { 0..1 } else { 0..0 });
     }
 
     fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {

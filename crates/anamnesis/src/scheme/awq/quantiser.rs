@@ -1,0 +1,99 @@
+//! Quantising to AWQ's GEMM layout by rounding to the nearest code, as AutoAWQ does it once its search is over.
+//!
+//! Everything is F16, each operation rounded: weights are brought there first. The scale is the range / 15 and at least 10⁻⁵ /
+//! 15, the zero point −round(lowest / scale) within 0 and 15, and a code round(value / scale) + zero point.
+
+use std::sync::Arc;
+
+use anamnesis_kernels::float::f16;
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule, Step};
+use crate::scheme::layers::{encode, plan_layers};
+use crate::scheme::linear::SERVED;
+use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
+use crate::scheme::{
+    Candidate, Decision, Encoding, GroupSize, Made, Packing, QuantiseOptions, Quantiser, ScaleType, Task,
+};
+
+/// What can be asked for.
+pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
+    names: &[NAME],
+    about: "4-bit weights in the layout of AWQ, rounded to nearest",
+    short: "AWQ",
+    packing: Packing::Companions,
+    quantiser: &Gemm,
+}];
+
+const NAME: &str = "awq-4bit";
+/// Values under one scale where nobody says.
+const GROUP: u64 = 128;
+const HIGHEST: f32 = 15.0;
+/// The least range of a group.
+const LEAST: f32 = 1e-5;
+
+struct Gemm;
+
+/// Values under one scale; `None` where a row has one.
+fn group(options: &QuantiseOptions) -> Option<u64> {
+    match options.groups.size {
+        None => Some(GROUP),
+        Some(GroupSize::Values(values)) => Some(values.into()),
+        Some(GroupSize::Row) => None,
+    }
+}
+
+impl Quantiser for Gemm {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        task.options.check_only_groups(NAME)?;
+        let group = group(task.options);
+        plan_layers(task, NAME, &SERVED, group.unwrap_or(1), |tensor| {
+            check_shape(NAME, tensor, 4)?;
+            encode(weight(tensor, group.unwrap_or(tensor.row())))
+        })
+    }
+
+    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        Some(json!({
+            "bits": 4,
+            "group_size": group(made.options).map_or(-1, |group| group as i64),
+            "modules_to_not_convert": made.left(),
+            "quant_method": "awq",
+            "version": "gemm",
+            "zero_point": true,
+        }))
+    }
+}
+
+fn weight(tensor: &Candidate<'_>, group: u64) -> PackedEncoder {
+    let inputs = tensor.row();
+    let matrix = PackedMatrix {
+        words: Words::Awq,
+        inputs,
+        outputs: tensor.shape.first().map_or(1, |&rows| rows as u64),
+        groups: inputs / group.max(1),
+        grouping: Grouping::Runs(group),
+        zeros: ZeroPoints::Stored,
+        scale: ScaleType::F16,
+    };
+    let description = format!("AWQ 4-bit, groups of {group}");
+    PackedEncoder::new(tensor, matrix, Arc::new(Rule), Ratio::RoundedPlus(Step::F16), false, description)
+}
+
+/// Scales as AutoAWQ finds them.
+#[derive(Debug, Hash)]
+struct Rule;
+
+impl ScaleRule for Rule {
+    fn is_sided(&self) -> bool {
+        true
+    }
+
+    fn group(&self, Extremes { low, high }: Extremes, _whole: f32) -> Group {
+        let half = |value: f32| f16::decode(f16::encode(value));
+        let scale = half(half(high - low).max(half(LEAST)) / HIGHEST);
+        let zero = (-half(low / scale).round_ties_even()).clamp(0.0, HIGHEST);
+        Group { offset: zero, shift: zero, ..Group::of(scale) }
+    }
+}

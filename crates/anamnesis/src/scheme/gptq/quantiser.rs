@@ -1,0 +1,163 @@
+//! Quantising to the layout of GPTQ by rounding to the nearest code, as GPTQModel packs a layer that was not calibrated.
+//!
+//! | what | how |
+//! |---|---|
+//! | extremes of a group | with zero among them; symmetric: the larger magnitude on both sides, or on the one that has values |
+//! | scale | their distance / the highest code, stored as F16; of zeros as if they went from −1 to 1 |
+//! | zero point | symmetric: the middle code; else −lowest / scale, rounded |
+//! | code | (value + zero point × scale) / scale, rounded, with the scale before it is F16 |
+//!
+//! The first format stores zero points less one, taken from whole words with their borrows (of each field for 3 bits).
+
+use std::sync::Arc;
+
+use anamnesis_kernels::float::f16;
+use serde_json::{Map, Value, json};
+
+use crate::error::Result;
+use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule};
+use crate::scheme::layers::{encode, plan_layers};
+use crate::scheme::linear::SERVED;
+use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
+use crate::scheme::{
+    Candidate, Decision, Encoding, GroupSize, Made, Packing, QuantiseOptions, Quantiser, ScaleType, Task,
+};
+
+macro_rules! kinds {
+    ($($name:literal $bits:literal $symmetric:literal $zeros:ident $about:literal;)*) => {
+        /// What can be asked for.
+        pub(crate) static ENCODINGS: [Encoding; [$($bits),*].len()] = [$(Encoding {
+            names: &[$name],
+            about: $about,
+            short: concat!("GPTQ", $bits),
+            packing: Packing::Companions,
+            quantiser: &Kind { name: $name, bits: $bits, symmetric: $symmetric, zeros: ZeroPoints::$zeros },
+        }),*];
+    };
+}
+
+kinds! {
+    "gptq-4bit" 4 true OneMore "4-bit weights in the layout of GPTQ, rounded to nearest";
+    "gptq-8bit" 8 true OneMore "8-bit weights in the layout of GPTQ, rounded to nearest";
+    "gptq-3bit" 3 true OneMore "3-bit weights in the layout of GPTQ, rounded to nearest";
+    "gptq-2bit" 2 true OneMore "2-bit weights in the layout of GPTQ, rounded to nearest";
+    "gptq-4bit-asym" 4 false OneMore "the same with zero points";
+    "gptq-8bit-asym" 8 false OneMore "the same with zero points";
+    "gptq-3bit-asym" 3 false OneMore "the same with zero points";
+    "gptq-2bit-asym" 2 false OneMore "the same with zero points";
+    "gptq-4bit-v2" 4 true Stored "4-bit weights in the second layout of GPTQ";
+    "gptq-8bit-v2" 8 true Stored "8-bit weights in the second layout of GPTQ";
+    "gptq-3bit-v2" 3 true Stored "3-bit weights in the second layout of GPTQ";
+    "gptq-2bit-v2" 2 true Stored "2-bit weights in the second layout of GPTQ";
+    "gptq-4bit-v2-asym" 4 false Stored "the same with zero points";
+    "gptq-8bit-v2-asym" 8 false Stored "the same with zero points";
+    "gptq-3bit-v2-asym" 3 false Stored "the same with zero points";
+    "gptq-2bit-v2-asym" 2 false Stored "the same with zero points";
+}
+
+/// Values under one scale where nobody says.
+const GROUP: u64 = 128;
+/// The version whose arithmetic and packing this is.
+const QUANTIZER: &str = "gptqmodel:7.7.0";
+
+struct Kind {
+    name: &'static str,
+    bits: u8,
+    symmetric: bool,
+    zeros: ZeroPoints,
+}
+
+/// Values under one scale; `None` where a row has one.
+fn group(options: &QuantiseOptions) -> Option<u64> {
+    match options.groups.size {
+        None => Some(GROUP),
+        Some(GroupSize::Values(values)) => Some(values.into()),
+        Some(GroupSize::Row) => None,
+    }
+}
+
+impl Quantiser for Kind {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        task.options.check_only_groups(self.name)?;
+        let group = group(task.options);
+        plan_layers(task, self.name, &SERVED, group.unwrap_or(1), |tensor| {
+            check_shape(self.name, tensor, self.bits.into())?;
+            encode(self.weight(tensor, group.unwrap_or(tensor.row())))
+        })
+    }
+
+    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        let format = if self.zeros == ZeroPoints::Stored { "gptq_v2" } else { "gptq" };
+        let mut config = json!({
+            "bits": self.bits,
+            "checkpoint_format": format,
+            "desc_act": false,
+            "format": format,
+            "group_size": group(made.options).map_or(-1, |group| group as i64),
+            "lm_head": made.quantised.contains(&"lm_head.qweight"),
+            "meta": { "quantizer": [QUANTIZER] },
+            "pack_dtype": "int32",
+            "quant_method": "gptq",
+            "sym": self.symmetric,
+        });
+        // A minus in front of an expression says that it means modules which are left as they are.
+        let left = made.left().into_iter().filter(|module| module != "lm_head");
+        let left: Map<_, _> = left.map(|module| (format!("-:^{}$", module.replace('.', "\\.")), json!({}))).collect();
+        if !left.is_empty() {
+            config["dynamic"] = left.into();
+        }
+        Some(config)
+    }
+}
+
+impl Kind {
+    fn weight(&self, tensor: &Candidate<'_>, group: u64) -> PackedEncoder {
+        let inputs = tensor.row();
+        let outputs = tensor.shape.first().map_or(1, |&rows| rows as u64);
+        let matrix = PackedMatrix {
+            words: Words::Gptq(self.bits),
+            inputs,
+            outputs,
+            groups: inputs / group.max(1),
+            grouping: Grouping::Runs(group),
+            zeros: self.zeros,
+            scale: ScaleType::F16,
+        };
+        let rule = Arc::new(Rule { bits: self.bits, symmetric: self.symmetric });
+        let description = format!("GPTQ {}-bit, groups of {group}", self.bits);
+        PackedEncoder::new(tensor, matrix, rule, Ratio::Difference, true, description)
+    }
+}
+
+/// Scales as GPTQModel finds them.
+#[derive(Debug, Hash)]
+struct Rule {
+    bits: u8,
+    symmetric: bool,
+}
+
+impl ScaleRule for Rule {
+    fn is_sided(&self) -> bool {
+        true
+    }
+
+    fn group(&self, extremes: Extremes, _whole: f32) -> Group {
+        let Extremes { mut low, mut high } = extremes.with(Extremes { low: 0.0, high: 0.0 });
+        let highest = f32::from((1u16 << self.bits) - 1);
+        if self.symmetric {
+            high = high.max(low.abs());
+            low = if low < 0.0 { -high } else { low };
+        }
+        // Numbers so small that no step is between them are zeros, too.
+        if (high - low) / highest == 0.0 {
+            (low, high) = (low - 1.0, high + 1.0);
+        }
+        let scale = (high - low) / highest;
+        let zero = match self.symmetric {
+            true => f32::from(1u8 << (self.bits - 1)),
+            false => (-low / scale).round_ties_even().clamp(0.0, highest),
+        };
+        let stored = f16::decode(f16::encode(scale));
+        Group { scale: stored, offset: zero, factor: scale, shift: -(zero * scale) }
+    }
+}

@@ -1,0 +1,258 @@
+//! Making packed matrices: a tile is some rows of the weight, turned into columns of what is stored.
+
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+use anamnesis_kernels::{self as kernels, F16, Goal, Level, Output, Ratio};
+
+use super::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
+use crate::catalog::{Dtype, TargetDtype};
+use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::scheme::grouped::{Groups, ScaleRule};
+use crate::scheme::{Candidate, Context, EncodedTensor, TileDecoder, TileEncoder, Window};
+
+/// Values of a tile: pieces of the stored rows are as long as it has rows, and short pieces cost more.
+const TILE_VALUES: u64 = 1 << 20;
+/// Rows that fill whole words whatever the width of codes.
+const STRIP: u64 = 32;
+/// Halfway between the largest F16 and the next power of two: from here on, rounding gives infinity.
+const F16_OVERFLOW: f32 = 65520.0;
+
+/// A packed matrix to be made.
+pub(crate) struct PackedEncoder {
+    /// Codes, zero points, scales, and the group of every input where that is stored.
+    outputs: Vec<EncodedTensor>,
+    rule: Arc<dyn ScaleRule>,
+    ratio: Ratio,
+    /// Whether values are rounded to F16 before anything else.
+    from_f16: bool,
+    /// Values under one scale.
+    group: u64,
+    decoder: ColumnDecoder,
+}
+
+impl Hash for PackedEncoder {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { outputs, rule, ratio, from_f16, group, decoder } = self;
+        (outputs, ratio, from_f16, group, decoder).hash(state);
+        rule.identify(state);
+    }
+}
+
+/// Refuses a matrix that does not fill whole words of codes.
+pub(crate) fn check_shape(target: &str, tensor: &Candidate<'_>, bits: u64) -> Result<()> {
+    match *tensor.shape {
+        [rows, cols] if (rows as u64 * bits).is_multiple_of(32) && (cols as u64 * bits).is_multiple_of(32) => Ok(()),
+        _ => {
+            let what = format!("{target} for tensor {}", quoted(tensor.name));
+            let why = format!("its shape {:?} does not fill 32-bit words with codes of {bits} bits", tensor.shape);
+            Err(Request::Contradiction { what, why }.into())
+        }
+    }
+}
+
+impl PackedEncoder {
+    /// A matrix of codes whose scales are F16. An index of groups is stored where `has_index`.
+    pub(crate) fn new(
+        tensor: &Candidate<'_>,
+        matrix: PackedMatrix,
+        rule: Arc<dyn ScaleRule>,
+        ratio: Ratio,
+        has_index: bool,
+        description: String,
+    ) -> Self {
+        let PackedMatrix { words, inputs, outputs, groups, .. } = matrix;
+        let of_words = |codes: u64| (codes * words.bits() / 32) as usize;
+        let made =
+            |part: &str, dtype: Dtype, shape: Vec<usize>| EncodedTensor { name: tensor.part(part), dtype, shape };
+        let codes = match words {
+            Words::Gptq(_) => vec![of_words(inputs), outputs as usize],
+            Words::Awq => vec![inputs as usize, of_words(outputs)],
+        };
+        let mut made = vec![
+            made("qweight", Dtype::I32, codes),
+            made("qzeros", Dtype::I32, vec![groups as usize, of_words(outputs)]),
+            made("scales", Dtype::F16, vec![groups as usize, outputs as usize]),
+            made("g_idx", Dtype::I32, vec![inputs as usize]),
+        ];
+        made.truncate(if has_index { 4 } else { 3 });
+        let group = match matrix.grouping {
+            Grouping::Runs(run) => run,
+            Grouping::Indexed => inputs,
+        };
+        let decoder = ColumnDecoder { matrix, is_planar: false, dialect: Dialect::Usual, description };
+        Self { outputs: made, rule, ratio, from_f16: words == Words::Awq, group, decoder }
+    }
+
+    /// Values as they are encoded, in F16 where they have to pass through it.
+    fn prepared<'a>(
+        &self,
+        level: Level,
+        range: &Range<u64>,
+        values: &'a [f32],
+        halves: &mut [u8],
+        floats: &'a mut [f32],
+    ) -> Result<&'a [f32]> {
+        if !self.from_f16 {
+            return Ok(values);
+        }
+        if let Some(place) = values.iter().position(|value| value.abs() >= F16_OVERFLOW) {
+            let (index, value) = (range.start + place as u64, values[place]);
+            let why = format!("value {index} is {value}; these weights pass through F16, which ends at 65504");
+            return Err(AnamnesisError::parse(why));
+        }
+        kernels::round_slice::<F16>(level, values, halves);
+        kernels::widen_f16(level, halves, floats);
+        Ok(floats)
+    }
+
+    /// Codes in bytes of their own to the columns of the stored matrix.
+    fn turn(&self, level: Level, codes: &[u8], packed: &mut [u8], out: &mut [u8]) {
+        let inputs = self.decoder.matrix.inputs as usize;
+        let rows = codes.len() / inputs;
+        match self.decoder.matrix.words {
+            Words::Gptq(bits) => {
+                kernels::pack_bits(level, codes, bits, packed);
+                let words = inputs * usize::from(bits) / 32;
+                turn_words(packed, rows, words, out);
+            }
+            Words::Awq => {
+                let out = out.as_chunks_mut::<4>().0;
+                for (column, eight) in codes.chunks_exact(8 * inputs).enumerate() {
+                    for input in 0..inputs {
+                        let code = |row: usize| u32::from(eight[row * inputs + input]);
+                        out[input * (rows / 8) + column] = awq_word(code).to_le_bytes();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Zero points to the columns of theirs.
+    fn turn_zeros(&self, level: Level, zeros: &[f32], packed: &mut [u8], out: &mut [u8]) {
+        let PackedMatrix { words, groups, zeros: stored, .. } = self.decoder.matrix;
+        let (groups, bits) = (groups as usize, words.bits());
+        let rows = zeros.len() / groups;
+        let row_bytes = rows * bits as usize / 8;
+        for (group, out) in out.chunks_mut(row_bytes.max(1)).take(groups).enumerate() {
+            let zero = |row: usize| zeros[row * groups + group] as u32;
+            let mask = (1u32 << bits) - 1;
+            match words {
+                Words::Awq => {
+                    for (column, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                        *out = awq_word(|row| zero(8 * column + row)).to_le_bytes();
+                    }
+                }
+                Words::Gptq(bits) => {
+                    // One less in the first format: of the whole word with its borrows, of each field of three bits.
+                    let less = u32::from(stored == ZeroPoints::OneMore && bits == 3);
+                    for (row, code) in packed[..rows].iter_mut().enumerate() {
+                        *code = (zero(row).wrapping_sub(less) & mask) as u8;
+                    }
+                    kernels::pack_bits(level, &packed[..rows], bits, out);
+                    if stored == ZeroPoints::OneMore && bits != 3 {
+                        for word in out.as_chunks_mut::<4>().0 {
+                            *word = u32::from_le_bytes(*word).wrapping_sub(u32::MAX / mask).to_le_bytes();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Eight codes in the order of AWQ.
+fn awq_word(code: impl Fn(usize) -> u32) -> u32 {
+    const ORDER: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
+    ORDER.iter().enumerate().fold(0, |word, (place, &row)| word | code(row) << (4 * place))
+}
+
+/// Rows of words to columns of words, a square at a time.
+fn turn_words(packed: &[u8], rows: usize, words: usize, out: &mut [u8]) {
+    const SQUARE: usize = 16;
+    let (packed, out) = (packed.as_chunks::<4>().0, out.as_chunks_mut::<4>().0);
+    for first_row in (0..rows).step_by(SQUARE) {
+        for first_word in (0..words).step_by(SQUARE) {
+            for row in first_row..(first_row + SQUARE).min(rows) {
+                for word in first_word..(first_word + SQUARE).min(words) {
+                    out[word * rows + row] = packed[row * words + word];
+                }
+            }
+        }
+    }
+}
+
+impl TileEncoder for PackedEncoder {
+    fn outputs(&self) -> &[EncodedTensor] {
+        &self.outputs
+    }
+
+    fn granule(&self) -> u64 {
+        let inputs = self.decoder.matrix.inputs.max(1);
+        TILE_VALUES.div_ceil(inputs).next_multiple_of(STRIP) * inputs
+    }
+
+    fn scale_values(&self) -> u64 {
+        self.group
+    }
+
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
+        self.decoder.windows(range.clone(), places);
+        if let Some(index) = self.outputs.get(3) {
+            let bytes = if range.start == 0 { index.shape[0] as u64 * 4 } else { 0 };
+            places.push(Window::run(3, 0, bytes));
+        }
+    }
+
+    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+        let level = context.level();
+        let group = self.group as usize;
+        let count = values.len() / group;
+        let (as_f16, bits) = (if self.from_f16 { values.len() } else { 0 }, self.decoder.matrix.words.bits());
+        let (floats, bytes, _) = context.all(4 * count + as_f16, 3 * values.len(), 0);
+        let (codes, bytes) = bytes.split_at_mut(values.len());
+        let (floats, widened) = floats.split_at_mut(4 * count);
+        let values = self.prepared(level, range, values, &mut bytes[..2 * as_f16], &mut widened[..as_f16])?;
+        let (factors, floats) = floats.split_at_mut(count);
+        let (shifts, floats) = floats.split_at_mut(count);
+        let (scales, offsets) = floats.split_at_mut(count);
+        kernels::block_range(level, values, group, factors, shifts);
+        let mut groups = Groups { factors, shifts, scales, offsets };
+        self.rule.groups(1.0, &mut groups);
+        if let Some(place) = groups.scales.iter().position(|scale| !scale.is_finite()) {
+            let first = range.start + (place * group) as u64;
+            return Err(AnamnesisError::parse(format!(
+                "the scale of the values from {first} on is more than F16 holds"
+            )));
+        }
+        let goal = Goal::Whole { low: 0, high: (1 << bits) - 1, plus: 0 };
+        kernels::group_codes(level, self.ratio, goal, values, group, groups.factors, groups.shifts, codes);
+        let [of_codes, of_zeros, of_scales, rest @ ..] = outs else { return Ok(()) };
+        self.turn(level, codes, bytes, of_codes);
+        self.turn_zeros(level, groups.offsets, bytes, of_zeros);
+        let per_row = self.decoder.matrix.groups as usize;
+        let rows = count / per_row;
+        for (index, &scale) in groups.scales.iter().enumerate() {
+            let at = index % per_row * rows + index / per_row;
+            if let Some(out) = of_scales.as_chunks_mut::<2>().0.get_mut(at) {
+                *out = F16::round(scale).to_le_bytes();
+            }
+        }
+        if let [index] = rest {
+            for (input, out) in index.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                *out = ((input / group) as u32).to_le_bytes();
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+        let inputs: Vec<&[u8]> = outs.iter().take(3).map(|out| &**out).collect();
+        self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
+    }
+
+    fn describe(&self) -> String {
+        self.decoder.describe()
+    }
+}
