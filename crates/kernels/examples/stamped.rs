@@ -134,4 +134,16 @@ fn main() {
     }
     blocks!(Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q8_1 Q2K Q3K Q4K Q5K Q6K Q8K Iq1S Iq1M Iq2Xxs Iq2Xs Iq2S Iq3Xxs Iq3S
         Iq4Nl Iq4Xs Tq1_0 Tq2_0 Mxfp4 Nvfp4);
+
+    macro_rules! encoded {
+        ($($block:ident)+) => {
+            $(
+                encode_rows::<ggml::$block>(level, &values, 1024, None, &mut bytes);
+                encode_rows::<ggml::$block>(level, &values, 1024, Some(&values), &mut bytes);
+                black_box(&bytes);
+            )+
+        };
+    }
+    encoded!(Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2K Q3K Q4K Q5K Q6K Iq1S Iq1M Iq2Xxs Iq2Xs Iq2S Iq3Xxs Iq3S Iq4Nl Iq4Xs
+        Tq1_0 Tq2_0 Mxfp4 Nvfp4);
 }

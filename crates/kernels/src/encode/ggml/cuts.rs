@@ -225,3 +225,66 @@ pub(super) fn best<S: Simd, const N: usize, const WAYS: usize>(
     }
     cut
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::simd::Portable;
+
+    /// The best of all cuts of `values` by two ways, found from `parts` or one after the other.
+    fn cut(values: &[f32; 32], weights: &[f32; 32], is_rough: bool) -> Option<[u32; 5]> {
+        const WAYS: [[f32; 3]; 2] = [[-0.875, 0.125, 1.125], [-1.125, -0.125, 0.875]];
+        let (mut sum_x, mut sum_w) = ([0.0f32; 33], [0.0f32; 33]);
+        for i in 0..32 {
+            sum_x[i + 1] = sum_x[i] + weights[i] * values[i];
+            sum_w[i + 1] = sum_w[i] + weights[i];
+        }
+        let sums = |first: usize, second: usize, way: usize| {
+            let [low, middle, high] = WAYS[way];
+            let of = |sums: &[f32; 33], [low, middle, high]: [f32; 3]| {
+                sums[first] * low + (sums[second] - sums[first]) * middle + (sums[32] - sums[second]) * high
+            };
+            Sums { qx: of(&sum_x, WAYS[way]), q2: of(&sum_w, [low * low, middle * middle, high * high]) }
+        };
+        let size: f32 = values.iter().zip(weights).map(|(value, weight)| (value * weight).abs()).sum();
+        let (unit_x, unit_w) = (1.0 / size, 1.0 / sum_w[32]);
+        let first = |way: usize| WAYS[way][0] * WAYS[way][0] - WAYS[way][1] * WAYS[way][1];
+        let second = |way: usize| WAYS[way][1] * WAYS[way][1] - WAYS[way][2] * WAYS[way][2];
+        let of_first = |way: usize, cut: usize| sum_w[cut] * unit_w * first(way);
+        let of_second = |way: usize, cut: usize| {
+            sum_w[cut] * unit_w * second(way) + sum_w[32] * unit_w * WAYS[way][2] * WAYS[way][2]
+        };
+        let parts = Parts::<32, 2> {
+            all: [0, 1].map(|way| sum_x[32] * unit_x * WAYS[way][2]),
+            taken: (std::array::from_fn(|cut| sum_x[cut] * unit_x), sum_x[32] * unit_x),
+            first: (
+                [0, 1].map(|way| std::array::from_fn(|cut| of_first(way, cut))),
+                [0, 1].map(|way| of_first(way, 32)),
+            ),
+            second: (
+                [0, 1].map(|way| std::array::from_fn(|cut| of_second(way, cut))),
+                [0, 1].map(|way| of_second(way, 32)),
+            ),
+        };
+        let found = best(Portable, is_rough.then_some(&parts), sums)?;
+        Some([found.score.to_bits(), found.scale.to_bits(), found.first as u32, found.second as u32, found.way as u32])
+    }
+
+    #[test]
+    fn the_best_of_all_cuts_is_among_those_that_are_left() {
+        let mut state = 5u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / 16_777_216.0
+        };
+        for round in 0..3000 {
+            let mut values = [0.0; 32];
+            // Few different values make many cuts equal.
+            let steps = [3.0, 7.0, 1e6][round % 3];
+            values.iter_mut().for_each(|value| *value = (random() * steps).floor() / steps - [0.5, 0.0][round % 2]);
+            values.sort_by(f32::total_cmp);
+            let weights = [0.0; 32].map(|_: f32| if round % 5 == 0 { 1.0 } else { random() + 0.001 });
+            assert_eq!(cut(&values, &weights, true), cut(&values, &weights, false), "seed 5, round {round}");
+        }
+    }
+}

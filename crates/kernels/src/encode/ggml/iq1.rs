@@ -266,21 +266,29 @@ fn cut_m<S: Simd>(simd: S, block: &Weighed<16>, order: &Order<16>) -> Option<Cut
         sum_w[1 - half][rank + 1] = sum_w[1 - half][rank];
     }
     let parts = block.units().map(|(unit_x, unit_w)| {
-        const WAYS: [usize; 4] = [0, 1, 2, 3];
-        let taken = |cut: usize| (sum_x[0][cut] + sum_x[1][cut]) * unit_x;
-        let weight = |half: usize, cut: usize| sum_w[half][cut] * unit_w;
-        let of_way =
-            |way: usize, cut: usize, steps: [f32; 2]| weight(0, cut) * steps[way / 2] + weight(1, cut) * steps[way % 2];
-        let squares = high.map(|high| high * high);
-        let first = |way: usize, cut: usize| of_way(way, cut, low_step);
-        let second = |way: usize, cut: usize| of_way(way, cut, high_step) + of_way(way, 16, squares);
-        let all = |way: usize| (sum_x[0][16] * high[way / 2] + sum_x[1][16] * high[way % 2]) * unit_x;
-        Parts::<16, 4> {
-            all: WAYS.map(all),
-            taken: (std::array::from_fn(taken), taken(16)),
-            first: (WAYS.map(|way| std::array::from_fn(|cut| first(way, cut))), WAYS.map(|way| first(way, 16))),
-            second: (WAYS.map(|way| std::array::from_fn(|cut| second(way, cut))), WAYS.map(|way| second(way, 16))),
+        let mut parts = Parts::<16, 4> {
+            all: [0.0; 4],
+            taken: ([0.0; 16], (sum_x[0][16] + sum_x[1][16]) * unit_x),
+            first: ([[0.0; 16]; 4], [0.0; 4]),
+            second: ([[0.0; 16]; 4], [0.0; 4]),
+        };
+        for cut in 0..16 {
+            parts.taken.0[cut] = (sum_x[0][cut] + sum_x[1][cut]) * unit_x;
         }
+        for way in 0..4 {
+            let (front, back) = (way / 2, way % 2);
+            parts.all[way] = (sum_x[0][16] * high[front] + sum_x[1][16] * high[back]) * unit_x;
+            let ends = [sum_w[0][16] * unit_w, sum_w[1][16] * unit_w];
+            let highest = ends[0] * high[front] * high[front] + ends[1] * high[back] * high[back];
+            parts.first.1[way] = ends[0] * low_step[front] + ends[1] * low_step[back];
+            parts.second.1[way] = ends[0] * high_step[front] + ends[1] * high_step[back] + highest;
+            for cut in 0..16 {
+                let weights = [sum_w[0][cut] * unit_w, sum_w[1][cut] * unit_w];
+                parts.first.0[way][cut] = weights[0] * low_step[front] + weights[1] * low_step[back];
+                parts.second.0[way][cut] = weights[0] * high_step[front] + weights[1] * high_step[back] + highest;
+            }
+        }
+        parts
     });
     cuts::best::<S, 16, 4>(simd, parts.as_ref(), |first, second, way| {
         let of_half = |half: usize, offset: usize| Sums {

@@ -1,6 +1,6 @@
 //! Super-blocks whose sub-blocks have a scale, and codes around zero: Q3_K, Q6_K.
 
-use super::lanes::{LANES, Lanes, SMALLEST, SUPER, extreme, nearest, side_by_side, squares, weighted};
+use super::lanes::{LANES, Lanes, SMALLEST, SUPER, each, extreme, nearest, side_by_side, squares, weighted};
 use super::search::{MENDED, Mended, Signed, mended, signed};
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
@@ -37,8 +37,8 @@ impl Searched {
             Self::Mended((scales, _)) => {
                 let (largest, _) = extreme(scales);
                 let inverse = -32.0 / largest;
-                let code = |scale: f32| (i32::from(nearest(inverse * scale) as i8).clamp(-32, 31) + 32) as u8;
-                if largest == 0.0 { (0.0, None) } else { (1.0 / inverse, Some(scales.map(code))) }
+                let codes = each!(k => (i32::from(nearest(inverse * scales[k]) as i8).clamp(-32, 31) + 32) as u8);
+                if largest == 0.0 { (0.0, None) } else { (1.0 / inverse, Some(codes)) }
             }
             Self::Signed(found, sums) => {
                 // The scales are one sub-block themselves.
@@ -47,7 +47,7 @@ impl Searched {
                     (of_scales[k][0], of_sums[k][0]) = (found.scales[k], sums[k]);
                 }
                 let outer = signed(&of_scales, &of_sums, 32);
-                (outer.scales[0], Some(found.scales.map(|scale| outer.code(0, scale))))
+                (outer.scales[0], Some(each!(k => outer.code(0, found.scales[k]))))
             }
         }
     }

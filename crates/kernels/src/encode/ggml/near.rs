@@ -229,3 +229,79 @@ impl<'a, const D: usize> Surroundings<'a, D> {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::simd::Portable;
+    use crate::decode::ggml::tables;
+    use crate::encode::ggml::grid::Lazy;
+
+    /// Numbers from 0 to 1, whatever their order.
+    struct Random(u64);
+
+    impl Random {
+        fn next(&mut self) -> f32 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 40) as f32 / 16_777_216.0
+        }
+    }
+
+    /// Compares all ways to the nearest point for random numbers of every size, at every level of this CPU.
+    fn check<S: Simd, const D: usize>(simd: S, grid: &Lazy<D>, levels: u16) {
+        let (grid, seed) = (grid.get(), 11);
+        let mut random = Random(seed);
+        let numbers = numbers::<D>(&[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]);
+        for round in 0..20_000 {
+            let unit = 10f32.powi(round % 60 - 30);
+            let scale = unit * (0.5 + random.next());
+            let sparse = random.next() < 0.2;
+            let mut values = [0.0; D];
+            let mut weights = [0.0; D];
+            let mut packed = 0;
+            for element in 0..D {
+                let level = (random.next() * f32::from(levels)) as u16;
+                packed |= level << (16 / D * element);
+                values[element] = scale * (f32::from(2 * level + 1) + 3.0 * random.next() - 1.5);
+                weights[element] = if sparse && random.next() < 0.5 { 0.0 } else { random.next() };
+            }
+            let Some(around) = grid.around(packed) else { continue };
+            let target = Target::new(&values, &weights);
+            let terms = target.terms(&numbers, scale);
+            let expected = around.nearest_of_all(&terms);
+            assert_eq!(around.nearest(simd, &terms), expected, "seed {seed}, round {round}");
+            let inverse = 1.0 / scale;
+            let terms = target.terms(&numbers, 1.0 / inverse);
+            let expected = around.nearest_of_all(&terms);
+            let size = f32::from(2 * levels - 1) * scale;
+            if let Some(rough) = Rough::new(&target, size, grid.unit()) {
+                let found = around.roughly_nearest(simd, &rough, &target, &numbers, inverse);
+                assert_eq!(found, expected, "seed {seed}, round {round}");
+            }
+        }
+    }
+
+    static EIGHTS: [Lazy<8>; 4] = [
+        Lazy::new(&tables::IQ2_XXS, 3, 2, 16.0),
+        Lazy::new(&tables::IQ2_XS, 3, 2, 18.0),
+        Lazy::new(&tables::IQ2_S, 3, 1, 40.0),
+        Lazy::new(&tables::IQ1, 3, 3, 40.0),
+    ];
+    static FOURS: [Lazy<4>; 2] = [Lazy::new(&tables::IQ3_XXS, 8, 2, 10.0), Lazy::new(&tables::IQ3_S, 8, 3, 16.0)];
+
+    fn check_all<S: Simd>(simd: S) {
+        EIGHTS.iter().for_each(|grid| check(simd, grid, 3));
+        FOURS.iter().for_each(|grid| check(simd, grid, 8));
+    }
+
+    #[test]
+    fn points_ruled_out_in_bytes_are_never_the_nearest() {
+        check_all(Portable);
+        #[cfg(target_arch = "x86_64")]
+        {
+            use crate::base::simd::{V3, V4};
+            V3::detect().into_iter().for_each(check_all);
+            V4::detect().into_iter().for_each(check_all);
+        }
+    }
+}

@@ -242,15 +242,16 @@ pub(super) fn mended<const N: usize>(values: &[[Lanes; N]; MENDED], half: i32) -
             break;
         }
     }
-    std::array::from_fn(|m| {
+    let mut found = [([0.0; LANES], [[0; LANES]; N]); MENDED];
+    for m in 0..MENDED {
         let is_zero: [bool; LANES] = each!(k => sizes[m][k] < SMALLEST);
-        let found: Lanes = each!(k => if sum_l2[m][k] > 0.0 { sum_lx[m][k] / sum_l2[m][k] } else { 0.0 });
-        let mut from_zero = [[0; LANES]; N];
+        let scales: Lanes = each!(k => if sum_l2[m][k] > 0.0 { sum_lx[m][k] / sum_l2[m][k] } else { 0.0 });
+        found[m].0 = each!(k => if is_zero[k] { 0.0 } else { scales[k] });
         for i in 0..N {
-            from_zero[i] = each!(k => if is_zero[k] { 0 } else { codes[m][i][k] as i32 + half });
+            found[m].1[i] = each!(k => if is_zero[k] { 0 } else { codes[m][i][k] as i32 + half });
         }
-        (each!(k => if is_zero[k] { 0.0 } else { found[k] }), from_zero)
-    })
+    }
+    found
 }
 
 /// Finds the scale of a few values that are not negative, and their codes of up to `largest`.
