@@ -85,12 +85,17 @@ pub(crate) mod in_memory {
     #[derive(Debug, Default, Clone)]
     pub(crate) struct InMemory {
         pub(crate) files: BTreeMap<String, Vec<u8>>,
-        pub(crate) directory: Option<String>,
+        directory: Option<String>,
     }
 
     impl InMemory {
         pub(crate) fn with(mut self, name: &str, content: impl Into<Vec<u8>>) -> Self {
             self.files.insert(name.to_owned(), content.into());
+            self
+        }
+
+        pub(crate) fn named(mut self, directory: &str) -> Self {
+            self.directory = Some(directory.to_owned());
             self
         }
     }

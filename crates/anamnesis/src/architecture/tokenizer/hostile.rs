@@ -171,3 +171,72 @@ fn deep_and_cut_off_documents_are_refused() {
         refused(told(&InMemory::default().with("tekken.json", text), Family::LlamaLike, &json!({})), "tekken.json");
     }
 }
+
+/// Numbers that look random, and are the same for a seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end.max(1) as u64) as usize
+    }
+}
+
+/// A file with some of it changed, taken away or doubled.
+fn changed(file: &[u8], numbers: &mut Numbers) -> Vec<u8> {
+    let mut file = file.to_vec();
+    for _ in 0..=numbers.below(3) {
+        let at = numbers.below(file.len());
+        let end = (at + numbers.below(24)).min(file.len());
+        match numbers.below(4) {
+            0 => drop(file.drain(at..end)),
+            1 => {
+                let piece = file[at..end].to_vec();
+                file.splice(at..at, piece);
+            }
+            2 => file.truncate(at.max(1)),
+            _ => {
+                let byte = numbers.below(256) as u8;
+                file.splice(at..(at + 1).min(file.len()), [byte]);
+            }
+        }
+    }
+    file
+}
+
+#[test]
+fn changed_files_are_read_or_refused_and_what_is_read_can_be_restored() {
+    let seed = std::env::var("AMN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    println!("AMN_SEED={seed}");
+    let mut numbers = Numbers(seed);
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vocabularies");
+    let (mut read, mut refused) = (0, 0);
+    for (case, family) in [
+        ("qwen", Family::Qwen),
+        ("llama3", Family::LlamaLike),
+        ("glm4", Family::Glm4),
+        ("sentencepieces", Family::LlamaLike),
+        ("phi3", Family::Phi3),
+        ("pieces_in_json", Family::LlamaLike),
+        ("tekken", Family::LlamaLike),
+    ] {
+        let paths = std::fs::read_dir(folder.join(case)).unwrap().map(|entry| entry.unwrap().path());
+        let paths: Vec<_> = paths.filter(|path| path.is_file()).collect();
+        let name = |path: &std::path::Path| path.file_name().unwrap().to_string_lossy().into_owned();
+        let whole =
+            paths.iter().fold(InMemory::default(), |files, path| files.with(&name(path), std::fs::read(path).unwrap()));
+        for path in paths.iter().filter(|path| name(path) != "config.json").cycle().take(60) {
+            let file = changed(&whole.files[&name(path)], &mut numbers);
+            match told(&whole.clone().with(&name(path), file), family, &json!({"vocab_size": 320})) {
+                Ok(told) => {
+                    read += 1;
+                    let _ = super::back::back(&told.into_parts().0);
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(read > 20 && refused > 100, "{read} read, {refused} refused, AMN_SEED={seed}");
+}
