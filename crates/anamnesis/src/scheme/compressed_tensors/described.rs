@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::METHOD;
-use super::quantiser::{Codes, Preset};
+use super::preset::{Codes, Preset};
 use super::spec::Strategy;
 use crate::scheme::Made;
 

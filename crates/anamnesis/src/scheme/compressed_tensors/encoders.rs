@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::quantiser::{Codes, Preset};
+use super::preset::{Codes, Preset};
 use super::scale_rules::Rule;
 use super::scales::describe;
 use super::spec::Strategy;

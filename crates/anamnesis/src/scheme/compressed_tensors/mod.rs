@@ -24,6 +24,7 @@ mod int8;
 mod pack;
 mod packing;
 mod parts;
+mod preset;
 mod quantiser;
 mod scale_rules;
 mod scales;

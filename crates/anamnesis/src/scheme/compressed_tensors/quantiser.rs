@@ -4,41 +4,12 @@ use serde_json::Value;
 
 use super::described::quantization_config;
 use super::encoders::weight;
+use super::preset::{Codes, Preset};
 use super::spec::Strategy;
-use crate::error::{Request, Result};
+use crate::error::Result;
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
-use crate::scheme::{Decision, Encoding, GroupSize, Made, Packing, QuantiseOptions, Quantiser, Task};
-
-/// A way of quantising that the library has a name for.
-pub(super) struct Preset {
-    pub name: &'static str,
-    pub codes: Codes,
-    /// Which values share a scale where nobody says.
-    pub strategy: Strategy,
-    /// Whether another size of groups may be asked for.
-    pub is_sizable: bool,
-    /// Whether activations are quantised too, while the model runs.
-    pub activations: bool,
-}
-
-/// What codes are, and how they are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Codes {
-    /// E4M3.
-    Float,
-    /// Eight bits, a byte each.
-    Int8,
-    /// Packed in words.
-    Packed {
-        bits: u8,
-        symmetric: bool,
-    },
-    /// E2M1 and E4M3 under powers of two, E2M1 under E4M3.
-    Mxfp4,
-    Mxfp8,
-    Nvfp4,
-}
+use crate::scheme::{Decision, Encoding, Made, Packing, Quantiser, Task};
 
 macro_rules! presets {
     ($($names:expr, $short:literal, $about:literal: $codes:expr, $strategy:expr, $sizable:literal, $activations:literal;)*) => {
@@ -87,21 +58,6 @@ presets! {
         Codes::Mxfp8, Strategy::Group(32), false, false;
     ["nvfp4"], "NVFP4", "E2M1 weights under E4M3 scales (compressed-tensors)":
         Codes::Nvfp4, Strategy::Group(16), false, false;
-}
-
-impl Preset {
-    /// Which values share a scale, as asked for.
-    pub(super) fn strategy(&self, options: &QuantiseOptions) -> Result<Strategy> {
-        match options.groups.size {
-            None => Ok(self.strategy),
-            Some(_) if !self.is_sizable => {
-                let (what, why) = (format!("a group size for {}", self.name), "it has its own".to_owned());
-                Err(Request::Contradiction { what, why }.into())
-            }
-            Some(GroupSize::Row) => Ok(Strategy::Channel),
-            Some(GroupSize::Values(values)) => Ok(Strategy::Group(values.into())),
-        }
-    }
 }
 
 impl Quantiser for Preset {

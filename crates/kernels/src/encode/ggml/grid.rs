@@ -8,6 +8,7 @@
 
 use std::sync::OnceLock;
 
+use super::levels::{bits, level};
 use super::near::Surroundings;
 use crate::base::GROUP;
 use crate::base::simd::Points;
@@ -46,17 +47,6 @@ impl<const D: usize> Lazy<D> {
     pub(super) fn get(&self) -> &Grid<D> {
         self.made.get_or_init(|| Grid::new(self.table, self.levels, self.distances, self.unit))
     }
-}
-
-/// Bits of a level, in sixteen bits of `D` of them.
-pub(super) const fn bits<const D: usize>() -> usize {
-    16 / D
-}
-
-/// One level of a point.
-#[inline(always)]
-pub(super) const fn level<const D: usize>(point: u16, element: usize) -> u16 {
-    point >> (bits::<D>() * element) & ((1 << bits::<D>()) - 1)
 }
 
 /// A point of a table, whose levels take three bits where there are four of them.

@@ -4,8 +4,9 @@
 //! offset up and down. What the best of them gives is moved to points of the grid.
 
 use super::cuts::{self, Cut, Parts, Sums};
-use super::grid::{Grid, Lazy, level};
+use super::grid::{Grid, Lazy};
 use super::lanes::{SUPER, larger, nearest, squares};
+use super::levels::level;
 use super::near::{Target, numbers};
 use super::{EncodeBlocks, part};
 use crate::base::GROUP;

@@ -43,6 +43,7 @@ mod iq4;
 mod k_minimum;
 mod k_signed;
 mod lanes;
+mod levels;
 mod near;
 mod points;
 mod search;

@@ -4,7 +4,7 @@
 //! add, in the order of its elements. Most points are ruled out by sums of whole numbers up to 255, which are as far from the
 //! distances as is known, and only those that are left have theirs compared.
 
-use super::grid::level;
+use super::levels::level;
 use crate::base::GROUP;
 use crate::base::simd::{FEW, Points, Simd, Tables};
 

@@ -1,7 +1,8 @@
 //! The points of a grid that are nearest to a sub-block's sizes, and the scale that suits them.
 
-use super::grid::{Grid, bits, level};
+use super::grid::Grid;
 use super::lanes::{larger, nearest};
+use super::levels::{bits, level};
 use super::near::{Rough, Target, numbers};
 use crate::base::GROUP;
 use crate::base::simd::Simd;

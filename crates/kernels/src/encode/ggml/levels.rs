@@ -1,0 +1,12 @@
+//! The levels of a point, in sixteen bits: the first element lowest.
+
+/// Bits of a level, in sixteen bits of `D` of them.
+pub(super) const fn bits<const D: usize>() -> usize {
+    16 / D
+}
+
+/// One level of a point.
+#[inline(always)]
+pub(super) const fn level<const D: usize>(point: u16, element: usize) -> u16 {
+    point >> (bits::<D>() * element) & ((1 << bits::<D>()) - 1)
+}
