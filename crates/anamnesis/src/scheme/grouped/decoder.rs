@@ -40,6 +40,13 @@ impl Grouped {
         !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. })
     }
 
+    /// Whether codes are calculated from bytes of their own, whose numbers are stored a few at a time: past the caches that is
+    /// a hundred times slower.
+    fn is_of_bytes(&self) -> bool {
+        let is_unsigned_byte = self.layout.bits() == 8 && self.meaning != Meaning::Signed;
+        is_unsigned_byte || (self.is_spread() && self.layout != Layout::RowPairs)
+    }
+
     /// Whether every element has its own scale, which is calculated faster than in blocks of one.
     fn is_per_element(&self) -> bool {
         let is_per_column = self.grid.block_cols == 1 && self.grid.grid_cols > 1;
@@ -161,7 +168,7 @@ impl TileDecoder for Grouped {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let streamed = context.is_streamed();
+        let streamed = context.is_streamed() && !self.is_of_bytes();
         with_output!(target, streamed, O => self.decode_tile::<O>(elements, inputs, out, context));
         Ok(())
     }
