@@ -137,6 +137,11 @@ impl Checkpoint {
             if target.is_quantized() && target.format() == Format::Gguf && is_of_llama_cpp {
                 // As llama.cpp has it: tensors by layer, keys as they are, what is new behind them.
                 planned.sort_by(|a, b| in_order(first_name(a)).cmp(&in_order(first_name(b))));
+                // Dimensions in front that are 1 are none to ggml.
+                for output in planned.iter_mut().flat_map(|planned| &mut planned.outputs) {
+                    let ones = output.shape.iter().take_while(|size| **size == 1).count();
+                    output.shape.drain(..ones.min(output.shape.len().saturating_sub(1)));
+                }
                 let new: Vec<String> = told.written().map(|(key, _)| key.to_owned()).collect();
                 let old: Vec<String> = match is_mapped {
                     true => all.written().map(|(key, _)| key.to_owned()).collect(),
