@@ -38,10 +38,26 @@ pub(super) fn matrix_type(text: &str, target: ConvertTarget) -> Result<Option<Dt
     }
 }
 
+/// Targets named where one is asked for that there is not; `amn formats` lists the others.
+const NAMED_TARGETS: usize = 6;
+/// Targets that are asked about where one may have been meant.
+const MOST_MEANT: usize = 4;
+
 /// A target of a conversion.
 pub(super) fn target(text: &str) -> Result<ConvertTarget, Failure> {
-    ConvertTarget::parse(text)
-        .map_err(|error| advised(error, &closest(text, ConvertTarget::all().map(ConvertTarget::name), 2)))
+    ConvertTarget::parse(text).map_err(|_| {
+        let names = || ConvertTarget::all().map(ConvertTarget::name);
+        let lower = text.to_ascii_lowercase();
+        let longer = names().filter(|name| !lower.is_empty() && name.starts_with(&lower));
+        let mut meant: Vec<&str> = longer.take(MOST_MEANT).collect();
+        if meant.is_empty() {
+            meant = closest(text, names(), 2);
+        }
+        let first: Vec<&str> = names().take(NAMED_TARGETS).collect();
+        let (first, more) = (first.join(", "), names().count().saturating_sub(NAMED_TARGETS));
+        let why = format!("supported convert targets are {first} and {more} more, which amn formats lists");
+        advised(AnamnesisError::Unsupported { format: text.to_owned(), detail: why }, &meant)
+    })
 }
 
 fn advised(error: AnamnesisError, names: &[&str]) -> Failure {
@@ -64,6 +80,7 @@ mod tests {
         let asked = |text: &str| target(text).unwrap_err().to_string();
         assert!(asked("safetensor").ends_with("; did you mean safetensors?"));
         assert!(asked("bnb-nf5").contains("did you mean bnb-"), "{}", asked("bnb-nf5"));
+        assert!(asked("q4").ends_with("; did you mean q4_k_m, q4_k_s, q4_0 or q4_1?"), "{}", asked("q4"));
     }
 
     #[test]
