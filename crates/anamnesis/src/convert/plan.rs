@@ -287,6 +287,9 @@ fn beyond_llama_cpp(planned: &[Planned]) -> Option<String> {
     (count > 0).then(|| format!("llama.cpp reads names of up to 63 bytes and 4 dimensions; {more}"))
 }
 
+/// Weights named in a note; the rest are counted.
+const NAMED_IN_NOTE: usize = 3;
+
 /// Which weights are of another type than they should be, by both types.
 fn instead_notes(instead: &[Instead]) -> Vec<String> {
     let mut by_types: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
@@ -294,8 +297,11 @@ fn instead_notes(instead: &[Instead]) -> Vec<String> {
         by_types.entry((made.to_string(), wanted.to_string())).or_default().push(name);
     }
     let note = |((made, wanted), names): ((String, String), Vec<&str>)| {
-        let names: Vec<String> = names.into_iter().map(quoted).collect();
-        format!("{made} instead of {wanted}, whose blocks do not divide the rows: {}", names.join(", "))
+        let mut listed = names.iter().take(NAMED_IN_NOTE).map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+        if names.len() > NAMED_IN_NOTE {
+            listed += &format!(" and {} more", names.len() - NAMED_IN_NOTE);
+        }
+        format!("{made} instead of {wanted}, whose blocks do not divide the rows: {listed}")
     };
     by_types.into_iter().map(note).collect()
 }
