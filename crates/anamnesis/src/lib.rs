@@ -108,6 +108,7 @@ pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{
     Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions, DirectoryPlan,
     DirectoryReport, EncodingId, Keeping, OutputState, Part, PlannedOutput, QuantizationError, Sidecar, SidecarFate,
+    Split,
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};

@@ -88,7 +88,9 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-pub(crate) use convert::{CastArg, ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, WriteArgs};
+pub(crate) use convert::{
+    CastArg, ChoiceArgs, ConvertArgs, ForgetArgs, QuantizeArgs, SelectArgs, SplitArgs, WriteArgs,
+};
 
 pub(crate) use limit::{Limit, LimitArgs};
 

@@ -27,6 +27,8 @@ pub(crate) struct Quantise<'a> {
     pub is_exact: bool,
     /// Whether blocks that are not quantised anew stay what they are.
     pub keeps_blocks: bool,
+    /// Whether tensors stay in the order in which they are stored.
+    pub in_stored_order: bool,
 }
 
 /// The tensors of an output, without their places.
@@ -93,6 +95,13 @@ pub(super) struct Stored {
     pub copied: Option<TensorId>,
     /// The tensor to copy where its blocks are what the values shall be.
     pub block: Option<TensorId>,
+}
+
+impl Stored {
+    /// The file of its first byte, and where it is in that.
+    fn place(&self) -> Option<(u32, u64)> {
+        self.parts.first().map(|extent| (extent.file, extent.offset))
+    }
 }
 
 /// The outputs of a plan while they are gathered.
@@ -236,14 +245,15 @@ impl<'a> Drafts<'a> {
         let Some(quantise) = self.quantise else { return Ok(Vec::new()) };
         let candidate = |draft: &'_ Draft| match &draft.content {
             Content::Bytes(_) | Content::Repacked(..) | Content::Encoded(..) => None,
-            Content::Values(stored) => Some(stored.dtype),
+            Content::Values(stored) => Some((stored.dtype, stored.place())),
         };
         let tensors: Vec<_> = drafts
             .iter()
             .filter_map(|draft| {
-                let dtype = candidate(draft)?;
+                let (dtype, place) = candidate(draft)?;
+                let place = place.filter(|_| quantise.in_stored_order);
                 let Draft { name, output_name, shape, .. } = draft;
-                Some(Candidate { name, output_name, shape, dtype })
+                Some(Candidate { name, output_name, shape, dtype, place })
             })
             .collect();
         quantise.quantiser.plan(&Task {

@@ -20,8 +20,10 @@ mod options;
 mod output_path;
 mod outputs;
 mod plan;
+mod split;
 mod stats;
 mod target;
+mod write;
 
 use std::path::Path;
 
@@ -39,9 +41,10 @@ pub use options::{Cast, ConvertOptions};
 pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_name};
 pub(crate) use outputs::{Asked, plan_outputs};
 pub use plan::{ConvertPlan, PlannedOutput};
-pub(crate) use plan::{to_bytes, write_file};
+pub use split::Split;
 pub use stats::{ConvertReport, ConvertStats, QuantizationError};
 pub use target::{ConvertTarget, EncodingId};
+pub(crate) use write::{to_bytes, write_file};
 
 /// Converts what a user names, a file or a checkpoint directory. The output is a file; where the input is a directory and
 /// the target is of the safetensors family, it is a directory that loads as it is.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::split::Split;
 use crate::cancel::CancelToken;
 use crate::catalog::{Dtype, MetadataValue, NamePatterns, Selection, TargetDtype};
 use crate::cpu::CpuLevel;
@@ -41,6 +42,8 @@ pub struct ConvertOptions {
     pub keep_names: bool,
     /// What to do with a file that is already there.
     pub existing: Existing,
+    /// How a GGUF model is cut into files.
+    pub split: Split,
     /// Which tensors are converted beyond what the target needs.
     pub cast: Cast,
     /// Which tensors are written, and their names.
@@ -79,6 +82,7 @@ impl Default for ConvertOptions {
             cancel: None,
             keep_names: false,
             existing: Existing::Replace,
+            split: Split::Whole,
             cast: Cast::Quantized,
             selection: Selection::new(),
             quantise: QuantiseOptions::default(),
@@ -157,6 +161,13 @@ impl ConvertOptions {
     #[must_use]
     pub const fn with_existing(mut self, existing: Existing) -> Self {
         self.existing = existing;
+        self
+    }
+
+    /// Cuts a GGUF model into files.
+    #[must_use]
+    pub const fn with_split(mut self, split: Split) -> Self {
+        self.split = split;
         self
     }
 

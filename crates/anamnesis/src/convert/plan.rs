@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,19 +11,19 @@ use super::drafts::{Instead, Outputs, Quantise, fit};
 use super::mapped::MappedOutputs;
 use super::options::{Cast, ConvertOptions};
 use super::outputs::{Asked, plan_outputs};
+use super::split::{self, Split};
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
+use super::write::{to_bytes, write_files};
 use crate::architecture::Architecture;
 use crate::catalog::{Catalog, Dtype, Metadata, MetadataValue, Rounding, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::{Format, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
-use crate::io::output::{PendingFile, same_file};
-use crate::limits::{Budget, ParseLimits};
+use crate::limits::ParseLimits;
 use crate::pipeline::{
-    self, Checks, Distance, FileSink, Job, MemorySink, Origin, Placed, Plan, Planned, Progress, RememberOptions,
-    SpoolSink, StreamSink, Work,
+    self, Checks, Distance, Job, Origin, Placed, Plan, Planned, Progress, RememberOptions, SpoolSink, StreamSink, Work,
 };
 use crate::scheme::ggml::in_order;
 use crate::scheme::{Keeping, Leftover, Made};
@@ -32,7 +32,7 @@ use crate::scheme::{Keeping, Leftover, Made};
 const ARITHMETIC: (&str, &str) = ("arithmetic", "reference");
 
 impl Checkpoint {
-    /// Plans a conversion into one file. Nothing is written yet, and whatever cannot be converted is refused here.
+    /// Plans a conversion into one file, or into several where a GGUF model is split. Nothing is written yet, and whatever cannot be converted is refused here.
     ///
     /// ```no_run
     /// use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, ParseLimits};
@@ -59,9 +59,9 @@ impl Checkpoint {
             1 => notes.push("one file beside the weights is not part of the output".to_owned()),
             many => notes.push(format!("{many} files beside the weights are not part of the output")),
         }
-        let plan = Plan::new(planned, target.container()?, metadata.as_ref())?;
+        let plans = split::lay_out(planned, options.split, target.container()?, metadata)?;
         let input = PlanInput::of(self);
-        Ok(ConvertPlan { input, plan, stats, kept, notes, architecture, run: options.run() })
+        Ok(ConvertPlan { input, plans, stats, kept, notes, architecture, run: options.run() })
     }
 
     /// The tensors and the metadata of an output, without their places.
@@ -70,6 +70,7 @@ impl Checkpoint {
             return Err(AnamnesisError::unsupported(target.name(), "it is written as a directory, not as one file"));
         }
         let container = target.container()?;
+        self.check_split(target, options.split)?;
         let cast_all = options.cast == Cast::All;
         let encoding = target.encoding();
         if encoding.is_none() {
@@ -92,6 +93,7 @@ impl Checkpoint {
             // As llama.cpp decodes what it quantises again.
             is_exact: dtype.is_none() && target.format() == Format::Gguf,
             keeps_blocks: dtype.is_none() && !cast_all,
+            in_stored_order: options.split == Split::AsInput,
         });
         let (outputs, told_of_model, notes_of_model) = match &model {
             Some(model) => {
@@ -136,8 +138,11 @@ impl Checkpoint {
             let mut all = metadata.unwrap_or_default();
             let is_of_llama_cpp = is_mapped || self.format() == Format::Gguf;
             if target.is_quantized() && target.format() == Format::Gguf && is_of_llama_cpp {
-                // As llama.cpp has it: tensors by layer, keys as they are, what is new behind them.
-                planned.sort_by(|a, b| in_order(first_name(a)).cmp(&in_order(first_name(b))));
+                // As llama.cpp has it: tensors by layer unless they stay where they are, keys as they are, what is new
+                // behind them.
+                if options.split != Split::AsInput {
+                    planned.sort_by(|a, b| in_order(first_name(a)).cmp(&in_order(first_name(b))));
+                }
                 // Dimensions in front that are 1 are none to ggml.
                 for output in planned.iter_mut().flat_map(|planned| &mut planned.outputs) {
                     let ones = output.shape.iter().take_while(|size| **size == 1).count();
@@ -201,6 +206,20 @@ impl Checkpoint {
         }
         let architecture = model.map(|model| model.architecture());
         Ok(Outline { planned, metadata, configuration, stats, kept, notes, architecture })
+    }
+
+    /// Refuses to cut what cannot be cut.
+    fn check_split(&self, target: ConvertTarget, split: Split) -> Result<()> {
+        let refuse = |why: &str| {
+            let (what, why) = ("an output of several files".to_owned(), why.to_owned());
+            Err(AnamnesisError::Request(Request::Contradiction { what, why }))
+        };
+        match split {
+            Split::Whole => Ok(()),
+            _ if target.format() != Format::Gguf => refuse("only GGUF models are cut into files like that"),
+            Split::AsInput if self.format() != Format::Gguf => refuse("the input is no GGUF model that was cut"),
+            _ => Ok(()),
+        }
     }
 
     /// The metadata of an output, and how many entries of the input's it does not have.
@@ -335,8 +354,9 @@ impl PlanInput {
 
 /// A conversion that is known to the byte and has not begun. It needs nothing of its checkpoint any more.
 pub struct ConvertPlan {
-    pub(crate) input: PlanInput,
-    pub(crate) plan: Plan,
+    input: PlanInput,
+    /// One for every file.
+    plans: Vec<Plan>,
     stats: ConvertStats,
     kept: Vec<(String, Keeping)>,
     notes: Vec<String>,
@@ -356,8 +376,10 @@ pub struct PlannedOutput {
     pub shape: Vec<usize>,
     /// Its size in the output.
     pub bytes: u64,
-    /// Its first byte in the output.
+    /// Its first byte in its file.
     pub offset: u64,
+    /// Which of the output's files it is in, from 0.
+    pub file: usize,
     /// The scheme it is decoded from, in detail; `None` where it is copied.
     pub scheme: Option<String>,
     /// What is made of the values, in detail: the scheme they are encoded to, or what they are cast from; `None` where they
@@ -368,10 +390,16 @@ pub struct PlannedOutput {
 }
 
 impl ConvertPlan {
-    /// Bytes of the output file.
+    /// Bytes of the output, in all its files.
     #[must_use]
-    pub const fn total_bytes(&self) -> u64 {
-        self.plan.total_bytes
+    pub fn total_bytes(&self) -> u64 {
+        self.plans.iter().map(|plan| plan.total_bytes).sum()
+    }
+
+    /// The files that are written for this output, with their sizes: itself, or the parts it is split into.
+    pub fn files(&self, output: impl AsRef<Path>) -> impl ExactSizeIterator<Item = (PathBuf, u64)> {
+        let names = split::names(output.as_ref(), self.plans.len());
+        names.into_iter().zip(&self.plans).map(|(name, plan)| (name, plan.total_bytes))
     }
 
     /// How the conversion runs.
@@ -406,89 +434,92 @@ impl ConvertPlan {
 
     /// Every tensor of the output, in the order of its bytes.
     pub fn tensors(&self) -> impl Iterator<Item = PlannedOutput> {
-        let mut tensors: Vec<_> = self.plan.tensors().collect();
-        tensors.sort_by_key(|(_, placed)| placed.offset);
-        tensors.into_iter().map(|(job, placed)| describe(&self.input, job, placed))
+        self.plans.iter().enumerate().flat_map(move |(file, plan)| {
+            let mut tensors: Vec<_> = plan.tensors().collect();
+            tensors.sort_by_key(|(_, placed)| placed.offset);
+            tensors.into_iter().map(move |(job, placed)| describe(&self.input, file, job, placed))
+        })
     }
 
-    /// Writes the output file, which appears complete or not at all. `watch` is called on this thread as bytes are done.
+    /// Writes the output file, or the files it is split into, which appear complete or not at all. `watch` is called on this thread as bytes are done.
     ///
     /// # Errors
     /// `Io` where a file cannot be read or written or the output is one of the inputs, `Parse` where a value cannot be
     /// quantised, `Cancelled` where the caller asked for it. The output is then as it was before.
     pub fn write(&self, output: impl AsRef<Path>, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
-        let distances = write_file(&self.plan, &self.input.sources, output.as_ref(), &self.run, &mut watch)?;
+        let distances = self.write_as(output.as_ref(), &self.run, &mut watch)?;
         Ok(self.report(&distances))
+    }
+
+    /// [`write`](Self::write), run in another way.
+    pub(crate) fn write_as(
+        &self,
+        output: &Path,
+        run: &RememberOptions,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<Vec<Vec<Distance>>> {
+        let files: Vec<_> = self.plans.iter().zip(split::names(output, self.plans.len())).collect();
+        write_files(&files, &self.input.sources, run, watch)
     }
 
     /// Writes the output into any writer, from front to back: a socket, a pipe, a compressor. Where the format or the target
     /// does not allow that, a temporary file comes first. What was written before a failure stays written.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// As [`write`](Self::write), and `Request` where the output is split into several files.
     pub fn write_to<W: Write + Send>(&self, mut writer: W, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
         let (sources, options) = (&self.input.sources, self.run.run_options());
-        let distances = match StreamSink::new(&self.plan, &mut writer) {
-            Some(sink) => pipeline::run(&self.plan, sources, &sink, &options, &mut watch)?,
+        let plan = self.only_file()?;
+        let distances = match StreamSink::new(plan, &mut writer) {
+            Some(sink) => pipeline::run(plan, sources, &sink, &options, &mut watch)?,
             None => {
-                let spool = SpoolSink::new(self.plan.total_bytes)?;
-                let distances = pipeline::run(&self.plan, sources, &spool, &options, &mut watch)?;
+                let spool = SpoolSink::new(plan.total_bytes)?;
+                let distances = pipeline::run(plan, sources, &spool, &options, &mut watch)?;
                 spool.copy_to(&mut writer)?;
                 distances
             }
         };
-        Ok(self.report(&distances))
+        Ok(self.report(&[distances]))
     }
 
     /// The bytes of the output file, in memory.
     ///
     /// # Errors
-    /// As [`write`](Self::write), and `LimitExceeded` where the output is larger than the limits given at opening.
+    /// As [`write_to`](Self::write_to), and `LimitExceeded` where the output is larger than the limits given at opening.
     pub fn to_bytes(&self, mut watch: impl FnMut(&Progress)) -> Result<(Vec<u8>, ConvertReport)> {
-        let PlanInput { sources, limits, .. } = &self.input;
-        let (bytes, distances) = to_bytes(&self.plan, sources, limits, &self.run, &mut watch)?;
-        Ok((bytes, self.report(&distances)))
+        let (bytes, distances) = self.bytes_as(&self.run, &mut watch)?;
+        Ok((bytes, self.report(&[distances])))
     }
 
-    fn report(&self, distances: &[Distance]) -> ConvertReport {
-        ConvertReport { stats: self.stats, ..ConvertReport::of(&[(&self.plan, distances)]) }
+    /// [`to_bytes`](Self::to_bytes), run in another way.
+    pub(crate) fn bytes_as(
+        &self,
+        run: &RememberOptions,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<(Vec<u8>, Vec<Distance>)> {
+        to_bytes(self.only_file()?, &self.input.sources, &self.input.limits, run, watch)
     }
-}
 
-/// Runs a plan into a file, which must not be one of the inputs.
-pub(crate) fn write_file(
-    plan: &Plan,
-    sources: &[Box<dyn Source>],
-    output: &Path,
-    options: &RememberOptions,
-    watch: &mut dyn FnMut(&Progress),
-) -> Result<Vec<Distance>> {
-    if sources.iter().filter_map(|source| source.path()).any(|input| same_file(input, output)) {
-        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
-        return Err(AnamnesisError::at_path(error, output));
+    /// The plan of the output's file, where it is one.
+    fn only_file(&self) -> Result<&Plan> {
+        match &self.plans[..] {
+            [plan] => Ok(plan),
+            plans => {
+                let what = format!("an output of {} files", plans.len());
+                let why = "it can be written into files only, not into one stream".to_owned();
+                Err(Request::Contradiction { what, why }.into())
+            }
+        }
     }
-    let sink = FileSink::new(PendingFile::create(output, options.existing, plan.total_bytes)?);
-    pipeline::run(plan, sources, &sink, &options.run_options(), watch)
-}
 
-/// Runs a plan into memory, within limits.
-pub(crate) fn to_bytes(
-    plan: &Plan,
-    sources: &[Box<dyn Source>],
-    limits: &ParseLimits,
-    options: &RememberOptions,
-    watch: &mut dyn FnMut(&Progress),
-) -> Result<(Vec<u8>, Vec<Distance>)> {
-    Budget::new(limits).buffer(plan.total_bytes, "the output")?;
-    let bytes = usize::try_from(plan.total_bytes)
-        .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", plan.total_bytes)))?;
-    let sink = MemorySink::new(bytes)?;
-    let distances = pipeline::run(plan, sources, &sink, &options.run_options(), watch)?;
-    Ok((sink.into_bytes(), distances))
+    fn report(&self, distances: &[Vec<Distance>]) -> ConvertReport {
+        let done: Vec<_> = self.plans.iter().zip(distances).map(|(plan, found)| (plan, &found[..])).collect();
+        ConvertReport { stats: self.stats, ..ConvertReport::of(&done) }
+    }
 }
 
 /// A planned tensor for people.
-pub(crate) fn describe(input: &PlanInput, job: &Job, placed: &Placed) -> PlannedOutput {
+pub(crate) fn describe(input: &PlanInput, file: usize, job: &Job, placed: &Placed) -> PlannedOutput {
     let name = |&id| input.catalog.get(id).name.clone();
     let (scheme, encoding, sources) = match &job.work {
         Work::Copy { source, .. } => (None, None, vec![name(source)]),
@@ -512,6 +543,7 @@ pub(crate) fn describe(input: &PlanInput, job: &Job, placed: &Placed) -> Planned
         shape: output.shape,
         bytes: output.bytes,
         offset: placed.offset,
+        file,
         scheme,
         encoding,
         sources,

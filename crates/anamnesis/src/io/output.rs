@@ -72,16 +72,41 @@ impl PendingFile {
 
     /// Gives the file its name, once its bytes are on the disk: not even a power cut leaves a file with holes.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.flush()?;
-        let Some(temporary) = self.temporary.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return Ok(());
-        };
-        let named = match self.existing {
-            Existing::Replace => temporary.persist(&self.target),
-            Existing::Refuse => temporary.persist_noclobber(&self.target),
-        };
-        named.map_err(|error| AnamnesisError::at_path(error.error, &self.target))
+        self.complete()?.map_or(Ok(()), CompleteFile::appear)
     }
+
+    /// Ends the file and leaves its name for later; `None` where that has been done.
+    pub(crate) fn complete(&self) -> Result<Option<CompleteFile>> {
+        self.flush()?;
+        let temporary = self.temporary.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (target, existing) = (self.target.clone(), self.existing);
+        Ok(temporary.map(|temporary| CompleteFile { temporary, target, existing }))
+    }
+}
+
+/// A file that has all its bytes and waits for its name; dropped, it is removed.
+#[derive(Debug)]
+pub(crate) struct CompleteFile {
+    temporary: TempPath,
+    target: PathBuf,
+    existing: Existing,
+}
+
+impl CompleteFile {
+    /// Gives the file its name.
+    pub(crate) fn appear(self) -> Result<()> {
+        let Self { temporary, target, existing } = self;
+        let named = match existing {
+            Existing::Replace => temporary.persist(&target),
+            Existing::Refuse => temporary.persist_noclobber(&target),
+        };
+        named.map_err(|error| AnamnesisError::at_path(error.error, &target))
+    }
+}
+
+/// Refuses early what [`PendingFile::create`] would refuse.
+pub(crate) fn check_target(target: &Path, existing: Existing) -> Result<()> {
+    resolve(target, existing).map(drop)
 }
 
 /// The file that `target` means: symbolic links are followed, and whatever is no regular file is refused.

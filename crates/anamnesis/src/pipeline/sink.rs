@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::error::{AnamnesisError, Result};
-use crate::io::output::PendingFile;
+use crate::io::output::{CompleteFile, PendingFile};
 use crate::io::zeroed;
 
 /// Takes finished bytes at their place in the output, from several workers at once.
@@ -81,6 +81,39 @@ impl TileSink for FileSink {
 
     fn complete(&self) -> Result<()> {
         self.file.commit()
+    }
+}
+
+/// A file that is given away when it is complete, and gets its name from others.
+pub(crate) struct WaitingSink<F> {
+    sink: FileSink,
+    take: F,
+}
+
+impl<F: Fn(CompleteFile) + Send + Sync> WaitingSink<F> {
+    pub(crate) const fn new(sink: FileSink, take: F) -> Self {
+        Self { sink, take }
+    }
+}
+
+impl<F: Fn(CompleteFile) + Send + Sync> TileSink for WaitingSink<F> {
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.sink.put(offset, bytes)
+    }
+
+    fn copy(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
+        self.sink.copy(offset, file, from, bytes)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.sink.flush()
+    }
+
+    fn complete(&self) -> Result<()> {
+        if let Some(file) = self.sink.file.complete()? {
+            (self.take)(file);
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::RememberOptions;
 use crate::catalog::{Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
-use crate::convert::{ConvertOptions, ConvertPlan, ConvertTarget, PlannedOutput, to_bytes, write_file};
+use crate::convert::{ConvertOptions, ConvertPlan, ConvertTarget, PlannedOutput};
 use crate::error::Result;
 use crate::pipeline::Progress;
 
@@ -61,7 +61,7 @@ impl RememberPlan {
         options: &RememberOptions,
         mut watch: impl FnMut(&Progress),
     ) -> Result<()> {
-        write_file(&self.0.plan, &self.0.input.sources, output.as_ref(), options, &mut watch).map(drop)
+        self.0.write_as(output.as_ref(), options, &mut watch).map(drop)
     }
 
     /// The bytes of the output file, in memory.
@@ -69,7 +69,6 @@ impl RememberPlan {
     /// # Errors
     /// As [`write`](Self::write), and `LimitExceeded` where the output is larger than the limits given at opening.
     pub fn to_bytes(&self, options: &RememberOptions) -> Result<Vec<u8>> {
-        let input = &self.0.input;
-        to_bytes(&self.0.plan, &input.sources, &input.limits, options, &mut |_| {}).map(|(bytes, _)| bytes)
+        self.0.bytes_as(options, &mut |_| {}).map(|(bytes, _)| bytes)
     }
 }

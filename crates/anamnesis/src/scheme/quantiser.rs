@@ -81,6 +81,8 @@ pub(crate) struct Candidate<'a> {
     pub shape: &'a [usize],
     /// What its values are stored as, or decoded to.
     pub dtype: TargetDtype,
+    /// The file it is stored in and where, if the output has tensors in that order.
+    pub place: Option<(u32, u64)>,
 }
 
 impl Candidate<'_> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anamnesis::{BlockType, Checkpoint, DirectoryOptions, GroupSize, Part, Selection};
+use anamnesis::{BlockType, Checkpoint, DirectoryOptions, GroupSize, Part, Selection, Split};
 use clap::{Args, ValueEnum};
 
 use super::{InputArgs, named, size};
@@ -257,9 +257,51 @@ pub(crate) struct ConvertArgs {
     /// Leave out a metadata key of the input (repeatable)
     #[arg(long, value_name = "KEY", help_heading = GGUF)]
     pub(crate) gguf_remove_kv: Vec<String>,
+    #[command(flatten)]
+    pub(crate) split: SplitArgs,
 }
 
 const GGUF: &str = "GGUF metadata";
+
+/// How a GGUF model is cut into files.
+#[derive(Debug, Args)]
+pub(crate) struct SplitArgs {
+    /// Cut the model where the tensors of a file would be more than 2G, 500M, ...
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = SPLITTING)]
+    pub(crate) split_max_size: Option<u64>,
+    /// Cut the model where a file would have more than N tensors
+    #[arg(long, value_name = "N", value_parser = tensors, help_heading = SPLITTING)]
+    pub(crate) split_max_tensors: Option<usize>,
+    /// Cut the model as the GGUF input is cut
+    #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"], help_heading = SPLITTING)]
+    pub(crate) keep_split: bool,
+}
+
+const SPLITTING: &str = "Several GGUF files";
+
+fn tensors(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&count| count > 0).ok_or_else(|| "write a number from 1 on".to_owned())
+}
+
+impl SplitArgs {
+    pub(crate) const fn split(&self) -> Split {
+        match (self.keep_split, self.split_max_size, self.split_max_tensors) {
+            (true, ..) => Split::AsInput,
+            (false, None, None) => Split::Whole,
+            (false, bytes, tensors) => Split::AtMost { bytes, tensors },
+        }
+    }
+
+    /// The first option given.
+    pub(crate) fn option(&self) -> Option<&'static str> {
+        let given = [
+            (self.split_max_size.is_some(), "--split-max-size"),
+            (self.split_max_tensors.is_some(), "--split-max-tensors"),
+            (self.keep_split, "--keep-split"),
+        ];
+        given.iter().find(|(is_given, _)| *is_given).map(|(_, option)| *option)
+    }
+}
 
 /// Which plain floats are cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -299,6 +341,8 @@ pub(crate) struct ForgetArgs {
     /// does not know
     #[arg(long, help_heading = SELECTING)]
     pub(crate) keep_names: bool,
+    #[command(flatten)]
+    pub(crate) split: SplitArgs,
 }
 
 const FORGET_AFTER_HELP: &str = "\

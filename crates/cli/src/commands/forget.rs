@@ -2,7 +2,7 @@
 
 use anamnesis::{AnamnesisError, ConvertTarget, CpuLevel};
 
-use super::convert::{Request, options};
+use super::convert::{Request, options, split};
 use super::to;
 use crate::args::ForgetArgs;
 use crate::exit::Failure;
@@ -18,6 +18,7 @@ pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result
     }
     let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.names.selection()?);
     options.keep_names = args.keep_names;
+    options.split = split(&args.split, target)?;
     options = args.include.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;
     options = args.exclude.iter().try_fold(options, |options, glob| options.with_kept(glob))?;
     let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);

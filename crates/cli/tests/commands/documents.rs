@@ -24,6 +24,7 @@ fn lines(command: &str) -> Vec<String> {
             "convert model.gguf --to npz",
             "convert plain.safetensors --to bnb-nf4 --report",
             "convert plain.safetensors --to bnb-nf4 --dry-run",
+            "convert model.gguf --to gguf --split-max-tensors 3 --dry-run",
             "convert DIRECTORY --to safetensors",
             "convert DIRECTORY --to bnb-nf4 --report",
             "convert DIRECTORY --to bnb-nf4 --dry-run --part 1/2",
@@ -31,6 +32,7 @@ fn lines(command: &str) -> Vec<String> {
         "forget" => &[
             "forget plain.safetensors --to bnb-nf4 --report",
             "forget plain.safetensors --to bnb-nf4 --dry-run",
+            "forget model.gguf --to q8_0 --split-max-tensors 3 --dry-run --allow-empty",
             "forget DIRECTORY --to bnb-nf4 --report",
             "forget DIRECTORY --to bnb-nf4 --dry-run --part 1/2",
         ],

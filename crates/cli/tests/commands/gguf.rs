@@ -258,3 +258,39 @@ fn names_that_an_ollama_store_does_not_have_are_refused() {
         assert_eq!((run.code, &document["error"]["kind"]), (Some(2), &"usage".into()), "{spec}");
     }
 }
+
+#[test]
+fn a_model_is_cut_into_files_and_opened_by_the_first() {
+    let folder = folder();
+    let told = folder.amn("convert model.gguf --to gguf -o cut.gguf --split-max-tensors 3").ok();
+    assert!(
+        told.ends_with("Wrote 7 tensors -> cut-00001-of-00003.gguf … cut-00003-of-00003.gguf (3 files)\n"),
+        "{told}"
+    );
+    let again = folder.amn("convert cut-00001-of-00003.gguf --to gguf -o whole.gguf").ok();
+    assert!(again.contains("Wrote 7 tensors -> whole.gguf"), "{again}");
+    folder.amn("convert model.gguf --to gguf -o once.gguf").ok();
+    assert_eq!(fs::read(folder.path("whole.gguf")).unwrap(), fs::read(folder.path("once.gguf")).unwrap());
+    let kept = folder.amn("convert cut-00001-of-00003.gguf --to gguf --keep-split -o kept.gguf").ok();
+    assert!(kept.ends_with("(3 files)\n"), "{kept}");
+    for number in 1..=3 {
+        let read = |name: &str| fs::read(folder.path(&format!("{name}-0000{number}-of-00003.gguf"))).unwrap();
+        assert_eq!(read("kept"), read("cut"), "{number}");
+    }
+}
+
+#[test]
+fn options_for_several_files_are_refused_where_they_have_no_meaning() {
+    let folder = folder();
+    for (line, words) in [
+        ("convert model.gguf --to npz --split-max-size 1G", "--split-max-size has no meaning for the target npz"),
+        ("forget model.gguf --to bnb-nf4 --keep-split", "--keep-split has no meaning for the target bnb-nf4"),
+        ("convert model.gguf --to gguf --keep-split --split-max-size 1G", "cannot be used with"),
+        ("convert model.gguf --to gguf --split-max-tensors 0", "write a number from 1 on"),
+        ("convert model.gguf --to gguf --split-max-size 0", "a size is a whole number"),
+        ("convert model.gguf --to gguf --split-max-tensors 1 -o -", "not into one stream"),
+    ] {
+        let run = folder.amn(line);
+        assert!(run.code == Some(2) && run.stderr.contains(words), "{line}: {run:?}");
+    }
+}

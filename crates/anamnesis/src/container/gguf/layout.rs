@@ -97,7 +97,7 @@ pub(crate) fn lay_out<'a>(
         header.extend(start.to_le_bytes());
         offsets.push(start);
     }
-    if !tensors.is_empty() {
+    if !tensors.is_empty() || keys == Keys::AsGiven {
         header.resize(header.len().next_multiple_of(alignment as usize), 0);
     }
     let data = header.len() as u64;

@@ -176,8 +176,8 @@ impl DirectoryPlan {
 
     /// Every tensor of the output with the file it goes to, in order.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, PlannedOutput)> {
-        self.shards.iter().flat_map(|shard| {
-            let describe = |(job, placed)| (shard.name.as_str(), describe(&self.input, job, placed));
+        self.shards.iter().enumerate().flat_map(move |(file, shard)| {
+            let describe = move |(job, placed)| (shard.name.as_str(), describe(&self.input, file, job, placed));
             shard.plan.tensors().map(describe)
         })
     }

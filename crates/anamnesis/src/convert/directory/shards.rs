@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{DirectoryOptions, Shard};
 use crate::catalog::Metadata;
 use crate::container::safetensors::Safetensors;
+use crate::convert::split::cut;
 use crate::error::Result;
 use crate::pipeline::{Plan, Planned};
 
@@ -15,20 +16,7 @@ pub(super) fn lay_out(
     metadata: Option<&Metadata>,
 ) -> Result<Vec<Shard>> {
     planned.sort_by_key(Planned::source);
-    let limit = options.shard_bytes.unwrap_or(u64::MAX);
-    let mut files: Vec<Vec<Planned>> = vec![Vec::new()];
-    let mut bytes = 0u64;
-    for tensor in planned {
-        let with_tensor = bytes.saturating_add(tensor.bytes());
-        let is_full = with_tensor > limit && files.last().is_some_and(|file| !file.is_empty());
-        if is_full {
-            files.push(Vec::new());
-        }
-        bytes = if is_full { tensor.bytes() } else { with_tensor };
-        if let Some(file) = files.last_mut() {
-            file.push(tensor);
-        }
-    }
+    let files = cut(planned, options.shard_bytes, None);
     let count = files.len();
     let shard = |(index, tensors): (usize, Vec<Planned>)| {
         let name = match count {

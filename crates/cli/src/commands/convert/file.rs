@@ -7,7 +7,7 @@ use anamnesis::{Checkpoint, format_bytes};
 
 use super::{Request, report};
 use crate::commands::writing::{FileJob, outcome};
-use crate::commands::{counted, output_path, shown};
+use crate::commands::{counted, output_path};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -27,7 +27,7 @@ impl Request<'_> {
         let mut lines = report::lines(self.target, &self.dtype(), plan.stats(), plan.architecture());
         lines.extend(report::kept(plan.kept(), printer));
         let tensors = counted(plan.stats().tensors, "tensor");
-        let written = shown(&job.output);
+        let written = job.written(&plan);
         if self.write.dry_run {
             lines.push(format!("Would write {tensors} -> {written} ({})", format_bytes(plan.total_bytes())));
             let lines: Vec<_> = lines.iter().map(|line| format!("  {line}")).collect();

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 use anamnesis::{
     AnamnesisError, Architecture, BlockOptions, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget,
-    CpuLevel, Importance, Keeping, ParseLimits,
+    CpuLevel, Importance, Keeping, ParseLimits, Split,
 };
 
 use super::writing::{self, becomes_directory, prepare_output, refuse_options_of_directories};
 use super::{notes, open, output_path, patterns, shown, to};
-use crate::args::{ConvertArgs, InputArgs, QuantizeArgs, WriteArgs};
+use crate::args::{ConvertArgs, InputArgs, QuantizeArgs, SplitArgs, WriteArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -46,6 +46,7 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     options = args.quantized.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;
     options = args.keep.iter().try_fold(options, |options, glob| options.with_kept(glob))?;
     refuse_misplaced(args, target)?;
+    options.split = split(&args.split, target)?;
     options.gguf_removed.clone_from(&args.gguf_remove_kv);
     if let Some(path) = &args.gguf_metadata {
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -102,6 +103,16 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
     match misplaced {
         None => Ok(()),
         Some(option) => Err(Failure::Usage(format!("{option} has no meaning for the target {target}"))),
+    }
+}
+
+/// How the output is cut into files, as typed.
+pub(super) fn split(args: &SplitArgs, target: ConvertTarget) -> Result<Split, Failure> {
+    match args.option() {
+        Some(option) if target.extension() != ConvertTarget::Gguf.extension() => {
+            Err(Failure::Usage(format!("{option} has no meaning for the target {target}: it is for GGUF")))
+        }
+        _ => Ok(args.split()),
     }
 }
 

@@ -12,7 +12,7 @@ use super::needs::Needs;
 use super::tensors::{self, Forecast};
 use super::{plan_notes, shared_fields, tell_machine};
 use crate::args::{InputArgs, WriteArgs};
-use crate::commands::output_path;
+use crate::commands::{output_path, shown};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -73,7 +73,9 @@ impl<'a> FileJob<'a> {
         printer: &Printer,
     ) -> Result<(), Failure> {
         let planned: Vec<_> = plan.tensors().collect();
-        Forecast::of_file(&planned).print(printer)?;
+        let files: Vec<_> = plan.files(&self.output).collect();
+        let is_split = files.len() > 1;
+        Forecast::of_files(&planned, is_split).print(printer)?;
         printer.text("")?;
         plan_notes(notes, printer)?;
         for line in summary {
@@ -81,15 +83,16 @@ impl<'a> FileJob<'a> {
         }
         let needs = Needs::of(&self.output, plan.total_bytes(), plan.run());
         needs.tell(printer)?;
-        let exists = !output_path::is_stream(&self.output) && self.output.exists();
+        let exists = !output_path::is_stream(&self.output) && files.iter().any(|(path, _)| path.exists());
         if exists && !self.write.force {
-            printer.text("That file exists already: --force replaces it, -o chooses another name")?;
+            let which = if is_split { "One of those files" } else { "That file" };
+            printer.text(format_args!("{which} exists already: --force replaces it, -o chooses another name"))?;
         }
         if printer.is_json() {
             let mut document = document;
             needs.add_to(&mut document);
             document["output_exists"] = exists.into();
-            document["tensors"] = planned.iter().map(tensors::document).collect();
+            document["tensors"] = planned.iter().map(|tensor| tensors::document_in(tensor, is_split)).collect();
             printer.document(self.command, document)?;
         }
         Ok(())
@@ -105,7 +108,20 @@ impl<'a> FileJob<'a> {
             "copied": plan.stats().passthrough,
             "bytes": plan.total_bytes(),
         });
+        if plan.files(&self.output).len() > 1 {
+            let file = |(path, bytes): (PathBuf, u64)| json!({ "path": path.to_string_lossy(), "bytes": bytes });
+            document["files"] = plan.files(&self.output).map(file).collect();
+        }
         shared_fields(checkpoint, plan.stats(), plan.notes(), &mut document);
         document
+    }
+
+    /// What is written, in words: the output, or the first and the last of its files.
+    pub(crate) fn written(&self, plan: &ConvertPlan) -> String {
+        let names: Vec<_> = plan.files(&self.output).map(|(path, _)| path).collect();
+        match &names[..] {
+            [first, .., last] => format!("{} … {} ({} files)", shown(first), shown(last), names.len()),
+            _ => shown(&self.output),
+        }
     }
 }

@@ -30,9 +30,9 @@ pub(crate) struct Forecast<'a> {
 }
 
 impl<'a> Forecast<'a> {
-    /// Of an output file.
-    pub(crate) fn of_file(tensors: &'a [PlannedOutput]) -> Self {
-        Self::of(tensors.iter().map(|tensor| (None, tensor)))
+    /// Of an output file, or of the files it is split into, which have numbers.
+    pub(crate) fn of_files(tensors: &'a [PlannedOutput], is_split: bool) -> Self {
+        Self::of(tensors.iter().map(|tensor| (is_split.then_some(tensor.file + 1), tensor)))
     }
 
     /// Of an output directory, whose shards have numbers.
@@ -116,6 +116,15 @@ pub(crate) fn relative<'a>(source: &'a str, output: &str) -> &'a str {
     let modules = output.rmatch_indices('.').filter_map(|(end, _)| output.get(..end));
     let mut inside = modules.filter_map(|module| source.strip_prefix(module).filter(|rest| rest.starts_with('.')));
     inside.next().unwrap_or(source)
+}
+
+/// A tensor of a file, with its number where there are several.
+pub(crate) fn document_in(tensor: &PlannedOutput, is_split: bool) -> Value {
+    let mut document = document(tensor);
+    if is_split {
+        document["file"] = (tensor.file + 1).into();
+    }
+    document
 }
 
 pub(crate) fn document(tensor: &PlannedOutput) -> Value {

@@ -1,0 +1,78 @@
+//! Running plans into files, all of which appear or none, and into memory.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{AnamnesisError, Result};
+use crate::io::Source;
+use crate::io::output::{CompleteFile, PendingFile, check_space, check_target, same_file};
+use crate::limits::{Budget, ParseLimits};
+use crate::pipeline::{
+    self, Distance, FileSink, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, WaitingSink,
+};
+
+/// [`write_files`] of one.
+pub(crate) fn write_file(
+    plan: &Plan,
+    sources: &[Box<dyn Source>],
+    output: &Path,
+    options: &RememberOptions,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Vec<Distance>> {
+    let files = [(plan, output.to_path_buf())];
+    Ok(write_files(&files, sources, options, watch)?.pop().unwrap_or_default())
+}
+
+/// Runs plans into files, none of which may be one of the inputs. They get their names once all are complete, the first of
+/// several last: it is the one that loaders are given.
+pub(super) fn write_files(
+    files: &[(&Plan, PathBuf)],
+    sources: &[Box<dyn Source>],
+    options: &RememberOptions,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Vec<Vec<Distance>>> {
+    for (_, output) in files {
+        if sources.iter().filter_map(|source| source.path()).any(|input| same_file(input, output)) {
+            let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
+            return Err(AnamnesisError::at_path(error, output));
+        }
+        check_target(output, options.existing)?;
+    }
+    if let Some((_, first)) = files.first() {
+        check_space(first, files.iter().fold(0, |sum, (plan, _)| sum.saturating_add(plan.total_bytes)))?;
+    }
+    let complete: Mutex<Vec<(usize, CompleteFile)>> = Mutex::new(Vec::new());
+    let keep = |number: usize, file| complete.lock().unwrap_or_else(PoisonError::into_inner).push((number, file));
+    let begin = |number: usize| -> Result<Box<dyn TileSink + '_>> {
+        let (plan, output) = &files[number];
+        let file = FileSink::new(PendingFile::create(output, options.existing, plan.total_bytes)?);
+        Ok(Box::new(WaitingSink::new(file, move |file| keep(number, file))))
+    };
+    let begin = &begin;
+    let mut outputs = Vec::with_capacity(files.len());
+    for (number, (plan, _)) in files.iter().enumerate() {
+        outputs.push(Output { plan, begin: Box::new(move || begin(number)) });
+    }
+    let distances = pipeline::run_all(&outputs, sources, &options.run_options(), watch)?;
+    drop(outputs);
+    let mut complete = complete.into_inner().unwrap_or_else(PoisonError::into_inner);
+    complete.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    complete.into_iter().try_for_each(|(_, file)| file.appear())?;
+    Ok(distances)
+}
+
+/// Runs a plan into memory, within limits.
+pub(crate) fn to_bytes(
+    plan: &Plan,
+    sources: &[Box<dyn Source>],
+    limits: &ParseLimits,
+    options: &RememberOptions,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<(Vec<u8>, Vec<Distance>)> {
+    Budget::new(limits).buffer(plan.total_bytes, "the output")?;
+    let bytes = usize::try_from(plan.total_bytes)
+        .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", plan.total_bytes)))?;
+    let sink = MemorySink::new(bytes)?;
+    let distances = pipeline::run(plan, sources, &sink, &options.run_options(), watch)?;
+    Ok((sink.into_bytes(), distances))
+}
