@@ -4,9 +4,6 @@ use std::hint::black_box;
 
 use anamnesis_kernels::*;
 
-type StreamedBf16 = Streamed<Bf16>;
-type StreamedF32 = Streamed<F32>;
-
 fn main() {
     let level = Level::detect();
     let codes = black_box(vec![0x38; 4096]);
@@ -37,7 +34,6 @@ fn main() {
     }
     formats!(E4m3 E5m2 E4m3Fnuz E5m2Fnuz E8m0);
 
-    formats!(@outputs E4m3 StreamedBf16 StreamedF32);
     round_slice::<Bf16>(level, &values, &mut bytes);
     black_box(&bytes);
     round_slice::<F16>(level, &values, &mut bytes);
@@ -58,7 +54,7 @@ fn main() {
     macro_rules! packings {
         ($($packing:ident)+) => {
             $(
-                packings!(@outputs $packing Bf16 F16 F32 StreamedBf16);
+                packings!(@outputs $packing Bf16 F16 F32);
                 unpack_codes::<$packing>(level, &packed, &mut floats);
                 black_box(&floats);
             )+
@@ -120,7 +116,7 @@ fn main() {
     macro_rules! blocks {
         ($($block:ident)+) => {
             $(
-                blocks!(@outputs $block Bf16 F16 F32 StreamedBf16);
+                blocks!(@outputs $block Bf16 F16 F32);
                 ggml::decode_blocks_times::<ggml::$block, Bf16>(level, &packed, values[0], &mut bytes);
                 black_box(&bytes);
             )+

@@ -9,6 +9,7 @@
 //! | [`decode`] | codes to numbers: eight-bit floats, packed integers, the blocks of GGUF files |
 //! | [`encode`] | numbers back to codes |
 //! | [`mod@cast`] | `f32` to and from everything else |
+//! | [`chosen`] | all of them as plain functions, with formats and outputs as values |
 //!
 //! Every level gives the same bits for every input; only where an operation meets two NaNs, which of them comes out is
 //! the CPU's choice. Arithmetic is `f32`, one rounding per operation, never fused.
@@ -17,6 +18,7 @@
 pub mod base;
 
 pub mod cast;
+pub mod chosen;
 pub mod decode;
 pub mod encode;
 
@@ -26,7 +28,7 @@ pub use base::float::{E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8};
 pub use base::level::Level;
 pub use base::output::{Bf16, F16, F32, Output};
 pub use base::packing::{AwqNibbles, Bits2, Bits3, Bytes, HighNibbles, LowNibbles, Packing, SignedBytes};
-pub use base::streamed::Streamed;
+pub use base::streamed::copy_past_caches;
 pub use cast::{TopExponent, narrow, round_slice, widen_bf16, widen_e8m0, widen_f16, widen_f32, widen_format8};
 pub use decode::{
     Arithmetic, Formula, Step, affine_codes, affine_fields, cast, coded_blocks, coded_indexed, ggml, nested_scales,

@@ -236,19 +236,13 @@ fn widening_agrees_with_the_twin() {
 }
 
 #[test]
-fn streamed_output_has_the_same_bits() {
-    scaled_agrees::<E4m3, Streamed<Bf16>>();
-    scaled_agrees::<E5m2, Streamed<F32>>();
-    block_rows_agree::<E4m3, Streamed<F16>>();
-    round_slice_agrees::<Streamed<Bf16>>();
-    let codes = painted_codes(1100);
-    for skipped in 1..20 {
-        let twin = |out: &mut [u8]| {
-            naive::scaled("e4m3", "bf16", &codes, &[0.3], usize::MAX, usize::MAX, &mut out[2 * skipped..])
-        };
-        compare::<Streamed<Bf16>>("streamed off alignment", 1100 + skipped, twin, |level, out| {
-            scaled::<E4m3, Streamed<Bf16>>(level, &codes, 0.3, &mut out[2 * skipped..]);
-        });
+fn bytes_copied_past_the_caches_are_the_same_wherever_they_begin_and_end() {
+    let from = painted_codes(1100);
+    for (skipped, bytes) in (0..70).flat_map(|skipped| [(skipped, 0), (skipped, 3), (skipped, 64), (skipped, 1000)]) {
+        let mut to = vec![0xA5; 1200];
+        copy_past_caches(&from[..bytes], &mut to[skipped..]);
+        assert_eq!(to[skipped..skipped + bytes], from[..bytes], "{bytes} bytes, {skipped} behind the start");
+        assert!(to[..skipped].iter().chain(&to[skipped + bytes..]).all(|byte| *byte == 0xA5));
     }
 }
 

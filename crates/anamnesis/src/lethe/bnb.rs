@@ -7,7 +7,8 @@
 //! bitsandbytes itself multiplies with the inverse of the scale and compares with midpoints: here and there a value halfway
 //! between two entries becomes the other one. Whole files are encoded its way.
 
-use anamnesis_kernels::{self as kernels, Bf16, Codebook, Scaling, Steps};
+use anamnesis_kernels::chosen::Values;
+use anamnesis_kernels::{self as kernels, Codebook, Scaling, Steps, chosen};
 
 use crate::error::{AnamnesisError, Result};
 use crate::io::zeroed;
@@ -68,8 +69,8 @@ pub fn encode_bnb4_compute_absmax(
     let strip = whole_blocks(block_size);
     let strips = values.chunks(strip).zip(codes.chunks_mut(strip / 2)).zip(scales.chunks_mut(strip / block_size));
     for ((values, codes), scales) in strips {
-        kernels::block_largest_number::<Bf16>(level, values, block_size, scales);
-        kernels::nearest_codes::<Bf16>(level, values, &book, scales, block_size, Scaling::Divide, codes);
+        chosen::block_largest_number(level, Values::Bf16(values), block_size, scales);
+        chosen::nearest_codes(level, Values::Bf16(values), &book, scales, block_size, Scaling::Divide, codes);
     }
     Ok((codes, to_bytes(&scales)))
 }
@@ -135,8 +136,8 @@ pub fn encode_bnb_int8_compute_scb(bf16: &[u8], out_features: usize, in_features
         let strip = whole_blocks(in_features);
         let strips = values.chunks(strip).zip(codes.chunks_mut(strip)).zip(scales.chunks_mut(strip / in_features));
         for ((values, codes), scales) in strips {
-            kernels::block_largest_number::<Bf16>(level, values, in_features, scales);
-            kernels::row_codes::<Bf16>(level, values, scales, in_features, Steps::Divide, codes);
+            chosen::block_largest_number(level, Values::Bf16(values), in_features, scales);
+            chosen::row_codes(level, Values::Bf16(values), scales, in_features, Steps::Divide, codes);
         }
     }
     Ok((codes, to_bytes(&scales)))
@@ -199,14 +200,14 @@ fn codebook(quant_map: &[u8]) -> Result<Codebook> {
 fn pack(bf16: &[u8], scales: &[f32], quant_map: &[u8], block_size: usize) -> Result<Vec<u8>> {
     let (level, book, values) = (Context::default().level(), codebook(quant_map)?, bf16.as_chunks().0);
     let mut codes = zeroed(values.len() / 2);
-    kernels::nearest_codes::<Bf16>(level, values, &book, scales, block_size, Scaling::Divide, &mut codes);
+    chosen::nearest_codes(level, Values::Bf16(values), &book, scales, block_size, Scaling::Divide, &mut codes);
     Ok(codes)
 }
 
 fn rows(bf16: &[u8], scales: &[f32], in_features: usize) -> Result<Vec<u8>> {
     let values = bf16.as_chunks().0;
     let mut codes = zeroed(values.len());
-    kernels::row_codes::<Bf16>(Context::default().level(), values, scales, in_features, Steps::Divide, &mut codes);
+    chosen::row_codes(Context::default().level(), Values::Bf16(values), scales, in_features, Steps::Divide, &mut codes);
     Ok(codes)
 }
 

@@ -1,12 +1,13 @@
 //! NVFP4 weights as slices, in the layout of ModelOpt: E2M1 codes with an E4M3 scale per 16 values and one F32 scale.
 
-use anamnesis_kernels::{self as kernels, E4m3, Level, LowNibbles, Output};
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::{self as kernels, Float8, Packed, Rounded};
 
 use super::slices::{check_len, output, product};
 use super::{Bf16Out, OutputElement};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::Context;
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::rounded;
 
 /// Values per block.
 const BLOCK: usize = 16;
@@ -36,7 +37,7 @@ pub fn dequantize_nvfp4<E: OutputElement>(
         product(&[rows, cols]).ok_or_else(|| AnamnesisError::parse(format!("{rows}x{cols} values are too many")))?;
     let (mut out, _) = output::<E>(elements)?;
     let level = Context::default().level();
-    with_output!(E::TARGET, false, O => decode::<O>(level, weight, block_scales, global_scale, &mut out));
+    decode(level, rounded(E::TARGET), weight, block_scales, global_scale, &mut out);
     Ok(out)
 }
 
@@ -54,20 +55,19 @@ pub fn dequantize_nvfp4_to_bf16(
     dequantize_nvfp4::<Bf16Out>(weight, block_scales, global_scale, rows, cols)
 }
 
-fn decode<O: Output>(level: Level, weight: &[u8], block_scales: &[u8], global_scale: f32, out: &mut [u8]) {
+fn decode(level: Level, to: Rounded, weight: &[u8], block_scales: &[u8], global_scale: f32, out: &mut [u8]) {
     let mut scales = [0.0; STRIP];
-    let strips = weight.chunks(STRIP * BLOCK / 2).zip(out.chunks_mut(STRIP * BLOCK * O::BYTES));
+    let strips = weight.chunks(STRIP * BLOCK / 2).zip(out.chunks_mut(STRIP * BLOCK * to.bytes()));
     for ((codes, out), stored) in strips.zip(block_scales.chunks(STRIP)) {
         let scales = &mut scales[..stored.len()];
-        kernels::widen_format8::<E4m3>(level, stored, scales);
+        kernels::widen_format8(level, Float8::E4m3, stored, scales);
         scales.iter_mut().for_each(|scale| *scale *= global_scale);
-        kernels::coded_blocks::<LowNibbles, O>(level, codes, &MAP, &[], scales, BLOCK, out);
+        kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &MAP, &[], scales, BLOCK, out);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use anamnesis_kernels::Bf16;
 
     use super::*;
 
@@ -79,7 +79,7 @@ mod tests {
         let scales: Vec<u8> = (0..blocks).map(|index| index as u8).collect();
         let decoded = |level| {
             let mut out = vec![0; blocks * BLOCK * 2];
-            decode::<Bf16>(level, &weight, &scales, 0.3, &mut out);
+            decode(level, Rounded::Bf16, &weight, &scales, 0.3, &mut out);
             out
         };
         let portable = decoded(Level::portable());

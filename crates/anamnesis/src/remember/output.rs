@@ -1,9 +1,10 @@
 //! The output types of the slice functions, as types.
 
-use anamnesis_kernels as kernels;
+use anamnesis_kernels::chosen::round_slice;
 
 use crate::catalog::{Dtype, TargetDtype};
 use crate::scheme::Context;
+use crate::scheme::decoder::rounded;
 
 /// An output type: BF16, F32 or F16. Sealed: these three are all there are.
 pub trait OutputElement: sealed::Sealed {
@@ -37,7 +38,7 @@ pub(crate) mod sealed {
 }
 
 macro_rules! output_element {
-    ($name:ident, $kernel:ident, $target:ident) => {
+    ($name:ident, $target:ident) => {
         impl sealed::Sealed for $name {
             const TARGET: TargetDtype = TargetDtype::$target;
         }
@@ -47,11 +48,11 @@ macro_rules! output_element {
             const DTYPE: Dtype = TargetDtype::$target.dtype();
 
             fn write_scratch(values: &[f32], out: &mut [u8]) {
-                kernels::round_slice::<kernels::$kernel>(Context::default().level(), values, out);
+                round_slice(Context::default().level(), rounded(TargetDtype::$target), values, out);
             }
         }
     };
 }
-output_element!(Bf16Out, Bf16, BF16);
-output_element!(F32Out, F32, F32);
-output_element!(F16Out, F16, F16);
+output_element!(Bf16Out, BF16);
+output_element!(F32Out, F32);
+output_element!(F16Out, F16);

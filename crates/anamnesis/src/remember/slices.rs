@@ -1,5 +1,7 @@
 //! What the slice functions share: checked sizes and the output buffer.
 
+use anamnesis_kernels as kernels;
+
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{is_used, zeroed};
@@ -25,7 +27,10 @@ pub(super) fn product(factors: &[usize]) -> Option<usize> {
 }
 
 /// From here on an output fits no cache.
-const STREAMED_BYTES: usize = 32 << 20;
+const UNCACHED_BYTES: usize = 32 << 20;
+
+/// Bytes decoded before they are copied past the caches: half of what a second-level cache has at least.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// Space for `elements` values, and whether it is best filled past the caches.
 pub(super) fn output<E: OutputElement>(elements: usize) -> Result<(Vec<u8>, bool)> {
@@ -33,18 +38,47 @@ pub(super) fn output<E: OutputElement>(elements: usize) -> Result<(Vec<u8>, bool
         .checked_mul(E::BYTES)
         .ok_or_else(|| AnamnesisError::limit("available_memory", format!("{elements} output values")))?;
     let mut out = zeroed(bytes);
-    let streamed = bytes >= STREAMED_BYTES && is_used(&mut out);
-    Ok((out, streamed))
+    let is_past_caches = bytes >= UNCACHED_BYTES && is_used(&mut out);
+    Ok((out, is_past_caches))
 }
 
-/// Decodes a whole weight as one tile.
+/// Decodes a whole weight.
 pub(super) fn decode<E: OutputElement>(decoder: &dyn TileDecoder, elements: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
-    let (mut out, streamed) = output::<E>(elements)?;
-    if elements > 0 {
-        let mut context = Context::for_output(streamed);
+    let (mut out, is_past_caches) = output::<E>(elements)?;
+    let mut context = Context::default();
+    if is_past_caches {
+        decode_in_pieces::<E>(decoder, parts, &mut out, &mut context)?;
+    } else if elements > 0 {
         decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut context)?;
     }
     Ok(out)
+}
+
+/// Decodes a weight piece by piece into memory that stays in the caches, and copies from there past them.
+fn decode_in_pieces<E: OutputElement>(
+    decoder: &dyn TileDecoder,
+    parts: &[&[u8]],
+    out: &mut [u8],
+    context: &mut Context,
+) -> Result<()> {
+    let granule = usize::try_from(decoder.granule()).unwrap_or(usize::MAX).max(1);
+    let step = (PIECE_BYTES / E::BYTES / granule).max(1).saturating_mul(granule);
+    let mut piece = vec![0; step.saturating_mul(E::BYTES).min(out.len())];
+    let mut windows = Vec::new();
+    for (index, out) in out.chunks_mut(piece.len().max(1)).enumerate() {
+        let start = (index * step) as u64;
+        let range = start..start + (out.len() / E::BYTES) as u64;
+        windows.clear();
+        decoder.windows(range.clone(), &mut windows);
+        let inputs = windows.iter().map(|window| window.of(parts)).collect::<Option<Vec<_>>>();
+        let piece = &mut piece[..out.len()];
+        match inputs {
+            Some(inputs) => decoder.decode(range, &inputs, E::TARGET, piece, context)?,
+            None => return Err(AnamnesisError::parse("a tile reaches outside its tensor")),
+        }
+        kernels::copy_past_caches(piece, out);
+    }
+    Ok(())
 }
 
 /// The scale types of the packed integer schemes.

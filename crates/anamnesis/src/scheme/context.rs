@@ -8,8 +8,6 @@ use crate::cpu::CpuLevel;
 #[derive(Debug)]
 pub(crate) struct Context {
     level: Level,
-    /// Whether output is stored past the caches: right for a large result in used memory, wrong for a recycled tile.
-    streamed: bool,
     floats: Vec<f32>,
     bytes: Vec<u8>,
     indices: Vec<u32>,
@@ -17,7 +15,7 @@ pub(crate) struct Context {
     spare: Vec<Vec<u8>>,
 }
 
-/// At the best level of this CPU, through the caches.
+/// At the best level of this CPU.
 impl Default for Context {
     fn default() -> Self {
         Self::new(CpuLevel::default())
@@ -27,28 +25,12 @@ impl Default for Context {
 impl Context {
     /// For tiles that are decoded at this level.
     pub(crate) const fn new(cpu: CpuLevel) -> Self {
-        Self {
-            level: cpu.level(),
-            streamed: false,
-            floats: Vec::new(),
-            bytes: Vec::new(),
-            indices: Vec::new(),
-            spare: Vec::new(),
-        }
-    }
-
-    /// For decoding into one large output.
-    pub(crate) fn for_output(streamed: bool) -> Self {
-        Self { streamed, ..Self::default() }
+        Self { level: cpu.level(), floats: Vec::new(), bytes: Vec::new(), indices: Vec::new(), spare: Vec::new() }
     }
 
     /// The instructions that may be used.
     pub(crate) const fn level(&self) -> Level {
         self.level
-    }
-
-    pub(crate) const fn is_streamed(&self) -> bool {
-        self.streamed
     }
 
     /// Bytes of any value, until they are [taken back](Self::take_back): for a decoder that holds what another decodes.

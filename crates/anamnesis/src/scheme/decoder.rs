@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{AsLibrary, Blocked, Coding, Context, Identity};
+use anamnesis_kernels::chosen::Rounded;
+
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
@@ -130,6 +132,13 @@ impl Window {
         self.row_bytes * self.rows
     }
 
+    /// Its bytes, where the parts hold it without gaps.
+    pub(crate) fn of<'a>(&self, parts: &[&'a [u8]]) -> Option<&'a [u8]> {
+        let start = usize::try_from(self.offset).ok()?;
+        let end = start.checked_add(usize::try_from(self.row_bytes).ok()?)?;
+        parts.get(self.part)?.get(start..end).filter(|_| self.rows == 1)
+    }
+
     /// Bytes from the first to the last, with the gaps.
     pub(crate) fn span(&self) -> Option<u64> {
         match self.rows {
@@ -139,25 +148,11 @@ impl Window {
     }
 }
 
-/// Runs a body with `$output` standing for the kernel type of a [`TargetDtype`], stored past the caches where `$streamed`.
-macro_rules! with_output {
-    ($target:expr, $streamed:expr, $output:ident => $body:expr) => {{
-        use anamnesis_kernels::{Bf16, F16, F32, Streamed};
-        with_output!(@arms $target, $streamed, $output => $body, (BF16, Bf16), (F16, F16), (F32, F32))
-    }};
-    (@arms $target:expr, $streamed:expr, $output:ident => $body:expr, $(($dtype:ident, $kernel:ident)),*) => {
-        match ($target, $streamed) {
-            $(
-                ($crate::catalog::TargetDtype::$dtype, false) => {
-                    type $output = $kernel;
-                    $body
-                }
-                ($crate::catalog::TargetDtype::$dtype, true) => {
-                    type $output = Streamed<$kernel>;
-                    $body
-                }
-            )*
-        }
-    };
+/// The kernels' word for a target.
+pub(crate) const fn rounded(target: TargetDtype) -> Rounded {
+    match target {
+        TargetDtype::BF16 => Rounded::Bf16,
+        TargetDtype::F16 => Rounded::F16,
+        TargetDtype::F32 => Rounded::F32,
+    }
 }
-pub(crate) use with_output;

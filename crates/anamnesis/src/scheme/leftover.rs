@@ -146,7 +146,7 @@ impl Leftovers {
             Says::Enough if self.sign.is_some() || place.is_some() => true,
             Says::Something => self.is_quantised || (self.sign.is_some() && self.is_all_there_is(claims, part, tensor)),
             Says::Typed | Says::Enough if is_packed_type(tensor.dtype) => true,
-            _ => fits().any(|part| self.has_another(claims, part, tensor)),
+            _ => fits().any(|part| self.has_another(claims, part, tensor) || self.has_words(claims, part, tensor)),
         };
         if !is_sure {
             return None;
@@ -169,6 +169,20 @@ impl Leftovers {
             |other: &&PartName| other.codes == part.codes && other.end != part.end && other.says != Says::Something;
         let others = self.names.iter().filter(is_other);
         others.into_iter().any(|other| claims.catalog.find(&format!("{base}{}", other.end)).is_some())
+    }
+
+    /// Whether words that may hold codes stand in the module of a part, under a name that nobody knows.
+    fn has_words(&self, claims: &Claims<'_>, part: &PartName, tensor: &StoredTensor) -> bool {
+        let Some(module) = part.base(&tensor.name).filter(|module| !module.is_empty()) else { return false };
+        let prefix = format!("{module}.");
+        claims.catalog.with_prefix(&prefix).any(|(_, other)| {
+            let is_word = matches!(other.dtype, Dtype::I32 | Dtype::U32);
+            let is_matrix = other.shape.len() > 1;
+            let end = &other.name[prefix.len()..];
+            // A bias of words is none.
+            let is_known = is_buffer(end) && !end.contains("bias");
+            is_word && is_matrix && other.name != tensor.name && !is_known
+        })
     }
 
     /// Whether the module of a part holds nothing but parts that say as little.

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::round_slice;
+use anamnesis_kernels::chosen::round_slice;
 
-use super::decoder::with_output;
+use super::decoder::rounded;
 use super::scale::ScaleType;
 use super::{Context, TileDecoder, Window};
 use crate::catalog::{Dtype, TargetDtype};
@@ -45,7 +45,7 @@ impl TileDecoder for PlainDecoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let (level, streamed) = (context.level(), context.is_streamed());
+        let level = context.level();
         let values = context.floats((elements.end - elements.start) as usize);
         match self.narrow {
             Some(narrow) => narrow.widen(level, inputs[0], values),
@@ -56,7 +56,7 @@ impl TileDecoder for PlainDecoder {
                 }
             }
         }
-        with_output!(target, streamed, Out => round_slice::<Out>(level, values, out));
+        round_slice(level, rounded(target), values, out);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The types that scales and offsets are stored in.
 
-use anamnesis_kernels::{self as kernels, Bf16, E4m3, F16, F32, Level, TopExponent};
+use anamnesis_kernels::chosen::{self, Float8, Rounded};
+use anamnesis_kernels::{self as kernels, Level, TopExponent};
 
 use crate::catalog::{Dtype, TargetDtype};
 
@@ -53,7 +54,7 @@ impl ScaleType {
             Self::F16 => kernels::widen_f16(level, bytes, out),
             Self::E8m0 => kernels::widen_e8m0(level, bytes, out, TopExponent::Nan),
             Self::Exponent => kernels::widen_e8m0(level, bytes, out, TopExponent::Infinity),
-            Self::E4m3 => kernels::widen_format8::<E4m3>(level, bytes, out),
+            Self::E4m3 => chosen::widen_format8(level, Float8::E4m3, bytes, out),
             Self::I8 => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte.cast_signed().into()),
         }
     }
@@ -61,14 +62,14 @@ impl ScaleType {
     /// Values as little-endian bytes, the nearest of this type. Powers of two are taken for what they are.
     pub(crate) fn narrow(self, level: Level, values: &[f32], out: &mut [u8]) {
         match self {
-            Self::F32 => kernels::round_slice::<F32>(level, values, out),
-            Self::Bf16 => kernels::round_slice::<Bf16>(level, values, out),
-            Self::F16 => kernels::round_slice::<F16>(level, values, out),
+            Self::F32 => chosen::round_slice(level, Rounded::F32, values, out),
+            Self::Bf16 => chosen::round_slice(level, Rounded::Bf16, values, out),
+            Self::F16 => chosen::round_slice(level, Rounded::F16, values, out),
             // 2^-127, the only power that is no normal number, has no exponent: its byte is 0 too.
             Self::E8m0 | Self::Exponent => {
                 out.iter_mut().zip(values).for_each(|(out, value)| *out = (value.to_bits() >> 23) as u8);
             }
-            Self::E4m3 => kernels::narrow::<E4m3>(level, values, out),
+            Self::E4m3 => chosen::narrow(level, Float8::E4m3, values, out),
             Self::I8 => out.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as i8).cast_unsigned()),
         }
     }

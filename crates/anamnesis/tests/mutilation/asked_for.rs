@@ -123,13 +123,16 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         "duplicate" if becomes("no prefix ") && ["_scale", "_shift"].contains(&end_of(&mutation.part)) => Some(LONE),
         "rename" if !place.configured && mutation.part.ends_with(".qbiases") && becomes("biases ") => Some(ARRANGEMENT),
         // The name that is left is no word at all.
-        "duplicate" if becomes("a dot less ") && end_of(&mutation.part).len() == 1 => Some(LONE),
-        _ if (becomes("bias ") || becomes("biases ")) && stored.shape.len() == 1 && stored.dtype.contains("F") => {
-            Some(BIAS)
+        "rename"
+            if !place.configured && !place.twin && end_of(&mutation.part).len() == 1 && !stays_beside(mutation) =>
+        {
+            Some(LONE)
         }
+        "duplicate" if becomes("a dot less ") && end_of(&mutation.part).len() == 1 => Some(LONE),
+        _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
         "rename" if becomes("input_scale ") && !place.configured && has_codes(case) => Some(UNSCALED),
         "rename" if !place.configured && case.parts().any(|part| part.tensor.dtype == "I8") => Some(INTEGERS),
-        "rename" if !place.configured && !place.twin && !has_codes(case) && is_common(case, &mutation.part) => {
+        "rename" if !place.configured && !place.twin && !has_codes(case) && mutation.part.ends_with(".scales") => {
             Some(LONE)
         }
         _ => None,
@@ -139,16 +142,6 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
 /// The last component of a name.
 fn end_of(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or_default()
-}
-
-/// Whether a part is called as models call data of their own, or stands beside one that is.
-fn is_common(case: &Case, part: &str) -> bool {
-    let is_alone = || case.parts().all(|part| !part.name.ends_with(".qzeros"));
-    match end_of(part) {
-        "scales" | "B" | "s" => true,
-        "qweight" => is_alone(),
-        _ => false,
-    }
 }
 
 /// Whether a tensor under its new name is still of the same module.

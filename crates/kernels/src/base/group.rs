@@ -28,14 +28,3 @@ pub(crate) fn pad<T: Copy + Default>(rest: &[T]) -> [T; GROUP] {
     }
     padded
 }
-
-/// The proof that a walk is under way, which writes in groups and ends with [`Output::finish`].
-#[derive(Clone, Copy, Debug)]
-pub struct Walking(());
-
-impl Walking {
-    #[inline(always)]
-    pub(crate) fn begin() -> Self {
-        Self(())
-    }
-}

@@ -6,8 +6,9 @@
 //! | [`level`], [`simd`] | which instructions may be used, and the few operations written by hand for them |
 //! | `kernel` | the macro that compiles one body for every level |
 //! | `group`, `walk` | how slices go through a body, group by group |
-//! | [`output`], [`streamed`] | what decoded values are rounded to, and how they are stored |
+//! | [`output`] | what decoded values are rounded to |
 //! | [`packing`] | how codes of a few bits lie in bytes |
+//! | [`streamed`] | copying past the caches |
 
 #[macro_use]
 pub(crate) mod group;

@@ -8,7 +8,6 @@
 
 use crate::base::GROUP;
 use crate::base::float::{bf16, f16};
-use crate::base::group::Walking;
 use crate::base::packing::Packing;
 use crate::base::simd::{SMALL_TABLE, Simd, TABLE};
 
@@ -53,11 +52,7 @@ pub trait Output: Copy + Send + Sync + 'static {
     ) -> [Self::Word; GROUP];
 
     /// Writes a group of words into the first `GROUP * BYTES` bytes of `out`.
-    fn write(words: &[Self::Word; GROUP], out: &mut [u8], walking: Walking);
-
-    /// Ends a walk: what was written is there.
-    #[inline(always)]
-    fn finish(_walking: Walking) {}
+    fn write(words: &[Self::Word; GROUP], out: &mut [u8]);
 }
 
 /// Output as BF16.
@@ -109,7 +104,7 @@ impl Output for Bf16 {
     }
 
     #[inline(always)]
-    fn write(words: &[u16; GROUP], out: &mut [u8], _walking: Walking) {
+    fn write(words: &[u16; GROUP], out: &mut [u8]) {
         for (bytes, word) in out.as_chunks_mut::<2>().0.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
         }
@@ -148,8 +143,8 @@ impl Output for F16 {
     }
 
     #[inline(always)]
-    fn write(words: &[u16; GROUP], out: &mut [u8], walking: Walking) {
-        Bf16::write(words, out, walking);
+    fn write(words: &[u16; GROUP], out: &mut [u8]) {
+        Bf16::write(words, out);
     }
 }
 
@@ -187,7 +182,7 @@ impl Output for F32 {
     }
 
     #[inline(always)]
-    fn write(words: &[u32; GROUP], out: &mut [u8], _walking: Walking) {
+    fn write(words: &[u32; GROUP], out: &mut [u8]) {
         for (bytes, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
         }

@@ -6,25 +6,22 @@
 //! These are macros for the same reason as `map!`: a closure might not be inlined.
 
 use crate::base::GROUP;
-use crate::base::group::Walking;
 use crate::base::output::Output;
 
 /// `walk!(O, group in codes => words, out)`: writes the words of each group of codes, in order.
 macro_rules! walk {
     ($output:ident, $group:ident in $codes:expr => $words:expr, $out:expr) => {{
         let (codes, out) = ($codes, $out);
-        let walking = $crate::base::group::Walking::begin();
         let elements = codes.len().min(out.len() / $output::BYTES);
         let (groups, rest) = codes[..elements].as_chunks::<{ $crate::base::GROUP }>();
         let (whole, tail) = out.split_at_mut(groups.len() * $crate::base::GROUP * $output::BYTES);
         for ($group, bytes) in groups.iter().zip(whole.chunks_exact_mut($crate::base::GROUP * $output::BYTES)) {
-            $output::write(&$words, bytes, walking);
+            $output::write(&$words, bytes);
         }
         if !rest.is_empty() {
             let $group = &$crate::base::group::pad(rest);
-            $crate::base::walk::write_some::<$output>(&$words, rest.len(), tail, walking);
+            $crate::base::walk::write_some::<$output>(&$words, rest.len(), tail);
         }
-        $output::finish(walking);
     }};
 }
 
@@ -38,7 +35,6 @@ macro_rules! walk_packed {
         => $words:expr, $out:expr
     ) => {{
         let (elements, packed, out) = ($elements, $packed, $out);
-        let walking = $crate::base::group::Walking::begin();
         let whole = elements - elements % $crate::base::GROUP;
         let (groups, rest) = packed.split_at(whole / 8 * $packing::BITS);
         let (words, tail) = out.split_at_mut(whole * $output::BYTES);
@@ -48,23 +44,22 @@ macro_rules! walk_packed {
             for (group, bytes) in groups.zip(words.chunks_exact_mut($crate::base::GROUP * $output::BYTES)) {
                 $( let Some($item) = $item.next() else { break }; )*
                 let $group = &$crate::base::packing::load::<$packing>(group);
-                $output::write(&$words, bytes, walking);
+                $output::write(&$words, bytes);
             }
         }
         if elements > whole {
             $( let $item = &$crate::base::group::pad(&$items[whole..elements]); )*
             let $group = &$crate::base::packing::load::<$packing>(rest);
-            $crate::base::walk::write_some::<$output>(&$words, elements - whole, tail, walking);
+            $crate::base::walk::write_some::<$output>(&$words, elements - whole, tail);
         }
-        $output::finish(walking);
     }};
 }
 
 /// Writes the first `elements` words of a group.
 #[inline(always)]
-pub(crate) fn write_some<O: Output>(words: &[O::Word; GROUP], elements: usize, out: &mut [u8], walking: Walking) {
+pub(crate) fn write_some<O: Output>(words: &[O::Word; GROUP], elements: usize, out: &mut [u8]) {
     let mut bytes = [0; GROUP * 4];
-    O::write(words, &mut bytes[..GROUP * O::BYTES], walking);
+    O::write(words, &mut bytes[..GROUP * O::BYTES]);
     for (to, from) in out.iter_mut().zip(&bytes[..elements * O::BYTES]) {
         *to = *from;
     }

@@ -11,7 +11,6 @@
 )]
 
 use crate::base::GROUP;
-use crate::base::group::Walking;
 use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::packing::{Packing, numbers};
@@ -192,7 +191,6 @@ fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
     block: usize,
     out: &mut [u8],
 ) {
-    let walking = Walking::begin();
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     let map = repeated::<P>(map);
     let whole = elements / block;
@@ -204,7 +202,7 @@ fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
         let groups = packed.chunks_exact(4 * P::BITS);
         for (group, bytes) in groups.zip(out.chunks_exact_mut(GROUP * O::BYTES)) {
             let group = crate::base::packing::load::<P>(group);
-            O::write(&O::look_up_packed::<S, P>(simd, &table, &group), bytes, walking);
+            O::write(&O::look_up_packed::<S, P>(simd, &table, &group), bytes);
         }
     }
     if let Some(scale) = scales.get(whole) {
@@ -212,7 +210,6 @@ fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
         let elements = elements - whole * block;
         walk_packed!(P, O, elements, group in rest => O::look_up_packed::<S, P>(simd, &table, group), tail);
     }
-    O::finish(walking);
 }
 
 /// Looks codes up in tables of which a group has two.
@@ -226,7 +223,6 @@ fn half_tables<S: Simd, P: Packing, R: Rule, O: Output>(
     scales: &[f32],
     out: &mut [u8],
 ) {
-    let walking = Walking::begin();
     let elements = count::<P, O>(packed, zeros, scales, GROUP / 2, out);
     let whole = elements / GROUP;
     let (groups, rest) = packed.split_at(whole * (GROUP / 2));
@@ -236,7 +232,7 @@ fn half_tables<S: Simd, P: Packing, R: Rule, O: Output>(
         let zeros = [zero_of(zeros, 2 * index), zero_of(zeros, 2 * index + 1)];
         let tables = two_tables::<S, R, O>(simd, rule, map, zeros, *scales);
         let group = crate::base::packing::load::<P>(group);
-        O::write(&O::look_up_by_half::<S, P>(simd, &tables, &group), bytes, walking);
+        O::write(&O::look_up_by_half::<S, P>(simd, &tables, &group), bytes);
     }
     if let Some(&first) = scales.get(2 * whole) {
         let scales = [first, scales.get(2 * whole + 1).copied().unwrap_or(0.0)];
@@ -245,7 +241,6 @@ fn half_tables<S: Simd, P: Packing, R: Rule, O: Output>(
         let elements = elements - whole * GROUP;
         walk_packed!(P, O, elements, group in rest => O::look_up_by_half::<S, P>(simd, &tables, group), tail);
     }
-    O::finish(walking);
 }
 
 /// The finished words of all codes of two blocks.

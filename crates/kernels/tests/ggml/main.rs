@@ -50,7 +50,6 @@ fn agrees<B: GgmlBlock>(what: &str, blocks: &[u8], expected: &[f32]) {
     compare::<B, Bf16>(what, blocks, expected);
     compare::<B, F16>(what, blocks, expected);
     compare::<B, F32>(what, blocks, expected);
-    compare::<B, Streamed<Bf16>>(what, blocks, expected);
 }
 
 /// Calls a function for all types.

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::round_slice;
+use anamnesis_kernels::chosen::round_slice;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::rounded;
 use crate::scheme::{Context, TileDecoder, Window};
 
 /// A few values, by their bits.
@@ -33,7 +33,7 @@ impl TileDecoder for Constant {
         let level = context.level();
         let (start, end) = (elements.start as usize, elements.end as usize);
         let values: Vec<f32> = self.bits[start..end].iter().map(|bits| f32::from_bits(*bits)).collect();
-        with_output!(target, false, Out => round_slice::<Out>(level, &values, out));
+        round_slice(level, rounded(target), &values, out);
         Ok(())
     }
 

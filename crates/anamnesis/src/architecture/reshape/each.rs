@@ -3,14 +3,15 @@
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
+use anamnesis_kernels::chosen::round_slice;
 use anamnesis_kernels::float::f16;
-use anamnesis_kernels::{round_slice, widen_f32};
+use anamnesis_kernels::widen_f32;
 
 use super::inner::Inner;
 use crate::architecture::tree::Formula;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::rounded;
 use crate::scheme::{Context, TileDecoder, Window};
 
 /// Values of another decoder, changed.
@@ -87,14 +88,14 @@ impl TileDecoder for Each {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let (level, streamed) = (context.level(), context.is_streamed());
+        let level = context.level();
         let count = (elements.end - elements.start) as usize;
         let mut all = context.lend(count * 4);
         self.inner.decode(&elements, inputs, TargetDtype::F32, &mut all, context)?;
         let values = context.floats(count);
         widen_f32(level, &all, values);
         self.change(elements.start, values);
-        with_output!(target, streamed, Out => round_slice::<Out>(level, values, out));
+        round_slice(level, rounded(target), values, out);
         context.take_back(all);
         Ok(())
     }

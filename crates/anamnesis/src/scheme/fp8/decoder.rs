@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{self as kernels, E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8, Level, Output};
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::{self as kernels, Float8, Rounded};
 
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
-use crate::scheme::decoder::{row_granule, with_output};
+use crate::scheme::decoder::{rounded, row_granule};
 use crate::scheme::{Arrangement, AsLibrary, Context, Grid, ScaleType, TileDecoder, Window};
 
 /// The eight-bit float formats.
@@ -29,6 +30,16 @@ impl Fp8Format {
             Dtype::F8E8M0 => Self::E8m0,
             _ => return None,
         })
+    }
+
+    const fn kernel(self) -> Float8 {
+        match self {
+            Self::E4m3 => Float8::E4m3,
+            Self::E5m2 => Float8::E5m2,
+            Self::E4m3Fnuz => Float8::E4m3Fnuz,
+            Self::E5m2Fnuz => Float8::E5m2Fnuz,
+            Self::E8m0 => Float8::E8m0,
+        }
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -56,15 +67,9 @@ impl Fp8Decoder {
     }
 
     /// Decodes row by row: rows under the same scales together, rows that the tile cuts piece by piece.
-    fn run<F: Format8, O: Output>(
-        &self,
-        level: Level,
-        elements: Range<u64>,
-        codes: &[u8],
-        scales: &[f32],
-        out: &mut [u8],
-    ) {
+    fn run(&self, level: Level, to: Rounded, elements: Range<u64>, codes: &[u8], scales: &[f32], out: &mut [u8]) {
         let Grid { cols, block_cols, grid_cols, .. } = self.grid;
+        let format = self.format.kernel();
         let first_scale = self.grid.span(&elements).start;
         let mut at = elements.start;
         while at < elements.end {
@@ -78,11 +83,14 @@ impl Fp8Decoder {
             };
             let done = (at - elements.start) as usize;
             let codes = &codes[done..done + count as usize];
-            let out = &mut out[done * O::BYTES..(done + count as usize) * O::BYTES];
+            let out = &mut out[done * to.bytes()..(done + count as usize) * to.bytes()];
             match whole_rows {
-                0 => kernels::scaled_runs::<F, O>(level, codes, scales, block_cols as usize, out),
-                _ if grid_cols == 1 => kernels::scaled::<F, O>(level, codes, scales[0], out),
-                _ => kernels::scaled_block_rows::<F, O>(level, codes, scales, block_cols as usize, cols as usize, out),
+                0 => kernels::scaled_runs(level, format, to, codes, scales, block_cols as usize, out),
+                _ if grid_cols == 1 => kernels::scaled(level, format, to, codes, scales[0], out),
+                _ => {
+                    let (run, cols) = (block_cols as usize, cols as usize);
+                    kernels::scaled_block_rows(level, format, to, codes, scales, run, cols, out);
+                }
             }
             at += count;
         }
@@ -110,7 +118,7 @@ impl TileDecoder for Fp8Decoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let (level, streamed) = (context.level(), context.is_streamed());
+        let level = context.level();
         let (codes, scales) = match (inputs, self.scale) {
             ([codes, scales], Some(scale)) => {
                 let widened = context.floats(scales.len() / scale.bytes() as usize);
@@ -120,13 +128,7 @@ impl TileDecoder for Fp8Decoder {
             ([codes, ..], _) => (*codes, &[1.0][..]),
             ([], _) => return Ok(()),
         };
-        with_output!(target, streamed, O => match self.format {
-            Fp8Format::E4m3 => self.run::<E4m3, O>(level, elements, codes, scales, out),
-            Fp8Format::E5m2 => self.run::<E5m2, O>(level, elements, codes, scales, out),
-            Fp8Format::E4m3Fnuz => self.run::<E4m3Fnuz, O>(level, elements, codes, scales, out),
-            Fp8Format::E5m2Fnuz => self.run::<E5m2Fnuz, O>(level, elements, codes, scales, out),
-            Fp8Format::E8m0 => self.run::<E8m0, O>(level, elements, codes, scales, out),
-        });
+        self.run(level, rounded(target), elements, codes, scales, out);
         Ok(())
     }
 

@@ -2,56 +2,26 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{Level, Output, ggml};
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::{BlockKernels, Rounded, blocks, nvfp4_times};
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::rounded;
 use crate::scheme::{Context, TileDecoder, Window};
 
-/// Runs a body with `$kernel` standing for the kernel type of a [`BlockType`].
-macro_rules! with_block {
-    // Those that numbers are encoded to.
-    (encoded $block:expr, $kernel:ident => $body:expr) => {
-        with_block!(@some $block, $kernel => $body,
-            Q4_0 Q4_0, Q4_1 Q4_1, Q5_0 Q5_0, Q5_1 Q5_1, Q8_0 Q8_0, Q2_K Q2K, Q3_K Q3K, Q4_K Q4K, Q5_K Q5K, Q6_K Q6K,
-            IQ2_XXS Iq2Xxs, IQ2_XS Iq2Xs, IQ3_XXS Iq3Xxs, IQ1_S Iq1S, IQ4_NL Iq4Nl, IQ3_S Iq3S, IQ2_S Iq2S,
-            IQ4_XS Iq4Xs, IQ1_M Iq1M, TQ1_0 Tq1_0, TQ2_0 Tq2_0, MXFP4 Mxfp4, NVFP4 Nvfp4, Q1_0 Q1_0, Q2_0 Q2_0
-        )
-    };
-    (@some $block:expr, $kernel:ident => $body:expr, $($name:ident $type:ident),*) => {
-        match $block {
-            $(
-                BlockType::$name => {
-                    type $kernel = anamnesis_kernels::ggml::$type;
-                    $body
-                }
-            )*
-            // Nobody stores weights in them.
-            BlockType::Q8_1 | BlockType::Q8_K => {}
-        }
-    };
-    ($block:expr, $kernel:ident => $body:expr) => {
-        with_block!(@arms $block, $kernel => $body,
-            Q4_0 Q4_0, Q4_1 Q4_1, Q5_0 Q5_0, Q5_1 Q5_1, Q8_0 Q8_0, Q8_1 Q8_1,
-            Q2_K Q2K, Q3_K Q3K, Q4_K Q4K, Q5_K Q5K, Q6_K Q6K, Q8_K Q8K,
-            IQ2_XXS Iq2Xxs, IQ2_XS Iq2Xs, IQ3_XXS Iq3Xxs, IQ1_S Iq1S, IQ4_NL Iq4Nl, IQ3_S Iq3S, IQ2_S Iq2S,
-            IQ4_XS Iq4Xs, IQ1_M Iq1M, TQ1_0 Tq1_0, TQ2_0 Tq2_0, MXFP4 Mxfp4, NVFP4 Nvfp4, Q1_0 Q1_0, Q2_0 Q2_0
-        )
-    };
-    (@arms $block:expr, $kernel:ident => $body:expr, $($name:ident $type:ident),*) => {
-        match $block {
-            $(
-                BlockType::$name => {
-                    type $kernel = ggml::$type;
-                    $body
-                }
-            )*
-        }
-    };
+/// The kernels of a block type.
+pub(super) const fn kernels(block: BlockType) -> &'static BlockKernels {
+    macro_rules! same_name {
+        ($($name:ident)+) => {
+            match block {
+                $( BlockType::$name => &blocks::$name, )+
+            }
+        };
+    }
+    same_name!(Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q8_1 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ2_S
+        IQ4_XS IQ1_M TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0 Q2_0)
 }
-
-pub(super) use with_block;
 
 /// The block types whose tensors may have scales of their own beside those of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,19 +73,19 @@ impl GgmlDecoder {
         elements / self.block.block_elements() * self.block.block_bytes()
     }
 
-    fn run<O: Output>(&self, level: Level, elements: Range<u64>, inputs: &[&[u8]], out: &mut [u8]) {
+    fn run(&self, level: Level, to: Rounded, elements: Range<u64>, inputs: &[&[u8]], out: &mut [u8]) {
         let (Some(Scales { block, per_scale }), [codes, factors, ..]) = (self.scales, inputs) else {
-            return with_block!(self.block, B => ggml::decode_blocks::<B, O>(level, inputs[0], out));
+            return (kernels(self.block).decode)(level, to, inputs[0], out);
         };
         for (scale, piece) in pieces(elements.clone(), per_scale.max(1)) {
             let place = |element: u64| element - elements.start;
             let bytes = self.bytes(place(piece.start)) as usize..self.bytes(place(piece.end)) as usize;
-            let values = place(piece.start) as usize * O::BYTES..place(piece.end) as usize * O::BYTES;
+            let values = place(piece.start) as usize * to.bytes()..place(piece.end) as usize * to.bytes();
             let factor = factors.as_chunks::<4>().0.get(scale as usize);
             let factor = factor.map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes));
             let (codes, out) = (&codes[bytes], &mut out[values]);
             match block {
-                ScaledBlock::Nvfp4 => ggml::decode_blocks_times::<ggml::Nvfp4, O>(level, codes, factor, out),
+                ScaledBlock::Nvfp4 => nvfp4_times(level, to, codes, factor, out),
             }
         }
     }
@@ -156,7 +126,7 @@ impl TileDecoder for GgmlDecoder {
         context: &mut Context,
     ) -> Result<()> {
         let level = context.level();
-        with_output!(target, context.is_streamed(), O => self.run::<O>(level, elements, inputs, out));
+        self.run(level, rounded(target), elements, inputs, out);
         Ok(())
     }
 
@@ -167,7 +137,6 @@ impl TileDecoder for GgmlDecoder {
 
 #[cfg(test)]
 mod tests {
-    use anamnesis_kernels::ggml::GgmlBlock as _;
 
     use super::*;
 
@@ -175,7 +144,7 @@ mod tests {
     fn the_catalog_and_the_kernels_agree_about_every_block() {
         for block in BlockType::all() {
             let (name, elements, bytes) =
-                with_block!(block, B => (B::NAME, B::BLOCK_ELEMENTS as u64, B::BLOCK_BYTES as u64));
+                (kernels(block).name, kernels(block).elements as u64, kernels(block).bytes as u64);
             assert_eq!((block.name(), block.block_elements(), block.block_bytes()), (name, elements, bytes));
         }
     }

@@ -3,13 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use anamnesis_kernels as kernels;
-use anamnesis_kernels::{Bf16, F16, F32, Level};
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::round_slice;
 
 use super::GgmlDecoder;
-use super::decoder::with_block;
+use super::decoder::kernels;
 use crate::catalog::{BlockType, Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::decoder::rounded;
 use crate::scheme::{Context, EncodedTensor, PlainDecoder, TileDecoder, TileEncoder, Window};
 
 /// Longest row that is encoded: blocks of some types share what is known of their row.
@@ -117,7 +118,9 @@ pub(crate) fn encode_rows(
     weights: Option<&[f32]>,
     out: &mut [u8],
 ) {
-    with_block!(encoded block, B => kernels::encode_rows::<B>(level, values, row, weights, out));
+    if let Some(encode) = kernels(block).encode {
+        encode(level, values, row, weights, out);
+    }
 }
 
 /// A tensor of plain floats.
@@ -155,11 +158,7 @@ impl TileEncoder for FloatEncoder {
 
     fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
         let level = context.level();
-        match self.dtype {
-            TargetDtype::BF16 => kernels::round_slice::<Bf16>(level, values, outs[0]),
-            TargetDtype::F16 => kernels::round_slice::<F16>(level, values, outs[0]),
-            TargetDtype::F32 => kernels::round_slice::<F32>(level, values, outs[0]),
-        }
+        round_slice(level, rounded(self.dtype), values, outs[0]);
         Ok(())
     }
 

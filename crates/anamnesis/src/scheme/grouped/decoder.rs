@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use anamnesis_kernels::{self as kernels, Bits2, Bits3, Bytes, Level, LowNibbles, Output, Packing, SignedBytes};
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
 
 use super::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::{row_granule, with_output};
+use crate::scheme::decoder::{rounded, row_granule};
 use crate::scheme::{
     AsLibrary, Blocked, Context, FourBitFloats, Reblocked, ScaleType, TileDecoder, WholeScale, Window,
 };
@@ -40,20 +41,13 @@ impl Grouped {
         !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. })
     }
 
-    /// Whether codes are calculated from bytes of their own, whose numbers are stored a few at a time: past the caches that is
-    /// a hundred times slower.
-    fn is_of_bytes(&self) -> bool {
-        let is_unsigned_byte = self.layout.bits() == 8 && self.meaning != Meaning::Signed;
-        is_unsigned_byte || (self.is_spread() && self.layout != Layout::RowPairs)
-    }
-
     /// Whether every element has its own scale, which is calculated faster than in blocks of one.
     fn is_per_element(&self) -> bool {
         let is_per_column = self.grid.block_cols == 1 && self.grid.grid_cols > 1;
         is_per_column && self.arithmetic == Arithmetic::default() && self.meaning == Meaning::Unsigned
     }
 
-    fn run<P: Packing, O: Output>(&self, level: Level, tile: &Tile<'_>, out: &mut [u8]) {
+    fn run(&self, level: Level, packing: Packed, to: Rounded, tile: &Tile<'_>, out: &mut [u8]) {
         let grid = &self.grid;
         let Range { start, end } = tile.elements;
         let (cols, block_cols, grid_cols) = (grid.cols, grid.block_cols, grid.grid_cols);
@@ -88,26 +82,27 @@ impl Grouped {
                 false => self.layout.byte_of(cols, at) - self.layout.byte_of(cols, start),
             };
             let packed = tile.codes.get(from as usize..).unwrap_or_default();
-            let out = &mut out[(at - start) as usize * O::BYTES..(at - start + count) as usize * O::BYTES];
+            let out = &mut out[(at - start) as usize * to.bytes()..(at - start + count) as usize * to.bytes()];
             let scales = &tile.scales[(scale - first_scale) as usize..];
             let offsets = tile.offsets.get((scale - first_scale) as usize..).unwrap_or_default();
             if self.is_indexed {
                 let index = &tile.index[col as usize..(col + count) as usize];
                 let of_row = ..grid_cols as usize;
                 let (offsets, scales) = (offsets.get(of_row).unwrap_or_default(), &scales[of_row]);
-                kernels::coded_indexed::<P, O>(level, packed, index, offsets, scales, out);
+                kernels::coded_indexed(level, packing, to, packed, index, offsets, scales, out);
             } else if self.is_per_element() {
-                kernels::affine_codes::<P, O>(level, packed, offsets, scales, out);
+                kernels::affine_codes(level, packing, to, packed, offsets, scales, out);
             } else {
-                let rule = self.arithmetic;
-                kernels::ruled_blocks::<P, O>(level, rule, packed, &tile.map, offsets, scales, block as usize, out);
+                let (rule, map, block) = (self.arithmetic, &tile.map, block as usize);
+                kernels::ruled_blocks(level, rule, packing, to, packed, map, offsets, scales, block, out);
             }
             at += count;
         }
     }
 
-    fn decode_tile<O: Output>(
+    fn decode_tile(
         &self,
+        to: Rounded,
         elements: Range<u64>,
         mut inputs: &[&[u8]],
         out: &mut [u8],
@@ -136,14 +131,15 @@ impl Grouped {
             }
         }
         let tile = Tile { elements, codes, map: self.meaning.map(), scales, offsets, index };
-        match (self.is_spread(), self.layout.bits()) {
-            _ if self.meaning == Meaning::Signed => self.run::<SignedBytes, O>(level, &tile, out),
-            (false, 2) => self.run::<Bits2, O>(level, &tile, out),
-            (false, 3) => self.run::<Bits3, O>(level, &tile, out),
-            _ if self.layout == Layout::RowPairs => self.run::<LowNibbles, O>(level, &tile, out),
-            (false, 4) => self.run::<LowNibbles, O>(level, &tile, out),
-            _ => self.run::<Bytes, O>(level, &tile, out),
-        }
+        let packing = match (self.is_spread(), self.layout.bits()) {
+            _ if self.meaning == Meaning::Signed => Packed::SignedBytes,
+            (false, 2) => Packed::Bits2,
+            (false, 3) => Packed::Bits3,
+            _ if self.layout == Layout::RowPairs => Packed::LowNibbles,
+            (false, 4) => Packed::LowNibbles,
+            _ => Packed::Bytes,
+        };
+        self.run(level, packing, to, &tile, out);
     }
 }
 
@@ -168,8 +164,7 @@ impl TileDecoder for Grouped {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let streamed = context.is_streamed() && !self.is_of_bytes();
-        with_output!(target, streamed, O => self.decode_tile::<O>(elements, inputs, out, context));
+        self.decode_tile(rounded(target), elements, inputs, out, context);
         Ok(())
     }
 

@@ -15,7 +15,8 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use anamnesis_kernels::{self as kernels, F32, Goal, Level, Ratio};
+use anamnesis_kernels::chosen::{self, Values};
+use anamnesis_kernels::{self as kernels, Goal, Level, Ratio};
 
 use super::Layout;
 use super::scaling::{Extremes, Groups, ScaleRule};
@@ -119,7 +120,7 @@ impl GroupedEncoder {
         if self.rule.is_sided() {
             return kernels::block_range(level, values, block, lows, highs);
         }
-        kernels::block_largest::<F32>(level, values, block, highs);
+        chosen::block_largest(level, Values::F32(values), block, highs);
         lows.iter_mut().zip(highs).for_each(|(low, high)| *low = -*high);
     }
 

@@ -2,11 +2,14 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{self as kernels, LowNibbles, Output};
+use anamnesis_kernels::{
+    self as kernels,
+    chosen::{self, Packed, Rounded},
+};
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::rounded;
 use crate::scheme::{AsLibrary, Context, ScaleType, TileDecoder, Window};
 
 /// Inputs and outputs of a tile, and its bytes.
@@ -48,7 +51,7 @@ impl Tiled {
         }
     }
 
-    fn run<O: Output>(&self, strips: usize, stored: &[&[u8]], out: &mut [u8], context: &mut Context) {
+    fn run(&self, to: Rounded, strips: usize, stored: &[&[u8]], out: &mut [u8], context: &mut Context) {
         let level = context.level();
         let (inputs, groups) = (self.inputs as usize, self.groups as usize);
         let columns = strips * OUTPUTS as usize;
@@ -65,8 +68,9 @@ impl Tiled {
         kernels::untile_marlin(level, tiles, inputs / INPUTS as usize, strips, codes, stride);
         let map = std::array::from_fn(|code| code as f32 - 8.0);
         let rows = codes.chunks(stride).zip(scales.chunks_exact(groups));
-        for ((codes, scales), out) in rows.zip(out.chunks_exact_mut(inputs * O::BYTES)) {
-            kernels::coded_blocks::<LowNibbles, O>(level, &codes[..row_bytes], &map, &[], scales, inputs / groups, out);
+        for ((codes, scales), out) in rows.zip(out.chunks_exact_mut(inputs * to.bytes())) {
+            let codes = &codes[..row_bytes];
+            chosen::coded_blocks(level, Packed::LowNibbles, to, codes, &map, &[], scales, inputs / groups, out);
         }
     }
 }
@@ -99,9 +103,9 @@ impl TileDecoder for Tiled {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let (strips, streamed) = (self.strips(&elements), context.is_streamed());
+        let strips = self.strips(&elements);
         let count = (strips.end - strips.start) as usize;
-        with_output!(target, streamed, O => self.run::<O>(count, inputs, out, context));
+        self.run(rounded(target), count, inputs, out, context);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ pub(super) enum Form {
 
 /// Names of one letter, which models use too; those of AutoAWQ are known to its other layouts.
 pub(super) const PART_NAMES: [PartName; 2] =
-    [PartName::new(".B", ".B", Says::Little), PartName::new(".s", ".B", Says::Little)];
+    [PartName::new(".B", ".B", Says::Typed), PartName::new(".s", ".B", Says::Little)];
 
 impl Form {
     pub(super) const fn codes(self) -> &'static str {

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
 use anamnesis_kernels::float::e2m1;
-use anamnesis_kernels::{self as kernels, LowNibbles, Output};
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::rounded;
 use crate::scheme::{Blocked, Context, FourBitFloats, Reblocked, TileDecoder, Window};
 
 /// Codes of a block, and the bytes they take.
@@ -51,25 +51,25 @@ impl TurnedBlocks {
         })
     }
 
-    fn run<O: Output>(&self, elements: &Range<u64>, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) {
+    fn run(&self, to: Rounded, elements: &Range<u64>, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) {
         let level = context.level();
         let outputs = self.outputs as usize;
         let mut rest = out;
         for (strip, [codes, exponents]) in self.strips(elements).zip(inputs.as_chunks::<2>().0) {
             let count = (strip.blocks.end - strip.blocks.start) as usize;
             let inputs = count * BLOCK as usize;
-            let (out, after) = rest.split_at_mut((inputs * outputs * O::BYTES).min(rest.len()));
+            let (out, after) = rest.split_at_mut((inputs * outputs * to.bytes()).min(rest.len()));
             rest = after;
             let panels = codes.chunks(PANEL * count * BLOCK_BYTES as usize).zip(exponents.chunks(PANEL * count));
             for (panel, (codes, exponents)) in panels.enumerate() {
                 let rows = exponents.len() / count;
-                let (scales, decoded, _) = context.all(exponents.len(), rows * inputs * O::BYTES, 0);
+                let (scales, decoded, _) = context.all(exponents.len(), rows * inputs * to.bytes(), 0);
                 for (scale, exponent) in scales.iter_mut().zip(exponents) {
                     *scale = half_power(*exponent);
                 }
                 let map = std::array::from_fn(|code| 2.0 * e2m1::decode(code as u8));
-                kernels::coded_blocks::<LowNibbles, O>(level, codes, &map, &[], scales, BLOCK as usize, decoded);
-                kernels::turn_columns::<O>(level, decoded, rows, inputs, out, outputs, panel * PANEL);
+                kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &map, &[], scales, BLOCK as usize, decoded);
+                kernels::turn_columns(level, to, decoded, rows, inputs, out, outputs, panel * PANEL);
             }
         }
     }
@@ -111,7 +111,7 @@ impl TileDecoder for TurnedBlocks {
         context: &mut Context,
     ) -> Result<()> {
         // What is decoded is read once more when it is turned.
-        with_output!(target, false, O => self.run::<O>(&elements, inputs, out, context));
+        self.run(rounded(target), &elements, inputs, out, context);
         Ok(())
     }
 

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{self as kernels, Bits2, Bits3, Bytes, Level, LowNibbles, Output, Packing};
+use anamnesis_kernels::chosen::{self, Packed, Rounded};
+use anamnesis_kernels::{self as kernels, Level};
 
 use super::{Grouping, PackedMatrix, Words, planar};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::rounded;
 use crate::scheme::{AsLibrary, Context, TileDecoder, Window};
 
 /// Where tiles may be cut: 32 codes of any width fill whole words.
@@ -89,7 +90,7 @@ impl ColumnDecoder {
         }
     }
 
-    fn run<O: Output>(&self, columns: usize, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) {
+    fn run(&self, to: Rounded, columns: usize, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) {
         let level = context.level();
         let PackedMatrix { words, inputs: in_features, .. } = self.matrix;
         let (groups, in_features, bits) = (self.matrix.groups as usize, in_features as usize, words.bits() as usize);
@@ -120,39 +121,40 @@ impl ColumnDecoder {
                 *to = u32::from_le_bytes(*from);
             }
         }
-        let rows = turned.chunks_exact(row_bytes).zip(out.chunks_exact_mut(in_features * O::BYTES));
+        let rows = turned.chunks_exact(row_bytes).zip(out.chunks_exact_mut(in_features * to.bytes()));
         for (column, (packed, out)) in rows.enumerate() {
             let of_column = column * groups..(column + 1) * groups;
             let (zeros, scales) = (&zeros[of_column.clone()], &scales[of_column]);
-            match words {
+            let packed = match words {
                 Words::Gptq(bits) if self.is_planar => {
                     planar::spread(bits, packed, codes);
-                    self.row::<Bytes, O>(level, codes, indices, zeros, scales, out);
+                    (Packed::Bytes, &*codes)
                 }
-                Words::Gptq(2) => self.row::<Bits2, O>(level, packed, indices, zeros, scales, out),
-                Words::Gptq(3) => self.row::<Bits3, O>(level, packed, indices, zeros, scales, out),
-                Words::Gptq(4) | Words::Awq => self.row::<LowNibbles, O>(level, packed, indices, zeros, scales, out),
-                Words::Gptq(_) => self.row::<Bytes, O>(level, packed, indices, zeros, scales, out),
-            }
+                Words::Gptq(2) => (Packed::Bits2, packed),
+                Words::Gptq(3) => (Packed::Bits3, packed),
+                Words::Gptq(4) | Words::Awq => (Packed::LowNibbles, packed),
+                Words::Gptq(_) => (Packed::Bytes, packed),
+            };
+            self.row(level, to, packed, indices, (zeros, scales), out);
         }
     }
 
     /// One output row from its turned codes.
-    fn row<P: Packing, O: Output>(
+    fn row(
         &self,
         level: Level,
-        packed: &[u8],
+        to: Rounded,
+        (packing, packed): (Packed, &[u8]),
         indices: &[u32],
-        zeros: &[f32],
-        scales: &[f32],
+        (zeros, scales): (&[f32], &[f32]),
         out: &mut [u8],
     ) {
         match self.matrix.grouping {
             Grouping::Runs(run) => {
                 let map = if self.is_signed() { MAP.map(signed) } else { MAP };
-                kernels::coded_blocks::<P, O>(level, packed, &map, zeros, scales, run as usize, out);
+                chosen::coded_blocks(level, packing, to, packed, &map, zeros, scales, run as usize, out);
             }
-            Grouping::Indexed => kernels::coded_indexed::<P, O>(level, packed, indices, zeros, scales, out),
+            Grouping::Indexed => chosen::coded_indexed(level, packing, to, packed, indices, zeros, scales, out),
         }
     }
 }
@@ -200,9 +202,8 @@ impl TileDecoder for ColumnDecoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let streamed = context.is_streamed();
         let columns = self.columns(&elements);
-        with_output!(target, streamed, O => self.run::<O>((columns.end - columns.start) as usize, inputs, out, context));
+        self.run(rounded(target), (columns.end - columns.start) as usize, inputs, out, context);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
+use anamnesis_kernels::chosen::{self, Rounded};
 use anamnesis_kernels::{self as kernels, F16, Goal, Level, Output, Ratio};
 
 use super::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
@@ -102,7 +103,7 @@ impl PackedEncoder {
             let why = format!("value {index} is {value}; these weights pass through F16, which ends at 65504");
             return Err(AnamnesisError::parse(why));
         }
-        kernels::round_slice::<F16>(level, values, halves);
+        chosen::round_slice(level, Rounded::F16, values, halves);
         kernels::widen_f16(level, halves, floats);
         Ok(floats)
     }

@@ -1,10 +1,11 @@
 //! Decoding to `[in, out]`, the orientation of the stored matrix: input by input.
 
-use anamnesis_kernels::{self as kernels, AwqNibbles, Level, Output};
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::{self as kernels, Rounded};
 
 use super::{Grouping, PackedMatrix, Words};
 use crate::catalog::TargetDtype;
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::rounded;
 
 /// Outputs done at a time, so that their zero points and scales stay in the first-level cache.
 const STRIP: usize = 2048;
@@ -27,8 +28,7 @@ pub(crate) fn decode_rows(
     target: TargetDtype,
     out: &mut [u8],
 ) {
-    // Several rows are written at once here, and stores past the caches want one run.
-    with_output!(target, false, O => decode::<O>(level, matrix, stored, out));
+    decode(level, rounded(target), matrix, stored, out);
 }
 
 /// Zero points and scales of one group, as floats.
@@ -58,7 +58,7 @@ impl GroupRows {
     }
 }
 
-fn decode<O: Output>(level: Level, matrix: &PackedMatrix, stored: PackedBytes<'_>, out: &mut [u8]) {
+fn decode(level: Level, to: Rounded, matrix: &PackedMatrix, stored: PackedBytes<'_>, out: &mut [u8]) {
     let PackedBytes { codes, zeros, scales, group_index } = stored;
     let (inputs, outputs, bits) = (matrix.inputs as usize, matrix.outputs as usize, matrix.words.bits() as usize);
     let group_of = |input: usize| match (group_index, matrix.grouping) {
@@ -84,16 +84,16 @@ fn decode<O: Output>(level: Level, matrix: &PackedMatrix, stored: PackedBytes<'_
             let columns = start..(start + STRIP).min(outputs);
             let (zeros, scales) = (&rows.zeros[columns.clone()], &rows.scales[columns.clone()]);
             for input in input..end {
-                let out = &mut out[(input * outputs + start) * O::BYTES..][..columns.len() * O::BYTES];
+                let out = &mut out[(input * outputs + start) * to.bytes()..][..columns.len() * to.bytes()];
                 match matrix.words {
                     Words::Gptq(_) => {
                         let shift = (input % per_row * bits) as u32;
                         let words = &words[start * 4..columns.end * 4];
-                        kernels::affine_fields::<O>(level, words, shift, bits as u32, zeros, scales, out);
+                        kernels::affine_fields(level, to, words, shift, bits as u32, zeros, scales, out);
                     }
                     Words::Awq => {
                         let packed = &words[start / 2..columns.end / 2];
-                        kernels::affine_codes::<AwqNibbles, O>(level, packed, zeros, scales, out);
+                        kernels::awq_codes(level, to, packed, zeros, scales, out);
                     }
                 }
             }

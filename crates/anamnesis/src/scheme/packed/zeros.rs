@@ -1,6 +1,7 @@
 //! Zero points: packed like the codes, along the outputs.
 
-use anamnesis_kernels::{self as kernels, AwqNibbles, Bits2, Bits3, Bytes, Level, LowNibbles};
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::{self as kernels, Packed};
 
 use super::Words;
 
@@ -30,11 +31,11 @@ impl ZeroPoints {
             packed
         };
         match words {
-            Words::Awq => kernels::unpack_codes::<AwqNibbles>(level, packed, out),
-            Words::Gptq(2) => kernels::unpack_codes::<Bits2>(level, packed, out),
-            Words::Gptq(3) => kernels::unpack_codes::<Bits3>(level, packed, out),
-            Words::Gptq(4) => kernels::unpack_codes::<LowNibbles>(level, packed, out),
-            Words::Gptq(_) => kernels::unpack_codes::<Bytes>(level, packed, out),
+            Words::Awq => kernels::unpack_awq(level, packed, out),
+            Words::Gptq(2) => kernels::unpack_codes(level, Packed::Bits2, packed, out),
+            Words::Gptq(3) => kernels::unpack_codes(level, Packed::Bits3, packed, out),
+            Words::Gptq(4) => kernels::unpack_codes(level, Packed::LowNibbles, packed, out),
+            Words::Gptq(_) => kernels::unpack_codes(level, Packed::Bytes, packed, out),
         }
         match self {
             Self::OneMore if bits == 3 => {

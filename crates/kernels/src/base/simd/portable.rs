@@ -12,38 +12,45 @@ impl Simd for Portable {
     const HALF: bool = false;
     const TABLES: bool = true;
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
         map!(half in halves => f16::decode(half))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn widen_e4m3(self, codes: &[u8; GROUP]) -> [f32; GROUP] {
         map!(code in codes => E4m3::decode(code))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         map!(value in values => f16::encode(value))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn round_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         map!(value in values => bf16::encode(value))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         map!(value in values => bf16::encode_number(value))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn truncate(self, values: &[f32; GROUP]) -> [i32; GROUP] {
         // The largest f32 below 2^31 is a whole number.
         map!(value in values => if (-2_147_483_648.0..2_147_483_648.0).contains(&value) { value as i32 } else { i32::MIN })
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP] {
         let mut larger = *a;
         for i in 0..GROUP {
@@ -52,7 +59,8 @@ impl Simd for Portable {
         larger
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
         map!(code in codes => {
             table[usize::from(code & 0x7F)] ^ (u16::from(code & 0x80) << 8)

@@ -79,7 +79,6 @@ pub use tq1_0::Tq1_0;
 pub use tq2_0::Tq2_0;
 
 use crate::base::GROUP;
-use crate::base::group::Walking;
 use crate::base::output::Output;
 use crate::base::simd::Simd;
 use crate::decode::scaled::tame;
@@ -137,20 +136,18 @@ kernel! {
 /// A block has up to eight groups. They are written out one by one: shifts and offsets are then constants.
 macro_rules! blocks {
     ($simd:expr, $type:ident, $output:ident, $block:ident, $scales:ident, $group:ident in $blocks:expr => $words:expr, $out:expr) => {{
-        let walking = Walking::begin();
         let blocks = $blocks.chunks_exact($type::BLOCK_BYTES);
         for ($block, out) in blocks.zip($out.chunks_exact_mut($type::BLOCK_ELEMENTS * $output::BYTES)) {
             let $scales = &$type::scales($simd, $block);
             let mut groups = out.chunks_exact_mut(GROUP * $output::BYTES);
-            blocks!(@each 0 1 2 3 4 5 6 7, $output, groups, walking, $group => $words);
+            blocks!(@each 0 1 2 3 4 5 6 7, $output, groups, $group => $words);
         }
-        $output::finish(walking);
     }};
-    (@each $($index:literal)+, $output:ident, $groups:ident, $walking:ident, $group:ident => $words:expr) => {
+    (@each $($index:literal)+, $output:ident, $groups:ident, $group:ident => $words:expr) => {
         $(
             if let Some(out) = $groups.next() {
                 let $group = $index;
-                $output::write(&$words, out, $walking);
+                $output::write(&$words, out);
             }
         )+
     };

@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use anamnesis_kernels::{self as kernels, Codebook, F32, Level, SMALLEST_SCALE, Scaling};
+use anamnesis_kernels::chosen::{self, Values};
+use anamnesis_kernels::{Codebook, Level, SMALLEST_SCALE, Scaling};
 
 use crate::error::{AnamnesisError, Result};
 
@@ -88,7 +89,7 @@ impl QuantType {
 /// # Errors
 /// `Parse` where a value is not finite; it says which.
 pub(crate) fn absmax_of_blocks(level: Level, values: &[f32], block_size: usize, absmax: &mut [f32]) -> Result<()> {
-    kernels::block_largest::<F32>(level, values, block_size, absmax);
+    chosen::block_largest(level, Values::F32(values), block_size, absmax);
     refuse_unscalable(values, absmax)?;
     let whole = values.len() / block_size.max(1);
     if let Some(last) = absmax.get_mut(whole).filter(|_| !values.len().is_multiple_of(block_size)) {
@@ -116,8 +117,8 @@ pub(crate) fn encode_4bit_blocks(
     let (blocks, last) = values.split_at(whole * block_size);
     let (block_codes, last_codes) = codes.split_at_mut(blocks.len() / 2);
     let (scales, last_scale) = absmax.split_at(whole.min(absmax.len()));
-    kernels::nearest_codes::<F32>(level, blocks, book, scales, block_size, Scaling::Multiply, block_codes);
-    kernels::nearest_codes::<F32>(level, last, book, last_scale, block_size, Scaling::Divide, last_codes);
+    chosen::nearest_codes(level, Values::F32(blocks), book, scales, block_size, Scaling::Multiply, block_codes);
+    chosen::nearest_codes(level, Values::F32(last), book, last_scale, block_size, Scaling::Divide, last_codes);
     Ok(())
 }
 

@@ -4,13 +4,13 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use anamnesis_kernels::{self as kernels, HighNibbles};
+use anamnesis_kernels::{self as kernels, chosen};
 
 use super::quant_state::QuantState;
 use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::decoder::with_output;
+use crate::scheme::decoder::rounded;
 use crate::scheme::{AsLibrary, Coding, Context, Prepare, Prepared, TileDecoder, Window};
 
 /// Entries of `quant_map` and of `nested_quant_map`.
@@ -131,7 +131,7 @@ impl TileDecoder for Bnb4Decoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let (level, streamed) = (context.level(), context.is_streamed());
+        let level = context.level();
         let mut map = [0.0; MAP];
         kernels::widen_f32(level, inputs[QUANT_MAP], &mut map);
         for value in &mut map[MAP / 2..] {
@@ -142,9 +142,7 @@ impl TileDecoder for Bnb4Decoder {
         let blocks = elements.start / self.block..elements.end.div_ceil(self.block);
         let scales = self.scales(inputs, blocks, context);
         let block = self.block as usize;
-        with_output!(target, streamed, O => {
-            kernels::coded_blocks::<HighNibbles, O>(level, inputs[CODES], &map, &[], scales, block, out);
-        });
+        chosen::high_nibbles(level, rounded(target), inputs[CODES], &map, scales, block, out);
         Ok(())
     }
 

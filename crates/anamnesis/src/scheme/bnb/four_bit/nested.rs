@@ -1,6 +1,7 @@
 //! Scales to eight-bit codes of their own.
 
-use anamnesis_kernels::{self as kernels, F32, Level};
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::{self, Values};
 
 use super::nested_map::nested_quant_map;
 
@@ -27,7 +28,7 @@ pub(crate) fn encode_nested_scales(
         for (centred, scale) in centred.iter_mut().zip(absmax) {
             *centred = scale - offset;
         }
-        kernels::block_largest::<F32>(level, centred, NESTED_BLOCK_SIZE, std::slice::from_mut(largest));
+        chosen::block_largest(level, Values::F32(centred), NESTED_BLOCK_SIZE, std::slice::from_mut(largest));
         if *largest == 0.0 {
             codes.fill(0);
             continue;

@@ -1,6 +1,7 @@
 //! Rows to eight-bit codes.
 
-use anamnesis_kernels::{self as kernels, F16, Level, Steps};
+use anamnesis_kernels::chosen::{self, Rounded, Values};
+use anamnesis_kernels::{Level, Steps};
 
 use crate::error::{AnamnesisError, Result};
 
@@ -30,9 +31,9 @@ pub(crate) fn encode_int8_rows(
         *scale = 0.0;
         for strip in row.chunks(STRIP) {
             let halves = &mut halves[..strip.len()];
-            kernels::round_slice::<F16>(level, strip, halves.as_flattened_mut());
+            chosen::round_slice(level, Rounded::F16, strip, halves.as_flattened_mut());
             let mut largest = [0.0];
-            kernels::block_largest::<F16>(level, halves, STRIP, &mut largest);
+            chosen::block_largest(level, Values::F16(halves), STRIP, &mut largest);
             if !largest[0].is_finite() {
                 return Err(unscalable(row, index * cols));
             }
@@ -41,9 +42,9 @@ pub(crate) fn encode_int8_rows(
         for (strip, codes) in row.chunks(STRIP).zip(codes.chunks_mut(STRIP)) {
             let halves = &mut halves[..strip.len()];
             if row.len() > STRIP {
-                kernels::round_slice::<F16>(level, strip, halves.as_flattened_mut());
+                chosen::round_slice(level, Rounded::F16, strip, halves.as_flattened_mut());
             }
-            kernels::row_codes::<F16>(level, halves, &[*scale], STRIP, Steps::Multiply, codes);
+            chosen::row_codes(level, Values::F16(halves), &[*scale], STRIP, Steps::Multiply, codes);
         }
     }
     Ok(())

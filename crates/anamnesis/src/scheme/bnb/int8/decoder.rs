@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use anamnesis_kernels::{self as kernels, Level, Output};
+use anamnesis_kernels::chosen::{self, Rounded};
+use anamnesis_kernels::{self as kernels, Level};
 
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::decoder::{row_granule, with_output};
+use crate::scheme::decoder::{rounded, row_granule};
 use crate::scheme::{Context, Prepare, Prepared, TileDecoder, Window};
 
 /// Multiplied with, as the library does; dividing by 127 gives other bits.
@@ -24,13 +25,13 @@ impl BnbInt8Decoder {
         elements.start / self.cols..elements.end.div_ceil(self.cols)
     }
 
-    fn run<O: Output>(&self, level: Level, elements: Range<u64>, codes: &[u8], scales: &[f32], out: &mut [u8]) {
+    fn run(&self, level: Level, to: Rounded, elements: Range<u64>, codes: &[u8], scales: &[f32], out: &mut [u8]) {
         let mut at = elements.start;
         for &scale in scales {
             let end = ((at / self.cols + 1) * self.cols).min(elements.end);
             let piece = (at - elements.start) as usize..(end - elements.start) as usize;
-            let bytes = piece.start * O::BYTES..piece.end * O::BYTES;
-            kernels::scaled_twice::<O>(level, &codes[piece], scale, STEP, &mut out[bytes]);
+            let bytes = piece.start * to.bytes()..piece.end * to.bytes();
+            chosen::scaled_twice(level, to, &codes[piece], scale, STEP, &mut out[bytes]);
             at = end;
         }
     }
@@ -55,11 +56,11 @@ impl TileDecoder for BnbInt8Decoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
-        let (level, streamed) = (context.level(), context.is_streamed());
+        let level = context.level();
         let rows = self.rows(&elements);
         let scales = context.floats((rows.end - rows.start) as usize);
         kernels::widen_f32(level, inputs[1], scales);
-        with_output!(target, streamed, O => self.run::<O>(level, elements, inputs[0], scales, out));
+        self.run(level, rounded(target), elements, inputs[0], scales, out);
         Ok(())
     }
 

@@ -8,17 +8,20 @@ use crate::base::simd::Portable;
 impl Codes for Portable {
     const SHUFFLES: bool = false;
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
         map!(byte in bytes => f32::from(byte))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
         map!(byte in bytes => f32::from(byte.cast_signed()))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
         let mut codes = [0; GROUP];
         for (i, code) in codes.iter_mut().enumerate() {
@@ -30,22 +33,26 @@ impl Codes for Portable {
         codes
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn words<P: Packing>(self, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
         map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
         map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
         by_half(tables, &self.codes::<P>(packed))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
         by_half(tables, &self.codes::<P>(packed))
     }

@@ -11,17 +11,20 @@ fn bits(is_set: impl Fn(usize) -> bool) -> u32 {
 }
 
 impl Groups for Portable {
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn largest(self, values: &[i32; GROUP]) -> i32 {
         values.iter().fold(i32::MIN, |largest, value| largest.max(*value))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn equal(self, values: &[i32; GROUP], one: i32) -> u32 {
         bits(|place| values[place] == one)
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn not_below(self, a: &[f32; GROUP], b: &[f32; GROUP]) -> u32 {
         bits(|place| a[place] >= b[place])
     }

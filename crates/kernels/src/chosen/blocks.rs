@@ -1,0 +1,61 @@
+//! The block types of GGML, each with its sizes and its kernels.
+
+use super::{Rounded, with_rounded};
+use crate::base::level::Level;
+use crate::decode::ggml::{self, GgmlBlock, decode_blocks};
+use crate::encode::{EncodeBlocks, encode_rows};
+
+/// Decodes whole blocks: level, output type, blocks, output.
+type Decode = fn(Level, Rounded, &[u8], &mut [u8]);
+
+/// Encodes rows: level, values, values of a row, importance of each place of a row, output.
+type Encode = fn(Level, &[f32], usize, Option<&[f32]>, &mut [u8]);
+
+/// A block type.
+#[derive(Debug)]
+pub struct BlockKernels {
+    /// Its name in ggml.
+    pub name: &'static str,
+    /// Elements of a block.
+    pub elements: usize,
+    /// Bytes of a block.
+    pub bytes: usize,
+    /// [`decode_blocks`](crate::ggml::decode_blocks).
+    pub decode: Decode,
+    /// [`encode_rows`](crate::encode_rows). Nobody stores weights in a type that has none.
+    pub encode: Option<Encode>,
+}
+
+impl BlockKernels {
+    const fn new<B: GgmlBlock>(encode: Option<Encode>) -> Self {
+        Self { name: B::NAME, elements: B::BLOCK_ELEMENTS, bytes: B::BLOCK_BYTES, decode: decode::<B>, encode }
+    }
+}
+
+fn decode<B: GgmlBlock>(level: Level, to: Rounded, blocks: &[u8], out: &mut [u8]) {
+    with_rounded!(to, O => decode_blocks::<B, O>(level, blocks, out));
+}
+
+fn encode<B: EncodeBlocks>(level: Level, values: &[f32], row: usize, importance: Option<&[f32]>, out: &mut [u8]) {
+    encode_rows::<B>(level, values, row, importance, out);
+}
+
+macro_rules! both_ways {
+    ($($name:ident $type:ident),+) => {
+        $(
+            #[doc = concat!("The type ", stringify!($name), ".")]
+            pub static $name: BlockKernels = BlockKernels::new::<ggml::$type>(Some(encode::<ggml::$type>));
+        )+
+    };
+}
+
+both_ways! {
+    Q4_0 Q4_0, Q4_1 Q4_1, Q5_0 Q5_0, Q5_1 Q5_1, Q8_0 Q8_0, Q2_K Q2K, Q3_K Q3K, Q4_K Q4K, Q5_K Q5K, Q6_K Q6K,
+    IQ2_XXS Iq2Xxs, IQ2_XS Iq2Xs, IQ3_XXS Iq3Xxs, IQ1_S Iq1S, IQ4_NL Iq4Nl, IQ3_S Iq3S, IQ2_S Iq2S, IQ4_XS Iq4Xs,
+    IQ1_M Iq1M, TQ1_0 Tq1_0, TQ2_0 Tq2_0, MXFP4 Mxfp4, NVFP4 Nvfp4, Q1_0 Q1_0, Q2_0 Q2_0
+}
+
+/// The type Q8_1.
+pub static Q8_1: BlockKernels = BlockKernels::new::<ggml::Q8_1>(None);
+/// The type Q8_K.
+pub static Q8_K: BlockKernels = BlockKernels::new::<ggml::Q8K>(None);
