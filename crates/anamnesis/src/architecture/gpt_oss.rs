@@ -1,6 +1,6 @@
 //! gpt-oss: experts whose gate and up rows alternate, turned where they are not quantised, and sinks in attention.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::change::Change;
 use super::config::Default;
@@ -40,6 +40,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         }
         Ok(0)
     },
+    packed_experts: Some(|| {
+        let left = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"];
+        json!({ "modules_to_not_convert": left, "quant_method": "mxfp4" })
+    }),
     ..USUAL
 };
 

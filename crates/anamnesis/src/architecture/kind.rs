@@ -41,6 +41,9 @@ pub struct Architecture {
     pub(super) drops_further_layers: bool,
     /// The way back: what the configuration has that the tables do not tell, and which of the classes it is for.
     pub(super) restore: fn(&Gguf<'_>, &mut Map<String, Value>) -> Result<usize>,
+    /// What the configuration tells of experts whose four-bit floats are `_blocks` and `_scales` of their own, where its
+    /// checkpoints have such experts.
+    pub(super) packed_experts: Option<fn() -> Value>,
     /// What the way back cannot restore.
     pub(super) lost: Option<&'static str>,
 }
@@ -84,6 +87,7 @@ pub(super) const USUAL: Architecture = Architecture {
     further_layers: None,
     drops_further_layers: false,
     restore: |_, _| Ok(0),
+    packed_experts: None,
     lost: None,
 };
 

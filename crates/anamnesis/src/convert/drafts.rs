@@ -9,7 +9,8 @@ use crate::container::{Container, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::pipeline::{Checks, Origin, Planned, Values, Work};
 use crate::scheme::{
-    Candidate, Decision, EncodedTensor, Keeping, QuantiseOptions, Quantiser, Task, TileDecoder, TileEncoder,
+    Apart, Candidate, Decision, EncodedTensor, FourBitFloats, Keeping, Ones, PlainDecoder, QuantiseOptions, Quantiser,
+    Reciprocals, Task, TileDecoder, TileEncoder,
 };
 
 /// How weights are quantised, and which.
@@ -41,6 +42,8 @@ pub(crate) struct Outputs {
     pub instead: Vec<Instead>,
     /// Weights that were quantised before, and are decoded to be quantised again.
     pub requantised: usize,
+    /// Quantised weights whose codes and scales stay what they are, by the names of their codes.
+    pub repacked: Vec<String>,
     /// What the first quantised weight was before.
     pub encoded_dtype: Option<TargetDtype>,
     /// Quantised weights whose names had to change, as loaders find companions by the name of the weight.
@@ -148,6 +151,7 @@ impl<'a> Drafts<'a> {
             kept: Vec::new(),
             instead: Vec::new(),
             requantised: 0,
+            repacked: Vec::new(),
             encoded_dtype: None,
             renamed: Vec::new(),
         };
@@ -198,6 +202,19 @@ impl<'a> Drafts<'a> {
                 outputs.planned.push(self.copy(id, draft.output_name)?);
                 continue;
             }
+            if let Some(encoder) = encoder.as_deref()
+                && let Some(planned) = self.repacked(&stored, encoder)?
+            {
+                self.stats.dequantized -= 1;
+                self.stats.repacked += 1;
+                outputs.encoded_dtype.get_or_insert(stored.dtype);
+                for made in encoder.outputs() {
+                    self.claim_name(&made.name, &draft.name)?;
+                }
+                outputs.repacked.extend(encoder.outputs().first().map(|codes| codes.name.clone()));
+                outputs.planned.extend(planned);
+                continue;
+            }
             let Stored { decoder, parts, sources, origin, dtype, encoded_from, is_cast, .. } = stored;
             outputs.requantised += usize::from(origin == Origin::Quantised && encoder.is_some());
             let read_as = if encoder.is_some() { encoded_from } else { dtype };
@@ -238,6 +255,56 @@ impl<'a> Drafts<'a> {
             Some([made]) => made.dtype == tensor.dtype && made.shape == tensor.shape,
             Some(_) => false,
         }
+    }
+
+    /// The outputs of an encoder whose codes and scales are those that a weight has, but for their order; `None` where they are
+    /// others, or where it is said what the weight is decoded to.
+    fn repacked(&self, stored: &Stored, encoder: &dyn TileEncoder) -> Result<Option<Vec<Planned>>> {
+        let is_free = self.quantise.is_some_and(|quantise| quantise.keeps_blocks);
+        let (true, Origin::Quantised) = (is_free, stored.origin) else { return Ok(None) };
+        let (Some(from), Some(to)) = (stored.decoder.as_blocks(), encoder.as_blocks()) else { return Ok(None) };
+        let Some(kind) = FourBitFloats::of(from.block) else { return Ok(None) };
+        if from.block != to.block || from.is_turned || to.is_turned {
+            return Ok(None);
+        }
+        let [codes, scales] = Apart::both(&from.bytes, kind);
+        let mut decoders: Vec<(Arc<dyn TileDecoder>, Origin)> =
+            vec![(Arc::new(codes), Origin::Repacked), (Arc::new(scales), Origin::Repacked)];
+        let (mut parts, mut sources) = (stored.parts.clone(), stored.sources.clone());
+        match (from.whole, to.whole) {
+            (None, None) => {}
+            (Some(_), None) => return Ok(None),
+            (None, Some(_)) => decoders.push((Arc::new(Ones), Origin::Plain)),
+            (Some((part, takes)), Some((_, wanted))) => {
+                let Some(&id) = stored.sources.get(part) else { return Ok(None) };
+                let tensor = self.catalog.get(id);
+                let (Dtype::F32, 1, Some(same)) = (tensor.dtype, tensor.elements(), PlainDecoder::of(Dtype::F32))
+                else {
+                    return Ok(None);
+                };
+                let decoder: Arc<dyn TileDecoder> =
+                    if takes == wanted { Arc::new(same) } else { Arc::new(Reciprocals) };
+                decoders.push((decoder, Origin::Plain));
+                (parts, sources) = (vec![tensor.extent], vec![id]);
+            }
+        }
+        let made = encoder.outputs().iter();
+        let made = made.map(|made| output(made.name.clone(), made.dtype, made.shape.clone()));
+        let made = made.collect::<Result<Vec<_>>>()?;
+        if made.len() != decoders.len() {
+            return Ok(None);
+        }
+        let plan = |(output, (decoder, origin)): (OutputTensor, (Arc<dyn TileDecoder>, Origin))| {
+            let is_whole = origin == Origin::Plain;
+            let (parts, sources) = match is_whole {
+                true => (parts.clone(), sources.clone()),
+                false => (stored.parts.clone(), stored.sources.clone()),
+            };
+            let elements = if is_whole { output.bytes / 4 } else { output.bytes };
+            let values = Values { decoder, parts, sources, dtype: TargetDtype::F32, elements, origin };
+            Planned { outputs: vec![output], work: Work::Decode(values) }
+        };
+        Ok(Some(made.into_iter().zip(decoders).map(plan).collect()))
     }
 
     /// What becomes of every tensor that has values, in their order; nothing where nothing is quantised.

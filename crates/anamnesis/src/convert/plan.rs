@@ -112,12 +112,15 @@ impl Checkpoint {
             }
         };
         let is_mapped = model.is_some();
-        let Outputs { mut planned, mut stats, kept, instead, requantised, encoded_dtype, renamed } = outputs;
+        let Outputs { mut planned, mut stats, kept, instead, requantised, repacked, encoded_dtype, renamed } = outputs;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
             let made = Made {
                 options: &options.quantise,
-                quantised: encoded.filter_map(|planned| Some(planned.outputs.first()?.name.as_str())).collect(),
+                quantised: encoded
+                    .filter_map(|planned| Some(planned.outputs.first()?.name.as_str()))
+                    .chain(repacked.iter().map(String::as_str))
+                    .collect(),
                 kept: kept.iter().map(|kept| (kept.output_name.as_str(), kept.why)).collect(),
                 dtype: encoded_dtype.unwrap_or_default(),
             };

@@ -54,8 +54,17 @@ impl FourBitFloats {
         }
     }
 
+    /// The kind of a block type, where it is one of them.
+    pub(crate) const fn of(block: BlockType) -> Option<Self> {
+        match block {
+            BlockType::MXFP4 => Some(Self::Mxfp4),
+            BlockType::NVFP4 => Some(Self::Nvfp4),
+            _ => None,
+        }
+    }
+
     /// Scales of a block.
-    const fn scales(self) -> u64 {
+    pub(super) const fn scales(self) -> u64 {
         match self {
             Self::Mxfp4 => 1,
             Self::Nvfp4 => 4,
@@ -68,6 +77,13 @@ impl FourBitFloats {
             Self::Mxfp4 => scale < 0xFF,
             Self::Nvfp4 => scale < 0x7F,
         }
+    }
+
+    /// Refuses scales that mean something else in a block.
+    pub(super) fn check(self, scales: &[u8]) -> Result<()> {
+        let Some(scale) = scales.iter().find(|scale| !self.has(**scale)) else { return Ok(()) };
+        let detail = format!("a scale is {scale:#04x}, which is another number in a block");
+        Err(AnamnesisError::unsupported(self.block().name(), detail))
     }
 }
 
@@ -99,11 +115,7 @@ impl TileDecoder for Reblocked {
         _context: &mut Context,
     ) -> Result<()> {
         let [codes, scales, ..] = inputs else { return Ok(()) };
-        if let Some(scale) = scales.iter().find(|scale| !self.kind.has(**scale)) {
-            let block = self.kind.block();
-            let detail = format!("a scale is {scale:#04x}, which is another number in a block");
-            return Err(AnamnesisError::unsupported(block.name(), detail));
-        }
+        self.kind.check(scales)?;
         match self.kind {
             FourBitFloats::Mxfp4 => {
                 let blocks = out.as_chunks_mut::<17>().0.iter_mut().zip(codes.as_chunks::<16>().0);

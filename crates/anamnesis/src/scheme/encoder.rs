@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Context, Identity, Window};
+use super::{Blocked, Context, Identity, Window};
 use crate::catalog::Dtype;
 use crate::error::Result;
 
@@ -33,6 +33,12 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
 
     /// What the encoded values of `range` decode to, as F32.
     fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()>;
+
+    /// What it makes as blocks of ggml, where those have the same codes and scales: its first two outputs, and the scale of
+    /// scales is the part of that number.
+    fn as_blocks(&self) -> Option<Blocked> {
+        None
+    }
 
     /// The scheme in detail, for people.
     fn describe(&self) -> String;

@@ -5,6 +5,7 @@
 //! data, unless it looks like a part of something quantised: then it is refused by name. A new scheme is a folder here and a line in
 //! [`ALL`]; where it encodes too, a line in [`ENCODINGS`].
 
+mod apart;
 pub(crate) mod awq;
 pub(crate) mod bitnet;
 mod blocks;
@@ -46,6 +47,7 @@ pub(crate) mod torchao;
 use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
 
+pub(crate) use apart::{Apart, Ones, StoredBlocks};
 pub(crate) use blocks::{Blocked, FourBitFloats, Reblocked, Reciprocals, WholeScale};
 pub use bnb::BnbOptions;
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};

@@ -16,6 +16,8 @@ pub(crate) struct Restored {
     pub config: Map<String, Value>,
     /// How text is generated, where the file tells anything of it.
     pub generation: Option<Map<String, Value>>,
+    /// What the configuration tells of experts that are packed, where the architecture has such.
+    pub packed_experts: Option<Value>,
     pub notes: Vec<String>,
 }
 
@@ -32,7 +34,8 @@ pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>]) -> Result<Restored
     if let Some(note) = architecture.lost {
         notes.push(note.to_owned());
     }
-    Ok(Restored { tensors, generation: config::generation(gguf), config, notes })
+    let packed_experts = architecture.packed_experts.map(|told| told());
+    Ok(Restored { tensors, generation: config::generation(gguf), config, packed_experts, notes })
 }
 
 fn architecture(gguf: &Gguf<'_>) -> Result<&'static Architecture> {

@@ -1,5 +1,7 @@
 //! A GGUF file as a checkpoint that Hugging Face's library loads: the way back.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::sources::sources;
@@ -52,12 +54,25 @@ impl Checkpoint {
                 TargetDtype::F32 => "float32",
             },
         };
-        let Restored { tensors, config, generation, mut notes } = back::restore(&gguf, &named)?;
+        let Restored { tensors, mut config, generation, packed_experts, mut notes } = back::restore(&gguf, &named)?;
         let planner = Planner { checkpoint: self, sources: &sources, types: Types::All(dtype), options };
         let mut drafts = Drafts::new(&self.catalog, None);
         drafts.stats.left_out = left_out;
+        let is_free = options.output_dtype.is_none();
+        let packed =
+            packed_experts.filter(|_| is_free).and_then(|told| Some((told, planner.packed_experts(&tensors)?)));
+        let mut experts = BTreeMap::new();
+        if let Some((told, packed)) = packed {
+            config.insert("quantization_config".to_owned(), told);
+            config.sort_keys();
+            experts = packed;
+        }
         for mapped in &tensors {
-            planner.values(mapped, &mut drafts).map_err(|error| error.in_tensor(&mapped.name))?;
+            match experts.remove(mapped.name.as_str()) {
+                Some(built) => planner.packed(mapped, built, &mut drafts),
+                None => planner.values(mapped, &mut drafts),
+            }
+            .map_err(|error| error.in_tensor(&mapped.name))?;
         }
         let mut files = vec![("config.json".to_owned(), text(&config)?)];
         if let Some(generation) = generation {

@@ -1,10 +1,11 @@
 //! What becomes of every tensor that an architecture maps: kept as blocks, copied, decoded, or encoded.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::sources::Source;
 use crate::architecture::reshape::{Built, Leaf, as_blocks, as_values};
-use crate::architecture::tree::Tree;
+use crate::architecture::tree::{Step, Tree};
 use crate::architecture::types::{Weights, stays_f32};
 use crate::architecture::{Mapped, Mapping};
 use crate::catalog::{BlockType, Dtype, TargetDtype, TensorId};
@@ -14,7 +15,7 @@ use crate::convert::options::ConvertOptions;
 use crate::error::{AnamnesisError, Result};
 use crate::pipeline::{Checks, Origin, Values};
 use crate::scheme::ggml::BlockEncoder;
-use crate::scheme::{Blocked, WholeScale};
+use crate::scheme::{Apart, Blocked, FourBitFloats, WholeScale};
 
 /// Which types tensors get.
 #[derive(Clone, Copy)]
@@ -24,6 +25,9 @@ pub(super) enum Types {
     /// One type.
     All(TargetDtype),
 }
+
+/// Bytes of the codes of a block of MXFP4.
+const CODE_BYTES: usize = 16;
 
 /// Plans tensors one by one.
 pub(super) struct Planner<'a> {
@@ -77,6 +81,51 @@ impl Planner<'_> {
             tree: Tree::Constant(scales),
         };
         self.values(&scale, drafts)
+    }
+
+    /// The experts that are four-bit floats in blocks, by name, where all experts are: those are the tensors that are turned.
+    pub(super) fn packed_experts<'m>(&self, tensors: &'m [Mapped]) -> Option<BTreeMap<&'m str, Built>> {
+        let mut packed = BTreeMap::new();
+        for mapped in tensors {
+            let Tree::After(tree, Step::Turn { .. }) = &mapped.tree else { continue };
+            let leaves = self.leaves(&tree.tensors()).ok()?;
+            let (block, built) = as_blocks(tree, &|index| find(&leaves, index))?;
+            if block != BlockType::MXFP4 {
+                return None;
+            }
+            packed.insert(mapped.name.as_str(), built);
+        }
+        Some(packed).filter(|packed| !packed.is_empty())
+    }
+
+    /// Experts as their own library has them: codes and scales, not turned.
+    pub(super) fn packed(&self, mapped: &Mapped, blocks: Built, drafts: &mut Drafts<'_>) -> Result<()> {
+        let [experts, inputs, outputs] = mapped.shape[..] else {
+            return Err(AnamnesisError::parse(format!(
+                "experts of shape {:?}; three dimensions are needed",
+                mapped.shape
+            )));
+        };
+        let (name, sources) = (self.name(mapped), self.ids(mapped));
+        let groups = inputs / BlockType::MXFP4.block_elements() as usize;
+        let shapes = [vec![experts, outputs, groups, CODE_BYTES], vec![experts, outputs, groups]];
+        drafts.stats.tensors += 1;
+        drafts.stats.repacked += 1;
+        let apart = Apart::both(&blocks.decoder, FourBitFloats::Mxfp4).into_iter();
+        for ((decoder, shape), end) in apart.zip(shapes).zip(["blocks", "scales"]) {
+            let output_name = drafts.name(format!("{}_{end}", mapped.name), &name)?;
+            let made = output(output_name.clone(), Dtype::U8, shape.clone())?;
+            let values = Values {
+                decoder: Arc::new(decoder),
+                parts: blocks.parts.clone(),
+                sources: sources.clone(),
+                dtype: TargetDtype::F32,
+                elements: made.bytes,
+                origin: Origin::Repacked,
+            };
+            drafts.push(Draft { name: name.clone(), output_name, shape, content: Content::Repacked(made, values) });
+        }
+        Ok(())
     }
 
     /// The scales of scales of a tensor of blocks, one for each tensor it is made of; `None` where all are 1.

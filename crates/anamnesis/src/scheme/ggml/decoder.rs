@@ -1,6 +1,7 @@
 //! Decoding tiles of blocks.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{BlockKernels, Rounded, blocks, nvfp4_times};
@@ -8,7 +9,7 @@ use anamnesis_kernels::chosen::{BlockKernels, Rounded, blocks, nvfp4_times};
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
 use crate::scheme::decoder::rounded;
-use crate::scheme::{Context, TileDecoder, Window};
+use crate::scheme::{Blocked, Context, FourBitFloats, StoredBlocks, TileDecoder, WholeScale, Window};
 
 /// The kernels of a block type.
 pub(super) const fn kernels(block: BlockType) -> &'static BlockKernels {
@@ -132,6 +133,12 @@ impl TileDecoder for GgmlDecoder {
 
     fn describe(&self) -> String {
         self.block.name().to_owned()
+    }
+
+    fn as_blocks(&self) -> Option<Blocked> {
+        let block = FourBitFloats::of(self.block)?.block();
+        let whole = self.scales.map(|_| (1, WholeScale::Times));
+        Some(Blocked { block, bytes: Arc::new(StoredBlocks { block }), whole, is_turned: false })
     }
 }
 

@@ -23,7 +23,7 @@ use super::scaling::{Extremes, Groups, ScaleRule};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{
-    Arrangement, Context, EncodedTensor, FirstPass, Grid, ScaleType, TileDecoder, TileEncoder, Window,
+    Arrangement, Blocked, Context, EncodedTensor, FirstPass, Grid, ScaleType, TileDecoder, TileEncoder, Window,
 };
 
 /// Values handed over together where all of them share one scale.
@@ -307,6 +307,10 @@ impl TileEncoder for GroupedEncoder {
             }
         }
         self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
+    }
+
+    fn as_blocks(&self) -> Option<Blocked> {
+        self.decoder.as_blocks()
     }
 
     fn describe(&self) -> String {

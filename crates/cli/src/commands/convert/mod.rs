@@ -200,7 +200,7 @@ impl Request<'_> {
 
     /// Refuses to call something quantised that has no quantised weight.
     fn refuse_empty(&self, stats: ConvertStats, kept: &[(String, Keeping)]) -> Result<(), Failure> {
-        if !self.target.is_quantized() || stats.quantized > 0 || self.allow_empty {
+        if !self.target.is_quantized() || stats.quantized + stats.repacked > 0 || self.allow_empty {
             return Ok(());
         }
         let reasons: Vec<_> = report::reasons(kept).iter().map(|(why, count)| format!("{count} {why}")).collect();
