@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::rules::Rules;
 use super::stats::ConvertStats;
 use crate::catalog::{Catalog, Dtype, Extent, Metadata, NamePatterns, TargetDtype, TensorId, dtype::elements};
 use crate::container::{Container, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::pipeline::{Checks, Origin, Planned, Values, Work};
 use crate::scheme::{
-    Candidate, Decision, EncodedTensor, Keeping, QuantiseOptions, Quantiser, Task, TileDecoder, TileEncoder,
+    Candidate, Decision, EncodedTensor, Encoding, Keeping, QuantiseOptions, Task, TileDecoder, TileEncoder, Wish,
 };
 
 /// How weights are quantised, and which.
 pub(crate) struct Quantise<'a> {
-    pub quantiser: &'static dyn Quantiser,
+    pub encoding: &'static Encoding,
     pub options: &'a QuantiseOptions,
     /// What the caller wants quantised and kept.
-    pub rules: &'a NamePatterns,
+    pub chosen: &'a NamePatterns,
+    /// What the caller wants of single weights.
+    pub rules: &'a Rules,
     /// What the input says of the model.
     pub metadata: Option<&'a Metadata>,
     pub checks: Checks,
@@ -43,6 +46,8 @@ pub(crate) struct Outputs {
     pub requantised: usize,
     /// What the first quantised weight was before.
     pub encoded_dtype: Option<TargetDtype>,
+    /// The first tensors of weights that are of another encoding than most, with the name of that.
+    pub others: Vec<(String, &'static str)>,
     /// Quantised weights whose names had to change, as loaders find companions by the name of the weight.
     pub renamed: Vec<[String; 2]>,
 }
@@ -149,6 +154,7 @@ impl<'a> Drafts<'a> {
             instead: Vec::new(),
             requantised: 0,
             encoded_dtype: None,
+            others: Vec::new(),
             renamed: Vec::new(),
         };
         for draft in drafts {
@@ -208,6 +214,14 @@ impl<'a> Drafts<'a> {
                 (Some(encoder), Some(quantise)) => {
                     self.stats.quantized += 1;
                     outputs.encoded_dtype.get_or_insert(dtype);
+                    let other = match quantise.rules.wish(&draft.name, &decoded.name) {
+                        Some(Wish::Encode(other)) if other.name() != quantise.encoding.name() => Some(other.name()),
+                        _ => None,
+                    };
+                    if let (Some(other), Some(first)) = (other, encoder.outputs().first()) {
+                        self.stats.by_rules += 1;
+                        outputs.others.push((first.name.clone(), other));
+                    }
                     if let Some(first) = encoder.outputs().first().filter(|first| first.name != decoded.name) {
                         outputs.renamed.push([decoded.name.clone(), first.name.clone()]);
                     }
@@ -253,13 +267,15 @@ impl<'a> Drafts<'a> {
                 let (dtype, place) = candidate(draft)?;
                 let place = place.filter(|_| quantise.in_stored_order);
                 let Draft { name, output_name, shape, .. } = draft;
-                Some(Candidate { name, output_name, shape, dtype, place })
+                let wish = quantise.rules.wish(name, output_name);
+                Some(Candidate { name, output_name, shape, dtype, place, wish })
             })
             .collect();
-        quantise.quantiser.plan(&Task {
+        quantise.rules.check_used(tensors.iter().flat_map(|tensor| [tensor.name, tensor.output_name]))?;
+        quantise.encoding.plan(&Task {
             tensors: &tensors,
             options: quantise.options,
-            rules: quantise.rules,
+            rules: quantise.chosen,
             metadata: quantise.metadata,
         })
     }
