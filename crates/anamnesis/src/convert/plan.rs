@@ -73,8 +73,12 @@ impl Checkpoint {
         self.check_split(target, options.split)?;
         let cast_all = options.cast == Cast::All;
         let encoding = target.encoding();
-        if encoding.is_none() {
-            options.quantise.check_unused(target.name())?;
+        match encoding {
+            None => {
+                options.quantise.check_unused(target.name())?;
+                options.rules.check_unused(target.name())?;
+            }
+            Some(encoding) => options.rules.check_mixes(encoding)?,
         }
         let model = self.model_for(target, options)?;
         let of_model = match (encoding, &model) {
@@ -84,9 +88,10 @@ impl Checkpoint {
         // A model for llama.cpp has types of its own.
         let dtype = if model.is_some() { None } else { options.target_dtype()? };
         let quantise = encoding.map(|encoding| Quantise {
-            quantiser: encoding.quantiser,
+            encoding,
             options: &options.quantise,
-            rules: &options.quantised,
+            chosen: &options.quantised,
+            rules: &options.rules,
             metadata: of_model.as_ref(),
             checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
             container,
@@ -112,7 +117,8 @@ impl Checkpoint {
             }
         };
         let is_mapped = model.is_some();
-        let Outputs { mut planned, mut stats, kept, instead, requantised, repacked, encoded_dtype, renamed } = outputs;
+        let Outputs { mut planned, mut stats, kept, instead, requantised, repacked, encoded_dtype, others, renamed } =
+            outputs;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
             let made = Made {
@@ -121,6 +127,7 @@ impl Checkpoint {
                     .filter_map(|planned| Some(planned.outputs.first()?.name.as_str()))
                     .chain(repacked.iter().map(String::as_str))
                     .collect(),
+                others: others.iter().map(|(name, encoding)| (name.as_str(), *encoding)).collect(),
                 kept: kept.iter().map(|kept| (kept.output_name.as_str(), kept.why)).collect(),
                 dtype: encoded_dtype.unwrap_or_default(),
             };
@@ -393,6 +400,11 @@ pub struct PlannedOutput {
 }
 
 impl ConvertPlan {
+    /// The plans of its files, and what they are made of.
+    pub(super) fn into_plans(self) -> (PlanInput, Vec<Plan>) {
+        (self.input, self.plans)
+    }
+
     /// Bytes of the output, in all its files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {

@@ -63,7 +63,7 @@ pub use leftover::Leftover;
 pub(crate) use library::{AsLibrary, InLibrary, Rounded};
 pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
-pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task};
+pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, Wish};
 pub use quantiser::{Keeping, QuantiseOptions};
 pub(crate) use role::ClaimedTensor;
 pub use role::{QuantScheme, TensorRole};

@@ -162,6 +162,11 @@ impl DirectoryPlan {
         self.shards.iter().map(|shard| (shard.name.as_str(), shard.plan.total_bytes))
     }
 
+    /// The plans of its weight files, and what they are made of.
+    pub(super) fn into_plans(self) -> (PlanInput, Vec<Plan>) {
+        (self.input, self.shards.into_iter().map(|shard| shard.plan).collect())
+    }
+
     /// Bytes of all weight files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {

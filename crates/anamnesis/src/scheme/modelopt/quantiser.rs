@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::scale_rules::Rule;
 use crate::catalog::{Dtype, TargetDtype};
@@ -36,6 +36,11 @@ const fn encoding(
 
 /// The version whose arithmetic this is.
 const VERSION: &str = "0.47.0";
+
+/// What is said in place of an algorithm where layers have different ones.
+const MIXED: &str = "MIXED_PRECISION";
+
+const KINDS: [Kind; 3] = [Kind::Fp8, Kind::Mxfp8, Kind::Nvfp4];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -79,16 +84,36 @@ impl Quantiser for Kind {
     }
 
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        let others = made.modules_of_others();
         let mut config = json!({
             "ignore": made.left(),
             "producer": { "name": "modelopt", "version": VERSION },
-            "quant_algo": self.algorithm(),
+            "quant_algo": if others.is_empty() { self.algorithm() } else { MIXED },
             "quant_method": "modelopt",
         });
-        if let Some(group) = self.group() {
-            config["group_size"] = json!(group);
+        let told = |kind: Self, into: &mut Value| {
+            into["quant_algo"] = json!(kind.algorithm());
+            if let Some(group) = kind.group() {
+                into["group_size"] = json!(group);
+            }
+        };
+        if others.is_empty() {
+            told(*self, &mut config);
+            return Some(config);
         }
+        let mut layers = Map::new();
+        let mut add = |kind: Self, module: &str| told(kind, layers.entry(module).or_insert_with(|| json!({})));
+        made.usual_modules().for_each(|module| add(*self, module));
+        for (name, modules) in others {
+            let kind = KINDS.into_iter().find(|kind| kind.name() == name)?;
+            modules.into_iter().for_each(|module| add(kind, module));
+        }
+        config["quantized_layers"] = layers.into();
         Some(config)
+    }
+
+    fn mixes_with(&self, other: &str) -> bool {
+        KINDS.iter().any(|kind| kind.name() == other)
     }
 }
 
