@@ -46,7 +46,7 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
     pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan> {
-        let Outline { planned, metadata, configuration, stats, kept, mut notes, architecture } =
+        let Outline { planned, metadata, configuration, stats, kept, mut notes, architecture, .. } =
             self.outline(target, options)?;
         let is_told = target.encoding().is_none_or(|encoding| !encoding.quantiser.needs_configuration());
         if !is_told && !configuration.is_empty() {
@@ -134,9 +134,9 @@ impl Checkpoint {
             let configuration = encoding.quantiser.configuration(&made).into_iter();
             let members = configuration
                 .flat_map(|told| encoding.quantiser.members().iter().map(move |&name| (name, told.clone())));
-            (members.collect::<Vec<_>>(), encoding.quantiser.metadata(&made))
+            (members.collect::<Vec<_>>(), encoding.quantiser.metadata(&made), encoding.quantiser.documents(&made))
         });
-        let (configuration, told) = made.unwrap_or_default();
+        let (configuration, told, documents) = made.unwrap_or_default();
         let kept = kept.into_iter().map(|kept| (kept.name, kept.why)).collect();
         let reshaped = fit(&mut planned, container, target.extension())?;
         if !is_mapped {
@@ -215,7 +215,7 @@ impl Checkpoint {
             }
         }
         let architecture = model.map(|model| model.architecture());
-        Ok(Outline { planned, metadata, configuration, stats, kept, notes, architecture })
+        Ok(Outline { planned, metadata, configuration, documents, stats, kept, notes, architecture })
     }
 
     /// Refuses to cut what cannot be cut.
@@ -341,6 +341,8 @@ pub(crate) struct Outline {
     pub metadata: Option<Metadata>,
     /// The members of the model's configuration that tell of the quantised weights, where there are any.
     pub configuration: Vec<(&'static str, Value)>,
+    /// Files beside the weights that tell of them.
+    pub documents: Vec<(&'static str, Value)>,
     pub stats: ConvertStats,
     pub kept: Vec<(String, Keeping)>,
     pub notes: Vec<String>,

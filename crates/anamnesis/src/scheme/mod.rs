@@ -119,7 +119,7 @@ static ALL: [&dyn Scheme; 17] = [
 ];
 
 /// What can be asked for when quantising, in the order it is listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 8] = [
+pub(crate) static ENCODINGS: [&[Encoding]; 10] = [
     &bnb::ENCODINGS,
     &fp8::ENCODINGS,
     &compressed_tensors::ENCODINGS,
@@ -127,6 +127,8 @@ pub(crate) static ENCODINGS: [&[Encoding]; 8] = [
     &mlx::ENCODINGS,
     &gptq::ENCODINGS,
     &awq::ENCODINGS,
+    &quanto::ENCODINGS,
+    &mxfp4::ENCODINGS,
     &ggml::ENCODINGS,
 ];
 

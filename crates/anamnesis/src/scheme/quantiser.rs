@@ -89,6 +89,12 @@ pub(crate) trait Quantiser: Send + Sync {
         None
     }
 
+    /// Files beside the weights that tell of them too, where loaders look for some.
+    fn documents(&self, made: &Made<'_>) -> Vec<(&'static str, Value)> {
+        let _ = made;
+        Vec::new()
+    }
+
     /// Whether the weights cannot be read without that.
     fn needs_configuration(&self) -> bool {
         true

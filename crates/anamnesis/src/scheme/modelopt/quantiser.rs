@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::scale_rules::Rule;
-use crate::catalog::{Dtype, TargetDtype};
+use crate::catalog::Dtype;
 use crate::error::Result;
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
-    Arithmetic, Beside, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Whole,
+    Arithmetic, Beside, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Whole, step_of,
 };
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
@@ -112,6 +112,18 @@ impl Quantiser for Kind {
         Some(config)
     }
 
+    /// The same as ModelOpt's own document has it, which its loaders read first.
+    fn documents(&self, made: &Made<'_>) -> Vec<(&'static str, Value)> {
+        let Some(mut config) = self.configuration(made) else { return Vec::new() };
+        let mut quantization = json!({ "exclude_modules": config["ignore"], "kv_cache_quant_algo": null });
+        for key in ["quant_algo", "group_size", "quantized_layers"] {
+            if let Some(value) = config.get_mut(key) {
+                quantization[key] = value.take();
+            }
+        }
+        vec![("hf_quant_config.json", json!({ "producer": config["producer"], "quantization": quantization }))]
+    }
+
     fn mixes_with(&self, other: &str) -> bool {
         KINDS.iter().any(|kind| kind.name() == other)
     }
@@ -134,11 +146,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
     };
     let (outputs, scale, ratio, goal) = match kind {
         Kind::Fp8 => {
-            let step = match tensor.dtype {
-                TargetDtype::F32 => Step::F32,
-                TargetDtype::BF16 => Step::Bf16,
-                TargetDtype::F16 => Step::F16,
-            };
+            let step = step_of(tensor.dtype);
             let outputs = vec![made("weight", Dtype::F8E4M3, tensor.shape), made("weight_scale", Dtype::F32, &[])];
             (outputs, ScaleType::F32, Ratio::Quotient(step), Goal::E4m3)
         }
