@@ -57,8 +57,12 @@ def tiny(rows, columns, dtype):
 SOURCES = {"noise": noise, "magnitudes": magnitudes, "steps": steps, "lopsided": lopsided, "tiny": tiny}
 
 
-def write(target, case, source, tensors, group_size=None):
+def write(target, case, source, tensors, group_size=None, layer=None):
     metadata = {"target": target}
+    if layer is not None:
+        metadata["layer"] = layer
+        write_tensors(FAMILY, f"{target}@{case}", {"source": source, **tensors}, metadata)
+        return
     if group_size is not None:
         metadata["group_size"] = str(group_size)
     tensors = {f"{LAYER}.{name}": tensor for name, tensor in tensors.items()}
@@ -283,7 +287,54 @@ def mlx():
             write(target, case, source, tensors, asked)
 
 
+def casts():
+    for target, dtype in (("fp8-cast", torch.float8_e4m3fn), ("fp8-e5m2", torch.float8_e5m2)):
+        for case, source in [*sources(target, (12, 70)), *sources(target, (5, 33), names=("tiny",), dtypes=(BF16,))]:
+            write(target, case, source, {"weight": source.to(dtype)})
+
+
+def quanto():
+    import optimum.quanto as library
+
+    kinds = {
+        "quanto-int8": library.qint8,
+        "quanto-float8": library.qfloat8_e4m3fn,
+        "quanto-float8-e5m2": library.qfloat8_e5m2,
+    }
+    for target, kind in kinds.items():
+        # The library writes NaN for a row of zeros where there is one.
+        names = ("noise", "magnitudes", "steps", "lopsided") if kind.name == "qint8" else ("noise", "steps", "lopsided")
+        one_row = [(f"{case}_row", source) for case, source in sources(f"{target}-row", (1, 70), names=("noise",))]
+        for case, source in [*sources(target, (12, 70), names=names), *one_row]:
+            linear = torch.nn.Linear(source.shape[1], source.shape[0], bias=False).to(source.dtype)
+            linear.weight.data = source.clone()
+            model = torch.nn.Sequential(linear)
+            library.quantize(model, weights=kind)
+            library.freeze(model)
+            tensors = {name.removeprefix("0."): tensor for name, tensor in model.state_dict().items()}
+            write(target, case, source, tensors)
+
+
+def gpt_oss():
+    from modelopt.torch.quantization.qtensor.mxfp4_tensor import MXFP4QTensor
+
+    layer = "model.layers.0.mlp.experts.down_proj"
+    for case, source in sources("gpt-oss", (3 * 64, 40)):
+        source = source.reshape(3, 64, 40)
+        # Blocks run along the inputs, which are the rows of each expert.
+        turned = source.transpose(1, 2).contiguous()
+        codes, scales = MXFP4QTensor.quantize(turned, 32)
+        tensors = {
+            f"{layer}_blocks": codes._quantized_data.reshape(3, 40, 2, 16),
+            f"{layer}_scales": scales.reshape(3, 40, 2),
+        }
+        write("gpt-oss", case, source, tensors, layer=layer)
+
+
 def main():
+    casts()
+    quanto()
+    gpt_oss()
     compressed_tensors()
     transformers()
     modelopt()

@@ -1,7 +1,9 @@
 //! The tasks of this workspace: `cargo xtask test` is everything a change must pass, `cargo xtask asm` looks at the
-//! instructions the kernels were compiled to, `cargo xtask ggml-types` at the types ggml has.
+//! instructions the kernels were compiled to, `cargo xtask ggml-types` at the types ggml has, and `cargo xtask bench`
+//! measures.
 
 mod asm;
+mod bench;
 mod ggml_types;
 
 use std::process::{Command, ExitCode};
@@ -11,6 +13,7 @@ usage: cargo xtask TASK
 
   test         formatting, clippy with warnings denied, all tests and doc tests, the assembly check
   asm          every kernel uses the vector instructions of its CPU level
+  bench        measure beside other libraries, and write docs/performance.md (GGML=..., PYTHON=... name more of them)
   ggml-types   the tensor types of GGUF are those of the gguf package (PYTHON=... names a Python that has it)";
 
 fn main() -> ExitCode {
@@ -18,6 +21,7 @@ fn main() -> ExitCode {
     let outcome = match task.as_deref() {
         Some("test") => test(),
         Some("asm") => asm::run(),
+        Some("bench") => bench::run(),
         Some("ggml-types") => ggml_types::run(),
         _ => Err(USAGE.to_owned()),
     };

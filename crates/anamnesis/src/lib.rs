@@ -106,9 +106,9 @@ pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subj
 pub use checkpoint::{Checkpoint, Origin};
 pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{
-    Cast, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions, DirectoryPlan,
-    DirectoryReport, EncodingId, Keeping, OutputState, Part, PlannedOutput, QuantizationError, Sidecar, SidecarFate,
-    Split,
+    Cast, Comparison, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions,
+    DirectoryPlan, DirectoryReport, EncodingId, Fit, FittedWeight, Keeping, MeasuredWeight, Measurement, OutputState,
+    Part, PlannedOutput, QuantizationError, Sidecar, SidecarFate, Split,
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use anamnesis_kernels::float::{E4m3, Format8, e2m1};
+use anamnesis_kernels::float::{E4m3, E5m2, Format8, e2m1};
 use anamnesis_kernels::{Goal, Level, Ratio, Step, block_range, group_codes, pack_bits, spread_bits};
 
 /// Reproducible noise (SplitMix64).
@@ -48,16 +48,24 @@ fn code(ratio: Ratio, goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
             let code = (0..8u8).min_by(|a, b| nearest(a).total_cmp(&nearest(b))).unwrap();
             if number < 0.0 && code > 0 { code | 8 } else { code }
         }
+        Goal::E2m1Below => {
+            let nearest = |code: &u8| (number.abs() - e2m1::decode(*code)).abs();
+            let code = (0..8u8).min_by(|a, b| nearest(a).total_cmp(&nearest(b))).unwrap();
+            if number > 0.0 { code } else { code | 8 }
+        }
+        Goal::E5m2 => E5m2::encode(number.clamp(-57344.0, 57344.0)),
         Goal::Whole { low, high, plus } => {
             (number.clamp(low.into(), high.into()).round_ties_even() as i32 + i32::from(plus)) as u8
         }
     }
 }
 
-const GOALS: [Goal; 6] = [
+const GOALS: [Goal; 8] = [
     Goal::E4m3,
     Goal::E2m1,
     Goal::E2m1Inwards,
+    Goal::E2m1Below,
+    Goal::E5m2,
     Goal::Whole { low: -128, high: 127, plus: 0 },
     Goal::Whole { low: -8, high: 7, plus: 8 },
     Goal::Whole { low: 0, high: 255, plus: 0 },

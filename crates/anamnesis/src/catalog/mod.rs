@@ -12,6 +12,7 @@ pub use block::BlockType;
 pub use dtype::Dtype;
 pub use facts::{Fact, Facts, Note, Subject};
 pub use metadata::{MetadataArray, MetadataValue};
+pub(crate) use selection::Glob;
 pub(crate) use selection::NamePatterns;
 pub use selection::Selection;
 pub use target::{Rounding, TargetDtype};

@@ -3,22 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::rules::Rules;
 use super::stats::ConvertStats;
 use crate::catalog::{Catalog, Dtype, Extent, Metadata, NamePatterns, TargetDtype, TensorId, dtype::elements};
 use crate::container::{Container, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::pipeline::{Checks, Origin, Planned, Values, Work};
 use crate::scheme::{
-    Apart, Candidate, Decision, EncodedTensor, FourBitFloats, Keeping, Ones, PlainDecoder, QuantiseOptions, Quantiser,
-    Reciprocals, Task, TileDecoder, TileEncoder,
+    Apart, Candidate, Decision, EncodedTensor, Encoding, FourBitFloats, Keeping, Ones, PlainDecoder, QuantiseOptions,
+    Reciprocals, Task, TileDecoder, TileEncoder, Wish,
 };
 
 /// How weights are quantised, and which.
 pub(crate) struct Quantise<'a> {
-    pub quantiser: &'static dyn Quantiser,
+    pub encoding: &'static Encoding,
     pub options: &'a QuantiseOptions,
     /// What the caller wants quantised and kept.
-    pub rules: &'a NamePatterns,
+    pub chosen: &'a NamePatterns,
+    /// What the caller wants of single weights.
+    pub rules: &'a Rules,
     /// What the input says of the model.
     pub metadata: Option<&'a Metadata>,
     pub checks: Checks,
@@ -46,6 +49,8 @@ pub(crate) struct Outputs {
     pub repacked: Vec<String>,
     /// What the first quantised weight was before.
     pub encoded_dtype: Option<TargetDtype>,
+    /// The first tensors of weights that are of another encoding than most, with the name of that.
+    pub others: Vec<(String, &'static str)>,
     /// Quantised weights whose names had to change, as loaders find companions by the name of the weight.
     pub renamed: Vec<[String; 2]>,
 }
@@ -153,6 +158,7 @@ impl<'a> Drafts<'a> {
             requantised: 0,
             repacked: Vec::new(),
             encoded_dtype: None,
+            others: Vec::new(),
             renamed: Vec::new(),
         };
         for draft in drafts {
@@ -202,15 +208,15 @@ impl<'a> Drafts<'a> {
                 outputs.planned.push(self.copy(id, draft.output_name)?);
                 continue;
             }
+            if let Some(encoder) = encoder.as_deref() {
+                self.note_encoded(&draft.name, &draft.output_name, encoder, &mut outputs)?;
+                outputs.encoded_dtype.get_or_insert(stored.dtype);
+            }
             if let Some(encoder) = encoder.as_deref()
                 && let Some(planned) = self.repacked(&stored, encoder)?
             {
                 self.stats.dequantized -= 1;
                 self.stats.repacked += 1;
-                outputs.encoded_dtype.get_or_insert(stored.dtype);
-                for made in encoder.outputs() {
-                    self.claim_name(&made.name, &draft.name)?;
-                }
                 outputs.repacked.extend(encoder.outputs().first().map(|codes| codes.name.clone()));
                 outputs.planned.extend(planned);
                 continue;
@@ -224,13 +230,6 @@ impl<'a> Drafts<'a> {
             outputs.planned.push(match (encoder, self.quantise) {
                 (Some(encoder), Some(quantise)) => {
                     self.stats.quantized += 1;
-                    outputs.encoded_dtype.get_or_insert(dtype);
-                    if let Some(first) = encoder.outputs().first().filter(|first| first.name != decoded.name) {
-                        outputs.renamed.push([decoded.name.clone(), first.name.clone()]);
-                    }
-                    for made in encoder.outputs() {
-                        self.claim_name(&made.name, &draft.name)?;
-                    }
                     let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
                     let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
                     let (name, checks) = (decoded.name, quantise.checks);
@@ -245,6 +244,28 @@ impl<'a> Drafts<'a> {
         }
         outputs.stats = self.stats;
         Ok(outputs)
+    }
+
+    /// Takes the names of what an encoder makes, and remembers where they, or the encoding, are not what one would expect.
+    fn note_encoded(
+        &mut self,
+        name: &str,
+        output_name: &str,
+        encoder: &dyn TileEncoder,
+        outputs: &mut Outputs,
+    ) -> Result<()> {
+        let (Some(quantise), Some(first)) = (self.quantise, encoder.outputs().first()) else { return Ok(()) };
+        match quantise.rules.wish(name, output_name) {
+            Some(Wish::Encode(other)) if other.name() != quantise.encoding.name() => {
+                self.stats.by_rules += 1;
+                outputs.others.push((first.name.clone(), other.name()));
+            }
+            _ => {}
+        }
+        if first.name != output_name {
+            outputs.renamed.push([output_name.to_owned(), first.name.clone()]);
+        }
+        encoder.outputs().iter().try_for_each(|made| self.claim_name(&made.name, name))
     }
 
     /// Whether blocks are what the quantiser would make of them, or are not its business.
@@ -320,13 +341,15 @@ impl<'a> Drafts<'a> {
                 let (dtype, place) = candidate(draft)?;
                 let place = place.filter(|_| quantise.in_stored_order);
                 let Draft { name, output_name, shape, .. } = draft;
-                Some(Candidate { name, output_name, shape, dtype, place })
+                let wish = quantise.rules.wish(name, output_name);
+                Some(Candidate { name, output_name, shape, dtype, place, wish })
             })
             .collect();
-        quantise.quantiser.plan(&Task {
+        quantise.rules.check_used(tensors.iter().flat_map(|tensor| [tensor.name, tensor.output_name]))?;
+        quantise.encoding.plan(&Task {
             tensors: &tensors,
             options: quantise.options,
-            rules: quantise.rules,
+            rules: quantise.chosen,
             metadata: quantise.metadata,
         })
     }

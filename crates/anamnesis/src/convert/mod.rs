@@ -11,8 +11,10 @@
 //!
 //! GGUF has no scalars: a tensor of rank 0 gets the shape `[1]`, and the notes of the plan tell it.
 
+mod compare;
 mod directory;
 mod drafts;
+mod fit;
 mod gguf_metadata;
 mod importance;
 mod mapped;
@@ -20,6 +22,7 @@ mod options;
 mod output_path;
 mod outputs;
 mod plan;
+mod rules;
 mod split;
 mod stats;
 mod target;
@@ -33,9 +36,11 @@ use crate::pipeline::Progress;
 pub use crate::scheme::Keeping;
 
 pub use crate::container::{Format, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits};
+pub use compare::{Comparison, MeasuredWeight, Measurement};
 pub(crate) use directory::unfinished_outputs;
 pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, OutputState, Part, Sidecar, SidecarFate};
 pub(crate) use drafts::Outputs;
+pub use fit::{Fit, FittedWeight};
 pub use gguf_metadata::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 pub use options::{Cast, ConvertOptions};
 pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_name};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::rules::Rules;
 use super::split::Split;
 use crate::cancel::CancelToken;
 use crate::catalog::{Dtype, MetadataValue, NamePatterns, Selection, TargetDtype};
@@ -57,6 +58,7 @@ pub struct ConvertOptions {
     /// Told the name of every output tensor that is finished.
     pub on_tensor: Option<OnTensor>,
     pub(crate) quantised: NamePatterns,
+    pub(crate) rules: Rules,
 }
 
 /// Which tensors are converted to the output type.
@@ -90,6 +92,7 @@ impl Default for ConvertOptions {
             measure: false,
             on_tensor: None,
             quantised: NamePatterns::new(),
+            rules: Rules::default(),
         }
     }
 }
@@ -235,6 +238,23 @@ impl ConvertOptions {
     /// `Request` where it is no pattern.
     pub fn with_kept(mut self, pattern: &str) -> Result<Self> {
         self.quantised.exclude(pattern)?;
+        Ok(self)
+    }
+
+    /// Quantises the weights that fit this pattern, by their names in the input or in the output, otherwise than the others:
+    /// to the encoding of this name, which the target's configuration must be able to tell of beside its own, or not at all
+    /// (`keep`). Of several rules the first that fits counts.
+    ///
+    /// ```
+    /// use anamnesis::ConvertOptions;
+    /// let options = ConvertOptions::new().with_rule("*.down_proj.weight", "w8a16")?.with_rule("lm_head.weight", "keep")?;
+    /// # Ok::<(), anamnesis::AnamnesisError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Request` where it is no pattern, or where nothing is quantised by that name.
+    pub fn with_rule(mut self, pattern: &str, spec: &str) -> Result<Self> {
+        self.rules.add(pattern, spec)?;
         Ok(self)
     }
 

@@ -48,7 +48,7 @@ pub(crate) fn plan_outputs(
     let names: Vec<&str> = names.chain(plain.iter().map(|(_, tensor)| tensor.name.as_str())).collect();
     asked.selection.check_used(&names)?;
     if let Some(quantise) = &asked.quantise {
-        quantise.rules.check_used(&names)?;
+        quantise.chosen.check_used(&names)?;
     }
     let mut planner = Planner { catalog, sources, asked, outputs: Drafts::new(catalog, asked.quantise.as_ref()) };
     for weight in claimed.weights.iter().filter(|weight| asked.selection.takes(&weight.name)) {

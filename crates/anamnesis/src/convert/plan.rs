@@ -46,7 +46,7 @@ impl Checkpoint {
     /// # Errors
     /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
     pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan> {
-        let Outline { planned, metadata, configuration, stats, kept, mut notes, architecture } =
+        let Outline { planned, metadata, configuration, stats, kept, mut notes, architecture, .. } =
             self.outline(target, options)?;
         let is_told = target.encoding().is_none_or(|encoding| !encoding.quantiser.needs_configuration());
         if !is_told && !configuration.is_empty() {
@@ -73,8 +73,12 @@ impl Checkpoint {
         self.check_split(target, options.split)?;
         let cast_all = options.cast == Cast::All;
         let encoding = target.encoding();
-        if encoding.is_none() {
-            options.quantise.check_unused(target.name())?;
+        match encoding {
+            None => {
+                options.quantise.check_unused(target.name())?;
+                options.rules.check_unused(target.name())?;
+            }
+            Some(encoding) => options.rules.check_mixes(encoding)?,
         }
         let model = self.model_for(target, options)?;
         let of_model = match (encoding, &model) {
@@ -84,9 +88,10 @@ impl Checkpoint {
         // A model for llama.cpp has types of its own.
         let dtype = if model.is_some() { None } else { options.target_dtype()? };
         let quantise = encoding.map(|encoding| Quantise {
-            quantiser: encoding.quantiser,
+            encoding,
             options: &options.quantise,
-            rules: &options.quantised,
+            chosen: &options.quantised,
+            rules: &options.rules,
             metadata: of_model.as_ref(),
             checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
             container,
@@ -112,7 +117,8 @@ impl Checkpoint {
             }
         };
         let is_mapped = model.is_some();
-        let Outputs { mut planned, mut stats, kept, instead, requantised, repacked, encoded_dtype, renamed } = outputs;
+        let Outputs { mut planned, mut stats, kept, instead, requantised, repacked, encoded_dtype, others, renamed } =
+            outputs;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
             let made = Made {
@@ -121,15 +127,16 @@ impl Checkpoint {
                     .filter_map(|planned| Some(planned.outputs.first()?.name.as_str()))
                     .chain(repacked.iter().map(String::as_str))
                     .collect(),
+                others: others.iter().map(|(name, encoding)| (name.as_str(), *encoding)).collect(),
                 kept: kept.iter().map(|kept| (kept.output_name.as_str(), kept.why)).collect(),
                 dtype: encoded_dtype.unwrap_or_default(),
             };
             let configuration = encoding.quantiser.configuration(&made).into_iter();
             let members = configuration
                 .flat_map(|told| encoding.quantiser.members().iter().map(move |&name| (name, told.clone())));
-            (members.collect::<Vec<_>>(), encoding.quantiser.metadata(&made))
+            (members.collect::<Vec<_>>(), encoding.quantiser.metadata(&made), encoding.quantiser.documents(&made))
         });
-        let (configuration, told) = made.unwrap_or_default();
+        let (configuration, told, documents) = made.unwrap_or_default();
         let kept = kept.into_iter().map(|kept| (kept.name, kept.why)).collect();
         let reshaped = fit(&mut planned, container, target.extension())?;
         if !is_mapped {
@@ -208,7 +215,7 @@ impl Checkpoint {
             }
         }
         let architecture = model.map(|model| model.architecture());
-        Ok(Outline { planned, metadata, configuration, stats, kept, notes, architecture })
+        Ok(Outline { planned, metadata, configuration, documents, stats, kept, notes, architecture })
     }
 
     /// Refuses to cut what cannot be cut.
@@ -334,6 +341,8 @@ pub(crate) struct Outline {
     pub metadata: Option<Metadata>,
     /// The members of the model's configuration that tell of the quantised weights, where there are any.
     pub configuration: Vec<(&'static str, Value)>,
+    /// Files beside the weights that tell of them.
+    pub documents: Vec<(&'static str, Value)>,
     pub stats: ConvertStats,
     pub kept: Vec<(String, Keeping)>,
     pub notes: Vec<String>,
@@ -393,6 +402,11 @@ pub struct PlannedOutput {
 }
 
 impl ConvertPlan {
+    /// The plans of its files, and what they are made of.
+    pub(super) fn into_plans(self) -> (PlanInput, Vec<Plan>) {
+        (self.input, self.plans)
+    }
+
     /// Bytes of the output, in all its files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {

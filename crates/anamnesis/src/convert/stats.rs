@@ -12,6 +12,8 @@ pub struct ConvertStats {
     pub dequantized: usize,
     /// Weights that were quantised.
     pub quantized: usize,
+    /// Those of them that rules gave another type than the target's.
+    pub by_rules: usize,
     /// Tensors that kept their type.
     pub passthrough: usize,
     /// Quantised weights whose codes and scales are the same in another order.
@@ -87,7 +89,13 @@ impl ConvertReport {
 }
 
 impl QuantizationError {
-    fn new(name: &str, distance: &Distance) -> Self {
+    /// Nothing differs.
+    pub(super) fn none(name: &str, values: u64) -> Self {
+        let name = name.to_owned();
+        Self { name, values, mean_absolute: 0.0, mean_squared: 0.0, sqnr: f64::INFINITY, cosine: 1.0 }
+    }
+
+    pub(super) fn new(name: &str, distance: &Distance) -> Self {
         let count = distance.values as f64;
         let energies = (distance.before * distance.after).sqrt();
         Self {

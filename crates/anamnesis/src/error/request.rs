@@ -83,6 +83,13 @@ pub enum Request {
         /// Their names, each with the length of its rows.
         tensors: Vec<(String, u64)>,
     },
+    /// A model that takes more bytes than it may, however it is quantised.
+    DoesNotFit {
+        /// The bytes it may take.
+        bytes: u64,
+        /// The least it can take.
+        least: u64,
+    },
     /// Options that contradict each other or the input.
     Contradiction {
         /// What was asked for.
@@ -122,6 +129,9 @@ impl fmt::Display for Request {
                     0 => Ok(()),
                     more => write!(f, " and {more} more do not divide either"),
                 }
+            }
+            Self::DoesNotFit { bytes, least } => {
+                write!(f, "nothing fits in {bytes} bytes: the smallest mix takes {least}")
             }
             Self::Contradiction { what, why } => write!(f, "{what}: {why}"),
         }

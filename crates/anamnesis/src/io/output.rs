@@ -50,7 +50,8 @@ impl PendingFile {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let temporary = builder.tempfile_in(directory).map_err(|error| AnamnesisError::at_path(error, directory))?;
         let (file, temporary) = temporary.into_parts();
-        file.set_len(bytes).map_err(|error| AnamnesisError::at_path(error, &target))?;
+        let sized = file.set_len(bytes).and_then(|()| reserve(&file, bytes));
+        sized.map_err(|error| AnamnesisError::at_path(error, &target))?;
         Ok(Self { file, temporary: Mutex::new(Some(temporary)), target, existing })
     }
 
@@ -102,6 +103,28 @@ impl CompleteFile {
         };
         named.map_err(|error| AnamnesisError::at_path(error.error, &target))
     }
+}
+
+/// Has the disk set room aside, where the file system can: writes then find their place without looking for it.
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, bytes: u64) -> std::io::Result<()> {
+    use rustix::io::Errno;
+    // In memory, pages come as fast while they are written.
+    let is_memory = rustix::fs::fstatfs(file).is_ok_and(|about| about.f_type as u64 == 0x0102_1994);
+    if bytes == 0 || is_memory {
+        return Ok(());
+    }
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+        Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error.into()),
+        // Whoever cannot do it says so.
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Does nothing.
+#[cfg(not(target_os = "linux"))]
+fn reserve(_file: &File, _bytes: u64) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// Refuses early what [`PendingFile::create`] would refuse.

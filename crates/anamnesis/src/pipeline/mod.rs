@@ -27,5 +27,5 @@ pub use options::{OnTensor, RememberOptions};
 pub(crate) use plan::{Checks, Job, Origin, Placed, Plan, Planned, Values, Work};
 pub use report::Progress;
 pub(crate) use run::{run, run_all};
-pub(crate) use sink::{FileSink, MemorySink, TileSink, WaitingSink};
+pub(crate) use sink::{FileSink, MemorySink, Nowhere, TileSink, WaitingSink};
 pub(crate) use stream::{SpoolSink, StreamSink};

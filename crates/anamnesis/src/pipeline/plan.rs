@@ -149,6 +149,12 @@ impl Plan {
         self.jobs.iter().flat_map(|job| job.outputs.iter().map(move |placed| (job, placed)))
     }
 
+    /// What of it loses precision: the weights that are quantised, and nothing else.
+    pub(crate) fn into_encoded(mut self) -> Self {
+        self.jobs.retain(|job| matches!(job.work, Work::Encode { .. }));
+        Self { seal: None, ..self }
+    }
+
     /// Quantised weights that are decoded.
     pub(crate) fn decoded(&self) -> usize {
         self.jobs.iter().filter(|job| job.work.is_decoded()).count()

@@ -140,6 +140,15 @@ impl Gate {
     }
 }
 
+/// Takes everything and keeps nothing: where only the error of what would be written is wanted.
+pub(crate) struct Nowhere;
+
+impl TileSink for Nowhere {
+    fn put(&self, _offset: u64, _bytes: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// The output in memory.
 pub(crate) struct MemorySink(Mutex<Vec<u8>>);
 

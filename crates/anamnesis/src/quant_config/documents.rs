@@ -26,8 +26,13 @@ pub(crate) const DOCUMENTS: [&str; 6] = [
 ];
 
 /// Documents that describe a quantisation and nothing else.
-pub(crate) const QUANTISATION_ONLY: [&str; 4] =
-    ["quantize_config.json", "hf_quant_config.json", "quant_config.json", "quantization_config.json"];
+pub(crate) const QUANTISATION_ONLY: [&str; 5] = [
+    "quantize_config.json",
+    "hf_quant_config.json",
+    "quant_config.json",
+    "quantization_config.json",
+    "quanto_qmap.json",
+];
 
 /// Documents that are a description themselves.
 const WHOLE: [&str; 3] = ["quantize_config.json", "quant_config.json", "quantization_config.json"];

@@ -134,7 +134,9 @@ impl Leftovers {
     }
 
     fn by_name(&self, claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
-        let fits = || self.names.iter().filter(|part| part.codes_of(&tensor.name).is_some());
+        let has_longer = PartName::has_longer(&tensor.name);
+        let may_be = || self.names.iter().filter(|part| part.may_be(&tensor.name, has_longer));
+        let fits = || may_be().filter(|part| part.codes_of(&tensor.name).is_some());
         let is_there =
             |part: &PartName| part.codes_of(&tensor.name).and_then(|codes| claims.catalog.find(&codes)).is_some();
         // The first of equals.
@@ -196,6 +198,9 @@ impl Leftovers {
 
     /// Whatever stands beside a quantised weight is a part of it, but for its bias.
     fn by_place(&self, tensor: &StoredTensor) -> Option<String> {
+        if self.weights.is_empty() {
+            return None;
+        }
         let name = tensor.name.as_str();
         let dots = name.match_indices('.').map(|(at, _)| &name[..=at]);
         let bars = name.match_indices(['.', '_']).map(|(at, _)| &name[..at]);

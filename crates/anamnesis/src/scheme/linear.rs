@@ -1,6 +1,6 @@
 //! Which weights are quantised where nobody says: every matrix but embeddings, the head, norms and biases, whatever its name.
 
-use super::{Candidate, Keeping};
+use super::{Candidate, Keeping, Wish};
 use crate::catalog::NamePatterns;
 
 /// Parts of a name that tell an embedding.
@@ -50,10 +50,12 @@ pub(crate) fn decide_by(tensor: &Candidate<'_>, rules: &NamePatterns, keeps: &[K
     if rules.excludes(tensor.name) {
         return Err(Keeping::Asked);
     }
-    if rules.takes_all() {
-        by_name(tensor.name, keeps)?;
-    } else if !rules.takes(tensor.name) {
-        return Err(Keeping::Asked);
+    match tensor.wish {
+        Some(Wish::Keep) => return Err(Keeping::Asked),
+        Some(Wish::Encode(_)) => {}
+        None if rules.takes_all() => by_name(tensor.name, keeps)?,
+        None if !rules.takes(tensor.name) => return Err(Keeping::Asked),
+        None => {}
     }
     if tensor.shape.contains(&0) { Err(Keeping::Empty) } else { Ok(()) }
 }

@@ -63,7 +63,7 @@ pub use leftover::Leftover;
 pub(crate) use library::{AsLibrary, InLibrary, Rounded};
 pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
-pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task};
+pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, Wish};
 pub use quantiser::{Keeping, QuantiseOptions};
 pub(crate) use role::ClaimedTensor;
 pub use role::{QuantScheme, TensorRole};
@@ -119,7 +119,7 @@ static ALL: [&dyn Scheme; 17] = [
 ];
 
 /// What can be asked for when quantising, in the order it is listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 8] = [
+pub(crate) static ENCODINGS: [&[Encoding]; 10] = [
     &bnb::ENCODINGS,
     &fp8::ENCODINGS,
     &compressed_tensors::ENCODINGS,
@@ -127,6 +127,8 @@ pub(crate) static ENCODINGS: [&[Encoding]; 8] = [
     &mlx::ENCODINGS,
     &gptq::ENCODINGS,
     &awq::ENCODINGS,
+    &quanto::ENCODINGS,
+    &mxfp4::ENCODINGS,
     &ggml::ENCODINGS,
 ];
 

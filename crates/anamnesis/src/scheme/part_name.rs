@@ -1,5 +1,8 @@
 //! The names that schemes give to the stored parts of a weight, so that a part is known by its name where it is alone.
 
+/// How words begin that may be longer than a scheme calls its parts.
+const LONGER: &str = "weight_";
+
 /// What a name says by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Says {
@@ -26,6 +29,17 @@ pub(crate) struct PartName {
 impl PartName {
     pub(crate) const fn new(end: &'static str, codes: &'static str, says: Says) -> Self {
         Self { end, codes, says }
+    }
+
+    /// Whether `name` may be that of a part at all, by its last byte; most are not.
+    pub(super) fn may_be(&self, name: &str, has_longer: bool) -> bool {
+        let last = |text: &str| text.as_bytes().last().map(u8::to_ascii_lowercase);
+        has_longer || last(name) == last(self.end)
+    }
+
+    /// Whether `name` has a component that may be a [longer](Self::base_of_longer) name of a part.
+    pub(super) fn has_longer(name: &str) -> bool {
+        name.contains(LONGER)
     }
 
     /// What precedes the end in `name`, whatever the case of its letters; the dot in front of an end that says something may
@@ -58,7 +72,7 @@ impl PartName {
 
     /// What precedes the first component of `name` that begins with a word of this part that says all, whatever follows.
     pub(super) fn base_of_longer<'n>(&self, name: &'n str) -> Option<&'n str> {
-        if self.says != Says::All || !self.end.trim_start_matches('.').starts_with("weight_") {
+        if self.says != Says::All || !self.end.trim_start_matches('.').starts_with(LONGER) {
             return None;
         }
         let starts = std::iter::once(0).chain(name.match_indices('.').map(|(dot, _)| dot + 1));

@@ -3,6 +3,9 @@
 //! An [`Encoding`] is one line of a scheme's table: what can be asked for by name. Its [`Quantiser`] sees all tensors at once,
 //! because what becomes of one may depend on the others, and answers for each with an encoder or with the reason to keep it.
 
+use std::collections::HashSet;
+use std::fmt;
+
 use serde_json::Value;
 
 use super::TileEncoder;
@@ -22,6 +25,48 @@ pub(crate) struct Encoding {
     pub short: &'static str,
     pub packing: Packing,
     pub quantiser: &'static dyn Quantiser,
+}
+
+impl fmt::Debug for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Encoding {
+    /// Its own name.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.names[0]
+    }
+
+    /// What becomes of every tensor, in their order: each by the quantiser that is wished for it.
+    pub(crate) fn plan(&'static self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        // What a mix makes of a tensor depends on all the others.
+        if self.packing == Packing::Blocks {
+            return self.quantiser.plan(task);
+        }
+        let of = |tensor: &Candidate<'_>| match tensor.wish {
+            Some(Wish::Encode(other)) => other,
+            Some(Wish::Keep) | None => self,
+        };
+        let mut encodings = vec![self];
+        for tensor in task.tensors {
+            if !encodings.iter().any(|encoding| encoding.name() == of(tensor).name()) {
+                encodings.push(of(tensor));
+            }
+        }
+        let mut decisions: Vec<Option<Decision>> = task.tensors.iter().map(|_| None).collect();
+        for encoding in encodings {
+            let mine = task.tensors.iter().enumerate().filter(|(_, tensor)| of(tensor).name() == encoding.name());
+            let (places, tensors): (Vec<usize>, Vec<Candidate<'_>>) =
+                mine.map(|(place, tensor)| (place, *tensor)).unzip();
+            let decided = encoding.quantiser.plan(&Task { tensors: &tensors, ..*task })?;
+            for (place, decision) in places.into_iter().zip(decided) {
+                decisions[place] = Some(decision);
+            }
+        }
+        Ok(decisions.into_iter().map(|decision| decision.unwrap_or(Decision::Keep(Keeping::NotALayer))).collect())
+    }
 }
 
 /// How the output holds quantised weights.
@@ -44,9 +89,21 @@ pub(crate) trait Quantiser: Send + Sync {
         None
     }
 
+    /// Files beside the weights that tell of them too, where loaders look for some.
+    fn documents(&self, made: &Made<'_>) -> Vec<(&'static str, Value)> {
+        let _ = made;
+        Vec::new()
+    }
+
     /// Whether the weights cannot be read without that.
     fn needs_configuration(&self) -> bool {
         true
+    }
+
+    /// Whether the configuration can tell of weights of this other encoding beside its own.
+    fn mixes_with(&self, other: &str) -> bool {
+        let _ = other;
+        false
     }
 
     /// The members of the configuration that say so.
@@ -83,6 +140,17 @@ pub(crate) struct Candidate<'a> {
     pub dtype: TargetDtype,
     /// The file it is stored in and where, if the output has tensors in that order.
     pub place: Option<(u32, u64)>,
+    /// What the caller wants of it in particular.
+    pub wish: Option<Wish>,
+}
+
+/// What the caller wants of single tensors, whatever is usual.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wish {
+    /// To stay as it is.
+    Keep,
+    /// To be quantised so.
+    Encode(&'static Encoding),
 }
 
 impl Candidate<'_> {
@@ -121,6 +189,8 @@ pub(crate) struct Made<'a> {
     pub options: &'a QuantiseOptions,
     /// The names of quantised weights in the output.
     pub quantised: Vec<&'a str>,
+    /// Those of them that are of another encoding, with its name.
+    pub others: Vec<(&'a str, &'static str)>,
     /// The weights that are kept, by their names in the output.
     pub kept: Vec<(&'a str, Keeping)>,
     /// What the first quantised weight was before.
@@ -130,7 +200,27 @@ pub(crate) struct Made<'a> {
 /// The head, which loaders take for a quantised layer where nobody says otherwise, also where a file has none of its own.
 const HEAD: &str = "lm_head";
 
-impl Made<'_> {
+impl<'a> Made<'a> {
+    /// The modules of other encodings than the usual one, by their encodings in the order they come.
+    pub(crate) fn modules_of_others(&self) -> Vec<(&'static str, Vec<&'a str>)> {
+        let mut all: Vec<(&'static str, Vec<&'a str>)> = Vec::new();
+        for &(name, encoding) in &self.others {
+            let module = name.rsplit_once('.').map_or("", |(module, _)| module);
+            match all.iter_mut().find(|(other, _)| *other == encoding) {
+                Some((_, modules)) => modules.push(module),
+                None => all.push((encoding, vec![module])),
+            }
+        }
+        all
+    }
+
+    /// The modules of the usual encoding.
+    pub(crate) fn usual_modules(&self) -> impl Iterator<Item = &'a str> {
+        let others: HashSet<&str> = self.others.iter().map(|(name, _)| *name).collect();
+        let usual = self.quantised.iter().filter(move |name| !others.contains(*name));
+        usual.map(|name| name.rsplit_once('.').map_or("", |(module, _)| module)).collect::<Vec<_>>().into_iter()
+    }
+
     /// The layers that loaders would look for and that are not quantised, as modules.
     pub(crate) fn left(&self) -> Vec<String> {
         use Keeping::{Asked, Head, Indivisible, Router, Tower};

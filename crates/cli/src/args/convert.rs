@@ -191,6 +191,10 @@ pub(crate) struct QuantizeArgs {
     /// The type of tensors by a part of their names: attn_v=q8_0 (repeatable)
     #[arg(long, value_name = "NAME=TYPE", help_heading = QUANTISING, value_parser = tensor_type)]
     pub(crate) tensor_type: Vec<(String, BlockType)>,
+    /// Quantise weights that fit a pattern otherwise: '*.down_proj.weight=w8a16', or
+    /// not at all: '*.0.*=keep'; the first that fits counts (repeatable)
+    #[arg(long, value_name = "GLOB=TARGET", help_heading = QUANTISING, value_parser = rule)]
+    pub(crate) rule: Vec<(String, String)>,
     /// Quantise NaN as 0 and infinities as the largest value under their scale
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) allow_nonfinite: bool,
@@ -213,6 +217,13 @@ fn block_type(text: &str) -> Result<BlockType, String> {
 fn tensor_type(text: &str) -> Result<(String, BlockType), String> {
     let (name, block) = text.split_once('=').ok_or("write NAME=TYPE, such as attn_v=q8_0")?;
     Ok((name.to_owned(), block_type(block)?))
+}
+
+fn rule(text: &str) -> Result<(String, String), String> {
+    // A name may have such a sign, a target has none.
+    let parts = text.rsplit_once('=').filter(|(glob, spec)| !glob.is_empty() && !spec.is_empty());
+    let (glob, spec) = parts.ok_or("write GLOB=TARGET, such as '*.down_proj.weight=w8a16', or GLOB=keep")?;
+    Ok((glob.to_owned(), spec.to_owned()))
 }
 
 #[derive(Debug, Args)]
@@ -322,9 +333,21 @@ a GGUF file that llama.cpp runs: names, order, types and keys of its converter."
 pub(crate) struct ForgetArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// What to make of the weights: fp8, w4a16, q4_k_m … as amn formats lists them
+    /// What to make of the weights: fp8, w4a16, q4_k_m … as amn formats lists them;
+    /// with --fit a family (k-quants, compressed-tensors, gptq, mlx) or several
+    /// targets with commas [default with --fit: k-quants]
     #[arg(long, value_name = "TARGET", value_parser = named::ENCODINGS, hide_possible_values = true)]
-    pub(crate) to: String,
+    #[arg(required_unless_present_any = ["compare", "fit"])]
+    pub(crate) to: Option<String>,
+    /// Write nothing: show the size and the error of several targets,
+    /// such as fp8,nvfp4,q4_k_m,bnb-nf4
+    #[arg(long, value_name = "TARGETS", value_delimiter = ',', value_parser = named::ENCODINGS)]
+    #[arg(hide_possible_values = true, conflicts_with_all = ["to", "fit", "output", "force", "dry_run", "part"])]
+    pub(crate) compare: Vec<String>,
+    /// Choose the types of weights by their errors, so that all fits in 12GB,
+    /// 8GiB, ... and as little as possible is lost
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) fit: Option<u64>,
     /// Quantise weights that fit a pattern and no others (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
     pub(crate) include: Vec<String>,

@@ -35,6 +35,8 @@ fn lines(command: &str) -> Vec<String> {
             "forget model.gguf --to q8_0 --split-max-tensors 3 --dry-run --allow-empty",
             "forget DIRECTORY --to bnb-nf4 --report",
             "forget DIRECTORY --to bnb-nf4 --dry-run --part 1/2",
+            "forget plain.safetensors --compare fp8-channel,w4a16 --report",
+            "forget plain.safetensors --fit 2400 --to q4_0,q8_0 --dry-run",
         ],
         "verify" => &["verify DIRECTORY"],
         "scan" => &["scan checkpoint.pth"],

@@ -19,6 +19,7 @@ mod killing;
 mod levels;
 mod listing;
 mod many;
+mod mixing;
 mod reading;
 mod refusing;
 mod resuming;

@@ -12,7 +12,7 @@
 //! the nearest code, halves to even unless the goal says otherwise.
 
 use crate::base::GROUP;
-use crate::base::float::{E4m3, Format8, bf16, e2m1};
+use crate::base::float::{E4m3, E5m2, Format8, bf16, e2m1};
 use crate::base::group::pad;
 use crate::base::level::Level;
 use crate::base::simd::Simd;
@@ -42,6 +42,10 @@ pub enum Goal {
     E2m1,
     /// The same, halves towards zero; what becomes zero loses its sign.
     E2m1Inwards,
+    /// The same, halves towards zero; a zero becomes −0, and what is rounded to zero keeps its sign.
+    E2m1Below,
+    /// The eight-bit float E5M2, up to 57344: what is larger becomes that.
+    E5m2,
     /// Whole numbers within limits; a code is the lowest byte of its number `plus` something.
     Whole {
         /// The lowest number.
@@ -90,6 +94,10 @@ pub fn group_codes(
                         out,
                     );
                 }
+                Goal::E2m1Below => {
+                    coded::<$operation, $grain, ToE2m1Below>(level, values, group, scales, offsets, ToE2m1Below, out);
+                }
+                Goal::E5m2 => coded::<$operation, $grain, ToE5m2>(level, values, group, scales, offsets, ToE5m2, out),
                 Goal::Whole { low, high, plus } => {
                     let whole = ToWhole { low: low.into(), high: high.into(), plus };
                     coded::<$operation, $grain, ToWhole>(level, values, group, scales, offsets, whole, out);
@@ -334,6 +342,12 @@ struct ToE2m1;
 struct ToE2m1Inwards;
 
 #[derive(Clone, Copy)]
+struct ToE2m1Below;
+
+#[derive(Clone, Copy)]
+struct ToE5m2;
+
+#[derive(Clone, Copy)]
 struct ToWhole {
     low: f32,
     high: f32,
@@ -358,15 +372,38 @@ impl Target for ToE2m1 {
 impl Target for ToE2m1Inwards {
     #[inline(always)]
     fn code(self, value: f32) -> u8 {
-        const HALFWAY: [f32; 7] = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
-        let magnitude = value.abs();
-        let mut code = 0;
-        for limit in HALFWAY {
-            code += u32::from(magnitude > limit);
-        }
+        let code = inwards(value);
         let sign = if code > 0 { value.to_bits() >> 28 & 8 } else { 0 };
         (sign | code) as u8
     }
+}
+
+impl Target for ToE2m1Below {
+    #[inline(always)]
+    fn code(self, value: f32) -> u8 {
+        (u32::from(value <= 0.0) << 3 | inwards(value)) as u8
+    }
+}
+
+impl Target for ToE5m2 {
+    #[inline(always)]
+    fn code(self, value: f32) -> u8 {
+        const LARGEST: f32 = 57344.0;
+        let value = if value > -LARGEST { value } else { -LARGEST };
+        E5m2::encode(if value < LARGEST { value } else { LARGEST })
+    }
+}
+
+/// The code of the nearest magnitude of E2M1, halves towards zero.
+#[inline(always)]
+fn inwards(value: f32) -> u32 {
+    const HALFWAY: [f32; 7] = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
+    let magnitude = value.abs();
+    let mut code = 0;
+    for limit in HALFWAY {
+        code += u32::from(magnitude > limit);
+    }
+    code
 }
 
 /// Added to a small number, this leaves no room for a fraction: the sum is rounded, halves to even, and its lowest bits

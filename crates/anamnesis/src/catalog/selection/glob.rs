@@ -64,6 +64,11 @@ impl Glob {
         Ok(Self { text: text.to_owned(), pieces })
     }
 
+    /// The pattern that one name fits.
+    pub(crate) fn literal(name: &str) -> Self {
+        Self { text: name.to_owned(), pieces: name.chars().map(Piece::Literal).collect() }
+    }
+
     /// The pattern as it was written.
     pub(crate) fn text(&self) -> &str {
         &self.text

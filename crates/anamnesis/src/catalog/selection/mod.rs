@@ -6,6 +6,7 @@ mod rename;
 
 use crate::error::{Request, Result};
 
+pub(crate) use glob::Glob;
 pub(crate) use patterns::NamePatterns;
 use rename::Rename;
 

@@ -71,11 +71,18 @@ impl Checkpoint {
         })?;
         let outline = self.outline(target, convert)?;
         let config = ConfigChange::of(convert, &outline)?;
-        let Outline { planned, metadata, stats, kept, mut notes, .. } = outline;
+        let Outline { planned, metadata, documents, stats, kept, mut notes, .. } = outline;
         let shards = shards::lay_out(planned, options, metadata.as_ref())?;
         let index = shards::index_text(&shards)?;
         let weights: Vec<_> = self.input_files().map(|(name, _)| name).chain(self.index_name()).collect();
-        let sidecars = sidecars::classify(directory, &weights, &config)?;
+        let mut sidecars = sidecars::classify(directory, &weights, &config)?;
+        // What the input has of these describes its own quantisation.
+        sidecars.retain(|sidecar| !documents.iter().any(|(name, _)| sidecar.name == *name));
+        let mut made = Vec::with_capacity(documents.len());
+        for (name, document) in documents {
+            sidecars.push(Sidecar { name: name.to_owned(), fate: SidecarFate::Made });
+            made.push((name.to_owned(), format!("{document:#}\n").into_bytes()));
+        }
         if !config.quantisation.is_empty() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {
             notes.push("there is no config.json to tell the quantisation in".to_owned());
         }
@@ -85,7 +92,7 @@ impl Checkpoint {
         Ok(DirectoryPlan {
             input: PlanInput::of(self),
             directory: Some(directory.to_path_buf()),
-            made: Vec::new(),
+            made,
             files,
             target,
             dtype,
@@ -160,6 +167,11 @@ impl DirectoryPlan {
     /// The weight files with their sizes, in order.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, u64)> {
         self.shards.iter().map(|shard| (shard.name.as_str(), shard.plan.total_bytes))
+    }
+
+    /// The plans of its weight files, and what they are made of.
+    pub(super) fn into_plans(self) -> (PlanInput, Vec<Plan>) {
+        (self.input, self.shards.into_iter().map(|shard| shard.plan).collect())
     }
 
     /// Bytes of all weight files.

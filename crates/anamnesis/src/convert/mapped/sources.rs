@@ -50,7 +50,7 @@ pub(super) fn sources(
     let names: Vec<&str> = names.chain(plain.iter().map(|(_, tensor)| tensor.name.as_str())).collect();
     selection.check_used(&names)?;
     if let Some(quantise) = quantise {
-        quantise.rules.check_used(&names)?;
+        quantise.chosen.check_used(&names)?;
     }
     let file = |id: &TensorId| catalog.get(*id).extent.file;
     let mut sources = Vec::with_capacity(names.len());

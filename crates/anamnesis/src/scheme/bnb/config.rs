@@ -57,7 +57,7 @@ mod tests {
         let of = |kept: &[&'static str], head: bool| {
             let kept = kept.iter().map(|name| (*name, Keeping::Asked)).collect();
             let quantised = if head { vec![HEAD_WEIGHT] } else { Vec::new() };
-            let made = Made { options: &options, quantised, kept, dtype: TargetDtype::BF16 };
+            let made = Made { options: &options, quantised, others: Vec::new(), kept, dtype: TargetDtype::BF16 };
             quantization_config(BnbKind::Nf4, &made)["llm_int8_skip_modules"].clone()
         };
         assert_eq!(of(&[], false), Value::Null);

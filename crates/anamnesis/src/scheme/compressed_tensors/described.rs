@@ -1,6 +1,6 @@
 //! What a model's configuration tells of weights that were quantised: the members that compressed-tensors writes.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::METHOD;
 use super::preset::{Codes, Preset};
@@ -10,26 +10,28 @@ use crate::scheme::Made;
 /// The version whose arithmetic and packing this is.
 const VERSION: &str = "0.20.0";
 
-/// The `quantization_config` of a model.
-pub(super) fn quantization_config(preset: &Preset, strategy: Strategy, made: &Made<'_>) -> Value {
-    let format = match preset.codes {
-        Codes::Float => "float-quantized",
-        Codes::Int8 => "int-quantized",
-        Codes::Packed { .. } => "pack-quantized",
-        Codes::Mxfp4 => "mxfp4-pack-quantized",
-        Codes::Mxfp8 => "mxfp8-quantized",
-        Codes::Nvfp4 => "nvfp4-pack-quantized",
+/// What says that groups differ in how their weights are stored.
+const MIXED: &str = "mixed-precision";
+
+/// The `quantization_config` of a model: a group for all linear layers, and one for each preset that some of them have instead,
+/// which names them. A name counts before a class.
+pub(super) fn quantization_config(preset: &Preset, others: &[(&Preset, Vec<&str>)], made: &Made<'_>) -> Value {
+    let mut groups = Map::new();
+    let mut add = |preset: &Preset, targets: &[&str]| {
+        let name = format!("group_{}", groups.len());
+        groups.insert(name, group(preset, targets, made));
     };
+    if others.is_empty() || made.usual_modules().next().is_some() {
+        add(preset, &["Linear"]);
+    }
+    for (other, modules) in others {
+        add(other, modules);
+    }
+    let mut formats = groups.values().map(|group| &group["format"]);
+    let first = formats.next().cloned().unwrap_or_default();
+    let format = if formats.all(|format| *format == first) { first } else { json!(MIXED) };
     json!({
-        "config_groups": {
-            "group_0": {
-                "format": format,
-                "input_activations": activations(preset, strategy),
-                "output_activations": null,
-                "targets": ["Linear"],
-                "weights": weights(preset, strategy),
-            }
-        },
+        "config_groups": groups,
         "format": format,
         "global_compression_ratio": null,
         "ignore": made.left(),
@@ -38,6 +40,29 @@ pub(super) fn quantization_config(preset: &Preset, strategy: Strategy, made: &Ma
         "quantization_status": "compressed",
         "version": VERSION,
     })
+}
+
+fn group(preset: &Preset, targets: &[&str], made: &Made<'_>) -> Value {
+    // What cannot be is refused when planning.
+    let strategy = preset.strategy(made.options).unwrap_or(preset.strategy);
+    json!({
+        "format": format(preset.codes),
+        "input_activations": activations(preset, strategy),
+        "output_activations": null,
+        "targets": targets,
+        "weights": weights(preset, strategy),
+    })
+}
+
+const fn format(codes: Codes) -> &'static str {
+    match codes {
+        Codes::Float => "float-quantized",
+        Codes::Int8 => "int-quantized",
+        Codes::Packed { .. } => "pack-quantized",
+        Codes::Mxfp4 => "mxfp4-pack-quantized",
+        Codes::Mxfp8 => "mxfp8-quantized",
+        Codes::Nvfp4 => "nvfp4-pack-quantized",
+    }
 }
 
 fn weights(preset: &Preset, strategy: Strategy) -> Value {

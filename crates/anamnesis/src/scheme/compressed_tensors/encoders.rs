@@ -6,10 +6,11 @@ use super::preset::{Codes, Preset};
 use super::scale_rules::Rule;
 use super::scales::describe;
 use super::spec::Strategy;
-use crate::catalog::{Dtype, TargetDtype};
+use crate::catalog::Dtype;
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
     Arithmetic, Beside, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Takes, Whole,
+    step_of,
 };
 use crate::scheme::{Arrangement, Candidate, EncodedTensor, Grid, ScaleType, TileDecoder};
 
@@ -20,7 +21,7 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
         _ => (1, tensor.row()),
     };
     let grid = grid(rows, cols, strategy);
-    let (step, kind) = (step(tensor.dtype), ScaleType::of_target(tensor.dtype));
+    let (step, kind) = (step_of(tensor.dtype), ScaleType::of_target(tensor.dtype));
     let made = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
         name: tensor.part(part),
         dtype,
@@ -140,12 +141,4 @@ fn decoder(codes: Codes, strategy: Strategy, grid: Grid, cols: u64, scale: Scale
         arithmetic: Arithmetic::default(),
         description: format!("compressed-tensors {name}, {}", describe(strategy)),
     })
-}
-
-const fn step(dtype: TargetDtype) -> Step {
-    match dtype {
-        TargetDtype::F32 => Step::F32,
-        TargetDtype::BF16 => Step::Bf16,
-        TargetDtype::F16 => Step::F16,
-    }
 }

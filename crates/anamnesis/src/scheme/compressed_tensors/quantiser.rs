@@ -60,6 +60,11 @@ presets! {
         Codes::Nvfp4, Strategy::Group(16), false, false;
 }
 
+/// The preset of an encoding.
+fn preset(name: &str) -> Option<&'static Preset> {
+    PRESETS.iter().find(|preset| preset.name == name)
+}
+
 impl Quantiser for Preset {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_only_groups(self.name)?;
@@ -71,9 +76,13 @@ impl Quantiser for Preset {
         plan_layers(task, self.name, &SERVED, group, |tensor| encode(weight(self, strategy, tensor)))
     }
 
+    fn mixes_with(&self, other: &str) -> bool {
+        preset(other).is_some()
+    }
+
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
-        // What cannot be is refused when planning.
-        let strategy = self.strategy(made.options).unwrap_or(self.strategy);
-        Some(quantization_config(self, strategy, made))
+        let others = made.modules_of_others().into_iter();
+        let others: Vec<_> = others.filter_map(|(name, modules)| Some((preset(name)?, modules))).collect();
+        Some(quantization_config(self, &others, made))
     }
 }

@@ -8,6 +8,7 @@
 //! Blocks are 128×128 unless the configuration says otherwise; at the edges they are cut off. Checkpoints without any scale
 //! are plain casts. Scales of activations are consumed: they have no meaning for a decoded weight.
 
+mod cast;
 mod claim;
 mod decoder;
 mod expectation;

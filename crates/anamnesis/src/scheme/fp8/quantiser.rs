@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::cast::Cast;
 use super::{Fp8Decoder, Fp8Format};
 use crate::catalog::Dtype;
 use crate::error::Result;
@@ -23,13 +24,20 @@ use crate::scheme::{
 };
 
 /// What can be asked for.
-pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
-    names: &["fp8"],
-    about: "E4M3 weights in 128x128 blocks, as transformers has them",
-    short: "FP8",
-    packing: Packing::Companions,
-    quantiser: &Blocks,
-}];
+pub(crate) static ENCODINGS: [Encoding; 3] = [
+    encoding(&["fp8"], "E4M3 weights in 128x128 blocks, as transformers has them", "FP8", &Blocks),
+    encoding(&[Cast::E4m3.name()], "E4M3 weights without scales, as torch casts them", "FP8", &Cast::E4m3),
+    encoding(&[Cast::E5m2.name()], "E5M2 weights without scales, as torch casts them", "E5M2", &Cast::E5m2),
+];
+
+const fn encoding(
+    names: &'static [&'static str],
+    about: &'static str,
+    short: &'static str,
+    quantiser: &'static dyn Quantiser,
+) -> Encoding {
+    Encoding { names, about, short, packing: Packing::Companions, quantiser }
+}
 
 /// Rows and columns of a block.
 const BLOCK: u64 = 128;

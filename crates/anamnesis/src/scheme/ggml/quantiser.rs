@@ -8,7 +8,7 @@ use super::options::BlockOptions;
 use crate::catalog::{BlockType, Metadata, MetadataValue, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::{
-    BnbOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Made, Packing, Quantiser, Task, linear,
+    BnbOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Made, Packing, Quantiser, Task, Wish, linear,
 };
 
 /// A mix, its names, what weights are called in reports, and what it is in a few words.
@@ -82,7 +82,6 @@ const fn encoding(named: &'static Named) -> Encoding {
 }
 
 /// The mix of a name.
-#[cfg(test)]
 pub(super) fn mix_of(name: &str) -> Option<Mix> {
     MIXES.iter().find(|named| named.names.contains(&name)).map(|named| named.mix)
 }
@@ -116,13 +115,17 @@ impl Quantiser for Mix {
             let decision = match has_names {
                 true => self.decide(tensor, options, &mut chooser, task)?,
                 false => match linear::decide(tensor, task.rules) {
-                    Ok(()) => self.encode(tensor, self.block(), options)?,
+                    Ok(()) => self.encode(tensor, wished(tensor).unwrap_or(self.block()), options)?,
                     Err(keeping) => Decision::Keep(keeping),
                 },
             };
             decisions[index] = Some(decision);
         }
         Ok(decisions.into_iter().map(|decision| decision.unwrap_or(Decision::Keep(Keeping::NotALayer))).collect())
+    }
+
+    fn mixes_with(&self, other: &str) -> bool {
+        mix_of(other).is_some()
     }
 
     fn metadata(&self, made: &Made<'_>) -> Metadata {
@@ -182,8 +185,16 @@ impl Mix {
         }
         let usual = self.block();
         let chosen = chooser.next(name, rank, row.is_multiple_of(usual.block_elements()));
-        if task.rules.excludes(tensor.name) || !task.rules.takes_all() && !task.rules.takes(tensor.name) {
+        let is_kept = match tensor.wish {
+            Some(Wish::Keep) => true,
+            Some(Wish::Encode(_)) => task.rules.excludes(tensor.name),
+            None => !task.rules.takes(tensor.name),
+        };
+        if is_kept {
             return Ok(Decision::Keep(Keeping::Asked));
+        }
+        if let Some(block) = wished(tensor) {
+            return self.encode(tensor, block, options);
         }
         if options.keep_output && name == "output.weight" {
             return Ok(Decision::Keep(Keeping::Asked));
@@ -216,6 +227,14 @@ impl Mix {
         let weights = weights.map(|weights| Weights(weights.clone()));
         let encoder = Box::new(BlockEncoder::new(name, tensor.shape, block, weights)?);
         Ok(if block == wanted { Decision::Encode(encoder) } else { Decision::EncodeInstead(encoder, wanted) })
+    }
+}
+
+/// The type that is wished for a tensor: what most tensors of the mix of that name are.
+fn wished(tensor: &Candidate<'_>) -> Option<BlockType> {
+    match tensor.wish {
+        Some(Wish::Encode(encoding)) => mix_of(encoding.name()).map(Mix::block),
+        Some(Wish::Keep) | None => None,
     }
 }
 

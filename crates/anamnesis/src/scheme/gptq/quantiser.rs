@@ -25,14 +25,20 @@ use crate::scheme::{
 
 macro_rules! kinds {
     ($($name:literal $bits:literal $symmetric:literal $zeros:ident $about:literal;)*) => {
+        static KINDS: [Kind; [$($bits),*].len()] =
+            [$(Kind { name: $name, bits: $bits, symmetric: $symmetric, zeros: ZeroPoints::$zeros }),*];
+
         /// What can be asked for.
-        pub(crate) static ENCODINGS: [Encoding; [$($bits),*].len()] = [$(Encoding {
-            names: &[$name],
-            about: $about,
-            short: concat!("GPTQ", $bits),
-            packing: Packing::Companions,
-            quantiser: &Kind { name: $name, bits: $bits, symmetric: $symmetric, zeros: ZeroPoints::$zeros },
-        }),*];
+        pub(crate) static ENCODINGS: [Encoding; KINDS.len()] = {
+            let mut index = 0;
+            [$(Encoding {
+                names: &[$name],
+                about: $about,
+                short: concat!("GPTQ", $bits),
+                packing: Packing::Companions,
+                quantiser: { index += 1; &KINDS[index - 1] },
+            }),*]
+        };
     };
 }
 
@@ -53,6 +59,11 @@ kinds! {
     "gptq-8bit-v2-asym" 8 false Stored "the same with zero points";
     "gptq-3bit-v2-asym" 3 false Stored "the same with zero points";
     "gptq-2bit-v2-asym" 2 false Stored "the same with zero points";
+}
+
+/// The kind of an encoding.
+fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
 }
 
 /// Values under one scale where nobody says.
@@ -100,13 +111,24 @@ impl Quantiser for Kind {
             "quant_method": "gptq",
             "sym": self.symmetric,
         });
-        // A minus in front of an expression says that it means modules which are left as they are.
+        // A minus in front of an expression says that it means modules which are left as they are, a plus that it means
+        // modules with arguments of their own.
+        let rule = |sign: char, module: &str| format!("{sign}:^{}$", module.replace('.', "\\."));
         let left = made.left().into_iter().filter(|module| module != "lm_head");
-        let left: Map<_, _> = left.map(|module| (format!("-:^{}$", module.replace('.', "\\.")), json!({}))).collect();
-        if !left.is_empty() {
-            config["dynamic"] = left.into();
+        let mut dynamic: Map<_, _> = left.map(|module| (rule('-', &module), json!({}))).collect();
+        for (name, modules) in made.modules_of_others() {
+            let Self { bits, symmetric, .. } = kind(name)?;
+            dynamic.extend(modules.iter().map(|module| (rule('+', module), json!({ "bits": bits, "sym": symmetric }))));
+        }
+        if !dynamic.is_empty() {
+            config["dynamic"] = dynamic.into();
         }
         Some(config)
+    }
+
+    /// How zero points are stored is said once for all.
+    fn mixes_with(&self, other: &str) -> bool {
+        kind(other).is_some_and(|other| other.zeros == self.zeros)
     }
 }
 

@@ -24,6 +24,7 @@ mod scaling;
 #[cfg(test)]
 mod tests;
 
+use crate::catalog::TargetDtype;
 use anamnesis_kernels::float::e2m1;
 pub(crate) use anamnesis_kernels::{Arithmetic, Formula, Goal, Ratio, Step};
 
@@ -135,4 +136,13 @@ pub(crate) struct Grouped {
     pub arithmetic: Arithmetic,
     /// The scheme in detail, for people.
     pub description: String,
+}
+
+/// What the operations of a library are rounded to that calculates in the type of a weight.
+pub(crate) const fn step_of(dtype: TargetDtype) -> Step {
+    match dtype {
+        TargetDtype::F32 => Step::F32,
+        TargetDtype::BF16 => Step::Bf16,
+        TargetDtype::F16 => Step::F16,
+    }
 }

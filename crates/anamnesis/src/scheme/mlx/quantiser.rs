@@ -21,14 +21,19 @@ use crate::scheme::{
 
 macro_rules! modes {
     ($($name:literal $short:literal $kind:ident $bits:literal $about:literal;)*) => {
+        static MODES: [Asked; [$($bits),*].len()] = [$(Asked { name: $name, kind: Kind::$kind, bits: $bits }),*];
+
         /// What can be asked for.
-        pub(crate) static ENCODINGS: [Encoding; [$($bits),*].len()] = [$(Encoding {
-            names: &[$name],
-            about: $about,
-            short: $short,
-            packing: Packing::Companions,
-            quantiser: &Asked { name: $name, kind: Kind::$kind, bits: $bits },
-        }),*];
+        pub(crate) static ENCODINGS: [Encoding; MODES.len()] = {
+            let mut index = 0;
+            [$(Encoding {
+                names: &[$name],
+                about: $about,
+                short: $short,
+                packing: Packing::Companions,
+                quantiser: { index += 1; &MODES[index - 1] },
+            }),*]
+        };
     };
 }
 
@@ -49,6 +54,11 @@ struct Asked {
     name: &'static str,
     kind: Kind,
     bits: u8,
+}
+
+/// The mode of an encoding.
+fn asked(name: &str) -> Option<&'static Asked> {
+    MODES.iter().find(|mode| mode.name == name)
 }
 
 /// What routers get.
@@ -75,7 +85,7 @@ impl Quantiser for Asked {
         task.options.check_only_groups(self.name)?;
         let usual = self.mode(task.options)?;
         plan_layers(task, self.name, &LEAST, 1, |tensor| {
-            let is_router = tensor.module().ends_with(ROUTER_END);
+            let is_router = tensor.wish.is_none() && tensor.module().ends_with(ROUTER_END);
             let mode = if is_router && tensor.row().is_multiple_of(ROUTER.group) { ROUTER } else { usual };
             match tensor.row().is_multiple_of(mode.group) && tensor.row() >= 32 {
                 true => encode(weight(mode, tensor)),
@@ -88,11 +98,18 @@ impl Quantiser for Asked {
         let mode = self.mode(made.options).ok()?;
         let told = |mode: Mode| json!({ "bits": mode.bits, "group_size": mode.group, "mode": mode.kind.name() });
         let mut config = told(mode);
-        let modules = made.quantised.iter().filter_map(|name| name.strip_suffix(".weight"));
-        for router in modules.filter(|module| module.ends_with(ROUTER_END) && mode != ROUTER) {
+        for router in made.usual_modules().filter(|module| module.ends_with(ROUTER_END) && mode != ROUTER) {
             config[router] = told(ROUTER);
         }
+        for (name, modules) in made.modules_of_others() {
+            let mode = asked(name)?.mode(made.options).ok()?;
+            modules.into_iter().for_each(|module| config[module] = told(mode));
+        }
         Some(config)
+    }
+
+    fn mixes_with(&self, other: &str) -> bool {
+        asked(other).is_some()
     }
 
     fn members(&self) -> &'static [&'static str] {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::scale_rules::Rule;
-use crate::catalog::{Dtype, TargetDtype};
+use crate::catalog::Dtype;
 use crate::error::Result;
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
-    Arithmetic, Beside, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Whole,
+    Arithmetic, Beside, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Whole, step_of,
 };
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
@@ -36,6 +36,11 @@ const fn encoding(
 
 /// The version whose arithmetic this is.
 const VERSION: &str = "0.47.0";
+
+/// What is said in place of an algorithm where layers have different ones.
+const MIXED: &str = "MIXED_PRECISION";
+
+const KINDS: [Kind; 3] = [Kind::Fp8, Kind::Mxfp8, Kind::Nvfp4];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -79,16 +84,48 @@ impl Quantiser for Kind {
     }
 
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        let others = made.modules_of_others();
         let mut config = json!({
             "ignore": made.left(),
             "producer": { "name": "modelopt", "version": VERSION },
-            "quant_algo": self.algorithm(),
+            "quant_algo": if others.is_empty() { self.algorithm() } else { MIXED },
             "quant_method": "modelopt",
         });
-        if let Some(group) = self.group() {
-            config["group_size"] = json!(group);
+        let told = |kind: Self, into: &mut Value| {
+            into["quant_algo"] = json!(kind.algorithm());
+            if let Some(group) = kind.group() {
+                into["group_size"] = json!(group);
+            }
+        };
+        if others.is_empty() {
+            told(*self, &mut config);
+            return Some(config);
         }
+        let mut layers = Map::new();
+        let mut add = |kind: Self, module: &str| told(kind, layers.entry(module).or_insert_with(|| json!({})));
+        made.usual_modules().for_each(|module| add(*self, module));
+        for (name, modules) in others {
+            let kind = KINDS.into_iter().find(|kind| kind.name() == name)?;
+            modules.into_iter().for_each(|module| add(kind, module));
+        }
+        config["quantized_layers"] = layers.into();
         Some(config)
+    }
+
+    /// The same as ModelOpt's own document has it, which its loaders read first.
+    fn documents(&self, made: &Made<'_>) -> Vec<(&'static str, Value)> {
+        let Some(mut config) = self.configuration(made) else { return Vec::new() };
+        let mut quantization = json!({ "exclude_modules": config["ignore"], "kv_cache_quant_algo": null });
+        for key in ["quant_algo", "group_size", "quantized_layers"] {
+            if let Some(value) = config.get_mut(key) {
+                quantization[key] = value.take();
+            }
+        }
+        vec![("hf_quant_config.json", json!({ "producer": config["producer"], "quantization": quantization }))]
+    }
+
+    fn mixes_with(&self, other: &str) -> bool {
+        KINDS.iter().any(|kind| kind.name() == other)
     }
 }
 
@@ -109,11 +146,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
     };
     let (outputs, scale, ratio, goal) = match kind {
         Kind::Fp8 => {
-            let step = match tensor.dtype {
-                TargetDtype::F32 => Step::F32,
-                TargetDtype::BF16 => Step::Bf16,
-                TargetDtype::F16 => Step::F16,
-            };
+            let step = step_of(tensor.dtype);
             let outputs = vec![made("weight", Dtype::F8E4M3, tensor.shape), made("weight_scale", Dtype::F32, &[])];
             (outputs, ScaleType::F32, Ratio::Quotient(step), Goal::E4m3)
         }

@@ -10,9 +10,12 @@
 //! 255 is a power of two like any other; DeepSeek multiplies by a float, of which 255 is NaN.
 
 mod claim;
+mod encoder;
 mod gpt_oss;
 mod method;
+mod quantiser;
 mod rows;
 mod turned;
 
 pub(crate) use claim::Mxfp4;
+pub(crate) use quantiser::ENCODINGS;

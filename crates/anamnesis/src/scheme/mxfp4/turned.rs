@@ -12,7 +12,7 @@ use crate::scheme::decoder::rounded;
 use crate::scheme::{Blocked, Context, FourBitFloats, Reblocked, TileDecoder, Window};
 
 /// Codes of a block, and the bytes they take.
-const BLOCK: u64 = 32;
+pub(super) const BLOCK: u64 = 32;
 const BLOCK_BYTES: u64 = 16;
 /// Output bytes of a tile: stored rows are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 4 << 20;

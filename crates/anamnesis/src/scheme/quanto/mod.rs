@@ -15,5 +15,7 @@
 mod claim;
 mod packed;
 mod parts;
+mod quantiser;
 
 pub(crate) use claim::Quanto;
+pub(crate) use quantiser::ENCODINGS;

@@ -24,6 +24,9 @@ impl Request<'_> {
         let job = DirectoryJob { command: self.command, input: self.input, write: self.write, to, output };
         let mut document = job.document(checkpoint, &plan);
         report::counts(self.target, plan.stats(), plan.kept(), &mut document);
+        if let Some(fit) = &self.fit {
+            document["fit"] = fit.clone();
+        }
         let dtype = plan.dtype().map_or_else(|| self.dtype(), |dtype| dtype.to_string());
         let lines = report::lines(self.target, &dtype, plan.stats(), None);
         let kept = report::kept(plan.kept(), printer);

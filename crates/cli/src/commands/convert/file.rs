@@ -24,6 +24,9 @@ impl Request<'_> {
         document["out_dtype"] = self.dtype().into();
         document["output_tensors"] = plan.tensors().count().into();
         report::counts(self.target, plan.stats(), plan.kept(), &mut document);
+        if let Some(fit) = &self.fit {
+            document["fit"] = fit.clone();
+        }
         let mut lines = report::lines(self.target, &self.dtype(), plan.stats(), plan.architecture());
         lines.extend(report::kept(plan.kept(), printer));
         let tensors = counted(plan.stats().tensors, "tensor");

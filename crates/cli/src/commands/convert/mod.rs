@@ -4,6 +4,8 @@ mod directory;
 mod file;
 mod report;
 
+pub(super) use report::{error_document, errors_table};
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use super::{notes, open, output_path, patterns, shown, to};
 use crate::args::{ConvertArgs, InputArgs, QuantizeArgs, SplitArgs, WriteArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
+use serde_json::Value;
 
 /// What was typed, and what it means.
 pub(super) struct Request<'a> {
@@ -31,6 +34,8 @@ pub(super) struct Request<'a> {
     pub(super) reports: bool,
     /// Whether an output without a quantised weight is written.
     pub(super) allow_empty: bool,
+    /// How the types of its weights were found, for programs.
+    pub(super) fit: Option<Value>,
 }
 
 pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
@@ -62,7 +67,7 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     }
     let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);
     let (input, write) = (&args.input, &args.write);
-    Request { command: "convert", input, write, target, options, reports, allow_empty }.run(printer)
+    Request { command: "convert", input, write, target, options, reports, allow_empty, fit: None }.run(printer)
 }
 
 /// Options that the target has no use for are a mistake, not a wish.
@@ -77,6 +82,7 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
         (args.quantize.double_quant, "--double-quant"),
         (args.quantize.block_size.is_some(), "--block-size"),
         (args.quantize.group_size.is_some(), "--group-size"),
+        (!args.quantize.rule.is_empty(), "--rule"),
         (args.quantize.allow_nonfinite, "--allow-nonfinite"),
         (args.quantize.report, "--report"),
         (args.quantize.allow_empty, "--allow-empty"),
@@ -127,6 +133,7 @@ pub(super) fn options(
     options.quantise.bnb.block_size = quantize.block_size;
     options.quantise.groups.size = quantize.group_size;
     options.quantise.blocks = blocks(quantize)?;
+    options = quantize.rule.iter().try_fold(options, |options, (glob, spec)| options.with_rule(glob, spec))?;
     options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);
     Ok(options.with_measure(target.is_quantized()))
 }
@@ -160,15 +167,20 @@ impl Request<'_> {
     pub(super) fn run(&self, printer: &Printer) -> Result<(), Failure> {
         prepare_output(self.write, self.target, printer)?;
         let checkpoint = open::checkpoint(self.input, printer)?;
-        if becomes_directory(&checkpoint, self.write, self.target) {
-            return self.convert_directory(&checkpoint, printer);
+        self.convert(&checkpoint, printer)
+    }
+
+    /// Writes a checkpoint that has been opened.
+    pub(super) fn convert(&self, checkpoint: &Checkpoint, printer: &Printer) -> Result<(), Failure> {
+        if becomes_directory(checkpoint, self.write, self.target) {
+            return self.convert_directory(checkpoint, printer);
         }
         refuse_options_of_directories(self.write, "this conversion writes one file")?;
-        self.convert_file(&checkpoint, printer)
+        self.convert_file(checkpoint, printer)
     }
 
     /// Adds what the user can do about a conversion that cannot be planned.
-    fn advise(&self, error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
+    pub(super) fn advise(&self, error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
         let is_gguf = self.target.extension() == ConvertTarget::Gguf.extension();
         let is_of_model = |format: &str| {
             format.ends_with("ForCausalLM")

@@ -1,7 +1,7 @@
 //! What a conversion came to, for people and for programs.
 
 use anamnesis::error::printable;
-use anamnesis::{Architecture, ConvertReport, ConvertStats, ConvertTarget, Keeping};
+use anamnesis::{Architecture, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -36,7 +36,12 @@ pub(super) fn lines(
         lines.push(format!("{} quantized to {dtype}", stats.quantized));
     }
     if let Some(name) = target.short_name() {
-        lines.push(format!("{} quantized to {name}, {} passed through", stats.quantized, stats.passthrough));
+        let usual = stats.quantized.saturating_sub(stats.by_rules);
+        let others = match stats.by_rules {
+            0 => String::new(),
+            others => format!("{others} otherwise by rules, "),
+        };
+        lines.push(format!("{usual} quantized to {name}, {others}{} passed through", stats.passthrough));
     }
     lines
 }
@@ -45,6 +50,7 @@ pub(super) fn counts(target: ConvertTarget, stats: ConvertStats, kept: &[(String
     document["tensor_count"] = stats.tensors.into();
     document["dequantized"] = stats.dequantized.into();
     document["quantized"] = stats.quantized.into();
+    document["quantized_by_rules"] = stats.by_rules.into();
     document["passthrough"] = stats.passthrough.into();
     document["repacked"] = stats.repacked.into();
     document["folded_scales"] = stats.folded_scales.into();
@@ -65,25 +71,9 @@ pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer)
     }
     let Some(mean) = report.mean_absolute_error() else { return Ok(()) };
     if reports {
-        let columns = [
-            Column::Flexible("WEIGHT"),
-            Column::Right("VALUES"),
-            Column::Right("MAE"),
-            Column::Right("MSE"),
-            Column::Right("SQNR"),
-            Column::Right("COSINE"),
-        ];
-        let mut table = Table::new(columns);
-        for error in &report.errors {
-            table.row([
-                error.name.clone(),
-                error.values.to_string(),
-                format!("{:.3e}", error.mean_absolute),
-                format!("{:.3e}", error.mean_squared),
-                format!("{:.2} dB", error.sqnr),
-                format!("{:.6}", error.cosine),
-            ]);
-        }
+        let mut errors: Vec<_> = report.errors.iter().collect();
+        errors.sort_by(|a, b| a.sqnr.total_cmp(&b.sqnr));
+        let table = errors_table(errors);
         printer.text("")?;
         printer.table(&table)?;
         printer.text("")?;
@@ -91,23 +81,48 @@ pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer)
     printer.text(format_args!("  Lethe distance: {mean:.3e} (mean absolute error of the quantized values)"))
 }
 
+/// The errors of weights.
+pub(in crate::commands) fn errors_table<'a>(errors: impl IntoIterator<Item = &'a QuantizationError>) -> Table {
+    let mut table = Table::new([
+        Column::Flexible("WEIGHT"),
+        Column::Right("VALUES"),
+        Column::Right("MAE"),
+        Column::Right("MSE"),
+        Column::Right("SQNR"),
+        Column::Right("COSINE"),
+    ]);
+    for error in errors {
+        table.row([
+            error.name.clone(),
+            error.values.to_string(),
+            format!("{:.3e}", error.mean_absolute),
+            format!("{:.3e}", error.mean_squared),
+            format!("{:.2} dB", error.sqnr),
+            format!("{:.6}", error.cosine),
+        ]);
+    }
+    table
+}
+
+/// The error of a weight.
+pub(in crate::commands) fn error_document(error: &QuantizationError) -> Value {
+    json!({
+        "name": error.name,
+        "values": error.values,
+        "mean_absolute": error.mean_absolute,
+        "mean_squared": error.mean_squared,
+        // Infinite where nothing was lost, which JSON cannot say.
+        "sqnr_db": error.sqnr.is_finite().then_some(error.sqnr),
+        "cosine": error.cosine,
+    })
+}
+
 pub(super) fn document(report: &ConvertReport, reports: bool, document: &mut Value) {
     document["lethe_distance"] = report.mean_absolute_error().into();
     document["replaced_values"] = report.replaced.into();
     document["overflowed_values"] = report.overflowed.into();
     if reports {
-        let error = |error: &anamnesis::QuantizationError| {
-            json!({
-                "name": error.name,
-                "values": error.values,
-                "mean_absolute": error.mean_absolute,
-                "mean_squared": error.mean_squared,
-                // Infinite where nothing was lost, which JSON cannot say.
-                "sqnr_db": error.sqnr.is_finite().then_some(error.sqnr),
-                "cosine": error.cosine,
-            })
-        };
-        document["errors"] = report.errors.iter().map(error).collect();
+        document["errors"] = report.errors.iter().map(error_document).collect();
     }
 }
 

@@ -1,0 +1,118 @@
+//! Plain casts to eight-bit floats: no scales, nothing told in a configuration.
+//!
+//! Values go to the nearest code, halves to even, as torch casts them. E4M3 ends at 448, and what is larger becomes that; E5M2 has
+//! infinities, and a weight with a value that would become one is refused.
+
+use std::ops::Range;
+
+use anamnesis_kernels::{self as kernels, Goal, Ratio};
+
+use super::{Fp8Decoder, Fp8Format};
+use crate::catalog::{Dtype, TargetDtype};
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::layers::{encode, plan_layers};
+use crate::scheme::linear::USUAL;
+use crate::scheme::{
+    Candidate, Context, Decision, EncodedTensor, Grid, Quantiser, Task, TileDecoder, TileEncoder, Window,
+};
+
+/// Values handed over together.
+const GRANULE: u64 = 1 << 12;
+/// Halfway between the largest E5M2 and the next power of two: from here on, rounding gives infinity.
+const E5M2_OVERFLOW: f32 = 61440.0;
+
+/// A type to cast to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Cast {
+    E4m3,
+    E5m2,
+}
+
+impl Cast {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::E4m3 => "fp8-cast",
+            Self::E5m2 => "fp8-e5m2",
+        }
+    }
+}
+
+impl Quantiser for Cast {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        task.options.check_unused(self.name())?;
+        plan_layers(task, self.name(), &USUAL, 1, |tensor| encode(CastEncoder::new(*self, tensor)))
+    }
+
+    fn needs_configuration(&self) -> bool {
+        false
+    }
+
+    /// Every tensor has its type.
+    fn mixes_with(&self, other: &str) -> bool {
+        [Self::E4m3, Self::E5m2].iter().any(|cast| cast.name() == other)
+    }
+}
+
+#[derive(Debug, Hash)]
+struct CastEncoder {
+    outputs: [EncodedTensor; 1],
+    to: Cast,
+    decoder: Fp8Decoder,
+}
+
+impl CastEncoder {
+    fn new(to: Cast, tensor: &Candidate<'_>) -> Self {
+        let (dtype, format) = match to {
+            Cast::E4m3 => (Dtype::F8E4M3, Fp8Format::E4m3),
+            Cast::E5m2 => (Dtype::F8E5M2, Fp8Format::E5m2),
+        };
+        let values = tensor.shape.iter().map(|&dim| dim as u64).product();
+        let made = EncodedTensor { name: tensor.output_name.to_owned(), dtype, shape: tensor.shape.to_vec() };
+        Self { outputs: [made], to, decoder: Fp8Decoder::new(format, Grid::single(values), None) }
+    }
+}
+
+impl TileEncoder for CastEncoder {
+    fn outputs(&self) -> &[EncodedTensor] {
+        &self.outputs
+    }
+
+    fn granule(&self) -> u64 {
+        GRANULE
+    }
+
+    fn scale_values(&self) -> u64 {
+        GRANULE
+    }
+
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
+        places.push(Window::between(0, range.clone()));
+    }
+
+    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+        let goal = match self.to {
+            Cast::E4m3 => Goal::E4m3,
+            Cast::E5m2 => Goal::E5m2,
+        };
+        if self.to == Cast::E5m2
+            && let Some(place) = values.iter().position(|value| value.abs() >= E5M2_OVERFLOW)
+        {
+            let (index, value) = (range.start + place as u64, values[place]);
+            let why = format!("value {index} is {value}, which would be infinite: E5M2 ends at 57344");
+            return Err(AnamnesisError::parse(why));
+        }
+        if let [codes] = outs {
+            kernels::group_codes(context.level(), Ratio::Product, goal, values, values.len(), &[1.0], &[], codes);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+        let inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
+        self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
+    }
+
+    fn describe(&self) -> String {
+        self.decoder.describe()
+    }
+}

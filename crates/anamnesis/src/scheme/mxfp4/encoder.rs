@@ -1,0 +1,122 @@
+//! Making blocks of `[experts, in, out]`: a tile is some rows of a matrix, turned into columns of stored blocks.
+
+use std::ops::Range;
+
+use anamnesis_kernels::chosen::{self, Values};
+use anamnesis_kernels::{self as kernels, Goal, Ratio, Step};
+
+use super::turned::{BLOCK, TurnedBlocks};
+use crate::catalog::{Dtype, TargetDtype};
+use crate::error::Result;
+use crate::scheme::{Candidate, Context, EncodedTensor, TileDecoder, TileEncoder, Window};
+
+/// Values of a tile: pieces of the stored rows are as long as it has blocks, and short pieces cost more.
+const TILE_VALUES: u64 = 1 << 20;
+/// The largest E2M1.
+const LARGEST: f32 = 6.0;
+/// The least exponent of a scale, which all zeros get.
+const LEAST: f32 = -127.0;
+
+/// Experts to be made.
+#[derive(Debug, Hash)]
+pub(super) struct TurnedEncoder {
+    /// Blocks, and the scale of each.
+    outputs: [EncodedTensor; 2],
+    decoder: TurnedBlocks,
+}
+
+impl TurnedEncoder {
+    /// Of a weight `[experts, in, out]` whose inputs are whole blocks.
+    pub(super) fn new(tensor: &Candidate<'_>, [experts, inputs, outputs]: [usize; 3]) -> Self {
+        let blocks = inputs / BLOCK as usize;
+        let made = |end: &str, shape: Vec<usize>| EncodedTensor {
+            name: format!("{}{end}", tensor.output_name),
+            dtype: Dtype::U8,
+            shape,
+        };
+        let made = [
+            made("_blocks", vec![experts, outputs, blocks, BLOCK as usize / 2]),
+            made("_scales", vec![experts, outputs, blocks]),
+        ];
+        Self { outputs: made, decoder: TurnedBlocks { outputs: outputs as u64, blocks: blocks as u64 } }
+    }
+}
+
+impl TileEncoder for TurnedEncoder {
+    fn outputs(&self) -> &[EncodedTensor] {
+        &self.outputs
+    }
+
+    fn granule(&self) -> u64 {
+        let TurnedBlocks { outputs, blocks } = self.decoder;
+        let fits = |count: &u64| blocks.is_multiple_of(*count) && BLOCK * outputs * count <= TILE_VALUES;
+        BLOCK * outputs * (1..=blocks).rev().find(fits).unwrap_or(1)
+    }
+
+    fn scale_values(&self) -> u64 {
+        BLOCK * self.decoder.outputs
+    }
+
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
+        self.decoder.windows(range.clone(), places);
+    }
+
+    fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+        let (level, block, outputs) = (context.level(), BLOCK as usize, self.decoder.outputs as usize);
+        let mut rest = values;
+        for [codes, exponents] in outs.as_chunks_mut::<2>().0 {
+            let count = exponents.len();
+            let values;
+            (values, rest) = rest.split_at((count * block).min(rest.len()));
+            let (floats, bytes, _) = context.all(values.len() + count, values.len(), 0);
+            let (turned, factors) = floats.split_at_mut(values.len());
+            let factors = &mut factors[..count];
+            let bytes = &mut bytes[..values.len()];
+            turn(values, outputs, turned);
+            chosen::block_largest(level, Values::F32(turned), block, factors);
+            for (factor, exponent) in factors.iter_mut().zip(exponents.iter_mut()) {
+                // The next power of two, by a logarithm that is rounded to F32.
+                let log = f64::from(*factor / LARGEST).log2() as f32;
+                let power = log.max(LEAST).ceil();
+                *factor = 2f64.powi(power as i32) as f32;
+                *exponent = (power - LEAST) as u8;
+            }
+            kernels::group_codes(
+                level,
+                Ratio::Quotient(Step::F32),
+                Goal::E2m1Below,
+                turned,
+                block,
+                factors,
+                &[],
+                bytes,
+            );
+            kernels::pack_bits(level, bytes, 4, codes);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+        let inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
+        self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
+    }
+
+    fn describe(&self) -> String {
+        self.decoder.describe()
+    }
+}
+
+/// Rows of `columns` values to columns, a square at a time.
+fn turn(values: &[f32], columns: usize, turned: &mut [f32]) {
+    const SQUARE: usize = 16;
+    let rows = values.len() / columns.max(1);
+    for first_row in (0..rows).step_by(SQUARE) {
+        for first_column in (0..columns).step_by(SQUARE) {
+            for row in first_row..(first_row + SQUARE).min(rows) {
+                for column in first_column..(first_column + SQUARE).min(columns) {
+                    turned[column * rows + row] = values[row * columns + column];
+                }
+            }
+        }
+    }
+}

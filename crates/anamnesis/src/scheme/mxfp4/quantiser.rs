@@ -1,0 +1,80 @@
+//! Quantising the experts of gpt-oss, by the arithmetic of ModelOpt, which exports such models.
+//!
+//! | what | how |
+//! |---|---|
+//! | which weights | stacks of experts `[experts, in, out]`; everything else stays |
+//! | the scale of 32 inputs | the next power of two from the largest magnitude / 6 on, 2⁻¹²⁷ at least |
+//! | a code | value / scale to the nearest E2M1, halves towards zero; zeros become −0 |
+
+use serde_json::{Value, json};
+
+use super::encoder::TurnedEncoder;
+use super::turned::BLOCK;
+use crate::error::{Request, Result};
+use crate::scheme::layers::encode;
+use crate::scheme::{Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, Task, Wish};
+
+/// What can be asked for.
+pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
+    names: &[NAME],
+    about: "experts as E2M1 under powers of two, in the layout of gpt-oss",
+    short: "MXFP4",
+    packing: Packing::Companions,
+    quantiser: &Experts,
+}];
+
+const NAME: &str = "gpt-oss";
+
+/// What such models leave as it is, whatever layers they have.
+const LEFT: [&str; 4] = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"];
+
+struct Experts;
+
+impl Quantiser for Experts {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        task.options.check_unused(NAME)?;
+        let decided: Vec<_> = task.tensors.iter().map(|tensor| stack(tensor, task)).collect();
+        let all = task.tensors.iter().zip(&decided);
+        let misfits = all.filter_map(|(tensor, decided)| match decided {
+            Ok([_, inputs, _]) if !(*inputs as u64).is_multiple_of(BLOCK) => {
+                Some((tensor.name.to_owned(), *inputs as u64))
+            }
+            _ => None,
+        });
+        let tensors: Vec<_> = misfits.collect();
+        if !tensors.is_empty() {
+            return Err(Request::Indivisible { target: NAME.to_owned(), group: BLOCK, tensors }.into());
+        }
+        let decide = |(tensor, decided): (&Candidate<'_>, _)| match decided {
+            Ok(shape) => encode(TurnedEncoder::new(tensor, shape)),
+            Err(keeping) => Ok(Decision::Keep(keeping)),
+        };
+        task.tensors.iter().zip(decided).map(decide).collect()
+    }
+
+    fn configuration(&self, _made: &Made<'_>) -> Option<Value> {
+        Some(json!({ "modules_to_not_convert": LEFT, "quant_method": "mxfp4" }))
+    }
+}
+
+/// The shape of a stack of experts, or why a tensor stays.
+fn stack(tensor: &Candidate<'_>, task: &Task<'_>) -> std::result::Result<[usize; 3], Keeping> {
+    let &[experts, inputs, outputs] = tensor.shape else {
+        return Err(if tensor.shape.len() == 2 { Keeping::NotALayer } else { Keeping::NotAMatrix });
+    };
+    let is_asked = match tensor.wish {
+        Some(Wish::Keep) => false,
+        Some(Wish::Encode(_)) => !task.rules.excludes(tensor.name),
+        None => task.rules.takes(tensor.name),
+    };
+    if !is_asked {
+        return Err(Keeping::Asked);
+    }
+    let is_expert = tensor.name.split('.').any(|part| part == "experts") && !tensor.name.ends_with("bias");
+    let is_wished = tensor.wish.is_some() || !task.rules.takes_all();
+    match (is_expert || is_wished, tensor.shape.contains(&0)) {
+        (true, false) => Ok([experts, inputs, outputs]),
+        (true, true) => Err(Keeping::Empty),
+        (false, _) => Err(Keeping::NotALayer),
+    }
+}

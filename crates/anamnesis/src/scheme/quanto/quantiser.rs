@@ -1,0 +1,195 @@
+//! Quantising as quanto does without calibration: eight bits, with a scale for every row.
+//!
+//! | what | how |
+//! |---|---|
+//! | scale | the largest magnitude of a row / the largest code, in the type of the weight; of all where there is one row |
+//! | code | value / scale in that type, to the nearest number, or to the nearest float within its range |
+//!
+//! Codes of four and two bits are not made: they are stored as groups, and nothing that is stored tells which shape the weight
+//! had.
+
+use std::sync::Arc;
+
+use anamnesis_kernels::float::{bf16, f16};
+use serde_json::{Map, Value, json};
+
+use super::parts::NAME;
+use crate::catalog::{Dtype, TargetDtype};
+use crate::error::Result;
+use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
+use crate::scheme::grouped::{
+    Arithmetic, Beside, Extremes, Formula, Goal, Group, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio,
+    ScaleRule, Scales, step_of,
+};
+use crate::scheme::layers::{encode, plan_layers};
+use crate::scheme::linear::SERVED;
+use crate::scheme::{
+    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Made, Packing, Quantiser, Rounded, ScaleType,
+    Task, TileDecoder,
+};
+
+/// What can be asked for.
+pub(crate) static ENCODINGS: [Encoding; 3] = [
+    encoding(&["quanto-int8"], "INT8 weights with a scale per row, as quanto has them", "INT8", &Kind::Int8),
+    encoding(&["quanto-float8"], "E4M3 weights with a scale per row, as quanto has them", "FP8", &Kind::E4m3),
+    encoding(&["quanto-float8-e5m2"], "E5M2 weights with a scale per row, as quanto has them", "FP8", &Kind::E5m2),
+];
+
+const fn encoding(
+    names: &'static [&'static str],
+    about: &'static str,
+    short: &'static str,
+    kind: &'static Kind,
+) -> Encoding {
+    Encoding { names, about, short, packing: Packing::Companions, quantiser: kind }
+}
+
+/// A type of codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Int8,
+    E4m3,
+    E5m2,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Int8 => "quanto-int8",
+            Self::E4m3 => "quanto-float8",
+            Self::E5m2 => "quanto-float8-e5m2",
+        }
+    }
+
+    /// What transformers and quanto call it.
+    const fn told(self) -> [&'static str; 2] {
+        match self {
+            Self::Int8 => ["int8", "qint8"],
+            Self::E4m3 => ["float8", "qfloat8_e4m3fn"],
+            Self::E5m2 => ["float8_e5m2", "qfloat8_e5m2"],
+        }
+    }
+
+    /// The largest code.
+    const fn largest(self) -> f32 {
+        match self {
+            Self::Int8 => 127.0,
+            Self::E4m3 => 448.0,
+            Self::E5m2 => 57344.0,
+        }
+    }
+}
+
+impl Quantiser for Kind {
+    fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
+        task.options.check_unused(self.name())?;
+        plan_layers(task, self.name(), &SERVED, 1, |tensor| encode(weight(*self, tensor)))
+    }
+
+    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+        let [weights, _] = self.told();
+        Some(json!({
+            "activations": null,
+            "modules_to_not_convert": made.left(),
+            "quant_method": NAME,
+            "weights": weights,
+        }))
+    }
+
+    /// The map by which quanto itself loads a model.
+    fn documents(&self, made: &Made<'_>) -> Vec<(&'static str, Value)> {
+        let [_, weights] = self.told();
+        // The first tensor of a weight is called after it: `layer.weight._data`.
+        let modules = made.usual_modules().map(|weight| weight.strip_suffix(".weight").unwrap_or(weight));
+        let told = |module: &str| (module.to_owned(), json!({ "activations": "none", "weights": weights }));
+        vec![("quanto_qmap.json", modules.map(told).collect::<Map<_, _>>().into())]
+    }
+}
+
+fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
+    let (rows, cols) = match *tensor.shape {
+        [rows, cols] => (rows as u64, cols as u64),
+        _ => (1, tensor.row()),
+    };
+    let (grid, of_scales) = match rows {
+        1 => (Grid::single(cols), Vec::new()),
+        _ => (Grid::new(rows, cols, 1, cols, Arrangement::Row), vec![rows as usize, 1]),
+    };
+    let (scale, step) = (ScaleType::of_target(tensor.dtype), step_of(tensor.dtype));
+    let (dtype, goal) = match kind {
+        Kind::Int8 => (Dtype::I8, Goal::Whole { low: -128, high: 127, plus: 0 }),
+        Kind::E4m3 => (Dtype::F8E4M3, Goal::E4m3),
+        Kind::E5m2 => (Dtype::F8E5M2, Goal::E5m2),
+    };
+    let made = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
+        name: tensor.part(part),
+        dtype,
+        shape: shape.to_vec(),
+    };
+    let floats = tensor.dtype.dtype();
+    let one = match tensor.dtype {
+        TargetDtype::F32 => 1f32.to_le_bytes().to_vec(),
+        TargetDtype::BF16 => bf16::encode(1.0).to_le_bytes().to_vec(),
+        TargetDtype::F16 => f16::encode(1.0).to_le_bytes().to_vec(),
+    };
+    GroupedEncoder {
+        outputs: vec![
+            made("weight._data", dtype, tensor.shape),
+            made("weight._scale", floats, &of_scales),
+            made("input_scale", floats, &[]),
+            made("output_scale", floats, &[]),
+        ],
+        grid,
+        layout: Layout::bytes(8, cols),
+        ratio: Ratio::Quotient(step),
+        goal,
+        rule: Arc::new(Rule { kind, dtype: tensor.dtype }),
+        scale,
+        offsets: Beside::Nothing,
+        // Activations are not quantised.
+        constants: vec![one.clone(), one],
+        seen: None,
+        decoder: decoder(kind, grid, cols, scale, tensor.dtype),
+    }
+}
+
+/// What decodes it again, in the type of the weight as the library does.
+fn decoder(kind: Kind, grid: Grid, cols: u64, scale: ScaleType, dtype: TargetDtype) -> Arc<dyn TileDecoder> {
+    let format = match kind {
+        Kind::Int8 => {
+            return Arc::new(Grouped {
+                layout: Layout::bytes(8, cols),
+                meaning: Meaning::Signed,
+                grid,
+                scales: Scales { kind: scale, whole: None },
+                offsets: Offsets::None,
+                is_indexed: false,
+                arithmetic: Arithmetic { formula: Formula::Affine, step: step_of(dtype) },
+                description: "quanto qint8".to_owned(),
+            });
+        }
+        Kind::E4m3 => Fp8Format::E4m3,
+        Kind::E5m2 => Fp8Format::E5m2,
+    };
+    Rounded::to(dtype, Arc::new(Fp8Decoder::new(format, grid, Some(scale))))
+}
+
+/// Scales as quanto finds them.
+#[derive(Debug, Hash)]
+struct Rule {
+    kind: Kind,
+    dtype: TargetDtype,
+}
+
+impl ScaleRule for Rule {
+    fn group(&self, extremes: Extremes, _whole: f32) -> Group {
+        let scale = extremes.magnitude() / self.kind.largest();
+        let scale = match self.dtype {
+            TargetDtype::F32 => scale,
+            TargetDtype::BF16 => bf16::decode(bf16::encode(scale)),
+            TargetDtype::F16 => f16::decode(f16::encode(scale)),
+        };
+        // Zeros over a scale of zero are no numbers to the library, which writes the code of that: NaN where there is one.
+        Group { factor: if scale == 0.0 { 1.0 } else { scale }, ..Group::of(scale) }
+    }
+}

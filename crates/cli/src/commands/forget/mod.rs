@@ -1,0 +1,52 @@
+//! `forget`: quantise the weights of a model, or tell what that would come to.
+
+mod compare;
+mod fit;
+
+use anamnesis::{AnamnesisError, ConvertOptions, ConvertTarget, CpuLevel};
+
+use super::convert::{Request, options, split};
+use super::to;
+use crate::args::ForgetArgs;
+use crate::exit::Failure;
+use crate::ui::Printer;
+
+pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
+    if !args.compare.is_empty() {
+        return compare::run(args, cpu, printer);
+    }
+    if let Some(bytes) = args.fit {
+        return fit::run(args, bytes, cpu, printer);
+    }
+    let target = target(args.to.as_deref().unwrap_or_default())?;
+    let options = asked(args, target, cpu)?;
+    request(args, target, options).run(printer)
+}
+
+/// A target that quantises.
+fn target(text: &str) -> Result<ConvertTarget, Failure> {
+    let target = to::target(text)?;
+    if !target.is_quantized() {
+        let names: Vec<_> =
+            ConvertTarget::all().filter(|target| target.is_quantized()).map(ConvertTarget::name).collect();
+        let detail = format!("it quantises nothing; {} do, amn convert writes all others", names.join(", "));
+        return Err(Failure::Usage(AnamnesisError::Unsupported { format: text.to_owned(), detail }.to_string()));
+    }
+    Ok(target)
+}
+
+/// How weights are quantised, as typed.
+fn asked(args: &ForgetArgs, target: ConvertTarget, cpu: CpuLevel) -> Result<ConvertOptions, Failure> {
+    let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.names.selection()?);
+    options.keep_names = args.keep_names;
+    options.split = split(&args.split, target)?;
+    options = args.include.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;
+    options = args.exclude.iter().try_fold(options, |options, glob| options.with_kept(glob))?;
+    Ok(options)
+}
+
+fn request(args: &ForgetArgs, target: ConvertTarget, options: ConvertOptions) -> Request<'_> {
+    let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);
+    let (input, write) = (&args.input, &args.write);
+    Request { command: "forget", input, write, target, options, reports, allow_empty, fit: None }
+}

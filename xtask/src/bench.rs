@@ -1,0 +1,43 @@
+//! `cargo xtask bench`: measures this library beside others, and writes `docs/performance.md`.
+//!
+//! `GGML=libggml.so` adds ggml's C, `PYTHON=python` the libraries that Python has. No test looks at the numbers.
+
+use std::path::Path;
+use std::process::Command;
+
+const DOCUMENT: &str = "docs/performance.md";
+
+const HEAD: &str = "\
+# Performance
+
+Written by `cargo xtask bench`, which measures this library beside the published crate of the same name, ggml's C, the `safetensors`
+crate, memcpy and, where they are installed, the libraries of Python. Everything runs in a plain release build, in turn, and the
+median counts; numbers of another machine will differ, ratios less so.
+";
+
+pub(crate) fn run() -> Result<(), String> {
+    crate::cargo(&["build", "--release", "--package", "anamnesis-cli"])?;
+    crate::cargo(&["build", "--release", "--manifest-path", "bench/Cargo.toml"])?;
+    let mut bench = Command::new("bench/target/release/anamnesis-bench");
+    bench.arg("target/release/amn").args(std::env::var_os("GGML"));
+    let mut report = format!("{HEAD}\n{}", output(&mut bench)?);
+    if let Some(python) = std::env::var_os("PYTHON") {
+        report += &output(Command::new(python).arg("bench/libraries.py"))?;
+    }
+    let path = Path::new(DOCUMENT);
+    std::fs::write(path, report.trim_end().to_owned() + "\n")
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("{DOCUMENT} is written");
+    Ok(())
+}
+
+/// What a program prints; what it complains of is shown at once.
+fn output(command: &mut Command) -> Result<String, String> {
+    println!("$ {command:?}");
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stderr(std::process::Stdio::inherit()).output().map_err(|error| format!("{name}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{name} failed"));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("{name}: {error}"))
+}
