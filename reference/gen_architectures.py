@@ -115,6 +115,23 @@ def as_fp8(directory):
     configured(directory, quantization_config=quantisation)
 
 
+def as_nvfp4(directory):
+    """Matrices of layers as random codes and scales, with scales of scales and, but for one, of inputs."""
+    path = directory / "model.safetensors"
+    tensors = load_file(path)
+    for name in [name for name in tensors if name.endswith("_proj.weight")]:
+        rows, cols = tensors[name].shape
+        base = name.removesuffix(".weight")
+        tensors[name] = torch.randint(0, 256, (rows, cols // 2), dtype=torch.uint8)
+        tensors[f"{base}.weight_scale"] = torch.randint(8, 120, (rows, cols // 16), dtype=torch.uint8).view(torch.float8_e4m3fn)
+        tensors[f"{base}.weight_scale_2"] = torch.rand(()) * 0.01
+        if "v_proj" not in name:
+            tensors[f"{base}.input_scale"] = torch.rand(()) * 0.1
+    save_file(tensors, path, metadata={"format": "pt"})
+    quantisation = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16, "ignore": ["lm_head"]}
+    configured(directory, quantization_config=quantisation)
+
+
 def as_mxfp4(directory):
     """Experts as random codes and scales."""
     path = directory / "model.safetensors"
@@ -169,6 +186,8 @@ def main():
         {**SMALL, "head_dim": 8, "tie_word_embeddings": True},
         after=as_fp8,
     )
+    scaled = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "head_dim": 16}
+    write("llama_nvfp4", "LlamaForCausalLM", {**SMALL, **scaled, "tie_word_embeddings": True}, after=as_nvfp4)
     write(
         "gemma3",
         "Gemma3ForCausalLM",

@@ -20,7 +20,7 @@ fn cases() -> Vec<String> {
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut cases: Vec<_> = names.filter_map(|name| Some(name.strip_suffix(".expected.gguf")?.to_owned())).collect();
     cases.sort();
-    assert!(cases.len() >= 11, "{cases:?}");
+    assert!(cases.len() >= 12, "{cases:?}");
     cases
 }
 
@@ -78,9 +78,39 @@ fn every_checkpoint_becomes_what_the_converter_makes_of_it() {
 }
 
 #[test]
+fn the_only_file_of_a_model_stands_for_its_directory() {
+    let options = options("llama3");
+    let bytes = |checkpoint: &Checkpoint| checkpoint.plan_convert(ConvertTarget::Gguf, &options)?.to_bytes(|_| {});
+    let directory = bytes(&open(source("llama3"))).unwrap().0;
+    assert!(bytes(&open(source("llama3").join("model.safetensors"))).unwrap().0 == directory);
+    // Under another name it may be a part of anything, and beside the configuration of an unknown model as well.
+    let folder = Folder::new();
+    let weights = std::fs::read(source("llama3").join("model.safetensors")).unwrap();
+    let config = std::fs::read_to_string(source("llama3").join("config.json")).unwrap();
+    folder.write("other.safetensors", &weights);
+    folder.write("config.json", &config);
+    assert!(
+        open(folder.path("other.safetensors"))
+            .plan_convert(ConvertTarget::Gguf, &options)
+            .unwrap()
+            .architecture()
+            .is_none()
+    );
+    folder.write("model.safetensors", &weights);
+    folder.write("config.json", config.replace("LlamaForCausalLM", "NobodyKnows"));
+    assert!(
+        open(folder.path("model.safetensors"))
+            .plan_convert(ConvertTarget::Gguf, &options)
+            .unwrap()
+            .architecture()
+            .is_none()
+    );
+}
+
+#[test]
 fn quantising_a_checkpoint_is_quantising_the_file_between() {
     let q4 = ConvertTarget::parse("q4_0").unwrap();
-    for case in cases().into_iter().filter(|case| !case.ends_with("q8_0") && !case.ends_with("mxfp4")) {
+    for case in cases().into_iter().filter(|case| !case.ends_with("q8_0") && !case.ends_with("fp4")) {
         let quantised = |checkpoint: &Checkpoint| {
             let plan = checkpoint.plan_convert(q4, &ConvertOptions::new()).unwrap();
             Checkpoint::from_bytes(plan.to_bytes(|_| {}).unwrap().0, &ParseLimits::default()).unwrap()
@@ -103,7 +133,7 @@ fn restored(file: &Checkpoint) -> (Contents, Value) {
 #[test]
 fn the_way_back_restores_every_tensor() {
     // Quantised weights come back decoded, multipliers stay in the weights.
-    let is_lossy = |case: &str| ["fp8", "mxfp4", "q8_0", "falcon_h1"].iter().any(|end| case.ends_with(end));
+    let is_lossy = |case: &str| ["fp8", "fp4", "q8_0", "falcon_h1"].iter().any(|end| case.ends_with(end));
     for case in cases().into_iter().filter(|case| !is_lossy(case)) {
         let (found, config) = restored(&expected(&case));
         let wanted = Contents::read(source(&case).join("model.safetensors"));
@@ -118,6 +148,16 @@ fn the_way_back_restores_every_tensor() {
             assert_eq!(config[key], original[key], "{case}: {key}");
         }
     }
+}
+
+#[test]
+fn scales_of_inputs_are_left_out_of_what_is_decoded_and_told() {
+    let file = expected("llama_nvfp4");
+    let plan =
+        file.plan_convert_directory(ConvertTarget::Hf, &ConvertOptions::new(), &DirectoryOptions::new()).unwrap();
+    assert!(plan.notes().iter().any(|note| note.starts_with("the scales of 6 layers' inputs")), "{:?}", plan.notes());
+    let (found, _) = restored(&file);
+    assert!(found.names().iter().all(|name| !name.contains("scale")), "{:?}", found.names());
 }
 
 #[test]

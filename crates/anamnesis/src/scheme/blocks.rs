@@ -33,6 +33,10 @@ pub(crate) enum WholeScale {
     Over,
 }
 
+/// Where the scale of a layer's inputs stands beside a weight of NVFP4: behind the name of the layer, and what it does.
+pub(crate) const OF_INPUTS: [(&str, WholeScale); 2] =
+    [(".input_scale", WholeScale::Times), (".input_global_scale", WholeScale::Over)];
+
 /// Gives the bytes of blocks from codes (part 0) and scales (part 1), both without gaps.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct Reblocked {

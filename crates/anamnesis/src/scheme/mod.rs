@@ -48,7 +48,7 @@ use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
 
 pub(crate) use apart::{Apart, Ones, StoredBlocks};
-pub(crate) use blocks::{Blocked, FourBitFloats, Reblocked, Reciprocals, WholeScale};
+pub(crate) use blocks::{Blocked, FourBitFloats, OF_INPUTS, Reblocked, Reciprocals, WholeScale};
 pub use bnb::BnbOptions;
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub use coding::{Coding, Evidence};

@@ -23,9 +23,14 @@ pub(super) fn restored(
     tensors: &[Named<'_>],
 ) -> Result<(Vec<Mapped>, Vec<String>)> {
     let mut pieces: BTreeMap<String, Vec<Piece>> = BTreeMap::new();
-    let mut unknown = Vec::new();
+    let (mut unknown, mut of_inputs) = (Vec::new(), 0usize);
     for (place, tensor) in tensors.iter().enumerate() {
         if architecture.made.iter().any(|made| made.name == tensor.name) {
+            continue;
+        }
+        // They mean nothing to weights that are decoded.
+        if tensor.name.ends_with(".input_scale") && tensor.shape.len() <= 1 {
+            of_inputs += 1;
             continue;
         }
         let fits = |rule: &&'static Rule| rule.change != Change::LeftOut && rule.of_gguf(tensor.name).is_some();
@@ -58,7 +63,12 @@ pub(super) fn restored(
             joined(&name, &pieces, tensors, config).map_err(|error| error.in_tensor(&name))?;
         restored.push(Mapped { name, shape, tree });
     }
-    Ok((restored, Vec::new()))
+    let notes = match of_inputs {
+        0 => None,
+        1 => Some("the scale of a layer's inputs is left out: its weight is decoded".to_owned()),
+        many => Some(format!("the scales of {many} layers' inputs are left out: their weights are decoded")),
+    };
+    Ok((restored, notes.into_iter().collect()))
 }
 
 fn joined(name: &str, pieces: &[Piece], tensors: &[Named<'_>], config: &Config) -> Result<Reshaped> {

@@ -1,12 +1,13 @@
 //! A checkpoint of a known architecture as a GGUF file that llama.cpp runs: names, order, types and keys of its converter.
 
+mod inputs;
 mod keys;
 mod restored;
 mod sources;
 mod tensors;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
@@ -19,8 +20,12 @@ use crate::architecture::{Architecture, Named};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::Result;
+use inputs::Algorithms;
 pub(super) use restored::RestoredOutputs;
 use tensors::{Planner, Types};
+
+/// The file that Hugging Face's library loads where there is no index: it has the whole model.
+const WHOLE_MODEL: &str = "model.safetensors";
 
 /// A checkpoint with the architecture that its configuration names.
 pub(super) struct Model<'a> {
@@ -41,12 +46,26 @@ impl Checkpoint {
     /// The model of a checkpoint whose names are those of its architecture in the output; `None` where they stay.
     pub(super) fn model_for(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Option<Model<'_>>> {
         let is_gguf = target.format() == Format::Gguf && self.format() != Format::Gguf;
-        let Some(directory) = self.directory().filter(|_| is_gguf && !options.keep_names) else { return Ok(None) };
+        if !is_gguf || options.keep_names {
+            return Ok(None);
+        }
+        let Some(directory) = self.directory().or_else(|| self.directory_of_model()) else { return Ok(None) };
         let files = Directory::new(directory, &self.limits);
         let Some(text) = files.read("config.json")? else { return Ok(None) };
         let Ok(Value::Object(raw)) = serde_json::from_slice(&text) else { return Ok(None) };
-        let Some(architecture) = Architecture::of_config(&raw)? else { return Ok(None) };
+        let architecture = match Architecture::of_config(&raw) {
+            // What stands beside a file says nothing of it where nobody knows it.
+            Err(_) if self.directory().is_none() => None,
+            known => known?,
+        };
+        let Some(architecture) = architecture else { return Ok(None) };
         Ok(Some(Model { checkpoint: self, architecture, raw, directory: directory.to_path_buf() }))
+    }
+
+    /// The directory of a file that is all the weights of its model, by its name.
+    fn directory_of_model(&self) -> Option<&Path> {
+        let [path] = &self.paths[..] else { return None };
+        (path.file_name()? == WHOLE_MODEL).then(|| path.parent())?
     }
 }
 
@@ -75,6 +94,7 @@ impl Model<'_> {
         let is_kept: BTreeSet<String> = blocks.iter().map(|kept| kept.mapped.name.clone()).collect();
         let file_type = keys::file_type(weights, blocks.first().map(|kept| kept.block));
         let mut told = self.told(&files, &config, &mapping, file_type)?;
+        planner.tell_inputs(&Algorithms::read(&self.raw, &files)?, &blocks, &mut told);
         let notes = std::mem::take(&mut told.notes).into_iter().chain(vocabulary.notes.iter().cloned());
         let notes = notes.chain(keys::left_out_note(&mapping)).collect();
         vocabulary.entries().iter().for_each(|(key, value)| told.set(key.clone(), value.clone()));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::inputs::beside;
 use super::sources::Source;
 use crate::architecture::reshape::{Built, Leaf, as_blocks, as_values};
 use crate::architecture::tree::{Step, Tree};
@@ -74,13 +75,14 @@ impl Planner<'_> {
         drafts.stats.tensors += 1;
         drafts.stats.repacked += 1;
         drafts.push(Draft { name: name.clone(), output_name, shape, content: Content::Repacked(made, values) });
-        let Some(scales) = self.scales(mapped)? else { return Ok(()) };
-        let scale = Mapped {
-            name: format!("{}.scale", mapped.name.trim_end_matches(".weight")),
-            shape: vec![scales.len()],
-            tree: Tree::Constant(scales),
-        };
-        self.values(&scale, drafts)
+        if block != BlockType::NVFP4 {
+            return Ok(());
+        }
+        let scales = beside(mapped, "scale", self.scales(mapped)?);
+        for scale in scales.into_iter().chain(self.input_scales(mapped)?) {
+            self.values(&scale, drafts)?;
+        }
+        Ok(())
     }
 
     /// The experts that are four-bit floats in blocks, by name, where all experts are: those are the tensors that are turned.
@@ -128,8 +130,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The scales of scales of a tensor of blocks, one for each tensor it is made of; `None` where all are 1.
-    fn scales(&self, mapped: &Mapped) -> Result<Option<Vec<f32>>> {
+    /// The scales of scales of a tensor of blocks, one for each tensor it is made of.
+    fn scales(&self, mapped: &Mapped) -> Result<Vec<f32>> {
         let mut scales = Vec::new();
         for index in mapped.tree.tensors() {
             let source = &self.sources[index];
@@ -144,7 +146,7 @@ impl Planner<'_> {
             let scale = f32::from_le_bytes(bytes);
             scales.push(if takes == WholeScale::Over { 1.0 / scale } else { scale });
         }
-        Ok(Some(scales).filter(|scales| scales.iter().any(|scale| *scale != 1.0)))
+        Ok(scales)
     }
 
     /// A tensor of values, of the type it gets.
