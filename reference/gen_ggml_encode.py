@@ -1,11 +1,14 @@
 """Rows of numbers in every block type that ggml can encode, with and without an importance of values.
 
-Writes encoded/ among the kernels' test data: the rows and weights as F32, and ggml's own bytes of them.
+Writes encoded/ among the kernels' test data: the rows and weights as F32, and ggml's own bytes of them. `again.txt` has, for each
+type, digests of what ggml decodes those bytes to and of what it encodes that to again; `nonfinite.txt` those of rows with values
+that are no numbers, row by row, where ggml ends (it stops the process for some).
 $REF/libggmlref.so is ggml, built as a shared library.
 """
 
 import ctypes
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +36,7 @@ class InitParams(ctypes.Structure):
 
 
 def library():
+    os.environ["GGML_NO_BACKTRACE"] = "1"
     ggml = ctypes.CDLL(str(REF / "libggmlref.so"), mode=os.RTLD_LAZY)
     ggml.ggml_init.argtypes = [InitParams]
     ggml.ggml_init.restype = ctypes.c_void_p
@@ -69,6 +73,76 @@ def encoded(ggml, kind, values, weights):
     return out
 
 
+def digest(array):
+    """FNV-1a over the bytes."""
+    value = 0xCBF29CE484222325
+    for byte in array.tobytes():
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+def decoded(ggml, kind, blocks):
+    """What ggml decodes blocks to."""
+    out = np.zeros((len(blocks), COLS), np.float32)
+    name = kind.lower().replace("_k", "_K")
+    decode = getattr(ggml, f"dequantize_row_{name}")
+    decode.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    decode(blocks.ctypes.data, out.ctypes.data, out.size)
+    return out
+
+
+def nonfinite_rows(rng):
+    """Rows with one, some and only values that are no numbers."""
+    nan, inf = np.float32("nan"), np.float32("inf")
+    rows = (rng.standard_normal((8, COLS)) * 0.05).astype(np.float32)
+    rows[0, 3] = nan
+    rows[1, -1] = nan
+    rows[2, :] = nan
+    rows[3, 100] = inf
+    rows[4, 200] = -inf
+    rows[5, 7], rows[5, 9] = inf, -inf
+    rows[6, 40], rows[6, 300] = nan, inf
+    rows[7, :] = inf
+    return rows
+
+
+def ended(work):
+    """What a piece of work gives, which may stop the process; `None` where it does."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        signal.alarm(3)
+        os.write(writer, work().encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        text = pipe.read().decode()
+    _, status = os.waitpid(child, 0)
+    return text if status == 0 else None
+
+
+def beyond(ggml, values, weights):
+    """Digests of what is decoded and encoded again, and of rows with values that are no numbers."""
+    again, nonfinite = [], []
+    rng = np.random.default_rng(8191 + SEED)
+    strange = nonfinite_rows(rng)
+    strange.tofile(DATA / "nonfinite.f32")
+    for kind in TYPES:
+        for how, used in (("plain", None), ("weighted", weights)):
+            if used is None and kind in NEEDS_WEIGHTS:
+                continue
+            first = encoded(ggml, kind, values, used)
+            back = decoded(ggml, kind, first)
+            second = encoded(ggml, kind, back, used)
+            same = "same" if np.array_equal(first, second) else "other"
+            again.append(f"{kind} {how} {digest(back)} {digest(second)} {same}")
+            rows = [ended(lambda: digest(encoded(ggml, kind, row[None].copy(), used))) or "-" for row in strange]
+            nonfinite.append(f"{kind} {how} {' '.join(rows)}")
+    (DATA / "again.txt").write_text("\n".join(again) + "\n")
+    (DATA / "nonfinite.txt").write_text("\n".join(nonfinite) + "\n")
+
+
 def main():
     ggml = library()
     rng = np.random.default_rng(4099 + SEED)
@@ -81,6 +155,7 @@ def main():
         if kind not in NEEDS_WEIGHTS:
             encoded(ggml, kind, values, None).tofile(DATA / f"{kind}.bin")
         encoded(ggml, kind, values, weights).tofile(DATA / f"{kind}.weighted.bin")
+    beyond(ggml, values, weights)
     print(f"ggml_encode: {len(TYPES)} types, {sum(f.stat().st_size for f in DATA.iterdir())} bytes")
 
 

@@ -24,7 +24,7 @@ pub fn vocabulary(name: &str, text: &[u8]) {
 
 /// Reads a model card.
 pub fn card(text: &[u8]) {
-    let files = InMemory { directory: Some("Model-7B-v1".to_owned()), ..InMemory::default() }.with("README.md", text);
+    let files = InMemory::default().named("Model-7B-v1").with("README.md", text);
     let told = card::general(&files, &Map::new(), &Counts::default());
     assert!(told.is_ok_and(|told| !told.entries().is_empty()));
 }

@@ -82,7 +82,7 @@ mod pipeline;
 mod quant_config;
 mod scheme;
 
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 
 pub mod cancel;

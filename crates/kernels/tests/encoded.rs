@@ -1,11 +1,12 @@
-//! Every block type is encoded to ggml's own bytes, with and without an importance of values, at every CPU level.
+//! Every block type is encoded to ggml's own bytes, with and without an importance of values, at every CPU level; so is what
+//! those bytes decode to, and what is no number.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::path::PathBuf;
 
-use anamnesis_kernels::ggml;
-use anamnesis_kernels::{EncodeBlocks, Level, encode_rows};
+use anamnesis_kernels::ggml::{self, decode_blocks};
+use anamnesis_kernels::{EncodeBlocks, F32, Level, encode_rows};
 
 const COLS: usize = 512;
 
@@ -55,13 +56,78 @@ fn check<B: EncodeBlocks>() {
     }
 }
 
-macro_rules! types {
-    ($($test:ident $type:ident)*) => {$(
-        #[test]
-        fn $test() {
-            check::<ggml::$type>();
+/// FNV-1a over bytes, as the script that wrote the digests has it.
+fn digest(bytes: &[u8]) -> String {
+    let mix = |value: u64, byte: &u8| (value ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3);
+    format!("{:016x}", bytes.iter().fold(0xCBF2_9CE4_8422_2325, mix))
+}
+
+/// The words of the lines of a file that are about a type: how it is encoded, and what is told of that.
+fn lines(file: &str, kind: &str) -> Vec<Vec<String>> {
+    let text = String::from_utf8(data(file).unwrap()).unwrap();
+    let words = text.lines().map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    words.filter(|words| words[0] == kind).map(|words| words[1..].to_vec()).collect()
+}
+
+/// What is encoded decodes to what ggml decodes its own bytes to, and encoding that again gives ggml's bytes again: the same
+/// ones where ggml's are.
+fn check_again<B: EncodeBlocks>() {
+    let (values, weights) = (floats("rows.f32"), floats("weights.f32"));
+    let lines = lines("again.txt", B::NAME);
+    assert!(!lines.is_empty(), "{}", B::NAME);
+    for line in lines {
+        let [how, back, second, same] = &line[..] else { panic!("{line:?}") };
+        let weights = (how == "weighted").then_some(&weights[..]);
+        for level in Level::available() {
+            let what = format!("{} {how} at {}", B::NAME, level.name());
+            let first = encoded::<B>(level, &values, COLS, weights);
+            let mut decoded = vec![0xEE; values.len() * 4];
+            decode_blocks::<B, F32>(level, &first, &mut decoded);
+            assert_eq!(digest(&decoded), *back, "{what}: decoded");
+            let decoded: Vec<f32> = decoded.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            let again = encoded::<B>(level, &decoded, COLS, weights);
+            assert_eq!(digest(&again), *second, "{what}: encoded again");
+            assert_eq!(again == first, same == "same", "{what}: whether it stays");
         }
-    )*};
+    }
+}
+
+/// Rows with values that are no numbers become ggml's bytes, where ggml ends at all.
+fn check_nonfinite<B: EncodeBlocks>() {
+    let (values, weights) = (floats("nonfinite.f32"), floats("weights.f32"));
+    for line in lines("nonfinite.txt", B::NAME) {
+        let weights = (line[0] == "weighted").then_some(&weights[..]);
+        for (row, (values, expected)) in values.chunks(COLS).zip(&line[1..]).enumerate() {
+            for level in Level::available() {
+                let found = encoded::<B>(level, values, COLS, weights);
+                let what = format!("{} {} at {}, row {row}", B::NAME, line[0], level.name());
+                assert!(expected == "-" || digest(&found) == *expected, "{what}");
+            }
+        }
+    }
+}
+
+macro_rules! types {
+    ($($test:ident $type:ident)*) => {
+        $(
+            #[test]
+            fn $test() {
+                check::<ggml::$type>();
+                check_again::<ggml::$type>();
+            }
+        )*
+
+        mod nonfinite {
+            use super::*;
+
+            $(
+                #[test]
+                fn $test() {
+                    check_nonfinite::<ggml::$type>();
+                }
+            )*
+        }
+    };
 }
 
 types! {

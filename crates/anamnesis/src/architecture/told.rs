@@ -51,6 +51,18 @@ impl Told {
         &self.entries
     }
 
+    /// Takes the keys of another behind its own.
+    pub(crate) fn append(&mut self, other: Self) {
+        other.entries.into_iter().for_each(|(key, value)| self.set(key, value));
+        self.notes.extend(other.notes);
+    }
+
+    /// The keys that are no lists.
+    pub(crate) fn single(&self) -> Metadata {
+        let is_single = |(_, value): &&(String, MetadataValue)| !matches!(value, MetadataValue::Array(_));
+        self.entries.iter().filter(is_single).cloned().collect()
+    }
+
     /// The keys as an output writes them, and the notes.
     pub(crate) fn into_parts(self) -> (Metadata, Vec<String>) {
         let order = self.entries.iter().map(|(key, _)| key.clone()).collect();

@@ -34,16 +34,17 @@ pub(super) fn tell(sources: &mut Sources<'_>, wanted: &Wanted<'_>, roles: Roles,
     let settings = class::with_defaults(&sources.settings, wanted.config, true);
     let vocabulary = Vocabulary::new(&document, &settings)?;
     vocabulary.check_merges(&document)?;
-    let (tokens, kinds) = tokens(&vocabulary, &document.decoder, wanted.size())?;
+    let (texts, kinds) = tokens(&vocabulary, &document.decoder, wanted.size())?;
     told.text("tokenizer.ggml.model", "gpt2");
     let name = pre::name(&document, &vocabulary, wanted, told)?;
     told.text("tokenizer.ggml.pre", name);
-    told.array("tokenizer.ggml.tokens", MetadataArray::String(tokens));
-    told.array("tokenizer.ggml.token_type", MetadataArray::I32(kinds));
     let mut special = Special::read(Some(&document), &sources.settings, wanted.config, None)?;
     special.chat_template = sources.chat_template(told)?;
     roles(&mut special, &vocabulary)?;
     drop(vocabulary);
+    let tokens = moved(texts, std::mem::take(&mut document.model.vocab));
+    told.array("tokenizer.ggml.tokens", MetadataArray::String(tokens));
+    told.array("tokenizer.ggml.token_type", MetadataArray::I32(kinds));
     let merges: Vec<String> = std::mem::take(&mut document.model.merges).into_iter().map(|merge| merge.0).collect();
     if merges.is_empty() {
         told.note("the vocabulary has no merges, without which llama.cpp does not load it");
@@ -52,19 +53,43 @@ pub(super) fn tell(sources: &mut Sources<'_>, wanted: &Wanted<'_>, roles: Roles,
     special.tell(told)
 }
 
-/// The tokens by id, and what each is.
-fn tokens(vocabulary: &Vocabulary<'_>, decoder: &Value, size: Option<u64>) -> Result<(Vec<String>, Vec<i32>)> {
+/// The text of a token.
+enum Text {
+    /// As the model has it.
+    OfModel,
+    Own(String),
+}
+
+/// The texts of tokens by id. Those of the model are moved, not copied: the largest vocabularies have a quarter of a million.
+fn moved(texts: Vec<Text>, model: Vec<(String, u32)>) -> Vec<String> {
+    let is_own: Vec<bool> = texts.iter().map(|text| matches!(text, Text::Own(_))).collect();
+    let own = texts.into_iter().map(|text| match text {
+        Text::OfModel => String::new(),
+        Text::Own(text) => text,
+    });
+    let mut tokens: Vec<String> = own.collect();
+    for (mut text, id) in model {
+        if let (Some(false), Some(token)) = (is_own.get(id as usize), tokens.get_mut(id as usize)) {
+            text.shrink_to_fit();
+            *token = text;
+        }
+    }
+    tokens
+}
+
+/// The texts of tokens by id, and what each is.
+fn tokens(vocabulary: &Vocabulary<'_>, decoder: &Value, size: Option<u64>) -> Result<(Vec<Text>, Vec<i32>)> {
     let size = bounded(size.unwrap_or_else(|| vocabulary.len() as u64))?;
     let (mut tokens, mut kinds) = (Vec::with_capacity(size), Vec::with_capacity(size));
     for (id, entry) in vocabulary.by_id(size)?.into_iter().enumerate() {
         let (token, kind) = match entry {
-            None => (padding(id), UNUSED),
-            Some((token, None)) => (token.to_owned(), NORMAL),
+            None => (Text::Own(padding(id)), UNUSED),
+            Some((_, None)) => (Text::OfModel, NORMAL),
             Some((token, Some(added))) => {
                 let token = if added.normalized { token.to_owned() } else { decoded(decoder, token) };
                 match added.special || looks_special(&token) {
-                    true => (token, CONTROL),
-                    false => (token.replace('\u{2581}', " "), USER_DEFINED),
+                    true => (Text::Own(token), CONTROL),
+                    false => (Text::Own(token.replace('\u{2581}', " ")), USER_DEFINED),
                 }
             }
         };

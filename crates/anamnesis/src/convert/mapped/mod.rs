@@ -97,10 +97,10 @@ impl Model<'_> {
         let mut told = self.told(&files, &config, &mapping, file_type)?;
         let of_floats = blocks.iter().filter(|kept| kept.block == BlockType::NVFP4).map(|kept| kept.mapped);
         planner.inputs().tell(&Algorithms::read(&self.raw, &files)?, of_floats, &mut told);
-        let notes = std::mem::take(&mut told.notes).into_iter().chain(vocabulary.notes.iter().cloned());
-        let notes = notes.chain(keys::left_out_note(&mapping)).collect();
-        vocabulary.entries().iter().for_each(|(key, value)| told.set(key.clone(), value.clone()));
-        let (of_model, _) = told.clone().into_parts();
+        // The lists of a vocabulary are the largest of what is told: they are moved, never copied.
+        told.append(vocabulary);
+        let notes = std::mem::take(&mut told.notes).into_iter().chain(keys::left_out_note(&mapping)).collect();
+        let of_model = told.single();
         let quantise = quantise.map(|quantise| Quantise { metadata: Some(&of_model), ..quantise });
         let mut drafts = Drafts::new(&checkpoint.catalog, quantise.as_ref());
         drafts.stats.left_out = left_out;
