@@ -36,13 +36,8 @@ const SEARCHES: &str = "encode::ggml::";
 const RARELY_CALLED: [&str; 6] = ["once_lock", "ipnsort", "nearest_of_all", "log2", "iq15cut_m", "calls %r"];
 
 /// Faults that are known: what is not vectorised, and why it is left so.
-const KNOWN: [(&str, &str, &str); 4] = [
+const KNOWN: [(&str, &str, &str); 3] = [
     ("encode::pack::packed", "no loop uses", "eight codes are packed at a time, in one word"),
-    (
-        "encode::grouped::coded::<QuotientPlus, InBf16",
-        "uses vpinsrd in a loop",
-        "two roundings to BF16 are put together from lanes",
-    ),
     ("decode::untile::kernel", "uses vp", "tiles are turned by words"),
     ("decode::untile::kernel", "calls memcpy", "rows of a panel that is not full are copied as they are long"),
 ];

@@ -258,7 +258,8 @@ fn a_mix_fits_and_loses_less_the_more_room_there_is() {
             let lost = fit.weights.iter().map(|weight| 10f64.powf(-weight.error.sqnr / 10.0)).sum::<f64>();
             assert!(lost <= last, "{family}: {lost} is more than {last}");
             last = lost;
-            let mut targets: Vec<_> = fit.weights.iter().map(|weight| weight.target.name()).collect();
+            let mut targets: Vec<_> =
+                fit.weights.iter().filter_map(|weight| weight.target).map(ConvertTarget::name).collect();
             targets.sort_unstable();
             targets.dedup();
             kinds = kinds.max(targets.len());
@@ -266,4 +267,22 @@ fn a_mix_fits_and_loses_less_the_more_room_there_is() {
         assert!(kinds > 1, "{family} was never mixed");
         assert!(fit(least - 1).is_err(), "{family}");
     }
+}
+
+#[test]
+fn what_is_asked_for_is_not_chosen_again() {
+    let input = model(8);
+    let checkpoint = directory(&input);
+    let options = ConvertOptions::new().with_rule("*.q_proj.*", "mlx-6bit").unwrap();
+    let targets = Fit::family("mlx-4bit,mlx-8bit").unwrap();
+    let fit = checkpoint.fit(10_000_000, &targets, &options, &DirectoryOptions::new(), |_| {});
+    // Rules are for what is in the family or can stand beside it.
+    let fit = fit.unwrap();
+    let chosen: Vec<_> = fit.weights.iter().map(|weight| (weight.error.name.as_str(), weight.target)).collect();
+    assert!(chosen.contains(&(QUERY, None)) && chosen.contains(&(DOWN, Some(target("mlx-8bit")))), "{chosen:?}");
+    let folder = Folder::new();
+    let output = folder.path("out");
+    write(&input, &output, fit.target.name(), &fit.options);
+    let (_, config) = decoded(&output);
+    assert_eq!(config["quantization"][QUERY.trim_end_matches(".weight")]["bits"], 6);
 }

@@ -34,6 +34,10 @@ fn main() {
     }
     formats!(E4m3 E5m2 E4m3Fnuz E5m2Fnuz E8m0);
 
+    let mut sums = DistanceSums::default();
+    add_distance(level, &values, &bytes, &mut sums);
+    black_box(&sums);
+
     round_slice::<Bf16>(level, &values, &mut bytes);
     black_box(&bytes);
     round_slice::<F16>(level, &values, &mut bytes);

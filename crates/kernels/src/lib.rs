@@ -37,6 +37,7 @@ pub use decode::{
     turn_columns, unpack_codes, untile_marlin,
 };
 pub use encode::{
-    Codebook, EncodeBlocks, Goal, Input, Ratio, SMALLEST_SCALE, Scaling, Steps, block_largest, block_largest_number,
-    block_range, encode_rows, group_codes, nearest_codes, pack_bits, row_codes,
+    Codebook, DISTANCE_LANES, DistanceSums, EncodeBlocks, Goal, Input, Ratio, SMALLEST_SCALE, Scaling, Steps,
+    add_distance, block_largest, block_largest_number, block_range, encode_rows, group_codes, nearest_codes, pack_bits,
+    row_codes,
 };

@@ -49,8 +49,8 @@ pub struct Fit {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FittedWeight {
-    /// Its type.
-    pub target: ConvertTarget,
+    /// The type that was chosen; `None` where there was no choice, as it is the same with each.
+    pub target: Option<ConvertTarget>,
     /// Bytes of its tensors.
     pub bytes: u64,
     /// Its error, under its name in the output.
@@ -172,13 +172,15 @@ impl Checkpoint {
         options: &ConvertOptions,
         cut: &DirectoryOptions,
     ) -> Result<Fit> {
-        let count = |target: &ConvertTarget| weights.iter().filter(|weight| weight.target == *target).count();
+        let count = |target: &ConvertTarget| weights.iter().filter(|weight| weight.target == Some(*target)).count();
         // Of equals the first, whatever their order among the targets.
         let usual = targets.iter().rev().max_by_key(|target| count(target)).or(targets.first());
         let Some(&target) = usual else { return Err(Request::NothingSelected.into()) };
         let mut options = options.clone();
-        for weight in weights.iter().filter(|weight| weight.target != target) {
-            options.rules.add_name(&weight.error.name, weight.target)?;
+        for weight in &weights {
+            if let Some(other) = weight.target.filter(|other| *other != target) {
+                options.rules.add_name(&weight.error.name, other)?;
+            }
         }
         let bytes = self.trial(target, &options, cut)?.bytes;
         Ok(Fit { target, options, bytes, weights })
@@ -255,11 +257,12 @@ fn choose(open: &[Ladder], fixed: &[Ladder], allowed: u64) -> (Vec<FittedWeight>
         }
     }
     let is_smallest = at.iter().all(|&rung| rung == 0);
+    let weight =
+        |target, weight: &MeasuredWeight| FittedWeight { target, bytes: weight.bytes, error: weight.error.clone() };
     let chosen = open.iter().zip(at).map(|(ladder, rung)| &ladder.rungs[rung]);
-    let chosen = chosen.chain(fixed.iter().filter_map(|ladder| ladder.rungs.first()));
-    let mut weights: Vec<FittedWeight> = chosen
-        .map(|(target, weight)| FittedWeight { target: *target, bytes: weight.bytes, error: weight.error.clone() })
-        .collect();
+    let chosen = chosen.map(|(target, measured)| weight(Some(*target), measured));
+    let unchosen = fixed.iter().filter_map(|ladder| ladder.rungs.first()).map(|(_, measured)| weight(None, measured));
+    let mut weights: Vec<FittedWeight> = chosen.chain(unchosen).collect();
     weights.sort_by(|a, b| a.error.name.cmp(&b.error.name));
     (weights, is_smallest)
 }
@@ -280,7 +283,7 @@ mod tests {
     }
 
     fn chosen(ladders: &[Ladder], bytes: u64) -> Vec<&'static str> {
-        choose(ladders, &[], bytes).0.iter().map(|weight| weight.target.name()).collect()
+        choose(ladders, &[], bytes).0.iter().filter_map(|weight| Some(weight.target?.name())).collect()
     }
 
     #[test]

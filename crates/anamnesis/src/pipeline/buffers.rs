@@ -101,6 +101,13 @@ impl Buffers {
         let held = floats.len();
         floats.resize(held + (range.end - range.start) as usize, 0.0);
         let (level, new) = (self.context.level(), &mut floats[held..]);
+        if values.decoder.is_exact_in(values.dtype) {
+            let Self { input, windows, .. } = self;
+            windows.clear();
+            values.decoder.windows(range.clone(), windows);
+            let inputs = read(input, sources, &values.parts, windows)?;
+            return values.decoder.widen(&inputs, new, level);
+        }
         let bytes = self.decode(values, sources, range)?;
         match values.dtype {
             TargetDtype::BF16 => widen_bf16(level, bytes, new),

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::{self, Values};
+
 use super::measure::Distance;
 use super::plan::Checks;
 use super::tiles::Tile;
@@ -50,7 +53,7 @@ impl Encoding {
         let mut ready = None;
         if let Some(mut first_pass) = encoder.first_pass() {
             walk(tile, granule, &mut held, read, &mut |range, values| {
-                make_finite(checks, encoder.scale_values(), range, values)?;
+                make_finite(self.context.level(), checks, encoder.scale_values(), range, values)?;
                 first_pass.see(values, &mut self.context)
             })?;
             ready = Some(first_pass.finish()?);
@@ -58,7 +61,7 @@ impl Encoding {
         let encoder = ready.as_deref().unwrap_or(encoder);
         let mut distance = Distance::default();
         walk(tile, granule, &mut held, read, &mut |range, values| {
-            distance.replaced += make_finite(checks, encoder.scale_values(), range, values)?;
+            distance.replaced += make_finite(self.context.level(), checks, encoder.scale_values(), range, values)?;
             distance.add(&self.encode(encoder, checks, range, values, put)?);
             Ok(())
         })?;
@@ -99,7 +102,7 @@ impl Encoding {
         }
         self.decoded.resize(values.len() * 4, 0);
         encoder.decode(range, &outs, &mut self.decoded, &mut self.context)?;
-        Ok(Distance::between(values, &self.decoded))
+        Ok(Distance::between(self.context.level(), values, &self.decoded))
     }
 }
 
@@ -123,7 +126,12 @@ fn walk(tile: &Tile, granule: usize, held: &mut Vec<f32>, read: Read<'_>, take: 
 
 /// Makes sure that all values are numbers: refuses the first that is none, or gives each a value that its scale can hold and
 /// says how many they were.
-fn make_finite(checks: Checks, scale_values: u64, range: &Range<u64>, values: &mut [f32]) -> Result<u64> {
+fn make_finite(level: Level, checks: Checks, scale_values: u64, range: &Range<u64>, values: &mut [f32]) -> Result<u64> {
+    let mut largest = [0.0];
+    chosen::block_largest(level, Values::F32(values), values.len(), &mut largest);
+    if largest[0].is_finite() {
+        return Ok(0);
+    }
     let Some(position) = values.iter().position(|value| !value.is_finite()) else { return Ok(0) };
     if !checks.allow_nonfinite {
         let (index, value) = (range.start + position as u64, values[position]);

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Values that are summed side by side.
-const LANES: usize = 8;
+use anamnesis_kernels::{self as kernels, DistanceSums, Level};
 
 /// Sums over values `x` and what they became, `y`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -28,21 +27,11 @@ pub(crate) struct Distance {
 
 impl Distance {
     /// `after` is F32, little endian.
-    pub(super) fn between(before: &[f32], after: &[u8]) -> Self {
-        let after = after.as_chunks::<4>().0;
-        let mut lanes = [[0.0f64; LANES]; 5];
-        for (before, after) in before.chunks(LANES).zip(after.chunks(LANES)) {
-            for (lane, (x, y)) in before.iter().zip(after).enumerate() {
-                let (x, y) = (f64::from(*x), f64::from(f32::from_le_bytes(*y)));
-                lanes[0][lane] += (x - y).abs();
-                lanes[1][lane] += (x - y) * (x - y);
-                lanes[2][lane] += x * x;
-                lanes[3][lane] += y * y;
-                lanes[4][lane] += x * y;
-            }
-        }
+    pub(super) fn between(level: Level, before: &[f32], after: &[u8]) -> Self {
+        let mut lanes = DistanceSums::default();
+        kernels::add_distance(level, before, after, &mut lanes);
         let [absolute, squared, before_sum, after_sum, product] = lanes.map(|lanes| lanes.iter().sum());
-        let values = before.len().min(after.len()) as u64;
+        let values = before.len().min(after.len() / 4) as u64;
         Self { values, replaced: 0, overflowed: 0, absolute, squared, before: before_sum, after: after_sum, product }
     }
 
@@ -105,7 +94,7 @@ mod tests {
             let range = index * 100..(index + 1) * 100;
             (
                 range.start as u64..range.end as u64,
-                Distance::between(&values[range.clone()], &bytes[range.start * 4..range.end * 4]),
+                Distance::between(Level::detect(), &values[range.clone()], &bytes[range.start * 4..range.end * 4]),
             )
         };
         let total = |order: &[usize]| {

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{AsLibrary, Blocked, Coding, Context, Identity};
+use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::Rounded;
 
 use crate::catalog::TargetDtype;
-use crate::error::Result;
+use crate::error::{AnamnesisError, Result};
 
 /// How the decoder of a weight is had.
 pub(crate) enum Recipe {
@@ -66,6 +67,19 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()>;
+
+    /// Whether its values are stored as numbers that rounding to this type leaves as they are, so that
+    /// [`widen`](Self::widen) gives them.
+    fn is_exact_in(&self, target: TargetDtype) -> bool {
+        let _ = target;
+        false
+    }
+
+    /// The values of these inputs as numbers, where they are stored as such.
+    fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<()> {
+        let _ = (inputs, out, level);
+        Err(AnamnesisError::parse("values that are not stored as numbers cannot be widened"))
+    }
 
     /// The scheme in detail, for people.
     fn describe(&self) -> String;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::round_slice;
 
 use super::decoder::rounded;
@@ -57,6 +58,17 @@ impl TileDecoder for PlainDecoder {
             }
         }
         round_slice(level, rounded(target), values, out);
+        Ok(())
+    }
+
+    fn is_exact_in(&self, target: TargetDtype) -> bool {
+        self.narrow.is_some() && (target == TargetDtype::F32 || target.dtype() == self.dtype)
+    }
+
+    fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<()> {
+        if let (Some(narrow), [bytes]) = (self.narrow, inputs) {
+            narrow.widen(level, bytes, out);
+        }
         Ok(())
     }
 

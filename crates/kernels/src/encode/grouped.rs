@@ -316,7 +316,7 @@ impl Grain for Unrounded {
 impl Grain for InBf16 {
     #[inline(always)]
     fn round<S: Simd>(_simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
-        map!(value in &values => bf16::decode(bf16::encode_number(value)))
+        map!(value in &values => bf16::round_number(value))
     }
 }
 

@@ -6,6 +6,7 @@
 //! round.
 
 mod codebook;
+mod distance;
 mod four_bit;
 pub mod ggml;
 mod grouped;
@@ -16,6 +17,7 @@ mod range;
 mod rows;
 
 pub use codebook::Codebook;
+pub use distance::{DISTANCE_LANES, DistanceSums, add_distance};
 pub use four_bit::{SMALLEST_SCALE, Scaling, nearest_codes};
 pub use ggml::{EncodeBlocks, encode_rows};
 pub use grouped::{Goal, Ratio, group_codes};

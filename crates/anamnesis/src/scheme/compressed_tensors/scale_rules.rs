@@ -66,7 +66,7 @@ impl ScaleRule for Rule {
                 let scale = (high - low) / range;
                 // Without values but zero there is nothing to divide by, and the zero point is zero.
                 let zero_point = if scale == 0.0 { 0.0 } else { lowest - low / scale };
-                let zero_point = zero_point.clamp(lowest, lowest + range).round_ties_even();
+                let zero_point = nearest(zero_point.clamp(lowest, lowest + range));
                 Group { offset: zero_point, shift: zero_point, ..Group::of(stored(scale, dtype)) }
             }
             Self::Power { largest } => {
@@ -83,6 +83,12 @@ impl ScaleRule for Rule {
             }
         }
     }
+}
+
+/// The nearest whole number of a small one, halves to even: beside so large a number there is no room for a fraction.
+fn nearest(number: f32) -> f32 {
+    const LARGE: f32 = 1.5 * (1 << 23) as f32;
+    (number + LARGE) - LARGE
 }
 
 /// A scale as its type holds it, never zero.

@@ -1,6 +1,6 @@
 //! `forget --fit`: the types of weights chosen by what they lose, so that the model fits.
 
-use anamnesis::{Checkpoint, CpuLevel, Fit, FittedWeight, format_bytes};
+use anamnesis::{Checkpoint, ConvertTarget, CpuLevel, Fit, FittedWeight, format_bytes};
 use serde_json::{Value, json};
 
 use super::{asked, request};
@@ -57,7 +57,8 @@ fn tell(fit: &Fit, bytes: u64, printer: &Printer) -> Result<(), Failure> {
         Table::new([Column::Flexible("WEIGHT"), Column::Left("TARGET"), Column::Right("SIZE"), Column::Right("SQNR")]);
     for FittedWeight { target, bytes, error, .. } in &fit.weights {
         let sqnr = format!("{:.2} dB", error.sqnr);
-        table.row([error.name.clone(), target.name().to_owned(), format_bytes(*bytes), sqnr]);
+        let target = target.map_or("as asked", ConvertTarget::name).to_owned();
+        table.row([error.name.clone(), target, format_bytes(*bytes), sqnr]);
     }
     printer.text("")?;
     printer.table(&table)?;
@@ -68,7 +69,7 @@ fn document(fit: &Fit, bytes: u64, tried: &[&str]) -> Value {
     let weight = |weight: &FittedWeight| {
         json!({
             "name": weight.error.name,
-            "to": weight.target.name(),
+            "to": weight.target.map(ConvertTarget::name),
             "bytes": weight.bytes,
             "values": weight.error.values,
             "sqnr_db": Some(weight.error.sqnr).filter(|sqnr| sqnr.is_finite()),

@@ -19,6 +19,14 @@ pub fn encode(value: f32) -> u16 {
     if value.is_nan() { quiet } else { number }
 }
 
+/// [`decode`] of [`encode_number`], without leaving the lanes of an `f32`.
+#[inline(always)]
+pub(crate) fn round_number(value: f32) -> f32 {
+    let bits = value.to_bits();
+    let odd = (bits >> 16) & 1;
+    f32::from_bits(bits.wrapping_add(0x7FFF + odd) & 0xFFFF_0000)
+}
+
 /// [`encode`] for numbers, infinities and those NaNs that are quiet and not all ones.
 #[inline(always)]
 pub(crate) fn encode_number(value: f32) -> u16 {

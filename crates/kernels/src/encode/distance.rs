@@ -1,0 +1,55 @@
+//! How far numbers are from what they became: sums in `f64`, by lanes, so that they are the same at every level.
+
+use crate::base::level::Level;
+use crate::base::simd::Simd;
+
+/// Values that are summed side by side.
+pub const DISTANCE_LANES: usize = 8;
+
+/// Sums over values `x` and what they became, `y`, in lanes: of `|x − y|`, `(x − y)²`, `x²`, `y²` and `x · y`.
+pub type DistanceSums = [[f64; DISTANCE_LANES]; 5];
+
+/// Adds to `sums` how far `before` is from `after`, which is `f32` in little endian. The value at place `i` belongs to lane `i`
+/// modulo their number.
+///
+/// ```
+/// use anamnesis_kernels::{DistanceSums, Level, add_distance};
+///
+/// let mut sums = DistanceSums::default();
+/// add_distance(Level::detect(), &[1.0, 2.0], &[1.5f32, 2.0].map(f32::to_le_bytes).concat(), &mut sums);
+/// assert_eq!((sums[0][0], sums[1][0], sums[4][1]), (0.5, 0.25, 4.0));
+/// ```
+pub fn add_distance(level: Level, before: &[f32], after: &[u8], sums: &mut DistanceSums) {
+    distance(level, before, after.as_chunks::<4>().0, sums);
+}
+
+kernel! {
+    fn distance(before: &[f32], after: &[[u8; 4]], sums: &mut DistanceSums) = body
+}
+
+#[inline(always)]
+fn body<S: Simd>(_simd: S, before: &[f32], after: &[[u8; 4]], sums: &mut DistanceSums) {
+    let (whole, rest) = before.as_chunks::<DISTANCE_LANES>();
+    let (whole_after, rest_after) = after.as_chunks::<DISTANCE_LANES>();
+    let [mut absolute, mut squared, mut energy, mut energy_after, mut product] = *sums;
+    for (before, after) in whole.iter().zip(whole_after) {
+        for i in 0..DISTANCE_LANES {
+            let (x, y) = (f64::from(before[i]), f64::from(f32::from_le_bytes(after[i])));
+            let difference = x - y;
+            absolute[i] += difference.abs();
+            squared[i] += difference * difference;
+            energy[i] += x * x;
+            energy_after[i] += y * y;
+            product[i] += x * y;
+        }
+    }
+    *sums = [absolute, squared, energy, energy_after, product];
+    if whole.len() == whole_after.len() {
+        for (lane, (x, y)) in rest.iter().zip(rest_after).enumerate() {
+            let (x, y) = (f64::from(*x), f64::from(f32::from_le_bytes(*y)));
+            let difference = x - y;
+            let terms = [difference.abs(), difference * difference, x * x, y * y, x * y];
+            sums.iter_mut().zip(terms).for_each(|(sums, term)| sums[lane] += term);
+        }
+    }
+}
