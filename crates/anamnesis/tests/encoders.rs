@@ -10,7 +10,7 @@ use std::path::Path;
 use anamnesis::convert::convert_bytes;
 use anamnesis::{
     AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, DirectoryOptions, GroupOptions, ParseLimits,
-    Request, TargetDtype,
+    Request, SidecarFate, TargetDtype,
 };
 use serde_json::{Value, json};
 use support::{Contents, Folder, Model, Noise, assert_mentions, difference, fixture, floats, le_bytes, rounded};
@@ -317,4 +317,68 @@ fn a_value_that_a_cast_would_make_infinite_is_refused_and_one_that_it_cuts_is_cu
     assert_mentions(&error.to_string(), &["a.weight", "value 7", "57344"]);
     let (bytes, _) = convert_bytes(&model.bytes(), target("fp8-cast"), &ConvertOptions::new()).unwrap();
     assert_eq!(Contents::of(&bytes).tensors["a.weight"].data[7], 0x7E);
+}
+
+#[test]
+fn files_that_loaders_look_for_stand_beside_the_weights_and_go_when_they_are_decoded() {
+    let input = Folder::staged(&model(18).bytes(), Some(&json!({ "model_type": "llama" })));
+    let staged = input.model();
+    std::fs::write(input.path("hf_quant_config.json"), r#"{"quantization": {}}"#).unwrap();
+    let query = "model.layers.0.self_attn.q_proj";
+    for (target, rule, file, wanted) in [
+        (
+            "modelopt-nvfp4",
+            None,
+            "hf_quant_config.json",
+            json!({
+                "producer": { "name": "modelopt", "version": "0.47.0" },
+                "quantization": {
+                    "quant_algo": "W4A16_NVFP4",
+                    "kv_cache_quant_algo": null,
+                    "group_size": 16,
+                    "exclude_modules": ["lm_head", "model.layers.0.mlp.gate", "model.vision_tower.fc"],
+                },
+            }),
+        ),
+        (
+            "modelopt-nvfp4",
+            Some("modelopt-fp8"),
+            "hf_quant_config.json",
+            json!({
+                "producer": { "name": "modelopt", "version": "0.47.0" },
+                "quantization": {
+                    "quant_algo": "MIXED_PRECISION",
+                    "kv_cache_quant_algo": null,
+                    "exclude_modules": ["lm_head", "model.layers.0.mlp.gate", "model.vision_tower.fc"],
+                    "quantized_layers": {
+                        query: { "quant_algo": "FP8" },
+                        LAYER: { "quant_algo": "W4A16_NVFP4", "group_size": 16 },
+                    },
+                },
+            }),
+        ),
+        (
+            "quanto-int8",
+            None,
+            "quanto_qmap.json",
+            json!({
+                query: { "activations": "none", "weights": "qint8" },
+                LAYER: { "activations": "none", "weights": "qint8" },
+            }),
+        ),
+    ] {
+        let output = Folder::new();
+        let made = output.path("made");
+        let options = match rule {
+            Some(other) => ConvertOptions::new().with_rule("*.q_proj.*", other).unwrap(),
+            None => ConvertOptions::new(),
+        };
+        written(staged.parent().unwrap(), &made, ConvertTarget::parse(target).unwrap(), &options);
+        let found: Value = serde_json::from_slice(&std::fs::read(made.join(file)).unwrap()).unwrap();
+        assert_eq!(found, wanted, "{target}");
+        let checkpoint = Checkpoint::open(&made, &ParseLimits::default()).unwrap();
+        let plan = checkpoint.plan_directory(TargetDtype::BF16, &DirectoryOptions::new()).unwrap();
+        let fate = plan.sidecars().iter().find(|sidecar| sidecar.name == file).map(|sidecar| &sidecar.fate);
+        assert!(matches!(fate, Some(SidecarFate::Dropped(_))), "{target}: {fate:?}");
+    }
 }

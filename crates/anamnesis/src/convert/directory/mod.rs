@@ -23,7 +23,8 @@ use std::path::PathBuf;
 
 use super::drafts::Outputs;
 use super::mapped::RestoredOutputs;
-use super::plan::{Outline, PlanInput, describe};
+use super::outline::Outline;
+use super::plan::{PlanInput, describe};
 use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlannedOutput};
 use crate::catalog::{Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;

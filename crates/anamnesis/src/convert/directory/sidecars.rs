@@ -8,7 +8,7 @@ use super::config_text::{ConfigEdit, with_quantisation, without_quantisation};
 use crate::catalog::TargetDtype;
 use crate::checkpoint::{file_inside, read_sidecar};
 use crate::container::sniff;
-use crate::convert::plan::Outline;
+use crate::convert::outline::Outline;
 use crate::convert::{Cast, ConvertOptions};
 use crate::error::{AnamnesisError, FileKind, Result, quoted};
 use crate::io::{FileSource, ReadAt};

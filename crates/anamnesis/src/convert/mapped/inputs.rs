@@ -5,28 +5,36 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::tensors::{KeptBlocks, Planner};
+use super::sources::Source;
 use crate::architecture::beside::{Beside, Directory};
 use crate::architecture::told::Told;
 use crate::architecture::{Mapped, tree::Tree};
-use crate::catalog::{BlockType, Dtype, MetadataArray};
+use crate::catalog::{Dtype, MetadataArray};
+use crate::checkpoint::Checkpoint;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{OF_INPUTS, WholeScale};
 
 /// The algorithm of ModelOpt that quantises weights alone.
 const WEIGHTS_ALONE: &str = "W4A16_NVFP4";
 
-impl Planner<'_> {
+/// The inputs of layers, as far as anything is stored of them.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'a> {
+    pub checkpoint: &'a Checkpoint,
+    pub sources: &'a [Source],
+}
+
+impl Inputs<'_> {
     /// The scales of the inputs of a tensor's layers, as a tensor beside it; `None` where all are 1 or nobody tells them.
-    pub(super) fn input_scales(&self, mapped: &Mapped) -> Result<Option<Mapped>> {
+    pub(super) fn scales(&self, mapped: &Mapped) -> Result<Option<Mapped>> {
         let tensors = mapped.tree.tensors();
-        let scales = tensors.iter().map(|&index| self.input_scale(&self.sources[index].stored_name));
+        let scales = tensors.iter().map(|&index| self.scale(&self.sources[index].stored_name));
         let scales = scales.collect::<Result<Vec<f32>>>()?;
         Ok(beside(mapped, "input_scale", scales))
     }
 
     /// The scale of one layer's inputs, 1 where it has none.
-    fn input_scale(&self, weight: &str) -> Result<f32> {
+    fn scale(&self, weight: &str) -> Result<f32> {
         let module = weight.strip_suffix(".weight").unwrap_or(weight);
         for (end, takes) in OF_INPUTS {
             let Some(id) = self.checkpoint.catalog.find(&format!("{module}{end}")) else { continue };
@@ -56,11 +64,10 @@ impl Planner<'_> {
         Some(format!("{front}.experts.{part}"))
     }
 
-    /// Tells which weights of four bits meet inputs of more.
-    pub(super) fn tell_inputs(&self, algorithms: &Algorithms, blocks: &[KeptBlocks<'_>], told: &mut Told) {
-        let blocks = blocks.iter().filter(|kept| kept.block == BlockType::NVFP4);
-        let alone = blocks.filter(|kept| self.layer(kept.mapped).is_some_and(|layer| algorithms.is_alone(&layer)));
-        let mut names: Vec<String> = alone.map(|kept| kept.mapped.name.clone()).collect();
+    /// Tells which of the weights of four bits meet inputs of more.
+    pub(super) fn tell<'m>(&self, algorithms: &Algorithms, weights: impl Iterator<Item = &'m Mapped>, told: &mut Told) {
+        let alone = weights.filter(|mapped| self.layer(mapped).is_some_and(|layer| algorithms.is_alone(&layer)));
+        let mut names: Vec<String> = alone.map(|mapped| mapped.name.clone()).collect();
         names.sort();
         let values = vec![false; names.len()];
         told.array("general.tensor_extra.name", MetadataArray::String(names));

@@ -17,6 +17,7 @@ use super::target::ConvertTarget;
 use crate::architecture::beside::{Beside, Directory};
 use crate::architecture::told::Told;
 use crate::architecture::{Architecture, Named};
+use crate::catalog::BlockType;
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::Result;
@@ -94,7 +95,8 @@ impl Model<'_> {
         let is_kept: BTreeSet<String> = blocks.iter().map(|kept| kept.mapped.name.clone()).collect();
         let file_type = keys::file_type(weights, blocks.first().map(|kept| kept.block));
         let mut told = self.told(&files, &config, &mapping, file_type)?;
-        planner.tell_inputs(&Algorithms::read(&self.raw, &files)?, &blocks, &mut told);
+        let of_floats = blocks.iter().filter(|kept| kept.block == BlockType::NVFP4).map(|kept| kept.mapped);
+        planner.inputs().tell(&Algorithms::read(&self.raw, &files)?, of_floats, &mut told);
         // The lists of a vocabulary are the largest of what is told: they are moved, never copied.
         told.append(vocabulary);
         let notes = std::mem::take(&mut told.notes).into_iter().chain(keys::left_out_note(&mapping)).collect();

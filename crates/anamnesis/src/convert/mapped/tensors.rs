@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::inputs::beside;
+use super::inputs::{Inputs, beside};
 use super::sources::Source;
 use crate::architecture::reshape::{Built, Leaf, as_blocks, as_values};
 use crate::architecture::tree::{Step, Tree};
@@ -79,10 +79,15 @@ impl Planner<'_> {
             return Ok(());
         }
         let scales = beside(mapped, "scale", self.scales(mapped)?);
-        for scale in scales.into_iter().chain(self.input_scales(mapped)?) {
+        for scale in scales.into_iter().chain(self.inputs().scales(mapped)?) {
             self.values(&scale, drafts)?;
         }
         Ok(())
+    }
+
+    /// What is stored of the inputs of layers.
+    pub(super) const fn inputs(&self) -> Inputs<'_> {
+        Inputs { checkpoint: self.checkpoint, sources: self.sources }
     }
 
     /// The experts that are four-bit floats in blocks, by name, where all experts are: those are the tensors that are turned.
