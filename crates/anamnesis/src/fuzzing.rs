@@ -28,3 +28,43 @@ pub fn card(text: &[u8]) {
     let told = card::general(&files, &Map::new(), &Counts::default());
     assert!(told.is_ok_and(|told| !told.entries().is_empty()));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::architecture::tokenizer::hostile::{Numbers, changed};
+
+    #[test]
+    fn changed_files_pass_the_doors_of_the_fuzzer() {
+        let seed = std::env::var("AMN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(2);
+        println!("AMN_SEED={seed}");
+        let mut numbers = Numbers(seed);
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vocabularies");
+        let directories = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = directories.filter(|path| path.is_dir()).flat_map(|path| std::fs::read_dir(path).unwrap());
+        let mut passed = 0;
+        for path in files.map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let known = ["tokenizer.model", "tokenizer.json", "tekken.json", "README.md"];
+            if !known.contains(&name.as_str()) {
+                continue;
+            }
+            let whole = std::fs::read(&path).unwrap();
+            for round in 0..40 {
+                let text = if round == 0 { whole.clone() } else { changed(&whole, &mut numbers) };
+                match name.as_str() {
+                    "README.md" => card(&text),
+                    name => vocabulary(name, &text),
+                }
+                passed += 1;
+            }
+        }
+        // What is no vocabulary at all.
+        for _ in 0..200 {
+            let noise: Vec<u8> = (0..numbers.below(200)).map(|_| numbers.below(256) as u8).collect();
+            ["tokenizer.model", "tokenizer.json", "tekken.json"].iter().for_each(|name| vocabulary(name, &noise));
+            card(&noise);
+        }
+        assert!(passed >= 400, "{passed} files, AMN_SEED={seed}");
+    }
+}

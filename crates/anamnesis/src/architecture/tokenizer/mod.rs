@@ -9,7 +9,7 @@ mod chat_template;
 mod class;
 mod document;
 #[cfg(test)]
-mod hostile;
+pub(crate) mod hostile;
 mod kinds;
 mod phi3;
 mod pieces_in_json;
