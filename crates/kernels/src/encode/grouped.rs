@@ -194,6 +194,17 @@ fn code_group<S: Simd, R: Operation, N: Grain, G: Target>(
     offsets: &[f32; GROUP],
     goal: G,
 ) -> [u8; GROUP] {
+    if N::IS_OF_LANES {
+        let mut codes = [0; GROUP];
+        for i in 0..GROUP {
+            let mut ratio = N::round_one(R::first(values[i], scales[i], offsets[i]));
+            if R::TWICE {
+                ratio = N::round_one(R::second(ratio, scales[i], offsets[i]));
+            }
+            codes[i] = goal.code(ratio);
+        }
+        return codes;
+    }
     let mut ratios = *values;
     for i in 0..GROUP {
         ratios[i] = R::first(ratios[i], scales[i], offsets[i]);
@@ -294,7 +305,15 @@ impl Operation for RoundedPlus {
 
 /// What operations are rounded to, known when the kernel is compiled.
 trait Grain: Copy + Send + Sync + 'static {
+    /// Whether a value is rounded by itself, so that all operations on it stay in its lane.
+    const IS_OF_LANES: bool;
+
     fn round<S: Simd>(simd: S, values: [f32; GROUP]) -> [f32; GROUP];
+
+    #[inline(always)]
+    fn round_one(value: f32) -> f32 {
+        value
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -307,6 +326,8 @@ struct InBf16;
 struct InF16;
 
 impl Grain for Unrounded {
+    const IS_OF_LANES: bool = true;
+
     #[inline(always)]
     fn round<S: Simd>(_simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
         values
@@ -314,13 +335,22 @@ impl Grain for Unrounded {
 }
 
 impl Grain for InBf16 {
+    const IS_OF_LANES: bool = true;
+
     #[inline(always)]
     fn round<S: Simd>(_simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
         map!(value in &values => bf16::round_number(value))
     }
+
+    #[inline(always)]
+    fn round_one(value: f32) -> f32 {
+        bf16::round_number(value)
+    }
 }
 
 impl Grain for InF16 {
+    const IS_OF_LANES: bool = false;
+
     #[inline(always)]
     fn round<S: Simd>(simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
         simd.widen_f16(&simd.narrow_f16(&values))
