@@ -165,12 +165,6 @@ impl<'a> Stream<'a> {
         self.bytes
     }
 
-    /// The bytes from a group on, for [`next`](Self::next).
-    #[inline(always)]
-    pub(crate) fn from(&self, group: usize) -> &'a [u8] {
-        self.bytes.get(group * self.step..).unwrap_or_default()
-    }
-
     /// The next group, which is taken off the bytes; none where it must be read from the copy.
     #[inline(always)]
     pub(crate) fn next(&self, bytes: &mut &'a [u8]) -> Option<&'a [u8; GROUP]> {

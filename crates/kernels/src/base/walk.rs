@@ -53,12 +53,11 @@ macro_rules! walk_packed {
         // A few groups are left at the end of a stream, and one where it is not whole: they are written elsewhere and copied.
         for (batch, out) in out[done * group_bytes..].chunks_mut($crate::base::walk::FEW * group_bytes).enumerate() {
             let mut few = [0; $crate::base::walk::FEW * $crate::base::GROUP * 4];
-            let done = done + batch * $crate::base::walk::FEW;
-            $( let $item = $crate::base::walk::few($items, done); )*
             let places = few.chunks_exact_mut(group_bytes).take(out.len().div_ceil(group_bytes));
             for (index, place) in places.enumerate() {
-                $( let $item = &$item.as_chunks::<{ $crate::base::GROUP }>().0[index]; )*
-                let $group = stream.group(first + done + index);
+                let index = done + batch * $crate::base::walk::FEW + index;
+                $( let $item = &$crate::base::group::pad($items.get(index * $crate::base::GROUP..).unwrap_or_default()); )*
+                let $group = stream.group(first + index);
                 $output::write(&$words, place);
             }
             for (to, from) in out.iter_mut().zip(few) {
@@ -66,16 +65,6 @@ macro_rules! walk_packed {
             }
         }
     }};
-}
-
-/// A few groups of a companion slice, filled up with zeros.
-#[inline(always)]
-pub(crate) fn few<T: Copy + Default>(items: &[T], first: usize) -> [T; FEW * GROUP] {
-    let mut few = [T::default(); FEW * GROUP];
-    for (to, from) in few.iter_mut().zip(items.get(first * GROUP..).unwrap_or_default()) {
-        *to = *from;
-    }
-    few
 }
 
 /// Writes the first `elements` words of a group.

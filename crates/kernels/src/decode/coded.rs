@@ -86,24 +86,16 @@ pub fn ruled_blocks<O: Output>(
 }
 
 kernel! {
-    fn finished<O: Output>(
+    fn looked_up<O: Output>(
         rule: Arithmetic,
-        map: &[f32; GROUP],
-        zeros: &[f32; TABLES],
-        scales: &[f32; TABLES],
-        tables: &mut [[O::Word; SMALL_TABLE]; TABLES],
-    ) = finish
-}
-
-kernel! {
-    fn found<O: Output>(
         places: &Places,
-        stream: &Stream<'_>,
-        first: usize,
-        tables: &[[O::Word; SMALL_TABLE]; TABLES],
+        packed: &[u8],
+        map: &[f32; 16],
+        zeros: &[f32],
+        scales: &[f32],
         block: usize,
         out: &mut [u8],
-    ) = find
+    ) = tables
 }
 
 kernel! {
@@ -162,11 +154,10 @@ fn zero_of(zeros: &[f32], block: usize) -> f32 {
     zeros.get(block).copied().unwrap_or(0.0)
 }
 
-/// Looks codes up in the table of their block: finishes the tables of a batch of blocks, then finds all of its words.
-///
-/// These are two kernels, because what is kept in registers for the one would be in the way of the other.
-fn looked_up<O: Output>(
-    level: Level,
+/// Looks codes up in the table of their block.
+#[inline(always)]
+fn tables<S: Simd, O: Output>(
+    simd: S,
     rule: Arithmetic,
     places: &Places,
     packed: &[u8],
@@ -179,61 +170,39 @@ fn looked_up<O: Output>(
     let out = covered::<O>(places, packed, zeros, scales, block, out);
     let stream = Stream::new(places, packed);
     let map = repeated(places, map);
+    let block_bytes = block.saturating_mul(O::BYTES);
     let mut tables = [[O::Word::default(); SMALL_TABLE]; TABLES];
-    let mut first = 0;
-    for (batch, out) in out.chunks_mut(block.saturating_mul(O::BYTES).saturating_mul(TABLES)).enumerate() {
-        finished::<O>(level, rule, &map, &batch_of(zeros, batch), &batch_of(scales, batch), &mut tables);
-        found::<O>(level, places, &stream, first, &tables, block, out);
-        first += out.len().div_ceil(GROUP * O::BYTES);
-    }
-}
-
-#[inline(always)]
-fn finish<S: Simd, O: Output>(
-    simd: S,
-    rule: Arithmetic,
-    map: &[f32; GROUP],
-    zeros: &[f32; TABLES],
-    scales: &[f32; TABLES],
-    tables: &mut [[O::Word; SMALL_TABLE]; TABLES],
-) {
-    let pairs = tables.as_chunks_mut::<2>().0.iter_mut();
-    for ((pair, zeros), scales) in pairs.zip(zeros.as_chunks::<2>().0).zip(scales.as_chunks::<2>().0) {
-        *pair = halves(&words_of::<S, O>(simd, rule, map, *zeros, *scales));
-    }
-    // Where NaNs would meet, one is left: which of two comes out is the CPU's choice.
-    if has_nan(zeros) || has_nan(scales) {
-        for ((table, zero), scale) in tables.iter_mut().zip(zeros).zip(scales) {
-            let zero = if scale.is_nan() { 0.0 } else { *zero };
-            if zero.is_nan() || scale.is_nan() {
-                *table = halves(&words_of::<S, O>(simd, rule, &[1.0; GROUP], [zero; 2], [*scale; 2]))[0];
+    let (mut bytes, mut group) = (stream.start(), 0);
+    for (batch, out) in out.chunks_mut(block_bytes.saturating_mul(TABLES)).enumerate() {
+        let (zeros, scales) = (batch_of(zeros, batch), batch_of(scales, batch));
+        for ((pair, zeros), scales) in
+            tables.as_chunks_mut::<2>().0.iter_mut().zip(zeros.as_chunks::<2>().0).zip(scales.as_chunks::<2>().0)
+        {
+            *pair = halves(&words_of::<S, O>(simd, rule, &map, *zeros, *scales));
+        }
+        // Where NaNs would meet, one is left: which of two comes out is the CPU's choice.
+        if has_nan(&zeros) || has_nan(&scales) {
+            for ((table, zero), scale) in tables.iter_mut().zip(zeros).zip(scales) {
+                let zero = if scale.is_nan() { 0.0 } else { zero };
+                if zero.is_nan() || scale.is_nan() {
+                    *table = halves(&words_of::<S, O>(simd, rule, &[1.0; GROUP], [zero; 2], [scale; 2]))[0];
+                }
             }
         }
-    }
-}
-
-#[inline(always)]
-fn find<S: Simd, O: Output>(
-    simd: S,
-    places: &Places,
-    stream: &Stream<'_>,
-    first: usize,
-    tables: &[[O::Word; SMALL_TABLE]; TABLES],
-    block: usize,
-    out: &mut [u8],
-) {
-    let mut bytes = stream.from(first);
-    if block < GROUP {
-        let mut pairs = tables.as_chunks::<2>().0.iter();
-        walk_packed!(stream, &mut bytes, first, O, group => {
-            let tables = pairs.next().map_or([O::Word::default(); GROUP], whole);
-            O::look_up_by_half(simd, places, &tables, group)
-        }, out);
-    } else {
-        let mut turn = Turn::new(block);
-        walk_packed!(stream, &mut bytes, first, O, group => {
-            O::look_up_packed(simd, places, &tables[turn.next_group()], group)
-        }, out);
+        let groups = out.len().div_ceil(GROUP * O::BYTES);
+        if block < GROUP {
+            let mut pairs = tables.as_chunks::<2>().0.iter();
+            walk_packed!(stream, &mut bytes, group, O, group => {
+                let tables = pairs.next().map_or([O::Word::default(); GROUP], whole);
+                O::look_up_by_half(simd, places, &tables, group)
+            }, out);
+        } else {
+            let mut turn = Turn::new(block);
+            walk_packed!(stream, &mut bytes, group, O, group => {
+                O::look_up_packed(simd, places, &tables[turn.next_group()], group)
+            }, out);
+        }
+        group += groups;
     }
 }
 
