@@ -42,18 +42,18 @@ fn coded<P: Packing, O: Output>(criterion: &mut Criterion) {
     group.bench_function("memcpy", |bencher| bencher.iter(|| black_box(&mut out).copy_from_slice(black_box(&source))));
     for block in [64, 128, 30] {
         levels(&mut group, &format!("blocks of {block}"), |level| {
-            coded_blocks::<O>(level, P::PLACES, &packed, &map, &[], &scales, block, black_box(&mut out));
+            coded_blocks::<P, O>(level, &packed, &map, &[], &scales, block, black_box(&mut out));
         });
     }
     levels(&mut group, "blocks of 128 with zeros", |level| {
-        coded_blocks::<O>(level, P::PLACES, &packed, &map, &zeros, &scales, 128, black_box(&mut out));
+        coded_blocks::<P, O>(level, &packed, &map, &zeros, &scales, 128, black_box(&mut out));
     });
     levels(&mut group, "scale per element", |level| {
-        affine_codes::<O>(level, P::PLACES, &packed, &zeros, &scales, black_box(&mut out));
+        affine_codes::<P, O>(level, &packed, &zeros, &scales, black_box(&mut out));
     });
     let groups: Vec<u32> = (0..ELEMENTS).map(|i| (i * 7 % 32) as u32).collect();
     levels(&mut group, "indexed", |level| {
-        coded_indexed::<O>(level, P::PLACES, &packed, &groups, &zeros[..32], &scales[..32], black_box(&mut out));
+        coded_indexed::<P, O>(level, &packed, &groups, &zeros[..32], &scales[..32], black_box(&mut out));
     });
     group.finish();
 }
@@ -78,9 +78,9 @@ fn others(criterion: &mut Criterion) {
     let mut out = vec![0u8; ELEMENTS * 4];
     let mut floats = vec![0f32; ELEMENTS];
     levels(&mut group, "low nibbles unpacked", |level| {
-        unpack_codes(level, LowNibbles::PLACES, &words, black_box(&mut floats))
+        unpack_codes::<LowNibbles>(level, &words, black_box(&mut floats))
     });
-    levels(&mut group, "3 bits unpacked", |level| unpack_codes(level, Bits3::PLACES, &words, black_box(&mut floats)));
+    levels(&mut group, "3 bits unpacked", |level| unpack_codes::<Bits3>(level, &words, black_box(&mut floats)));
     let map = std::array::from_fn(|code| code as f32);
     levels(&mut group, "nested scales", |level| {
         nested_scales(level, &words[..ELEMENTS], &map, &[0.5; ELEMENTS / 256], 256, 0.1, black_box(&mut floats));

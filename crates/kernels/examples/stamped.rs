@@ -55,21 +55,30 @@ fn main() {
     let map = black_box([1.0; 16]);
     let block = values.len() / 32;
     let groups = black_box(vec![3; 4096]);
-    // From memory, so that one form is compiled for all of them.
-    let places = black_box(LowNibbles::PLACES);
-    let rule = black_box(Arithmetic::default());
-    unpack_codes(level, places, &packed, &mut floats);
-    black_box(&floats);
+    macro_rules! packings {
+        ($($packing:ident)+) => {
+            $(
+                packings!(@outputs $packing Bf16 F16 F32);
+                unpack_codes::<$packing>(level, &packed, &mut floats);
+                black_box(&floats);
+            )+
+        };
+        (@outputs $packing:ident $($output:ident)+) => {
+            $(
+                coded_blocks::<$packing, $output>(level, &packed, &map, &values, &values, block, &mut bytes);
+                black_box(&bytes);
+                coded_indexed::<$packing, $output>(level, &packed, &groups, &values, &values, &mut bytes);
+                black_box(&bytes);
+                affine_codes::<$packing, $output>(level, &packed, &values, &values, &mut bytes);
+                black_box(&bytes);
+            )+
+        };
+    }
+    packings!(LowNibbles HighNibbles AwqNibbles Bits2 Bits3 Bytes);
 
     macro_rules! outputs {
         ($($output:ident)+) => {
             $(
-                ruled_blocks::<$output>(level, rule, places, &packed, &map, &values, &values, block, &mut bytes);
-                black_box(&bytes);
-                coded_indexed::<$output>(level, places, &packed, &groups, &values, &values, &mut bytes);
-                black_box(&bytes);
-                affine_codes::<$output>(level, places, &packed, &values, &values, &mut bytes);
-                black_box(&bytes);
                 affine_fields::<$output>(level, &packed, values[0] as u32, 4, &values, &values, &mut bytes);
                 black_box(&bytes);
                 scaled_twice::<$output>(level, &packed, values[0], values[1], &mut bytes);

@@ -5,7 +5,7 @@
 mod naive;
 
 use anamnesis_kernels::*;
-use naive::packed::{less, number, put, value};
+use naive::packed::{code, less, put};
 
 /// Lengths around the boundaries of groups, words and blocks.
 const LENGTHS: [usize; 19] = [0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 300, 1000, 1187];
@@ -62,10 +62,9 @@ fn painted(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i % 251 * 7 + i / 251 * 13 + i) as u8).collect()
 }
 
-/// The bytes that so many codes take, and often more.
-fn packed(places: &Places, elements: usize) -> Vec<u8> {
-    let bytes = (elements * places.bits).div_ceil(8).next_multiple_of(places.unit);
-    painted(bytes + [0, 70, 16, 0, 33][elements % 5])
+/// The bytes that so many codes take.
+fn packed<P: Packing>(elements: usize) -> Vec<u8> {
+    painted((elements * P::BITS).div_ceil(8).next_multiple_of(P::UNIT))
 }
 
 /// Numbers of every kind, in an order that depends on the seed.
@@ -93,27 +92,20 @@ fn compare<O: Output>(what: &str, elements: usize, twin: impl Fn(&mut [u8]), ker
     }
 }
 
-/// All packings.
-fn every_packing() -> Vec<&'static Places> {
-    let others = [HighNibbles::PLACES, AwqNibbles::PLACES, SignedBytes::PLACES];
-    (1..=8).filter_map(Places::dense).chain(others).collect()
-}
-
 /// Calls a function for all packings and outputs.
 macro_rules! every_packing_and_output {
     ($function:ident) => {
-        for places in every_packing() {
-            $function::<Bf16>(places);
-            $function::<F16>(places);
-            $function::<F32>(places);
-        }
+        every_packing_and_output!($function, LowNibbles HighNibbles AwqNibbles Bits2 Bits3 Bytes)
+    };
+    ($function:ident, $($packing:ident)+) => {
+        $( $function::<$packing, Bf16>(); $function::<$packing, F16>(); $function::<$packing, F32>(); )+
     };
 }
 
-fn blocks_agree<O: Output>(places: &Places) {
+fn blocks_agree<P: Packing, O: Output>() {
     for block in BLOCKS {
         for length in LENGTHS {
-            let codes = packed(places, length);
+            let codes = packed::<P>(length);
             let count = length.div_ceil(block);
             let scales = numbers(count, length);
             for (zeros, map) in [
@@ -121,15 +113,16 @@ fn blocks_agree<O: Output>(places: &Places) {
                 (numbers(count, length + 5), WILD),
                 ((0..count).map(|i| i as f32 % 9.0).collect(), std::array::from_fn(|code| code as f32)),
             ] {
-                let what = format!("{} in blocks of {block} ({length}, {} zeros)", places.name, zeros.len());
+                let what = format!("{} in blocks of {block} ({length}, {} zeros)", P::NAME, zeros.len());
                 let twin = |out: &mut [u8]| {
                     for i in 0..length {
-                        let value = value(places.name, &codes, &map, i);
+                        let code = code(P::NAME, &codes, i);
+                        let value = if P::BITS == 8 { f32::from(code) } else { map[usize::from(code)] };
                         put(O::NAME, less(value, &zeros, i / block) * scales[i / block], i, out);
                     }
                 };
                 compare::<O>(&what, length, twin, |level, out| {
-                    coded_blocks::<O>(level, places, &codes, &map, &zeros, &scales, block, out);
+                    coded_blocks::<P, O>(level, &codes, &map, &zeros, &scales, block, out);
                 });
             }
         }
@@ -141,60 +134,21 @@ fn blocks_agree_with_the_twin() {
     every_packing_and_output!(blocks_agree);
 }
 
-fn rules_agree<O: Output>(places: &Places) {
-    let map = std::array::from_fn(|code| (code as f32 - 7.3) * 0.11);
-    for (formula, step) in [Formula::Affine, Formula::Biased, Formula::Divided]
-        .into_iter()
-        .flat_map(|formula| [Step::F32, Step::Bf16, Step::F16].map(|step| (formula, step)))
-    {
-        let rounded = |value: f32| match step {
-            Step::F32 => value,
-            Step::Bf16 => half::bf16::from_f32(value).to_f32(),
-            Step::F16 => half::f16::from_f32(value).to_f32(),
-        };
-        for (block, length) in [(16, 1187), (24, 300), (32, 2100), (64, 1000), (96, 96)] {
-            let (codes, count) = (packed(places, length), length.div_ceil(block));
-            let scales: Vec<f32> = (0..count).map(|i| rounded(0.013 + i as f32 * 1.7e-3)).collect();
-            let offsets: Vec<f32> = (0..count).map(|i| rounded(i as f32 % 9.0 * 0.37 - 1.1)).collect();
-            let twin = |out: &mut [u8]| {
-                for i in 0..length {
-                    let (value, offset, scale) =
-                        (value(places.name, &codes, &map, i), offsets[i / block], scales[i / block]);
-                    let result = match formula {
-                        Formula::Affine => rounded(value - offset) * scale,
-                        Formula::Divided => rounded(value - offset) / scale,
-                        Formula::Biased => rounded(value * scale) + offset,
-                    };
-                    put(O::NAME, rounded(result), i, out);
-                }
-            };
-            let what = format!("{} by {formula:?} in {step:?} in blocks of {block}", places.name);
-            let rule = Arithmetic { formula, step };
-            compare::<O>(&what, length, twin, |level, out| {
-                ruled_blocks::<O>(level, rule, places, &codes, &map, &offsets, &scales, block, out);
-            });
-        }
-    }
-}
-
-#[test]
-fn every_rule_agrees_with_the_twin() {
-    every_packing_and_output!(rules_agree);
-}
-
-fn many_blocks_agree<O: Output>(places: &Places) {
+fn many_blocks_agree<P: Packing, O: Output>() {
     let map = std::array::from_fn(|code| (code as f32 - 7.3) * 0.11);
     for block in [16, 32, 64, 128] {
         let length = 100 * block;
-        let codes = packed(places, length);
+        let codes = packed::<P>(length);
         let scales: Vec<f32> = (0..100).map(|i| 0.01 + i as f32 * 1e-3).collect();
         let twin = |out: &mut [u8]| {
             for i in 0..length {
-                put(O::NAME, value(places.name, &codes, &map, i) * scales[i / block], i, out);
+                let code = code(P::NAME, &codes, i);
+                let value = if P::BITS == 8 { f32::from(code) } else { map[usize::from(code)] };
+                put(O::NAME, value * scales[i / block], i, out);
             }
         };
-        compare::<O>(places.name, length, twin, |level, out| {
-            coded_blocks::<O>(level, places, &codes, &map, &[], &scales, block, out);
+        compare::<O>(P::NAME, length, twin, |level, out| {
+            coded_blocks::<P, O>(level, &codes, &map, &[], &scales, block, out);
         });
     }
 }
@@ -204,22 +158,22 @@ fn many_blocks_agree_with_the_twin() {
     every_packing_and_output!(many_blocks_agree);
 }
 
-fn indexed_agree<O: Output>(places: &Places) {
+fn indexed_agree<P: Packing, O: Output>() {
     for length in LENGTHS {
         for count in [1, 5, 40] {
-            let codes = packed(places, length);
+            let codes = packed::<P>(length);
             let groups: Vec<u32> = (0..length).map(|i| (i * 7 % count) as u32).collect();
             let scales = numbers(count, length);
             for zeros in [vec![], numbers(count, length + 3)] {
                 let twin = |out: &mut [u8]| {
                     for (i, group) in groups.iter().enumerate() {
                         let group = *group as usize;
-                        let value = less(number(places.name, &codes, i), &zeros, group) * scales[group];
+                        let value = less(f32::from(code(P::NAME, &codes, i)), &zeros, group) * scales[group];
                         put(O::NAME, value, i, out);
                     }
                 };
-                compare::<O>(places.name, length, twin, |level, out| {
-                    coded_indexed::<O>(level, places, &codes, &groups, &zeros, &scales, out);
+                compare::<O>(P::NAME, length, twin, |level, out| {
+                    coded_indexed::<P, O>(level, &codes, &groups, &zeros, &scales, out);
                 });
             }
         }
@@ -236,26 +190,26 @@ fn a_group_past_the_last_counts_as_the_last() {
     for level in Level::available() {
         let mut out = [0; 4 * 40];
         let groups = [u32::MAX; 40];
-        coded_indexed::<F32>(level, Bytes::PLACES, &[5; 40], &groups, &[1.0, 2.0], &[1.0, 0.5], &mut out);
+        coded_indexed::<Bytes, F32>(level, &[5; 40], &groups, &[1.0, 2.0], &[1.0, 0.5], &mut out);
         assert_eq!(out, 1.5f32.to_le_bytes().repeat(40)[..]);
         let mut out = [PAINT; 4 * 40];
-        coded_indexed::<F32>(level, Bytes::PLACES, &[5; 40], &groups, &[], &[], &mut out);
+        coded_indexed::<Bytes, F32>(level, &[5; 40], &groups, &[], &[], &mut out);
         assert_eq!(out, [PAINT; 160]);
     }
 }
 
-fn affine_agrees<O: Output>(places: &Places) {
+fn affine_agrees<P: Packing, O: Output>() {
     for length in LENGTHS {
-        let codes = packed(places, length);
+        let codes = packed::<P>(length);
         let scales = numbers(length, length);
         for zeros in [vec![], numbers(length, length + 3)] {
             let twin = |out: &mut [u8]| {
                 for (i, scale) in scales.iter().enumerate() {
-                    put(O::NAME, less(number(places.name, &codes, i), &zeros, i) * scale, i, out);
+                    put(O::NAME, less(f32::from(code(P::NAME, &codes, i)), &zeros, i) * scale, i, out);
                 }
             };
-            compare::<O>(places.name, length, twin, |level, out| {
-                affine_codes::<O>(level, places, &codes, &zeros, &scales, out);
+            compare::<O>(P::NAME, length, twin, |level, out| {
+                affine_codes::<P, O>(level, &codes, &zeros, &scales, out);
             });
         }
     }
@@ -295,14 +249,14 @@ fn fields_of_words_agree_with_the_twin() {
     fields_agree::<F32>();
 }
 
-fn unpacked_agree(places: &Places) {
+fn unpacked_agree<P: Packing>() {
     for length in LENGTHS {
-        let codes = packed(places, length);
+        let codes = packed::<P>(length);
         for level in Level::available() {
             let mut found = vec![9.25; length];
-            unpack_codes(level, places, &codes, &mut found);
+            unpack_codes::<P>(level, &codes, &mut found);
             for (i, found) in found.into_iter().enumerate() {
-                assert_eq!(found, number(places.name, &codes, i), "{} at {level}, element {i}", places.name);
+                assert_eq!(found, f32::from(code(P::NAME, &codes, i)), "{} at {level}, element {i}", P::NAME);
             }
         }
     }
@@ -310,7 +264,12 @@ fn unpacked_agree(places: &Places) {
 
 #[test]
 fn unpacked_codes_agree_with_the_twin() {
-    every_packing().into_iter().for_each(unpacked_agree);
+    unpacked_agree::<LowNibbles>();
+    unpacked_agree::<HighNibbles>();
+    unpacked_agree::<AwqNibbles>();
+    unpacked_agree::<Bits2>();
+    unpacked_agree::<Bits3>();
+    unpacked_agree::<Bytes>();
 }
 
 fn twice_agrees<O: Output>() {
@@ -463,7 +422,7 @@ fn negative_zero_in_a_map_is_kept() {
     for level in Level::available() {
         for block in [64, 30] {
             let mut out = [0; 2 * 70];
-            coded_blocks::<Bf16>(level, HighNibbles::PLACES, &painted(35), &map, &[], &[2.0; 3], block, &mut out);
+            coded_blocks::<HighNibbles, Bf16>(level, &painted(35), &map, &[], &[2.0; 3], block, &mut out);
             assert_eq!(out, [0x00, 0x80].repeat(70)[..]);
         }
     }
@@ -478,9 +437,9 @@ fn subtraction_and_multiplication_are_not_fused() {
         let packed: Vec<u8> = (0..8).map(|i| (2 * i) | ((2 * i + 1) << 4)).collect();
         let mut out = [0; 64];
         let map = std::array::from_fn(|code| code as f32);
-        coded_blocks::<F32>(level, LowNibbles::PLACES, &packed, &map, &[zero], &[scale], 32, &mut out);
+        coded_blocks::<LowNibbles, F32>(level, &packed, &map, &[zero], &[scale], 32, &mut out);
         assert_eq!(out[..], expected);
-        affine_codes::<F32>(level, LowNibbles::PLACES, &packed, &[zero; 16], &[scale; 16], &mut out);
+        affine_codes::<LowNibbles, F32>(level, &packed, &[zero; 16], &[scale; 16], &mut out);
         assert_eq!(out[..], expected);
     }
 }
@@ -497,12 +456,12 @@ fn odd_lengths_of_every_argument_are_survived() {
             macro_rules! call {
                 ($($packing:ident)+) => { $(
                     for block in [0, 1, 33, 64, usize::MAX, usize::MAX / 32 * 32] {
-                        coded_blocks::<Bf16>(level, $packing::PLACES, &codes, &map, &values[count / 2..], &values, block, &mut out);
-                        coded_blocks::<F32>(level, $packing::PLACES, &codes, &map, &[], &values, block, &mut out);
+                        coded_blocks::<$packing, Bf16>(level, &codes, &map, &values[count / 2..], &values, block, &mut out);
+                        coded_blocks::<$packing, F32>(level, &codes, &map, &[], &values, block, &mut out);
                     }
-                    coded_indexed::<F16>(level, $packing::PLACES, &codes, &groups, &values[count / 2..], &values, &mut out);
-                    affine_codes::<F32>(level, $packing::PLACES, &codes, &values[count / 2..], &values, &mut out);
-                    unpack_codes(level, $packing::PLACES, &codes, &mut [0.0; 77]);
+                    coded_indexed::<$packing, F16>(level, &codes, &groups, &values[count / 2..], &values, &mut out);
+                    affine_codes::<$packing, F32>(level, &codes, &values[count / 2..], &values, &mut out);
+                    unpack_codes::<$packing>(level, &codes, &mut [0.0; 77]);
                 )+ };
             }
             call!(LowNibbles HighNibbles AwqNibbles Bits2 Bits3 Bytes);
@@ -531,7 +490,7 @@ fn a_last_byte_may_hold_one_code_only() {
     for level in Level::available() {
         let mut out = [PAINT; 4 * 4];
         let map = std::array::from_fn(|code| code as f32);
-        coded_blocks::<F32>(level, LowNibbles::PLACES, &[0x21, 0xF3], &map, &[], &[1.0], 64, &mut out[..12]);
+        coded_blocks::<LowNibbles, F32>(level, &[0x21, 0xF3], &map, &[], &[1.0], 64, &mut out[..12]);
         assert_eq!(out[8..], [3f32.to_le_bytes(), [PAINT; 4]].concat()[..]);
     }
 }

@@ -62,7 +62,7 @@ fn decode(level: Level, to: Rounded, weight: &[u8], block_scales: &[u8], global_
         let scales = &mut scales[..stored.len()];
         kernels::widen_format8(level, Float8::E4m3, stored, scales);
         scales.iter_mut().for_each(|scale| *scale *= global_scale);
-        kernels::coded_blocks(level, Packed::LOW_NIBBLES, to, codes, &MAP, &[], scales, BLOCK, out);
+        kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &MAP, &[], scales, BLOCK, out);
     }
 }
 

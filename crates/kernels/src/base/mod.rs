@@ -8,7 +8,6 @@
 //! | `group`, `walk` | how slices go through a body, group by group |
 //! | [`output`] | what decoded values are rounded to |
 //! | [`packing`] | how codes of a few bits lie in bytes |
-//! | [`rule`] | how value, offset and scale become a number |
 //! | [`streamed`] | copying past the caches |
 
 #[macro_use]
@@ -22,7 +21,6 @@ pub mod float;
 pub mod level;
 pub mod output;
 pub mod packing;
-pub mod rule;
 pub mod simd;
 pub mod streamed;
 

@@ -8,7 +8,7 @@
 
 use crate::base::GROUP;
 use crate::base::float::{bf16, f16};
-use crate::base::packing::Places;
+use crate::base::packing::Packing;
 use crate::base::simd::{SMALL_TABLE, Simd, TABLE};
 
 /// A type that decoded values are rounded to.
@@ -34,33 +34,19 @@ pub trait Output: Copy + Send + Sync + 'static {
         Self::round_group(simd, values)
     }
 
-    /// The numbers of a group of codes, in the order that [`join`](Self::join) takes what is calculated of them.
-    #[inline(always)]
-    fn numbers<S: Simd>(simd: S, places: &Places, packed: &[u8; GROUP]) -> [f32; GROUP] {
-        simd.numbers(places, packed)
-    }
-
-    /// Rounds what was calculated of [numbers](Self::numbers), where NaNs are quiet and not all ones.
-    #[inline(always)]
-    fn join<S: Simd>(simd: S, values: &[f32; GROUP]) -> [Self::Word; GROUP] {
-        Self::round_products(simd, values)
-    }
-
     /// Takes `table[code & 0x7F]` for a group of codes, the sign flipped where bit 7 of the code is set.
     fn look_up<S: Simd>(simd: S, table: &[Self::Word; TABLE], codes: &[u8; GROUP]) -> [Self::Word; GROUP];
 
     /// Takes `table[code]` for a group of packed codes of up to four bits; the table repeats after the last code.
-    fn look_up_packed<S: Simd>(
+    fn look_up_packed<S: Simd, P: Packing>(
         simd: S,
-        places: &Places,
         table: &[Self::Word; SMALL_TABLE],
         packed: &[u8; GROUP],
     ) -> [Self::Word; GROUP];
 
-    /// [`look_up_packed`](Self::look_up_packed) with a table for each half of the group.
-    fn look_up_by_half<S: Simd>(
+    /// [`look_up_packed`](Self::look_up_packed) of four-bit codes with a table for each half of the group.
+    fn look_up_by_half<S: Simd, P: Packing>(
         simd: S,
-        places: &Places,
         tables: &[Self::Word; GROUP],
         packed: &[u8; GROUP],
     ) -> [Self::Word; GROUP];
@@ -103,33 +89,18 @@ impl Output for Bf16 {
     }
 
     #[inline(always)]
-    fn numbers<S: Simd>(simd: S, places: &Places, packed: &[u8; GROUP]) -> [f32; GROUP] {
-        simd.numbers_apart(places, packed)
-    }
-
-    #[inline(always)]
-    fn join<S: Simd>(simd: S, values: &[f32; GROUP]) -> [u16; GROUP] {
-        simd.join_bf16(values)
-    }
-
-    #[inline(always)]
     fn look_up<S: Simd>(simd: S, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
         simd.look_up(table, codes)
     }
 
     #[inline(always)]
-    fn look_up_packed<S: Simd>(
-        simd: S,
-        places: &Places,
-        table: &[u16; SMALL_TABLE],
-        packed: &[u8; GROUP],
-    ) -> [u16; GROUP] {
-        simd.words(places, table, packed)
+    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        simd.words::<P>(table, packed)
     }
 
     #[inline(always)]
-    fn look_up_by_half<S: Simd>(simd: S, places: &Places, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
-        simd.words_by_half(places, tables, packed)
+    fn look_up_by_half<S: Simd, P: Packing>(simd: S, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        simd.words_by_half::<P>(tables, packed)
     }
 
     #[inline(always)]
@@ -162,18 +133,13 @@ impl Output for F16 {
     }
 
     #[inline(always)]
-    fn look_up_packed<S: Simd>(
-        simd: S,
-        places: &Places,
-        table: &[u16; SMALL_TABLE],
-        packed: &[u8; GROUP],
-    ) -> [u16; GROUP] {
-        simd.words(places, table, packed)
+    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        simd.words::<P>(table, packed)
     }
 
     #[inline(always)]
-    fn look_up_by_half<S: Simd>(simd: S, places: &Places, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
-        simd.words_by_half(places, tables, packed)
+    fn look_up_by_half<S: Simd, P: Packing>(simd: S, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        simd.words_by_half::<P>(tables, packed)
     }
 
     #[inline(always)]
@@ -206,18 +172,13 @@ impl Output for F32 {
     }
 
     #[inline(always)]
-    fn look_up_packed<S: Simd>(
-        simd: S,
-        places: &Places,
-        table: &[u32; SMALL_TABLE],
-        packed: &[u8; GROUP],
-    ) -> [u32; GROUP] {
-        simd.values(places, table, packed)
+    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        simd.values::<P>(table, packed)
     }
 
     #[inline(always)]
-    fn look_up_by_half<S: Simd>(simd: S, places: &Places, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
-        simd.values_by_half(places, tables, packed)
+    fn look_up_by_half<S: Simd, P: Packing>(simd: S, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        simd.values_by_half::<P>(tables, packed)
     }
 
     #[inline(always)]

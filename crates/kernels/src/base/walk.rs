@@ -25,44 +25,32 @@ macro_rules! walk {
     }};
 }
 
-/// Groups of packed codes at most that are read from the copy of a [stream](crate::base::packing::Stream).
-pub(crate) const FEW: usize = 8;
-
-/// `walk_packed!(stream, bytes, first, O, group, item in items… => words, out)`: writes the words of each group into `out`.
+/// `walk_packed!(P, O, elements, group in packed, item in items… => words, out)`: writes the words of each group.
 ///
-/// `group` is the packed bytes of a group of a [stream](crate::base::packing::Stream): of the next of its `bytes`, and where
-/// they end, of those from the group `first` on that were not written. Each `item` is the group of a companion slice that
-/// has a value per element, at least as many as `out` has room for.
+/// `group` is the packed bytes of a group, each `item` the group of a companion slice that has a value per element.
+/// The packed bytes, companions and output hold at least so many elements.
 macro_rules! walk_packed {
     (
-        $stream:expr, $bytes:expr, $first:expr, $output:ident, $group:ident $(, $item:ident in $items:expr)*
+        $packing:ident, $output:ident, $elements:expr, $group:ident in $packed:expr $(, $item:ident in $items:expr)*
         => $words:expr, $out:expr
     ) => {{
-        let group_bytes = $crate::base::GROUP * $output::BYTES;
-        let (stream, bytes, first, out) = (&$stream, $bytes, $first, $out);
-        let mut done = 0;
+        let (elements, packed, out) = ($elements, $packed, $out);
+        let whole = elements - elements % $crate::base::GROUP;
+        let (groups, rest) = packed.split_at(whole / 8 * $packing::BITS);
+        let (words, tail) = out.split_at_mut(whole * $output::BYTES);
         {
-            $( let mut $item = $items.as_chunks::<{ $crate::base::GROUP }>().0.iter(); )*
-            for out in out.chunks_exact_mut(group_bytes) {
+            $( let mut $item = $items[..whole].as_chunks::<{ $crate::base::GROUP }>().0.iter(); )*
+            let groups = groups.chunks_exact(4 * $packing::BITS);
+            for (group, bytes) in groups.zip(words.chunks_exact_mut($crate::base::GROUP * $output::BYTES)) {
                 $( let Some($item) = $item.next() else { break }; )*
-                let Some($group) = stream.next(bytes) else { break };
-                $output::write(&$words, out);
-                done += 1;
+                let $group = &$crate::base::packing::load::<$packing>(group);
+                $output::write(&$words, bytes);
             }
         }
-        // A few groups are left at the end of a stream, and one where it is not whole: they are written elsewhere and copied.
-        for (batch, out) in out[done * group_bytes..].chunks_mut($crate::base::walk::FEW * group_bytes).enumerate() {
-            let mut few = [0; $crate::base::walk::FEW * $crate::base::GROUP * 4];
-            let places = few.chunks_exact_mut(group_bytes).take(out.len().div_ceil(group_bytes));
-            for (index, place) in places.enumerate() {
-                let index = done + batch * $crate::base::walk::FEW + index;
-                $( let $item = &$crate::base::group::pad($items.get(index * $crate::base::GROUP..).unwrap_or_default()); )*
-                let $group = stream.group(first + index);
-                $output::write(&$words, place);
-            }
-            for (to, from) in out.iter_mut().zip(few) {
-                *to = from;
-            }
+        if elements > whole {
+            $( let $item = &$crate::base::group::pad(&$items[whole..elements]); )*
+            let $group = &$crate::base::packing::load::<$packing>(rest);
+            $crate::base::walk::write_some::<$output>(&$words, elements - whole, tail);
         }
     }};
 }

@@ -2,11 +2,10 @@
 
 #![allow(clippy::too_many_arguments, reason = "the arguments of the kernels, and what they are for")]
 
-use super::{Float8, Packed, Rounded, with_float8, with_rounded};
+use super::{Float8, Packed, Rounded, with_float8, with_packed, with_rounded};
 use crate::base::level::Level;
-use crate::base::packing::{AwqNibbles, HighNibbles, Packing};
-use crate::base::rule::Arithmetic;
-use crate::decode::ggml;
+use crate::base::packing::{AwqNibbles, HighNibbles};
+use crate::decode::{Arithmetic, ggml};
 
 /// [`scaled`](crate::scaled).
 pub fn scaled(level: Level, float: Float8, to: Rounded, codes: &[u8], scale: f32, out: &mut [u8]) {
@@ -64,9 +63,7 @@ pub fn high_nibbles(
     block: usize,
     out: &mut [u8],
 ) {
-    with_rounded!(to, O => {
-        crate::coded_blocks::<O>(level, HighNibbles::PLACES, packed, map, &[], scales, block, out);
-    });
+    with_rounded!(to, O => crate::coded_blocks::<HighNibbles, O>(level, packed, map, &[], scales, block, out));
 }
 
 /// [`ruled_blocks`](crate::ruled_blocks).
@@ -82,10 +79,9 @@ pub fn ruled_blocks(
     block: usize,
     out: &mut [u8],
 ) {
-    let places = packing.places();
-    with_rounded!(to, O => {
-        crate::ruled_blocks::<O>(level, rule, places, packed, map, offsets, scales, block, out);
-    });
+    with_packed!(packing, P => with_rounded!(to, O => {
+        crate::ruled_blocks::<P, O>(level, rule, packed, map, offsets, scales, block, out);
+    }));
 }
 
 /// [`coded_indexed`](crate::coded_indexed).
@@ -99,10 +95,9 @@ pub fn coded_indexed(
     scales: &[f32],
     out: &mut [u8],
 ) {
-    let places = packing.places();
-    with_rounded!(to, O => {
-        crate::coded_indexed::<O>(level, places, packed, groups, zeros, scales, out);
-    });
+    with_packed!(packing, P => with_rounded!(to, O => {
+        crate::coded_indexed::<P, O>(level, packed, groups, zeros, scales, out);
+    }));
 }
 
 /// [`affine_codes`](crate::affine_codes).
@@ -115,13 +110,12 @@ pub fn affine_codes(
     scales: &[f32],
     out: &mut [u8],
 ) {
-    let places = packing.places();
-    with_rounded!(to, O => crate::affine_codes::<O>(level, places, packed, zeros, scales, out));
+    with_packed!(packing, P => with_rounded!(to, O => crate::affine_codes::<P, O>(level, packed, zeros, scales, out)));
 }
 
 /// [`affine_codes`](crate::affine_codes) of AWQ's nibbles.
 pub fn awq_codes(level: Level, to: Rounded, packed: &[u8], zeros: &[f32], scales: &[f32], out: &mut [u8]) {
-    with_rounded!(to, O => crate::affine_codes::<O>(level, AwqNibbles::PLACES, packed, zeros, scales, out));
+    with_rounded!(to, O => crate::affine_codes::<AwqNibbles, O>(level, packed, zeros, scales, out));
 }
 
 /// [`affine_fields`](crate::affine_fields).
@@ -140,12 +134,12 @@ pub fn affine_fields(
 
 /// [`unpack_codes`](crate::unpack_codes).
 pub fn unpack_codes(level: Level, packing: Packed, packed: &[u8], out: &mut [f32]) {
-    crate::unpack_codes(level, packing.places(), packed, out);
+    with_packed!(packing, P => crate::unpack_codes::<P>(level, packed, out));
 }
 
 /// [`unpack_codes`](crate::unpack_codes) of AWQ's nibbles.
 pub fn unpack_awq(level: Level, packed: &[u8], out: &mut [f32]) {
-    crate::unpack_codes(level, AwqNibbles::PLACES, packed, out);
+    crate::unpack_codes::<AwqNibbles>(level, packed, out);
 }
 
 /// [`turn_columns`](crate::turn_columns).

@@ -9,8 +9,6 @@
 //! | [`encode`] | numbers to codes |
 //! | [`blocks`] | the block types of GGML, both ways |
 
-use crate::base::packing::{Bytes, Packing, Places, SignedBytes};
-
 pub mod blocks;
 pub mod decode;
 pub mod encode;
@@ -61,25 +59,16 @@ pub enum Float8 {
 /// How codes of a few bits lie in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Packed {
-    /// So many bits, one to eight, lowest first, without gaps.
-    Dense(u8),
+    /// Two bits, lowest first.
+    Bits2,
+    /// Three bits, lowest first, without gaps.
+    Bits3,
+    /// Four bits, the low half of a byte first.
+    LowNibbles,
+    /// A code per byte.
+    Bytes,
     /// A code per byte, in two's complement.
     SignedBytes,
-}
-
-impl Packed {
-    /// Four bits, the low half of a byte first.
-    pub const LOW_NIBBLES: Self = Self::Dense(4);
-    /// A code per byte.
-    pub const BYTES: Self = Self::Dense(8);
-
-    /// The same as the kernels want to know it; codes of any other number of bits count as bytes.
-    pub(crate) fn places(self) -> &'static Places {
-        match self {
-            Self::Dense(bits) => Places::dense(bits).unwrap_or(Bytes::PLACES),
-            Self::SignedBytes => SignedBytes::PLACES,
-        }
-    }
 }
 
 /// `with_rounded!(rounded, O => body)`: the body with `O` standing for the output type.
@@ -106,4 +95,16 @@ macro_rules! with_float8 {
     };
 }
 
-pub(crate) use {with_float8, with_rounded};
+/// `with_packed!(packed, P => body)`: the body with `P` standing for the packing.
+macro_rules! with_packed {
+    ($packed:expr, $packing:ident => $body:expr) => {
+        with_packed!(@arms $packed, $packing => $body, Bits2 Bits3 LowNibbles Bytes SignedBytes)
+    };
+    (@arms $packed:expr, $packing:ident => $body:expr, $($type:ident)+) => {
+        match $packed {
+            $( $crate::chosen::Packed::$type => { type $packing = $crate::base::packing::$type; $body } )+
+        }
+    };
+}
+
+pub(crate) use {with_float8, with_packed, with_rounded};

@@ -12,22 +12,20 @@
 
 use crate::base::GROUP;
 use crate::base::output::Output;
-use crate::base::packing::{Places, Stream};
+use crate::base::packing::{Packing, load, numbers};
 use crate::base::simd::Simd;
-use crate::base::walk::FEW;
 
 kernel! {
     /// Decodes `packed` with a zero point and a scale per element and rounds into `out`.
     ///
     /// ```
-    /// use anamnesis_kernels::{F32, Level, LowNibbles, Packing, affine_codes};
+    /// use anamnesis_kernels::{F32, Level, LowNibbles, affine_codes};
     ///
     /// let mut out = [0; 8];
-    /// affine_codes::<F32>(Level::detect(), LowNibbles::PLACES, &[0x31], &[0.0, 2.0], &[1.0, 0.5], &mut out);
+    /// affine_codes::<LowNibbles, F32>(Level::detect(), &[0x31], &[0.0, 2.0], &[1.0, 0.5], &mut out);
     /// assert_eq!(out, [[0, 0, 0x80, 0x3F], [0, 0, 0, 0x3F]].concat()[..]); // 1.0 and 0.5
     /// ```
-    pub fn affine_codes<O: Output>(
-        places: &Places,
+    pub fn affine_codes<P: Packing, O: Output>(
         packed: &[u8],
         zeros: &[f32],
         scales: &[f32],
@@ -54,8 +52,7 @@ kernel! {
     /// Decodes `packed` with `zeros[groups[i]]` and `scales[groups[i]]` for element `i` and rounds into `out`.
     ///
     /// A group past the last counts as the last; without scales nothing is written.
-    pub fn coded_indexed<O: Output>(
-        places: &Places,
+    pub fn coded_indexed<P: Packing, O: Output>(
         packed: &[u8],
         groups: &[u32],
         zeros: &[f32],
@@ -68,13 +65,13 @@ kernel! {
     /// Unpacks codes as numbers.
     ///
     /// ```
-    /// use anamnesis_kernels::{Bits3, Level, Packing, unpack_codes};
+    /// use anamnesis_kernels::{Bits3, Level, unpack_codes};
     ///
     /// let mut codes = [0.0; 2];
-    /// unpack_codes(Level::detect(), Bits3::PLACES, &[0b00_101_110], &mut codes);
+    /// unpack_codes::<Bits3>(Level::detect(), &[0b00_101_110], &mut codes);
     /// assert_eq!(codes, [6.0, 5.0]);
     /// ```
-    pub fn unpack_codes(places: &Places, packed: &[u8], out: &mut [f32]) = unpack_body
+    pub fn unpack_codes<P: Packing>(packed: &[u8], out: &mut [f32]) = unpack_body
 }
 
 /// `(code - zero) * scale` for a group.
@@ -91,25 +88,17 @@ fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> 
 const NO_ZEROS: &[f32; GROUP] = &[0.0; GROUP];
 
 #[inline(always)]
-fn codes_body<S: Simd, O: Output>(
-    simd: S,
-    places: &Places,
-    packed: &[u8],
-    zeros: &[f32],
-    scales: &[f32],
-    out: &mut [u8],
-) {
-    let elements = places.codes_in(packed.len()).min(scales.len()).min(out.len() / O::BYTES);
-    let stream = Stream::new(places, packed);
-    let bytes = &mut stream.start();
+fn codes_body<S: Simd, P: Packing, O: Output>(simd: S, packed: &[u8], zeros: &[f32], scales: &[f32], out: &mut [u8]) {
+    let elements = P::codes_in(packed.len()).min(scales.len()).min(out.len() / O::BYTES);
     if zeros.is_empty() {
-        walk_packed!(stream, bytes, 0, O, group, scales in scales => {
-            O::round_group(simd, &affine(&simd.numbers(places, group), NO_ZEROS, scales))
-        }, &mut out[..elements * O::BYTES]);
+        walk_packed!(P, O, elements, group in packed, scales in scales => {
+            O::round_group(simd, &affine(&numbers::<S, P>(simd, group), NO_ZEROS, scales))
+        }, out);
     } else {
-        walk_packed!(stream, bytes, 0, O, group, zeros in zeros, scales in scales => {
-            O::round_group(simd, &affine(&simd.numbers(places, group), zeros, scales))
-        }, &mut out[..elements.min(zeros.len()) * O::BYTES]);
+        let elements = elements.min(zeros.len());
+        walk_packed!(P, O, elements, group in packed, zeros in zeros, scales in scales => {
+            O::round_group(simd, &affine(&numbers::<S, P>(simd, group), zeros, scales))
+        }, out);
     }
 }
 
@@ -147,9 +136,8 @@ fn companion(values: Option<&[f32]>) -> [f32; GROUP] {
 }
 
 #[inline(always)]
-fn indexed_body<S: Simd, O: Output>(
+fn indexed_body<S: Simd, P: Packing, O: Output>(
     simd: S,
-    places: &Places,
     packed: &[u8],
     groups: &[u32],
     zeros: &[f32],
@@ -159,32 +147,23 @@ fn indexed_body<S: Simd, O: Output>(
     if scales.is_empty() {
         return;
     }
-    let elements = places.codes_in(packed.len()).min(groups.len()).min(out.len() / O::BYTES);
-    let stream = Stream::new(places, packed);
-    walk_packed!(stream, &mut stream.start(), 0, O, group, groups in groups => {
-        let codes = simd.numbers(places, group);
+    let elements = P::codes_in(packed.len()).min(groups.len()).min(out.len() / O::BYTES);
+    walk_packed!(P, O, elements, group in packed, groups in groups => {
+        let codes = numbers::<S, P>(simd, group);
         let (zeros, scales) = (simd.gather(zeros, groups), simd.gather(scales, groups));
         O::round_group(simd, &affine(&codes, &zeros, &scales))
-    }, &mut out[..elements * O::BYTES]);
+    }, out);
 }
 
 #[inline(always)]
-fn unpack_body<S: Simd>(simd: S, places: &Places, packed: &[u8], out: &mut [f32]) {
-    let elements = places.codes_in(packed.len()).min(out.len());
-    let stream = Stream::new(places, packed);
-    let (mut bytes, mut done) = (stream.start(), 0);
-    for out in out[..elements].as_chunks_mut::<GROUP>().0 {
-        let Some(group) = stream.next(&mut bytes) else { break };
-        *out = simd.numbers(places, group);
-        done += 1;
+fn unpack_body<S: Simd, P: Packing>(simd: S, packed: &[u8], out: &mut [f32]) {
+    let elements = P::codes_in(packed.len()).min(out.len());
+    let (groups, tail) = out[..elements].as_chunks_mut::<GROUP>();
+    let (whole, rest) = packed.split_at(groups.len() * 4 * P::BITS);
+    for (packed, out) in whole.chunks_exact(4 * P::BITS).zip(groups) {
+        *out = numbers::<S, P>(simd, &load::<P>(packed));
     }
-    for (batch, out) in out[done * GROUP..elements].chunks_mut(FEW * GROUP).enumerate() {
-        let mut few = [0.0; FEW * GROUP];
-        for (index, codes) in few.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
-            *codes = simd.numbers(places, stream.group(done + batch * FEW + index));
-        }
-        for (out, code) in out.iter_mut().zip(few) {
-            *out = code;
-        }
+    for (out, code) in tail.iter_mut().zip(numbers::<S, P>(simd, &load::<P>(rest))) {
+        *out = code;
     }
 }

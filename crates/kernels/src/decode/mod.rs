@@ -5,6 +5,7 @@
 //! | [`scaled`](mod@scaled), [`runs`], [`block`] | eight-bit floats times scales |
 //! | [`coded`], [`affine`] | packed codes with zero points and scales |
 //! | [`spread`] | nothing yet: it brings codes of any layout into bytes of their own |
+//! | [`rule`] | how value, offset and scale become a number |
 //! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
 //! | [`ggml`] | the block types of GGUF files |
 //! | [`transpose`] | nothing yet: it turns words and nibbles by columns first |
@@ -16,6 +17,7 @@ pub mod block;
 pub mod coded;
 pub mod ggml;
 pub mod nested;
+pub mod rule;
 pub mod runs;
 pub mod scaled;
 pub mod spread;
@@ -28,9 +30,10 @@ pub use affine::{affine_codes, affine_fields, coded_indexed, unpack_codes};
 pub use block::scaled_block_rows;
 pub use coded::{coded_blocks, ruled_blocks};
 pub use nested::nested_scales;
+pub use rule::{Arithmetic, Formula, Step};
 pub use runs::scaled_runs;
 pub use scaled::{cast, scaled};
-pub use spread::{spread_plane, spread_words};
+pub use spread::{spread_bits, spread_plane, spread_words};
 pub use transpose::{transpose_awq, transpose_words};
 pub use turn::turn_columns;
 pub use twice::scaled_twice;

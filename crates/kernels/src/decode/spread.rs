@@ -2,11 +2,44 @@
 //!
 //! | kernel | code `i` lies |
 //! |---|---|
+//! | [`spread_bits`] | at bit `i * bits`, across bytes and words |
 //! | [`spread_words`] | in word `i / (32 / bits)`; what is left over at the top of a word is empty |
 //! | [`spread_plane`] | at bit `shift` of unit `i`, which is a byte or a word |
 
 use crate::base::level::Level;
 use crate::base::simd::Simd;
+
+/// Codes that are taken out together: they fill whole bytes.
+const EIGHT: usize = 8;
+
+/// Brings codes of one to eight bits that follow each other without gaps into bytes of their own.
+///
+/// As many are written as `packed` holds whole and `out` has room for; any other number of bits writes nothing.
+///
+/// ```
+/// use anamnesis_kernels::{Level, spread_bits};
+///
+/// let mut codes = [0; 3];
+/// spread_bits(Level::detect(), &[0b010_00001, 0b1_11111_00], 5, &mut codes);
+/// assert_eq!(codes, [1, 2, 31]);
+/// ```
+pub fn spread_bits(level: Level, packed: &[u8], bits: u8, out: &mut [u8]) {
+    match bits {
+        // Those of two and three bits are read where they lie, and those of one are rare.
+        1 => dense_body::<1>(packed, out),
+        2 => dense_body::<2>(packed, out),
+        3 => dense_body::<3>(packed, out),
+        4 => bits_4(level, packed, out),
+        5 => bits_5(level, packed, out),
+        6 => bits_6(level, packed, out),
+        7 => bits_7(level, packed, out),
+        8 => {
+            let count = packed.len().min(out.len());
+            out[..count].copy_from_slice(&packed[..count]);
+        }
+        _ => {}
+    }
+}
 
 /// Brings codes of one to eight bits, as many in each little-endian word as fit whole, into bytes of their own.
 pub fn spread_words(level: Level, words: &[u8], bits: u8, out: &mut [u8]) {
@@ -24,6 +57,20 @@ pub fn spread_plane<const UNIT: usize>(level: Level, units: &[u8], shift: u32, b
     }
 }
 
+macro_rules! dense {
+    ($($name:ident, $body:ident, $bits:literal);*) => {$(
+        kernel! {
+            fn $name(packed: &[u8], out: &mut [u8]) = $body
+        }
+
+        #[inline(always)]
+        fn $body<S: Simd>(_simd: S, packed: &[u8], out: &mut [u8]) {
+            dense_body::<$bits>(packed, out);
+        }
+    )*};
+}
+dense!(bits_4, body_4, 4; bits_5, body_5, 5; bits_6, body_6, 6; bits_7, body_7, 7);
+
 kernel! {
     fn words_kernel(words: &[[u8; 4]], bits: u32, out: &mut [u8]) = words_body
 }
@@ -34,6 +81,40 @@ kernel! {
 
 kernel! {
     fn plane_words(units: &[[u8; 4]], shift: u32, mask: u8, out: &mut [u8]) = plane_words_body
+}
+
+#[inline(always)]
+fn dense_body<const BITS: usize>(packed: &[u8], out: &mut [u8]) {
+    let (eights, rest) = packed.as_chunks::<BITS>();
+    let (whole, tail) = out.as_chunks_mut::<EIGHT>();
+    let done = eights.len().min(whole.len());
+    for (packed, out) in eights.iter().zip(whole) {
+        *out = eight::<BITS>(packed);
+    }
+    let (packed, out): (&[u8], &mut [u8]) = match eights.get(done) {
+        Some(last) => (last, tail),
+        None => (rest, &mut out[done * EIGHT..]),
+    };
+    let mut last = [0; BITS];
+    for (to, from) in last.iter_mut().zip(packed) {
+        *to = *from;
+    }
+    for (out, code) in out.iter_mut().zip(eight::<BITS>(&last)).take(packed.len() * 8 / BITS) {
+        *out = code;
+    }
+}
+
+/// Eight codes from the bytes they fill.
+#[inline(always)]
+fn eight<const BITS: usize>(packed: &[u8; BITS]) -> [u8; EIGHT] {
+    let mut bytes = [0; EIGHT];
+    bytes[..BITS].copy_from_slice(packed);
+    let all = u64::from_le_bytes(bytes);
+    let mut codes = [0; EIGHT];
+    for (i, code) in codes.iter_mut().enumerate() {
+        *code = (all >> (i * BITS)) as u8 & ((1u16 << BITS) - 1) as u8;
+    }
+    codes
 }
 
 #[inline(always)]
@@ -75,6 +156,12 @@ mod tests {
         let packed: Vec<u8> = (0..64u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for level in Level::available() {
             for bits in 1..=8 {
+                for count in 0..=packed.len() * 8 / bits {
+                    let mut out = vec![0xEE; count];
+                    spread_bits(level, &packed, bits as u8, &mut out);
+                    let expected: Vec<u8> = (0..count).map(|i| slowly(&packed, i * bits, bits)).collect();
+                    assert_eq!(out, expected, "{bits} bits, {count} codes");
+                }
                 let each = 32 / bits;
                 for count in [0, 1, each, each + 1, 16 * each] {
                     let mut out = vec![0xEE; count];
@@ -96,5 +183,15 @@ mod tests {
                 assert_eq!(out, (0..16).map(at).collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn codes_that_are_not_whole_are_left_alone() {
+        let mut out = [0xEE; 8];
+        spread_bits(Level::portable(), &[0xFF, 0xFF], 5, &mut out);
+        assert_eq!(out[..3], [31; 3]);
+        assert_eq!(out[3..], [0xEE; 5]);
+        spread_bits(Level::portable(), &[0xFF], 9, &mut out);
+        assert_eq!(out[3..], [0xEE; 5]);
     }
 }

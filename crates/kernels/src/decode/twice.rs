@@ -1,7 +1,6 @@
 //! Eight-bit integers times two factors, one after the other.
 
 use crate::base::output::Output;
-use crate::base::packing::{Packing, SignedBytes};
 use crate::base::simd::Simd;
 use crate::decode::scaled::tame;
 
@@ -23,7 +22,6 @@ kernel! {
 fn body<S: Simd, O: Output>(simd: S, codes: &[u8], first: f32, second: f32, out: &mut [u8]) {
     let (first, second) = (tame(first), tame(second));
     walk!(O, group in codes => {
-        let codes = O::numbers(simd, SignedBytes::PLACES, group);
-        O::join(simd, &map!(code in codes => code * first * second))
+        O::round_products(simd, &map!(code in simd.signed(group) => code * first * second))
     }, out);
 }

@@ -15,8 +15,8 @@ use crate::base::GROUP;
 use crate::base::float::{E4m3, E5m2, Format8, bf16, e2m1};
 use crate::base::group::pad;
 use crate::base::level::Level;
-use crate::base::rule::Step;
 use crate::base::simd::Simd;
+use crate::decode::Step;
 
 /// What a value is brought to before it is rounded to a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use crate::base::level::Level;
 use crate::base::simd::Simd;
 
 /// Packs codes of `bits` bits one after the other, from the lowest bit of the first byte on: the way back from
-/// [`unpack_codes`](crate::unpack_codes). Bits behind the last code become zero; codes have no bits above theirs.
+/// [`spread_bits`](crate::spread_bits). Bits behind the last code become zero; codes have no bits above theirs.
 ///
 /// ```
 /// use anamnesis_kernels::{Level, pack_bits};

@@ -17,24 +17,10 @@ pub fn code(packing: &str, packed: &[u8], i: usize) -> u8 {
             let word = u32::from_le_bytes(packed[i / 8 * 4..][..4].try_into().unwrap());
             (word >> (4 * [0, 4, 1, 5, 2, 6, 3, 7][i % 8]) & 0xF) as u8
         }
-        "bytes" | "signed bytes" => packed[i],
-        bits => field(bits.split(' ').next().unwrap().parse().unwrap()),
-    }
-}
-
-/// Code `i` as a number.
-pub fn number(packing: &str, packed: &[u8], i: usize) -> f32 {
-    let code = code(packing, packed, i);
-    if packing == "signed bytes" { f32::from(code.cast_signed()) } else { f32::from(code) }
-}
-
-/// What code `i` stands for: an entry of the map where it has up to four bits.
-pub fn value(packing: &str, packed: &[u8], map: &[f32; 16], i: usize) -> f32 {
-    match packing {
-        "low nibbles" | "high nibbles" | "awq nibbles" | "1 bit" | "2 bits" | "3 bits" => {
-            map[usize::from(code(packing, packed, i))]
-        }
-        _ => number(packing, packed, i),
+        "2 bits" => field(2),
+        "3 bits" => field(3),
+        "bytes" => packed[i],
+        other => panic!("no packing {other}"),
     }
 }
 

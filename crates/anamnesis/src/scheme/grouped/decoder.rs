@@ -36,9 +36,9 @@ impl Grouped {
         row_granule(cols) < cols && cols.is_multiple_of(unit) && (starts_bytes || is_free)
     }
 
-    /// Whether codes are rearranged first.
+    /// Whether codes are rearranged first. Kernels read four-bit floats from nibbles only.
     fn is_spread(&self) -> bool {
-        !matches!(self.layout, Layout::Dense { .. })
+        !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. })
     }
 
     /// Whether every element has its own scale, which is calculated faster than in blocks of one.
@@ -131,11 +131,13 @@ impl Grouped {
             }
         }
         let tile = Tile { elements, codes, map: self.meaning.map(), scales, offsets, index };
-        let packing = match self.layout {
+        let packing = match (self.is_spread(), self.layout.bits()) {
             _ if self.meaning == Meaning::Signed => Packed::SignedBytes,
-            Layout::RowPairs => Packed::LOW_NIBBLES,
-            Layout::Dense { bits, .. } => Packed::Dense(bits),
-            Layout::Words { .. } | Layout::Planes { .. } => Packed::BYTES,
+            (false, 2) => Packed::Bits2,
+            (false, 3) => Packed::Bits3,
+            _ if self.layout == Layout::RowPairs => Packed::LowNibbles,
+            (false, 4) => Packed::LowNibbles,
+            _ => Packed::Bytes,
         };
         self.run(level, packing, to, &tile, out);
     }

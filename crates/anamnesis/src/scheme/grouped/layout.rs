@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{Level, spread_plane, spread_words};
+use anamnesis_kernels::{Level, spread_bits, spread_plane, spread_words};
 
 use crate::scheme::Window;
 
@@ -151,8 +151,10 @@ impl Layout {
                     }
                 }
                 Self::RowPairs => gather_halves(codes, (run.start / cols % 2) as u32 * 4, out),
-                // Kernels read them where they are.
-                Self::Dense { .. } => {}
+                Self::Dense { bits, .. } if self.is_gapless(cols) => spread_bits(level, codes, bits, out),
+                Self::Dense { bits, .. } => self.each_row(cols, &run, codes, out, |codes, out| {
+                    spread_bits(level, codes, bits, out);
+                }),
                 Self::Words { bits, .. } => self.each_row(cols, &run, codes, out, |codes, out| {
                     spread_words(level, codes, bits, out);
                 }),

@@ -70,7 +70,7 @@ impl Tiled {
         let rows = codes.chunks(stride).zip(scales.chunks_exact(groups));
         for ((codes, scales), out) in rows.zip(out.chunks_exact_mut(inputs * to.bytes())) {
             let codes = &codes[..row_bytes];
-            chosen::coded_blocks(level, Packed::LOW_NIBBLES, to, codes, &map, &[], scales, inputs / groups, out);
+            chosen::coded_blocks(level, Packed::LowNibbles, to, codes, &map, &[], scales, inputs / groups, out);
         }
     }
 }

@@ -68,17 +68,7 @@ impl TurnedBlocks {
                     *scale = half_power(*exponent);
                 }
                 let map = std::array::from_fn(|code| 2.0 * e2m1::decode(code as u8));
-                kernels::coded_blocks(
-                    level,
-                    Packed::LOW_NIBBLES,
-                    to,
-                    codes,
-                    &map,
-                    &[],
-                    scales,
-                    BLOCK as usize,
-                    decoded,
-                );
+                kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &map, &[], scales, BLOCK as usize, decoded);
                 kernels::turn_columns(level, to, decoded, rows, inputs, out, outputs, panel * PANEL);
             }
         }

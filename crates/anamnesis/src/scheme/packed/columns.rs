@@ -128,12 +128,12 @@ impl ColumnDecoder {
             let packed = match words {
                 Words::Gptq(bits) if self.is_planar => {
                     planar::spread(bits, packed, codes);
-                    (Packed::BYTES, &*codes)
+                    (Packed::Bytes, &*codes)
                 }
-                Words::Gptq(2) => (Packed::Dense(2), packed),
-                Words::Gptq(3) => (Packed::Dense(3), packed),
-                Words::Gptq(4) | Words::Awq => (Packed::LOW_NIBBLES, packed),
-                Words::Gptq(_) => (Packed::BYTES, packed),
+                Words::Gptq(2) => (Packed::Bits2, packed),
+                Words::Gptq(3) => (Packed::Bits3, packed),
+                Words::Gptq(4) | Words::Awq => (Packed::LowNibbles, packed),
+                Words::Gptq(_) => (Packed::Bytes, packed),
             };
             self.row(level, to, packed, indices, (zeros, scales), out);
         }

@@ -32,10 +32,10 @@ impl ZeroPoints {
         };
         match words {
             Words::Awq => kernels::unpack_awq(level, packed, out),
-            Words::Gptq(2) => kernels::unpack_codes(level, Packed::Dense(2), packed, out),
-            Words::Gptq(3) => kernels::unpack_codes(level, Packed::Dense(3), packed, out),
-            Words::Gptq(4) => kernels::unpack_codes(level, Packed::LOW_NIBBLES, packed, out),
-            Words::Gptq(_) => kernels::unpack_codes(level, Packed::BYTES, packed, out),
+            Words::Gptq(2) => kernels::unpack_codes(level, Packed::Bits2, packed, out),
+            Words::Gptq(3) => kernels::unpack_codes(level, Packed::Bits3, packed, out),
+            Words::Gptq(4) => kernels::unpack_codes(level, Packed::LowNibbles, packed, out),
+            Words::Gptq(_) => kernels::unpack_codes(level, Packed::Bytes, packed, out),
         }
         match self {
             Self::OneMore if bits == 3 => {

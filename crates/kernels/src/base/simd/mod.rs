@@ -11,7 +11,6 @@ mod groups;
 mod moves;
 mod nibbles;
 mod portable;
-mod rules;
 mod sums;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -24,7 +23,6 @@ pub use moves::{Moves, TILE, Tile};
 pub(crate) use nibbles::{NEAR, NEGATIVE_ZERO, key, pack};
 pub use nibbles::{Nibbles, Tree};
 pub use portable::Portable;
-pub use rules::Rules;
 pub use sums::{FEW, Points, Sums, Tables};
 #[cfg(target_arch = "x86_64")]
 pub use x86::{V3, V4};
@@ -33,9 +31,7 @@ pub use x86::{V3, V4};
 pub const TABLE: usize = 128;
 
 /// A CPU level's hand-written operations. Only this crate implements it.
-pub trait Simd:
-    Copy + Send + Sync + 'static + Codes + Groups + Moves + Nibbles + Rules + Sums + sealed::Sealed
-{
+pub trait Simd: Copy + Send + Sync + 'static + Codes + Groups + Moves + Nibbles + Sums + sealed::Sealed {
     /// Whether half precision conversion is one instruction.
     const HALF: bool;
     /// Whether [`look_up`](Self::look_up) is faster than decoding by arithmetic.

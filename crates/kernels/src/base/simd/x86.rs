@@ -312,7 +312,7 @@ fn round_bf16_avx512(bits: __m512i) -> __m512i {
 /// [`round_bf16_avx2`] for any value; NaN is made quiet instead.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn round_bf16_or_nan_avx2(values: __m256) -> __m256i {
+fn round_bf16_or_nan_avx2(values: __m256) -> __m256i {
     let bits = _mm256_castps_si256(values);
     let quiet = _mm256_srli_epi32::<16>(_mm256_or_si256(bits, _mm256_set1_epi32(0x0040_0000)));
     let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
@@ -322,7 +322,7 @@ pub(super) fn round_bf16_or_nan_avx2(values: __m256) -> __m256i {
 /// [`round_bf16_avx512`] for any value; NaN is made quiet instead.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(super) fn round_bf16_or_nan_avx512(values: __m512) -> __m512i {
+fn round_bf16_or_nan_avx512(values: __m512) -> __m512i {
     let bits = _mm512_castps_si512(values);
     let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
     _mm512_mask_or_epi32(round_bf16_avx512(bits), is_nan, bits, _mm512_set1_epi32(0x0040_0000))

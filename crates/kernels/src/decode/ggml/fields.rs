@@ -1,6 +1,6 @@
 //! The pieces that blocks are made of: numbers at a place, codes in halves of bytes, single bits.
 
-use super::map::{SplitNibbles, padded};
+use super::map::SplitNibbles;
 use super::memory::in_memory;
 use crate::base::GROUP;
 use crate::base::float::f16;
@@ -82,8 +82,10 @@ pub(super) fn scaled<S: Simd, const N: usize>(simd: S, scale: f32, integers: [u8
 /// Fields of a few bits, at the places in sixteen bytes that a packing names.
 #[inline(always)]
 pub(super) fn fields<S: Simd, P: Packing, const N: usize>(simd: S, block: &[u8], at: usize) -> [u8; N] {
+    let mut packed = [0; GROUP];
+    packed[..16].copy_from_slice(&block[at..at + 16]);
     let mut fields = [0; N];
-    fields.copy_from_slice(&simd.codes(P::PLACES, &padded(bytes(block, at)))[..N]);
+    fields.copy_from_slice(&simd.codes::<P>(&packed)[..N]);
     fields
 }
 
@@ -123,10 +125,11 @@ const fn apart(first: usize, step: usize) -> [u8; GROUP] {
 /// The low halves of sixteen bytes, then their high halves.
 #[inline(always)]
 pub(super) fn split_nibbles<S: Simd>(simd: S, packed: [u8; 16]) -> [u8; GROUP] {
-    if S::SHUFFLES {
-        return simd.codes(SplitNibbles::PLACES, &padded(packed));
-    }
     let mut codes = [0; GROUP];
+    if S::SHUFFLES {
+        codes[..16].copy_from_slice(&packed);
+        return simd.codes::<SplitNibbles>(&codes);
+    }
     for i in 0..16 {
         codes[i] = packed[i] & 0x0F;
         codes[i + 16] = packed[i] >> 4;

@@ -44,7 +44,7 @@ const fn split(bytes: usize) -> [u8; GROUP] {
 
 /// Sixteen packed bytes as the look-ups take them.
 #[inline(always)]
-pub(super) fn padded(packed: [u8; 16]) -> [u8; GROUP] {
+fn padded(packed: [u8; 16]) -> [u8; GROUP] {
     let mut group = [0; GROUP];
     group[..16].copy_from_slice(&packed);
     group
@@ -58,7 +58,7 @@ pub(super) fn words_of<S: Simd, O: Output>(simd: S, values: &[f32; SMALL_TABLE],
     let rounded = O::round_products(simd, &group);
     let mut table = [O::Word::default(); SMALL_TABLE];
     table.copy_from_slice(&rounded[..SMALL_TABLE]);
-    O::look_up_packed(simd, SplitNibbles::PLACES, &table, &padded(packed))
+    O::look_up_packed::<S, SplitNibbles>(simd, &table, &padded(packed))
 }
 
 /// The words of `map[code] * scale`.
@@ -89,5 +89,5 @@ pub(super) fn look_up<S: Simd, P: Packing>(simd: S, map: &[f32; SMALL_TABLE], pa
     for (word, entry) in table.iter_mut().zip(in_memory(map)) {
         *word = entry.to_bits();
     }
-    map!(word in simd.values(P::PLACES, &table, &padded(packed)) => f32::from_bits(word))
+    map!(word in simd.values::<P>(&table, &padded(packed)) => f32::from_bits(word))
 }

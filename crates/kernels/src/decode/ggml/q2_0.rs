@@ -7,11 +7,10 @@
 
 use super::GgmlBlock;
 use super::fields::half;
-use super::map::padded;
 use super::memory::in_memory;
 use crate::base::GROUP;
 use crate::base::output::{F32, Output};
-use crate::base::packing::{Bits2, Packing};
+use crate::base::packing::Bits2;
 use crate::base::simd::{SMALL_TABLE, Simd};
 
 /// The type Q2_0.
@@ -45,8 +44,8 @@ impl GgmlBlock for Q2_0 {
         }
         let mut table = [O::Word::default(); SMALL_TABLE];
         table.copy_from_slice(&O::round_products(simd, &values)[..SMALL_TABLE]);
-        let mut packed = [0; 16];
+        let mut packed = [0; GROUP];
         packed[..8].copy_from_slice(&block[2 + 8 * group..10 + 8 * group]);
-        O::look_up_packed(simd, Bits2::PLACES, &table, &padded(packed))
+        O::look_up_packed::<S, Bits2>(simd, &table, &packed)
     }
 }

@@ -1,9 +1,8 @@
 //! Packed codes without any hand-written instruction.
 
-use super::{Codes, SMALL_TABLE};
+use super::{Codes, SMALL_TABLE, Windows};
 use crate::base::GROUP;
-use crate::base::float::bf16;
-use crate::base::packing::{HALF_BYTES, Places};
+use crate::base::packing::Packing;
 use crate::base::simd::Portable;
 
 impl Codes for Portable {
@@ -23,59 +22,39 @@ impl Codes for Portable {
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn codes(self, places: &Places, packed: &[u8; GROUP]) -> [u8; GROUP] {
+    fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
         let mut codes = [0; GROUP];
-        let mask = ((1u16 << places.bits) - 1) as u8;
         for (i, code) in codes.iter_mut().enumerate() {
-            let start = if i < GROUP / 2 { 0 } else { places.upper };
+            let [first, second] = Windows::<P>::BYTES[i];
             // Where a window has no second byte, no code reaches into it.
-            let [first, second] = places.bytes[i].map(|byte| packed[(start + usize::from(byte) % HALF_BYTES) % GROUP]);
-            *code = (u16::from_le_bytes([first, second]) >> places.shifts[i]) as u8 & mask;
+            let window = u16::from_le_bytes([packed[usize::from(first)], packed[usize::from(second) % GROUP]]);
+            *code = (window >> Windows::<P>::SHIFTS[i]) as u8 & ((1 << P::BITS) - 1);
         }
         codes
     }
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn numbers(self, places: &Places, packed: &[u8; GROUP]) -> [f32; GROUP] {
-        let codes = self.codes(places, packed);
-        if places.is_signed { self.signed(&codes) } else { self.unsigned(&codes) }
+    fn words<P: Packing>(self, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
     }
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn numbers_apart(self, places: &Places, packed: &[u8; GROUP]) -> [f32; GROUP] {
-        self.numbers(places, packed)
+    fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
     }
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn join_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
-        map!(value in values => bf16::encode_number(value))
+    fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
+        by_half(tables, &self.codes::<P>(packed))
     }
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn words(self, places: &Places, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
-        map!(code in self.codes(places, packed) => table[usize::from(code) % SMALL_TABLE])
-    }
-
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn values(self, places: &Places, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
-        map!(code in self.codes(places, packed) => table[usize::from(code) % SMALL_TABLE])
-    }
-
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn words_by_half(self, places: &Places, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
-        by_half(tables, &self.codes(places, packed))
-    }
-
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn values_by_half(self, places: &Places, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
-        by_half(tables, &self.codes(places, packed))
+    fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        by_half(tables, &self.codes::<P>(packed))
     }
 }
 

@@ -1,0 +1,136 @@
+//! How a code's value, an offset and a scale become a number, and what each step is rounded to.
+//!
+//! | rule | | who |
+//! |---|---|---|
+//! | [`Formula::Affine`] | `(value - offset) * scale` | GPTQ, AWQ, compressed-tensors, HQQ |
+//! | [`Formula::Biased`] | `value * scale + offset` | MLX, quanto |
+//! | [`Formula::Divided`] | `(value - offset) / scale` | BitNet |
+//!
+//! Libraries that calculate in half precision round after every operation. Each such step is calculated in `f32` and rounded
+//! then: products, sums and quotients of numbers of 8 or 11 bits come out as if they had been rounded once.
+
+use crate::base::GROUP;
+use crate::base::float::bf16;
+use crate::base::simd::{SMALL_TABLE, Simd};
+
+/// The operations of a rule and their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Formula {
+    /// `(value - offset) * scale`.
+    #[default]
+    Affine,
+    /// `value * scale + offset`.
+    Biased,
+    /// `(value - offset) / scale`.
+    Divided,
+}
+
+/// What the result of each operation is rounded to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// `f32`.
+    #[default]
+    F32,
+    /// BF16.
+    Bf16,
+    /// IEEE half precision.
+    F16,
+}
+
+/// A formula, and what its steps are rounded to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Arithmetic {
+    /// The operations.
+    pub formula: Formula,
+    /// Their rounding.
+    pub step: Step,
+}
+
+/// A way to calculate a group of numbers. Only this crate implements it.
+pub trait Rule: Copy + Send + Sync + 'static {
+    /// The numbers of a group.
+    fn group<S: Simd>(
+        self,
+        simd: S,
+        values: &[f32; GROUP],
+        offsets: &[f32; GROUP],
+        scales: &[f32; GROUP],
+    ) -> [f32; GROUP];
+
+    /// The numbers of sixteen values under one offset and scale; those behind them are any.
+    #[inline(always)]
+    fn table<S: Simd>(self, simd: S, values: &[f32; SMALL_TABLE], offset: f32, scale: f32) -> [f32; GROUP] {
+        let mut group = [0.0; GROUP];
+        group[..SMALL_TABLE].copy_from_slice(values);
+        self.group(simd, &group, &[offset; GROUP], &[scale; GROUP])
+    }
+}
+
+/// [`Formula::Affine`] in `f32`, known when the kernel is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Affine;
+
+impl Rule for Affine {
+    #[inline(always)]
+    fn group<S: Simd>(
+        self,
+        _simd: S,
+        values: &[f32; GROUP],
+        offsets: &[f32; GROUP],
+        scales: &[f32; GROUP],
+    ) -> [f32; GROUP] {
+        let mut results = [0.0; GROUP];
+        for i in 0..GROUP {
+            results[i] = (values[i] - offsets[i]) * scales[i];
+        }
+        results
+    }
+
+    #[inline(always)]
+    fn table<S: Simd>(self, _simd: S, values: &[f32; SMALL_TABLE], offset: f32, scale: f32) -> [f32; GROUP] {
+        let mut results = [0.0; GROUP];
+        for (result, value) in results.iter_mut().zip(values) {
+            *result = (value - offset) * scale;
+        }
+        results
+    }
+}
+
+impl Rule for Arithmetic {
+    #[inline(always)]
+    fn group<S: Simd>(
+        self,
+        simd: S,
+        values: &[f32; GROUP],
+        offsets: &[f32; GROUP],
+        scales: &[f32; GROUP],
+    ) -> [f32; GROUP] {
+        let (mut first, mut second) = ([0.0; GROUP], [0.0; GROUP]);
+        for i in 0..GROUP {
+            first[i] = match self.formula {
+                Formula::Affine | Formula::Divided => values[i] - offsets[i],
+                Formula::Biased => values[i] * scales[i],
+            };
+        }
+        let first = self.step.round(simd, &first);
+        for i in 0..GROUP {
+            second[i] = match self.formula {
+                Formula::Affine => first[i] * scales[i],
+                Formula::Divided => first[i] / scales[i],
+                Formula::Biased => first[i] + offsets[i],
+            };
+        }
+        self.step.round(simd, &second)
+    }
+}
+
+impl Step {
+    #[inline(always)]
+    fn round<S: Simd>(self, simd: S, values: &[f32; GROUP]) -> [f32; GROUP] {
+        match self {
+            Self::F32 => *values,
+            Self::Bf16 => map!(bits in simd.round_bf16(values) => bf16::decode(bits)),
+            Self::F16 => simd.widen_f16(&simd.narrow_f16(values)),
+        }
+    }
+}
