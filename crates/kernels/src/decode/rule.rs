@@ -13,6 +13,19 @@ use crate::base::GROUP;
 use crate::base::float::bf16;
 use crate::base::simd::{SMALL_TABLE, Simd};
 
+/// `pairs!(a, b in first, second => expression)`: a group of the expression's values, of each pair of two groups.
+macro_rules! pairs {
+    ($a:ident, $b:ident in $first:expr, $second:expr => $value:expr) => {{
+        let (first, second) = (&$first, &$second);
+        let mut results = [0.0; GROUP];
+        for i in 0..GROUP {
+            let ($a, $b) = (first[i], second[i]);
+            results[i] = $value;
+        }
+        results
+    }};
+}
+
 /// The operations of a rule and their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Formula {
@@ -105,21 +118,17 @@ impl Rule for Arithmetic {
         offsets: &[f32; GROUP],
         scales: &[f32; GROUP],
     ) -> [f32; GROUP] {
-        let (mut first, mut second) = ([0.0; GROUP], [0.0; GROUP]);
-        for i in 0..GROUP {
-            first[i] = match self.formula {
-                Formula::Affine | Formula::Divided => values[i] - offsets[i],
-                Formula::Biased => values[i] * scales[i],
-            };
-        }
+        // Which formula it is, is asked outside of the loops: inside, they would not be vectorised.
+        let first = match self.formula {
+            Formula::Affine | Formula::Divided => pairs!(value, offset in values, offsets => value - offset),
+            Formula::Biased => pairs!(value, scale in values, scales => value * scale),
+        };
         let first = self.step.round(simd, &first);
-        for i in 0..GROUP {
-            second[i] = match self.formula {
-                Formula::Affine => first[i] * scales[i],
-                Formula::Divided => first[i] / scales[i],
-                Formula::Biased => first[i] + offsets[i],
-            };
-        }
+        let second = match self.formula {
+            Formula::Affine => pairs!(value, scale in first, scales => value * scale),
+            Formula::Divided => pairs!(value, scale in first, scales => value / scale),
+            Formula::Biased => pairs!(value, offset in first, offsets => value + offset),
+        };
         self.step.round(simd, &second)
     }
 }
