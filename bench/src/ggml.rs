@@ -14,7 +14,7 @@ impl Library {
     pub fn open(path: &Path) -> Result<Self, String> {
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
         // SAFETY: a string that ends in zero; the library is the user's own.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_GLOBAL) };
         if handle.is_null() { Err(format!("{} cannot be loaded", path.display())) } else { Ok(Self(handle)) }
     }
 

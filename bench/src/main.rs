@@ -7,14 +7,10 @@ mod clock;
 mod files;
 mod ggml;
 mod headers;
-mod memory;
 mod slices;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-#[global_allocator]
-static ALLOCATOR: memory::Recycling = memory::Recycling;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);

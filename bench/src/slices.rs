@@ -82,7 +82,10 @@ library!(theirs, published);
 
 pub fn report(ggml: Option<&Library>) -> Result<(), String> {
     println!("## Weights in memory, one thread\n");
-    println!("Gigabytes of output a second; {VALUES} values, output memory used before.\n");
+    println!(
+        "Gigabytes of output a second; {VALUES} values. Everybody returns a vector of its own, so that fresh memory is part of it,"
+    );
+    println!("of memcpy too; ggml alone writes into memory it was given.\n");
     println!("| weight | output | anamnesis | published crate | ratio | ggml | ratio | memcpy | share of it |");
     println!("|---|---|---|---|---|---|---|---|---|");
     let (mut logarithms, mut count) = (0.0, 0u32);
