@@ -34,6 +34,16 @@ impl fmt::Debug for Encoding {
 }
 
 impl Encoding {
+    /// One whose weights have their scales in tensors beside them.
+    pub(crate) const fn with_companions(
+        names: &'static [&'static str],
+        about: &'static str,
+        short: &'static str,
+        quantiser: &'static dyn Quantiser,
+    ) -> Self {
+        Self { names, about, short, packing: Packing::Companions, quantiser }
+    }
+
     /// Its own name.
     pub(crate) const fn name(&self) -> &'static str {
         self.names[0]

@@ -8,24 +8,15 @@ use super::int8::Int8Encoder;
 use super::options::{BnbKind, BnbOptions};
 use crate::error::{AnamnesisError, Request, Result};
 use crate::scheme::{
-    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Made, Packing, Quantiser, Task, TileEncoder, linear,
+    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Made, Quantiser, Task, TileEncoder, linear,
 };
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
-    encoding(&["bnb-nf4", "bnb_nf4", "nf4"], "BitsAndBytes NF4 weights", "NF4", &BnbKind::Nf4),
-    encoding(&["bnb-fp4", "bnb_fp4", "fp4"], "BitsAndBytes FP4 weights", "FP4", &BnbKind::Fp4),
-    encoding(&["bnb-int8", "bnb_int8", "int8"], "BitsAndBytes INT8 weights", "INT8", &BnbKind::Int8),
+    Encoding::with_companions(&["bnb-nf4", "bnb_nf4", "nf4"], "BitsAndBytes NF4 weights", "NF4", &BnbKind::Nf4),
+    Encoding::with_companions(&["bnb-fp4", "bnb_fp4", "fp4"], "BitsAndBytes FP4 weights", "FP4", &BnbKind::Fp4),
+    Encoding::with_companions(&["bnb-int8", "bnb_int8", "int8"], "BitsAndBytes INT8 weights", "INT8", &BnbKind::Int8),
 ];
-
-const fn encoding(
-    names: &'static [&'static str],
-    about: &'static str,
-    short: &'static str,
-    kind: &'static BnbKind,
-) -> Encoding {
-    Encoding { names, about, short, packing: Packing::Companions, quantiser: kind }
-}
 
 /// Values under one scale where nobody says.
 const BLOCK_SIZE: usize = 64;

@@ -14,25 +14,30 @@ use crate::scheme::grouped::{
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
 use crate::scheme::{
-    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Made, Packing, Quantiser, ScaleType, Task,
-    TileDecoder,
+    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Made, Quantiser, ScaleType, Task, TileDecoder,
 };
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
-    encoding(&["modelopt-fp8"], "E4M3 weights with one scale each, as ModelOpt has them", "FP8", &Kind::Fp8),
-    encoding(&["modelopt-mxfp8"], "E4M3 weights under powers of two, as ModelOpt has them", "MXFP8", &Kind::Mxfp8),
-    encoding(&["modelopt-nvfp4"], "E2M1 weights under E4M3 scales, as ModelOpt has them", "NVFP4", &Kind::Nvfp4),
+    Encoding::with_companions(
+        &["modelopt-fp8"],
+        "E4M3 weights with one scale each, as ModelOpt has them",
+        "FP8",
+        &Kind::Fp8,
+    ),
+    Encoding::with_companions(
+        &["modelopt-mxfp8"],
+        "E4M3 weights under powers of two, as ModelOpt has them",
+        "MXFP8",
+        &Kind::Mxfp8,
+    ),
+    Encoding::with_companions(
+        &["modelopt-nvfp4"],
+        "E2M1 weights under E4M3 scales, as ModelOpt has them",
+        "NVFP4",
+        &Kind::Nvfp4,
+    ),
 ];
-
-const fn encoding(
-    names: &'static [&'static str],
-    about: &'static str,
-    short: &'static str,
-    kind: &'static Kind,
-) -> Encoding {
-    Encoding { names, about, short, packing: Packing::Companions, quantiser: kind }
-}
 
 /// The version whose arithmetic this is.
 const VERSION: &str = "0.47.0";

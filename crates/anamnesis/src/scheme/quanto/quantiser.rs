@@ -24,25 +24,31 @@ use crate::scheme::grouped::{
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
 use crate::scheme::{
-    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Made, Packing, Quantiser, Rounded, ScaleType,
-    Task, TileDecoder,
+    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Made, Quantiser, Rounded, ScaleType, Task,
+    TileDecoder,
 };
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
-    encoding(&["quanto-int8"], "INT8 weights with a scale per row, as quanto has them", "INT8", &Kind::Int8),
-    encoding(&["quanto-float8"], "E4M3 weights with a scale per row, as quanto has them", "FP8", &Kind::E4m3),
-    encoding(&["quanto-float8-e5m2"], "E5M2 weights with a scale per row, as quanto has them", "FP8", &Kind::E5m2),
+    Encoding::with_companions(
+        &["quanto-int8"],
+        "INT8 weights with a scale per row, as quanto has them",
+        "INT8",
+        &Kind::Int8,
+    ),
+    Encoding::with_companions(
+        &["quanto-float8"],
+        "E4M3 weights with a scale per row, as quanto has them",
+        "FP8",
+        &Kind::E4m3,
+    ),
+    Encoding::with_companions(
+        &["quanto-float8-e5m2"],
+        "E5M2 weights with a scale per row, as quanto has them",
+        "FP8",
+        &Kind::E5m2,
+    ),
 ];
-
-const fn encoding(
-    names: &'static [&'static str],
-    about: &'static str,
-    short: &'static str,
-    kind: &'static Kind,
-) -> Encoding {
-    Encoding { names, about, short, packing: Packing::Companions, quantiser: kind }
-}
 
 /// A type of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
