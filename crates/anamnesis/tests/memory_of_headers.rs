@@ -5,18 +5,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-#[path = "support/gguf.rs"]
-mod gguf;
-#[path = "support/pickle.rs"]
-mod pickle;
 mod support;
-#[path = "support/zip.rs"]
-mod zip;
 
 use anamnesis::{Checkpoint, ParseLimits, parse_pth_bytes, scan_bytes};
-use pickle::{Pickle, torch_archive};
+use support::gguf;
 use support::limit_tag;
-use zip::{Entry, archive};
+use support::pickle::{Pickle, torch_archive};
+use support::zip::{Entry, archive};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;

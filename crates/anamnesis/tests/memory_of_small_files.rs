@@ -5,18 +5,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-#[path = "support/gguf.rs"]
-mod gguf;
-#[path = "support/pickle.rs"]
-mod pickle;
 mod support;
-#[path = "support/zip.rs"]
-mod zip;
 
 use anamnesis::{Checkpoint, InspectOptions, OpenOptions, ParseLimits, TargetDtype, scan_bytes};
-use gguf::{Gguf, tag};
-use pickle::{Pickle, legacy_stream, torch_archive};
-use zip::{Entry, archive};
+use support::gguf::{Gguf, tag};
+use support::pickle::{Pickle, legacy_stream, torch_archive};
+use support::zip::{Entry, archive};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;

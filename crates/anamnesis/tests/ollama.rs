@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-#[path = "support/gguf.rs"]
-mod builder;
+mod support;
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use support::gguf as builder;
 
 use anamnesis::{AnamnesisError, Checkpoint, ParseLimits, resolve_ollama_model, verify};
 use serde_json::json;

@@ -11,7 +11,7 @@ use super::subject::remember;
 use super::tally::Tally;
 use super::trial::Amount;
 use super::verdict::Verdict;
-use crate::builder::tag;
+use crate::support::gguf::tag;
 use crate::support::{Folder, Noise, Tensor};
 
 /// Ids of the types that ggml has, removed ones included.

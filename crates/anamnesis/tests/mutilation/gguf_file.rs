@@ -1,6 +1,6 @@
 //! A GGUF file taken apart, so that any field can be written wrong. Little-endian only.
 
-use crate::builder::Gguf;
+use crate::support::gguf::Gguf;
 
 /// A tensor's entry and its bytes.
 #[derive(Debug, Clone)]

@@ -1,7 +1,5 @@
 //! A GGUF file put together by hand, right or wrong.
 
-#![allow(dead_code, reason = "each test binary uses its own part of this")]
-
 /// Type tags of metadata values.
 pub mod tag {
     pub const U8: u32 = 0;

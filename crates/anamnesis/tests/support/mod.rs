@@ -3,6 +3,10 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+pub mod gguf;
+pub mod pickle;
+pub mod zip;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

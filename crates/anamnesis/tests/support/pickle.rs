@@ -1,7 +1,5 @@
 //! Pickles and PyTorch archives written by hand.
 
-#![allow(dead_code, reason = "each test binary uses its own part of this")]
-
 use super::zip::{Entry, archive};
 
 /// A pickle under construction: a method per instruction.

@@ -1,7 +1,5 @@
 //! ZIP archives under construction, whose headers may lie.
 
-#![allow(dead_code, reason = "each test binary uses its own part of this")]
-
 /// One of the two headers of an entry.
 #[derive(Clone)]
 pub struct Head {

@@ -1,0 +1,13 @@
+//! What each container holds is read as its own library reads it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod foreign;
+mod gguf;
+mod gguf_directories;
+mod gguf_fixtures;
+mod npz;
+mod pth_fixtures;

@@ -1,0 +1,323 @@
+//! Checkpoints of known architectures become what llama.cpp's converter makes of them, and GGUF files become checkpoints again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::support::{Contents, Folder, Model, Tensor, fixture};
+use anamnesis::{
+    AnamnesisError, Architecture, BlockType, Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, DirectoryOptions,
+    Dtype, ParseLimits,
+};
+use serde_json::{Value, json};
+
+/// The cases: a directory and what the converter made of it.
+fn cases() -> Vec<String> {
+    let entries = std::fs::read_dir(fixture("architectures")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut cases: Vec<_> = names.filter_map(|name| Some(name.strip_suffix(".expected.gguf")?.to_owned())).collect();
+    cases.sort();
+    assert!(cases.len() >= 12, "{cases:?}");
+    cases
+}
+
+fn open(path: impl AsRef<Path>) -> Checkpoint {
+    Checkpoint::open(path, &ParseLimits::default()).unwrap()
+}
+
+fn source(case: &str) -> PathBuf {
+    fixture("architectures").join(case)
+}
+
+fn expected(case: &str) -> Checkpoint {
+    open(fixture("architectures").join(format!("{case}.expected.gguf")))
+}
+
+/// What was asked of the converter.
+fn options(case: &str) -> ConvertOptions {
+    let dtype = if case.ends_with("q8_0") { Dtype::Block(BlockType::Q8_0) } else { Dtype::BF16 };
+    ConvertOptions::new().with_output_dtype(dtype)
+}
+
+/// Name, type and shape of every tensor, in the order of the file.
+fn tensors(checkpoint: &Checkpoint) -> Vec<(String, Dtype, Vec<usize>)> {
+    let plan = checkpoint.plan_convert(ConvertTarget::Gguf, &ConvertOptions::new()).unwrap();
+    plan.tensors().map(|tensor| (tensor.name, tensor.dtype, tensor.shape)).collect()
+}
+
+/// The keys that an architecture tells, in the order of the file.
+fn sizes(checkpoint: &Checkpoint) -> Vec<(String, String)> {
+    let told =
+        |key: &str| !key.starts_with("tokenizer.") && (!key.starts_with("general.") || key == "general.file_type");
+    let entries = checkpoint.metadata().unwrap().into_iter().filter(|(key, _)| told(key));
+    entries.map(|(key, value)| (key, format!("{value:?}"))).collect()
+}
+
+#[track_caller]
+fn assert_same(case: &str, made: &Checkpoint, wanted: &Checkpoint) {
+    assert_eq!(tensors(made), tensors(wanted), "{case}");
+    assert_eq!(sizes(made), sizes(wanted), "{case}");
+    for (name, ..) in tensors(wanted) {
+        assert_eq!(made.tensor_data(&name).unwrap(), wanted.tensor_data(&name).unwrap(), "{case}: {name}");
+    }
+}
+
+#[test]
+fn every_checkpoint_becomes_what_the_converter_makes_of_it() {
+    for case in cases() {
+        for level in CpuLevel::available() {
+            let options = options(&case).with_cpu_level(level);
+            let plan = open(source(&case)).plan_convert(ConvertTarget::Gguf, &options).unwrap();
+            let made = Checkpoint::from_bytes(plan.to_bytes(|_| {}).unwrap().0, &ParseLimits::default()).unwrap();
+            assert_same(&case, &made, &expected(&case));
+        }
+    }
+}
+
+#[test]
+fn the_only_file_of_a_model_stands_for_its_directory() {
+    let options = options("llama3");
+    let bytes = |checkpoint: &Checkpoint| checkpoint.plan_convert(ConvertTarget::Gguf, &options)?.to_bytes(|_| {});
+    let directory = bytes(&open(source("llama3"))).unwrap().0;
+    assert!(bytes(&open(source("llama3").join("model.safetensors"))).unwrap().0 == directory);
+    // Under another name it may be a part of anything, and beside the configuration of an unknown model as well.
+    let folder = Folder::new();
+    let weights = std::fs::read(source("llama3").join("model.safetensors")).unwrap();
+    let config = std::fs::read_to_string(source("llama3").join("config.json")).unwrap();
+    folder.write("other.safetensors", &weights);
+    folder.write("config.json", &config);
+    assert!(
+        open(folder.path("other.safetensors"))
+            .plan_convert(ConvertTarget::Gguf, &options)
+            .unwrap()
+            .architecture()
+            .is_none()
+    );
+    folder.write("model.safetensors", &weights);
+    folder.write("config.json", config.replace("LlamaForCausalLM", "NobodyKnows"));
+    assert!(
+        open(folder.path("model.safetensors"))
+            .plan_convert(ConvertTarget::Gguf, &options)
+            .unwrap()
+            .architecture()
+            .is_none()
+    );
+}
+
+#[test]
+fn quantising_a_checkpoint_is_quantising_the_file_between() {
+    let q4 = ConvertTarget::parse("q4_0").unwrap();
+    for case in cases().into_iter().filter(|case| !case.ends_with("q8_0") && !case.ends_with("fp4")) {
+        let quantised = |checkpoint: &Checkpoint| {
+            let plan = checkpoint.plan_convert(q4, &ConvertOptions::new()).unwrap();
+            Checkpoint::from_bytes(plan.to_bytes(|_| {}).unwrap().0, &ParseLimits::default()).unwrap()
+        };
+        assert_same(&case, &quantised(&open(source(&case))), &quantised(&expected(&case)));
+    }
+}
+
+/// The files of the checkpoint that a file becomes.
+fn restored(file: &Checkpoint) -> (Contents, Value) {
+    let folder = Folder::new();
+    let output = folder.path("back");
+    let options = ConvertOptions::new();
+    let plan = file.plan_convert_directory(ConvertTarget::Hf, &options, &DirectoryOptions::new()).unwrap();
+    plan.write(&output, &options.run(), |_| {}).unwrap();
+    let config = serde_json::from_slice(&std::fs::read(output.join("config.json")).unwrap()).unwrap();
+    (Contents::read(output.join("model.safetensors")), config)
+}
+
+#[test]
+fn the_way_back_restores_every_tensor() {
+    // Quantised weights come back decoded, multipliers stay in the weights.
+    let is_lossy = |case: &str| ["fp8", "fp4", "q8_0", "falcon_h1"].iter().any(|end| case.ends_with(end));
+    for case in cases().into_iter().filter(|case| !is_lossy(case)) {
+        let (found, config) = restored(&expected(&case));
+        let wanted = Contents::read(source(&case).join("model.safetensors"));
+        assert_eq!(found.tensors, wanted.tensors, "{case}");
+        let original: Value =
+            serde_json::from_slice(&std::fs::read(source(&case).join("config.json")).unwrap()).unwrap();
+        for key in
+            ["architectures", "model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size"]
+                .into_iter()
+                .chain(["num_attention_heads", "num_key_value_heads", "rms_norm_eps", "tie_word_embeddings"])
+        {
+            assert_eq!(config[key], original[key], "{case}: {key}");
+        }
+    }
+}
+
+#[test]
+fn scales_of_inputs_are_left_out_of_what_is_decoded_and_told() {
+    let file = expected("llama_nvfp4");
+    let plan =
+        file.plan_convert_directory(ConvertTarget::Hf, &ConvertOptions::new(), &DirectoryOptions::new()).unwrap();
+    assert!(plan.notes().iter().any(|note| note.starts_with("the scales of 6 layers' inputs")), "{:?}", plan.notes());
+    let (found, _) = restored(&file);
+    assert!(found.names().iter().all(|name| !name.contains("scale")), "{:?}", found.names());
+}
+
+#[test]
+fn a_file_that_came_back_becomes_the_same_file_again() {
+    let case = "llama3";
+    let folder = Folder::new();
+    let (options, output) = (ConvertOptions::new(), folder.path("back"));
+    let plan = expected(case).plan_convert_directory(ConvertTarget::Hf, &options, &DirectoryOptions::new()).unwrap();
+    plan.write(&output, &options.run(), |_| {}).unwrap();
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(source(case).join(name), output.join(name)).unwrap();
+    }
+    let plan = open(&output).plan_convert(ConvertTarget::Gguf, &options).unwrap();
+    let made = Checkpoint::from_bytes(plan.to_bytes(|_| {}).unwrap().0, &ParseLimits::default()).unwrap();
+    assert_same(case, &made, &expected(case));
+}
+
+#[test]
+fn names_are_mapped_by_architecture() {
+    let name = |class: &str, name: &str| Architecture::of_class(class).unwrap().map_name(name);
+    let is = |class, from, to: &str| assert_eq!(name(class, from).as_deref(), Some(to));
+    is("LlamaForCausalLM", "lm_head.weight", "output.weight");
+    is("MixtralForCausalLM", "model.layers.3.block_sparse_moe.experts.7.w2.weight", "blk.3.ffn_down_exps.weight");
+    is("Gemma3ForConditionalGeneration", "language_model.model.layers.1.mlp.up_proj.weight", "blk.1.ffn_up.weight");
+    is("MambaForCausalLM", "backbone.layers.0.mixer.A_log", "blk.0.ssm_a");
+    assert_eq!(name("LlamaForCausalLM", "model.layers.0.self_attn.rotary_emb.inv_freq"), None);
+    assert_eq!(name("LlamaForCausalLM", "model.layers.00.mlp.up_proj.weight"), None);
+    assert!(Architecture::of_class("NoSuchForCausalLM").is_none() && Architecture::of_gguf("llama").is_some());
+}
+
+/// A copy of a case that can be spoilt.
+struct Spoilt {
+    tensors: BTreeMap<String, Tensor>,
+    config: Value,
+    case: &'static str,
+}
+
+impl Spoilt {
+    fn of(case: &'static str) -> Self {
+        let config = serde_json::from_slice(&std::fs::read(source(case).join("config.json")).unwrap()).unwrap();
+        Self { tensors: Contents::read(source(case).join("model.safetensors")).tensors, config, case }
+    }
+
+    fn configured(mut self, key: &str, value: Value) -> Self {
+        self.config[key] = value;
+        self
+    }
+
+    fn without(mut self, name: &str) -> Self {
+        assert!(self.tensors.remove(name).is_some(), "{name}");
+        self
+    }
+
+    fn with(mut self, name: &str, shape: &[usize]) -> Self {
+        let data = vec![0; 2 * shape.iter().product::<usize>()];
+        self.tensors.insert(name.to_owned(), Tensor { dtype: "BF16".to_owned(), shape: shape.to_vec(), data });
+        self
+    }
+
+    fn planned(&self, options: &ConvertOptions) -> Result<Vec<String>, AnamnesisError> {
+        let model = self
+            .tensors
+            .iter()
+            .fold(Model::new(), |model, (name, tensor)| model.tensor(name, &tensor.dtype, &tensor.shape, &tensor.data));
+        let folder = Folder::staged(&model.bytes(), Some(&self.config));
+        for name in ["tokenizer.json", "tokenizer_config.json"] {
+            folder.write(name, std::fs::read(source(self.case).join(name)).unwrap());
+        }
+        let checkpoint = Checkpoint::open(folder.path(""), &ParseLimits::default()).unwrap();
+        let plan = checkpoint.plan_convert(ConvertTarget::Gguf, options)?;
+        Ok(plan.notes().to_vec())
+    }
+
+    #[track_caller]
+    fn refused(&self) -> String {
+        match self.planned(&ConvertOptions::new()) {
+            Ok(_) => panic!("it was planned"),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+#[track_caller]
+fn assert_says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
+}
+
+#[test]
+fn an_unknown_architecture_is_refused_with_those_there_are() {
+    let spoilt = Spoilt::of("llama3").configured("architectures", json!(["NoSuchForCausalLM"]));
+    assert_says(&spoilt.refused(), &["`NoSuchForCausalLM`", "LlamaForCausalLM", "GptOssForCausalLM"]);
+    let notes = spoilt.planned(&ConvertOptions::new().with_keep_names(true)).unwrap();
+    assert!(notes.iter().any(|note| note.starts_with("llama.cpp will not load the output")), "{notes:?}");
+}
+
+#[test]
+fn a_tensor_without_a_place_is_refused_by_name() {
+    let spoilt = Spoilt::of("llama3").with("model.layers.0.self_attn.q_proj.lora_A", &[4, 4]);
+    assert_says(&spoilt.refused(), &["llama", "has no place for \"model.layers.0.self_attn.q_proj.lora_A\""]);
+}
+
+#[test]
+fn a_layer_with_a_hole_is_refused() {
+    let spoilt = Spoilt::of("llama3").without("model.layers.1.self_attn.k_proj.weight");
+    assert_says(&spoilt.refused(), &["layer 1 of 2 has no attn_k"]);
+    let spoilt = Spoilt::of("llama3").configured("num_hidden_layers", json!(3));
+    assert_says(&spoilt.refused(), &["layer 2 of 3 has no"]);
+    let spoilt = Spoilt::of("llama3").configured("num_hidden_layers", json!(1));
+    assert_says(&spoilt.refused(), &["model.layers.1.", "it is of layer 1, config.json says there are 1"]);
+}
+
+#[test]
+fn experts_that_are_missing_or_too_many_are_refused() {
+    let expert = |number: u8| format!("model.layers.0.block_sparse_moe.experts.{number}.w2.weight");
+    assert_says(&Spoilt::of("mixtral").without(&expert(10)).refused(), &["ffn_down_exps.weight", "no expert 10 of 11"]);
+    let many = Spoilt::of("mixtral").with(&expert(11), &[16, 8]);
+    assert_says(&many.refused(), &["has an expert 11, there are 11"]);
+    let odd = Spoilt::of("mixtral").without(&expert(4)).with(&expert(4), &[8, 16]);
+    assert_says(&odd.refused(), &["experts.4.w2.weight", "its shape is [8, 16], that of other experts [16, 8]"]);
+}
+
+#[test]
+fn heads_that_do_not_divide_are_refused() {
+    let spoilt = Spoilt::of("llama3").configured("num_attention_heads", json!(3));
+    assert_says(&spoilt.refused(), &["q_proj.", "32 rows", "3 heads"]);
+    let spoilt = Spoilt::of("llama3").configured("num_attention_heads", json!(0));
+    assert_says(&spoilt.refused(), &["\"num_attention_heads\" is 0"]);
+    let spoilt = Spoilt::of("qwen2_yarn").configured("num_key_value_heads", json!(3));
+    assert_says(&spoilt.refused(), &["8 rows do not divide into 3 heads"]);
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_refused_by_key() {
+    let spoilt = Spoilt::of("llama3").configured("hidden_size", json!("wide"));
+    assert_says(&spoilt.refused(), &["\"hidden_size\" is \"wide\", a count is needed"]);
+    let spoilt = Spoilt::of("llama3").configured("rms_norm_eps", json!([]));
+    assert_says(&spoilt.refused(), &["\"rms_norm_eps\" is [], a number is needed"]);
+    let spoilt = Spoilt::of("deepseek_v3").configured("v_head_dim", json!(5));
+    assert_says(&spoilt.refused(), &["kv_b_proj", "40 rows are not 6 of keys and 5 of values in 4 heads"]);
+}
+
+#[test]
+fn two_tensors_for_one_place_are_refused() {
+    let spoilt = Spoilt::of("qwen3_fp8").with("model.layers.0.self_attn.q_layernorm.weight", &[8]);
+    let text = spoilt.refused();
+    assert_says(&text, &["q_norm.weight", "q_layernorm.weight", "would both be \"blk.0.attn_q_norm.weight\""]);
+}
+
+#[test]
+fn a_vocabulary_larger_than_the_embedding_is_refused() {
+    let spoilt =
+        Spoilt::of("llama3").without("model.embed_tokens.weight").with("model.embed_tokens.weight", &[259, 16]);
+    assert_says(&spoilt.refused(), &["260 tokens", "259 rows"]);
+}
+
+#[test]
+fn only_gguf_files_of_whole_models_come_back() {
+    let refused = |path: PathBuf| {
+        let options = (ConvertOptions::new(), DirectoryOptions::new());
+        let plan = open(path).plan_convert_directory(ConvertTarget::Hf, &options.0, &options.1);
+        plan.err().expect("it was planned").to_string()
+    };
+    assert_says(&refused(fixture("gguf/iq1_m.gguf")), &["it is no whole model"]);
+    assert_says(&refused(source("llama3")), &["only a GGUF file becomes a checkpoint again"]);
+}

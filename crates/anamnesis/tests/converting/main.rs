@@ -1,0 +1,15 @@
+//! One model to another: every input to every target, whole directories, any number of threads.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod architectures;
+mod convert;
+mod end_to_end;
+mod identity;
+mod output;
+mod repacking;
+mod splitting;
+mod threads;

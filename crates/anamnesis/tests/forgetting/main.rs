@@ -1,0 +1,11 @@
+//! Quantising, byte for byte like each library.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod blocks;
+mod encoders;
+mod mixing;
+mod twice;

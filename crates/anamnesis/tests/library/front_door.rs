@@ -1,0 +1,197 @@
+//! What a caller does with a checkpoint: list, decode one, decode all, convert, quantise.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::support::{Contents, Model, fixture, floats};
+use anamnesis::{
+    AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, OpenOptions, ParseLimits, PositionedRead,
+    RememberOptions, Request, Selection, TargetDtype,
+};
+
+/// A checkpoint of a quantised fixture, and what its library decodes.
+fn quantised() -> (Checkpoint, Contents) {
+    let checkpoint =
+        Checkpoint::open(fixture("bnb/fp4_nested_b64_bfloat16.safetensors"), &ParseLimits::default()).unwrap();
+    let decoded = checkpoint.plan(TargetDtype::F32).unwrap().to_bytes(&RememberOptions::new()).unwrap();
+    (checkpoint, Contents::of(&decoded))
+}
+
+/// FP8 codes with a scale per row, and plain tensors of several types.
+fn mixed() -> Vec<u8> {
+    let scale = [2.0, 0.5].map(f32::to_le_bytes).concat();
+    Model::new()
+        .tensor("a.weight", "F8_E4M3", &[2, 3], &[0x38, 0x40, 0xb8, 0x38, 0x30, 0x00])
+        .tensor("a.weight_scale", "F32", &[2, 1], &scale)
+        .tensor("half", "F16", &[2], &[0x00, 0x3c, 0x00, 0xc0])
+        .tensor("ids", "I64", &[1], &7i64.to_le_bytes())
+        .floats("norm", &[3], &[1.0, 2.5, -3.0])
+        .bytes()
+}
+
+const DECODED: [f32; 6] = [2.0, 4.0, -2.0, 0.5, 0.25, 0.0];
+
+fn open(bytes: Vec<u8>) -> Checkpoint {
+    Checkpoint::from_bytes(bytes, &ParseLimits::default()).unwrap()
+}
+
+#[test]
+fn one_tensor_is_decoded_by_its_name() {
+    let checkpoint = open(mixed());
+    assert_eq!(checkpoint.decode::<f32>("a.weight").unwrap(), DECODED);
+    assert_eq!(checkpoint.decode::<f64>("half").unwrap(), [1.0, -2.0]);
+    let mut out = [0; 12];
+    checkpoint.decode_into("a.weight", &mut out, TargetDtype::BF16).unwrap();
+    let bits: Vec<u16> = out.as_chunks::<2>().0.iter().map(|half| u16::from_le_bytes(*half)).collect();
+    assert_eq!(bits, DECODED.map(|value| (value.to_bits() >> 16) as u16));
+}
+
+#[test]
+fn what_cannot_be_decoded_is_a_fact() {
+    let checkpoint = open(mixed());
+    let error = checkpoint.decode::<f32>("a.weigth").unwrap_err();
+    assert!(
+        matches!(&error, AnamnesisError::Request(Request::UnknownTensor { name }) if name == "a.weigth"),
+        "{error}"
+    );
+    // A companion is no tensor of the model.
+    assert!(matches!(checkpoint.decode::<f32>("a.weight_scale"), Err(AnamnesisError::Request(_))));
+    assert!(
+        matches!(checkpoint.decode::<f32>("ids"), Err(AnamnesisError::Unsupported { format, .. }) if format == "I64")
+    );
+    let error = checkpoint.decode_into("norm", &mut [0; 11], TargetDtype::F32).unwrap_err();
+    assert!(matches!(error, AnamnesisError::Request(Request::Contradiction { .. })), "{error}");
+    let limits = ParseLimits::unbounded().with_max_single_alloc(mixed().len() as u64);
+    let tight = Checkpoint::from_bytes(mixed(), &limits).unwrap();
+    assert!(tight.decode::<f32>("a.weight").is_ok());
+    let broken = open(Model::new().tensor("a.qweight", "I32", &[1, 8], &[0; 32]).floats("b", &[1], &[1.0]).bytes());
+    assert!(
+        broken.decode::<f32>("b").is_err(),
+        "a checkpoint that cannot be decoded as a whole is not decoded in part"
+    );
+}
+
+#[test]
+fn decoding_one_by_one_gives_what_a_conversion_writes() {
+    let (checkpoint, expected) = quantised();
+    let mut names = Vec::new();
+    for tensor in checkpoint.decoded(TargetDtype::F32) {
+        let tensor = tensor.unwrap();
+        assert_eq!(tensor.data, expected.tensors[&tensor.name].data, "{}", tensor.name);
+        assert_eq!(tensor.shape, expected.tensors[&tensor.name].shape);
+        let mut tiles = Vec::new();
+        let mut take = |first: u64, bytes: &[u8]| {
+            assert_eq!(first as usize * 4, tiles.len());
+            tiles.extend_from_slice(bytes);
+            Ok(())
+        };
+        checkpoint.decode_tiles(&tensor.name, TargetDtype::F32, &mut take).unwrap();
+        assert_eq!(tiles, tensor.data);
+        assert_eq!(checkpoint.decode::<f32>(&tensor.name).unwrap().len() * 4, tiles.len());
+        names.push(tensor.name);
+    }
+    assert_eq!(names, expected.names());
+}
+
+#[test]
+fn a_large_tensor_is_decoded_alike_by_any_number_of_threads() {
+    let values: Vec<u8> = (0..1 << 20).map(|index: u32| ((index * 37) >> 3) as u8 & 0x77).collect();
+    let scale = 0.37f32.to_le_bytes();
+    let model =
+        Model::new().tensor("w", "F8_E4M3", &[1 << 10, 1 << 10], &values).tensor("w_scale", "F32", &[1], &scale);
+    let checkpoint = open(model.bytes());
+    let decode = |threads| {
+        let mut out = vec![0; 4 << 20];
+        let options = RememberOptions::new().with_threads(threads);
+        checkpoint.decode_into_with("w", &mut out, TargetDtype::F32, &options).unwrap();
+        out
+    };
+    let one = decode(1);
+    assert_eq!(floats(&one), checkpoint.decode::<f32>("w").unwrap());
+    assert!([2, 3, 8].into_iter().all(|threads| decode(threads) == one));
+}
+
+#[test]
+fn a_plan_outlives_its_checkpoint_and_writes_into_any_writer() {
+    for target in [ConvertTarget::Safetensors, ConvertTarget::Gguf, ConvertTarget::Npz, ConvertTarget::BnbNf4] {
+        let values: Vec<f32> = (0..4096).map(|value| (value as f32 * 0.1).sin()).collect();
+        let model = Model::new().floats("x.weight", &[64, 64], &values).floats("odd", &[3], &values[..3]);
+        let model = model.floats("y.weight", &[32, 64], &values[..2048]);
+        for threads in [1, 3] {
+            let names = Arc::new(Mutex::new(Vec::new()));
+            let mut options = ConvertOptions::new().with_threads(threads);
+            let told = names.clone();
+            options.on_tensor =
+                RememberOptions::new().with_on_tensor(move |name| told.lock().unwrap().push(name.to_owned())).on_tensor;
+            let plan = open(model.bytes()).plan_convert(target, &options).unwrap();
+            let (bytes, _) = plan.to_bytes(|_| {}).unwrap();
+            names.lock().unwrap().clear();
+            let mut written = Vec::new();
+            let report = plan.write_to(&mut written, |_| {}).unwrap();
+            assert!(written == bytes, "{target} with {threads} threads");
+            assert_eq!(report.stats.tensors, 3);
+            let mut names = names.lock().unwrap().clone();
+            names.sort();
+            let mut planned: Vec<_> = plan.tensors().map(|tensor| tensor.name).collect();
+            planned.sort();
+            assert_eq!(names, planned, "{target}");
+        }
+    }
+}
+
+#[test]
+fn a_writer_that_fails_ends_the_conversion() {
+    struct Full(usize);
+    impl std::io::Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let model = (0..20).fold(Model::new(), |model, index| model.floats(&format!("t{index}"), &[1000], &[0.5; 1000]));
+    let options = ConvertOptions::new().with_threads(4);
+    let plan = open(model.bytes()).plan_convert(ConvertTarget::Safetensors, &options).unwrap();
+    let error = plan.write_to(Full(30_000), |_| {}).unwrap_err();
+    assert!(matches!(&error, AnamnesisError::Io(cause) if cause.kind() == std::io::ErrorKind::StorageFull), "{error}");
+}
+
+#[test]
+fn callers_bring_bytes_from_where_they_keep_them() {
+    /// Counts what is read.
+    struct Counted(Vec<u8>, AtomicU64);
+    impl PositionedRead for Counted {
+        fn size(&self) -> std::io::Result<u64> {
+            self.0.size()
+        }
+
+        fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+            self.1.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+            self.0.read_exact_at(buffer, offset)
+        }
+    }
+    let model = Model::new().floats("large", &[1 << 20], &vec![1.0; 1 << 20]).floats("small", &[2], &[3.0, 4.0]);
+    let source = Arc::new(Counted(model.bytes(), AtomicU64::new(0)));
+    let checkpoint = Checkpoint::from_positioned(source.clone(), &OpenOptions::new()).unwrap();
+    assert_eq!(checkpoint.decode::<f32>("small").unwrap(), [3.0, 4.0]);
+    let read = source.1.load(Ordering::Relaxed);
+    assert!(read < 10_000, "{read} bytes were read for two values");
+}
+
+#[test]
+fn tensors_are_chosen_by_pattern_and_by_exact_name() {
+    let model = Model::new().floats("a[0]", &[1], &[1.0]).floats("a0", &[1], &[2.0]).floats("b", &[1], &[3.0]);
+    let names = |selection: Selection| {
+        let options = OpenOptions::new().with_selection(selection);
+        Checkpoint::from_bytes_with(model.bytes(), &options)
+            .map(|checkpoint| checkpoint.tensors().iter().map(|tensor| tensor.name.to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(names(Selection::new().with_name("a[0]")).unwrap(), ["a[0]"]);
+    assert_eq!(names(Selection::new().with_include("a[0]").unwrap()).unwrap(), ["a0"]);
+    assert_eq!(names(Selection::new().with_name("a[0]").with_include("b*").unwrap()).unwrap(), ["a[0]", "b"]);
+    let error = names(Selection::new().with_name("a*")).unwrap_err();
+    assert!(matches!(&error, AnamnesisError::Request(Request::UnknownTensor { name }) if name == "a*"), "{error}");
+}

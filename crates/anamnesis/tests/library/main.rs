@@ -1,0 +1,12 @@
+//! The library as its callers and its readers see it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod architecture;
+mod compatible;
+mod front_door;
+mod packed_slices;
+mod slices;

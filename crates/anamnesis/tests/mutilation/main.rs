@@ -1,0 +1,47 @@
+//! A mutilated checkpoint is refused or decoded right, never decoded wrong: every fixture, with something taken away, renamed,
+//! retyped, reshaped, or said otherwise in its configuration.
+//!
+//! Only structure is changed, never a code or a scale, so every weight that still comes out has known numbers. By default a
+//! sample is tried, `AMN_SEED` chooses which; `AMN_MUTILATIONS=all` tries everything, `AMN_CORPUS` names a folder with more
+//! cases, and `AMN_CASES` the beginnings of those that are tried.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod asked_for;
+mod case;
+mod configuration;
+mod gguf;
+mod gguf_file;
+mod metadata;
+mod mutation;
+mod names;
+mod shapes;
+mod shards;
+mod subject;
+mod tally;
+mod trial;
+mod types;
+mod verdict;
+
+use case::cases;
+use trial::{Amount, run};
+
+#[test]
+fn a_mutilated_checkpoint_is_refused_or_decoded_right() {
+    let (amount, seed) = (Amount::wanted(), Amount::seed());
+    let tally = run(&cases(), amount, seed);
+    println!("{tally}");
+    assert!(tally.tries() > 1000, "{tally}");
+    assert!(!tally.has_faults(), "AMN_SEED={seed}\n{tally}");
+}
+
+#[test]
+fn a_mutilated_gguf_file_is_refused_or_decoded_right() {
+    let (amount, seed) = (Amount::wanted(), Amount::seed());
+    let tally = gguf::run(amount, seed);
+    println!("{tally}");
+    assert!(!tally.has_faults(), "AMN_SEED={seed}\n{tally}");
+}

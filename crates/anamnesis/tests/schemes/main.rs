@@ -1,0 +1,22 @@
+//! What belongs together, what it is taken for, and the bits it is decoded to: scheme by scheme.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod claiming;
+mod compressed_tensors;
+mod configuration;
+mod fixtures;
+mod hqq;
+mod leftovers;
+mod marlin;
+mod methods;
+mod mlx;
+mod modelopt;
+mod mxfp4;
+mod quanto;
+mod quark;
+mod torchao;
+mod weights;

@@ -1,0 +1,119 @@
+//! MXFP4 experts that are incomplete, contradict their configuration, or do not fit their scales, are refused by name.
+
+use crate::support::{Model, assert_mentions, parse_reason, refused, remember};
+use serde_json::{Value, json};
+
+/// One expert of two outputs and 32 inputs, of which the first output is all 1.0 and the second all 2.0.
+fn blocks(shape: &[usize]) -> Model {
+    Model::new().tensor("e.down_proj_blocks", "U8", shape, &[[0x22; 16], [0x44; 16]].concat())
+}
+
+fn gpt_oss() -> Model {
+    blocks(&[1, 2, 1, 16]).tensor("e.down_proj_scales", "U8", &[1, 2, 1], &[127, 128])
+}
+
+/// Two rows of 32 codes, all of them 2, which is 1.0.
+fn codes() -> Model {
+    Model::new().tensor("a.weight", "I8", &[2, 16], &[0x22; 32])
+}
+
+fn deepseek() -> Model {
+    codes().tensor("a.scale", "F8_E8M0", &[2, 1], &[127, 128])
+}
+
+fn config(quantization: Value) -> Value {
+    json!({"quantization_config": quantization})
+}
+
+#[test]
+fn experts_of_gpt_oss_come_out_turned() {
+    for config in [None, Some(config(json!({"quant_method": "mxfp4"})))] {
+        let output = remember(&gpt_oss(), config.as_ref());
+        assert_eq!((output.names(), &output.tensors["e.down_proj"].shape[..]), (vec!["e.down_proj"], &[1, 32, 2][..]));
+        assert_eq!(output.floats("e.down_proj")[..4], [1.0, 4.0, 1.0, 4.0]);
+    }
+}
+
+#[test]
+fn a_configuration_that_contradicts_the_blocks_is_refused() {
+    let gptq = config(json!({"quant_method": "gptq", "bits": 4}));
+    assert_mentions(&parse_reason(refused(&gpt_oss(), Some(&gptq))), &["\"e.down_proj_blocks\"", "\"gptq\""]);
+    let left = config(json!({"quant_method": "mxfp4", "modules_to_not_convert": ["e"]}));
+    assert_mentions(&parse_reason(refused(&gpt_oss(), Some(&left))), &["\"e.down_proj_blocks\"", "leaves it as it is"]);
+}
+
+#[test]
+fn blocks_and_scales_that_do_not_go_together_are_refused() {
+    let scale = |model: Model, dtype: &str, shape: &[usize], bytes: &[u8]| {
+        model.tensor("e.down_proj_scales", dtype, shape, bytes)
+    };
+    for (model, words) in [
+        (scale(blocks(&[1, 2, 1, 16]), "U8", &[1, 1, 2], &[127; 2]), ["[1, 2, 1, 16]", "[1, 1, 2]"]),
+        (scale(blocks(&[1, 2, 1, 16]), "U8", &[2, 1], &[127; 2]), ["[1, 2, 1, 16]", "[2, 1]"]),
+        (scale(blocks(&[1, 2, 2, 8]), "U8", &[1, 2, 2], &[127; 4]), ["[1, 2, 2, 8]", "[1, 2, 2]"]),
+        (scale(blocks(&[2, 1, 16]), "U8", &[2, 1], &[127; 2]), ["[2, 1, 16]", "[2, 1]"]),
+        (scale(blocks(&[1, 2, 1, 16]), "I8", &[1, 2, 1], &[127; 2]), ["\"e.down_proj_scales\" is I8", "U8"]),
+        (scale(blocks(&[1, 2, 1, 16]), "F8_E8M0", &[1, 2, 1], &[127; 2]), ["\"e.down_proj_scales\" is F8_E8M0", "U8"]),
+    ] {
+        let reason = parse_reason(refused(&model, None));
+        assert_mentions(&reason, &words);
+        assert_mentions(&reason, &["\"e.down_proj_blocks\""]);
+    }
+    assert_mentions(&parse_reason(refused(&blocks(&[1, 2, 1, 16]), None)), &["\"e.down_proj_blocks\""]);
+}
+
+#[test]
+fn blocks_beside_what_they_would_become_are_refused() {
+    let model = gpt_oss().floats("e.down_proj", &[1], &[1.0]);
+    assert_mentions(&parse_reason(refused(&model, None)), &["\"e.down_proj_blocks\"", "\"e.down_proj\"", "as well"]);
+}
+
+#[test]
+fn signed_bytes_under_powers_of_two_are_four_bit_floats() {
+    for config in [None, Some(config(json!({"quant_method": "fp8", "weight_block_size": [128, 128]})))] {
+        let output = remember(&deepseek(), config.as_ref());
+        assert_eq!(output.tensors["a.weight"].shape, [2, 32]);
+        assert_eq!(output.floats("a.weight")[31..33], [1.0, 2.0]);
+    }
+}
+
+#[test]
+fn signed_bytes_that_the_configuration_says_are_none_are_refused() {
+    for (quantization, word) in [
+        (json!({"quant_method": "fp8", "expert_dtype": "fp8"}), "\"fp8\""),
+        (json!({"quant_method": "gptq"}), "\"gptq\""),
+        (json!({"quant_method": "fp8", "modules_to_not_convert": ["a"]}), "leaves it as it is"),
+    ] {
+        assert_mentions(&parse_reason(refused(&deepseek(), Some(&config(quantization)))), &["\"a.weight\"", word]);
+    }
+    // Floats scale integers as well, unless something says what the bytes are.
+    let floats = codes().floats("a.weight_scale_inv", &[2, 1], &[1.0, 3.0]);
+    assert_mentions(&refused(&floats, None).to_string(), &["\"a.weight\""]);
+    let told = config(json!({"quant_method": "fp8", "expert_dtype": "fp4"}));
+    assert_eq!(remember(&floats, Some(&told)).floats("a.weight")[31..33], [1.0, 3.0]);
+}
+
+#[test]
+fn weights_of_quark_are_known_by_their_configuration() {
+    let quark = config(json!({"quant_method": "quark", "export": {"pack_method": "reorder"}}));
+    let model = |shape: &[usize], scales: &[u8]| {
+        Model::new().tensor("a.weight", "U8", &[2, 16], &[0x82; 32]).tensor("a.weight_scale", "U8", shape, scales)
+    };
+    let output = remember(&model(&[2, 1], &[127, 126]), Some(&quark)).floats("a.weight");
+    assert_eq!(
+        output[30..34].iter().map(|value| value.to_bits()).collect::<Vec<_>>(),
+        [0x3F80_0000, 0x8000_0000, 0x3F00_0000, 0x8000_0000]
+    );
+    // Six bits a code are 24 bytes a scale.
+    assert_mentions(&parse_reason(refused(&model(&[2, 2], &[127; 4]), Some(&quark))), &["\"a.weight\"", "[2, 2]"]);
+    assert_mentions(&refused(&model(&[2, 1], &[127; 2]), None).to_string(), &["\"a.weight\""]);
+}
+
+#[test]
+fn signed_bytes_and_scales_that_do_not_go_together_are_refused() {
+    for (shape, bytes) in [(&[1, 2][..], 2), (&[2], 2), (&[2, 2], 4), (&[1, 1], 1), (&[2, 1, 1], 2)] {
+        let model = codes().tensor("a.scale", "F8_E8M0", shape, &vec![127; bytes]);
+        let reason = parse_reason(refused(&model, None));
+        assert_mentions(&reason, &["\"a.weight\"", "\"a.scale\"", &format!("{shape:?}")]);
+    }
+}
