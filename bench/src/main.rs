@@ -1,25 +1,29 @@
 //! Measures anamnesis beside the published crate, ggml's C, `safetensors` and memcpy, and prints a report in Markdown.
 //!
-//! `anamnesis-bench AMN [GGML]`: AMN is the command line to time, GGML a shared library of ggml where there is one.
+//! `anamnesis-bench weights [GGML]` decodes in memory, GGML is a shared library of ggml where there is one;
+//! `anamnesis-bench headers` reads a long header; `anamnesis-bench files AMN` times this command line on a checkpoint.
 //! Times are medians of runs taken in turn, so that a noisy neighbour meets everybody.
 
 mod clock;
 mod files;
 mod ggml;
 mod headers;
+mod memory;
 mod slices;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
-    let Some(amn) = arguments.next() else {
-        eprintln!("usage: anamnesis-bench AMN [GGML]");
-        return ExitCode::from(2);
+    let (topic, path) = (arguments.next(), arguments.next());
+    let outcome = match (topic.as_deref().and_then(Path::to_str), path) {
+        (Some("weights"), path) => weights(path.as_deref()),
+        (Some("headers"), None) => headers::report().map_err(|error| error.to_string()),
+        (Some("files"), Some(amn)) => files::report(&amn).map_err(|error| error.to_string()),
+        _ => Err("usage: anamnesis-bench weights [GGML] | headers | files AMN".to_owned()),
     };
-    let ggml = arguments.next().map(|path| ggml::Library::open(&path));
-    match report(&amn, ggml.transpose()) {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -28,12 +32,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn report(amn: &std::path::Path, ggml: Result<Option<ggml::Library>, String>) -> Result<(), String> {
-    let ggml = ggml?;
+fn weights(ggml: Option<&Path>) -> Result<(), String> {
+    let ggml = ggml.map(ggml::Library::open).transpose()?;
     println!("Machine: {}.\n", machine());
-    slices::report(ggml.as_ref())?;
-    headers::report().map_err(|error| error.to_string())?;
-    files::report(amn).map_err(|error| error.to_string())
+    slices::report(ggml.as_ref())
 }
 
 /// The processor's name and how many of it there are.

@@ -4,6 +4,7 @@ use std::hint::black_box;
 
 use crate::clock::in_turn;
 use crate::ggml::Library;
+use crate::memory;
 
 const ROWS: usize = 2048;
 const COLS: usize = 8192;
@@ -80,50 +81,84 @@ macro_rules! library {
 library!(ours, anamnesis);
 library!(theirs, published);
 
+/// Processor seconds of one form.
+struct Times {
+    name: &'static str,
+    is_wide: bool,
+    ours: f64,
+    theirs: f64,
+    memcpy: f64,
+    ggml: Option<f64>,
+}
+
 pub fn report(ggml: Option<&Library>) -> Result<(), String> {
     println!("## Weights in memory, one thread\n");
     println!(
-        "Gigabytes of output a second; {VALUES} values. Everybody returns a vector of its own, so that fresh memory is part of it,"
+        "Gigabytes of output a second; {VALUES} values. Everybody returns a vector, memcpy too; ggml alone writes into"
     );
-    println!("of memcpy too; ggml alone writes into memory it was given.\n");
+    println!("memory it was given.\n");
+    println!("### Memory that was used before\n");
+    // Fresh memory comes first: once memory is kept, there is none.
+    memory::renew();
+    let fresh = measured(None)?;
+    memory::reuse();
+    print_table(&measured(ggml)?);
+    println!("### Memory fresh from the system\n");
+    println!("Every page is handed out and cleared by the kernel on the way, which costs more than the decoding.\n");
+    print_table(&fresh);
+    Ok(())
+}
+
+fn measured(ggml: Option<&Library>) -> Result<Vec<Times>, String> {
+    names().flat_map(|name| [(name, false), (name, true)]).map(|(name, is_wide)| times(name, is_wide, ggml)).collect()
+}
+
+fn times(name: &'static str, is_wide: bool, ggml: Option<&Library>) -> Result<Times, String> {
+    let stored = stored(name);
+    let output = vec![1u8; VALUES * width(is_wide)];
+    ours::run(name, is_wide, &stored)?;
+    theirs::run(name, is_wide, &stored)?;
+    let c = ggml.filter(|_| is_wide).and_then(|library| library.decoder(name));
+    let mut floats = vec![0.0f32; if c.is_some() { VALUES } else { 0 }];
+    let seconds = in_turn(&mut [
+        &mut || drop(black_box(ours::run(name, is_wide, &stored))),
+        &mut || drop(black_box(theirs::run(name, is_wide, &stored))),
+        &mut || drop(black_box(output.to_vec())),
+        &mut || {
+            if let Some(decode) = c {
+                // SAFETY: the blocks hold as many values as the output.
+                unsafe { decode(stored.codes.as_ptr(), floats.as_mut_ptr(), VALUES as i64) };
+            }
+        },
+    ]);
+    let ggml = c.map(|_| seconds[3]);
+    Ok(Times { name, is_wide, ours: seconds[0], theirs: seconds[1], memcpy: seconds[2], ggml })
+}
+
+fn print_table(all: &[Times]) {
     println!("| weight | output | anamnesis | published crate | ratio | ggml | ratio | memcpy | share of it |");
     println!("|---|---|---|---|---|---|---|---|---|");
-    let (mut logarithms, mut count) = (0.0, 0u32);
-    for (name, is_wide) in names().flat_map(|name| [(name, false), (name, true)]) {
-        let stored = stored(name);
-        let output = vec![1; VALUES * if is_wide { 4 } else { 2 }];
-        ours::run(name, is_wide, &stored)?;
-        theirs::run(name, is_wide, &stored)?;
-        let c = ggml.filter(|_| is_wide).and_then(|library| library.decoder(name));
-        let mut floats = vec![0.0f32; if c.is_some() { VALUES } else { 0 }];
-        let seconds = in_turn(&mut [
-            &mut || drop(black_box(ours::run(name, is_wide, &stored))),
-            &mut || drop(black_box(theirs::run(name, is_wide, &stored))),
-            &mut || drop(black_box(output.to_vec())),
-            &mut || {
-                if let Some(decode) = c {
-                    // SAFETY: the blocks hold as many values as the output.
-                    unsafe { decode(stored.codes.as_ptr(), floats.as_mut_ptr(), VALUES as i64) };
-                }
-            },
-        ]);
-        let rate = |seconds: f64| output.len() as f64 / seconds / 1e9;
-        let [ours, theirs, memcpy, c_seconds] = [seconds[0], seconds[1], seconds[2], seconds[3]];
-        let of_c = c.map_or_else(|| "| |".into(), |_| format!("{:.1} | {:.1} |", rate(c_seconds), c_seconds / ours));
+    for times in all {
+        let rate = |seconds: f64| (VALUES * width(times.is_wide)) as f64 / seconds / 1e9;
+        let ggml = |seconds| format!("{:.1} | {:.1} |", rate(seconds), seconds / times.ours);
         println!(
-            "| {name} | {} | {:.1} | {:.1} | {:.1} | {of_c} {:.1} | {:.2} |",
-            if is_wide { "F32" } else { "BF16" },
-            rate(ours),
-            rate(theirs),
-            theirs / ours,
-            rate(memcpy),
-            memcpy / ours,
+            "| {} | {} | {:.1} | {:.1} | {:.1} | {} {:.1} | {:.2} |",
+            times.name,
+            if times.is_wide { "F32" } else { "BF16" },
+            rate(times.ours),
+            rate(times.theirs),
+            times.theirs / times.ours,
+            times.ggml.map_or_else(|| "| |".into(), ggml),
+            rate(times.memcpy),
+            times.memcpy / times.ours,
         );
-        logarithms += (theirs / ours).ln();
-        count += 1;
     }
-    println!("\nGeometric mean beside the published crate: {:.1}.\n", (logarithms / f64::from(count)).exp());
-    Ok(())
+    let logarithms = all.iter().map(|times| (times.theirs / times.ours).ln()).sum::<f64>();
+    println!("\nGeometric mean beside the published crate: {:.1}.\n", (logarithms / all.len() as f64).exp());
+}
+
+fn width(is_wide: bool) -> usize {
+    if is_wide { 4 } else { 2 }
 }
 
 fn names() -> impl Iterator<Item = &'static str> {

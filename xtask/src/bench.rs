@@ -18,9 +18,10 @@ median counts; numbers of another machine will differ, ratios less so.
 pub(crate) fn run() -> Result<(), String> {
     crate::cargo(&["build", "--release", "--package", "anamnesis-cli"])?;
     crate::cargo(&["build", "--release", "--manifest-path", "bench/Cargo.toml"])?;
-    let mut bench = Command::new("bench/target/release/anamnesis-bench");
-    bench.arg("target/release/amn").args(std::env::var_os("GGML"));
-    let mut report = format!("{HEAD}\n{}", output(&mut bench)?);
+    let bench = || Command::new("bench/target/release/anamnesis-bench");
+    let mut report = format!("{HEAD}\n{}", output(bench().arg("weights").args(std::env::var_os("GGML")))?);
+    report += &output(bench().arg("headers"))?;
+    report += &output(bench().args(["files", "target/release/amn"]))?;
     if let Some(python) = std::env::var_os("PYTHON") {
         report += &output(Command::new(python).arg("bench/libraries.py"))?;
     }

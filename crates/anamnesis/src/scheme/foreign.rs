@@ -110,9 +110,11 @@ fn lost_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String>
 
 /// The reason to believe that bytes are codes although what stands beside them is not known: it is named after them.
 fn named_after(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
-    let is_suspect = BYTES.contains(&tensor.dtype) && tensor.name.ends_with(WEIGHT);
+    if !BYTES.contains(&tensor.dtype) || !tensor.name.ends_with(WEIGHT) {
+        return None;
+    }
     let mut longer = claims.catalog.with_prefix(&tensor.name).filter(|(_, other)| other.name != tensor.name);
-    let (_, other) = is_suspect.then(|| longer.next()).flatten()?;
+    let (_, other) = longer.next()?;
     Some(format!("{} is named after it, and not understood", quoted(&other.name)))
 }
 

@@ -16,7 +16,7 @@ use std::fmt;
 use crate::catalog::{BlockType, Dtype, StoredTensor};
 use crate::error::{AnamnesisError, quoted};
 
-use super::part_name::{PartName, Says};
+use super::part_name::{PartName, Says, Tail};
 use super::{ALL, About, Claims, TensorRole};
 
 /// A tensor that looks like a part of a quantised weight and belongs to none.
@@ -135,7 +135,8 @@ impl Leftovers {
 
     fn by_name(&self, claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
         let has_longer = PartName::has_longer(&tensor.name);
-        let may_be = || self.names.iter().filter(|part| part.may_be(&tensor.name, has_longer));
+        let tail = Tail::of(tensor.name.as_bytes());
+        let may_be = || self.names.iter().filter(|part| has_longer || part.may_end(tail));
         let fits = || may_be().filter(|part| part.codes_of(&tensor.name).is_some());
         let is_there =
             |part: &PartName| part.codes_of(&tensor.name).and_then(|codes| claims.catalog.find(&codes)).is_some();
@@ -236,8 +237,8 @@ impl Leftovers {
             Dtype::I64 | Dtype::U64 | Dtype::Bool => names_a_weight(last),
             _ => false,
         };
-        let is_buffer = is_buffer(last) && !names_a_weight(last);
-        let suspected = looks_packed && !is_buffer && claims.config.module(module).left().is_none();
+        let is_buffer = || is_buffer(last) && !names_a_weight(last);
+        let suspected = looks_packed && !is_buffer() && claims.config.module(module).left().is_none();
         suspected.then(|| format!("it may hold packed values, and {sign}"))
     }
 }
@@ -292,8 +293,8 @@ fn is_packed_type(dtype: Dtype) -> bool {
 
 /// Whether this is a matrix of single bytes that is called a weight: no model has such a weight that is not quantised.
 fn is_bytes_of_a_weight(tensor: &StoredTensor) -> bool {
-    let last = tensor.name.rsplit('.').next().unwrap_or_default();
-    matches!(tensor.dtype, Dtype::I8 | Dtype::U8) && tensor.shape.len() > 1 && names_a_weight(last)
+    let last = || tensor.name.rsplit('.').next().unwrap_or_default();
+    matches!(tensor.dtype, Dtype::I8 | Dtype::U8) && tensor.shape.len() > 1 && names_a_weight(last())
 }
 
 /// Blocks that hold their own scales: nothing stands beside them.

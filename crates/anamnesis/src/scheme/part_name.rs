@@ -24,22 +24,43 @@ pub(crate) struct PartName {
     pub end: &'static str,
     pub codes: &'static str,
     pub says: Says,
+    /// Of its end without the dot, and which bytes of a name's tail are compared with it.
+    tail: Tail,
+    mask: u64,
+}
+
+/// The last eight bytes of a name in lower case, the last of them lowest: most names are told apart by these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tail(u64);
+
+impl Tail {
+    pub(super) const fn of(name: &[u8]) -> Self {
+        let (mut tail, mut place) = (0, 0);
+        while place < name.len() && place < 8 {
+            tail |= (name[name.len() - 1 - place].to_ascii_lowercase() as u64) << (8 * place);
+            place += 1;
+        }
+        Self(tail)
+    }
 }
 
 impl PartName {
     pub(crate) const fn new(end: &'static str, codes: &'static str, says: Says) -> Self {
-        Self { end, codes, says }
+        let word = match end.as_bytes() {
+            [b'.', word @ ..] | word => word,
+        };
+        let mask = if word.len() < 8 { (1 << (8 * word.len())) - 1 } else { u64::MAX };
+        Self { end, codes, says, tail: Tail::of(word), mask }
     }
 
-    /// Whether `name` may be that of a part at all, by its last byte; most are not.
-    pub(super) fn may_be(&self, name: &str, has_longer: bool) -> bool {
-        let last = |text: &str| text.as_bytes().last().map(u8::to_ascii_lowercase);
-        has_longer || last(name) == last(self.end)
+    /// Whether a name with this tail may end as the part's does; most do not.
+    pub(super) const fn may_end(&self, name: Tail) -> bool {
+        name.0 & self.mask == self.tail.0
     }
 
     /// Whether `name` has a component that may be a [longer](Self::base_of_longer) name of a part.
     pub(super) fn has_longer(name: &str) -> bool {
-        name.contains(LONGER)
+        name.match_indices('_').any(|(at, _)| name[..=at].ends_with(LONGER))
     }
 
     /// What precedes the end in `name`, whatever the case of its letters; the dot in front of an end that says something may
@@ -107,5 +128,25 @@ mod tests {
         assert_eq!(scales.base("time_scales"), None);
         let scale = PartName::new(".scale", ".weight", Says::Typed);
         assert_eq!((scale.base("a.scale"), scale.base("ascale")), (Some("a"), None));
+    }
+
+    #[test]
+    fn no_name_that_ends_in_a_part_is_passed_over() {
+        let ends = [".scale", "_scale_inv", ".SCB", "._data", ".B", "", ".weight_packed", "é.qzeros"];
+        let befores = ["", "a", "a.b", "a_", "A.é", "layers.0.down_proj", "weight"];
+        for end in ends {
+            for says in [Says::Little, Says::Something, Says::All] {
+                let part = PartName::new(end, ".weight", says);
+                for before in befores {
+                    for name in [format!("{before}{end}"), format!("{before}{}", part.word())] {
+                        for name in [name.to_ascii_lowercase(), name.to_ascii_uppercase(), name] {
+                            let may_end = part.may_end(Tail::of(name.as_bytes()));
+                            assert!(may_end || part.base(&name).is_none(), "{name:?} ends in {end:?}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(!PartName::new(".qweight", "", Says::All).may_end(Tail::of(b"a.weight")));
     }
 }

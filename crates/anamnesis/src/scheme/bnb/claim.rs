@@ -39,7 +39,9 @@ impl Scheme for Bnb {
         let mut four_bit = BTreeSet::new();
         let mut eight_bit = Vec::new();
         for (id, tensor) in claims.free() {
-            let weight = match tensor.name.split_once(QUANT_STATE) {
+            // Few names have two bars, and those are searched.
+            let has_bars = tensor.name.as_bytes().windows(2).any(|pair| pair == b"__");
+            let weight = match has_bars.then(|| tensor.name.split_once(QUANT_STATE)).flatten() {
                 Some((weight, _)) => Some(weight),
                 None => COMPANIONS.iter().find_map(|(end, _)| tensor.name.strip_suffix(end)),
             };
