@@ -4,6 +4,7 @@
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, quoted};
 
+use super::part_name::{Ending, Tail};
 use super::{About, Claims, PartName, Says, Scheme, TensorRole};
 
 /// Recognises packed weights of schemes that nobody decodes.
@@ -13,6 +14,7 @@ pub(super) struct Foreign;
 struct Mark {
     format: &'static str,
     suffix: &'static str,
+    ending: Ending,
     dtypes: &'static [Dtype],
     /// Whether name and type are enough to tell; otherwise one of the companions must be there.
     telling: bool,
@@ -57,7 +59,7 @@ const fn sure(
     dtypes: &'static [Dtype],
     companions: &'static [&'static str],
 ) -> Mark {
-    Mark { format, suffix, dtypes, telling: true, companions }
+    Mark { format, suffix, ending: Ending::of(suffix), dtypes, telling: true, companions }
 }
 
 const fn likely(
@@ -66,7 +68,7 @@ const fn likely(
     dtypes: &'static [Dtype],
     companions: &'static [&'static str],
 ) -> Mark {
-    Mark { format, suffix, dtypes, telling: false, companions }
+    Mark { format, suffix, ending: Ending::of(suffix), dtypes, telling: false, companions }
 }
 
 /// What the end of a companion's name says by itself: all, where it speaks of a weight; less, where it is a word that models use
@@ -85,13 +87,21 @@ fn is_short(end: &str) -> bool {
     end.len() <= 3 || end == ".codes"
 }
 
+/// The marks that may fit a tensor, by how its name ends.
+fn marks(tensor: &StoredTensor) -> impl Iterator<Item = &'static Mark> {
+    let tail = Tail::of(tensor.name.as_bytes());
+    MARKS.iter().filter(move |mark| mark.ending.may_end(tail))
+}
+
 impl Mark {
+    /// What precedes the suffix in the name of a tensor that this mark fits.
+    fn base<'t>(&self, tensor: &'t StoredTensor) -> Option<&'t str> {
+        tensor.name.strip_suffix(self.suffix).filter(|_| self.dtypes.contains(&tensor.dtype))
+    }
+
     /// The companions that stand beside a tensor this mark fits; `None` where it does not fit.
     fn fit(&self, catalog: &Catalog, tensor: &StoredTensor) -> Option<Vec<TensorId>> {
-        let base = tensor.name.strip_suffix(self.suffix)?;
-        if !self.dtypes.contains(&tensor.dtype) {
-            return None;
-        }
+        let base = self.base(tensor)?;
         let companion = |end: &&str| catalog.find(&format!("{base}{end}"));
         let companions: Vec<_> = self.companions.iter().filter_map(companion).collect();
         (self.telling || !companions.is_empty()).then_some(companions)
@@ -100,8 +110,7 @@ impl Mark {
 
 /// The reason to believe that a tensor is packed although none of its companions is here: they are in another file.
 fn lost_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
-    let marks = MARKS.iter().filter(|mark| mark.dtypes.contains(&tensor.dtype));
-    marks.filter_map(|mark| Some((mark, tensor.name.strip_suffix(mark.suffix)?))).find_map(|(mark, base)| {
+    marks(tensor).filter_map(|mark| Some((mark, mark.base(tensor)?))).find_map(|(mark, base)| {
         let companions = mark.companions.iter().map(|end| format!("{base}{end}"));
         let (place, name) = companions.into_iter().find_map(|name| Some((claims.elsewhere(&name)?, name)))?;
         Some(format!("its companion {} is not here: {place}", quoted(&name)))
@@ -146,7 +155,7 @@ impl Scheme for Foreign {
                 Dtype::F4 | Dtype::F6E2M3 | Dtype::F6E3M2 => Some((id, tensor.dtype.name(), Vec::new())),
                 _ => {
                     // Marks that share a suffix know different companions; all of them belong to this weight.
-                    let mut fits = MARKS.iter().filter_map(|mark| Some((mark.format, mark.fit(catalog, tensor)?)));
+                    let mut fits = marks(tensor).filter_map(|mark| Some((mark.format, mark.fit(catalog, tensor)?)));
                     let (format, mut companions) = fits.next()?;
                     companions.extend(fits.flat_map(|(_, more)| more));
                     companions.sort_unstable();

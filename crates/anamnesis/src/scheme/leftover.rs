@@ -10,7 +10,7 @@
 //!
 //! A sign of quantisation is a weight that a scheme has claimed, or a configuration that says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::catalog::{BlockType, Dtype, StoredTensor};
@@ -40,7 +40,7 @@ impl fmt::Display for Leftover {
 /// Refuses what is suspected. Where `allowed`, it is plain data all the same, and told.
 pub(super) fn settle(claims: &mut Claims<'_>, allowed: bool) {
     let suspects = {
-        let leftovers = Leftovers::new(claims);
+        let mut leftovers = Leftovers::new(claims);
         let suspected = |(id, tensor)| Some((id, tensor, leftovers.suspicion(claims, tensor)?));
         claims.free().filter_map(suspected).collect::<Vec<_>>()
     };
@@ -60,6 +60,8 @@ pub(super) fn settle(claims: &mut Claims<'_>, allowed: bool) {
 /// What is known of a checkpoint when its leftovers are looked at.
 struct Leftovers {
     names: Vec<PartName>,
+    /// How names end that no part can have.
+    strange: BTreeSet<Tail>,
     /// Why the checkpoint is known to be quantised.
     sign: Option<String>,
     /// Whether it has a quantised weight.
@@ -125,19 +127,27 @@ impl Leftovers {
             let owner = || Owner { name: codes.to_owned(), leaf, shape: shape.to_vec(), is_block: false };
             weights.entry(format!("{module}.")).or_insert_with(owner);
         }
-        Self { names, sign, is_quantised: claims.scaled_weight().is_some(), weights }
+        Self { names, strange: BTreeSet::new(), sign, is_quantised: claims.scaled_weight().is_some(), weights }
     }
 
     /// Why a tensor that nobody has claimed is not plain data.
-    fn suspicion(&self, claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
-        self.by_name(claims, tensor).or_else(|| self.by_place(tensor)).or_else(|| self.by_type(claims, tensor))
+    fn suspicion(&mut self, claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
+        let by_name = if self.is_strange(&tensor.name) { None } else { self.by_name(claims, tensor) };
+        by_name.or_else(|| self.by_place(tensor)).or_else(|| self.by_type(claims, tensor))
+    }
+
+    /// Whether a name is none of a part, by how it ends; most are not, and end alike.
+    fn is_strange(&mut self, name: &str) -> bool {
+        let tail = Tail::of(name.as_bytes());
+        if PartName::has_longer(name) {
+            return false;
+        }
+        let is_known = self.strange.contains(&tail);
+        is_known || (!self.names.iter().any(|part| part.may_end(tail)) && self.strange.insert(tail))
     }
 
     fn by_name(&self, claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
-        let has_longer = PartName::has_longer(&tensor.name);
-        let tail = Tail::of(tensor.name.as_bytes());
-        let may_be = || self.names.iter().filter(|part| has_longer || part.may_end(tail));
-        let fits = || may_be().filter(|part| part.codes_of(&tensor.name).is_some());
+        let fits = || self.names.iter().filter(|part| part.codes_of(&tensor.name).is_some());
         let is_there =
             |part: &PartName| part.codes_of(&tensor.name).and_then(|codes| claims.catalog.find(&codes)).is_some();
         // The first of equals.

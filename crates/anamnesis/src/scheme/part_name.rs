@@ -24,14 +24,19 @@ pub(crate) struct PartName {
     pub end: &'static str,
     pub codes: &'static str,
     pub says: Says,
-    /// Of its end without the dot, and which bytes of a name's tail are compared with it.
-    tail: Tail,
-    mask: u64,
+    ending: Ending,
 }
 
 /// The last eight bytes of a name in lower case, the last of them lowest: most names are told apart by these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tail(u64);
+
+/// The tail of a name's end without its dot, and which bytes of a whole name's tail are compared with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ending {
+    tail: Tail,
+    mask: u64,
+}
 
 impl Tail {
     pub(super) const fn of(name: &[u8]) -> Self {
@@ -44,18 +49,29 @@ impl Tail {
     }
 }
 
-impl PartName {
-    pub(crate) const fn new(end: &'static str, codes: &'static str, says: Says) -> Self {
+impl Ending {
+    pub(super) const fn of(end: &str) -> Self {
         let word = match end.as_bytes() {
             [b'.', word @ ..] | word => word,
         };
         let mask = if word.len() < 8 { (1 << (8 * word.len())) - 1 } else { u64::MAX };
-        Self { end, codes, says, tail: Tail::of(word), mask }
+        Self { tail: Tail::of(word), mask }
     }
 
-    /// Whether a name with this tail may end as the part's does; most do not.
-    pub(super) const fn may_end(&self, name: Tail) -> bool {
+    /// Whether a name with this tail may end so; most do not.
+    pub(super) const fn may_end(self, name: Tail) -> bool {
         name.0 & self.mask == self.tail.0
+    }
+}
+
+impl PartName {
+    pub(crate) const fn new(end: &'static str, codes: &'static str, says: Says) -> Self {
+        Self { end, codes, says, ending: Ending::of(end) }
+    }
+
+    /// Whether a name with this tail may end as the part's does.
+    pub(super) const fn may_end(&self, name: Tail) -> bool {
+        self.ending.may_end(name)
     }
 
     /// Whether `name` has a component that may be a [longer](Self::base_of_longer) name of a part.

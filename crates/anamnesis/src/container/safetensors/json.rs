@@ -158,10 +158,13 @@ impl<'de> Visitor<'de> for TensorSeed {
                         .ok_or_else(|| fault(&format!("has the unknown dtype {}", crate::error::quoted(&text))))?;
                     dtype.replace(known).is_some()
                 }
-                "shape" | "data_offsets" => {
-                    let place = if key == "shape" { &mut shape } else { &mut offsets };
+                "shape" => {
                     let numbers = map.next_value_seed(Numbers);
-                    place.replace(numbers.map_err(|error| fault(&format!("has a wrong {key}: {error}")))?).is_some()
+                    shape.replace(numbers.map_err(|error| fault(&format!("has a wrong {key}: {error}")))?).is_some()
+                }
+                "data_offsets" => {
+                    let pair = map.next_value_seed(Pair);
+                    offsets.replace(pair.map_err(|error| fault(&format!("has a wrong {key}: {error}")))?).is_some()
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -174,9 +177,9 @@ impl<'de> Visitor<'de> for TensorSeed {
         }
         let dtype = dtype.ok_or_else(|| fault("has no dtype"))?;
         let shape = shape.ok_or_else(|| fault("has no shape"))?;
-        match offsets.as_deref() {
-            Some(&[start, end]) => Ok(Declared { name, dtype, shape, start: start as u64, end: end as u64 }),
-            Some(_) => Err(fault("has data_offsets that are not a pair")),
+        match offsets {
+            Some(Some([start, end])) => Ok(Declared { name, dtype, shape, start, end }),
+            Some(None) => Err(fault("has data_offsets that are not a pair")),
             None => Err(fault("has no data_offsets")),
         }
     }
@@ -206,5 +209,33 @@ impl<'de> Visitor<'de> for Numbers {
             numbers.push(number);
         }
         Ok(numbers)
+    }
+}
+
+/// Two whole numbers that are not negative; `None` for a list of fewer or more.
+struct Pair;
+
+impl<'de> DeserializeSeed<'de> for Pair {
+    type Value = Option<[u64; 2]>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Pair {
+    type Value = Option<[u64; 2]>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of whole numbers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<Self::Value, A::Error> {
+        let (first, second) = (list.next_element()?, list.next_element()?);
+        let mut more = 0;
+        while list.next_element::<u64>()?.is_some() {
+            more += 1;
+        }
+        Ok(first.zip(second).filter(|_| more == 0).map(|(first, second)| [first, second]))
     }
 }
