@@ -96,7 +96,7 @@ fn marks(tensor: &StoredTensor) -> impl Iterator<Item = &'static Mark> {
 impl Mark {
     /// What precedes the suffix in the name of a tensor that this mark fits.
     fn base<'t>(&self, tensor: &'t StoredTensor) -> Option<&'t str> {
-        tensor.name.strip_suffix(self.suffix).filter(|_| self.dtypes.contains(&tensor.dtype))
+        if self.dtypes.contains(&tensor.dtype) { tensor.name.strip_suffix(self.suffix) } else { None }
     }
 
     /// The companions that stand beside a tensor this mark fits; `None` where it does not fit.

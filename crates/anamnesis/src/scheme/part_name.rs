@@ -40,13 +40,26 @@ pub(super) struct Ending {
 
 impl Tail {
     pub(super) const fn of(name: &[u8]) -> Self {
-        let (mut tail, mut place) = (0, 0);
-        while place < name.len() && place < 8 {
-            tail |= (name[name.len() - 1 - place].to_ascii_lowercase() as u64) << (8 * place);
-            place += 1;
+        if let Some(last) = name.last_chunk() {
+            return Self(lower_case(u64::from_be_bytes(*last)));
         }
-        Self(tail)
+        let (mut tail, mut at) = (0, 0);
+        while at < name.len() {
+            tail = tail << 8 | name[at] as u64;
+            at += 1;
+        }
+        Self(lower_case(tail))
     }
+}
+
+/// Eight bytes with the capital letters of ASCII made small: of each byte, the top bit of a sum says on which side of a letter
+/// it is.
+const fn lower_case(bytes: u64) -> u64 {
+    const EACH: u64 = u64::from_le_bytes([1; 8]);
+    let low = bytes & (0x7f * EACH);
+    let (from_a, past_z) = (low + (0x80 - b'A' as u64) * EACH, low + (0x7f - b'Z' as u64) * EACH);
+    let capitals = from_a & !past_z & !bytes & (0x80 * EACH);
+    bytes | capitals >> 2
 }
 
 impl Ending {
@@ -144,6 +157,18 @@ mod tests {
         assert_eq!(scales.base("time_scales"), None);
         let scale = PartName::new(".scale", ".weight", Says::Typed);
         assert_eq!((scale.base("a.scale"), scale.base("ascale")), (Some("a"), None));
+    }
+
+    #[test]
+    fn tails_are_in_lower_case() {
+        for byte in 0..=u8::MAX {
+            let name = [b'A', byte, b'z', b'Z', b'@', b'[', 0xc1, byte, byte.wrapping_add(1)];
+            for start in 0..name.len() {
+                let lower = name[start..].to_ascii_lowercase();
+                assert_eq!(Tail::of(&name[start..]), Tail::of(&lower), "{byte}");
+                assert_eq!(Tail::of(&lower).0 & 0xff, u64::from(*lower.last().unwrap()), "{byte}");
+            }
+        }
     }
 
     #[test]
