@@ -15,7 +15,7 @@
 //! | [`iq23`] | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | searched: points of a grid and their scales |
 //! | [`iq1`] | IQ1_S, IQ1_M | every cut into three parts, then points of a grid |
 //!
-//! [`search`] has the searches, [`cuts`] those of IQ1, [`grid`], [`near`] and [`points`] the points of the IQ types, [`lanes`] what they stand on.
+//! [`search`] and [`mend`] have the searches, [`cuts`] those of IQ1, [`grid`], [`near`] and [`points`] the points of the IQ types, [`lanes`] what they stand on.
 
 #![allow(clippy::needless_range_loop, reason = "lanes of several arrays go through the same operations")]
 
@@ -44,6 +44,7 @@ mod k_minimum;
 mod k_signed;
 mod lanes;
 mod levels;
+mod mend;
 mod near;
 mod points;
 mod search;

@@ -4,7 +4,6 @@
 //! |---|---|---|
 //! | [`with_minimum`] | `scale × code − minimum` | steps of the largest code, each mended by least squares |
 //! | [`signed`] | `scale × code`, codes around zero | steps of the largest code, each mended by least squares |
-//! | [`mended`] | `scale × code`, codes around zero | one scale, then single codes |
 //! | [`of_scales`] | `scale × code`, for few values that are not negative | steps of the largest code, then single codes |
 
 use super::lanes::{LANES, Lanes, SMALLEST, each, larger, nearest};
@@ -188,70 +187,6 @@ pub(super) fn signed<const N: usize>(values: &[Lanes; N], weights: &[Lanes; N], 
     }
     let is_zero: [bool; LANES] = each!(k => size[k] < SMALLEST);
     Signed { scales: each!(k => if is_zero[k] { 0.0 } else { scales[k] }), inverse, is_zero, half }
-}
-
-/// Sixteens of sub-blocks that are mended at once: each step waits for the one before it, so that there is time for others.
-pub(super) const MENDED: usize = 4;
-
-/// What mending finds of sixteen sub-blocks: scales, and the codes from zero on.
-pub(super) type Mended<const N: usize> = (Lanes, [[i32; LANES]; N]);
-
-/// Finds the scale of sub-blocks with codes of `-half` to `half - 1`, important by their squares: the codes of one scale,
-/// each changed where that is better, up to five times.
-#[inline(always)]
-pub(super) fn mended<const N: usize>(values: &[[Lanes; N]; MENDED], half: i32) -> [Mended<N>; MENDED] {
-    let empty = [[[0.0; LANES]; N]; MENDED];
-    let (mut codes, mut squares, mut cubes) = (empty, empty, empty);
-    let mut sizes = [[0.0; LANES]; MENDED];
-    let (mut sum_lx, mut sum_l2) = ([[0.0; LANES]; MENDED], [[0.0; LANES]; MENDED]);
-    for m in 0..MENDED {
-        let extreme;
-        (extreme, sizes[m]) = extremes(&values[m]);
-        let inverse: Lanes = each!(k => -(half as f32) / extreme[k]);
-        for i in 0..N {
-            for k in 0..LANES {
-                let x = values[m][i][k];
-                let (code, w) = (nearest(inverse[k] * x).min(half - 1).max(-half) as f32, x * x);
-                (codes[m][i][k], squares[m][i][k], cubes[m][i][k]) = (code, w, w * x);
-                sum_lx[m][k] += w * x * code;
-                sum_l2[m][k] += w * code * code;
-            }
-        }
-    }
-    for _ in 0..5 {
-        let mut is_changed = [0; LANES];
-        for i in 0..N {
-            for m in 0..MENDED {
-                for k in 0..LANES {
-                    let (x, w, cube) = (values[m][i][k], squares[m][i][k], cubes[m][i][k]);
-                    let (old, old_lx, old_l2) = (codes[m][i][k], sum_lx[m][k], sum_l2[m][k]);
-                    let rest_lx = old_lx - cube * old;
-                    let rest_l2 = old_l2 - w * old * old;
-                    let new = nearest(x * rest_l2 / rest_lx).min(half - 1).max(-half) as f32;
-                    let (new_lx, new_l2) = (rest_lx + cube * new, rest_l2 + w * new * new);
-                    let is_better = new_l2 > 0.0 && new_lx * new_lx * old_l2 > old_lx * old_lx * new_l2;
-                    let is_taken = rest_lx > 0.0 && new != old && is_better;
-                    codes[m][i][k] = if is_taken { new } else { old };
-                    sum_lx[m][k] = if is_taken { new_lx } else { old_lx };
-                    sum_l2[m][k] = if is_taken { new_l2 } else { old_l2 };
-                    is_changed[k] |= i32::from(is_taken);
-                }
-            }
-        }
-        if is_changed.iter().fold(0, |all, one| all | one) == 0 {
-            break;
-        }
-    }
-    let mut found = [([0.0; LANES], [[0; LANES]; N]); MENDED];
-    for m in 0..MENDED {
-        let is_zero: [bool; LANES] = each!(k => sizes[m][k] < SMALLEST);
-        let scales: Lanes = each!(k => if sum_l2[m][k] > 0.0 { sum_lx[m][k] / sum_l2[m][k] } else { 0.0 });
-        found[m].0 = each!(k => if is_zero[k] { 0.0 } else { scales[k] });
-        for i in 0..N {
-            found[m].1[i] = each!(k => if is_zero[k] { 0 } else { codes[m][i][k] as i32 + half });
-        }
-    }
-    found
 }
 
 /// Finds the scale of a few values that are not negative, and their codes of up to `largest`.
