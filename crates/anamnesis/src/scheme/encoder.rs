@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Blocked, Context, Identity, Window};
+use super::{Blocked, Context, Identity, MadeIntegers, Window};
 use crate::catalog::Dtype;
 use crate::error::Result;
 
@@ -37,6 +37,12 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
     /// What it makes as blocks of ggml, where those have the same codes and scales: its first two outputs, and the scale of
     /// scales is the part of that number.
     fn as_blocks(&self) -> Option<Blocked> {
+        None
+    }
+
+    /// What its codes are, where they are whole numbers that other schemes pack too. Its outputs are the parts, and constants
+    /// behind them.
+    fn as_integers(&self) -> Option<MadeIntegers> {
         None
     }
 
