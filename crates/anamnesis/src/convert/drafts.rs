@@ -13,7 +13,8 @@ use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
 use crate::pipeline::{Checks, Origin, Planned, RunOptions, Values, Work};
 use crate::scheme::{
-    Candidate, Decision, EncodedTensor, Encoding, Keeping, QuantiseOptions, Task, TileDecoder, TileEncoder, Wish,
+    Braided, Candidate, Decision, EncodedTensor, Encoding, Keeping, QuantiseOptions, Task, TileDecoder, TileEncoder,
+    Wish,
 };
 
 /// How weights are quantised, and which.
@@ -238,6 +239,10 @@ impl<'a> Drafts<'a> {
             let read_as = if encoder.is_some() { encoded_from } else { dtype };
             let decoded = output(draft.output_name, read_as.dtype(), draft.shape)?;
             let elements = decoded.bytes / read_as.byte_size() as u64;
+            let decoder = match encoder.as_deref().and_then(TileEncoder::braid) {
+                Some(braid) => Arc::new(Braided::new(decoder, braid)),
+                None => decoder,
+            };
             let values = Values { decoder, parts, sources, dtype: read_as, elements, origin };
             outputs.planned.push(match (encoder, self.quantise) {
                 (Some(encoder), Some(quantise)) => {

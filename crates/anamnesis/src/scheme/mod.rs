@@ -10,6 +10,7 @@ pub(crate) mod awq;
 pub(crate) mod bitnet;
 mod blocks;
 pub(crate) mod bnb;
+mod braid;
 mod claims;
 mod coding;
 pub(crate) mod compressed_tensors;
@@ -52,6 +53,7 @@ use crate::quant_config::QuantConfig;
 pub(crate) use apart::{Apart, Ones, StoredBlocks};
 pub(crate) use blocks::{Blocked, FourBitFloats, OF_INPUTS, Reblocked, Reciprocals, WholeScale};
 pub use bnb::BnbOptions;
+pub(crate) use braid::{Braid, Braided};
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub use coding::{Coding, Evidence};
 pub(crate) use context::Context;
@@ -123,7 +125,7 @@ static ALL: [&dyn Scheme; 17] = [
 ];
 
 /// What can be asked for when quantising, in the order it is listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 10] = [
+pub(crate) static ENCODINGS: [&[Encoding]; 11] = [
     &bnb::ENCODINGS,
     &fp8::ENCODINGS,
     &compressed_tensors::ENCODINGS,
@@ -132,6 +134,7 @@ pub(crate) static ENCODINGS: [&[Encoding]; 10] = [
     &gptq::ENCODINGS,
     &awq::ENCODINGS,
     &quanto::ENCODINGS,
+    &hqq::ENCODINGS,
     &mxfp4::ENCODINGS,
     &ggml::ENCODINGS,
 ];
