@@ -70,7 +70,8 @@ def write(target, case, source, tensors, group_size=None, layer=None):
 
 
 # Targets that share their arithmetic with another have every kind of source in one type only.
-ALIKE = ("gptq-", "w8a16", "w3a16", "w2a16", "mlx-2bit", "mlx-3bit", "mlx-5bit", "mlx-6bit", "mlx-8bit")
+ALIKE = ("gptq-", "w8a16", "w3a16", "w2a16", "mlx-2bit", "mlx-3bit", "mlx-5bit", "mlx-6bit", "mlx-8bit", "hqq-8bit", "hqq-2bit")
+ALIKE += ("hqq-1bit",)
 
 
 def sources(target, shape, names=("noise", "magnitudes", "steps", "lopsided"), dtypes=(BF16, F16, F32)):
@@ -315,6 +316,22 @@ def quanto():
             write(target, case, source, tensors)
 
 
+def hqq():
+    from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
+
+    for bits in (4, 8, 2, 1):
+        for group, shape in ((None, (16, 128)), (32, (8, 96)), ("channel", (16, 70))):
+            target = f"hqq-{bits}bit"
+            for case, source in sources(f"{target}-{group}" if group else target, shape):
+                linear = torch.nn.Linear(shape[1], shape[0], bias=False).to(source.dtype)
+                linear.weight.data = source.clone()
+                config = BaseQuantizeConfig(nbits=bits, group_size={None: 64, "channel": None}.get(group, group), axis=1)
+                # The solver raises numbers to powers, which machines do differently.
+                config["weight_quant_params"]["optimize"] = False
+                made = HQQLinear(linear, config, compute_dtype=source.dtype, device="cpu", del_orig=False)
+                write(target, f"{case}_g{group}" if group else case, source, made.state_dict(), group)
+
+
 def gpt_oss():
     from modelopt.torch.quantization.qtensor.mxfp4_tensor import MXFP4QTensor
 
@@ -334,6 +351,7 @@ def gpt_oss():
 def main():
     casts()
     quanto()
+    hqq()
     gpt_oss()
     compressed_tensors()
     transformers()

@@ -4,7 +4,7 @@
 
 A tiny Llama (and a tiny gpt-oss) is made, quantised by amn, and loaded twice: by transformers or the target's own library from
 what amn wrote, and plainly from what amn decodes that to. Both are asked the same question; the largest difference between their
-answers is printed beside the largest answer.
+answers is printed beside the largest answer. The cases of mlx-lm need that library besides those of the fixtures.
 """
 
 import json
@@ -26,7 +26,7 @@ torch.set_grad_enabled(False)
 QUESTION = torch.tensor([[1, 5, 9, 200, 31, 7, 77, 300]])
 
 
-def llama(folder):
+def llama(folder, dtype=torch.bfloat16):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(3)
@@ -39,9 +39,9 @@ def llama(folder):
         num_key_value_heads=2,
         max_position_embeddings=64,
         tie_word_embeddings=False,
-        dtype="bfloat16",
+        dtype=str(dtype).removeprefix("torch."),
     )
-    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    LlamaForCausalLM(config).to(dtype).save_pretrained(folder)
 
 
 def gpt_oss(folder):
@@ -200,7 +200,55 @@ def mlx(folder, dtype):
     return model
 
 
-# Arguments of amn, and who loads it. bitsandbytes and quanto's INT8 multiply codes and scale the sums, which rounds otherwise.
+def hqq(folder, dtype):
+    """As HQQ has it: its own linear layers in place of the model's, from their entries."""
+    from hqq.core.quantize import HQQLinear
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(folder)
+    del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    tensors = load_file(folder / "model.safetensors")
+    plain = dict(tensors)
+    for name in [name.removesuffix(".W_q") for name in tensors if name.endswith(".W_q")]:
+        parent, _, last = name.rpartition(".")
+        made = HQQLinear(None, None, compute_dtype=dtype, device="cpu", initialize=False)
+        made.load_state_dict({key.removeprefix(f"{name}."): plain.pop(key) for key in tensors if key.startswith(f"{name}.")})
+        setattr(model.get_submodule(parent), last, made)
+    missing, unexpected = model.load_state_dict(plain, strict=False)
+    assert not unexpected, unexpected
+    return model
+
+
+class Answers:
+    """Logits as transformers gives them."""
+
+    def __init__(self, logits):
+        self.logits = logits
+
+
+def mlx_lm(folder, dtype):
+    """The whole model by mlx-lm, which multiplies codes without decoding them."""
+    import mlx.core as mx
+    import numpy
+    from mlx_lm.utils import load_model
+
+    model, _ = load_model(folder)
+
+    class Asked:
+        def eval(self):
+            pass
+
+        def __call__(self, question):
+            logits = model(mx.array(question.numpy()))
+            return Answers(torch.from_numpy(numpy.array(logits.astype(mx.float32)).copy()))
+
+    return Asked()
+
+
+# Arguments of amn, and who loads it. Weights are the same to the bit in all of them. What some answer is not: quanto's INT8 scales sums
+# of codes, in F32; bitsandbytes multiplies by kernels of its own, and its INT8 quantises the inputs of a layer too; mlx-lm adds
+# up in the type of its scales, which is F32 here.
 CASES = {
     "fp8": (["--to", "fp8"], fp8),
     "fp8-channel": (["--to", "fp8-channel"], compressed_tensors),
@@ -220,6 +268,8 @@ CASES = {
     "bnb-int8": (["--to", "bnb-int8"], by_transformers),
     "quanto-int8": (["--to", "quanto-int8"], quanto),
     "quanto-float8": (["--to", "quanto-float8"], quanto),
+    "hqq-4bit": (["--to", "hqq-4bit"], hqq),
+    "hqq-2bit": (["--to", "hqq-2bit"], hqq),
     "awq-4bit": (["--to", "awq-4bit"], awq),
     "gptq-4bit": (["--to", "gptq-4bit"], gptq),
     "gptq-3bit-v2": (["--to", "gptq-3bit-v2-asym"], gptq),
@@ -227,6 +277,10 @@ CASES = {
     "mlx-4bit": (["--to", "mlx-4bit"], mlx),
     "mlx-mxfp4": (["--to", "mlx-mxfp4"], mlx),
     "mix mlx": (["--to", "mlx-4bit", "--rule", "*.down_proj.weight=mlx-8bit"], mlx),
+    "mlx-lm 4bit": (["--to", "mlx-4bit"], mlx_lm),
+    "mlx-lm 8bit": (["--to", "mlx-8bit"], mlx_lm),
+    "mlx-lm mxfp4": (["--to", "mlx-mxfp4"], mlx_lm),
+    "mlx-lm mix": (["--to", "mlx-4bit", "--rule", "*.down_proj.weight=mlx-8bit"], mlx_lm),
     "gpt-oss": (["--to", "gpt-oss"], mxfp4),
 }
 
@@ -234,9 +288,9 @@ CASES = {
 def check(amn, case, root):
     arguments, load = CASES[case]
     folder = Path(tempfile.mkdtemp(dir=root))
-    source = root / ("gpt-oss" if case == "gpt-oss" else "llama")
-    dtype = torch.float16 if load in (awq, gptq) else torch.bfloat16
-    name = "f16" if dtype == torch.float16 else "bf16"
+    source = root / ("gpt-oss" if case == "gpt-oss" else "llama-f32" if load is mlx_lm else "llama")
+    dtype = {awq: torch.float16, gptq: torch.float16, mlx_lm: torch.float32}.get(load, torch.bfloat16)
+    name = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}[dtype]
     run = lambda *line: subprocess.run([amn, *map(str, line), "-q"], check=True)
     run("forget", source, *arguments, "-o", folder / "quantised")
     # MLX calculates in the type of its scales.
@@ -254,6 +308,7 @@ def main():
     amn, *asked = sys.argv[1:]
     root = Path(tempfile.mkdtemp())
     llama(root / "llama")
+    llama(root / "llama-f32", torch.float32)
     gpt_oss(root / "gpt-oss")
     for case in asked or CASES:
         try:

@@ -41,6 +41,17 @@ def mlx(**args):
     return once
 
 
+def hqq(bits):
+    from hqq.core.quantize import Quantizer
+
+    def once(values):
+        rounds = {"round_zero": bits == 4, "optimize": False, "axis": 1}
+        codes, meta = Quantizer.quantize(values, nbits=bits, group_size=64, device="cpu", **rounds)
+        return Quantizer.dequantize(codes, {**meta, "compute_dtype": torch.float32})
+
+    return once
+
+
 def main():
     group = {"strategy": "group", "group_size": 128}
     e4m3 = {"scale_dtype": torch.float8_e4m3fn, "zp_dtype": torch.float8_e4m3fn}
@@ -52,6 +63,8 @@ def main():
     again("nvfp4", compressed("nvfp4-pack-quantized", **nvfp4, **e4m3))
     for bits in (2, 3, 4, 8):
         again(f"mlx-{bits}bit", mlx(group_size=64, bits=bits))
+    for bits in (1, 2, 4, 8):
+        again(f"hqq-{bits}bit", hqq(bits))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ fn code(ratio: Ratio, goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
         Ratio::QuotientPlus(step) => rounded(step, rounded(step, value / scale) + offset),
         Ratio::Product => value * scale,
         Ratio::Difference => (value - offset) / scale,
+        Ratio::ProductPlus => value * scale + offset,
         Ratio::RoundedPlus(step) => rounded(step, rounded(step, value / scale).round_ties_even() + offset),
     };
     match goal {
@@ -71,7 +72,7 @@ const GOALS: [Goal; 8] = [
     Goal::Whole { low: 0, high: 255, plus: 0 },
 ];
 
-const RATIOS: [Ratio; 11] = [
+const RATIOS: [Ratio; 12] = [
     Ratio::Quotient(Step::F32),
     Ratio::Quotient(Step::Bf16),
     Ratio::Quotient(Step::F16),
@@ -80,6 +81,7 @@ const RATIOS: [Ratio; 11] = [
     Ratio::QuotientPlus(Step::F16),
     Ratio::Product,
     Ratio::Difference,
+    Ratio::ProductPlus,
     Ratio::RoundedPlus(Step::F32),
     Ratio::RoundedPlus(Step::Bf16),
     Ratio::RoundedPlus(Step::F16),

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::output_tensor::output;
+use super::repacked::{Input, Repacked, Repacking};
 use super::rules::Rules;
 use super::stats::ConvertStats;
-use crate::catalog::{Catalog, Dtype, Extent, Metadata, NamePatterns, TargetDtype, TensorId, dtype::elements};
+use crate::catalog::{Catalog, Dtype, Extent, Metadata, NamePatterns, TargetDtype, TensorId};
 use crate::container::{Container, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result, quoted};
-use crate::pipeline::{Checks, Origin, Planned, Values, Work};
+use crate::io::Source;
+use crate::pipeline::{Checks, Origin, Planned, RunOptions, Values, Work};
 use crate::scheme::{
-    Apart, Candidate, Decision, EncodedTensor, Encoding, FourBitFloats, Keeping, Ones, PlainDecoder, QuantiseOptions,
-    Reciprocals, Task, TileDecoder, TileEncoder, Wish,
+    Braided, Candidate, Decision, EncodedTensor, Encoding, Keeping, QuantiseOptions, Task, TileDecoder, TileEncoder,
+    Wish,
 };
 
 /// How weights are quantised, and which.
@@ -33,6 +36,9 @@ pub(crate) struct Quantise<'a> {
     pub keeps_blocks: bool,
     /// Whether tensors stay in the order in which they are stored.
     pub in_stored_order: bool,
+    /// What the input is read from while planning, and how.
+    pub sources: &'a [Box<dyn Source>],
+    pub run: RunOptions,
 }
 
 /// The tensors of an output, without their places.
@@ -47,6 +53,8 @@ pub(crate) struct Outputs {
     pub requantised: usize,
     /// Quantised weights whose codes and scales stay what they are, by the names of their codes.
     pub repacked: Vec<String>,
+    /// Quantised weights that could keep their codes and scales but for the last bit of what a library gets.
+    pub nearly: usize,
     /// What the first quantised weight was before.
     pub encoded_dtype: Option<TargetDtype>,
     /// The first tensors of weights that are of another encoding than most, with the name of that.
@@ -157,6 +165,7 @@ impl<'a> Drafts<'a> {
             instead: Vec::new(),
             requantised: 0,
             repacked: Vec::new(),
+            nearly: 0,
             encoded_dtype: None,
             others: Vec::new(),
             renamed: Vec::new(),
@@ -212,20 +221,28 @@ impl<'a> Drafts<'a> {
                 self.note_encoded(&draft.name, &draft.output_name, encoder, &mut outputs)?;
                 outputs.encoded_dtype.get_or_insert(stored.dtype);
             }
-            if let Some(encoder) = encoder.as_deref()
-                && let Some(planned) = self.repacked(&stored, encoder)?
-            {
-                self.stats.dequantized -= 1;
-                self.stats.repacked += 1;
-                outputs.repacked.extend(encoder.outputs().first().map(|codes| codes.name.clone()));
-                outputs.planned.extend(planned);
-                continue;
+            if let (Some(encoder), Some(quantise)) = (encoder.as_deref(), self.quantise) {
+                match self.repacked(quantise, &stored, &draft.shape, encoder)? {
+                    Repacked::As(planned) => {
+                        self.stats.dequantized -= 1;
+                        self.stats.repacked += 1;
+                        outputs.repacked.extend(encoder.outputs().first().map(|codes| codes.name.clone()));
+                        outputs.planned.extend(planned);
+                        continue;
+                    }
+                    Repacked::Nearly => outputs.nearly += 1,
+                    Repacked::Not => {}
+                }
             }
             let Stored { decoder, parts, sources, origin, dtype, encoded_from, is_cast, .. } = stored;
             outputs.requantised += usize::from(origin == Origin::Quantised && encoder.is_some());
             let read_as = if encoder.is_some() { encoded_from } else { dtype };
             let decoded = output(draft.output_name, read_as.dtype(), draft.shape)?;
             let elements = decoded.bytes / read_as.byte_size() as u64;
+            let decoder = match encoder.as_deref().and_then(TileEncoder::braid) {
+                Some(braid) => Arc::new(Braided::new(decoder, braid)),
+                None => decoder,
+            };
             let values = Values { decoder, parts, sources, dtype: read_as, elements, origin };
             outputs.planned.push(match (encoder, self.quantise) {
                 (Some(encoder), Some(quantise)) => {
@@ -278,54 +295,21 @@ impl<'a> Drafts<'a> {
         }
     }
 
-    /// The outputs of an encoder whose codes and scales are those that a weight has, but for their order; `None` where they are
-    /// others, or where it is said what the weight is decoded to.
-    fn repacked(&self, stored: &Stored, encoder: &dyn TileEncoder) -> Result<Option<Vec<Planned>>> {
-        let is_free = self.quantise.is_some_and(|quantise| quantise.keeps_blocks);
-        let (true, Origin::Quantised) = (is_free, stored.origin) else { return Ok(None) };
-        let (Some(from), Some(to)) = (stored.decoder.as_blocks(), encoder.as_blocks()) else { return Ok(None) };
-        let Some(kind) = FourBitFloats::of(from.block) else { return Ok(None) };
-        if from.block != to.block || from.is_turned || to.is_turned {
-            return Ok(None);
+    /// A weight with its codes and scales as they are, where it is not said what it is decoded to.
+    fn repacked(
+        &self,
+        quantise: &Quantise<'_>,
+        stored: &Stored,
+        shape: &[usize],
+        encoder: &dyn TileEncoder,
+    ) -> Result<Repacked> {
+        if !quantise.keeps_blocks || stored.origin != Origin::Quantised {
+            return Ok(Repacked::Not);
         }
-        let [codes, scales] = Apart::both(&from.bytes, kind);
-        let mut decoders: Vec<(Arc<dyn TileDecoder>, Origin)> =
-            vec![(Arc::new(codes), Origin::Repacked), (Arc::new(scales), Origin::Repacked)];
-        let (mut parts, mut sources) = (stored.parts.clone(), stored.sources.clone());
-        match (from.whole, to.whole) {
-            (None, None) => {}
-            (Some(_), None) => return Ok(None),
-            (None, Some(_)) => decoders.push((Arc::new(Ones), Origin::Plain)),
-            (Some((part, takes)), Some((_, wanted))) => {
-                let Some(&id) = stored.sources.get(part) else { return Ok(None) };
-                let tensor = self.catalog.get(id);
-                let (Dtype::F32, 1, Some(same)) = (tensor.dtype, tensor.elements(), PlainDecoder::of(Dtype::F32))
-                else {
-                    return Ok(None);
-                };
-                let decoder: Arc<dyn TileDecoder> =
-                    if takes == wanted { Arc::new(same) } else { Arc::new(Reciprocals) };
-                decoders.push((decoder, Origin::Plain));
-                (parts, sources) = (vec![tensor.extent], vec![id]);
-            }
-        }
-        let made = encoder.outputs().iter();
-        let made = made.map(|made| output(made.name.clone(), made.dtype, made.shape.clone()));
-        let made = made.collect::<Result<Vec<_>>>()?;
-        if made.len() != decoders.len() {
-            return Ok(None);
-        }
-        let plan = |(output, (decoder, origin)): (OutputTensor, (Arc<dyn TileDecoder>, Origin))| {
-            let is_whole = origin == Origin::Plain;
-            let (parts, sources) = match is_whole {
-                true => (parts.clone(), sources.clone()),
-                false => (stored.parts.clone(), stored.sources.clone()),
-            };
-            let elements = if is_whole { output.bytes / 4 } else { output.bytes };
-            let values = Values { decoder, parts, sources, dtype: TargetDtype::F32, elements, origin };
-            Planned { outputs: vec![output], work: Work::Decode(values) }
-        };
-        Ok(Some(made.into_iter().zip(decoders).map(plan).collect()))
+        let Quantise { sources: read, run, options, .. } = quantise;
+        let Stored { decoder, parts, sources, .. } = stored;
+        let repacking = Repacking { catalog: self.catalog, sources: read, run, same_codes: options.groups.same_codes };
+        repacking.repacked(&Input { decoder: &**decoder, parts, sources, shape }, encoder)
     }
 
     /// What becomes of every tensor that has values, in their order; nothing where nothing is quantised.
@@ -396,14 +380,4 @@ pub(crate) fn fit(planned: &mut [Planned], container: &dyn Container, format: &s
     }
     let why = format!("it cannot hold {names}");
     Err(AnamnesisError::unsupported(format, why))
-}
-
-pub(super) fn output(name: String, dtype: Dtype, shape: Vec<usize>) -> Result<OutputTensor> {
-    let bytes = elements(&shape).and_then(|elements| dtype.byte_len(elements));
-    match bytes {
-        Some(bytes) => Ok(OutputTensor { name, dtype, shape, bytes }),
-        None => {
-            Err(AnamnesisError::parse(format!("tensor {} of shape {shape:?} is too large as {dtype}", quoted(&name))))
-        }
-    }
 }

@@ -70,6 +70,8 @@ impl Checkpoint {
             is_exact: dtype.is_none() && target.format() == Format::Gguf,
             keeps_blocks: dtype.is_none() && !cast_all,
             in_stored_order: options.split == Split::AsInput,
+            sources: &self.sources,
+            run: options.run().run_options(),
         });
         let (outputs, told_of_model, notes_of_model) = match &model {
             Some(model) => {
@@ -88,8 +90,18 @@ impl Checkpoint {
             }
         };
         let is_mapped = model.is_some();
-        let Outputs { mut planned, mut stats, kept, instead, requantised, repacked, encoded_dtype, others, renamed } =
-            outputs;
+        let Outputs {
+            mut planned,
+            mut stats,
+            kept,
+            instead,
+            requantised,
+            repacked,
+            nearly,
+            encoded_dtype,
+            others,
+            renamed,
+        } = outputs;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
             let made = Made {
@@ -135,6 +147,7 @@ impl Checkpoint {
         notes.extend(notes_of_model);
         notes.extend(notes::of_other_types(&instead));
         notes.extend(notes::of_counts(requantised, reshaped, dropped, stats.left_out));
+        notes.extend(notes::of_nearly_same(nearly));
         notes.extend(notes::of_new_names(&renamed));
         if target == ConvertTarget::Gguf {
             notes.extend(notes::beyond_llama_cpp(&planned));

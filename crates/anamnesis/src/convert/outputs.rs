@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::drafts::{Content, Draft, Drafts, Outputs, Quantise, Stored, output};
+use super::drafts::{Content, Draft, Drafts, Outputs, Quantise, Stored};
+use super::output_tensor::output;
 use crate::catalog::{Catalog, Dtype, Extent, Selection, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::prepare;
 use crate::container::{Container, OutputTensor};

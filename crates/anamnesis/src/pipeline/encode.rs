@@ -53,7 +53,7 @@ impl Encoding {
         let mut ready = None;
         if let Some(mut first_pass) = encoder.first_pass() {
             walk(tile, granule, &mut held, read, &mut |range, values| {
-                make_finite(self.context.level(), checks, encoder.scale_values(), range, values)?;
+                make_finite(self.context.level(), checks, encoder, range, values)?;
                 first_pass.see(values, &mut self.context)
             })?;
             ready = Some(first_pass.finish()?);
@@ -61,7 +61,7 @@ impl Encoding {
         let encoder = ready.as_deref().unwrap_or(encoder);
         let mut distance = Distance::default();
         walk(tile, granule, &mut held, read, &mut |range, values| {
-            distance.replaced += make_finite(self.context.level(), checks, encoder.scale_values(), range, values)?;
+            distance.replaced += make_finite(self.context.level(), checks, encoder, range, values)?;
             distance.add(&self.encode(encoder, checks, range, values, put)?);
             Ok(())
         })?;
@@ -126,7 +126,13 @@ fn walk(tile: &Tile, granule: usize, held: &mut Vec<f32>, read: Read<'_>, take: 
 
 /// Makes sure that all values are numbers: refuses the first that is none, or gives each a value that its scale can hold and
 /// says how many they were.
-fn make_finite(level: Level, checks: Checks, scale_values: u64, range: &Range<u64>, values: &mut [f32]) -> Result<u64> {
+fn make_finite(
+    level: Level,
+    checks: Checks,
+    encoder: &dyn TileEncoder,
+    range: &Range<u64>,
+    values: &mut [f32],
+) -> Result<u64> {
     let mut largest = [0.0];
     chosen::block_largest(level, Values::F32(values), values.len(), &mut largest);
     if largest[0].is_finite() {
@@ -134,11 +140,12 @@ fn make_finite(level: Level, checks: Checks, scale_values: u64, range: &Range<u6
     }
     let Some(position) = values.iter().position(|value| !value.is_finite()) else { return Ok(0) };
     if !checks.allow_nonfinite {
-        let (index, value) = (range.start + position as u64, values[position]);
+        let (place, value) = (range.start + position as u64, values[position]);
+        let index = encoder.braid().map_or(place, |braid| braid.value_at(place));
         return Err(AnamnesisError::NotFinite { tensor: String::new(), index, value });
     }
     let mut replaced = 0;
-    for block in values.chunks_mut(usize::try_from(scale_values.max(1)).unwrap_or(usize::MAX)) {
+    for block in values.chunks_mut(usize::try_from(encoder.scale_values().max(1)).unwrap_or(usize::MAX)) {
         let finite = block.iter().filter(|value| value.is_finite());
         let largest = finite.fold(0.0f32, |largest, value| largest.max(value.abs()));
         for value in block.iter_mut().filter(|value| !value.is_finite()) {

@@ -23,6 +23,7 @@ pub(crate) use desk::Output;
 pub(crate) use direct::{decode_in_steps, decode_into};
 pub(crate) use fingerprint::{Digest, Fingerprint};
 pub(crate) use measure::Distance;
+pub(crate) use options::RunOptions;
 pub use options::{OnTensor, RememberOptions};
 pub(crate) use plan::{Checks, Job, Origin, Placed, Plan, Planned, Values, Work};
 pub use report::Progress;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{AsLibrary, Blocked, Coding, Context, Identity};
+use super::{AsLibrary, Blocked, Coding, Context, Identity, Integers};
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::Rounded;
 
@@ -86,6 +86,11 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
 
     /// The same codes and scales as blocks of ggml, where they can be had.
     fn as_blocks(&self) -> Option<Blocked> {
+        None
+    }
+
+    /// What its codes are, where they are whole numbers that other schemes pack too.
+    fn as_integers(&self) -> Option<Integers> {
         None
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Blocked, Context, Identity, Window};
+use super::{Blocked, Braid, Context, Identity, MadeIntegers, Window};
 use crate::catalog::Dtype;
 use crate::error::Result;
 
@@ -17,6 +17,11 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
 
     /// Values that share a scale, so that one of them that is no number would spoil the others.
     fn scale_values(&self) -> u64;
+
+    /// The order in which values are handed over, where it is not their own.
+    fn braid(&self) -> Option<Braid> {
+        None
+    }
 
     /// The bytes of every output that the values of `range` become, in the order of the outputs, which are the parts of these
     /// windows. What belongs to no values in particular comes with the first.
@@ -37,6 +42,12 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
     /// What it makes as blocks of ggml, where those have the same codes and scales: its first two outputs, and the scale of
     /// scales is the part of that number.
     fn as_blocks(&self) -> Option<Blocked> {
+        None
+    }
+
+    /// What its codes are, where they are whole numbers that other schemes pack too. Its outputs are the parts, and constants
+    /// behind them.
+    fn as_integers(&self) -> Option<MadeIntegers> {
         None
     }
 

@@ -42,19 +42,29 @@ impl FromStr for GroupSize {
 pub struct GroupOptions {
     /// Which values share a scale; `None` means what is usual for the target.
     pub size: Option<GroupSize>,
+    /// Whether quantised weights keep their codes and scales wherever those stand for the same numbers in the target, also
+    /// where its own library, which calculates in half precision, gets another last bit than theirs.
+    pub same_codes: bool,
 }
 
 impl GroupOptions {
     /// What is usual for the target.
     #[must_use]
     pub const fn new() -> Self {
-        Self { size: None }
+        Self { size: None, same_codes: false }
     }
 
     /// Sets which values share a scale.
     #[must_use]
     pub const fn with_size(mut self, size: GroupSize) -> Self {
         self.size = Some(size);
+        self
+    }
+
+    /// Lets quantised weights keep their codes and scales wherever those stand for the same numbers.
+    #[must_use]
+    pub const fn with_same_codes(mut self, same_codes: bool) -> Self {
+        self.same_codes = same_codes;
         self
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod awq;
 pub(crate) mod bitnet;
 mod blocks;
 pub(crate) mod bnb;
+mod braid;
 mod claims;
 mod coding;
 pub(crate) mod compressed_tensors;
@@ -25,6 +26,7 @@ mod group_options;
 pub(crate) mod grouped;
 pub(crate) mod hqq;
 mod identity;
+mod integers;
 mod layers;
 pub(crate) mod leftover;
 mod library;
@@ -40,6 +42,7 @@ mod plain;
 mod quantiser;
 pub(crate) mod quanto;
 pub(crate) mod quark;
+mod reordered;
 mod role;
 mod scale;
 pub(crate) mod torchao;
@@ -50,6 +53,7 @@ use crate::quant_config::QuantConfig;
 pub(crate) use apart::{Apart, Ones, StoredBlocks};
 pub(crate) use blocks::{Blocked, FourBitFloats, OF_INPUTS, Reblocked, Reciprocals, WholeScale};
 pub use bnb::BnbOptions;
+pub(crate) use braid::{Braid, Braided};
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub use coding::{Coding, Evidence};
 pub(crate) use context::Context;
@@ -59,12 +63,14 @@ pub use ggml::{BlockOptions, Importance};
 pub(crate) use grid::{Arrangement, Grid};
 pub use group_options::{GroupOptions, GroupSize};
 pub(crate) use identity::Identity;
+pub(crate) use integers::{Integers, MadeIntegers, Zeros};
 pub use leftover::Leftover;
 pub(crate) use library::{AsLibrary, InLibrary, Rounded};
 pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, Wish};
 pub use quantiser::{Keeping, QuantiseOptions};
+pub(crate) use reordered::{Companion, Constant, SameGroups, SameWords};
 pub(crate) use role::ClaimedTensor;
 pub use role::{QuantScheme, TensorRole};
 pub(crate) use scale::ScaleType;
@@ -119,7 +125,7 @@ static ALL: [&dyn Scheme; 17] = [
 ];
 
 /// What can be asked for when quantising, in the order it is listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 10] = [
+pub(crate) static ENCODINGS: [&[Encoding]; 11] = [
     &bnb::ENCODINGS,
     &fp8::ENCODINGS,
     &compressed_tensors::ENCODINGS,
@@ -128,6 +134,7 @@ pub(crate) static ENCODINGS: [&[Encoding]; 10] = [
     &gptq::ENCODINGS,
     &awq::ENCODINGS,
     &quanto::ENCODINGS,
+    &hqq::ENCODINGS,
     &mxfp4::ENCODINGS,
     &ggml::ENCODINGS,
 ];

@@ -11,5 +11,6 @@ mod end_to_end;
 mod identity;
 mod output;
 mod repacking;
+mod repacking_integers;
 mod splitting;
 mod threads;

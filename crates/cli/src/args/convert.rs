@@ -173,6 +173,9 @@ pub(crate) struct QuantizeArgs {
     /// Values of a row under one scale, or channel for all of it (w4a16, mlx-4bit …)
     #[arg(long, value_name = "N", help_heading = QUANTISING)]
     pub(crate) group_size: Option<GroupSize>,
+    /// Keep codes and scales that mean the same in the target, whatever libraries round in half precision (GPTQ, MLX, w4a16 …)
+    #[arg(long, help_heading = QUANTISING)]
+    pub(crate) same_codes: bool,
     /// How important values are, as llama.cpp's tools measure it (GGUF targets)
     #[arg(long, value_name = "FILE", help_heading = QUANTISING)]
     pub(crate) imatrix: Option<PathBuf>,

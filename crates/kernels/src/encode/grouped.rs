@@ -5,6 +5,7 @@
 //! | [`Ratio::Quotient`] | `value / scale` | compressed-tensors, ModelOpt |
 //! | [`Ratio::QuotientPlus`] | `value / scale + offset` | compressed-tensors with zero points |
 //! | [`Ratio::Product`] | `value * scale` | transformers' FP8, MLX's floats |
+//! | [`Ratio::ProductPlus`] | `value * scale + offset` | HQQ |
 //! | [`Ratio::Difference`] | `(value - offset) / scale` | MLX, GPTQ |
 //! | [`Ratio::RoundedPlus`] | `whole(value / scale) + offset` | AWQ |
 //!
@@ -27,6 +28,8 @@ pub enum Ratio {
     QuotientPlus(Step),
     /// `value * scale`, in `f32`.
     Product,
+    /// `value * scale + offset`, in `f32`, in two steps.
+    ProductPlus,
     /// `(value - offset) / scale`, in `f32`.
     Difference,
     /// `value / scale`, that to the nearest whole number `+ offset`, in two steps.
@@ -113,6 +116,7 @@ pub fn group_codes(
         Ratio::QuotientPlus(Step::Bf16) => run!(QuotientPlus, InBf16),
         Ratio::QuotientPlus(Step::F16) => run!(QuotientPlus, InF16),
         Ratio::Product => run!(Product, Unrounded),
+        Ratio::ProductPlus => run!(ProductPlus, Unrounded),
         Ratio::Difference => run!(Difference, Unrounded),
         Ratio::RoundedPlus(Step::F32) => run!(RoundedPlus, Unrounded),
         Ratio::RoundedPlus(Step::Bf16) => run!(RoundedPlus, InBf16),
@@ -266,6 +270,23 @@ impl Operation for Product {
     #[inline(always)]
     fn first(value: f32, scale: f32, _offset: f32) -> f32 {
         value * scale
+    }
+}
+
+#[derive(Clone, Copy)]
+struct ProductPlus;
+
+impl Operation for ProductPlus {
+    const TWICE: bool = true;
+
+    #[inline(always)]
+    fn first(value: f32, scale: f32, _offset: f32) -> f32 {
+        value * scale
+    }
+
+    #[inline(always)]
+    fn second(value: f32, _scale: f32, offset: f32) -> f32 {
+        value + offset
     }
 }
 

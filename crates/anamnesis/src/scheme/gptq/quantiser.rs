@@ -147,7 +147,8 @@ impl Kind {
         };
         let rule = Arc::new(Rule { bits: self.bits, symmetric: self.symmetric });
         let description = format!("GPTQ {}-bit, groups of {group}", self.bits);
-        PackedEncoder::new(tensor, matrix, rule, Ratio::Difference, true, description)
+        let zero = self.symmetric.then_some(1 << (self.bits - 1));
+        PackedEncoder::new(tensor, matrix, rule, Ratio::Difference, true, description).with_zero(zero)
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
 
-use super::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
+use super::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::{rounded, row_granule};
 use crate::scheme::{
-    AsLibrary, Blocked, Context, FourBitFloats, Reblocked, ScaleType, TileDecoder, WholeScale, Window,
+    AsLibrary, Blocked, Context, FourBitFloats, Grid, Integers, Reblocked, ScaleType, TileDecoder, WholeScale, Window,
+    Zeros,
 };
 
 /// The codes of a tile and what they are calculated with.
@@ -192,6 +193,24 @@ impl TileDecoder for Grouped {
             }),
             is_turned: false,
         })
+    }
+
+    fn as_integers(&self) -> Option<Integers> {
+        let bits = self.layout.bits();
+        let middle = 1u8.checked_shl(u32::from(bits).saturating_sub(1))?;
+        let offsets = match (self.arithmetic.formula, self.offsets) {
+            (Formula::Biased, Offsets::Stored { kind, plus: 0 }) if kind == self.scales.kind => Zeros::Biases,
+            (Formula::Affine, Offsets::Constant(zero)) => Zeros::Constant(zero),
+            (Formula::Affine, Offsets::Stored { kind: ScaleType::I8, plus }) if plus == middle => Zeros::Bytes,
+            (Formula::Affine, Offsets::PackedDown { bits: packed, dense }) if packed == bits => Zeros::Down { dense },
+            _ => return None,
+        };
+        let Grid { rows, cols, block_rows, block_cols, .. } = self.grid;
+        let is_plain = self.meaning == Meaning::Unsigned && !self.is_indexed && self.scales.whole.is_none();
+        let is_plain = is_plain && self.arithmetic.step == Step::F32 && block_rows == 1;
+        let integers =
+            Integers { bits, rows, cols, group: block_cols, is_turned: false, scale: self.scales.kind, offsets };
+        (is_plain && self.layout.is_gapless(cols)).then_some(integers)?.checked()
     }
 
     fn as_library(&self) -> AsLibrary {

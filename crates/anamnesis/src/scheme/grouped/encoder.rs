@@ -23,7 +23,8 @@ use super::scaling::{Extremes, Groups, ScaleRule};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{
-    Arrangement, Blocked, Context, EncodedTensor, FirstPass, Grid, ScaleType, TileDecoder, TileEncoder, Window,
+    Arrangement, Blocked, Context, EncodedTensor, FirstPass, Grid, MadeIntegers, ScaleType, TileDecoder, TileEncoder,
+    Window, Zeros,
 };
 
 /// Values handed over together where all of them share one scale.
@@ -311,6 +312,15 @@ impl TileEncoder for GroupedEncoder {
 
     fn as_blocks(&self) -> Option<Blocked> {
         self.decoder.as_blocks()
+    }
+
+    fn as_integers(&self) -> Option<MadeIntegers> {
+        let integers = self.decoder.as_integers()?;
+        let zero = match integers.offsets {
+            Zeros::Constant(zero) => Some(zero),
+            _ => None,
+        };
+        Some(MadeIntegers { integers, zero, any_scale: true, constants: self.constants.clone() })
     }
 
     fn describe(&self) -> String {

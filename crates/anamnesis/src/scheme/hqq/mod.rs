@@ -14,7 +14,10 @@
 //! The library calculates in the type of `compute_dtype`; here every step is of F32.
 
 mod claim;
+mod encoder;
 mod entries;
+mod quantiser;
 mod state;
 
 pub(crate) use claim::Hqq;
+pub(crate) use quantiser::ENCODINGS;

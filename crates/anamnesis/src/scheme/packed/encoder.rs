@@ -11,7 +11,7 @@ use super::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::grouped::{Groups, ScaleRule};
-use crate::scheme::{Candidate, Context, EncodedTensor, TileDecoder, TileEncoder, Window};
+use crate::scheme::{Candidate, Context, EncodedTensor, MadeIntegers, TileDecoder, TileEncoder, Window};
 
 /// Values of a tile: pieces of the stored rows are as long as it has rows, and short pieces cost more.
 const TILE_VALUES: u64 = 1 << 20;
@@ -30,13 +30,15 @@ pub(crate) struct PackedEncoder {
     from_f16: bool,
     /// Values under one scale.
     group: u64,
+    /// The zero point of all groups, where loaders take it for granted.
+    zero: Option<u8>,
     decoder: ColumnDecoder,
 }
 
 impl Hash for PackedEncoder {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { outputs, rule, ratio, from_f16, group, decoder } = self;
-        (outputs, ratio, from_f16, group, decoder).hash(state);
+        let Self { outputs, rule, ratio, from_f16, group, zero, decoder } = self;
+        (outputs, ratio, from_f16, group, zero, decoder).hash(state);
         rule.identify(state);
     }
 }
@@ -83,7 +85,18 @@ impl PackedEncoder {
             Grouping::Indexed => inputs,
         };
         let decoder = ColumnDecoder { matrix, is_planar: false, dialect: Dialect::Usual, description };
-        Self { outputs: made, rule, ratio, from_f16: words == Words::Awq, group, decoder }
+        Self { outputs: made, rule, ratio, from_f16: words == Words::Awq, group, zero: None, decoder }
+    }
+
+    /// One of which loaders know the zero point of all groups.
+    pub(crate) const fn with_zero(mut self, zero: Option<u8>) -> Self {
+        self.zero = zero;
+        self
+    }
+
+    /// The group of an input as it is stored.
+    fn group_of(&self, input: usize) -> [u8; 4] {
+        ((input / self.group as usize) as u32).to_le_bytes()
     }
 
     /// Values as they are encoded, in F16 where they have to pass through it.
@@ -242,7 +255,7 @@ impl TileEncoder for PackedEncoder {
         }
         if let [index] = rest {
             for (input, out) in index.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                *out = ((input / group) as u32).to_le_bytes();
+                *out = self.group_of(input);
             }
         }
         Ok(())
@@ -251,6 +264,13 @@ impl TileEncoder for PackedEncoder {
     fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
         let inputs: Vec<&[u8]> = outs.iter().take(3).map(|out| &**out).collect();
         self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
+    }
+
+    fn as_integers(&self) -> Option<MadeIntegers> {
+        let integers = self.decoder.as_integers()?;
+        let index = self.outputs.get(3).map(|_| (0..integers.cols as usize).flat_map(|input| self.group_of(input)));
+        let constants = index.map(Iterator::collect).into_iter().collect();
+        Some(MadeIntegers { integers, zero: self.zero, any_scale: false, constants })
     }
 
     fn describe(&self) -> String {

@@ -82,6 +82,7 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
         (args.quantize.double_quant, "--double-quant"),
         (args.quantize.block_size.is_some(), "--block-size"),
         (args.quantize.group_size.is_some(), "--group-size"),
+        (args.quantize.same_codes, "--same-codes"),
         (!args.quantize.rule.is_empty(), "--rule"),
         (args.quantize.allow_nonfinite, "--allow-nonfinite"),
         (args.quantize.report, "--report"),
@@ -100,7 +101,7 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
     ];
     let is_gguf = target.extension() == ConvertTarget::Gguf.extension();
     let misplaced = match target {
-        other if other.is_quantized() && is_gguf => given(&quantising[..3]),
+        other if other.is_quantized() && is_gguf => given(&quantising[..4]),
         _ if given(&blocks).is_some() => given(&blocks),
         ConvertTarget::Gguf => given(&quantising),
         other if other.is_quantized() => given(&gguf),
@@ -132,6 +133,7 @@ pub(super) fn options(
     let mut options = writing::options(write, cpu)?;
     options.quantise.bnb.block_size = quantize.block_size;
     options.quantise.groups.size = quantize.group_size;
+    options.quantise.groups.same_codes = quantize.same_codes;
     options.quantise.blocks = blocks(quantize)?;
     options = quantize.rule.iter().try_fold(options, |options, (glob, spec)| options.with_rule(glob, spec))?;
     options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);

@@ -1,0 +1,184 @@
+//! Quantised weights that keep their codes and scales in a target that has the same: nothing is decoded.
+//!
+//! Four-bit floats go through the blocks of ggml, which have the codes and scales of all schemes. Whole numbers are the same
+//! codes everywhere, and their scales and offsets are held against each other while planning, group by group.
+
+use std::sync::Arc;
+
+use super::output_tensor::output;
+use crate::catalog::{Catalog, Dtype, Extent, TargetDtype, TensorId};
+use crate::container::OutputTensor;
+use crate::error::{AnamnesisError, Result};
+use crate::io::Source;
+use crate::pipeline::{Origin, Planned, RunOptions, Values, Work, decode_in_steps};
+use crate::scheme::{
+    Apart, Companion, Constant, FourBitFloats, Integers, MadeIntegers, Ones, PlainDecoder, Reciprocals, SameGroups,
+    SameWords, ScaleType, TileDecoder, TileEncoder,
+};
+
+/// Whether a weight keeps its codes and scales.
+pub(super) enum Repacked {
+    /// It becomes these outputs.
+    As(Vec<Planned>),
+    /// It could, but for the last bit of what the libraries of both schemes get.
+    Nearly,
+    Not,
+}
+
+/// A quantised weight.
+pub(super) struct Input<'a> {
+    pub decoder: &'a dyn TileDecoder,
+    pub parts: &'a [Extent],
+    pub sources: &'a [TensorId],
+    pub shape: &'a [usize],
+}
+
+/// What codes and scales are read from, and what is asked of them.
+pub(super) struct Repacking<'a> {
+    pub catalog: &'a Catalog,
+    pub sources: &'a [Box<dyn Source>],
+    pub run: &'a RunOptions,
+    /// Whether it is enough that codes stand for the same numbers, whatever the libraries round them to.
+    pub same_codes: bool,
+}
+
+impl Repacking<'_> {
+    /// The outputs of an encoder whose codes and scales are those that a weight has, but for their order.
+    pub(super) fn repacked(&self, input: &Input<'_>, encoder: &dyn TileEncoder) -> Result<Repacked> {
+        if let Some(planned) = self.four_bit_floats(input, encoder)? {
+            return Ok(Repacked::As(planned));
+        }
+        match (input.decoder.as_integers(), encoder.as_integers()) {
+            (Some(from), Some(made)) => self.integers(input, encoder, from, made),
+            _ => Ok(Repacked::Not),
+        }
+    }
+
+    fn integers(
+        &self,
+        input: &Input<'_>,
+        encoder: &dyn TileEncoder,
+        from: Integers,
+        made: MadeIntegers,
+    ) -> Result<Repacked> {
+        let MadeIntegers { integers: mut to, zero, any_scale, constants } = made;
+        if any_scale {
+            to.scale = from.scale;
+        }
+        let is_all = *input.shape == [to.rows as usize, to.cols as usize];
+        if !is_all || !from.has_codes_of(&to) {
+            return Ok(Repacked::Not);
+        }
+        let same = |of: Companion, strictly: bool| SameGroups { from, to, of, zero, strictly };
+        let values = |decoder: Arc<dyn TileDecoder>, elements: u64| Values {
+            decoder,
+            parts: input.parts.to_vec(),
+            sources: input.sources.to_vec(),
+            dtype: TargetDtype::F32,
+            elements,
+            origin: Origin::Repacked,
+        };
+        let agree = |strictly: bool| {
+            let scales = same(Companion::Scales, strictly);
+            self.agree(&values(Arc::new(scales), scales.bytes()))
+        };
+        if !agree(false)? {
+            return Ok(Repacked::Not);
+        }
+        let strictly = !self.same_codes;
+        if strictly && !agree(true)? {
+            return Ok(Repacked::Nearly);
+        }
+        let mut decoders: Vec<Arc<dyn TileDecoder>> = vec![Arc::new(SameWords { from, to })];
+        let mut beside = vec![(to.scales_part(), Companion::Scales)];
+        beside.extend(to.offsets_part().map(|part| (part, Companion::Offsets)));
+        beside.sort_by_key(|(part, _)| *part);
+        decoders.extend(beside.into_iter().map(|(_, of)| Arc::new(same(of, strictly)) as Arc<dyn TileDecoder>));
+        decoders.extend(constants.into_iter().map(|constant| Arc::new(Constant(constant)) as Arc<dyn TileDecoder>));
+        let mut outputs = outputs_of(encoder)?;
+        if outputs.len() != decoders.len() {
+            return Ok(Repacked::Not);
+        }
+        if any_scale && let Some(dtype) = dtype_of(from.scale) {
+            for made in outputs.iter_mut().skip(1).filter(|made| is_float(made.dtype)) {
+                *made = output(made.name.clone(), dtype, made.shape.clone())?;
+            }
+        }
+        let plan = |(output, decoder): (OutputTensor, Arc<dyn TileDecoder>)| {
+            let work = Work::Decode(values(decoder, output.bytes));
+            Planned { outputs: vec![output], work }
+        };
+        Ok(Repacked::As(outputs.into_iter().zip(decoders).map(plan).collect()))
+    }
+
+    /// Codes and scales that are in the blocks of ggml too.
+    fn four_bit_floats(&self, input: &Input<'_>, encoder: &dyn TileEncoder) -> Result<Option<Vec<Planned>>> {
+        let (Some(from), Some(to)) = (input.decoder.as_blocks(), encoder.as_blocks()) else { return Ok(None) };
+        let Some(kind) = FourBitFloats::of(from.block) else { return Ok(None) };
+        if from.block != to.block || from.is_turned || to.is_turned {
+            return Ok(None);
+        }
+        let [codes, scales] = Apart::both(&from.bytes, kind);
+        let mut decoders: Vec<(Arc<dyn TileDecoder>, Origin)> =
+            vec![(Arc::new(codes), Origin::Repacked), (Arc::new(scales), Origin::Repacked)];
+        let (mut parts, mut sources) = (input.parts.to_vec(), input.sources.to_vec());
+        match (from.whole, to.whole) {
+            (None, None) => {}
+            (Some(_), None) => return Ok(None),
+            (None, Some(_)) => decoders.push((Arc::new(Ones), Origin::Plain)),
+            (Some((part, takes)), Some((_, wanted))) => {
+                let Some(&id) = input.sources.get(part) else { return Ok(None) };
+                let tensor = self.catalog.get(id);
+                let (Dtype::F32, 1, Some(same)) = (tensor.dtype, tensor.elements(), PlainDecoder::of(Dtype::F32))
+                else {
+                    return Ok(None);
+                };
+                let decoder: Arc<dyn TileDecoder> =
+                    if takes == wanted { Arc::new(same) } else { Arc::new(Reciprocals) };
+                decoders.push((decoder, Origin::Plain));
+                (parts, sources) = (vec![tensor.extent], vec![id]);
+            }
+        }
+        let made = outputs_of(encoder)?;
+        if made.len() != decoders.len() {
+            return Ok(None);
+        }
+        let plan = |(output, (decoder, origin)): (OutputTensor, (Arc<dyn TileDecoder>, Origin))| {
+            let is_whole = origin == Origin::Plain;
+            let (parts, sources) = match is_whole {
+                true => (parts.clone(), sources.clone()),
+                false => (input.parts.to_vec(), input.sources.to_vec()),
+            };
+            let elements = if is_whole { output.bytes / 4 } else { output.bytes };
+            let values = Values { decoder, parts, sources, dtype: TargetDtype::F32, elements, origin };
+            Planned { outputs: vec![output], work: Work::Decode(values) }
+        };
+        Ok(Some(made.into_iter().zip(decoders).map(plan).collect()))
+    }
+
+    /// Whether all groups stand for the same numbers: they are gone through in tiles, and nothing is kept of them.
+    fn agree(&self, values: &Values) -> Result<bool> {
+        match decode_in_steps(values, self.sources, self.run, &mut |_, _| Ok(())) {
+            Ok(()) => Ok(true),
+            Err(AnamnesisError::Unsupported { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+const fn is_float(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F32 | Dtype::BF16 | Dtype::F16)
+}
+
+const fn dtype_of(scale: ScaleType) -> Option<Dtype> {
+    match scale {
+        ScaleType::F32 => Some(Dtype::F32),
+        ScaleType::Bf16 => Some(Dtype::BF16),
+        ScaleType::F16 => Some(Dtype::F16),
+        _ => None,
+    }
+}
+
+fn outputs_of(encoder: &dyn TileEncoder) -> Result<Vec<OutputTensor>> {
+    encoder.outputs().iter().map(|made| output(made.name.clone(), made.dtype, made.shape.clone())).collect()
+}

@@ -1,0 +1,167 @@
+//! Making weights of HQQ: rows are groups, and rows far apart share bytes.
+
+use std::ops::Range;
+
+use anamnesis_kernels::chosen::{self, Packed, Rounded};
+use anamnesis_kernels::{self as kernels, Goal, Ratio};
+
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::{Braid, Context, EncodedTensor, ScaleType, TileEncoder, Window};
+
+/// A weight to be made.
+#[derive(Debug, Hash)]
+pub(super) struct GroupEncoder {
+    /// Codes, scales, zeros, and entries.
+    pub outputs: Vec<EncodedTensor>,
+    pub entries: Vec<Vec<u8>>,
+    pub bits: u8,
+    pub braid: Braid,
+    /// What scales and zeros are stored as.
+    pub scale: ScaleType,
+}
+
+/// Values that differ by less are taken for the same.
+const LEAST_RANGE: f32 = 1e-4;
+/// The largest number that values are multiplied by.
+const LARGEST_FACTOR: f32 = 2e4;
+/// The value of each code.
+const MAP: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
+
+impl GroupEncoder {
+    /// What values are multiplied by, and what is then added, from the extremes of their group.
+    fn factors(&self, low: f32, high: f32) -> (f32, f32) {
+        let range = high - low;
+        // A number over a tensor is its reciprocal times the number to torch.
+        let factor = if range.abs() <= LEAST_RANGE { 1.0 } else { 1.0 / range * f32::from(self.highest()) };
+        let factor = factor.min(LARGEST_FACTOR);
+        let zero = -low * factor;
+        // Four bits are for kernels that know whole zeros only.
+        (factor, if self.bits == 4 { zero.round_ties_even() } else { zero })
+    }
+
+    const fn highest(&self) -> u8 {
+        u8::MAX >> (8 - self.bits)
+    }
+
+    /// The place of a field in its byte: the first is the highest.
+    const fn shift(&self, field: usize) -> u32 {
+        (self.braid.fields as u32 - 1 - field as u32) * self.bits as u32
+    }
+
+    /// Numbers of groups, in the order of their fields.
+    fn store(&self, numbers: &[f32], ordered: &mut [f32], level: kernels::Level, out: &mut [u8]) {
+        let fields = self.braid.fields as usize;
+        let rows = numbers.len() / fields;
+        for (index, &number) in numbers.iter().enumerate() {
+            ordered[index % fields * rows + index / fields] = number;
+        }
+        self.scale.narrow(level, ordered, out);
+    }
+
+    /// The numbers back in the order of values.
+    fn load(&self, level: kernels::Level, stored: &[u8], ordered: &mut [f32], numbers: &mut [f32]) {
+        let fields = self.braid.fields as usize;
+        let rows = numbers.len() / fields;
+        self.scale.widen(level, stored, ordered);
+        for (index, number) in numbers.iter_mut().enumerate() {
+            *number = ordered[index % fields * rows + index / fields];
+        }
+    }
+}
+
+impl TileEncoder for GroupEncoder {
+    fn outputs(&self) -> &[EncodedTensor] {
+        &self.outputs
+    }
+
+    fn granule(&self) -> u64 {
+        self.braid.together()
+    }
+
+    fn scale_values(&self) -> u64 {
+        self.braid.row
+    }
+
+    fn braid(&self) -> Option<Braid> {
+        (self.braid.fields > 1).then_some(self.braid)
+    }
+
+    fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
+        let Braid { fields, row, run } = self.braid;
+        let rows = range.start / self.braid.together()..range.end / self.braid.together();
+        let (count, each) = (rows.end - rows.start, self.scale.bytes());
+        places.push(Window::run(0, rows.start * row, count * row));
+        for part in [1, 2] {
+            places.push(Window::columns(part, rows.start * each, count * each, run / row * each, fields));
+        }
+        for (part, entry) in (3..).zip(&self.entries) {
+            places.push(Window::run(part, 0, if range.start == 0 { entry.len() as u64 } else { 0 }));
+        }
+    }
+
+    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+        let level = context.level();
+        let row = self.braid.row as usize;
+        let count = values.len() / row;
+        let (floats, codes, _) = context.all(3 * count, values.len(), 0);
+        let (factors, floats) = floats.split_at_mut(count);
+        let (zeros, ordered) = floats.split_at_mut(count);
+        kernels::block_range(level, values, row, factors, zeros);
+        for (group, (factor, zero)) in factors.iter_mut().zip(&mut *zeros).enumerate() {
+            (*factor, *zero) = self.factors(*factor, *zero);
+            let limit = if self.scale == ScaleType::F16 { 65520.0 } else { f32::MAX };
+            if *factor == 0.0 || zero.abs() >= limit || 1.0 / *factor >= limit {
+                let first = self.braid.value_at(range.start + (group * row) as u64);
+                return Err(AnamnesisError::parse(format!(
+                    "the scale or zero of the values from {first} on is more than its type holds"
+                )));
+            }
+        }
+        let goal = Goal::Whole { low: 0, high: self.highest().into(), plus: 0 };
+        let codes = &mut codes[..values.len()];
+        kernels::group_codes(level, Ratio::ProductPlus, goal, values, row, factors, zeros, codes);
+        let [of_codes, of_scales, of_zeros, entries @ ..] = outs else { return Ok(()) };
+        let fields = self.braid.fields as usize;
+        for (out, codes) in of_codes.chunks_exact_mut(row).zip(codes.chunks_exact(fields * row)) {
+            out.fill(0);
+            for (field, codes) in codes.chunks_exact(row).enumerate() {
+                let shift = self.shift(field);
+                out.iter_mut().zip(codes).for_each(|(out, code)| *out |= code << shift);
+            }
+        }
+        factors.iter_mut().for_each(|factor| *factor = 1.0 / *factor);
+        let ordered = &mut ordered[..count];
+        self.store(factors, ordered, level, of_scales);
+        self.store(zeros, ordered, level, of_zeros);
+        for (out, entry) in entries.iter_mut().zip(&self.entries).filter(|(out, _)| !out.is_empty()) {
+            out.copy_from_slice(entry);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, _range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+        let [of_codes, of_scales, of_zeros, ..] = outs else { return Ok(()) };
+        let (level, row, fields) = (context.level(), self.braid.row as usize, self.braid.fields as usize);
+        let values = decoded.len() / 4;
+        let count = values / row;
+        let (floats, codes, _) = context.all(3 * count, values, 0);
+        let (scales, floats) = floats.split_at_mut(count);
+        let (zeros, ordered) = floats.split_at_mut(count);
+        let ordered = &mut ordered[..count];
+        self.load(level, of_scales, ordered, scales);
+        self.load(level, of_zeros, ordered, zeros);
+        let codes = &mut codes[..values];
+        for (packed, codes) in of_codes.chunks_exact(row).zip(codes.chunks_exact_mut(fields * row)) {
+            for (field, codes) in codes.chunks_exact_mut(row).enumerate() {
+                let (shift, mask) = (self.shift(field), self.highest());
+                codes.iter_mut().zip(packed).for_each(|(code, packed)| *code = packed >> shift & mask);
+            }
+        }
+        chosen::coded_blocks(level, Packed::Bytes, Rounded::F32, codes, &MAP, zeros, scales, row, decoded);
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        format!("HQQ {}-bit, groups of {} along rows", self.bits, self.braid.row)
+    }
+}
