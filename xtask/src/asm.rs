@@ -1,8 +1,8 @@
 //! The assembly check: every kernel really is vectorised at every CPU level.
 //!
 //! A kernel that lost its inlining or its no-alias knowledge still gives the right numbers, several times slower, and no
-//! test notices. So the kernels crate and its example `stamped`, which calls every kernel for every format and output,
-//! are compiled to assembly and each stamped function is held to these rules:
+//! test notices. So the kernels crate, in which every kernel has its life for every format and output, is compiled to assembly
+//! and each function that is stamped with a level is held to these rules:
 //!
 //! | rule | because |
 //! |---|---|
@@ -61,17 +61,16 @@ pub fn run() -> Result<(), String> {
         return Ok(());
     }
     let mut kernels: BTreeMap<String, BTreeMap<&'static str, Report>> = BTreeMap::new();
-    for file in compile()? {
-        let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        for function in functions(&text) {
-            let Some((kernel, level)) = stamped_name(function.symbol) else { continue };
-            let mut report = inspect(&function.lines, level);
-            if kernel.starts_with(SEARCHES) {
-                report.faults.retain(|fault| is_fault_of_search(fault));
-            }
-            report.faults.retain(|fault| !is_known(&kernel, fault));
-            kernels.entry(kernel).or_default().insert(level, report);
+    let file = compile()?;
+    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    for function in functions(&text) {
+        let Some((kernel, level)) = stamped_name(function.symbol) else { continue };
+        let mut report = inspect(&function.lines, level);
+        if kernel.starts_with(SEARCHES) {
+            report.faults.retain(|fault| is_fault_of_search(fault));
         }
+        report.faults.retain(|fault| !is_known(&kernel, fault));
+        kernels.entry(kernel).or_default().insert(level, report);
     }
     if kernels.is_empty() {
         return Err("no stamped function found in the assembly".into());
@@ -102,27 +101,17 @@ pub fn run() -> Result<(), String> {
     }
 }
 
-/// Compiles the library and the example; the assembly files.
-fn compile() -> Result<[PathBuf; 2], String> {
+/// Compiles the crate; the file of its assembly.
+fn compile() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let directory = target.join("asm");
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let crate_directory = root.join("crates/kernels");
-    let library = directory.join("libanamnesis_kernels.rlib");
-    let assembly = [directory.join("anamnesis_kernels.s"), directory.join("stamped.s")];
-
-    let emit = |kind: &str, file: &Path| {
-        let mut argument = OsString::from(format!("--emit={kind}="));
-        argument.push(file);
-        argument
-    };
-    let mut compiler = rustc("anamnesis_kernels", "rlib", &crate_directory.join("src/lib.rs"));
-    call(compiler.current_dir(&directory).arg(emit("link", &library)).arg(emit("asm", &assembly[0])))?;
-    let mut dependency = OsString::from("anamnesis_kernels=");
-    dependency.push(&library);
-    let mut compiler = rustc("stamped", "bin", &crate_directory.join("examples/stamped.rs"));
-    call(compiler.current_dir(&directory).arg("--extern").arg(dependency).arg(emit("asm", &assembly[1])))?;
+    let assembly = directory.join("anamnesis_kernels.s");
+    let mut emit = OsString::from("--emit=asm=");
+    emit.push(&assembly);
+    let mut compiler = rustc("anamnesis_kernels", "rlib", &root.join("crates/kernels/src/lib.rs"));
+    call(compiler.current_dir(&directory).arg(emit))?;
     Ok(assembly)
 }
 

@@ -2,17 +2,12 @@
 
 use std::path::Path;
 
-use crate::folder::{Folder, Run};
-
-/// The demo in a place of its own.
-fn demo(folder: &Folder, line: &str) -> Run {
-    Run::of(folder.command(line).env("TMPDIR", folder.root()).env("TMP", folder.root()).output().unwrap())
-}
+use crate::folder::Folder;
 
 #[test]
 fn every_value_matches_and_the_folder_stays() {
     let folder = Folder::empty();
-    let text = demo(&folder, "demo").ok();
+    let text = folder.amn_within("demo").ok();
     assert!(text.contains("\n512 of 512 values match"), "{text}");
     for step in ["$ amn parse model-fp8", "$ amn inspect model-fp8", "$ amn remember model-fp8"] {
         assert!(text.contains(step), "{text}");
@@ -26,8 +21,8 @@ fn every_value_matches_and_the_folder_stays() {
 #[test]
 fn the_document_counts_the_values() {
     let folder = Folder::empty();
-    let document = demo(&folder, "demo --json").json();
+    let document = folder.amn_within("demo --json").json();
     assert_eq!((&document["matching"], &document["values"]), (&512.into(), &512.into()));
     assert!(Path::new(document["folder"].as_str().unwrap()).is_dir());
-    assert_eq!(demo(&folder, "demo --quiet").ok(), "");
+    assert_eq!(folder.amn_within("demo --quiet").ok(), "");
 }

@@ -57,7 +57,7 @@ fn every_field_is_documented_and_every_documented_field_is_printed() {
         let documented = documented(&text, &command);
         let mut printed = BTreeSet::new();
         for line in lines(&command) {
-            let document = samples::folder().amn(&line).json();
+            let document = samples::folder().amn_within(&line).json();
             assert_eq!(document["command"], command.as_str(), "{line}");
             collect("", &document, &documented, &mut printed);
         }

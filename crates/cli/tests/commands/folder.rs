@@ -70,6 +70,11 @@ impl Folder {
     pub fn amn(&self, line: &str) -> Run {
         Run::of(self.command(line).output().unwrap())
     }
+
+    /// Runs `amn` with the words of `line`, and keeps what it leaves among temporary files here.
+    pub fn amn_within(&self, line: &str) -> Run {
+        Run::of(self.command(line).env("TMPDIR", self.root()).env("TMP", self.root()).output().unwrap())
+    }
 }
 
 /// What a run told.
