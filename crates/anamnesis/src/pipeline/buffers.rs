@@ -90,29 +90,27 @@ impl Buffers {
         values.decoder.decode(range, &inputs, values.dtype, out, context)
     }
 
-    /// The values of `range`, rounded, as numbers behind those that `floats` holds already.
-    pub(super) fn append(
+    /// The values of `range`, rounded, as numbers.
+    pub(super) fn numbers(
         &mut self,
         values: &Values,
         sources: &[Box<dyn Source>],
         range: Range<u64>,
-        floats: &mut Vec<f32>,
+        out: &mut [f32],
     ) -> Result<()> {
-        let held = floats.len();
-        floats.resize(held + (range.end - range.start) as usize, 0.0);
-        let (level, new) = (self.context.level(), &mut floats[held..]);
+        let level = self.context.level();
         if values.decoder.is_exact_in(values.dtype) {
             let Self { input, windows, .. } = self;
             windows.clear();
             values.decoder.windows(range.clone(), windows);
             let inputs = read(input, sources, &values.parts, windows)?;
-            return values.decoder.widen(&inputs, new, level);
+            return values.decoder.widen(&inputs, out, level);
         }
         let bytes = self.decode(values, sources, range)?;
         match values.dtype {
-            TargetDtype::BF16 => widen_bf16(level, bytes, new),
-            TargetDtype::F16 => widen_f16(level, bytes, new),
-            TargetDtype::F32 => widen_f32(level, bytes, new),
+            TargetDtype::BF16 => widen_bf16(level, bytes, out),
+            TargetDtype::F16 => widen_f16(level, bytes, out),
+            TargetDtype::F32 => widen_f32(level, bytes, out),
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{Context, TileEncoder, Window};
 
-/// Reads the values of a range behind those that are there.
-type Read<'a> = &'a mut dyn FnMut(Range<u64>, &mut Vec<f32>) -> Result<()>;
+/// Reads the values of a range.
+type Read<'a> = &'a mut dyn FnMut(Range<u64>, &mut [f32]) -> Result<()>;
 /// Takes whole granules of values, with their place.
 type Take<'a> = &'a mut dyn FnMut(&Range<u64>, &mut [f32]) -> Result<()>;
 /// Takes bytes of an output, by its index and their place in it.
@@ -50,18 +50,23 @@ impl Encoding {
     ) -> Result<Distance> {
         let granule = usize::try_from(encoder.granule().max(1)).unwrap_or(usize::MAX);
         let mut held = std::mem::take(&mut self.held);
-        let mut ready = None;
+        let (mut ready, mut is_finite) = (None, false);
         if let Some(mut first_pass) = encoder.first_pass() {
+            is_finite = true;
             walk(tile, granule, &mut held, read, &mut |range, values| {
-                make_finite(self.context.level(), checks, encoder, range, values)?;
-                first_pass.see(values, &mut self.context)
+                let finite = make_finite(self.context.level(), checks, encoder, range, values)?;
+                is_finite &= finite.replaced == 0;
+                first_pass.see(values, finite.largest, &mut self.context)
             })?;
             ready = Some(first_pass.finish()?);
         }
         let encoder = ready.as_deref().unwrap_or(encoder);
         let mut distance = Distance::default();
         walk(tile, granule, &mut held, read, &mut |range, values| {
-            distance.replaced += make_finite(self.context.level(), checks, encoder, range, values)?;
+            if !is_finite {
+                let level = self.context.level();
+                distance.replaced += make_finite(level, checks, encoder, range, values)?.replaced;
+            }
             distance.add(&self.encode(encoder, checks, range, values, put)?);
             Ok(())
         })?;
@@ -108,37 +113,49 @@ impl Encoding {
 
 /// Hands the values of a tile to `take` in whole granules; only the last may be less than one.
 fn walk(tile: &Tile, granule: usize, held: &mut Vec<f32>, read: Read<'_>, take: Take<'_>) -> Result<()> {
-    held.clear();
-    let mut start = tile.range.start;
+    let (mut start, mut filled) = (tile.range.start, 0);
     for step in tile.steps() {
         let is_last = step.end == tile.range.end;
-        read(step, held)?;
-        let whole = if is_last { held.len() } else { held.len() - held.len() % granule };
+        let count = filled + (step.end - step.start) as usize;
+        if held.len() < count {
+            held.resize(count, 0.0);
+        }
+        read(step, &mut held[filled..count])?;
+        let whole = if is_last { count } else { count - count % granule };
         if whole > 0 {
             let end = start + whole as u64;
             take(&(start..end), &mut held[..whole])?;
-            held.drain(..whole);
+            held.copy_within(whole..count, 0);
             start = end;
         }
+        filled = count - whole;
     }
     Ok(())
 }
 
-/// Makes sure that all values are numbers: refuses the first that is none, or gives each a value that its scale can hold and
-/// says how many they were.
+/// Values that are all numbers.
+struct Finite {
+    /// The largest magnitude.
+    largest: f32,
+    /// How many of them were no numbers before.
+    replaced: u64,
+}
+
+/// Makes sure that all values are numbers: refuses the first that is none, or gives each a value that its scale can hold.
 fn make_finite(
     level: Level,
     checks: Checks,
     encoder: &dyn TileEncoder,
     range: &Range<u64>,
     values: &mut [f32],
-) -> Result<u64> {
-    let mut largest = [0.0];
-    chosen::block_largest(level, Values::F32(values), values.len(), &mut largest);
-    if largest[0].is_finite() {
-        return Ok(0);
+) -> Result<Finite> {
+    let largest = largest_of(level, values);
+    if largest.is_finite() {
+        return Ok(Finite { largest, replaced: 0 });
     }
-    let Some(position) = values.iter().position(|value| !value.is_finite()) else { return Ok(0) };
+    let Some(position) = values.iter().position(|value| !value.is_finite()) else {
+        return Ok(Finite { largest, replaced: 0 });
+    };
     if !checks.allow_nonfinite {
         let (place, value) = (range.start + position as u64, values[position]);
         let index = encoder.braid().map_or(place, |braid| braid.value_at(place));
@@ -153,5 +170,12 @@ fn make_finite(
             replaced += 1;
         }
     }
-    Ok(replaced)
+    Ok(Finite { largest: largest_of(level, values), replaced })
+}
+
+/// The largest magnitude; NaN is larger than every number.
+fn largest_of(level: Level, values: &[f32]) -> f32 {
+    let mut largest = [0.0];
+    chosen::block_largest(level, Values::F32(values), values.len(), &mut largest);
+    largest[0]
 }

@@ -168,9 +168,9 @@ impl Worker<'_, '_> {
                 }
             }
             Work::Encode { values, encoder, checks, .. } => {
-                let mut read = |range, floats: &mut Vec<f32>| {
+                let mut read = |range, floats: &mut [f32]| {
                     cancel.check()?;
-                    buffers.append(values, sources, range, floats)
+                    buffers.numbers(values, sources, range, floats)
                 };
                 let distance = encoding.run(&**encoder, *checks, tile, &mut read, &mut put)?;
                 if checks.measure || distance.replaced > 0 {

@@ -65,8 +65,8 @@ pub(crate) struct EncodedTensor {
 
 /// Sees all values of a tensor before they are encoded.
 pub(crate) trait FirstPass {
-    /// Takes the next values, whole granules of them.
-    fn see(&mut self, values: &[f32], context: &mut Context) -> Result<()>;
+    /// Takes the next values, whole granules of them, the largest magnitude among which is known.
+    fn see(&mut self, values: &[f32], largest: f32, context: &mut Context) -> Result<()>;
 
     /// The encoder that knows what was seen, once all values were taken. It makes the same outputs and needs no first pass.
     fn finish(self: Box<Self>) -> Result<Box<dyn TileEncoder>>;

@@ -6,6 +6,9 @@ use crate::base::group::pad;
 use crate::base::level::Level;
 use crate::base::simd::Simd;
 
+/// Values of half a group.
+const HALF: usize = GROUP / 2;
+
 /// What is compared.
 trait Kind: Copy + Send + Sync + 'static {
     /// The largest bits of a magnitude that counts. Those above infinity's are NaN.
@@ -55,13 +58,22 @@ pub fn block_largest_number<I: Input>(level: Level, values: &[I::Element], block
     by_blocks::<I, Numbers>(level, values, block, out);
 }
 
-/// Blocks of whole groups are taken together, others one by one.
+/// Blocks of whole groups are taken together and so are those of half a group, others one by one.
 fn by_blocks<I: Input, K: Kind>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
     let block = block.max(1);
-    let whole = if block.is_multiple_of(GROUP) { (values.len() / block).min(out.len()) } else { 0 };
+    let all = (values.len() / block).min(out.len());
+    let whole = match block {
+        HALF => all - all % 2,
+        block if block.is_multiple_of(GROUP) => all,
+        _ => 0,
+    };
     let (blocks, rest) = values.split_at(whole * block);
     let (largest, others) = out.split_at_mut(whole);
-    largest_of_blocks::<I, K>(level, blocks, block, largest);
+    if block == HALF {
+        largest_of_halves::<I, K>(level, blocks, largest);
+    } else {
+        largest_of_blocks::<I, K>(level, blocks, block, largest);
+    }
     for (block, largest) in rest.chunks(block).zip(others) {
         largest_of::<I, K>(level, block, largest);
     }
@@ -69,6 +81,10 @@ fn by_blocks<I: Input, K: Kind>(level: Level, values: &[I::Element], block: usiz
 
 kernel! {
     fn largest_of_blocks<I: Input, K: Kind>(values: &[I::Element], block: usize, out: &mut [f32]) = blocks_body
+}
+
+kernel! {
+    fn largest_of_halves<I: Input, K: Kind>(values: &[I::Element], out: &mut [f32]) = halves_body
 }
 
 kernel! {
@@ -83,6 +99,16 @@ fn blocks_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], block
             largest = simd.larger(&largest, &magnitudes::<K>(&I::widen(simd, group)));
         }
         *out = largest_lane(largest);
+    }
+}
+
+#[inline(always)]
+fn halves_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut [f32]) {
+    for (group, out) in values.as_chunks::<GROUP>().0.iter().zip(out.as_chunks_mut::<2>().0) {
+        let magnitudes = magnitudes::<K>(&I::widen(simd, group));
+        for (out, half) in out.iter_mut().zip(magnitudes.as_chunks::<HALF>().0) {
+            *out = largest_lane(*half);
+        }
     }
 }
 
@@ -107,8 +133,8 @@ fn magnitudes<K: Kind>(values: &[f32; GROUP]) -> [i32; GROUP] {
 }
 
 #[inline(always)]
-fn largest_lane(mut largest: [i32; GROUP]) -> f32 {
-    let mut width = GROUP / 2;
+fn largest_lane<const LANES: usize>(mut largest: [i32; LANES]) -> f32 {
+    let mut width = LANES / 2;
     while width > 0 {
         for i in 0..width {
             largest[i] = largest[i].max(largest[i + width]);

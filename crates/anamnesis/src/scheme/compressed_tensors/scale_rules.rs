@@ -14,7 +14,7 @@ use anamnesis_kernels::float::{bf16, f16};
 use anamnesis_kernels::{E4m3, Format8};
 
 use crate::catalog::TargetDtype;
-use crate::scheme::grouped::{Extremes, Group, ScaleRule};
+use crate::scheme::grouped::{Extremes, Group, Groups, ScaleRule};
 
 /// What stands in for a scale of zero.
 const NOT_ZERO: f32 = f32::EPSILON;
@@ -76,13 +76,23 @@ impl ScaleRule for Rule {
                     exponent => f32::from_bits(exponent << 23),
                 })
             }
-            Self::Nvfp4 => {
-                let scale = E4m3::decode(E4m3::encode(extremes.magnitude() / LARGEST_E2M1 * whole));
-                let scale = if scale == 0.0 { NOT_ZERO_E4M3 } else { scale };
-                Group { factor: scale / whole, ..Group::of(scale) }
-            }
+            Self::Nvfp4 => nvfp4(extremes, whole),
         }
     }
+
+    fn groups(&self, whole: f32, groups: &mut Groups<'_>) {
+        match self {
+            Self::Nvfp4 => groups.each(|extremes| nvfp4(extremes, whole)),
+            _ => groups.each(|extremes| self.group(extremes, whole)),
+        }
+    }
+}
+
+#[inline(always)]
+fn nvfp4(extremes: Extremes, whole: f32) -> Group {
+    let scale = E4m3::decode(E4m3::encode(extremes.magnitude() / LARGEST_E2M1 * whole));
+    let scale = if scale == 0.0 { NOT_ZERO_E4M3 } else { scale };
+    Group { factor: scale / whole, ..Group::of(scale) }
 }
 
 /// The nearest whole number of a small one, halves to even: beside so large a number there is no room for a fraction.

@@ -178,8 +178,13 @@ impl GroupedEncoder {
 
     /// Refuses scales that no type can hold.
     fn check(&self, range: &Range<u64>, groups: &Groups<'_>) -> Result<()> {
-        let is_bad = |(scale, factor): (&f32, &f32)| !scale.is_finite() || !factor.is_finite() || *factor == 0.0;
-        let Some(place) = groups.scales.iter().zip(&*groups.factors).position(is_bad) else { return Ok(()) };
+        let is_bad = |(scale, factor): (&f32, &f32)| !scale.is_finite() | !factor.is_finite() | (*factor == 0.0);
+        let all = || groups.scales.iter().zip(&*groups.factors);
+        // All are looked at: a loop that may stop takes them one by one.
+        if !all().fold(false, |any, group| any | is_bad(group)) {
+            return Ok(());
+        }
+        let place = all().position(is_bad).unwrap_or_default();
         let group = self.span(range).start + place as u64;
         let scale = groups.scales[place];
         Err(AnamnesisError::parse(format!(
@@ -335,9 +340,11 @@ struct Seeing<'a> {
 }
 
 impl FirstPass for Seeing<'_> {
-    fn see(&mut self, values: &[f32], context: &mut Context) -> Result<()> {
-        let (mut low, mut high) = ([0.0], [0.0]);
-        self.encoder.of_blocks(context.level(), values, values.len(), &mut low, &mut high);
+    fn see(&mut self, values: &[f32], largest: f32, context: &mut Context) -> Result<()> {
+        let (mut low, mut high) = ([-largest], [largest]);
+        if self.encoder.rule.is_sided() {
+            kernels::block_range(context.level(), values, values.len(), &mut low, &mut high);
+        }
         if !values.is_empty() {
             self.seen = self.seen.with(Extremes { low: low[0], high: high[0] });
         }

@@ -65,14 +65,10 @@ pub(crate) trait ScaleRule: Identity + Send + Sync {
     /// The scale and the offset of a group; `whole` is 1 where there is no scale of scales.
     fn group(&self, extremes: Extremes, whole: f32) -> Group;
 
-    /// [`group`](Self::group) of many, in place: extremes go in as `factors` and `shifts`, low and high.
+    /// [`group`](Self::group) of many, in place: extremes go in as `factors` and `shifts`, low and high. A rule that is asked
+    /// for small groups writes its own loop, which then has no other rules in it.
     fn groups(&self, whole: f32, groups: &mut Groups<'_>) {
-        let Groups { factors, shifts, scales, offsets } = groups;
-        let places = factors.iter_mut().zip(shifts.iter_mut()).zip(scales.iter_mut().zip(offsets.iter_mut()));
-        for ((factor, shift), (scale, offset)) in places {
-            let group = self.group(Extremes { low: *factor, high: *shift }, whole);
-            (*factor, *shift, *scale, *offset) = (group.factor, group.shift, group.scale, group.offset);
-        }
+        groups.each(|extremes| self.group(extremes, whole));
     }
 }
 
@@ -82,4 +78,17 @@ pub(crate) struct Groups<'a> {
     pub shifts: &'a mut [f32],
     pub scales: &'a mut [f32],
     pub offsets: &'a mut [f32],
+}
+
+impl Groups<'_> {
+    /// Puts what a rule says of each group in the place of its extremes.
+    #[inline(always)]
+    pub(crate) fn each(&mut self, rule: impl Fn(Extremes) -> Group) {
+        let Groups { factors, shifts, scales, offsets } = self;
+        let places = factors.iter_mut().zip(shifts.iter_mut()).zip(scales.iter_mut().zip(offsets.iter_mut()));
+        for ((factor, shift), (scale, offset)) in places {
+            let group = rule(Extremes { low: *factor, high: *shift });
+            (*factor, *shift, *scale, *offset) = (group.factor, group.shift, group.scale, group.offset);
+        }
+    }
 }

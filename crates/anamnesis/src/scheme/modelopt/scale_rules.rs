@@ -12,7 +12,7 @@ use anamnesis_kernels::float::{bf16, f16};
 use anamnesis_kernels::{E4m3, Format8};
 
 use crate::catalog::TargetDtype;
-use crate::scheme::grouped::{Extremes, Group, ScaleRule};
+use crate::scheme::grouped::{Extremes, Group, Groups, ScaleRule};
 
 const LARGEST_E4M3: f32 = 448.0;
 const LARGEST_E2M1: f32 = 6.0;
@@ -53,16 +53,25 @@ impl ScaleRule for Rule {
                 let power = |exponent: f32| f64::from(exponent).exp2() as f32;
                 Group { factor: power(-exponent), ..Group::of(power(exponent)) }
             }
-            Self::Nvfp4 => {
-                let scale = magnitude / (LARGEST_E2M1 * whole);
-                let scale = if scale == 0.0 { 1.0 } else { scale.max(LEAST) };
-                let scale = E4m3::decode(E4m3::encode(scale));
-                match scale * whole {
-                    // Numbers below the smallest step become zero under any scale.
-                    0.0 => Group::of(1.0),
-                    factor => Group { factor, ..Group::of(scale) },
-                }
-            }
+            Self::Nvfp4 => nvfp4(extremes, whole),
         }
     }
+
+    fn groups(&self, whole: f32, groups: &mut Groups<'_>) {
+        match self {
+            Self::Nvfp4 => groups.each(|extremes| nvfp4(extremes, whole)),
+            _ => groups.each(|extremes| self.group(extremes, whole)),
+        }
+    }
+}
+
+#[inline(always)]
+fn nvfp4(extremes: Extremes, whole: f32) -> Group {
+    let scale = extremes.magnitude() / (LARGEST_E2M1 * whole);
+    let scale = if scale == 0.0 { 1.0 } else { scale.max(LEAST) };
+    let scale = E4m3::decode(E4m3::encode(scale));
+    // Numbers below the smallest step become zero under any scale.
+    let is_nothing = scale * whole == 0.0;
+    let factor = if is_nothing { 1.0 } else { scale * whole };
+    Group { factor, ..Group::of(if is_nothing { 1.0 } else { scale }) }
 }

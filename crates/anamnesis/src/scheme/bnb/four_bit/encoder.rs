@@ -179,7 +179,7 @@ struct ScaleMean<'a> {
 }
 
 impl FirstPass for ScaleMean<'_> {
-    fn see(&mut self, values: &[f32], context: &mut Context) -> Result<()> {
+    fn see(&mut self, values: &[f32], _largest: f32, context: &mut Context) -> Result<()> {
         let block = self.encoder.block;
         self.scales.resize(values.len().div_ceil(block), 0.0);
         absmax_of_blocks(context.level(), values, block, &mut self.scales)?;
