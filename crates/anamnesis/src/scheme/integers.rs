@@ -1,13 +1,14 @@
-//! Whole numbers under scales, as the schemes tell of them that pack the same codes: MLX, GPTQ and compressed-tensors.
+//! Whole numbers under scales, as the schemes tell of them that pack the same codes: MLX, GPTQ, AWQ and compressed-tensors.
 //!
 //! | | codes, in 32-bit words | scales | offsets |
 //! |---|---|---|---|
 //! | MLX | `[out, in]` | `[out, groups]` | biases, stored as the scales are |
 //! | compressed-tensors | `[out, in]` | `[out, groups]` | none, or zero points packed down the outputs |
 //! | GPTQ | `[in, out]` | `[groups, out]` | zero points packed along the outputs |
+//! | AWQ | `[in, out]`, eight outputs in a word | `[groups, out]` | the same, in its own order |
 //!
-//! Codes are the same whole numbers everywhere, and without gaps a row fills the same words. Whether they are the same
-//! values is another question: [`Integers::agree`] answers it for a group.
+//! Codes are the same whole numbers everywhere. Whether they stand for the same values is another question:
+//! [`Integers::agree`] answers it for a group.
 
 use anamnesis_kernels::float::{bf16, f16};
 
@@ -23,10 +24,20 @@ pub(crate) struct Integers {
     pub cols: u64,
     /// Values of a row under one scale; divides the columns.
     pub group: u64,
-    /// Whether words and scales lie `[in, out]`. Offsets then come before the scales.
-    pub is_turned: bool,
+    pub words: Lie,
     pub scale: ScaleType,
     pub offsets: Zeros,
+}
+
+/// Which codes share a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Lie {
+    /// Inputs of an output, whose words follow each other: `[out, in]`.
+    Rows,
+    /// Inputs of an output, whose words stand below each other: `[in, out]`.
+    Columns,
+    /// Eight outputs of an input, in the order of AWQ: `[in, out]`.
+    Awq,
 }
 
 /// How it is told which code is zero.
@@ -40,7 +51,7 @@ pub(crate) enum Zeros {
     Bytes,
     /// In 32-bit words, packed down the outputs: without gaps, or as many in a word as fit whole.
     Down { dense: bool },
-    /// In 32-bit words, packed along the outputs without gaps. `less` where one is taken from all, with the borrows of a whole
+    /// In 32-bit words, packed along the outputs without gaps, by eights in the order of AWQ where codes are. `less` where one is taken from all, with the borrows of a whole
     /// word, or of each code of three bits.
     Along { less: bool },
 }
@@ -65,13 +76,19 @@ impl Integers {
             Zeros::Along { .. } => is_whole(rows),
             Zeros::Constant(_) | Zeros::Biases | Zeros::Bytes | Zeros::Down { .. } => true,
         };
+        let is_packed = is_packed && (self.words != Lie::Awq || (bits == 4 && rows.is_multiple_of(8)));
         let is_float = matches!(self.scale, ScaleType::F32 | ScaleType::Bf16 | ScaleType::F16);
         let divides = group > 0 && rows > 0 && cols > 0 && cols.is_multiple_of(group);
         (matches!(bits, 1..=8) && is_float && divides && is_whole(cols) && is_packed).then_some(self)
     }
 
-    /// Words of a row of codes.
-    pub(super) const fn words(&self) -> u64 {
+    /// Whether words and scales lie `[in, out]`. Offsets then come before the scales.
+    pub(crate) fn is_turned(&self) -> bool {
+        self.words != Lie::Rows
+    }
+
+    /// Words that the codes of an output fill.
+    pub(super) const fn words_of_row(&self) -> u64 {
         self.cols * self.bits as u64 / 32
     }
 
@@ -81,15 +98,15 @@ impl Integers {
     }
 
     /// The part that scales are; codes are the first.
-    pub(crate) const fn scales_part(&self) -> usize {
-        if self.is_turned { 2 } else { 1 }
+    pub(crate) fn scales_part(&self) -> usize {
+        if self.is_turned() { 2 } else { 1 }
     }
 
     /// The part that offsets are, where they are stored.
-    pub(crate) const fn offsets_part(&self) -> Option<usize> {
+    pub(crate) fn offsets_part(&self) -> Option<usize> {
         match self.offsets {
             Zeros::Constant(_) => None,
-            _ if self.is_turned => Some(1),
+            _ if self.is_turned() => Some(1),
             _ => Some(2),
         }
     }
@@ -172,8 +189,8 @@ mod tests {
     use super::*;
 
     fn matrix(bits: u8, scale: ScaleType, offsets: Zeros) -> Integers {
-        let is_turned = matches!(offsets, Zeros::Along { .. });
-        Integers { bits, rows: 32, cols: 64, group: 32, is_turned, scale, offsets }
+        let words = if matches!(offsets, Zeros::Along { .. }) { Lie::Columns } else { Lie::Rows };
+        Integers { bits, rows: 32, cols: 64, group: 32, words, scale, offsets }
     }
 
     const GPTQ: Zeros = Zeros::Along { less: true };

@@ -63,7 +63,7 @@ pub use ggml::{BlockOptions, Importance};
 pub(crate) use grid::{Arrangement, Grid};
 pub use group_options::{GroupOptions, GroupSize};
 pub(crate) use identity::Identity;
-pub(crate) use integers::{Integers, MadeIntegers, Zeros};
+pub(crate) use integers::{Integers, Lie, MadeIntegers, Zeros};
 pub use leftover::Leftover;
 pub(crate) use library::{AsLibrary, InLibrary, Rounded};
 pub(crate) use part_name::{PartName, Says};

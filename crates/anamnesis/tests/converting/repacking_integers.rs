@@ -1,4 +1,4 @@
-//! Whole numbers go between GPTQ, MLX and compressed-tensors without being decoded, where they stand for the same numbers.
+//! Whole numbers go between GPTQ, AWQ, MLX and compressed-tensors without being decoded, where they stand for the same numbers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use anamnesis::{
 };
 use serde_json::{Value, json};
 
-const TARGETS: [&str; 17] = [
+const TARGETS: [&str; 18] = [
     "mlx-2bit",
     "mlx-3bit",
     "mlx-4bit",
@@ -23,6 +23,7 @@ const TARGETS: [&str; 17] = [
     "gptq-4bit-v2-asym",
     "gptq-8bit",
     "gptq-8bit-asym",
+    "awq-4bit",
     "w2a16",
     "w4a16",
     "w4a16-asym",
@@ -69,7 +70,7 @@ fn bits(directory: &Path) -> Option<char> {
 #[test]
 fn what_is_repacked_of_any_fixture_decodes_to_the_same_bits() {
     let mut found = BTreeSet::new();
-    for scheme in ["gptq", "mlx", "compressed_tensors"] {
+    for scheme in ["gptq", "awq", "mlx", "compressed_tensors"] {
         for entry in std::fs::read_dir(fixture(scheme)).unwrap() {
             let path = entry.unwrap().path();
             let Some(name) = path.to_str().and_then(|path| path.strip_suffix(".config.json")) else { continue };
@@ -80,9 +81,11 @@ fn what_is_repacked_of_any_fixture_decodes_to_the_same_bits() {
             std::fs::copy(format!("{name}.safetensors"), from.join("model.safetensors")).unwrap();
             let bits = bits(&from);
             let targets = TARGETS.into_iter().filter(|target| bits.is_some_and(|bits| target.contains(bits)));
-            for (target, same_codes) in targets.flat_map(|target| [(target, true), (target, false)]) {
-                let group = if target.starts_with("mlx") { "32" } else { "channel" };
-                let to = folder.path(&format!("{target}-{same_codes}"));
+            let targets = targets.flat_map(|target| ["channel", "32"].map(|group| (target, group)));
+            for (target, group, same_codes) in
+                targets.flat_map(|(target, group)| [(target, group, true), (target, group, false)])
+            {
+                let to = folder.path(&format!("{target}-{group}-{same_codes}"));
                 match convert(&from, target, &options(Some(group), same_codes), &to, false) {
                     Some(stats) if stats.dequantized == 0 && stats.quantized == 0 => {}
                     // Some of its weights are decoded.
@@ -109,7 +112,10 @@ fn what_is_repacked_of_any_fixture_decodes_to_the_same_bits() {
         assert!(found.contains(&(scheme, target, true)), "{scheme} to {target} is not among {found:?}");
     }
     // The same arithmetic needs no leave.
-    assert!(found.contains(&("gptq", "w4a16", false)), "{found:?}");
+    for (scheme, target) in [("gptq", "w4a16"), ("awq", "gptq-4bit-asym"), ("awq", "w4a16-asym"), ("gptq", "awq-4bit")]
+    {
+        assert!(found.contains(&(scheme, target, false)), "{scheme} to {target} is not among {found:?}");
+    }
 }
 
 /// A model of two matrices, quantised.
@@ -143,6 +149,9 @@ fn codes_and_scales_come_back_as_they_were() {
         ("gptq-4bit-asym", "w4a16-asym", None),
         ("gptq-8bit-v2-asym", "w8a16-asym", Some("64")),
         ("w4a16", "mlx-4bit", Some("64")),
+        ("awq-4bit", "gptq-4bit-v2-asym", None),
+        ("awq-4bit", "w4a16-asym", Some("64")),
+        ("gptq-4bit", "awq-4bit", None),
     ] {
         let folder = Folder::new();
         let before = quantised(&folder, target, group);

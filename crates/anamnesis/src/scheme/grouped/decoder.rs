@@ -11,8 +11,8 @@ use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::{rounded, row_granule};
 use crate::scheme::{
-    AsLibrary, Blocked, Context, FourBitFloats, Grid, Integers, Reblocked, ScaleType, TileDecoder, WholeScale, Window,
-    Zeros,
+    AsLibrary, Blocked, Context, FourBitFloats, Grid, Integers, Lie, Reblocked, ScaleType, TileDecoder, WholeScale,
+    Window, Zeros,
 };
 
 /// The codes of a tile and what they are calculated with.
@@ -209,7 +209,7 @@ impl TileDecoder for Grouped {
         let is_plain = self.meaning == Meaning::Unsigned && !self.is_indexed && self.scales.whole.is_none();
         let is_plain = is_plain && self.arithmetic.step == Step::F32 && block_rows == 1;
         let integers =
-            Integers { bits, rows, cols, group: block_cols, is_turned: false, scale: self.scales.kind, offsets };
+            Integers { bits, rows, cols, group: block_cols, words: Lie::Rows, scale: self.scales.kind, offsets };
         (is_plain && self.layout.is_gapless(cols)).then_some(integers)?.checked()
     }
 

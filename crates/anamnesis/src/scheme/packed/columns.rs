@@ -9,7 +9,7 @@ use super::{Grouping, PackedMatrix, Words, ZeroPoints, planar};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::rounded;
-use crate::scheme::{AsLibrary, Context, Integers, TileDecoder, Window, Zeros};
+use crate::scheme::{AsLibrary, Context, Integers, Lie, TileDecoder, Window, Zeros};
 
 /// Where tiles may be cut: 32 codes of any width fill whole words.
 const STRIP: u64 = 32;
@@ -213,14 +213,18 @@ impl TileDecoder for ColumnDecoder {
 
     fn as_integers(&self) -> Option<Integers> {
         let PackedMatrix { words, inputs, outputs, groups, grouping, zeros, scale } = self.matrix;
-        let (Words::Gptq(bits), Grouping::Runs(run)) = (words, grouping) else { return None };
+        let (words, bits) = match words {
+            Words::Gptq(bits) => (Lie::Columns, bits),
+            Words::Awq => (Lie::Awq, 4),
+        };
+        let Grouping::Runs(run) = grouping else { return None };
         let less = match zeros {
             ZeroPoints::Stored => false,
             ZeroPoints::OneMore => true,
             ZeroPoints::OneMoreUnbounded => return None,
         };
         let (group, offsets) = (run.min(inputs), Zeros::Along { less });
-        let integers = Integers { bits, rows: outputs, cols: inputs, group, is_turned: true, scale, offsets };
+        let integers = Integers { bits, rows: outputs, cols: inputs, group, words, scale, offsets };
         let is_usual = !self.is_planar && self.dialect == Dialect::Usual;
         integers.checked().filter(|integers| is_usual && integers.groups() == groups)
     }
