@@ -19,6 +19,17 @@ macro_rules! map {
     }};
 }
 
+/// Sixteen values, and once more.
+#[inline(always)]
+pub(crate) fn twice<T: Copy + Default>(values: &[T; GROUP / 2]) -> [T; GROUP] {
+    let mut group = [T::default(); GROUP];
+    for i in 0..GROUP / 2 {
+        group[i] = values[i];
+        group[i + GROUP / 2] = values[i];
+    }
+    group
+}
+
 /// The first elements of a slice, filled up with zeros to a group.
 #[inline(always)]
 pub(crate) fn pad<T: Copy + Default>(rest: &[T]) -> [T; GROUP] {

@@ -9,7 +9,7 @@
 use crate::base::GROUP;
 use crate::base::float::{bf16, f16};
 use crate::base::packing::Packing;
-use crate::base::simd::{SMALL_TABLE, Simd, TABLE};
+use crate::base::simd::{Arrangement, SMALL_TABLE, Simd, TABLE, arrange};
 
 /// A type that decoded values are rounded to.
 pub trait Output: Copy + Send + Sync + 'static {
@@ -34,15 +34,24 @@ pub trait Output: Copy + Send + Sync + 'static {
         Self::round_group(simd, values)
     }
 
+    /// Rounds sixteen results of arithmetic and puts them where they belong.
+    fn round_sixteen<S: Simd, A: Arrangement>(simd: S, values: &[f32; SMALL_TABLE]) -> [Self::Word; GROUP];
+
+    /// Flips the signs of words where a sign is given.
+    fn flip(words: &[Self::Word; GROUP], signs: &[u16; GROUP]) -> [Self::Word; GROUP];
+
     /// Takes `table[code & 0x7F]` for a group of codes, the sign flipped where bit 7 of the code is set.
     fn look_up<S: Simd>(simd: S, table: &[Self::Word; TABLE], codes: &[u8; GROUP]) -> [Self::Word; GROUP];
 
     /// Takes `table[code]` for a group of packed codes of up to four bits; the table repeats after the last code.
     fn look_up_packed<S: Simd, P: Packing>(
         simd: S,
-        table: &[Self::Word; SMALL_TABLE],
+        table: &[Self::Word; GROUP],
         packed: &[u8; GROUP],
     ) -> [Self::Word; GROUP];
+
+    /// Takes `table[code % 4]`; the table repeats after four entries.
+    fn look_up_few<S: Simd>(simd: S, table: &[Self::Word; GROUP], codes: &[u16; GROUP]) -> [Self::Word; GROUP];
 
     /// [`look_up_packed`](Self::look_up_packed) of four-bit codes with a table for each half of the group.
     fn look_up_by_half<S: Simd, P: Packing>(
@@ -89,13 +98,28 @@ impl Output for Bf16 {
     }
 
     #[inline(always)]
+    fn round_sixteen<S: Simd, A: Arrangement>(simd: S, values: &[f32; SMALL_TABLE]) -> [u16; GROUP] {
+        simd.bf16_words::<A>(values)
+    }
+
+    #[inline(always)]
+    fn flip(words: &[u16; GROUP], signs: &[u16; GROUP]) -> [u16; GROUP] {
+        flipped(words, signs)
+    }
+
+    #[inline(always)]
     fn look_up<S: Simd>(simd: S, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
         simd.look_up(table, codes)
     }
 
     #[inline(always)]
-    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
+    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
         simd.words::<P>(table, packed)
+    }
+
+    #[inline(always)]
+    fn look_up_few<S: Simd>(simd: S, table: &[u16; GROUP], codes: &[u16; GROUP]) -> [u16; GROUP] {
+        simd.words_of_few(table, codes)
     }
 
     #[inline(always)]
@@ -128,13 +152,28 @@ impl Output for F16 {
     }
 
     #[inline(always)]
+    fn round_sixteen<S: Simd, A: Arrangement>(simd: S, values: &[f32; SMALL_TABLE]) -> [u16; GROUP] {
+        simd.f16_words::<A>(values)
+    }
+
+    #[inline(always)]
+    fn flip(words: &[u16; GROUP], signs: &[u16; GROUP]) -> [u16; GROUP] {
+        flipped(words, signs)
+    }
+
+    #[inline(always)]
     fn look_up<S: Simd>(simd: S, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
         simd.look_up(table, codes)
     }
 
     #[inline(always)]
-    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
+    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
         simd.words::<P>(table, packed)
+    }
+
+    #[inline(always)]
+    fn look_up_few<S: Simd>(simd: S, table: &[u16; GROUP], codes: &[u16; GROUP]) -> [u16; GROUP] {
+        simd.words_of_few(table, codes)
     }
 
     #[inline(always)]
@@ -165,6 +204,20 @@ impl Output for F32 {
     }
 
     #[inline(always)]
+    fn round_sixteen<S: Simd, A: Arrangement>(_simd: S, values: &[f32; SMALL_TABLE]) -> [u32; GROUP] {
+        arrange::<A, _>(&values.map(f32::to_bits))
+    }
+
+    #[inline(always)]
+    fn flip(words: &[u32; GROUP], signs: &[u16; GROUP]) -> [u32; GROUP] {
+        let mut flipped = *words;
+        for i in 0..GROUP {
+            flipped[i] ^= u32::from(signs[i]) << 16;
+        }
+        flipped
+    }
+
+    #[inline(always)]
     fn look_up<S: Simd>(_simd: S, table: &[u32; TABLE], codes: &[u8; GROUP]) -> [u32; GROUP] {
         map!(code in codes => {
             table[usize::from(code & 0x7F)] ^ (u32::from(code & 0x80) << 24)
@@ -172,8 +225,13 @@ impl Output for F32 {
     }
 
     #[inline(always)]
-    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
-        simd.values::<P>(table, packed)
+    fn look_up_packed<S: Simd, P: Packing>(simd: S, table: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
+        simd.values::<P>(&std::array::from_fn(|code| table[code]), packed)
+    }
+
+    #[inline(always)]
+    fn look_up_few<S: Simd>(simd: S, table: &[u32; GROUP], codes: &[u16; GROUP]) -> [u32; GROUP] {
+        simd.values_of_few(&std::array::from_fn(|code| table[code]), codes)
     }
 
     #[inline(always)]
@@ -187,4 +245,14 @@ impl Output for F32 {
             *bytes = word.to_le_bytes();
         }
     }
+}
+
+/// 16-bit words with their signs flipped.
+#[inline(always)]
+fn flipped(words: &[u16; GROUP], signs: &[u16; GROUP]) -> [u16; GROUP] {
+    let mut flipped = *words;
+    for i in 0..GROUP {
+        flipped[i] ^= signs[i];
+    }
+    flipped
 }

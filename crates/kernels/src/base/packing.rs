@@ -13,13 +13,13 @@
 //! group follows at once.
 
 use crate::base::GROUP;
-use crate::base::simd::Simd;
+use crate::base::simd::{SMALL_TABLE, Simd};
 
 /// A way to pack codes.
 pub trait Packing: Copy + Send + Sync + 'static {
     /// The packing's name.
     const NAME: &'static str;
-    /// Bits per code: 2, 3, 4 or 8.
+    /// Bits per code: 2 to 8.
     const BITS: usize;
     /// Whether codes are numbers in two's complement.
     const SIGNED: bool = false;
@@ -127,7 +127,8 @@ impl Packing for SignedBytes {
 
 /// The bytes of one group, or of what is left of one.
 ///
-/// Twelve bytes come as their first and last eight: each holds half of the codes.
+/// Twelve bytes come as their first and last eight, and more than sixteen as their first and last sixteen: each holds half
+/// of the codes.
 #[inline(always)]
 pub(crate) fn load<P: Packing>(bytes: &[u8]) -> [u8; GROUP] {
     let mut group = [0; GROUP];
@@ -135,6 +136,9 @@ pub(crate) fn load<P: Packing>(bytes: &[u8]) -> [u8; GROUP] {
         if P::BITS == 3 {
             group[..8].copy_from_slice(&bytes[..8]);
             group[8..16].copy_from_slice(&bytes[4..]);
+        } else if P::BITS > 4 && P::BITS < 8 {
+            group[..16].copy_from_slice(&bytes[..16]);
+            group[16..].copy_from_slice(&bytes[4 * P::BITS - 16..]);
         } else {
             group[..4 * P::BITS].copy_from_slice(bytes);
         }
@@ -142,6 +146,8 @@ pub(crate) fn load<P: Packing>(bytes: &[u8]) -> [u8; GROUP] {
         group = crate::base::group::pad(bytes);
         if P::BITS == 3 {
             group.copy_within(4..12, 8);
+        } else if P::BITS > 4 && P::BITS < 8 {
+            group.copy_within(4 * P::BITS - 16..4 * P::BITS, 16);
         }
     }
     group
@@ -153,9 +159,23 @@ pub(crate) fn unpack<S: Simd, P: Packing>(simd: S, group: &[u8; GROUP]) -> [u8; 
     if P::BITS == 8 { *group } else { simd.codes::<P>(group) }
 }
 
+/// The bits of 0 to 2^`bits` - 1, repeated.
+const fn whole_numbers(bits: usize) -> [u32; SMALL_TABLE] {
+    let mut numbers = [0; SMALL_TABLE];
+    let mut code = 0;
+    while code < SMALL_TABLE {
+        numbers[code] = ((code % (1 << bits)) as f32).to_bits();
+        code += 1;
+    }
+    numbers
+}
+
 /// The codes of a loaded group as numbers.
 #[inline(always)]
 pub(crate) fn numbers<S: Simd, P: Packing>(simd: S, group: &[u8; GROUP]) -> [f32; GROUP] {
+    if S::NUMBERS && P::BITS <= 4 {
+        return map!(word in simd.values::<P>(&const { whole_numbers(P::BITS) }, group) => f32::from_bits(word));
+    }
     let codes = unpack::<S, P>(simd, group);
     if P::SIGNED { simd.signed(&codes) } else { simd.unsigned(&codes) }
 }

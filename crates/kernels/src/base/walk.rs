@@ -8,17 +8,24 @@
 use crate::base::GROUP;
 use crate::base::output::Output;
 
-/// `walk!(O, group in codes => words, out)`: writes the words of each group of codes, in order.
+/// `walk!(O, group in codes, item in items… => words, out)`: writes the words of each group of codes, in order.
+///
+/// Each `item` is the group of a companion slice, which holds at least as many elements as are walked.
 macro_rules! walk {
-    ($output:ident, $group:ident in $codes:expr => $words:expr, $out:expr) => {{
+    ($output:ident, $group:ident in $codes:expr $(, $item:ident in $items:expr)* => $words:expr, $out:expr) => {{
         let (codes, out) = ($codes, $out);
         let elements = codes.len().min(out.len() / $output::BYTES);
         let (groups, rest) = codes[..elements].as_chunks::<{ $crate::base::GROUP }>();
         let (whole, tail) = out.split_at_mut(groups.len() * $crate::base::GROUP * $output::BYTES);
-        for ($group, bytes) in groups.iter().zip(whole.chunks_exact_mut($crate::base::GROUP * $output::BYTES)) {
-            $output::write(&$words, bytes);
+        {
+            $( let mut $item = $items[..elements].as_chunks::<{ $crate::base::GROUP }>().0.iter(); )*
+            for ($group, bytes) in groups.iter().zip(whole.chunks_exact_mut($crate::base::GROUP * $output::BYTES)) {
+                $( let Some($item) = $item.next() else { break }; )*
+                $output::write(&$words, bytes);
+            }
         }
         if !rest.is_empty() {
+            $( let $item = &$crate::base::group::pad(&$items[elements - rest.len()..elements]); )*
             let $group = &$crate::base::group::pad(rest);
             $crate::base::walk::write_some::<$output>(&$words, rest.len(), tail);
         }

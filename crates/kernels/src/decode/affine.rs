@@ -113,26 +113,19 @@ fn fields_body<S: Simd, O: Output>(
     out: &mut [u8],
 ) {
     let words = words.as_chunks::<4>().0;
-    let zeros = if zeros.is_empty() { None } else { Some(zeros) };
-    let elements = words.len().min(scales.len()).min(zeros.map_or(usize::MAX, <[f32]>::len));
-    let words = &words[..elements.min(out.len() / O::BYTES)];
+    let words = &words[..words.len().min(scales.len()).min(out.len() / O::BYTES)];
     // A shift of a whole word or more leaves nothing.
     let mask = if shift < 32 { (1u32 << bits.min(8)) - 1 } else { 0 };
-    let mut scales = scales.chunks(GROUP);
-    let mut zeros = zeros.map(|zeros| zeros.chunks(GROUP));
-    walk!(O, group in words => {
-        let codes = map!(word in group => ((u32::from_le_bytes(word) >> (shift % 32)) & mask) as i32 as f32);
-        let scales = companion(scales.next());
-        let zeros = zeros.as_mut().map_or([0.0; GROUP], |zeros| companion(zeros.next()));
-        O::round_group(simd, &affine(&codes, &zeros, &scales))
-    }, out);
-}
-
-/// A group of a companion slice, filled up with zeros.
-#[inline(always)]
-fn companion(values: Option<&[f32]>) -> [f32; GROUP] {
-    let values = values.unwrap_or_default();
-    values.try_into().unwrap_or_else(|_| crate::base::group::pad(values))
+    if zeros.is_empty() {
+        walk!(O, group in words, scales in scales => {
+            O::round_group(simd, &affine(&simd.fields(group, shift % 32, mask), NO_ZEROS, scales))
+        }, out);
+    } else {
+        let words = &words[..words.len().min(zeros.len())];
+        walk!(O, group in words, zeros in zeros, scales in scales => {
+            O::round_group(simd, &affine(&simd.fields(group, shift % 32, mask), zeros, scales))
+        }, out);
+    }
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 //! Element `i` is `(map[code] - zeros[i / block]) * scales[i / block]`, rounded to `f32` after the subtraction and again
 //! after the multiplication, then rounded to the output. Inside one block of codes of up to four bits there are at most
 //! 16 different words: they are calculated once, and the codes only looked up. Blocks of half a group are looked up in
-//! pairs. Other blocks that are not whole groups take their map values from a table and are calculated element by element.
+//! pairs, by `halves`. Other blocks that are not whole groups take their map values from a table and are calculated element by element.
 
 #![allow(
     clippy::too_many_arguments,
@@ -13,9 +13,11 @@
 use crate::base::GROUP;
 use crate::base::level::Level;
 use crate::base::output::Output;
-use crate::base::packing::{Packing, numbers};
-use crate::base::simd::{SMALL_TABLE, Simd};
-use crate::decode::rule::{Affine, Arithmetic, Formula, Rule, Step};
+use crate::base::packing::{Packing, load, numbers};
+use crate::base::simd::{SMALL_TABLE, Simd, Twice};
+use crate::decode::extent::{count, zero_of};
+use crate::decode::halves::{looked_up_by_half, products_by_half};
+use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Linear, Rule, Step};
 use crate::decode::scaled::tame;
 
 /// Decodes `packed` and rounds into `out`: `(map[code] - zeros[i / block]) * scales[i / block]`.
@@ -41,7 +43,7 @@ pub fn coded_blocks<P: Packing, O: Output>(
     block: usize,
     out: &mut [u8],
 ) {
-    ruled::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out);
+    ruled_blocks::<P, O>(level, Arithmetic::default(), packed, map, zeros, scales, block, out);
 }
 
 /// [`coded_blocks`] by any [`Arithmetic`]: the zero points are its offsets.
@@ -65,11 +67,29 @@ pub fn ruled_blocks<P: Packing, O: Output>(
     block: usize,
     out: &mut [u8],
 ) {
-    match rule {
-        Arithmetic { formula: Formula::Affine, step: Step::F32 } => {
-            coded_blocks::<P, O>(level, packed, map, offsets, scales, block, out);
+    let block = block.max(1);
+    if block == GROUP / 2 && P::BITS == 4 {
+        match rule {
+            Arithmetic { formula: Formula::Affine, step: Step::F32 } if offsets.is_empty() => {
+                products_by_half::<P, O>(level, packed, map, scales, out);
+            }
+            rule => looked_up_by_half::<P, O>(level, rule, packed, map, offsets, scales, out),
         }
-        rule => ruled::<P, Arithmetic, O>(level, rule, packed, map, offsets, scales, block, out),
+    } else if P::BITS == 8 && block.is_multiple_of(GROUP) {
+        match rule {
+            Arithmetic { formula: Formula::Affine, step: Step::F32 } => {
+                calculated::<P, Affine, O>(level, Affine, packed, offsets, scales, block, out);
+            }
+            Arithmetic { formula: Formula::Biased, step: Step::F32 } => {
+                calculated::<P, Biased, O>(level, Biased, packed, offsets, scales, block, out);
+            }
+            rule => calculated::<P, Arithmetic, O>(level, rule, packed, offsets, scales, block, out),
+        }
+    } else {
+        match rule.linear() {
+            Some(rule) => ruled::<P, Linear, O>(level, rule, packed, map, offsets, scales, block, out),
+            None => ruled::<P, Arithmetic, O>(level, rule, packed, map, offsets, scales, block, out),
+        }
     }
 }
 
@@ -78,20 +98,15 @@ fn ruled<P: Packing, R: Rule, O: Output>(
     rule: R,
     packed: &[u8],
     map: &[f32; 16],
-    zeros: &[f32],
+    offsets: &[f32],
     scales: &[f32],
     block: usize,
     out: &mut [u8],
 ) {
-    let block = block.max(1);
-    if block == GROUP / 2 && P::BITS == 4 {
-        looked_up_by_half::<P, R, O>(level, rule, packed, map, zeros, scales, out);
-    } else if !block.is_multiple_of(GROUP) {
-        any_length::<P, R, O>(level, rule, packed, map, zeros, scales, block, out);
-    } else if P::BITS == 8 {
-        calculated::<P, R, O>(level, rule, packed, zeros, scales, block, out);
+    if P::BITS < 8 && block.is_multiple_of(GROUP) {
+        looked_up::<P, R, O>(level, rule, packed, map, offsets, scales, block, out);
     } else {
-        looked_up::<P, R, O>(level, rule, packed, map, zeros, scales, block, out);
+        any_length::<P, R, O>(level, rule, packed, map, offsets, scales, block, out);
     }
 }
 
@@ -105,17 +120,6 @@ kernel! {
         block: usize,
         out: &mut [u8],
     ) = tables
-}
-
-kernel! {
-    fn looked_up_by_half<P: Packing, R: Rule, O: Output>(
-        rule: R,
-        packed: &[u8],
-        map: &[f32; 16],
-        zeros: &[f32],
-        scales: &[f32],
-        out: &mut [u8],
-    ) = half_tables
 }
 
 kernel! {
@@ -141,11 +145,35 @@ kernel! {
     ) = spread
 }
 
-/// How many elements all of the slices hold.
-#[inline(always)]
-fn count<P: Packing, O: Output>(packed: &[u8], zeros: &[f32], scales: &[f32], block: usize, out: &[u8]) -> usize {
-    let blocks = if zeros.is_empty() { scales.len() } else { scales.len().min(zeros.len()) };
-    P::codes_in(packed.len()).min(out.len() / O::BYTES).min(blocks.saturating_mul(block))
+/// `walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, shared = words of the block, group => words, out)`:
+/// writes the words of each group of each block, where blocks are whole groups.
+macro_rules! walk_blocks {
+    (
+        $packing:ident, $output:ident, $elements:expr, $packed:ident, $block:ident, ($scale:ident, $index:ident) in $scales:ident,
+        $shared:ident = $setup:expr, $group:ident => $words:expr, $out:ident
+    ) => {{
+        let elements = $elements;
+        let whole = elements / $block;
+        let (packed_bytes, bytes) = ($block / 8 * $packing::BITS, $block.saturating_mul($output::BYTES));
+        let (blocks, rest) = $packed.split_at(whole * packed_bytes);
+        let (words, tail) = $out.split_at_mut(whole * bytes);
+        let pairs = blocks.chunks_exact(packed_bytes).zip(words.chunks_exact_mut(bytes));
+        for (($index, $scale), (packed, out)) in $scales.iter().enumerate().zip(pairs) {
+            let $shared = $setup;
+            let groups = packed.chunks_exact(4 * $packing::BITS);
+            for (group, bytes) in groups.zip(out.chunks_exact_mut(GROUP * $output::BYTES)) {
+                let $group = &load::<$packing>(group);
+                $output::write(&$words, bytes);
+            }
+        }
+        let ($index, elements) = (whole, elements - whole * $block);
+        if let Some($scale) = $scales.get($index)
+            && elements > 0
+        {
+            let $shared = $setup;
+            walk_packed!($packing, $output, elements, $group in rest => $words, tail);
+        }
+    }};
 }
 
 /// The map as the look-ups want it: repeated after the last code.
@@ -156,27 +184,6 @@ fn repeated<P: Packing>(map: &[f32; 16]) -> [f32; SMALL_TABLE] {
         *value = map[i % (1 << P::BITS.min(4))];
     }
     repeated
-}
-
-/// The zero point of a block. Subtracting +0 changes no bit, not even those of −0.
-#[inline(always)]
-fn zero_of(zeros: &[f32], block: usize) -> f32 {
-    zeros.get(block).copied().unwrap_or(0.0)
-}
-
-/// The finished words of all codes of a block.
-#[inline(always)]
-fn block_words<S: Simd, R: Rule, O: Output>(
-    simd: S,
-    rule: R,
-    map: &[f32; SMALL_TABLE],
-    zero: f32,
-    scale: f32,
-) -> [O::Word; SMALL_TABLE] {
-    let rounded = O::round_group(simd, &rule.table(simd, map, zero, scale));
-    let mut words = [O::Word::default(); SMALL_TABLE];
-    words.copy_from_slice(&rounded[..SMALL_TABLE]);
-    words
 }
 
 /// Looks codes up in the table of their block.
@@ -193,73 +200,10 @@ fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
 ) {
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     let map = repeated::<P>(map);
-    let whole = elements / block;
-    let (blocks, rest) = packed.split_at(whole * (block / 8 * P::BITS));
-    let (words, tail) = out.split_at_mut(whole * block.saturating_mul(O::BYTES));
-    let pairs = blocks.chunks_exact(block / 8 * P::BITS).zip(words.chunks_exact_mut(block.saturating_mul(O::BYTES)));
-    for ((index, scale), (packed, out)) in scales.iter().enumerate().zip(pairs) {
-        let table = block_words::<S, R, O>(simd, rule, &map, zero_of(zeros, index), *scale);
-        let groups = packed.chunks_exact(4 * P::BITS);
-        for (group, bytes) in groups.zip(out.chunks_exact_mut(GROUP * O::BYTES)) {
-            let group = crate::base::packing::load::<P>(group);
-            O::write(&O::look_up_packed::<S, P>(simd, &table, &group), bytes);
-        }
-    }
-    if let Some(scale) = scales.get(whole) {
-        let table = block_words::<S, R, O>(simd, rule, &map, zero_of(zeros, whole), *scale);
-        let elements = elements - whole * block;
-        walk_packed!(P, O, elements, group in rest => O::look_up_packed::<S, P>(simd, &table, group), tail);
-    }
-}
-
-/// Looks codes up in tables of which a group has two.
-#[inline(always)]
-fn half_tables<S: Simd, P: Packing, R: Rule, O: Output>(
-    simd: S,
-    rule: R,
-    packed: &[u8],
-    map: &[f32; 16],
-    zeros: &[f32],
-    scales: &[f32],
-    out: &mut [u8],
-) {
-    let elements = count::<P, O>(packed, zeros, scales, GROUP / 2, out);
-    let whole = elements / GROUP;
-    let (groups, rest) = packed.split_at(whole * (GROUP / 2));
-    let (words, tail) = out.split_at_mut(whole * GROUP * O::BYTES);
-    let pairs = groups.as_chunks::<{ GROUP / 2 }>().0.iter().zip(words.chunks_exact_mut(GROUP * O::BYTES));
-    for ((index, scales), (group, bytes)) in scales.as_chunks::<2>().0.iter().enumerate().zip(pairs) {
-        let zeros = [zero_of(zeros, 2 * index), zero_of(zeros, 2 * index + 1)];
-        let tables = two_tables::<S, R, O>(simd, rule, map, zeros, *scales);
-        let group = crate::base::packing::load::<P>(group);
-        O::write(&O::look_up_by_half::<S, P>(simd, &tables, &group), bytes);
-    }
-    if let Some(&first) = scales.get(2 * whole) {
-        let scales = [first, scales.get(2 * whole + 1).copied().unwrap_or(0.0)];
-        let zeros = [zero_of(zeros, 2 * whole), zero_of(zeros, 2 * whole + 1)];
-        let tables = two_tables::<S, R, O>(simd, rule, map, zeros, scales);
-        let elements = elements - whole * GROUP;
-        walk_packed!(P, O, elements, group in rest => O::look_up_by_half::<S, P>(simd, &tables, group), tail);
-    }
-}
-
-/// The finished words of all codes of two blocks.
-#[inline(always)]
-fn two_tables<S: Simd, R: Rule, O: Output>(
-    simd: S,
-    rule: R,
-    map: &[f32; 16],
-    zeros: [f32; 2],
-    scales: [f32; 2],
-) -> [O::Word; GROUP] {
-    let (mut values, mut of_zeros, mut of_scales) = ([0.0; GROUP], [0.0; GROUP], [0.0; GROUP]);
-    for half in 0..2 {
-        for (code, value) in map.iter().enumerate() {
-            let at = half * SMALL_TABLE + code;
-            (values[at], of_zeros[at], of_scales[at]) = (*value, zeros[half], scales[half]);
-        }
-    }
-    O::round_group(simd, &rule.group(simd, &values, &of_zeros, &of_scales))
+    walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, table = {
+        let numbers = rule.numbers(simd, &map, &[zero_of(zeros, index); SMALL_TABLE], &[*scale; SMALL_TABLE]);
+        O::round_sixteen::<S, Twice>(simd, &numbers)
+    }, group => O::look_up_packed::<S, P>(simd, &table, group), out);
 }
 
 /// Calculates with one zero point and scale per group.
@@ -274,19 +218,11 @@ fn broadcast<S: Simd, P: Packing, R: Rule, O: Output>(
     out: &mut [u8],
 ) {
     let elements = count::<P, O>(packed, zeros, scales, block, out);
-    let bytes = block / 8 * P::BITS;
-    let mut left = elements;
-    for ((index, scale), (packed, out)) in
-        scales.iter().enumerate().zip(packed.chunks(bytes).zip(out.chunks_mut(block.saturating_mul(O::BYTES))))
-    {
-        let (zero, scale) = (tame(zero_of(zeros, index)), tame(*scale));
-        let elements = left.min(block);
-        left -= elements;
-        walk_packed!(P, O, elements, group in packed => {
-            let codes = numbers::<S, P>(simd, group);
-            O::round_products(simd, &rule.group(simd, &codes, &[zero; GROUP], &[scale; GROUP]))
-        }, out);
-    }
+    walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, shared = {
+        ([tame(zero_of(zeros, index)); GROUP], [tame(*scale); GROUP])
+    }, group => {
+        O::round_products(simd, &rule.numbers(simd, &numbers::<S, P>(simd, group), &shared.0, &shared.1))
+    }, out);
 }
 
 /// Calculates each element with its own zero point and scale.
@@ -314,7 +250,7 @@ fn spread<S: Simd, P: Packing, R: Rule, O: Output>(
         } else {
             map!(word in simd.values::<P>(&table, group) => f32::from_bits(word))
         };
-        O::round_group(simd, &rule.group(simd, &values, &zeros, &scales))
+        O::round_group(simd, &rule.numbers(simd, &values, &zeros, &scales))
     }, out);
 }
 
@@ -334,9 +270,14 @@ impl Blocks<'_> {
         let (mut zeros, mut scales) = ([0.0; GROUP], [0.0; GROUP]);
         let mut filled = 0;
         while filled < GROUP {
+            let zero = zero_of(self.zeros, self.index);
+            let scale = self.scales.get(self.index).copied().unwrap_or(0.0);
+            // To the end of the group: what follows is overwritten by the next block, and no length is asked for.
+            for i in 0..GROUP {
+                zeros[i] = if i < filled { zeros[i] } else { zero };
+                scales[i] = if i < filled { scales[i] } else { scale };
+            }
             let end = GROUP.min(filled.saturating_add(self.left));
-            zeros[filled..end].fill(zero_of(self.zeros, self.index));
-            scales[filled..end].fill(self.scales.get(self.index).copied().unwrap_or(0.0));
             self.left -= end - filled;
             filled = end;
             if self.left == 0 {

@@ -5,6 +5,7 @@
 //! | [`scaled`](mod@scaled), [`runs`], [`block`] | eight-bit floats times scales |
 //! | [`coded`], [`affine`] | packed codes with zero points and scales |
 //! | [`spread`] | nothing yet: it brings codes of any layout into bytes of their own |
+//! | `extent`, `halves`, `mirror` | how far codes reach, blocks of half a group, tables for codes that mirror each other |
 //! | [`rule`] | how value, offset and scale become a number |
 //! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
 //! | [`ggml`] | the block types of GGUF files |
@@ -15,7 +16,10 @@
 pub mod affine;
 pub mod block;
 pub mod coded;
+mod extent;
 pub mod ggml;
+mod halves;
+mod mirror;
 pub mod nested;
 pub mod rule;
 pub mod runs;

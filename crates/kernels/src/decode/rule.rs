@@ -11,14 +11,14 @@
 
 use crate::base::GROUP;
 use crate::base::float::bf16;
-use crate::base::simd::{SMALL_TABLE, Simd};
+use crate::base::simd::Simd;
 
-/// `pairs!(a, b in first, second => expression)`: a group of the expression's values, of each pair of two groups.
+/// `pairs!(a, b in first, second => expression)`: `N` of the expression's values, of each pair of two arrays.
 macro_rules! pairs {
     ($a:ident, $b:ident in $first:expr, $second:expr => $value:expr) => {{
         let (first, second) = (&$first, &$second);
-        let mut results = [0.0; GROUP];
-        for i in 0..GROUP {
+        let mut results = [0.0; N];
+        for i in 0..N {
             let ($a, $b) = (first[i], second[i]);
             results[i] = $value;
         }
@@ -59,65 +59,105 @@ pub struct Arithmetic {
     pub step: Step,
 }
 
-/// A way to calculate a group of numbers. Only this crate implements it.
+/// A way to calculate numbers. Only this crate implements it.
 pub trait Rule: Copy + Send + Sync + 'static {
-    /// The numbers of a group.
-    fn group<S: Simd>(
+    /// The numbers of a table or a group.
+    fn numbers<S: Simd, const N: usize>(
         self,
         simd: S,
-        values: &[f32; GROUP],
-        offsets: &[f32; GROUP],
-        scales: &[f32; GROUP],
-    ) -> [f32; GROUP];
+        values: &[f32; N],
+        offsets: &[f32; N],
+        scales: &[f32; N],
+    ) -> [f32; N];
+}
 
-    /// The numbers of sixteen values under one offset and scale; those behind them are any.
-    #[inline(always)]
-    fn table<S: Simd>(self, simd: S, values: &[f32; SMALL_TABLE], offset: f32, scale: f32) -> [f32; GROUP] {
-        let mut group = [0.0; GROUP];
-        group[..SMALL_TABLE].copy_from_slice(values);
-        self.group(simd, &group, &[offset; GROUP], &[scale; GROUP])
-    }
+/// [`Formula::Affine`] and [`Formula::Biased`] in `f32` without asking which: `(value - a) * scale + b`, where one of both
+/// leaves what it finds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Linear {
+    /// All bits of the offset if it is subtracted, none if it is added.
+    subtracted: u32,
 }
 
 /// [`Formula::Affine`] in `f32`, known when the kernel is compiled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Affine;
 
-impl Rule for Affine {
+/// [`Formula::Biased`] in `f32`, known when the kernel is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Biased;
+
+impl Arithmetic {
+    /// The rule without questions, if it calculates in `f32` and divides nothing.
     #[inline(always)]
-    fn group<S: Simd>(
+    pub(crate) fn linear(self) -> Option<Linear> {
+        match (self.formula, self.step) {
+            (Formula::Affine, Step::F32) => Some(Linear { subtracted: u32::MAX }),
+            (Formula::Biased, Step::F32) => Some(Linear { subtracted: 0 }),
+            _ => None,
+        }
+    }
+}
+
+impl Rule for Linear {
+    #[inline(always)]
+    fn numbers<S: Simd, const N: usize>(
         self,
         _simd: S,
-        values: &[f32; GROUP],
-        offsets: &[f32; GROUP],
-        scales: &[f32; GROUP],
-    ) -> [f32; GROUP] {
-        let mut results = [0.0; GROUP];
-        for i in 0..GROUP {
-            results[i] = (values[i] - offsets[i]) * scales[i];
-        }
-        results
-    }
-
-    #[inline(always)]
-    fn table<S: Simd>(self, _simd: S, values: &[f32; SMALL_TABLE], offset: f32, scale: f32) -> [f32; GROUP] {
-        let mut results = [0.0; GROUP];
-        for (result, value) in results.iter_mut().zip(values) {
-            *result = (value - offset) * scale;
+        values: &[f32; N],
+        offsets: &[f32; N],
+        scales: &[f32; N],
+    ) -> [f32; N] {
+        const MINUS_ZERO: u32 = 0x8000_0000;
+        let mut results = [0.0; N];
+        for i in 0..N {
+            let offset = offsets[i].to_bits();
+            // Subtracting +0 changes no bit, and neither does adding -0.
+            let subtracted = f32::from_bits(offset & self.subtracted);
+            let added = f32::from_bits((offset & !self.subtracted) | (MINUS_ZERO & self.subtracted));
+            results[i] = (values[i] - subtracted) * scales[i] + added;
         }
         results
     }
 }
 
+impl Rule for Affine {
+    #[inline(always)]
+    fn numbers<S: Simd, const N: usize>(
+        self,
+        _simd: S,
+        values: &[f32; N],
+        offsets: &[f32; N],
+        scales: &[f32; N],
+    ) -> [f32; N] {
+        let differences = pairs!(value, offset in values, offsets => value - offset);
+        pairs!(difference, scale in differences, scales => difference * scale)
+    }
+}
+
+impl Rule for Biased {
+    #[inline(always)]
+    fn numbers<S: Simd, const N: usize>(
+        self,
+        _simd: S,
+        values: &[f32; N],
+        offsets: &[f32; N],
+        scales: &[f32; N],
+    ) -> [f32; N] {
+        let products = pairs!(value, scale in values, scales => value * scale);
+        pairs!(product, offset in products, offsets => product + offset)
+    }
+}
+
 impl Rule for Arithmetic {
     #[inline(always)]
-    fn group<S: Simd>(
+    fn numbers<S: Simd, const N: usize>(
         self,
         simd: S,
-        values: &[f32; GROUP],
-        offsets: &[f32; GROUP],
-        scales: &[f32; GROUP],
-    ) -> [f32; GROUP] {
+        values: &[f32; N],
+        offsets: &[f32; N],
+        scales: &[f32; N],
+    ) -> [f32; N] {
         // Which formula it is, is asked outside of the loops: inside, they would not be vectorised.
         let first = match self.formula {
             Formula::Affine | Formula::Divided => pairs!(value, offset in values, offsets => value - offset),
@@ -134,12 +174,20 @@ impl Rule for Arithmetic {
 }
 
 impl Step {
+    /// Rounds up to a group of values.
     #[inline(always)]
-    fn round<S: Simd>(self, simd: S, values: &[f32; GROUP]) -> [f32; GROUP] {
-        match self {
-            Self::F32 => *values,
-            Self::Bf16 => map!(bits in simd.round_bf16(values) => bf16::decode(bits)),
-            Self::F16 => simd.widen_f16(&simd.narrow_f16(values)),
+    fn round<S: Simd, const N: usize>(self, simd: S, values: &[f32; N]) -> [f32; N] {
+        if self == Self::F32 {
+            return *values;
         }
+        let mut group = [0.0; GROUP];
+        group[..N].copy_from_slice(values);
+        let group = match self {
+            Self::Bf16 => map!(bits in simd.round_bf16(&group) => bf16::decode(bits)),
+            _ => simd.widen_f16(&simd.narrow_f16(&group)),
+        };
+        let mut rounded = [0.0; N];
+        rounded.copy_from_slice(&group[..N]);
+        rounded
     }
 }

@@ -6,11 +6,31 @@
 //! | [`spread_words`] | in word `i / (32 / bits)`; what is left over at the top of a word is empty |
 //! | [`spread_plane`] | at bit `shift` of unit `i`, which is a byte or a word |
 
+use crate::base::GROUP;
 use crate::base::level::Level;
-use crate::base::simd::Simd;
+use crate::base::packing::{Packing, load, unpack};
+use crate::base::simd::{Portable, Simd};
 
-/// Codes that are taken out together: they fill whole bytes.
+/// Codes that are taken out together where bytes are not shuffled: they fill whole bytes.
 const EIGHT: usize = 8;
+
+/// Codes of four to seven bits, lowest first, without gaps.
+#[derive(Clone, Copy, Debug)]
+struct Dense<const BITS: usize>;
+
+impl<const BITS: usize> Packing for Dense<BITS> {
+    const NAME: &'static str = "dense";
+    const BITS: usize = BITS;
+    const POSITIONS: [u8; GROUP] = {
+        let mut positions = [0; GROUP];
+        let mut i = 0;
+        while i < GROUP {
+            positions[i] = (BITS * i) as u8;
+            i += 1;
+        }
+        positions
+    };
+}
 
 /// Brings codes of one to eight bits that follow each other without gaps into bytes of their own.
 ///
@@ -26,9 +46,9 @@ const EIGHT: usize = 8;
 pub fn spread_bits(level: Level, packed: &[u8], bits: u8, out: &mut [u8]) {
     match bits {
         // Those of two and three bits are read where they lie, and those of one are rare.
-        1 => dense_body::<1>(packed, out),
-        2 => dense_body::<2>(packed, out),
-        3 => dense_body::<3>(packed, out),
+        1 => dense_body::<Portable, 1>(Portable, packed, out),
+        2 => dense_body::<Portable, 2>(Portable, packed, out),
+        3 => dense_body::<Portable, 3>(Portable, packed, out),
         4 => bits_4(level, packed, out),
         5 => bits_5(level, packed, out),
         6 => bits_6(level, packed, out),
@@ -64,8 +84,8 @@ macro_rules! dense {
         }
 
         #[inline(always)]
-        fn $body<S: Simd>(_simd: S, packed: &[u8], out: &mut [u8]) {
-            dense_body::<$bits>(packed, out);
+        fn $body<S: Simd>(simd: S, packed: &[u8], out: &mut [u8]) {
+            dense_body::<S, $bits>(simd, packed, out);
         }
     )*};
 }
@@ -84,7 +104,13 @@ kernel! {
 }
 
 #[inline(always)]
-fn dense_body<const BITS: usize>(packed: &[u8], out: &mut [u8]) {
+fn dense_body<S: Simd, const BITS: usize>(simd: S, packed: &[u8], out: &mut [u8]) {
+    let groups = if S::SHUFFLES { (packed.len() / (4 * BITS)).min(out.len() / GROUP) } else { 0 };
+    let (whole, packed) = packed.split_at(groups * 4 * BITS);
+    let (codes, out) = out.split_at_mut(groups * GROUP);
+    for (packed, codes) in whole.chunks_exact(4 * BITS).zip(codes.as_chunks_mut::<GROUP>().0) {
+        *codes = unpack::<S, Dense<BITS>>(simd, &load::<Dense<BITS>>(packed));
+    }
     let (eights, rest) = packed.as_chunks::<BITS>();
     let (whole, tail) = out.as_chunks_mut::<EIGHT>();
     let done = eights.len().min(whole.len());

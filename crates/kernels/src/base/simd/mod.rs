@@ -17,7 +17,8 @@ mod x86;
 
 use crate::base::GROUP;
 
-pub use codes::{Codes, SMALL_TABLE};
+pub(crate) use codes::arrange;
+pub use codes::{Arrangement, Codes, EachTwice, ProductsTwice, SMALL_TABLE, Twice};
 pub use groups::Groups;
 pub use moves::{Moves, TILE, Tile};
 pub(crate) use nibbles::{NEAR, NEGATIVE_ZERO, key, pack};

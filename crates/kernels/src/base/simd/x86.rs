@@ -295,7 +295,7 @@ fn e4m3_halves_avx2(codes: __m256i) -> (__m256i, __m256i) {
 /// Rounds eight `f32` to BF16, each in the lower half of its doubleword.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn round_bf16_avx2(bits: __m256i) -> __m256i {
+pub(super) fn round_bf16_avx2(bits: __m256i) -> __m256i {
     let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
     let bias = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
     _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, bias))
@@ -304,15 +304,16 @@ fn round_bf16_avx2(bits: __m256i) -> __m256i {
 /// Rounds sixteen `f32` to BF16, each in the upper half of its doubleword; the lower halves are left as they fall.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn round_bf16_avx512(bits: __m512i) -> __m512i {
-    let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-    _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)))
+pub(super) fn round_bf16_avx512(bits: __m512i) -> __m512i {
+    let is_odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x0001_0000));
+    let below_half = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF));
+    _mm512_mask_add_epi32(below_half, is_odd, bits, _mm512_set1_epi32(0x8000))
 }
 
 /// [`round_bf16_avx2`] for any value; NaN is made quiet instead.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn round_bf16_or_nan_avx2(values: __m256) -> __m256i {
+pub(super) fn round_bf16_or_nan_avx2(values: __m256) -> __m256i {
     let bits = _mm256_castps_si256(values);
     let quiet = _mm256_srli_epi32::<16>(_mm256_or_si256(bits, _mm256_set1_epi32(0x0040_0000)));
     let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
@@ -322,7 +323,7 @@ fn round_bf16_or_nan_avx2(values: __m256) -> __m256i {
 /// [`round_bf16_avx512`] for any value; NaN is made quiet instead.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn round_bf16_or_nan_avx512(values: __m512) -> __m512i {
+pub(super) fn round_bf16_or_nan_avx512(values: __m512) -> __m512i {
     let bits = _mm512_castps_si512(values);
     let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
     _mm512_mask_or_epi32(round_bf16_avx512(bits), is_nan, bits, _mm512_set1_epi32(0x0040_0000))

@@ -6,7 +6,7 @@ use super::memory::in_memory;
 use crate::base::GROUP;
 use crate::base::output::Output;
 use crate::base::packing::Packing;
-use crate::base::simd::{SMALL_TABLE, Simd};
+use crate::base::simd::{ProductsTwice, SMALL_TABLE, Simd};
 
 /// Sixteen bytes, the low halves of which are the first half of a group.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ const fn split(bytes: usize) -> [u8; GROUP] {
 
 /// Sixteen packed bytes as the look-ups take them.
 #[inline(always)]
-fn padded(packed: [u8; 16]) -> [u8; GROUP] {
+pub(super) fn padded(packed: [u8; 16]) -> [u8; GROUP] {
     let mut group = [0; GROUP];
     group[..16].copy_from_slice(&packed);
     group
@@ -53,11 +53,7 @@ fn padded(packed: [u8; 16]) -> [u8; GROUP] {
 /// The words of codes whose sixteen values are given.
 #[inline(always)]
 pub(super) fn words_of<S: Simd, O: Output>(simd: S, values: &[f32; SMALL_TABLE], packed: [u8; 16]) -> [O::Word; GROUP] {
-    let mut group = [0.0; GROUP];
-    group[..SMALL_TABLE].copy_from_slice(values);
-    let rounded = O::round_products(simd, &group);
-    let mut table = [O::Word::default(); SMALL_TABLE];
-    table.copy_from_slice(&rounded[..SMALL_TABLE]);
+    let table = O::round_sixteen::<S, ProductsTwice>(simd, values);
     O::look_up_packed::<S, SplitNibbles>(simd, &table, &padded(packed))
 }
 

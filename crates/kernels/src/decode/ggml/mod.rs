@@ -16,6 +16,7 @@
 //! All numbers are little-endian. Types that are plain arrays of numbers (F32, F16, BF16, I8…) have no blocks and are not
 //! here, nor are the row-interleaved types of other forks.
 
+mod few;
 mod fields;
 mod grid;
 mod iq1_m;
@@ -105,6 +106,18 @@ pub trait GgmlBlock: Copy + Send + Sync + 'static {
     fn words<S: Simd, O: Output>(simd: S, block: &[u8], scales: &Self::Scales, group: usize) -> [O::Word; GROUP] {
         O::round_products(simd, &Self::values(simd, block, scales, group))
     }
+
+    /// The values of one group of a block, each times a factor that is no NaN with a payload, rounded to the output.
+    #[inline(always)]
+    fn words_times<S: Simd, O: Output>(
+        simd: S,
+        block: &[u8],
+        scales: &Self::Scales,
+        group: usize,
+        factor: f32,
+    ) -> [O::Word; GROUP] {
+        O::round_products(simd, &map!(value in Self::values(simd, block, scales, group) => value * factor))
+    }
 }
 
 kernel! {
@@ -162,6 +175,6 @@ fn plain<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], out: &mut [u8
 fn times<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], factor: f32, out: &mut [u8]) {
     let factor = tame(factor);
     blocks!(simd, B, O, block, scales, group in blocks => {
-        O::round_products(simd, &map!(value in B::values(simd, block, scales, group) => value * factor))
+        B::words_times::<S, O>(simd, block, scales, group, factor)
     }, out);
 }

@@ -11,10 +11,13 @@
 
 use super::GgmlBlock;
 use super::fields::{bytes, in_halves, pair};
-use super::map::{TwiceSplitNibbles, look_up};
+use super::map::{TwiceSplitNibbles, look_up, padded};
+use super::memory::in_memory;
 use super::mxfp4::MAP;
 use crate::base::GROUP;
-use crate::base::simd::Simd;
+use crate::base::output::Output;
+use crate::base::simd::{SMALL_TABLE, Simd};
+use crate::decode::mirror::Mirror;
 
 /// The type NVFP4.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +44,12 @@ static HALVES: [f32; 256] = {
     halves
 };
 
+/// The map, which mirrors itself.
+static MIRROR: Mirror = match Mirror::of(&MAP) {
+    Some(mirror) => mirror,
+    None => panic!("a float's sign is its upper bit"),
+};
+
 impl GgmlBlock for Nvfp4 {
     const NAME: &'static str = "NVFP4";
     const BLOCK_ELEMENTS: usize = 64;
@@ -57,4 +66,41 @@ impl GgmlBlock for Nvfp4 {
         let floats = look_up::<S, TwiceSplitNibbles>(simd, &MAP, bytes(block, 4 + 16 * group));
         in_halves(floats, pair(scales, group))
     }
+
+    #[inline(always)]
+    fn words<S: Simd, O: Output>(simd: S, block: &[u8], scales: &[f32; 4], group: usize) -> [O::Word; GROUP] {
+        if !O::TABLES {
+            return O::round_products(simd, &Self::values(simd, block, scales, group));
+        }
+        let products = in_memory(&MIRROR).products(pair(scales, group));
+        mirrored::<S, O>(simd, block, &products, group)
+    }
+
+    #[inline(always)]
+    fn words_times<S: Simd, O: Output>(
+        simd: S,
+        block: &[u8],
+        scales: &[f32; 4],
+        group: usize,
+        factor: f32,
+    ) -> [O::Word; GROUP] {
+        if !O::TABLES || !factor.is_finite() {
+            let values = Self::values(simd, block, scales, group);
+            return O::round_products(simd, &map!(value in values => value * factor));
+        }
+        let products = in_memory(&MIRROR).products(pair(scales, group)).map(|product| product * factor);
+        mirrored::<S, O>(simd, block, &products, group)
+    }
+}
+
+/// The words of a group whose products are finite.
+#[inline(always)]
+fn mirrored<S: Simd, O: Output>(
+    simd: S,
+    block: &[u8],
+    products: &[f32; SMALL_TABLE],
+    group: usize,
+) -> [O::Word; GROUP] {
+    let tables = in_memory(&MIRROR).tables::<S, O>(simd, products);
+    O::look_up_by_half::<S, TwiceSplitNibbles>(simd, &tables, &padded(bytes(block, 4 + 16 * group)))
 }

@@ -6,19 +6,16 @@
 //! | 2 | 16 | codes, element 0 lowest |
 
 use super::GgmlBlock;
+use super::few::few_table;
 use super::fields::half;
-use super::memory::in_memory;
 use crate::base::GROUP;
 use crate::base::output::{F32, Output};
 use crate::base::packing::Bits2;
-use crate::base::simd::{SMALL_TABLE, Simd};
+use crate::base::simd::Simd;
 
 /// The type Q2_0.
 #[derive(Clone, Copy, Debug)]
 pub struct Q2_0;
-
-/// What the codes stand for, repeated.
-const MAP: [f32; SMALL_TABLE] = [-1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0];
 
 impl GgmlBlock for Q2_0 {
     const NAME: &'static str = "Q2_0";
@@ -38,12 +35,7 @@ impl GgmlBlock for Q2_0 {
 
     #[inline(always)]
     fn words<S: Simd, O: Output>(simd: S, block: &[u8], scale: &f32, group: usize) -> [O::Word; GROUP] {
-        let mut values = [0.0; GROUP];
-        for (value, entry) in values.iter_mut().zip(in_memory(&MAP)) {
-            *value = entry * scale;
-        }
-        let mut table = [O::Word::default(); SMALL_TABLE];
-        table.copy_from_slice(&O::round_products(simd, &values)[..SMALL_TABLE]);
+        let table = few_table::<S, O>(simd, *scale);
         let mut packed = [0; GROUP];
         packed[..8].copy_from_slice(&block[2 + 8 * group..10 + 8 * group]);
         O::look_up_packed::<S, Bits2>(simd, &table, &packed)

@@ -10,17 +10,52 @@
 //! A byte is a fraction of 256: times three, its whole part is the first digit and its fraction the rest.
 
 use super::GgmlBlock;
-use super::fields::{bytes, double_word, half};
-use super::memory::in_memory;
+use super::few::few_words;
+use super::fields::{bytes, half};
 use crate::base::GROUP;
+use crate::base::output::{F32, Output};
 use crate::base::simd::Simd;
 
 /// The type TQ1_0.
 #[derive(Clone, Copy, Debug)]
 pub struct Tq1_0;
 
-/// What brings each digit of a byte to its front.
-const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
+/// What brings each digit of a byte to its front, in the upper half of a word, where multiplying leaves the fraction alone.
+const POWERS: [u16; 5] = [1 << 8, 3 << 8, 9 << 8, 27 << 8, 81 << 8];
+
+/// The powers of each group's digits.
+static FACTORS: [[u16; GROUP]; 8] = {
+    let mut factors = [[0; GROUP]; 8];
+    let mut element = 0;
+    while element < 256 {
+        let digit = match element {
+            0..160 => element / 32,
+            160..240 => (element - 160) / 16,
+            _ => (element - 240) / 4,
+        };
+        factors[element / GROUP][element % GROUP] = POWERS[digit];
+        element += 1;
+    }
+    factors
+};
+
+/// The bytes of a group's digits.
+#[inline(always)]
+fn sources(block: &[u8], group: usize) -> [u8; GROUP] {
+    if group < 5 {
+        return bytes(block, 0);
+    }
+    let mut sources = [0; GROUP];
+    sources[..16].copy_from_slice(&block[32..48]);
+    if group < 7 {
+        sources[16..].copy_from_slice(&block[32..48]);
+    } else {
+        for four in sources[16..].as_chunks_mut::<4>().0 {
+            four.copy_from_slice(&block[48..52]);
+        }
+    }
+    sources
+}
 
 impl GgmlBlock for Tq1_0 {
     const NAME: &'static str = "TQ1_0";
@@ -35,34 +70,12 @@ impl GgmlBlock for Tq1_0 {
 
     #[inline(always)]
     fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
-        let mut fractions = [0u8; GROUP];
-        if group < 5 {
-            fractions = bytes(block, 0);
-            fractions = map!(byte in fractions => byte.wrapping_mul(POWERS[group]));
-        } else {
-            let middle: [u8; 16] = bytes(block, 32);
-            let first = 2 * (group - 5);
-            for i in 0..16 {
-                fractions[i] = middle[i].wrapping_mul(POWERS[first]);
-            }
-            if group < 7 {
-                for i in 0..16 {
-                    fractions[i + 16] = middle[i].wrapping_mul(POWERS[first + 1]);
-                }
-            } else {
-                let mut last = [0; 16];
-                for (to, four) in last.as_chunks_mut::<4>().0.iter_mut().zip(in_memory([double_word(block, 48); 4])) {
-                    *to = four.to_le_bytes();
-                }
-                for i in 0..16 {
-                    fractions[i + 16] = last[i].wrapping_mul(POWERS[i / 4]);
-                }
-            }
-        }
-        if group == 7 {
-            fractions = in_memory(fractions);
-        }
-        let integers = map!(fraction in fractions => (((u16::from(fraction) * 3) >> 8) as u8).wrapping_sub(1));
-        map!(integer in simd.signed(&integers) => integer * scale)
+        map!(word in Self::words::<S, F32>(simd, block, scale, group) => f32::from_bits(word))
+    }
+
+    #[inline(always)]
+    fn words<S: Simd, O: Output>(simd: S, block: &[u8], scale: &f32, group: usize) -> [O::Word; GROUP] {
+        let codes = simd.digits(&sources(block, group), &FACTORS[group]);
+        few_words::<S, O>(simd, *scale, &codes)
     }
 }

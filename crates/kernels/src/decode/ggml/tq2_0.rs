@@ -8,8 +8,10 @@
 //! The format means −1, 0 and 1; a code of 3 decodes to 2.
 
 use super::GgmlBlock;
+use super::few::few_words;
 use super::fields::{bytes, half};
 use crate::base::GROUP;
+use crate::base::output::{F32, Output};
 use crate::base::simd::Simd;
 
 /// The type TQ2_0.
@@ -29,8 +31,13 @@ impl GgmlBlock for Tq2_0 {
 
     #[inline(always)]
     fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
+        map!(word in Self::words::<S, F32>(simd, block, scale, group) => f32::from_bits(word))
+    }
+
+    #[inline(always)]
+    fn words<S: Simd, O: Output>(simd: S, block: &[u8], scale: &f32, group: usize) -> [O::Word; GROUP] {
         let packed: [u8; GROUP] = bytes(block, group / 4 * GROUP);
-        let integers = map!(byte in packed => (byte >> (group % 4 * 2) & 3).wrapping_sub(1));
-        map!(integer in simd.signed(&integers) => integer * scale)
+        let codes = map!(byte in packed => u16::from(byte) >> (group % 4 * 2));
+        few_words::<S, O>(simd, *scale, &codes)
     }
 }

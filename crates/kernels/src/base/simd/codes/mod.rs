@@ -16,13 +16,60 @@ use crate::base::packing::Packing;
 /// Entries of a table for codes of up to four bits.
 pub const SMALL_TABLE: usize = 16;
 
-/// A CPU level's operations on packed codes of two to four bits.
+/// Where rounded words of sixteen values go, eight at a time.
+pub trait Arrangement {
+    /// Which eight of the sixteen each eight of a group are.
+    const EIGHTS: [usize; 4];
+    /// Whether NaNs with a payload are among the values.
+    const HAS_NAN: bool;
+}
+
+/// All sixteen twice: a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Twice;
+
+/// [`Twice`] without NaN, but for those that are quiet and not all ones.
+#[derive(Clone, Copy, Debug)]
+pub struct ProductsTwice;
+
+/// The lower eight twice and the upper eight twice, without NaN but for those that are quiet and not all ones.
+#[derive(Clone, Copy, Debug)]
+pub struct EachTwice;
+
+impl Arrangement for Twice {
+    const EIGHTS: [usize; 4] = [0, 1, 0, 1];
+    const HAS_NAN: bool = true;
+}
+
+impl Arrangement for ProductsTwice {
+    const EIGHTS: [usize; 4] = [0, 1, 0, 1];
+    const HAS_NAN: bool = false;
+}
+
+impl Arrangement for EachTwice {
+    const EIGHTS: [usize; 4] = [0, 0, 1, 1];
+    const HAS_NAN: bool = false;
+}
+
+/// Words of sixteen values where they belong.
+#[inline(always)]
+pub(crate) fn arrange<A: Arrangement, W: Copy + Default>(words: &[W; SMALL_TABLE]) -> [W; GROUP] {
+    let mut arranged = [W::default(); GROUP];
+    for (to, eight) in arranged.as_chunks_mut::<8>().0.iter_mut().zip(A::EIGHTS) {
+        to.copy_from_slice(&words[8 * eight..][..8]);
+    }
+    arranged
+}
+
+/// A CPU level's operations on packed codes of two to seven bits, and on tables for those of up to four.
 ///
-/// Tables repeat after `2^BITS` entries. Of three-bit codes the packed bytes are the first eight and
-/// the last eight of their twelve.
+/// Tables repeat after `2^BITS` entries. Of three-bit codes the packed bytes are the first eight and the last eight of
+/// their twelve, of those of more than four bits the first sixteen and the last sixteen.
 pub trait Codes: Copy {
     /// Whether codes are unpacked and looked up by shuffling bytes in registers, which beats arithmetic.
     const SHUFFLES: bool;
+    /// Whether numbers are looked up faster than bytes are converted to them.
+    const NUMBERS: bool;
 
     /// Bytes as numbers.
     fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP];
@@ -30,11 +77,29 @@ pub trait Codes: Copy {
     /// Bytes as numbers, in two's complement.
     fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP];
 
+    /// The fields of words from bit `shift` on, below 32, as numbers; `mask` has fewer than 31 bits.
+    fn fields(self, words: &[[u8; 4]; GROUP], shift: u32, mask: u32) -> [f32; GROUP];
+
+    /// `(bytes * factors) % 2^16 * 3 / 2^16`: digits of base three.
+    fn digits(self, bytes: &[u8; GROUP], factors: &[u16; GROUP]) -> [u16; GROUP];
+
     /// The codes of a group.
     fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP];
 
+    /// Sixteen results of arithmetic rounded to BF16.
+    fn bf16_words<A: Arrangement>(self, values: &[f32; SMALL_TABLE]) -> [u16; GROUP];
+
+    /// Sixteen results of arithmetic rounded to half precision.
+    fn f16_words<A: Arrangement>(self, values: &[f32; SMALL_TABLE]) -> [u16; GROUP];
+
     /// `table[code]` for a group of packed codes, 16-bit words.
-    fn words<P: Packing>(self, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP];
+    fn words<P: Packing>(self, table: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP];
+
+    /// `table[code % 4]`, 16-bit words; the table repeats after four entries.
+    fn words_of_few(self, table: &[u16; GROUP], codes: &[u16; GROUP]) -> [u16; GROUP];
+
+    /// `table[code % 4]`, 32-bit words; the table repeats after four entries.
+    fn values_of_few(self, table: &[u32; SMALL_TABLE], codes: &[u16; GROUP]) -> [u32; GROUP];
 
     /// `table[code]` for a group of packed codes, 32-bit words.
     fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP];
@@ -50,6 +115,9 @@ pub trait Codes: Copy {
 struct Windows<P>(PhantomData<P>);
 
 impl<P: Packing> Windows<P> {
+    /// Whether each half of the codes has sixteen bytes of its own.
+    const IN_HALVES: bool = P::BITS > 4;
+
     /// The two bytes of each code's window; 0x80, which shuffles as zero, past the group's end.
     const BYTES: [[u8; 2]; GROUP] = {
         let mut bytes = [[0; 2]; GROUP];
@@ -57,9 +125,13 @@ impl<P: Packing> Windows<P> {
         while i < GROUP {
             let first = P::POSITIONS[i] / 8;
             let last = first as usize + 1 == 4 * P::BITS;
-            // Of twelve bytes the last eight are loaded from the ninth place on, for the upper half of the codes.
-            let shift = if P::BITS == 3 && i >= GROUP / 2 { 4 } else { 0 };
-            bytes[i] = [first + shift, if last { 0x80 } else { first + shift + 1 }];
+            let first = match (P::BITS, i >= GROUP / 2) {
+                // Of twelve bytes the last eight are loaded from the ninth place on, for the upper half of the codes.
+                (3, true) => first + 4,
+                (5.., true) => first + 16 - 4 * P::BITS as u8,
+                _ => first,
+            };
+            bytes[i] = [first, if last { 0x80 } else { first + 1 }];
             i += 1;
         }
         bytes

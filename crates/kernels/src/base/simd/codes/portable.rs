@@ -1,12 +1,14 @@
 //! Packed codes without any hand-written instruction.
 
-use super::{Codes, SMALL_TABLE, Windows};
+use super::{Arrangement, Codes, SMALL_TABLE, Windows, arrange};
 use crate::base::GROUP;
+use crate::base::float::{bf16, f16};
 use crate::base::packing::Packing;
 use crate::base::simd::Portable;
 
 impl Codes for Portable {
     const SHUFFLES: bool = false;
+    const NUMBERS: bool = false;
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
@@ -22,12 +24,30 @@ impl Codes for Portable {
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn fields(self, words: &[[u8; 4]; GROUP], shift: u32, mask: u32) -> [f32; GROUP] {
+        map!(word in words => ((u32::from_le_bytes(word) >> shift) & mask) as i32 as f32)
+    }
+
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn digits(self, bytes: &[u8; GROUP], factors: &[u16; GROUP]) -> [u16; GROUP] {
+        let mut digits = [0; GROUP];
+        for i in 0..GROUP {
+            let fraction = u16::from(bytes[i]).wrapping_mul(factors[i]);
+            digits[i] = ((u32::from(fraction) * 3) >> 16) as u16;
+        }
+        digits
+    }
+
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
         let mut codes = [0; GROUP];
         for (i, code) in codes.iter_mut().enumerate() {
-            let [first, second] = Windows::<P>::BYTES[i];
+            let [first, second] = Windows::<P>::BYTES[i].map(usize::from);
+            let half = if Windows::<P>::IN_HALVES { i / (GROUP / 2) * (GROUP / 2) } else { 0 };
             // Where a window has no second byte, no code reaches into it.
-            let window = u16::from_le_bytes([packed[usize::from(first)], packed[usize::from(second) % GROUP]]);
+            let window = u16::from_le_bytes([packed[half + first], packed[(half + second) % GROUP]]);
             *code = (window >> Windows::<P>::SHIFTS[i]) as u8 & ((1 << P::BITS) - 1);
         }
         codes
@@ -35,8 +55,32 @@ impl Codes for Portable {
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn words<P: Packing>(self, table: &[u16; SMALL_TABLE], packed: &[u8; GROUP]) -> [u16; GROUP] {
+    fn bf16_words<A: Arrangement>(self, values: &[f32; SMALL_TABLE]) -> [u16; GROUP] {
+        arrange::<A, _>(&values.map(bf16::encode))
+    }
+
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn f16_words<A: Arrangement>(self, values: &[f32; SMALL_TABLE]) -> [u16; GROUP] {
+        arrange::<A, _>(&values.map(f16::encode))
+    }
+
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn words<P: Packing>(self, table: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
         map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
+    }
+
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn words_of_few(self, table: &[u16; GROUP], codes: &[u16; GROUP]) -> [u16; GROUP] {
+        map!(code in codes => table[usize::from(code) % 4])
+    }
+
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn values_of_few(self, table: &[u32; SMALL_TABLE], codes: &[u16; GROUP]) -> [u32; GROUP] {
+        map!(code in codes => table[usize::from(code) % 4])
     }
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]

@@ -1,0 +1,26 @@
+//! Codes that stand for -1, 0, 1 and 2.
+//!
+//! Inside one block there are four different values: they are calculated and rounded once, and the codes looked up.
+
+use super::memory::in_memory;
+use crate::base::GROUP;
+use crate::base::output::Output;
+use crate::base::simd::{ProductsTwice, SMALL_TABLE, Simd};
+
+/// What the codes stand for, repeated.
+const MAP: [f32; SMALL_TABLE] = [-1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0];
+
+/// The words of all codes under a scale.
+#[inline(always)]
+pub(super) fn few_table<S: Simd, O: Output>(simd: S, scale: f32) -> [O::Word; GROUP] {
+    O::round_sixteen::<S, ProductsTwice>(simd, &in_memory(&MAP).map(|entry| entry * scale))
+}
+
+/// The words of `(code % 4 - 1) * scale`.
+#[inline(always)]
+pub(super) fn few_words<S: Simd, O: Output>(simd: S, scale: f32, codes: &[u16; GROUP]) -> [O::Word; GROUP] {
+    if !S::SHUFFLES {
+        return O::round_products(simd, &map!(code in codes => (f32::from(code % 4) - 1.0) * scale));
+    }
+    O::look_up_few(simd, &few_table::<S, O>(simd, scale), codes)
+}
