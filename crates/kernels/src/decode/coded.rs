@@ -17,7 +17,7 @@ use crate::base::packing::{Packing, load, numbers};
 use crate::base::simd::{SMALL_TABLE, Simd, Twice};
 use crate::decode::extent::{count, zero_of};
 use crate::decode::halves::{looked_up_by_half, products_by_half};
-use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Linear, Rule, Step};
+use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Rule, Step};
 use crate::decode::scaled::tame;
 
 /// Decodes `packed` and rounds into `out`: `(map[code] - zeros[i / block]) * scales[i / block]`.
@@ -43,7 +43,14 @@ pub fn coded_blocks<P: Packing, O: Output>(
     block: usize,
     out: &mut [u8],
 ) {
-    ruled_blocks::<P, O>(level, Arithmetic::default(), packed, map, zeros, scales, block, out);
+    let block = block.max(1);
+    if block == GROUP / 2 && P::BITS == 4 && zeros.is_empty() {
+        products_by_half::<P, O>(level, packed, map, scales, out);
+    } else if block.is_multiple_of(GROUP) {
+        whole_groups::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out);
+    } else {
+        any_length::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out);
+    }
 }
 
 /// [`coded_blocks`] by any [`Arithmetic`]: the zero points are its offsets.
@@ -68,45 +75,36 @@ pub fn ruled_blocks<P: Packing, O: Output>(
     out: &mut [u8],
 ) {
     let block = block.max(1);
-    if block == GROUP / 2 && P::BITS == 4 {
-        match rule {
-            Arithmetic { formula: Formula::Affine, step: Step::F32 } if offsets.is_empty() => {
-                products_by_half::<P, O>(level, packed, map, scales, out);
-            }
-            rule => looked_up_by_half::<P, O>(level, rule, packed, map, offsets, scales, out),
+    let is_by_half = block == GROUP / 2 && P::BITS == 4;
+    match rule {
+        Arithmetic { formula: Formula::Affine, step: Step::F32 } if offsets.is_empty() || !is_by_half => {
+            coded_blocks::<P, O>(level, packed, map, offsets, scales, block, out);
         }
-    } else if P::BITS == 8 && block.is_multiple_of(GROUP) {
-        match rule {
-            Arithmetic { formula: Formula::Affine, step: Step::F32 } => {
-                calculated::<P, Affine, O>(level, Affine, packed, offsets, scales, block, out);
-            }
-            Arithmetic { formula: Formula::Biased, step: Step::F32 } => {
-                calculated::<P, Biased, O>(level, Biased, packed, offsets, scales, block, out);
-            }
-            rule => calculated::<P, Arithmetic, O>(level, rule, packed, offsets, scales, block, out),
+        rule if is_by_half => looked_up_by_half::<P, O>(level, rule, packed, map, offsets, scales, out),
+        rule if !block.is_multiple_of(GROUP) => {
+            any_length::<P, Arithmetic, O>(level, rule, packed, map, offsets, scales, block, out);
         }
-    } else {
-        match rule.linear() {
-            Some(rule) => ruled::<P, Linear, O>(level, rule, packed, map, offsets, scales, block, out),
-            None => ruled::<P, Arithmetic, O>(level, rule, packed, map, offsets, scales, block, out),
+        Arithmetic { formula: Formula::Biased, step: Step::F32 } => {
+            whole_groups::<P, Biased, O>(level, Biased, packed, map, offsets, scales, block, out);
         }
+        rule => whole_groups::<P, Arithmetic, O>(level, rule, packed, map, offsets, scales, block, out),
     }
 }
 
-fn ruled<P: Packing, R: Rule, O: Output>(
+fn whole_groups<P: Packing, R: Rule, O: Output>(
     level: Level,
     rule: R,
     packed: &[u8],
     map: &[f32; 16],
-    offsets: &[f32],
+    zeros: &[f32],
     scales: &[f32],
     block: usize,
     out: &mut [u8],
 ) {
-    if P::BITS < 8 && block.is_multiple_of(GROUP) {
-        looked_up::<P, R, O>(level, rule, packed, map, offsets, scales, block, out);
+    if P::BITS == 8 {
+        calculated::<P, R, O>(level, rule, packed, zeros, scales, block, out);
     } else {
-        any_length::<P, R, O>(level, rule, packed, map, offsets, scales, block, out);
+        looked_up::<P, R, O>(level, rule, packed, map, zeros, scales, block, out);
     }
 }
 
@@ -219,9 +217,10 @@ fn broadcast<S: Simd, P: Packing, R: Rule, O: Output>(
 ) {
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, shared = {
-        ([tame(zero_of(zeros, index)); GROUP], [tame(*scale); GROUP])
+        (tame(zero_of(zeros, index)), tame(*scale))
     }, group => {
-        O::round_products(simd, &rule.numbers(simd, &numbers::<S, P>(simd, group), &shared.0, &shared.1))
+        let codes = numbers::<S, P>(simd, group);
+        O::round_products(simd, &rule.numbers(simd, &codes, &[shared.0; GROUP], &[shared.1; GROUP]))
     }, out);
 }
 
@@ -267,16 +266,12 @@ struct Blocks<'a> {
 impl Blocks<'_> {
     #[inline(always)]
     fn next_group(&mut self) -> ([f32; GROUP], [f32; GROUP]) {
-        let (mut zeros, mut scales) = ([0.0; GROUP], [0.0; GROUP]);
+        // Each block fills as much as a group, whatever its length: the next one overwrites what is too much.
+        let (mut zeros, mut scales) = ([0.0; 2 * GROUP], [0.0; 2 * GROUP]);
         let mut filled = 0;
         while filled < GROUP {
-            let zero = zero_of(self.zeros, self.index);
-            let scale = self.scales.get(self.index).copied().unwrap_or(0.0);
-            // To the end of the group: what follows is overwritten by the next block, and no length is asked for.
-            for i in 0..GROUP {
-                zeros[i] = if i < filled { zeros[i] } else { zero };
-                scales[i] = if i < filled { scales[i] } else { scale };
-            }
+            zeros[filled..filled + GROUP].fill(zero_of(self.zeros, self.index));
+            scales[filled..filled + GROUP].fill(self.scales.get(self.index).copied().unwrap_or(0.0));
             let end = GROUP.min(filled.saturating_add(self.left));
             self.left -= end - filled;
             filled = end;
@@ -285,6 +280,6 @@ impl Blocks<'_> {
                 self.left = self.block;
             }
         }
-        (zeros, scales)
+        (zeros.as_chunks().0[0], scales.as_chunks().0[0])
     }
 }

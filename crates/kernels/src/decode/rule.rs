@@ -71,14 +71,6 @@ pub trait Rule: Copy + Send + Sync + 'static {
     ) -> [f32; N];
 }
 
-/// [`Formula::Affine`] and [`Formula::Biased`] in `f32` without asking which: `(value - a) * scale + b`, where one of both
-/// leaves what it finds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Linear {
-    /// All bits of the offset if it is subtracted, none if it is added.
-    subtracted: u32,
-}
-
 /// [`Formula::Affine`] in `f32`, known when the kernel is compiled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Affine;
@@ -86,40 +78,6 @@ pub(crate) struct Affine;
 /// [`Formula::Biased`] in `f32`, known when the kernel is compiled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Biased;
-
-impl Arithmetic {
-    /// The rule without questions, if it calculates in `f32` and divides nothing.
-    #[inline(always)]
-    pub(crate) fn linear(self) -> Option<Linear> {
-        match (self.formula, self.step) {
-            (Formula::Affine, Step::F32) => Some(Linear { subtracted: u32::MAX }),
-            (Formula::Biased, Step::F32) => Some(Linear { subtracted: 0 }),
-            _ => None,
-        }
-    }
-}
-
-impl Rule for Linear {
-    #[inline(always)]
-    fn numbers<S: Simd, const N: usize>(
-        self,
-        _simd: S,
-        values: &[f32; N],
-        offsets: &[f32; N],
-        scales: &[f32; N],
-    ) -> [f32; N] {
-        const MINUS_ZERO: u32 = 0x8000_0000;
-        let mut results = [0.0; N];
-        for i in 0..N {
-            let offset = offsets[i].to_bits();
-            // Subtracting +0 changes no bit, and neither does adding -0.
-            let subtracted = f32::from_bits(offset & self.subtracted);
-            let added = f32::from_bits((offset & !self.subtracted) | (MINUS_ZERO & self.subtracted));
-            results[i] = (values[i] - subtracted) * scales[i] + added;
-        }
-        results
-    }
-}
 
 impl Rule for Affine {
     #[inline(always)]

@@ -4,9 +4,11 @@
 //! words, a shift per word brings the codes to the bottom, and the packing is nothing but the shuffle's and the shifts'
 //! constants.
 
-mod portable;
 #[cfg(target_arch = "x86_64")]
-mod x86;
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
 
 use std::marker::PhantomData;
 
