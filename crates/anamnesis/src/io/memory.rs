@@ -13,6 +13,38 @@ pub(crate) fn zeroed(bytes: usize) -> Vec<u8> {
     memory
 }
 
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
+
+/// Memory that grows as it is asked for and begins with a line of the caches: a wide store that reaches into a second line costs
+/// as much as two.
+#[derive(Debug, Default)]
+pub(crate) struct Lines(Vec<u8>);
+
+impl Lines {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// So many bytes, with what they were left with.
+    pub(crate) fn of(&mut self, bytes: usize) -> &mut [u8] {
+        if self.0.len() < bytes.saturating_add(LINE) {
+            self.0.resize(bytes.saturating_add(LINE), 0);
+        }
+        let start = self.start();
+        &mut self.0[start..start + bytes]
+    }
+
+    /// So many of the bytes that were asked for last.
+    pub(crate) fn held(&self, bytes: usize) -> &[u8] {
+        self.0.get(self.start()..).and_then(|held| held.get(..bytes)).unwrap_or_default()
+    }
+
+    fn start(&self) -> usize {
+        self.0.as_ptr().align_offset(LINE).min(LINE)
+    }
+}
+
 /// Whether this memory has been used before, as far as a look at its middle tells. Fresh memory comes through the caches
 /// when its pages are first touched; used memory of this size is in none of them.
 #[cfg(target_os = "linux")]
@@ -53,6 +85,18 @@ fn prefer_large_pages(_memory: &mut [u8]) {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_begin_where_the_caches_do_and_keep_what_they_hold() {
+        let mut lines = Lines::new();
+        assert_eq!(lines.held(1), [0; 0]);
+        for bytes in [0, 1, 1000, 63, 5000] {
+            let found = lines.of(bytes);
+            assert_eq!((found.len(), found.as_ptr().addr() % LINE), (bytes, 0));
+            found.fill(7);
+            assert_eq!(lines.held(bytes), vec![7; bytes]);
+        }
+    }
 
     #[test]
     fn memory_of_any_size_is_zero() {

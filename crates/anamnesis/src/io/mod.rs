@@ -11,7 +11,7 @@ mod source;
 
 pub(crate) use arranged::{ArrangedSource, Region};
 pub(crate) use file::FileSource;
-pub(crate) use memory::{is_used, zeroed};
+pub(crate) use memory::{Lines, is_used, zeroed};
 pub(crate) use output::write_all_at;
 pub(crate) use pool::{FilePool, MAX_OPEN_FILES, read_exact_at};
 pub use positioned::PositionedRead;

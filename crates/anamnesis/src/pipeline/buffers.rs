@@ -8,12 +8,12 @@ use super::plan::Values;
 use crate::catalog::{Extent, TargetDtype};
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
-use crate::io::Source;
+use crate::io::{Lines, Source};
 use crate::scheme::{Context, Window};
 
 pub(super) struct Buffers {
     input: Vec<u8>,
-    out: Vec<u8>,
+    out: Lines,
     windows: Vec<Window>,
     /// Values before they were rounded, where some became infinite.
     exact: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct Buffers {
 impl Buffers {
     pub(super) const fn new(cpu: CpuLevel) -> Self {
         let context = Context::new(cpu);
-        Self { input: Vec::new(), out: Vec::new(), windows: Vec::new(), exact: Vec::new(), context }
+        Self { input: Vec::new(), out: Lines::new(), windows: Vec::new(), exact: Vec::new(), context }
     }
 
     /// Bytes as they are stored.
@@ -41,10 +41,9 @@ impl Buffers {
     pub(super) fn decode(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<&[u8]> {
         let bytes = ((range.end - range.start) * values.each()) as usize;
         let mut out = std::mem::take(&mut self.out);
-        grow(&mut out, bytes);
-        self.decode_into(values, sources, range, &mut out[..bytes])?;
+        self.decode_into(values, sources, range, out.of(bytes))?;
         self.out = out;
-        Ok(&self.out[..bytes])
+        Ok(self.out.held(bytes))
     }
 
     /// [`decode`](Self::decode), and how many finite values became infinite by it.
@@ -56,10 +55,10 @@ impl Buffers {
     ) -> Result<(&[u8], u64)> {
         let bytes = self.decode(values, sources, range.clone())?.len();
         let overflowed = match values.dtype {
-            TargetDtype::F16 if has_infinity(&self.out[..bytes]) => self.overflowed(values, sources, range)?,
+            TargetDtype::F16 if has_infinity(self.out.held(bytes)) => self.overflowed(values, sources, range)?,
             _ => 0,
         };
-        Ok((&self.out[..bytes], overflowed))
+        Ok((self.out.held(bytes), overflowed))
     }
 
     /// How many of the F16 values in `out` are infinite where the values of `range` are not.
@@ -69,7 +68,7 @@ impl Buffers {
         grow(exact, count * 4);
         let inputs = read(input, sources, &values.parts, windows)?;
         values.decoder.decode(range, &inputs, TargetDtype::F32, &mut exact[..count * 4], context)?;
-        let pairs = out.as_chunks::<2>().0.iter().zip(exact.as_chunks::<4>().0).take(count);
+        let pairs = out.held(2 * count).as_chunks::<2>().0.iter().zip(exact.as_chunks::<4>().0).take(count);
         let is_lost =
             |(half, exact): &(&[u8; 2], &[u8; 4])| is_infinite(half) && f32::from_le_bytes(**exact).is_finite();
         Ok(pairs.filter(is_lost).count() as u64)

@@ -4,7 +4,7 @@ use anamnesis_kernels as kernels;
 
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
-use crate::io::{is_used, zeroed};
+use crate::io::{Lines, is_used, zeroed};
 use crate::scheme::packed::{PackedBytes, PackedMatrix, check_group_index, decode_rows};
 use crate::scheme::{Context, ScaleType, TileDecoder};
 
@@ -63,7 +63,8 @@ fn decode_in_pieces<E: OutputElement>(
 ) -> Result<()> {
     let granule = usize::try_from(decoder.granule()).unwrap_or(usize::MAX).max(1);
     let step = (PIECE_BYTES / E::BYTES / granule).max(1).saturating_mul(granule);
-    let mut piece = vec![0; step.saturating_mul(E::BYTES).min(out.len())];
+    let (mut lines, length) = (Lines::new(), step.saturating_mul(E::BYTES).min(out.len()));
+    let piece = lines.of(length);
     let mut windows = Vec::new();
     for (index, out) in out.chunks_mut(piece.len().max(1)).enumerate() {
         let start = (index * step) as u64;
