@@ -11,7 +11,10 @@ const MAP: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, -0.0, -1.0, -2.
 /// The code that is nearest to each value under a scale, the first of several.
 #[inline(always)]
 fn nearest_codes<const N: usize>(values: &[f32; N], scale: f32) -> [u8; N] {
-    let entries = MAP.map(|entry| entry * scale);
+    let mut entries = MAP;
+    for entry in &mut entries {
+        *entry *= scale;
+    }
     let (mut codes, mut errors) = ([0i32; N], [0.0; N]);
     for i in 0..N {
         errors[i] = (entries[0] - values[i]).abs();
@@ -23,7 +26,11 @@ fn nearest_codes<const N: usize>(values: &[f32; N], scale: f32) -> [u8; N] {
             errors[i] = if error < errors[i] { error } else { errors[i] };
         }
     }
-    codes.map(|code| code as u8)
+    let mut bytes = [0; N];
+    for i in 0..N {
+        bytes[i] = codes[i] as u8;
+    }
+    bytes
 }
 
 /// The whole part of a number's logarithm to base two, which is taken in `f32`: just below a power of two it rounds up to it.

@@ -35,7 +35,10 @@ static DOWN: Offset = Offset::new([-1.0 - 0.125, -0.125, 1.0 - 0.125]);
 /// What values weigh.
 #[inline(always)]
 fn weights(values: &[f32; SUPER], importance: Option<&[f32]>) -> [f32; SUPER] {
-    let mut weights = values.map(|value| value * value);
+    let mut weights = [0.0; SUPER];
+    for (weight, value) in weights.iter_mut().zip(values) {
+        *weight = value * value;
+    }
     if let Some(importance) = importance {
         let variance = 2.0 * squares(values) / SUPER as f32;
         for (weight, (value, importance)) in weights.iter_mut().zip(values.iter().zip(importance)) {
@@ -182,15 +185,19 @@ fn cut_s<S: Simd>(simd: S, block: &Weighed<32>, order: &Order<32>) -> Option<Cut
         let first = |way: usize| ways[way][0] * ways[way][0] - ways[way][1] * ways[way][1];
         let second = |way: usize| ways[way][1] * ways[way][1] - ways[way][2] * ways[way][2];
         let high = |way: usize| last_w * ways[way][2] * ways[way][2];
-        Parts {
+        let mut parts = Parts::<32, 2> {
             all: ways.map(|[.., high]| last_x * high),
             taken: (taken, last_x),
-            first: ([0, 1].map(|way| weights.map(|weight| weight * first(way))), [0, 1].map(|way| last_w * first(way))),
-            second: (
-                [0, 1].map(|way| weights.map(|weight| weight * second(way) + high(way))),
-                [0, 1].map(|way| last_w * second(way) + high(way)),
-            ),
+            first: ([[0.0; 32]; 2], [0, 1].map(|way| last_w * first(way))),
+            second: ([[0.0; 32]; 2], [0, 1].map(|way| last_w * second(way) + high(way))),
+        };
+        for way in 0..2 {
+            for cut in 0..32 {
+                parts.first.0[way][cut] = weights[cut] * first(way);
+                parts.second.0[way][cut] = weights[cut] * second(way) + high(way);
+            }
         }
+        parts
     });
     cuts::best(simd, parts.as_ref(), |first, second, way| {
         let [low, middle, high] = ways[way];

@@ -171,7 +171,13 @@ fn iq2_s<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, ou
     for (index, values) in values.as_chunks::<16>().0.iter().enumerate() {
         let weights = match importance {
             Some(importance) => weighted(values, &importance[16 * index..], variance),
-            None => values.map(|value| 0.25 * variance + value * value),
+            None => {
+                let mut weights = [0.0; 16];
+                for (weight, value) in weights.iter_mut().zip(values) {
+                    *weight = 0.25 * variance + value * value;
+                }
+                weights
+            }
         };
         let block = Sizes::<16, 2>::new(values, weights, false);
         let largest = block.largest();
@@ -205,7 +211,13 @@ super_blocks!(Iq3Xxs, 98, iq3_xxs);
 fn weights_3(values: &[f32; 32], importance: Option<&[f32]>, index: usize, variance: f32) -> [f32; 32] {
     match importance {
         Some(importance) => weighted(values, &importance[32 * index..], variance),
-        None => values.map(|value| value * value),
+        None => {
+            let mut weights = [0.0; 32];
+            for (weight, value) in weights.iter_mut().zip(values) {
+                *weight = value * value;
+            }
+            weights
+        }
     }
 }
 

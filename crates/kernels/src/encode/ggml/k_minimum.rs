@@ -197,7 +197,11 @@ fn eight(values: &[f32; SUPER], found: &WithMinimum, sums: Option<&Lanes>, half:
             let by_largest = |values: &[f32; 8]| -> (f32, [u8; 8]) {
                 let highest = values.iter().fold(0.0, |highest, &value| if value > highest { value } else { highest });
                 let inverse = if highest > 0.0 { TOP / highest } else { 0.0 };
-                (highest / TOP, values.map(|value| (nearest(inverse * value) as u8).min(63)))
+                let mut codes = [0; 8];
+                for (code, value) in codes.iter_mut().zip(values) {
+                    *code = (nearest(inverse * value) as u8).min(63);
+                }
+                (highest / TOP, codes)
             };
             let ((scale, scales), (minimum, minima)) = (by_largest(&scales), by_largest(&minima));
             (scale, minimum, pack_six(&scales, &minima))

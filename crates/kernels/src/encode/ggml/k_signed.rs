@@ -137,7 +137,7 @@ fn q6_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out
     }
     let inverse = -128.0 / largest;
     let scale = f16::encode(1.0 / inverse);
-    let codes = found.scales.map(|scale| nearest(inverse * scale).min(127) as i8);
+    let codes: [i8; LANES] = each!(k => nearest(inverse * found.scales[k]).min(127) as i8);
     let mut levels = [0u8; SUPER];
     for (lane, (levels, values)) in
         levels.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0).enumerate()

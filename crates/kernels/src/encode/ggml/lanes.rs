@@ -31,10 +31,11 @@ pub(super) fn side_by_side<S: Simd, const N: usize>(simd: S, values: &[f32]) -> 
     for (part, places) in places.as_chunks_mut::<TILE>().0.iter_mut().enumerate() {
         let mut tile = [[0; TILE]; TILE];
         for (row, block) in tile.iter_mut().zip(blocks) {
-            *row = block.as_chunks::<TILE>().0[part].map(f32::to_bits);
+            let block = &block.as_chunks::<TILE>().0[part];
+            *row = each!(k => block[k].to_bits());
         }
         for (place, row) in places.iter_mut().zip(simd.transpose(&tile)) {
-            *place = row.map(f32::from_bits);
+            *place = each!(k => f32::from_bits(row[k]));
         }
     }
     places
@@ -123,7 +124,7 @@ pub(super) fn bounds<S: Simd>(simd: S, values: &[f32; GROUP]) -> (f32, f32) {
         bits ^ (bits >> 31 & i32::MAX)
     });
     let value = |place: i32| f32::from_bits((place ^ (place >> 31 & i32::MAX)).cast_unsigned());
-    let (low, high) = (value(!simd.largest(&places.map(|place| !place))), value(simd.largest(&places)));
+    let (low, high) = (value(!simd.largest(&map!(place in places => !place))), value(simd.largest(&places)));
     let is_plain = |value: f32| value.is_finite() && value != 0.0;
     if is_plain(low) && is_plain(high) {
         return (low, high);

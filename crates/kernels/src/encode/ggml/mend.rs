@@ -37,10 +37,11 @@ fn gathered<S: Simd>(simd: S, blocks: &[[f32; PLACES]], which: &[u16]) -> Places
     for (places, which) in places.iter_mut().zip(which.chunks(LANES)) {
         let mut tile = [[0; TILE]; TILE];
         for (row, &index) in tile.iter_mut().zip(which) {
-            *row = blocks[usize::from(index)].map(f32::to_bits);
+            let block = &blocks[usize::from(index)];
+            *row = each!(k => block[k].to_bits());
         }
         for (place, row) in places.iter_mut().zip(simd.transpose(&tile)) {
-            *place = row.map(f32::from_bits);
+            *place = each!(k => f32::from_bits(row[k]));
         }
     }
     places

@@ -67,7 +67,11 @@ impl<const B: usize, const G: usize> Sizes<B, G> {
                 *sign &= 127;
             }
         }
-        Self { sizes, weights, roots: weights.map(f32::sqrt), signs }
+        let mut roots = weights;
+        for root in &mut roots {
+            *root = root.sqrt();
+        }
+        Self { sizes, weights, roots, signs }
     }
 
     #[inline(always)]

@@ -24,7 +24,7 @@ fn nibbles(codes: &[u8; BLOCK], out: &mut [u8]) {
 /// The fifth bits of the codes.
 #[inline(always)]
 fn fifth_bits<S: Simd>(simd: S, codes: &[u8; BLOCK]) -> [u8; 4] {
-    simd.equal(&codes.map(|code| i32::from(code) & 16), 16).to_le_bytes()
+    simd.equal(&map!(code in codes => i32::from(code) & 16), 16).to_le_bytes()
 }
 
 /// What is found for blocks whose values have an importance: scales, minima, codes.
@@ -109,8 +109,8 @@ blocks!(Q5_1, 24, plain_q5_1, Levels::UpTo(31), pack_q5_1);
 fn around<S: Simd>(simd: S, values: &[f32; BLOCK], half: i8, largest: u8) -> (f32, f32, [u8; BLOCK]) {
     let scale = extreme_of_block(simd, values) / -f32::from(half);
     let inverse = inverse(scale);
-    let steps = values.map(|value| value * inverse + (f32::from(half) + 0.5));
-    let codes = simd.truncate(&steps).map(|step| i32::from(step as i8).min(largest.into()) as u8);
+    let steps = map!(value in values => value * inverse + (f32::from(half) + 0.5));
+    let codes = map!(step in simd.truncate(&steps) => i32::from(step as i8).min(largest.into()) as u8);
     (scale, 0.0, codes)
 }
 
@@ -120,7 +120,7 @@ fn between<S: Simd>(simd: S, values: &[f32; BLOCK], largest: u8) -> (f32, f32, [
     let (low, high) = bounds(simd, values);
     let scale = (high - low) / f32::from(largest);
     let inverse = inverse(scale);
-    (scale, low, values.map(|value| (value - low) * inverse + 0.5))
+    (scale, low, map!(value in values => (value - low) * inverse + 0.5))
 }
 
 #[inline(always)]
@@ -136,13 +136,13 @@ fn plain_q5_0<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]
 #[inline(always)]
 fn plain_q4_1<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
     let (scale, low, steps) = between(simd, values, 15);
-    (scale, low, simd.truncate(&steps).map(|step| i32::from(step as i8).min(15) as u8))
+    (scale, low, map!(step in simd.truncate(&steps) => i32::from(step as i8).min(15) as u8))
 }
 
 #[inline(always)]
 fn plain_q5_1<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
     let (scale, low, steps) = between(simd, values, 31);
-    (scale, low, simd.truncate(&steps).map(|step| step as u8))
+    (scale, low, map!(step in simd.truncate(&steps) => step as u8))
 }
 
 #[inline(always)]
@@ -184,8 +184,8 @@ impl EncodeBlocks for Q8_0 {
             let scale = size(simd, values) / 127.0;
             let inverse = inverse(scale);
             out[..2].copy_from_slice(&f16::encode(scale).to_le_bytes());
-            let codes = simd.truncate(&values.map(|value| (value * inverse).round()));
-            out[2..].copy_from_slice(&codes.map(|code| code as u8));
+            let codes = simd.truncate(&map!(value in values => (value * inverse).round()));
+            out[2..].copy_from_slice(&map!(code in codes => code as u8));
         }
     }
 }
@@ -214,7 +214,7 @@ impl EncodeBlocks for Q2_0 {
             let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
             out[..2].copy_from_slice(&f16::encode(scale).to_le_bytes());
             for (out, values) in out[2..].as_chunks_mut::<8>().0.iter_mut().zip(values.as_chunks::<GROUP>().0) {
-                let steps = simd.truncate(&values.map(|value| (value * inverse).round()));
+                let steps = simd.truncate(&map!(value in values => (value * inverse).round()));
                 let mut codes = 0u64;
                 for (place, step) in steps.into_iter().enumerate() {
                     codes |= (step.wrapping_add(1).clamp(0, 3) as u64) << (2 * place);

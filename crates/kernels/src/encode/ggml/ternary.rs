@@ -14,8 +14,8 @@ fn thirds<S: Simd>(simd: S, values: &[f32; SUPER]) -> (u16, [u8; SUPER]) {
     let inverse = inverse(scale);
     let mut thirds = [0; SUPER];
     for (thirds, values) in thirds.as_chunks_mut::<GROUP>().0.iter_mut().zip(values.as_chunks::<GROUP>().0) {
-        let steps = simd.truncate(&values.map(|value| (value * inverse).round()));
-        *thirds = steps.map(|step| step.wrapping_add(1) as u8);
+        let steps = simd.truncate(&map!(value in values => (value * inverse).round()));
+        *thirds = map!(step in steps => step.wrapping_add(1) as u8);
     }
     (f16::encode(scale), thirds)
 }
