@@ -293,8 +293,8 @@ def check(amn, case, root):
     name = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}[dtype]
     run = lambda *line: subprocess.run([amn, *map(str, line), "-q"], check=True)
     run("forget", source, *arguments, "-o", folder / "quantised")
-    # MLX calculates in the type of its scales.
-    arithmetic = ["--arith", "reference"] if load is mlx else []
+    # They calculate in the type of their scales.
+    arithmetic = ["--arith", "reference"] if load in (mlx, hqq) else []
     run("remember", folder / "quantised", "--to", name, *arithmetic, "-o", folder / "plain")
     want = plainly(folder / "plain", dtype)(QUESTION).logits.float()
     model = load(folder / "quantised", dtype)

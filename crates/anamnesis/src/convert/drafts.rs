@@ -53,8 +53,6 @@ pub(crate) struct Outputs {
     pub requantised: usize,
     /// Quantised weights whose codes and scales stay what they are, by the names of their codes.
     pub repacked: Vec<String>,
-    /// Quantised weights that could keep their codes and scales but for the last bit of what a library gets.
-    pub nearly: usize,
     /// What the first quantised weight was before.
     pub encoded_dtype: Option<TargetDtype>,
     /// The first tensors of weights that are of another encoding than most, with the name of that.
@@ -165,7 +163,6 @@ impl<'a> Drafts<'a> {
             instead: Vec::new(),
             requantised: 0,
             repacked: Vec::new(),
-            nearly: 0,
             encoded_dtype: None,
             others: Vec::new(),
             renamed: Vec::new(),
@@ -230,7 +227,7 @@ impl<'a> Drafts<'a> {
                         outputs.planned.extend(planned);
                         continue;
                     }
-                    Repacked::Nearly => outputs.nearly += 1,
+                    Repacked::Nearly => self.stats.nearly_repacked += 1,
                     Repacked::Not => {}
                 }
             }

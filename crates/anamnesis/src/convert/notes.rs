@@ -67,16 +67,6 @@ pub(super) fn of_counts(requantised: usize, reshaped: usize, dropped: usize, lef
     notes.into_iter().flatten().collect()
 }
 
-/// Weights that are decoded although their codes would mean the same.
-pub(super) fn of_nearly_same(count: usize) -> Option<String> {
-    let could = match count {
-        0 => return None,
-        1 => "one weight could keep its codes and scales".to_owned(),
-        many => format!("{many} weights could keep their codes and scales"),
-    };
-    Some(format!("{could}: only rounding to half precision, as the libraries calculate, gives other last bits"))
-}
-
 /// Weights whose names had to change.
 pub(super) fn of_new_names(renamed: &[[String; 2]]) -> Option<String> {
     let [before, after] = renamed.first()?;

@@ -90,18 +90,8 @@ impl Checkpoint {
             }
         };
         let is_mapped = model.is_some();
-        let Outputs {
-            mut planned,
-            mut stats,
-            kept,
-            instead,
-            requantised,
-            repacked,
-            nearly,
-            encoded_dtype,
-            others,
-            renamed,
-        } = outputs;
+        let Outputs { mut planned, mut stats, kept, instead, requantised, repacked, encoded_dtype, others, renamed } =
+            outputs;
         let made = encoding.map(|encoding| {
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
             let made = Made {
@@ -147,7 +137,6 @@ impl Checkpoint {
         notes.extend(notes_of_model);
         notes.extend(notes::of_other_types(&instead));
         notes.extend(notes::of_counts(requantised, reshaped, dropped, stats.left_out));
-        notes.extend(notes::of_nearly_same(nearly));
         notes.extend(notes::of_new_names(&renamed));
         if target == ConvertTarget::Gguf {
             notes.extend(notes::beyond_llama_cpp(&planned));

@@ -85,7 +85,7 @@ impl Repacking<'_> {
         if !agree(false)? {
             return Ok(Repacked::Not);
         }
-        let strictly = !self.same_codes;
+        let strictly = !self.same_codes && !from.calculates_like(&to);
         if strictly && !agree(true)? {
             return Ok(Repacked::Nearly);
         }

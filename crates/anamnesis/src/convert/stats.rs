@@ -18,6 +18,9 @@ pub struct ConvertStats {
     pub passthrough: usize,
     /// Quantised weights whose codes and scales are the same in another order.
     pub repacked: usize,
+    /// Quantised weights that were decoded although their codes and scales would stand for the same numbers: the libraries of
+    /// both schemes, which calculate in half precision, would get other last bits. `GroupOptions::same_codes` keeps them.
+    pub nearly_repacked: usize,
     /// Plain floats that got another type.
     pub cast: usize,
     /// Decoded weights whose scale beside them was folded in.

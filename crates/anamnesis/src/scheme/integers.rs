@@ -121,16 +121,21 @@ impl Integers {
         same && self.group.is_multiple_of(to.group) && to.offsets != Zeros::Down { dense: false }
     }
 
+    /// Whether the libraries of both do the same operations in the same type.
+    pub(crate) fn calculates_like(&self, to: &Self) -> bool {
+        self.is_biased() == to.is_biased() && self.scale == to.scale
+    }
+
     /// What a group with this scale and offset has for an offset in `to`, if all of its numbers are the same there: a zero
     /// point, or a bias where `to` has biases. `strictly` where they must also be the same as the libraries of both
     /// calculate them, in the types of their scales.
     pub(super) fn agree(&self, to: &Self, scale: f32, offset: f32, strictly: bool) -> Option<f32> {
         let is_held = |value: f32| to.held(value).to_bits() == value.to_bits();
-        if !is_held(scale) {
+        if (self.scale != to.scale || scale.is_nan()) && !is_held(scale) {
             return None;
         }
         if self.is_biased() && to.is_biased() {
-            return (is_held(offset) && (!strictly || self.scale == to.scale)).then_some(offset);
+            return (is_held(offset) && (!strictly || self.calculates_like(to))).then_some(offset);
         }
         let highest = f32::from(u8::MAX >> (8 - self.bits));
         let zero = match self.is_biased() {
@@ -142,7 +147,7 @@ impl Integers {
             return None;
         }
         if self.is_biased() == to.is_biased() {
-            let are_same = self.scale == to.scale || !strictly || self.is_same_in_libraries(to, scale, zero, 0.0);
+            let are_same = !strictly || self.calculates_like(to) || self.is_same_in_libraries(to, scale, zero, 0.0);
             return are_same.then_some(zero);
         }
         // Products and sums are exact, so that the order of operations does not count. A negative scale makes a zero of a

@@ -24,6 +24,10 @@ pub(super) fn lines(
     if stats.repacked > 0 {
         lines.push(format!("{} repacked: the same codes and scales, nothing decoded", stats.repacked));
     }
+    if stats.nearly_repacked > 0 {
+        let why = "but for what libraries round in half precision";
+        lines.push(format!("{} could keep their codes and scales with --same-codes, {why}", stats.nearly_repacked));
+    }
     if stats.folded_scales > 0 {
         lines.push(format!("{} scales folded into their weights", stats.folded_scales));
     }
@@ -53,6 +57,7 @@ pub(super) fn counts(target: ConvertTarget, stats: ConvertStats, kept: &[(String
     document["quantized_by_rules"] = stats.by_rules.into();
     document["passthrough"] = stats.passthrough.into();
     document["repacked"] = stats.repacked.into();
+    document["nearly_repacked"] = stats.nearly_repacked.into();
     document["folded_scales"] = stats.folded_scales.into();
     if target.is_quantized() {
         let weight = |(name, keeping): &(String, Keeping)| json!({ "name": name, "reason": keeping.reason() });
