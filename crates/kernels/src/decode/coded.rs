@@ -17,6 +17,7 @@ use crate::base::packing::{Packing, load, numbers};
 use crate::base::simd::{SMALL_TABLE, Simd, Twice};
 use crate::decode::extent::{count, zero_of};
 use crate::decode::halves::{looked_up_by_half, products_by_half};
+use crate::decode::mirror::Mirror;
 use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Rule, Step};
 use crate::decode::scaled::tame;
 
@@ -45,7 +46,7 @@ pub fn coded_blocks<P: Packing, O: Output>(
 ) {
     let block = block.max(1);
     if block == GROUP / 2 && P::BITS == 4 && zeros.is_empty() {
-        products_by_half::<P, O>(level, packed, map, scales, out);
+        products_by_half::<P, O>(level, packed, map, Mirror::of(map).as_ref(), scales, out);
     } else if block.is_multiple_of(GROUP) {
         whole_groups::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out);
     } else {

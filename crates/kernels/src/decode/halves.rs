@@ -27,8 +27,14 @@ kernel! {
 }
 
 kernel! {
-    /// Decodes `map[code] * scale`.
-    pub(crate) fn products_by_half<P: Packing, O: Output>(packed: &[u8], map: &[f32; 16], scales: &[f32], out: &mut [u8]) = half_products
+    /// Decodes `map[code] * scale`; the mirror is that of the map.
+    pub(crate) fn products_by_half<P: Packing, O: Output>(
+        packed: &[u8],
+        map: &[f32; 16],
+        mirror: Option<&Mirror>,
+        scales: &[f32],
+        out: &mut [u8],
+    ) = half_products
 }
 
 /// `walk_pairs!(P, O, elements, packed, (scales, index) in all => tables, out)`: writes the words of each group, where blocks
@@ -81,12 +87,13 @@ fn half_products<S: Simd, P: Packing, O: Output>(
     simd: S,
     packed: &[u8],
     map: &[f32; 16],
+    mirror: Option<&Mirror>,
     scales: &[f32],
     out: &mut [u8],
 ) {
     let elements = count::<P, O>(packed, &[], scales, GROUP / 2, out);
     let scales = &scales[..elements.div_ceil(GROUP / 2)];
-    match Mirror::of(map) {
+    match mirror {
         Some(mirror) if O::TABLES && are_finite(scales) => {
             walk_pairs!(simd, P, O, elements, packed, (pair, _index) in scales => {
                 mirror.tables::<S, O>(simd, &mirror.products(pair))

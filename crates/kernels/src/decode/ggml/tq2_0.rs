@@ -11,7 +11,7 @@ use super::GgmlBlock;
 use super::few::few_words;
 use super::fields::{bytes, half};
 use crate::base::GROUP;
-use crate::base::output::{F32, Output};
+use crate::base::output::Output;
 use crate::base::simd::Simd;
 
 /// The type TQ2_0.
@@ -31,11 +31,16 @@ impl GgmlBlock for Tq2_0 {
 
     #[inline(always)]
     fn values<S: Simd>(simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
-        map!(word in Self::words::<S, F32>(simd, block, scale, group) => f32::from_bits(word))
+        let packed: [u8; GROUP] = bytes(block, group / 4 * GROUP);
+        let integers = map!(byte in packed => (byte >> (group % 4 * 2) & 3).wrapping_sub(1));
+        map!(integer in simd.signed(&integers) => integer * scale)
     }
 
     #[inline(always)]
     fn words<S: Simd, O: Output>(simd: S, block: &[u8], scale: &f32, group: usize) -> [O::Word; GROUP] {
+        if !S::SHUFFLES || !O::TABLES {
+            return O::round_products(simd, &Self::values(simd, block, scale, group));
+        }
         let packed: [u8; GROUP] = bytes(block, group / 4 * GROUP);
         let codes = map!(byte in packed => u16::from(byte) >> (group % 4 * 2));
         few_words::<S, O>(simd, *scale, &codes)
