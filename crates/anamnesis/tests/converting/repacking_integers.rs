@@ -10,25 +10,20 @@ use anamnesis::{
 };
 use serde_json::{Value, json};
 
-const TARGETS: [&str; 18] = [
+const TARGETS: [&str; 13] = [
     "mlx-2bit",
     "mlx-3bit",
     "mlx-4bit",
     "mlx-8bit",
     "gptq-2bit-v2",
     "gptq-3bit",
-    "gptq-3bit-v2-asym",
-    "gptq-4bit",
     "gptq-4bit-asym",
     "gptq-4bit-v2-asym",
     "gptq-8bit",
-    "gptq-8bit-asym",
     "awq-4bit",
-    "w2a16",
     "w4a16",
     "w4a16-asym",
     "w8a16",
-    "w8a16-asym",
 ];
 
 fn options(group: Option<&str>, same_codes: bool) -> ConvertOptions {
