@@ -12,8 +12,8 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 use crate::pipeline::{Origin, Planned, RunOptions, Values, Work, decode_in_steps};
 use crate::scheme::{
-    Apart, Companion, Constant, FourBitFloats, Integers, MadeIntegers, Ones, PlainDecoder, Reciprocals, SameGroups,
-    SameWords, ScaleType, TileDecoder, TileEncoder,
+    Agreement, Apart, Companion, Constant, FourBitFloats, Integers, MadeIntegers, Ones, PlainDecoder, Reciprocals,
+    SameGroups, SameWords, ScaleType, TileDecoder, TileEncoder,
 };
 
 /// Whether a weight keeps its codes and scales.
@@ -69,7 +69,7 @@ impl Repacking<'_> {
         if !is_all || !from.has_codes_of(&to) {
             return Ok(Repacked::Not);
         }
-        let same = |of: Companion, strictly: bool| SameGroups { from, to, of, zero, strictly };
+        let same = |of: Companion, agreement: Agreement| SameGroups { from, to, of, zero, agreement };
         let values = |decoder: Arc<dyn TileDecoder>, elements: u64| Values {
             decoder,
             parts: input.parts.to_vec(),
@@ -78,22 +78,21 @@ impl Repacking<'_> {
             elements,
             origin: Origin::Repacked,
         };
-        let agree = |strictly: bool| {
-            let scales = same(Companion::Scales, strictly);
+        let agree = |agreement: Agreement| {
+            let scales = same(Companion::Scales, agreement);
             self.agree(&values(Arc::new(scales), scales.bytes()))
         };
-        if !agree(false)? {
+        if !agree(Agreement::Numbers)? {
             return Ok(Repacked::Not);
         }
-        let strictly = !self.same_codes && !from.calculates_like(&to);
-        if strictly && !agree(true)? {
+        if !self.same_codes && !from.calculates_like(&to) && !agree(Agreement::Libraries)? {
             return Ok(Repacked::Nearly);
         }
         let mut decoders: Vec<Arc<dyn TileDecoder>> = vec![Arc::new(SameWords { from, to })];
         let mut beside = vec![(to.scales_part(), Companion::Scales)];
         beside.extend(to.offsets_part().map(|part| (part, Companion::Offsets)));
         beside.sort_by_key(|(part, _)| *part);
-        decoders.extend(beside.into_iter().map(|(_, of)| Arc::new(same(of, strictly)) as Arc<dyn TileDecoder>));
+        decoders.extend(beside.into_iter().map(|(_, of)| Arc::new(same(of, Agreement::Known)) as Arc<dyn TileDecoder>));
         decoders.extend(constants.into_iter().map(|constant| Arc::new(Constant(constant)) as Arc<dyn TileDecoder>));
         let mut outputs = outputs_of(encoder)?;
         if outputs.len() != decoders.len() {

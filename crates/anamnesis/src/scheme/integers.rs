@@ -143,7 +143,8 @@ impl Integers {
             true => -offset / scale,
             false => offset,
         };
-        if !(0.0..=highest).contains(&zero) || zero.fract() != 0.0 {
+        let is_whole = f32::from(zero as u8).to_bits() == (zero + 0.0).to_bits();
+        if !is_whole || zero > highest {
             return None;
         }
         if self.is_biased() == to.is_biased() {

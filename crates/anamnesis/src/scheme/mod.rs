@@ -70,7 +70,7 @@ pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, Wish};
 pub use quantiser::{Keeping, QuantiseOptions};
-pub(crate) use reordered::{Companion, Constant, SameGroups, SameWords};
+pub(crate) use reordered::{Agreement, Companion, Constant, SameGroups, SameWords};
 pub(crate) use role::ClaimedTensor;
 pub use role::{QuantScheme, TensorRole};
 pub(crate) use scale::ScaleType;

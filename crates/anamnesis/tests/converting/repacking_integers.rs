@@ -10,25 +10,20 @@ use anamnesis::{
 };
 use serde_json::{Value, json};
 
-const TARGETS: [&str; 18] = [
+const TARGETS: [&str; 13] = [
     "mlx-2bit",
     "mlx-3bit",
     "mlx-4bit",
     "mlx-8bit",
     "gptq-2bit-v2",
     "gptq-3bit",
-    "gptq-3bit-v2-asym",
-    "gptq-4bit",
     "gptq-4bit-asym",
     "gptq-4bit-v2-asym",
     "gptq-8bit",
-    "gptq-8bit-asym",
     "awq-4bit",
-    "w2a16",
     "w4a16",
     "w4a16-asym",
     "w8a16",
-    "w8a16-asym",
 ];
 
 fn options(group: Option<&str>, same_codes: bool) -> ConvertOptions {
@@ -81,21 +76,20 @@ fn what_is_repacked_of_any_fixture_decodes_to_the_same_bits() {
             std::fs::copy(format!("{name}.safetensors"), from.join("model.safetensors")).unwrap();
             let bits = bits(&from);
             let targets = TARGETS.into_iter().filter(|target| bits.is_some_and(|bits| target.contains(bits)));
-            let targets = targets.flat_map(|target| ["channel", "32"].map(|group| (target, group)));
-            for (target, group, same_codes) in
-                targets.flat_map(|(target, group)| [(target, group, true), (target, group, false)])
-            {
-                let to = folder.path(&format!("{target}-{group}-{same_codes}"));
-                match convert(&from, target, &options(Some(group), same_codes), &to, false) {
-                    Some(stats) if stats.dequantized == 0 && stats.quantized == 0 => {}
-                    // Some of its weights are decoded.
-                    _ => continue,
-                }
-                found.insert((scheme, target, same_codes));
-                assert_eq!(decoded(&from, Rounding::Once), decoded(&to, Rounding::Once), "{name} to {target}");
-                if !same_codes {
-                    let [from, to] = [&from, &to].map(|directory| decoded(directory, Rounding::AsLibrary));
-                    assert_eq!(from, to, "{name} to {target}, as the libraries calculate");
+            for (target, group) in targets.flat_map(|target| ["channel", "32"].map(|group| (target, group))) {
+                for same_codes in [true, false] {
+                    let to = folder.path(&format!("{target}-{group}-{same_codes}"));
+                    match convert(&from, target, &options(Some(group), same_codes), &to, false) {
+                        Some(stats) if stats.dequantized == 0 && stats.quantized == 0 => {}
+                        // Some of its weights are decoded, and no fewer where less is allowed.
+                        _ => break,
+                    }
+                    found.insert((scheme, target, same_codes));
+                    assert_eq!(decoded(&from, Rounding::Once), decoded(&to, Rounding::Once), "{name} to {target}");
+                    if !same_codes {
+                        let [from, to] = [&from, &to].map(|directory| decoded(directory, Rounding::AsLibrary));
+                        assert_eq!(from, to, "{name} to {target}, as the libraries calculate");
+                    }
                 }
             }
         }

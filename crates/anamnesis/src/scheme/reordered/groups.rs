@@ -22,6 +22,17 @@ pub(crate) enum Companion {
     Offsets,
 }
 
+/// What must be found out about groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Agreement {
+    /// Nothing: it is known that they agree.
+    Known,
+    /// Whether they stand for the same numbers.
+    Numbers,
+    /// Whether both libraries also get the same numbers by their own arithmetic.
+    Libraries,
+}
+
 /// Scales or offsets as another scheme stores them.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct SameGroups {
@@ -30,8 +41,7 @@ pub(crate) struct SameGroups {
     pub of: Companion,
     /// The zero point that all groups must have.
     pub zero: Option<u8>,
-    /// Whether numbers must also be the same by the arithmetic of both libraries.
-    pub strictly: bool,
+    pub agreement: Agreement,
 }
 
 impl SameGroups {
@@ -51,6 +61,11 @@ impl SameGroups {
             }
             None => Rectangle { rows: bytes.start / (groups * each)..bytes.end / (groups * each), groups: 0..groups },
         }
+    }
+
+    /// Whether it takes offsets to make it.
+    fn needs_offsets(&self) -> bool {
+        self.of == Companion::Offsets || self.agreement != Agreement::Known
     }
 
     /// Bytes of the output.
@@ -157,7 +172,7 @@ impl TileDecoder for SameGroups {
     }
 
     fn windows(&self, bytes: Range<u64>, windows: &mut Vec<Window>) {
-        self.from.windows(&self.of_input(&self.rectangle(&bytes)), windows);
+        self.from.windows(&self.of_input(&self.rectangle(&bytes)), self.needs_offsets(), windows);
     }
 
     fn decode(
@@ -172,13 +187,14 @@ impl TileDecoder for SameGroups {
         let of_input = self.of_input(&rectangle);
         let level = context.level();
         let (stored, made) = (of_input.rows() * of_input.groups(), rectangle.rows() * rectangle.groups());
-        let (floats, ..) = context.all(3 * stored + made, 0, 0);
+        let of_offsets = if self.needs_offsets() { stored } else { 0 };
+        let (floats, ..) = context.all(2 * stored + of_offsets + made, 0, 0);
         let (scales, floats) = floats.split_at_mut(stored);
-        let (offsets, floats) = floats.split_at_mut(stored);
+        let (offsets, floats) = floats.split_at_mut(of_offsets);
         let (spare, ordered) = floats.split_at_mut(stored);
         self.from.read(level, &of_input, inputs, [scales, offsets, spare]);
         for (&scale, offset) in scales.iter().zip(&mut *offsets) {
-            let agreed = self.from.agree(&self.to, scale, *offset, self.strictly);
+            let agreed = self.from.agree(&self.to, scale, *offset, self.agreement == Agreement::Libraries);
             let agreed = agreed.filter(|&zero| self.zero.is_none_or(|wanted| zero == f32::from(wanted)));
             *offset = agreed.ok_or_else(|| {
                 let detail = format!("a group with the scale {scale} and the offset {offset} has other numbers there");

@@ -13,7 +13,7 @@ use super::{Context, TileDecoder, Window};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
-pub(crate) use groups::{Companion, SameGroups};
+pub(crate) use groups::{Agreement, Companion, SameGroups};
 pub(crate) use words::SameWords;
 
 /// Output bytes of a tile: what is turned is read in short pieces, and longer ones cost less.

@@ -23,8 +23,8 @@ impl Rectangle {
 }
 
 impl Integers {
-    /// The bytes of scales and offsets of a rectangle.
-    pub(super) fn windows(&self, rectangle: &Rectangle, windows: &mut Vec<Window>) {
+    /// The bytes of scales of a rectangle, and of offsets where they are needed.
+    pub(super) fn windows(&self, rectangle: &Rectangle, with_offsets: bool, windows: &mut Vec<Window>) {
         let Rectangle { rows, groups } = rectangle;
         let (count, wide) = (rows.end - rows.start, groups.end - groups.start);
         let bits = u64::from(self.bits);
@@ -45,7 +45,7 @@ impl Integers {
             ),
         };
         windows.push(in_order(self.scales_part(), self.scale.bytes()));
-        let Some(part) = self.offsets_part() else { return };
+        let Some(part) = self.offsets_part().filter(|_| with_offsets) else { return };
         windows.push(match self.offsets {
             Zeros::Constant(_) | Zeros::Biases => in_order(part, self.scale.bytes()),
             Zeros::Bytes => in_order(part, 1),
@@ -77,7 +77,8 @@ impl Integers {
         }
     }
 
-    /// Scales and offsets of a rectangle, row by row. The last slice is for numbers on their way.
+    /// Scales and offsets of a rectangle, row by row; no offsets where there is no room for them. The last slice is for
+    /// numbers on their way.
     pub(super) fn read(
         &self,
         level: Level,
@@ -96,7 +97,10 @@ impl Integers {
         let mut inputs = inputs.iter().copied();
         widen(self.scale, inputs.next().unwrap_or_default(), scales, spare);
         if let Zeros::Constant(zero) = self.offsets {
-            return offsets.fill(zero.into());
+            offsets.fill(zero.into());
+        }
+        if offsets.is_empty() || self.offsets_part().is_none() {
+            return;
         }
         let stored = inputs.next().unwrap_or_default();
         match self.offsets {

@@ -1,6 +1,6 @@
 //! Every layout to every other.
 
-use super::{Companion, SameGroups, SameWords};
+use super::{Agreement, Companion, SameGroups, SameWords};
 use crate::catalog::TargetDtype;
 use crate::scheme::{Context, Integers, Lie, ScaleType, TileDecoder, Window, Zeros};
 
@@ -41,7 +41,7 @@ fn converted(decoder: &dyn TileDecoder, all: u64, parts: &[Vec<u8>]) -> Vec<u8> 
 /// The parts of `from` in the layout of `to`: codes are left empty.
 fn turned(from: Integers, to: Integers, parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let companion = |of| {
-        let same = SameGroups { from, to, of, zero: None, strictly: true };
+        let same = SameGroups { from, to, of, zero: None, agreement: Agreement::Libraries };
         converted(&same, same.bytes(), parts)
     };
     let mut made = vec![Vec::new(), companion(Companion::Scales), companion(Companion::Offsets)];
@@ -84,7 +84,7 @@ fn zero_points_go_through_every_layout_and_back() {
 #[test]
 fn a_group_that_disagrees_is_refused() {
     let (from, to) = (matrix(4, 64, Zeros::Biases), matrix(4, 64, Zeros::Along { less: true }));
-    let decoder = SameGroups { from, to, of: Companion::Scales, zero: Some(8), strictly: false };
+    let decoder = SameGroups { from, to, of: Companion::Scales, zero: Some(8), agreement: Agreement::Numbers };
     let mut out = vec![0; 2 * ROWS as usize];
     let mut with = |bias: u16| {
         let scales = 0x3C00u16.to_le_bytes().repeat(ROWS as usize);
