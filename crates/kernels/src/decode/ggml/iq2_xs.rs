@@ -36,9 +36,12 @@ impl GgmlBlock for Iq2Xs {
 
     #[inline(always)]
     fn values<S: Simd>(_simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
-        let words = [0, 2, 4, 6].map(|at| u32::from(word(block, 2 + 8 * group + at)));
-        let [a, b, c, d] = words.map(|word| even_signs(word >> 9));
-        let points = points_of(&GRID, words.map(|word| word as usize));
-        signed_values(points, pair(scales, group), a | b << 8 | c << 16 | d << 24)
+        let (mut indices, mut signs) = ([0; 4], 0);
+        for (i, index) in indices.iter_mut().enumerate() {
+            let word = u32::from(word(block, 2 + 8 * group + 2 * i));
+            *index = word as usize;
+            signs |= even_signs(word >> 9) << (8 * i);
+        }
+        signed_values(points_of(&GRID, indices), pair(scales, group), signs)
     }
 }
