@@ -105,10 +105,8 @@ fn blocks_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], block
 #[inline(always)]
 fn halves_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut [f32]) {
     for (group, out) in values.as_chunks::<GROUP>().0.iter().zip(out.as_chunks_mut::<2>().0) {
-        let magnitudes = magnitudes::<K>(&I::widen(simd, group));
-        for (out, half) in out.iter_mut().zip(magnitudes.as_chunks::<HALF>().0) {
-            *out = largest_lane(*half);
-        }
+        let [first, second] = simd.largest_of_halves(&magnitudes::<K>(&I::widen(simd, group)));
+        *out = [f32::from_bits(first.cast_unsigned()), f32::from_bits(second.cast_unsigned())];
     }
 }
 
@@ -133,8 +131,8 @@ fn magnitudes<K: Kind>(values: &[f32; GROUP]) -> [i32; GROUP] {
 }
 
 #[inline(always)]
-fn largest_lane<const LANES: usize>(mut largest: [i32; LANES]) -> f32 {
-    let mut width = LANES / 2;
+fn largest_lane(mut largest: [i32; GROUP]) -> f32 {
+    let mut width = GROUP / 2;
     while width > 0 {
         for i in 0..width {
             largest[i] = largest[i].max(largest[i + width]);

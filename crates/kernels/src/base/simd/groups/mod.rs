@@ -13,6 +13,9 @@ pub trait Groups: Copy {
     /// The largest of a group.
     fn largest(self, values: &[i32; GROUP]) -> i32;
 
+    /// The largest of each half of a group.
+    fn largest_of_halves(self, values: &[i32; GROUP]) -> [i32; 2];
+
     /// A bit for each of a group that is this one.
     fn equal(self, values: &[i32; GROUP], one: i32) -> u32;
 

@@ -19,6 +19,14 @@ impl Groups for Portable {
 
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn largest_of_halves(self, values: &[i32; GROUP]) -> [i32; 2] {
+        let (first, second) = values.split_at(GROUP / 2);
+        let largest = |half: &[i32]| half.iter().fold(i32::MIN, |largest, value| largest.max(*value));
+        [largest(first), largest(second)]
+    }
+
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn equal(self, values: &[i32; GROUP], one: i32) -> u32 {
         bits(|place| values[place] == one)
     }

@@ -51,6 +51,16 @@ impl Groups for V3 {
     }
 
     #[inline(always)]
+    fn largest_of_halves(self, values: &[i32; GROUP]) -> [i32; 2] {
+        // SAFETY: the token proves AVX2; loads are unaligned and cover the quarters.
+        unsafe {
+            let quarter = |index: usize| _mm256_loadu_si256(values.as_ptr().add(8 * index).cast());
+            let halves = [_mm256_max_epi32(quarter(0), quarter(1)), _mm256_max_epi32(quarter(2), quarter(3))];
+            [largest_of_eight(halves[0]), largest_of_eight(halves[1])]
+        }
+    }
+
+    #[inline(always)]
     fn equal(self, values: &[i32; GROUP], one: i32) -> u32 {
         by_eight!(place => {
             let eight = _mm256_loadu_si256(values.as_ptr().add(place).cast());
@@ -76,6 +86,16 @@ impl Groups for V4 {
             let sixteen = _mm512_max_epi32(half(0), half(1));
             let (low, high) = (_mm512_castsi512_si256(sixteen), _mm512_extracti64x4_epi64::<1>(sixteen));
             largest_of_eight(_mm256_max_epi32(low, high))
+        }
+    }
+
+    #[inline(always)]
+    fn largest_of_halves(self, values: &[i32; GROUP]) -> [i32; 2] {
+        // SAFETY: the token proves AVX2; loads are unaligned and cover the quarters.
+        unsafe {
+            let quarter = |index: usize| _mm256_loadu_si256(values.as_ptr().add(8 * index).cast());
+            let halves = [_mm256_max_epi32(quarter(0), quarter(1)), _mm256_max_epi32(quarter(2), quarter(3))];
+            [largest_of_eight(halves[0]), largest_of_eight(halves[1])]
         }
     }
 
