@@ -91,11 +91,14 @@ impl Groups for V4 {
 
     #[inline(always)]
     fn largest_of_halves(self, values: &[i32; GROUP]) -> [i32; 2] {
-        // SAFETY: the token proves AVX2; loads are unaligned and cover the quarters.
+        // SAFETY: the token proves AVX-512 F and AVX2; loads are unaligned and cover the halves.
         unsafe {
-            let quarter = |index: usize| _mm256_loadu_si256(values.as_ptr().add(8 * index).cast());
-            let halves = [_mm256_max_epi32(quarter(0), quarter(1)), _mm256_max_epi32(quarter(2), quarter(3))];
-            [largest_of_eight(halves[0]), largest_of_eight(halves[1])]
+            let largest = |index: usize| {
+                let half = _mm512_loadu_si512(values.as_ptr().add(16 * index).cast());
+                let (low, high) = (_mm512_castsi512_si256(half), _mm512_extracti64x4_epi64::<1>(half));
+                largest_of_eight(_mm256_max_epi32(low, high))
+            };
+            [largest(0), largest(1)]
         }
     }
 
