@@ -8,8 +8,8 @@
 //! | 66 | 8 | group scales, the low half of a byte first |
 
 use super::GgmlBlock;
-use super::fields::{Nibbles, fields, half, pair, scaled, word};
-use super::grid::{even_signs, group as points_of, points, signed_values};
+use super::fields::{Nibbles, bytes, fields, half, pair, scaled};
+use super::grid::{group as points_of, points, signed_values};
 use super::tables;
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -36,12 +36,17 @@ impl GgmlBlock for Iq2Xs {
 
     #[inline(always)]
     fn values<S: Simd>(_simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
-        let (mut indices, mut signs) = ([0; 4], 0);
-        for (i, index) in indices.iter_mut().enumerate() {
-            let word = u32::from(word(block, 2 + 8 * group + 2 * i));
-            *index = word as usize;
-            signs |= even_signs(word >> 9) << (8 * i);
-        }
+        // Four words of a point and seven signs, taken apart side by side: the compiler would do so in a register for vectors.
+        let words = u64::from_le_bytes(bytes(block, 2 + 8 * group));
+        let seven = words >> 9 & 0x007F_007F_007F_007F;
+        let parity = seven ^ seven >> 4;
+        let parity = parity ^ parity >> 2;
+        let parity = (parity ^ parity >> 1) & 0x0001_0001_0001_0001;
+        let signs = seven | parity << 7;
+        let signs = (signs | signs >> 8) & 0x0000_FFFF_0000_FFFF;
+        let signs = (signs | signs >> 16) as u32;
+        let indices = [words, words >> 16, words >> 32, words >> 48];
+        let indices = [indices[0] as usize, indices[1] as usize, indices[2] as usize, indices[3] as usize];
         signed_values(points_of(&GRID, indices), pair(scales, group), signs)
     }
 }
