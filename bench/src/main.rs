@@ -8,7 +8,6 @@ mod clock;
 mod files;
 mod ggml;
 mod headers;
-mod memory;
 mod slices;
 
 use std::path::{Path, PathBuf};

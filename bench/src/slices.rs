@@ -4,7 +4,6 @@ use std::hint::black_box;
 
 use crate::clock::in_turn;
 use crate::ggml::Library;
-use crate::memory;
 
 const ROWS: usize = 2048;
 const COLS: usize = 8192;
@@ -94,18 +93,10 @@ struct Times {
 pub fn report(ggml: Option<&Library>) -> Result<(), String> {
     println!("## Weights in memory, one thread\n");
     println!(
-        "Gigabytes of output a second; {VALUES} values. Everybody returns a vector, memcpy too; ggml alone writes into"
+        "Gigabytes of output a second; {VALUES} values. Everybody returns a vector of its own, memcpy too, so that memory"
     );
-    println!("memory it was given.\n");
-    println!("### Memory that was used before\n");
-    // Fresh memory comes first: once memory is kept, there is none.
-    memory::renew();
-    let fresh = measured(None)?;
-    memory::reuse();
+    println!("fresh from the system is part of it; ggml alone writes into memory it was given.\n");
     print_table(&measured(ggml)?);
-    println!("### Memory fresh from the system\n");
-    println!("Every page is handed out and cleared by the kernel on the way, which costs more than the decoding.\n");
-    print_table(&fresh);
     Ok(())
 }
 
