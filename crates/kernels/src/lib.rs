@@ -36,7 +36,7 @@ pub use decode::{
     transpose_awq, transpose_words, turn_columns, unpack_codes, untile_marlin,
 };
 pub use encode::{
-    Codebook, DISTANCE_LANES, DistanceSums, EncodeBlocks, Goal, Input, Ratio, SMALLEST_SCALE, Scaling, Steps,
+    Codebook, DISTANCE_LANES, DistanceSums, EncodeBlocks, Factor, Goal, Input, Ratio, SMALLEST_SCALE, Scaling, Steps,
     add_distance, block_largest, block_largest_number, block_range, encode_rows, group_codes, nearest_codes, pack_bits,
     row_codes,
 };

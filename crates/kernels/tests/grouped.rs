@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use anamnesis_kernels::float::{E4m3, E5m2, Format8, e2m1};
-use anamnesis_kernels::{Goal, Level, Ratio, Step, block_range, group_codes, pack_bits, spread_bits};
+use anamnesis_kernels::{Factor, Goal, Level, Ratio, Step, block_range, group_codes, pack_bits, spread_bits};
 
 /// Reproducible noise (SplitMix64).
 struct Random(u64);
@@ -31,17 +31,24 @@ fn rounded(step: Step, value: f32) -> f32 {
 }
 
 /// One code, in the plainest words.
-fn code(ratio: Ratio, goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
-    let number = match ratio {
-        Ratio::Quotient(step) => rounded(step, value / scale),
-        Ratio::QuotientPlus(step) => rounded(step, rounded(step, value / scale) + offset),
-        Ratio::Product => value * scale,
-        Ratio::Difference => (value - offset) / scale,
-        Ratio::ProductPlus => value * scale + offset,
-        Ratio::RoundedPlus(step) => rounded(step, rounded(step, value / scale).round_ties_even() + offset),
+fn code(goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
+    let number = match goal {
+        Goal::E4m3(Factor::Times) | Goal::E5m2(Factor::Times) => value * scale,
+        Goal::E4m3(Factor::Divided(step)) | Goal::E5m2(Factor::Divided(step)) => rounded(step, value / scale),
+        Goal::E2m1 | Goal::E2m1Inwards | Goal::E2m1Below => value / scale,
+        Goal::Whole { ratio, .. } => match ratio {
+            Ratio::Quotient(step) => rounded(step, value / scale),
+            Ratio::QuotientPlus(step) => rounded(step, rounded(step, value / scale) + offset),
+            Ratio::Difference => (value - offset) / scale,
+            Ratio::ProductPlus => value * scale + offset,
+            Ratio::RoundedPlus => {
+                let whole = rounded(Step::F16, value / scale).round_ties_even();
+                rounded(Step::F16, whole + offset)
+            }
+        },
     };
     match goal {
-        Goal::E4m3 => E4m3::encode(number),
+        Goal::E4m3(_) => E4m3::encode(number),
         Goal::E2m1 if number == 0.0 => 0,
         Goal::E2m1 => e2m1::encode(number),
         Goal::E2m1Inwards => {
@@ -54,38 +61,32 @@ fn code(ratio: Ratio, goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
             let code = (0..8u8).min_by(|a, b| nearest(a).total_cmp(&nearest(b))).unwrap();
             if number > 0.0 { code } else { code | 8 }
         }
-        Goal::E5m2 => E5m2::encode(number.clamp(-57344.0, 57344.0)),
-        Goal::Whole { low, high, plus } => {
+        Goal::E5m2(_) => E5m2::encode(number.clamp(-57344.0, 57344.0)),
+        Goal::Whole { low, high, plus, .. } => {
             (number.clamp(low.into(), high.into()).round_ties_even() as i32 + i32::from(plus)) as u8
         }
     }
 }
 
-const GOALS: [Goal; 8] = [
-    Goal::E4m3,
-    Goal::E2m1,
-    Goal::E2m1Inwards,
-    Goal::E2m1Below,
-    Goal::E5m2,
-    Goal::Whole { low: -128, high: 127, plus: 0 },
-    Goal::Whole { low: -8, high: 7, plus: 8 },
-    Goal::Whole { low: 0, high: 255, plus: 0 },
-];
+const STEPS: [Step; 3] = [Step::F32, Step::Bf16, Step::F16];
 
-const RATIOS: [Ratio; 12] = [
-    Ratio::Quotient(Step::F32),
-    Ratio::Quotient(Step::Bf16),
-    Ratio::Quotient(Step::F16),
-    Ratio::QuotientPlus(Step::F32),
-    Ratio::QuotientPlus(Step::Bf16),
-    Ratio::QuotientPlus(Step::F16),
-    Ratio::Product,
-    Ratio::Difference,
-    Ratio::ProductPlus,
-    Ratio::RoundedPlus(Step::F32),
-    Ratio::RoundedPlus(Step::Bf16),
-    Ratio::RoundedPlus(Step::F16),
-];
+/// Every goal there is, whole numbers with three kinds of limits.
+fn goals() -> Vec<Goal> {
+    let mut goals = vec![Goal::E2m1, Goal::E2m1Inwards, Goal::E2m1Below];
+    for factor in STEPS.map(Factor::Divided).into_iter().chain([Factor::Times]) {
+        goals.extend([Goal::E4m3(factor), Goal::E5m2(factor)]);
+    }
+    let mut ratios = vec![Ratio::Difference, Ratio::ProductPlus, Ratio::RoundedPlus];
+    for step in STEPS {
+        ratios.extend([Ratio::Quotient(step), Ratio::QuotientPlus(step)]);
+    }
+    for ratio in ratios {
+        for (low, high, plus) in [(-128, 127, 0), (-8, 7, 8), (0, 255, 0)] {
+            goals.push(Goal::Whole { ratio, low, high, plus });
+        }
+    }
+    goals
+}
 
 #[test]
 fn codes_are_those_of_the_plain_formula_at_every_level() {
@@ -100,13 +101,13 @@ fn codes_are_those_of_the_plain_formula_at_every_level() {
             (0..groups).map(|index| if index % 2 == 0 { 0.5 } else { number().abs() + 0.01 }).collect();
         let offsets: Vec<f32> = (0..groups).map(|_| number().round()).collect();
         for level in Level::available() {
-            for (ratio, goal) in RATIOS.into_iter().flat_map(|ratio| GOALS.map(|goal| (ratio, goal))) {
+            for goal in goals() {
                 let mut codes = vec![0xAA; count];
-                group_codes(level, ratio, goal, &values, group, &scales, &offsets, &mut codes);
+                group_codes(level, goal, &values, group, &scales, &offsets, &mut codes);
                 for (index, (&value, &found)) in values.iter().zip(&codes).enumerate() {
                     let (scale, offset) = (scales[index / group], offsets[index / group]);
-                    let want = code(ratio, goal, value, scale, offset);
-                    assert_eq!(found, want, "{ratio:?} {goal:?} of {value} / {scale} + {offset} at {level}, {group}");
+                    let want = code(goal, value, scale, offset);
+                    assert_eq!(found, want, "{goal:?} of {value} / {scale} + {offset} at {level}, {group}");
                 }
             }
         }
@@ -117,8 +118,8 @@ fn codes_are_those_of_the_plain_formula_at_every_level() {
 fn values_past_the_last_scale_are_left_alone() {
     for group in [16, 32, 40] {
         let mut codes = [0xAA; 100];
-        let goal = Goal::Whole { low: -8, high: 7, plus: 0 };
-        group_codes(Level::detect(), Ratio::Product, goal, &[1.0; 100], group, &[1.0], &[], &mut codes);
+        let goal = Goal::Whole { ratio: Ratio::Quotient(Step::F32), low: -8, high: 7, plus: 0 };
+        group_codes(Level::detect(), goal, &[1.0; 100], group, &[1.0], &[], &mut codes);
         assert_eq!((codes[0], codes[group - 1], codes[group]), (1, 1, 0xAA), "{group}");
     }
 }

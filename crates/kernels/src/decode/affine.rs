@@ -25,12 +25,11 @@ kernel! {
     /// affine_codes::<LowNibbles, F32>(Level::detect(), &[0x31], &[0.0, 2.0], &[1.0, 0.5], &mut out);
     /// assert_eq!(out, [[0, 0, 0x80, 0x3F], [0, 0, 0, 0x3F]].concat()[..]); // 1.0 and 0.5
     /// ```
-    pub fn affine_codes<P: Packing, O: Output>(
+    pub fn affine_codes<P: Packing>(
         packed: &[u8],
         zeros: &[f32],
         scales: &[f32],
-        out: &mut [u8],
-    ) = codes_body
+    ) -> O in out = codes_body
 }
 
 kernel! {
@@ -38,27 +37,25 @@ kernel! {
     /// element, and rounds into `out`.
     ///
     /// Fields are of up to eight bits; of those that reach past their word the bits beyond are zero.
-    pub fn affine_fields<O: Output>(
+    pub fn affine_fields(
         words: &[u8],
         shift: u32,
         bits: u32,
         zeros: &[f32],
         scales: &[f32],
-        out: &mut [u8],
-    ) = fields_body
+    ) -> O in out = fields_body
 }
 
 kernel! {
     /// Decodes `packed` with `zeros[groups[i]]` and `scales[groups[i]]` for element `i` and rounds into `out`.
     ///
     /// A group past the last counts as the last; without scales nothing is written.
-    pub fn coded_indexed<P: Packing, O: Output>(
+    pub fn coded_indexed<P: Packing>(
         packed: &[u8],
         groups: &[u32],
         zeros: &[f32],
         scales: &[f32],
-        out: &mut [u8],
-    ) = indexed_body
+    ) -> O in out = indexed_body
 }
 
 kernel! {

@@ -47,7 +47,7 @@ pub fn scaled_block_rows<F: Format8, O: Output>(
 }
 
 kernel! {
-    fn whole_groups<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, cols: usize, out: &mut [u8]) = body
+    fn whole_groups<F: Format8>(codes: &[u8], scales: &[f32], run: usize, cols: usize) -> O in out = body
 }
 
 #[inline(always)]

@@ -15,6 +15,7 @@ use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::packing::{Packing, load, numbers};
 use crate::base::simd::{SMALL_TABLE, Simd, Twice};
+use crate::base::walk::write_some;
 use crate::decode::extent::{count, zero_of};
 use crate::decode::halves::{looked_up_by_half, products_by_half};
 use crate::decode::mirror::Mirror;
@@ -50,7 +51,7 @@ pub fn coded_blocks<P: Packing, O: Output>(
     } else if block.is_multiple_of(GROUP) {
         whole_groups::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out);
     } else {
-        any_length::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out);
+        any_length::<P, O>(level, Arithmetic::default(), packed, map, zeros, scales, block, out);
     }
 }
 
@@ -83,7 +84,7 @@ pub fn ruled_blocks<P: Packing, O: Output>(
         }
         rule if is_by_half => looked_up_by_half::<P, O>(level, rule, packed, map, offsets, scales, out),
         rule if !block.is_multiple_of(GROUP) => {
-            any_length::<P, Arithmetic, O>(level, rule, packed, map, offsets, scales, block, out);
+            any_length::<P, O>(level, rule, packed, map, offsets, scales, block, out);
         }
         Arithmetic { formula: Formula::Biased, step: Step::F32 } => {
             whole_groups::<P, Biased, O>(level, Biased, packed, map, offsets, scales, block, out);
@@ -110,38 +111,35 @@ fn whole_groups<P: Packing, R: Rule, O: Output>(
 }
 
 kernel! {
-    fn looked_up<P: Packing, R: Rule, O: Output>(
+    fn looked_up<P: Packing, R: Rule>(
         rule: R,
         packed: &[u8],
         map: &[f32; 16],
         zeros: &[f32],
         scales: &[f32],
         block: usize,
-        out: &mut [u8],
-    ) = tables
+    ) -> O in out = tables
 }
 
 kernel! {
-    fn calculated<P: Packing, R: Rule, O: Output>(
+    fn calculated<P: Packing, R: Rule>(
         rule: R,
         packed: &[u8],
         zeros: &[f32],
         scales: &[f32],
         block: usize,
-        out: &mut [u8],
-    ) = broadcast
+    ) -> O in out = broadcast
 }
 
 kernel! {
-    fn any_length<P: Packing, R: Rule, O: Output>(
-        rule: R,
+    fn any_length<P: Packing>(
+        rule: Arithmetic,
         packed: &[u8],
         map: &[f32; 16],
         zeros: &[f32],
         scales: &[f32],
         block: usize,
-        out: &mut [u8],
-    ) = spread
+    ) -> O in out = spread
 }
 
 /// `walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, shared = words of the block, group => words, out)`:
@@ -152,11 +150,11 @@ macro_rules! walk_blocks {
         $shared:ident = $setup:expr, $group:ident => $words:expr, $out:ident
     ) => {{
         let elements = $elements;
-        let whole = elements / $block;
-        let (packed_bytes, bytes) = ($block / 8 * $packing::BITS, $block.saturating_mul($output::BYTES));
-        let (blocks, rest) = $packed.split_at(whole * packed_bytes);
-        let (words, tail) = $out.split_at_mut(whole * bytes);
-        let pairs = blocks.chunks_exact(packed_bytes).zip(words.chunks_exact_mut(bytes));
+        let whole = elements - elements % GROUP;
+        let (groups, rest) = $packed.split_at(whole / 8 * $packing::BITS);
+        let (words, tail) = $out.split_at_mut(whole * $output::BYTES);
+        let pairs = groups.chunks($block / 8 * $packing::BITS);
+        let pairs = pairs.zip(words.chunks_mut($block.saturating_mul($output::BYTES)));
         for (($index, $scale), (packed, out)) in $scales.iter().enumerate().zip(pairs) {
             let $shared = $setup;
             let groups = packed.chunks_exact(4 * $packing::BITS);
@@ -165,12 +163,12 @@ macro_rules! walk_blocks {
                 $output::write(&$words, bytes);
             }
         }
-        let ($index, elements) = (whole, elements - whole * $block);
+        let $index = whole / $block;
         if let Some($scale) = $scales.get($index)
-            && elements > 0
+            && elements > whole
         {
-            let $shared = $setup;
-            walk_packed!($packing, $output, elements, $group in rest => $words, tail);
+            let ($shared, $group) = ($setup, &load::<$packing>(rest));
+            write_some::<$output>(&$words, elements - whole, tail);
         }
     }};
 }
@@ -227,9 +225,9 @@ fn broadcast<S: Simd, P: Packing, R: Rule, O: Output>(
 
 /// Calculates each element with its own zero point and scale.
 #[inline(always)]
-fn spread<S: Simd, P: Packing, R: Rule, O: Output>(
+fn spread<S: Simd, P: Packing, O: Output>(
     simd: S,
-    rule: R,
+    rule: Arithmetic,
     packed: &[u8],
     map: &[f32; 16],
     zeros: &[f32],

@@ -10,31 +10,30 @@ use crate::base::group::twice;
 use crate::base::output::Output;
 use crate::base::packing::{Packing, load};
 use crate::base::simd::{SMALL_TABLE, Simd};
+use crate::base::walk::write_some;
 use crate::decode::extent::{count, zero_of};
 use crate::decode::mirror::{Mirror, are_finite};
 use crate::decode::rule::{Arithmetic, Rule};
 
 kernel! {
     /// Decodes by any rule.
-    pub(crate) fn looked_up_by_half<P: Packing, O: Output>(
+    pub(crate) fn looked_up_by_half<P: Packing>(
         rule: Arithmetic,
         packed: &[u8],
         map: &[f32; 16],
         zeros: &[f32],
         scales: &[f32],
-        out: &mut [u8],
-    ) = half_tables
+    ) -> O in out = half_tables
 }
 
 kernel! {
     /// Decodes `map[code] * scale`; the mirror is that of the map.
-    pub(crate) fn products_by_half<P: Packing, O: Output>(
+    pub(crate) fn products_by_half<P: Packing>(
         packed: &[u8],
         map: &[f32; 16],
         mirror: Option<&Mirror>,
         scales: &[f32],
-        out: &mut [u8],
-    ) = half_products
+    ) -> O in out = half_products
 }
 
 /// `walk_pairs!(P, O, elements, packed, (scales, index) in all => tables, out)`: writes the words of each group, where blocks
@@ -55,10 +54,8 @@ macro_rules! walk_pairs {
         }
         if let Some(&first) = $scales.get(2 * whole) {
             let ($index, $pair) = (whole, [first, $scales.get(2 * whole + 1).copied().unwrap_or(0.0)]);
-            let (tables, elements) = ($tables, elements - whole * GROUP);
-            walk_packed!($packing, $output, elements, group in rest => {
-                $output::look_up_by_half::<S, $packing>($simd, &tables, group)
-            }, tail);
+            let words = $output::look_up_by_half::<S, $packing>($simd, &$tables, &load::<$packing>(rest));
+            write_some::<$output>(&words, elements - whole * GROUP, tail);
         }
     }};
 }

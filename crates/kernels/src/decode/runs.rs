@@ -39,11 +39,11 @@ pub fn scaled_runs<F: Format8, O: Output>(level: Level, codes: &[u8], scales: &[
 }
 
 kernel! {
-    fn whole_groups<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) = broadcast
+    fn whole_groups<F: Format8>(codes: &[u8], scales: &[f32], run: usize) -> O in out = broadcast
 }
 
 kernel! {
-    fn any_length<F: Format8, O: Output>(codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) = spread
+    fn any_length<F: Format8>(codes: &[u8], scales: &[f32], run: usize) -> O in out = spread
 }
 
 /// Multiplies each group by the one scale it lies under.

@@ -24,7 +24,7 @@ kernel! {
     /// scaled::<E4m3, Bf16>(Level::detect(), &[0x38, 0xB8], 0.5, &mut out); // 1.0 and -1.0
     /// assert_eq!(out, [0x00, 0x3F, 0x00, 0xBF]); // 0.5 and -0.5
     /// ```
-    pub fn scaled<F: Format8, O: Output>(codes: &[u8], scale: f32, out: &mut [u8]) = body
+    pub fn scaled<F: Format8>(codes: &[u8], scale: f32) -> O in out = body
 }
 
 /// Decodes `codes` and rounds into `out`, without a scale.

@@ -15,7 +15,7 @@ kernel! {
     /// scaled_twice::<Bf16>(Level::detect(), &[0x02, 0xFE], 3.0, 0.5, &mut out); // 2 and -2
     /// assert_eq!(out, [0x40, 0x40, 0x40, 0xC0]); // 3.0 and -3.0
     /// ```
-    pub fn scaled_twice<O: Output>(codes: &[u8], first: f32, second: f32, out: &mut [u8]) = body
+    pub fn scaled_twice(codes: &[u8], first: f32, second: f32) -> O in out = body
 }
 
 #[inline(always)]

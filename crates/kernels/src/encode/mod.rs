@@ -14,13 +14,15 @@ mod input;
 mod largest;
 mod pack;
 mod range;
+mod ratio;
 mod rows;
+mod target;
 
 pub use codebook::Codebook;
 pub use distance::{DISTANCE_LANES, DistanceSums, add_distance};
 pub use four_bit::{SMALLEST_SCALE, Scaling, nearest_codes};
 pub use ggml::{EncodeBlocks, encode_rows};
-pub use grouped::{Goal, Ratio, group_codes};
+pub use grouped::{Factor, Goal, Ratio, group_codes};
 pub use input::Input;
 pub use largest::{block_largest, block_largest_number};
 pub use pack::pack_bits;

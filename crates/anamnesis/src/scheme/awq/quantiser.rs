@@ -9,7 +9,7 @@ use anamnesis_kernels::float::f16;
 use serde_json::{Value, json};
 
 use crate::error::Result;
-use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule, Step};
+use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule};
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
 use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
@@ -78,7 +78,7 @@ fn weight(tensor: &Candidate<'_>, group: u64) -> PackedEncoder {
         scale: ScaleType::F16,
     };
     let description = format!("AWQ 4-bit, groups of {group}");
-    PackedEncoder::new(tensor, matrix, Arc::new(Rule), Ratio::RoundedPlus(Step::F16), false, description)
+    PackedEncoder::new(tensor, matrix, Arc::new(Rule), Ratio::RoundedPlus, false, description)
 }
 
 /// Scales as AutoAWQ finds them.

@@ -9,8 +9,8 @@ use super::spec::Strategy;
 use crate::catalog::Dtype;
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
-    Arithmetic, Beside, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Takes, Whole,
-    step_of,
+    Arithmetic, Beside, Factor, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Takes,
+    Whole, step_of,
 };
 use crate::scheme::{Arrangement, Candidate, EncodedTensor, Grid, ScaleType, TileDecoder};
 
@@ -34,25 +34,31 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
     let words = |values: u64, bits: u8| (values * u64::from(bits)).div_ceil(32) as usize;
     let dtype = tensor.dtype;
     let (codes, scale, rule, goal) = match preset.codes {
-        Codes::Float => {
-            (made("weight", Dtype::F8E4M3, tensor.shape), kind, Rule::Middle { range: 896, dtype }, Goal::E4m3)
-        }
+        Codes::Float => (
+            made("weight", Dtype::F8E4M3, tensor.shape),
+            kind,
+            Rule::Middle { range: 896, dtype },
+            Goal::E4m3(Factor::Divided(step)),
+        ),
         Codes::Int8 => {
-            let goal = Goal::Whole { low: -128, high: 127, plus: 0 };
+            let goal = Goal::Whole { ratio: Ratio::Quotient(step), low: -128, high: 127, plus: 0 };
             (made("weight", Dtype::I8, tensor.shape), kind, Rule::Middle { range: 255, dtype }, goal)
         }
         Codes::Packed { bits, symmetric } => {
             let middle = 1i16 << (bits - 1);
-            let goal = Goal::Whole { low: -middle, high: middle - 1, plus: middle as u8 };
-            let rule = match symmetric {
-                true => Rule::Middle { range: (1 << bits) - 1, dtype },
-                false => Rule::Sided { bits, dtype },
+            let (rule, ratio) = match symmetric {
+                true => (Rule::Middle { range: (1 << bits) - 1, dtype }, Ratio::Quotient(step)),
+                false => (Rule::Sided { bits, dtype }, Ratio::QuotientPlus(step)),
             };
+            let goal = Goal::Whole { ratio, low: -middle, high: middle - 1, plus: middle as u8 };
             (made("weight_packed", Dtype::I32, &[rows as usize, words(cols, bits)]), kind, rule, goal)
         }
-        Codes::Mxfp8 => {
-            (made("weight", Dtype::F8E4M3, tensor.shape), ScaleType::Exponent, Rule::Power { largest: 8 }, Goal::E4m3)
-        }
+        Codes::Mxfp8 => (
+            made("weight", Dtype::F8E4M3, tensor.shape),
+            ScaleType::Exponent,
+            Rule::Power { largest: 8 },
+            Goal::E4m3(Factor::Divided(Step::F32)),
+        ),
         Codes::Mxfp4 | Codes::Nvfp4 => {
             let codes = made("weight_packed", Dtype::U8, &[rows as usize, (cols / 2) as usize]);
             match preset.codes {
@@ -79,16 +85,10 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
     if preset.codes == Codes::Nvfp4 {
         outputs.push(made("weight_global_scale", Dtype::F32, &[1]));
     }
-    let ratio = match (rule, offsets) {
-        (Rule::Power { .. } | Rule::Nvfp4, _) => Ratio::Quotient(Step::F32),
-        (_, Beside::Nothing) => Ratio::Quotient(step),
-        _ => Ratio::QuotientPlus(step),
-    };
     GroupedEncoder {
         outputs,
         grid,
         layout: layout(preset.codes, cols),
-        ratio,
         goal,
         rule: Arc::new(rule),
         scale,

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::{self as kernels, Goal, Ratio};
+use anamnesis_kernels::{self as kernels, Factor, Goal};
 
 use super::{Fp8Decoder, Fp8Format};
 use crate::catalog::{Dtype, TargetDtype};
@@ -91,8 +91,8 @@ impl TileEncoder for CastEncoder {
 
     fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
         let goal = match self.to {
-            Cast::E4m3 => Goal::E4m3,
-            Cast::E5m2 => Goal::E5m2,
+            Cast::E4m3 => Goal::E4m3(Factor::Times),
+            Cast::E5m2 => Goal::E5m2(Factor::Times),
         };
         if self.to == Cast::E5m2
             && let Some(place) = values.iter().position(|value| value.abs() >= E5M2_OVERFLOW)
@@ -102,7 +102,7 @@ impl TileEncoder for CastEncoder {
             return Err(AnamnesisError::parse(why));
         }
         if let [codes] = outs {
-            kernels::group_codes(context.level(), Ratio::Product, goal, values, values.len(), &[1.0], &[], codes);
+            kernels::group_codes(context.level(), goal, values, values.len(), &[1.0], &[], codes);
         }
         Ok(())
     }

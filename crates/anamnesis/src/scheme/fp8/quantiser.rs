@@ -16,7 +16,7 @@ use super::cast::Cast;
 use super::{Fp8Decoder, Fp8Format};
 use crate::catalog::Dtype;
 use crate::error::Result;
-use crate::scheme::grouped::{Beside, Extremes, Goal, Group, GroupedEncoder, Layout, Ratio, ScaleRule};
+use crate::scheme::grouped::{Beside, Extremes, Factor, Goal, Group, GroupedEncoder, Layout, ScaleRule};
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
 use crate::scheme::{
@@ -82,8 +82,7 @@ fn weight(tensor: &Candidate<'_>) -> Option<GroupedEncoder> {
         ],
         grid,
         layout: Layout::bytes(8, cols),
-        ratio: Ratio::Product,
-        goal: Goal::E4m3,
+        goal: Goal::E4m3(Factor::Times),
         rule: Arc::new(Inverse),
         scale: ScaleType::F32,
         offsets: Beside::Nothing,

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | which values share a scale | [`Grid`] | all, a row, a group of a row, a block |
 //! | the scale and offset of a group | [`ScaleRule`] | the arithmetic of the library |
-//! | what a value becomes | [`Ratio`], [`Goal`] | its operations with their roundings, and the kind of code |
+//! | what a value becomes | [`Goal`] | its operations with their roundings, and the kind of code |
 //! | where codes lie | [`Layout`] | one after the other |
 //! | where scales and offsets lie | [`ScaleType`], [`Beside`] | as numbers, or packed down the columns |
 //!
@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anamnesis_kernels::chosen::{self, Values};
-use anamnesis_kernels::{self as kernels, Goal, Level, Ratio};
+use anamnesis_kernels::{self as kernels, Goal, Level};
 
 use super::Layout;
 use super::scaling::{Extremes, Groups, ScaleRule};
@@ -49,7 +49,6 @@ pub(crate) struct GroupedEncoder {
     pub outputs: Vec<EncodedTensor>,
     pub grid: Grid,
     pub layout: Layout,
-    pub ratio: Ratio,
     pub goal: Goal,
     pub rule: Arc<dyn ScaleRule>,
     pub scale: ScaleType,
@@ -63,8 +62,8 @@ pub(crate) struct GroupedEncoder {
 
 impl Hash for GroupedEncoder {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { outputs, grid, layout, ratio, goal, rule, scale, offsets, constants, seen, decoder } = self;
-        (outputs, grid, layout, ratio, goal, scale, offsets, constants).hash(state);
+        let Self { outputs, grid, layout, goal, rule, scale, offsets, constants, seen, decoder } = self;
+        (outputs, grid, layout, goal, scale, offsets, constants).hash(state);
         seen.map(|seen| [seen.low, seen.high].map(f32::to_bits)).hash(state);
         rule.identify(state);
         decoder.identify(state);
@@ -127,15 +126,15 @@ impl GroupedEncoder {
 
     /// Encodes the values, one code in each byte.
     fn codes(&self, level: Level, values: &[f32], factors: &[f32], shifts: &[f32], out: &mut [u8]) {
-        let (ratio, goal, block) = (self.ratio, self.goal, self.grid.block_cols as usize);
+        let (goal, block) = (self.goal, self.grid.block_cols as usize);
         if self.is_one_scale() || self.is_one_row() {
             let group = if self.is_one_scale() { values.len() } else { block };
-            return kernels::group_codes(level, ratio, goal, values, group, factors, shifts, out);
+            return kernels::group_codes(level, goal, values, group, factors, shifts, out);
         }
         let (cols, grid_cols) = (self.grid.cols as usize, self.grid.grid_cols as usize);
         for (index, (values, out)) in values.chunks(cols).zip(out.chunks_mut(cols)).enumerate() {
             let first = index / self.grid.block_rows as usize * grid_cols;
-            kernels::group_codes(level, ratio, goal, values, block, &factors[first..], &shifts[first..], out);
+            kernels::group_codes(level, goal, values, block, &factors[first..], &shifts[first..], out);
         }
     }
 

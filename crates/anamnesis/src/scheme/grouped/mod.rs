@@ -26,7 +26,7 @@ mod tests;
 
 use crate::catalog::TargetDtype;
 use anamnesis_kernels::float::e2m1;
-pub(crate) use anamnesis_kernels::{Arithmetic, Formula, Goal, Ratio, Step};
+pub(crate) use anamnesis_kernels::{Arithmetic, Factor, Formula, Goal, Ratio, Step};
 
 use super::{Grid, ScaleType};
 

@@ -117,9 +117,9 @@ impl TileEncoder for GroupEncoder {
                 )));
             }
         }
-        let goal = Goal::Whole { low: 0, high: self.highest().into(), plus: 0 };
+        let goal = Goal::Whole { ratio: Ratio::ProductPlus, low: 0, high: self.highest().into(), plus: 0 };
         let codes = &mut codes[..values.len()];
-        kernels::group_codes(level, Ratio::ProductPlus, goal, values, row, factors, zeros, codes);
+        kernels::group_codes(level, goal, values, row, factors, zeros, codes);
         let [of_codes, of_scales, of_zeros, entries @ ..] = outs else { return Ok(()) };
         let fields = self.braid.fields as usize;
         for (out, codes) in of_codes.chunks_exact_mut(row).zip(codes.chunks_exact(fields * row)) {

@@ -11,7 +11,7 @@ use super::scale_rules::Rule;
 use super::weight::decoder;
 use crate::catalog::{Dtype, Metadata, MetadataValue};
 use crate::error::{Request, Result};
-use crate::scheme::grouped::{Beside, Goal, GroupedEncoder, Layout, Ratio, Step};
+use crate::scheme::grouped::{Beside, Factor, Goal, GroupedEncoder, Layout, Ratio, Step};
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::LEAST;
 use crate::scheme::{
@@ -142,22 +142,22 @@ fn weight(mode: Mode, tensor: &Candidate<'_>) -> GroupedEncoder {
     let words = (cols * u64::from(mode.bits) / 32) as usize;
     let mut outputs =
         vec![made("weight", Dtype::U32, &[rows as usize, words]), made("scales", scale_dtype, &of_groups)];
-    let (mut ratio, mut offsets) = (Ratio::Quotient(Step::F32), Beside::Nothing);
+    let mut offsets = Beside::Nothing;
     let (rule, goal) = match mode.kind {
         Kind::Affine => {
             outputs.push(made("biases", scale_dtype, &of_groups));
-            (ratio, offsets) = (Ratio::Difference, Beside::Stored(scale));
-            (Rule::Affine { bits: mode.bits }, Goal::Whole { low: 0, high: (1 << mode.bits) - 1, plus: 0 })
+            offsets = Beside::Stored(scale);
+            let (ratio, high) = (Ratio::Difference, (1 << mode.bits) - 1);
+            (Rule::Affine { bits: mode.bits }, Goal::Whole { ratio, low: 0, high, plus: 0 })
         }
         Kind::Mxfp4 => (Rule::Power { largest: 6, dtype }, Goal::E2m1Inwards),
-        Kind::Mxfp8 => (Rule::Power { largest: 448, dtype }, Goal::E4m3),
+        Kind::Mxfp8 => (Rule::Power { largest: 448, dtype }, Goal::E4m3(Factor::Divided(Step::F32))),
         Kind::Nvfp4 => (Rule::Nvfp4(dtype), Goal::E2m1Inwards),
     };
     GroupedEncoder {
         outputs,
         grid,
         layout: Layout::words(mode.bits, cols),
-        ratio,
         goal,
         rule: Arc::new(rule),
         scale,

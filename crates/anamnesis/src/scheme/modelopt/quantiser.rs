@@ -9,7 +9,7 @@ use crate::catalog::Dtype;
 use crate::error::Result;
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
-    Arithmetic, Beside, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Whole, step_of,
+    Arithmetic, Beside, Factor, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Scales, Whole, step_of,
 };
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
@@ -149,16 +149,16 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
         dtype,
         shape: shape.to_vec(),
     };
-    let (outputs, scale, ratio, goal) = match kind {
+    let (outputs, scale, goal) = match kind {
         Kind::Fp8 => {
             let step = step_of(tensor.dtype);
             let outputs = vec![made("weight", Dtype::F8E4M3, tensor.shape), made("weight_scale", Dtype::F32, &[])];
-            (outputs, ScaleType::F32, Ratio::Quotient(step), Goal::E4m3)
+            (outputs, ScaleType::F32, Goal::E4m3(Factor::Divided(step)))
         }
         Kind::Mxfp8 => {
             let outputs =
                 vec![made("weight", Dtype::F8E4M3, tensor.shape), made("weight_scale", Dtype::U8, &of_groups)];
-            (outputs, ScaleType::Exponent, Ratio::Product, Goal::E4m3)
+            (outputs, ScaleType::Exponent, Goal::E4m3(Factor::Times))
         }
         Kind::Nvfp4 => {
             let outputs = vec![
@@ -166,7 +166,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
                 made("weight_scale", Dtype::F8E4M3, &of_groups),
                 made("weight_scale_2", Dtype::F32, &[]),
             ];
-            (outputs, ScaleType::E4m3, Ratio::Quotient(Step::F32), Goal::E2m1)
+            (outputs, ScaleType::E4m3, Goal::E2m1)
         }
     };
     let layout = Layout::bytes(if kind == Kind::Nvfp4 { 4 } else { 8 }, cols);
@@ -174,7 +174,6 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
         outputs,
         grid,
         layout,
-        ratio,
         goal,
         rule: Arc::new(match kind {
             Kind::Fp8 => Rule::Fp8(tensor.dtype),

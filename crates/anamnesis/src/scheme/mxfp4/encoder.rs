@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anamnesis_kernels::chosen::{self, Values};
-use anamnesis_kernels::{self as kernels, Goal, Ratio, Step};
+use anamnesis_kernels::{self as kernels, Goal};
 
 use super::turned::{BLOCK, TurnedBlocks};
 use crate::catalog::{Dtype, TargetDtype};
@@ -81,16 +81,7 @@ impl TileEncoder for TurnedEncoder {
                 *factor = 2f64.powi(power as i32) as f32;
                 *exponent = (power - LEAST) as u8;
             }
-            kernels::group_codes(
-                level,
-                Ratio::Quotient(Step::F32),
-                Goal::E2m1Below,
-                turned,
-                block,
-                factors,
-                &[],
-                bytes,
-            );
+            kernels::group_codes(level, Goal::E2m1Below, turned, block, factors, &[], bytes);
             kernels::pack_bits(level, bytes, 4, codes);
         }
         Ok(())

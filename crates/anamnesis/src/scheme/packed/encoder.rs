@@ -240,8 +240,8 @@ impl TileEncoder for PackedEncoder {
                 "the scale of the values from {first} on is more than F16 holds"
             )));
         }
-        let goal = Goal::Whole { low: 0, high: (1 << bits) - 1, plus: 0 };
-        kernels::group_codes(level, self.ratio, goal, values, group, groups.factors, groups.shifts, codes);
+        let goal = Goal::Whole { ratio: self.ratio, low: 0, high: (1 << bits) - 1, plus: 0 };
+        kernels::group_codes(level, goal, values, group, groups.factors, groups.shifts, codes);
         let [of_codes, of_zeros, of_scales, rest @ ..] = outs else { return Ok(()) };
         self.turn(level, codes, bytes, of_codes);
         self.turn_zeros(level, groups.offsets, bytes, of_zeros);

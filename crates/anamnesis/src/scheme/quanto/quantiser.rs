@@ -18,8 +18,8 @@ use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
-    Arithmetic, Beside, Extremes, Formula, Goal, Group, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio,
-    ScaleRule, Scales, step_of,
+    Arithmetic, Beside, Extremes, Factor, Formula, Goal, Group, Grouped, GroupedEncoder, Layout, Meaning, Offsets,
+    Ratio, ScaleRule, Scales, step_of,
 };
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
@@ -123,9 +123,9 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
     };
     let (scale, step) = (ScaleType::of_target(tensor.dtype), step_of(tensor.dtype));
     let (dtype, goal) = match kind {
-        Kind::Int8 => (Dtype::I8, Goal::Whole { low: -128, high: 127, plus: 0 }),
-        Kind::E4m3 => (Dtype::F8E4M3, Goal::E4m3),
-        Kind::E5m2 => (Dtype::F8E5M2, Goal::E5m2),
+        Kind::Int8 => (Dtype::I8, Goal::Whole { ratio: Ratio::Quotient(step), low: -128, high: 127, plus: 0 }),
+        Kind::E4m3 => (Dtype::F8E4M3, Goal::E4m3(Factor::Divided(step))),
+        Kind::E5m2 => (Dtype::F8E5M2, Goal::E5m2(Factor::Divided(step))),
     };
     let made = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
         name: tensor.part(part),
@@ -147,7 +147,6 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
         ],
         grid,
         layout: Layout::bytes(8, cols),
-        ratio: Ratio::Quotient(step),
         goal,
         rule: Arc::new(Rule { kind, dtype: tensor.dtype }),
         scale,

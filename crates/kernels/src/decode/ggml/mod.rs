@@ -133,7 +133,7 @@ kernel! {
     /// decode_blocks::<Q8_0, Bf16>(Level::detect(), &block, &mut out);
     /// assert_eq!((&out[..2], &out[62..]), (&[0x80, 0x3F][..], &[0x80, 0xBF][..])); // 1.0 and -1.0
     /// ```
-    pub fn decode_blocks<B: GgmlBlock, O: Output>(blocks: &[u8], out: &mut [u8]) = plain
+    pub fn decode_blocks<B: GgmlBlock>(blocks: &[u8]) -> O in out = plain
 }
 
 kernel! {
@@ -141,7 +141,7 @@ kernel! {
     ///
     /// This is for tensors with a scale of their own beside the blocks, as [`Nvfp4`] has. A value is rounded to `f32`
     /// before it is multiplied.
-    pub fn decode_blocks_times<B: GgmlBlock, O: Output>(blocks: &[u8], factor: f32, out: &mut [u8]) = times
+    pub fn decode_blocks_times<B: GgmlBlock>(blocks: &[u8], factor: f32) -> O in out = times
 }
 
 /// `blocks!(B, O, block, scales, group in blocks => words, out)`: writes the words of each group of each block.

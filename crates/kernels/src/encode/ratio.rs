@@ -1,0 +1,170 @@
+//! The operations that bring a value to its code, known when the kernel is compiled.
+
+use super::target::WHOLE;
+use crate::base::GROUP;
+use crate::base::float::bf16;
+use crate::base::simd::Simd;
+
+/// The operations of a [`Ratio`], known when the kernel is compiled.
+pub(super) trait Operation: Copy + Send + Sync + 'static {
+    /// Whether there is a second one.
+    const TWICE: bool = false;
+
+    fn first(value: f32, scale: f32, offset: f32) -> f32;
+
+    #[inline(always)]
+    fn second(value: f32, _scale: f32, _offset: f32) -> f32 {
+        value
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Quotient;
+
+impl Operation for Quotient {
+    #[inline(always)]
+    fn first(value: f32, scale: f32, _offset: f32) -> f32 {
+        value / scale
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct QuotientPlus;
+
+impl Operation for QuotientPlus {
+    const TWICE: bool = true;
+
+    #[inline(always)]
+    fn first(value: f32, scale: f32, _offset: f32) -> f32 {
+        value / scale
+    }
+
+    #[inline(always)]
+    fn second(value: f32, _scale: f32, offset: f32) -> f32 {
+        value + offset
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Product;
+
+impl Operation for Product {
+    #[inline(always)]
+    fn first(value: f32, scale: f32, _offset: f32) -> f32 {
+        value * scale
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct ProductPlus;
+
+impl Operation for ProductPlus {
+    const TWICE: bool = true;
+
+    #[inline(always)]
+    fn first(value: f32, scale: f32, _offset: f32) -> f32 {
+        value * scale
+    }
+
+    #[inline(always)]
+    fn second(value: f32, _scale: f32, offset: f32) -> f32 {
+        value + offset
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Difference;
+
+impl Operation for Difference {
+    const TWICE: bool = true;
+
+    #[inline(always)]
+    fn first(value: f32, _scale: f32, offset: f32) -> f32 {
+        value - offset
+    }
+
+    #[inline(always)]
+    fn second(value: f32, scale: f32, _offset: f32) -> f32 {
+        value / scale
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct RoundedPlus;
+
+impl Operation for RoundedPlus {
+    const TWICE: bool = true;
+
+    #[inline(always)]
+    fn first(value: f32, scale: f32, _offset: f32) -> f32 {
+        value / scale
+    }
+
+    #[inline(always)]
+    fn second(value: f32, _scale: f32, offset: f32) -> f32 {
+        whole(value) + offset
+    }
+}
+
+/// What operations are rounded to, known when the kernel is compiled.
+pub(super) trait Grain: Copy + Send + Sync + 'static {
+    /// Whether a value is rounded by itself, so that all operations on it stay in its lane.
+    const IS_OF_LANES: bool;
+
+    fn round<S: Simd>(simd: S, values: [f32; GROUP]) -> [f32; GROUP];
+
+    #[inline(always)]
+    fn round_one(value: f32) -> f32 {
+        value
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Unrounded;
+
+#[derive(Clone, Copy)]
+pub(super) struct InBf16;
+
+#[derive(Clone, Copy)]
+pub(super) struct InF16;
+
+impl Grain for Unrounded {
+    const IS_OF_LANES: bool = true;
+
+    #[inline(always)]
+    fn round<S: Simd>(_simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
+        values
+    }
+}
+
+impl Grain for InBf16 {
+    const IS_OF_LANES: bool = true;
+
+    #[inline(always)]
+    fn round<S: Simd>(_simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
+        map!(value in &values => bf16::round_number(value))
+    }
+
+    #[inline(always)]
+    fn round_one(value: f32) -> f32 {
+        bf16::round_number(value)
+    }
+}
+
+impl Grain for InF16 {
+    const IS_OF_LANES: bool = false;
+
+    #[inline(always)]
+    fn round<S: Simd>(simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
+        simd.widen_f16(&simd.narrow_f16(&values))
+    }
+}
+
+/// The nearest whole number, halves to even. From 2²² on there is no fraction worth a thought: no code is as large.
+#[inline(always)]
+fn whole(value: f32) -> f32 {
+    let limit = (1 << 22) as f32;
+    let value = if value > -limit { value } else { -limit };
+    let value = if value < limit { value } else { limit };
+    (value + WHOLE) - WHOLE
+}
