@@ -81,6 +81,7 @@ mod io;
 mod pipeline;
 mod quant_config;
 mod scheme;
+mod sorting;
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

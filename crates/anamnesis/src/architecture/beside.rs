@@ -63,7 +63,7 @@ impl Beside for Directory {
             // A name that is no text cannot be asked for.
             names.extend(entry.file_name().into_string().ok());
         }
-        names.sort();
+        names.sort_unstable();
         Ok(names)
     }
 

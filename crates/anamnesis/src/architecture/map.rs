@@ -1,7 +1,7 @@
 //! From the tensors of a checkpoint to those of GGUF: what each is called, in which order they stand, and what each is made
 //! of.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::change::{Change, Reshaped};
 use super::config::Config;
@@ -12,6 +12,7 @@ use super::rule::{BLOCKS, Rule};
 use super::tree::Tree;
 
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::sorting;
 
 /// A tensor of a checkpoint.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +69,7 @@ impl Architecture {
             placed: Vec::new(),
             stacks: Vec::new(),
             left_out: Vec::new(),
-            last: BTreeMap::new(),
+            last: HashMap::new(),
         };
         let mut unknown = Vec::new();
         for (place, tensor) in tensors.iter().enumerate() {
@@ -107,7 +108,7 @@ struct Mapper<'a> {
     stacks: Vec<Stack>,
     left_out: Vec<String>,
     /// The last expert of every layer.
-    last: BTreeMap<Option<u64>, usize>,
+    last: HashMap<Option<u64>, usize>,
 }
 
 impl Mapper<'_> {
@@ -253,7 +254,7 @@ impl Mapper<'_> {
 
     fn finish(self) -> Result<Mapping> {
         let Self { of, config, mut placed, left_out, tensors, .. } = self;
-        placed.sort_by_key(|(place, _)| *place);
+        sorting::by_key(&mut placed, |(place, _)| *place);
         let mut made = Vec::new();
         for tensor in of.made {
             if let Some(values) = (tensor.values)(config)? {
@@ -262,7 +263,7 @@ impl Mapper<'_> {
             }
         }
         made.extend(placed.into_iter().map(|(_, mapped)| mapped));
-        let mut named: BTreeMap<&str, &Mapped> = BTreeMap::new();
+        let mut named: HashMap<&str, &Mapped> = HashMap::new();
         for mapped in &made {
             if let Some(other) = named.insert(&mapped.name, mapped) {
                 let source = |mapped: &Mapped| mapped.tree.tensors().first().map_or("", |&place| tensors[place].name);

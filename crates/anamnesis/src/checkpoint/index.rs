@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use super::names::TORCH_INDEX_FILE;
 use crate::catalog::Catalog;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::sorting::inserted;
 
 /// What an index says.
 #[derive(Debug, Default)]
@@ -26,7 +27,8 @@ impl Index {
 
     /// The files it names, each once.
     pub(super) fn files(&self) -> Vec<String> {
-        self.weight_map.values().collect::<BTreeSet<_>>().into_iter().cloned().collect()
+        let files: BTreeSet<&str> = inserted(self.weight_map.values().map(String::as_str));
+        files.into_iter().map(str::to_owned).collect()
     }
 
     /// Tensors of the files that the index does not list; loaders pass over them.

@@ -163,6 +163,6 @@ pub(super) fn file_names(directory: &Path) -> Result<Vec<String>> {
             names.push(name.to_owned());
         }
     }
-    names.sort();
+    names.sort_unstable();
     Ok(names)
 }

@@ -40,8 +40,8 @@ pub fn parse_gguf_kv_arg(text: &str) -> Result<(String, MetadataValue)> {
 /// # Errors
 /// `Parse` where it is not an object or a value does not fit its type.
 pub fn parse_gguf_metadata_json(text: &str) -> Result<HashMap<String, MetadataValue>> {
-    let document: Value =
-        serde_json::from_str(text).map_err(|error| AnamnesisError::parse(format!("metadata is not JSON: {error}")))?;
+    let document: Value = serde_json::from_slice(text.as_bytes())
+        .map_err(|error| AnamnesisError::parse(format!("metadata is not JSON: {error}")))?;
     let Value::Object(object) = document else {
         return Err(AnamnesisError::parse("metadata must be a JSON object of keys with values"));
     };

@@ -121,11 +121,15 @@ pub enum Fault {
 
 impl AnamnesisError {
     /// A [`Parse`](Self::Parse) error; the reason is made safe to print.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn parse(reason: impl AsRef<str>) -> Self {
         Self::Parse { reason: printable(reason.as_ref(), MAX_TEXT_CHARS) }
     }
 
     /// An [`Unsupported`](Self::Unsupported) error; its texts are made safe to print.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn unsupported(format: impl AsRef<str>, detail: impl AsRef<str>) -> Self {
         Self::Unsupported {
             format: printable(format.as_ref(), MAX_TEXT_CHARS),
@@ -134,11 +138,15 @@ impl AnamnesisError {
     }
 
     /// A [`LimitExceeded`](Self::LimitExceeded) error.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn limit(limit: &'static str, message: impl AsRef<str>) -> Self {
         Self::LimitExceeded { limit, message: printable(message.as_ref(), MAX_TEXT_CHARS) }
     }
 
     /// A [`NotAModel`](Self::NotAModel) error.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn not_a_model(kind: FileKind, detail: impl AsRef<str>) -> Self {
         Self::NotAModel { kind, detail: printable(detail.as_ref(), MAX_TEXT_CHARS) }
     }
@@ -164,6 +172,12 @@ impl AnamnesisError {
 
     /// The same error with the place it happened at in front, such as `tensor "x"`.
     pub(crate) fn within(self, place: impl fmt::Display) -> Self {
+        self.within_place(&place)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn within_place(self, place: &dyn fmt::Display) -> Self {
         match self {
             Self::Parse { reason } => Self::parse(format!("{place}: {reason}")),
             Self::Unsupported { format, detail } => Self::unsupported(format, format!("{place}: {detail}")),
@@ -178,6 +192,8 @@ impl AnamnesisError {
     }
 
     /// The same error with the tensor it happened in.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn in_tensor(self, name: &str) -> Self {
         match self {
             Self::NotFinite { index, value, .. } => Self::NotFinite { tensor: name.to_owned(), index, value },
@@ -215,6 +231,8 @@ impl AnamnesisError {
     }
 
     /// The same error with the file it happened in; I/O errors name theirs already.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn in_file(self, path: &Path) -> Self {
         match self {
             Self::Io(_) => self,
@@ -241,6 +259,8 @@ impl AnamnesisError {
     }
 
     /// An I/O error that names the path it happened at and keeps its kind.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn at_path(error: std::io::Error, path: &Path) -> Self {
         let text = format!("{}: {error}", printable(&path.to_string_lossy(), MAX_TEXT_CHARS));
         Self::Io(std::io::Error::new(error.kind(), text))

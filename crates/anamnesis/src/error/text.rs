@@ -6,6 +6,8 @@ pub(super) const MAX_TEXT_CHARS: usize = 2048;
 pub(super) const MAX_NAME_CHARS: usize = 160;
 
 /// A name that came from a file, in quotes, safe for a terminal and cut to a readable length.
+#[cold]
+#[inline(never)]
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", printable(name, MAX_NAME_CHARS))
 }

@@ -1,6 +1,5 @@
 //! How far encoded values are from what they were: sums that do not depend on which worker had which tile.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anamnesis_kernels::{self as kernels, DistanceSums, Level};
@@ -52,21 +51,26 @@ impl Distance {
 pub(super) struct Measured {
     total: Distance,
     next: u64,
-    early: BTreeMap<u64, (u64, Distance)>,
+    /// In the order of their places.
+    early: Vec<(Range<u64>, Distance)>,
 }
 
 impl Measured {
     pub(super) fn add(&mut self, tile: Range<u64>, distance: Distance) {
-        self.early.insert(tile.start, (tile.end, distance));
-        while let Some((end, distance)) = self.early.remove(&self.next) {
-            self.total.add(&distance);
-            self.next = end;
+        let place = self.early.partition_point(|(early, _)| early.start < tile.start);
+        self.early.insert(place, (tile, distance));
+        let mut ready = 0;
+        while let Some((tile, distance)) = self.early.get(ready).filter(|(tile, _)| tile.start == self.next) {
+            self.total.add(distance);
+            self.next = tile.end;
+            ready += 1;
         }
+        self.early.drain(..ready);
     }
 
     /// Where only some tiles had something to tell, none waits for the others any more.
     pub(super) fn total(mut self) -> Distance {
-        for (_, distance) in self.early.values() {
+        for (_, distance) in &self.early {
             self.total.add(distance);
         }
         self.total

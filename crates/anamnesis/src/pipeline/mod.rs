@@ -9,6 +9,7 @@ mod desk;
 mod direct;
 mod encode;
 mod fingerprint;
+mod mailbox;
 mod measure;
 mod options;
 mod plan;

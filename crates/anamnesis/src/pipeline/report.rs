@@ -1,11 +1,12 @@
 //! What workers tell the calling thread, and what it makes of it.
 
 use std::ops::Range;
-use std::sync::mpsc;
 
+use super::mailbox::{Receiver, Sender};
 use super::measure::{Distance, Measured};
 use super::options::OnTensor;
 use super::plan::Plan;
+use crate::sorting;
 
 /// How far a running conversion is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,11 +62,11 @@ pub(super) struct Complete {
 /// every output that has all its tensors. Gives the distance of every job, in the order of the plans.
 pub(super) fn collect(
     plans: &[&Plan],
-    receiver: &mpsc::Receiver<Done>,
+    receiver: Receiver<Done>,
     watch: &mut dyn FnMut(&Progress),
     on_tensor: Option<&OnTensor>,
-    written: &mpsc::SyncSender<usize>,
-    filled: &mpsc::Sender<Complete>,
+    written: &Sender<usize>,
+    filled: &Sender<Complete>,
 ) -> Vec<Vec<Distance>> {
     let mut tallies: Vec<_> = plans.iter().map(|plan| Tally::of(plan)).collect();
     let mut progress = Progress {
@@ -101,7 +102,7 @@ pub(super) fn collect(
                 }
                 progress.bytes += bytes;
                 // A flusher that is busy will catch up; one that failed has ended, and its error is collected at the end.
-                if tally.unflushed >= FLUSH_BYTES && written.try_send(output).is_ok() {
+                if tally.unflushed >= FLUSH_BYTES && written.send_if_empty(output) {
                     tally.unflushed = 0;
                 }
             }
@@ -109,7 +110,7 @@ pub(super) fn collect(
         if tally.left == 0 {
             let checksums = std::mem::take(&mut tally.checksums).finish();
             // One that failed has ended, and its error is collected at the end.
-            let _ = filled.send(Complete { output, checksums });
+            filled.send(Complete { output, checksums });
         }
         watch(&progress);
     }
@@ -152,7 +153,7 @@ impl Checksums {
 
     fn finish(self) -> Vec<u32> {
         let whole = |mut pieces: Vec<Piece>| {
-            pieces.sort_by_key(|piece| piece.start);
+            sorting::by_key(&mut pieces, |piece| piece.start);
             let mut all = crc32fast::Hasher::new();
             for piece in pieces {
                 all.combine(&crc32fast::Hasher::new_with_initial_len(piece.checksum, piece.bytes));

@@ -1,7 +1,7 @@
 //! Many patterns, asked at once which of them means a module, in time that does not grow with their number: names, ends
 //! and starts are looked up; only expressions are tried one by one, and there are few.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::pattern::{ModulePattern, Rule};
 
@@ -81,19 +81,23 @@ fn ancestors(module: &str) -> impl Iterator<Item = &str> {
 /// Texts at one end of a name.
 #[derive(Debug, Clone, Default)]
 struct Affixes {
-    lengths: BTreeSet<usize>,
+    /// In order, each once.
+    lengths: Vec<usize>,
     places: HashMap<String, usize>,
 }
 
 impl Affixes {
     fn insert(&mut self, text: String, place: usize) {
-        self.lengths.insert(text.len());
+        if let Err(place) = self.lengths.binary_search(&text.len()) {
+            self.lengths.insert(place, text.len());
+        }
         note(&mut self.places, text, place);
     }
 
     /// The first of the texts that `part` gives for lengths up to `longest` bytes.
     fn first<'a>(&self, part: impl Fn(usize) -> Option<&'a str>, longest: usize) -> Option<usize> {
-        self.lengths.range(..=longest).filter_map(|&length| self.places.get(part(length)?).copied()).min()
+        let lengths = self.lengths.iter().take_while(|length| **length <= longest);
+        lengths.filter_map(|&length| self.places.get(part(length)?).copied()).min()
     }
 }
 

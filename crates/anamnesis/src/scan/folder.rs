@@ -49,7 +49,7 @@ pub fn scan_all_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Res
     if is_directory {
         let mut left = MAX_ENTRIES;
         find(&place, MAX_DEPTH, &mut left, &mut files)?;
-        files.sort();
+        files.sort_unstable();
     } else {
         files.push(place);
     }

@@ -15,6 +15,17 @@ pub(crate) fn plan_layers(
     group: u64,
     make: impl Fn(&Candidate<'_>) -> Result<Decision>,
 ) -> Result<Vec<Decision>> {
+    plan(task, target, keeps, group, &make)
+}
+
+/// [`plan_layers`], compiled once for all schemes.
+fn plan(
+    task: &Task<'_>,
+    target: &str,
+    keeps: &[Keeping],
+    group: u64,
+    make: &dyn Fn(&Candidate<'_>) -> Result<Decision>,
+) -> Result<Vec<Decision>> {
     let decided: Vec<_> = task.tensors.iter().map(|tensor| linear::decide_by(tensor, task.rules, keeps)).collect();
     let taken = || task.tensors.iter().zip(&decided).filter(|(_, decided)| decided.is_ok()).map(|(tensor, _)| tensor);
     let misfits = taken().filter(|tensor| !tensor.row().is_multiple_of(group.max(1)));

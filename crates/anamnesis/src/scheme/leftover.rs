@@ -10,7 +10,7 @@
 //!
 //! A sign of quantisation is a weight that a scheme has claimed, or a configuration that says so.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use crate::catalog::{BlockType, Dtype, StoredTensor};
@@ -18,6 +18,7 @@ use crate::error::{AnamnesisError, quoted};
 
 use super::part_name::{PartName, Says, Tail};
 use super::{ALL, About, Claims, TensorRole};
+use crate::sorting;
 
 /// A tensor that looks like a part of a quantised weight and belongs to none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +68,7 @@ struct Leftovers {
     /// Whether it has a quantised weight.
     is_quantised: bool,
     /// The quantised weights by the name that those beside them begin with.
-    weights: BTreeMap<String, Owner>,
+    weights: HashMap<String, Owner>,
 }
 
 /// A quantised weight beside which a tensor may stand.
@@ -84,7 +85,7 @@ struct Owner {
 impl Leftovers {
     fn new(claims: &Claims<'_>) -> Self {
         let quantised = || claims.taken(TensorRole::Quantized).filter(|tensor| !is_alone(tensor.dtype));
-        let shapes: BTreeMap<_, _> = claims.shapes().collect();
+        let shapes: HashMap<_, _> = claims.shapes().collect();
         let sign = match (config_says(claims), claims.scaled_weight()) {
             (Some(says), _) => Some(says),
             (None, Some(name)) => Some(format!("{} is quantised", quoted(name))),
@@ -112,12 +113,12 @@ impl Leftovers {
         };
         // For messages, schemes that are decoded come before those that are only recognised.
         let mut schemes = ALL;
-        schemes.sort_by_key(|scheme| matches!(scheme.about(), About::Refused(_)));
+        sorting::by_key(&mut schemes, |scheme| matches!(scheme.about(), About::Refused(_)));
         let names = schemes.iter().flat_map(|scheme| scheme.part_names()).collect();
         // Bytes that nobody has claimed are a weight too, where something stands beside them that may be their scale.
         let bytes = claims.free().map(|(_, tensor)| tensor).filter(|tensor| is_bytes_of_a_weight(tensor));
         let bytes = bytes.filter(|_| !claims.catalog.is_of_arrays);
-        let mut weights: BTreeMap<_, _> = quantised().chain(bytes).map(owner).collect();
+        let mut weights: HashMap<_, _> = quantised().chain(bytes).map(owner).collect();
         for (codes, weight, shape) in claims.modules() {
             // Codes may be called otherwise than the weight that they are of, which is all of its module then too.
             let Some((module, leaf)) = weight.rsplit_once('.').filter(|(_, leaf)| names_a_weight(leaf)) else {

@@ -86,7 +86,7 @@ impl ChatTemplate {
             told.text(format!("{key}.{plain}"), template);
             names.push(plain);
         }
-        names.sort();
+        names.sort_unstable();
         names.dedup();
         told.array("tokenizer.chat_templates", MetadataArray::String(names));
         if let Some(default) = default {

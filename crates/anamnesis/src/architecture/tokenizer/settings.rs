@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::document::AddedToken;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::sorting;
 
 /// The roles of tokens in the order they are looked for.
 pub(super) const ROLES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
@@ -49,7 +50,7 @@ impl Settings {
             token.id = Some(id);
             tokens.push(token);
         }
-        tokens.sort_by_key(|token| token.id);
+        sorting::by_key(&mut tokens, |token| token.id);
         Ok(tokens)
     }
 

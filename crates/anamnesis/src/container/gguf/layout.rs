@@ -9,6 +9,7 @@ use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT};
 use super::{GgufMetadataArray, GgufMetadataValue};
 use crate::container::layout::Layout;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::sorting;
 
 const WRITTEN_VERSION: u32 = 3;
 
@@ -54,7 +55,7 @@ pub(crate) fn lay_out<'a>(
         }
     };
     if keys == Keys::Sorted {
-        metadata.sort_by_key(|(key, _)| *key);
+        sorting::by_key(&mut metadata, |(key, _)| *key);
     }
     TENSOR_COUNT.check(tensors.len() as u64, "tensors")?;
     KV_COUNT.check(metadata.len() as u64, "metadata entries")?;
@@ -170,7 +171,8 @@ fn write_value(header: &mut Vec<u8>, value: &GgufMetadataValue) -> Result<()> {
 macro_rules! write_numbers {
     ($header:expr, $tag:expr, $items:expr) => {{
         write_array_head($header, $tag, $items.len())?;
-        $header.extend($items.iter().flat_map(|item| item.to_le_bytes()));
+        $header.reserve(size_of_val(&$items[..]));
+        $items.iter().for_each(|item| $header.extend_from_slice(&item.to_le_bytes()));
     }};
 }
 

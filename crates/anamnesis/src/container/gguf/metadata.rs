@@ -82,13 +82,13 @@ macro_rules! number {
 }
 
 macro_rules! numbers {
-    ($cursor:expr, $count:expr, $budget:expr, $type:ty) => {
+    ($cursor:expr, $count:expr, $budget:expr, $type:ty) => {{
+        let mut numbers = $cursor.numbers($count, $budget, <$type>::from_le_bytes)?;
         if $cursor.big_endian {
-            $cursor.numbers($count, $budget, <$type>::from_be_bytes)?
-        } else {
-            $cursor.numbers($count, $budget, <$type>::from_le_bytes)?
+            numbers.iter_mut().for_each(|number| *number = <$type>::from_be_bytes(number.to_le_bytes()));
         }
-    };
+        numbers
+    }};
 }
 
 fn read_value(cursor: &mut Cursor<'_>, value_tag: u32, keep: Keep, budget: &mut Budget) -> Result<GgufMetadataValue> {

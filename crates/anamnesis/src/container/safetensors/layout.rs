@@ -71,15 +71,16 @@ pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> 
 }
 
 /// The format has metadata of one type only.
-fn texts<'a>(metadata: &'a Metadata) -> Result<BTreeMap<&'a String, &'a String>> {
-    let text = |(key, value): (&'a String, &'a MetadataValue)| match value {
-        MetadataValue::String(text) => Ok((key, text)),
-        _ => {
+fn texts(metadata: &Metadata) -> Result<BTreeMap<&str, &str>> {
+    let mut texts = BTreeMap::new();
+    for (key, value) in metadata.iter() {
+        let MetadataValue::String(text) = value else {
             let why = format!("metadata entry {} is no string; safetensors holds strings only", quoted(key));
-            Err(AnamnesisError::unsupported("safetensors", why))
-        }
-    };
-    metadata.iter().map(text).collect()
+            return Err(AnamnesisError::unsupported("safetensors", why));
+        };
+        texts.insert(key.as_str(), text.as_str());
+    }
+    Ok(texts)
 }
 
 fn write_json(header: &mut Vec<u8>, text: &str) -> Result<()> {

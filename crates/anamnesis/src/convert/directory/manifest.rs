@@ -165,6 +165,6 @@ pub(crate) fn unfinished_outputs(directory: &Path) -> Result<Vec<String>> {
             problems.push(format!("{} was left half-written", quoted(&name)));
         }
     }
-    problems.sort();
+    problems.sort_unstable();
     Ok(problems)
 }

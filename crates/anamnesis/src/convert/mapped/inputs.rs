@@ -13,6 +13,7 @@ use crate::catalog::{Dtype, MetadataArray};
 use crate::checkpoint::Checkpoint;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{OF_INPUTS, WholeScale};
+use crate::sorting::inserted;
 
 /// The algorithm of ModelOpt that quantises weights alone.
 const WEIGHTS_ALONE: &str = "W4A16_NVFP4";
@@ -68,7 +69,7 @@ impl Inputs<'_> {
     pub(super) fn tell<'m>(&self, algorithms: &Algorithms, weights: impl Iterator<Item = &'m Mapped>, told: &mut Told) {
         let alone = weights.filter(|mapped| self.layer(mapped).is_some_and(|layer| algorithms.is_alone(&layer)));
         let mut names: Vec<String> = alone.map(|mapped| mapped.name.clone()).collect();
-        names.sort();
+        names.sort_unstable();
         let values = vec![false; names.len()];
         told.array("general.tensor_extra.name", MetadataArray::String(names));
         told.array("general.tensor_extra.prec_a4", MetadataArray::Bool(values));
@@ -110,7 +111,7 @@ impl Algorithms {
     fn of(told: &Value) -> Self {
         let algorithm = |value: &Value| value.get("quant_algo").and_then(Value::as_str).map(str::to_owned);
         let layers = told.get("quantized_layers").and_then(Value::as_object).into_iter().flatten();
-        let layers = layers.filter_map(|(name, value)| Some((name.clone(), algorithm(value)?))).collect();
+        let layers = inserted(layers.filter_map(|(name, value)| Some((name.clone(), algorithm(value)?))));
         Self { usual: algorithm(told), layers }
     }
 

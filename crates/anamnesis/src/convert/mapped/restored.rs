@@ -1,6 +1,6 @@
 //! A GGUF file as a checkpoint that Hugging Face's library loads: the way back.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
@@ -14,6 +14,7 @@ use crate::container::Format;
 use crate::convert::drafts::{Drafts, Outputs};
 use crate::convert::options::ConvertOptions;
 use crate::error::{AnamnesisError, Result};
+use crate::sorting::inserted;
 
 /// What a checkpoint is, before it has places.
 pub(crate) struct RestoredOutputs {
@@ -46,7 +47,7 @@ impl Checkpoint {
         let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
         let gguf = Gguf {
             metadata: &metadata,
-            shapes: named.iter().map(|named| (named.name, named.shape)).collect(),
+            shapes: inserted(named.iter().map(|named| (named.name, named.shape))),
             values: &|name| self.few_values(name),
             dtype: match dtype {
                 TargetDtype::BF16 => "bfloat16",
@@ -61,7 +62,7 @@ impl Checkpoint {
         let is_free = options.output_dtype.is_none();
         let packed =
             packed_experts.filter(|_| is_free).and_then(|told| Some((told, planner.packed_experts(&tensors)?)));
-        let mut experts = BTreeMap::new();
+        let mut experts = HashMap::new();
         if let Some((told, packed)) = packed {
             config.insert("quantization_config".to_owned(), told);
             config.sort_keys();

@@ -9,6 +9,7 @@ use crate::convert::drafts::Quantise;
 use crate::convert::options::ConvertOptions;
 use crate::error::{AnamnesisError, Request, Result};
 use crate::scheme::{PlainDecoder, Prepared, TensorRole, TileDecoder};
+use crate::sorting;
 
 /// A tensor of the checkpoint.
 pub(super) struct Source {
@@ -82,6 +83,6 @@ pub(super) fn sources(
         return Err(Request::NothingSelected.into());
     }
     let left_out = names.len() - sources.len();
-    sources.sort_by(|a, b| (a.file, &a.name).cmp(&(b.file, &b.name)));
+    sorting::by(&mut sources, |a, b| (a.file, &a.name).cmp(&(b.file, &b.name)));
     Ok((sources, left_out))
 }

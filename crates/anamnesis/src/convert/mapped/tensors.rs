@@ -1,6 +1,6 @@
 //! What becomes of every tensor that an architecture maps: kept as blocks, copied, decoded, or encoded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::inputs::{Inputs, beside};
@@ -92,8 +92,8 @@ impl Planner<'_> {
     }
 
     /// The experts that are four-bit floats in blocks, by name, where all experts are: those are the tensors that are turned.
-    pub(super) fn packed_experts<'m>(&self, tensors: &'m [Mapped]) -> Option<BTreeMap<&'m str, Built>> {
-        let mut packed = BTreeMap::new();
+    pub(super) fn packed_experts<'m>(&self, tensors: &'m [Mapped]) -> Option<HashMap<&'m str, Built>> {
+        let mut packed = HashMap::new();
         for mapped in tensors {
             let Tree::After(tree, Step::Turn { .. }) = &mapped.tree else { continue };
             let leaves = self.leaves(&tree.tensors()).ok()?;
@@ -204,8 +204,11 @@ impl Planner<'_> {
     }
 
     fn leaves(&self, tensors: &[usize]) -> Result<BTreeMap<usize, Leaf>> {
-        let leaf = |&index: &usize| Ok((index, self.sources[index].leaf(&self.checkpoint.catalog)?));
-        tensors.iter().map(leaf).collect()
+        let mut leaves = BTreeMap::new();
+        for &index in tensors {
+            leaves.insert(index, self.sources[index].leaf(&self.checkpoint.catalog)?);
+        }
+        Ok(leaves)
     }
 
     /// The name of the first tensor it is made of.

@@ -17,7 +17,8 @@ pub(super) struct Description {
 impl Description {
     /// Reads an entry of the metadata; `None` where it describes no tensor of several parts.
     pub(super) fn read(name: &str, text: &str) -> Option<Self> {
-        let mut value: Value = serde_json::from_str(text).ok().filter(|_| text.trim_start().starts_with('{'))?;
+        let mut value: Value =
+            serde_json::from_slice(text.as_bytes()).ok().filter(|_| text.trim_start().starts_with('{'))?;
         let kind = value.get("_type")?.as_str().filter(|kind| *kind != "Tensor")?.to_owned();
         let parts = value.get("_tensor_data_names").and_then(Value::as_array)?;
         let parts = parts.iter().map(|part| part.as_str().map(str::to_owned)).collect::<Option<_>>()?;
