@@ -112,8 +112,8 @@ impl Leftovers {
         };
         // For messages, schemes that are decoded come before those that are only recognised.
         let mut schemes = ALL;
-        schemes.sort_by_key(|scheme| matches!(scheme.about(), About::Refused(_)));
-        let names = schemes.iter().flat_map(|scheme| scheme.part_names()).collect();
+        schemes.sort_by_cached_key(|scheme| matches!(scheme.about(), About::Refused(_)));
+        let names = schemes.map(|scheme| scheme.part_names()).concat();
         // Bytes that nobody has claimed are a weight too, where something stands beside them that may be their scale.
         let bytes = claims.free().map(|(_, tensor)| tensor).filter(|tensor| is_bytes_of_a_weight(tensor));
         let bytes = bytes.filter(|_| !claims.catalog.is_of_arrays);
