@@ -3,11 +3,15 @@
 mod convert;
 mod limit;
 mod named;
+mod plain;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anamnesis::{Dtype, GptqFormat, OpenOptions, Rounding};
-use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::ui::style;
 
 /// Parse any tensor file, recover any precision.
 #[derive(Debug, Parser)]
@@ -17,6 +21,18 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+impl Cli {
+    /// What the arguments say.
+    pub(crate) fn typed(arguments: &[OsString]) -> Result<Self, clap::Error> {
+        plain::read(arguments).map_or_else(|| Self::parsed(arguments), Ok)
+    }
+
+    fn parsed(arguments: &[OsString]) -> Result<Self, clap::Error> {
+        let definition = Self::command().color(style::typed_choice(arguments));
+        Self::from_arg_matches_mut(&mut definition.try_get_matches_from(arguments)?)
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -95,7 +111,7 @@ pub(crate) use convert::{
 pub(crate) use limit::{Limit, LimitArgs};
 
 /// What to read, and how where the file leaves a choice.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct InputArgs {
     /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION],
     /// ollama:NAME[:TAG], or - for standard input
@@ -132,9 +148,10 @@ pub(crate) struct InputArgs {
 }
 
 /// By whose arithmetic weights are decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ArithArg {
     /// In f32, rounded once to the output type (the default)
+    #[default]
     F32,
     /// As the format's own library, which may round after every operation
     Reference,
@@ -189,7 +206,7 @@ fn npy_dtype(text: &str) -> Result<(String, Dtype), String> {
     }
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ParseArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
@@ -237,13 +254,14 @@ pub(crate) struct ManArgs {
     pub(crate) dir: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Also known as: info")]
 pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// The type to assume for decoded weights: bf16, f16 or f32
-    #[arg(long, value_name = "TYPE", default_value = "bf16", value_parser = named::DTYPES, hide_possible_values = true)]
+    #[arg(long, value_name = "TYPE", default_value = INSPECTED_AS)]
+    #[arg(value_parser = named::DTYPES, hide_possible_values = true)]
     pub(crate) to: String,
     /// Print the metadata instead, with types: all of it, or the value of KEY
     #[arg(long)]
@@ -255,6 +273,9 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
 }
+
+/// The type that decoded weights are assumed to get where nobody says.
+const INSPECTED_AS: &str = "bf16";
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {

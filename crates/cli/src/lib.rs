@@ -16,23 +16,20 @@ use std::process::ExitCode;
 
 use anamnesis::error::printable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches};
 
 use args::Cli;
 use exit::Exit;
-use ui::{Printer, json, style};
+use ui::{Printer, json};
 
 /// Does what the command line asks for.
 pub fn run() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let mut definition = Cli::command().color(style::typed_choice(&arguments));
-    let parsed = definition.try_get_matches_from_mut(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
+    let cli = match Cli::typed(&arguments) {
         Ok(cli) => cli,
         Err(error) => return help_or_usage(&error, arguments.iter().any(|argument| argument == "--json")).into(),
     };
     let printer = Printer::new(&cli.output);
-    match cpu::level().and_then(|cpu| commands::run(&cli, cpu, &printer)).and_then(|()| printer.flush()) {
+    match cpu::named().and_then(|cpu| commands::run(&cli, cpu, &printer)).and_then(|()| printer.flush()) {
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
             printer.failure(&failure);

@@ -40,9 +40,9 @@ pub enum BlockType {
 struct Geometry(BlockType, &'static str, u64, u64);
 
 /// In the order of the enum above, so that a type is its own index.
-const TABLE: &[Geometry; 27] = {
+static TABLE: [Geometry; 27] = {
     use BlockType as B;
-    &[
+    [
         Geometry(B::Q4_0, "Q4_0", 32, 18),
         Geometry(B::Q4_1, "Q4_1", 32, 20),
         Geometry(B::Q5_0, "Q5_0", 32, 22),

@@ -31,13 +31,15 @@ pub(super) fn read_existing(path: &Path, max_bytes: u64, budget: Option<&mut Bud
 /// known, which is not the same as nothing. One that is too long is refused.
 pub(crate) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Option<Vec<u8>>> {
     let at = |error| AnamnesisError::at_path(error, path);
-    let metadata = match (std::fs::symlink_metadata(path), std::fs::metadata(path)) {
-        (Err(error), _) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        (Ok(_), Err(error)) if error.kind() == ErrorKind::NotFound => {
-            return Err(at(Error::new(ErrorKind::NotFound, "a link to a file that is not there")));
-        }
-        (_, metadata) => metadata.map_err(at)?,
+    let found = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Ok(link) if link.is_symlink() => std::fs::metadata(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "a link to a file that is not there"),
+            _ => error,
+        }),
+        found => found,
     };
+    let metadata = found.map_err(at)?;
     // Never opened: a pipe would wait for a writer.
     if !metadata.is_file() {
         let (kind, what) = match metadata.is_dir() {

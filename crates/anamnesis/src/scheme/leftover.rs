@@ -18,7 +18,6 @@ use crate::error::{AnamnesisError, quoted};
 
 use super::part_name::{PartName, Says, Tail};
 use super::{ALL, About, Claims, TensorRole};
-use crate::sorting;
 
 /// A tensor that looks like a part of a quantised weight and belongs to none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,9 +111,9 @@ impl Leftovers {
             (prefix, Owner { name: tensor.name.clone(), leaf, shape, is_block })
         };
         // For messages, schemes that are decoded come before those that are only recognised.
-        let mut schemes = ALL;
-        sorting::by_key(&mut schemes, |scheme| matches!(scheme.about(), About::Refused(_)));
-        let names = schemes.iter().flat_map(|scheme| scheme.part_names()).collect();
+        let schemes = ALL.map(|scheme| (matches!(scheme.about(), About::Refused(_)), scheme.part_names()));
+        let (refused, decoded): (Vec<_>, Vec<_>) = schemes.into_iter().partition(|(is_refused, _)| *is_refused);
+        let names = decoded.into_iter().chain(refused).flat_map(|(_, names)| names).collect();
         // Bytes that nobody has claimed are a weight too, where something stands beside them that may be their scale.
         let bytes = claims.free().map(|(_, tensor)| tensor).filter(|tensor| is_bytes_of_a_weight(tensor));
         let bytes = bytes.filter(|_| !claims.catalog.is_of_arrays);

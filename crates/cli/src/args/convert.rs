@@ -43,7 +43,7 @@ pub(crate) struct SelectArgs {
 }
 
 /// Which tensors are taken.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ChoiceArgs {
     /// Take only tensors that fit a pattern: 'model.layers.[0-3].*' (repeatable)
     #[arg(long, alias = "filter", value_name = "GLOB", help_heading = SELECTING)]

@@ -29,7 +29,7 @@ const KINDS: [Kind; 4] = [
 const DEFAULT_MEMORY: u64 = 2 << 30;
 
 /// `--limit`, as often as wanted.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct LimitArgs {
     /// Refuse a file that asks for more than this: memory=SIZE altogether (2 GiB where
     /// nothing is said), buffer=SIZE at once, items=N of a kind, ratio=N for each

@@ -42,7 +42,7 @@ pub(super) fn run(cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
         // Steps are constants that parse; what the parser says of one that does not is told, not hidden.
         let cli = Cli::try_parse_from(step.split(' '))
             .map_err(|error| AnamnesisError::Io(std::io::Error::other(error.to_string())))?;
-        super::run(&cli, cpu, if printer.is_json() { &silent } else { printer })?;
+        super::run(&cli, Some(cpu), if printer.is_json() { &silent } else { printer })?;
     }
     let (matching, values) = compare(Path::new(OUTPUT))?;
     if matching != values || values == 0 {

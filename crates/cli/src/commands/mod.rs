@@ -29,18 +29,19 @@ use crate::args::{Cli, Command};
 use crate::exit::Failure;
 use crate::ui::{Printer, json::texts};
 
-/// Does what was typed.
-pub(crate) fn run(cli: &Cli, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
+/// Does what was typed, at the best level of the CPU where none is `named`; only conversions have to know it.
+pub(crate) fn run(cli: &Cli, named: Option<CpuLevel>, printer: &Printer) -> Result<(), Failure> {
+    let cpu = || named.unwrap_or_else(CpuLevel::detect);
     match &cli.command {
         Command::Parse(args) => parse::run(args, printer),
         Command::Inspect(args) => inspect::run(args, printer),
-        Command::Remember(args) => remember::run(args, cpu, printer),
-        Command::Convert(args) => convert::run(args, cpu, printer),
-        Command::Forget(args) => forget::run(args, cpu, printer),
+        Command::Remember(args) => remember::run(args, cpu(), printer),
+        Command::Convert(args) => convert::run(args, cpu(), printer),
+        Command::Forget(args) => forget::run(args, cpu(), printer),
         Command::Verify(args) => verify::run(args, printer),
         Command::Scan(args) => scan::run(args, printer),
         Command::Formats => formats::run(printer),
-        Command::Demo => demo::run(cpu, printer),
+        Command::Demo => demo::run(cpu(), printer),
         Command::Completions(args) => manual::completions(args, printer),
         Command::Man(args) => manual::man(args, printer),
     }
