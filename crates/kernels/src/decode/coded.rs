@@ -150,11 +150,11 @@ macro_rules! walk_blocks {
         $shared:ident = $setup:expr, $group:ident => $words:expr, $out:ident
     ) => {{
         let elements = $elements;
-        let whole = elements - elements % GROUP;
-        let (groups, rest) = $packed.split_at(whole / 8 * $packing::BITS);
-        let (words, tail) = $out.split_at_mut(whole * $output::BYTES);
-        let pairs = groups.chunks($block / 8 * $packing::BITS);
-        let pairs = pairs.zip(words.chunks_mut($block.saturating_mul($output::BYTES)));
+        let whole = elements / $block;
+        let (packed_bytes, bytes) = ($block / 8 * $packing::BITS, $block.saturating_mul($output::BYTES));
+        let (blocks, rest) = $packed.split_at(whole * packed_bytes);
+        let (words, tail) = $out.split_at_mut(whole * bytes);
+        let pairs = blocks.chunks_exact(packed_bytes).zip(words.chunks_exact_mut(bytes));
         for (($index, $scale), (packed, out)) in $scales.iter().enumerate().zip(pairs) {
             let $shared = $setup;
             let groups = packed.chunks_exact(4 * $packing::BITS);
@@ -163,12 +163,21 @@ macro_rules! walk_blocks {
                 $output::write(&$words, bytes);
             }
         }
-        let $index = whole / $block;
+        let ($index, mut left) = (whole, elements - whole * $block);
         if let Some($scale) = $scales.get($index)
-            && elements > whole
+            && left > 0
         {
-            let ($shared, $group) = ($setup, &load::<$packing>(rest));
-            write_some::<$output>(&$words, elements - whole, tail);
+            let $shared = $setup;
+            for (group, bytes) in rest.chunks(4 * $packing::BITS).zip(tail.chunks_mut(GROUP * $output::BYTES)) {
+                let $group = &load::<$packing>(group);
+                let words = $words;
+                if left < GROUP {
+                    write_some::<$output>(&words, left, bytes);
+                    break;
+                }
+                $output::write(&words, bytes);
+                left -= GROUP;
+            }
         }
     }};
 }
