@@ -13,9 +13,7 @@
 //! the nearest code, halves to even unless the goal says otherwise. What no library does is no [`Goal`]: each is compiled
 //! for every CPU level.
 
-use super::ratio::{
-    Difference, Grain, InBf16, InF16, Operation, Product, ProductPlus, Quotient, QuotientPlus, RoundedPlus, Unrounded,
-};
+use super::ratio::{Difference, Grain, InBf16, InF16, Operation, Plus, Product, Quotient, RoundedPlus, Unrounded};
 use super::target::{Target, ToE2m1, ToE2m1Below, ToE2m1Inwards, ToE4m3, ToE5m2, ToWhole};
 use crate::base::GROUP;
 use crate::base::group::pad;
@@ -117,10 +115,10 @@ pub fn group_codes(
                 Ratio::Quotient(Step::F32) => run!(Quotient, Unrounded, whole),
                 Ratio::Quotient(Step::Bf16) => run!(Quotient, InBf16, whole),
                 Ratio::Quotient(Step::F16) => run!(Quotient, InF16, whole),
-                Ratio::QuotientPlus(Step::F32) => run!(QuotientPlus, Unrounded, whole),
-                Ratio::QuotientPlus(Step::Bf16) => run!(QuotientPlus, InBf16, whole),
-                Ratio::QuotientPlus(Step::F16) => run!(QuotientPlus, InF16, whole),
-                Ratio::ProductPlus => run!(ProductPlus, Unrounded, whole),
+                Ratio::QuotientPlus(Step::F32) => run!(Plus<Quotient>, Unrounded, whole),
+                Ratio::QuotientPlus(Step::Bf16) => run!(Plus<Quotient>, InBf16, whole),
+                Ratio::QuotientPlus(Step::F16) => run!(Plus<Quotient>, InF16, whole),
+                Ratio::ProductPlus => run!(Plus<Product>, Unrounded, whole),
                 Ratio::Difference => run!(Difference, Unrounded, whole),
                 Ratio::RoundedPlus => run!(RoundedPlus, InF16, whole),
             }

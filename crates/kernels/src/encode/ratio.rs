@@ -1,5 +1,7 @@
 //! The operations that bring a value to its code, known when the kernel is compiled.
 
+use std::marker::PhantomData;
+
 use super::target::WHOLE;
 use crate::base::GROUP;
 use crate::base::float::bf16;
@@ -29,23 +31,6 @@ impl Operation for Quotient {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct QuotientPlus;
-
-impl Operation for QuotientPlus {
-    const TWICE: bool = true;
-
-    #[inline(always)]
-    fn first(value: f32, scale: f32, _offset: f32) -> f32 {
-        value / scale
-    }
-
-    #[inline(always)]
-    fn second(value: f32, _scale: f32, offset: f32) -> f32 {
-        value + offset
-    }
-}
-
-#[derive(Clone, Copy)]
 pub(super) struct Product;
 
 impl Operation for Product {
@@ -55,15 +40,16 @@ impl Operation for Product {
     }
 }
 
+/// What another gives, and the offset.
 #[derive(Clone, Copy)]
-pub(super) struct ProductPlus;
+pub(super) struct Plus<R>(PhantomData<R>);
 
-impl Operation for ProductPlus {
+impl<R: Operation> Operation for Plus<R> {
     const TWICE: bool = true;
 
     #[inline(always)]
-    fn first(value: f32, scale: f32, _offset: f32) -> f32 {
-        value * scale
+    fn first(value: f32, scale: f32, offset: f32) -> f32 {
+        R::first(value, scale, offset)
     }
 
     #[inline(always)]
