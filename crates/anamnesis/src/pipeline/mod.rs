@@ -9,7 +9,6 @@ mod desk;
 mod direct;
 mod encode;
 mod fingerprint;
-mod mailbox;
 mod measure;
 mod options;
 mod plan;

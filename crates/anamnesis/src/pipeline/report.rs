@@ -1,8 +1,8 @@
 //! What workers tell the calling thread, and what it makes of it.
 
 use std::ops::Range;
+use std::sync::mpsc;
 
-use super::mailbox::{Receiver, Sender};
 use super::measure::{Distance, Measured};
 use super::options::OnTensor;
 use super::plan::Plan;
@@ -62,11 +62,11 @@ pub(super) struct Complete {
 /// every output that has all its tensors. Gives the distance of every job, in the order of the plans.
 pub(super) fn collect(
     plans: &[&Plan],
-    receiver: Receiver<Done>,
+    receiver: &mpsc::Receiver<Done>,
     watch: &mut dyn FnMut(&Progress),
     on_tensor: Option<&OnTensor>,
-    written: &Sender<usize>,
-    filled: &Sender<Complete>,
+    written: &mpsc::SyncSender<usize>,
+    filled: &mpsc::Sender<Complete>,
 ) -> Vec<Vec<Distance>> {
     let mut tallies: Vec<_> = plans.iter().map(|plan| Tally::of(plan)).collect();
     let mut progress = Progress {
@@ -102,7 +102,7 @@ pub(super) fn collect(
                 }
                 progress.bytes += bytes;
                 // A flusher that is busy will catch up; one that failed has ended, and its error is collected at the end.
-                if tally.unflushed >= FLUSH_BYTES && written.send_if_empty(output) {
+                if tally.unflushed >= FLUSH_BYTES && written.try_send(output).is_ok() {
                     tally.unflushed = 0;
                 }
             }
@@ -110,7 +110,7 @@ pub(super) fn collect(
         if tally.left == 0 {
             let checksums = std::mem::take(&mut tally.checksums).finish();
             // One that failed has ended, and its error is collected at the end.
-            filled.send(Complete { output, checksums });
+            let _ = filled.send(Complete { output, checksums });
         }
         watch(&progress);
     }

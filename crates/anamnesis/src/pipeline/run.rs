@@ -1,12 +1,12 @@
 //! Running a plan: workers take tiles, read their windows, decode or encode, and put the result at its place.
 
 use std::ops::Range;
+use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use super::buffers::Buffers;
 use super::desk::{Assignment, Desk, Output};
 use super::encode::Encoding;
-use super::mailbox::{Sender, mailbox};
 use super::measure::Distance;
 use super::options::RunOptions;
 use super::plan::{Job, Plan, Work};
@@ -40,7 +40,7 @@ pub(crate) fn run_all(
 ) -> Result<Vec<Vec<Distance>>> {
     options.cancel.check()?;
     let desk = &Desk::new(outputs, sources, options.threads);
-    let (sender, receiver) = mailbox();
+    let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         let start = |_| {
             let mut worker = Worker {
@@ -56,14 +56,14 @@ pub(crate) fn run_all(
         };
         let workers = (0..options.threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| desk.stop());
         drop(sender);
-        let (written, mut flushes) = mailbox();
+        let (written, flushes) = mpsc::sync_channel::<usize>(1);
         let flush = move |output| desk.sink(output).map_or(Ok(()), |sink| sink.flush());
-        let flusher = spawn(scope, move || flushes.try_for_each(flush).inspect_err(|_| desk.stop()));
-        let (filled, mut finishes) = mailbox();
+        let flusher = spawn(scope, move || flushes.iter().try_for_each(flush).inspect_err(|_| desk.stop()));
+        let (filled, finishes) = mpsc::channel();
         let finish = move |complete: Complete| finish(outputs, desk, complete);
-        let finisher = spawn(scope, move || finishes.try_for_each(finish).inspect_err(|_| desk.stop()));
+        let finisher = spawn(scope, move || finishes.iter().try_for_each(finish).inspect_err(|_| desk.stop()));
         let plans: Vec<_> = outputs.iter().map(|output| output.plan).collect();
-        let distances = collect(&plans, receiver, watch, options.on_tensor.as_ref(), &written, &filled);
+        let distances = collect(&plans, &receiver, watch, options.on_tensor.as_ref(), &written, &filled);
         drop((written, filled));
         let results = workers?.into_iter().chain([flusher?, finisher?]).map(join).collect();
         first_failure(results).map(|()| distances)
@@ -112,7 +112,7 @@ struct Worker<'r, 'a> {
     sources: &'r [Box<dyn Source>],
     desk: &'r Desk<'r, 'a>,
     cancel: &'r CancelToken,
-    sender: Sender<Done>,
+    sender: mpsc::Sender<Done>,
     buffers: Buffers,
     encoding: Encoding,
 }
@@ -122,7 +122,7 @@ impl Worker<'_, '_> {
         let mut last = None;
         loop {
             // The receiver outlives the workers; if it did not, nobody would be waiting for progress.
-            let began = |output| self.sender.send(Done { output, what: What::Begun });
+            let began = |output| drop(self.sender.send(Done { output, what: What::Begun }));
             let Some(Assignment { output, sink, tile }) = self.desk.next(last, &began)? else { return Ok(()) };
             let outputs = self.outputs;
             let job = &outputs[output].plan.jobs[tile.job];
@@ -134,7 +134,7 @@ impl Worker<'_, '_> {
     fn fill(&mut self, file: usize, job: &Job, tile: &Tile, sink: &dyn TileSink) -> Result<()> {
         let Self { outputs, sources, cancel, sender, buffers, encoding, .. } = self;
         let has_seal = outputs[file].plan.seal.is_some();
-        let tell = |what| sender.send(Done { output: file, what });
+        let tell = |what| drop(sender.send(Done { output: file, what }));
         let mut put = |output: usize, start: u64, content: &[u8]| {
             let checksum = if has_seal { crc32fast::hash(content) } else { 0 };
             sink.put(job.outputs[output].offset + start, content)?;
