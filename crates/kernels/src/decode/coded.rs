@@ -15,7 +15,6 @@ use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::packing::{Packing, load, numbers};
 use crate::base::simd::{SMALL_TABLE, Simd, Twice};
-use crate::base::walk::write_some;
 use crate::decode::extent::{count, zero_of};
 use crate::decode::halves::{looked_up_by_half, products_by_half};
 use crate::decode::mirror::Mirror;
@@ -163,21 +162,12 @@ macro_rules! walk_blocks {
                 $output::write(&$words, bytes);
             }
         }
-        let ($index, mut left) = (whole, elements - whole * $block);
+        let ($index, elements) = (whole, elements - whole * $block);
         if let Some($scale) = $scales.get($index)
-            && left > 0
+            && elements > 0
         {
             let $shared = $setup;
-            for (group, bytes) in rest.chunks(4 * $packing::BITS).zip(tail.chunks_mut(GROUP * $output::BYTES)) {
-                let $group = &load::<$packing>(group);
-                let words = $words;
-                if left < GROUP {
-                    write_some::<$output>(&words, left, bytes);
-                    break;
-                }
-                $output::write(&words, bytes);
-                left -= GROUP;
-            }
+            walk_packed!($packing, $output, elements, $group in rest => $words, tail);
         }
     }};
 }
