@@ -1,7 +1,7 @@
 //! NVFP4 weights as slices, in the layout of ModelOpt: E2M1 codes with an E4M3 scale per 16 values and one F32 scale.
 
 use anamnesis_kernels::Level;
-use anamnesis_kernels::chosen::{self as kernels, Float8, Packed, Rounded};
+use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
 
 use super::slices::{check_len, output, product};
 use super::{Bf16Out, OutputElement};
@@ -60,7 +60,7 @@ fn decode(level: Level, to: Rounded, weight: &[u8], block_scales: &[u8], global_
     let strips = weight.chunks(STRIP * BLOCK / 2).zip(out.chunks_mut(STRIP * BLOCK * to.bytes()));
     for ((codes, out), stored) in strips.zip(block_scales.chunks(STRIP)) {
         let scales = &mut scales[..stored.len()];
-        kernels::widen_format8(level, Float8::E4m3, stored, scales);
+        kernels::widen_e4m3(level, stored, scales);
         scales.iter_mut().for_each(|scale| *scale *= global_scale);
         kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &MAP, &[], scales, BLOCK, out);
     }

@@ -1,6 +1,6 @@
 //! The types that scales and offsets are stored in.
 
-use anamnesis_kernels::chosen::{self, Float8, Rounded};
+use anamnesis_kernels::chosen::{self, Rounded};
 use anamnesis_kernels::{self as kernels, Level, TopExponent};
 
 use crate::catalog::{Dtype, TargetDtype};
@@ -54,7 +54,7 @@ impl ScaleType {
             Self::F16 => kernels::widen_f16(level, bytes, out),
             Self::E8m0 => kernels::widen_e8m0(level, bytes, out, TopExponent::Nan),
             Self::Exponent => kernels::widen_e8m0(level, bytes, out, TopExponent::Infinity),
-            Self::E4m3 => chosen::widen_format8(level, Float8::E4m3, bytes, out),
+            Self::E4m3 => chosen::widen_e4m3(level, bytes, out),
             Self::I8 => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte.cast_signed().into()),
         }
     }
@@ -69,7 +69,7 @@ impl ScaleType {
             Self::E8m0 | Self::Exponent => {
                 out.iter_mut().zip(values).for_each(|(out, value)| *out = (value.to_bits() >> 23) as u8);
             }
-            Self::E4m3 => chosen::narrow(level, Float8::E4m3, values, out),
+            Self::E4m3 => chosen::narrow_e4m3(level, values, out),
             Self::I8 => out.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as i8).cast_unsigned()),
         }
     }

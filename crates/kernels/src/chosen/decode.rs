@@ -3,6 +3,7 @@
 #![allow(clippy::too_many_arguments, reason = "the arguments of the kernels, and what they are for")]
 
 use super::{Float8, Packed, Rounded, with_float8, with_packed, with_rounded};
+use crate::base::float::E4m3;
 use crate::base::level::Level;
 use crate::base::packing::{AwqNibbles, HighNibbles};
 use crate::decode::{Arithmetic, ggml};
@@ -161,7 +162,7 @@ pub fn nvfp4_times(level: Level, to: Rounded, blocks: &[u8], factor: f32, out: &
     with_rounded!(to, O => ggml::decode_blocks_times::<ggml::Nvfp4, O>(level, blocks, factor, out));
 }
 
-/// [`widen_format8`](crate::widen_format8).
-pub fn widen_format8(level: Level, float: Float8, bytes: &[u8], out: &mut [f32]) {
-    with_float8!(float, F => crate::widen_format8::<F>(level, bytes, out));
+/// [`widen_format8`](crate::widen_format8) of E4M3, which scales are stored as.
+pub fn widen_e4m3(level: Level, bytes: &[u8], out: &mut [f32]) {
+    crate::widen_format8::<E4m3>(level, bytes, out);
 }

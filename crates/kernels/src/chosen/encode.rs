@@ -1,6 +1,7 @@
 //! Numbers to codes.
 
-use super::{Float8, Rounded, with_float8, with_rounded};
+use super::{Rounded, with_rounded};
+use crate::base::float::E4m3;
 use crate::base::level::Level;
 use crate::base::output::{Bf16, F16, F32};
 use crate::encode::{Codebook, Scaling, Steps};
@@ -33,9 +34,9 @@ pub fn round_slice(level: Level, to: Rounded, values: &[f32], out: &mut [u8]) {
     with_rounded!(to, O => crate::round_slice::<O>(level, values, out));
 }
 
-/// [`narrow`](crate::narrow).
-pub fn narrow(level: Level, float: Float8, values: &[f32], out: &mut [u8]) {
-    with_float8!(float, F => crate::narrow::<F>(level, values, out));
+/// [`narrow`](crate::narrow) to E4M3, which scales are stored as.
+pub fn narrow_e4m3(level: Level, values: &[f32], out: &mut [u8]) {
+    crate::narrow::<E4m3>(level, values, out);
 }
 
 /// [`block_largest`](crate::block_largest).

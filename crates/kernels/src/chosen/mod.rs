@@ -16,9 +16,9 @@ pub mod encode;
 pub use blocks::BlockKernels;
 pub use decode::{
     affine_codes, affine_fields, awq_codes, coded_blocks, coded_indexed, high_nibbles, nvfp4_times, ruled_blocks,
-    scaled, scaled_block_rows, scaled_runs, scaled_twice, turn_columns, unpack_awq, unpack_codes, widen_format8,
+    scaled, scaled_block_rows, scaled_runs, scaled_twice, turn_columns, unpack_awq, unpack_codes, widen_e4m3,
 };
-pub use encode::{Values, block_largest, block_largest_number, narrow, nearest_codes, round_slice, row_codes};
+pub use encode::{Values, block_largest, block_largest_number, narrow_e4m3, nearest_codes, round_slice, row_codes};
 
 /// What values are rounded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
