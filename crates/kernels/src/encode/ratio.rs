@@ -1,4 +1,4 @@
-//! The operations that bring a value to its code, known when the kernel is compiled.
+//! The operations that bring a value to its code, and what each is rounded to: known when the kernel is compiled.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,7 @@ use crate::base::GROUP;
 use crate::base::float::bf16;
 use crate::base::simd::Simd;
 
-/// The operations of a [`Ratio`], known when the kernel is compiled.
+/// One operation, or two.
 pub(super) trait Operation: Copy + Send + Sync + 'static {
     /// Whether there is a second one.
     const TWICE: bool = false;
@@ -92,16 +92,19 @@ impl Operation for RoundedPlus {
     }
 }
 
-/// What operations are rounded to, known when the kernel is compiled.
+/// What operations are rounded to.
 pub(super) trait Grain: Copy + Send + Sync + 'static {
     /// Whether a value is rounded by itself, so that all operations on it stay in its lane.
-    const IS_OF_LANES: bool;
-
-    fn round<S: Simd>(simd: S, values: [f32; GROUP]) -> [f32; GROUP];
+    const IS_OF_LANES: bool = true;
 
     #[inline(always)]
     fn round_one(value: f32) -> f32 {
         value
+    }
+
+    #[inline(always)]
+    fn round<S: Simd>(_simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
+        map!(value in &values => Self::round_one(value))
     }
 }
 
@@ -114,23 +117,9 @@ pub(super) struct InBf16;
 #[derive(Clone, Copy)]
 pub(super) struct InF16;
 
-impl Grain for Unrounded {
-    const IS_OF_LANES: bool = true;
-
-    #[inline(always)]
-    fn round<S: Simd>(_simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
-        values
-    }
-}
+impl Grain for Unrounded {}
 
 impl Grain for InBf16 {
-    const IS_OF_LANES: bool = true;
-
-    #[inline(always)]
-    fn round<S: Simd>(_simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
-        map!(value in &values => bf16::round_number(value))
-    }
-
     #[inline(always)]
     fn round_one(value: f32) -> f32 {
         bf16::round_number(value)
