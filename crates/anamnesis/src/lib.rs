@@ -81,7 +81,6 @@ mod io;
 mod pipeline;
 mod quant_config;
 mod scheme;
-mod sorting;
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

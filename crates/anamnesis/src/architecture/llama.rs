@@ -10,7 +10,6 @@ use super::kind::{Architecture, Class, MadeTensor, USUAL};
 use super::rule::{AROUND, EXPERTS, GATED, NORMS, PAIRED_ATTENTION, Rule, layer};
 use super::tokenizer::Family;
 use crate::error::{AnamnesisError, Result};
-use crate::sorting::inserted;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "llama",
@@ -126,7 +125,8 @@ pub(super) fn restore_frequencies(file: &Gguf<'_>, config: &mut Map<String, Valu
             "high_freq_factor": 4.0,
             "original_max_position_embeddings": original,
         });
-        let tried = inserted([("rope_theta".to_owned(), theta.into()), ("rope_scaling".to_owned(), scaling.clone())]);
+        let tried =
+            Map::from_iter([("rope_theta".to_owned(), theta.into()), ("rope_scaling".to_owned(), scaling.clone())]);
         let made = Config::new(&tried, &[])?.rope().llama3_factors(dimensions)?;
         if made.as_ref() == Some(&factors) {
             config.insert("rope_scaling".to_owned(), scaling);

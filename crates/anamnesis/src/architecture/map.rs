@@ -12,7 +12,6 @@ use super::rule::{BLOCKS, Rule};
 use super::tree::Tree;
 
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::sorting;
 
 /// A tensor of a checkpoint.
 #[derive(Debug, Clone, Copy)]
@@ -254,7 +253,7 @@ impl Mapper<'_> {
 
     fn finish(self) -> Result<Mapping> {
         let Self { of, config, mut placed, left_out, tensors, .. } = self;
-        sorting::by_key(&mut placed, |(place, _)| *place);
+        placed.sort_by_key(|(place, _)| *place);
         let mut made = Vec::new();
         for tensor in of.made {
             if let Some(values) = (tensor.values)(config)? {

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::value::{as_count, as_real, as_reals};
 use crate::error::{AnamnesisError, Result};
-use crate::sorting::inserted;
 
 /// The parameters of rotary positions, one form for all configurations.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +35,7 @@ impl Rope {
             values.insert("rope_type".to_owned(), value);
         }
         let local = config.get("rope_local_base_freq").filter(|value| !value.is_null());
-        let local = local.map(|theta| inserted([("rope_theta".to_owned(), theta.clone())]));
+        let local = local.map(|theta| Map::from_iter([("rope_theta".to_owned(), theta.clone())]));
         Ok(Self { values, sliding: sliding.or(local).unwrap_or_default() })
     }
 

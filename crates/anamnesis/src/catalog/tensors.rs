@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::dtype::elements;
 use super::{Dtype, Facts, MetadataValue, Note};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::sorting;
 
 /// Where a tensor's bytes are: a range of one of the checkpoint's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +59,7 @@ impl Metadata {
 
     /// The entries as an output has them.
     pub(crate) fn written(&self) -> impl Iterator<Item = (&str, &MetadataValue)> {
-        let named: BTreeSet<&str> = sorting::inserted(self.order.iter().map(String::as_str));
+        let named: BTreeSet<&str> = self.order.iter().map(String::as_str).collect();
         let first = self.order.iter().filter_map(|key| self.entries.get_key_value(key));
         let rest = self.entries.iter().filter(move |(key, _)| !named.contains(key.as_str()));
         first.chain(rest).map(|(key, value)| (key.as_str(), value))
@@ -89,7 +88,7 @@ impl<const N: usize> From<[(String, MetadataValue); N]> for Metadata {
 
 impl FromIterator<(String, MetadataValue)> for Metadata {
     fn from_iter<T: IntoIterator<Item = (String, MetadataValue)>>(entries: T) -> Self {
-        Self { entries: sorting::inserted(entries), order: Vec::new() }
+        Self { entries: entries.into_iter().collect(), order: Vec::new() }
     }
 }
 
@@ -192,7 +191,7 @@ impl Catalog {
                 }
             }
         }
-        sorting::by(&mut tensors, |a: &StoredTensor, b| a.name.cmp(&b.name));
+        tensors.sort_by(|a: &StoredTensor, b| a.name.cmp(&b.name));
         if let Some(pair) = tensors.windows(2).find(|pair| pair[0].name == pair[1].name) {
             let file =
                 |tensor: &StoredTensor| quoted(files.get(tensor.extent.file as usize).map_or("", String::as_str));

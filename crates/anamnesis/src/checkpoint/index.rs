@@ -8,7 +8,6 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use super::names::TORCH_INDEX_FILE;
 use crate::catalog::Catalog;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::sorting::inserted;
 
 /// What an index says.
 #[derive(Debug, Default)]
@@ -27,7 +26,7 @@ impl Index {
 
     /// The files it names, each once.
     pub(super) fn files(&self) -> Vec<String> {
-        let files: BTreeSet<&str> = inserted(self.weight_map.values().map(String::as_str));
+        let files: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
         files.into_iter().map(str::to_owned).collect()
     }
 

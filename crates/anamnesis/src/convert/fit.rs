@@ -19,7 +19,6 @@ use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::{Request, Result};
 use crate::pipeline::Progress;
-use crate::sorting;
 
 /// Families by name. Types that need an importance matrix are in none; a list of types may have them.
 const FAMILIES: [(&str, &[&str]); 4] = [
@@ -204,7 +203,7 @@ impl Ladder {
 
     /// Leaves the lower hull, from the smallest on: what costs more and loses less, and each step worth less than the one before.
     fn straighten(&mut self) {
-        sorting::by(&mut self.rungs, |(_, a), (_, b)| {
+        self.rungs.sort_by(|(_, a), (_, b)| {
             (a.bytes, loss(a)).partial_cmp(&(b.bytes, loss(b))).unwrap_or(a.bytes.cmp(&b.bytes))
         });
         let mut hull: Vec<(ConvertTarget, MeasuredWeight)> = Vec::new();
@@ -244,7 +243,7 @@ fn choose(open: &[Ladder], fixed: &[Ladder], allowed: u64) -> (Vec<FittedWeight>
         steps.extend(pairs.map(|(step, pair)| (worth(&pair[0].1, &pair[1].1), ladder, step)));
     }
     // Of equals the first in the order of names, so that the same model always gets the same mix.
-    sorting::by(&mut steps, |a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    steps.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
     let bytes_at = |ladder: usize, rung: usize| open[ladder].rungs[rung].1.bytes;
     let all = open.iter().chain(fixed);
     let mut total: u64 = all.filter_map(|ladder| ladder.rungs.first()).map(|(_, weight)| weight.bytes).sum();
@@ -264,7 +263,7 @@ fn choose(open: &[Ladder], fixed: &[Ladder], allowed: u64) -> (Vec<FittedWeight>
     let chosen = chosen.map(|(target, measured)| weight(Some(*target), measured));
     let unchosen = fixed.iter().filter_map(|ladder| ladder.rungs.first()).map(|(_, measured)| weight(None, measured));
     let mut weights: Vec<FittedWeight> = chosen.chain(unchosen).collect();
-    sorting::by(&mut weights, |a, b| a.error.name.cmp(&b.error.name));
+    weights.sort_by(|a, b| a.error.name.cmp(&b.error.name));
     (weights, is_smallest)
 }
 

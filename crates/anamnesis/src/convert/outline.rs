@@ -18,7 +18,6 @@ use crate::error::{AnamnesisError, Request, Result};
 use crate::pipeline::{Checks, Planned, Work};
 use crate::scheme::ggml::in_order;
 use crate::scheme::{Keeping, Made};
-use crate::sorting;
 
 /// An output before it is laid out.
 pub(crate) struct Outline {
@@ -115,7 +114,7 @@ impl Checkpoint {
         let reshaped = fit(&mut planned, container, target.extension())?;
         if !is_mapped {
             // The input's own order: what was together stays together, and reading goes from front to back.
-            sorting::by_key(&mut planned, Planned::source);
+            planned.sort_by_key(Planned::source);
         }
         let (mut metadata, dropped) = self.metadata_for(target, options, told_of_model)?;
         if !told.is_empty() {
@@ -167,7 +166,7 @@ impl Checkpoint {
 /// Tensors as llama.cpp has them: by layer, unless they stay where they are, and without dimensions in front that are 1.
 fn arrange_as_llama_cpp(planned: &mut [Planned], by_layer: bool) {
     if by_layer {
-        sorting::by(planned, |a, b| in_order(first_name(a)).cmp(&in_order(first_name(b))));
+        planned.sort_by(|a, b| in_order(first_name(a)).cmp(&in_order(first_name(b))));
     }
     for output in planned.iter_mut().flat_map(|planned| &mut planned.outputs) {
         let ones = output.shape.iter().take_while(|size| **size == 1).count();

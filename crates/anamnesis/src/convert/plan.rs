@@ -20,7 +20,6 @@ use crate::pipeline::{
     self, Distance, Job, Origin, Placed, Plan, Progress, RememberOptions, SpoolSink, StreamSink, Work,
 };
 use crate::scheme::Keeping;
-use crate::sorting;
 
 impl Checkpoint {
     /// Plans a conversion into one file, or into several where a GGUF model is split. Nothing is written yet, and whatever cannot be converted is refused here.
@@ -159,7 +158,7 @@ impl ConvertPlan {
     pub fn tensors(&self) -> impl Iterator<Item = PlannedOutput> {
         self.plans.iter().enumerate().flat_map(move |(file, plan)| {
             let mut tensors: Vec<_> = plan.tensors().collect();
-            sorting::by_key(&mut tensors, |(_, placed)| placed.offset);
+            tensors.sort_by_key(|(_, placed)| placed.offset);
             tensors.into_iter().map(move |(job, placed)| describe(&self.input, file, job, placed))
         })
     }

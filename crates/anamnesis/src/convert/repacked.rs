@@ -15,7 +15,6 @@ use crate::scheme::{
     Agreement, Apart, Companion, Constant, FourBitFloats, Integers, MadeIntegers, Ones, PlainDecoder, Reciprocals,
     SameGroups, SameWords, ScaleType, TileDecoder, TileEncoder,
 };
-use crate::sorting;
 
 /// Whether a weight keeps its codes and scales.
 pub(super) enum Repacked {
@@ -92,7 +91,7 @@ impl Repacking<'_> {
         let mut decoders: Vec<Arc<dyn TileDecoder>> = vec![Arc::new(SameWords { from, to })];
         let mut beside = vec![(to.scales_part(), Companion::Scales)];
         beside.extend(to.offsets_part().map(|part| (part, Companion::Offsets)));
-        sorting::by_key(&mut beside, |(part, _)| *part);
+        beside.sort_by_key(|(part, _)| *part);
         decoders.extend(beside.into_iter().map(|(_, of)| Arc::new(same(of, Agreement::Known)) as Arc<dyn TileDecoder>));
         decoders.extend(constants.into_iter().map(|constant| Arc::new(Constant(constant)) as Arc<dyn TileDecoder>));
         let mut outputs = outputs_of(encoder)?;

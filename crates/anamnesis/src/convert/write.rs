@@ -10,7 +10,6 @@ use crate::limits::{Budget, ParseLimits};
 use crate::pipeline::{
     self, Distance, FileSink, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, WaitingSink,
 };
-use crate::sorting;
 
 /// [`write_files`] of one.
 pub(crate) fn write_file(
@@ -57,7 +56,7 @@ pub(super) fn write_files(
     let distances = pipeline::run_all(&outputs, sources, &options.run_options(), watch)?;
     drop(outputs);
     let mut complete = complete.into_inner().unwrap_or_else(PoisonError::into_inner);
-    sorting::by_key(&mut complete, |(number, _)| std::cmp::Reverse(*number));
+    complete.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
     complete.into_iter().try_for_each(|(_, file)| file.appear())?;
     Ok(distances)
 }

@@ -6,7 +6,6 @@ use std::fmt;
 use super::{comma_list, format_bytes};
 use crate::catalog::{Catalog, Dtype, TargetDtype};
 use crate::scheme::{Claimed, ClaimedTensor, Coding, QuantScheme, TensorRole};
-use crate::sorting;
 
 /// Counts and sizes of a checkpoint, and the schemes it uses.
 #[derive(Debug, Clone)]
@@ -206,7 +205,7 @@ fn codings(claimed: &Claimed) -> Vec<SchemeSummary> {
             None => codings.push(SchemeSummary { description, scheme, coding, weights: 1 }),
         }
     }
-    sorting::by_key(&mut codings, |summary| std::cmp::Reverse(summary.weights));
+    codings.sort_by_key(|summary| std::cmp::Reverse(summary.weights));
     codings
 }
 
@@ -221,7 +220,7 @@ fn texts(codings: &[SchemeSummary]) -> Vec<(String, usize)> {
             None => texts.push((summary.description.clone(), summary.weights)),
         }
     }
-    sorting::by_key(&mut texts, |(_, weights)| std::cmp::Reverse(*weights));
+    texts.sort_by_key(|(_, weights)| std::cmp::Reverse(*weights));
     texts
 }
 

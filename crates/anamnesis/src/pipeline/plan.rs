@@ -6,7 +6,6 @@ use crate::catalog::{Extent, Metadata, TargetDtype, TensorId};
 use crate::container::{Container, Layout, OutputTensor, Seal};
 use crate::error::Result;
 use crate::scheme::{TileDecoder, TileEncoder};
-use crate::sorting;
 
 /// An output file, planned to the byte.
 pub(crate) struct Plan {
@@ -141,7 +140,7 @@ impl Plan {
             .map(|Planned { outputs, work }| Job { outputs: placed.by_ref().take(outputs.len()).collect(), work })
             .collect();
         // Written from the front to the back, so that a single worker writes the file in order.
-        sorting::by_key(&mut jobs, |job| job.outputs.first().map_or(0, |first| first.offset));
+        jobs.sort_by_key(|job| job.outputs.first().map_or(0, |first| first.offset));
         Ok(Self { jobs, pieces, total_bytes, seal })
     }
 

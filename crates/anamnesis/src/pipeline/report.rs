@@ -6,7 +6,6 @@ use std::sync::mpsc;
 use super::measure::{Distance, Measured};
 use super::options::OnTensor;
 use super::plan::Plan;
-use crate::sorting;
 
 /// How far a running conversion is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -153,7 +152,7 @@ impl Checksums {
 
     fn finish(self) -> Vec<u32> {
         let whole = |mut pieces: Vec<Piece>| {
-            sorting::by_key(&mut pieces, |piece| piece.start);
+            pieces.sort_by_key(|piece| piece.start);
             let mut all = crc32fast::Hasher::new();
             for piece in pieces {
                 all.combine(&crc32fast::Hasher::new_with_initial_len(piece.checksum, piece.bytes));

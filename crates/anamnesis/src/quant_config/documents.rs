@@ -14,7 +14,6 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::json::{Json, MAX_VALUES, Members, Tree};
-use crate::sorting;
 
 /// Where models describe their quantisation, the most telling first.
 pub(crate) const DOCUMENTS: [&str; 6] = [
@@ -114,7 +113,7 @@ pub(super) fn find(text: &[u8], search: Search) -> Result<(Vec<Found>, Vec<Strin
         }
     }
     let mut found = places.found.take();
-    sorting::by_key(&mut found, |(depth, ..)| *depth);
+    found.sort_by_key(|(depth, ..)| *depth);
     let (mut descriptions, mut misplaced) = (Vec::new(), Vec::new());
     for (_, path, value) in found {
         match value {

@@ -7,8 +7,6 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-use crate::sorting;
-
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
@@ -52,8 +50,9 @@ impl Json {
 
 impl Members {
     fn new(entries: Vec<(String, Json)>) -> Self {
-        let by_key = sorting::places(entries.len(), &|a, b| entries[a].0.cmp(&entries[b].0));
-        Self { entries, by_key: by_key.into_iter().map(|place| place as u32).collect() }
+        let mut by_key: Vec<u32> = (0..entries.len() as u32).collect();
+        by_key.sort_by(|&a, &b| entries[a as usize].0.cmp(&entries[b as usize].0));
+        Self { entries, by_key }
     }
 
     /// The value of a key, the last one where it stands twice.

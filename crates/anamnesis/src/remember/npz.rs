@@ -10,7 +10,6 @@ use crate::container::{Container, Layout, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::{Existing, PendingFile};
 use crate::parse::npz::NpzTensor;
-use crate::sorting;
 
 /// Writes arrays as a safetensors file, under the names of the map. The file appears complete or not at all.
 ///
@@ -68,7 +67,7 @@ fn each_piece<S: BuildHasher>(
 ) -> Result<()> {
     put(0, layout.front())?;
     let mut places: Vec<_> = layout.offsets.iter().zip(outputs).collect();
-    sorting::by_key(&mut places, |(offset, output)| (**offset, output.bytes));
+    places.sort_by_key(|(offset, output)| (**offset, output.bytes));
     for (&offset, output) in places {
         if let Some(tensor) = tensors.get(&output.name) {
             put(offset, &tensor.data)?;

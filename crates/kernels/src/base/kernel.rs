@@ -8,7 +8,7 @@
 /// Stamps `pub fn name(level, arguments…)` around a generic body.
 ///
 /// `pub fn name(arguments…) -> O in out = body` has the output type `O` as its last generic and the slice `out` as its last
-/// argument; where [`Output::IS_WIDENED`](crate::base::output::Output::IS_WIDENED) its portable form decodes to `f32` first.
+/// argument.
 macro_rules! kernel {
     (
         $(#[$attribute:meta])*
@@ -16,34 +16,18 @@ macro_rules! kernel {
         -> $output:ident in $out:ident = $body:ident
     ) => {
         kernel! {
-            @stamp $(#[$attribute])*
-            $visibility fn $name<$($($generic: $bound,)+)? $output: $crate::base::output::Output,>(
+            $(#[$attribute])*
+            $visibility fn $name<$($($generic: $bound,)+)? $output: $crate::base::output::Output>(
                 $($argument: $type,)+ $out: &mut [u8],
-            ) = $body, level => {
-                if $output::IS_WIDENED {
-                    let mut wide = $crate::base::wide::untouched($out.len() / $output::BYTES);
-                    $name::<$($($generic,)+)? $crate::base::output::F32>(level, $($argument,)+ &mut wide);
-                    return $crate::base::wide::round_touched::<$output>(&wide, $out);
-                }
-            }
+            ) = $body
         }
     };
     (
         $(#[$attribute:meta])*
         $visibility:vis fn $name:ident $(<$($generic:ident: $bound:path),+>)? ($($argument:ident: $type:ty),+ $(,)?) = $body:ident
     ) => {
-        kernel! {
-            @stamp $(#[$attribute])*
-            $visibility fn $name $(<$($generic: $bound,)+>)? ($($argument: $type,)+) = $body, level => {}
-        }
-    };
-    (
-        @stamp $(#[$attribute:meta])*
-        $visibility:vis fn $name:ident $(<$($generic:ident: $bound:path,)+>)? ($($argument:ident: $type:ty,)+)
-        = $body:ident, $level:ident => $first:block
-    ) => {
         $(#[$attribute])*
-        $visibility fn $name $(<$($generic: $bound),+>)? ($level: $crate::base::level::Level, $($argument: $type),+) {
+        $visibility fn $name $(<$($generic: $bound),+>)? (level: $crate::base::level::Level, $($argument: $type),+) {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]
             fn v3 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V3, $($argument: $type),+) {
@@ -55,11 +39,8 @@ macro_rules! kernel {
             fn v4 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V4, $($argument: $type),+) {
                 $body::<_ $($(, $generic)+)?>(token, $($argument),+)
             }
-            match $level.0 {
-                $crate::base::level::Kind::Portable(token) => {
-                    $first
-                    $body::<_ $($(, $generic)+)?>(token, $($argument),+)
-                }
+            match level.0 {
+                $crate::base::level::Kind::Portable(token) => $body::<_ $($(, $generic)+)?>(token, $($argument),+),
                 #[cfg(target_arch = "x86_64")]
                 $crate::base::level::Kind::V3(token) => {
                     // SAFETY: a V3 token exists only after the CPU reported every feature enabled above.

@@ -6,7 +6,7 @@
 //! | [`level`], [`simd`] | which instructions may be used, and the few operations written by hand for them |
 //! | `kernel` | the macro that compiles one body for every level |
 //! | `group`, `walk` | how slices go through a body, group by group |
-//! | [`output`], `wide` | what decoded values are rounded to, and the way there by `f32` |
+//! | [`output`] | the types that decoded values are rounded to |
 //! | [`packing`] | how codes of a few bits lie in bytes |
 //! | [`streamed`] | copying past the caches |
 
@@ -16,7 +16,6 @@ pub(crate) mod group;
 mod kernel;
 #[macro_use]
 pub(crate) mod walk;
-pub(crate) mod wide;
 
 pub mod float;
 pub mod level;

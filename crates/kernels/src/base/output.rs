@@ -19,8 +19,6 @@ pub trait Output: Copy + Send + Sync + 'static {
     const BYTES: usize;
     /// Whether 128 words fit into registers, so that tables of rounded words can be looked up quickly.
     const TABLES: bool;
-    /// Whether portable decoders go by way of `f32`. On x86-64 hardly any CPU runs them, and each would be compiled anew.
-    const IS_WIDENED: bool;
     /// The bits of one element.
     type Word: Copy + Default + Send + Sync + 'static;
 
@@ -82,7 +80,6 @@ impl Output for Bf16 {
     const NAME: &'static str = "bf16";
     const BYTES: usize = 2;
     const TABLES: bool = true;
-    const IS_WIDENED: bool = cfg!(target_arch = "x86_64");
     type Word = u16;
 
     #[inline(always)]
@@ -142,7 +139,6 @@ impl Output for F16 {
     const NAME: &'static str = "f16";
     const BYTES: usize = 2;
     const TABLES: bool = true;
-    const IS_WIDENED: bool = cfg!(target_arch = "x86_64");
     type Word = u16;
 
     #[inline(always)]
@@ -195,7 +191,6 @@ impl Output for F32 {
     const NAME: &'static str = "f32";
     const BYTES: usize = 4;
     const TABLES: bool = false;
-    const IS_WIDENED: bool = false;
     type Word = u32;
 
     #[inline(always)]

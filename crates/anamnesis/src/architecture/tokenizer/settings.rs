@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use super::document::AddedToken;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::sorting;
 
 /// The roles of tokens in the order they are looked for.
 pub(super) const ROLES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
@@ -50,7 +49,7 @@ impl Settings {
             token.id = Some(id);
             tokens.push(token);
         }
-        sorting::by_key(&mut tokens, |token| token.id);
+        tokens.sort_by_key(|token| token.id);
         Ok(tokens)
     }
 

@@ -14,7 +14,6 @@ use super::{base64, byte_level};
 use crate::architecture::told::Told;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::sorting;
 
 /// The name of the file.
 pub(super) const FILE: &str = "tekken.json";
@@ -123,7 +122,7 @@ fn merges(vocab: &[Vec<u8>], ranks: &HashMap<&[u8], u32>) -> Result<Vec<String>>
                 quoted(&shown(token))
             )));
         }
-        sorting::by_key(&mut ways, |(left, right, ..)| (*left, *right));
+        ways.sort_by_key(|(left, right, ..)| (*left, *right));
         merges.extend(ways.into_iter().map(|(_, _, left, right)| format!("{} {}", shown(left), shown(right))));
     }
     Ok(merges)

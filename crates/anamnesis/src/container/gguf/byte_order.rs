@@ -11,7 +11,6 @@ use std::ops::Range;
 use crate::catalog::{BlockType, Dtype};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
-use crate::sorting;
 
 /// Numbers inside a block: where the first starts, the bytes of each, and how many stand side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +78,7 @@ impl LittleEndian {
             Some(Swapped { range, block_bytes: dtype.byte_size(), numbers: numbers_of(dtype)? })
         };
         let mut tensors: Vec<_> = tensors.filter_map(swapped).collect();
-        sorting::by_key(&mut tensors, |tensor| tensor.range.start);
+        tensors.sort_by_key(|tensor| tensor.range.start);
         Self { file_bytes, tensors }
     }
 }

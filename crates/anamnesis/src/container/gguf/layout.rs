@@ -9,7 +9,6 @@ use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT};
 use super::{GgufMetadataArray, GgufMetadataValue};
 use crate::container::layout::Layout;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::sorting;
 
 const WRITTEN_VERSION: u32 = 3;
 
@@ -55,7 +54,7 @@ pub(crate) fn lay_out<'a>(
         }
     };
     if keys == Keys::Sorted {
-        sorting::by_key(&mut metadata, |(key, _)| *key);
+        metadata.sort_by_key(|(key, _)| *key);
     }
     TENSOR_COUNT.check(tensors.len() as u64, "tensors")?;
     KV_COUNT.check(metadata.len() as u64, "metadata entries")?;

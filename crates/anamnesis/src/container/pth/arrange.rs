@@ -13,7 +13,6 @@ use crate::container::strided::Strided;
 use crate::container::zip::{Checked, Entry, Inflated, Method, Spill};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Region, Source};
-use crate::sorting;
 
 /// A file whose tensors can be read.
 pub(crate) struct PthFile {
@@ -49,11 +48,11 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
             needed.push((entry, index));
         }
     }
-    sorting::by_key(&mut needed, |(entry, _)| entry.offset);
+    needed.sort_by_key(|(entry, _)| entry.offset);
     for (entry, index) in needed {
         starts[index] = Some(arranged.add(storage(entry, covered[index], &spill))?);
     }
-    sorting::by_key(&mut texts, |(_, _, latin)| latin.start);
+    texts.sort_by_key(|(_, _, latin)| latin.start);
     for (index, pickle, latin) in texts {
         let pickle = starts.get(pickle as usize).copied().flatten();
         let pickle = pickle.ok_or_else(|| AnamnesisError::parse("the texts of a pickle are nowhere"))?;
@@ -85,7 +84,7 @@ struct Covered {
 /// What is read of each storage; `None` where a tensor is not read from front to back, or where there are gaps.
 fn covered(tensors: &[(String, View)], storages: usize) -> Vec<Option<Covered>> {
     let mut views: Vec<&View> = tensors.iter().map(|(_, view)| view).filter(|view| view.bytes > 0).collect();
-    sorting::by_key(&mut views, |view| (view.storage, view.start));
+    views.sort_by_key(|view| (view.storage, view.start));
     let mut covered = vec![Some(Covered::default()); storages];
     for view in views {
         let place = &mut covered[view.storage as usize];

@@ -3,7 +3,6 @@
 use super::view::View;
 use crate::catalog::Note;
 use crate::error::quoted;
-use crate::sorting;
 
 /// Names that a note gives before it counts.
 const NAMED: usize = 5;
@@ -33,7 +32,7 @@ impl Listed {
 /// A note on the tensors whose bytes overlap in their storage.
 pub(super) fn shared(tensors: &[(String, View)]) -> Option<Note> {
     let mut places: Vec<_> = tensors.iter().filter(|(_, view)| view.span > 0).collect();
-    sorting::by_key(&mut places, |(_, view)| (view.storage, view.start));
+    places.sort_by_key(|(_, view)| (view.storage, view.start));
     let mut listed = Listed::default();
     let mut reach: Option<(u32, u64, &str, bool)> = None;
     for (name, view) in places {

@@ -6,7 +6,6 @@ use super::window::Window;
 use super::{LOCAL_SIGNATURE, begins_archive, u16_at, u32_at, u64_at};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
-use crate::sorting;
 
 const DESCRIPTOR_SIGNATURE: &[u8; 4] = b"PK\x07\x08";
 const FIXED_BYTES: u64 = 30;
@@ -21,7 +20,8 @@ pub(super) fn name_in(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Walks the entries in the order of their bytes, from the first byte of the file to the directory.
 pub(super) fn check(source: &(impl ReadAt + ?Sized), records: Vec<Record>, directory: u64) -> Result<Vec<Entry>> {
-    let order = sorting::places(records.len(), &|a, b| records[a].header.cmp(&records[b].header));
+    let mut order: Vec<usize> = (0..records.len()).collect();
+    order.sort_by_key(|&index| records[index].header);
     let mut window = Window::new(source, directory, READ_BYTES);
     let mut data = vec![0; records.len()];
     let mut expected = 0;

@@ -28,7 +28,6 @@ mod write;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
-use crate::sorting;
 
 pub(crate) use checked::Checked;
 pub(crate) use damage::damaged_entries;
@@ -76,7 +75,7 @@ impl Archive {
 fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let read = |name: &'a str| name.bytes().map(|byte| if byte == b'\\' { b'/' } else { byte });
     let mut names: Vec<&str> = names.collect();
-    sorting::by(&mut names, |a, b| read(a).cmp(read(b)));
+    names.sort_by(|a, b| read(a).cmp(read(b)));
     match names.windows(2).find(|pair| read(pair[0]).eq(read(pair[1]))) {
         Some(pair) => {
             let (other, name) = (pair[0], pair[1]);

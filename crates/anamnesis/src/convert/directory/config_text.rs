@@ -19,7 +19,6 @@ use serde_json::Value;
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, printable};
 use crate::quant_config::is_quantisation;
-use crate::sorting;
 
 /// Deepest nesting of a document, which is also what the validation before the scan allows.
 const MAX_DEPTH: usize = 128;
@@ -103,7 +102,7 @@ fn names_dtype(text: &str) -> bool {
 /// Replaces each range, none of which overlap.
 fn apply(text: &[u8], mut edits: Vec<(Range<usize>, String)>) -> Vec<u8> {
     // Where an insertion meets a removal, the insertion comes first.
-    sorting::by_key(&mut edits, |(range, _)| (range.start, range.end));
+    edits.sort_by_key(|(range, _)| (range.start, range.end));
     let mut out = Vec::with_capacity(text.len() + 64);
     let mut kept = 0;
     for (range, replacement) in edits {

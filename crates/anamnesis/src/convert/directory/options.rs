@@ -3,7 +3,6 @@
 use std::str::FromStr;
 
 use crate::error::AnamnesisError;
-use crate::sorting;
 
 /// The usual size of a shard in bytes.
 const SHARD_BYTES: u64 = 5_000_000_000;
@@ -82,7 +81,8 @@ impl Part {
     /// Which shards of these sizes this share has: the largest first, each goes to the share that has the fewest bytes so far.
     #[must_use]
     pub fn of(self, sizes: &[u64]) -> Vec<bool> {
-        let order = sorting::places(sizes.len(), &|a, b| sizes[b].cmp(&sizes[a]));
+        let mut order: Vec<usize> = (0..sizes.len()).collect();
+        order.sort_by_key(|&shard| std::cmp::Reverse(sizes[shard]));
         // Shares beyond the shards stay empty.
         let mut loads = vec![0u64; self.count.min(sizes.len())];
         let mut mine = vec![false; sizes.len()];

@@ -8,7 +8,6 @@ use crate::container::safetensors::Safetensors;
 use crate::convert::split::cut;
 use crate::error::Result;
 use crate::pipeline::{Plan, Planned};
-use crate::sorting;
 
 /// Cuts the tensors, in the order of the input, into files of at most the wanted size (or of one larger tensor).
 pub(super) fn lay_out(
@@ -16,7 +15,7 @@ pub(super) fn lay_out(
     options: &DirectoryOptions,
     metadata: Option<&Metadata>,
 ) -> Result<Vec<Shard>> {
-    sorting::by_key(&mut planned, Planned::source);
+    planned.sort_by_key(Planned::source);
     let files = cut(planned, options.shard_bytes, None);
     let count = files.len();
     let shard = |(index, tensors): (usize, Vec<Planned>)| {

@@ -13,7 +13,6 @@ use crate::convert::{Cast, ConvertOptions};
 use crate::error::{AnamnesisError, FileKind, Result, quoted};
 use crate::io::{FileSource, ReadAt};
 use crate::quant_config::QUANTISATION_ONLY;
-use crate::sorting;
 
 /// A file beside the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +112,7 @@ pub(super) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange
         };
         sidecars.push(Sidecar { name, fate });
     }
-    sorting::by(&mut sidecars, |a, b| a.name.cmp(&b.name));
+    sidecars.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(sidecars)
 }
 

@@ -13,7 +13,6 @@ use crate::catalog::{Dtype, MetadataArray};
 use crate::checkpoint::Checkpoint;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{OF_INPUTS, WholeScale};
-use crate::sorting::inserted;
 
 /// The algorithm of ModelOpt that quantises weights alone.
 const WEIGHTS_ALONE: &str = "W4A16_NVFP4";
@@ -111,7 +110,7 @@ impl Algorithms {
     fn of(told: &Value) -> Self {
         let algorithm = |value: &Value| value.get("quant_algo").and_then(Value::as_str).map(str::to_owned);
         let layers = told.get("quantized_layers").and_then(Value::as_object).into_iter().flatten();
-        let layers = inserted(layers.filter_map(|(name, value)| Some((name.clone(), algorithm(value)?))));
+        let layers = layers.filter_map(|(name, value)| Some((name.clone(), algorithm(value)?))).collect();
         Self { usual: algorithm(told), layers }
     }
 

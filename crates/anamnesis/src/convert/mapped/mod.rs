@@ -21,7 +21,6 @@ use crate::catalog::BlockType;
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::Result;
-use crate::sorting::inserted;
 use inputs::Algorithms;
 pub(super) use restored::RestoredOutputs;
 use tensors::{Planner, Types};
@@ -93,7 +92,7 @@ impl Model<'_> {
         let weights = self.weights(options)?;
         let planner = Planner { checkpoint, sources: &sources, types: Types::Gguf(weights), options };
         let blocks = if quantise.is_none() { planner.kept_blocks(&mapping) } else { Vec::new() };
-        let is_kept: BTreeSet<String> = inserted(blocks.iter().map(|kept| kept.mapped.name.clone()));
+        let is_kept: BTreeSet<String> = blocks.iter().map(|kept| kept.mapped.name.clone()).collect();
         let file_type = keys::file_type(weights, blocks.first().map(|kept| kept.block));
         let mut told = self.told(&files, &config, &mapping, file_type)?;
         let of_floats = blocks.iter().filter(|kept| kept.block == BlockType::NVFP4).map(|kept| kept.mapped);

@@ -14,7 +14,6 @@ use crate::container::Format;
 use crate::convert::drafts::{Drafts, Outputs};
 use crate::convert::options::ConvertOptions;
 use crate::error::{AnamnesisError, Result};
-use crate::sorting::inserted;
 
 /// What a checkpoint is, before it has places.
 pub(crate) struct RestoredOutputs {
@@ -47,7 +46,7 @@ impl Checkpoint {
         let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
         let gguf = Gguf {
             metadata: &metadata,
-            shapes: inserted(named.iter().map(|named| (named.name, named.shape))),
+            shapes: named.iter().map(|named| (named.name, named.shape)).collect(),
             values: &|name| self.few_values(name),
             dtype: match dtype {
                 TargetDtype::BF16 => "bfloat16",

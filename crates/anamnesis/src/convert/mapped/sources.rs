@@ -9,7 +9,6 @@ use crate::convert::drafts::Quantise;
 use crate::convert::options::ConvertOptions;
 use crate::error::{AnamnesisError, Request, Result};
 use crate::scheme::{PlainDecoder, Prepared, TensorRole, TileDecoder};
-use crate::sorting;
 
 /// A tensor of the checkpoint.
 pub(super) struct Source {
@@ -83,6 +82,6 @@ pub(super) fn sources(
         return Err(Request::NothingSelected.into());
     }
     let left_out = names.len() - sources.len();
-    sorting::by(&mut sources, |a, b| (a.file, &a.name).cmp(&(b.file, &b.name)));
+    sources.sort_by(|a, b| (a.file, &a.name).cmp(&(b.file, &b.name)));
     Ok((sources, left_out))
 }

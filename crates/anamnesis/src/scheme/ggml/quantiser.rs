@@ -10,7 +10,6 @@ use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::{
     BnbOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Made, Packing, Quantiser, Task, Wish, linear,
 };
-use crate::sorting;
 
 /// A mix, its names, what weights are called in reports, and what it is in a few words.
 struct Named {
@@ -109,7 +108,7 @@ impl Quantiser for Mix {
         let mut chooser = Chooser::new(*self, &model, names, has_importance);
         // Tensors are asked for in the order of the output, because some types go by how many came before.
         let mut order: Vec<usize> = (0..task.tensors.len()).collect();
-        sorting::by_key(&mut order, |&index| (task.tensors[index].place, in_order(task.tensors[index].output_name)));
+        order.sort_by_key(|&index| (task.tensors[index].place, in_order(task.tensors[index].output_name)));
         let mut decisions: Vec<Option<Decision>> = task.tensors.iter().map(|_| None).collect();
         for index in order {
             let tensor = &task.tensors[index];

@@ -22,7 +22,6 @@ use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPo
 use crate::scheme::{
     Candidate, Decision, Encoding, GroupSize, Made, Packing, QuantiseOptions, Quantiser, ScaleType, Task,
 };
-use crate::sorting::inserted;
 
 macro_rules! kinds {
     ($($name:literal $bits:literal $symmetric:literal $zeros:ident $about:literal;)*) => {
@@ -116,7 +115,7 @@ impl Quantiser for Kind {
         // modules with arguments of their own.
         let rule = |sign: char, module: &str| format!("{sign}:^{}$", module.replace('.', "\\."));
         let left = made.left().into_iter().filter(|module| module != "lm_head");
-        let mut dynamic: Map<_, _> = inserted(left.map(|module| (rule('-', &module), json!({}))));
+        let mut dynamic: Map<_, _> = left.map(|module| (rule('-', &module), json!({}))).collect();
         for (name, modules) in made.modules_of_others() {
             let Self { bits, symmetric, .. } = kind(name)?;
             dynamic.extend(modules.iter().map(|module| (rule('+', module), json!({ "bits": bits, "sym": symmetric }))));

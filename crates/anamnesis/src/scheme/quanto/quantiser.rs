@@ -27,7 +27,6 @@ use crate::scheme::{
     Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Made, Quantiser, Rounded, ScaleType, Task,
     TileDecoder,
 };
-use crate::sorting::inserted;
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
@@ -109,7 +108,7 @@ impl Quantiser for Kind {
         // The first tensor of a weight is called after it: `layer.weight._data`.
         let modules = made.usual_modules().map(|weight| weight.strip_suffix(".weight").unwrap_or(weight));
         let told = |module: &str| (module.to_owned(), json!({ "activations": "none", "weights": weights }));
-        vec![("quanto_qmap.json", inserted::<Map<_, _>, _>(modules.map(told)).into())]
+        vec![("quanto_qmap.json", modules.map(told).collect::<Map<_, _>>().into())]
     }
 }
 

@@ -12,45 +12,38 @@ impl Simd for Portable {
     const HALF: bool = false;
     const TABLES: bool = true;
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
         map!(half in halves => f16::decode(half))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn widen_e4m3(self, codes: &[u8; GROUP]) -> [f32; GROUP] {
         map!(code in codes => E4m3::decode(code))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         map!(value in values => f16::encode(value))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn round_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         map!(value in values => bf16::encode(value))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
         map!(value in values => bf16::encode_number(value))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn truncate(self, values: &[f32; GROUP]) -> [i32; GROUP] {
         // The largest f32 below 2^31 is a whole number.
         map!(value in values => if (-2_147_483_648.0..2_147_483_648.0).contains(&value) { value as i32 } else { i32::MIN })
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP] {
         let mut larger = *a;
         for i in 0..GROUP {
@@ -59,8 +52,7 @@ impl Simd for Portable {
         larger
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
         map!(code in codes => {
             table[usize::from(code & 0x7F)] ^ (u16::from(code & 0x80) << 8)

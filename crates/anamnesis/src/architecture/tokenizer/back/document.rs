@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::vocabulary::{Stored, Token};
 use crate::architecture::tokenizer::byte_level;
 use crate::architecture::tokenizer::kinds::CONTROL;
-use crate::sorting::inserted;
 
 /// What the file says.
 pub(super) struct Document<'m> {
@@ -100,7 +99,7 @@ pub(super) fn template(stored: &Stored<'_>, bos: bool, eos: bool) -> Option<Valu
     };
     let (single, pair): (_, Vec<Value>) = (around("A", 0), around("A", 0).into_iter().chain(around("B", 1)).collect());
     let token = |(id, text): (usize, &str)| (text.to_owned(), json!({"id": text, "ids": [id], "tokens": [text]}));
-    let special: serde_json::Map<String, Value> = inserted(bos.into_iter().chain(eos).map(token));
+    let special: serde_json::Map<String, Value> = bos.into_iter().chain(eos).map(token).collect();
     Some(json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special}))
 }
 

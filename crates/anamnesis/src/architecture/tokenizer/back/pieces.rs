@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::document::{Document, template};
 use super::vocabulary::{Stored, Token};
 use crate::architecture::tokenizer::kinds::{CONTROL, NORMAL, UNKNOWN};
-use crate::sorting;
 
 const SPACE: &str = "\u{2581}";
 
@@ -66,9 +65,9 @@ fn merges<'m>(stored: &Stored<'m>) -> Vec<(&'m str, &'m str)> {
             Some((*ids.get(left)?, *ids.get(right)?, left, right))
         };
         let mut ways: Vec<_> = token.text.char_indices().skip(1).filter_map(both).collect();
-        sorting::by_key(&mut ways, |(left, right, ..)| (*left, *right));
+        ways.sort_by_key(|(left, right, ..)| (*left, *right));
         merges.extend(ways.into_iter().map(|(_, _, left, right)| (token.score, left, right)));
     }
-    sorting::by(&mut merges, |(a, ..), (b, ..)| b.total_cmp(a));
+    merges.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
     merges.into_iter().map(|(_, left, right)| (left, right)).collect()
 }

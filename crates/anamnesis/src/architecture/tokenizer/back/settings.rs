@@ -6,7 +6,6 @@ use super::document::described;
 use super::pieces::unknown;
 use super::vocabulary::Stored;
 use crate::catalog::MetadataValue;
-use crate::sorting::inserted;
 
 /// What GGUF calls a role, and what the file does.
 const ROLES: [(&str, &str); 6] =
@@ -46,7 +45,7 @@ pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
         set("chat_template", template);
     }
     let listed = stored.iter().filter(|token| if kind == "llama" { token.is_listed() } else { token.is_added() });
-    let listed: Map<String, Value> = inserted(listed.map(|token| (token.id.to_string(), described(&token))));
+    let listed: Map<String, Value> = listed.map(|token| (token.id.to_string(), described(&token))).collect();
     if !listed.is_empty() {
         set("added_tokens_decoder", Value::Object(listed));
     }

@@ -6,7 +6,6 @@ use anamnesis_kernels::chosen::{self, Values};
 use anamnesis_kernels::{Codebook, Level, SMALLEST_SCALE, Scaling};
 
 use crate::error::{AnamnesisError, Result};
-use crate::sorting;
 
 /// What a code of four bits stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,7 +77,7 @@ impl QuantType {
         BOOKS[self as usize].get_or_init(|| {
             let map = self.map();
             let mut order: [u8; 16] = std::array::from_fn(|code| code as u8);
-            sorting::by(&mut order, |&a, &b| map[usize::from(a)].total_cmp(&map[usize::from(b)]));
+            order.sort_by(|&a, &b| map[usize::from(a)].total_cmp(&map[usize::from(b)]));
             let sorted = order.map(|code| map[usize::from(code)]);
             Codebook::with(std::array::from_fn(|i| (sorted[i] + sorted[i + 1]) / 2.0), order)
         })

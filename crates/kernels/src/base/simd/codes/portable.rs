@@ -10,26 +10,22 @@ impl Codes for Portable {
     const SHUFFLES: bool = false;
     const NUMBERS: bool = false;
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
         map!(byte in bytes => f32::from(byte))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP] {
         map!(byte in bytes => f32::from(byte.cast_signed()))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn fields(self, words: &[[u8; 4]; GROUP], shift: u32, mask: u32) -> [f32; GROUP] {
         map!(word in words => ((u32::from_le_bytes(word) >> shift) & mask) as i32 as f32)
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn digits(self, bytes: &[u8; GROUP], factors: &[u16; GROUP]) -> [u16; GROUP] {
         let mut digits = [0; GROUP];
         for i in 0..GROUP {
@@ -39,8 +35,7 @@ impl Codes for Portable {
         digits
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
         let mut codes = [0; GROUP];
         for (i, code) in codes.iter_mut().enumerate() {
@@ -53,50 +48,42 @@ impl Codes for Portable {
         codes
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn bf16_words<A: Arrangement>(self, values: &[f32; SMALL_TABLE]) -> [u16; GROUP] {
         arrange::<A, _>(&values.map(bf16::encode))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn f16_words<A: Arrangement>(self, values: &[f32; SMALL_TABLE]) -> [u16; GROUP] {
         arrange::<A, _>(&values.map(f16::encode))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn words<P: Packing>(self, table: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
         map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn words_of_few(self, table: &[u16; GROUP], codes: &[u16; GROUP]) -> [u16; GROUP] {
         map!(code in codes => table[usize::from(code) % 4])
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn values_of_few(self, table: &[u32; SMALL_TABLE], codes: &[u16; GROUP]) -> [u32; GROUP] {
         map!(code in codes => table[usize::from(code) % 4])
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
         map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
         by_half(tables, &self.codes::<P>(packed))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
         by_half(tables, &self.codes::<P>(packed))
     }

@@ -11,28 +11,24 @@ fn bits(is_set: impl Fn(usize) -> bool) -> u32 {
 }
 
 impl Groups for Portable {
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn largest(self, values: &[i32; GROUP]) -> i32 {
         values.iter().fold(i32::MIN, |largest, value| largest.max(*value))
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn largest_of_halves(self, values: &[i32; GROUP]) -> [i32; 2] {
         let (first, second) = values.split_at(GROUP / 2);
         let largest = |half: &[i32]| half.iter().fold(i32::MIN, |largest, value| largest.max(*value));
         [largest(first), largest(second)]
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn equal(self, values: &[i32; GROUP], one: i32) -> u32 {
         bits(|place| values[place] == one)
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn not_below(self, a: &[f32; GROUP], b: &[f32; GROUP]) -> u32 {
         bits(|place| a[place] >= b[place])
     }

@@ -5,15 +5,13 @@ use crate::base::GROUP;
 use crate::base::simd::Portable;
 
 impl Moves for Portable {
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn gather(self, table: &[f32], indices: &[u32; GROUP]) -> [f32; GROUP] {
         let Some(last) = last_index(table) else { return [0.0; GROUP] };
         map!(index in indices => table[last.min(index) as usize])
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn transpose(self, tile: &Tile) -> Tile {
         let mut transposed = [[0; TILE]; TILE];
         for (i, row) in transposed.iter_mut().enumerate() {

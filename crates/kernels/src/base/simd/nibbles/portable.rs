@@ -5,8 +5,7 @@ use crate::base::GROUP;
 use crate::base::simd::Portable;
 
 impl Nibbles for Portable {
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
         let keys = map!(number in numbers => key(number));
         let (low, high) = (key(-NEAR), key(NEAR));

@@ -17,8 +17,7 @@ fn sums(tables: &Tables, [lower, upper]: &Points) -> [u8; GROUP] {
 }
 
 impl Sums for Portable {
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn tables<const D: usize>(self, numbers: &[f32; GROUP]) -> Tables {
         // Added to this, a number has no room for a fraction.
         let whole =
@@ -36,14 +35,12 @@ impl Sums for Portable {
         tables
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn least(self, tables: &Tables, groups: &[Points]) -> u8 {
         groups.iter().flat_map(|group| sums(tables, group)).min().unwrap_or(u8::MAX)
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn at_most(self, tables: &Tables, group: &Points, limit: u8) -> u32 {
         let mut bits = 0;
         for (bit, sum) in sums(tables, group).into_iter().enumerate() {
@@ -52,8 +49,7 @@ impl Sums for Portable {
         bits
     }
 
-    #[cfg_attr(target_arch = "x86_64", inline(never))]
-    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    #[inline(always)]
     fn nearest_of_few<const D: usize>(self, terms: &[f32; GROUP], [lower, upper]: &Points) -> usize {
         let levels = GROUP / D;
         let (mut least, mut found) = (i32::MAX, 0);
