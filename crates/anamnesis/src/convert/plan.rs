@@ -192,7 +192,7 @@ impl ConvertPlan {
     pub fn write_to<W: Write + Send>(&self, mut writer: W, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
         let (sources, options) = (&self.input.sources, self.run.run_options());
         let plan = self.only_file()?;
-        let distances = match StreamSink::new(plan, &mut writer) {
+        let distances = match StreamSink::new(plan, &mut writer, &options.cancel) {
             Some(sink) => pipeline::run(plan, sources, &sink, &options, &mut watch)?,
             None => {
                 let spool = SpoolSink::new(plan.total_bytes)?;

@@ -52,7 +52,10 @@ pub(crate) fn run_all(
                 buffers: Buffers::new(options.cpu),
                 encoding: Encoding::new(options.cpu),
             };
-            spawn(scope, move || worker.work().inspect_err(|_| desk.stop()))
+            spawn(scope, move || {
+                let _stop = StopOnPanic(desk);
+                worker.work().inspect_err(|_| desk.stop())
+            })
         };
         let workers = (0..options.threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| desk.stop());
         drop(sender);
@@ -81,6 +84,17 @@ fn finish(outputs: &[Output<'_>], desk: &Desk<'_, '_>, Complete { output, checks
     sink.complete()?;
     desk.close(output);
     Ok(())
+}
+
+/// Stops the desk where its owner panics: others may wait for bytes that will never come.
+struct StopOnPanic<'r, 'a>(&'r Desk<'r, 'a>);
+
+impl Drop for StopOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
 }
 
 /// Starts a thread that ends with the scope.

@@ -1,49 +1,96 @@
 //! An output that can only be written from front to back.
 //!
-//! Workers wait for their turn: tiles are handed out in the order of their bytes, so that the one whose turn it is never
-//! waits. A plan whose tensors come about together, or whose front depends on what is behind it, goes through a temporary
-//! file instead.
+//! The sink knows the extent of every piece and tensor of the plan, so that it knows which byte is next, and which bytes are
+//! padding: only those that lie between two extents. Workers wait for their turn. Tiles are handed out in the order of their
+//! bytes and each is written from its front to its back, so that the worker with the first unfinished tile never waits. A plan
+//! for which that does not hold (tensors that come about together, a front that depends on the tensors, a piece behind them)
+//! goes through a temporary file instead.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use super::plan::Plan;
+use super::plan::{Job, Plan, Work};
 use super::sink::TileSink;
+use crate::cancel::CancelToken;
 use crate::error::{AnamnesisError, Result};
 use crate::io::write_all_at;
+use crate::scheme::TileEncoder;
+
+/// How often a worker that waits for its turn looks whether the run was cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
 
 /// A writer, filled from front to back.
 pub(crate) struct StreamSink<'a, W> {
     state: Mutex<State<'a, W>>,
     moved: Condvar,
+    cancel: CancelToken,
 }
 
 struct State<'a, W> {
     writer: &'a mut W,
     /// The place of the next byte.
     next: u64,
-    /// Where pieces and tensors begin, the last first; between them there is nothing but zeros.
-    starts: Vec<u64>,
+    /// What is not written yet of the pieces and tensors, as start and end, the last first. None of them is empty.
+    extents: Vec<(u64, u64)>,
     total: u64,
     is_stopped: bool,
 }
 
 impl<'a, W: Write + Send> StreamSink<'a, W> {
     /// A sink for this plan; `None` where the plan is not written from front to back.
-    pub(crate) fn new(plan: &Plan, writer: &'a mut W) -> Option<Self> {
-        if plan.seal.is_some() || plan.jobs.iter().any(|job| job.outputs.len() != 1) {
+    pub(crate) fn new(plan: &Plan, writer: &'a mut W, cancel: &CancelToken) -> Option<Self> {
+        if plan.seal.is_some() || !plan.jobs.iter().all(is_written_in_order) {
             return None;
         }
-        let tensors = plan.tensors().map(|(_, placed)| (placed.offset, placed.output.bytes));
-        let pieces = plan.pieces.iter().map(|(offset, piece)| (*offset, piece.len() as u64));
-        let mut starts: Vec<u64> = tensors.chain(pieces).filter(|(_, bytes)| *bytes > 0).map(|(at, _)| at).collect();
-        starts.sort_unstable_by(|a, b| b.cmp(a));
-        let state = State { writer, next: 0, starts, total: plan.total_bytes, is_stopped: false };
-        Some(Self { state: Mutex::new(state), moved: Condvar::new() })
+        let extent = |start: u64, bytes: u64| Some((start, start.checked_add(bytes)?));
+        let is_filled = |extent: &Option<(u64, u64)>| extent.is_none_or(|(start, end)| start < end);
+        let tensors = plan.tensors().map(|(_, placed)| extent(placed.offset, placed.output.bytes)).filter(is_filled);
+        let tensors = tensors.collect::<Option<Vec<_>>>()?;
+        let pieces = plan.pieces.iter().map(|(offset, piece)| extent(*offset, piece.len() as u64)).filter(is_filled);
+        // Pieces are put first, one after the other, and tensors as they come in the plan.
+        let mut extents = pieces.collect::<Option<Vec<_>>>()?;
+        extents.extend(tensors);
+        let ends = extents.last().map_or(0, |(_, end)| *end);
+        if extents.windows(2).any(|pair| pair[0].1 > pair[1].0) || ends > plan.total_bytes {
+            return None;
+        }
+        extents.reverse();
+        let state = State { writer, next: 0, extents, total: plan.total_bytes, is_stopped: false };
+        Some(Self { state: Mutex::new(state), moved: Condvar::new(), cancel: cancel.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State<'a, W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the bytes of a job come from front to back.
+fn is_written_in_order(job: &Job) -> bool {
+    job.outputs.len() == 1
+        && match &job.work {
+            Work::Copy { .. } | Work::Decode(_) => true,
+            Work::Encode { values, encoder, .. } => encodes_in_order(&**encoder, values.elements),
+        }
+}
+
+/// Whether granules lie behind each other in the one output of an encoder.
+fn encodes_in_order(encoder: &dyn TileEncoder, elements: u64) -> bool {
+    let granule = encoder.granule().max(1);
+    let place = |granules: std::ops::Range<u64>| {
+        let range = granules.start.saturating_mul(granule)..granules.end.saturating_mul(granule).min(elements);
+        let mut places = Vec::new();
+        encoder.places(&range, &mut places);
+        match places[..] {
+            [place] if place.part == 0 && place.rows == 1 => Some((place.offset, place.row_bytes)),
+            _ => None,
+        }
+    };
+    let is_whole = |granules: u64| granules.checked_mul(granule).is_some_and(|values| values <= elements);
+    match (place(0..1), is_whole(2)) {
+        (Some((0, _)), false) => true,
+        (Some((0, bytes)), true) => place(1..2) == Some((bytes, bytes)) && place(0..2) == Some((0, 2 * bytes)),
+        _ => false,
     }
 }
 
@@ -58,30 +105,49 @@ impl<W: Write> State<'_, W> {
         Ok(())
     }
 
-    /// Whether these bytes are the next, with or without zeros in front of them.
-    fn is_turn_of(&self, offset: u64) -> bool {
-        self.next == offset || (self.starts.last() == Some(&offset) && self.next < offset)
+    /// Writes the bytes at the front of the first unfinished extent.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = offset.saturating_add(bytes.len() as u64);
+        match self.extents.last_mut() {
+            Some((start, last)) if *start == offset && end <= *last => *start = end,
+            _ => return Err(AnamnesisError::parse(format!("bytes {offset}..{end} of the output are not planned"))),
+        }
+        if self.extents.last().is_some_and(|(start, last)| start == last) {
+            self.extents.pop();
+        }
+        self.pad_to(offset)?;
+        self.writer.write_all(bytes)?;
+        self.next = end;
+        Ok(())
+    }
+
+    /// Whether bytes at this place have to wait for others.
+    fn is_later(&self, offset: u64) -> bool {
+        self.extents.last().is_some_and(|(start, _)| *start < offset)
     }
 }
 
 impl<W: Write + Send> TileSink for StreamSink<'_, W> {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let mut state = self.lock();
-        while !state.is_turn_of(offset) {
+        loop {
             if state.is_stopped {
                 return Err(AnamnesisError::Cancelled);
             }
-            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.cancel.check()?;
+            if !state.is_later(offset) {
+                break;
+            }
+            state = self.moved.wait_timeout(state, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.pad_to(offset)?;
-        state.writer.write_all(bytes)?;
-        state.next += bytes.len() as u64;
-        let next = state.next;
-        while state.starts.last().is_some_and(|start| *start < next) {
-            state.starts.pop();
-        }
+        let written = state.write(offset, bytes);
+        // Whoever comes behind bytes that could not be written waits for nothing.
+        state.is_stopped |= written.is_err();
         self.moved.notify_all();
-        Ok(())
+        written
     }
 
     fn stop(&self) {
@@ -89,9 +155,12 @@ impl<W: Write + Send> TileSink for StreamSink<'_, W> {
         self.moved.notify_all();
     }
 
-    /// Writes what is behind the last tensor.
+    /// Writes the padding behind the last tensor.
     fn complete(&self) -> Result<()> {
         let mut state = self.lock();
+        if let Some((start, end)) = state.extents.last() {
+            return Err(AnamnesisError::parse(format!("bytes {start}..{end} of the output were never written")));
+        }
         let total = state.total;
         state.pad_to(total)?;
         Ok(state.writer.flush()?)

@@ -13,4 +13,5 @@ mod output;
 mod repacking;
 mod repacking_integers;
 mod splitting;
+mod streaming;
 mod threads;
