@@ -48,7 +48,7 @@ Environment:
   AMN_CPU=portable|v3|v4   the CPU instructions to use, instead of the best
 
 Exit codes:
-  0 done   1 the input or output failed   2 wrong usage   130 interrupted";
+  0 done   1 the input or output failed   2 wrong usage   130, 143 interrupted";
 
 /// How results are told.
 #[derive(Debug, Clone, Default, Args)]

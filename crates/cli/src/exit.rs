@@ -8,6 +8,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Fault, ScanVerdict};
 
 use crate::args::STREAM;
+use crate::interrupt;
 
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +18,12 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line makes no sense.
     Usage = 2,
-    /// Stopped by Ctrl-C or a request to end, as shells count it.
+    /// Stopped because the terminal has gone (SIGHUP), as shells count it.
+    HungUp = 129,
+    /// Stopped by Ctrl-C (SIGINT).
     Interrupted = 130,
+    /// Stopped by a request to end (SIGTERM).
+    Terminated = 143,
 }
 
 impl From<Exit> for ExitCode {
@@ -54,7 +59,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted { .. } => Exit::Interrupted,
+            Self::Interrupted { .. } => interrupt::exit(),
             Self::Usage(_) => Exit::Usage,
             Self::Refused { error, .. } if error.fault() == Fault::Request => Exit::Usage,
             _ => Exit::Failed,

@@ -1,8 +1,11 @@
 //! Ctrl-C and requests to end: the first stops the conversion cleanly, the second ends the process at once.
+//!
+//! A thread waits for the signals, which all others block. It cancels the token that workers look at. While the process waits
+//! for a pipe, nobody may be looking: then the thread ends the process itself after a moment, and nothing is lost that a pipe
+//! could have kept.
 
-use std::sync::Mutex;
 use std::sync::OnceLock;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use anamnesis::{AnamnesisError, CancelToken};
@@ -12,6 +15,15 @@ use crate::exit::{Exit, Failure};
 /// Signals closer together than this are one request: tools like `timeout` signal both the process and its group.
 const ONE_REQUEST: Duration = Duration::from_millis(300);
 
+/// How long a process that waits for a pipe may take to end by itself.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The exit code of the first signal; zero where there was none.
+static REQUESTED: AtomicU8 = AtomicU8::new(0);
+
+/// Whether the process reads from or writes to a pipe that may stand still.
+static IS_IN_PIPE: AtomicBool = AtomicBool::new(false);
+
 /// The token that the user's interruption cancels; the same for every call.
 pub(crate) fn token() -> Result<CancelToken, Failure> {
     static TOKEN: OnceLock<CancelToken> = OnceLock::new();
@@ -19,15 +31,104 @@ pub(crate) fn token() -> Result<CancelToken, Failure> {
         return Ok(token.clone());
     }
     let token = CancelToken::new();
-    let first: Mutex<Option<Instant>> = Mutex::new(None);
-    let shared = token.clone();
-    ctrlc::set_handler(move || {
-        shared.cancel();
-        let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.get_or_insert_with(Instant::now).elapsed() > ONE_REQUEST {
-            std::process::exit(Exit::Interrupted as i32);
-        }
-    })
-    .map_err(|error| AnamnesisError::Io(std::io::Error::other(error)))?;
+    let request = Request { token: token.clone(), first: None };
+    system::listen(request).map_err(AnamnesisError::Io)?;
     Ok(TOKEN.get_or_init(|| token).clone())
+}
+
+/// How an interrupted process ends: as shells count the signal that was first.
+pub(crate) fn exit() -> Exit {
+    [Exit::HungUp, Exit::Terminated]
+        .into_iter()
+        .find(|exit| *exit as u8 == REQUESTED.load(Ordering::Acquire))
+        .unwrap_or(Exit::Interrupted)
+}
+
+/// Does what may wait for a pipe: a signal ends that, too.
+pub(crate) fn in_pipe<T>(work: impl FnOnce() -> T) -> T {
+    IS_IN_PIPE.store(true, Ordering::Release);
+    let result = work();
+    IS_IN_PIPE.store(false, Ordering::Release);
+    result
+}
+
+/// What the user asked for so far.
+struct Request {
+    token: CancelToken,
+    first: Option<Instant>,
+}
+
+impl Request {
+    fn take(&mut self, exit: Exit) {
+        match self.first {
+            Some(first) if first.elapsed() > ONE_REQUEST => std::process::exit(exit as i32),
+            Some(_) => {}
+            None => {
+                self.first = Some(Instant::now());
+                REQUESTED.store(exit as u8, Ordering::Release);
+                self.token.cancel();
+                // Where this cannot be had, a second signal is needed.
+                let _ = std::thread::Builder::new().spawn(move || {
+                    std::thread::sleep(GRACE);
+                    if IS_IN_PIPE.load(Ordering::Acquire) {
+                        std::process::exit(exit as i32);
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+mod system {
+    use nix::sys::signal::{SigSet, Signal};
+
+    use super::Request;
+    use crate::exit::Exit;
+
+    const SIGNALS: [(Signal, Exit); 3] =
+        [(Signal::SIGINT, Exit::Interrupted), (Signal::SIGTERM, Exit::Terminated), (Signal::SIGHUP, Exit::HungUp)];
+
+    /// Waits for signals elsewhere. Threads that are started from here on leave them to that one.
+    pub(super) fn listen(mut request: Request) -> std::io::Result<()> {
+        let ignored = ignored();
+        let mut signals = SigSet::empty();
+        for (signal, _) in SIGNALS.iter().filter(|(signal, _)| ignored & mask(*signal) == 0) {
+            signals.add(*signal);
+        }
+        signals.thread_block()?;
+        let wait = move || {
+            while let Ok(signal) = signals.wait() {
+                if let Some((_, exit)) = SIGNALS.iter().find(|(known, _)| *known == signal) {
+                    request.take(*exit);
+                }
+            }
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
+    }
+
+    /// The signals that whoever started the process wants ignored, as `nohup` does; none where the system does not say.
+    fn ignored() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    }
+
+    const fn mask(signal: Signal) -> u64 {
+        1 << (signal as u32 - 1)
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::Request;
+    use crate::exit::Exit;
+
+    pub(super) fn listen(request: Request) -> std::io::Result<()> {
+        let request = Mutex::new(request);
+        let take = move || request.lock().unwrap_or_else(PoisonError::into_inner).take(Exit::Interrupted);
+        ctrlc::set_handler(take).map_err(std::io::Error::other)
+    }
 }

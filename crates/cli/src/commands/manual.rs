@@ -124,7 +124,7 @@ fn title(part: &str) -> Option<(&str, &str)> {
     Some((first.strip_suffix(':')?, lines))
 }
 
-const EXIT_CODES: &str = "  0 done   1 the input or output failed   2 wrong usage   130 interrupted";
+const EXIT_CODES: &str = "  0 done   1 the input or output failed   2 wrong usage   130, 143 interrupted";
 
 /// What to type, for the commands whose help has no examples.
 fn examples(command: &str) -> &'static str {

@@ -13,6 +13,7 @@ use super::{counted, remedy, shown};
 use crate::args::{InputArgs, Limit};
 use crate::close::{closest_file, did_you_mean};
 use crate::exit::Failure;
+use crate::interrupt;
 use crate::ui::Printer;
 
 /// Opens what the user names: a file, or a whole checkpoint.
@@ -33,7 +34,7 @@ pub(super) fn checkpoint(input: &InputArgs, printer: &Printer) -> Result<Checkpo
 pub(super) fn spooled() -> anamnesis::Result<File> {
     let named = |error: Error| AnamnesisError::Io(Error::new(error.kind(), format!("standard input: {error}")));
     let mut file = tempfile::tempfile()?;
-    std::io::copy(&mut std::io::stdin().lock(), &mut file).map_err(named)?;
+    interrupt::in_pipe(|| std::io::copy(&mut std::io::stdin().lock(), &mut file)).map_err(named)?;
     Ok(file)
 }
 

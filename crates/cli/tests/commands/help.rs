@@ -24,7 +24,7 @@ fn help_fits_a_screen_and_names_every_command_and_exit_code() {
         "--verbose",
         "--color",
         "AMN_CPU",
-        "130 interrupted",
+        "130, 143 interrupted",
     ] {
         assert!(help.contains(word), "{word} is missing in:\n{help}");
     }

@@ -57,6 +57,6 @@ fn ctrl_c_exits_with_130_and_leaves_nothing_behind() {
 #[test]
 fn a_request_to_end_is_honoured_the_same_way() {
     let run = interrupt_with("-TERM", "--json");
-    assert_eq!((run.code, run.stdout.as_str()), (Some(130), ""), "{run:?}");
+    assert_eq!((run.code, run.stdout.as_str()), (Some(143), ""), "{run:?}");
     assert!(run.stderr.contains("\"kind\":\"cancelled\""), "{run:?}");
 }

@@ -14,6 +14,7 @@ use super::{plan_notes, shared_fields, tell_machine};
 use crate::args::{InputArgs, WriteArgs};
 use crate::commands::{output_path, shown};
 use crate::exit::Failure;
+use crate::interrupt;
 use crate::ui::Printer;
 
 /// What was typed, and what it means.
@@ -51,7 +52,9 @@ impl<'a> FileJob<'a> {
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let result = match output_path::is_stream(&self.output) {
-            true => plan.write_to(BufWriter::new(std::io::stdout()), |progress| bar.set(progress.bytes)),
+            true => interrupt::in_pipe(|| {
+                plan.write_to(BufWriter::new(std::io::stdout()), |progress| bar.set(progress.bytes))
+            }),
             false => plan.write(&self.output, |progress| bar.set(progress.bytes)),
         };
         drop(bar);
