@@ -27,6 +27,21 @@ pub(super) fn read_existing(path: &Path, max_bytes: u64, budget: Option<&mut Bud
     read_bounded(path, max_bytes, budget)?.ok_or_else(missing)
 }
 
+/// Whether there is a regular file of this name, through links. A place that cannot be looked at is an error: it may hold what
+/// the checkpoint means.
+pub(crate) fn is_file(path: &Path) -> Result<bool> {
+    Ok(metadata(path)?.is_some_and(|metadata| metadata.is_file()))
+}
+
+/// What the system says about a place, `None` where nothing is there.
+pub(crate) fn metadata(path: &Path) -> Result<Option<std::fs::Metadata>> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(AnamnesisError::at_path(error, path)),
+    }
+}
+
 /// The content of a file, `None` where there is none. One that is there and cannot be read is an error: what it says is not
 /// known, which is not the same as nothing. One that is too long is refused.
 pub(crate) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Option<Vec<u8>>> {

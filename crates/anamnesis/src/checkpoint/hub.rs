@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use super::files;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 
 /// What names of the cache begin with.
@@ -80,7 +81,7 @@ impl<'a> Spec<'a> {
 
     fn find_in(&self, root: &Path) -> Result<PathBuf> {
         let repository = root.join(format!("models--{}", self.model.replace('/', "--")));
-        if !repository.is_dir() {
+        if !files::metadata(&repository)?.is_some_and(|metadata| metadata.is_dir()) {
             return Err(self.missing(&repository, "this model is not in the local Hugging Face cache"));
         }
         let snapshots = repository.join("snapshots");
@@ -89,7 +90,7 @@ impl<'a> Spec<'a> {
             None => self.commit_by_digits(&snapshots)?,
         };
         let snapshot = snapshots.join(commit);
-        let mut entries = match std::fs::read_dir(&snapshot) {
+        let entries = match std::fs::read_dir(&snapshot) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(self.missing(&snapshot, "this revision is not in the local Hugging Face cache"));
@@ -97,8 +98,11 @@ impl<'a> Spec<'a> {
             Err(error) => return Err(AnamnesisError::at_path(error, &snapshot)),
         };
         // Through links: a snapshot whose blobs are gone has none either.
-        if entries.any(|entry| entry.is_ok_and(|entry| entry.path().is_file())) {
-            return Ok(snapshot);
+        for entry in entries {
+            let entry = entry.map_err(|error| AnamnesisError::at_path(error, &snapshot))?;
+            if files::is_file(&entry.path())? {
+                return Ok(snapshot);
+            }
         }
         Err(self.missing(&snapshot, "this snapshot has no files"))
     }
@@ -106,7 +110,7 @@ impl<'a> Spec<'a> {
     /// The commit that a branch or tag stands for, `None` where there is no such branch or tag.
     fn commit_of_ref(&self, refs: &Path) -> Result<Option<String>> {
         let path = refs.join(self.revision);
-        if !path.is_file() {
+        if !files::is_file(&path)? {
             return Ok(None);
         }
         let in_path = |error| AnamnesisError::at_path(error, &path);
@@ -128,7 +132,10 @@ impl<'a> Spec<'a> {
         if digits.len() < MIN_PREFIX_DIGITS || !is_hexadecimal(&digits) {
             return Err(absent());
         }
-        let entries = std::fs::read_dir(snapshots).map_err(|_| absent())?;
+        let entries = match std::fs::read_dir(snapshots) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(absent()),
+            entries => entries.map_err(|error| AnamnesisError::at_path(error, snapshots))?,
+        };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let mut commits = names.filter(|name| is_hash(name) && name.starts_with(&digits));
         let commit = commits.next().ok_or_else(absent)?;

@@ -60,7 +60,7 @@ pub(super) fn locate(path: &Path) -> Result<Located> {
     }
     if let Some(shard) = Numbered::parse(&name) {
         for index in [INDEX_FILE, TORCH_INDEX_FILE] {
-            if !parent.join(index).is_file() {
+            if !files::is_file(&parent.join(index))? {
                 continue;
             }
             let Located::Set(set) = from_index(&parent, index)? else {
@@ -158,8 +158,10 @@ pub(super) fn file_names(directory: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(at)? {
         let entry = entry.map_err(at)?;
-        let is_file = std::fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file());
-        if let Some(name) = entry.file_name().to_str().filter(|_| is_file) {
+        // A name that is no text is none that a checkpoint has.
+        if let Some(name) = entry.file_name().to_str()
+            && files::is_file(&entry.path())?
+        {
             names.push(name.to_owned());
         }
     }

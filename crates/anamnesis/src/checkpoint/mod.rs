@@ -32,7 +32,7 @@ use crate::scheme::{self, Claimed, Leftover, Prepared, Recipe, TensorRole, Weigh
 use beside::Beside;
 use locate::{Located, Set, locate};
 
-pub(crate) use files::{read_bounded, read_sidecar};
+pub(crate) use files::{is_file, metadata, read_bounded, read_sidecar};
 pub(crate) use inside::file_inside;
 pub(crate) use locate::{is_in_store, resolve};
 pub use ollama::resolve_ollama_model;
@@ -326,10 +326,15 @@ impl Checkpoint {
     }
 
     /// The configuration files that stand beside the weights.
-    pub(crate) fn config_files(&self) -> impl Iterator<Item = (&str, PathBuf)> {
-        let directory = self.directory().map(Path::to_path_buf);
-        let path = move |name: &'static str| Some((name, directory.as_ref()?.join(name)));
-        DOCUMENTS.into_iter().filter_map(path).filter(|(_, path)| path.is_file())
+    pub(crate) fn config_files(&self) -> Result<Vec<(String, PathBuf)>> {
+        let mut found = Vec::new();
+        for (name, directory) in DOCUMENTS.into_iter().zip(self.directory().into_iter().cycle()) {
+            let path = directory.join(name);
+            if is_file(&path)? {
+                found.push((name.to_owned(), path));
+            }
+        }
+        Ok(found)
     }
 
     /// What the configuration says about the quantisation, one line per document, for people.

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::files;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 
 /// What names of the store begin with.
@@ -104,11 +105,15 @@ impl<'a> Name<'a> {
             .collect();
         let digest = model_digest(&self.read(&manifest)?, &manifest)?;
         let blob = root.join("blobs").join(format!("sha256-{digest}"));
-        if blob.is_file() { Ok(blob) } else { Err(self.missing(&blob, "the model's file is not in the Ollama store")) }
+        if files::is_file(&blob)? {
+            Ok(blob)
+        } else {
+            Err(self.missing(&blob, "the model's file is not in the Ollama store"))
+        }
     }
 
     fn read(&self, manifest: &Path) -> Result<Vec<u8>> {
-        if !manifest.is_file() {
+        if !files::is_file(manifest)? {
             return Err(self.missing(manifest, "this model is not in the Ollama store"));
         }
         let at = |error| AnamnesisError::at_path(error, manifest);

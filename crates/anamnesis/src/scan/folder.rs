@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{ScanReport, ScanVerdict, within};
-use crate::checkpoint::resolve;
+use crate::checkpoint::{is_file, resolve};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{FileSource, Source};
 use crate::limits::ParseLimits;
@@ -77,7 +77,7 @@ fn find(folder: &Path, depth: usize, left: &mut usize, files: &mut Vec<PathBuf>)
                 AnamnesisError::limit("scan", format!("more than {MAX_DEPTH} folders inside one another"))
             })?;
             find(&path, depth, left, files)?;
-        } else if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) && may_hold_pickles(&path)? {
+        } else if is_file(&path)? && may_hold_pickles(&path)? {
             files.push(path);
         }
     }

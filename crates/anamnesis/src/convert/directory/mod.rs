@@ -89,7 +89,7 @@ impl Checkpoint {
         }
         let (options, dtype) = (options.clone(), convert.target_dtype()?);
         let read = self.input_files().map(|(name, path)| (name.to_owned(), path.to_path_buf()));
-        let files = read.chain(self.config_files().map(|(name, path)| (name.to_owned(), path))).collect();
+        let files = read.chain(self.config_files()?).collect();
         Ok(DirectoryPlan {
             input: PlanInput::of(self),
             directory: Some(directory.to_path_buf()),

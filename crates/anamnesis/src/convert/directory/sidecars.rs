@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::config_text::{ConfigEdit, with_quantisation, without_quantisation};
 use crate::catalog::TargetDtype;
-use crate::checkpoint::{file_inside, read_sidecar};
+use crate::checkpoint::{file_inside, metadata, read_sidecar};
 use crate::container::sniff;
 use crate::convert::outline::Outline;
 use crate::convert::{Cast, ConvertOptions};
@@ -105,7 +105,7 @@ pub(super) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange
             // Written anew.
             continue;
         }
-        let fate = match reason_to_drop(directory, &name, &entry.path()) {
+        let fate = match reason_to_drop(directory, &name, &entry.path())? {
             Some(reason) => SidecarFate::Dropped(reason),
             None if EDITED.contains(&name.as_str()) => edited(directory, &name, config)?,
             None => SidecarFate::Copied,
@@ -116,35 +116,33 @@ pub(super) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange
     Ok(sidecars)
 }
 
-fn reason_to_drop(directory: &Path, name: &str, path: &Path) -> Option<&'static str> {
+/// Why a file is not taken along. One that cannot be looked at is an error: the model may need it.
+fn reason_to_drop(directory: &Path, name: &str, path: &Path) -> Result<Option<&'static str>> {
     if name.starts_with('.') {
-        return Some("hidden");
+        return Ok(Some("hidden"));
     }
     if QUANTISATION_ONLY.contains(&name) {
-        return Some("describes the quantisation only");
+        return Ok(Some("describes the quantisation only"));
     }
     if name.ends_with(".safetensors") {
-        return Some("weights that are not part of this checkpoint");
+        return Ok(Some("weights that are not part of this checkpoint"));
     }
     if WEIGHTS.iter().any(|end| name.ends_with(end)) {
-        return Some("weights in another format");
+        return Ok(Some("weights in another format"));
     }
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => return Some("a folder"),
-        Ok(metadata) if !metadata.is_file() => return Some("not a regular file"),
+    match metadata(path)? {
+        Some(metadata) if metadata.is_dir() => return Ok(Some("a folder")),
+        Some(metadata) if !metadata.is_file() => return Ok(Some("not a regular file")),
+        Some(_) => {}
+        None => return Ok(Some("a link to a file that is not there")),
+    }
+    match file_inside(directory, name) {
         Ok(_) => {}
-        Err(_) => return Some("cannot be read"),
+        Err(error @ AnamnesisError::Io(_)) => return Err(error),
+        Err(_) => return Ok(Some("leads out of the directory")),
     }
-    if file_inside(directory, name).is_err() {
-        return Some("leads out of the directory");
-    }
-    match FileSource::open(path).and_then(|source| source.head()) {
-        Ok(head) if sniff(&head) == Some(FileKind::GitLfsPointer) => {
-            Some("a Git LFS pointer, the file itself was not downloaded")
-        }
-        Ok(_) => None,
-        Err(_) => Some("cannot be read"),
-    }
+    let is_pointer = sniff(&FileSource::open(path)?.head()?) == Some(FileKind::GitLfsPointer);
+    Ok(is_pointer.then_some("a Git LFS pointer, the file itself was not downloaded"))
 }
 
 fn edited(directory: &Path, name: &str, config: &ConfigChange) -> Result<SidecarFate> {
