@@ -1,5 +1,6 @@
 //! Opening an input: which format it is, its catalog, and what the files beside it say.
 
+mod adapter;
 mod beside;
 mod files;
 mod hub;

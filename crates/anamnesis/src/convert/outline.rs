@@ -14,7 +14,7 @@ use crate::architecture::Architecture;
 use crate::catalog::Metadata;
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
-use crate::error::{AnamnesisError, Request, Result};
+use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::pipeline::{Checks, Planned, Work};
 use crate::scheme::ggml::in_order;
 use crate::scheme::{Keeping, Made};
@@ -49,7 +49,16 @@ impl Checkpoint {
                 options.quantise.check_unused(target.name())?;
                 options.rules.check_unused(target.name())?;
             }
-            Some(encoding) => options.rules.check_mixes(encoding)?,
+            Some(encoding) => {
+                options.rules.check_mixes(encoding)?;
+                if let Some(name) = self.adapter()? {
+                    let why = format!(
+                        "{} says that this is an adapter, which is added to the weights of a model and not quantised",
+                        quoted(&name)
+                    );
+                    return Err(AnamnesisError::unsupported(target.name(), why));
+                }
+            }
         }
         let model = self.model_for(target, options)?;
         let of_model = match (encoding, &model) {

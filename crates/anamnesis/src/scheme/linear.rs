@@ -30,6 +30,22 @@ const TOWERS: [&str; 12] = [
     "merger",
 ];
 
+/// How the parts of names of adapters begin: LoRA and DoRA of PEFT, diffusers and others, LoHa, LoKr, OFT, IA3, VeRA.
+const ADAPTERS: [&str; 12] = [
+    "lora_A",
+    "lora_B",
+    "lora_embedding_",
+    "lora_magnitude_vector",
+    "lora_up",
+    "lora_down",
+    "lora_mid",
+    "hada_w",
+    "lokr_w",
+    "oft_",
+    "ia3_l",
+    "vera_lambda",
+];
+
 /// What BitsAndBytes and llama.cpp leave as it is, by its name.
 pub(crate) const USUAL: [Keeping; 4] = [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer];
 /// What quantisers of linear layers for serving leave: that, and what steers a model more than its size tells.
@@ -74,6 +90,9 @@ fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
         "output" | "head" => module == last,
         _ => HEADS.contains(&last),
     };
+    if module.split('.').any(|part| ADAPTERS.iter().any(|word| part.starts_with(word))) {
+        return Err(Keeping::Adapter);
+    }
     let is_bias = |part: &str| part == "bias" || part.ends_with("_bias");
     let is = |keeping: &&Keeping| match keeping {
         Keeping::Embedding => module.split('.').any(is_embedding),
@@ -122,6 +141,10 @@ mod tests {
             ("W_enc", Ok(())),
             ("encoder.w", Ok(())),
             ("lora_weight", Ok(())),
+            ("base_model.model.layers.0.q_proj.lora_A.weight", Err(Keeping::Adapter)),
+            ("model.layers.0.q_proj.lora_B.default.weight", Err(Keeping::Adapter)),
+            ("lora_unet_down_blocks_0.lora_up.weight", Err(Keeping::Adapter)),
+            ("transformer.h.0.attn.hada_w1_a", Err(Keeping::Adapter)),
             ("norm1.linear.weight", Ok(())),
             ("normal_proj.weight", Ok(())),
             ("model.layers.0.input_layernorm.weight", Err(Keeping::Norm)),

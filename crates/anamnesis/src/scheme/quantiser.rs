@@ -263,6 +263,8 @@ pub enum Keeping {
     Router,
     /// It belongs to a model for images or sound in front of the language model.
     Tower,
+    /// It is a small matrix of an adapter, which is added to a weight.
+    Adapter,
     /// The blocks of its target do not divide it, and the target's own library leaves it then.
     Indivisible,
     /// It has no values.
@@ -283,6 +285,7 @@ impl Keeping {
             Self::NotALayer => "not the weight of a layer",
             Self::Router => "a router",
             Self::Tower => "not of the language model",
+            Self::Adapter => "of an adapter",
             Self::Indivisible => "not divided by the blocks",
             Self::Empty => "without values",
             Self::Asked => "kept as asked",
