@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 use crate::io::output::{CompleteFile, PendingFile, check_space, check_target, same_file};
+use crate::io::together::appear_together;
 use crate::limits::{Budget, ParseLimits};
 use crate::pipeline::{
     self, Distance, FileSink, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, WaitingSink,
@@ -23,8 +24,7 @@ pub(crate) fn write_file(
     Ok(write_files(&files, sources, options, watch)?.pop().unwrap_or_default())
 }
 
-/// Runs plans into files, none of which may be one of the inputs. They get their names once all are complete, the first of
-/// several last: it is the one that loaders are given.
+/// Runs plans into files, none of which may be one of the inputs. They get their names once all are complete, together.
 pub(super) fn write_files(
     files: &[(&Plan, PathBuf)],
     sources: &[Box<dyn Source>],
@@ -56,8 +56,8 @@ pub(super) fn write_files(
     let distances = pipeline::run_all(&outputs, sources, &options.run_options(), watch)?;
     drop(outputs);
     let mut complete = complete.into_inner().unwrap_or_else(PoisonError::into_inner);
-    complete.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
-    complete.into_iter().try_for_each(|(_, file)| file.appear())?;
+    complete.sort_by_key(|(number, _)| *number);
+    appear_together(complete.into_iter().map(|(_, file)| file).collect())?;
     Ok(distances)
 }
 

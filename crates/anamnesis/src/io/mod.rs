@@ -8,6 +8,8 @@ mod pool;
 mod positioned;
 mod read_at;
 mod source;
+pub(crate) mod temporary;
+pub(crate) mod together;
 
 pub(crate) use arranged::{ArrangedSource, Region};
 pub(crate) use file::FileSource;

@@ -1,15 +1,14 @@
 //! An output file that appears complete or not at all.
 //!
-//! Bytes go into a temporary file beside the target; [`PendingFile::commit`] renames it into place. Dropped before that, it
-//! is removed and the target is as it was.
+//! Bytes go into a [temporary file](super::temporary); [`PendingFile::commit`] gives it its name. Dropped before that, it is
+//! removed and the target is as it was.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tempfile::TempPath;
-
+use super::temporary::{TemporaryFile, directory_of};
 use crate::error::{AnamnesisError, Result};
 
 /// What to do when the target exists already.
@@ -23,12 +22,12 @@ pub enum Existing {
     Refuse,
 }
 
-/// A file being written under a temporary name.
+/// A file being written that has not got its name.
 #[derive(Debug)]
 pub(crate) struct PendingFile {
-    file: File,
-    /// Its name, until it gets the one it is to have.
-    temporary: Mutex<Option<TempPath>>,
+    file: Arc<File>,
+    /// Where it is, until it gets the name it is to have.
+    temporary: Mutex<Option<TemporaryFile>>,
     target: PathBuf,
     existing: Existing,
 }
@@ -38,20 +37,13 @@ impl PendingFile {
     pub(crate) fn create(target: &Path, existing: Existing, bytes: u64) -> Result<Self> {
         let target = resolve(target, existing)?;
         check_space(&target, bytes)?;
-        let directory = match target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let directory = directory_of(&target);
         let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let mut builder = tempfile::Builder::new();
-        let prefix = format!(".{}.", name.chars().take(100).collect::<String>());
-        builder.prefix(&prefix).suffix(".partial");
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let temporary = builder.tempfile_in(directory).map_err(|error| AnamnesisError::at_path(error, directory))?;
-        let (file, temporary) = temporary.into_parts();
-        let sized = file.set_len(bytes).and_then(|()| reserve(&file, bytes));
-        sized.map_err(|error| AnamnesisError::at_path(error, &target))?;
+        let temporary =
+            TemporaryFile::create(directory, &name).map_err(|error| AnamnesisError::at_path(error, directory))?;
+        let at = |error| AnamnesisError::at_path(error, &target);
+        temporary.file.set_len(bytes).and_then(|()| reserve(&temporary.file, bytes)).map_err(at)?;
+        let file = Arc::clone(&temporary.file);
         Ok(Self { file, temporary: Mutex::new(Some(temporary)), target, existing })
     }
 
@@ -76,6 +68,12 @@ impl PendingFile {
         self.complete()?.map_or(Ok(()), CompleteFile::appear)
     }
 
+    /// [`commit`](Self::commit), and the open file, which stays this process's own until it is closed.
+    pub(crate) fn commit_locked(self) -> Result<Arc<File>> {
+        self.commit()?;
+        Ok(self.file)
+    }
+
     /// Ends the file and leaves its name for later; `None` where that has been done.
     pub(crate) fn complete(&self) -> Result<Option<CompleteFile>> {
         self.flush()?;
@@ -88,7 +86,7 @@ impl PendingFile {
 /// A file that has all its bytes and waits for its name; dropped, it is removed.
 #[derive(Debug)]
 pub(crate) struct CompleteFile {
-    temporary: TempPath,
+    temporary: TemporaryFile,
     target: PathBuf,
     existing: Existing,
 }
@@ -98,10 +96,23 @@ impl CompleteFile {
     pub(crate) fn appear(self) -> Result<()> {
         let Self { temporary, target, existing } = self;
         let named = match existing {
-            Existing::Replace => temporary.persist(&target),
-            Existing::Refuse => temporary.persist_noclobber(&target),
+            Existing::Replace => temporary.replace(&target),
+            Existing::Refuse => temporary.link(&target),
         };
-        named.map_err(|error| AnamnesisError::at_path(error.error, &target))
+        named.map_err(|error| AnamnesisError::at_path(error, &target))
+    }
+
+    /// Gives the file its name, which nothing may have.
+    pub(super) fn appear_anew(self) -> Result<()> {
+        Self { existing: Existing::Refuse, ..self }.appear()
+    }
+
+    pub(super) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    pub(super) const fn existing(&self) -> Existing {
+        self.existing
     }
 }
 
@@ -141,7 +152,8 @@ fn resolve(target: &Path, existing: Existing) -> Result<PathBuf> {
         Ok(_) if existing == Existing::Refuse => refuse(ErrorKind::AlreadyExists, "exists already"),
         Ok(_) => std::fs::canonicalize(target).map_err(|error| AnamnesisError::at_path(error, target)),
         Err(_) if target.file_name().is_none() => refuse(ErrorKind::InvalidInput, "is not a file name"),
-        Err(_) => Ok(target.to_path_buf()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(target.to_path_buf()),
+        Err(error) => Err(AnamnesisError::at_path(error, target)),
     }
 }
 

@@ -27,7 +27,7 @@ Output: Tiny-3.1-bf16 (10.7 KB)
     assert_eq!(folder.amn(&format!("remember {NAME}")).ok(), wanted);
     let output = checkpoint::files(&folder.path("Tiny-3.1-bf16"));
     let names: Vec<_> = output.keys().collect();
-    assert_eq!(names, [".anamnesis.json", "config.json", "model.safetensors", "tokenizer.json"]);
+    assert_eq!(names, ["config.json", "model.safetensors", "tokenizer.json"]);
     assert_eq!(output["config.json"], CLEAN_CONFIG.as_bytes());
     assert_eq!(output["tokenizer.json"], TOKENIZER.as_bytes());
     assert_eq!(folder.amn("verify Tiny-3.1-bf16").ok(), "1 file, 7 tensors, 10.7 KB\nsound\n");
@@ -148,6 +148,9 @@ fn a_dry_run_tells_what_is_at_the_output() {
     let text = folder.amn(&format!("remember {NAME} -o out --dry-run")).ok();
     assert!(text.ends_with("That directory is not empty: --force writes into it, -o chooses another\n"), "{text}");
     folder.amn(&format!("remember {NAME} -o out --force")).ok();
+    assert_eq!(state(), "foreign");
+    fs::remove_dir_all(folder.path("out")).unwrap();
+    folder.amn(&format!("remember {NAME} -o out --part 2/2")).ok();
     assert_eq!(state(), "begun");
 }
 

@@ -31,6 +31,16 @@ fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
+/// Whether the output has been begun: under a temporary name, or without one, which the system shows among open files.
+fn has_temporary_file(folder: &Folder, process: u32) -> bool {
+    let is_partial = |name: &String| name.starts_with(".huge-bf16.safetensors.") && name.ends_with(".partial");
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let mut places = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let is_nameless =
+        places.any(|place| place.starts_with(folder.root()) && place.to_string_lossy().ends_with("(deleted)"));
+    is_nameless || folder.names().iter().any(is_partial)
+}
+
 fn interrupt_with(signal: &str, option: &str) -> Run {
     let folder = Folder::empty();
     folder.add_sparse("huge.safetensors", "U8", &["a", "b"], TENSOR_BYTES);
@@ -38,8 +48,8 @@ fn interrupt_with(signal: &str, option: &str) -> Run {
     let child = folder.command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut guard = Guard(Some(child));
     let child = guard.0.as_mut().unwrap();
-    let is_partial = |name: &String| name.starts_with(".huge-bf16.safetensors.") && name.ends_with(".partial");
-    wait_for("the temporary file", || folder.names().iter().any(is_partial));
+    let id = child.id();
+    wait_for("the temporary file", || has_temporary_file(&folder, id));
     let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     wait_for("the process to end", || child.try_wait().unwrap().is_some());

@@ -123,7 +123,7 @@ fn an_output_that_cannot_be_a_directory_is_refused() {
 #[test]
 fn another_conversion_does_not_go_on_with_this_one() {
     let folder = checkpoint::folder();
-    folder.amn(&format!("remember {NAME} {SMALL} -o out")).ok();
+    folder.amn(&format!("remember {NAME} {SMALL} -o out --part 2/2")).ok();
     for (options, reason) in [
         ("--to f32", "it holds a BF16 conversion, this one is F32"),
         ("--shard-size 4KB", "it is cut into 6 weight files, this one into"),
@@ -144,7 +144,7 @@ fn another_conversion_does_not_go_on_with_this_one() {
 #[test]
 fn an_input_that_has_changed_is_said_to_have() {
     let folder = checkpoint::folder();
-    folder.amn(&format!("remember {NAME} -o out")).ok();
+    folder.amn(&format!("remember {NAME} -o out --part 2/2")).ok();
     let mut longer = shards();
     longer[1].push(Tensor::bf16("model.extra", 8));
     checkpoint::write(&folder.path(NAME), &longer);

@@ -1,4 +1,5 @@
-//! The manifest: which plan an output directory belongs to. The same plan finds its own and goes on; another is refused.
+//! The manifest: which plan an output directory belongs to while it is being written. The same plan finds its own and goes on;
+//! another is refused. A finished directory has none.
 //!
 //! | member | what |
 //! |---|---|
@@ -8,19 +9,28 @@
 //! | `beside` | a digest of the texts that are written anew |
 //! | `made` | target and type, to tell people what the directory holds |
 
+use std::fs::File;
 use std::hash::Hash;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::DirectoryPlan;
-use crate::checkpoint::read_sidecar;
+use crate::checkpoint::read_bounded;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::{Existing, PendingFile};
+use crate::io::temporary::PARTIAL;
 use crate::pipeline::{Digest, Fingerprint};
 
 /// The manifest's name in the output directory.
 pub(super) const FILE: &str = ".anamnesis.json";
+
+/// Longest manifest read, in bytes.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The folder in an output directory that is to be replaced, where the new files are until all of them are complete.
+pub(super) const STAGE: &str = ".anamnesis.new";
 
 /// What the output of this plan is made of. Parts of one conversion share it.
 pub(super) fn of(plan: &DirectoryPlan) -> Result<Value> {
@@ -55,38 +65,25 @@ pub(super) fn of(plan: &DirectoryPlan) -> Result<Value> {
     }))
 }
 
-/// Makes sure that the directory carries this manifest: writes it, or finds the same one.
-pub(super) fn claim_directory(directory: &Path, manifest: &Value) -> Result<()> {
-    if let Some(found) = read(directory)? {
-        return compare(&found, manifest);
-    }
+/// Writes the manifest into a directory that has none, and holds it.
+pub(super) fn write(directory: &Path, manifest: &Value) -> Result<Arc<File>> {
     let mut text = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
     text.push(b'\n');
     let file = PendingFile::create(&directory.join(FILE), Existing::Refuse, text.len() as u64)?;
     file.write_at(0, &text)?;
-    match file.commit() {
-        Ok(()) => Ok(()),
-        // Another part was faster.
-        Err(error) => match read(directory)? {
-            Some(found) => compare(&found, manifest),
-            None => Err(error),
-        },
-    }
+    file.commit_locked()
 }
 
 /// The manifest of a directory, if it has one.
 pub(super) fn read(directory: &Path) -> Result<Option<Value>> {
-    if !directory.join(FILE).is_file() {
-        return Ok(None);
-    }
-    let text = read_sidecar(directory, FILE)?;
+    let Some(text) = read_bounded(&directory.join(FILE), MAX_BYTES, None)? else { return Ok(None) };
     let value = serde_json::from_slice(&text)
         .map_err(|error| AnamnesisError::parse(format!("{}: {error}", directory.join(FILE).display())))?;
     Ok(Some(value))
 }
 
 /// Refuses to go on with a directory that another plan has begun, and says where the two differ.
-fn compare(found: &Value, wanted: &Value) -> Result<()> {
+pub(super) fn compare(found: &Value, wanted: &Value) -> Result<()> {
     // What the directory holds is told from the other members; by itself it decides nothing.
     let is_same = ["version", "inputs", "outputs", "beside"].iter().all(|key| found[key] == wanted[key]);
     if is_same { Ok(()) } else { Err(AnamnesisError::OtherPlan { difference: difference(found, wanted) }) }
@@ -161,8 +158,11 @@ pub(crate) fn unfinished_outputs(directory: &Path) -> Result<Vec<String>> {
     }
     for entry in std::fs::read_dir(directory).map_err(|error| AnamnesisError::at_path(error, directory))?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') && name.ends_with(".partial") {
+        if name.starts_with('.') && name.ends_with(PARTIAL) {
             problems.push(format!("{} was left half-written", quoted(&name)));
+        }
+        if name == STAGE {
+            problems.push(format!("{} holds a conversion that was not finished", quoted(&name)));
         }
     }
     problems.sort_unstable();

@@ -2,19 +2,23 @@
 //!
 //! | output | how it comes about |
 //! |---|---|
-//! | `model-00001-of-000NN.safetensors`, or `model.safetensors` | tensors in the order of the input, a new file where the next would pass the shard size |
+//! | `model-00001-of-000NN.safetensors`, or `model.safetensors`, or after a name of the input that loaders look for | tensors in the order of the input, a new file where the next would pass the shard size |
 //! | `model.safetensors.index.json` | written anew where there is more than one shard |
 //! | `config.json` and its kin | the same text without the old quantisation, with the new one where there is one, its dtype set |
 //! | tokenizer and other files | copied |
 //! | weights in other formats, quantisation-only files, hidden files | left out, and said so |
-//! | `.anamnesis.json` | the manifest: what this directory is made of, so that the same command resumes |
+//! | `.anamnesis.json` | the manifest, until the directory is finished: what it is made of, so that the same command resumes |
+//! | `.anamnesis.new/` | the new files, where they are to replace others, until all of them are complete |
 //!
 //! Every file appears complete or not at all. The plan depends on inputs and options alone, so parts of it can be written
 //! by different machines.
 
 mod config_text;
+mod entry;
 mod manifest;
 mod options;
+mod present;
+mod replace;
 mod shards;
 mod sidecars;
 mod write;
@@ -73,7 +77,8 @@ impl Checkpoint {
         let outline = self.outline(target, convert)?;
         let config = ConfigChange::of(convert, &outline)?;
         let Outline { planned, metadata, documents, stats, kept, mut notes, .. } = outline;
-        let shards = shards::lay_out(planned, options, metadata.as_ref())?;
+        let base = self.input_files().next().map_or(shards::BASE, |(name, _)| shards::base_of(name));
+        let shards = shards::lay_out(planned, options, metadata.as_ref(), base)?;
         let index = shards::index_text(&shards)?;
         let weights: Vec<_> = self.input_files().map(|(name, _)| name).chain(self.index_name()).collect();
         let mut sidecars = sidecars::classify(directory, &weights, &config)?;
@@ -99,6 +104,7 @@ impl Checkpoint {
             dtype,
             config,
             options,
+            base,
             shards,
             index,
             sidecars,
@@ -113,7 +119,7 @@ impl Checkpoint {
         let RestoredOutputs { outputs, files: made, dtype, mut notes } = self.restored(convert)?;
         let Outputs { planned, stats, .. } = outputs;
         let metadata = Metadata::from([("format".to_owned(), MetadataValue::String("pt".to_owned()))]);
-        let shards = shards::lay_out(planned, options, Some(&metadata))?;
+        let shards = shards::lay_out(planned, options, Some(&metadata), shards::BASE)?;
         let sidecar = |(name, _): &(String, Vec<u8>)| Sidecar { name: name.clone(), fate: SidecarFate::Made };
         notes.splice(0..0, self.claimed().notes.iter().cloned());
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -127,6 +133,7 @@ impl Checkpoint {
             dtype: Some(dtype),
             config: ConfigChange::none(),
             options: options.clone(),
+            base: shards::BASE,
             index: shards::index_text(&shards)?,
             shards,
             stats,
@@ -156,6 +163,8 @@ pub struct DirectoryPlan {
     dtype: Option<TargetDtype>,
     config: ConfigChange,
     options: DirectoryOptions,
+    /// What the names of the weight files begin with.
+    base: &'static str,
     shards: Vec<Shard>,
     index: Option<Vec<u8>>,
     sidecars: Vec<Sidecar>,

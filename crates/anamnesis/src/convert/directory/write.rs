@@ -1,7 +1,10 @@
 //! Writing a planned directory.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
+use super::entry::{Entry, is_vacant};
+use super::shards::index_name;
 use super::sidecars::SidecarFate;
 use super::{DirectoryPlan, Part, Shard, manifest};
 use crate::checkpoint::read_sidecar;
@@ -9,8 +12,7 @@ use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::{Existing, PendingFile, check_space, same_file};
 use crate::io::{FileSource, Source};
-use crate::pipeline::RememberOptions;
-use crate::pipeline::{self, FileSink, Output, Progress, TileSink};
+use crate::pipeline::{self, Distance, FileSink, Output, Progress, RememberOptions, TileSink};
 
 /// What a conversion of a directory did.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,18 +38,16 @@ pub enum OutputState {
     Nothing,
     /// A directory that a conversion has begun.
     Begun,
-    /// A directory with files of others.
+    /// A directory with files, and none that a conversion has begun.
     Foreign,
 }
-
-const INDEX: &str = "model.safetensors.index.json";
 
 impl DirectoryPlan {
     /// What is at the place of the output before it is written.
     #[must_use]
     pub fn state_of(&self, output: impl AsRef<Path>) -> OutputState {
         let output = output.as_ref();
-        match is_empty(output) {
+        match is_vacant(output) {
             _ if output.join(manifest::FILE).is_file() => OutputState::Begun,
             Ok(false) => OutputState::Foreign,
             _ => OutputState::Nothing,
@@ -67,15 +67,22 @@ impl DirectoryPlan {
         self.options.part.map_or_else(|| vec![true; sizes.len()], |part| part.of(&sizes))
     }
 
-    fn shards_of_run(&self) -> impl Iterator<Item = &Shard> {
+    pub(super) fn shards_of_run(&self) -> impl Iterator<Item = &Shard> {
         self.shards.iter().zip(self.is_of_run()).filter(|(_, mine)| *mine).map(|(shard, _)| shard)
     }
 
-    /// Writes the directory, or goes on with one that the same conversion has begun. `watch` is called on this thread.
+    /// Whether this run writes what is not a weight file.
+    pub(super) fn writes_beside(&self) -> bool {
+        self.options.part.is_none_or(Part::is_first)
+    }
+
+    /// Writes the directory, or goes on with one that the same conversion has begun. What is replaced stays until everything
+    /// is complete. `watch` is called on this thread.
     ///
     /// # Errors
-    /// `Io` where files cannot be read or written, the directory is not empty, or the disk is too small; `Parse` where
-    /// another conversion has begun the directory; `Cancelled`. Finished files stay, so that the same call can go on.
+    /// `Io` where files cannot be read or written, the directory is not empty, another process is writing into it, or the disk
+    /// is too small; `OtherPlan` where another conversion has begun the directory; `Cancelled`. Finished files stay, so that the
+    /// same call can go on, unless the input itself is at fault.
     pub fn write(
         &self,
         output: impl AsRef<Path>,
@@ -83,8 +90,38 @@ impl DirectoryPlan {
         mut watch: impl FnMut(&Progress),
     ) -> Result<DirectoryReport> {
         let output = output.as_ref();
-        self.enter(output, options.existing)?;
-        let part = self.options.part;
+        let refuse = |kind, text: &str| Err(AnamnesisError::at_path(std::io::Error::new(kind, text), output));
+        if self.directory.as_ref().is_some_and(|directory| same_file(directory, output)) {
+            return refuse(ErrorKind::InvalidInput, "the output is the input itself");
+        }
+        let manifest = manifest::of(self)?;
+        if options.existing == Existing::Replace && !is_vacant(output)? {
+            return self.replace(output, &manifest, options, &mut watch);
+        }
+        match Entry::begin(output, &manifest, self.options.part.is_some())? {
+            Some(entry) => match self.fill(output, options, &mut watch) {
+                Ok(report) => {
+                    if self.options.part.is_none() || self.has_all(output) {
+                        entry.finish(output)?;
+                    }
+                    Ok(report)
+                }
+                Err(error) => Err(entry.leave(self, output, error)),
+            },
+            None => match self.already_there(output, options, &mut watch)? {
+                Some(report) => Ok(report),
+                None => refuse(ErrorKind::AlreadyExists, "is not empty"),
+            },
+        }
+    }
+
+    /// Writes what is not there yet into a directory that is ours.
+    pub(super) fn fill(
+        &self,
+        output: &Path,
+        options: &RememberOptions,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<DirectoryReport> {
         let mut report = DirectoryReport::default();
         let mut to_write = Vec::new();
         for shard in self.shards_of_run() {
@@ -94,7 +131,6 @@ impl DirectoryPlan {
         let needed: u64 = to_write.iter().map(|shard| shard.plan.total_bytes).sum();
         check_space(output, needed)?;
         let begin = |shard: &Shard| -> Result<Box<dyn TileSink>> {
-            remove_leftovers(output, &shard.name);
             let target = output.join(&shard.name);
             Ok(Box::new(FileSink::new(PendingFile::create(&target, Existing::Replace, shard.plan.total_bytes)?)))
         };
@@ -102,88 +138,62 @@ impl DirectoryPlan {
         for &shard in &to_write {
             outputs.push(Output { plan: &shard.plan, begin: Box::new(|| begin(shard)) });
         }
-        let distances = pipeline::run_all(&outputs, &self.input.sources, &options.run_options(), &mut watch)?;
-        let done: Vec<_> = to_write.iter().zip(&distances).map(|(shard, found)| (&shard.plan, &found[..])).collect();
-        let run = ConvertReport::of(&done);
-        report.errors = run.errors;
-        report.replaced = run.replaced;
-        report.overflowed = run.overflowed;
+        let distances = pipeline::run_all(&outputs, &self.input.sources, &options.run_options(), watch)?;
+        drop(outputs);
+        report.take(&to_write, &distances);
         report.written = to_write.iter().map(|shard| shard.name.clone()).collect();
-        if part.is_none_or(Part::is_first) {
+        if self.writes_beside() {
             self.write_beside(output)?;
         }
         Ok(report)
     }
 
-    /// Makes sure that the output directory is ours to fill.
-    fn enter(&self, output: &Path, existing: Existing) -> Result<()> {
-        let refuse = |kind, text: &str| Err(AnamnesisError::at_path(std::io::Error::new(kind, text), output));
-        if self.directory.as_ref().is_some_and(|directory| same_file(directory, output)) {
-            return refuse(std::io::ErrorKind::InvalidInput, "the output is the input itself");
-        }
-        match std::fs::create_dir(output) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && output.is_dir() => {}
-            Err(error) => return Err(AnamnesisError::at_path(error, output)),
-        }
-        let manifest = manifest::of(self)?;
-        if existing == Existing::Replace {
-            return self.start_again(output, &manifest);
-        }
-        if manifest::read(output)?.is_none() && !is_empty(output)? {
-            return refuse(std::io::ErrorKind::AlreadyExists, "is not empty");
-        }
-        manifest::claim_directory(output, &manifest)
-    }
-
-    /// Forgets what an earlier conversion left: its manifest and weights, not the files of others.
-    fn start_again(&self, output: &Path, manifest: &serde_json::Value) -> Result<()> {
-        let old = manifest::read(output).ok().flatten();
-        let names = old.as_ref().and_then(|old| old["outputs"].as_array()).into_iter().flatten();
-        let names: Vec<_> =
-            names.filter_map(|file| file["name"].as_str()).filter(|name| !name.contains(['/', '\\'])).collect();
-        let planned = self.shards.iter().map(|shard| shard.name.as_str());
-        for name in names.into_iter().chain(planned).chain([INDEX, manifest::FILE]) {
-            match std::fs::remove_file(output.join(name)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(AnamnesisError::at_path(error, &output.join(name)));
-                }
-                _ => {}
-            }
-        }
-        manifest::claim_directory(output, manifest)
+    /// Whether every file of the output is there, whoever wrote it.
+    fn has_all(&self, output: &Path) -> bool {
+        let names = self.sidecars.iter().filter(|sidecar| !matches!(sidecar.fate, SidecarFate::Dropped(_)));
+        let names = names.map(|sidecar| sidecar.name.clone()).chain(self.index.iter().map(|_| index_name(self.base)));
+        self.shards.iter().all(|shard| is_done(shard, &output.join(&shard.name)))
+            && names.into_iter().all(|name| output.join(name).is_file())
     }
 
     /// The texts that are written anew beside the weights, by name: the index and what is changed of the configuration.
-    pub(super) fn written_beside(&self) -> Result<Vec<(&str, Vec<u8>)>> {
-        let mut texts: Vec<_> = self.index.iter().map(|index| (INDEX, index.clone())).collect();
-        texts.extend(self.made.iter().map(|(name, text)| (name.as_str(), text.clone())));
+    pub(super) fn written_beside(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        let mut texts: Vec<_> = self.index.iter().map(|index| (index_name(self.base), index.clone())).collect();
+        texts.extend(self.made.iter().cloned());
         let Some(directory) = &self.directory else { return Ok(texts) };
         for sidecar in self.sidecars.iter().filter(|sidecar| matches!(sidecar.fate, SidecarFate::Changed { .. })) {
             let text = read_sidecar(directory, &sidecar.name)?;
-            texts.push((&sidecar.name, self.config.apply(&sidecar.name, &text)?.text));
+            texts.push((sidecar.name.clone(), self.config.apply(&sidecar.name, &text)?.text));
         }
         Ok(texts)
     }
 
     /// Index, configuration and the files that are copied.
     fn write_beside(&self, output: &Path) -> Result<()> {
-        remove_leftovers(output, manifest::FILE);
         for (name, text) in self.written_beside()? {
-            remove_leftovers(output, name);
             write_whole(&output.join(name), &text)?;
         }
         let Some(directory) = &self.directory else { return Ok(()) };
         for sidecar in self.sidecars.iter().filter(|sidecar| sidecar.fate == SidecarFate::Copied) {
-            remove_leftovers(output, &sidecar.name);
             copy(directory, output, &sidecar.name)?;
         }
         Ok(())
     }
 }
 
+impl DirectoryReport {
+    /// Takes over what the run of these weight files found.
+    pub(super) fn take(&mut self, shards: &[&Shard], distances: &[Vec<Distance>]) {
+        let done: Vec<_> = shards.iter().zip(distances).map(|(shard, found)| (&shard.plan, &found[..])).collect();
+        let run = ConvertReport::of(&done);
+        self.errors = run.errors;
+        self.replaced = run.replaced;
+        self.overflowed = run.overflowed;
+    }
+}
+
 /// Whether a weight file of this plan is there: one that appears at all is complete, so that its size and its front tell.
-fn is_done(shard: &Shard, target: &Path) -> bool {
+pub(super) fn is_done(shard: &Shard, target: &Path) -> bool {
     let has_front = |file: &FileSource| {
         shard.plan.pieces.iter().all(|(offset, piece)| {
             let mut found = vec![0; piece.len()];
@@ -191,29 +201,6 @@ fn is_done(shard: &Shard, target: &Path) -> bool {
         })
     };
     FileSource::open(target).is_ok_and(|file| file.len() == shard.plan.total_bytes && has_front(&file))
-}
-
-/// Whether nothing is there, or nothing but a manifest that a killed run had begun to write.
-fn is_empty(directory: &Path) -> Result<bool> {
-    let entries = std::fs::read_dir(directory).map_err(|error| AnamnesisError::at_path(error, directory))?;
-    let is_ours = |name: &str| is_leftover(name, manifest::FILE);
-    Ok(entries.flatten().all(|entry| entry.file_name().to_str().is_some_and(is_ours)))
-}
-
-/// Removes temporary forms of this file that a killed run left.
-fn remove_leftovers(output: &Path, name: &str) {
-    for entry in std::fs::read_dir(output).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(|found| is_leftover(found, name)) {
-            // What cannot be removed is in nobody's way.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Whether `found` is a temporary form of the file `name`.
-fn is_leftover(found: &str, name: &str) -> bool {
-    let rest = found.strip_prefix('.').and_then(|found| found.strip_prefix(name));
-    rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".partial"))
 }
 
 fn write_whole(target: &Path, text: &[u8]) -> Result<()> {

@@ -1,0 +1,95 @@
+//! Replacing what is in a directory: the new files are completed in a folder inside it, and change places with the old ones
+//! at the end. Until then, and where that fails, the directory is as it was; a run that was stopped goes on when the same
+//! command is given again.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::entry::Entry;
+use super::shards::is_weight_of;
+use super::write::DirectoryReport;
+use super::{DirectoryPlan, manifest};
+use crate::error::{AnamnesisError, Result};
+use crate::io::together::Change;
+use crate::pipeline::{Progress, RememberOptions};
+use crate::sorting;
+
+impl DirectoryPlan {
+    /// Writes the directory in place of the one that is there. Files that this conversion does not write stay, but for weights
+    /// of the same name and what an unfinished conversion left.
+    pub(super) fn replace(
+        &self,
+        output: &Path,
+        manifest: &Value,
+        options: &RememberOptions,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<DirectoryReport> {
+        let stage = output.join(manifest::STAGE);
+        let entry = match Entry::begin(&stage, manifest, false) {
+            Ok(Some(entry)) => entry,
+            // Of another conversion, which is not wanted any more.
+            Ok(None) | Err(AnamnesisError::OtherPlan { .. }) => {
+                std::fs::remove_dir_all(&stage).map_err(|error| AnamnesisError::at_path(error, &stage))?;
+                Entry::begin(&stage, manifest, false)?.ok_or_else(|| {
+                    let error = std::io::Error::new(ErrorKind::ResourceBusy, "another process is writing into it");
+                    AnamnesisError::at_path(error, &stage)
+                })?
+            }
+            Err(error) => return Err(error),
+        };
+        let report = match self.fill(&stage, options, watch) {
+            Ok(report) => report,
+            Err(error) => {
+                let error = entry.leave(self, &stage, error);
+                // Empty where nothing was finished.
+                let _ = std::fs::remove_dir(&stage);
+                return Err(error);
+            }
+        };
+        let mut change = Change::begin(output);
+        if let Err(error) = self.change_places(output, &stage, &mut change) {
+            return Err(change.undo(error));
+        }
+        change.keep();
+        entry.finish(&stage)?;
+        std::fs::remove_dir(&stage).map_err(|error| AnamnesisError::at_path(error, &stage))?;
+        Ok(report)
+    }
+
+    /// Moves what is replaced aside, what loaders look for first of all, and the new files to its place, those last.
+    fn change_places(&self, output: &Path, stage: &Path, change: &mut Change) -> Result<()> {
+        let mut new = names_in(stage)?;
+        new.retain(|name| name != manifest::FILE);
+        let begun = manifest::read(output).ok().flatten();
+        let begun: Vec<_> = begun.iter().flat_map(|begun| begun["outputs"].as_array().into_iter().flatten()).collect();
+        let is_begun = |name: &str| begun.iter().any(|file| file["name"] == name);
+        let index = super::shards::index_name(self.base);
+        let is_old = |name: &String| {
+            new.contains(name) || is_weight_of(self.base, name) || is_begun(name) || name == manifest::FILE
+        };
+        let mut old: Vec<_> = names_in(output)?.into_iter().filter(is_old).collect();
+        let rank = |name: &str| (name != index, name != "config.json", !is_weight_of(self.base, name));
+        sorting::by(&mut old, |a, b| rank(a).cmp(&rank(b)));
+        for name in &old {
+            change.set_aside(&output.join(name))?;
+        }
+        sorting::by(&mut new, |a, b| rank(b).cmp(&rank(a)));
+        new.iter().try_for_each(|name| change.rename(&stage.join(name), &output.join(name)))
+    }
+}
+
+/// The names of the files in a directory, folders aside.
+fn names_in(directory: &Path) -> Result<Vec<String>> {
+    let at = |error| AnamnesisError::at_path(error, directory);
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(at)? {
+        let entry = entry.map_err(at)?;
+        if !entry.file_type().map_err(at)?.is_dir() {
+            names.extend(entry.file_name().into_string().ok());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
