@@ -108,11 +108,11 @@ pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{
     Cast, Comparison, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions,
     DirectoryPlan, DirectoryReport, EncodingId, Fit, FittedWeight, Keeping, MeasuredWeight, Measurement, OutputState,
-    Part, PlannedOutput, QuantizationError, Sidecar, SidecarFate, Split,
+    Part, PlanNote, PlannedOutput, QuantizationError, Sidecar, SidecarFate, Split,
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};
-pub use error::{AnamnesisError, Fault, FileKind, Remedy, Request, Result};
+pub use error::{AnamnesisError, Fault, FileKind, ModelPart, Remedy, Request, Result};
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
 };

@@ -3,7 +3,6 @@
 mod convert;
 mod limit;
 mod named;
-mod plain;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +10,7 @@ use std::path::PathBuf;
 use anamnesis::{Dtype, GptqFormat, OpenOptions, Rounding};
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::ui::style;
+use crate::ui::{style, width};
 
 /// Parse any tensor file, recover any precision.
 #[derive(Debug, Parser)]
@@ -26,11 +25,7 @@ pub(crate) struct Cli {
 impl Cli {
     /// What the arguments say.
     pub(crate) fn typed(arguments: &[OsString]) -> Result<Self, clap::Error> {
-        plain::read(arguments).map_or_else(|| Self::parsed(arguments), Ok)
-    }
-
-    fn parsed(arguments: &[OsString]) -> Result<Self, clap::Error> {
-        let definition = Self::command().color(style::typed_choice(arguments));
+        let definition = Self::command().color(style::typed_choice(arguments)).term_width(width::of_help());
         Self::from_arg_matches_mut(&mut definition.try_get_matches_from(arguments)?)
     }
 }
@@ -48,7 +43,8 @@ Environment:
   AMN_CPU=portable|v3|v4   the CPU instructions to use, instead of the best
 
 Exit codes:
-  0 done   1 the input or output failed   2 wrong usage   130, 143 interrupted";
+  0 done   1 a file is at fault, of the input or of the output
+  2 what was typed is at fault, by itself or for this input   130, 143 interrupted";
 
 /// How results are told.
 #[derive(Debug, Clone, Default, Args)]
@@ -85,7 +81,7 @@ pub(crate) enum Command {
     /// Decode a quantised model and write it as plain floats
     #[command(alias = "dequantize")]
     Remember(RememberArgs),
-    /// Convert a model: to safetensors, GGUF, NPZ or BitsAndBytes
+    /// Convert a model to another format, and quantise it where asked
     Convert(ConvertArgs),
     /// Quantise a model
     #[command(alias = "quantize")]
@@ -111,7 +107,7 @@ pub(crate) use convert::{
 pub(crate) use limit::{Limit, LimitArgs};
 
 /// What to read, and how where the file leaves a choice.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct InputArgs {
     /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION],
     /// ollama:NAME[:TAG], or - for standard input
@@ -148,10 +144,9 @@ pub(crate) struct InputArgs {
 }
 
 /// By whose arithmetic weights are decoded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ArithArg {
     /// In f32, rounded once to the output type (the default)
-    #[default]
     F32,
     /// As the format's own library, which may round after every operation
     Reference,
@@ -206,12 +201,12 @@ fn npy_dtype(text: &str) -> Result<(String, Dtype), String> {
     }
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct ParseArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// List every tensor of a file with its type, shape (the dimension that varies
-    /// fastest last), role and size
+    /// List every tensor of a file with its type, shape (in the order of the file:
+    /// GGUF has the dimension that varies fastest first), role and size
     #[arg(long, short, visible_alias = "tensors")]
     pub(crate) list: bool,
     /// List by name, by size with the largest first, or by dtype
@@ -254,13 +249,13 @@ pub(crate) struct ManArgs {
     pub(crate) dir: Option<PathBuf>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "Also known as: info")]
 pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// The type to assume for decoded weights: bf16, f16 or f32
-    #[arg(long, value_name = "TYPE", default_value = INSPECTED_AS)]
+    #[arg(long, value_name = "TYPE", default_value = "bf16")]
     #[arg(value_parser = named::DTYPES, hide_possible_values = true)]
     pub(crate) to: String,
     /// Print the metadata instead, with types: all of it, or the value of KEY
@@ -273,9 +268,6 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
 }
-
-/// The type that decoded weights are assumed to get where nobody says.
-const INSPECTED_AS: &str = "bf16";
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
@@ -302,12 +294,13 @@ A pickle is a program: loading one with Python can run anything. Nothing is run
 here. Every name that a pickle would import is listed with its place in the
 pickle, and whether a conversion accepts it; those that it does not are graded:
 known to run code, or unknown. A pickle of an archive that neither a conversion
-nor PyTorch loads is marked: a conversion goes on without it, but the file is not
-called safe, since another program may load it.
+nor PyTorch loads is marked: a conversion goes on without it, but the file is
+not called safe, since another program may load it.
 
 Exit codes:
-  0 safe, or there are no pickles   1 a pickle refers to code, loaded or not, or
-  is malformed";
+  0  safe, or there are no pickles
+  1  a pickle refers to code, loaded or not, or is malformed
+  2  what was typed is at fault";
 
 #[derive(Debug, Args)]
 #[command(after_help = REMEMBER_AFTER_HELP)]
@@ -327,45 +320,15 @@ pub(crate) struct RememberArgs {
 }
 
 const REMEMBER_AFTER_HELP: &str = "\
-A file becomes a file; a directory, its index, one shard of a set, or a model in
-the local Hugging Face cache becomes a directory that loads as it is, or one file
-where -o ends in .safetensors. A split GGUF model becomes one file.
+A file becomes a file; a directory, its index, one shard of a set, or a model
+in the local Hugging Face cache becomes a directory that loads as it is, or one
+file where -o ends in .safetensors. A split GGUF model becomes one file.
 
-Weights that are not quantised keep their type unless --cast all is given. Files appear complete or not at
-all. A directory that was interrupted goes on when the same command runs again;
---force starts it again.
+Weights that are not quantised keep their type unless --cast all is given.
+Files appear complete or not at all. A directory that was interrupted goes on
+when the same command runs again; --force starts it again.
 
 Also known as: dequantize";
-
-/// Bytes per unit, by the unit's name in lower case.
-const UNITS: [(&str, u64); 13] = [
-    ("kib", 1 << 10),
-    ("mib", 1 << 20),
-    ("gib", 1 << 30),
-    ("tib", 1 << 40),
-    ("kb", 1_000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-    ("tb", 1_000_000_000_000),
-    ("k", 1_000),
-    ("m", 1_000_000),
-    ("g", 1_000_000_000),
-    ("t", 1_000_000_000_000),
-    ("", 1),
-];
-
-/// `500MB`, `5G`, `4GiB`, or plain bytes; a letter alone is decimal, as with `B` behind it.
-fn size(text: &str) -> Result<u64, String> {
-    let lower = text.to_ascii_lowercase();
-    let parsed = UNITS.iter().find_map(|(unit, bytes)| {
-        let number = lower.strip_suffix(unit)?.trim_end();
-        let is_plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        is_plain.then(|| number.parse::<u64>().ok()?.checked_mul(*bytes)).flatten()
-    });
-    parsed
-        .filter(|&bytes| bytes > 0)
-        .ok_or_else(|| "a size is a whole number with K, M, G or T, with MB or GB, or with MiB or GiB, like 5GB".into())
-}
 
 #[cfg(test)]
 mod tests {
@@ -385,31 +348,6 @@ mod tests {
         {
             let cli = Cli::try_parse_from(line.split(' ')).unwrap();
             assert!(format!("{:?}", cli.command).contains(wanted), "{line}");
-        }
-    }
-
-    #[test]
-    fn sizes_are_read_with_decimal_and_binary_units() {
-        let cases = [
-            ("1", 1),
-            ("4096", 4096),
-            ("500MB", 500_000_000),
-            ("5GB", 5_000_000_000),
-            ("5 gb", 5_000_000_000),
-            ("4GiB", 4 << 30),
-            ("2KiB", 2048),
-            ("5G", 5_000_000_000),
-            ("2k", 2_000),
-            ("3 M", 3_000_000),
-            ("1T", 1_000_000_000_000),
-        ];
-        for (text, bytes) in cases {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for text in
-            ["", "0", "GB", "G", "5Gi", "-1", "+1", "1.5GB", "5GBB", "99999999999TB", "99999999999999999999", "5 5"]
-        {
-            assert!(size(text).is_err(), "{text}");
         }
     }
 }

@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Fault, ScanVerdict};
+use anamnesis::{AnamnesisError, Fault, Request, ScanVerdict};
 
 use crate::args::STREAM;
 use crate::interrupt;
+use crate::close;
 
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,
-    /// The input or the output failed.
+    /// A file is at fault, of the input or of the output: missing, malformed, not supported, in the way, too large.
     Failed = 1,
-    /// The command line makes no sense.
+    /// What was typed is at fault, by itself or for this input: unknown or contradictory options, names that fit nothing.
     Usage = 2,
     /// Stopped because the terminal has gone (SIGHUP), as shells count it.
     HungUp = 129,
@@ -60,7 +61,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Interrupted { .. } => interrupt::exit(),
-            Self::Usage(_) => Exit::Usage,
+            Self::Usage(_) | Self::Nothing(_) => Exit::Usage,
             Self::Refused { error, .. } if error.fault() == Fault::Request => Exit::Usage,
             _ => Exit::Failed,
         }
@@ -78,6 +79,7 @@ impl Failure {
                 | AnamnesisError::OtherPlan { .. } => "parse",
                 AnamnesisError::Request(_) => "usage",
                 AnamnesisError::Unsupported { .. }
+                | AnamnesisError::UnsupportedModel { .. }
                 | AnamnesisError::TensorNotRead { .. }
                 | AnamnesisError::DisallowedGlobal { .. } => "unsupported",
                 AnamnesisError::LimitExceeded { .. } => "limit",
@@ -103,8 +105,8 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { error, advice: None } => error.fmt(f),
-            Self::Refused { error, advice: Some(advice) } => write!(f, "{error}; {advice}"),
+            Self::Refused { error, advice: None } => f.write_str(&text(error)),
+            Self::Refused { error, advice: Some(advice) } => write!(f, "{}; {advice}", text(error)),
             Self::Usage(why) | Self::Nothing(why) => f.write_str(why),
             Self::Interrupted { kept: None } => f.write_str("interrupted, nothing was written"),
             Self::Interrupted { kept: Some(output) } if output.as_os_str() == STREAM => {
@@ -129,6 +131,31 @@ impl fmt::Display for Failure {
                 write!(f, "only {matching} of {values} values match the reference bit for bit")
             }
         }
+    }
+}
+
+/// Names that are listed where none of them was given; more are what `amn formats` is for.
+const NAMES_LISTED: usize = 12;
+/// Names that are asked about where one may have been meant.
+const NAMES_MEANT: usize = 3;
+
+/// An error in the words of the command line: without a list that fills the screen.
+fn text(error: &AnamnesisError) -> String {
+    match error {
+        AnamnesisError::Request(Request::UnknownName { what, name, known }) if known.len() > NAMES_LISTED => {
+            let meant = close::closest(name, known.iter().map(String::as_str), NAMES_MEANT);
+            let meant = close::did_you_mean(&meant).map_or_else(String::new, |question| format!("; {question}"));
+            format!("\"{name}\" is no {what}, amn formats lists them{meant}")
+        }
+        error => error.to_string(),
+    }
+}
+
+/// Puts the option in front that an error is about. What was typed is at fault, not a file.
+pub(crate) fn about(option: &str) -> impl Fn(AnamnesisError) -> Failure {
+    move |error| match error {
+        AnamnesisError::Parse { reason } => Failure::Usage(format!("{option}: {reason}")),
+        error => Failure::Usage(format!("{option}: {}", text(&error))),
     }
 }
 

@@ -9,7 +9,7 @@ use super::key::{COMMON, Key, count, counted};
 use super::kind::{Architecture, Class, MadeTensor, USUAL};
 use super::rule::{AROUND, EXPERTS, GATED, NORMS, PAIRED_ATTENTION, Rule, layer};
 use super::tokenizer::Family;
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, ModelPart, Result};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "llama",
@@ -134,5 +134,5 @@ pub(super) fn restore_frequencies(file: &Gguf<'_>, config: &mut Map<String, Valu
         }
     }
     let why = "no scaling of positions that is known gives the factors of rope_freqs.weight";
-    Err(AnamnesisError::unsupported("llama3", why))
+    Err(AnamnesisError::unsupported_model(ModelPart::Architecture, "llama", why))
 }

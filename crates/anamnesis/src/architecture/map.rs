@@ -11,7 +11,7 @@ use super::names::{self, Caught};
 use super::rule::{BLOCKS, Rule};
 use super::tree::Tree;
 
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 
 /// A tensor of a checkpoint.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +95,7 @@ impl Architecture {
         if names.len() > NAMED_IN_REFUSAL {
             text += &format!(" and {} more", names.len() - NAMED_IN_REFUSAL);
         }
-        AnamnesisError::unsupported(self.name, format!("it has no place for {text}"))
+        AnamnesisError::unsupported_model(ModelPart::Architecture, self.name, format!("it has no place for {text}"))
     }
 }
 

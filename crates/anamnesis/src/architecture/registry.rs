@@ -8,7 +8,7 @@ use super::{
     cohere2, deepseek2, falcon_h1, gemma, gemma2, gemma3, glm4, glm4moe, gpt_oss, granite, llama, mamba, mamba2, olmo2,
     phi3, qwen2, qwen2moe, qwen3, qwen3moe, smollm3, starcoder2,
 };
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, ModelPart, Result};
 
 /// All architectures.
 static ALL: [&Architecture; 21] = [
@@ -60,8 +60,8 @@ impl Architecture {
             Some(architecture) => Ok(Some(architecture)),
             None => {
                 let known: Vec<&str> = Self::all().flat_map(Self::classes).collect();
-                let why = format!("tensors of this architecture are not known in GGUF; known are {}", known.join(", "));
-                Err(AnamnesisError::unsupported(class, why))
+                let why = format!("models of this class have no names in GGUF; known are {}", known.join(", "));
+                Err(AnamnesisError::unsupported_model(ModelPart::Class, class, why))
             }
         }
     }

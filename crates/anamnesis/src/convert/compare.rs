@@ -4,6 +4,7 @@
 //! does not depend on the size of the model, and the errors are those that a report of the conversion has.
 
 use super::directory::DirectoryPlan;
+use super::notes::PlanNote;
 use super::options::ConvertOptions;
 use super::plan::PlanInput;
 use super::stats::{ConvertStats, QuantizationError};
@@ -37,7 +38,7 @@ pub struct Measurement {
     /// The weights that could be quantised and are not, and why.
     pub kept: Vec<(String, Keeping)>,
     /// What the output would not have of the input, for people.
-    pub notes: Vec<String>,
+    pub notes: Vec<PlanNote>,
     /// Every quantised weight.
     pub weights: Vec<MeasuredWeight>,
     /// The error over all quantised values, under the name of the target; `None` where nothing is quantised.
@@ -146,7 +147,7 @@ pub(super) struct Trial {
     pub(super) bytes: u64,
     stats: ConvertStats,
     kept: Vec<(String, Keeping)>,
-    notes: Vec<String>,
+    notes: Vec<PlanNote>,
 }
 
 impl Trial {

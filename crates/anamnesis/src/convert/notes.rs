@@ -1,87 +1,225 @@
-//! What a conversion tells people beside its numbers.
+//! What a plan says about its output beside the numbers, as data.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::drafts::Instead;
-use crate::catalog::Selection;
+use crate::catalog::{Dtype, Selection};
 use crate::container::OutputTensor;
 use crate::error::quoted;
 use crate::pipeline::Planned;
 use crate::scheme::Leftover;
 
-/// What is copied although it looks like a part of a quantised weight: how many tensors, then each.
-pub(super) fn of_unclaimed(unclaimed: &[Leftover], selection: &Selection) -> Vec<String> {
-    let copied: Vec<_> = unclaimed.iter().filter(|tensor| selection.takes(&tensor.name)).collect();
-    let count = match copied.len() {
-        0 => None,
-        1 => Some("one tensor that no scheme claims is plain data in the output".to_owned()),
-        many => Some(format!("{many} tensors that no scheme claims are plain data in the output")),
-    };
-    count.into_iter().chain(copied.iter().map(|tensor| tensor.to_string())).collect()
+/// Something about the output of a conversion that its numbers do not show. `Display` says it in a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanNote {
+    /// Tensors that look like parts of quantised weights are copied as plain data.
+    Unclaimed {
+        /// How many.
+        count: usize,
+    },
+    /// One of those tensors.
+    UnclaimedTensor {
+        /// Its name.
+        name: String,
+        /// The name, and why it looks like a part of something.
+        text: String,
+    },
+    /// Weights get another type than the target's mix wants, because its blocks do not divide their rows.
+    OtherType {
+        /// The type they get.
+        made: Dtype,
+        /// The type they should have got.
+        wanted: Dtype,
+        /// Their names.
+        tensors: Vec<String>,
+    },
+    /// Weights that are quantised already are decoded and quantised again.
+    Requantised {
+        /// How many.
+        count: usize,
+    },
+    /// Scalars are written with the shape `[1]`, since the container has none.
+    ScalarsReshaped {
+        /// How many.
+        count: usize,
+    },
+    /// Metadata entries of the input that the output does not have.
+    MetadataDropped {
+        /// How many.
+        count: usize,
+    },
+    /// Tensors of the input that the selection leaves out.
+    LeftOut {
+        /// How many.
+        count: usize,
+    },
+    /// Weights are renamed, so that loaders find their scales.
+    Renamed {
+        /// How many.
+        count: usize,
+        /// The name of the first in the input.
+        before: String,
+        /// Its name in the output.
+        after: String,
+    },
+    /// Tensors whose names or ranks are more than llama.cpp reads.
+    BeyondLlamaCpp {
+        /// How many.
+        count: usize,
+    },
+    /// A GGUF file without `general.architecture`, which llama.cpp does not load.
+    NoArchitecture,
+    /// A single file of a scheme whose loaders need a `config.json` beside it.
+    NeedsConfiguration,
+    /// A directory without the `config.json` that should describe the quantisation.
+    NoConfiguration,
+    /// Files beside the weights of the input that are not part of the output.
+    FilesBeside {
+        /// How many.
+        count: usize,
+    },
+    /// A fact about one scheme or one architecture, in a sentence.
+    Other(String),
+}
+
+impl From<String> for PlanNote {
+    fn from(text: String) -> Self {
+        Self::Other(text)
+    }
+}
+
+impl fmt::Display for PlanNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut counted = |count: &usize, one: &str, many: &str| match count {
+            1 => f.write_str(one),
+            count => write!(f, "{count} {many}"),
+        };
+        match self {
+            Self::Unclaimed { count } => counted(
+                count,
+                "one tensor that no scheme claims is plain data in the output",
+                "tensors that no scheme claims are plain data in the output",
+            ),
+            Self::Requantised { count } => counted(
+                count,
+                "one weight was quantized already: it is decoded first, and loses twice",
+                "weights were quantized already: they are decoded first, and lose twice",
+            ),
+            Self::ScalarsReshaped { count } => counted(
+                count,
+                "a scalar tensor is written with the shape [1]",
+                "scalar tensors are written with the shape [1]",
+            ),
+            Self::MetadataDropped { count } => counted(
+                count,
+                "one metadata entry of the input is not kept",
+                "metadata entries of the input are not kept",
+            ),
+            Self::LeftOut { count } => counted(
+                count,
+                "one tensor of the input is left out by the selection",
+                "tensors of the input are left out by the selection",
+            ),
+            Self::FilesBeside { count } => counted(
+                count,
+                "one file beside the weights is not part of the output",
+                "files beside the weights are not part of the output",
+            ),
+            Self::OtherType { made, wanted, tensors } => {
+                let names: Vec<_> = tensors.iter().take(NAMED_IN_NOTE).map(|name| quoted(name)).collect();
+                let more = tensors.len().saturating_sub(NAMED_IN_NOTE);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let names = names.join(", ");
+                write!(f, "{made} instead of {wanted}, whose blocks do not divide the rows: {names}{more}")
+            }
+            Self::Renamed { count, before, after } => {
+                let (before, after) = (quoted(before), quoted(after));
+                match count {
+                    1 => write!(f, "{before} is written as {after}, by which loaders find its scales"),
+                    many => write!(
+                        f,
+                        "{many} weights get names by which loaders find their scales: {before} is written as {after}"
+                    ),
+                }
+            }
+            Self::BeyondLlamaCpp { count } => {
+                f.write_str("llama.cpp reads names of up to 63 bytes and 4 dimensions; ")?;
+                match count {
+                    1 => f.write_str("one tensor has more"),
+                    count => write!(f, "{count} tensors have more"),
+                }
+            }
+            Self::NoArchitecture => {
+                f.write_str("llama.cpp will not load the output: it has no general.architecture")
+            }
+            Self::NeedsConfiguration => f.write_str(
+                "loaders need a config.json beside it that tells of the quantisation; the output of a directory has one",
+            ),
+            Self::NoConfiguration => f.write_str("there is no config.json to tell the quantisation in"),
+            Self::UnclaimedTensor { text, .. } | Self::Other(text) => f.write_str(text),
+        }
+    }
 }
 
 /// Weights named in a note; the rest are counted.
 const NAMED_IN_NOTE: usize = 3;
 
+/// What is copied although it looks like a part of a quantised weight: how many tensors, then each.
+pub(super) fn of_unclaimed(unclaimed: &[Leftover], selection: &Selection) -> Vec<PlanNote> {
+    let copied: Vec<_> = unclaimed.iter().filter(|tensor| selection.takes(&tensor.name)).collect();
+    let count = (!copied.is_empty()).then_some(PlanNote::Unclaimed { count: copied.len() });
+    let each = |tensor: &&Leftover| PlanNote::UnclaimedTensor { name: tensor.name.clone(), text: tensor.to_string() };
+    count.into_iter().chain(copied.iter().map(each)).collect()
+}
+
 /// Which weights are of another type than they should be, by both types.
-pub(super) fn of_other_types(instead: &[Instead]) -> Vec<String> {
-    let mut by_types: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+pub(super) fn of_other_types(instead: &[Instead]) -> Vec<PlanNote> {
+    let mut by_types: BTreeMap<(String, String), (Dtype, Dtype, Vec<String>)> = BTreeMap::new();
     for Instead { name, wanted, made } in instead {
-        by_types.entry((made.to_string(), wanted.to_string())).or_default().push(name);
+        let types = (made.to_string(), wanted.to_string());
+        by_types.entry(types).or_insert_with(|| (*made, *wanted, Vec::new())).2.push(name.clone());
     }
-    let note = |((made, wanted), names): ((String, String), Vec<&str>)| {
-        let mut listed = names.iter().take(NAMED_IN_NOTE).map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
-        if names.len() > NAMED_IN_NOTE {
-            listed += &format!(" and {} more", names.len() - NAMED_IN_NOTE);
-        }
-        format!("{made} instead of {wanted}, whose blocks do not divide the rows: {listed}")
-    };
-    by_types.into_iter().map(note).collect()
+    let note = |(made, wanted, tensors)| PlanNote::OtherType { made, wanted, tensors };
+    by_types.into_values().map(note).collect()
 }
 
 /// How many weights lose twice, scalars get a shape, entries are dropped and tensors left out.
-pub(super) fn of_counts(requantised: usize, reshaped: usize, dropped: usize, left_out: usize) -> Vec<String> {
-    let counted = |count: usize, one: &str, many: &str| match count {
-        0 => None,
-        1 => Some(one.to_owned()),
-        count => Some(format!("{count} {many}")),
-    };
+pub(super) fn of_counts(requantised: usize, reshaped: usize, dropped: usize, left_out: usize) -> Vec<PlanNote> {
     let notes = [
-        counted(
-            requantised,
-            "one weight was quantized already: it is decoded first, and loses twice",
-            "weights were quantized already: they are decoded first, and lose twice",
-        ),
-        counted(
-            reshaped,
-            "a scalar tensor is written with the shape [1]",
-            "scalar tensors are written with the shape [1]",
-        ),
-        counted(dropped, "one metadata entry of the input is not kept", "metadata entries of the input are not kept"),
-        counted(
-            left_out,
-            "one tensor of the input is left out by the selection",
-            "tensors of the input are left out by the selection",
-        ),
+        (requantised, PlanNote::Requantised { count: requantised }),
+        (reshaped, PlanNote::ScalarsReshaped { count: reshaped }),
+        (dropped, PlanNote::MetadataDropped { count: dropped }),
+        (left_out, PlanNote::LeftOut { count: left_out }),
     ];
-    notes.into_iter().flatten().collect()
+    notes.into_iter().filter(|(count, _)| *count > 0).map(|(_, note)| note).collect()
 }
 
 /// Weights whose names had to change.
-pub(super) fn of_new_names(renamed: &[[String; 2]]) -> Option<String> {
+pub(super) fn of_new_names(renamed: &[[String; 2]]) -> Option<PlanNote> {
     let [before, after] = renamed.first()?;
-    let (before, after) = (quoted(before), quoted(after));
-    Some(match renamed.len() {
-        1 => format!("{before} is written as {after}, by which loaders find its scales"),
-        many => format!("{many} weights get names by which loaders find their scales: {before} is written as {after}"),
-    })
+    Some(PlanNote::Renamed { count: renamed.len(), before: before.clone(), after: after.clone() })
 }
 
 /// Tensors that GGUF can hold and llama.cpp cannot read.
-pub(super) fn beyond_llama_cpp(planned: &[Planned]) -> Option<String> {
+pub(super) fn beyond_llama_cpp(planned: &[Planned]) -> Option<PlanNote> {
     let outputs = planned.iter().flat_map(|planned| &planned.outputs);
     let beyond = |output: &&OutputTensor| output.name.len() > 63 || output.shape.len() > 4;
     let count = outputs.filter(beyond).count();
-    let more = if count == 1 { "one tensor has more".to_owned() } else { format!("{count} tensors have more") };
-    (count > 0).then(|| format!("llama.cpp reads names of up to 63 bytes and 4 dimensions; {more}"))
+    (count > 0).then_some(PlanNote::BeyondLlamaCpp { count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_and_many_are_said_differently() {
+        assert_eq!(PlanNote::LeftOut { count: 1 }.to_string(), "one tensor of the input is left out by the selection");
+        assert_eq!(PlanNote::LeftOut { count: 3 }.to_string(), "3 tensors of the input are left out by the selection");
+        let tensors = ["a", "b\u{1b}", "c", "d"].map(str::to_owned).to_vec();
+        let note = PlanNote::OtherType { made: Dtype::F16, wanted: Dtype::BF16, tensors };
+        assert!(note.to_string().ends_with("\"a\", \"b\\u{1b}\", \"c\" and 1 more"), "{note}");
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::drafts::{Outputs, Quantise, fit};
 use super::mapped::MappedOutputs;
-use super::notes;
+use super::notes::{self, PlanNote};
 use super::options::{Cast, ConvertOptions};
 use super::outputs::{Asked, plan_outputs};
 use super::split::Split;
@@ -29,7 +29,7 @@ pub(crate) struct Outline {
     pub documents: Vec<(&'static str, Value)>,
     pub stats: ConvertStats,
     pub kept: Vec<(String, Keeping)>,
-    pub notes: Vec<String>,
+    pub notes: Vec<PlanNote>,
     /// The architecture whose names and keys the output has.
     pub architecture: Option<&'static Architecture>,
 }
@@ -38,7 +38,8 @@ impl Checkpoint {
     /// The tensors and the metadata of an output, without their places.
     pub(crate) fn outline(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Outline> {
         if target == ConvertTarget::Hf {
-            return Err(AnamnesisError::unsupported(target.name(), "it is written as a directory, not as one file"));
+            let why = "it is written as a directory, not as one file".to_owned();
+            return Err(Request::Contradiction { what: format!("the target {target}"), why }.into());
         }
         let container = target.container()?;
         self.check_split(target, options.split)?;
@@ -141,16 +142,16 @@ impl Checkpoint {
             metadata = Some(all);
         }
         stats.dropped_metadata = dropped;
-        let mut notes = self.claimed().notes.clone();
+        let mut notes: Vec<PlanNote> = self.claimed().notes.iter().cloned().map(PlanNote::Other).collect();
         notes.extend(notes::of_unclaimed(self.unclaimed(), &options.selection));
-        notes.extend(notes_of_model);
+        notes.extend(notes_of_model.into_iter().map(PlanNote::Other));
         notes.extend(notes::of_other_types(&instead));
         notes.extend(notes::of_counts(requantised, reshaped, dropped, stats.left_out));
         notes.extend(notes::of_new_names(&renamed));
         if target == ConvertTarget::Gguf {
             notes.extend(notes::beyond_llama_cpp(&planned));
             if !metadata.as_ref().is_some_and(|metadata| metadata.contains_key("general.architecture")) {
-                notes.push("llama.cpp will not load the output: it has no general.architecture".to_owned());
+                notes.push(PlanNote::NoArchitecture);
             }
         }
         let architecture = model.map(|model| model.architecture());

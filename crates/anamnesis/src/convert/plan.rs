@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::notes::PlanNote;
 use super::options::ConvertOptions;
 use super::outline::Outline;
 use super::split;
@@ -40,14 +41,12 @@ impl Checkpoint {
             self.outline(target, options)?;
         let is_told = target.encoding().is_none_or(|encoding| !encoding.quantiser.needs_configuration());
         if !is_told && !configuration.is_empty() {
-            let needed = "loaders need a config.json beside it that tells of the quantisation";
-            notes.push(format!("{needed}; the output of a directory has one"));
+            notes.push(PlanNote::NeedsConfiguration);
         }
         match self.files_beside()? {
             _ if architecture.is_some() => {}
             0 => {}
-            1 => notes.push("one file beside the weights is not part of the output".to_owned()),
-            many => notes.push(format!("{many} files beside the weights are not part of the output")),
+            count => notes.push(PlanNote::FilesBeside { count }),
         }
         let plans = split::lay_out(planned, options.split, target.container()?, metadata)?;
         let input = PlanInput::of(self);
@@ -76,7 +75,7 @@ pub struct ConvertPlan {
     plans: Vec<Plan>,
     stats: ConvertStats,
     kept: Vec<(String, Keeping)>,
-    notes: Vec<String>,
+    notes: Vec<PlanNote>,
     architecture: Option<&'static Architecture>,
     run: RememberOptions,
 }
@@ -148,9 +147,9 @@ impl ConvertPlan {
         self.architecture
     }
 
-    /// What the output does not have of the input, for people.
+    /// What the output does not have of the input, and what else its numbers do not show.
     #[must_use]
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[PlanNote] {
         &self.notes
     }
 

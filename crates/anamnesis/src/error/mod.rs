@@ -3,7 +3,9 @@
 //! Errors state facts: the tensor, the place, the numbers. What to do about them depends on who asks, so that flags and
 //! advice are the front end's.
 
+mod at_path;
 mod file_kind;
+mod model_part;
 mod remedy;
 mod request;
 mod text;
@@ -12,6 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use file_kind::FileKind;
+pub use model_part::ModelPart;
 pub use remedy::Remedy;
 pub use request::Request;
 use text::MAX_TEXT_CHARS;
@@ -30,11 +33,20 @@ pub enum AnamnesisError {
         /// What is wrong, where, and what was expected.
         reason: String,
     },
-    /// Recognised, but not decoded by this build or not at all.
+    /// A container, scheme or dtype that is recognised, but not read or written by this build or not at all.
     Unsupported {
-        /// The format, scheme or dtype by its own name.
+        /// The container, scheme or dtype by its own name.
         format: String,
         /// What was met, and what can be done about it.
+        detail: String,
+    },
+    /// A model that the conversion between Hugging Face and GGUF has no rules for.
+    UnsupportedModel {
+        /// Which part of it is not known.
+        part: ModelPart,
+        /// The class, architecture, tokenizer or pre-tokenizer by its own name; empty where it has none.
+        name: String,
+        /// What was met, and what is known.
         detail: String,
     },
     /// A limit of the caller or a permanent cap would have been passed.
@@ -137,6 +149,14 @@ impl AnamnesisError {
         }
     }
 
+    /// An [`UnsupportedModel`](Self::UnsupportedModel) error; its texts are made safe to print.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn unsupported_model(part: ModelPart, name: &str, detail: impl AsRef<str>) -> Self {
+        let name = printable(name, text::MAX_NAME_CHARS);
+        Self::UnsupportedModel { part, name, detail: printable(detail.as_ref(), MAX_TEXT_CHARS) }
+    }
+
     /// A [`LimitExceeded`](Self::LimitExceeded) error.
     #[cold]
     #[inline(never)]
@@ -157,6 +177,7 @@ impl AnamnesisError {
         match self {
             Self::Parse { .. }
             | Self::Unsupported { .. }
+            | Self::UnsupportedModel { .. }
             | Self::DisallowedGlobal { .. }
             | Self::NotAModel { .. }
             | Self::TensorNotRead { .. }
@@ -181,12 +202,15 @@ impl AnamnesisError {
         match self {
             Self::Parse { reason } => Self::parse(format!("{place}: {reason}")),
             Self::Unsupported { format, detail } => Self::unsupported(format, format!("{place}: {detail}")),
+            Self::UnsupportedModel { part, name, detail } => {
+                Self::unsupported_model(part, &name, format!("{place}: {detail}"))
+            }
             Self::LimitExceeded { limit, message } => Self::limit(limit, format!("{place}: {message}")),
             Self::NotAModel { kind, detail } => Self::not_a_model(kind, format!("{place}: {detail}")),
             Self::TensorNotRead { format, detail, remedy } => {
                 Self::unsupported(format, format!("{place}: {detail}")).with_remedy(remedy)
             }
-            Self::Io(error) => Self::Io(std::io::Error::new(error.kind(), format!("{place}: {error}"))),
+            Self::Io(error) => Self::Io(at_path::with_text(&error, format!("{place}: {error}"))),
             other => other,
         }
     }
@@ -208,11 +232,14 @@ impl AnamnesisError {
             Self::Unsupported { format, detail } => {
                 Self::Unsupported { format: format.clone(), detail: detail.clone() }
             }
+            Self::UnsupportedModel { part, name, detail } => {
+                Self::UnsupportedModel { part: *part, name: name.clone(), detail: detail.clone() }
+            }
             Self::LimitExceeded { limit, message } => Self::LimitExceeded { limit, message: message.clone() },
             Self::DisallowedGlobal { module, name } => {
                 Self::DisallowedGlobal { module: module.clone(), name: name.clone() }
             }
-            Self::Io(error) => Self::Io(std::io::Error::new(error.kind(), error.to_string())),
+            Self::Io(error) => Self::Io(at_path::with_text(error, error.to_string())),
             Self::Cancelled => Self::Cancelled,
             Self::Request(request) => Self::Request(request.clone()),
             Self::NotFinite { tensor, index, value } => {
@@ -262,8 +289,16 @@ impl AnamnesisError {
     #[cold]
     #[inline(never)]
     pub(crate) fn at_path(error: std::io::Error, path: &Path) -> Self {
-        let text = format!("{}: {error}", printable(&path.to_string_lossy(), MAX_TEXT_CHARS));
-        Self::Io(std::io::Error::new(error.kind(), text))
+        Self::Io(at_path::new(&error, path))
+    }
+
+    /// The file or directory that an [`Io`](Self::Io) error happened at, where it is known.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Io(error) => at_path::path(error),
+            _ => None,
+        }
     }
 }
 
@@ -274,6 +309,10 @@ impl fmt::Display for AnamnesisError {
             Self::Unsupported { format, detail } | Self::TensorNotRead { format, detail, .. } => {
                 write!(f, "unsupported format `{format}`: {detail}")
             }
+            Self::UnsupportedModel { part, name, detail } if name.is_empty() => {
+                write!(f, "unsupported {part}: {detail}")
+            }
+            Self::UnsupportedModel { part, name, detail } => write!(f, "unsupported {part} `{name}`: {detail}"),
             Self::LimitExceeded { limit, message } => write!(f, "limit exceeded ({limit}): {message}"),
             Self::DisallowedGlobal { module, name } => {
                 write!(f, "disallowed pickle global `{module}.{name}` (potential code execution)")

@@ -129,6 +129,45 @@ impl InspectInfo {
         self.dequantized_size.saturating_sub(self.current_size)
     }
 
+    /// The scheme of most quantised values in words, with the float format and the blocks that the checkpoint has.
+    #[must_use]
+    pub fn scheme_name(&self) -> String {
+        let of_scheme = || self.codings.iter().filter(|summary| summary.scheme == self.format);
+        // One value where all weights of the scheme agree.
+        let mut formats = of_scheme().map(|summary| summary.coding.format.as_str());
+        let format = formats.next().filter(|first| formats.all(|other| other == *first));
+        let mut blocks = of_scheme().map(|summary| summary.coding.block_shape);
+        let block = blocks.next().filter(|first| blocks.all(|other| other == *first)).flatten();
+        let known = self.format.to_string();
+        let is_fp8 =
+            matches!(self.format, QuantScheme::FineGrainedFp8 | QuantScheme::PerChannelFp8 | QuantScheme::PerTensorFp8);
+        if !is_fp8 || of_scheme().next().is_none() {
+            return known;
+        }
+        let known = match format {
+            Some(format) => known.replace("E4M3", format),
+            None => known.replace(" (E4M3)", ""),
+        };
+        match block {
+            Some((rows, columns)) => known.replace("128x128", &format!("{rows}x{columns}")),
+            None => known.replace("128x128 blocks", "blocks of several sizes"),
+        }
+    }
+
+    /// The types of the tensors once decoded: those of the plain tensors where nothing is quantised.
+    #[must_use]
+    pub fn decoded_types(&self) -> String {
+        match self.quantized {
+            0 if !self.passthrough_dtypes.is_empty() => comma_list(&self.passthrough_dtypes),
+            _ => self.output_dtype.to_string(),
+        }
+    }
+
+    /// The summary in lines, with sizes written as `size` does; `Display` has those of [`format_bytes`].
+    pub fn with_sizes(&self, size: fn(u64) -> String) -> impl fmt::Display {
+        WithSizes { info: self, size }
+    }
+
     /// Whether the known line tells the whole truth about the schemes.
     fn scheme_line_is_exact(&self) -> bool {
         let exact = match self.format {
@@ -143,7 +182,25 @@ impl InspectInfo {
 
 impl fmt::Display for InspectInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Format:      {}", self.format)?;
+        self.write(f, format_bytes)
+    }
+}
+
+/// The summary with another way to write sizes.
+struct WithSizes<'a> {
+    info: &'a InspectInfo,
+    size: fn(u64) -> String,
+}
+
+impl fmt::Display for WithSizes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.info.write(f, self.size)
+    }
+}
+
+impl InspectInfo {
+    fn write(&self, f: &mut fmt::Formatter<'_>, size: fn(u64) -> String) -> fmt::Result {
+        writeln!(f, "Format:      {}", self.scheme_name())?;
         if !self.scheme_line_is_exact() {
             for (index, (text, count)) in self.schemes.iter().enumerate() {
                 writeln!(f, "{:<13}{count} × {text}", if index == 0 { "Schemes:" } else { "" })?;
@@ -163,11 +220,11 @@ impl fmt::Display for InspectInfo {
         for (label, count, note) in optional.into_iter().filter(|(_, count, _)| *count > 0) {
             writeln!(f, "{label:<13}{count} tensors{note}")?;
         }
-        let current = format_bytes(self.current_size);
-        let decoded = self.decoded_size().map_or_else(|| "unknown".to_owned(), format_bytes);
-        write!(f, "Size:        {current} ({}) -> {decoded} ({})", self.format.short_name(), self.output_dtype)?;
+        let current = size(self.current_size);
+        let decoded = self.decoded_size().map_or_else(|| "unknown".to_owned(), size);
+        write!(f, "Size:        {current} ({}) -> {decoded} ({})", self.format.short_name(), self.decoded_types())?;
         if self.format != QuantScheme::Unquantized && self.undecoded == 0 {
-            write!(f, "\nLethe took:  ~{} of precision", format_bytes(self.lethe_took()))?;
+            write!(f, "\nLethe took:  ~{} of precision", size(self.lethe_took()))?;
         }
         for (index, problem) in self.problems.iter().take(PROBLEMS_SHOWN).enumerate() {
             write!(f, "\n{:<13}{problem}", if index == 0 { "Problems:" } else { "" })?;

@@ -396,7 +396,12 @@ impl fmt::Display for GgufInspectInfo {
         if self.unknown_size_tensors > 0 {
             write!(f, " (+{} tensors with dtype of unknown size)", self.unknown_size_tensors)?;
         }
-        writeln!(f, "\nDequantized: {} ({})", format_bytes(self.dequantized_size), self.output_dtype)?;
+        // Where nothing is quantised, everything keeps its type.
+        let types = match self.dtypes.iter().any(|dtype| dtype.is_quantized()) || self.dtypes.is_empty() {
+            true => self.output_dtype.to_string(),
+            false => comma_list(&self.dtypes),
+        };
+        writeln!(f, "\nDequantized: {} ({types})", format_bytes(self.dequantized_size))?;
         writeln!(f, "Dtypes:      {}", comma_list(&self.dtypes))?;
         write!(f, "Alignment:   {} bytes", self.alignment)
     }

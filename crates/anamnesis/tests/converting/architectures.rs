@@ -151,7 +151,11 @@ fn scales_of_inputs_are_left_out_of_what_is_decoded_and_told() {
     let file = expected("llama_nvfp4");
     let plan =
         file.plan_convert_directory(ConvertTarget::Hf, &ConvertOptions::new(), &DirectoryOptions::new()).unwrap();
-    assert!(plan.notes().iter().any(|note| note.starts_with("the scales of 6 layers' inputs")), "{:?}", plan.notes());
+    assert!(
+        plan.notes().iter().any(|note| note.to_string().starts_with("the scales of 6 layers' inputs")),
+        "{:?}",
+        plan.notes()
+    );
     let (found, _) = restored(&file);
     assert!(found.names().iter().all(|name| !name.contains("scale")), "{:?}", found.names());
 }
@@ -224,7 +228,7 @@ impl Spoilt {
         }
         let checkpoint = Checkpoint::open(folder.path(""), &ParseLimits::default()).unwrap();
         let plan = checkpoint.plan_convert(ConvertTarget::Gguf, options)?;
-        Ok(plan.notes().to_vec())
+        Ok(plan.notes().iter().map(ToString::to_string).collect())
     }
 
     #[track_caller]

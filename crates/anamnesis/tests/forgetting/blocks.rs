@@ -32,7 +32,7 @@ fn converted(input: &[u8], target: &str, options: &ConvertOptions) -> Result<(Ve
     let target = ConvertTarget::parse(target).map_err(|error| error.to_string())?;
     let plan = checkpoint.plan_convert(target, options).map_err(|error| error.to_string())?;
     let (bytes, _) = plan.to_bytes(|_| ()).map_err(|error| error.to_string())?;
-    Ok((bytes, plan.notes().to_vec()))
+    Ok((bytes, plan.notes().iter().map(ToString::to_string).collect()))
 }
 
 fn quantised(input: &[u8], target: &str) -> (Vec<u8>, Vec<String>) {

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use anamnesis::{BlockType, Checkpoint, DirectoryOptions, GroupSize, Part, Selection, Split};
+use anamnesis::{BlockType, DirectoryOptions, GroupSize, Part, Selection, Split};
 use clap::{Args, ValueEnum};
 
-use super::{InputArgs, named, size};
+use super::{InputArgs, named};
+use crate::exit::{Failure, about};
+use crate::ui::size;
 
 /// How many workers are started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +45,7 @@ pub(crate) struct SelectArgs {
 }
 
 /// Which tensors are taken.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct ChoiceArgs {
     /// Take only tensors that fit a pattern: 'model.layers.[0-3].*' (repeatable)
     #[arg(long, alias = "filter", value_name = "GLOB", help_heading = SELECTING)]
@@ -70,7 +72,7 @@ pub(crate) struct NameArgs {
 const SELECTING: &str = "Selecting and renaming";
 
 impl SelectArgs {
-    pub(crate) fn selection(&self) -> anamnesis::Result<Selection> {
+    pub(crate) fn selection(&self) -> Result<Selection, Failure> {
         self.choice.add_to(self.names.selection()?)
     }
 }
@@ -80,30 +82,28 @@ impl ChoiceArgs {
         self.include.is_empty() && self.exclude.is_empty()
     }
 
-    fn add_to(&self, selection: Selection) -> anamnesis::Result<Selection> {
-        let selection = self.include.iter().try_fold(selection, |all, glob| all.with_include(glob))?;
-        self.exclude.iter().try_fold(selection, |all, glob| all.with_exclude(glob))
+    fn add_to(&self, selection: Selection) -> Result<Selection, Failure> {
+        let selection = self.include.iter().try_fold(selection, |all, glob| all.with_include(glob));
+        let selection = selection.map_err(about("--include"))?;
+        self.exclude.iter().try_fold(selection, |all, glob| all.with_exclude(glob)).map_err(about("--exclude"))
     }
 
-    /// The checkpoint with what was chosen; all of it where nothing was.
-    pub(crate) fn of(&self, checkpoint: Checkpoint) -> anamnesis::Result<Checkpoint> {
-        if self.is_empty() {
-            return Ok(checkpoint);
-        }
-        checkpoint.only(&self.add_to(Selection::new())?)
+    /// What was chosen.
+    pub(crate) fn selection(&self) -> Result<Selection, Failure> {
+        self.add_to(Selection::new())
     }
 }
 
 impl NameArgs {
-    pub(crate) fn selection(&self) -> anamnesis::Result<Selection> {
+    pub(crate) fn selection(&self) -> Result<Selection, Failure> {
         let mut selection = Selection::new();
         if let Some(prefix) = &self.prefix {
             selection = selection.with_prefix(prefix.as_str());
         }
         if let Some(prefix) = &self.strip_prefix {
-            selection = selection.with_strip_prefix(prefix)?;
+            selection = selection.with_strip_prefix(prefix).map_err(about("--strip-prefix"))?;
         }
-        self.rename.iter().try_fold(selection, |all, command| all.with_rename(command))
+        self.rename.iter().try_fold(selection, |all, command| all.with_rename(command)).map_err(about("--rename"))
     }
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct WriteArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Directories: begin a new file at 500MB, 4GiB, ... [default: 5GB]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) shard_size: Option<u64>,
     /// Directories: write one weight file, however large
     #[arg(long, conflicts_with = "shard_size")]
@@ -173,7 +173,8 @@ pub(crate) struct QuantizeArgs {
     /// Values of a row under one scale, or channel for all of it (w4a16, mlx-4bit …)
     #[arg(long, value_name = "N", help_heading = QUANTISING)]
     pub(crate) group_size: Option<GroupSize>,
-    /// Keep codes and scales that mean the same in the target, whatever libraries round in half precision (GPTQ, MLX, w4a16 …)
+    /// Keep codes and scales that mean the same in the target, whatever libraries
+    /// round in half precision (GPTQ, MLX, w4a16 …)
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) same_codes: bool,
     /// How important values are, as llama.cpp's tools measure it (GGUF targets)
@@ -210,6 +211,26 @@ pub(crate) struct QuantizeArgs {
 }
 
 const QUANTISING: &str = "Quantising";
+
+impl QuantizeArgs {
+    /// The options given that say how weights are quantised.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            (self.double_quant, "--double-quant"),
+            (self.block_size.is_some(), "--block-size"),
+            (self.group_size.is_some(), "--group-size"),
+            (self.same_codes, "--same-codes"),
+            (self.imatrix.is_some(), "--imatrix"),
+            (self.pure, "--pure"),
+            (self.leave_output_tensor, "--leave-output-tensor"),
+            (self.output_tensor_type.is_some(), "--output-tensor-type"),
+            (self.token_embedding_type.is_some(), "--token-embedding-type"),
+            (!self.tensor_type.is_empty(), "--tensor-type"),
+            (!self.rule.is_empty(), "--rule"),
+        ];
+        given.into_iter().filter(|(is_given, _)| *is_given).map(|(_, option)| option)
+    }
+}
 
 fn block_type(text: &str) -> Result<BlockType, String> {
     let wanted = text.to_ascii_uppercase();
@@ -281,7 +302,7 @@ const GGUF: &str = "GGUF metadata";
 #[derive(Debug, Args)]
 pub(crate) struct SplitArgs {
     /// Cut the model where the tensors of a file would be more than 2G, 500M, ...
-    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = SPLITTING)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = SPLITTING)]
     pub(crate) split_max_size: Option<u64>,
     /// Cut the model where a file would have more than N tensors
     #[arg(long, value_name = "N", value_parser = tensors, help_heading = SPLITTING)]
@@ -326,10 +347,11 @@ pub(crate) enum CastArg {
 const CONVERT_AFTER_HELP: &str = "\
 What needs no change is copied: plain tensors keep their type unless --cast all
 is given, and blocks go from GGUF to GGUF as they are unless --out-dtype is.
-Everything else that is quantised is decoded. A checkpoint directory becomes one
-file for gguf and npz, and a directory that loads as it is for the other targets
-unless -o ends in .safetensors. A model directory of a known architecture becomes
-a GGUF file that llama.cpp runs: names, order, types and keys of its converter.";
+Everything else that is quantised is decoded. A checkpoint directory becomes
+one file for gguf and npz, and a directory that loads as it is for the other
+targets unless -o ends in .safetensors. A model directory of a known
+architecture becomes a GGUF file that llama.cpp runs: names, order, types and
+keys of its converter.";
 
 #[derive(Debug, Args)]
 #[command(after_help = FORGET_AFTER_HELP)]
@@ -349,7 +371,7 @@ pub(crate) struct ForgetArgs {
     pub(crate) compare: Vec<String>,
     /// Choose the types of weights by their errors, so that all fits in 12GB,
     /// 8GiB, ... and as little as possible is lost
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) fit: Option<u64>,
     /// Quantise weights that fit a pattern and no others (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
@@ -372,9 +394,10 @@ pub(crate) struct ForgetArgs {
 }
 
 const FORGET_AFTER_HELP: &str = "\
-Matrices are quantised, whatever their names. Embeddings, the head, norms, biases
-and everything that is no matrix stay as they are; targets for serving keep routers
-and vision towers too, those of MLX quantise embeddings and the head. A model that is quantised
-already is decoded to BF16 first. --dry-run shows what would be done.
+Matrices are quantised, whatever their names. Embeddings, the head, norms,
+biases and everything that is no matrix stay as they are; targets for serving
+keep routers and vision towers too, those of MLX quantise embeddings and the
+head. A model that is quantised already is decoded to BF16 first. --dry-run
+shows what would be done.
 
 Also known as: quantize";

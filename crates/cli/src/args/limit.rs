@@ -2,7 +2,7 @@
 
 use anamnesis::ParseLimits;
 
-use super::size;
+use crate::ui::size;
 
 /// A limit by the name it has here, its name in errors, and how it is set. Sizes are written as such, other values as numbers.
 struct Kind {
@@ -29,7 +29,7 @@ const KINDS: [Kind; 4] = [
 const DEFAULT_MEMORY: u64 = 2 << 30;
 
 /// `--limit`, as often as wanted.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct LimitArgs {
     /// Refuse a file that asks for more than this: memory=SIZE altogether (2 GiB where
     /// nothing is said), buffer=SIZE at once, items=N of a kind, ratio=N for each
@@ -58,7 +58,7 @@ impl Limit {
         let (name, value) = text.split_once('=').ok_or_else(|| format!("write {}", names()))?;
         let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| format!("there are {}", names()))?;
         let value = match kind.is_size {
-            true => size(value)?,
+            true => size::parse(value)?,
             false => value.parse().map_err(|_| format!("{name} is a whole number, like {name}=1000"))?,
         };
         Ok(Self { set: kind.set, value })

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use anamnesis::error::printable;
-use anamnesis::{Checkpoint, Facts, Format, InspectInfo, Subject, TensorSummary, format_bytes};
+use anamnesis::{Checkpoint, Facts, Format, InspectInfo, Subject, TensorSummary};
 
 use super::comma_list;
+use crate::ui::size;
 
 /// What is particular about the texts of a format.
 struct Wording {
@@ -70,7 +71,7 @@ impl<'a> Described<'a> {
         let title = format!("Parsed {} ({})", input_name(path, self.checkpoint), self.title());
         let mut rows = self.told(Subject::Model);
         rows.push(("Tensors", self.info.tensor_count.to_string()));
-        rows.push(("Total size", format_bytes(self.info.current_size)));
+        rows.push(("Total size", size(self.info.current_size)));
         if self.wording.parse_has_dtypes {
             rows.push(("Dtypes", dtypes(tensors)));
         }
@@ -85,13 +86,13 @@ impl<'a> Described<'a> {
         let line = |tensor: &TensorSummary<'_>| {
             let name = printable(tensor.name, MAX_NAME_CHARS);
             let shape = format!("{:?}", self.shape(tensor));
-            format!("  {name:<width$} {} {shape:<15} {}", tensor.dtype, format_bytes(tensor.bytes))
+            format!("  {name:<width$} {} {shape:<15} {}", tensor.dtype, size(tensor.bytes))
         };
         tensors.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// A tensor's shape as the file has it, in the lines that users know; tables have the order of every other format.
-    fn shape(&self, tensor: &TensorSummary<'_>) -> Vec<usize> {
+    /// A tensor's shape in the order of the file.
+    pub(super) fn shape(&self, tensor: &TensorSummary<'_>) -> Vec<usize> {
         let mut shape = tensor.shape.to_vec();
         if self.wording.is_fastest_first {
             shape.reverse();
@@ -104,10 +105,10 @@ impl<'a> Described<'a> {
         let mut rows = vec![("Format", self.title() + self.wording.inspected_as)];
         rows.extend(self.told(Subject::Model));
         rows.push(("Tensors", self.info.tensor_count.to_string()));
-        rows.push(("Total size", format_bytes(self.info.current_size)));
+        rows.push(("Total size", size(self.info.current_size)));
         if self.wording.is_of_blocks || self.info.quantized > 0 {
-            let decoded = self.info.decoded_size().map_or_else(|| "unknown".to_owned(), format_bytes);
-            rows.push(("Dequantized", format!("{decoded} ({})", self.info.output_dtype)));
+            let decoded = self.info.decoded_size().map_or_else(|| "unknown".to_owned(), size);
+            rows.push(("Dequantized", format!("{decoded} ({})", self.info.decoded_types())));
         }
         if !self.wording.is_of_blocks && self.info.quantized > 0 {
             let schemes = self.info.schemes.iter().map(|(scheme, weights)| format!("{weights} × {scheme}"));
@@ -126,7 +127,7 @@ impl<'a> Described<'a> {
         let tensors = super::counted(self.info.tensor_count, "tensor");
         match self.wording.is_of_blocks {
             true => format!("  {tensors}"),
-            false => format!("  {tensors}, {}", format_bytes(self.info.current_size)),
+            false => format!("  {tensors}, {}", size(self.info.current_size)),
         }
     }
 

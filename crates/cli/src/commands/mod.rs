@@ -93,7 +93,7 @@ fn counts(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo) -> Value {
         "unclaimed": unclaimed_names(checkpoint),
         "directory": checkpoint.directory().map(Path::to_string_lossy),
         "files": checkpoint.file_count(),
-        "scheme": info.format.to_string(),
+        "scheme": info.scheme_name(),
         "tensor_count": info.tensor_count,
         "quantized": info.quantized,
         "scales": info.scales,

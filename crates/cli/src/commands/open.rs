@@ -1,7 +1,7 @@
 //! Opening the input of a command, and what to do where that fails.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind};
+use std::io::{Error, ErrorKind, Read};
 use std::path::{Component, Path};
 use std::time::Instant;
 
@@ -136,12 +136,21 @@ fn unlike(path: &Path, error: &AnamnesisError) -> Option<String> {
         AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. } => {
             Some(format!("{} does not look like a safetensors file", shown(path)))
         }
-        AnamnesisError::Parse { .. } => None,
+        // What begins like a header or an index is one, and malformed.
+        AnamnesisError::Parse { .. } if !begins_as_json(path) => None,
         _ => return None,
     };
     let listed = (!has_known_ending(path)).then(|| LISTED.to_owned());
     let advice: Vec<_> = unlike.into_iter().chain(listed).collect();
     (!advice.is_empty()).then(|| advice.join(", "))
+}
+
+/// Whether a file begins with a JSON document, as an index does, or has one behind its length, as safetensors files have.
+fn begins_as_json(path: &Path) -> bool {
+    let mut head = [0; 9];
+    let read = File::open(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+    let head = head.get(..read).unwrap_or_default();
+    head.trim_ascii_start().first() == Some(&b'{') || head.get(8) == Some(&b'{')
 }
 
 fn has_known_ending(path: &Path) -> bool {

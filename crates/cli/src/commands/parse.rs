@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anamnesis::error::printable;
-use anamnesis::{Checkpoint, Dtype, InspectInfo, InspectOptions, TensorRole, TensorSummary, format_bytes};
+use anamnesis::{Checkpoint, Dtype, InspectInfo, InspectOptions, TensorRole, TensorSummary};
 use serde_json::{Value, json};
 
 use super::described::Described;
@@ -11,7 +11,7 @@ use super::writing::tensors;
 use super::{MAX_NOTE_CHARS, comma_list, counted, counts, natural, notes, open, patterns, role_name, shown};
 use crate::args::{ParseArgs, SortBy};
 use crate::exit::Failure;
-use crate::ui::{Column, Printer, Table};
+use crate::ui::{Column, Printer, Table, size};
 
 pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     let checkpoint = open::checkpoint(&args.input, printer)?;
@@ -30,7 +30,9 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
         notes(&checkpoint, "  Note:       ", printer)?;
         unclaimed(&checkpoint, "  Note:       ", printer)?;
         match is_listed {
-            true => tensors::list(table(&tensors, checkpoint.file_count() > 1), printer)?,
+            true => {
+                tensors::list(table(&tensors, checkpoint.file_count() > 1, |tensor| described.shape(tensor)), printer)?
+            }
             false => printer.text(format_args!("\n{}", described.tensor_lines(&tensors)))?,
         }
         return document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer);
@@ -45,7 +47,7 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     notes(&checkpoint, "Note: ", printer)?;
     unclaimed(&checkpoint, "Note: ", printer)?;
     if is_listed {
-        tensors::list(table(&tensors, !is_one_file), printer)?;
+        tensors::list(table(&tensors, !is_one_file, |tensor| tensor.shape.to_vec()), printer)?;
     }
     document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer)
 }
@@ -104,10 +106,10 @@ fn document(
 }
 
 /// The counts by role; roles that do not occur are left out.
-fn summary(info: &InspectInfo, tensors: &[TensorSummary<'_>], size: &str) -> String {
+fn summary(info: &InspectInfo, tensors: &[TensorSummary<'_>], label: &str) -> String {
     let passthrough = format!("{} (norms, embeddings, lm_head)", comma_list(&info.passthrough_dtypes));
     let lines = [
-        (info.quantized, "quantized  ", info.format.to_string()),
+        (info.quantized, "quantized  ", info.scheme_name()),
         (info.scales, "scale      ", comma_list(&info.scale_dtypes)),
         (info.zeropoints, "zero-point ", zero_points(tensors)),
         (info.group_indices, "g_idx      ", "I32 (activation-order)".to_owned()),
@@ -117,7 +119,7 @@ fn summary(info: &InspectInfo, tensors: &[TensorSummary<'_>], size: &str) -> Str
     for (count, label, note) in lines.into_iter().filter(|(count, ..)| *count > 0) {
         text += &format!("  {count:>3} {label} {note}\n");
     }
-    text + &format!("{size}: {}", format_bytes(info.current_size))
+    text + &format!("{label}: {}", size(info.current_size))
 }
 
 /// The types of zero points. Words hold several of them.
@@ -134,9 +136,8 @@ fn zero_points(tensors: &[TensorSummary<'_>]) -> String {
     }
 }
 
-/// Every tensor; of several files each is named, shards by their number. Shapes have the dimension that varies fastest last,
-/// whatever the format.
-fn table(tensors: &[TensorSummary<'_>], with_files: bool) -> Table {
+/// Every tensor; of several files each is named, shards by their number. Shapes are in the order of the format.
+fn table(tensors: &[TensorSummary<'_>], with_files: bool, shape: impl Fn(&TensorSummary<'_>) -> Vec<usize>) -> Table {
     let mut columns = vec![
         Column::Flexible("NAME"),
         Column::Left("DTYPE"),
@@ -150,9 +151,9 @@ fn table(tensors: &[TensorSummary<'_>], with_files: bool) -> Table {
         let mut row = vec![
             tensor.name.to_owned(),
             tensor.dtype.to_string(),
-            format!("{:?}", tensor.shape),
+            format!("{:?}", shape(tensor)),
             role_name(tensor.role).to_owned(),
-            format_bytes(tensor.bytes),
+            size(tensor.bytes),
         ];
         row.extend(with_files.then(|| short_file(&file_name(tensor))));
         table.row(row);

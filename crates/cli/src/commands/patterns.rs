@@ -19,7 +19,10 @@ const MAX_NAME_CHARS: usize = 160;
 pub(super) fn chosen(choice: &ChoiceArgs, checkpoint: Checkpoint) -> Result<Checkpoint, Failure> {
     // Choosing takes the checkpoint apart, so its names are needed before it fails.
     let names = if choice.is_empty() { Names::default() } else { Names::of(&checkpoint) };
-    choice.of(checkpoint).map_err(|error| names.advise(error))
+    if choice.is_empty() {
+        return Ok(checkpoint);
+    }
+    checkpoint.only(&choice.selection()?).map_err(|error| names.advise(error))
 }
 
 /// Adds what somebody may have meant, where the error is a pattern that fits no tensor.

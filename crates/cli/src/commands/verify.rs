@@ -1,13 +1,12 @@
 //! `verify`: whether a checkpoint is complete and sound.
 
 use anamnesis::error::printable;
-use anamnesis::format_bytes;
 use serde_json::json;
 
 use super::open;
 use crate::args::{STREAM, VerifyArgs};
 use crate::exit::Failure;
-use crate::ui::Printer;
+use crate::ui::{Printer, size};
 
 /// Longest problem printed, in characters.
 const MAX_PROBLEM_CHARS: usize = 4096;
@@ -22,7 +21,7 @@ pub(super) fn run(args: &VerifyArgs, printer: &Printer) -> Result<(), Failure> {
     // Where not even the headers can be read, there is nothing to count.
     if report.files > 0 {
         let (files, tensors) = (super::counted(report.files, "file"), super::counted(report.tensors, "tensor"));
-        printer.text(format_args!("{files}, {tensors}, {}", format_bytes(report.bytes)))?;
+        printer.text(format_args!("{files}, {tensors}, {}", size(report.bytes)))?;
     }
     for (number, problem) in (1..).zip(&report.problems) {
         printer.text(format_args!("{number:>3}. {}", printable(problem, MAX_PROBLEM_CHARS)))?;

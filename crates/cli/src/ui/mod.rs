@@ -3,9 +3,12 @@
 pub(crate) mod json;
 mod printer;
 mod progress;
+pub(crate) mod size;
 pub(crate) mod style;
 mod table;
+pub(crate) mod width;
 
 pub(crate) use printer::Printer;
 pub(crate) use progress::ProgressBar;
+pub(crate) use size::size;
 pub(crate) use table::{Column, Page, Table};

@@ -5,16 +5,12 @@ use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::time::Instant;
 
-use anamnesis::format_bytes;
 use serde_json::Value;
 
 use super::style::Style;
-use super::{Page, ProgressBar, Table, json};
+use super::{Page, ProgressBar, Table, json, size, width};
 use crate::args::OutputArgs;
 use crate::exit::Failure;
-
-/// Columns of a page that is no terminal.
-const USUAL_COLUMNS: usize = 80;
 
 /// Decides what is printed, and where.
 ///
@@ -73,12 +69,9 @@ impl Printer {
         if self.quiet { ProgressBar::hidden() } else { ProgressBar::new(total) }
     }
 
-    /// What results are drawn on: the terminal, or a page as wide as a usual one.
+    /// What results are drawn on: the terminal, or a page of any width.
     pub(crate) fn page(&self) -> Page {
-        let terminal = console::Term::stdout();
-        let size = terminal.is_term().then(|| terminal.size_checked()).flatten();
-        let columns = size.map(|(_, columns)| usize::from(columns)).filter(|&columns| columns > 0);
-        Page { columns: columns.unwrap_or(USUAL_COLUMNS), style: self.out }
+        Page { columns: width::columns().unwrap_or(usize::MAX), style: self.out }
     }
 
     /// A table that fits the page, and a word about what had to be cut for that.
@@ -110,7 +103,7 @@ impl Printer {
     pub(crate) fn throughput(&self, bytes: u64, started: Instant) {
         let seconds = started.elapsed().as_secs_f64();
         let speed = if seconds > 0.0 { (bytes as f64 / seconds) as u64 } else { bytes };
-        self.detail(format_args!("wrote {} in {seconds:.2} s, {}/s", format_bytes(bytes), format_bytes(speed)));
+        self.detail(format_args!("wrote {} in {seconds:.2} s, {}/s", size(bytes), size(speed)));
     }
 
     /// Tells a failure, in every mode.

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use anamnesis::format_bytes;
 use indicatif::{HumanDuration, ProgressState, ProgressStyle};
+
+use super::size;
 
 /// A bar of bytes on standard error, gone when it is dropped. Where standard error is no terminal nothing is drawn.
 pub(crate) struct ProgressBar(indicatif::ProgressBar);
@@ -47,8 +48,8 @@ impl Drop for ProgressBar {
 /// Done and total in the units of all other output; speed and time left once there is something to tell them from.
 fn figures(state: &ProgressState, out: &mut dyn Write) {
     // A bar that cannot be drawn is no reason to stop.
-    let _ = write!(out, "{} of {}", format_bytes(state.pos()), format_bytes(state.len().unwrap_or(0)));
+    let _ = write!(out, "{} of {}", size(state.pos()), size(state.len().unwrap_or(0)));
     if state.pos() > 0 {
-        let _ = write!(out, "  {}/s  {:#} left", format_bytes(state.per_sec() as u64), HumanDuration(state.eta()));
+        let _ = write!(out, "  {}/s  {:#} left", size(state.per_sec() as u64), HumanDuration(state.eta()));
     }
 }

@@ -38,7 +38,7 @@ Converting model-fp8.safetensors -> model-gguf.gguf
   1 dequantized to BF16
   Note: one metadata entry of the input is not kept
   Note: llama.cpp will not load the output: it has no general.architecture
-  Size: 1.3 KB -> 2.0 KB
+  Size: 1.29 KB -> 2.08 KB
   Wrote 2 tensors -> model-gguf.gguf
 ";
     assert_eq!(folder.amn(&format!("convert {MODEL} --to gguf")).ok(), wanted);
@@ -46,7 +46,7 @@ Converting model-fp8.safetensors -> model-gguf.gguf
     let wanted = "\
 Converting model-fp8.safetensors -> model-f32.safetensors
   1 dequantized to F32
-  Size: 1.3 KB -> 3.8 KB
+  Size: 1.29 KB -> 3.92 KB
   Wrote 2 tensors -> model-f32.safetensors
 ";
     assert_eq!(folder.amn(&format!("convert {MODEL} --to safetensors --out-dtype f32")).ok(), wanted);
@@ -66,7 +66,7 @@ fn quantising_tells_the_distance() {
     assert_eq!(lines[1], "  1 quantized to NF4, 3 passed through");
     assert_eq!(
         lines[2..5],
-        ["  1 not quantized: an embedding", "  1 not quantized: not a matrix", "  Size: 3.4 KB -> 2.0 KB"]
+        ["  1 not quantized: an embedding", "  1 not quantized: not a matrix", "  Size: 3.45 KB -> 2.09 KB"]
     );
     assert!(lines[5].starts_with("  Lethe distance: "), "{text}");
     assert_eq!(lines[6], "  Wrote 4 tensors -> model-bnb-nf4.safetensors");
@@ -78,7 +78,7 @@ fn quantising_tells_the_distance() {
     let all = folder.amn("forget model.safetensors --to fp4 --include *.weight --report -o all.safetensors").ok();
     assert!(all.contains("  2 quantized to FP4, 2 passed through") && all.contains("COSINE"), "{all}");
     let none = "forget model.safetensors --to fp4 --exclude layer.* -o none.safetensors";
-    let error = folder.amn(none).failed();
+    let error = folder.amn(none).refused();
     let why = "no weight would be quantised (1 an embedding, 1 kept as asked, 1 not a matrix); --allow-empty";
     assert!(error.contains(why), "{error}");
     let none = folder.amn(&format!("{none} --allow-empty")).ok();

@@ -17,8 +17,8 @@ fn a_directory_becomes_a_directory_that_loads_as_it_is() {
     let wanted = "\
 Parsing...  13 tensors, Fine-grained FP8 (E4M3), 128x128 blocks
 Recalling... 6 tensors
-  Size: 6.6 KB -> 11.3 KB
-Output: Tiny-3.1-bf16 (10.7 KB)
+  Size: 6.71 KB -> 11.6 KB
+Output: Tiny-3.1-bf16 (11.0 KB)
   1 shard written
   1 file copied
   config.json: removed quantization_config; set torch_dtype
@@ -30,7 +30,7 @@ Output: Tiny-3.1-bf16 (10.7 KB)
     assert_eq!(names, ["config.json", "model.safetensors", "tokenizer.json"]);
     assert_eq!(output["config.json"], CLEAN_CONFIG.as_bytes());
     assert_eq!(output["tokenizer.json"], TOKENIZER.as_bytes());
-    assert_eq!(folder.amn("verify Tiny-3.1-bf16").ok(), "1 file, 7 tensors, 10.7 KB\nsound\n");
+    assert_eq!(folder.amn("verify Tiny-3.1-bf16").ok(), "1 file, 7 tensors, 11.0 KB\nsound\n");
     assert!(folder.amn("inspect Tiny-3.1-bf16").ok().contains("(unquantized)"));
 }
 
@@ -116,18 +116,18 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     let folder = checkpoint::folder();
     let text = folder.amn(&format!("remember {NAME} {SMALL} --dry-run --threads 2")).ok();
     for line in [
-        "    1  model.layers.0.mlp.weight  [130, 7]  1.8 KB  1",
-        "    6  model.norm.weight          [16]        32 B  copied",
+        "    1  model.layers.0.mlp.weight  [130, 7]  1.82 KB  1",
+        "    6  model.norm.weight          [16]         32 B  copied",
         "all of them: dtype BF16",
         "how 1: FP8 E4M3, 128x128 blocks, from .weight + .weight_scale_inv",
-        "    6  model-00006-of-00006.safetensors  2.0 KB",
+        "    6  model-00006-of-00006.safetensors  2.03 KB",
         "config.json: removed quantization_config; set torch_dtype",
-        "Would write Tiny-3.1-bf16 (6 shards, 11.3 KB): 6 decoded to BF16, 1 copied",
-        "Memory: about 12 MB",
+        "Would write Tiny-3.1-bf16 (6 shards, 11.6 KB): 6 decoded to BF16, 1 copied",
+        "Memory: about 12.6 MB",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\nis missing in\n{text}");
     }
-    assert!(text.lines().any(|line| line.starts_with("Disk: 11.3 KB needed, ")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("Disk: 11.6 KB needed, ")), "{text}");
     let document = folder.amn(&format!("remember {NAME} {SMALL} --dry-run --json")).json();
     assert_eq!(document["tensors"][6]["shard"], shard_name(6, 6));
     assert_eq!(document["tensors"][0]["sources"][1], "model.layers.0.mlp.weight_scale_inv");
@@ -177,7 +177,7 @@ fn parse_counts_over_all_files_and_a_shard_stands_for_its_set() {
     6 quantized   Fine-grained FP8 (E4M3), 128x128 blocks
     6 scale       F32
     1 passthrough BF16 (norms, embeddings, lm_head)
-Size: 5.4 KB in 2 files in {NAME}
+Size: 5.54 KB in 2 files in {NAME}
 "
     );
     assert_eq!(folder.amn(&format!("parse {NAME}")).ok(), wanted);

@@ -62,13 +62,19 @@ impl Folder {
 
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
-        command.args(line.split_whitespace()).current_dir(self.root());
+        // The width of the terminal that tests run in must not show.
+        command.args(line.split_whitespace()).current_dir(self.root()).env_remove("COLUMNS");
         command
     }
 
     /// Runs `amn` with the words of `line`.
     pub fn amn(&self, line: &str) -> Run {
         Run::of(self.command(line).output().unwrap())
+    }
+
+    /// Runs `amn` with the words of `line`, on a page of so many columns.
+    pub fn amn_on(&self, columns: usize, line: &str) -> Run {
+        Run::of(self.command(line).env("COLUMNS", columns.to_string()).output().unwrap())
     }
 
     /// Runs `amn` with the words of `line`, and keeps what it leaves among temporary files here.

@@ -24,7 +24,7 @@ fn parse_lists_what_the_file_holds_in_its_own_order() {
 Parsed model.gguf (GGUF v3)
   Arch:       llama
   Tensors:    7
-  Total size: 1.7 KB
+  Total size: 1.78 KB
   Dtypes:     Q6_K, Q4_K, Q8_0, IQ4_NL, MXFP4, F32, F16
   Alignment:  32 bytes
 
@@ -38,7 +38,7 @@ Parsed model.gguf (GGUF v3)
 ";
     assert_eq!(folder().amn("parse model.gguf").ok(), wanted);
     let listed = folder().amn("parse model.gguf --list").ok();
-    assert!(listed.contains("\nblk.0.ffn_gate_exps.weight  MXFP4   [2, 3, 32]  quantized    102 B\n"), "{listed}");
+    assert!(listed.contains("\nblk.0.ffn_gate_exps.weight  MXFP4   [32, 3, 2]  quantized    102 B\n"), "{listed}");
 }
 
 #[test]
@@ -47,14 +47,14 @@ fn inspect_tells_format_and_sizes() {
 Format:      GGUF v3
 Arch:        llama
 Tensors:     7
-Total size:  1.7 KB
-Dequantized: 4.4 KB (BF16)
+Total size:  1.78 KB
+Dequantized: 4.46 KB (BF16)
 Dtypes:      Q6_K, Q4_K, Q8_0, IQ4_NL, MXFP4, F32, F16
 Alignment:   32 bytes
 ";
     let folder = folder();
     assert_eq!(folder.amn("inspect model.gguf").ok(), wanted);
-    assert!(folder.amn("inspect model.gguf --to f32").ok().contains("Dequantized: 8.5 KB (F32)"));
+    assert!(folder.amn("inspect model.gguf --to f32").ok().contains("Dequantized: 8.69 KB (F32)"));
     // A directory with one model is that model.
     assert_eq!(folder.amn("inspect .").ok(), wanted);
 }
@@ -66,7 +66,7 @@ fn remember_writes_a_file_of_the_same_name() {
 Converting model.gguf → model.safetensors
   7 tensors
   Note: 19 metadata entries of the input are not kept
-  Size: 3.0 KB -> 4.9 KB
+  Size: 3.07 KB -> 5.04 KB
   5 dequantized to BF16, 2 passed through
   Output: model.safetensors
 ";
@@ -117,9 +117,13 @@ fn metadata_is_listed_with_types() {
     }
     assert_eq!(folder.amn("inspect model.gguf --metadata test.string").ok(), "naïve “text”\n");
     assert_eq!(folder.amn("inspect model.gguf --metadata test.array.bool").ok(), "true\nfalse\n");
-    let error = folder.amn("inspect model.gguf --metadata test.sting").failed();
+    let error = folder.amn("inspect model.gguf --metadata test.sting").refused();
     assert!(error.contains("no metadata key \"test.sting\"; did you mean test.string"), "{error}");
-    assert!(folder.amn("inspect model.gguf --metadata qqq").failed().contains("--metadata alone lists all 19"));
+    assert!(folder.amn("inspect model.gguf --metadata qqq").refused().contains("--metadata alone lists all 19"));
+    // What was typed is at fault, here as where a key is to be left out.
+    for line in ["inspect model.gguf --metadata qqq", "convert model.gguf --to gguf -o x.gguf --gguf-remove-kv qqq"] {
+        assert_eq!(folder.amn(line).code, Some(2), "{line}");
+    }
     // A key alone makes no sense.
     assert_eq!(folder.amn("inspect model.gguf test.string").code, Some(2));
 }
@@ -287,7 +291,7 @@ fn options_for_several_files_are_refused_where_they_have_no_meaning() {
         ("forget model.gguf --to bnb-nf4 --keep-split", "--keep-split has no meaning for the target bnb-nf4"),
         ("convert model.gguf --to gguf --keep-split --split-max-size 1G", "cannot be used with"),
         ("convert model.gguf --to gguf --split-max-tensors 0", "write a number from 1 on"),
-        ("convert model.gguf --to gguf --split-max-size 0", "a size is a whole number"),
+        ("convert model.gguf --to gguf --split-max-size 0", "a size is a number of bytes"),
         ("convert model.gguf --to gguf --split-max-tensors 1 -o -", "not into one stream"),
     ] {
         let run = folder.amn(line);

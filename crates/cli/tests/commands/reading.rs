@@ -47,14 +47,14 @@ fn inspect_tells_scheme_and_sizes() {
 Format:      Fine-grained FP8 (E4M3), 128x128 blocks
 Quantized:   1 tensors (weights) + 1 scale tensors (BF16)
 Passthrough: 1 tensors (norms, embeddings)
-Size:        978 B (FP8) -> 1.8 KB (BF16)
+Size:        978 B (FP8) -> 1.88 KB (BF16)
 Lethe took:  ~906 B of precision
 ";
     let folder = Folder::with_model();
     assert_eq!(folder.amn("inspect model-fp8.safetensors").ok(), wanted);
     assert_eq!(folder.amn("info model-fp8.safetensors").ok(), wanted);
     let as_f32 = folder.amn("inspect model-fp8.safetensors --to f32").ok();
-    assert!(as_f32.contains("Size:        978 B (FP8) -> 3.6 KB (F32)"), "{as_f32}");
+    assert!(as_f32.contains("Size:        978 B (FP8) -> 3.70 KB (F32)"), "{as_f32}");
 }
 
 #[test]

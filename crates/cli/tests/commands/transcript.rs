@@ -102,7 +102,7 @@ fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
     command.args(words(line)).current_dir(folder.root());
     // Whatever the machine has must not show.
-    for name in ["HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "NO_COLOR", "AMN_CPU"] {
+    for name in ["HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "NO_COLOR", "AMN_CPU", "COLUMNS"] {
         command.env_remove(name);
     }
     command.env("HOME", folder.root()).env("TMPDIR", folder.root());

@@ -11,14 +11,14 @@ fn a_model_is_decoded_beside_its_input() {
     let wanted = "\
 Parsing...  3 tensors, Fine-grained FP8 (E4M3), 128x128 blocks
 Recalling... 1 tensor
-  Size: 1.3 KB -> 2.0 KB
-Output: model-bf16.safetensors (1.8 KB)
+  Size: 1.29 KB -> 2.09 KB
+Output: model-bf16.safetensors (1.88 KB)
 ";
     let folder = Folder::with_model();
     assert_eq!(folder.amn("remember model-fp8.safetensors").ok(), wanted);
     assert_eq!(folder.names(), ["config.json", "model-bf16.safetensors", MODEL]);
     let decoded = folder.amn("inspect model-bf16.safetensors").ok();
-    assert!(decoded.contains("1.8 KB (unquantized)"), "{decoded}");
+    assert!(decoded.contains("1.88 KB (unquantized) -> 1.88 KB (BF16)"), "{decoded}");
 }
 
 #[test]
@@ -44,15 +44,15 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     let wanted = "\
 Parsing...  3 tensors, Fine-grained FP8 (E4M3), 128x128 blocks
 
-NAME                                 SHAPE       SIZE  HOW
-lm_head.weight                       [4, 8]      64 B  copied
-model.layers.0.mlp.down_proj.weight  [130, 7]  1.8 KB  1
+NAME                                 SHAPE        SIZE  HOW
+lm_head.weight                       [4, 8]       64 B  copied
+model.layers.0.mlp.down_proj.weight  [130, 7]  1.82 KB  1
 all of them: dtype BF16
 how 1: FP8 E4M3, 128x128 blocks, from .weight + .weight_scale
 
-Would write model-bf16.safetensors (2.0 KB): 1 decoded to BF16, 1 copied
-Memory: about 6 MB
-Disk: 2.0 KB needed, \
+Would write model-bf16.safetensors (2.09 KB): 1 decoded to BF16, 1 copied
+Memory: about 6.29 MB
+Disk: 2.09 KB needed, \
 ";
     let folder = Folder::with_model();
     let text = folder.amn("remember model-fp8.safetensors --dry-run --threads 1").ok();
@@ -141,11 +141,14 @@ fn the_table_of_a_plan_fits_the_page_and_says_what_it_cuts() {
         "convert long.safetensors --to npz --dry-run",
         "parse long.safetensors -l",
     ] {
-        let text = folder.amn(line).ok();
+        let whole = folder.amn(line).ok();
+        assert!(whole.contains(names[0]) && !whole.contains('…'), "{whole}");
+        let text = folder.amn_on(80, line).ok();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let row = text.lines().find(|line| line.contains('…')).unwrap();
         assert!(row.contains("117") && row.contains("63"), "{text}");
         assert!(text.contains("\n(… stands for what does not fit 80 columns)\n"), "{text}");
+        assert!(folder.amn_on(200, line).ok().contains(names[0]));
     }
     let text = Folder::with_model().amn("remember model-fp8.safetensors --dry-run").ok();
     assert!(!text.contains('…'), "{text}");

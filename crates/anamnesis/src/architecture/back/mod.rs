@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::gguf::Gguf;
 use super::kind::Architecture;
 use super::map::{Mapped, Named};
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, ModelPart, Result};
 
 /// What a checkpoint is, as far as GGUF tells.
 pub(crate) struct Restored {
@@ -26,7 +26,7 @@ pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>]) -> Result<Restored
     let architecture = architecture(gguf)?;
     if gguf.count("block_count").is_none() || !gguf.has("token_embd.weight") {
         let why = "it tells no number of layers, or has no embedding: it is no whole model";
-        return Err(AnamnesisError::unsupported(architecture.name, why));
+        return Err(AnamnesisError::unsupported_model(ModelPart::Architecture, architecture.name, why));
     }
     let config = config::restored(architecture, gguf)?;
     let read = architecture.config(&config)?;
@@ -45,6 +45,6 @@ fn architecture(gguf: &Gguf<'_>) -> Result<&'static Architecture> {
     Architecture::of_gguf(name).ok_or_else(|| {
         let known: Vec<&str> = Architecture::all().map(Architecture::name).collect();
         let why = format!("checkpoints of this architecture are not known; known are {}", known.join(", "));
-        AnamnesisError::unsupported(quoted(name), why)
+        AnamnesisError::unsupported_model(ModelPart::Architecture, name, why)
     })
 }

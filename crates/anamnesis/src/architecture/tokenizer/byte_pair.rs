@@ -10,7 +10,7 @@ use super::wanted::Wanted;
 use super::{byte_level, class, pre};
 use crate::architecture::told::Told;
 use crate::catalog::MetadataArray;
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 
 /// Gives further tokens their roles.
 pub(super) type Roles = fn(&mut Special, &Vocabulary<'_>) -> Result<()>;
@@ -22,11 +22,11 @@ pub(super) fn tell(sources: &mut Sources<'_>, wanted: &Wanted<'_>, roles: Roles,
             "there is no tokenizer.json, from which the vocabulary of {} is taken",
             quoted(wanted.architecture)
         );
-        return Err(AnamnesisError::unsupported("tokenizer", detail));
+        return Err(AnamnesisError::unsupported_model(ModelPart::Tokenizer, "", detail));
     };
     if let Some(kind) = document.model.kind.as_deref().filter(|kind| *kind != "BPE") {
         let detail = format!("tokenizer.json has a model of type {}, BPE is needed", quoted(kind));
-        return Err(AnamnesisError::unsupported("tokenizer", detail));
+        return Err(AnamnesisError::unsupported_model(ModelPart::Tokenizer, "", detail));
     }
     if document.model.merges.is_empty() {
         document.model.merges = sources.merges()?;

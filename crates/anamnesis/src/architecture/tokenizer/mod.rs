@@ -34,7 +34,7 @@ use serde_json::Value;
 use self::sources::Sources;
 use super::beside::Beside;
 use super::told::Told;
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, ModelPart, Result};
 
 /// The `tokenizer.*` keys of a model, in the order they are written.
 ///
@@ -102,5 +102,5 @@ fn without_model(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut Told
 fn no_model(wanted: &Wanted<'_>) -> AnamnesisError {
     let detail =
         format!("there is no {}, from which the vocabulary of {} is taken", sources::PIECES, wanted.architecture);
-    AnamnesisError::unsupported("tokenizer", detail)
+    AnamnesisError::unsupported_model(ModelPart::Tokenizer, "", detail)
 }

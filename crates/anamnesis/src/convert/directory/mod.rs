@@ -29,11 +29,11 @@ use super::drafts::Outputs;
 use super::mapped::RestoredOutputs;
 use super::outline::Outline;
 use super::plan::{PlanInput, describe};
-use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlannedOutput};
+use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlanNote, PlannedOutput};
 use crate::catalog::{Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, Request, Result};
 use crate::pipeline::Plan;
 
 pub(crate) use manifest::unfinished_outputs;
@@ -56,7 +56,7 @@ impl Checkpoint {
     /// Plans the conversion of a checkpoint directory to a target of the safetensors family.
     ///
     /// # Errors
-    /// As [`plan_directory`](Self::plan_directory), and `Unsupported` where the target writes one file only.
+    /// As [`plan_directory`](Self::plan_directory), and `Request` where the target writes one file only.
     pub fn plan_convert_directory(
         &self,
         target: ConvertTarget,
@@ -64,7 +64,8 @@ impl Checkpoint {
         options: &DirectoryOptions,
     ) -> Result<DirectoryPlan> {
         if target.format() != Format::Safetensors {
-            return Err(AnamnesisError::unsupported(target.name(), "it is written as one file, not as a directory"));
+            let why = "it is written as one file, not as a directory".to_owned();
+            return Err(Request::Contradiction { what: format!("the target {target}"), why }.into());
         }
         if target == ConvertTarget::Hf {
             return self.plan_restored(convert, options);
@@ -90,7 +91,7 @@ impl Checkpoint {
             made.push((name.to_owned(), format!("{document:#}\n").into_bytes()));
         }
         if !config.quantisation.is_empty() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {
-            notes.push("there is no config.json to tell the quantisation in".to_owned());
+            notes.push(PlanNote::NoConfiguration);
         }
         let (options, dtype) = (options.clone(), convert.target_dtype()?);
         let read = self.input_files().map(|(name, path)| (name.to_owned(), path.to_path_buf()));
@@ -116,12 +117,12 @@ impl Checkpoint {
 
     /// Plans the checkpoint that a GGUF file was made of.
     fn plan_restored(&self, convert: &ConvertOptions, options: &DirectoryOptions) -> Result<DirectoryPlan> {
-        let RestoredOutputs { outputs, files: made, dtype, mut notes } = self.restored(convert)?;
+        let RestoredOutputs { outputs, files: made, dtype, notes } = self.restored(convert)?;
         let Outputs { planned, stats, .. } = outputs;
         let metadata = Metadata::from([("format".to_owned(), MetadataValue::String("pt".to_owned()))]);
         let shards = shards::lay_out(planned, options, Some(&metadata), shards::BASE)?;
         let sidecar = |(name, _): &(String, Vec<u8>)| Sidecar { name: name.clone(), fate: SidecarFate::Made };
-        notes.splice(0..0, self.claimed().notes.iter().cloned());
+        let notes = self.claimed().notes.iter().cloned().chain(notes).map(PlanNote::Other).collect();
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(DirectoryPlan {
             input: PlanInput::of(self),
@@ -170,7 +171,7 @@ pub struct DirectoryPlan {
     sidecars: Vec<Sidecar>,
     stats: ConvertStats,
     kept: Vec<(String, Keeping)>,
-    notes: Vec<String>,
+    notes: Vec<PlanNote>,
 }
 
 impl DirectoryPlan {
@@ -222,9 +223,9 @@ impl DirectoryPlan {
         &self.kept
     }
 
-    /// What the output does not have of the input, for people.
+    /// What the output does not have of the input, and what else its numbers do not show.
     #[must_use]
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[PlanNote] {
         &self.notes
     }
 

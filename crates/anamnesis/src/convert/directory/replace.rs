@@ -14,7 +14,6 @@ use super::{DirectoryPlan, manifest};
 use crate::error::{AnamnesisError, Result};
 use crate::io::together::Change;
 use crate::pipeline::{Progress, RememberOptions};
-use crate::sorting;
 
 impl DirectoryPlan {
     /// Writes the directory in place of the one that is there. Files that this conversion does not write stay, but for weights
@@ -71,11 +70,11 @@ impl DirectoryPlan {
         };
         let mut old: Vec<_> = names_in(output)?.into_iter().filter(is_old).collect();
         let rank = |name: &str| (name != index, name != "config.json", !is_weight_of(self.base, name));
-        sorting::by(&mut old, |a, b| rank(a).cmp(&rank(b)));
+        old.sort_by_key(|name| rank(name));
         for name in &old {
             change.set_aside(&output.join(name))?;
         }
-        sorting::by(&mut new, |a, b| rank(b).cmp(&rank(a)));
+        new.sort_by_key(|name| std::cmp::Reverse(rank(name)));
         new.iter().try_for_each(|name| change.rename(&stage.join(name), &output.join(name)))
     }
 }

@@ -108,6 +108,7 @@ impl Model<'_> {
             planner.block(kept, &mut drafts)?;
         }
         for mapped in mapping.tensors.iter().filter(|mapped| !is_kept.contains(&mapped.name)) {
+            drafts.stats.tensors += 1;
             planner.values(mapped, &mut drafts).map_err(|error| error.in_tensor(&mapped.name))?;
         }
         Ok(MappedOutputs { outputs: drafts.finish()?, told, notes })

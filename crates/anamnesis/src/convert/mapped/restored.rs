@@ -13,7 +13,7 @@ use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::convert::drafts::{Drafts, Outputs};
 use crate::convert::options::ConvertOptions;
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, Request, Result};
 
 /// What a checkpoint is, before it has places.
 pub(crate) struct RestoredOutputs {
@@ -31,8 +31,8 @@ impl Checkpoint {
     /// The tensors and the files of the checkpoint that a GGUF file was made of.
     pub(in crate::convert) fn restored(&self, options: &ConvertOptions) -> Result<RestoredOutputs> {
         if self.format() != Format::Gguf {
-            let why = "only a GGUF file becomes a checkpoint again; the input is of another format";
-            return Err(AnamnesisError::unsupported("hf", why));
+            let why = format!("only a GGUF file becomes a checkpoint again, and the input is {}", self.format().name());
+            return Err(Request::Contradiction { what: "the target hf".to_owned(), why }.into());
         }
         if let Some(problem) = self.claimed().problems.first() {
             return Err(problem.again());
@@ -70,7 +70,10 @@ impl Checkpoint {
         for mapped in &tensors {
             match experts.remove(mapped.name.as_str()) {
                 Some(built) => planner.packed(mapped, built, &mut drafts),
-                None => planner.values(mapped, &mut drafts),
+                None => {
+                    drafts.stats.tensors += 1;
+                    planner.values(mapped, &mut drafts)
+                }
             }
             .map_err(|error| error.in_tensor(&mapped.name))?;
         }

@@ -80,6 +80,7 @@ impl Planner<'_> {
             return Ok(());
         }
         let scales = beside(mapped, "scale", self.scales(mapped)?);
+        // Companions of the weight, which count with it.
         for scale in scales.into_iter().chain(self.inputs().scales(mapped)?) {
             self.values(&scale, drafts)?;
         }
@@ -164,7 +165,6 @@ impl Planner<'_> {
         let output_name = drafts.name(mapped.name.clone(), &name)?;
         let is_plain = leaves.values().all(|leaf| leaf.stored.is_some());
         let origin = if is_plain { Origin::Plain } else { Origin::Quantised };
-        drafts.stats.tensors += 1;
         drafts.stats.dequantized += usize::from(!is_plain);
         let sources = self.ids(mapped);
         let row = shape.last().map_or(0, |&row| row as u64);

@@ -3,7 +3,7 @@
 use anamnesis::{Checkpoint, ConvertReport, ConvertTarget};
 
 use super::{Request, report};
-use crate::commands::writing::{DirectoryJob, outcome};
+use crate::commands::writing::{DirectoryJob, note_texts, outcome};
 use crate::commands::{counted, shown};
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -20,6 +20,7 @@ impl Request<'_> {
         let plan = checkpoint.plan_convert_directory(self.target, &self.options, &cut);
         let plan = plan.map_err(|error| self.advise(error, checkpoint))?;
         self.refuse_empty(plan.stats(), plan.kept())?;
+        let notes = note_texts(plan.notes());
         let to = self.target.name().to_owned();
         let job = DirectoryJob { command: self.command, input: self.input, write: self.write, to, output };
         let mut document = job.document(checkpoint, &plan);
@@ -36,18 +37,22 @@ impl Request<'_> {
                 printer.text(format_args!("  {line}"))?;
             }
             let summary = if lines.is_empty() { "everything copied".to_owned() } else { lines.join(", ") };
-            return job.forecast(&plan, &run, (plan.notes(), &summary), document, printer);
+            return job.forecast(&plan, &run, (&notes, &summary), document, printer);
         }
         let done = job.write(&plan, &run, printer)?;
         for line in lines.into_iter().chain(kept).chain(job.outcome(&plan, &done)) {
             printer.text(format_args!("  {line}"))?;
         }
-        outcome(checkpoint, plan.notes(), done.overflowed, plan.total_bytes(), printer)?;
+        outcome(checkpoint, &notes, done.overflowed, plan.total_bytes(), printer)?;
         let mut report = ConvertReport::new(plan.stats(), done.errors, done.replaced);
         report.overflowed = done.overflowed;
         report::distance(&report, self.reports, printer)?;
         let tensors = counted(plan.stats().tensors, "tensor");
-        printer.text(format_args!("  Wrote {tensors} -> {}", shown(&job.output)))?;
+        let what = match self.write.part {
+            Some(part) => format!("part {} of {}, which have {tensors}", part.number(), part.count()),
+            None => tensors,
+        };
+        printer.text(format_args!("  Wrote {what} -> {}", shown(&job.output)))?;
         report::document(&report, self.reports, &mut document);
         document["written"] = done.written.into();
         document["kept"] = done.kept.into();

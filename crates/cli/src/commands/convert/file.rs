@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use anamnesis::Checkpoint;
 use anamnesis::convert::{derive_output_path, derive_output_path_for_dtype};
-use anamnesis::{Checkpoint, format_bytes};
 
 use super::{Request, report};
-use crate::commands::writing::{FileJob, outcome};
+use crate::commands::writing::{FileJob, note_texts, outcome};
 use crate::commands::{counted, output_path};
 use crate::exit::Failure;
-use crate::ui::Printer;
+use crate::ui::{Printer, size};
 
 impl Request<'_> {
     pub(super) fn convert_file(&self, checkpoint: &Checkpoint, printer: &Printer) -> Result<(), Failure> {
@@ -20,6 +20,7 @@ impl Request<'_> {
         let plan = checkpoint.plan_convert(self.target, &self.options);
         let plan = plan.map_err(|error| self.advise(error, checkpoint))?;
         self.refuse_empty(plan.stats(), plan.kept())?;
+        let notes = note_texts(plan.notes());
         let mut document = job.document(checkpoint, &plan);
         document["out_dtype"] = self.dtype().into();
         document["output_tensors"] = plan.tensors().count().into();
@@ -32,15 +33,15 @@ impl Request<'_> {
         let tensors = counted(plan.stats().tensors, "tensor");
         let written = job.written(&plan);
         if self.write.dry_run {
-            lines.push(format!("Would write {tensors} -> {written} ({})", format_bytes(plan.total_bytes())));
+            lines.push(format!("Would write {tensors} -> {written} ({})", size(plan.total_bytes())));
             let lines: Vec<_> = lines.iter().map(|line| format!("  {line}")).collect();
-            return job.forecast(&plan, plan.notes(), &lines, document, printer);
+            return job.forecast(&plan, &notes, &lines, document, printer);
         }
         let report = job.write(&plan, printer)?;
         for line in lines {
             printer.text(format_args!("  {line}"))?;
         }
-        outcome(checkpoint, plan.notes(), report.overflowed, plan.total_bytes(), printer)?;
+        outcome(checkpoint, &notes, report.overflowed, plan.total_bytes(), printer)?;
         report::distance(&report, self.reports, printer)?;
         printer.text(format_args!("  Wrote {tensors} -> {written}"))?;
         report::document(&report, self.reports, &mut document);

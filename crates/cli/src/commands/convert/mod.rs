@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
 use anamnesis::{
-    AnamnesisError, Architecture, BlockOptions, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget,
-    CpuLevel, Importance, Keeping, ParseLimits, Split,
+    AnamnesisError, BlockOptions, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Importance,
+    Keeping, ModelPart, ParseLimits, Split,
 };
 
 use super::writing::{self, becomes_directory, prepare_output, refuse_options_of_directories};
 use super::{notes, open, output_path, patterns, shown, to};
 use crate::args::{ConvertArgs, InputArgs, QuantizeArgs, SplitArgs, WriteArgs};
-use crate::exit::Failure;
+use crate::exit::{Failure, about};
 use crate::ui::Printer;
 use serde_json::Value;
 
@@ -28,6 +28,7 @@ pub(super) struct Request<'a> {
     pub(super) command: &'static str,
     pub(super) input: &'a InputArgs,
     pub(super) write: &'a WriteArgs,
+    pub(super) quantize: &'a QuantizeArgs,
     pub(super) target: ConvertTarget,
     pub(super) options: ConvertOptions,
     /// Whether the error of every weight is shown.
@@ -48,8 +49,12 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     if args.cast.is_some() {
         options = options.with_cast(Cast::All);
     }
-    options = args.quantized.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;
-    options = args.keep.iter().try_fold(options, |options, glob| options.with_kept(glob))?;
+    options = args
+        .quantized
+        .iter()
+        .try_fold(options, |options, glob| options.with_quantized(glob))
+        .map_err(about("--quantize"))?;
+    options = args.keep.iter().try_fold(options, |options, glob| options.with_kept(glob)).map_err(about("--keep"))?;
     refuse_misplaced(args, target)?;
     options.split = split(&args.split, target)?;
     options.gguf_removed.clone_from(&args.gguf_remove_kv);
@@ -58,16 +63,17 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
             let error = std::io::Error::new(error.kind(), format!("{}: {error}", path.display()));
             open::advise(AnamnesisError::Io(error), path)
         })?;
-        options.gguf_metadata = parse_gguf_metadata_json(&text)?;
+        options.gguf_metadata = parse_gguf_metadata_json(&text).map_err(|error| in_file(error, path))?;
     }
     for pair in &args.gguf_kv {
         // What was typed is at fault, not a file.
-        let (key, value) = parse_gguf_kv_arg(pair).map_err(|error| Failure::Usage(format!("--gguf-kv: {error}")))?;
+        let (key, value) = parse_gguf_kv_arg(pair).map_err(about("--gguf-kv"))?;
         options.gguf_metadata.insert(key, value);
     }
     let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);
-    let (input, write) = (&args.input, &args.write);
-    Request { command: "convert", input, write, target, options, reports, allow_empty, fit: None }.run(printer)
+    let (input, write, quantize) = (&args.input, &args.write, &args.quantize);
+    Request { command: "convert", input, write, quantize, target, options, reports, allow_empty, fit: None }
+        .run(printer)
 }
 
 /// Options that the target has no use for are a mistake, not a wish.
@@ -135,7 +141,9 @@ pub(super) fn options(
     options.quantise.groups.size = quantize.group_size;
     options.quantise.groups.same_codes = quantize.same_codes;
     options.quantise.blocks = blocks(quantize)?;
-    options = quantize.rule.iter().try_fold(options, |options, (glob, spec)| options.with_rule(glob, spec))?;
+    let mut rules = quantize.rule.iter();
+    options =
+        rules.try_fold(options, |options, (glob, spec)| options.with_rule(glob, spec)).map_err(about("--rule"))?;
     options = options.with_double_quant(quantize.double_quant).with_allow_nonfinite(quantize.allow_nonfinite);
     Ok(options.with_measure(target.is_quantized()))
 }
@@ -147,10 +155,25 @@ fn blocks(quantize: &QuantizeArgs) -> Result<BlockOptions, Failure> {
     options.embedding_type = quantize.token_embedding_type;
     options.tensor_types.clone_from(&quantize.tensor_type);
     if let Some(path) = &quantize.imatrix {
-        let importance = Importance::read(path, &ParseLimits::default())?;
+        let importance = Importance::read(path, &ParseLimits::default()).map_err(|error| in_file(error, path))?;
         options = options.with_importance(Arc::new(importance));
     }
     Ok(options)
+}
+
+/// An error about a file that an option names, with the file.
+fn in_file(error: AnamnesisError, path: &Path) -> Failure {
+    let is_placed = error.path().is_some();
+    match error {
+        AnamnesisError::Io(error) if !is_placed => {
+            let error = std::io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+            open::advise(AnamnesisError::Io(error), path)
+        }
+        AnamnesisError::Parse { reason } => {
+            AnamnesisError::Parse { reason: format!("{}: {reason}", shown(path)) }.into()
+        }
+        error => error.into(),
+    }
 }
 
 /// The target as typed, or what the name of the output says.
@@ -159,8 +182,10 @@ fn target(args: &ConvertArgs) -> Result<ConvertTarget, Failure> {
     match &args.to {
         Some(text) => to::target(text),
         None => named().ok_or_else(|| {
-            let names: Vec<_> = ConvertTarget::all().map(ConvertTarget::name).collect();
-            Failure::Usage(format!("--to is needed where -o does not end in a format: {}", names.join(", ")))
+            let files = ConvertTarget::all().filter(|target| !target.is_quantized()).map(ConvertTarget::name);
+            let files: Vec<_> = files.collect();
+            let files = files.join(", ");
+            Failure::Usage(format!("--to is needed where -o does not say it: {files}, or a target of amn formats"))
         }),
     }
 }
@@ -183,33 +208,33 @@ impl Request<'_> {
 
     /// Adds what the user can do about a conversion that cannot be planned.
     pub(super) fn advise(&self, error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
-        let is_gguf = self.target.extension() == ConvertTarget::Gguf.extension();
-        let is_of_model = |format: &str| {
-            format.ends_with("ForCausalLM")
-                || format.ends_with("ForConditionalGeneration")
-                || Architecture::of_gguf(format).is_some()
-        };
-        match &error {
-            AnamnesisError::Unsupported { format, .. } if is_gguf && format == "tokenizer.ggml.pre" => {
-                let advice = "--gguf-kv tokenizer.ggml.pre=NAME says which it is";
-                Failure::Refused { error, advice: Some(advice.to_owned()) }
+        let advice = match &error {
+            AnamnesisError::UnsupportedModel { part: ModelPart::PreTokenizer, .. } => {
+                Some("--gguf-kv tokenizer.ggml.pre=NAME says which it is".to_owned())
             }
-            AnamnesisError::Unsupported { format, .. } if is_gguf && is_of_model(format) => {
-                let advice = "--keep-names writes the file all the same, which llama.cpp will not load";
-                Failure::Refused { error, advice: Some(advice.to_owned()) }
+            AnamnesisError::UnsupportedModel { part: ModelPart::Class | ModelPart::Architecture, .. }
+                if self.target.extension() == ConvertTarget::Gguf.extension() =>
+            {
+                Some("--keep-names writes the file all the same, which llama.cpp will not load".to_owned())
             }
-            // The format of the output: it is what cannot hold some tensor.
+            // The container of the output: it is what cannot hold some tensor.
             AnamnesisError::Unsupported { format, .. } if format == self.target.extension() => {
-                let advice = Some("--exclude leaves tensors out".to_owned());
-                Failure::Refused { error, advice }
+                Some("--exclude leaves tensors out".to_owned())
             }
             AnamnesisError::Request(anamnesis::Request::Indivisible { .. }) => {
                 let keep = if self.command == "forget" { "--exclude" } else { "--keep" };
-                let advice = Some(format!("{keep} leaves them as they are, --group-size may change the groups"));
-                Failure::Refused { error, advice }
+                Some(format!("{keep} leaves them as they are, --group-size may change the groups"))
             }
-            _ => patterns::unfit(error, checkpoint),
-        }
+            AnamnesisError::Request(anamnesis::Request::Contradiction { .. }) => self.given(),
+            _ => return patterns::unfit(error, checkpoint),
+        };
+        Failure::Refused { error, advice }
+    }
+
+    /// The options that contradict each other are among these.
+    fn given(&self) -> Option<String> {
+        let given: Vec<_> = self.quantize.given().collect();
+        (!given.is_empty()).then(|| format!("given were --to {} and {}", self.target, given.join(", ")))
     }
 
     /// Refuses to call something quantised that has no quantised weight.

@@ -1,13 +1,14 @@
 //! `forget --compare`: the size and the error of several targets, with nothing written.
 
-use anamnesis::{Comparison, CpuLevel, Measurement, QuantizationError, format_bytes};
+use anamnesis::{Comparison, CpuLevel, Measurement, QuantizationError};
 use serde_json::{Value, json};
 
 use super::{asked, request, target};
 use crate::args::ForgetArgs;
+use crate::commands::writing::note_texts;
 use crate::commands::{convert, counted, open, shown};
 use crate::exit::Failure;
-use crate::ui::{Column, Printer, Table};
+use crate::ui::{Column, Printer, Table, size};
 
 pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
     let mut targets = args.compare.iter().map(|name| target(name.trim())).collect::<Result<Vec<_>, _>>()?;
@@ -77,7 +78,7 @@ fn table(rows: &[Comparison], input_bytes: u64) -> Table {
                 let error = |show: fn(&QuantizationError) -> String| overall.as_ref().map_or_else(nothing, show);
                 vec![
                     name,
-                    format_bytes(*bytes),
+                    size(*bytes),
                     format!("{:.1} %", *bytes as f64 / input_bytes.max(1) as f64 * 100.0),
                     stats.quantized.to_string(),
                     error(|error| format!("{:.3e}", error.mean_absolute)),
@@ -108,7 +109,7 @@ fn document(row: &Comparison, reports: bool) -> Value {
     document["quantized"] = stats.quantized.into();
     document["passthrough"] = stats.passthrough.into();
     document["kept"] = kept.len().into();
-    document["notes"] = notes.clone().into();
+    document["notes"] = note_texts(notes).into();
     document["replaced_values"] = (*replaced).into();
     let overall = overall.as_ref();
     document["values"] = overall.map(|error| error.values).into();

@@ -1,6 +1,6 @@
 //! `forget --fit`: the types of weights chosen by what they lose, so that the model fits.
 
-use anamnesis::{Checkpoint, ConvertTarget, CpuLevel, Fit, FittedWeight, format_bytes};
+use anamnesis::{Checkpoint, ConvertTarget, CpuLevel, Fit, FittedWeight};
 use serde_json::{Value, json};
 
 use super::{asked, request};
@@ -8,7 +8,7 @@ use crate::args::ForgetArgs;
 use crate::commands::writing::prepare_output;
 use crate::commands::{open, shown, to};
 use crate::exit::Failure;
-use crate::ui::{Column, Printer, Table};
+use crate::ui::{Column, Printer, Table, size};
 
 /// What is chosen from where nobody says.
 const USUAL: &str = "k-quants";
@@ -26,7 +26,7 @@ pub(super) fn run(args: &ForgetArgs, bytes: u64, cpu: CpuLevel, printer: &Printe
     let checkpoint = open::checkpoint(&args.input, printer)?;
     let names: Vec<_> = targets.iter().map(|target| target.name()).collect();
     let input = shown(&args.input.path);
-    printer.text(format_args!("Fitting {input} into {}: trying {}", format_bytes(bytes), names.join(", ")))?;
+    printer.text(format_args!("Fitting {input} into {}: trying {}", size(bytes), names.join(", ")))?;
     let bar = printer.progress(0);
     let fit = checkpoint.fit(bytes, &targets, &options, &args.write.directory_options(), |progress| {
         bar.set_total(progress.total_bytes);
@@ -58,11 +58,11 @@ fn tell(fit: &Fit, bytes: u64, printer: &Printer) -> Result<(), Failure> {
     for FittedWeight { target, bytes, error, .. } in &fit.weights {
         let sqnr = format!("{:.2} dB", error.sqnr);
         let target = target.map_or("as asked", ConvertTarget::name).to_owned();
-        table.row([error.name.clone(), target, format_bytes(*bytes), sqnr]);
+        table.row([error.name.clone(), target, size(*bytes), sqnr]);
     }
     printer.text("")?;
     printer.table(&table)?;
-    printer.text(format_args!("\nFits: {} of {}", format_bytes(fit.bytes), format_bytes(bytes)))
+    printer.text(format_args!("\nFits: {} of {}", size(fit.bytes), size(bytes)))
 }
 
 fn document(fit: &Fit, bytes: u64, tried: &[&str]) -> Value {

@@ -3,12 +3,12 @@
 mod compare;
 mod fit;
 
-use anamnesis::{AnamnesisError, ConvertOptions, ConvertTarget, CpuLevel};
+use anamnesis::{ConvertOptions, ConvertTarget, CpuLevel};
 
 use super::convert::{Request, options, split};
 use super::to;
 use crate::args::ForgetArgs;
-use crate::exit::Failure;
+use crate::exit::{Failure, about};
 use crate::ui::Printer;
 
 pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
@@ -27,10 +27,9 @@ pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result
 fn target(text: &str) -> Result<ConvertTarget, Failure> {
     let target = to::target(text)?;
     if !target.is_quantized() {
-        let names: Vec<_> =
-            ConvertTarget::all().filter(|target| target.is_quantized()).map(ConvertTarget::name).collect();
-        let detail = format!("it quantises nothing; {} do, amn convert writes all others", names.join(", "));
-        return Err(Failure::Usage(AnamnesisError::Unsupported { format: text.to_owned(), detail }.to_string()));
+        return Err(Failure::Usage(format!(
+            "the target {target} quantises nothing, amn convert writes it; bnb-nf4, fp8, q4_k_m and others do, which amn formats lists"
+        )));
     }
     Ok(target)
 }
@@ -40,13 +39,18 @@ fn asked(args: &ForgetArgs, target: ConvertTarget, cpu: CpuLevel) -> Result<Conv
     let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.names.selection()?);
     options.keep_names = args.keep_names;
     options.split = split(&args.split, target)?;
-    options = args.include.iter().try_fold(options, |options, glob| options.with_quantized(glob))?;
-    options = args.exclude.iter().try_fold(options, |options, glob| options.with_kept(glob))?;
+    options = args
+        .include
+        .iter()
+        .try_fold(options, |options, glob| options.with_quantized(glob))
+        .map_err(about("--include"))?;
+    options =
+        args.exclude.iter().try_fold(options, |options, glob| options.with_kept(glob)).map_err(about("--exclude"))?;
     Ok(options)
 }
 
 fn request(args: &ForgetArgs, target: ConvertTarget, options: ConvertOptions) -> Request<'_> {
     let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);
-    let (input, write) = (&args.input, &args.write);
-    Request { command: "forget", input, write, target, options, reports, allow_empty, fit: None }
+    let (input, write, quantize) = (&args.input, &args.write, &args.quantize);
+    Request { command: "forget", input, write, quantize, target, options, reports, allow_empty, fit: None }
 }

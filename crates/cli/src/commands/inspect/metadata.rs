@@ -1,9 +1,7 @@
 //! `inspect --metadata`: what a file says about itself, with types.
 
-use std::io::{Error, ErrorKind};
-
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Checkpoint, GgufMetadataArray, GgufMetadataValue};
+use anamnesis::{AnamnesisError, Checkpoint, GgufMetadataArray, GgufMetadataValue, Request};
 use serde_json::{Value, json};
 
 use crate::close::{closest_dotted, did_you_mean};
@@ -60,8 +58,8 @@ fn unknown(key: &str, entries: &[Entry]) -> Failure {
         None if entries.is_empty() => "there is no metadata at all".to_owned(),
         None => format!("--metadata alone lists all {}", entries.len()),
     };
-    let text = format!("there is no metadata key \"{}\"", printable(key, LISTED_CHARS));
-    Failure::Refused { error: AnamnesisError::Io(Error::new(ErrorKind::NotFound, text)), advice: Some(advice) }
+    let error = AnamnesisError::Request(Request::UnknownKey { key: key.to_owned() });
+    Failure::Refused { error, advice: Some(advice) }
 }
 
 /// One arm for every type of numbers, of a value or of an array: its name, and what it holds.

@@ -10,7 +10,7 @@ use super::described::Described;
 use super::{MAX_NOTE_CHARS, counted, counts, notes, open, patterns, shown, to};
 use crate::args::InspectArgs;
 use crate::exit::Failure;
-use crate::ui::{Printer, json::texts};
+use crate::ui::{Printer, json::texts, size};
 
 pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> {
     let target = to::dtype(&args.to)?;
@@ -46,7 +46,7 @@ fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Re
             labelled("Problems:", &first(&info.problems), printer)?;
         }
         None => {
-            printer.text(info)?;
+            printer.text(info.with_sizes(size))?;
             if checkpoint.directory().is_some() || !says_it_all(info.format) {
                 labelled("Decided by:", &info.codings.iter().map(decided).collect::<Vec<_>>(), printer)?;
             }

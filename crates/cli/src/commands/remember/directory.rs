@@ -1,13 +1,13 @@
 //! `remember` for a checkpoint directory.
 
-use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, InspectInfo, format_bytes};
+use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, InspectInfo};
 
 use super::{nothing_decoded, summary};
 use crate::args::RememberArgs;
-use crate::commands::writing::{DirectoryJob, outcome};
+use crate::commands::writing::{DirectoryJob, note_texts, outcome};
 use crate::commands::{counted, patterns, shown};
 use crate::exit::Failure;
-use crate::ui::Printer;
+use crate::ui::{Printer, size};
 
 pub(super) fn run(
     args: &RememberArgs,
@@ -19,14 +19,14 @@ pub(super) fn run(
     let target = info.output_dtype;
     let output = DirectoryJob::output(&args.write, checkpoint, &target.to_string().to_ascii_lowercase())?;
     let tensors = counted(info.tensor_count, "tensor");
-    printer.text(format_args!("Parsing...  {tensors}, {}", info.format))?;
+    printer.text(format_args!("Parsing...  {tensors}, {}", info.scheme_name()))?;
     let cut = args.write.directory_options();
     let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, options, &cut);
     let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
     let to = target.to_string();
     let job = DirectoryJob { command: "remember", input: &args.input, write: &args.write, to, output };
     let told: Vec<_> =
-        nothing_decoded(args, checkpoint, plan.stats()).into_iter().chain(plan.notes().iter().cloned()).collect();
+        nothing_decoded(args, checkpoint, plan.stats()).into_iter().chain(note_texts(plan.notes())).collect();
     let mut document = job.document(checkpoint, &plan);
     document["notes"] = told.as_slice().into();
     let run = options.run();
@@ -37,7 +37,7 @@ pub(super) fn run(
     let report = job.write(&plan, &run, printer)?;
     outcome(checkpoint, &told, report.overflowed, plan.total_bytes(), printer)?;
     let bytes = plan.tensors().map(|(_, tensor)| tensor.bytes).sum();
-    printer.text(format_args!("Output: {} ({})", shown(&job.output), format_bytes(bytes)))?;
+    printer.text(format_args!("Output: {} ({})", shown(&job.output), size(bytes)))?;
     for line in job.outcome(&plan, &report) {
         printer.text(format_args!("  {line}"))?;
     }

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use anamnesis::convert::derive_output_path_for_dtype;
-use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, Format, InspectInfo, TargetDtype, format_bytes};
+use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, Format, InspectInfo, TargetDtype};
 
 use super::{nothing_decoded, summary};
 use crate::args::RememberArgs;
 use crate::commands::described::{Described, input_name, short_name};
-use crate::commands::writing::{FileJob, outcome};
+use crate::commands::writing::{FileJob, note_texts, outcome};
 use crate::commands::{counted, notes, output_path, patterns, shown};
 use crate::exit::Failure;
-use crate::ui::Printer;
+use crate::ui::{Printer, size};
 
 pub(super) fn run(
     args: &RememberArgs,
@@ -31,18 +31,18 @@ pub(super) fn run(
         }
         None => {
             let tensors = counted(info.tensor_count, "tensor");
-            printer.text(format_args!("Parsing...  {tensors}, {}", info.format))?;
+            printer.text(format_args!("Parsing...  {tensors}, {}", info.scheme_name()))?;
         }
     }
     notes(checkpoint, "  Note: ", printer)?;
     let plan = checkpoint.plan_convert(ConvertTarget::Safetensors, options);
     let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
     let told: Vec<_> =
-        nothing_decoded(args, checkpoint, plan.stats()).into_iter().chain(plan.notes().iter().cloned()).collect();
+        nothing_decoded(args, checkpoint, plan.stats()).into_iter().chain(note_texts(plan.notes())).collect();
     let mut document = job.document(checkpoint, &plan);
     document["notes"] = told.as_slice().into();
     if args.write.dry_run {
-        let (output, bytes) = (shown(&job.output), format_bytes(plan.total_bytes()));
+        let (output, bytes) = (shown(&job.output), size(plan.total_bytes()));
         let line = format!("Would write {output} ({bytes}): {}", summary(plan.stats(), target));
         return job.forecast(&plan, &told, &[line], document, printer);
     }
@@ -59,7 +59,7 @@ pub(super) fn run(
         }
         None => {
             let bytes = plan.tensors().map(|tensor| tensor.bytes).sum();
-            printer.text(format_args!("Output: {written} ({})", format_bytes(bytes)))?;
+            printer.text(format_args!("Output: {written} ({})", size(bytes)))?;
         }
     }
     document["overflowed_values"] = report.overflowed.into();

@@ -3,11 +3,12 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use anamnesis::{AnamnesisError, format_bytes};
+use anamnesis::AnamnesisError;
 
 use crate::args::{STREAM, WriteArgs};
 use crate::commands::shown;
 use crate::exit::Failure;
+use crate::ui::size;
 
 /// Adds what the user can do about an output file of `bytes` bytes that cannot be written.
 pub(super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failure {
@@ -19,7 +20,7 @@ pub(super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failur
             format!("cannot write {}, choose another place with -o", shown(output))
         }
         ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => {
-            format!("the output takes {}, nothing was left behind", format_bytes(bytes))
+            format!("the output takes {}, nothing was left behind", size(bytes))
         }
         _ => return error.into(),
     };

@@ -78,7 +78,7 @@ impl DirectoryJob<'_> {
             _ => return advise_on_values(error),
         };
         // What is wrong with an input is not mended by another output.
-        if !cause.to_string().starts_with(&shown(&self.output)) {
+        if !error.path().is_some_and(|path| path.starts_with(&self.output)) {
             return error.into();
         }
         let advice = match cause.kind() {

@@ -1,6 +1,6 @@
 //! `--dry-run` for a checkpoint directory: the plan, and what it takes.
 
-use anamnesis::{DirectoryPlan, OutputState, RememberOptions, format_bytes};
+use anamnesis::{DirectoryPlan, OutputState, RememberOptions};
 use serde_json::{Value, json};
 
 use super::directory::{DirectoryJob, sidecar_lines};
@@ -9,7 +9,7 @@ use super::plan_notes;
 use super::tensors::{self, Forecast};
 use crate::commands::{counted, shown};
 use crate::exit::Failure;
-use crate::ui::{Column, Printer, Table};
+use crate::ui::{Column, Printer, Table, size};
 
 /// What is at the place of an output, by the word that programs read.
 fn state_name(state: OutputState) -> &'static str {
@@ -57,7 +57,7 @@ impl DirectoryJob<'_> {
             "\nWould write {} ({}, {}): {summary}",
             shown(&self.output),
             counted(shards.len(), "shard"),
-            format_bytes(plan.total_bytes()),
+            size(plan.total_bytes()),
         ))?;
         if let Some(part) = self.write.part {
             let beside = if self.writes_sidecars() { ", and the files beside the weights" } else { "" };
@@ -105,7 +105,7 @@ fn shard_table(shards: &[(&str, u64)], is_mine: &[bool]) -> Table {
     let mut table = Table::new([Column::Right("SHARD"), Column::Flexible("FILE"), Column::Right("SIZE")]);
     for (index, ((name, bytes), mine)) in shards.iter().zip(is_mine).enumerate() {
         let name = if *mine { (*name).to_owned() } else { format!("{name} (another part)") };
-        table.row([(index + 1).to_string(), name, format_bytes(*bytes)]);
+        table.row([(index + 1).to_string(), name, size(*bytes)]);
     }
     table
 }

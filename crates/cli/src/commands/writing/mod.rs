@@ -12,7 +12,7 @@ pub(super) mod tensors;
 pub(super) use advice::refuse_options_of_directories;
 pub(super) use directory::DirectoryJob;
 pub(super) use file::FileJob;
-pub(super) use outcome::outcome;
+pub(super) use outcome::{note_texts, outcome};
 use outcome::{plan_notes, shared_fields};
 
 use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, Cores, CpuLevel, Existing, RememberOptions};

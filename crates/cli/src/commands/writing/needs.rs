@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use anamnesis::{RememberOptions, format_bytes};
+use anamnesis::RememberOptions;
 use serde_json::Value;
 
 use crate::commands::output_path;
 use crate::exit::Failure;
-use crate::ui::Printer;
+use crate::ui::{Printer, size};
 
 /// Memory and room on the disk.
 pub(super) struct Needs {
@@ -25,13 +25,13 @@ impl Needs {
     }
 
     pub(super) fn tell(&self, printer: &Printer) -> Result<(), Failure> {
-        printer.text(format_args!("Memory: about {}", format_bytes(self.memory_bytes)))?;
+        printer.text(format_args!("Memory: about {}", size(self.memory_bytes)))?;
         let free = match self.free_bytes {
-            Some(free) if free < self.disk_bytes => format!(", only {} free", format_bytes(free)),
-            Some(free) => format!(", {} free", format_bytes(free)),
+            Some(free) if free < self.disk_bytes => format!(", only {} free", size(free)),
+            Some(free) => format!(", {} free", size(free)),
             None => String::new(),
         };
-        printer.text(format_args!("Disk: {} needed{free}", format_bytes(self.disk_bytes)))
+        printer.text(format_args!("Disk: {} needed{free}", size(self.disk_bytes)))
     }
 
     pub(super) fn add_to(&self, document: &mut Value) {

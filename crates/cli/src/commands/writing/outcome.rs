@@ -1,18 +1,23 @@
 //! What is told of every output that is written, whatever the command: sizes, what was left out, and what was lost.
 
 use anamnesis::error::printable;
-use anamnesis::{Checkpoint, ConvertStats, format_bytes};
+use anamnesis::{Checkpoint, ConvertStats, PlanNote};
 use serde_json::Value;
 
 use crate::commands::unclaimed_names;
 use crate::exit::Failure;
-use crate::ui::Printer;
+use crate::ui::{Printer, size};
 
 /// Longest note printed, in characters.
 const MAX_NOTE_CHARS: usize = 4096;
 
 /// Notes that are printed; the rest are counted.
 const NOTES_SHOWN: usize = 40;
+
+/// The notes of a plan in words.
+pub(crate) fn note_texts(notes: &[PlanNote]) -> Vec<String> {
+    notes.iter().map(ToString::to_string).collect()
+}
 
 /// What a plan says about its output.
 pub(crate) fn plan_notes(notes: &[String], printer: &Printer) -> Result<(), Failure> {
@@ -41,15 +46,15 @@ pub(crate) fn outcome(
             printer.text(format_args!("  Note: {many} finite values are infinite in the output: F16 ends at 65504"))?;
         }
     }
-    printer.text(format_args!("  Size: {} -> {}", format_bytes(checkpoint.file_bytes()), format_bytes(output_bytes)))
+    printer.text(format_args!("  Size: {} -> {}", size(checkpoint.file_bytes()), size(output_bytes)))
 }
 
 /// The same for programs.
-pub(crate) fn shared_fields(checkpoint: &Checkpoint, stats: ConvertStats, notes: &[String], document: &mut Value) {
+pub(crate) fn shared_fields(checkpoint: &Checkpoint, stats: ConvertStats, notes: &[PlanNote], document: &mut Value) {
     document["input_bytes"] = checkpoint.file_bytes().into();
     document["cast"] = stats.cast.into();
     document["left_out"] = stats.left_out.into();
     document["dropped_metadata"] = stats.dropped_metadata.into();
     document["unclaimed"] = unclaimed_names(checkpoint);
-    document["notes"] = notes.into();
+    document["notes"] = note_texts(notes).into();
 }

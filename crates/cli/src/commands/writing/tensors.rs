@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use anamnesis::PlannedOutput;
 use anamnesis::error::printable;
-use anamnesis::{PlannedOutput, format_bytes};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
-use crate::ui::{Column, Printer, Table};
+use crate::ui::{Column, Printer, Table, size};
 
 /// Prints tensors, with what all of them have in common below.
 pub(crate) fn list(table: Table, printer: &Printer) -> Result<(), Failure> {
@@ -86,7 +86,7 @@ impl<'a> Forecast<'a> {
                 tensor.name.clone(),
                 tensor.dtype.to_string(),
                 format!("{:?}", tensor.shape),
-                format_bytes(tensor.bytes),
+                size(tensor.bytes),
                 way.clone(),
             ];
             table.row(shard.iter().map(usize::to_string).chain(cells).collect::<Vec<_>>());

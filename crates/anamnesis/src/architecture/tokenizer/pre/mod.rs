@@ -23,7 +23,7 @@ use super::post_processor::around;
 use super::sha256::hexadecimal;
 use super::wanted::Wanted;
 use crate::architecture::told::Told;
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, ModelPart, Result};
 
 /// The name of the pre-tokenizer of a vocabulary.
 pub(super) fn name(
@@ -48,7 +48,7 @@ pub(super) fn name(
         }
         None => {
             let detail = format!("the pre-tokenizer of tokenizer.json is none that llama.cpp has a name for{digest}");
-            Err(AnamnesisError::unsupported("tokenizer.ggml.pre", detail))
+            Err(AnamnesisError::unsupported_model(ModelPart::PreTokenizer, "", detail))
         }
     }
 }
