@@ -122,23 +122,8 @@ impl Checkpoint {
         let (bytes, format, Opened { source, catalog }) = read_file(path, 0, &FilePool::new(1), options, &mut budget)?;
         let alone = path.file_name().map(|name| name.to_string_lossy());
         let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), options, &mut budget)?;
-        let paths = vec![path.to_path_buf()];
-        Self {
-            sources: Arc::new(vec![source]),
-            paths,
-            catalog: Arc::new(catalog),
-            claimed: OnceLock::new(),
-            limits: options.limits.clone(),
-            bytes,
-            format,
-            beside,
-            set: None,
-            origin: Origin::File(path.to_path_buf()),
-            is_partial: false,
-            allow_unclaimed: options.allow_unclaimed,
-            rounding: options.rounding,
-        }
-        .chosen(options)
+        let files = Files { sources: vec![source], paths: vec![path.to_path_buf()], catalog, bytes, format };
+        Self::assemble(files, beside, None, Origin::File(path.to_path_buf()), options)
     }
 
     fn open_set(set: Set, options: &OpenOptions) -> Result<Self> {
@@ -163,22 +148,9 @@ impl Checkpoint {
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
         let beside = Beside::read(&set.directory, None, options, &mut budget)?;
-        Self {
-            sources: Arc::new(sources),
-            paths,
-            catalog: Arc::new(catalog),
-            claimed: OnceLock::new(),
-            limits: options.limits.clone(),
-            bytes,
-            format,
-            beside,
-            origin: Origin::Directory(set.directory.clone()),
-            set: Some(set),
-            is_partial: false,
-            allow_unclaimed: options.allow_unclaimed,
-            rounding: options.rounding,
-        }
-        .chosen(options)
+        let files = Files { sources, paths, catalog, bytes, format };
+        let origin = Origin::Directory(set.directory.clone());
+        Self::assemble(files, beside, Some(set), origin, options)
     }
 
     /// Takes the bytes of one file. There is nothing beside them, so configuration is not known.
@@ -226,29 +198,31 @@ impl Checkpoint {
     fn read(source: Box<dyn Source>, origin: Origin, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let bytes = source.len();
         let (format, Opened { source, catalog }) = container::open(source, 0, options, budget)?;
-        Self {
-            sources: Arc::new(vec![source]),
-            paths: Vec::new(),
+        let files = Files { sources: vec![source], paths: Vec::new(), catalog, bytes, format };
+        Self::assemble(files, Beside::given(options, budget)?, None, origin, options)
+    }
+
+    /// A checkpoint of files that were read, with the weights that were asked for only.
+    fn assemble(files: Files, beside: Beside, set: Option<Set>, origin: Origin, options: &OpenOptions) -> Result<Self> {
+        let Files { sources, paths, catalog, bytes, format } = files;
+        let checkpoint = Self {
+            sources: Arc::new(sources),
+            paths,
             catalog: Arc::new(catalog),
             claimed: OnceLock::new(),
             limits: options.limits.clone(),
             bytes,
             format,
-            beside: Beside::given(options, budget)?,
-            set: None,
+            beside,
+            set,
             origin,
             is_partial: false,
             allow_unclaimed: options.allow_unclaimed,
             rounding: options.rounding,
-        }
-        .chosen(options)
-    }
-
-    /// With the weights that were asked for only.
-    fn chosen(self, options: &OpenOptions) -> Result<Self> {
+        };
         match &options.selection {
-            Some(selection) => self.only(selection),
-            None => Ok(self),
+            Some(selection) => checkpoint.only(selection),
+            None => Ok(checkpoint),
         }
     }
 
@@ -262,6 +236,13 @@ impl Checkpoint {
         let roles = &self.claimed().roles;
         let plain = self.catalog.iter().zip(roles).filter(|(_, role)| **role == TensorRole::Passthrough);
         plain.map(|((_, tensor), _)| tensor)
+    }
+
+    /// The tensor of this name, where it is plain data.
+    pub(crate) fn plain_tensor(&self, name: &str) -> Option<&StoredTensor> {
+        let id = self.catalog.find(name)?;
+        let is_plain = self.claimed().roles.get(id.index()) == Some(&TensorRole::Passthrough);
+        is_plain.then(|| self.catalog.get(id))
     }
 
     /// The decoder of a weight, whose small companions are read here.
@@ -442,6 +423,16 @@ impl Checkpoint {
         let source = &self.sources[extent.file as usize];
         source.view(extent.offset..extent.offset + extent.bytes).map(Some)
     }
+}
+
+/// The files of a checkpoint once their headers are read.
+struct Files {
+    sources: Vec<Box<dyn Source>>,
+    /// Where they were opened; empty where they are not files of a file system.
+    paths: Vec<PathBuf>,
+    catalog: Catalog,
+    bytes: u64,
+    format: Format,
 }
 
 /// The decoder of a weight. Small companions that describe it are read and checked here.

@@ -2,13 +2,14 @@
 
 mod element;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::catalog::{Dtype, TargetDtype, dtype::elements};
 use crate::checkpoint::Checkpoint;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::limits::Budget;
-use crate::pipeline::{Origin, RememberOptions, Values, decode_in_steps, decode_into};
+use crate::pipeline::{Origin, RememberOptions, Values, decode_in_steps, decode_into, decode_range};
 use crate::scheme::{PlainDecoder, Prepared, Weight};
 
 pub use element::DecodedElement;
@@ -59,12 +60,7 @@ impl Checkpoint {
         options: &RememberOptions,
     ) -> Result<()> {
         let (_, values) = self.values(name, dtype)?;
-        let wanted = values.elements.checked_mul(dtype.byte_size() as u64);
-        if wanted != Some(out.len() as u64) {
-            let what = format!("a buffer of {} bytes for {}", out.len(), quoted(name));
-            let why = format!("its {} values take {} bytes as {dtype}", values.elements, wanted.unwrap_or(u64::MAX));
-            return Err(Request::Contradiction { what, why }.into());
-        }
+        check_room(name, values.elements, out.len(), dtype)?;
         decode_into(&values, &self.sources, &options.run_options(), out).map_err(|error| error.in_tensor(name))
     }
 
@@ -104,6 +100,51 @@ impl Checkpoint {
         names.into_iter().map(move |name| self.decode_tensor(name, dtype))
     }
 
+    /// The values of some rows of one tensor: the part of it whose first index is in `rows`. Only the tiles that hold them
+    /// are read and decoded, whatever the scheme.
+    ///
+    /// ```no_run
+    /// use anamnesis::{Checkpoint, ParseLimits};
+    /// let checkpoint = Checkpoint::open("model-q4_k_m.gguf", &ParseLimits::default())?;
+    /// let values: Vec<f32> = checkpoint.decode_rows("token_embd.weight", 1000..1002)?;
+    /// # Ok::<(), anamnesis::AnamnesisError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode), and `Request` where the tensor has no such rows.
+    pub fn decode_rows<T: DecodedElement>(&self, name: &str, rows: Range<usize>) -> Result<Vec<T>> {
+        let (shape, values) = self.values(name, T::DTYPE)?;
+        let range = range_of_rows(name, &shape, &rows)?;
+        let bytes = (range.end - range.start).saturating_mul(T::DTYPE.byte_size() as u64);
+        let mut data: Vec<u8> = self.room(name, bytes)?;
+        data.resize(bytes as usize, 0);
+        let options = RememberOptions::new().run_options();
+        let count = range.end - range.start;
+        decode_range(&values, &self.sources, &options, range, &mut data).map_err(|error| error.in_tensor(name))?;
+        let mut decoded = self.room(name, count)?;
+        T::append(&data, &mut decoded);
+        Ok(decoded)
+    }
+
+    /// [`decode_rows`](Self::decode_rows) into `out`, which must be exactly as long as the rows take as `dtype`.
+    ///
+    /// # Errors
+    /// As [`decode_rows`](Self::decode_rows), and `Request` where `out` has another length.
+    pub fn decode_rows_into(
+        &self,
+        name: &str,
+        rows: Range<usize>,
+        out: &mut [u8],
+        dtype: TargetDtype,
+        options: &RememberOptions,
+    ) -> Result<()> {
+        let (shape, values) = self.values(name, dtype)?;
+        let range = range_of_rows(name, &shape, &rows)?;
+        check_room(name, range.end - range.start, out.len(), dtype)?;
+        let run = options.run_options();
+        decode_range(&values, &self.sources, &run, range, out).map_err(|error| error.in_tensor(name))
+    }
+
     fn decode_tensor(&self, name: &str, dtype: TargetDtype) -> Result<DecodedTensor> {
         let (shape, values) = self.values(name, dtype)?;
         let bytes = values.elements.saturating_mul(dtype.byte_size() as u64);
@@ -131,11 +172,11 @@ impl Checkpoint {
         if let Some(problem) = claimed.problems.first() {
             return Err(problem.again());
         }
-        if let Some(weight) = claimed.weights.iter().find(|weight| weight.name == name) {
+        if let Some(weight) = claimed.weight(name) {
             return self.weight_values(weight, dtype);
         }
         let unknown = || AnamnesisError::Request(Request::UnknownTensor { name: name.to_owned() });
-        let tensor = self.plain().find(|tensor| tensor.name == name).ok_or_else(unknown)?;
+        let tensor = self.plain_tensor(name).ok_or_else(unknown)?;
         let decoder = PlainDecoder::of(tensor.dtype).ok_or_else(|| {
             let why = format!("tensor {} is not made of floats", quoted(name));
             AnamnesisError::unsupported(tensor.dtype.to_string(), why)
@@ -168,6 +209,28 @@ impl Checkpoint {
         };
         Ok((shape, values))
     }
+}
+
+/// Refuses a buffer that is not exactly as long as these values take.
+fn check_room(name: &str, values: u64, bytes: usize, dtype: TargetDtype) -> Result<()> {
+    let wanted = values.checked_mul(dtype.byte_size() as u64);
+    if wanted == Some(bytes as u64) {
+        return Ok(());
+    }
+    let what = format!("a buffer of {bytes} bytes for {}", quoted(name));
+    let why = format!("its {values} values take {} bytes as {dtype}", wanted.unwrap_or(u64::MAX));
+    Err(Request::Contradiction { what, why }.into())
+}
+
+/// The values of these rows.
+fn range_of_rows(name: &str, shape: &[usize], rows: &Range<usize>) -> Result<Range<u64>> {
+    let (&count, inner) = shape.split_first().unwrap_or((&1, &[]));
+    if rows.start > rows.end || rows.end > count {
+        let what = format!("rows {}..{} of {}", rows.start, rows.end, quoted(name));
+        return Err(Request::Contradiction { what, why: format!("it has {count}") }.into());
+    }
+    let row = inner.iter().map(|&length| length as u64).product::<u64>();
+    Ok(rows.start as u64 * row..rows.end as u64 * row)
 }
 
 /// A decoded tensor.

@@ -19,26 +19,45 @@ pub(crate) fn decode_into(
     options: &RunOptions,
     out: &mut [u8],
 ) -> Result<()> {
+    decode_range(values, sources, options, 0..values.elements, out)
+}
+
+/// Decodes the values of `range` into `out`, which must be exactly as long as they take. Only the tiles that hold them are
+/// read and decoded.
+pub(crate) fn decode_range(
+    values: &Values,
+    sources: &[Box<dyn Source>],
+    options: &RunOptions,
+    range: Range<u64>,
+    out: &mut [u8],
+) -> Result<()> {
     let each = values.dtype.byte_size() as u64;
-    if values.elements.checked_mul(each) != Some(out.len() as u64) {
-        let why = format!("{} values take {each} bytes each, the output has {}", values.elements, out.len());
+    let count = range.end.checked_sub(range.start).filter(|_| range.end <= values.elements);
+    let Some(count) = count.filter(|count| count.checked_mul(each) == Some(out.len() as u64)) else {
+        let why =
+            format!("values {range:?} of {} take {each} bytes each, the output has {}", values.elements, out.len());
         return Err(AnamnesisError::parse(why));
+    };
+    if count == 0 {
+        return Ok(());
     }
-    let step = step_of(values, sources);
-    let tile_bytes = usize::try_from(step.saturating_mul(each)).unwrap_or(usize::MAX).max(1);
-    let tiles = out.len().div_ceil(tile_bytes);
-    let threads = if is_sequential(&values.parts, sources) { 1 } else { options.threads.clamp(1, tiles.max(1)) };
-    let pieces = Mutex::new((0u64..).zip(out.chunks_mut(tile_bytes)));
+    let tiles = RangeTiles { step: step_of(values, sources), elements: values.elements, range };
+    let threads = if is_sequential(&values.parts, sources) { 1 } else { options.threads.clamp(1, tiles.count()) };
+    let pieces = Mutex::new(tiles.split(out, each));
     let stop = AtomicBool::new(false);
     let work = || {
         let mut buffers = Buffers::new(options.cpu);
         while !stop.load(Ordering::Relaxed) {
-            let Some((tile, out)) = pieces.lock().unwrap_or_else(PoisonError::into_inner).next() else { break };
-            let start = tile * step;
-            let done = options
-                .cancel
-                .check()
-                .and_then(|()| buffers.decode_into(values, sources, start..start + out.len() as u64 / each, out));
+            let Some((tile, wanted, out)) = pieces.lock().unwrap_or_else(PoisonError::into_inner).next() else { break };
+            let done = options.cancel.check().and_then(|()| match tile == wanted {
+                true => buffers.decode_into(values, sources, tile, out),
+                false => {
+                    let start = ((wanted.start - tile.start) * each) as usize;
+                    let decoded = buffers.decode(values, sources, tile)?;
+                    out.copy_from_slice(&decoded[start..start + out.len()]);
+                    Ok(())
+                }
+            });
             if done.is_err() {
                 stop.store(true, Ordering::Relaxed);
                 return done;
@@ -56,6 +75,38 @@ pub(crate) fn decode_into(
         }
         workers?.into_iter().try_for_each(join)
     })
+}
+
+/// The tiles that a range of values touches: cut at multiples of `step`, as a whole tensor is.
+struct RangeTiles {
+    step: u64,
+    elements: u64,
+    range: Range<u64>,
+}
+
+impl RangeTiles {
+    fn count(&self) -> usize {
+        let tiles = self.range.end.div_ceil(self.step) - self.range.start / self.step;
+        usize::try_from(tiles).unwrap_or(usize::MAX)
+    }
+
+    /// Every tile, the values of it that are wanted, and their share of `out`.
+    fn split(self, mut out: &mut [u8], each: u64) -> impl Iterator<Item = (Range<u64>, Range<u64>, &mut [u8])> {
+        let Self { step, elements, range } = self;
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            if at >= range.end {
+                return None;
+            }
+            let start = at / step * step;
+            let tile = start..start.saturating_add(step).min(elements);
+            let wanted = at..tile.end.min(range.end);
+            at = wanted.end;
+            let (piece, rest) = std::mem::take(&mut out).split_at_mut(((wanted.end - wanted.start) * each) as usize);
+            out = rest;
+            Some((tile, wanted, piece))
+        })
+    }
 }
 
 /// Takes decoded values, with their place.

@@ -20,7 +20,7 @@ mod tiles;
 
 pub use cores::Cores;
 pub(crate) use desk::Output;
-pub(crate) use direct::{decode_in_steps, decode_into};
+pub(crate) use direct::{decode_in_steps, decode_into, decode_range};
 pub(crate) use fingerprint::{Digest, Fingerprint};
 pub(crate) use measure::Distance;
 pub(crate) use options::RunOptions;

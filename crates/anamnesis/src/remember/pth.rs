@@ -13,21 +13,13 @@ use crate::io::output::{Existing, PendingFile};
 use crate::parse::pth::ParsedPth;
 use crate::parse::pth_types::PthTensor;
 use crate::pipeline::Plan;
-use crate::scheme::{Claimed, TensorRole};
+use crate::scheme::Claimed;
 
 impl ParsedPth {
     /// A plan that copies every tensor.
     fn plan(&self) -> Result<Plan> {
         let catalog = Catalog::new(self.stored.clone(), None)?;
-        let roles = vec![TensorRole::Passthrough; catalog.len()];
-        let claimed = Claimed {
-            roles,
-            weights: Vec::new(),
-            refused: Vec::new(),
-            problems: Vec::new(),
-            leftovers: Vec::new(),
-            notes: Vec::new(),
-        };
+        let claimed = Claimed::all_plain(catalog.len());
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
         let asked = Asked::decode(TargetDtype::default(), &selection);
         let Outputs { planned, .. } = plan_outputs(&catalog, sources, &claimed, &asked)?;

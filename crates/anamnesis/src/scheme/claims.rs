@@ -1,6 +1,7 @@
 //! Claiming: every stored tensor is claimed exactly once, as a weight, as somebody's companion, or as plain data.
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 use crate::catalog::{Catalog, Dtype, Rounding, StoredTensor, TensorId, Unreadable};
 use crate::error::{AnamnesisError, quoted};
@@ -52,6 +53,7 @@ pub(crate) struct Claims<'a> {
 }
 
 /// The outcome: everything has a role, and whatever must not be converted is listed as a problem.
+#[derive(Default)]
 pub(crate) struct Claimed {
     pub(crate) roles: Vec<TensorRole>,
     pub(crate) weights: Vec<Weight>,
@@ -63,6 +65,28 @@ pub(crate) struct Claimed {
     pub(crate) leftovers: Vec<Leftover>,
     /// What is doubtful about a weight that is decoded all the same, for people.
     pub(crate) notes: Vec<String>,
+    /// The places of `weights` in the order of their names, once one is looked up.
+    by_name: OnceLock<Vec<u32>>,
+}
+
+impl Claimed {
+    /// Of a catalog of so many tensors that are all plain data.
+    pub(crate) fn all_plain(tensors: usize) -> Self {
+        Self { roles: vec![TensorRole::Passthrough; tensors], ..Self::default() }
+    }
+
+    /// The weight of this name.
+    pub(crate) fn weight(&self, name: &str) -> Option<&Weight> {
+        let name_at = |place: &u32| self.weights.get(*place as usize).map_or("", |weight| weight.name.as_str());
+        let by_name = self.by_name.get_or_init(|| {
+            let mut places: Vec<u32> = (0..self.weights.len() as u32).collect();
+            places.sort_by_key(name_at);
+            places
+        });
+        let first = by_name.partition_point(|place| name_at(place) < name);
+        let weight = self.weights.get(*by_name.get(first)? as usize)?;
+        (weight.name == name).then_some(weight)
+    }
 }
 
 impl<'a> Claims<'a> {
@@ -205,7 +229,8 @@ impl<'a> Claims<'a> {
         problems.extend(self.problems);
         let decoded: HashSet<_> = self.weights.iter().filter_map(|weight| weight.parts.first()).collect();
         let refused = self.codes.into_iter().filter(|(id, _)| !decoded.contains(id)).collect();
-        Claimed { roles, weights: self.weights, refused, problems, leftovers: self.leftovers, notes: self.notes }
+        let (weights, leftovers, notes) = (self.weights, self.leftovers, self.notes);
+        Claimed { roles, weights, refused, problems, leftovers, notes, by_name: OnceLock::new() }
     }
 }
 

@@ -18,5 +18,6 @@ mod modelopt;
 mod mxfp4;
 mod quanto;
 mod quark;
+mod rows;
 mod torchao;
 mod weights;
