@@ -25,26 +25,49 @@ impl Checkpoint {
     /// made of. Where only a small companion knows the shape, it is read.
     #[must_use]
     pub fn weights(&self) -> Vec<WeightSummary> {
-        let name = |id: &TensorId| self.catalog.get(*id).name.clone();
-        let claimed = self.claimed();
-        let summary = |weight: &Weight| {
-            // What cannot be read is told where it is decoded.
-            let prepared = if weight.shape.is_empty() { self.prepare(weight).ok() } else { None };
-            let (shape, coding) = match prepared {
-                Some(prepared) => (Some(prepared.shape), prepared.coding),
-                None => (Some(weight.shape.clone()).filter(|shape| !shape.is_empty()), None),
-            };
-            WeightSummary {
-                name: weight.name.clone(),
-                values: shape.as_deref().and_then(elements),
-                shape,
-                scheme: weight.recipe.describe(),
-                family: weight.scheme,
-                coding: coding.unwrap_or_else(|| weight.coding.clone()),
-                parts: weight.parts.iter().map(name).collect(),
-            }
+        self.claimed().weights.iter().map(|weight| self.weight_summary(weight)).collect()
+    }
+
+    /// The quantised weight of this name; `None` where there is none.
+    #[must_use]
+    pub fn weight(&self, name: &str) -> Option<WeightSummary> {
+        self.claimed().weight(name).map(|weight| self.weight_summary(weight))
+    }
+
+    /// The names that the tensors have once decoded, in order: of quantised weights, and of everything else but their
+    /// companions.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let weights = self.claimed().weights.iter().map(|weight| weight.name.as_str());
+        let mut names: Vec<&str> = weights.chain(self.plain().map(|tensor| tensor.name.as_str())).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The stored tensor of this name; `None` where there is none.
+    #[must_use]
+    pub fn stored(&self, name: &str) -> Option<TensorSummary<'_>> {
+        let id = self.catalog.find(name)?;
+        let role = *self.claimed().roles.get(id.index())?;
+        Some(self.summary(self.catalog.get(id), role))
+    }
+
+    fn weight_summary(&self, weight: &Weight) -> WeightSummary {
+        // A companion that cannot be read is reported where the weight is decoded.
+        let prepared = if weight.shape.is_empty() { self.prepare(weight).ok() } else { None };
+        let (shape, coding) = match prepared {
+            Some(prepared) => (Some(prepared.shape), prepared.coding),
+            None => (Some(weight.shape.clone()).filter(|shape| !shape.is_empty()), None),
         };
-        claimed.weights.iter().map(summary).collect()
+        WeightSummary {
+            name: weight.name.clone(),
+            values: shape.as_deref().and_then(elements),
+            shape,
+            scheme: weight.recipe.describe(),
+            family: weight.scheme,
+            coding: coding.unwrap_or_else(|| weight.coding.clone()),
+            parts: weight.parts.iter().map(|id: &TensorId| self.catalog.get(*id).name.clone()).collect(),
+        }
     }
 
     /// Every stored tensor with its role and the file it is in, ordered by name.
