@@ -36,6 +36,11 @@ impl TemporaryFile {
             lock(&file);
             return Ok(Self { file: Arc::new(file), name: None });
         }
+        Self::named(directory, name)
+    }
+
+    /// Where every file has a name.
+    fn named(directory: &Path, name: &str) -> Result<Self> {
         let prefix = prefix(name);
         for _ in 0..ATTEMPTS {
             let (file, path) = builder(&prefix, PARTIAL).tempfile_in(directory)?.into_parts();
@@ -204,6 +209,25 @@ mod tests {
         }
         let long = "n".repeat(300);
         assert!(is_temporary(&format!("{}x1y2z3.partial", prefix(&long)), &long, PARTIAL));
+    }
+
+    #[test]
+    fn a_file_with_a_temporary_name_goes_or_gets_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("out");
+        let names = || std::fs::read_dir(directory.path()).unwrap().count();
+        let create = || TemporaryFile::named(directory.path(), "out").unwrap();
+        let file = create();
+        assert_eq!(names(), 1);
+        // Another that begins the same output leaves it alone.
+        drop(TemporaryFile::create(directory.path(), "out").unwrap());
+        assert_eq!(names(), 1);
+        drop(file);
+        assert_eq!(names(), 0);
+        create().link(&target).unwrap();
+        assert_eq!(create().link(&target).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        create().replace(&target).unwrap();
+        assert_eq!(names(), 1);
     }
 
     #[cfg(unix)]

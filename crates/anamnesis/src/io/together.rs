@@ -159,8 +159,8 @@ fn remove_again(path: &Path) {
     let _ = again(|| std::fs::remove_file(path));
 }
 
-/// Does what has to be tried more than once before it is given up.
-fn again(work: impl Fn() -> std::io::Result<()>) -> std::io::Result<()> {
+/// Does what is tried more than once before it is given up.
+pub(crate) fn again(work: impl Fn() -> std::io::Result<()>) -> std::io::Result<()> {
     work().or_else(|_| work())
 }
 

@@ -235,3 +235,45 @@ fn a_model_of_the_local_cache_is_found_and_written_here() {
     let missing = amn("remember hf:org/other").failed();
     assert!(missing.contains("hf download org/other"), "{missing}");
 }
+
+#[test]
+fn weights_keep_the_names_that_loaders_look_for() {
+    for base in ["diffusion_pytorch_model", "adapter_model"] {
+        let folder = Folder::empty();
+        fs::create_dir(folder.path("in")).unwrap();
+        fs::write(folder.path(&format!("in/{base}.safetensors")), safetensors(&shards().concat())).unwrap();
+        fs::write(folder.path("in/config.json"), CONFIG).unwrap();
+        folder.amn("remember in -o one").ok();
+        assert!(folder.path(&format!("one/{base}.safetensors")).is_file(), "{base}");
+        folder.amn(&format!("remember in -o many {SMALL}")).ok();
+        let files = checkpoint::files(&folder.path("many"));
+        assert!(files.contains_key(&format!("{base}.safetensors.index.json")), "{:?}", files.keys());
+        assert!(files.contains_key(&format!("{base}-00001-of-00006.safetensors")), "{:?}", files.keys());
+        assert!(folder.amn("verify many").ok().ends_with("sound\n"));
+        // Another number of files in place of these.
+        folder.amn("remember in -o many --force").ok();
+        assert_same_files(&folder.path("many"), &folder.path("one"));
+    }
+}
+
+#[test]
+fn adapters_are_decoded_and_not_quantised() {
+    let folder = Folder::empty();
+    fs::create_dir(folder.path("lora")).unwrap();
+    let matrix = |side: &str| {
+        checkpoint::Tensor::f32(&format!("base_model.model.layers.0.q_proj.lora_{side}.weight"), [64, 64], 0.5)
+    };
+    let weights = safetensors(&["A", "B"].map(matrix));
+    fs::write(folder.path("lora/adapter_model.safetensors"), &weights).unwrap();
+    fs::write(folder.path("lora/adapter_config.json"), r#"{"peft_type": "LORA"}"#).unwrap();
+    fs::write(folder.path("kohya.safetensors"), &weights).unwrap();
+    for target in ["nf4", "fp8", "w4a16", "q8_0"] {
+        let error = folder.amn(&format!("forget lora --to {target} -o out")).refused();
+        assert!(error.contains("adapter"), "{target}: {error}");
+        let error = folder.amn(&format!("forget kohya.safetensors --to {target} -o out.any")).refused();
+        assert!(error.contains("of an adapter") || error.contains("no weight"), "{target}: {error}");
+    }
+    folder.amn("remember lora --to bf16 --cast all -o out").ok();
+    let names: Vec<_> = checkpoint::files(&folder.path("out")).into_keys().collect();
+    assert_eq!(names, ["adapter_config.json", "adapter_model.safetensors"]);
+}

@@ -125,3 +125,24 @@ fn ctrl_c_exits_with_130_and_keeps_finished_shards() {
     assert!(text.contains("kept from an earlier run"), "{text}");
     assert!(folder.amn("verify out").ok().ends_with("sound\n"));
 }
+
+/// Where the system has files without a name; elsewhere the next run removes what is left.
+#[test]
+fn a_killed_conversion_of_a_file_leaves_nothing_for_ever() {
+    let folder = Folder::empty();
+    folder.add_sparse("huge.safetensors", "U8", &["a", "b"], 2 << 30);
+    let line = "remember huge.safetensors --threads 1 -o out.safetensors";
+    let child = folder.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut guard = Guard(child);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(guard.0.try_wait().unwrap().is_none(), "too fast to be killed");
+    guard.0.kill().unwrap();
+    guard.0.wait().unwrap();
+    if cfg!(target_os = "linux") {
+        assert_eq!(folder.names(), ["huge.safetensors"]);
+    }
+    fs::remove_file(folder.path("huge.safetensors")).unwrap();
+    folder.add_sparse("huge.safetensors", "U8", &["a", "b"], 1 << 10);
+    folder.amn(line).ok();
+    assert_eq!(folder.names(), ["huge.safetensors", "out.safetensors"]);
+}

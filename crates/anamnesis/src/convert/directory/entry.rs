@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{DirectoryPlan, manifest};
 use crate::error::{AnamnesisError, Fault, Result};
 use crate::io::temporary::{Lock, PARTIAL, has_name, is_temporary, lock, share};
+use crate::io::together::again;
 
 /// How long the first of several parts may take to write the manifest.
 const TRIES: usize = 200;
@@ -41,7 +42,7 @@ impl Entry {
         let held = hold(output, manifest, is_part);
         if is_created && !matches!(held, Ok(Some(_))) {
             // Not where another run has come between.
-            let _ = std::fs::remove_dir(output);
+            let _ = again(|| std::fs::remove_dir(output));
         }
         Ok(held?.map(|manifest| Self { manifest, is_created, is_part }))
     }
@@ -49,10 +50,11 @@ impl Entry {
     /// Ends with a directory that has everything.
     pub(super) fn finish(self, output: &Path) -> Result<()> {
         let path = output.join(manifest::FILE);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(AnamnesisError::at_path(error, &path)),
-            _ => Ok(()),
-        }
+        let remove = || match std::fs::remove_file(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        };
+        again(remove).map_err(|error| AnamnesisError::at_path(error, &path))
     }
 
     /// Ends with a directory that has not everything, and says why.
@@ -72,8 +74,8 @@ impl Entry {
             let path = output.join(&shard.name);
             is_left |= path.symlink_metadata().is_ok() && !(is_hopeless && std::fs::remove_file(&path).is_ok());
         }
-        if !is_left && std::fs::remove_file(output.join(manifest::FILE)).is_ok() && self.is_created {
-            let _ = std::fs::remove_dir(output);
+        if !is_left && again(|| std::fs::remove_file(output.join(manifest::FILE))).is_ok() && self.is_created {
+            let _ = again(|| std::fs::remove_dir(output));
         }
         error
     }

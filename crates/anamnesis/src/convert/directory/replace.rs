@@ -12,7 +12,7 @@ use super::shards::is_weight_of;
 use super::write::DirectoryReport;
 use super::{DirectoryPlan, manifest};
 use crate::error::{AnamnesisError, Result};
-use crate::io::together::Change;
+use crate::io::together::{Change, again};
 use crate::pipeline::{Progress, RememberOptions};
 
 impl DirectoryPlan {
@@ -43,7 +43,7 @@ impl DirectoryPlan {
             Err(error) => {
                 let error = entry.leave(self, &stage, error);
                 // Empty where nothing was finished.
-                let _ = std::fs::remove_dir(&stage);
+                let _ = again(|| std::fs::remove_dir(&stage));
                 return Err(error);
             }
         };
@@ -53,7 +53,7 @@ impl DirectoryPlan {
         }
         change.keep();
         entry.finish(&stage)?;
-        std::fs::remove_dir(&stage).map_err(|error| AnamnesisError::at_path(error, &stage))?;
+        again(|| std::fs::remove_dir(&stage)).map_err(|error| AnamnesisError::at_path(error, &stage))?;
         Ok(report)
     }
 

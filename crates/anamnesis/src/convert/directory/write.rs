@@ -48,7 +48,7 @@ impl DirectoryPlan {
     pub fn state_of(&self, output: impl AsRef<Path>) -> OutputState {
         let output = output.as_ref();
         match is_vacant(output) {
-            _ if output.join(manifest::FILE).is_file() => OutputState::Begun,
+            _ if output.join(manifest::FILE).is_file() || output.join(manifest::STAGE).is_dir() => OutputState::Begun,
             Ok(false) => OutputState::Foreign,
             _ => OutputState::Nothing,
         }

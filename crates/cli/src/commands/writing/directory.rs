@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use anamnesis::error::printable;
 use anamnesis::{
-    AnamnesisError, Checkpoint, DirectoryPlan, DirectoryReport, Part, RememberOptions, Sidecar, SidecarFate,
+    AnamnesisError, Checkpoint, DirectoryPlan, DirectoryReport, OutputState, Part, RememberOptions, Sidecar,
+    SidecarFate,
 };
 use serde_json::{Value, json};
 
@@ -65,16 +66,19 @@ impl DirectoryJob<'_> {
             bar.set(progress.bytes);
         });
         drop(bar);
-        let report = result.map_err(|error| self.advise(error))?;
+        let report = result.map_err(|error| self.advise(error, plan))?;
         printer.throughput(written, started);
         Ok(report)
     }
 
     /// Adds what the user can do about an output that cannot be written.
-    fn advise(&self, error: AnamnesisError) -> Failure {
+    fn advise(&self, error: AnamnesisError, plan: &DirectoryPlan) -> Failure {
         let cause = match &error {
             AnamnesisError::Io(cause) => cause,
-            AnamnesisError::Cancelled => return Failure::Interrupted { kept: Some(self.output.clone()) },
+            AnamnesisError::Cancelled => {
+                let is_begun = plan.state_of(&self.output) == OutputState::Begun;
+                return Failure::Interrupted { kept: is_begun.then(|| self.output.clone()) };
+            }
             _ => return advise_on_values(error),
         };
         // What is wrong with an input is not mended by another output.

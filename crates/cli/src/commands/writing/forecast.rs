@@ -68,7 +68,7 @@ impl DirectoryJob<'_> {
         needs.tell(printer)?;
         match found {
             OutputState::Begun if self.write.force => {
-                printer.text("That directory exists already and would begin again")?;
+                printer.text("That directory was begun already and would be replaced")?;
             }
             OutputState::Begun => {
                 printer
