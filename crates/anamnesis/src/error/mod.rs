@@ -414,4 +414,23 @@ mod tests {
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
         assert!(error.to_string().starts_with("a/b: "));
     }
+
+    #[test]
+    fn io_errors_know_their_file_wherever_they_pass() {
+        let path = Path::new("folder/model\u{1b}.gguf");
+        let error = AnamnesisError::at_path(std::io::ErrorKind::PermissionDenied.into(), path);
+        let error = error.in_file(Path::new("other")).in_tensor("w").again();
+        assert_eq!(error.path(), Some(path));
+        assert!(!error.to_string().contains('\u{1b}') && error.to_string().starts_with("tensor \"w\": "), "{error}");
+        assert_eq!(AnamnesisError::parse("x").path(), None);
+    }
+
+    #[test]
+    fn what_is_unknown_of_a_model_is_called_by_its_kind() {
+        let error = AnamnesisError::unsupported_model(ModelPart::Class, "BertForMaskedLM", "y").within("here");
+        assert_eq!(error.to_string(), "unsupported model class `BertForMaskedLM`: here: y");
+        assert_eq!(error.fault(), Fault::File);
+        let error = AnamnesisError::unsupported_model(ModelPart::Tokenizer, "", "y");
+        assert_eq!(error.to_string(), "unsupported tokenizer: y");
+    }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Family, Wanted, keys};
 use crate::architecture::beside::in_memory::InMemory;
 use crate::architecture::told::Told;
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, ModelPart, Result};
 
 fn told(files: &InMemory, family: Family, config: &Value) -> Result<Told> {
     let config: &Map<String, Value> = config.as_object().unwrap();
@@ -135,7 +135,13 @@ fn other_models_and_missing_files_are_unsupported() {
         (InMemory::default(), Family::Phi3),
         (unigram, Family::Bpe),
     ] {
-        assert!(matches!(told(&files, family, &json!({})), Err(AnamnesisError::Unsupported { .. })), "{family:?}");
+        assert!(
+            matches!(
+                told(&files, family, &json!({})),
+                Err(AnamnesisError::UnsupportedModel { part: ModelPart::Tokenizer, .. })
+            ),
+            "{family:?}"
+        );
     }
 }
 
@@ -146,7 +152,10 @@ fn a_pre_tokenizer_without_a_name_is_refused_and_can_be_named() {
     let files = InMemory::default().with("tokenizer.json", text.to_string());
     let config = Map::new();
     let wanted = Wanted { family: Family::Bpe, config: &config, vocab_size: None, architecture: "llama", pre: None };
-    assert!(matches!(keys(&files, &wanted), Err(AnamnesisError::Unsupported { .. })));
+    assert!(matches!(
+        keys(&files, &wanted),
+        Err(AnamnesisError::UnsupportedModel { part: ModelPart::PreTokenizer, .. })
+    ));
     let named = keys(&files, &Wanted { pre: Some("whitespace"), ..wanted }).unwrap();
     assert!(named.entries().iter().any(|(_, value)| value.as_string() == Some("whitespace")));
 }

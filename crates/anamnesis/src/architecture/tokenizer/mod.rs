@@ -39,7 +39,7 @@ use crate::error::{AnamnesisError, ModelPart, Result};
 /// The `tokenizer.*` keys of a model, in the order they are written.
 ///
 /// # Errors
-/// `Parse` where a file contradicts itself or the configuration, `Unsupported` where there is no vocabulary that is read, or
+/// `Parse` where a file contradicts itself or the configuration, `UnsupportedModel` where there is no vocabulary that is read, or
 /// nothing tells how its text is cut.
 pub(crate) fn keys(files: &dyn Beside, wanted: &Wanted<'_>) -> Result<Told> {
     let mut told = Told::default();
