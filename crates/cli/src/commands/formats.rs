@@ -8,17 +8,21 @@ use crate::ui::{Column, Page, Printer, Table};
 
 /// Columns that lists are wrapped at.
 const LINE_CHARS: usize = 78;
+/// Spaces in front of every line.
+const INDENT: usize = 2;
 
 pub(super) fn run(printer: &Printer) -> Result<(), Failure> {
-    // None of these few words is left out, however narrow the terminal.
-    let page = Page { columns: usize::MAX, ..printer.page() };
+    // None of these few words is left out, however narrow the terminal: they are wrapped.
+    let page = printer.page();
+    let page = Page { columns: page.columns.saturating_sub(INDENT), ..page };
+    let wrapped = |names: &mut dyn Iterator<Item = &'static str>| wrapped(names, page.columns.min(LINE_CHARS));
     let sections = [
         ("Files", files().render(page)),
         ("Decoded", decoded().render(page)),
-        ("Block types of GGUF, decoded", wrapped(anamnesis::block_types().map(BlockType::name))),
-        ("Recognised and refused", wrapped(anamnesis::refused_schemes())),
+        ("Block types of GGUF, decoded", wrapped(&mut anamnesis::block_types().map(BlockType::name))),
+        ("Recognised and refused", wrapped(&mut anamnesis::refused_schemes())),
         ("Written: amn convert --to, amn forget --to", targets().render(page)),
-        ("Types of decoded weights", wrapped(decoded_types().iter().map(String::as_str))),
+        ("Types of decoded weights", decoded_types().join("  ")),
     ];
     for (index, (title, text)) in sections.iter().enumerate() {
         let gap = if index == 0 { "" } else { "\n" };
@@ -43,7 +47,7 @@ fn files() -> Table {
 }
 
 fn decoded() -> Table {
-    let mut table = Table::new([Column::Left("SCHEME"), Column::Left("FORMS")]);
+    let mut table = Table::new([Column::Left("SCHEME"), Column::Wrapped("FORMS")]);
     for scheme in anamnesis::decoded_schemes() {
         table.row([scheme.name.to_owned(), scheme.forms.to_owned()]);
     }
@@ -52,7 +56,7 @@ fn decoded() -> Table {
 
 fn targets() -> Table {
     let mut table =
-        Table::new([Column::Left("TARGET"), Column::Left("FILE"), Column::Left("COMMANDS"), Column::Left("WRITES")]);
+        Table::new([Column::Left("TARGET"), Column::Left("FILE"), Column::Left("COMMANDS"), Column::Wrapped("WRITES")]);
     for target in ConvertTarget::all() {
         let (name, file, about) = (target.name(), format!(".{}", target.extension()), target.about());
         table.row([name.to_owned(), file, commands(target).join(", "), about.to_owned()]);
@@ -71,11 +75,11 @@ fn decoded_types() -> Vec<String> {
 }
 
 /// Names in lines.
-fn wrapped<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn wrapped(names: &mut dyn Iterator<Item = &'static str>, columns: usize) -> String {
     let mut lines = vec![String::new()];
     for name in names {
         let length = lines.last().map_or(0, |line| line.chars().count());
-        if length > 0 && length + 2 + name.chars().count() > LINE_CHARS {
+        if length > 0 && length + 2 + name.chars().count() > columns {
             lines.push(String::new());
         }
         if let Some(line) = lines.last_mut() {

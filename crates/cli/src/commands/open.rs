@@ -27,7 +27,23 @@ pub(super) fn checkpoint(input: &InputArgs, printer: &Printer) -> Result<Checkpo
         false if input.only_this_file => Checkpoint::open_file_with(&input.path, &input.options()),
         false => Checkpoint::open_with(&input.path, &input.options()),
     };
-    told(opened.map_err(|error| advise_on(error, input))?, started, printer)
+    let checkpoint = opened.map_err(|error| advise_on(error, input))?;
+    refuse_misplaced(input, checkpoint.format())?;
+    told(checkpoint, started, printer)
+}
+
+/// Options that a format has no use for are a mistake, not a wish.
+fn refuse_misplaced(input: &InputArgs, format: Format) -> Result<(), Failure> {
+    let is_flat = matches!(format, Format::Safetensors | Format::Gguf);
+    let (path, name) = (shown(&input.path), format.name());
+    let wrong = if is_flat && input.select.is_some() {
+        format!("--select takes a part of a nested PyTorch file, and {path} is {name}; --include chooses tensors")
+    } else if is_flat && !input.npy_dtype.is_empty() {
+        format!("--npy-dtype is for NumPy files, and {path} is {name}")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(wrong))
 }
 
 /// Standard input as a file without a name: tensors are read where they lie, and what lies last may be needed first.

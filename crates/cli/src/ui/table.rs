@@ -8,6 +8,8 @@ use super::style::Style;
 const GAP: usize = 2;
 /// A shrinking column keeps this many characters.
 const MIN_FLEXIBLE: usize = 10;
+/// A wrapped column keeps this many characters.
+const MIN_WRAPPED: usize = 20;
 /// Longest cell, in characters: names come from files.
 const MAX_CELL_CHARS: usize = 512;
 
@@ -18,12 +20,14 @@ pub(crate) enum Column {
     Right(&'static str),
     /// Left, and cut in the middle where the terminal is too narrow.
     Flexible(&'static str),
+    /// Left, the last column, and broken between words into several lines where the terminal is too narrow.
+    Wrapped(&'static str),
 }
 
 impl Column {
     fn title(self) -> &'static str {
         match self {
-            Self::Left(title) | Self::Right(title) | Self::Flexible(title) => title,
+            Self::Left(title) | Self::Right(title) | Self::Flexible(title) | Self::Wrapped(title) => title,
         }
     }
 }
@@ -85,9 +89,18 @@ impl Table {
         let widths = self.widths(page.columns);
         let mut lines = Vec::with_capacity(self.rows.len());
         for (index, row) in self.rows.iter().enumerate() {
-            let mut line = String::new();
+            let (mut line, mut more) = (String::new(), Vec::new());
             for ((cell, column), &width) in row.iter().zip(&self.columns).zip(&widths) {
-                let cell = cut_middle(cell, width);
+                let cell = match column {
+                    Column::Wrapped(_) => {
+                        let indent = line.chars().count();
+                        let mut pieces = words_in_lines(cell, width).into_iter();
+                        let first = pieces.next().unwrap_or_default();
+                        more.extend(pieces.map(|piece| format!("{:indent$}{piece}", "")));
+                        first
+                    }
+                    _ => cut_middle(cell, width),
+                };
                 match column {
                     Column::Right(_) => line += &format!("{cell:>width$}"),
                     _ => line += &format!("{cell:<width$}"),
@@ -96,6 +109,7 @@ impl Table {
             }
             let line = line.trim_end();
             lines.push(if index == 0 { page.style.heading(line).to_string() } else { line.to_owned() });
+            lines.append(&mut more);
         }
         lines.join("\n")
     }
@@ -116,6 +130,10 @@ impl Table {
     fn widths(&self, limit: usize) -> Vec<usize> {
         let mut widths = self.natural_widths();
         let gaps = GAP * widths.len().saturating_sub(1);
+        let all = widths.iter().sum::<usize>() + gaps;
+        if let (Some(Column::Wrapped(_)), Some(last)) = (self.columns.last(), widths.last_mut()) {
+            *last = last.saturating_sub(all.saturating_sub(limit)).max((*last).min(MIN_WRAPPED));
+        }
         // The widest column gives way first, a character at a time, until all flexible ones are narrow.
         while widths.iter().sum::<usize>() + gaps > limit {
             let flexible = widths.iter_mut().zip(&self.columns);
@@ -167,6 +185,18 @@ fn cut_middle(text: &str, width: usize) -> String {
     cut
 }
 
+/// `text` in lines of at most `width` characters, broken between words where there are such.
+fn words_in_lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +225,16 @@ mod tests {
         let text = table().render(page(40));
         assert!(text.contains("mode…yers.17.mlp.…eight"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    }
+
+    #[test]
+    fn a_wrapped_column_is_broken_between_words() {
+        let mut table = Table::new([Column::Left("NAME"), Column::Wrapped("ABOUT")]);
+        table.row(["GPTQ".into(), "two to eight bits, activation order, both formats".into()]);
+        let wanted = "NAME  ABOUT\nGPTQ  two to eight bits,\n      activation order, both\n      formats";
+        assert_eq!(table.render(page(30)), wanted);
+        assert_eq!(table.render(page(usize::MAX)).lines().count(), 2);
+        assert!(table.render(page(1)).lines().all(|line| line.chars().count() <= 6 + MIN_WRAPPED));
     }
 
     #[test]

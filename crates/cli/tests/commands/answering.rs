@@ -69,6 +69,18 @@ fn blocks_are_called_by_their_own_size() {
 }
 
 #[test]
+fn float_formats_are_called_by_their_own_name() {
+    let folder = Folder::empty();
+    let header = r#"{"a.weight":{"dtype":"F8_E5M2","shape":[4,4],"data_offsets":[0,16]},"a.weight_scale":{"dtype":"F32","shape":[],"data_offsets":[16,20]}}"#;
+    let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 20]].concat();
+    fs::write(folder.path("model.safetensors"), file).unwrap();
+    for line in ["inspect model.safetensors", "parse model.safetensors"] {
+        let text = folder.amn(line).ok();
+        assert!(text.contains("Per-tensor FP8 (E5M2)") && !text.contains("E4M3"), "{line}: {text}");
+    }
+}
+
+#[test]
 fn help_is_wrapped_at_eighty_columns_and_at_narrower_pages() {
     let folder = Folder::empty();
     for command in crate::snapshots::names().into_iter().chain([String::new()]) {
@@ -168,6 +180,8 @@ fn errors_name_the_option_or_the_file() {
         ("forget plain.safetensors --to q8_0 --imatrix nowhere.dat", "nowhere.dat: "),
         ("convert plain.safetensors --to gguf --gguf-metadata bad.json", "bad.json: "),
         ("convert plain.safetensors --to gguf --gguf-kv x", "--gguf-kv: "),
+        ("inspect plain.safetensors --select model", "plain.safetensors is safetensors; --include"),
+        ("inspect model.gguf --npy-dtype w=e4m3", "--npy-dtype is for NumPy files, and model.gguf is GGUF"),
     ];
     for (line, words) in cases {
         let error = folder.amn(line).refused();
@@ -201,4 +215,16 @@ fn a_part_does_not_claim_the_tensors_of_all() {
     let folder = samples::folder();
     let text = folder.amn("convert Tiny-3.1-FP8 --to safetensors -o out --shard-size 2KB --part 1/2").ok();
     assert!(text.contains("  Wrote part 1 of 2, which have 7 tensors -> out\n"), "{text}");
+}
+
+#[test]
+fn the_list_of_formats_is_wrapped_to_the_page_and_whole_in_a_pipe() {
+    let folder = Folder::empty();
+    let whole = folder.amn("formats").ok();
+    for columns in [80, 100] {
+        let text = folder.amn_on(columns, "formats").ok();
+        assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&text), words(&whole));
+    }
 }
