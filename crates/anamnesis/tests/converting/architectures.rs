@@ -147,6 +147,16 @@ fn the_way_back_restores_every_tensor() {
 }
 
 #[test]
+fn a_weight_counts_once_whatever_companions_it_gets() {
+    let checkpoint = open(source("llama_nvfp4"));
+    let plan = checkpoint.plan_convert(ConvertTarget::Gguf, &ConvertOptions::new()).unwrap();
+    let names: Vec<_> = plan.tensors().map(|tensor| tensor.name).collect();
+    let weights = names.iter().filter(|name| !name.ends_with("scale")).count();
+    assert!(weights < names.len() && plan.stats().repacked > 0, "{names:?}");
+    assert_eq!(plan.stats().tensors, weights, "{names:?}");
+}
+
+#[test]
 fn scales_of_inputs_are_left_out_of_what_is_decoded_and_told() {
     let file = expected("llama_nvfp4");
     let plan =
