@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::BlockType;
+use super::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
 
 /// The types with their names in a safetensors header and the bits of an element.
@@ -137,6 +137,18 @@ impl Dtype {
 impl fmt::Display for Dtype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+impl From<BlockType> for Dtype {
+    fn from(block: BlockType) -> Self {
+        Self::Block(block)
+    }
+}
+
+impl From<TargetDtype> for Dtype {
+    fn from(dtype: TargetDtype) -> Self {
+        dtype.dtype()
     }
 }
 

@@ -4,7 +4,7 @@ use anamnesis_kernels::Level;
 
 use crate::catalog::BlockType;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::ggml::encode_rows;
+use crate::scheme::ggml::{encode_rows, is_encoded};
 
 /// Encodes values. With an importance, values are rows of as many places as it has; without one they are one row.
 ///
@@ -32,7 +32,7 @@ pub fn encode(block: BlockType, values: &[f32], importance: Option<&[f32]>) -> R
 pub fn encode_into(block: BlockType, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
     let row = importance.map_or(values.len(), <[f32]>::len);
     let elements = block.block_elements() as usize;
-    if matches!(block, BlockType::Q8_1 | BlockType::Q8_K) {
+    if !is_encoded(block) {
         return Err(AnamnesisError::unsupported(block.name(), "weights are not stored in blocks of this type"));
     }
     if !row.is_multiple_of(elements) || row == 0 && !values.is_empty() || row > 0 && !values.len().is_multiple_of(row) {
@@ -66,7 +66,7 @@ mod tests {
     fn what_was_encoded_decodes_near_to_what_it_was_and_stays_when_encoded_again() {
         let values: Vec<f32> = (0..512).map(|index| ((index * 37 % 101) as f32 - 50.0) / 64.0).collect();
         let weights: Vec<f32> = (0..256).map(|index| 0.5 + (index % 7) as f32).collect();
-        for block in BlockType::all().filter(|block| !matches!(block, BlockType::Q8_1 | BlockType::Q8_K)) {
+        for block in BlockType::all().filter(|block| is_encoded(*block)) {
             let bytes = encode(block, &values, Some(&weights)).unwrap();
             let kind = crate::container::gguf::GgufType::from_dtype(crate::catalog::Dtype::Block(block)).unwrap();
             let decoded = dequantize_gguf::<F32Out>(&bytes, kind, values.len()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anamnesis::{BlockType, DirectoryOptions, GroupSize, Part, Selection, Split};
+use anamnesis::{BlockType, Checkpoint, DirectoryOptions, Dtype, GroupSize, Part, Selection, Split};
 use clap::{Args, ValueEnum};
 
 use super::{InputArgs, named};
@@ -186,15 +186,17 @@ pub(crate) struct QuantizeArgs {
     /// Leave output.weight as it is (GGUF targets)
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) leave_output_tensor: bool,
-    /// The type of output.weight, such as q8_0 (GGUF targets)
-    #[arg(long, value_name = "TYPE", help_heading = QUANTISING, value_parser = block_type)]
-    pub(crate) output_tensor_type: Option<BlockType>,
-    /// The type of token_embd.weight, such as q8_0 (GGUF targets)
-    #[arg(long, value_name = "TYPE", help_heading = QUANTISING, value_parser = block_type)]
-    pub(crate) token_embedding_type: Option<BlockType>,
-    /// The type of tensors by a part of their names: attn_v=q8_0 (repeatable)
-    #[arg(long, value_name = "NAME=TYPE", help_heading = QUANTISING, value_parser = tensor_type)]
-    pub(crate) tensor_type: Vec<(String, BlockType)>,
+    /// The type of output.weight, such as q8_0 or f16 (GGUF targets)
+    #[arg(long, value_name = "TYPE", help_heading = QUANTISING, value_parser = stored_type)]
+    pub(crate) output_tensor_type: Option<Dtype>,
+    /// The type of token_embd.weight, such as q8_0 or f16 (GGUF targets)
+    #[arg(long, value_name = "TYPE", help_heading = QUANTISING, value_parser = stored_type)]
+    pub(crate) token_embedding_type: Option<Dtype>,
+    /// The type of tensors whose names a regular expression is found in:
+    /// attn_v=q8_0, 'blk\.[0-3]\.ffn_.*=f16'; the first that fits counts
+    /// (repeatable, GGUF targets)
+    #[arg(long, value_name = "REGEX=TYPE", help_heading = QUANTISING, value_parser = tensor_type)]
+    pub(crate) tensor_type: Vec<(String, Dtype)>,
     /// Quantise weights that fit a pattern otherwise: '*.down_proj.weight=w8a16', or
     /// not at all: '*.0.*=keep'; the first that fits counts (repeatable)
     #[arg(long, value_name = "GLOB=TARGET", help_heading = QUANTISING, value_parser = rule)]
@@ -232,15 +234,21 @@ impl QuantizeArgs {
     }
 }
 
-fn block_type(text: &str) -> Result<BlockType, String> {
+/// A type by the name that ggml has for it.
+fn stored_type(text: &str) -> Result<Dtype, String> {
     let wanted = text.to_ascii_uppercase();
-    let found = BlockType::all().find(|block| block.name() == wanted);
-    found.ok_or_else(|| "write a type of blocks such as q4_k, q6_k or q8_0".to_owned())
+    let floats = [Dtype::F32, Dtype::F16, Dtype::BF16].into_iter();
+    let mut types = floats.chain(BlockType::all().map(Dtype::Block));
+    types
+        .find(|dtype| dtype.to_string() == wanted)
+        .ok_or_else(|| "write a type such as q4_k, q8_0, f16 or bf16".to_owned())
 }
 
-fn tensor_type(text: &str) -> Result<(String, BlockType), String> {
-    let (name, block) = text.split_once('=').ok_or("write NAME=TYPE, such as attn_v=q8_0")?;
-    Ok((name.to_owned(), block_type(block)?))
+fn tensor_type(text: &str) -> Result<(String, Dtype), String> {
+    // An expression may have such a sign, a type has none.
+    let parts = text.rsplit_once('=').filter(|(expression, _)| !expression.is_empty());
+    let (expression, dtype) = parts.ok_or("write REGEX=TYPE, such as attn_v=q8_0")?;
+    Ok((expression.to_owned(), stored_type(dtype)?))
 }
 
 fn rule(text: &str) -> Result<(String, String), String> {

@@ -1,11 +1,13 @@
 //! Which tensors are taken, and what they are called then.
 
+mod expression;
 mod glob;
 mod patterns;
 mod rename;
 
 use crate::error::{Request, Result};
 
+pub(crate) use expression::expression;
 pub(crate) use glob::Glob;
 pub(crate) use patterns::NamePatterns;
 use rename::Rename;

@@ -1,13 +1,12 @@
 //! Renaming: `s/EXPRESSION/REPLACEMENT/` with an optional `g`, as editors write it.
 
-use regex_lite::{Regex, RegexBuilder};
+use regex_lite::Regex;
 
+use super::expression;
 use crate::error::{AnamnesisError, Request, Result};
 
 /// Longest command, in characters.
 const MAX_COMMAND_CHARS: usize = 1000;
-/// Largest compiled expression, in bytes.
-const MAX_COMPILED_BYTES: usize = 64 << 10;
 
 /// A compiled command.
 #[derive(Debug, Clone)]
@@ -58,8 +57,7 @@ impl Rename {
         if expression.is_empty() || !matches!(flags.as_str(), "" | "g") {
             return Err(malformed());
         }
-        let compiled = RegexBuilder::new(expression).size_limit(MAX_COMPILED_BYTES).build();
-        let expression = compiled.map_err(|error| refuse(&format!("cannot be read: {error}")))?;
+        let expression = self::expression(expression, false).map_err(|why| refuse(&why))?;
         Ok(Self { expression, replacement: replacement_of(replacement), is_global: flags == "g" })
     }
 

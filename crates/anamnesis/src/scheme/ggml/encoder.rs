@@ -40,6 +40,10 @@ pub(crate) struct BlockEncoder {
 impl BlockEncoder {
     /// Rows are whole blocks, and weights are as many as the places of a row, or of a row of every matrix.
     pub(crate) fn new(name: &str, shape: &[usize], block: BlockType, weights: Option<Weights>) -> Result<Self> {
+        if !is_encoded(block) {
+            let why = format!("tensor {}: weights are not stored in blocks of this type", quoted(name));
+            return Err(AnamnesisError::unsupported(block.name(), why));
+        }
         let [.., rows, row] = *shape else {
             let why = format!("tensor {} has shape {shape:?}; a matrix is needed", quoted(name));
             return Err(AnamnesisError::unsupported(block.name(), why));
@@ -107,6 +111,11 @@ impl TileEncoder for BlockEncoder {
         let weights = if self.weights.is_some() { ", by importance" } else { "" };
         format!("{}{weights}", self.block.name())
     }
+}
+
+/// Whether weights are stored in blocks of this type. Those of the others are made of activations, while a model runs.
+pub(crate) fn is_encoded(block: BlockType) -> bool {
+    kernels(block).encode.is_some()
 }
 
 /// Encodes rows of `row` values each, with a weight for each place of a row or without.

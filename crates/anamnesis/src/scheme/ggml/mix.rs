@@ -54,7 +54,17 @@ pub(crate) struct Model {
 impl Model {
     /// Heads of attention that share keys and values.
     fn sharing(&self) -> u64 {
-        self.heads.checked_div(self.kv_heads).unwrap_or(1)
+        self.heads.checked_div(self.kv_heads).unwrap_or(0)
+    }
+
+    /// Whether llama.cpp takes the model for one of 70 billion weights.
+    fn is_70b(&self) -> bool {
+        match self.architecture.as_str() {
+            "llama" => self.layers == 80 && self.experts != 8 && self.heads != self.kv_heads,
+            "qwen2" | "olmo" | "deci" => self.layers == 80,
+            "jais2" => self.layers == 68,
+            _ => false,
+        }
     }
 }
 
@@ -179,6 +189,16 @@ const fn is_among_more(index: u64, count: u64) -> bool {
     index < eighth || index >= 7 * count / 8 || (index - eighth) % 3 == 2
 }
 
+/// Whether a tensor is the output of the model.
+pub(crate) fn is_output(name: &str) -> bool {
+    name == "output.weight"
+}
+
+/// Whether a tensor embeds tokens.
+pub(crate) fn is_embedding(name: &str) -> bool {
+    name == "token_embd.weight" || name == "per_layer_token_embd.weight"
+}
+
 /// Whether a tensor makes the values of attention, alone or with others.
 fn is_value(name: &str) -> bool {
     ["attn_v.weight", "attn_qkv.weight", "attn_kv_b.weight"].iter().any(|part| name.contains(part))
@@ -203,16 +223,21 @@ impl<'a> Chooser<'a> {
         names: impl Iterator<Item = &'n str> + Clone,
         has_importance: bool,
     ) -> Self {
-        let is_tied = !names.clone().any(|name| name == "output.weight");
+        let is_tied = !names.clone().any(is_output);
         let values = names.filter(|name| is_value(name)).count() as u64;
         Self { mix, model, has_importance, is_tied, values, seen_values: 0, seen_downs: 0 }
+    }
+
+    /// Whether a tensor is the output, alone or as the embedding too.
+    pub(crate) fn is_output(&self, name: &str) -> bool {
+        is_output(name) || self.is_tied && is_embedding(name)
     }
 
     /// The type of the next tensor that is quantised, before its rows are looked at; `divides` is whether they divide into
     /// blocks of most tensors' type.
     pub(crate) fn next(&mut self, name: &str, rank: usize, divides: bool) -> BlockType {
         let usual = self.mix.block();
-        if name == "output.weight" || self.is_tied && name == "token_embd.weight" {
+        if self.is_output(name) {
             return match usual {
                 _ if !divides || self.mix == Mix::MXFP4_MOE || self.model.architecture == "falcon" => Q8_0,
                 _ if self.mix.is_low() || self.mix == Mix::IQ3_XXS => Q5_K,
@@ -223,7 +248,7 @@ impl<'a> Chooser<'a> {
         if self.mix == Mix::MXFP4_MOE {
             return if rank == 3 { MXFP4 } else { Q8_0 };
         }
-        if name == "token_embd.weight" {
+        if is_embedding(name) {
             return match self.mix {
                 Mix::IQ1_S | Mix::IQ1_M | Mix::IQ2_XXS | Mix::IQ2_XS => Q2_K,
                 Mix::IQ2_S | Mix::IQ2_M | Mix::IQ3_XXS => IQ3_S,
@@ -310,7 +335,7 @@ impl<'a> Chooser<'a> {
         };
         match chosen {
             _ if model.experts == 8 => Q8_0,
-            Q3_K | Q4_K if model.architecture == "llama" && model.layers == 80 && model.sharing() > 1 => Q5_K,
+            Q3_K | Q4_K if model.is_70b() => Q5_K,
             chosen => chosen,
         }
     }
@@ -408,8 +433,39 @@ pub(crate) fn fitting(block: BlockType, row: u64) -> Option<BlockType> {
 
 /// Whether a type needs an importance of values.
 pub(crate) fn needs_importance(mix: Mix, block: BlockType, name: &str) -> bool {
-    if name == "token_embd.weight" || name == "output.weight" {
+    if is_embedding(name) || is_output(name) {
         return false;
     }
     matches!(block, IQ1_S | IQ1_M | IQ2_XXS | IQ2_XS | IQ2_S | IQ3_XXS) || mix == Mix::Q2_K_S && block == Q2_K
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_that_llama_cpp_takes_for_70b_get_more_for_the_values_of_attention() {
+        let of = |architecture: &str, layers, kv_heads| {
+            let model = Model { architecture: architecture.to_owned(), layers, heads: 64, kv_heads, experts: 0 };
+            let chooser = || Chooser::new(Mix::Q4_K_S, &model, ["blk.9.attn_v.weight"].into_iter(), false);
+            let mut later = Chooser { seen_values: 9, ..chooser() };
+            later.next("blk.9.attn_v.weight", 2, true)
+        };
+        for (architecture, layers) in [("qwen2", 80), ("olmo", 80), ("deci", 80), ("jais2", 68)] {
+            assert_eq!(of(architecture, layers, 64), Q5_K, "{architecture}");
+            assert_eq!(of(architecture, layers, 8), Q5_K, "{architecture}");
+            assert_eq!(of(architecture, 79, 8), Q4_K, "{architecture}");
+        }
+        assert_eq!((of("llama", 80, 8), of("llama", 80, 64), of("llama", 68, 8)), (Q5_K, Q4_K, Q4_K));
+        assert_eq!((of("qwen3", 80, 8), of("jais2", 80, 8), of("olmo2", 80, 8)), (Q4_K, Q4_K, Q4_K));
+    }
+
+    #[test]
+    fn embeddings_of_layers_are_embeddings() {
+        let model = Model::default();
+        let names = ["per_layer_token_embd.weight", "output.weight"];
+        let mut chooser = Chooser::new(Mix::IQ2_S, &model, names.into_iter(), false);
+        assert_eq!(chooser.next(names[0], 2, true), IQ3_S);
+        assert!(!needs_importance(Mix::IQ2_S, IQ2_S, names[0]));
+    }
 }

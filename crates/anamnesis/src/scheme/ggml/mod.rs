@@ -8,6 +8,7 @@ mod encoder;
 mod mix;
 mod options;
 mod quantiser;
+mod tensor_types;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +21,7 @@ use super::{About, Claims, Coding, Evidence, QuantScheme, Recipe, Scheme, Tensor
 
 pub(crate) use decoder::GgmlDecoder;
 use decoder::ScaledBlock;
-pub(crate) use encoder::{BlockEncoder, encode_rows};
+pub(crate) use encoder::{BlockEncoder, encode_rows, is_encoded};
 pub use options::{BlockOptions, Importance};
 pub(crate) use quantiser::{ENCODINGS, in_order};
 

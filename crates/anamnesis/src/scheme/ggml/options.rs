@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::catalog::BlockType;
+use crate::catalog::Dtype;
 
 /// How a model is quantised to the blocks of ggml.
 ///
 /// ```
 /// use anamnesis::{BlockType, BlockOptions};
 /// let options = BlockOptions::new().with_pure(true).with_output_type(BlockType::Q8_0);
-/// assert_eq!(options.output_type, Some(BlockType::Q8_0));
+/// assert_eq!(options.output_type, Some(BlockType::Q8_0.into()));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
@@ -19,12 +19,13 @@ pub struct BlockOptions {
     pub pure: bool,
     /// Leave the output as it is.
     pub keep_output: bool,
-    /// The type of the output.
-    pub output_type: Option<BlockType>,
+    /// The type of the output: blocks, or F16, BF16 or F32. It is that of the embedding where the model has no other output.
+    pub output_type: Option<Dtype>,
     /// The type of the token embedding.
-    pub embedding_type: Option<BlockType>,
-    /// Types of tensors by parts of their names, or by glob patterns; the first that fits counts.
-    pub tensor_types: Vec<(String, BlockType)>,
+    pub embedding_type: Option<Dtype>,
+    /// Types of tensors by regular expressions, which are found anywhere in a name of the output, in upper or lower case; the
+    /// first that fits counts. One that fits no tensor is refused.
+    pub tensor_types: Vec<(String, Dtype)>,
     /// How important values are.
     pub importance: Option<Arc<Importance>>,
 }
@@ -73,22 +74,22 @@ impl BlockOptions {
 
     /// Sets the type of the output.
     #[must_use]
-    pub const fn with_output_type(mut self, block: BlockType) -> Self {
-        self.output_type = Some(block);
+    pub fn with_output_type(mut self, dtype: impl Into<Dtype>) -> Self {
+        self.output_type = Some(dtype.into());
         self
     }
 
     /// Sets the type of the token embedding.
     #[must_use]
-    pub const fn with_embedding_type(mut self, block: BlockType) -> Self {
-        self.embedding_type = Some(block);
+    pub fn with_embedding_type(mut self, dtype: impl Into<Dtype>) -> Self {
+        self.embedding_type = Some(dtype.into());
         self
     }
 
-    /// Sets the type of tensors by a part of their names.
+    /// Sets the type of tensors by a regular expression over their names.
     #[must_use]
-    pub fn with_tensor_type(mut self, part: impl Into<String>, block: BlockType) -> Self {
-        self.tensor_types.push((part.into(), block));
+    pub fn with_tensor_type(mut self, expression: impl Into<String>, dtype: impl Into<Dtype>) -> Self {
+        self.tensor_types.push((expression.into(), dtype.into()));
         self
     }
 

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use super::encoder::{BlockEncoder, FloatEncoder, Weights};
 use super::mix::{self, Chooser, Mix, Model};
 use super::options::BlockOptions;
-use crate::catalog::{BlockType, Metadata, MetadataValue, TargetDtype};
+use super::tensor_types::{TensorType, TensorTypes};
+use crate::catalog::{BlockType, Metadata, MetadataArray, MetadataValue, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::{
     BnbOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Made, Packing, Quantiser, Task, Wish, linear,
@@ -100,6 +101,7 @@ impl Quantiser for Mix {
         if let Some(importance) = &options.importance {
             check_importance(importance, task.tensors)?;
         }
+        let types = TensorTypes::new(options)?;
         let has_names = mix::has_known_names(task.tensors.iter().map(|tensor| tensor.output_name));
         let model = Model::of(task.metadata);
         let touched = |tensor: &&Candidate<'_>| mix::is_touched(tensor.output_name, rank(tensor.shape));
@@ -113,14 +115,20 @@ impl Quantiser for Mix {
         for index in order {
             let tensor = &task.tensors[index];
             let decision = match has_names {
-                true => self.decide(tensor, options, &mut chooser, task)?,
+                true => self.decide(tensor, options, &types, &mut chooser, task)?,
                 false => match linear::decide(tensor, task.rules) {
-                    Ok(()) => self.encode(tensor, wished(tensor).unwrap_or(self.block()), options)?,
+                    Ok(()) => {
+                        let usual = TensorType::Block(self.block());
+                        let asked = wished(tensor).map(TensorType::Block).or_else(|| types.of(tensor.output_name));
+                        self.encode(tensor, asked.unwrap_or(usual), options)?
+                    }
                     Err(keeping) => Decision::Keep(keeping),
                 },
             };
+            types.see(tensor.output_name, !matches!(decision, Decision::Keep(_)));
             decisions[index] = Some(decision);
         }
+        types.check_used()?;
         Ok(decisions.into_iter().map(|decision| decision.unwrap_or(Decision::Keep(Keeping::NotALayer))).collect())
     }
 
@@ -169,6 +177,7 @@ impl Mix {
         &self,
         tensor: &Candidate<'_>,
         options: &BlockOptions,
+        types: &TensorTypes,
         chooser: &mut Chooser<'_>,
         task: &Task<'_>,
     ) -> Result<Decision> {
@@ -183,37 +192,36 @@ impl Mix {
         if !mix::is_touched(name, rank) {
             return Ok(Decision::Keep(if name.contains("norm") { Keeping::Norm } else { Keeping::NotALayer }));
         }
-        let usual = self.block();
-        let chosen = chooser.next(name, rank, row.is_multiple_of(usual.block_elements()));
         let is_kept = match tensor.wish {
             Some(Wish::Keep) => true,
             Some(Wish::Encode(_)) => task.rules.excludes(tensor.name),
             None => !task.rules.takes(tensor.name),
+        } || options.keep_output && mix::is_output(name);
+        let wished = wished(tensor).map(TensorType::Block);
+        if let (None, false, Some(asked)) = (wished, is_kept, types.of(name)) {
+            return self.encode(tensor, asked, options);
+        }
+        let usual = self.block();
+        let chosen = match types.output {
+            _ if options.pure => TensorType::Block(usual),
+            Some(output) if chooser.is_output(name) => output,
+            _ => TensorType::Block(chooser.next(name, rank, row.is_multiple_of(usual.block_elements()))),
         };
-        if is_kept {
-            return Ok(Decision::Keep(Keeping::Asked));
+        match is_kept {
+            true => Ok(Decision::Keep(Keeping::Asked)),
+            false => self.encode(tensor, wished.unwrap_or(chosen), options),
         }
-        if let Some(block) = wished(tensor) {
-            return self.encode(tensor, block, options);
-        }
-        if options.keep_output && name == "output.weight" {
-            return Ok(Decision::Keep(Keeping::Asked));
-        }
-        let asked = match name {
-            "output.weight" => options.output_type,
-            "token_embd.weight" => options.embedding_type,
-            _ => None,
-        };
-        let by_name =
-            options.tensor_types.iter().find(|(part, _)| name.contains(part.as_str())).map(|(_, block)| *block);
-        let block = asked.or(by_name).unwrap_or(if options.pure { usual } else { chosen });
-        self.encode(tensor, block, options)
     }
 
-    fn encode(&self, tensor: &Candidate<'_>, block: BlockType, options: &BlockOptions) -> Result<Decision> {
+    fn encode(&self, tensor: &Candidate<'_>, wanted: TensorType, options: &BlockOptions) -> Result<Decision> {
         let name = tensor.output_name;
         let row = tensor.shape.last().map_or(0, |&row| row as u64);
-        let wanted = block;
+        let wanted = match wanted {
+            TensorType::Block(block) => block,
+            TensorType::Float(dtype) => {
+                return Ok(Decision::Encode(Box::new(FloatEncoder::new(name, tensor.shape, dtype))));
+            }
+        };
         let Some(block) = mix::fitting(wanted, row) else {
             let encoder = FloatEncoder::new(name, tensor.shape, TargetDtype::F16);
             return Ok(Decision::EncodeInstead(Box::new(encoder), wanted));
@@ -275,10 +283,16 @@ impl Model {
             Some(MetadataValue::String(name)) => name.clone(),
             _ => String::new(),
         };
-        let number = |key: &str| match get(&format!("{architecture}.{key}")) {
-            Some(MetadataValue::U32(number)) => Some(u64::from(*number)),
-            Some(MetadataValue::U64(number)) => Some(*number),
-            Some(MetadataValue::I32(number)) => u64::try_from(*number).ok(),
+        // Where layers differ, llama.cpp goes by the first.
+        let number = |key: &str| match get(&format!("{architecture}.{key}"))? {
+            MetadataValue::U32(number) => Some(u64::from(*number)),
+            MetadataValue::U64(number) => Some(*number),
+            MetadataValue::I32(number) => u64::try_from(*number).ok(),
+            MetadataValue::Array(numbers) => match &**numbers {
+                MetadataArray::U32(numbers) => numbers.first().map(|number| u64::from(*number)),
+                MetadataArray::I32(numbers) => numbers.first().and_then(|number| u64::try_from(*number).ok()),
+                _ => None,
+            },
             _ => None,
         };
         let heads = number("attention.head_count").unwrap_or(1);
