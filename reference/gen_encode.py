@@ -5,9 +5,8 @@ target, and the group size where it is not the usual one.
 """
 
 import torch
-from compressed_tensors.compressors.base import BaseCompressor
-from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
-from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
+from compressed_tensors.quantization import QuantizationArgs, QuantizationConfig, QuantizationScheme
+from llmcompressor.entrypoints.model_free.converter import ModelFreePtqConverter
 
 from common import REF, seed, write_tensors
 
@@ -85,39 +84,17 @@ def sources(target, shape, names=("noise", "magnitudes", "steps", "lopsided"), d
             yield case, SOURCES[name](*shape, dtype)
 
 
-def extremes(weight, args):
-    """The lowest and the highest value of every group, in F32."""
-    values, (rows, columns) = weight.float(), weight.shape
-    if args.strategy == "tensor":
-        return values.min().reshape(1), values.max().reshape(1)
-    if args.strategy == "channel":
-        return values.amin(1, keepdim=True), values.amax(1, keepdim=True)
-    if args.strategy == "block":
-        height, width = args.block_structure
-        down, across = -(-rows // height), -(-columns // width)
-        padded = torch.zeros(down * height, across * width)
-        padded[:rows, :columns] = values
-        blocks = padded.reshape(down, height, across, width)
-        return blocks.amin((1, 3)), blocks.amax((1, 3))
-    groups = values.reshape(rows, -1, args.group_size)
-    return groups.amin(2), groups.amax(2)
-
-
 def compress(weight, form, args):
-    """A layer of compressed-tensors; scales in the type of the weight where the format does not say."""
-    low, high = extremes(weight, args)
-    state = {"weight": weight}
-    more = {}
-    if form == "nvfp4-pack-quantized":
-        values = weight.float()
-        more["global_scale"] = generate_gparam(values.min().reshape(1), values.max().reshape(1)).reshape(1)
-        state["weight_global_scale"] = more["global_scale"]
-    scale, zero_point = calculate_qparams(low, high, args, **more)
-    state["weight_scale"] = scale if args.scale_dtype is not None else scale.to(weight.dtype)
-    if not args.symmetric:
-        state["weight_zero_point"] = zero_point.to(torch.int8)
-    compressor = BaseCompressor.get_value_from_registry(form)
-    return compressor.compress(state, QuantizationScheme(targets=["Linear"], weights=args))
+    """A layer as llm-compressor makes it without calibration: its `model_free_ptq`, without the files around it."""
+    tensors = converted({f"{LAYER}.weight": weight}, form, args)
+    return {name.removeprefix(f"{LAYER}."): tensor for name, tensor in tensors.items()}
+
+
+def converted(weights, form, args):
+    """Layers that llm-compressor sees together."""
+    scheme = QuantizationScheme(targets=["Linear"], weights=args, format=form)
+    converter = ModelFreePtqConverter(QuantizationConfig(config_groups={"group_0": scheme}))
+    return converter.process({name: weight.clone() for name, weight in weights.items()})
 
 
 def compressed_tensors():
@@ -176,21 +153,128 @@ def transformers():
         write("fp8", case, source, {name.removeprefix(f"{LAYER}."): tensor for name, tensor in tensors.items()})
 
 
-def modelopt():
-    from modelopt.torch.quantization.qtensor.fp8_tensor import FP8QTensor
-    from modelopt.torch.quantization.qtensor.mxfp8_tensor import MXFP8QTensor
-    from modelopt.torch.quantization.qtensor.nvfp4_tensor import NVFP4QTensor
+def exported(weights, num_bits, block_sizes=None):
+    """Layers as ModelOpt exports them, with weights that are quantised and inputs that are not."""
+    import modelopt.torch.quantization as mtq
+    from modelopt.torch.export.unified_export_hf import _export_quantized_weight
 
-    for case, source in sources("modelopt-fp8", (12, 70)):
-        codes, scale = FP8QTensor.quantize(source.clone())
-        write("modelopt-fp8", case, source, {"weight": codes._quantized_data, "weight_scale": scale.float()})
-    for case, source in sources("modelopt-mxfp8", (12, 96)):
-        codes, scale = MXFP8QTensor.quantize(source.clone())
-        write("modelopt-mxfp8", case, source, {"weight": codes._quantized_data, "weight_scale": scale})
-    for case, source in sources("modelopt-nvfp4", (12, 96)):
-        codes, scale, second = NVFP4QTensor.quantize(source.clone(), 16)
-        tensors = {"weight": codes._quantized_data, "weight_scale": scale, "weight_scale_2": second}
-        write("modelopt-nvfp4", case, source, tensors)
+    of_weights = {"num_bits": num_bits, "axis": None}
+    if block_sizes is not None:
+        del of_weights["axis"]
+        of_weights["block_sizes"] = block_sizes
+    model = torch.nn.Sequential()
+    for weight in weights:
+        linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False).to(weight.dtype)
+        linear.weight.data = weight.clone()
+        model.append(linear)
+    rules = [
+        {"quantizer_name": "*", "enable": False},
+        {"quantizer_name": "*weight_quantizer", "cfg": of_weights},
+    ]
+    mtq.quantize(model, {"quant_cfg": rules, "algorithm": "max"})
+    for linear, weight in zip(model, weights):
+        _export_quantized_weight(linear, weight.dtype)
+    names = ("weight", "weight_scale", "weight_scale_2")
+    return [{name: getattr(layer, name).data for name in names if hasattr(layer, name)} for layer in model]
+
+
+def modelopt():
+    e8m0 = {-1: 32, "type": "dynamic", "scale_bits": (8, 0)}
+    e4m3 = {-1: 16, "type": "dynamic", "scale_bits": (4, 3)}
+    for target, shape, bits, blocks in (
+        ("modelopt-fp8", (12, 70), (4, 3), None),
+        ("modelopt-mxfp8", (12, 96), (4, 3), e8m0),
+        ("modelopt-nvfp4", (12, 96), (2, 1), e4m3),
+    ):
+        for case, source in sources(target, shape):
+            [tensors] = exported([source], bits, blocks)
+            write(target, case, source, tensors)
+
+
+def joined():
+    """Layers that share their global scale, and one that does not: small models whole, by both libraries."""
+    args = QuantizationArgs(
+        num_bits=4,
+        type="float",
+        symmetric=True,
+        strategy="tensor_group",
+        group_size=16,
+        scale_dtype=torch.float8_e4m3fn,
+        zp_dtype=torch.float8_e4m3fn,
+    )
+    for model_class, more in (("llama", {}), ("mixtral", {"num_local_experts": 2, "num_experts_per_tok": 1})):
+        for dtype in (BF16, F32):
+            case = f"{model_class}_{str(dtype).removeprefix('torch.')}"
+            seed(f"{FAMILY}/joined/{case}")
+            model = tiny_model(model_class, dtype, more)
+            weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+            weights = {name: tensor for name, tensor in weights.items() if is_matrix(name, tensor)}
+            seen = unstacked(weights)
+            made = {"nvfp4": converted(seen, "nvfp4-pack-quantized", args)}
+            if model_class == "llama":
+                made["modelopt-nvfp4"] = exported_model(model, dtype)
+            for target, tensors in made.items():
+                sources = {f"source:{name}": tensor for name, tensor in seen.items()}
+                write_tensors("joined", f"{target}@{case}", {**sources, **tensors}, {"target": target})
+
+
+def tiny_model(model_class, dtype, more):
+    import transformers
+
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 64,
+        "tie_word_embeddings": False,
+    }
+    config = transformers.AutoConfig.for_model(model_class, **sizes, **more)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
+    model.config.architectures = [type(model).__name__]
+    # Layers of different size, so that a scale of their own would be another.
+    for number, (name, tensor) in enumerate(model.named_parameters()):
+        if tensor.dim() > 1:
+            tensor.data = (torch.randn(tensor.shape) * 0.02 * (1 + number % 7)).to(dtype)
+    return model
+
+
+def is_matrix(name, tensor):
+    return tensor.dim() > 1 and "embed" not in name and "lm_head" not in name and "gate.weight" not in name
+
+
+def unstacked(weights):
+    """Experts one by one, by the names that checkpoints have for them."""
+    found = {}
+    for name, tensor in weights.items():
+        if tensor.dim() == 2:
+            found[name] = tensor
+            continue
+        module = name.rsplit(".", 1)[0].replace("mlp.experts", "block_sparse_moe.experts")
+        for expert, matrix in enumerate(tensor):
+            if name.endswith("down_proj"):
+                found[f"{module}.{expert}.w2.weight"] = matrix.clone()
+            else:
+                gate, up = matrix.chunk(2)
+                found[f"{module}.{expert}.w1.weight"] = gate.clone()
+                found[f"{module}.{expert}.w3.weight"] = up.clone()
+    return found
+
+
+def exported_model(model, dtype):
+    """A model as ModelOpt's `export_hf_checkpoint` writes it."""
+    import tempfile
+
+    import modelopt.torch.quantization as mtq
+    from modelopt.torch.export import export_hf_checkpoint
+    from safetensors.torch import load_file
+
+    mtq.quantize(model, mtq.W4A16_NVFP4_CFG)
+    with tempfile.TemporaryDirectory() as directory:
+        export_hf_checkpoint(model, dtype=dtype, export_dir=directory)
+        tensors = load_file(f"{directory}/model.safetensors")
+    return {name: tensor for name, tensor in tensors.items() if ".layers." in name and "norm" not in name}
 
 
 def gptq():
@@ -199,18 +283,9 @@ def gptq():
 
     sys.path.insert(0, str(REF / "src/gptqmodel-7.7.0"))
     from gptqmodel.nn_modules.qlinear.torch import TorchLinear
-    from gptqmodel.quantization.config import QuantizeConfig
-    from gptqmodel.quantization.quantizer import Quantizer
+    from gptqmodel.quantization.config import QuantizeConfig, RTNConfig
+    from gptqmodel.quantization.rtn import RTN
     from gptqmodel.utils.model import convert_gptq_v2_to_v1_format_module
-
-    def parameters(weight, config, groups):
-        made = []
-        for group in weight.chunk(groups, 1):
-            quantizer = Quantizer(qcfg=config)
-            quantizer.configure(perchannel=True)
-            quantizer.find_params(group, weight=True)
-            made.append((quantizer.scale.reshape(-1, 1), quantizer.zero.reshape(-1, 1)))
-        return [torch.cat(parts, 1) for parts in zip(*made)]
 
     for bits in (2, 3, 4, 8):
         for symmetric in (True, False):
@@ -221,11 +296,10 @@ def gptq():
                     size = -1 if group == "channel" else group
                     config = QuantizeConfig(bits=bits, group_size=size, sym=symmetric, desc_act=False)
                     inputs = shape[1]
-                    step = inputs if size == -1 else size
-                    index = torch.arange(inputs, dtype=torch.int32) // step
                     linear = torch.nn.Linear(inputs, shape[0], bias=False)
                     linear.weight.data = source.clone()
-                    scales, zeros = parameters(source, config, inputs // step)
+                    rounding = RTNConfig(bits=bits, group_size=size, sym=symmetric)
+                    linear.weight.data, scales, zeros, index = RTN(linear, rounding).quantize()[:4]
                     second = TorchLinear(
                         bits=bits,
                         group_size=size,
@@ -356,6 +430,7 @@ def main():
     compressed_tensors()
     transformers()
     modelopt()
+    joined()
     mlx()
     awq()
     gptq()

@@ -41,6 +41,7 @@ fn code(goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
             Ratio::QuotientPlus(step) => rounded(step, rounded(step, value / scale) + offset),
             Ratio::Difference => (value - offset) / scale,
             Ratio::ProductPlus => value * scale + offset,
+            Ratio::WholePlus => (value / scale).round_ties_even() + offset,
             Ratio::RoundedPlus => {
                 let whole = rounded(Step::F16, value / scale).round_ties_even();
                 rounded(Step::F16, whole + offset)
@@ -76,7 +77,7 @@ fn goals() -> Vec<Goal> {
     for factor in STEPS.map(Factor::Divided).into_iter().chain([Factor::Times]) {
         goals.extend([Goal::E4m3(factor), Goal::E5m2(factor)]);
     }
-    let mut ratios = vec![Ratio::Difference, Ratio::ProductPlus, Ratio::RoundedPlus];
+    let mut ratios = vec![Ratio::Difference, Ratio::ProductPlus, Ratio::RoundedPlus, Ratio::WholePlus];
     for step in STEPS {
         ratios.extend([Ratio::Quotient(step), Ratio::QuotientPlus(step)]);
     }

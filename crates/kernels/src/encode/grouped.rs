@@ -6,8 +6,8 @@
 //! | [`Factor::Times`] | `value * scale` | transformers' FP8, ModelOpt's MXFP8 |
 //! | [`Ratio::QuotientPlus`] | `value / scale + offset` | compressed-tensors with zero points |
 //! | [`Ratio::ProductPlus`] | `value * scale + offset` | HQQ |
-//! | [`Ratio::Difference`] | `(value - offset) / scale` | MLX, GPTQ |
-//! | [`Ratio::RoundedPlus`] | `whole(value / scale) + offset` | AWQ |
+//! | [`Ratio::Difference`] | `(value - offset) / scale` | MLX |
+//! | [`Ratio::RoundedPlus`], [`Ratio::WholePlus`] | `whole(value / scale) + offset` | AWQ, GPTQ |
 //!
 //! Every operation is rounded to its [`Step`], as the libraries do that calculate in the type of the weight; the result goes to
 //! the nearest code, halves to even unless the goal says otherwise. What no library does is no [`Goal`]: each is compiled
@@ -43,6 +43,8 @@ pub enum Ratio {
     Difference,
     /// `value / scale`, that to the nearest whole number `+ offset`, in two steps of half precision.
     RoundedPlus,
+    /// The same in `f32`.
+    WholePlus,
 }
 
 /// What codes stand for, and how a value comes there.
@@ -121,6 +123,7 @@ pub fn group_codes(
                 Ratio::ProductPlus => run!(Plus<Product>, Unrounded, whole),
                 Ratio::Difference => run!(Difference, Unrounded, whole),
                 Ratio::RoundedPlus => run!(RoundedPlus, InF16, whole),
+                Ratio::WholePlus => run!(RoundedPlus, Unrounded, whole),
             }
         }
     }

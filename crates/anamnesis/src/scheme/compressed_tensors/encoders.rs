@@ -56,14 +56,14 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
         Codes::Mxfp8 => (
             made("weight", Dtype::F8E4M3, tensor.shape),
             ScaleType::Exponent,
-            Rule::Power { largest: 8 },
+            Rule::Power { largest: 8, dtype },
             Goal::E4m3(Factor::Divided(Step::F32)),
         ),
         Codes::Mxfp4 | Codes::Nvfp4 => {
             let codes = made("weight_packed", Dtype::U8, &[rows as usize, (cols / 2) as usize]);
             match preset.codes {
-                Codes::Nvfp4 => (codes, ScaleType::E4m3, Rule::Nvfp4, Goal::E2m1),
-                _ => (codes, ScaleType::Exponent, Rule::Power { largest: 2 }, Goal::E2m1),
+                Codes::Nvfp4 => (codes, ScaleType::E4m3, Rule::Nvfp4(dtype), Goal::E2m1),
+                _ => (codes, ScaleType::Exponent, Rule::Power { largest: 2, dtype }, Goal::E2m1),
             }
         }
     };

@@ -1,4 +1,4 @@
-//! How compressed-tensors finds the scales of a weight from the extremes of its groups.
+//! How llm-compressor finds the scales of a weight from the extremes of its groups.
 //!
 //! | rule | scale | zero point |
 //! |---|---|---|
@@ -7,8 +7,12 @@
 //! | [`Rule::Power`] | the power of two nearest to the magnitude, over the largest power of the codes | |
 //! | [`Rule::Nvfp4`] | magnitude / 6 × the global scale, to E4M3; the global scale is 448 × 6 / the magnitude of all | |
 //!
-//! The first two are calculated in F32 and rounded to the type of the weight, in which values are divided by them. A scale of
-//! zero becomes 2⁻²³, or 1/8 in E4M3. A magnitude is nearer to the next power of two from 1.75 of its own on.
+//! Extremes have the type of the weight, and every operation on them is rounded to it; only the product with the global scale
+//! is F32. A scale of zero becomes the distance from 1 to the next number of its type: 2⁻²³, 2⁻⁷ in BF16, 2⁻¹⁰ in F16, 1/8 in
+//! E4M3, and 1 among powers of two. A magnitude is nearer to the next power of two from 1.75 of its own on.
+//!
+//! Where powers of two leave F16 the library writes others than it calculates: magnitudes of 57344 and more, which no code
+//! would stand for, are calculated in F32 here.
 
 use anamnesis_kernels::float::{bf16, f16};
 use anamnesis_kernels::{E4m3, Format8};
@@ -16,13 +20,13 @@ use anamnesis_kernels::{E4m3, Format8};
 use crate::catalog::TargetDtype;
 use crate::scheme::grouped::{Extremes, Group, Groups, ScaleRule};
 
-/// What stands in for a scale of zero.
-const NOT_ZERO: f32 = f32::EPSILON;
-/// The same among E4M3 scales.
+/// What stands in for a scale of zero in E4M3.
 const NOT_ZERO_E4M3: f32 = 0.125;
 /// The largest E4M3 and the largest E2M1.
 const LARGEST_E4M3: f32 = 448.0;
 const LARGEST_E2M1: f32 = 6.0;
+/// The smallest normal number of F16.
+const SMALLEST_F16: f32 = 1.0 / 16384.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rule {
@@ -39,8 +43,9 @@ pub(super) enum Rule {
     /// Floats whose largest power of two is this one.
     Power {
         largest: u8,
+        dtype: TargetDtype,
     },
-    Nvfp4,
+    Nvfp4(TargetDtype),
 }
 
 impl ScaleRule for Rule {
@@ -49,11 +54,11 @@ impl ScaleRule for Rule {
     }
 
     fn whole(&self, all: Extremes) -> Option<f32> {
-        if *self != Self::Nvfp4 {
-            return None;
-        }
+        let Self::Nvfp4(dtype) = *self else { return None };
+        let smallest = if dtype == TargetDtype::F16 { SMALLEST_F16 } else { f32::MIN_POSITIVE };
         // A number over a tensor is the number times the tensor's inverse, as torch has it.
-        let whole = (1.0 / all.magnitude().max(f32::MIN_POSITIVE)) * (LARGEST_E4M3 * LARGEST_E2M1);
+        let inverse = rounded(1.0 / all.magnitude().max(smallest), dtype);
+        let whole = rounded(inverse * (LARGEST_E4M3 * LARGEST_E2M1), dtype);
         Some(if whole.is_finite() { whole } else { 1.0 })
     }
 
@@ -63,36 +68,45 @@ impl ScaleRule for Rule {
             Self::Sided { bits, dtype } => {
                 let Extremes { low, high } = extremes.with(Extremes { low: 0.0, high: 0.0 });
                 let (lowest, range) = (-f32::from(1u16 << (bits - 1)), f32::from((1u16 << bits) - 1));
-                let scale = (high - low) / range;
+                let scale = rounded(rounded(high - low, dtype) / range, dtype);
                 // Without values but zero there is nothing to divide by, and the zero point is zero.
-                let zero_point = if scale == 0.0 { 0.0 } else { lowest - low / scale };
+                let zero_point = match scale {
+                    0.0 if low == 0.0 => 0.0,
+                    scale => rounded(lowest - rounded(low / scale, dtype), dtype),
+                };
                 let zero_point = nearest(zero_point.clamp(lowest, lowest + range));
                 Group { offset: zero_point, shift: zero_point, ..Group::of(stored(scale, dtype)) }
             }
-            Self::Power { largest } => {
-                let nearest = (extremes.magnitude().to_bits() + (1 << 21)) >> 23;
-                Group::of(match nearest.saturating_sub(largest.into()) {
-                    0 => f32::from_bits(1 << 22),
-                    exponent => f32::from_bits(exponent << 23),
-                })
-            }
-            Self::Nvfp4 => nvfp4(extremes, whole),
+            Self::Power { largest, dtype } => Group::of(power(extremes.magnitude(), largest, dtype)),
+            Self::Nvfp4(dtype) => nvfp4(extremes, whole, dtype),
         }
     }
 
     fn groups(&self, whole: f32, groups: &mut Groups<'_>) {
         match self {
-            Self::Nvfp4 => groups.each(|extremes| nvfp4(extremes, whole)),
+            Self::Nvfp4(TargetDtype::F32) => groups.each(|extremes| nvfp4(extremes, whole, TargetDtype::F32)),
+            Self::Nvfp4(TargetDtype::BF16) => groups.each(|extremes| nvfp4(extremes, whole, TargetDtype::BF16)),
             _ => groups.each(|extremes| self.group(extremes, whole)),
         }
     }
 }
 
 #[inline(always)]
-fn nvfp4(extremes: Extremes, whole: f32) -> Group {
-    let scale = E4m3::decode(E4m3::encode(extremes.magnitude() / LARGEST_E2M1 * whole));
+fn nvfp4(extremes: Extremes, whole: f32, dtype: TargetDtype) -> Group {
+    let scale = E4m3::decode(E4m3::encode(rounded(extremes.magnitude() / LARGEST_E2M1, dtype) * whole));
     let scale = if scale == 0.0 { NOT_ZERO_E4M3 } else { scale };
     Group { factor: scale / whole, ..Group::of(scale) }
+}
+
+/// The scale of codes whose largest power of two is this one.
+fn power(magnitude: f32, largest: u8, dtype: TargetDtype) -> f32 {
+    let nearest = (magnitude.to_bits() + (1 << 21)) >> 23;
+    let is_nothing = dtype == TargetDtype::F16 && f32::from_bits(nearest << 23) < SMALLEST_F16;
+    match nearest.saturating_sub(largest.into()) {
+        _ if is_nothing => 1.0,
+        0 => f32::from_bits(1 << 22),
+        exponent => f32::from_bits(exponent << 23),
+    }
 }
 
 /// The nearest whole number of a small one, halves to even: beside so large a number there is no room for a fraction.
@@ -103,10 +117,22 @@ fn nearest(number: f32) -> f32 {
 
 /// A scale as its type holds it, never zero.
 fn stored(scale: f32, dtype: TargetDtype) -> f32 {
-    let scale = match dtype {
-        TargetDtype::F32 => scale,
-        TargetDtype::BF16 => bf16::decode(bf16::encode(scale)),
-        TargetDtype::F16 => f16::decode(f16::encode(scale)),
-    };
-    if scale == 0.0 { NOT_ZERO } else { scale }
+    match rounded(scale, dtype) {
+        0.0 => match dtype {
+            TargetDtype::F32 => f32::EPSILON,
+            TargetDtype::BF16 => 1.0 / 128.0,
+            TargetDtype::F16 => 1.0 / 1024.0,
+        },
+        scale => scale,
+    }
+}
+
+/// A number as its type holds it.
+#[inline(always)]
+fn rounded(number: f32, dtype: TargetDtype) -> f32 {
+    match dtype {
+        TargetDtype::F32 => number,
+        TargetDtype::BF16 => bf16::decode(bf16::encode(number)),
+        TargetDtype::F16 => f16::decode(f16::encode(number)),
+    }
 }

@@ -1,11 +1,13 @@
-//! Quantising to the layout of GPTQ by rounding to the nearest code, as GPTQModel packs a layer that was not calibrated.
+//! Quantising to the layout of GPTQ by rounding to the nearest code, as GPTQModel's RTN does, which needs no calibration.
 //!
 //! | what | how |
 //! |---|---|
 //! | extremes of a group | with zero among them; symmetric: the larger magnitude on both sides, or on the one that has values |
 //! | scale | their distance / the highest code, stored as F16; of zeros as if they went from −1 to 1 |
 //! | zero point | symmetric: the middle code; else −lowest / scale, rounded |
-//! | code | (value + zero point × scale) / scale, rounded, with the scale before it is F16 |
+//! | code | value / scale, rounded, with the scale before it is F16; plus the zero point |
+//!
+//! GPTQModel packs what these codes stand for, in the type of the weight, once more; in BF16 that moves some codes of 8 bits.
 //!
 //! The first format stores zero points less one, taken from whole words with their borrows (of each field for 3 bits).
 
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use anamnesis_kernels::float::f16;
 use serde_json::{Map, Value, json};
 
+use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule};
 use crate::scheme::layers::{encode, plan_layers};
@@ -148,7 +151,9 @@ impl Kind {
         let rule = Arc::new(Rule { bits: self.bits, symmetric: self.symmetric });
         let description = format!("GPTQ {}-bit, groups of {group}", self.bits);
         let zero = self.symmetric.then_some(1 << (self.bits - 1));
-        PackedEncoder::new(tensor, matrix, rule, Ratio::Difference, true, description).with_zero(zero)
+        let through_bf16 = self.bits == 8 && tensor.dtype == TargetDtype::BF16;
+        let encoder = PackedEncoder::new(tensor, matrix, rule, Ratio::WholePlus, true, description);
+        encoder.with_zero(zero).through_bf16(through_bf16)
     }
 }
 
@@ -181,6 +186,6 @@ impl ScaleRule for Rule {
             false => (-low / scale).round_ties_even().clamp(0.0, highest),
         };
         let stored = f16::decode(f16::encode(scale));
-        Group { scale: stored, offset: zero, factor: scale, shift: -(zero * scale) }
+        Group { scale: stored, offset: zero, factor: scale, shift: zero }
     }
 }

@@ -176,7 +176,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
         layout,
         goal,
         rule: Arc::new(match kind {
-            Kind::Fp8 => Rule::Fp8(tensor.dtype),
+            Kind::Fp8 => Rule::Fp8,
             Kind::Mxfp8 => Rule::Mxfp8,
             Kind::Nvfp4 => Rule::Nvfp4,
         }),

@@ -2,16 +2,14 @@
 //!
 //! | rule | scale |
 //! |---|---|
-//! | [`Rule::Fp8`] | the magnitude of all / 448, in the type of the weight, in which values are divided by it |
+//! | [`Rule::Fp8`] | the magnitude of all / 448, in F32; the quotients of values are of the type of the weight |
 //! | [`Rule::Mxfp8`] | the power of two that is not below magnitude / 448 |
 //! | [`Rule::Nvfp4`] | magnitude / (6 × the second scale), at least 2⁻⁹, to E4M3; the second is the magnitude of all / (448 × 6) |
 //!
 //! A group of zeros has the scale 1, and so has a weight of zeros, of which ModelOpt itself would make NaN.
 
-use anamnesis_kernels::float::{bf16, f16};
 use anamnesis_kernels::{E4m3, Format8};
 
-use crate::catalog::TargetDtype;
 use crate::scheme::grouped::{Extremes, Group, Groups, ScaleRule};
 
 const LARGEST_E4M3: f32 = 448.0;
@@ -21,7 +19,7 @@ const LEAST: f32 = 1.0 / 512.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rule {
-    Fp8(TargetDtype),
+    Fp8,
     Mxfp8,
     Nvfp4,
 }
@@ -35,15 +33,10 @@ impl ScaleRule for Rule {
     fn group(&self, extremes: Extremes, whole: f32) -> Group {
         let magnitude = extremes.magnitude();
         match *self {
-            Self::Fp8(dtype) => {
-                let exact = magnitude / LARGEST_E4M3;
-                let scale = match dtype {
-                    TargetDtype::F32 => exact,
-                    TargetDtype::BF16 => bf16::decode(bf16::encode(exact)),
-                    TargetDtype::F16 => f16::decode(f16::encode(exact)),
-                };
-                Group::of([scale, exact].into_iter().find(|scale| *scale > 0.0).unwrap_or(1.0))
-            }
+            Self::Fp8 => match magnitude / LARGEST_E4M3 {
+                0.0 => Group::of(1.0),
+                scale => Group::of(scale),
+            },
             Self::Mxfp8 => {
                 // The logarithm is F32, so that what is hardly above a power of two counts as that power.
                 let exponent = match magnitude / LARGEST_E4M3 {

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anamnesis_kernels::chosen::{self, Rounded};
+use anamnesis_kernels::float::bf16;
 use anamnesis_kernels::{self as kernels, F16, Goal, Level, Output, Ratio};
 
 use super::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
 use crate::catalog::{Dtype, TargetDtype};
-use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::error::{Request, Result, quoted};
 use crate::scheme::grouped::{Groups, ScaleRule};
 use crate::scheme::{Candidate, Context, EncodedTensor, MadeIntegers, TileDecoder, TileEncoder, Window};
 
@@ -17,8 +18,6 @@ use crate::scheme::{Candidate, Context, EncodedTensor, MadeIntegers, TileDecoder
 const TILE_VALUES: u64 = 1 << 20;
 /// Rows that fill whole words whatever the width of codes.
 const STRIP: u64 = 32;
-/// Halfway between the largest F16 and the next power of two: from here on, rounding gives infinity.
-const F16_OVERFLOW: f32 = 65520.0;
 
 /// A packed matrix to be made.
 pub(crate) struct PackedEncoder {
@@ -28,6 +27,8 @@ pub(crate) struct PackedEncoder {
     ratio: Ratio,
     /// Whether values are rounded to F16 before anything else.
     from_f16: bool,
+    /// Whether codes are packed from weights that were quantised and rounded to BF16 first.
+    through_bf16: bool,
     /// Values under one scale.
     group: u64,
     /// The zero point of all groups, where loaders take it for granted.
@@ -37,8 +38,8 @@ pub(crate) struct PackedEncoder {
 
 impl Hash for PackedEncoder {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { outputs, rule, ratio, from_f16, group, zero, decoder } = self;
-        (outputs, ratio, from_f16, group, zero, decoder).hash(state);
+        let Self { outputs, rule, ratio, from_f16, through_bf16, group, zero, decoder } = self;
+        (outputs, ratio, from_f16, through_bf16, group, zero, decoder).hash(state);
         rule.identify(state);
     }
 }
@@ -85,7 +86,15 @@ impl PackedEncoder {
             Grouping::Indexed => inputs,
         };
         let decoder = ColumnDecoder { matrix, is_planar: false, dialect: Dialect::Usual, description };
-        Self { outputs: made, rule, ratio, from_f16: words == Words::Awq, group, zero: None, decoder }
+        let from_f16 = words == Words::Awq;
+        Self { outputs: made, rule, ratio, from_f16, through_bf16: false, group, zero: None, decoder }
+    }
+
+    /// One whose codes are packed from weights that were quantised and rounded to BF16 first. That moves codes more than 127
+    /// steps away from the zero point, and no others.
+    pub(crate) const fn through_bf16(mut self, through: bool) -> Self {
+        self.through_bf16 = through;
+        self
     }
 
     /// One of which loaders know the zero point of all groups.
@@ -100,25 +109,13 @@ impl PackedEncoder {
     }
 
     /// Values as they are encoded, in F16 where they have to pass through it.
-    fn prepared<'a>(
-        &self,
-        level: Level,
-        range: &Range<u64>,
-        values: &'a [f32],
-        halves: &mut [u8],
-        floats: &'a mut [f32],
-    ) -> Result<&'a [f32]> {
+    fn prepared<'a>(&self, level: Level, values: &'a [f32], halves: &mut [u8], floats: &'a mut [f32]) -> &'a [f32] {
         if !self.from_f16 {
-            return Ok(values);
-        }
-        if let Some(place) = values.iter().position(|value| value.abs() >= F16_OVERFLOW) {
-            let (index, value) = (range.start + place as u64, values[place]);
-            let why = format!("value {index} is {value}; these weights pass through F16, which ends at 65504");
-            return Err(AnamnesisError::parse(why));
+            return values;
         }
         chosen::round_slice(level, Rounded::F16, values, halves);
         kernels::widen_f16(level, halves, floats);
-        Ok(floats)
+        floats
     }
 
     /// Codes in bytes of their own to the columns of the stored matrix.
@@ -219,7 +216,7 @@ impl TileEncoder for PackedEncoder {
         }
     }
 
-    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
         let level = context.level();
         let group = self.group as usize;
         let count = values.len() / group;
@@ -227,21 +224,20 @@ impl TileEncoder for PackedEncoder {
         let (floats, bytes, _) = context.all(4 * count + as_f16, 3 * values.len(), 0);
         let (codes, bytes) = bytes.split_at_mut(values.len());
         let (floats, widened) = floats.split_at_mut(4 * count);
-        let values = self.prepared(level, range, values, &mut bytes[..2 * as_f16], &mut widened[..as_f16])?;
+        let values = self.prepared(level, values, &mut bytes[..2 * as_f16], &mut widened[..as_f16]);
         let (factors, floats) = floats.split_at_mut(count);
         let (shifts, floats) = floats.split_at_mut(count);
         let (scales, offsets) = floats.split_at_mut(count);
         kernels::block_range(level, values, group, factors, shifts);
         let mut groups = Groups { factors, shifts, scales, offsets };
         self.rule.groups(1.0, &mut groups);
-        if let Some(place) = groups.scales.iter().position(|scale| !scale.is_finite()) {
-            let first = range.start + (place * group) as u64;
-            return Err(AnamnesisError::parse(format!(
-                "the scale of the values from {first} on is more than F16 holds"
-            )));
-        }
         let goal = Goal::Whole { ratio: self.ratio, low: 0, high: (1 << bits) - 1, plus: 0 };
         kernels::group_codes(level, goal, values, group, groups.factors, groups.shifts, codes);
+        if self.through_bf16 {
+            for ((codes, &scale), &zero) in codes.chunks_mut(group).zip(&*groups.factors).zip(&*groups.shifts) {
+                repack(codes, scale, zero, bits);
+            }
+        }
         let [of_codes, of_zeros, of_scales, rest @ ..] = outs else { return Ok(()) };
         self.turn(level, codes, bytes, of_codes);
         self.turn_zeros(level, groups.offsets, bytes, of_zeros);
@@ -275,5 +271,14 @@ impl TileEncoder for PackedEncoder {
 
     fn describe(&self) -> String {
         self.decoder.describe()
+    }
+}
+
+/// The codes of what codes stand for in BF16.
+fn repack(codes: &mut [u8], scale: f32, zero: f32, bits: u64) {
+    let highest = ((1u64 << bits) - 1) as f32;
+    for code in codes {
+        let weight = bf16::decode(bf16::encode(scale * (f32::from(*code) - zero)));
+        *code = ((weight + zero * scale) / scale).round_ties_even().clamp(0.0, highest) as u8;
     }
 }
