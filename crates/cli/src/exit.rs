@@ -74,6 +74,7 @@ impl Failure {
                 AnamnesisError::Parse { .. }
                 | AnamnesisError::NotAModel { .. }
                 | AnamnesisError::NotFinite { .. }
+                | AnamnesisError::Overflow { .. }
                 | AnamnesisError::Undecided { .. }
                 | AnamnesisError::NoWeights { .. }
                 | AnamnesisError::OtherPlan { .. } => "parse",

@@ -13,8 +13,8 @@ use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
 use crate::pipeline::{Checks, Origin, Planned, RunOptions, Values, Work};
 use crate::scheme::{
-    Braided, Candidate, Decision, EncodedTensor, Encoding, Keeping, QuantiseOptions, Task, TileDecoder, TileEncoder,
-    Wish,
+    Braided, Candidate, Decision, EncodedTensor, Encoding, Keeping, Packing, QuantiseOptions, Task, TileDecoder,
+    TileEncoder, Wish,
 };
 
 /// How weights are quantised, and which.
@@ -246,7 +246,12 @@ impl<'a> Drafts<'a> {
                     self.stats.quantized += 1;
                     let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
                     let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
-                    let (name, checks) = (decoded.name, quantise.checks);
+                    // Blocks are decoded to F32 while a model runs, other weights to what they were.
+                    let loaded_as = match quantise.encoding.packing {
+                        Packing::Blocks => TargetDtype::F32,
+                        Packing::Companions => dtype,
+                    };
+                    let (name, checks) = (decoded.name, Checks { loaded_as, ..quantise.checks });
                     Planned { outputs: made, work: Work::Encode { name, values, encoder, checks } }
                 }
                 _ => {

@@ -51,7 +51,8 @@ pub struct ConvertOptions {
     pub selection: Selection,
     /// How weights are quantised, where the target quantises.
     pub quantise: QuantiseOptions,
-    /// Whether NaN is quantised as zero and infinities as the largest value under their scale, instead of being refused.
+    /// Whether NaN is quantised as zero and infinities as the largest value under their scale, and weights are written that do
+    /// not decode to finite numbers, instead of being refused.
     pub allow_nonfinite: bool,
     /// Whether the error that quantising makes is measured.
     pub measure: bool,
@@ -209,7 +210,8 @@ impl ConvertOptions {
         self
     }
 
-    /// Quantises NaN as zero and infinities as the largest value under their scale, or refuses them.
+    /// Quantises NaN as zero and infinities as the largest value under their scale, and writes what does not decode to finite
+    /// numbers; or refuses all that.
     #[must_use]
     pub const fn with_allow_nonfinite(mut self, allow: bool) -> Self {
         self.allow_nonfinite = allow;

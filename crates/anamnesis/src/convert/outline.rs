@@ -11,7 +11,7 @@ use super::split::Split;
 use super::stats::ConvertStats;
 use super::target::ConvertTarget;
 use crate::architecture::Architecture;
-use crate::catalog::Metadata;
+use crate::catalog::{Metadata, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Request, Result, quoted};
@@ -74,7 +74,11 @@ impl Checkpoint {
             chosen: &options.quantised,
             rules: &options.rules,
             metadata: of_model.as_ref(),
-            checks: Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure },
+            checks: Checks {
+                allow_nonfinite: options.allow_nonfinite,
+                measure: options.measure,
+                loaded_as: TargetDtype::F32,
+            },
             container,
             // As llama.cpp decodes what it quantises again.
             is_exact: dtype.is_none() && target.format() == Format::Gguf,

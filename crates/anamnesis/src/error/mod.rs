@@ -94,6 +94,19 @@ pub enum AnamnesisError {
         /// The value.
         value: f32,
     },
+    /// A finite value that the encoding cannot hold: what would be written decodes to an infinity or to NaN.
+    Overflow {
+        /// The tensor.
+        tensor: String,
+        /// The place of the value among the tensor's.
+        index: u64,
+        /// The value.
+        value: f32,
+        /// What it would decode to.
+        decoded: f32,
+        /// The encoding, in detail.
+        encoding: String,
+    },
     /// Something that neither the file nor what stands beside it tells, and that the caller can say.
     Undecided {
         /// The tensor that cannot be decoded without it.
@@ -182,6 +195,7 @@ impl AnamnesisError {
             | Self::NotAModel { .. }
             | Self::TensorNotRead { .. }
             | Self::NotFinite { .. }
+            | Self::Overflow { .. }
             | Self::Undecided { .. }
             | Self::NoWeights { .. } => Fault::File,
             Self::Request(_) => Fault::Request,
@@ -220,7 +234,14 @@ impl AnamnesisError {
     #[inline(never)]
     pub(crate) fn in_tensor(self, name: &str) -> Self {
         match self {
-            Self::NotFinite { index, value, .. } => Self::NotFinite { tensor: name.to_owned(), index, value },
+            // Where weights are looked at together, the innermost place is the value's own.
+            Self::NotFinite { tensor, index, value } if tensor.is_empty() => {
+                Self::NotFinite { tensor: name.to_owned(), index, value }
+            }
+            Self::Overflow { index, value, decoded, encoding, .. } => {
+                Self::Overflow { tensor: name.to_owned(), index, value, decoded, encoding }
+            }
+            named @ Self::NotFinite { .. } => named,
             other => other.within(format_args!("tensor {}", quoted(name))),
         }
     }
@@ -245,6 +266,13 @@ impl AnamnesisError {
             Self::NotFinite { tensor, index, value } => {
                 Self::NotFinite { tensor: tensor.clone(), index: *index, value: *value }
             }
+            Self::Overflow { tensor, index, value, decoded, encoding } => Self::Overflow {
+                tensor: tensor.clone(),
+                index: *index,
+                value: *value,
+                decoded: *decoded,
+                encoding: encoding.clone(),
+            },
             Self::Undecided { tensor, what, choices } => {
                 Self::Undecided { tensor: tensor.clone(), what, choices: choices.clone() }
             }
@@ -323,6 +351,10 @@ impl fmt::Display for AnamnesisError {
             Self::Request(request) => request.fmt(f),
             Self::NotFinite { tensor, index, value } => {
                 write!(f, "tensor {}: value {index} is {value}, which cannot be quantised", quoted(tensor))
+            }
+            Self::Overflow { tensor, index, value, decoded, encoding } => {
+                let tensor = quoted(tensor);
+                write!(f, "tensor {tensor}: value {index} is {value:e}, which {encoding} would hold as {decoded:e}")
             }
             Self::Undecided { tensor, what, choices } => {
                 write!(f, "tensor {}: nothing tells {what}, which is {}", quoted(tensor), choices.join(" or "))

@@ -2,9 +2,13 @@
 
 use anamnesis_kernels::Level;
 
-use crate::catalog::BlockType;
+use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::ggml::{encode_rows, is_encoded};
+use crate::scheme::ggml::{GgmlDecoder, encode_rows, is_encoded};
+use crate::scheme::{Context, TileDecoder};
+
+/// Blocks decoded at a time.
+const CHECKED_BLOCKS: usize = 64;
 
 /// Encodes values. With an importance, values are rows of as many places as it has; without one they are one row.
 ///
@@ -54,6 +58,25 @@ pub fn encode_into(block: BlockType, values: &[f32], importance: Option<&[f32]>,
         return Err(AnamnesisError::NotFinite { tensor: String::new(), index: index as u64, value: values[index] });
     }
     encode_rows(Level::detect(), block, values, row, importance, out);
+    check_finite(block, values, out)
+}
+
+/// Refuses blocks that do not decode to finite numbers.
+fn check_finite(block: BlockType, values: &[f32], out: &[u8]) -> Result<()> {
+    let (elements, bytes) = (block.block_elements() as usize, block.block_bytes() as usize);
+    let (mut decoded, mut context) = (vec![0; elements * CHECKED_BLOCKS * 4], Context::default());
+    let pieces = values.chunks(elements * CHECKED_BLOCKS).zip(out.chunks(bytes * CHECKED_BLOCKS));
+    for (piece, (values, out)) in pieces.enumerate() {
+        let decoded = &mut decoded[..values.len() * 4];
+        let range = 0..values.len() as u64;
+        GgmlDecoder::new(block).decode(range, &[out], TargetDtype::F32, decoded, &mut context)?;
+        let numbers = decoded.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+        if let Some((place, (decoded, value))) = numbers.zip(values).enumerate().find(|(_, (y, _))| !y.is_finite()) {
+            let index = (piece * elements * CHECKED_BLOCKS + place) as u64;
+            let encoding = block.name().to_owned();
+            return Err(AnamnesisError::Overflow { tensor: String::new(), index, value: *value, decoded, encoding });
+        }
+    }
     Ok(())
 }
 
@@ -86,6 +109,9 @@ mod tests {
             (BlockType::Q4_0, &values[..], Some(&values[..48]), "rows of 48"),
             (BlockType::Q8_1, &values[..], None, "not stored"),
             (BlockType::Q8_0, &[f32::NAN; 32][..], None, "NaN"),
+            (BlockType::Q4_0, &[1e6; 32][..], None, "value 0 is 1e6, which Q4_0 would hold as"),
+            (BlockType::Q6_K, &[1e9; 256][..], None, "value 0 is 1e9, which Q6_K would hold as"),
+            (BlockType::Q4_0, &[1.0; 64][..], Some(&[3e38; 64][..]), "which Q4_0 would hold as"),
             (BlockType::IQ2_XS, &[1.0; 256][..], None, "needs an importance"),
         ] {
             let error = encode(block, values, importance).unwrap_err().to_string();

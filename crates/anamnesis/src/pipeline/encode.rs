@@ -8,6 +8,7 @@ use anamnesis_kernels::chosen::{self, Values};
 use super::measure::Distance;
 use super::plan::Checks;
 use super::tiles::Tile;
+use crate::catalog::TargetDtype;
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{Context, TileEncoder, Window};
@@ -96,18 +97,65 @@ impl Encoding {
             outs.push(out);
         }
         encoder.encode(range, values, &mut outs, &mut self.context)?;
+        // What is put may complete the file, so that it is looked at before.
+        let distance = if checks.measure || !checks.allow_nonfinite {
+            self.decoded.resize(values.len() * 4, 0);
+            encoder.decode(range, &outs, &mut self.decoded, &mut self.context)?;
+            compare(self.context.level(), encoder, checks, range, values, &mut self.decoded)?
+        } else {
+            Distance::default()
+        };
         for (place, out) in self.places.iter().zip(&outs) {
             let row_bytes = usize::try_from(place.row_bytes).unwrap_or(usize::MAX).max(1);
             for (row, content) in (0..).zip(out.chunks(row_bytes)) {
                 put(place.part, place.offset + row * place.stride, content)?;
             }
         }
-        if !checks.measure {
-            return Ok(Distance::default());
-        }
-        self.decoded.resize(values.len() * 4, 0);
-        encoder.decode(range, &outs, &mut self.decoded, &mut self.context)?;
-        Ok(Distance::between(self.context.level(), values, &self.decoded))
+        Ok(distance)
+    }
+}
+
+/// How far values are from what they decode to, which has to be finite unless the caller allows it otherwise.
+fn compare(
+    level: Level,
+    encoder: &dyn TileEncoder,
+    checks: Checks,
+    range: &Range<u64>,
+    values: &[f32],
+    decoded: &mut [u8],
+) -> Result<Distance> {
+    let limit = infinite_from(checks.loaded_as);
+    let is_held = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes).abs() < limit;
+    let numbers = decoded.as_chunks_mut::<4>().0;
+    // All are looked at: a loop that may stop takes them one by one.
+    if numbers.iter().fold(true, |all, bytes| all & is_held(bytes)) {
+        return Ok(if checks.measure { Distance::between(level, values, decoded) } else { Distance::default() });
+    }
+    let lost: Vec<usize> = (0..numbers.len()).filter(|&place| !is_held(&numbers[place])).collect();
+    if let (false, [first, ..]) = (checks.allow_nonfinite, &lost[..]) {
+        let place = range.start + *first as u64;
+        return Err(AnamnesisError::Overflow {
+            tensor: String::new(),
+            index: encoder.braid().map_or(place, |braid| braid.value_at(place)),
+            value: values[*first],
+            decoded: f32::from_le_bytes(numbers[*first]),
+            encoding: encoder.describe(),
+        });
+    }
+    // They are counted, and have no part in the distance.
+    let mut values = values.to_vec();
+    for &place in &lost {
+        (values[place], numbers[place]) = (0.0, [0; 4]);
+    }
+    Ok(Distance { overflowed: lost.len() as u64, ..Distance::between(level, &values, decoded) })
+}
+
+/// The least magnitude that is infinite when rounded to a type.
+const fn infinite_from(dtype: TargetDtype) -> f32 {
+    match dtype {
+        TargetDtype::F16 => 65520.0,
+        TargetDtype::BF16 => f32::from_bits(0x7F7F_8000),
+        TargetDtype::F32 => f32::INFINITY,
     }
 }
 

@@ -67,8 +67,8 @@ fn hash_coding(work: &Work, digest: &mut Digest) {
             2u8.hash(digest);
             hash_values(values, digest);
             encoder.identify(digest);
-            // Measuring changes no byte.
-            let Checks { allow_nonfinite, measure: _ } = checks;
+            // Measuring and refusing change no byte.
+            let Checks { allow_nonfinite, measure: _, loaded_as: _ } = checks;
             allow_nonfinite.hash(digest);
         }
     }

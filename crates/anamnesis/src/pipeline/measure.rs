@@ -10,7 +10,7 @@ pub(crate) struct Distance {
     pub values: u64,
     /// Values that were no numbers and were given one.
     pub replaced: u64,
-    /// Finite values that became infinite.
+    /// Finite values that became infinite or no number.
     pub overflowed: u64,
     /// Of `|x − y|`.
     pub absolute: f64,

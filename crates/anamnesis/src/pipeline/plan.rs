@@ -46,10 +46,13 @@ pub(crate) enum Work {
 /// What is asked of values on their way into a quantised weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checks {
-    /// Whether NaN becomes zero and infinities the largest value under their scale, instead of being refused.
+    /// Whether NaN becomes zero and infinities the largest value under their scale, and what decodes to no number is written,
+    /// instead of being refused.
     pub allow_nonfinite: bool,
     /// Whether the distance to what was encoded is measured.
     pub measure: bool,
+    /// The type that loaders decode the weight to: what is encoded must be finite in it.
+    pub loaded_as: TargetDtype,
 }
 
 /// Where the values of a tensor come from.

@@ -187,7 +187,7 @@ impl Worker<'_, '_> {
                     buffers.numbers(values, sources, range, floats)
                 };
                 let distance = encoding.run(&**encoder, *checks, tile, &mut read, &mut put)?;
-                if checks.measure || distance.replaced > 0 {
+                if checks.measure || distance.replaced > 0 || distance.overflowed > 0 {
                     tell(What::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }
             }

@@ -7,5 +7,6 @@ mod support;
 
 mod blocks;
 mod encoders;
+mod extremes;
 mod mixing;
 mod twice;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anamnesis::{BlockType, Checkpoint, DirectoryOptions, Dtype, GroupSize, Part, Selection, Split};
+use anamnesis::{BlockType, DirectoryOptions, Dtype, GroupSize, Part, Selection, Split};
 use clap::{Args, ValueEnum};
 
 use super::{InputArgs, named};
@@ -201,7 +201,8 @@ pub(crate) struct QuantizeArgs {
     /// not at all: '*.0.*=keep'; the first that fits counts (repeatable)
     #[arg(long, value_name = "GLOB=TARGET", help_heading = QUANTISING, value_parser = rule)]
     pub(crate) rule: Vec<(String, String)>,
-    /// Quantise NaN as 0 and infinities as the largest value under their scale
+    /// Quantise NaN as 0 and infinities as the largest value under their scale,
+    /// and write weights that a type cannot hold and that decode to infinities
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) allow_nonfinite: bool,
     /// Write the output even where no weight is quantised

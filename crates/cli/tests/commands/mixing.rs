@@ -1,5 +1,9 @@
 //! `forget --compare`, `--rule` and `--fit`.
 
+use std::fs;
+
+use crate::checkpoint::{Tensor, safetensors};
+use crate::folder::Folder;
 use crate::samples;
 
 #[test]
@@ -52,4 +56,52 @@ fn what_does_not_fit_is_refused_with_the_least_there_is() {
     assert_eq!(std::fs::metadata(folder.path("fits.gguf")).unwrap().len(), least);
     let run = folder.amn("forget plain.safetensors --fit 1GB --to q4_0,fp8");
     assert!(run.stderr.contains("a mix of q4_0 and fp8"), "{run:?}");
+}
+
+#[test]
+fn types_of_single_tensors_are_matched_as_llama_quantize_does() {
+    let folder = Folder::empty();
+    let weight = |name: &'static str| Tensor::f32(name, [2, 256], 0.5);
+    let tensors = ["blk.0.attn_q.weight", "blk.0.attn_v.weight", "blk.10.ffn_down.weight", "blk.0.attn_norm.weight"];
+    fs::write(folder.path("model.safetensors"), safetensors(&tensors.map(weight))).unwrap();
+    let forget =
+        |options: &str| folder.amn(&format!("forget model.safetensors --to q8_0 --force -o out.gguf {options}"));
+    forget(r"--tensor-type ATTN_[qv]=f16 --tensor-type attn_v=q4_0 --tensor-type blk\.\d+\.ffn=bf16").ok();
+    let listed = folder.amn("parse out.gguf --list").ok();
+    for (name, dtype) in [("attn_q", "F16"), ("attn_v", "F16"), ("ffn_down", "BF16"), ("attn_norm", "F32")] {
+        let line = listed.lines().find(|line| line.contains(name)).unwrap();
+        assert_eq!(line.split_whitespace().nth(1), Some(dtype), "{listed}");
+    }
+    for (options, wanted) in [
+        ("--tensor-type attn_v=q8_1", "\"Q8_1\" is no type that weights are stored in; there are F32, F16, BF16, Q4_0"),
+        ("--output-tensor-type q8_k", "\"Q8_K\" is no type that weights are stored in"),
+        ("--token-embedding-type q8_1", "\"Q8_1\" is no type that weights are stored in"),
+        ("--tensor-type atn_v=q4_0", "no tensor fits the pattern \"atn_v\""),
+        ("--tensor-type norm=q4_0", "none of them is quantised"),
+        ("--tensor-type (=q4_0", "expression \"(\" cannot be read"),
+        ("--tensor-type (?!a)b=q4_0", "cannot be read"),
+        ("--tensor-type (a{1000}){1000}=q4_0", "cannot be read"),
+        ("--tensor-type attn_v=q9", "write a type such as"),
+        ("--tensor-type =q4_0", "write REGEX=TYPE"),
+    ] {
+        let run = forget(options);
+        assert_eq!(run.code, Some(2), "{options}: {run:?}");
+        assert!(run.stderr.contains(wanted), "{options}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_weight_that_a_type_cannot_hold_is_refused_and_nothing_is_written() {
+    let folder = Folder::empty();
+    let weight = Tensor::f32("layer.weight", [32, 256], 1e9);
+    fs::write(folder.path("model.safetensors"), safetensors(&[weight])).unwrap();
+    for target in ["q4_0", "q6_k", "gptq-4bit", "awq-4bit"] {
+        let run = folder.amn(&format!("forget model.safetensors --to {target}"));
+        assert_eq!(run.code, Some(1), "{target}: {run:?}");
+        assert!(run.stderr.contains("tensor \"layer.weight\": value 0 is 1e9, which "), "{target}: {}", run.stderr);
+        assert!(run.stderr.contains("--allow-nonfinite"), "{target}: {}", run.stderr);
+        assert_eq!(folder.names(), ["model.safetensors"], "{target}");
+    }
+    let text = folder.amn("forget model.safetensors --to q4_0 --allow-nonfinite").ok();
+    assert!(text.contains("  Note: 8192 finite values decode to infinities or to NaN\n"), "{text}");
 }

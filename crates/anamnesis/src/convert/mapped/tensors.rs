@@ -175,7 +175,8 @@ impl Planner<'_> {
             Types::Gguf(Weights::Q8_0) if row.is_multiple_of(BlockType::Q8_0.block_elements()) => {
                 let encoder = Box::new(BlockEncoder::new(&output_name, &shape, BlockType::Q8_0, None)?);
                 let values = Values { decoder, parts, sources, dtype: TargetDtype::F32, elements, origin };
-                let checks = Checks { allow_nonfinite: self.options.allow_nonfinite, measure: false };
+                let allow_nonfinite = self.options.allow_nonfinite;
+                let checks = Checks { allow_nonfinite, measure: false, loaded_as: TargetDtype::F32 };
                 drafts.stats.quantized += 1;
                 let content = Content::Encoded(values, encoder, checks);
                 drafts.push(Draft { name, output_name, shape, content });

@@ -175,9 +175,10 @@ impl GroupedEncoder {
         self.rule.whole(self.seen.unwrap_or(Extremes::NONE))
     }
 
-    /// Refuses scales that no type can hold.
+    /// Refuses groups whose values cannot be divided, though their scale is a number. Where it is none, its values decode to
+    /// none either, which the pipeline notices.
     fn check(&self, range: &Range<u64>, groups: &Groups<'_>) -> Result<()> {
-        let is_bad = |(scale, factor): (&f32, &f32)| !scale.is_finite() | !factor.is_finite() | (*factor == 0.0);
+        let is_bad = |(scale, factor): (&f32, &f32)| scale.is_finite() & (!factor.is_finite() | (*factor == 0.0));
         let all = || groups.scales.iter().zip(&*groups.factors);
         // All are looked at: a loop that may stop takes them one by one.
         if !all().fold(false, |any, group| any | is_bad(group)) {

@@ -43,10 +43,13 @@ impl Request<'_> {
         for line in lines.into_iter().chain(kept).chain(job.outcome(&plan, &done)) {
             printer.text(format_args!("  {line}"))?;
         }
-        outcome(checkpoint, &notes, done.overflowed, plan.total_bytes(), printer)?;
+        let overflowed = if self.target.is_quantized() { 0 } else { done.overflowed };
+        outcome(checkpoint, &notes, overflowed, plan.total_bytes(), printer)?;
         let mut report = ConvertReport::new(plan.stats(), done.errors, done.replaced);
         report.overflowed = done.overflowed;
-        report::distance(&report, self.reports, printer)?;
+        if self.target.is_quantized() {
+            report::distance(&report, self.reports, printer)?;
+        }
         let tensors = counted(plan.stats().tensors, "tensor");
         let what = match self.write.part {
             Some(part) => format!("part {} of {}, which have {tensors}", part.number(), part.count()),

@@ -41,8 +41,12 @@ impl Request<'_> {
         for line in lines {
             printer.text(format_args!("  {line}"))?;
         }
-        outcome(checkpoint, &notes, report.overflowed, plan.total_bytes(), printer)?;
-        report::distance(&report, self.reports, printer)?;
+        // A target that quantises tells of them with the distance.
+        let overflowed = if self.target.is_quantized() { 0 } else { report.overflowed };
+        outcome(checkpoint, &notes, overflowed, plan.total_bytes(), printer)?;
+        if self.target.is_quantized() {
+            report::distance(&report, self.reports, printer)?;
+        }
         printer.text(format_args!("  Wrote {tensors} -> {written}"))?;
         report::document(&report, self.reports, &mut document);
         printer.document(self.command, document)

@@ -74,6 +74,11 @@ pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer)
         1 => printer.text("  Note: one value was no number and was replaced")?,
         many => printer.text(format_args!("  Note: {many} values were no numbers and were replaced"))?,
     }
+    match report.overflowed {
+        0 => {}
+        1 => printer.text("  Note: one finite value decodes to an infinity or to NaN")?,
+        many => printer.text(format_args!("  Note: {many} finite values decode to infinities or to NaN"))?,
+    }
     let Some(mean) = report.mean_absolute_error() else { return Ok(()) };
     if reports {
         let mut errors: Vec<_> = report.errors.iter().collect();

@@ -43,6 +43,10 @@ pub(super) fn advise_on_values(error: AnamnesisError) -> Failure {
         AnamnesisError::NotFinite { .. } => {
             "keep this weight as it is (forget --exclude, convert --keep), or replace such values (--allow-nonfinite)"
         }
+        AnamnesisError::Overflow { .. } => {
+            "keep this weight as it is (forget --exclude, convert --keep), choose another type, or write it all the same \
+             (--allow-nonfinite)"
+        }
         AnamnesisError::OtherPlan { .. } => "use --force to start again",
         _ => return error.into(),
     };

@@ -1,0 +1,221 @@
+//! Every finite extreme through every encoding: what is written decodes to finite numbers, or the tensor is refused by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::support::{Contents, Folder, Model, floats, rounded};
+use anamnesis::{
+    AnamnesisError, BlockOptions, Checkpoint, ConvertOptions, ConvertTarget, DirectoryOptions, Dtype, Importance,
+    ParseLimits, TargetDtype,
+};
+
+const COLS: usize = 256;
+const DTYPES: [(&str, TargetDtype); 3] =
+    [("F32", TargetDtype::F32), ("F16", TargetDtype::F16), ("BF16", TargetDtype::BF16)];
+
+/// Weights of extreme values by what they are, those that a type cannot hold left out.
+fn extremes(dtype: TargetDtype, rows: usize) -> BTreeMap<String, Vec<f32>> {
+    let largest = match dtype {
+        TargetDtype::F16 => 65504.0,
+        TargetDtype::BF16 => f32::from_bits(0x7F7F_0000),
+        _ => f32::MAX,
+    };
+    let smallest = match dtype {
+        TargetDtype::F16 => 2f32.powi(-24),
+        TargetDtype::BF16 => f32::from_bits(0x0001_0000),
+        _ => f32::from_bits(1),
+    };
+    let usual = |place: usize| ((place * 37 % 101) as f32 - 50.0) / 64.0;
+    let mut all = BTreeMap::new();
+    let mut add = |name: String, value: &dyn Fn(usize) -> f32| {
+        all.insert(name, (0..rows * COLS).map(value).collect());
+    };
+    for value in [largest, 65504.0, 65520.0, 1e6, 1e9, smallest, 1e-30, 0.0] {
+        if value > largest {
+            continue;
+        }
+        let name = format!("{value:e}").replace(['-', '.'], "_");
+        add(format!("all_{name}"), &|_| value);
+        add(format!("both_{name}"), &|place| if place % 2 == 0 { value } else { -value });
+        add(format!("one_{name}"), &|place| if place == 300 { -value } else { usual(place) });
+        add(format!("last_{name}"), &|place| if place == rows * COLS - 1 { value } else { 0.0 });
+        add(format!("beside_{name}"), &|place| if place % 3 == 0 { value } else { smallest });
+    }
+    all
+}
+
+/// Rows of weights: GPTQ packs 32 of them, and blocks are searched for long.
+const fn rows(is_gguf: bool) -> usize {
+    if is_gguf { 2 } else { 32 }
+}
+
+fn numbers(bytes: &[u8], dtype: TargetDtype) -> Vec<f32> {
+    let pairs = || bytes.as_chunks::<2>().0.iter();
+    match dtype {
+        TargetDtype::F16 => pairs().map(|pair| half::f16::from_le_bytes(*pair).to_f32()).collect(),
+        TargetDtype::BF16 => pairs().map(|pair| half::bf16::from_le_bytes(*pair).to_f32()).collect(),
+        _ => floats(bytes),
+    }
+}
+
+fn layer(name: &str, is_gguf: bool) -> String {
+    if is_gguf { format!("blk.0.{name}.weight") } else { format!("model.layers.0.{name}.down_proj.weight") }
+}
+
+/// The names of refused weights, and the values of the others as this type holds them.
+fn converted(
+    target: ConvertTarget,
+    mut weights: BTreeMap<String, Vec<u8>>,
+    dtype: (&str, TargetDtype),
+    options: &ConvertOptions,
+) -> (Vec<String>, BTreeMap<String, Vec<f32>>) {
+    let is_gguf = target.extension() == "gguf";
+    let mut refused = Vec::new();
+    loop {
+        if weights.is_empty() {
+            return (refused, BTreeMap::new());
+        }
+        let mut model = Model::new();
+        for (name, bytes) in &weights {
+            model = model.tensor(name, dtype.0, &[rows(is_gguf), COLS], bytes);
+        }
+        let input = Folder::staged(&model.bytes(), Some(&serde_json::json!({ "model_type": "llama" })));
+        let model = input.model();
+        let folder = model.parent().unwrap();
+        let output = Folder::new();
+        let path = output.path(if is_gguf { "out.gguf" } else { "out" });
+        let done = match is_gguf {
+            true => Checkpoint::open(&model, &ParseLimits::default())
+                .and_then(|checkpoint| checkpoint.plan_convert(target, options)?.write(&path, |_| {}).map(drop)),
+            false => Checkpoint::open(folder, &ParseLimits::default()).and_then(|checkpoint| {
+                let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new())?;
+                plan.write(&path, &options.run(), |_| {}).map(drop)
+            }),
+        };
+        let file = if is_gguf { path.clone() } else { path.join("model.safetensors") };
+        match done {
+            Ok(()) => {
+                let decoded = output.path("decoded.safetensors");
+                let written = Checkpoint::open(&path, &ParseLimits::default()).unwrap();
+                // Blocks are decoded to F32 while a model runs, other weights to what they were.
+                let loaded = if is_gguf { TargetDtype::F32 } else { dtype.1 };
+                let to = ConvertOptions::new().with_output_dtype(loaded.dtype()).with_threads(1);
+                written.plan_convert(ConvertTarget::Safetensors, &to).unwrap().write(&decoded, |_| {}).unwrap();
+                let tensors = Contents::read(&decoded).tensors;
+                let of = |name: &String| (name.clone(), numbers(&tensors[name].data, loaded));
+                return (refused, weights.keys().map(of).collect());
+            }
+            Err(AnamnesisError::Overflow { tensor, index, value, decoded, .. }) => {
+                assert!(value.is_finite() && index < (rows(is_gguf) * COLS) as u64, "{target}: {value} at {index}");
+                println!("{target}, {}: {tensor} {value:e} -> {decoded:e}", dtype.0);
+                assert!(weights.remove(&tensor).is_some(), "{target}: {tensor}");
+                assert!(!file.exists(), "{target}: {tensor} is half written");
+                refused.push(tensor);
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let named = weights.keys().find(|name| text.contains(&format!("{name:?}"))).cloned();
+                let tensor = named.unwrap_or_else(|| panic!("{target}, {}: {text}", dtype.0));
+                println!("{target}, {}: {text}", dtype.0);
+                weights.remove(&tensor);
+                refused.push(tensor);
+            }
+        }
+    }
+}
+
+fn importance(names: impl Iterator<Item = String>, weight: f32) -> Arc<Importance> {
+    let mut importance = Importance::default();
+    importance.weights = names.map(|name| (name, Arc::from(vec![weight; COLS]))).collect();
+    Arc::new(importance)
+}
+
+/// Goes through the targets of one container.
+fn check(extension: &str) {
+    let (mut written, mut lost) = (0, 0);
+    let mut seen = BTreeSet::new();
+    for target in ConvertTarget::all().filter(|target| target.is_quantized() && target.extension() == extension) {
+        // The experts of gpt-oss are no matrices, and mixes of one type are the same where they are pure.
+        if target.name() == "gpt-oss" || extension == "gguf" && !seen.insert(target.about()) {
+            continue;
+        }
+        let is_gguf = extension == "gguf";
+        for dtype in DTYPES {
+            let weights = extremes(dtype.1, rows(is_gguf)).into_iter();
+            let weights: BTreeMap<String, Vec<u8>> =
+                weights.map(|(name, values)| (layer(&name, is_gguf), rounded(&values, dtype.1))).collect();
+            let mut options = ConvertOptions::new().with_threads(1);
+            if is_gguf {
+                let importance = importance(weights.keys().cloned(), 1.0);
+                options.quantise.blocks = BlockOptions::new().with_pure(true).with_importance(importance);
+            }
+            let (refused, decoded) = converted(target, weights, dtype, &options);
+            for (name, values) in &decoded {
+                let bad = values.iter().position(|value| !value.is_finite());
+                assert!(bad.is_none(), "{target}, {}: {name} is {} at {bad:?}", dtype.0, values[bad.unwrap()]);
+            }
+            written += decoded.len();
+            lost += refused.len();
+        }
+    }
+    println!("{written} written, {lost} refused");
+    assert!(written > 500 && lost > 100, "{written} written, {lost} refused");
+}
+
+#[test]
+fn every_extreme_in_every_dialect_of_safetensors_is_finite_or_refused() {
+    check("safetensors");
+}
+
+#[test]
+fn every_extreme_in_every_mix_of_blocks_is_finite_or_refused() {
+    check("gguf");
+}
+
+#[test]
+fn an_importance_too_large_for_the_sums_is_refused_with_the_tensor() {
+    let values: Vec<f32> = (0..rows(true) * COLS).map(|place| ((place * 37 % 101) as f32 - 50.0) / 64.0).collect();
+    let name = layer("ffn_down", true);
+    let mut refused = 0;
+    for target in ConvertTarget::all().filter(|target| target.is_quantized() && target.extension() == "gguf") {
+        let mut options = ConvertOptions::new().with_threads(1);
+        let importance = importance([name.clone()].into_iter(), 3e38);
+        options.quantise.blocks = BlockOptions::new().with_pure(true).with_importance(importance);
+        let weights = BTreeMap::from([(name.clone(), rounded(&values, TargetDtype::F32))]);
+        let (lost, decoded) = converted(target, weights, DTYPES[0], &options);
+        assert!(decoded.values().flatten().all(|value| value.is_finite()), "{target}");
+        refused += lost.len();
+    }
+    assert!(refused > 0);
+}
+
+#[test]
+fn what_would_be_infinite_is_written_where_that_is_allowed_and_counted() {
+    let mut values = vec![0.5; rows(true) * COLS];
+    values[300] = 1e6;
+    let model = Model::new().floats(&layer("ffn_down", true), &[rows(true), COLS], &values);
+    let checkpoint = Checkpoint::from_bytes(model.bytes(), &ParseLimits::default()).unwrap();
+    let target = ConvertTarget::parse("q4_0").unwrap();
+    let mut options = ConvertOptions::new().with_measure(true);
+    options.quantise.blocks = BlockOptions::new().with_pure(true);
+    let error = checkpoint.plan_convert(target, &options).unwrap().to_bytes(|_| {}).unwrap_err();
+    let text = r#"tensor "blk.0.ffn_down.weight": value 288 is 5e-1, which Q4_0 would hold as NaN"#;
+    assert_eq!(error.to_string(), text);
+    let options = options.with_allow_nonfinite(true);
+    let (_, report) = checkpoint.plan_convert(target, &options).unwrap().to_bytes(|_| {}).unwrap();
+    assert_eq!(report.overflowed, 32);
+    assert!(report.errors.iter().all(|error| error.mean_absolute.is_finite() && error.cosine.is_finite()));
+}
+
+#[test]
+fn a_type_of_its_own_cannot_make_an_infinity_either() {
+    let model = Model::new().floats(&layer("ffn_down", true), &[rows(true), COLS], &vec![1e6; rows(true) * COLS]);
+    let checkpoint = Checkpoint::from_bytes(model.bytes(), &ParseLimits::default()).unwrap();
+    for (dtype, is_held) in [(Dtype::F16, false), (Dtype::BF16, true), (Dtype::F32, true)] {
+        let mut options = ConvertOptions::new();
+        options.quantise.blocks = BlockOptions::new().with_tensor_type("ffn_down", dtype);
+        let result = checkpoint.plan_convert(ConvertTarget::parse("q8_0").unwrap(), &options).unwrap().to_bytes(|_| {});
+        assert_eq!(result.is_ok(), is_held, "{dtype}");
+        assert!(is_held || matches!(result, Err(AnamnesisError::Overflow { .. })));
+    }
+}
