@@ -1,8 +1,9 @@
 //! Output tensors on their way into a plan: what each is made of, before and after the quantiser has decided.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::joined::{Joined, sets_apart};
 use super::output_tensor::output;
 use super::repacked::{Input, Repacked, Repacking};
 use super::rules::Rules;
@@ -155,7 +156,12 @@ impl<'a> Drafts<'a> {
     /// Lets the quantiser decide, and makes every tensor what it shall be.
     pub(super) fn finish(mut self) -> Result<Outputs> {
         let drafts = std::mem::take(&mut self.drafts);
-        let mut decisions = self.decide(&drafts)?.into_iter();
+        let decisions = self.decide(&drafts)?;
+        let apart = match self.quantise {
+            Some(quantise) if quantise.keeps_blocks => sets_apart(&drafts, &decisions, self.catalog, quantise.sources)?,
+            _ => BTreeSet::new(),
+        };
+        let (mut decisions, mut joined) = (decisions.into_iter(), Joined::default());
         let mut outputs = Outputs {
             planned: Vec::with_capacity(drafts.len()),
             stats: ConvertStats::default(),
@@ -181,15 +187,21 @@ impl<'a> Drafts<'a> {
                     let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
                     let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
                     let name = draft.output_name;
-                    outputs
-                        .planned
-                        .push(Planned { outputs: made, work: Work::Encode { name, values, encoder, checks } });
+                    outputs.planned.push(Planned {
+                        outputs: made,
+                        work: Work::Encode { name, values, encoder, checks, shared: None },
+                    });
                     continue;
                 }
                 Content::Values(stored) => stored,
             };
+            let mut set = None;
             let encoder = match decisions.next() {
                 None => None,
+                Some(Decision::EncodeShared(encoder, name)) => {
+                    set = Some(name);
+                    Some(encoder)
+                }
                 Some(Decision::Encode(encoder)) => Some(encoder),
                 Some(Decision::EncodeInstead(encoder, wanted)) => {
                     if let Some(made) = encoder.outputs().first() {
@@ -218,7 +230,8 @@ impl<'a> Drafts<'a> {
                 self.note_encoded(&draft.name, &draft.output_name, encoder, &mut outputs)?;
                 outputs.encoded_dtype.get_or_insert(stored.dtype);
             }
-            if let (Some(encoder), Some(quantise)) = (encoder.as_deref(), self.quantise) {
+            let stays_apart = set.as_ref().is_some_and(|set| apart.contains(set));
+            if let (Some(encoder), Some(quantise), false) = (encoder.as_deref(), self.quantise, stays_apart) {
                 match self.repacked(quantise, &stored, &draft.shape, encoder)? {
                     Repacked::As(planned) => {
                         self.stats.dequantized -= 1;
@@ -244,6 +257,9 @@ impl<'a> Drafts<'a> {
             outputs.planned.push(match (encoder, self.quantise) {
                 (Some(encoder), Some(quantise)) => {
                     self.stats.quantized += 1;
+                    if let Some(set) = set {
+                        joined.add(set, &outputs.planned);
+                    }
                     let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
                     let made = encoder.outputs().iter().map(tensor).collect::<Result<_>>()?;
                     // Blocks are decoded to F32 while a model runs, other weights to what they were.
@@ -252,7 +268,7 @@ impl<'a> Drafts<'a> {
                         Packing::Companions => dtype,
                     };
                     let (name, checks) = (decoded.name, Checks { loaded_as, ..quantise.checks });
-                    Planned { outputs: made, work: Work::Encode { name, values, encoder, checks } }
+                    Planned { outputs: made, work: Work::Encode { name, values, encoder, checks, shared: None } }
                 }
                 _ => {
                     self.stats.cast += usize::from(origin == Origin::Plain && is_cast);
@@ -261,6 +277,7 @@ impl<'a> Drafts<'a> {
                 }
             });
         }
+        joined.join(&mut outputs.planned);
         outputs.stats = self.stats;
         Ok(outputs)
     }

@@ -17,6 +17,7 @@ mod drafts;
 mod fit;
 mod gguf_metadata;
 mod importance;
+mod joined;
 mod mapped;
 mod notes;
 mod options;

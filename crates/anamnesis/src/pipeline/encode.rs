@@ -40,12 +40,32 @@ impl Encoding {
         }
     }
 
-    /// Encodes a tile from front to back. Gives how far the result is from the values.
+    /// The largest magnitude of a tile.
+    pub(super) fn largest(
+        &mut self,
+        encoder: &dyn TileEncoder,
+        checks: Checks,
+        tile: &Tile,
+        read: Read<'_>,
+    ) -> Result<f32> {
+        let mut held = std::mem::take(&mut self.held);
+        let mut largest = 0.0f32;
+        walk(tile, 1, &mut held, read, &mut |range, values| {
+            largest = largest.max(make_finite(self.context.level(), checks, encoder, range, values)?.largest);
+            Ok(())
+        })?;
+        self.held = held;
+        Ok(largest)
+    }
+
+    /// Encodes a tile from front to back. Gives how far the result is from the values. `shared` is the largest magnitude of all
+    /// weights that share a global scale, where it is found already.
     pub(super) fn run(
         &mut self,
         encoder: &dyn TileEncoder,
         checks: Checks,
         tile: &Tile,
+        shared: Option<f32>,
         read: Read<'_>,
         put: Put<'_>,
     ) -> Result<Distance> {
@@ -53,12 +73,17 @@ impl Encoding {
         let mut held = std::mem::take(&mut self.held);
         let (mut ready, mut is_finite) = (None, false);
         if let Some(mut first_pass) = encoder.first_pass() {
-            is_finite = true;
-            walk(tile, granule, &mut held, read, &mut |range, values| {
-                let finite = make_finite(self.context.level(), checks, encoder, range, values)?;
-                is_finite &= finite.replaced == 0;
-                first_pass.see(values, finite.largest, &mut self.context)
-            })?;
+            match shared {
+                Some(largest) => first_pass.see_largest(largest),
+                None => {
+                    is_finite = true;
+                    walk(tile, granule, &mut held, read, &mut |range, values| {
+                        let finite = make_finite(self.context.level(), checks, encoder, range, values)?;
+                        is_finite &= finite.replaced == 0;
+                        first_pass.see(values, finite.largest, &mut self.context)
+                    })?;
+                }
+            }
             ready = Some(first_pass.finish()?);
         }
         let encoder = ready.as_deref().unwrap_or(encoder);

@@ -29,7 +29,8 @@ impl Fingerprint {
         (plan.total_bytes, &plan.pieces).hash(&mut outputs);
         for job in &plan.jobs {
             hash_outputs(job, &mut outputs);
-            job.work.parts().iter().for_each(|extent| hash_extent(extent, inputs, &mut sources));
+            let shared = job.work.shared().into_iter().flat_map(|values| &values.parts);
+            job.work.parts().iter().chain(shared).for_each(|extent| hash_extent(extent, inputs, &mut sources));
             hash_coding(&job.work, &mut coding);
         }
         Self { outputs, sources, coding }
@@ -70,6 +71,7 @@ fn hash_coding(work: &Work, digest: &mut Digest) {
             // Measuring and refusing change no byte.
             let Checks { allow_nonfinite, measure: _, loaded_as: _ } = checks;
             allow_nonfinite.hash(digest);
+            work.shared().into_iter().for_each(|values| hash_values(values, digest));
         }
     }
 }

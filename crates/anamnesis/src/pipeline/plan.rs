@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::shared::SharedScale;
 use crate::catalog::{Extent, Metadata, TargetDtype, TensorId};
 use crate::container::{Container, Layout, OutputTensor, Seal};
 use crate::error::Result;
@@ -40,7 +41,14 @@ pub(crate) enum Work {
     /// Values become one tensor of plain floats.
     Decode(Values),
     /// Values become a quantised weight with its companions, which people know by one name.
-    Encode { name: String, values: Values, encoder: Box<dyn TileEncoder>, checks: Checks },
+    Encode {
+        name: String,
+        values: Values,
+        encoder: Box<dyn TileEncoder>,
+        checks: Checks,
+        /// The weights it shares its global scale with, itself among them.
+        shared: Option<Arc<SharedScale>>,
+    },
 }
 
 /// What is asked of values on their way into a quantised weight.
@@ -56,6 +64,7 @@ pub(crate) struct Checks {
 }
 
 /// Where the values of a tensor come from.
+#[derive(Clone)]
 pub(crate) struct Values {
     pub(crate) decoder: Arc<dyn TileDecoder>,
     /// The stored bytes they are made of, the most telling first.
@@ -119,6 +128,14 @@ impl Work {
         match self {
             Self::Copy { .. } => None,
             Self::Decode(values) | Self::Encode { values, .. } => Some(values),
+        }
+    }
+
+    /// The values of all weights that it shares a global scale with, where it does.
+    pub(super) fn shared(&self) -> Vec<&Values> {
+        match self {
+            Self::Encode { shared: Some(shared), .. } => shared.values().collect(),
+            _ => Vec::new(),
         }
     }
 

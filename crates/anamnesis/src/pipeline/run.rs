@@ -9,7 +9,7 @@ use super::desk::{Assignment, Desk, Output};
 use super::encode::Encoding;
 use super::measure::Distance;
 use super::options::RunOptions;
-use super::plan::{Job, Plan, Work};
+use super::plan::{Job, Plan, Values, Work};
 use super::report::{Complete, Done, Piece, Progress, What, collect};
 use super::sink::TileSink;
 use super::tiles::Tile;
@@ -181,12 +181,21 @@ impl Worker<'_, '_> {
                     tell(What::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }
             }
-            Work::Encode { values, encoder, checks, .. } => {
+            Work::Encode { values, encoder, checks, shared, .. } => {
+                let mut largest_of = |values: &Values| {
+                    let tile = Tile::whole(values, sources);
+                    let mut read = |range, floats: &mut [f32]| {
+                        cancel.check()?;
+                        buffers.numbers(values, sources, range, floats)
+                    };
+                    encoding.largest(&**encoder, *checks, &tile, &mut read)
+                };
+                let largest = shared.as_ref().map(|shared| shared.largest(&mut largest_of)).transpose()?;
                 let mut read = |range, floats: &mut [f32]| {
                     cancel.check()?;
                     buffers.numbers(values, sources, range, floats)
                 };
-                let distance = encoding.run(&**encoder, *checks, tile, &mut read, &mut put)?;
+                let distance = encoding.run(&**encoder, *checks, tile, largest, &mut read, &mut put)?;
                 if checks.measure || distance.replaced > 0 || distance.overflowed > 0 {
                     tell(What::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }

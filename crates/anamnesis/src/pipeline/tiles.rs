@@ -23,6 +23,11 @@ pub(super) struct Tile {
 }
 
 impl Tile {
+    /// All values, in the steps of their decoder.
+    pub(super) fn whole(values: &Values, sources: &[Box<dyn Source>]) -> Self {
+        Self { job: 0, range: 0..values.elements, step: step_of(values, sources) }
+    }
+
     /// The steps of the piece, front to back.
     pub(super) fn steps(&self) -> impl Iterator<Item = Range<u64>> + use<> {
         let (range, step) = (self.range.clone(), self.step.max(1));

@@ -68,6 +68,12 @@ pub(crate) trait FirstPass {
     /// Takes the next values, whole granules of them, the largest magnitude among which is known.
     fn see(&mut self, values: &[f32], largest: f32, context: &mut Context) -> Result<()>;
 
+    /// Takes the largest magnitude of all weights that share a global scale, in place of the values. Only asked of encoders
+    /// that a quantiser made to share.
+    fn see_largest(&mut self, largest: f32) {
+        let _ = largest;
+    }
+
     /// The encoder that knows what was seen, once all values were taken. It makes the same outputs and needs no first pass.
     fn finish(self: Box<Self>) -> Result<Box<dyn TileEncoder>>;
 }

@@ -27,6 +27,7 @@ pub(crate) mod grouped;
 pub(crate) mod hqq;
 mod identity;
 mod integers;
+mod joined;
 mod layers;
 pub(crate) mod leftover;
 mod library;

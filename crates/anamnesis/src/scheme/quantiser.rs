@@ -191,6 +191,8 @@ pub(crate) enum Decision {
     Encode(Box<dyn TileEncoder>),
     /// Its rows are not divided by the blocks of this type, and another is taken.
     EncodeInstead(Box<dyn TileEncoder>, BlockType),
+    /// It shares its global scale with all weights of the set of this name.
+    EncodeShared(Box<dyn TileEncoder>, String),
     Keep(Keeping),
 }
 

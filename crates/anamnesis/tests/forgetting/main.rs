@@ -8,5 +8,6 @@ mod support;
 mod blocks;
 mod encoders;
 mod extremes;
+mod joined;
 mod mixing;
 mod twice;

@@ -7,6 +7,7 @@ use super::encoders::weight;
 use super::preset::{Codes, Preset};
 use super::spec::Strategy;
 use crate::error::Result;
+use crate::scheme::joined::{BY_LLM_COMPRESSOR, encode_joined};
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
 use crate::scheme::{Decision, Encoding, Made, Packing, Quantiser, Task};
@@ -73,7 +74,10 @@ impl Quantiser for Preset {
             Strategy::Group(values) => values,
             _ => 1,
         };
-        plan_layers(task, self.name, &SERVED, group, |tensor| encode(weight(self, strategy, tensor)))
+        plan_layers(task, self.name, &SERVED, group, |tensor| match self.codes {
+            Codes::Nvfp4 => encode_joined(tensor, BY_LLM_COMPRESSOR, weight(self, strategy, tensor)),
+            _ => encode(weight(self, strategy, tensor)),
+        })
     }
 
     fn mixes_with(&self, other: &str) -> bool {

@@ -351,6 +351,10 @@ impl FirstPass for Seeing<'_> {
         Ok(())
     }
 
+    fn see_largest(&mut self, largest: f32) {
+        self.seen = self.seen.with(Extremes { low: -largest, high: largest });
+    }
+
     fn finish(self: Box<Self>) -> Result<Box<dyn TileEncoder>> {
         Ok(Box::new(GroupedEncoder { seen: Some(self.seen), ..self.encoder.clone() }))
     }

@@ -11,6 +11,7 @@ use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
     Arithmetic, Beside, Factor, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Scales, Whole, step_of,
 };
+use crate::scheme::joined::{BY_MODELOPT, encode_joined};
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
 use crate::scheme::{
@@ -85,7 +86,10 @@ impl Kind {
 impl Quantiser for Kind {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_unused(self.name())?;
-        plan_layers(task, self.name(), &SERVED, self.group().unwrap_or(1), |tensor| encode(weight(*self, tensor)))
+        plan_layers(task, self.name(), &SERVED, self.group().unwrap_or(1), |tensor| match self {
+            Self::Nvfp4 => encode_joined(tensor, BY_MODELOPT, weight(*self, tensor)),
+            Self::Fp8 | Self::Mxfp8 => encode(weight(*self, tensor)),
+        })
     }
 
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {

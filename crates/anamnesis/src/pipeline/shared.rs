@@ -1,0 +1,44 @@
+//! Weights that share a global scale, as loaders join them to one layer: the first pass of each is over all of them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::plan::Values;
+use crate::error::Result;
+
+/// Weights that share a global scale.
+pub(crate) struct SharedScale {
+    members: Vec<Member>,
+}
+
+/// One of them.
+struct Member {
+    name: String,
+    values: Values,
+    /// Its largest magnitude, once somebody needed it.
+    largest: Mutex<Option<f32>>,
+}
+
+impl SharedScale {
+    /// Of these weights, by their names.
+    pub(crate) fn new(members: impl Iterator<Item = (String, Values)>) -> Arc<Self> {
+        let member = |(name, values)| Member { name, values, largest: Mutex::new(None) };
+        Arc::new(Self { members: members.map(member).collect() })
+    }
+
+    /// The values of all members.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Values> {
+        self.members.iter().map(|member| &member.values)
+    }
+
+    /// The largest magnitude of all members. Each is looked at once, by the worker who needs it first; others wait for that.
+    pub(super) fn largest(&self, find: &mut dyn FnMut(&Values) -> Result<f32>) -> Result<f32> {
+        self.members.iter().try_fold(0.0, |largest: f32, member| {
+            let mut known = member.largest.lock().unwrap_or_else(PoisonError::into_inner);
+            let of_member = match *known {
+                Some(largest) => largest,
+                None => *known.insert(find(&member.values).map_err(|error| error.in_tensor(&member.name))?),
+            };
+            Ok(largest.max(of_member))
+        })
+    }
+}
