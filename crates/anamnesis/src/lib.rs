@@ -78,6 +78,7 @@ mod checkpoint;
 mod container;
 mod cpu;
 mod io;
+mod json;
 mod pipeline;
 mod quant_config;
 mod scheme;

@@ -9,7 +9,7 @@ use crate::io::output::{CompleteFile, PendingFile, check_space, check_target, sa
 use crate::io::together::appear_together;
 use crate::limits::{Budget, ParseLimits};
 use crate::pipeline::{
-    self, Distance, FileSink, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, WaitingSink,
+    self, Distance, FileSink, Job, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, WaitingSink,
 };
 
 /// [`write_files`] of one.
@@ -69,7 +69,8 @@ pub(crate) fn to_bytes(
     options: &RememberOptions,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<(Vec<u8>, Vec<Distance>)> {
-    Budget::new(limits).buffer(plan.total_bytes, "the output")?;
+    // The tensors are what the input makes large; the header around them is no larger than what was read.
+    Budget::new(limits).buffer(plan.jobs.iter().map(Job::bytes).sum(), "the output")?;
     let bytes = usize::try_from(plan.total_bytes)
         .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", plan.total_bytes)))?;
     let sink = MemorySink::new(bytes)?;

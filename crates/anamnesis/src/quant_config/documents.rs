@@ -14,6 +14,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::json::{Json, MAX_VALUES, Members, Tree};
+use crate::json;
 
 /// Where models describe their quantisation, the most telling first.
 pub(crate) const DOCUMENTS: [&str; 6] = [
@@ -86,6 +87,7 @@ impl Search {
 /// Everything a document says about its quantisation, the outer places first; and what stands in such a place and is no
 /// description. The error says why the text is no document.
 pub(super) fn find(text: &[u8], search: Search) -> Result<(Vec<Found>, Vec<String>), String> {
+    let text = &*json::strict(text);
     let left = Cell::new(MAX_VALUES);
     let explain = |error: serde_json::Error| match left.get() {
         0 => format!("describes its quantisation by more than {MAX_VALUES} values"),

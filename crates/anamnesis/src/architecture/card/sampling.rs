@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::architecture::told::Told;
 use crate::catalog::MetadataValue;
+use crate::json;
 
 /// What GGUF calls a setting, what the file calls it, and whether it is a whole number.
 const SETTINGS: [(&str, &[&str], bool); 11] = [
@@ -23,7 +24,7 @@ const SETTINGS: [(&str, &[&str], bool); 11] = [
 /// Writes the settings of a file; one that cannot be read says nothing.
 pub(super) fn tell(text: Option<&[u8]>, told: &mut Told) {
     let Some(text) = text else { return };
-    let Ok(settings) = serde_json::from_slice::<Map<String, Value>>(text) else {
+    let Ok(settings) = json::from_slice::<Map<String, Value>>(text) else {
         told.note("generation_config.json is no JSON object, so that nothing is written about sampling");
         return;
     };

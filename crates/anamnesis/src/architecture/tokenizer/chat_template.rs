@@ -7,6 +7,7 @@ use crate::architecture::beside::Beside;
 use crate::architecture::told::Told;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result};
+use crate::json;
 
 /// One template, or named ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,8 +63,8 @@ impl ChatTemplate {
             }));
         }
         let Some(text) = files.read("chat_template.json")? else { return Ok(Err(Value::Null)) };
-        let document: Value = serde_json::from_slice(&text)
-            .map_err(|error| AnamnesisError::parse(format!("chat_template.json: {error}")))?;
+        let document: Value =
+            json::from_slice(&text).map_err(|error| AnamnesisError::parse(format!("chat_template.json: {error}")))?;
         Ok(Err(document.get("chat_template").cloned().unwrap_or_default()))
     }
 

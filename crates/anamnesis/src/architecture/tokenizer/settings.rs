@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::document::AddedToken;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::json;
 
 /// The roles of tokens in the order they are looked for.
 pub(super) const ROLES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
@@ -15,7 +16,7 @@ pub(super) struct Settings(pub(super) Map<String, Value>);
 impl Settings {
     pub(super) fn read(text: Option<&[u8]>) -> Result<Self> {
         let Some(text) = text else { return Ok(Self::default()) };
-        match serde_json::from_slice(text) {
+        match json::from_slice(text) {
             Ok(Value::Object(object)) => Ok(Self(object)),
             Ok(_) => Err(AnamnesisError::parse("tokenizer_config.json is no object")),
             Err(error) => Err(AnamnesisError::parse(format!("tokenizer_config.json: {error}"))),

@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, printable};
 use crate::quant_config::is_quantisation;
+use crate::json;
 
 /// Deepest nesting of a document, which is also what the validation before the scan allows.
 const MAX_DEPTH: usize = 128;
@@ -38,7 +39,7 @@ pub(crate) struct ConfigEdit {
 /// # Errors
 /// `Parse` where the text is not JSON or not an object.
 pub(crate) fn without_quantisation(text: &[u8], target: Option<TargetDtype>) -> Result<ConfigEdit> {
-    match serde_json::from_slice(text) {
+    match json::from_slice(text) {
         Ok(Value::Object(_)) => {}
         Ok(_) => return Err(AnamnesisError::parse("config.json is not a JSON object")),
         Err(error) => return Err(AnamnesisError::parse(format!("config.json is not valid JSON: {error}"))),

@@ -12,6 +12,7 @@ use crate::architecture::{Mapped, tree::Tree};
 use crate::catalog::{Dtype, MetadataArray};
 use crate::checkpoint::Checkpoint;
 use crate::error::{AnamnesisError, Result};
+use crate::json;
 use crate::scheme::{OF_INPUTS, WholeScale};
 
 /// The algorithm of ModelOpt that quantises weights alone.
@@ -99,7 +100,7 @@ impl Algorithms {
             return Ok(told);
         }
         let text = files.read("hf_quant_config.json")?;
-        let document: Option<Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
+        let document: Option<Value> = text.and_then(|text| json::from_slice(&text).ok());
         let Some(own) = document.as_ref().and_then(|document| document.get("quantization")).map(Self::of) else {
             return Ok(told);
         };

@@ -21,6 +21,7 @@ use crate::catalog::BlockType;
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::Result;
+use crate::json;
 use inputs::Algorithms;
 pub(super) use restored::RestoredOutputs;
 use tensors::{Planner, Types};
@@ -53,7 +54,7 @@ impl Checkpoint {
         let Some(directory) = self.directory().or_else(|| self.directory_of_model()) else { return Ok(None) };
         let files = Directory::new(directory, &self.limits);
         let Some(text) = files.read("config.json")? else { return Ok(None) };
-        let Ok(Value::Object(raw)) = serde_json::from_slice(&text) else { return Ok(None) };
+        let Ok(Value::Object(raw)) = json::from_slice(&text) else { return Ok(None) };
         let architecture = match Architecture::of_config(&raw) {
             // What stands beside a file says nothing of it where nobody knows it.
             Err(_) if self.directory().is_none() => None,

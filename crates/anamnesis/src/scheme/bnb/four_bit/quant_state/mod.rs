@@ -58,7 +58,8 @@ impl QuantState {
                 Some("float32") => Some(TargetDtype::F32),
                 _ => None,
             },
-            nested_block: member(&value, "nested_blocksize", "a positive number", positive)?,
+            // Zero is none: some writers say so where nothing is nested.
+            nested_block: member(&value, "nested_blocksize", "a number", Value::as_u64)?.filter(|&block| block > 0),
             nested_offset: member(&value, "nested_offset", "a number", offset)?,
         })
     }
@@ -106,7 +107,7 @@ mod tests {
             ("shape", &["[-1]", "[4294967296,4294967296,2]", "\"big\"", "null", "[2.5]", "{}"]),
             ("quant_type", &["\"int8\"", "4", "null"]),
             ("dtype", &["16", "null"]),
-            ("nested_blocksize", &["0", "-1", "1.5", "\"256\"", "null"]),
+            ("nested_blocksize", &["-1", "1.5", "\"256\"", "null"]),
             ("nested_dtype", &["\"float16\"", "32"]),
             ("nested_offset", &["\"0.5\"", "null", "1e300", "[0.5]"]),
         ] {

@@ -1,0 +1,85 @@
+//! JSON as Python writes it: `NaN`, `Infinity` and `-Infinity` stand for numbers, which the format does not have.
+//!
+//! A text is made strict by putting a short string of the same length in place of each of them. So places in the text stay what
+//! they are, and whoever needs a number there finds that it is none.
+
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
+
+/// What Python writes, and what stands for it.
+const TOKENS: [(&[u8], &[u8]); 3] = [(b"-Infinity", b"\"-inf\"   "), (b"Infinity", b"\"inf\"   "), (b"NaN", b"\"N\"")];
+
+/// Reads a value.
+pub(crate) fn from_slice<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(&strict(text))
+}
+
+/// The text with a string of the same length in place of every number that JSON does not have.
+pub(crate) fn strict(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut strict = Cow::Borrowed(text);
+    let (mut at, mut in_string) = (0, false);
+    while let Some(&byte) = text.get(at) {
+        let token = match (in_string, byte) {
+            (true, b'\\') => {
+                at += 2;
+                continue;
+            }
+            (_, b'"') => {
+                in_string = !in_string;
+                None
+            }
+            (false, b'-' | b'I' | b'N') => TOKENS.iter().find(|(token, _)| is_at(text, at, token)),
+            _ => None,
+        };
+        if let Some((token, string)) = token
+            && let Some(place) = strict.to_mut().get_mut(at..at + token.len())
+        {
+            place.copy_from_slice(string);
+        }
+        at += token.map_or(1, |(token, _)| token.len());
+    }
+    strict
+}
+
+/// Whether this token stands at a place, as a value by itself.
+fn is_at(text: &[u8], at: usize, token: &[u8]) -> bool {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(byte));
+    let before = at.checked_sub(1).and_then(|before| text.get(before));
+    text.get(at..).is_some_and(|rest| rest.starts_with(token))
+        && !is_word(before)
+        && !is_word(text.get(at + token.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_json_does_not_have_are_read_as_text_of_the_same_length() {
+        let text = br#"{"limit": [0.0, Infinity], "low":-Infinity,"x":NaN , "NaN": "a \" NaN, Infinity", "n": null}"#;
+        let strict = strict(text);
+        assert_eq!(strict.len(), text.len());
+        let wanted = json!({"limit": [0.0, "inf"], "low": "-inf", "x": "N", "NaN": "a \" NaN, Infinity", "n": null});
+        assert_eq!(serde_json::from_slice::<Value>(&strict).unwrap(), wanted);
+        assert_eq!(from_slice::<Value>(b"[NaN,NaN]").unwrap(), json!(["N", "N"]));
+    }
+
+    #[test]
+    fn what_is_neither_stays_an_error() {
+        for text in
+            ["[NaNs]", "[-NaN]", "[Infinity1]", "[+Infinity]", "[xNaN]", "[nan]", "[inf]", "[--Infinity]", "[1NaN]"]
+        {
+            assert!(from_slice::<Value>(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn strict_text_is_not_copied() {
+        for text in ["", "{\"a\": [1, -2, \"NaN\\", "\\", "\"\\\"Infinity"] {
+            assert!(matches!(strict(text.as_bytes()), Cow::Borrowed(_)), "{text}");
+        }
+    }
+}
