@@ -197,7 +197,8 @@ impl Checkpoint {
 
     fn read(source: Box<dyn Source>, origin: Origin, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let bytes = source.len();
-        let (format, Opened { source, catalog }) = container::open(source, 0, options, budget)?;
+        let (format, Opened { source, mut catalog }) = container::open(source, 0, options, budget)?;
+        parts::note_shard(&mut catalog, "");
         let files = Files { sources: vec![source], paths: Vec::new(), catalog, bytes, format };
         Self::assemble(files, Beside::given(options, budget)?, None, origin, options)
     }
@@ -475,6 +476,9 @@ fn read_file(
     let bytes = source.len();
     known::refuse(path, options)
         .and_then(|()| container::open(Box::new(source), file, options, budget))
-        .map(|(format, opened)| (bytes, format, opened))
+        .map(|(format, mut opened)| {
+            parts::note_shard(&mut opened.catalog, &path.file_name().unwrap_or_default().to_string_lossy());
+            (bytes, format, opened)
+        })
         .map_err(|error| known::explain(error, path).in_file(path))
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::inside;
+use super::parts::DISTRIBUTED;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -58,6 +59,18 @@ impl<'a> Numbered<'a> {
     }
 }
 
+/// Whether a file is called as PyTorch calls the shards of a distributed checkpoint:
+/// `shard-00002-model-00001-of-00001.safetensors`.
+pub(super) fn is_distributed_shard(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = || {
+        let (rank, model) = name.strip_prefix("shard-")?.split_once("-model-")?;
+        let (number, count) = model.strip_suffix(".safetensors")?.split_once("-of-")?;
+        Some([rank, number, count])
+    };
+    numbers().is_some_and(|numbers| numbers.into_iter().all(is_number))
+}
+
 /// The files of the one model that these files of weights are: a single file, or all shards of one set. `None` where there
 /// are no files.
 ///
@@ -68,6 +81,11 @@ pub(super) fn one_model(directory: &Path, files: &[&String]) -> Result<Option<Ve
         [] => Ok(None),
         [single] if Numbered::parse(single).is_none() => Ok(Some(vec![(*single).clone()])),
         [first, ..] => {
+            if let Some(shard) = files.iter().find(|name| is_distributed_shard(name)) {
+                let why = format!("{} and the files beside it hold pieces of tensors", quoted(shard));
+                let why = format!("{}: {why}, which are not put together", directory.display());
+                return Err(AnamnesisError::unsupported(DISTRIBUTED, why));
+            }
             let shards = Numbered::parse(first).map(|shard| shard.all(directory)).transpose()?;
             match shards.filter(|shards| files.iter().all(|file| shards.contains(file))) {
                 Some(shards) => Ok(Some(shards)),
@@ -91,6 +109,15 @@ pub(super) fn several(directory: &Path, models: &[&String]) -> AnamnesisError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shards_of_distributed_checkpoints_are_known_by_their_names() {
+        assert!(is_distributed_shard("shard-00002-model-00001-of-00001.safetensors"));
+        for name in ["model-00001-of-00001.safetensors", "shard-a-model-1-of-2.safetensors", "shard-1-model-1-of-2.bin"]
+        {
+            assert!(!is_distributed_shard(name), "{name}");
+        }
+    }
 
     #[test]
     fn numbered_shards_are_told_by_their_names() {

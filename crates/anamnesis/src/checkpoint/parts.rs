@@ -1,8 +1,46 @@
-//! Split models: every file says which part of how many it is, and all of them must be there.
+//! Files that hold a part of a model: of a split model, whose files say which part of how many they are and must all be there;
+//! and shards of a distributed checkpoint, which hold a piece of every tensor under the whole tensor's name and are refused.
 
-use crate::catalog::{Catalog, SplitPart};
+use serde_json::{Map, Value};
+
+use super::names::is_distributed_shard;
+use crate::catalog::{Catalog, MetadataValue, SplitPart, Unreadable};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
+
+/// What shards of a distributed checkpoint are called in messages.
+pub(super) const DISTRIBUTED: &str = "PyTorch distributed checkpoint";
+
+/// The entry of the metadata in which PyTorch's distributed checkpoints say where the pieces of a file begin: JSON, from the
+/// name of a tensor to `{"saved_offsets": [..]}`.
+const SHARDING: &str = "DCP_SHARDING_INFO";
+
+/// Notes in the catalog that a file is a shard of a distributed checkpoint. Its entry of the metadata alone does not say so: the
+/// only file of a model that one process saved has it too, with offsets of zero; the first of several shards is told from that by
+/// its name, where it has one.
+pub(super) fn note_shard(catalog: &mut Catalog, file: &str) {
+    let entry =
+        catalog.metadata.as_ref().and_then(|metadata| metadata.get(SHARDING)).and_then(MetadataValue::as_string);
+    let Some(text) = entry else { return };
+    let why = match serde_json::from_str::<Map<String, Value>>(text) {
+        Ok(tensors) => match tensors.iter().find(|(_, place)| !is_at_the_start(place)) {
+            Some((name, _)) => format!("{SHARDING} says that this file holds a piece of tensor {}", quoted(name)),
+            None if is_distributed_shard(file) => {
+                format!("by its name and {SHARDING}, {} holds a piece of each tensor", quoted(file))
+            }
+            None => return,
+        },
+        Err(error) => format!("{SHARDING}, which says where the pieces of tensors begin, cannot be read: {error}"),
+    };
+    let why = format!("{why}; pieces are not put together");
+    catalog.unreadable.push(Unreadable { format: DISTRIBUTED, why });
+}
+
+/// Whether a piece begins where its tensor does.
+fn is_at_the_start(place: &Value) -> bool {
+    let offsets = place.get("saved_offsets").and_then(Value::as_array);
+    offsets.is_some_and(|offsets| offsets.iter().all(|offset| offset.as_u64() == Some(0)))
+}
 
 /// Refuses a part that was opened as if it were a whole model.
 pub(super) fn check_alone(catalog: &Catalog, format: Format) -> Result<()> {

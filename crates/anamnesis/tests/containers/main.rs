@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod distributed;
 mod foreign;
 mod gguf;
 mod gguf_directories;
