@@ -6,10 +6,11 @@ use std::sync::OnceLock;
 use super::files::{MAX_CONFIG_BYTES, MAX_INDEX_BYTES, read_bounded, read_existing};
 use super::index::Index;
 use super::names::{INDEX_FILE, Numbered, TORCH_INDEX_FILE};
+use crate::catalog::Catalog;
 use crate::container::{Configuration, OpenOptions};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
-use crate::quant_config::{DOCUMENTS, QuantConfig};
+use crate::quant_config::{DOCUMENTS, Markers, QuantConfig};
 
 /// What stands beside the weights.
 #[derive(Debug, Default)]
@@ -71,6 +72,13 @@ impl Beside {
         let documents = documents.iter().map(|(name, text)| (*name, text.as_slice()));
         let config = QuantConfig::read(documents).with_gptq_format(options.gptq_format);
         Ok(Self { config, unreadable, ..Self::default() })
+    }
+
+    /// Adds what the files of the weights say by themselves.
+    pub(super) fn with_markers(mut self, markers: Markers, catalog: &Catalog) -> Self {
+        let is_stored = |module: &str| catalog.with_prefix(&format!("{module}.")).next().is_some();
+        self.config = self.config.with_markers(markers, &|module| module.is_empty() || is_stored(module));
+        self
     }
 
     pub(super) fn config(&self) -> &QuantConfig {

@@ -8,6 +8,7 @@ mod index;
 mod inside;
 mod known;
 mod locate;
+mod markers;
 mod metadata;
 mod names;
 mod ollama;
@@ -27,7 +28,7 @@ use crate::io::{
     BytesSource, FilePool, FileSource, MAX_OPEN_FILES, PositionedRead, PositionedSource, ReaderSource, Source,
 };
 use crate::limits::{Budget, ParseLimits};
-use crate::quant_config::DOCUMENTS;
+use crate::quant_config::{DOCUMENTS, Markers};
 use crate::scheme::{self, Claimed, Leftover, Prepared, Recipe, TensorRole, Weight};
 
 use beside::Beside;
@@ -36,12 +37,13 @@ use locate::{Located, Set, locate};
 pub(crate) use files::{is_file, metadata, read_bounded, read_sidecar};
 pub(crate) use inside::file_inside;
 pub(crate) use locate::{is_in_store, resolve};
+pub(crate) use markers::ENTRY as MARKERS;
 pub use ollama::resolve_ollama_model;
 pub use origin::Origin;
 
 /// A model's tensors, wherever they are stored: the input of every operation.
 ///
-/// Opening reads headers and the configuration beside them, never tensor data.
+/// Opening reads headers, the configuration beside them, and small tensors that describe others; no weights.
 ///
 /// ```no_run
 /// use anamnesis::{Checkpoint, ParseLimits, RememberOptions, TargetDtype};
@@ -121,7 +123,10 @@ impl Checkpoint {
         let mut budget = Budget::new(&options.limits);
         let (bytes, format, Opened { source, catalog }) = read_file(path, 0, &FilePool::new(1), options, &mut budget)?;
         let alone = path.file_name().map(|name| name.to_string_lossy());
+        let mut markers = Markers::default();
+        markers::read(&catalog, &*source, &mut budget, &mut markers)?;
         let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), options, &mut budget)?;
+        let beside = beside.with_markers(markers, &catalog);
         let files = Files { sources: vec![source], paths: vec![path.to_path_buf()], catalog, bytes, format };
         Self::assemble(files, beside, None, Origin::File(path.to_path_buf()), options)
     }
@@ -130,7 +135,7 @@ impl Checkpoint {
         let mut budget = Budget::new(&options.limits);
         let pool = FilePool::new(MAX_OPEN_FILES);
         let (mut sources, mut paths, mut catalogs) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut format, mut bytes) = (None, 0);
+        let (mut format, mut bytes, mut markers) = (None, 0, Markers::default());
         for (file, name) in (0..).zip(&set.files) {
             let path = set.directory.join(name);
             let (length, found, Opened { source, catalog }) = read_file(&path, file, &pool, options, &mut budget)?;
@@ -140,6 +145,7 @@ impl Checkpoint {
                 let why = format!("this is {this}, a file before it in the same set is {other}");
                 return Err(AnamnesisError::parse(why).in_file(&path));
             }
+            markers::read(&catalog, &*source, &mut budget, &mut markers).map_err(|error| error.in_file(&path))?;
             sources.push(source);
             paths.push(path);
             catalogs.push(catalog);
@@ -147,7 +153,7 @@ impl Checkpoint {
         let format = format.ok_or_else(|| AnamnesisError::NoWeights { directory: set.directory.clone() })?;
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
-        let beside = Beside::read(&set.directory, None, options, &mut budget)?;
+        let beside = Beside::read(&set.directory, None, options, &mut budget)?.with_markers(markers, &catalog);
         let files = Files { sources, paths, catalog, bytes, format };
         let origin = Origin::Directory(set.directory.clone());
         Self::assemble(files, beside, Some(set), origin, options)
@@ -199,8 +205,11 @@ impl Checkpoint {
         let bytes = source.len();
         let (format, Opened { source, mut catalog }) = container::open(source, 0, options, budget)?;
         parts::note_shard(&mut catalog, "");
+        let mut markers = Markers::default();
+        markers::read(&catalog, &*source, budget, &mut markers)?;
+        let beside = Beside::given(options, budget)?.with_markers(markers, &catalog);
         let files = Files { sources: vec![source], paths: Vec::new(), catalog, bytes, format };
-        Self::assemble(files, Beside::given(options, budget)?, None, origin, options)
+        Self::assemble(files, beside, None, origin, options)
     }
 
     /// A checkpoint of files that were read, with the weights that were asked for only.

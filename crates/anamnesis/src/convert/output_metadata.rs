@@ -3,7 +3,7 @@
 use super::options::{Cast, ConvertOptions};
 use super::target::ConvertTarget;
 use crate::catalog::{Metadata, MetadataValue, Rounding, TargetDtype};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, MARKERS};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Request, Result};
 
@@ -27,6 +27,10 @@ impl Checkpoint {
             None if is_kept => self.all_metadata()?,
             None => None,
         };
+        // What it says of single weights is no longer true where they are decoded or quantised.
+        if let Some(all) = &mut metadata {
+            all.remove(MARKERS);
+        }
         if self.format() == Format::Pth && target.format() == Format::Safetensors {
             // Loaders refuse a safetensors file that does not say which library its tensors are of.
             metadata = Some(Metadata::from([("format".to_owned(), MetadataValue::String("pt".to_owned()))]));

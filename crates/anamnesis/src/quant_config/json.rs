@@ -49,7 +49,7 @@ impl Json {
 }
 
 impl Members {
-    fn new(entries: Vec<(String, Json)>) -> Self {
+    pub(super) fn new(entries: Vec<(String, Json)>) -> Self {
         let mut by_key: Vec<u32> = (0..entries.len() as u32).collect();
         by_key.sort_by(|&a, &b| entries[a as usize].0.cmp(&entries[b as usize].0));
         Self { entries, by_key }

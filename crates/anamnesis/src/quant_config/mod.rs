@@ -6,6 +6,7 @@
 //! | `known` `args` | what their members may be, and what they are |
 //! | `pattern` `pattern_set` | which modules an entry means |
 //! | `ignored` `rules` `groups` | which modules are left as they are, which have arguments of their own |
+//! | `markers` | what a file says about single modules by itself |
 //! | `module` | all of that for one module |
 //!
 //! Everything is read once, when a checkpoint is opened. What cannot be read, contradicts itself or asks for what nobody does
@@ -20,6 +21,7 @@ mod groups;
 mod ignored;
 mod json;
 mod known;
+mod markers;
 mod module;
 mod pattern;
 mod pattern_set;
@@ -35,13 +37,17 @@ pub(crate) use documents::{DOCUMENTS, QUANTISATION_ONLY, is_quantisation};
 pub use gptq_format::GptqFormat;
 pub(crate) use groups::Target;
 use ignored::Allowance;
+pub(crate) use markers::Markers;
 pub(crate) use module::ModuleConfig;
+pub(crate) use place::Place;
 
 /// What is said about the quantisation of a model. Without any configuration, everything here is empty.
 #[derive(Debug, Default)]
 pub(crate) struct QuantConfig {
     /// The most telling first.
     descriptions: Vec<Description>,
+    /// What the files of the weights say by themselves.
+    markers: Markers,
     problems: Vec<AnamnesisError>,
     /// What the caller says about GPTQ weights, whatever the documents say.
     gptq_format: Option<GptqFormat>,
@@ -85,6 +91,18 @@ impl QuantConfig {
     pub(crate) fn with_gptq_format(mut self, format: Option<GptqFormat>) -> Self {
         self.gptq_format = format;
         self
+    }
+
+    /// Adds what the files of the weights say by themselves; `is_stored` tells whether a module has tensors in them.
+    pub(crate) fn with_markers(mut self, mut markers: Markers, is_stored: &dyn Fn(&str) -> bool) -> Self {
+        self.problems.extend(markers.problems(is_stored));
+        self.markers = markers;
+        self
+    }
+
+    /// The modules that files speak of by themselves, in order.
+    pub(crate) fn marked(&self) -> impl Iterator<Item = &str> {
+        self.markers.modules()
     }
 
     /// What the caller says about GPTQ weights.
@@ -149,7 +167,7 @@ impl QuantConfig {
 
     /// What is said about a module.
     pub(crate) fn module(&self, name: &str) -> ModuleConfig<'_> {
-        ModuleConfig::of(&self.descriptions, name)
+        ModuleConfig::of(&self.descriptions, self.markers.of(name), name)
     }
 
     /// `quant_method`, the scheme's name in the configuration.

@@ -18,11 +18,12 @@ pub(crate) struct ModuleConfig<'a> {
     undecided: Option<String>,
     /// Where there are groups, whether or not one is for the module.
     grouped: Option<Place<'a>>,
+    marker: Option<Args<'a>>,
 }
 
 impl<'a> ModuleConfig<'a> {
-    pub(super) fn of(descriptions: &'a [Description], module: &str) -> Self {
-        let mut config = Self::default();
+    pub(super) fn of(descriptions: &'a [Description], marker: Option<Args<'a>>, module: &str) -> Self {
+        let mut config = Self { marker, ..Self::default() };
         for description in descriptions {
             config.left = config.left.or_else(|| left(description, module));
             config.add_rules(description, module);
@@ -83,6 +84,11 @@ impl<'a> ModuleConfig<'a> {
     pub(crate) fn rule(&self) -> Option<Args<'a>> {
         let first = self.args.layers.first().filter(|layer| Some(layer.place) == self.rule)?;
         Some(Args { layers: vec![*first] })
+    }
+
+    /// What the file of the module says about it by itself.
+    pub(crate) fn marker(&self) -> Option<&Args<'a>> {
+        self.marker.as_ref()
     }
 
     /// The arguments of the groups for the module, of its weights first, and how these groups mean it. Several groups mean a

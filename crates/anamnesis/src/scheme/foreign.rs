@@ -31,6 +31,7 @@ const VALUES: &[Dtype] = &[Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::I8];
 
 /// The first mark that fits names the format.
 static MARKS: &[Mark] = &[
+    likely("EETQ", ".weight", &[Dtype::I8], &[".weight_scales"]),
     likely("BnB", ".weight", BYTES, &[".weight.absmax", ".weight.quant_map", ".weight.nested_absmax", ".SCB"]),
     likely(
         "integer weights with scales",
@@ -45,6 +46,25 @@ static MARKS: &[Mark] = &[
     likely("sparse-bitmask", ".compressed", VALUES, &[".row_offsets"]),
     likely("sparse-24-bitmask", ".compressed", VALUES, &[".bitmask"]),
     likely("AQLM", ".codes", CODES, &[".codebooks", ".scales"]),
+    sure(
+        "Four Over Six",
+        ".quantized_weight_values",
+        BYTES,
+        &[".quantized_weight_scale_factors", ".quantized_weight_amax", ".quantized_weight_metadata"],
+    ),
+    sure("Gemma quantisation", ".embedding_quantized", BYTES, &[".embedding_scale"]),
+    likely(
+        "VPTQ",
+        ".indices",
+        INDICES,
+        &[
+            ".centroids.weight",
+            ".res_centroids.weight",
+            ".outlier_centroids.weight",
+            ".outlier_indices",
+            ".weight_bias",
+        ],
+    ),
 ];
 
 /// How the name of a weight ends that may be packed or not.
@@ -75,6 +95,8 @@ const fn likely(
 /// too.
 fn companion_says(end: &str) -> Says {
     match end {
+        // Models have tables of centroids too.
+        _ if end.contains("centroids") || end == ".outlier_indices" => Says::Little,
         _ if end.contains("weight") => Says::All,
         _ if is_short(end) => Says::Little,
         ".scale" | "_scale" | "_scales" | ".q_scale" => Says::Typed,
@@ -84,7 +106,7 @@ fn companion_says(end: &str) -> Says {
 
 /// Whether an end is a word that any tensor may be called by.
 fn is_short(end: &str) -> bool {
-    end.len() <= 3 || end == ".codes"
+    end.len() <= 3 || end == ".codes" || end == ".indices"
 }
 
 /// The marks that may fit a tensor, by how its name ends.

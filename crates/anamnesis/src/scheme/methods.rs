@@ -4,7 +4,7 @@
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, quoted};
 
-use super::{About, Claims, Scheme};
+use super::{About, Claims, PartName, Says, Scheme};
 
 /// Refuses what is quantised by a method that nobody decodes.
 pub(super) struct Methods;
@@ -38,6 +38,12 @@ impl Scheme for Methods {
         About::Refused(names)
     }
 
+    fn part_names(&self) -> Vec<PartName> {
+        let of =
+            |ends: &'static [&'static str], codes| ends.iter().map(move |end| PartName::new(end, codes, Says::Enough));
+        of(&PARTS_OF_SINQ, ".W_q").chain(of(&PARTS_OF_GEMMA, ".weight")).collect()
+    }
+
     fn claim(&self, claims: &mut Claims<'_>) {
         let method = claims.config.method().map(str::to_ascii_lowercase);
         let Some(&(_, format, why)) = METHODS.iter().find(|(known, ..)| Some(*known) == method.as_deref()) else {
@@ -53,6 +59,14 @@ impl Scheme for Methods {
         }
     }
 }
+
+/// What SINQ calls the companions of its codes.
+const PARTS_OF_SINQ: [&str; 7] =
+    [".meta.scale", ".meta.zero", ".meta.scale2", ".meta.scale.s", ".meta.scale.m", ".meta.zero.s", ".meta.zero.m"];
+
+/// What Gemma's own quantisation calls scales of activations.
+const PARTS_OF_GEMMA: [&str; 4] =
+    [".input_activation_scale", ".output_activation_scale", ".k_cache_scale", ".v_cache_scale"];
 
 /// Types that codes are stored in.
 fn is_packed(dtype: Dtype) -> bool {

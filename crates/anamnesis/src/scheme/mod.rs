@@ -13,6 +13,7 @@ pub(crate) mod bnb;
 mod braid;
 mod claims;
 mod coding;
+pub(crate) mod comfy;
 pub(crate) mod compressed_tensors;
 mod context;
 pub(crate) mod decoder;
@@ -105,9 +106,10 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
-static ALL: [&dyn Scheme; 17] = [
+static ALL: [&dyn Scheme; 18] = [
     &ggml::Ggml,
     &methods::Methods,
+    &comfy::Comfy,
     &marlin::Marlin,
     &gptq::Gptq,
     &awq::Awq,

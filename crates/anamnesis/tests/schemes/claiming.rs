@@ -81,8 +81,8 @@ fn whatever_is_called_a_scale_beside_an_unscaled_weight_is_not_overlooked() {
         let reason = parse_reason(refused(&model, None));
         assert_mentions(&reason, &["\"a.weight\"", &format!("{scale:?} beside it is not understood")]);
     }
-    // Elsewhere, or of the activations, it is none of this weight's.
-    for scale in ["b.scale", "a.norm.scale", "logit_scale", "a.input_scale"] {
+    // Elsewhere it is none of this weight's.
+    for scale in ["b.scale", "a.norm.scale", "logit_scale", "b.output_scale"] {
         let model = fp8(Model::new(), "a.weight", &[1, 2]).floats(scale, &[1], &[2.0]);
         assert_eq!(remember(&model, None).floats("a.weight"), [1.0, 1.0], "{scale}");
     }
@@ -595,4 +595,111 @@ fn power_of_two_scales_end_in_nan_or_infinity_as_their_types_do() {
     assert!(one_times("F8_E8M0", &[255]).is_nan());
     assert_eq!(one_times("U8", &[127]), 1.0);
     assert_eq!(one_times("U8", &[255]), f32::INFINITY);
+}
+
+// What says that a scale is missing
+
+#[test]
+fn a_weight_without_a_scale_beside_a_scale_of_its_activations_is_refused() {
+    for end in
+        ["input_scale", "activation_scale", "input_scale_ub", "output_scale", "scale_input", "qscale_act", "k_scale"]
+    {
+        let model = fp8(Model::new(), "a.weight", &[2, 2]).floats(&format!("a.{end}"), &[], &[2.0]);
+        assert_mentions(
+            &parse_reason(refused(&model, None)),
+            &["\"a.weight\"", "has no scale", &format!("\"a.{end}\"")],
+        );
+    }
+    let elsewhere = fp8(Model::new(), "a.weight", &[2, 2]).floats("b.input_scale", &[], &[2.0]);
+    assert_mentions(&parse_reason(refused(&elsewhere, None)), &["\"a.weight\"", "\"b.input_scale\""]);
+}
+
+#[test]
+fn scaled_weights_of_two_families_of_formats_are_refused() {
+    let model = fp8(Model::new(), "a.weight", &[2, 2]).floats("a.weight_scale", &[], &[2.0]);
+    let model = model.tensor("b.weight", "F8_E4M3FNUZ", &[2, 2], &[0; 4]).floats("b.weight_scale", &[], &[2.0]);
+    let words = ["\"b.weight\" is F8_E4M3FNUZ", "\"a.weight\" is F8_E4M3"];
+    assert_mentions(&parse_reason(refused(&model, None)), &words);
+}
+
+#[test]
+fn a_lone_scale_is_refused_where_a_twin_or_the_configuration_tells_what_it_was() {
+    let twin = fp8(Model::new(), "a.weight", &[2, 2]).floats("a.scale", &[1, 1], &[2.0]);
+    let lone = Model::new().floats("b.scale", &[1, 1], &[2.0]);
+    for (model, config) in [
+        (twin.clone().floats("b.scale", &[1, 1], &[2.0]), None),
+        (lone.clone(), Some(fp8_config(&[128, 128]))),
+        (twin.floats("b.scale", &[1, 1], &[2.0]), Some(fp8_config(&[128, 128]))),
+    ] {
+        let reason = parse_reason(refused(&model, config.as_ref()));
+        assert_mentions(&reason, &["\"b.scale\"", "\"b.weight\""]);
+    }
+    assert_eq!(remember(&lone, None).floats("b.scale"), [2.0]);
+    // A norm, beside weights whose scales are matrices.
+    let norm =
+        fp8(Model::new(), "a.weight", &[2, 2]).floats("a.scale", &[1, 1], &[2.0]).floats("n.scale", &[2], &[1.0; 2]);
+    assert_eq!(remember(&norm, Some(&fp8_config(&[128, 128]))).floats("n.scale"), [1.0; 2]);
+}
+
+#[test]
+fn a_four_bit_weight_needs_its_description_where_it_must_have_had_one() {
+    let weight = |model: Model, module: &str| {
+        let model = model.tensor(&format!("{module}.weight"), "U8", &[32, 1], &[0x21; 32]);
+        let model = model.floats(&format!("{module}.weight.absmax"), &[1], &[1.0]);
+        model.floats(&format!("{module}.weight.quant_map"), &[16], &[0.5; 16])
+    };
+    let bare = weight(Model::new(), "a");
+    assert_eq!(remember(&bare, None).floats("a.weight").len(), 64);
+    let config = json!({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": true}});
+    assert_mentions(&parse_reason(refused(&bare, Some(&config))), &["\"a.weight\"", "no quant_state", "config.json"]);
+    let state =
+        br#"{"quant_type": "nf4", "blocksize": 64, "shape": [8, 8], "dtype": "bfloat16", "nested_blocksize": 0}"#;
+    let twin = weight(bare, "b").tensor("b.weight.quant_state.bitsandbytes__nf4", "U8", &[state.len()], state);
+    assert_mentions(&parse_reason(refused(&twin, None)), &["\"a.weight\"", "no quant_state", "other weights"]);
+    // A nested block of zero is none, where nothing is nested.
+    let sound = weight(Model::new(), "b").tensor("b.weight.quant_state.bitsandbytes__nf4", "U8", &[state.len()], state);
+    assert_eq!(remember(&sound, None).tensors["b.weight"].shape, [8, 8]);
+}
+
+// JSON as Python writes it
+
+#[test]
+fn a_configuration_with_numbers_that_json_does_not_have_is_read_and_kept() {
+    let model = fp8(Model::new(), "a.weight", &[2, 2]).floats("a.weight_scale_inv", &[1, 1], &[2.0]);
+    let text = r#"{"time_step_limit": [0.0, Infinity], "low": -Infinity, "x": NaN,
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}"#;
+    let folder = Folder::new();
+    folder.write("model.safetensors", model.bytes());
+    folder.write("config.json", text);
+    assert_eq!(folder.remember(TargetDtype::F32).unwrap().floats("a.weight"), [2.0; 4]);
+    let checkpoint = anamnesis::Checkpoint::open(folder.path("."), &Default::default()).unwrap();
+    let output = folder.path("out");
+    checkpoint
+        .plan_directory(TargetDtype::BF16, &Default::default())
+        .unwrap()
+        .write(&output, &Default::default(), |_| {})
+        .unwrap();
+    let config = std::fs::read_to_string(output.join("config.json")).unwrap();
+    assert_mentions(&config, &["[0.0, Infinity]", "\"low\": -Infinity", "\"x\": NaN"]);
+    assert!(!config.contains("quantization_config"), "{config}");
+    // Where a number means something, it has to be one.
+    folder.write("config.json", text.replace("[128, 128]", "[128, Infinity]"));
+    assert_mentions(&parse_reason(folder.refused()), &["weight_block_size", "needed"]);
+}
+
+#[test]
+fn a_limit_of_as_many_bytes_as_the_tensors_take_is_enough() {
+    let model = fp8(Model::new(), "a.weight", &[64, 64]).floats("a.weight_scale_inv", &[1, 1], &[2.0]);
+    let folder = Folder::staged(&model.bytes(), None);
+    let open = |bytes: u64| {
+        let limits = anamnesis::ParseLimits::default().with_max_total_bytes(bytes);
+        let checkpoint = anamnesis::Checkpoint::open(folder.model(), &limits)?;
+        let size = checkpoint.inspect(&Default::default()).dequantized_size;
+        let output = checkpoint.plan(TargetDtype::BF16)?.to_bytes(&Default::default())?;
+        Ok::<_, AnamnesisError>((size, output.len() as u64))
+    };
+    let (size, written) = open(u64::MAX).unwrap();
+    assert!(written > size);
+    assert_eq!(open(size).unwrap(), (size, written));
+    assert_eq!(limit_tag(open(size - 1).unwrap_err()), "max_total_bytes");
 }

@@ -11,6 +11,7 @@ mod configuration;
 mod fixtures;
 mod hqq;
 mod leftovers;
+mod markers;
 mod marlin;
 mod methods;
 mod mlx;

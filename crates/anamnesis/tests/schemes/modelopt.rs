@@ -135,19 +135,17 @@ fn companions_that_are_missing_or_do_not_fit_are_refused() {
 
 #[test]
 fn weights_that_are_more_than_codes_and_scales_are_refused_by_name() {
-    for (name, word) in [
-        ("a.pre_quant_scale", "scaled inputs"),
-        ("a.svdquant_lora_a", "low-rank"),
-        ("a.svdquant_lora_b", "low-rank"),
-        ("a.comfy_quant", "order of a kernel"),
-    ] {
+    for (name, word) in
+        [("a.pre_quant_scale", "scaled inputs"), ("a.svdquant_lora_a", "low-rank"), ("a.svdquant_lora_b", "low-rank")]
+    {
         let model = nvfp4().floats(name, &[32], &[1.0; 32]);
         assert_mentions(&unsupported(refused(&model, None)), &[word, name, "\"a.weight\""]);
     }
-    for key in ["_quantization_metadata", "quantization_config"] {
-        let error = refused(&nvfp4().metadata(key, "{}"), None);
-        assert_mentions(&unsupported(error), &["order of a kernel", key, "\"a.weight\""]);
-    }
+    let error = refused(&nvfp4().metadata("quantization_config", "{}"), None);
+    assert_mentions(&unsupported(error), &["order of a kernel", "quantization_config", "\"a.weight\""]);
+    let layers = r#"{"layers": {"a": {"format": "nvfp4"}}}"#;
+    let error = refused(&nvfp4().metadata("_quantization_metadata", layers), None);
+    assert_mentions(&unsupported(error), &["order of a kernel", "_quantization_metadata", "\"a.weight\""]);
     for algorithm in ["W4A8_AWQ", "NVFP4_SVD"] {
         let model = codes().floats("a.weight_scale", &[4, 2], &[1.0; 8]);
         let error = refused(&model, Some(&config(json!({"quant_algo": algorithm}))));

@@ -37,12 +37,16 @@ impl Scheme for Bnb {
 
     fn claim(&self, claims: &mut Claims<'_>) {
         let mut four_bit = BTreeSet::new();
+        let mut has_states = false;
         let mut eight_bit = Vec::new();
         for (id, tensor) in claims.free() {
             // Few names have two bars, and those are searched.
             let has_bars = tensor.name.as_bytes().windows(2).any(|pair| pair == b"__");
             let weight = match has_bars.then(|| tensor.name.split_once(QUANT_STATE)).flatten() {
-                Some((weight, _)) => Some(weight),
+                Some((weight, _)) => {
+                    has_states = true;
+                    Some(weight)
+                }
                 None => COMPANIONS.iter().find_map(|(end, _)| tensor.name.strip_suffix(end)),
             };
             // A look-up table by itself is nothing of ours; with codes, or with a description, it is.
@@ -52,7 +56,7 @@ impl Scheme for Bnb {
             }
         }
         for weight in four_bit {
-            claim_four_bit(claims, weight);
+            claim_four_bit(claims, weight, has_states);
         }
         for scales in eight_bit {
             claim_eight_bit(claims, scales);
@@ -60,7 +64,7 @@ impl Scheme for Bnb {
     }
 }
 
-fn claim_four_bit(claims: &mut Claims<'_>, name: &str) {
+fn claim_four_bit(claims: &mut Claims<'_>, name: &str, has_states: bool) {
     let state_prefix = format!("{name}{QUANT_STATE}");
     let states: Vec<_> = claims.catalog.with_prefix(&state_prefix).map(|(id, _)| id).collect();
     let companions = COMPANIONS.map(|(end, role)| (claims.find_free(&format!("{name}{end}")), role));
@@ -83,7 +87,7 @@ fn claim_four_bit(claims: &mut Claims<'_>, name: &str) {
         return claims.refuse(AnamnesisError::parse(text));
     };
     claims.take(weight, TensorRole::Quantized);
-    match four_bit_weight(claims, weight, &companions, &states) {
+    match four_bit_weight(claims, weight, &companions, &states, has_states) {
         Ok(weight) => claims.add(weight),
         Err(problem) => claims.refuse(problem),
     }
@@ -94,6 +98,7 @@ fn four_bit_weight(
     weight: TensorId,
     companions: &[(Option<TensorId>, TensorRole); 4],
     states: &[TensorId],
+    has_states: bool,
 ) -> Result<Weight> {
     let tensor = claims.catalog.get(weight);
     let fail = |what: String| AnamnesisError::parse(format!("tensor {} {what}", quoted(&tensor.name)));
@@ -122,7 +127,10 @@ fn four_bit_weight(
     }
     let part_bytes = parts.iter().map(|&id| claims.catalog.get(id).extent.bytes).collect();
     let kind = match states {
-        [] => "4-bit".to_owned(),
+        [] => match reason_for_a_state(claims, &tensor.name, has_states) {
+            Some(why) => return Err(fail(format!("has no quant_state, and {why}"))),
+            None => "4-bit".to_owned(),
+        },
         [state] => {
             let state = claims.catalog.get(*state);
             if state.dtype != Dtype::U8 || state.extent.bytes > MAX_QUANT_STATE_BYTES {
@@ -156,6 +164,13 @@ fn four_bit_weight(
             coding,
         })),
     })
+}
+
+/// The reason to believe that a weight had a description, without which it is a vector. `others` have one.
+fn reason_for_a_state(claims: &Claims<'_>, weight: &str, others: bool) -> Option<String> {
+    let elsewhere = ["nf4", "fp4"].iter().find_map(|kind| claims.elsewhere(&format!("{weight}{QUANT_STATE}{kind}")));
+    let others = || others.then(|| "other weights of this checkpoint have theirs".to_owned());
+    elsewhere.or_else(|| claims.config.says_quantised()).or_else(others)
 }
 
 fn claim_eight_bit(claims: &mut Claims<'_>, scales: TensorId) {

@@ -6,6 +6,7 @@ use super::expectation::{Expectation, MX_GROUP};
 use super::{Fp8Decoder, Fp8Format, naming};
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::quant_config::Args;
 use crate::scheme::{
     About, Arrangement, Claims, Coding, Evidence, Grid, PartName, QuantScheme, Recipe, Says, ScaleType, Scheme,
     TensorRole, Weight,
@@ -33,6 +34,7 @@ impl Scheme for Fp8 {
             .collect();
         let mut unscaled = Vec::new();
         let mut scaled = 0;
+        let mut first = None;
         for (id, tensor) in weights {
             let scales: Vec<_> =
                 naming::scale_names(&tensor.name).iter().filter_map(|name| claims.find_free(name)).collect();
@@ -41,6 +43,7 @@ impl Scheme for Fp8 {
                 [scale] => {
                     scaled += 1;
                     claim_scaled(claims, id, scale);
+                    check_formats(claims, tensor, &mut first);
                 }
                 [first, second, ..] => {
                     let [first, second] = [first, second].map(|id| quoted(&claims.catalog.get(id).name));
@@ -91,6 +94,17 @@ fn claim_scaled(claims: &mut Claims<'_>, id: TensorId, scale: TensorId) {
     }
 }
 
+/// Refuses a scaled weight of the formats that one family of machines has, where the first is of the formats of all others, or the
+/// other way round: no file is for both.
+fn check_formats<'a>(claims: &mut Claims<'a>, tensor: &'a StoredTensor, first: &mut Option<&'a StoredTensor>) {
+    let first = *first.get_or_insert(tensor);
+    let is_fnuz = |tensor: &StoredTensor| matches!(tensor.dtype, Dtype::F8E4M3Fnuz | Dtype::F8E5M2Fnuz);
+    if is_fnuz(first) != is_fnuz(tensor) {
+        let [(a, of_a), (b, of_b)] = [tensor, first].map(|tensor| (quoted(&tensor.name), tensor.dtype));
+        claims.refuse(AnamnesisError::parse(format!("tensor {a} is {of_a} where {b} is {of_b}: no file has both")));
+    }
+}
+
 fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<Weight> {
     let (tensor, scale_tensor) = (claims.catalog.get(id), claims.catalog.get(scale));
     let format = Fp8Format::of(tensor.dtype).ok_or_else(|| AnamnesisError::parse("not an eight-bit float"))?;
@@ -111,7 +125,7 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
         )
     })?;
     let grid = Grid::resolve(&tensor.shape, &scale_tensor.shape, &expectation.arrangements).map_err(|why| {
-        let source = expectation.source.map_or_else(String::new, |document| format!(" ({document})"));
+        let source = expectation.place().map_or_else(String::new, |place| format!(" ({place})"));
         AnamnesisError::parse(format!("scale {} {why}{source}", quoted(&scale_tensor.name)))
     })?;
     if let (Arrangement::Block(1, cols), ScaleType::E8m0 | ScaleType::Exponent) = (grid.arrangement, scale_type)
@@ -144,6 +158,7 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
             symmetric: Some(true),
             evidence: match expectation.arrangements.is_empty() {
                 true => Evidence::Names,
+                false if module.marker().is_some() => Evidence::Configuration(expectation.place().unwrap_or_default()),
                 false => claims.evidence(&["quant_method", "quant_algo", "config_groups", "weight_block_size"]),
             },
             ..Coding::default()
@@ -169,7 +184,10 @@ fn refuse_further_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Resu
 
 /// Weights without a scale are plain casts where nothing in the checkpoint suggests that a scale exists.
 fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_scaled: bool) {
-    let suspects = if unscaled.is_empty() { Vec::new() } else { suspects(claims.catalog) };
+    if unscaled.is_empty() {
+        return;
+    }
+    let suspects = Suspects::of(claims.catalog);
     for &id in unscaled {
         let tensor = claims.catalog.get(id);
         if let Err(problem) = refuse_further_companions(claims, tensor) {
@@ -213,52 +231,68 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
     }
 }
 
-/// The tensors whose names speak of a scale, each with the module whose weight it may belong to, sorted by module.
-fn suspects(catalog: &Catalog) -> Vec<(&str, &str)> {
-    let named = |(_, tensor)| {
-        let tensor: &StoredTensor = tensor;
-        let (module, last) = tensor.name.rsplit_once('.')?;
-        let speaks = last.contains("scale") || last.contains("amax");
-        if !speaks || naming::module_of_activation_scale(&tensor.name).is_some() {
-            return None;
-        }
-        // `X.weight.scale` and `X.weight_quantizer._amax` belong to `X` too.
-        let owner = module.rsplit_once('.').filter(|(_, part)| part.starts_with("weight")).map(|(owner, _)| owner);
-        Some((owner.unwrap_or(module), tensor.name.as_str()))
-    };
-    let mut suspects: Vec<_> = catalog.iter().filter_map(named).collect();
-    suspects.sort_unstable();
-    suspects
+/// What suggests that a weight without a scale had one.
+struct Suspects<'a> {
+    /// The tensors whose names speak of a scale, each with the module whose weight it may belong to, sorted by module.
+    scales: Vec<(&'a str, &'a str)>,
+    /// A scale of the inputs of some module.
+    activations: Option<&'a str>,
+}
+
+impl<'a> Suspects<'a> {
+    fn of(catalog: &'a Catalog) -> Self {
+        let named = |(_, tensor): (_, &'a StoredTensor)| {
+            let (module, last) = tensor.name.rsplit_once('.')?;
+            // `X.weight.scale` and `X.weight_quantizer._amax` belong to `X` too.
+            let owner = module.rsplit_once('.').filter(|(_, part)| part.starts_with("weight")).map(|(owner, _)| owner);
+            let speaks = last.contains("scale") || last.contains("amax");
+            speaks.then_some((owner.unwrap_or(module), tensor.name.as_str()))
+        };
+        let mut scales: Vec<_> = catalog.iter().filter_map(named).collect();
+        scales.sort_unstable();
+        let activations = scales.iter().map(|(_, name)| *name).find(|name| naming::is_of_inputs(name));
+        Self { scales, activations }
+    }
 }
 
 /// The reason to believe that this weight had a scale.
 fn scale_is_missing(
     claims: &Claims<'_>,
     tensor: &StoredTensor,
-    suspects: &[(&str, &str)],
+    suspects: &Suspects<'_>,
     others_are_scaled: bool,
 ) -> Option<String> {
     if let Some(place) = naming::scale_names(&tensor.name).iter().find_map(|name| claims.elsewhere(name)) {
         return Some(place);
     }
     let module = naming::module_of(&tensor.name);
-    if claims.config.module(module).left().is_some() {
+    let config = claims.config.module(module);
+    if let Some(marker) = config.marker().and_then(Args::place) {
+        return Some(format!("{marker} says that it is quantised"));
+    }
+    if config.left().is_some() {
         return None;
     }
     if let Some(says) = claims.config.says_quantised() {
         let unread = claims.config.ignore_problem().map_or_else(String::new, |problem| format!(" ({problem})"));
         return Some(format!("{says}{unread}"));
     }
-    let beside = &suspects[suspects.partition_point(|(other, _)| *other < module)..];
+    let beside = &suspects.scales[suspects.scales.partition_point(|(other, _)| *other < module)..];
     let beside = beside.iter().take_while(|(other, _)| !module.is_empty() && *other == module);
     if let Some((_, name)) = beside.copied().find(|(_, name)| *name != tensor.name) {
-        return Some(format!("{} beside it is not understood", quoted(name)));
+        let is_of_activations = naming::module_of_activation_scale(name).is_some();
+        let why = if is_of_activations { "scales what it is multiplied with" } else { "is not understood" };
+        return Some(format!("{} beside it {why}", quoted(name)));
     }
     // Whatever goes on from the name of a weight is a part of it.
     let goes_on = |other: &str| other.strip_prefix(&*tensor.name).is_some_and(|rest| rest.starts_with(['.', '_']));
     let mut parts = claims.catalog.with_prefix(&tensor.name).map(|(_, other)| other.name.as_str());
-    if let Some(name) = parts.find(|name| goes_on(name) && naming::module_of_activation_scale(name).is_none()) {
+    if let Some(name) = parts.find(|name| goes_on(name)) {
         return Some(format!("{} beside it is not understood", quoted(name)));
+    }
+    // Whoever measures activations does not cast weights without a scale.
+    if let Some(name) = suspects.activations {
+        return Some(format!("{} says that inputs are scaled", quoted(name)));
     }
     others_are_scaled.then(|| "other weights of this checkpoint have theirs".to_owned())
 }
@@ -281,15 +315,8 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
         })
         .map(|(id, _)| id)
         .collect();
-    let has_one_scale = |module: &str| {
-        let scale = claims.catalog.find(&format!("{module}.weight_scale"));
-        scale.is_some_and(|scale| claims.catalog.get(scale).elements() == 1)
-    };
-    let is_marker = |name: &str| {
-        // What it describes in JSON is this, and nothing else, where the weight has one scale.
-        naming::is_marker(name) || name.strip_suffix(".comfy_quant").is_some_and(has_one_scale)
-    };
-    let markers: Vec<_> = claims.free().filter(|(_, tensor)| is_marker(&tensor.name)).map(|(id, _)| id).collect();
+    let markers = claims.free().filter(|(_, tensor)| naming::is_marker(&tensor.name));
+    let markers: Vec<_> = markers.map(|(id, _)| id).collect();
     for id in scales.into_iter().chain(markers) {
         claims.take(id, TensorRole::Scale);
     }
@@ -297,11 +324,17 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
 
 /// A scale whose weight is nowhere means that the weight was lost. Tensors that merely end in `scale` are data.
 fn refuse_orphans(claims: &mut Claims<'_>) {
+    let bare = claims.taken(TensorRole::Scale).filter(|tensor| tensor.name.ends_with(BARE_SCALE));
+    let mut bare: Vec<_> = bare.map(|tensor| (tensor.dtype, tensor.shape.len())).collect();
+    bare.dedup();
     let orphans: Vec<_> = claims
         .free()
         .filter_map(|(id, tensor)| {
             if let Some(stack) = stack_of_scale(claims, tensor) {
                 return Some((id, tensor, stack));
+            }
+            if let Some(weight) = weight_of_bare_scale(claims, &bare, tensor) {
+                return Some((id, tensor, weight));
             }
             let weight = naming::weight_of_scale(&tensor.name)?;
             let sure = tensor.name.ends_with("_scale_inv") || claims.config.is_present();
@@ -317,6 +350,29 @@ fn refuse_orphans(claims: &mut Claims<'_>) {
         let name = quoted(&tensor.name);
         claims.refuse(AnamnesisError::parse(format!("scale {name} has no weight {}: {place}", quoted(&weight))));
     }
+}
+
+/// What DeepSeek's own releases and HQQ call scales, and many models call tensors of their own.
+const BARE_SCALE: &str = ".scale";
+
+/// The weight that a tensor called `X.scale` scaled, where something says that it did: scales of other weights that look like it,
+/// whose types and ranks are `others`; or a configuration by a method that calls them so, where it is all that is left of its
+/// module and no vector, which norms have.
+fn weight_of_bare_scale(claims: &Claims<'_>, others: &[(Dtype, usize)], tensor: &StoredTensor) -> Option<String> {
+    let prefix =
+        tensor.name.strip_suffix(&BARE_SCALE[1..]).filter(|prefix| prefix.is_empty() || prefix.ends_with('.'))?;
+    let weight = format!("{prefix}weight");
+    if claims.catalog.find(&weight).is_some() {
+        return None;
+    }
+    let is_like_others = others.contains(&(tensor.dtype, tensor.shape.len()));
+    let is_configured = || {
+        let is_method = claims.config.method().is_some_and(|method| method.contains("fp8") || method == "hqq");
+        let is_vector = tensor.shape.len() == 1 && tensor.elements() > 1;
+        let is_alone = || claims.catalog.with_prefix(prefix).all(|(_, other)| other.name == tensor.name);
+        is_method && !is_vector && ScaleType::of(tensor.dtype).is_some() && is_alone()
+    };
+    (is_like_others || is_configured()).then_some(weight)
 }
 
 /// The experts that a tensor scales where FBGEMM calls it so: no other tensor of this rank is.

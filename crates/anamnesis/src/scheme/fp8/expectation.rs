@@ -3,8 +3,9 @@
 use super::Fp8Format;
 use crate::catalog::StoredTensor;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::quant_config::{Args, ModuleConfig, Target};
+use crate::quant_config::{Args, ModuleConfig, Place, Target};
 use crate::scheme::Arrangement;
+use crate::scheme::comfy::Float8;
 
 /// Columns under one scale of MXFP8.
 pub(super) const MX_GROUP: u64 = 32;
@@ -14,16 +15,18 @@ pub(super) struct Expectation<'a> {
     /// Accepted arrangements of scales; empty where the configuration leaves it open.
     pub(super) arrangements: Vec<Arrangement>,
     /// The document that says so.
-    pub(super) source: Option<&'a str>,
+    source: Option<&'a str>,
     /// The format of the weights by its name, and the document that says so.
     format: Option<(&'a str, &'a str)>,
+    /// Where a marker of the file says how the weight is stored.
+    marker: Option<Place<'a>>,
 }
 
 impl<'a> Expectation<'a> {
     pub(super) fn read(module: &ModuleConfig<'a>, tensor: &StoredTensor) -> Result<Self> {
         let args = module.args();
         let document = |args: &Args<'a>| args.place().map_or("the configuration", |place| place.document());
-        let mut expectation = Self { arrangements: Vec::new(), source: None, format: None };
+        let mut expectation = Self { arrangements: Vec::new(), source: None, format: None, marker: None };
         if let Some((rows, cols)) = args.pair(&["weight_block_size"])? {
             expectation.arrangements.push(Arrangement::Block(rows, cols));
             expectation.source = Some(document(args));
@@ -64,7 +67,30 @@ impl<'a> Expectation<'a> {
         let is_modelopt = expectation.read_algorithm(module)?;
         let implied = of_group.or((is_modelopt || is_fbgemm).then_some(args)).map(|args| ("e4m3", document(args)));
         expectation.format = args.text(&["fmt"])?.map(|format| (format, document(args))).or(implied);
+        expectation.read_marker(module)?;
         Ok(expectation)
+    }
+
+    /// What a marker says of the scales. It must be among what the configuration allows.
+    fn read_marker(&mut self, module: &ModuleConfig<'a>) -> Result<()> {
+        let Some(float8) = Float8::marked(module)? else { return Ok(()) };
+        self.marker = module.marker().and_then(Args::place);
+        if !self.arrangements.is_empty() && !self.arrangements.contains(&float8.arrangement) {
+            let (marker, source) = (self.place_of_marker(), self.source.unwrap_or("the configuration"));
+            return Err(AnamnesisError::parse(format!("{marker} and {source} say different things of its scales")));
+        }
+        self.arrangements = vec![float8.arrangement];
+        Ok(())
+    }
+
+    /// Where a marker of the file says how the weight is stored; empty where none does.
+    fn place_of_marker(&self) -> String {
+        self.marker.map(|place| place.to_string()).unwrap_or_default()
+    }
+
+    /// Where the arrangements of scales are said, for messages.
+    pub(super) fn place(&self) -> Option<String> {
+        self.marker.map(|place| place.to_string()).or_else(|| self.source.map(str::to_owned))
     }
 
     /// Whether ModelOpt's algorithm is one of eight-bit floats. Another one is refused, unless it does not concern the module.

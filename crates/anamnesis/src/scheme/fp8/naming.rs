@@ -84,6 +84,13 @@ pub(super) fn is_of_a_cache(name: &str) -> bool {
     [".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_scale"].iter().any(|end| name.ends_with(end))
 }
 
+/// Whether nothing but a scale of the inputs of a module is called so.
+pub(super) fn is_of_inputs(name: &str) -> bool {
+    let ends =
+        [".input_scale", ".input_scale_ub", ".input_scale_inv", ".activation_scale", ".scale_input", ".qscale_act"];
+    ends.iter().any(|end| name.ends_with(end))
+}
+
 /// The module whose activations a tensor of this name scales.
 pub(super) fn module_of_activation_scale(name: &str) -> Option<&str> {
     ACTIVATION_SCALES.iter().find_map(|end| name.strip_suffix(end))

@@ -1,0 +1,60 @@
+//! Finding the markers of a file: its metadata, and small tensors that describe others.
+
+use crate::catalog::{Catalog, Dtype, MetadataValue};
+use crate::error::{Result, quoted};
+use crate::io::Source;
+use crate::limits::Budget;
+use crate::quant_config::Markers;
+
+/// The entry of the metadata that describes modules.
+pub(crate) const ENTRY: &str = "_quantization_metadata";
+/// How the names of tensors end that describe the module they stand in.
+const BESIDE: &str = "comfy_quant";
+/// How the name of a tensor ends whose type is the format of all scaled weights.
+const OF_ALL: &str = "scaled_fp8";
+/// How the scales of these weights are called.
+const SCALE_OF_ALL: &str = ".scale_weight";
+
+/// Longest description of a module, in bytes.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// Reads the markers of one file.
+pub(super) fn read(catalog: &Catalog, source: &dyn Source, budget: &mut Budget, markers: &mut Markers) -> Result<()> {
+    let entry = catalog.metadata.as_ref().and_then(|metadata| metadata.get(ENTRY)).and_then(MetadataValue::as_string);
+    if let Some(text) = entry {
+        markers.add_entry(ENTRY, text.as_bytes());
+    }
+    for (_, tensor) in catalog.iter() {
+        let name = tensor.name.as_str();
+        let document = || format!("tensor {}", quoted(name));
+        if let Some(prefix) = before(name, BESIDE) {
+            if tensor.dtype != Dtype::U8 || tensor.extent.bytes > MAX_BYTES {
+                let (bytes, dtype) = (tensor.extent.bytes, tensor.dtype);
+                markers
+                    .refuse(format!("{} is {bytes} bytes of {dtype}; the text of a JSON object is needed", document()));
+                continue;
+            }
+            budget.working_set(tensor.extent.bytes, BESIDE)?;
+            let mut text = vec![0; tensor.extent.bytes as usize];
+            source.read_at(tensor.extent.offset, &mut text)?;
+            markers.add_text(prefix.trim_end_matches('.'), document(), &text);
+        } else if let Some(prefix) = before(name, OF_ALL) {
+            let format = match tensor.dtype {
+                Dtype::F8E4M3 | Dtype::F32 => "float8_e4m3fn",
+                Dtype::F8E5M2 => "float8_e5m2",
+                other => {
+                    markers.refuse(format!("{} is {other}; its type says the format of weights", document()));
+                    continue;
+                }
+            };
+            let scales = catalog.with_prefix(prefix).filter_map(|(_, scale)| scale.name.strip_suffix(SCALE_OF_ALL));
+            scales.for_each(|module| markers.add_format(module, document(), format));
+        }
+    }
+    Ok(())
+}
+
+/// What precedes the last component of a name, with its dot, where that is `last`.
+fn before<'n>(name: &'n str, last: &str) -> Option<&'n str> {
+    name.strip_suffix(last).filter(|prefix| prefix.is_empty() || prefix.ends_with('.'))
+}

@@ -1,0 +1,191 @@
+//! Markers: what a file says about its weights by itself, in its header or in tensors beside them, decides how they are read.
+
+use crate::support::{Folder, Model, assert_mentions, floats, parse_reason, refused, remember};
+use anamnesis::{AnamnesisError, TargetDtype};
+use serde_json::{Value, json};
+
+/// 1.0 in E4M3.
+const ONE: u8 = 0x38;
+
+/// A matrix of ones under a name, in eight-bit floats.
+fn ones(model: Model, module: &str, shape: [usize; 2]) -> Model {
+    model.tensor(&format!("{module}.weight"), "F8_E4M3", &shape, &vec![ONE; shape[0] * shape[1]])
+}
+
+fn marker(model: Model, module: &str, object: &Value) -> Model {
+    let text = object.to_string();
+    model.tensor(&format!("{module}.comfy_quant"), "U8", &[text.len()], text.as_bytes())
+}
+
+fn header(model: Model, module: &str, object: &Value) -> Model {
+    let layers = json!({"format_version": "1.0", "layers": {module: object}});
+    model.metadata("_quantization_metadata", &layers.to_string())
+}
+
+/// The same model, marked in either way.
+fn both(model: &Model, object: &Value) -> [Model; 2] {
+    [marker(model.clone(), "a", object), header(model.clone(), "a", object)]
+}
+
+fn unsupported(error: AnamnesisError) -> (String, String) {
+    match error {
+        AnamnesisError::Unsupported { format, detail } => (format, detail),
+        other => panic!("expected an unsupported format, got {other:?}"),
+    }
+}
+
+#[test]
+fn eight_bit_floats_are_scaled_as_their_marker_says() {
+    let scaled =
+        |shape: &[usize], scales: &[f32]| ones(Model::new(), "a", [2, 2]).floats("a.weight_scale", shape, scales);
+    for (model, object, wanted) in [
+        (scaled(&[], &[3.0]), json!({"format": "float8_e4m3fn", "full_precision_matrix_mult": true}), [3.0; 4]),
+        (scaled(&[1], &[3.0]), json!({"format": "float8_e4m3fn"}), [3.0; 4]),
+        (scaled(&[2], &[3.0, 5.0]), json!({"format": "float8_e4m3fn_rowwise"}), [3.0, 3.0, 5.0, 5.0]),
+        (
+            scaled(&[2, 2], &[3.0, 5.0, 7.0, 9.0]),
+            json!({"format": "float8_e4m3fn_blockwise", "group_size": 1}),
+            [3.0, 5.0, 7.0, 9.0],
+        ),
+        (
+            scaled(&[1, 2], &[3.0, 5.0]),
+            json!({"format": "float8_e4m3fn_blockwise", "params": {"group_size": 1}}),
+            [0.0; 4],
+        ),
+    ] {
+        for marked in both(&model, &object) {
+            if wanted[0] == 0.0 {
+                // Two rows in blocks of one row need two rows of scales.
+                assert_mentions(&parse_reason(refused(&marked, None)), &["\"a.weight_scale\"", "[1, 2]"]);
+                continue;
+            }
+            let output = remember(&marked, None);
+            assert_eq!(floats(&output.tensors["a.weight"].data), wanted, "{object}");
+            assert_eq!(output.names(), ["a.weight"]);
+            let keys = output.metadata.unwrap_or_default();
+            assert!(!keys.contains_key("_quantization_metadata"), "what it says is no longer true");
+        }
+    }
+}
+
+#[test]
+fn scales_that_the_marker_contradicts_are_refused() {
+    let model = ones(Model::new(), "a", [2, 2]).floats("a.weight_scale", &[2], &[3.0, 5.0]);
+    for marked in both(&model, &json!({"format": "float8_e4m3fn"})) {
+        assert_mentions(&parse_reason(refused(&marked, None)), &["\"a.weight_scale\"", "[2]"]);
+    }
+    for marked in both(&ones(Model::new(), "a", [2, 2]), &json!({"format": "float8_e4m3fn"})) {
+        assert_mentions(&parse_reason(refused(&marked, None)), &["\"a.weight\"", "has no scale"]);
+    }
+}
+
+#[test]
+fn a_layout_that_looks_like_another_is_refused_by_its_name() {
+    // Scales in the order of a kernel have the shape of those in rows.
+    let model = ones(Model::new(), "a", [128, 128]).tensor("a.weight_scale", "F8_E8M0", &[128, 4], &[127; 512]);
+    for marked in both(&model, &json!({"format": "mxfp8"})) {
+        let (format, detail) = unsupported(refused(&marked, None));
+        assert_eq!(format, "ComfyUI MXFP8");
+        assert_mentions(&detail, &["\"a.weight\"", "\"mxfp8\""]);
+    }
+}
+
+#[test]
+fn every_format_that_is_not_decoded_is_refused_by_its_name() {
+    let integers = Model::new().tensor("a.weight", "I8", &[2, 2], &[1; 4]).floats("a.weight_scale", &[2, 1], &[1.0; 2]);
+    let floats = ones(Model::new(), "a", [2, 2]).floats("a.weight_scale", &[], &[3.0]);
+    for model in [&integers, &floats] {
+        for format in
+            ["nvfp4", "int8_tensorwise", "int8_blockwise", "convrot_w4a4", "asym_w4a8_int8", "awq_w4a16", "new"]
+        {
+            for marked in both(model, &json!({"format": format})) {
+                let (name, detail) = unsupported(refused(&marked, None));
+                assert!(name.starts_with("ComfyUI"), "{name}");
+                assert_mentions(&detail, &["\"a.weight\"", &format!("\"{format}\"")]);
+            }
+        }
+        for marked in both(model, &json!({"convrot": true})) {
+            assert_mentions(&unsupported(refused(&marked, None)).1, &["\"a.weight\"", "names no format"]);
+        }
+        for marked in both(model, &json!({"format": 8})) {
+            assert_mentions(&parse_reason(refused(&marked, None)), &["format is 8", "text is needed"]);
+        }
+    }
+}
+
+#[test]
+fn a_marker_of_another_type_than_the_weight_is_refused() {
+    let model = ones(Model::new(), "a", [2, 2]).floats("a.weight_scale", &[], &[3.0]);
+    for marked in both(&model, &json!({"format": "float8_e5m2"})) {
+        assert_mentions(&parse_reason(refused(&marked, None)), &["\"a.weight\"", "F8_E4M3", "\"float8_e5m2\""]);
+    }
+    let model = ones(Model::new(), "a", [2, 2]).floats("a.scale_weight", &[], &[3.0]);
+    let old =
+        |dtype: &str| model.clone().tensor("scaled_fp8", dtype, &[1], if dtype == "F32" { &[0; 4] } else { &[0] });
+    for dtype in ["F8_E4M3", "F32"] {
+        assert_eq!(remember(&old(dtype), None).floats("a.weight"), [3.0; 4], "{dtype}");
+    }
+    let reason = parse_reason(refused(&old("F8_E5M2"), None));
+    assert_mentions(&reason, &["\"a.weight\"", "F8_E4M3", "tensor \"scaled_fp8\""]);
+    assert_mentions(&unsupported(refused(&old("U8"), None)).1, &["\"scaled_fp8\"", "U8"]);
+}
+
+#[test]
+fn markers_that_contradict_each_other_or_cannot_be_read_are_refused() {
+    let model = ones(Model::new(), "a", [2, 2]).floats("a.weight_scale", &[], &[3.0]);
+    let format = |name: &str| json!({"format": name});
+    let marked = header(marker(model.clone(), "a", &format("float8_e4m3fn")), "a", &format("mxfp8"));
+    assert_mentions(
+        &parse_reason(refused(&marked, None)),
+        &["\"a.comfy_quant\"", "\"mxfp8\"", "_quantization_metadata"],
+    );
+    let same = header(marker(model.clone(), "a", &format("float8_e4m3fn")), "a", &format("float8_e4m3fn"));
+    assert_eq!(remember(&same, None).floats("a.weight"), [3.0; 4]);
+    for marked in [
+        model.clone().tensor("a.comfy_quant", "U8", &[3], b"{x}"),
+        model.clone().floats("a.comfy_quant", &[1], &[1.0]),
+        model.clone().metadata("_quantization_metadata", "{}"),
+        model.clone().metadata("_quantization_metadata", r#"{"layers": {"a": "float8_e4m3fn"}}"#),
+        header(model.clone(), "b", &format("float8_e4m3fn")),
+    ] {
+        assert_eq!(unsupported(refused(&marked, None)).0, "ComfyUI");
+    }
+    let lone = marker(model, "b", &format("float8_e4m3fn"));
+    assert_mentions(&parse_reason(refused(&lone, None)), &["\"b.comfy_quant\"", "\"b.weight\""]);
+}
+
+#[test]
+fn the_header_of_every_file_of_a_set_counts() {
+    let folder = Folder::new();
+    let weight = |module: &str| {
+        ones(Model::new(), module, [128, 128]).tensor(
+            &format!("{module}.weight_scale"),
+            "F8_E8M0",
+            &[128, 4],
+            &[127; 512],
+        )
+    };
+    let [first, second] = ["a", "b"].map(weight);
+    let mark = |model: Model, module: &str| header(model, module, &json!({"format": "mxfp8"}));
+    folder.write("model-00001-of-00002.safetensors", mark(first, "a").bytes());
+    folder.write("model-00002-of-00002.safetensors", mark(second, "b").bytes());
+    let checkpoint = anamnesis::Checkpoint::open(folder.path("."), &Default::default()).unwrap();
+    let problems: Vec<_> = checkpoint.inspect(&Default::default()).problems.iter().map(ToString::to_string).collect();
+    for name in ["\"a.weight\"", "\"b.weight\""] {
+        assert!(problems.iter().any(|problem| problem.contains(name)), "{problems:?}");
+    }
+    assert!(checkpoint.plan(TargetDtype::F32).is_err());
+}
+
+#[test]
+fn what_four_over_six_stores_is_known_by_its_names() {
+    for scales in ["F8_E8M0", "F8_E4M3"] {
+        let model = Model::new()
+            .tensor("a.quantized_weight_values", "U8", &[2, 2], &[0; 4])
+            .tensor("a.quantized_weight_scale_factors", scales, &[4], &[127; 4])
+            .floats("a.quantized_weight_amax", &[1], &[1.0]);
+        let (format, detail) = unsupported(refused(&model, None));
+        assert_eq!(format, "Four Over Six");
+        assert_mentions(&detail, &["\"a.quantized_weight_values\""]);
+    }
+}
