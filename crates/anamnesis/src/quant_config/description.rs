@@ -65,10 +65,28 @@ impl Description {
         rules::is_mlx(&self.members, &self.path)
     }
 
+    /// A member that chooses modules, where the description has one: an override of MLX, or one of another method.
+    pub(super) fn choice<'a>(&'a self, other: &'a Self) -> Option<(&'a str, Option<&'a Json>)> {
+        let is_choice = |key: &str, value: &Json| match self.is_mlx() {
+            true => rules::is_mlx_rule(key, value),
+            false => OF_OTHERS.contains(&key) && says_something(value),
+        };
+        let mut choices = self.members.iter().filter(|(key, value)| is_choice(key, value));
+        choices
+            .find(|(key, value)| other.members.get(key) != Some(*value))
+            .map(|(key, _)| (key, other.members.get(key)))
+    }
+
     /// What is wrong with it.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         known::check(&self.members, self.place(), &mut problems);
+        if self.is_mlx() {
+            let others = OF_OTHERS.into_iter().filter(|key| self.members.get(key).is_some_and(says_something));
+            let why =
+                |key| format!("{} is not a member of MLX's quantisation, and would change it", self.place().with(key));
+            problems.extend(others.map(why));
+        }
         problems
     }
 
@@ -131,6 +149,20 @@ impl Description {
         self.members.get(Groups::KEY)?.members()?.get(name)?.members()
     }
 }
+
+/// Members by which other methods choose modules. MLX has none of them: it names modules beside its own members.
+const OF_OTHERS: [&str; 10] = [
+    "dynamic",
+    "extra_config",
+    "quantized_layers",
+    "config_groups",
+    "ignore",
+    "exclude_modules",
+    "modules_to_not_convert",
+    "ignored_layers",
+    "llm_int8_skip_modules",
+    "modules_in_block_to_quantize",
+];
 
 /// Longest line of evidence, in characters.
 const MAX_LINE_CHARS: usize = 400;

@@ -83,7 +83,7 @@ impl QuantConfig {
             let refusals = description.refusals();
             config.problems.extend(refusals.map(|(format, detail)| AnamnesisError::unsupported(format, detail)));
         }
-        config.problems.extend(config.conflict().map(AnamnesisError::parse));
+        config.problems.extend(config.conflict().or_else(|| config.conflict_with_mlx()).map(AnamnesisError::parse));
         config
     }
 
@@ -157,6 +157,21 @@ impl QuantConfig {
                 true => format!("{first} says {key} is {a}, {other} says {b}"),
                 false => format!("{} says {key} is {a}, {} says {b}", first.document(), other.document()),
             })
+        })
+    }
+
+    /// Where a description says something about single modules that MLX's does not: MLX reads its own, and others may read the
+    /// other.
+    fn conflict_with_mlx(&self) -> Option<String> {
+        let mlx = self.descriptions.iter().find(|description| description.is_mlx())?;
+        let others = self.descriptions.iter().filter(|other| !std::ptr::eq(*other, mlx));
+        let pairs = others.flat_map(|other| [(other, mlx), (mlx, other)]);
+        let mut pairs = pairs.filter(|(_, reader)| reader.is_mlx());
+        pairs.find_map(|(saying, reader)| {
+            let (key, found) = saying.choice(reader)?;
+            let found =
+                found.map_or_else(|| "says nothing of it".to_owned(), |value| format!("says {}", value.brief()));
+            Some(format!("{} decides about single modules, {} {found}", saying.place().with(key), reader.place()))
         })
     }
 

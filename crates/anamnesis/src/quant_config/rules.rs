@@ -52,8 +52,7 @@ impl Rules {
             }
         }
         if is_mlx(members, path) {
-            let is_rule = |key: &str, value: &Json| matches!(value, Json::Object(_) | Json::Flag(_)) && !is_known(key);
-            let keys = members.iter().filter(|(key, value)| is_rule(key, value)).map(|(key, _)| key);
+            let keys = members.iter().filter(|(key, value)| is_mlx_rule(key, value)).map(|(key, _)| key);
             all.push(Self::of("", ModulePattern::exact, false, keys, allowance));
         }
         all
@@ -103,6 +102,11 @@ impl Rules {
 /// A rule of GPTQModel without its sign.
 fn unsigned(rule: &str) -> &str {
     rule.strip_prefix("+:").or_else(|| rule.strip_prefix("-:")).unwrap_or(rule)
+}
+
+/// Whether a member of MLX's description is an override for a module.
+pub(super) fn is_mlx_rule(key: &str, value: &Json) -> bool {
+    matches!(value, Json::Object(_) | Json::Flag(_)) && !is_known(key)
 }
 
 /// Whether a description is MLX's, which names no method and puts overrides beside its own members.

@@ -151,3 +151,40 @@ fn words_in_another_file_than_their_scales_are_no_plain_data() {
         anamnesis::parse(path).and_then(|model| model.remember(folder.path("out"), anamnesis::TargetDtype::F32));
     assert_mentions(&error.unwrap_err().to_string(), &["\"a.weight\"", "\"a.scales\""]);
 }
+
+#[test]
+fn members_by_which_other_methods_choose_modules_are_refused() {
+    let rule = json!({"a": {"bits": 8, "group_size": 32}});
+    let rules = [
+        ("dynamic", json!({"+:a": {"bits": 8, "group_size": 32}})),
+        ("extra_config", rule.clone()),
+        ("quantized_layers", rule),
+        ("ignore", json!(["b"])),
+        ("modules_to_not_convert", json!(["b"])),
+    ];
+    for (key, value) in rules {
+        for place in ["quantization", "quantization_config"] {
+            let config = json!({place: {"bits": 4, "group_size": 64, key: value}});
+            let reason = parse_reason(refused(&four_bit(), Some(&config)));
+            assert_mentions(&reason, &["config.json", &format!("{place}.{key}"), "MLX"]);
+        }
+        let other = json!({"quantization": {"bits": 4, "group_size": 64},
+            "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 64, key: value}});
+        assert_mentions(&parse_reason(refused(&four_bit(), Some(&other))), &[&format!("quantization_config.{key}")]);
+    }
+}
+
+#[test]
+fn an_override_in_one_of_two_places_is_refused() {
+    let plain = json!({"bits": 4, "group_size": 64});
+    for rule in [json!({"bits": 8, "group_size": 32}), json!(false)] {
+        let with = json!({"bits": 4, "group_size": 64, "a": rule});
+        for (first, second) in [(&plain, &with), (&with, &plain)] {
+            let config = json!({"quantization": first, "quantization_config": second});
+            assert_mentions(&parse_reason(refused(&four_bit(), Some(&config))), &["config.json", "single modules"]);
+        }
+    }
+    let with = json!({"bits": 4, "group_size": 64, "a": {"bits": 8, "group_size": 32}});
+    let both = remember(&four_bit(), Some(&json!({"quantization": with, "quantization_config": with})));
+    assert_eq!(floats(&both.tensors["a.weight"].data)[31..33], [34.5, 50.0]);
+}
