@@ -96,6 +96,24 @@ impl<'a> Args<'a> {
         Self { layers: self.layers.iter().filter_map(object).collect() }
     }
 
+    /// The texts under a key at any depth of the value of another, and the value of that itself where it is a text. Where types are
+    /// written as objects, the text in `_data` counts.
+    pub(crate) fn texts_within(&self, outer: &'a str, key: &str) -> Vec<&'a str> {
+        let mut texts = Vec::new();
+        let mut pending: Vec<(bool, &'a Json)> =
+            self.layers.iter().filter_map(|layer| Some((true, layer.members.get(outer)?))).collect();
+        while let Some((is_wanted, value)) = pending.pop() {
+            match value {
+                Json::Text(text) if is_wanted => texts.push(text.as_str()),
+                Json::Object(members) => pending
+                    .extend(members.iter().map(|(name, value)| (name == key || (is_wanted && name == "_data"), value))),
+                Json::List(items) => pending.extend(items.iter().map(|item| (is_wanted, item))),
+                _ => {}
+            }
+        }
+        texts
+    }
+
     /// What stands in each of the objects that the object of a key holds.
     pub(crate) fn inside_each(&self, key: &'a str) -> Vec<Self> {
         let objects = self.layers.iter().filter_map(|layer| Some((layer.members.get(key)?.members()?, layer.place)));

@@ -98,7 +98,7 @@ pub(super) fn decode_packed<E: OutputElement>(matrix: &PackedMatrix, stored: Pac
     check_len("qzeros", stored.zeros, packed(groups))?;
     if let Some(index) = stored.group_index {
         check_len("g_idx", index, product(&[inputs, 4]))?;
-        check_group_index(index, matrix.groups, 1)?;
+        check_group_index(index, matrix.groups, 1, false)?;
     }
     let (mut out, _) = output::<E>(product(&[inputs, outputs]).unwrap_or(usize::MAX))?;
     decode_rows(Context::default().level(), matrix, stored, E::TARGET, &mut out);

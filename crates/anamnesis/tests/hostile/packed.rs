@@ -70,6 +70,38 @@ fn config(method: &str, bits: impl Into<Value>, group_size: impl Into<Value>) ->
 }
 
 #[test]
+fn an_index_that_contradicts_the_size_of_groups_or_is_missing_beside_others_is_refused() {
+    let config = |more: Value| {
+        let mut section = json!({"quant_method": "gptq", "bits": 4, "group_size": 16, "checkpoint_format": "gptq"});
+        section.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"quantization_config": section})
+    };
+    gptq().is_sound(Some(&config(json!({}))));
+    // 32 inputs in two groups are of 16 each, and not of 20 and 12.
+    gptq().is_refused(Some(&config(json!({"group_size": 20}))), &["\"a.qweight\"", "group 0", "groups of 20"]);
+    let uneven: Vec<i32> = (0..32).map(|input| i32::from(input > 10)).collect();
+    let uneven = gptq().with("a.g_idx", "I32", &[32], integers(&uneven));
+    uneven.is_refused(Some(&config(json!({}))), &["\"a.qweight\"", "11 inputs in group 0"]);
+    let twin = gptq()
+        .with("b.qweight", "I32", &[4, 8], vec![0x5a; 128])
+        .with("b.qzeros", "I32", &[2, 1], vec![0x77; 8])
+        .with("b.scales", "F16", &[2, 8], vec![0x3c; 32]);
+    twin.is_refused(None, &["\"b.qweight\"", "\"b.g_idx\"", "other weights"]);
+}
+
+#[test]
+fn zero_points_of_symmetric_codes_that_are_those_of_the_other_format_are_refused() {
+    let config = |format: &str, sym: bool| json!({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 16, "sym": sym, "checkpoint_format": format}});
+    let v2 = || gptq().with("a.qzeros", "I32", &[2, 1], vec![0x88; 8]);
+    gptq().is_sound(Some(&config("gptq", true)));
+    v2().is_sound(Some(&config("gptq_v2", true)));
+    gptq().is_refused(Some(&config("gptq_v2", true)), &["\"a.qweight\"", "all zero points are 7", "v2"]);
+    v2().is_refused(Some(&config("gptq", true)), &["\"a.qweight\"", "all zero points are 8", "v1"]);
+    // Codes that are not symmetric may have any.
+    gptq().is_sound(Some(&config("gptq_v2", false)));
+}
+
+#[test]
 fn the_sound_weights_of_these_tests_are_decoded() {
     gptq().is_sound(None);
     gptq().is_sound(Some(&config("gptq", 4, 16)));

@@ -1,6 +1,8 @@
 //! Changes after which other numbers are what was asked for: no reader could tell the result from a checkpoint that was made
 //! so. Each has a reason, and everything else must be refused or decoded right.
 
+use serde_json::Value;
+
 use super::case::Case;
 use super::mutation::Mutation;
 use super::trial::Surroundings;
@@ -8,32 +10,35 @@ use super::verdict::Verdict;
 
 const ZERO_POINTS: &str =
     "which of two GPTQ formats zero points are of, checkpoint_format, packing_format, backend or the writer says";
-const GROUP_ORDER: &str = "without a configuration nothing says that a GPTQ weight had a g_idx";
+const GROUP_ORDER: &str = "without a configuration or another weight nothing says that a GPTQ weight had a g_idx";
 const SCALE_TYPE: &str = "the type of a scale is nowhere but in its entry";
 const BYTES_OF_WORDS: &str = "whether zero points of eight bits are bytes or words is nowhere but in their entry";
-const CODE_FORMAT: &str = "without a configuration the format of eight-bit codes is nowhere but in their type";
+const CODE_FORMAT: &str =
+    "without a configuration or another weight the format of eight-bit codes is nowhere but in their type";
 const SHAPE: &str = "the shape of a weight is nowhere but in its entry, and fits its companions";
 const ARRANGEMENT: &str = "without a configuration only shapes say what a scale is for, and they fit";
-const UNSCALED: &str = "without a configuration eight-bit floats that nothing scales are their own values";
-const INTEGERS: &str = "without a configuration whole numbers that nothing known scales are their own values";
+const UNSCALED: &str = "without a configuration or another scale eight-bit floats are their own values";
+const INTEGERS: &str =
+    "without a configuration or another weight whole numbers that nothing known scales are their own values";
 const LONE: &str =
     "without a configuration or another weight nothing says what a lone tensor of a common name belonged to";
 const BIAS: &str = "a vector of floats as long as a weight has rows, called bias, is a bias";
 const ALIKE: &str = "two parts of one type and shape are told apart by their names alone";
 const AMONG_OTHERS: &str = "what else a module of several parameters holds is not known from its names";
 const CONFIGURED: &str = "the configured size of a block is nowhere else, and fits the shapes";
-const BITS: &str = "how many bits a code has is nowhere else, and as many words hold codes of either";
+const BITS: &str = "how many bits a code has is nowhere else, and as many words hold codes of more bits";
+const NORM: &str = "a vector called scale in a module of its own is what norms have";
 const GAPS: &str = "where codes take as many words with gaps and without, only the version tells";
 const CACHE: &str = "a scale of a cache stands beside no weight, and under another name is data of its module";
 const LAYER: &str = "whether a BitNet layer divides by its scale or multiplies, its class in the configuration says";
-const VECTOR: &str = "a four-bit weight without its description is a vector";
+const VECTOR: &str = "without a configuration or another weight a four-bit weight without its description is a vector";
 
 /// Why what came out after a change in these surroundings is right although it is something else.
 pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &Verdict) -> Option<&'static str> {
     // A name that models use too is all that a part may be taken for plain data by.
     let covers = |reason: &&'static str| match verdict {
         Verdict::Wrong(_) | Verdict::Lost(_) => *reason != CACHE,
-        Verdict::Orphan(_) => [LONE, BIAS, AMONG_OTHERS, CACHE].contains(reason),
+        Verdict::Orphan(_) => [LONE, NORM, BIAS, AMONG_OTHERS, CACHE].contains(reason),
         Verdict::Correct | Verdict::Refused(_) | Verdict::Panicked => false,
     };
     // A case that has no configuration is beside none anywhere.
@@ -44,7 +49,7 @@ pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &
 fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
     let end = end_of(&mutation.part);
     match mutation.class {
-        "configuration" => of_configuration(end, mutation),
+        "configuration" => of_configuration(case, end, mutation),
         _ if is_of_a_cache(case, mutation) => Some(CACHE),
         "metadata" => (mutation.part == "gptq_bits" && !place.configured).then_some(ZERO_POINTS),
         "retype" | "change the width" | "reshape" | "resize" => of_entry(case, end, mutation, place),
@@ -54,15 +59,19 @@ fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&
     }
 }
 
-fn of_configuration(end: &str, mutation: &Mutation) -> Option<&'static str> {
+fn of_configuration(case: &Case, end: &str, mutation: &Mutation) -> Option<&'static str> {
     let says_nothing = ["removed", "null"].contains(&mutation.to.as_str());
     let says_another = |name: &str| mutation.to.starts_with(&format!("\"{name}"));
+    let is_indexed = || case.parts().any(|part| part.name.ends_with("g_idx"));
     match end {
+        // Symmetric codes tell it themselves.
+        "checkpoint_format" | "packing_format" | "backend" if case.config["quantization_config"]["sym"] == true => None,
         "checkpoint_format" => (says_nothing || says_another("gptq")).then_some(ZERO_POINTS),
         // AutoRound's older name for its packing.
         "packing_format" | "backend" => (says_nothing || says_another("auto_round:")).then_some(ZERO_POINTS),
-        "weight_block_size" | "block_structure" | "group_size" => Some(CONFIGURED),
-        "num_bits" => Some(BITS),
+        "weight_block_size" | "block_structure" => Some(CONFIGURED),
+        "group_size" => (!is_indexed()).then_some(CONFIGURED),
+        "num_bits" => has_more(case, mutation).then_some(BITS),
         "version" => Some(GAPS),
         "linear_class" => says_nothing.then_some(LAYER),
         _ => None,
@@ -77,8 +86,10 @@ fn of_entry(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -
     match mutation.class {
         "retype" if are_both(["F16", "BF16"]) || are_both(["U8", "F8_E8M0"]) => Some(SCALE_TYPE),
         "retype" => {
-            // What torchao's metadata says of a tensor says nothing of it either.
-            let is_open = !place.configured || end == "_weight_qdata";
+            // Quanto's tools quantise single layers to other types, and say so nowhere else.
+            let has_fnuz = |dtype: &str| dtype.ends_with("FNUZ");
+            let fits_twin = end == "_data" || from == "I8" || to == "I8" || has_fnuz(from) == has_fnuz(to);
+            let is_open = !place.configured && (!place.twin || fits_twin);
             // The bytes of packed ternary codes are as good as eight-bit floats under one scale.
             let are_codes = is_code(from) || (from == "U8" && end == "weight" && to.starts_with("F8"));
             (are_codes && is_code(to) && is_open).then_some(CODE_FORMAT)
@@ -94,13 +105,14 @@ fn of_entry(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -
 
 fn of_loss(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
     match end {
-        "g_idx" if mutation.class == "remove" && !place.configured => Some(GROUP_ORDER),
-        _ if mutation.class == "remove" && mutation.part.contains("quant_state") => Some(VECTOR),
-        "scale" | "input_scale_ub" => Some(LONE),
-        "k_scale" | "v_scale" if place.configured || place.twin => None,
-        _ if is_of_activations(end) => Some(LONE),
+        "scale" if is_vector(case, &mutation.part) => Some(NORM),
         _ if place.configured || place.twin => None,
-        _ if has_codes(case) && mutation.class == "remove" => Some(UNSCALED),
+        "g_idx" if mutation.class == "remove" => Some(GROUP_ORDER),
+        _ if mutation.class == "remove" && mutation.part.contains("quant_state") => Some(VECTOR),
+        _ if has_codes(case) && mutation.class == "remove" => {
+            let is_of_inputs = |name: &str| name != mutation.part && name.contains("put_scale");
+            (!case.parts().any(|part| is_of_inputs(&part.name))).then_some(UNSCALED)
+        }
         _ => Some(LONE),
     }
 }
@@ -119,7 +131,8 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         "rename" if !place.configured && case.parts().any(|part| is_among_others(case, &part.name)) => {
             Some(AMONG_OTHERS)
         }
-        "duplicate" if mutation.part.ends_with(".scale") && !stays_beside(mutation) => Some(LONE),
+        "duplicate" if mutation.part.ends_with(".scale") && becomes("a dot less ") => Some(LONE),
+        "duplicate" if mutation.part.ends_with(".scale") && is_vector(case, &mutation.part) => Some(NORM),
         "duplicate" if becomes("no prefix ") && ["_scale", "_shift"].contains(&end_of(&mutation.part)) => Some(LONE),
         "rename" if !place.configured && mutation.part.ends_with(".qbiases") && becomes("biases ") => Some(ARRANGEMENT),
         // The name that is left is no word at all.
@@ -130,13 +143,20 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         }
         "duplicate" if becomes("a dot less ") && end_of(&mutation.part).len() == 1 => Some(LONE),
         _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
-        "rename" if becomes("input_scale ") && !place.configured && has_codes(case) => Some(UNSCALED),
-        "rename" if !place.configured && case.parts().any(|part| part.tensor.dtype == "I8") => Some(INTEGERS),
+        "rename" if !place.configured && !place.twin && case.parts().any(|part| part.tensor.dtype == "I8") => {
+            Some(INTEGERS)
+        }
         "rename" if !place.configured && !place.twin && !has_codes(case) && mutation.part.ends_with(".scales") => {
             Some(LONE)
         }
         _ => None,
     }
+}
+
+/// Whether a number of the configuration became a larger one.
+fn has_more(case: &Case, mutation: &Mutation) -> bool {
+    let stored = case.config.pointer(&format!("/{}", mutation.part.replace('.', "/"))).and_then(Value::as_u64);
+    stored.zip(mutation.to.parse().ok()).is_some_and(|(stored, said): (u64, u64)| said > stored)
 }
 
 /// The last component of a name.
@@ -178,6 +198,11 @@ fn is_code(dtype: &str) -> bool {
 /// Whether a weight is one of several parameters of its module.
 fn is_among_others(case: &Case, name: &str) -> bool {
     (case.truth.weights.contains_key(name) && !name.ends_with("weight")) || name.ends_with("_blocks")
+}
+
+/// Whether a tensor is a vector of more than one number.
+fn is_vector(case: &Case, name: &str) -> bool {
+    case.subject.find(name).is_some_and(|stored| matches!(stored.tensor.shape[..], [length] if length > 1))
 }
 
 fn has_codes(case: &Case) -> bool {

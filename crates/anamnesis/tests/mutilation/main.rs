@@ -3,7 +3,7 @@
 //!
 //! Only structure is changed, never a code or a scale, so every weight that still comes out has known numbers. By default a
 //! sample is tried, `AMN_SEED` chooses which; `AMN_MUTILATIONS=all` tries everything, `AMN_CORPUS` names a folder with more
-//! cases, and `AMN_CASES` the beginnings of those that are tried.
+//! cases, and `AMN_CASES` the beginnings of those that are tried. `AMN_REASONS` lists what was excused by which reason.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

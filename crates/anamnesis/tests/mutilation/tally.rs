@@ -32,6 +32,9 @@ impl Tally {
             (Verdict::Refused(_), _) => return self.refused += 1,
             (Verdict::Wrong(_) | Verdict::Lost(_) | Verdict::Orphan(_), Some(reason)) => {
                 *self.asked_for.entry(reason).or_default() += 1;
+                if std::env::var("AMN_REASONS").is_ok() {
+                    println!("REASON\t{reason}\t{case}\t{class}\t{what}");
+                }
                 return;
             }
             (Verdict::Wrong(detail), None) => {

@@ -91,6 +91,10 @@ fn a_shape_that_does_not_fit_the_words_and_scales_is_refused() {
     let rows = config(json!({"strategy": "channel", "group_size": null}));
     let of_columns = |columns: i64| {
         let mut parts = parts();
+        // What stands behind the last code is zero.
+        let code = |nibble: i64| if nibble < columns || columns < 9 { 9 } else { 0 };
+        let row: Vec<_> = (0..8).map(|byte| code(2 * byte) | code(2 * byte + 1) << 4).collect();
+        parts[0].3 = [row.clone(), row].concat();
         parts[1] = ("a.weight_scale", "F32", vec![2, 1], support::le_bytes(&[2.0; 2]));
         parts[2] = ("a.weight_shape", "I64", vec![2], i64s(&[2, columns]));
         built(&parts)
@@ -98,6 +102,10 @@ fn a_shape_that_does_not_fit_the_words_and_scales_is_refused() {
     for columns in 9..=16 {
         assert_eq!(values(&of_columns(columns), &rows), vec![2.0; 2 * columns as usize]);
     }
+    let mut filled = parts();
+    filled[1] = ("a.weight_scale", "F32", vec![2, 1], support::le_bytes(&[2.0; 2]));
+    filled[2] = ("a.weight_shape", "I64", vec![2], i64s(&[2, 15]));
+    assert_refused(&built(&filled), &rows, &["\"a.weight", "bits are set that codes of 4 bits leave free"]);
     for columns in [8, 17, 1, 0, -1] {
         assert_refused(&of_columns(columns), &rows, &["\"a.weight_packed\"", "weight_shape"]);
     }

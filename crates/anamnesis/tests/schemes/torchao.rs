@@ -99,3 +99,25 @@ fn parts_in_several_shards_are_found_and_described_by_any_of_them() {
     let expected = Contents::read(fixture("torchao/int8_row.expected.safetensors"));
     assert_eq!(checkpoint.decode::<f32>(WEIGHT).unwrap(), expected.floats(&format!("{WEIGHT}.f32")));
 }
+
+#[test]
+fn codes_of_another_type_than_the_configuration_says_are_refused() {
+    let model = described("float8_row_bf16", |_| {});
+    let dtype = |name: &str| json!({"_type": "torch.dtype", "_data": name});
+    let done = |kind: &str, data: Value| json!({"default": {"_type": kind, "_version": 2, "_data": data}});
+    let of = |quant_type: Value| json!({"quantization_config": {"quant_method": "torchao", "quant_type": quant_type}});
+    for quant_type in [
+        json!("float8_weight_only"),
+        done("Float8WeightOnlyConfig", json!({"weight_dtype": dtype("float8_e4m3fn")})),
+        done("Float8WeightOnlyConfig", json!({})),
+        json!({"fqn_to_config": {"a": {"_type": "Float8WeightOnlyConfig", "_data": {"weight_dtype": dtype("float8_e5m2")}},
+            "b": {"_type": "Float8WeightOnlyConfig", "_data": {"weight_dtype": dtype("float8_e4m3fn")}}}}),
+    ] {
+        remember(&model, Some(&of(quant_type)));
+    }
+    let other = done("Float8WeightOnlyConfig", json!({"weight_dtype": dtype("float8_e5m2")}));
+    assert_mentions(
+        &refused(&model, Some(&of(other))).to_string(),
+        &["_weight_qdata", "F8_E4M3", "F8_E5M2", "quant_type"],
+    );
+}

@@ -22,8 +22,9 @@ impl Scheme for Gptq {
         let told = told_to_be_packed_along_inputs(claims);
         let mut weights = Parts::candidates(claims);
         weights.retain(|&id| told.unwrap_or_else(|| looks_packed_along_inputs(claims, id)));
+        let has_indices = claims.free().any(|(_, tensor)| tensor.name.ends_with(".g_idx"));
         for id in weights {
-            claim_weight(claims, id);
+            claim_weight(claims, id, has_indices);
         }
     }
 }
@@ -49,12 +50,13 @@ fn looks_packed_along_inputs(claims: &Claims<'_>, qweight: TensorId) -> bool {
     scales.is_some_and(|id| claims.catalog.get(id).shape.last() == tensor.shape.last())
 }
 
-fn claim_weight(claims: &mut Claims<'_>, qweight: TensorId) {
+/// Claims a weight; `has_indices` where weights of this checkpoint have a group index.
+fn claim_weight(claims: &mut Claims<'_>, qweight: TensorId, has_indices: bool) {
     let parts = Parts::take(claims, qweight);
     let module = claims.config.module(parts.module(claims));
     let weight = Evidence::read(claims, &module)
         .map_err(|error| error.in_tensor(&claims.catalog.get(qweight).name))
-        .and_then(|evidence| gptq_weight(claims, &parts, &evidence));
+        .and_then(|evidence| gptq_weight(claims, &parts, &evidence, has_indices));
     match weight {
         Ok(weight) => claims.add(weight),
         Err(problem) => claims.refuse(problem),

@@ -14,7 +14,12 @@ use crate::scheme::packed::{
 };
 use crate::scheme::{Blocks, Claims, Coding, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
 
-pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidence) -> Result<Weight> {
+pub(super) fn gptq_weight(
+    claims: &Claims<'_>,
+    parts: &Parts,
+    evidence: &Evidence,
+    has_indices: bool,
+) -> Result<Weight> {
     let catalog = claims.catalog;
     let (zero_id, scale_id) = parts.needed(claims)?;
     let [qweight, qzeros, scales] = [parts.qweight, zero_id, scale_id].map(|id| catalog.get(id));
@@ -61,6 +66,10 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
             "{source} says desc_act is true, so that its groups are told by {missing}, which is missing"
         )));
     }
+    if has_indices && !is_indexed && groups > 1 {
+        let missing = quoted(&format!("{}g_idx", qweight.name.trim_end_matches("qweight")));
+        return Err(fail(format!("it has no {missing}, and other weights of this checkpoint have theirs")));
+    }
     let scale = ScaleType::of_float(scales.dtype).ok_or_else(|| {
         AnamnesisError::unsupported(
             "GPTQ",
@@ -85,11 +94,14 @@ pub(super) fn gptq_weight(claims: &Claims<'_>, parts: &Parts, evidence: &Evidenc
     let description = format!("GPTQ {bits}-bit, {}", describe_run(run, inputs));
     let decoder = ColumnDecoder { matrix, is_planar: planar, dialect: Dialect::Usual, description };
     ids.extend(parts.g_idx);
+    // The caller's word counts before what the values say.
+    let is_symmetric = evidence.symmetric == Some(true) && !planar && claims.config.gptq_format().is_none();
     let recipe = match (parts.g_idx, said_zeros) {
-        (None, Zeros::Told(_)) => Recipe::Ready(Arc::new(decoder)),
+        (None, Zeros::Told(_)) if !is_symmetric => Recipe::Ready(Arc::new(decoder)),
         (g_idx, zeros) => {
             let (name, shape) = (qweight.name.clone(), shape.clone());
-            Recipe::Deferred(Arc::new(Unsettled { name, shape, decoder, is_indexed: g_idx.is_some(), zeros }))
+            let (is_indexed, run_is_said) = (g_idx.is_some(), said.is_some());
+            Recipe::Deferred(Arc::new(Unsettled { name, shape, decoder, is_indexed, run_is_said, zeros, is_symmetric }))
         }
     };
     Ok(Weight {
@@ -147,7 +159,11 @@ struct Unsettled {
     shape: Vec<usize>,
     decoder: ColumnDecoder,
     is_indexed: bool,
+    /// Whether a configuration says how long groups are.
+    run_is_said: bool,
     zeros: Zeros,
+    /// Whether the configuration says that codes are symmetric, so that zero points tell their format.
+    is_symmetric: bool,
 }
 
 const ZERO_POINTS: usize = 1;
@@ -158,16 +174,28 @@ impl Prepare for Unsettled {
         let mut decoder = self.decoder.clone();
         let matrix = &mut decoder.matrix;
         if let (true, Grouping::Runs(run)) = (self.is_indexed, matrix.grouping) {
-            let is_runs = check_group_index(&read(GROUP_INDEX)?, matrix.groups, run)
+            let is_runs = check_group_index(&read(GROUP_INDEX)?, matrix.groups, run, self.run_is_said)
                 .map_err(|error| AnamnesisError::parse(format!("tensor {}: {error}", quoted(&self.name))))?;
             if !is_runs {
                 matrix.grouping = Grouping::Indexed;
                 decoder.description.push_str(", activation order");
             }
         }
+        // Symmetric weights tell it by their values: all zero points are half of what the codes span.
+        let middle = (1u32 << (matrix.words.bits() - 1)) as f32;
+        if let (Zeros::Told(told), true) = (self.zeros, self.is_symmetric) {
+            let (stored, format) = match told {
+                ZeroPoints::Stored => (middle - 1.0, GptqFormat::V2),
+                ZeroPoints::OneMore | ZeroPoints::OneMoreUnbounded => (middle, GptqFormat::V1),
+            };
+            if the_zero_point(&read(ZERO_POINTS)?, matrix) == Some(stored) {
+                let name = quoted(&self.name);
+                let why =
+                    format!("all zero points are {stored}, which are not those of symmetric codes in GPTQ {format}");
+                return Err(AnamnesisError::parse(format!("tensor {name}: {why}")));
+            }
+        }
         if !matches!(self.zeros, Zeros::Told(_)) {
-            // Symmetric weights tell it by their values: all zero points are half of what the codes span.
-            let middle = (1u32 << (matrix.words.bits() - 1)) as f32;
             match (the_zero_point(&read(ZERO_POINTS)?, matrix), self.zeros) {
                 (Some(zero), _) if zero == middle => matrix.zeros = ZeroPoints::Stored,
                 (Some(zero), _) if zero == middle - 1.0 => {}

@@ -8,7 +8,7 @@ use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
 
 use super::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
 use crate::catalog::TargetDtype;
-use crate::error::Result;
+use crate::error::{AnamnesisError, Result};
 use crate::scheme::decoder::{rounded, row_granule};
 use crate::scheme::{
     AsLibrary, Blocked, Context, FourBitFloats, Grid, Integers, Lie, Reblocked, ScaleType, TileDecoder, WholeScale,
@@ -165,6 +165,11 @@ impl TileDecoder for Grouped {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<()> {
+        if inputs.first().is_some_and(|codes| self.layout.has_spare_bits(self.grid.cols, &elements, codes)) {
+            let bits = self.layout.bits();
+            let why = format!("bits are set that codes of {bits} bits leave free: they are of another number of bits");
+            return Err(AnamnesisError::parse(why));
+        }
         self.decode_tile(rounded(target), elements, inputs, out, context);
         Ok(())
     }

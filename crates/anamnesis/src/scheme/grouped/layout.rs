@@ -124,8 +124,46 @@ impl Layout {
         for run in self.runs(cols, elements) {
             let (start, last) = (self.byte_of(cols, run.start), run.end - 1);
             let of_last_row = self.bytes_of(last % cols + 1) - self.bytes_of(last % cols);
-            windows.push(Window::run(0, start, self.byte_of(cols, last) + of_last_row - start));
+            let end = match self {
+                // What stands behind the last code of a row is looked at too.
+                Self::Dense { row_bytes, .. } | Self::Words { row_bytes, .. } if run.end.is_multiple_of(cols) => {
+                    run.end / cols * row_bytes
+                }
+                _ => self.byte_of(cols, last) + of_last_row,
+            };
+            windows.push(Window::run(0, start, end - start));
         }
+    }
+
+    /// Whether bits are set that no code of these elements has: those left over in words, and behind the last code of a row. All
+    /// writers leave them zero.
+    pub(super) fn has_spare_bits(self, cols: u64, elements: &Range<u64>, codes: &[u8]) -> bool {
+        let (bits, row_bytes, per_word) = match self {
+            Self::Dense { bits, row_bytes } if !self.is_gapless(cols) => (u64::from(bits), row_bytes, None),
+            Self::Words { bits, row_bytes } => (u64::from(bits), row_bytes, Some(per_word(bits))),
+            _ => return false,
+        };
+        let start = self.byte_of(cols, elements.start);
+        let mut at = elements.start;
+        while at < elements.end {
+            let row_end = (at / cols + 1) * cols;
+            let until = row_end.min(elements.end);
+            let end = if until == row_end { until / cols * row_bytes } else { self.byte_of(cols, until) };
+            let from = (self.byte_of(cols, at) - start) as usize;
+            let piece = codes.get(from..(end - start) as usize).unwrap_or_default();
+            let is_set = match per_word {
+                None => has_bits_from(piece, (until - at) * bits),
+                Some(count) => (0..)
+                    .step_by(count as usize)
+                    .zip(piece.chunks(4))
+                    .any(|(before, word)| has_bits_from(word, count.min((until - at).saturating_sub(before)) * bits)),
+            };
+            if is_set {
+                return true;
+            }
+            at = until;
+        }
+        false
     }
 
     /// Brings the codes of these elements from their windows into bytes of their own, or those of pairs of rows into the first
@@ -186,7 +224,47 @@ fn gather_halves(codes: &[u8], shift: u32, out: &mut [u8]) {
     }
 }
 
+/// Whether a bit is set from this one on, counted from the lowest of the first byte.
+fn has_bits_from(bytes: &[u8], first: u64) -> bool {
+    let mut rest = bytes.iter().skip((first / 8) as usize);
+    let partial = if first.is_multiple_of(8) { None } else { rest.next() };
+    partial.is_some_and(|byte| byte >> (first % 8) != 0) || rest.any(|&byte| byte != 0)
+}
+
 /// Codes that fit whole into a word.
 const fn per_word(bits: u8) -> u64 {
     if bits == 0 { 32 } else { 32 / bits as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_that_codes_leave_free_are_noticed_wherever_they_stand() {
+        // Rows of 5 codes: of 3 bits in one word without gaps, of 7 bits in two words of four.
+        for (layout, spare) in [
+            (Layout::words(3, 5), &[15..32][..]),
+            (Layout::padded_words(7, 5), &[28..32, 39..64]),
+            (Layout::words(8, 5), &[40..64]),
+        ] {
+            let (Layout::Dense { row_bytes, .. } | Layout::Words { row_bytes, .. }) = layout else { panic!() };
+            for row in 0..2 {
+                for bit in 0..row_bytes * 8 {
+                    let mut codes = vec![0; 2 * row_bytes as usize];
+                    codes[(row * row_bytes + bit / 8) as usize] = 1 << (bit % 8);
+                    let is_spare = spare.iter().any(|bits| bits.contains(&bit));
+                    assert_eq!(layout.has_spare_bits(5, &(0..10), &codes), is_spare, "{layout:?} bit {bit}");
+                }
+            }
+        }
+        assert!(!Layout::words(4, 8).has_spare_bits(8, &(0..16), &[255; 8]));
+    }
+
+    #[test]
+    fn windows_hold_what_stands_behind_the_last_code_of_a_row() {
+        let mut windows = Vec::new();
+        Layout::words(3, 5).windows(5, &(0..10), &mut windows);
+        assert_eq!(windows, [Window::run(0, 0, 8)]);
+    }
 }

@@ -40,16 +40,30 @@ impl Groups<'_> {
 }
 
 /// Group indices as the decoder uses them, little-endian I32 as they are stored; negative ones and those past the last
-/// group are refused. Says whether they are the same as runs of `run` inputs.
-pub(crate) fn check_group_index(bytes: &[u8], groups: u64, run: u64) -> Result<bool> {
+/// group are refused. Says whether they are the same as runs of `run` inputs. Where that length `is_said`, every group must have
+/// as many inputs, in whatever order; the last has the rest.
+pub(crate) fn check_group_index(bytes: &[u8], groups: u64, run: u64, is_said: bool) -> Result<bool> {
+    let (index, run) = (bytes.as_chunks::<4>().0, run.max(1));
+    let mut counts = vec![0u64; if is_said { groups as usize } else { 0 }];
     let mut is_runs = true;
-    for (input, bytes) in bytes.as_chunks::<4>().0.iter().enumerate() {
+    for (input, bytes) in index.iter().enumerate() {
         let group = i32::from_le_bytes(*bytes);
         if u64::try_from(group).ok().is_none_or(|group| group >= groups) {
             let why = format!("the group index of input {input} is {group}, there are {groups} groups");
             return Err(AnamnesisError::parse(why));
         }
-        is_runs &= group as u64 == input as u64 / run.max(1);
+        is_runs &= group as u64 == input as u64 / run;
+        if let Some(count) = counts.get_mut(group as usize) {
+            *count += 1;
+        }
+    }
+    for (group, &count) in (0..).zip(&counts) {
+        let wanted = run.min((index.len() as u64).saturating_sub(run.saturating_mul(group)));
+        if count != wanted {
+            let why =
+                format!("the group index has {count} inputs in group {group}, where groups of {run} have {wanted}");
+            return Err(AnamnesisError::parse(why));
+        }
     }
     Ok(is_runs)
 }
@@ -57,6 +71,18 @@ pub(crate) fn check_group_index(bytes: &[u8], groups: u64, run: u64) -> Result<b
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_index_must_have_groups_of_the_size_that_is_said() {
+        let bytes = |index: &[i32]| index.iter().flat_map(|group| group.to_le_bytes()).collect::<Vec<_>>();
+        let [in_order, mixed, uneven] = [&[0, 0, 1, 1, 2][..], &[1, 0, 2, 1, 0], &[0, 0, 0, 1, 2]].map(bytes);
+        assert!(check_group_index(&in_order, 3, 2, true).unwrap());
+        assert!(!check_group_index(&mixed, 3, 2, true).unwrap());
+        assert!(!check_group_index(&uneven, 3, 2, false).unwrap());
+        let why = check_group_index(&uneven, 3, 2, true).unwrap_err().to_string();
+        assert!(why.contains("3 inputs in group 0"), "{why}");
+        assert!(check_group_index(&in_order, 2, 2, false).is_err());
+    }
 
     #[test]
     fn what_is_said_about_groups_must_fit_and_what_is_not_said_must_be_left_without_doubt() {

@@ -2,8 +2,9 @@
 
 use super::description::Description;
 use super::layouts::{Part, Parts, layout};
-use crate::catalog::TensorId;
+use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::quant_config::QuantConfig;
 use crate::scheme::{About, Claims, Coding, Evidence, PartName, QuantScheme, Recipe, Says, Scheme, TensorRole, Weight};
 
 /// The torchao scheme.
@@ -103,7 +104,7 @@ fn weight(
     }
     let of_weight = stored.iter().filter(|(_, part)| !OF_ACTIVATIONS.contains(&part.as_str()));
     let parts = Parts(of_weight.map(|(id, name)| Part { id: *id, name, tensor: catalog.get(*id) }).collect());
-    let layout = layout(description, &parts)?;
+    let layout = layout(description, &parts, &told_floats(claims.config))?;
     Ok(Weight {
         name: name.clone(),
         values: layout.shape.iter().fold(1, |product, &dim| product.saturating_mul(dim as u64)),
@@ -121,6 +122,26 @@ fn weight(
         parts: layout.parts,
         recipe: Recipe::Ready(layout.decoder),
     })
+}
+
+/// The types of eight-bit floats that the configuration names: as the type of weights, in the name of what was done, or as the
+/// usual type of what was done.
+fn told_floats(config: &QuantConfig) -> Vec<Dtype> {
+    let args = config.args();
+    let named = |text: &str| match text {
+        text if text.contains("e4m3") => Some(Dtype::F8E4M3),
+        text if text.contains("e5m2") => Some(Dtype::F8E5M2),
+        _ => None,
+    };
+    let keys = ["quant_type", "quant_type_kwargs"].into_iter();
+    let types: Vec<_> = keys.flat_map(|outer| args.texts_within(outer, "weight_dtype")).filter_map(named).collect();
+    if !types.is_empty() {
+        return types;
+    }
+    let done = args.texts_within("quant_type", "_type");
+    let is_of_floats = |text: &str| ["float8", "fp8"].iter().any(|start| text.to_ascii_lowercase().starts_with(start));
+    let usual = |text: &str| named(text).or_else(|| is_of_floats(text).then_some(Dtype::F8E4M3));
+    done.into_iter().filter_map(usual).collect()
 }
 
 /// Codes that nothing describes.

@@ -48,9 +48,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-pub(super) fn layout(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
+/// How a tensor is decoded; `told` are the types of eight-bit floats that the configuration names.
+pub(super) fn layout(description: &Description, parts: &Parts<'_>, told: &[Dtype]) -> Result<Decoded> {
     match description.kind.as_str() {
-        "Float8Tensor" => float8(description, parts),
+        "Float8Tensor" => float8(description, parts, told),
         "Int8Tensor" | "IntxUnpackedToInt8Tensor" => int8(description, parts),
         "MXTensor" => mx(description, parts),
         "NVFP4Tensor" => nvfp4(description, parts),
@@ -109,7 +110,7 @@ fn float_scale(part: &Part<'_>) -> Result<ScaleType> {
     ScaleType::of_float(part.tensor.dtype).ok_or_else(|| wrong_type(part, "F32, BF16 or F16"))
 }
 
-fn float8(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
+fn float8(description: &Description, parts: &Parts<'_>, told: &[Dtype]) -> Result<Decoded> {
     parts.only(description, &["qdata", "scale"])?;
     let (codes, scale) = (parts.needed(description, "qdata")?, parts.needed(description, "scale")?);
     let format = match codes.tensor.dtype {
@@ -117,6 +118,10 @@ fn float8(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
         Dtype::F8E5M2 => Fp8Format::E5m2,
         _ => return Err(wrong_type(codes, "F8_E4M3 or F8_E5M2")),
     };
+    if !told.is_empty() && !told.contains(&codes.tensor.dtype) {
+        let told = told.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" or ");
+        return Err(wrong_type(codes, &format!("{told}, as quant_type in the configuration says,")));
+    }
     let target = description.target("dtype")?;
     let shape = codes.tensor.shape.clone();
     let grid = grid(description, &shape, scale)?;
