@@ -3,13 +3,18 @@
 /// Widest help, in columns: longer lines are hard to read.
 const HELP_COLUMNS: usize = 80;
 
+/// Columns of a terminal that does not say how wide it is.
+const USUAL_COLUMNS: usize = 80;
+
 /// Columns of the page that results are drawn on: what `COLUMNS` says, or the width of the terminal. `None` where there is
 /// neither, as in a pipe: nothing is cut then.
 pub(crate) fn columns() -> Option<usize> {
     named(std::env::var("COLUMNS").ok().as_deref()).or_else(|| {
         let terminal = console::Term::stdout();
-        let size = terminal.is_term().then(|| terminal.size_checked()).flatten();
-        size.map(|(_, columns)| usize::from(columns)).filter(|&columns| columns > 0)
+        terminal.is_term().then(|| {
+            let size = terminal.size_checked().map(|(_, columns)| usize::from(columns));
+            size.filter(|&columns| columns > 0).unwrap_or(USUAL_COLUMNS)
+        })
     })
 }
 
