@@ -176,7 +176,7 @@ impl<'a> Drafts<'a> {
         for draft in drafts {
             let stored = match draft.content {
                 Content::Bytes(id) => {
-                    outputs.planned.push(self.copy(id, draft.output_name)?);
+                    outputs.planned.push(self.copy(id, draft.output_name, draft.shape)?);
                     continue;
                 }
                 Content::Repacked(output, values) => {
@@ -217,13 +217,13 @@ impl<'a> Drafts<'a> {
             };
             if let Some(id) = stored.copied.filter(|_| encoder.is_none()) {
                 self.stats.passthrough += 1;
-                outputs.planned.push(self.copy(id, draft.output_name)?);
+                outputs.planned.push(self.copy(id, draft.output_name, draft.shape)?);
                 continue;
             }
             if let Some(id) = stored.block.filter(|&id| self.stays(id, encoder.as_deref())) {
                 self.stats.dequantized -= 1;
                 self.stats.passthrough += 1;
-                outputs.planned.push(self.copy(id, draft.output_name)?);
+                outputs.planned.push(self.copy(id, draft.output_name, draft.shape)?);
                 continue;
             }
             if let Some(encoder) = encoder.as_deref() {
@@ -357,9 +357,10 @@ impl<'a> Drafts<'a> {
         })
     }
 
-    fn copy(&self, id: TensorId, name: String) -> Result<Planned> {
+    /// The bytes of a tensor under a name and in a shape of the same number of elements.
+    fn copy(&self, id: TensorId, name: String, shape: Vec<usize>) -> Result<Planned> {
         let tensor = self.catalog.get(id);
-        let outputs = vec![output(name, tensor.dtype, tensor.shape.clone())?];
+        let outputs = vec![output(name, tensor.dtype, shape)?];
         Ok(Planned { outputs, work: Work::Copy { extent: tensor.extent, source: id } })
     }
 

@@ -184,7 +184,7 @@ impl Planner<'_> {
             }
             Types::Gguf(Weights::Q8_0) => TargetDtype::F16,
         };
-        // What is only called otherwise is copied.
+        // A tensor that has another name or shape, and the same values, is copied.
         let copied = match (&mapped.tree, leaves.values().next()) {
             (Tree::Tensor(_), Some(leaf)) if leaf.stored == Some(dtype.dtype()) => sources.first().copied(),
             _ => None,
