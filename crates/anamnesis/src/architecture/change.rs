@@ -196,17 +196,11 @@ fn compressed(is_key: bool, tree: Tree, shape: &[usize], config: &Config) -> Res
 
 /// The factors of the parts of a state-space layer's input, by the rows where each ends.
 fn state_space_factors(shape: &[usize], config: &Config) -> Result<Vec<(u64, f32)>> {
-    let inner = match config.count(&["mamba_d_ssm"])? {
-        Some(inner) => inner,
-        None => {
-            let expansion = config.real(&["mamba_expand"])?.unwrap_or(2.0);
-            (expansion * config.needed("hidden_size")? as f64) as u64
-        }
-    };
-    let groups = config.needed("mamba_n_groups")? * config.needed("mamba_d_state")?;
+    let inner = state_inner(config)?;
+    let groups = config.needed("mamba_n_groups")?.saturating_mul(config.needed("mamba_d_state")?);
     let sizes = [inner, inner, groups, groups, config.needed("mamba_n_heads")?];
     let rows = shape.first().map_or(0, |&rows| rows as u64);
-    if sizes.iter().sum::<u64>() != rows {
+    if sizes.iter().fold(0u64, |sum, &size| sum.saturating_add(size)) != rows {
         return Err(AnamnesisError::parse(format!("{rows} rows are not the parts {sizes:?} of a state-space layer")));
     }
     let factors = config.reals("ssm_multipliers")?.unwrap_or_default();
@@ -216,6 +210,17 @@ fn state_space_factors(shape: &[usize], config: &Config) -> Result<Vec<(u64, f32
         (end, factors.get(index).map_or(1.0, |factor| *factor as f32))
     };
     Ok(sizes.into_iter().enumerate().map(part).collect())
+}
+
+/// The values of a state-space layer of Falcon H1.
+pub(super) fn state_inner(config: &Config) -> Result<u64> {
+    match config.count(&["mamba_d_ssm"])? {
+        Some(inner) => Ok(inner),
+        None => {
+            let expansion = config.real(&["mamba_expand"])?.unwrap_or(2.0);
+            Ok((expansion * config.needed("hidden_size")? as f64) as u64)
+        }
+    }
 }
 
 fn last(shape: &[usize]) -> u64 {

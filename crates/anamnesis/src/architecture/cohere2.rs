@@ -4,6 +4,7 @@ use super::config::{Config, Default};
 use super::key::{COMMON, From, Key, count, counted, real};
 use super::kind::{Architecture, Class, USUAL};
 use super::rule::{AROUND, ATTENTION, GATED, Rule, layer};
+use super::size::WIDTH;
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -38,7 +39,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..USUAL
 };
 
-const ONE_NORM: &[Rule] = &[layer("input_layernorm.*", "attn_norm.*")];
+const ONE_NORM: &[Rule] = &[layer("input_layernorm.*", "attn_norm.*", &[WIDTH])];
 
 const SIZES: &[Key] = &[
     real("logit_scale", &["logit_scale"]),

@@ -7,7 +7,9 @@ use super::config::{Config, Default};
 use super::gguf::{Gguf, shortest};
 use super::key::{COMMON, From, Key, count, counted, real, worked};
 use super::kind::{Architecture, Class, Head, USUAL};
+use super::need::{ATTENTION_BIAS, Need, Presence, flagged, has_experts};
 use super::rule::{AROUND, EXPERTS, GATED, NORMS, Rule, SHARED_EXPERTS, layer};
+use super::size::{EXPERTS as EXPERT_COUNT, HEADS, Size, WIDTH, size};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -76,17 +78,62 @@ const V3: &[(&str, Default)] = &[
 ];
 
 const COMPRESSED: &[Rule] = &[
-    layer("self_attn.q_a_proj.*", "attn_q_a.*"),
-    layer("self_attn.q_a_layernorm.*", "attn_q_a_norm.*"),
-    layer("self_attn.q_b_proj.*", "attn_q_b.*"),
-    layer("self_attn.q_proj.*", "attn_q.*"),
-    layer("self_attn.kv_a_proj_with_mqa.*", "attn_kv_a_mqa.*"),
-    layer("self_attn.kv_a_layernorm.*", "attn_kv_a_norm.*"),
-    layer("self_attn.kv_b_proj.weight", "attn_k_b.weight").with(Change::KeyRows),
-    layer("self_attn.kv_b_proj.weight", "attn_v_b.weight").with(Change::ValueRows),
-    layer("self_attn.o_proj.*", "attn_output.*"),
-    layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias"),
+    layer("self_attn.q_a_proj.*", "attn_q_a.*", &[QUERY_RANK, WIDTH]).when(RANKED).biased(RANKED_BIAS),
+    layer("self_attn.q_a_layernorm.*", "attn_q_a_norm.*", &[QUERY_RANK]).when(RANKED),
+    layer("self_attn.q_b_proj.*", "attn_q_b.*", &[QUERIES, QUERY_RANK]).when(RANKED),
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).when(UNRANKED),
+    layer("self_attn.kv_a_proj_with_mqa.*", "attn_kv_a_mqa.*", &[COMPRESSED_KEYS, WIDTH]).biased(ATTENTION_BIAS),
+    layer("self_attn.kv_a_layernorm.*", "attn_kv_a_norm.*", &[KEY_RANK]),
+    layer("self_attn.kv_b_proj.weight", "attn_k_b.weight", &[HEADS, KEY_RANK, UNTURNED]).with(Change::KeyRows),
+    layer("self_attn.kv_b_proj.weight", "attn_v_b.weight", &[HEADS, VALUE, KEY_RANK]).with(Change::ValueRows),
+    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, VALUES]).biased(ATTENTION_BIAS),
+    layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(SCORED),
 ];
+
+/// Corrections of the scores of experts, which the third generation has.
+const SCORED: Need = Need::When(|config, layer| {
+    Ok(match (has_experts(config, layer)?, config.text("model_type")?) {
+        (false, _) => Presence::Surplus,
+        (true, Some("deepseek_v2")) => Presence::Allowed,
+        (true, _) => Presence::Needed,
+    })
+});
+/// Queries are compressed too, in all but the small models.
+const RANKED: Need =
+    Need::When(|config, _| Ok(if config.get("q_lora_rank").is_some() { Presence::Needed } else { Presence::Surplus }));
+const UNRANKED: Need =
+    Need::When(|config, _| Ok(if config.get("q_lora_rank").is_some() { Presence::Surplus } else { Presence::Needed }));
+const RANKED_BIAS: Need = Need::When(|config, _| match config.get("q_lora_rank") {
+    Some(_) => flagged(config, "attention_bias"),
+    None => Ok(Presence::Surplus),
+});
+
+const QUERY_RANK: Size = size(|config| config.needed("q_lora_rank"), "q_lora_rank", "attention.q_lora_rank");
+const KEY_RANK: Size = size(|config| config.needed("kv_lora_rank"), "kv_lora_rank", "attention.kv_lora_rank");
+const UNTURNED: Size = size(
+    |config| config.needed("qk_nope_head_dim"),
+    "qk_nope_head_dim",
+    "attention.key_length_mla, rope.dimension_count",
+);
+const VALUE: Size = size(|config| config.needed("v_head_dim"), "v_head_dim", "attention.value_length_mla");
+const QUERIES: Size = size(
+    |config| {
+        let size = config.needed("qk_nope_head_dim")?.saturating_add(config.needed("qk_rope_head_dim")?);
+        Ok(config.divisor("num_attention_heads")?.saturating_mul(size))
+    },
+    "num_attention_heads, qk_nope_head_dim, qk_rope_head_dim",
+    "attention.head_count, attention.key_length_mla",
+);
+const VALUES: Size = size(
+    |config| Ok(config.divisor("num_attention_heads")?.saturating_mul(config.needed("v_head_dim")?)),
+    "num_attention_heads, v_head_dim",
+    "attention.head_count, attention.value_length_mla",
+);
+const COMPRESSED_KEYS: Size = size(
+    |config| Ok(config.needed("kv_lora_rank")?.saturating_add(config.needed("qk_rope_head_dim")?)),
+    "kv_lora_rank, qk_rope_head_dim",
+    "attention.kv_lora_rank, rope.dimension_count",
+);
 
 const SIZES: &[Key] = &[
     counted("attention.head_count_kv", |_| Ok(Some(1))),
@@ -113,7 +160,7 @@ const SIZES: &[Key] = &[
 ];
 
 fn sum(config: &Config, a: &str, b: &str) -> Result<Option<u64>> {
-    Ok(Some(config.needed(a)? + config.needed(b)?))
+    Ok(Some(config.needed(a)?.saturating_add(config.needed(b)?)))
 }
 
 fn restore(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {

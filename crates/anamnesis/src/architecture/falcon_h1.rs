@@ -1,12 +1,15 @@
 //! Falcon H1: attention and state spaces side by side. Its many multipliers become part of the weights.
 
-use super::change::{Change, Factor};
-use super::config::Default;
+use super::change::{Change, Factor, state_inner};
+use super::config::{Config, Default};
 use super::key::{
     CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, counted, real, worked,
 };
 use super::kind::{Architecture, Class, USUAL};
+use super::need::{ATTENTION_BIAS, MLP_BIAS, Need, UNTIED, flagged};
 use super::rule::{Rule, layer, model};
+use super::size::{self, KEYS, ONE, QUERIES, Size, VOCABULARY, size};
+use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "falcon-h1",
@@ -23,6 +26,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("max_position_embeddings", Default::Count(8192)),
             ("rms_norm_eps", Default::Real(1e-5)),
             ("rope_theta", Default::Real(10000.0)),
+            ("mamba_d_ssm", Default::Count(1024)),
+            ("mamba_n_heads", Default::Count(128)),
+            ("mamba_n_groups", Default::Count(1)),
+            ("mamba_d_state", Default::Count(256)),
+            ("mamba_d_conv", Default::Count(4)),
+            ("mamba_conv_bias", Default::Flag(true)),
         ],
     }],
     rules: &[TENSORS],
@@ -49,8 +58,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         if let (Some(inner), Some(heads @ 1..)) = (file.count("ssm.inner_size"), file.count("ssm.time_step_rank")) {
             config.insert("mamba_d_head".to_owned(), (inner / heads).into());
         }
-        config.insert("mamba_rms_norm".to_owned(), file.has("blk.0.ssm_norm.weight").into());
-        config.insert("mamba_conv_bias".to_owned(), file.has("blk.0.ssm_conv1d.bias").into());
+        config.insert("mamba_rms_norm".to_owned(), file.has_in_layers(&["ssm_norm.weight"]).into());
+        config.insert("mamba_conv_bias".to_owned(), file.has_in_layers(&["ssm_conv1d.bias"]).into());
+        config.insert("mamba_proj_bias".to_owned(), file.has_in_layers(&["ssm_in.bias"]).into());
+        config.insert("projectors_bias".to_owned(), file.has_in_layers(&["ssm_out.bias"]).into());
         Ok(0)
     },
     lost: Some("the multipliers of the model are part of its weights, and 1 in the configuration"),
@@ -60,27 +71,73 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 const IN: Factor = Factor::Key("attention_in_multiplier");
 
 const TENSORS: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*").with(Change::Times(&[Factor::Key("embedding_multiplier")])),
-    model("model.final_layernorm.*", "output_norm.*"),
-    model("lm_head.*", "output.*").with(Change::Times(&[Factor::Key("lm_head_multiplier")])),
-    layer("input_layernorm.*", "attn_norm.*"),
-    layer("pre_ff_layernorm.weight", "ffn_norm"),
-    layer("self_attn.q_proj.*", "attn_q.*").with(Change::Times(&[IN])),
-    layer("self_attn.k_proj.*", "attn_k.*").with(Change::Times(&[IN, Factor::Key("key_multiplier")])),
-    layer("self_attn.v_proj.*", "attn_v.*").with(Change::Times(&[IN])),
-    layer("self_attn.o_proj.*", "attn_output.*").with(Change::Times(&[Factor::Key("attention_out_multiplier")])),
-    layer("feed_forward.gate_proj.*", "ffn_gate.*").with(Change::Times(&[Factor::Item("mlp_multipliers", 0)])),
-    layer("feed_forward.up_proj.*", "ffn_up.*"),
-    layer("feed_forward.down_proj.*", "ffn_down.*").with(Change::Times(&[Factor::Item("mlp_multipliers", 1)])),
-    layer("mamba.in_proj.*", "ssm_in.*").with(Change::TimesStateSpace(Factor::Key("ssm_in_multiplier"))),
-    layer("mamba.conv1d.bias", "ssm_conv1d.bias"),
-    layer("mamba.conv1d.weight", "ssm_conv1d.weight").with(Change::WithoutMiddle),
-    layer("mamba.dt_bias", "ssm_dt.bias"),
-    layer("mamba.A_log", "ssm_a").with(Change::NegativeExponentialColumn),
-    layer("mamba.D", "ssm_d").with(Change::Column),
-    layer("mamba.norm.*", "ssm_norm.*").with(Change::Groups("mamba_n_groups")),
-    layer("mamba.out_proj.*", "ssm_out.*").with(Change::Times(&[Factor::Key("ssm_out_multiplier")])),
+    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, size::WIDTH])
+        .with(Change::Times(&[Factor::Key("embedding_multiplier")])),
+    model("model.final_layernorm.*", "output_norm.*", &[size::WIDTH]),
+    model("lm_head.*", "output.*", &[VOCABULARY, size::WIDTH])
+        .with(Change::Times(&[Factor::Key("lm_head_multiplier")]))
+        .when(UNTIED),
+    layer("input_layernorm.*", "attn_norm.*", &[size::WIDTH]),
+    layer("pre_ff_layernorm.weight", "ffn_norm", &[size::WIDTH]),
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, size::WIDTH]).with(Change::Times(&[IN])).biased(ATTENTION_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, size::WIDTH])
+        .with(Change::Times(&[IN, Factor::Key("key_multiplier")]))
+        .biased(ATTENTION_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, size::WIDTH]).with(Change::Times(&[IN])).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[size::WIDTH, QUERIES])
+        .with(Change::Times(&[Factor::Key("attention_out_multiplier")]))
+        .biased(ATTENTION_BIAS),
+    layer("feed_forward.gate_proj.*", "ffn_gate.*", &[size::INNER, size::WIDTH])
+        .with(Change::Times(&[Factor::Item("mlp_multipliers", 0)]))
+        .biased(MLP_BIAS),
+    layer("feed_forward.up_proj.*", "ffn_up.*", &[size::INNER, size::WIDTH]).biased(MLP_BIAS),
+    layer("feed_forward.down_proj.*", "ffn_down.*", &[size::WIDTH, size::INNER])
+        .with(Change::Times(&[Factor::Item("mlp_multipliers", 1)]))
+        .biased(MLP_BIAS),
+    layer("mamba.in_proj.*", "ssm_in.*", &[STATE_INPUTS, size::WIDTH])
+        .with(Change::TimesStateSpace(Factor::Key("ssm_in_multiplier")))
+        .biased(PROJECTION_BIAS),
+    layer("mamba.conv1d.bias", "ssm_conv1d.bias", &[CONVOLVED]).when(CONV_BIAS),
+    layer("mamba.conv1d.weight", "ssm_conv1d.weight", &[CONVOLVED, KERNEL]).with(Change::WithoutMiddle),
+    layer("mamba.dt_bias", "ssm_dt.bias", &[STATE_HEADS]),
+    layer("mamba.A_log", "ssm_a", &[STATE_HEADS, ONE]).with(Change::NegativeExponentialColumn),
+    layer("mamba.D", "ssm_d", &[STATE_HEADS, ONE]).with(Change::Column),
+    layer("mamba.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(Change::Groups("mamba_n_groups")).when(NORMED),
+    layer("mamba.out_proj.*", "ssm_out.*", &[size::WIDTH, STATE_INNER])
+        .with(Change::Times(&[Factor::Key("ssm_out_multiplier")]))
+        .biased(OUTPUT_BIAS),
 ];
+
+const PROJECTION_BIAS: Need = Need::When(|config, _| flagged(config, "mamba_proj_bias"));
+const OUTPUT_BIAS: Need = Need::When(|config, _| flagged(config, "projectors_bias"));
+const CONV_BIAS: Need = Need::When(|config, _| flagged(config, "mamba_conv_bias"));
+const NORMED: Need = Need::When(|config, _| flagged(config, "mamba_rms_norm"));
+
+const STATE_INNER: Size = size(state_inner, "mamba_d_ssm, mamba_expand, hidden_size", "ssm.inner_size");
+const STATE_HEADS: Size = size(|config| config.needed("mamba_n_heads"), "mamba_n_heads", "ssm.time_step_rank");
+const GROUPS: Size = size(|config| config.divisor("mamba_n_groups"), "mamba_n_groups", "ssm.group_count");
+const GROUP: Size = size(
+    |config| Ok(state_inner(config)? / config.divisor("mamba_n_groups")?),
+    "mamba_n_groups, mamba_d_ssm",
+    "ssm.group_count, ssm.inner_size",
+);
+const KERNEL: Size = size(|config| config.needed("mamba_d_conv"), "mamba_d_conv", "ssm.conv_kernel");
+const CONVOLVED: Size =
+    size(convolved, "mamba_d_ssm, mamba_n_groups, mamba_d_state", "ssm.inner_size, ssm.group_count, ssm.state_size");
+const STATE_INPUTS: Size = size(
+    |config| {
+        let values = convolved(config)?.saturating_add(state_inner(config)?);
+        Ok(values.saturating_add(config.needed("mamba_n_heads")?))
+    },
+    "mamba_d_ssm, mamba_n_groups, mamba_d_state, mamba_n_heads",
+    "ssm.inner_size, ssm.group_count, ssm.state_size, ssm.time_step_rank",
+);
+
+/// The values that are convolved: those of the layer, and the two of the states of every group.
+fn convolved(config: &Config) -> Result<u64> {
+    let states = config.needed("mamba_n_groups")?.saturating_mul(config.needed("mamba_d_state")?);
+    Ok(state_inner(config)?.saturating_add(states.saturating_mul(2)))
+}
 
 const SIZES: &[Key] = &[
     count("context_length", CONTEXT),

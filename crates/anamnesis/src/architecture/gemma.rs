@@ -5,6 +5,7 @@ use super::config::Default;
 use super::key::{CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, real};
 use super::kind::{Architecture, Class, Head, USUAL};
 use super::rule::{ATTENTION, GATED, Rule, layer, model};
+use super::size::{VOCABULARY, WIDTH as MODEL_WIDTH};
 use super::tokenizer::Family;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -42,14 +43,14 @@ pub(super) const GELU: &str = "gelu_pytorch_tanh";
 
 /// The tensors around the layers.
 pub(super) const AROUND: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*"),
-    model("model.norm.*", "output_norm.*").with(Change::PlusOne),
-    model("lm_head.*", "output.*").with(Change::LeftOut),
+    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, MODEL_WIDTH]),
+    model("model.norm.*", "output_norm.*", &[MODEL_WIDTH]).with(Change::PlusOne),
+    model("lm_head.*", "output.*", &[VOCABULARY, MODEL_WIDTH]).with(Change::LeftOut),
 ];
 
 const NORMS: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*").with(Change::PlusOne),
-    layer("post_attention_layernorm.*", "ffn_norm.*").with(Change::PlusOne),
+    layer("input_layernorm.*", "attn_norm.*", &[MODEL_WIDTH]).with(Change::PlusOne),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[MODEL_WIDTH]).with(Change::PlusOne),
 ];
 
 /// What Gemma 1 and 2 tell, in the order of the file.

@@ -9,6 +9,7 @@ use super::gguf::Gguf;
 use super::key::{Key, count, real};
 use super::kind::{Architecture, Class, Head, USUAL};
 use super::rule::{ATTENTION, GATED, Rule, layer};
+use super::size::WIDTH;
 use super::tokenizer::Family;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -46,10 +47,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 
 /// Norms before and behind attention and feed-forward.
 pub(super) const FOUR_NORMS: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*").with(Change::PlusOne),
-    layer("post_attention_layernorm.*", "post_attention_norm.*").with(Change::PlusOne),
-    layer("pre_feedforward_layernorm.*", "ffn_norm.*").with(Change::PlusOne),
-    layer("post_feedforward_layernorm.*", "post_ffw_norm.*").with(Change::PlusOne),
+    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]).with(Change::PlusOne),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]).with(Change::PlusOne),
+    layer("pre_feedforward_layernorm.*", "ffn_norm.*", &[WIDTH]).with(Change::PlusOne),
+    layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[WIDTH]).with(Change::PlusOne),
 ];
 
 const LIMITS: &[Key] = &[

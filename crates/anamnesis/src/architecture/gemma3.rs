@@ -7,6 +7,7 @@ use super::gemma2::{FOUR_NORMS, restore_queries};
 use super::key::{COMMON, Key, counted, real};
 use super::kind::{Architecture, Class, Head, USUAL};
 use super::rule::{ATTENTION, GATED, Rule, layer, model};
+use super::size::{HEAD, Size, VOCABULARY, WIDTH, size};
 use super::tokenizer::Family;
 use crate::error::Result;
 
@@ -51,15 +52,22 @@ const DEFAULTS: &[(&str, Default)] = &[
     ("tie_word_embeddings", Default::Flag(true)),
 ];
 
+/// The rows of the embedding, without those behind the vocabulary.
+const TOKENS: Size = size(
+    |config| Ok(config.needed("vocab_size")?.min(config.vocabulary.unwrap_or(u64::MAX))),
+    VOCABULARY.hf,
+    VOCABULARY.gguf,
+);
+
 const AROUND: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*").with(Change::CutToVocabulary),
-    model("model.norm.*", "output_norm.*").with(Change::PlusOne),
-    model("lm_head.*", "output.*").with(Change::LeftOut),
+    model("model.embed_tokens.*", "token_embd.*", &[TOKENS, WIDTH]).with(Change::CutToVocabulary),
+    model("model.norm.*", "output_norm.*", &[WIDTH]).with(Change::PlusOne),
+    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).with(Change::LeftOut),
 ];
 
 const QK_NORMS: &[Rule] = &[
-    layer("self_attn.q_norm.*", "attn_q_norm.*").with(Change::PlusOne),
-    layer("self_attn.k_norm.*", "attn_k_norm.*").with(Change::PlusOne),
+    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD]).with(Change::PlusOne),
+    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD]).with(Change::PlusOne),
 ];
 
 const LIMITS: &[Key] =

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Number, Value};
 
+use super::names;
+use super::rule::BLOCKS;
 use crate::catalog::{MetadataArray, MetadataValue};
 use crate::error::Result;
 
@@ -73,6 +75,12 @@ impl Gguf<'_> {
     /// A number of any key.
     pub(crate) fn any_real(&self, key: &str) -> Option<f64> {
         real(self.metadata.get(key)?)
+    }
+
+    /// Whether any layer has one of these tensors.
+    pub(crate) fn has_in_layers(&self, tensors: &[&str]) -> bool {
+        let of_layer = |name: &&str| names::in_layer(BLOCKS, name).is_some_and(|(_, rest)| tensors.contains(&rest));
+        self.shapes.keys().any(of_layer)
     }
 
     pub(crate) fn has(&self, tensor: &str) -> bool {

@@ -3,7 +3,8 @@
 use super::config::Default;
 use super::key::{COMMON, Key, counted};
 use super::kind::{Architecture, Class, USUAL};
-use super::rule::{AROUND, ATTENTION, Rule, layer};
+use super::rule::{AROUND, HALF_BIASED_ATTENTION, Rule, layer};
+use super::size::{GATE_AND_UP, INNER, WIDTH};
 use super::tokenizer::Family;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -23,9 +24,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("rms_norm_eps", Default::Real(1.5625e-7)),
             ("rope_theta", Default::Real(10000.0)),
             ("partial_rotary_factor", Default::Real(0.5)),
+            ("attention_bias", Default::Flag(true)),
         ],
     }],
-    rules: &[AROUND, ATTENTION, LAYER],
+    rules: &[AROUND, HALF_BIASED_ATTENTION, LAYER],
     keys: &[COMMON, SIZES],
     family: Family::Glm4,
     restore: |file, config| {
@@ -40,12 +42,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 const LAYER: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*"),
-    layer("post_self_attn_layernorm.*", "post_attention_norm.*"),
-    layer("post_attention_layernorm.*", "ffn_norm.*"),
-    layer("post_mlp_layernorm.*", "post_ffw_norm.*"),
-    layer("mlp.gate_up_proj.*", "ffn_up.*"),
-    layer("mlp.down_proj.*", "ffn_down.*"),
+    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]),
+    layer("post_self_attn_layernorm.*", "post_attention_norm.*", &[WIDTH]),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[WIDTH]),
+    layer("post_mlp_layernorm.*", "post_ffw_norm.*", &[WIDTH]),
+    layer("mlp.gate_up_proj.*", "ffn_up.*", &[GATE_AND_UP, WIDTH]),
+    layer("mlp.down_proj.*", "ffn_down.*", &[WIDTH, INNER]),
 ];
 
 const SIZES: &[Key] = &[counted("rope.dimension_count", |config| {

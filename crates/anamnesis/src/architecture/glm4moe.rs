@@ -3,7 +3,9 @@
 use super::config::{Config, Default};
 use super::key::{COMMON, From, Key, count, counted, real};
 use super::kind::{Architecture, Class, USUAL};
-use super::rule::{AROUND, ATTENTION, EXPERTS, GATED, QK_NORMS, Rule, SHARED_EXPERTS, layer};
+use super::need::{Need, Presence, SPARSE, flagged};
+use super::rule::{AROUND, EXPERTS, GATED, HALF_BIASED_ATTENTION, Rule, SHARED_EXPERTS, layer};
+use super::size::{EXPERTS as EXPERT_COUNT, HEAD, Size, VOCABULARY, WIDTH, size};
 use super::tokenizer::Family;
 use crate::error::Result;
 
@@ -34,7 +36,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("partial_rotary_factor", Default::Real(0.5)),
         ],
     }],
-    rules: &[AROUND, ATTENTION, QK_NORMS, LAYER, GATED, EXPERTS, SHARED_EXPERTS, NEXT],
+    rules: &[AROUND, HALF_BIASED_ATTENTION, QK_NORMS, LAYER, GATED, EXPERTS, SHARED_EXPERTS, NEXT],
     keys: &[COMMON, SIZES],
     family: Family::Glm4Moe,
     further_layers: Some(NEXT_LAYERS),
@@ -49,7 +51,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             config.insert("partial_rotary_factor".to_owned(), (dimensions as f64 / size as f64).into());
         }
         config.insert("norm_topk_prob".to_owned(), file.told("expert_weights_norm").unwrap_or(true).into());
-        config.insert("use_qk_norm".to_owned(), file.has("blk.0.attn_q_norm.weight").into());
+        config.insert("use_qk_norm".to_owned(), file.has_in_layers(&["attn_q_norm.weight"]).into());
         Ok(0)
     },
     ..USUAL
@@ -59,18 +61,36 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 const NEXT_LAYERS: &str = "num_nextn_predict_layers";
 
 const LAYER: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*"),
-    layer("post_attention_layernorm.*", "post_attention_norm.*"),
-    layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias"),
+    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]),
+    layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(SPARSE),
 ];
 
+/// Norms of queries and keys, in models that have them.
+const NORMED: Need = Need::When(|config, _| flagged(config, "use_qk_norm"));
+
+const QK_NORMS: &[Rule] = &[
+    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD]).when(NORMED),
+    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD]).when(NORMED),
+];
+
+const TWICE_WIDTH: Size =
+    size(|config| Ok(config.needed("hidden_size")?.saturating_mul(2)), "hidden_size", "embedding_length");
+/// The layers behind the last.
+const FURTHER: Need = Need::When(|config, layer| further(config, layer, Presence::Needed));
+const FURTHER_OPTIONAL: Need = Need::When(|config, layer| further(config, layer, Presence::Allowed));
+
+fn further(config: &Config, layer: u64, presence: Presence) -> Result<Presence> {
+    Ok(if layer < config.needed("num_hidden_layers")? { Presence::Surplus } else { presence })
+}
+
 const NEXT: &[Rule] = &[
-    layer("eh_proj.*", "nextn.eh_proj.*"),
-    layer("embed_tokens.*", "nextn.embed_tokens.*"),
-    layer("enorm.*", "nextn.enorm.*"),
-    layer("hnorm.*", "nextn.hnorm.*"),
-    layer("shared_head.head.*", "nextn.shared_head_head.*"),
-    layer("shared_head.norm.*", "nextn.shared_head_norm.*"),
+    layer("eh_proj.*", "nextn.eh_proj.*", &[WIDTH, TWICE_WIDTH]).when(FURTHER),
+    layer("embed_tokens.*", "nextn.embed_tokens.*", &[VOCABULARY, WIDTH]).when(FURTHER_OPTIONAL),
+    layer("enorm.*", "nextn.enorm.*", &[WIDTH]).when(FURTHER),
+    layer("hnorm.*", "nextn.hnorm.*", &[WIDTH]).when(FURTHER),
+    layer("shared_head.head.*", "nextn.shared_head_head.*", &[VOCABULARY, WIDTH]).when(FURTHER_OPTIONAL),
+    layer("shared_head.norm.*", "nextn.shared_head_norm.*", &[WIDTH]).when(FURTHER_OPTIONAL),
 ];
 
 const SIZES: &[Key] = &[

@@ -6,7 +6,9 @@ use super::change::Change;
 use super::config::Default;
 use super::key::{COMMON, Key, count};
 use super::kind::{Architecture, Class, USUAL};
-use super::rule::{AROUND, ATTENTION, Rule, layer};
+use super::need::Need;
+use super::rule::{AROUND_WITH_HEAD, ATTENTION, EXPERTS_IN, EXPERTS_OUT, Rule, layer};
+use super::size::{EXPERT_INNER, EXPERTS, HEADS, WIDTH};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "gpt-oss",
@@ -27,9 +29,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("num_local_experts", Default::Count(128)),
             ("num_experts_per_tok", Default::Count(4)),
             ("rope_theta", Default::Real(150_000.0)),
+            ("attention_bias", Default::Flag(true)),
         ],
     }],
-    rules: &[AROUND, ATTENTION, LAYER],
+    rules: &[AROUND_WITH_HEAD, ATTENTION, LAYER],
     keys: &[COMMON, SIZES],
     restore: |file, config| {
         // The published models do not round where scaling begins and ends; llama.cpp, which does not tell, always does.
@@ -48,16 +51,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 const LAYER: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*"),
-    layer("post_attention_layernorm.*", "post_attention_norm.*"),
-    layer("self_attn.sinks", "attn_sinks.weight"),
-    layer("mlp.router.*", "ffn_gate_inp.*"),
-    layer("mlp.experts.down_proj", "ffn_down_exps.weight").with(Change::Turned),
-    layer("mlp.experts.down_proj_bias", "ffn_down_exps.bias"),
-    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight").with(Change::TurnedEven),
-    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight").with(Change::TurnedOdd),
-    layer("mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias").with(Change::Even),
-    layer("mlp.experts.gate_up_proj_bias", "ffn_up_exps.bias").with(Change::Odd),
+    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]),
+    layer("self_attn.sinks", "attn_sinks.weight", &[HEADS]),
+    layer("mlp.router.*", "ffn_gate_inp.*", &[EXPERTS, WIDTH]).biased(Need::Always),
+    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_OUT).with(Change::Turned),
+    layer("mlp.experts.down_proj_bias", "ffn_down_exps.bias", &[EXPERTS, WIDTH]),
+    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_IN).with(Change::TurnedEven),
+    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_IN).with(Change::TurnedOdd),
+    layer("mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias", &[EXPERTS, EXPERT_INNER]).with(Change::Even),
+    layer("mlp.experts.gate_up_proj_bias", "ffn_up_exps.bias", &[EXPERTS, EXPERT_INNER]).with(Change::Odd),
 ];
 
 const SIZES: &[Key] = &[

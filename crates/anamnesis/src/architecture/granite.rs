@@ -4,7 +4,7 @@ use super::config::{Config, Default};
 use super::key::{COMMON, Key, count, counted, worked};
 use super::kind::{Architecture, Class, USUAL};
 use super::llama::{FREQUENCIES, restore_frequencies};
-use super::rule::{AROUND, GATED, NORMS, PAIRED_ATTENTION};
+use super::rule::{AROUND, BIASED_GATED, NORMS, PAIRED_ATTENTION};
 use super::tokenizer::Family;
 use crate::error::Result;
 
@@ -29,7 +29,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("rope_theta", Default::Real(10000.0)),
         ],
     }],
-    rules: &[AROUND, NORMS, PAIRED_ATTENTION, GATED],
+    rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED],
     keys: &[COMMON, SIZES],
     made: FREQUENCIES,
     family: Family::LlamaLike,

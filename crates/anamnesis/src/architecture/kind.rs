@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::beside::Beside;
 use super::change::Change;
 use super::config::{self, Config, Default};
 use super::gguf::Gguf;
@@ -11,7 +12,7 @@ use super::rule::Rule;
 use super::tokenizer::Family;
 use super::told::Told;
 use crate::catalog::MetadataValue;
-use crate::error::Result;
+use crate::error::{AnamnesisError, Result};
 
 /// How the models of one architecture differ between Hugging Face and GGUF.
 ///
@@ -46,6 +47,9 @@ pub struct Architecture {
     pub(super) packed_experts: Option<fn() -> Value>,
     /// What the way back cannot restore.
     pub(super) lost: Option<&'static str>,
+    /// Models of its classes that become something else in GGUF, by the names that directories, configurations and model cards
+    /// give them; they are refused.
+    pub(super) other_kinds: &'static [&'static str],
 }
 
 /// A class of Hugging Face's library.
@@ -89,6 +93,7 @@ pub(super) const USUAL: Architecture = Architecture {
     restore: |_, _| Ok(0),
     packed_experts: None,
     lost: None,
+    other_kinds: &[],
 };
 
 impl Architecture {
@@ -117,8 +122,31 @@ impl Architecture {
         })
     }
 
+    /// Whether it writes such a key.
+    pub(super) fn has_key(&self, gguf: &str) -> bool {
+        self.keys.iter().flat_map(|keys| keys.iter()).any(|key| key.gguf == gguf)
+    }
+
     pub(super) fn rules(&self) -> impl Iterator<Item = &'static Rule> {
         self.rules.iter().flat_map(|rules| rules.iter())
+    }
+
+    /// Refuses a model that its names say is of another kind.
+    pub(crate) fn check_kind(&self, files: &dyn Beside, raw: &Map<String, Value>) -> Result<()> {
+        if self.other_kinds.is_empty() {
+            return Ok(());
+        }
+        let path = raw.get("_name_or_path").and_then(Value::as_str).map(str::to_lowercase);
+        let name = files.directory_name().map(|name| name.to_lowercase());
+        let card = files.read("README.md")?.map(|card| String::from_utf8_lossy(&card).to_lowercase());
+        for kind in self.other_kinds {
+            let is_named = [&path, &name].into_iter().flatten().any(|name| name.contains(kind));
+            if is_named || card.as_ref().is_some_and(|card| card.contains(&format!("# {kind}"))) {
+                let why = format!("GGUF has a head of its own for {kind}, which is not made");
+                return Err(AnamnesisError::unsupported(*kind, why));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) const fn family(&self) -> Family {
@@ -130,6 +158,16 @@ impl Architecture {
         let class = config::class_of(raw);
         let class = self.classes.iter().find(|known| Some(known.name) == class);
         Config::new(raw, class.map_or(&[], |class| class.defaults))
+    }
+
+    /// A configuration with nothing from the class but what follows from other keys.
+    pub(crate) fn config_without_constants(&self, raw: &Map<String, Value>) -> Result<Config> {
+        let class = config::class_of(raw);
+        let class = self.classes.iter().find(|known| Some(known.name) == class);
+        let defaults = class.map_or(&[][..], |class| class.defaults).iter();
+        let follows = |default: &Default| matches!(default, Default::Same(_) | Default::Quotient(..));
+        let defaults: Vec<_> = defaults.filter(|(_, default)| follows(default)).copied().collect();
+        Config::new(raw, &defaults)
     }
 
     /// The keys that are told before the others.

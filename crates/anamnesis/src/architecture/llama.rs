@@ -7,7 +7,9 @@ use super::config::{Config, Default};
 use super::gguf::{Gguf, shortest};
 use super::key::{COMMON, Key, count, counted};
 use super::kind::{Architecture, Class, MadeTensor, USUAL};
-use super::rule::{AROUND, EXPERTS, GATED, NORMS, PAIRED_ATTENTION, Rule, layer};
+use super::need::SPARSE;
+use super::rule::{AROUND, BIASED_GATED, EXPERTS, EXPERTS_IN, EXPERTS_OUT, NORMS, PAIRED_ATTENTION, Rule, layer};
+use super::size::{EXPERTS as EXPERT_COUNT, WIDTH};
 use super::tokenizer::Family;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
@@ -64,19 +66,24 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         },
     ],
-    rules: &[AROUND, NORMS, PAIRED_ATTENTION, GATED, MIXTURE, EXPERTS],
+    rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED, MIXTURE, EXPERTS],
     keys: &[COMMON, SIZES],
     made: FREQUENCIES,
     family: Family::LlamaLike,
     restore: |file, config| {
         restore_frequencies(file, config)?;
-        config.insert("mlp_bias".to_owned(), file.has("blk.0.ffn_up.bias").into());
+        let has_biases = file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias", "ffn_up.bias"]);
         let is_mistral = ["general.name", "general.basename", "general.architecture"]
             .iter()
             .any(|key| file.text(key).is_some_and(|name| name.to_ascii_lowercase().contains("mistral")));
         Ok(match file.count("expert_count") {
+            Some(1..) if has_biases => {
+                let why = "its layers have biases, which no checkpoint with experts has";
+                return Err(AnamnesisError::unsupported("llama", why));
+            }
             Some(1..) => 2,
-            _ if is_mistral => {
+            // Only Llama's classes have biases.
+            _ if is_mistral && !has_biases => {
                 config.insert("sliding_window".to_owned(), Value::Null);
                 1
             }
@@ -88,10 +95,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 
 /// The experts of Mixtral: the gate comes first in GGUF.
 const MIXTURE: &[Rule] = &[
-    layer("block_sparse_moe.gate.weight", "ffn_gate_inp.weight"),
-    layer("block_sparse_moe.experts.{X}.w1.*", "ffn_gate_exps.*").with(Change::Stacked),
-    layer("block_sparse_moe.experts.{X}.w2.*", "ffn_down_exps.*").with(Change::Stacked),
-    layer("block_sparse_moe.experts.{X}.w3.*", "ffn_up_exps.*").with(Change::Stacked),
+    layer("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, WIDTH]).when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w1.weight", "ffn_gate_exps.weight", EXPERTS_IN)
+        .with(Change::Stacked)
+        .when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w2.weight", "ffn_down_exps.weight", EXPERTS_OUT)
+        .with(Change::Stacked)
+        .when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w3.weight", "ffn_up_exps.weight", EXPERTS_IN)
+        .with(Change::Stacked)
+        .when(SPARSE),
 ];
 
 /// What models like Llama tell behind the usual.
@@ -106,33 +119,69 @@ fn frequencies(config: &Config) -> Result<Option<Vec<f32>>> {
 }
 
 /// Contexts that models had before their positions were scaled: the usual one, then powers of two.
-fn original_contexts() -> impl Iterator<Item = u64> {
-    std::iter::once(8192).chain((5..=24).rev().map(|power| 1 << power))
+fn original_contexts() -> impl Iterator<Item = f64> {
+    std::iter::once(8192.0).chain((5..=24).rev().map(|power| f64::from(1u32 << power)))
 }
 
-/// The scaling of positions whose factors a file has as a tensor: the last is the factor, and the context before is the one
-/// that gives all of them.
+/// Relative difference of factors that are the same but for the machine on which they were made.
+const ROUNDING: f32 = 8.0 * f32::EPSILON;
+
+/// The scaling of positions whose factors a file has as a tensor: the last is the factor, and the rest is what gives all of
+/// them.
 pub(super) fn restore_frequencies(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<()> {
     let Some(factors) = (file.values)("rope_freqs.weight")? else { return Ok(()) };
     let theta = file.real("rope.freq_base").unwrap_or(10_000.0);
-    let dimensions = 2 * factors.len() as u64;
     let largest = factors.iter().copied().fold(1.0, f32::max);
-    for original in original_contexts() {
+    let usual = original_contexts().map(|original| (original, 4.0));
+    for (original, high) in usual.chain(fitted(&factors, theta, largest)) {
         let scaling = json!({
             "rope_type": "llama3",
             "factor": shortest(largest),
             "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": original,
+            "high_freq_factor": high,
+            "original_max_position_embeddings": whole(original),
         });
-        let tried =
-            Map::from_iter([("rope_theta".to_owned(), theta.into()), ("rope_scaling".to_owned(), scaling.clone())]);
-        let made = Config::new(&tried, &[])?.rope().llama3_factors(dimensions)?;
-        if made.as_ref() == Some(&factors) {
+        let tried = inserted([("rope_theta".to_owned(), theta.into()), ("rope_scaling".to_owned(), scaling.clone())]);
+        let made = Config::new(&tried, &[])?.rope().llama3_factors(2 * factors.len() as u64)?.unwrap_or_default();
+        if made.iter().zip(&factors).all(|(made, stored)| (made - stored).abs() <= ROUNDING * stored.abs()) {
             config.insert("rope_scaling".to_owned(), scaling);
             return Ok(());
         }
     }
     let why = "no scaling of positions that is known gives the factors of rope_freqs.weight";
     Err(AnamnesisError::unsupported_model(ModelPart::Architecture, "llama", why))
+}
+
+/// A number without a fraction as an integer, as configurations write contexts.
+fn whole(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < 1e15 { Value::from(number as u64) } else { Value::from(number) }
+}
+
+/// The contexts and upper limits that the factors between 1 and the largest follow from. Those of two wavelengths give both,
+/// as the share of the old frequency is linear in the frequency; that of one gives the context of models like Llama.
+fn fitted(factors: &[f32], theta: f64, largest: f32) -> Vec<(f64, f64)> {
+    let frequency = |place: usize| theta.powf(-(place as f64) / factors.len() as f64) / (2.0 * std::f64::consts::PI);
+    let share = |factor: f32| (1.0 / f64::from(factor) - 1.0 / f64::from(largest)) / (1.0 - 1.0 / f64::from(largest));
+    let between = factors.iter().enumerate().filter(|(_, factor)| **factor > 1.0 && **factor < largest);
+    let between: Vec<(f64, f64)> = between.map(|(place, factor)| (frequency(place), share(*factor))).collect();
+    let mut fitted = Vec::new();
+    if let (Some(first), Some(last)) = (between.first(), between.last()) {
+        // share = (context * frequency - 1) / (high - 1)
+        let slope = (first.1 - last.1) / (first.0 - last.0);
+        let high = 1.0 + 1.0 / (slope * last.0 - last.1);
+        for high in [high, high.round(), (high * 2.0).round() / 2.0, (high * 10.0).round() / 10.0, 4.0] {
+            let original = (last.1 * (high - 1.0) + 1.0) / last.0;
+            fitted.extend([(original.round(), high), (original, high)]);
+        }
+    } else if let Some(place) = factors.iter().position(|factor| *factor >= largest).filter(|place| *place > 0) {
+        // No wavelength is between the limits: any context between the two around them will do.
+        let (short, long) = (1.0 / frequency(place - 1), 1.0 / frequency(place));
+        fitted.extend([
+            (long * 0.999, 4.0),
+            ((short * long).sqrt(), 1.0 + f64::from(f32::EPSILON)),
+            (short * 2.0, 2.0),
+        ]);
+    }
+    fitted.retain(|(original, high)| original.is_finite() && high.is_finite() && *original > 0.0 && *high > 1.0);
+    fitted
 }

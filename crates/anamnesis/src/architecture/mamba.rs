@@ -1,18 +1,20 @@
 //! Mamba: state spaces without attention.
 
 use super::change::Change;
-use super::config::Config;
+use super::config::{Config, Default};
 use super::key::{FILE_TYPE, From, Key, LAYERS, count, counted, real};
 use super::kind::{Architecture, Class, USUAL};
+use super::need::{Need, Presence, UNTIED, flagged};
 use super::rule::{Rule, layer, model};
+use super::size::{Size, VOCABULARY, size};
 use super::tokenizer::Family;
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "mamba",
     classes: &[
-        Class { name: "MambaForCausalLM", model_type: "mamba", defaults: &[] },
-        Class { name: "FalconMambaForCausalLM", model_type: "falcon_mamba", defaults: &[] },
+        Class { name: "MambaForCausalLM", model_type: "mamba", defaults: TIED },
+        Class { name: "FalconMambaForCausalLM", model_type: "falcon_mamba", defaults: TIED },
     ],
     layers: "backbone.layers.",
     rules: &[TENSORS],
@@ -27,28 +29,56 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         if let (Some(inner), Some(width @ 1..)) = (file.count("ssm.inner_size"), file.count("embedding_length")) {
             config.insert("expand".to_owned(), (inner / width).into());
         }
-        config.insert("use_conv_bias".to_owned(), file.has("blk.0.ssm_conv1d.bias").into());
-        config.insert("use_bias".to_owned(), file.has("blk.0.ssm_in.bias").into());
-        Ok(0)
+        config.insert("use_conv_bias".to_owned(), file.has_in_layers(&["ssm_conv1d.bias"]).into());
+        config.insert("use_bias".to_owned(), file.has_in_layers(&["ssm_in.bias"]).into());
+        Ok(usize::from(file.told("ssm.dt_b_c_rms") == Some(true)))
     },
     lost: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),
     ..USUAL
 };
 
+/// The embedding is the head where nothing is said.
+const TIED: &[(&str, Default)] = &[("tie_word_embeddings", Default::Flag(true))];
+
 const TENSORS: &[Rule] = &[
-    model("backbone.embeddings.*", "token_embd.*"),
-    model("backbone.norm_f.*", "output_norm.*"),
-    model("lm_head.*", "output.*"),
-    layer("norm.*", "attn_norm.*"),
-    layer("mixer.in_proj.*", "ssm_in.*"),
-    layer("mixer.conv1d.bias", "ssm_conv1d.bias"),
-    layer("mixer.conv1d.weight", "ssm_conv1d.weight").with(Change::WithoutMiddle),
-    layer("mixer.x_proj.*", "ssm_x.*"),
-    layer("mixer.dt_proj.*", "ssm_dt.*"),
-    layer("mixer.A_log", "ssm_a").with(Change::NegativeExponential),
-    layer("mixer.D", "ssm_d"),
-    layer("mixer.out_proj.*", "ssm_out.*"),
+    model("backbone.embeddings.*", "token_embd.*", &[VOCABULARY, WIDTH]),
+    model("backbone.norm_f.*", "output_norm.*", &[WIDTH]),
+    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).when(UNTIED),
+    layer("norm.*", "attn_norm.*", &[WIDTH]),
+    layer("mixer.in_proj.*", "ssm_in.*", &[TWICE_INNER, WIDTH]).biased(BIAS),
+    layer("mixer.conv1d.bias", "ssm_conv1d.bias", &[INNER]).when(CONV_BIAS),
+    layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[INNER, KERNEL]).with(Change::WithoutMiddle),
+    layer("mixer.x_proj.*", "ssm_x.*", &[STEP_AND_STATES, INNER]),
+    layer("mixer.dt_proj.*", "ssm_dt.*", &[INNER, STEP]).biased(Need::Always),
+    layer("mixer.A_log", "ssm_a", &[INNER, STATE]).with(Change::NegativeExponential),
+    layer("mixer.D", "ssm_d", &[INNER]),
+    layer("mixer.out_proj.*", "ssm_out.*", &[WIDTH, INNER]).biased(BIAS),
 ];
+
+const BIAS: Need = Need::When(|config, _| flagged(config, "use_bias"));
+/// The bias of the convolution, which models have where nothing is said.
+pub(super) const CONV_BIAS: Need = Need::When(|config, _| match config.flag("use_conv_bias")? {
+    Some(false) => Ok(Presence::Surplus),
+    _ => Ok(Presence::Needed),
+});
+
+const WIDTH: Size = size(width, "hidden_size", "embedding_length");
+const INNER: Size = size(inner, "intermediate_size, hidden_size", "ssm.inner_size");
+const TWICE_INNER: Size =
+    size(|config| Ok(inner(config)?.saturating_mul(2)), "intermediate_size, hidden_size", "ssm.inner_size");
+const STEP: Size = size(step, "time_step_rank, hidden_size", "ssm.time_step_rank");
+const STEP_AND_STATES: Size = size(
+    |config| Ok(step(config)?.saturating_add(state(config)?.saturating_mul(2))),
+    "time_step_rank, state_size",
+    "ssm.time_step_rank, ssm.state_size",
+);
+const STATE: Size = size(state, "state_size", "ssm.state_size");
+pub(super) const KERNEL: Size =
+    size(|config| Ok(config.count(CONV)?.unwrap_or(CONV_KERNEL)), "conv_kernel", "ssm.conv_kernel");
+
+/// The width of the convolution, in two ways to write it, and where nothing is said.
+pub(super) const CONV: &[&str] = &["conv_kernel", "d_conv"];
+pub(super) const CONV_KERNEL: u64 = 4;
 
 /// The context llama.cpp is told: state spaces have no limit of their own.
 pub(super) const CONTEXT_LENGTH: u64 = 1 << 20;
@@ -59,13 +89,10 @@ const SIZES: &[Key] = &[
     counted("feed_forward_length", |_| Ok(Some(0))),
     counted("attention.head_count", |_| Ok(Some(0))),
     count("block_count", LAYERS),
-    Key { gguf: "ssm.conv_kernel", from: From::CountOr(&["conv_kernel", "d_conv"], 4) },
+    Key { gguf: "ssm.conv_kernel", from: From::CountOr(CONV, CONV_KERNEL) },
     counted("ssm.inner_size", |config| inner(config).map(Some)),
-    Key { gguf: "ssm.state_size", from: From::CountOr(&["state_size", "d_state"], 16) },
-    counted("ssm.time_step_rank", |config| match config.count(&["time_step_rank", "dt_rank"])? {
-        Some(rank) => Ok(Some(rank)),
-        None => Ok(Some(width(config)?.div_ceil(16))),
-    }),
+    Key { gguf: "ssm.state_size", from: From::CountOr(STATES, STATE_SIZE) },
+    counted("ssm.time_step_rank", |config| step(config).map(Some)),
     real("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon", "rms_norm_eps"]),
     Key {
         gguf: "ssm.dt_b_c_rms",
@@ -81,9 +108,25 @@ fn width(config: &Config) -> Result<u64> {
     }
 }
 
+/// The size of a state, in two ways to write it, and where nothing is said.
+const STATES: &[&str] = &["state_size", "d_state"];
+const STATE_SIZE: u64 = 16;
+
+fn state(config: &Config) -> Result<u64> {
+    Ok(config.count(STATES)?.unwrap_or(STATE_SIZE))
+}
+
+/// The rank of the steps in time.
+fn step(config: &Config) -> Result<u64> {
+    match config.count(&["time_step_rank", "dt_rank"])? {
+        Some(rank) => Ok(rank),
+        None => Ok(width(config)?.div_ceil(16)),
+    }
+}
+
 fn inner(config: &Config) -> Result<u64> {
     match config.count(&["intermediate_size", "d_inner"])? {
         Some(inner) => Ok(inner),
-        None => Ok(2 * width(config)?),
+        None => Ok(width(config)?.saturating_mul(2)),
     }
 }

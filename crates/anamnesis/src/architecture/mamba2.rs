@@ -5,14 +5,20 @@ use super::config::Config;
 use super::config::Default;
 use super::key::{FILE_TYPE, From, Key, LAYERS, count, counted, worked};
 use super::kind::{Architecture, Class, USUAL};
-use super::mamba::CONTEXT_LENGTH;
+use super::mamba::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
+use super::need::{Need, UNTIED, flagged};
 use super::rule::{Rule, layer, model};
+use super::size::{ONE, Size, VOCABULARY, first, size};
 use super::tokenizer::Family;
 use crate::error::{AnamnesisError, Result};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "mamba2",
-    classes: &[Class { name: "Mamba2ForCausalLM", model_type: "mamba2", defaults: &[("n_groups", Default::Count(1))] }],
+    classes: &[Class {
+        name: "Mamba2ForCausalLM",
+        model_type: "mamba2",
+        defaults: &[("n_groups", Default::Count(1)), ("tie_word_embeddings", Default::Flag(false))],
+    }],
     layers: "backbone.layers.",
     rules: &[TENSORS],
     keys: &[SIZES],
@@ -30,7 +36,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         if let Some(epsilon) = file.real("attention.layer_norm_rms_epsilon") {
             config.insert("layer_norm_epsilon".to_owned(), epsilon.into());
         }
-        config.insert("use_conv_bias".to_owned(), file.has("blk.0.ssm_conv1d.bias").into());
+        config.insert("use_conv_bias".to_owned(), file.has_in_layers(&["ssm_conv1d.bias"]).into());
+        config.insert("use_bias".to_owned(), file.has_in_layers(&["ssm_in.bias"]).into());
         Ok(0)
     },
     lost: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),
@@ -38,19 +45,49 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 const TENSORS: &[Rule] = &[
-    model("backbone.embeddings.*", "token_embd.*"),
-    model("backbone.norm_f.*", "output_norm.*"),
-    model("lm_head.*", "output.*"),
-    layer("norm.*", "attn_norm.*"),
-    layer("mixer.in_proj.*", "ssm_in.*"),
-    layer("mixer.conv1d.bias", "ssm_conv1d.bias"),
-    layer("mixer.conv1d.weight", "ssm_conv1d.weight").with(Change::WithoutMiddle),
-    layer("mixer.dt_bias", "ssm_dt.bias"),
-    layer("mixer.A_log", "ssm_a").with(Change::NegativeExponentialColumn),
-    layer("mixer.D", "ssm_d").with(Change::Column),
-    layer("mixer.norm.*", "ssm_norm.*").with(Change::Groups("n_groups")),
-    layer("mixer.out_proj.*", "ssm_out.*"),
+    model("backbone.embeddings.*", "token_embd.*", &[VOCABULARY, WIDTH]),
+    model("backbone.norm_f.*", "output_norm.*", &[WIDTH]),
+    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).when(UNTIED),
+    layer("norm.*", "attn_norm.*", &[WIDTH]),
+    layer("mixer.in_proj.*", "ssm_in.*", &[INPUTS, WIDTH]).biased(BIAS),
+    layer("mixer.conv1d.bias", "ssm_conv1d.bias", &[CONVOLVED]).when(CONV_BIAS),
+    layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[CONVOLVED, KERNEL]).with(Change::WithoutMiddle),
+    layer("mixer.dt_bias", "ssm_dt.bias", &[HEADS]),
+    layer("mixer.A_log", "ssm_a", &[HEADS, ONE]).with(Change::NegativeExponentialColumn),
+    layer("mixer.D", "ssm_d", &[HEADS, ONE]).with(Change::Column),
+    layer("mixer.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(Change::Groups("n_groups")),
+    layer("mixer.out_proj.*", "ssm_out.*", &[WIDTH, INNER]).biased(BIAS),
 ];
+
+const BIAS: Need = Need::When(|config, _| flagged(config, "use_bias"));
+
+const WIDTH: Size = size(width, "hidden_size", "embedding_length");
+const INNER: Size = size(inner, "expand, intermediate_size, hidden_size", "ssm.inner_size");
+const HEADS: Size = size(heads, "head_dim, expand, hidden_size", "ssm.time_step_rank, ssm.inner_size");
+const GROUPS: Size = size(|config| config.divisor("n_groups"), "n_groups", "ssm.group_count");
+const GROUP: Size = size(
+    |config| Ok(inner(config)? / config.divisor("n_groups")?),
+    "n_groups, expand, hidden_size",
+    "ssm.group_count, ssm.inner_size",
+);
+const CONVOLVED: Size =
+    size(convolved, "expand, hidden_size, n_groups, state_size", "ssm.inner_size, ssm.group_count, ssm.state_size");
+const INPUTS: Size = size(
+    |config| Ok(convolved(config)?.saturating_add(inner(config)?).saturating_add(heads(config)?)),
+    "expand, hidden_size, n_groups, state_size, head_dim",
+    "ssm.inner_size, ssm.group_count, ssm.state_size, ssm.time_step_rank",
+);
+
+/// The size of a state, in two ways to write it, and where nothing is said.
+const STATES: &[&str] = &["state_size", "d_state"];
+const STATE_SIZE: u64 = 128;
+
+/// The values that are convolved: those of the layer, and the two of the states of every group.
+fn convolved(config: &Config) -> Result<u64> {
+    let states = config.count(STATES)?.unwrap_or(STATE_SIZE);
+    let states = config.needed("n_groups")?.saturating_mul(states).saturating_mul(2);
+    Ok(inner(config)?.saturating_add(states))
+}
 
 const SIZES: &[Key] = &[
     counted("context_length", |_| Ok(Some(CONTEXT_LENGTH))),
@@ -58,9 +95,9 @@ const SIZES: &[Key] = &[
     counted("feed_forward_length", |_| Ok(Some(0))),
     counted("attention.head_count", |_| Ok(Some(0))),
     count("block_count", LAYERS),
-    Key { gguf: "ssm.conv_kernel", from: From::CountOr(&["conv_kernel", "d_conv"], 4) },
+    Key { gguf: "ssm.conv_kernel", from: From::CountOr(CONV, CONV_KERNEL) },
     counted("ssm.inner_size", |config| inner(config).map(Some)),
-    Key { gguf: "ssm.state_size", from: From::CountOr(&["state_size", "d_state"], 128) },
+    Key { gguf: "ssm.state_size", from: From::CountOr(STATES, STATE_SIZE) },
     counted("ssm.time_step_rank", |config| heads(config).map(Some)),
     count("ssm.group_count", &["n_groups"]),
     worked("attention.layer_norm_rms_epsilon", |config| {
@@ -69,10 +106,12 @@ const SIZES: &[Key] = &[
     FILE_TYPE,
 ];
 
+fn width(config: &Config) -> Result<u64> {
+    first(config, &["hidden_size", "d_model", "dim"])
+}
+
 fn inner(config: &Config) -> Result<u64> {
-    let width = config.count(&["hidden_size", "d_model", "dim"])?;
-    let width = width.ok_or_else(|| AnamnesisError::parse("config.json tells no width of the model"))?;
-    let expanded = config.count(&["mamba_expand", "expand"])?.unwrap_or(2) * width;
+    let expanded = config.count(&["mamba_expand", "expand"])?.unwrap_or(2).saturating_mul(width(config)?);
     match config.count(&["mamba_d_ssm", "intermediate_size", "d_inner"])? {
         Some(inner) if inner != expanded => {
             Err(AnamnesisError::parse(format!("config.json: the inner size is {inner}, the width expanded {expanded}")))

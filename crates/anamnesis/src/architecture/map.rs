@@ -1,16 +1,17 @@
 //! From the tensors of a checkpoint to those of GGUF: what each is called, in which order they stand, and what each is made
 //! of.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use super::change::{Change, Reshaped};
+use super::complete::{Found, Side, Tensors};
 use super::config::Config;
-use super::key::{EXPERT_COUNT, LAYERS};
+use super::key::EXPERT_COUNT;
 use super::kind::{Architecture, Head};
 use super::names::{self, Caught};
-use super::rule::{BLOCKS, Rule};
+use super::rule::Rule;
 use super::tree::Tree;
-
+use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 
 /// A tensor of a checkpoint.
@@ -36,6 +37,9 @@ pub(crate) struct Mapping {
     pub left_out: Vec<String>,
 }
 
+/// The embedding in GGUF.
+pub(super) const EMBEDDING: &str = "token_embd.weight";
+
 /// Tensors named in a refusal; the rest are counted.
 const NAMED_IN_REFUSAL: usize = 3;
 
@@ -52,15 +56,10 @@ struct Stack {
 }
 
 impl Architecture {
-    /// What becomes of the tensors of a checkpoint, which are given by file and name.
-    pub(crate) fn map(&'static self, tensors: &[Named<'_>], config: &Config) -> Result<Mapping> {
-        let layers =
-            config.count(LAYERS)?.ok_or_else(|| AnamnesisError::parse("config.json tells no number of layers"))?;
-        let own = layers;
-        let layers = match self.further_layers {
-            Some(key) => layers + config.count(&[key])?.unwrap_or(0),
-            None => layers,
-        };
+    /// What becomes of the tensors of a checkpoint, which are given by file and name. Where they are all tensors of the model
+    /// (`is_whole`), they must be those that the configuration implies.
+    pub(crate) fn map(&'static self, tensors: &[Named<'_>], config: &Config, is_whole: bool) -> Result<Mapping> {
+        let (_, layers) = self.layer_counts(config)?;
         let mut mapper = Mapper {
             of: self,
             tensors,
@@ -86,8 +85,31 @@ impl Architecture {
             return Err(self.unknown(&unknown));
         }
         mapper.stack()?;
-        mapper.check_layers(own)?;
+        mapper.check_complete(is_whole)?;
         mapper.finish()
+    }
+
+    /// Refuses a vocabulary that is larger than the embedding of a checkpoint: nothing is made for tokens that are not there.
+    pub(crate) fn check_vocabulary(&self, tensors: &[Named<'_>], config: &Config) -> Result<()> {
+        let Some(tokens) = config.count(&["vocab_size"])? else { return Ok(()) };
+        let is_embedding = |name: &str| self.map_name(name).is_some_and(|name| name == EMBEDDING);
+        let embedding = tensors.iter().find(|tensor| is_embedding(tensor.name));
+        let rows = embedding.and_then(|tensor| tensor.shape.first()).map_or(0, |&rows| rows as u64);
+        if tokens <= rows && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
+            return Ok(());
+        }
+        Err(match embedding {
+            None => {
+                let rule = self.rules().find(|rule| names::caught(rule.gguf, EMBEDDING).is_some());
+                let ending = Caught { expert: None, ending: "weight" };
+                let name = rule.map_or_else(String::new, |rule| rule.hf_name(self.layers, None, ending));
+                AnamnesisError::parse("it is missing: every model has an embedding of its vocabulary").in_tensor(&name)
+            }
+            Some(tensor) => {
+                let why = format!("config.json: {} is {tokens}, it has {rows} rows", quoted("vocab_size"));
+                AnamnesisError::parse(why).in_tensor(tensor.name)
+            }
+        })
     }
 
     pub(super) fn unknown(&self, names: &[&str]) -> AnamnesisError {
@@ -162,7 +184,6 @@ impl Mapper<'_> {
         let Some(expert) = caught.expert else {
             let shape = self.tensors[place].shape;
             let Reshaped { tree, shape } = rule.change.of(Tree::Tensor(place), shape, self.config)?;
-            self.check_heads(&name, &shape)?;
             self.placed.push(((place, index), Mapped { name, shape, tree }));
             return Ok(());
         };
@@ -181,30 +202,16 @@ impl Mapper<'_> {
         Ok(())
     }
 
-    /// Rows of queries, keys and values are those of whole heads.
-    fn check_heads(&self, name: &str, shape: &[usize]) -> Result<()> {
-        let key = match name.rsplit_once('.').and_then(|(module, _)| module.rsplit_once('.')) {
-            Some((_, "attn_q")) => "num_attention_heads",
-            Some((_, "attn_k" | "attn_v")) => "num_key_value_heads",
-            _ => return Ok(()),
-        };
-        let (heads, rows) = (self.config.divisor(key)?, shape.first().map_or(0, |&rows| rows as u64));
-        if !rows.is_multiple_of(heads) {
-            return Err(AnamnesisError::parse(format!(
-                "{rows} rows do not divide into {heads} heads ({})",
-                quoted(key)
-            )));
-        }
-        Ok(())
-    }
-
     /// Makes one tensor of the experts of every layer.
     fn stack(&mut self) -> Result<()> {
         let count = self.config.count(EXPERT_COUNT)?;
         for Stack { rule, layer, name, experts } in std::mem::take(&mut self.stacks) {
             let count = count.unwrap_or(experts.len() as u64);
             if let Some(missing) = (0..count).find(|expert| !experts.contains_key(expert)) {
-                return Err(AnamnesisError::parse(format!("{} has no expert {missing} of {count}", quoted(&name))));
+                let caught = Caught { expert: Some(missing), ending: "weight" };
+                let missed = self.of.rules().nth(rule).map(|rule| rule.hf_name(self.of.layers, layer, caught));
+                let why = format!("it is missing: {} has no expert {missing} of {count}", quoted(&name));
+                return Err(AnamnesisError::parse(why).in_tensor(missed.as_deref().unwrap_or(&name)));
             }
             if let Some(expert) = experts.keys().find(|expert| **expert >= count) {
                 return Err(AnamnesisError::parse(format!(
@@ -226,29 +233,15 @@ impl Mapper<'_> {
         Ok(())
     }
 
-    /// Refuses a model with holes: what one layer has of attention, norms and feed-forward, all have.
-    fn check_layers(&self, layers: u64) -> Result<()> {
-        let mut kinds: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
-        for (_, Mapped { name, .. }) in &self.placed {
-            let Some((layer, rest)) = names::in_layer(BLOCKS, name) else { continue };
-            let kind = match rest.strip_suffix(".weight").unwrap_or(rest) {
-                rest if rest.starts_with("ffn_down") => "ffn_down",
-                rest if rest.starts_with("ffn_") && rest != "ffn_norm" => continue,
-                rest if rest.starts_with("exp_") || rest.starts_with("nextn.") || rest.ends_with(".bias") => continue,
-                rest => rest,
-            };
-            kinds.entry(kind).or_default().insert(layer);
+    /// Refuses a model that is not what its configuration says.
+    fn check_complete(&self, is_whole: bool) -> Result<()> {
+        let source = |mapped: &Mapped| mapped.tree.tensors().first().map_or("", |&place| self.tensors[place].name);
+        let mut by_name = HashMap::new();
+        for (_, mapped) in &self.placed {
+            by_name.insert(mapped.name.as_str(), Found { name: source(mapped), shape: &mapped.shape });
         }
-        for (kind, having) in &kinds {
-            if let Some(missing) = (0..layers).find(|layer| !having.contains(layer)) {
-                let why = format!("layer {missing} of {layers} has no {kind}, other layers have one");
-                return Err(AnamnesisError::parse(why));
-            }
-        }
-        match kinds.is_empty() && layers > 0 {
-            true => Err(AnamnesisError::parse(format!("there is no tensor of any of {layers} layers"))),
-            false => Ok(()),
-        }
+        let tensors = Tensors { side: Side::Checkpoint, found: by_name, is_whole };
+        self.of.check_complete(&tensors, self.config)
     }
 
     fn finish(self) -> Result<Mapping> {
@@ -257,6 +250,13 @@ impl Mapper<'_> {
         let mut made = Vec::new();
         for tensor in of.made {
             if let Some(values) = (tensor.values)(config)? {
+                if values.iter().any(|value| !value.is_finite()) {
+                    let why = format!(
+                        "config.json: the scaling of positions gives {} values that are no numbers",
+                        tensor.name
+                    );
+                    return Err(AnamnesisError::parse(why));
+                }
                 let shape = vec![values.len()];
                 made.push(Mapped { name: tensor.name.to_owned(), shape, tree: Tree::Constant(values) });
             }

@@ -3,7 +3,8 @@
 use super::config::{Config, Default};
 use super::key::{COMMON, From, Key, count};
 use super::kind::{Architecture, Class, USUAL};
-use super::rule::{AROUND, ATTENTION, GATED, QK_NORMS, Rule, layer};
+use super::rule::{AROUND_WITH_HEAD, ATTENTION, GATED, Rule, layer};
+use super::size::{KEYS, QUERIES, WIDTH};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -41,7 +42,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         },
     ],
-    rules: &[AROUND, ATTENTION, QK_NORMS, NORMS, GATED],
+    rules: &[AROUND_WITH_HEAD, ATTENTION, QK_NORMS, NORMS, GATED],
     keys: &[COMMON, WINDOWS],
     restore: |file, config| {
         let Some(windows) = file.flags("attention.sliding_window_pattern") else { return Ok(0) };
@@ -52,9 +53,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..USUAL
 };
 
+const QK_NORMS: &[Rule] =
+    &[layer("self_attn.q_norm.*", "attn_q_norm.*", &[QUERIES]), layer("self_attn.k_norm.*", "attn_k_norm.*", &[KEYS])];
+
 const NORMS: &[Rule] = &[
-    layer("post_attention_layernorm.*", "post_attention_norm.*"),
-    layer("post_feedforward_layernorm.*", "post_ffw_norm.*"),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]),
+    layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[WIDTH]),
 ];
 
 const WINDOWS: &[Key] = &[

@@ -9,6 +9,7 @@ use super::key::{
 };
 use super::kind::{Architecture, Class, MadeTensor, USUAL};
 use super::rule::{AROUND, NORMS, Rule, layer};
+use super::size::{self, GATE_AND_UP, QUERIES, QUERIES_KEYS_VALUES};
 use super::tokenizer::Family;
 use crate::error::{AnamnesisError, Result};
 
@@ -54,10 +55,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             let values = (file.values)(name)?;
             Ok(values.map(|values| values.into_iter().map(shortest).collect::<Vec<_>>().into()))
         };
-        if let (Some(long), Some(short)) = (factors("rope_factors_long.weight")?, factors("rope_factors_short.weight")?)
-        {
-            let scaling = json!({ "rope_type": "longrope", "long_factor": long, "short_factor": short });
-            config.insert("rope_scaling".to_owned(), scaling);
+        match (factors("rope_factors_long.weight")?, factors("rope_factors_short.weight")?) {
+            (Some(long), Some(short)) => {
+                let scaling = json!({ "rope_type": "longrope", "long_factor": long, "short_factor": short });
+                config.insert("rope_scaling".to_owned(), scaling);
+            }
+            (None, None) if file.real("rope.scaling.attn_factor").is_none() => {}
+            (long, _) => {
+                let name = if long.is_none() { "rope_factors_long.weight" } else { "rope_factors_short.weight" };
+                return Err(AnamnesisError::parse("it is missing: positions are scaled by two lists").in_tensor(name));
+            }
         }
         Ok(0)
     },
@@ -65,10 +72,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 const FUSED: &[Rule] = &[
-    layer("self_attn.qkv_proj.*", "attn_qkv.*"),
-    layer("self_attn.o_proj.*", "attn_output.*"),
-    layer("mlp.gate_up_proj.*", "ffn_up.*"),
-    layer("mlp.down_proj.*", "ffn_down.*"),
+    layer("self_attn.qkv_proj.*", "attn_qkv.*", &[QUERIES_KEYS_VALUES, size::WIDTH]),
+    layer("self_attn.o_proj.*", "attn_output.*", &[size::WIDTH, QUERIES]),
+    layer("mlp.gate_up_proj.*", "ffn_up.*", &[GATE_AND_UP, size::WIDTH]),
+    layer("mlp.down_proj.*", "ffn_down.*", &[size::WIDTH, size::INNER]),
 ];
 
 const SIZES: &[Key] = &[

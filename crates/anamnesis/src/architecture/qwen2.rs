@@ -2,7 +2,9 @@
 
 use super::config::Default;
 use super::kind::{Architecture, Class, USUAL};
-use super::rule::{AROUND, ATTENTION, GATED, NORMS};
+use super::need::Need;
+use super::rule::{AROUND, GATED, NORMS, Rule, layer};
+use super::size::{KEYS, QUERIES, WIDTH};
 use super::tokenizer::Family;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -31,3 +33,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     },
     ..USUAL
 };
+
+/// Queries, keys and values always have biases.
+const ATTENTION: &[Rule] = &[
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(Need::Always),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(Need::Always),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(Need::Always),
+    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]),
+];

@@ -6,7 +6,9 @@ use super::config::Default;
 use super::gguf::Gguf;
 use super::key::{COMMON, Key, count};
 use super::kind::{Architecture, Class, USUAL};
-use super::rule::{AROUND, ATTENTION, EXPERTS, GATED, NORMS, SHARED_EXPERT};
+use super::need::{Need, flagged};
+use super::rule::{AROUND_WITH_HEAD, EXPERTS, GATED, NORMS, Rule, SHARED_EXPERT, layer};
+use super::size::{KEYS, QUERIES, WIDTH};
 use super::tokenizer::Family;
 use crate::error::Result;
 
@@ -28,15 +30,30 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("num_experts_per_tok", Default::Count(4)),
             ("moe_intermediate_size", Default::Count(1408)),
             ("shared_expert_intermediate_size", Default::Count(5632)),
+            ("qkv_bias", Default::Flag(true)),
             ("rope_theta", Default::Real(10000.0)),
         ],
     }],
-    rules: &[AROUND, NORMS, ATTENTION, GATED, EXPERTS, SHARED_EXPERT],
+    rules: &[AROUND_WITH_HEAD, NORMS, ATTENTION, GATED, EXPERTS, SHARED_EXPERT],
     keys: &[COMMON, EXPERT_SIZES],
     family: Family::Qwen,
-    restore: |file, config| restore_experts(file, config, false),
+    restore: |file, config| {
+        config.remove("attention_bias");
+        config.insert("qkv_bias".to_owned(), file.has_in_layers(&["attn_q.bias"]).into());
+        restore_experts(file, config, false)
+    },
     ..USUAL
 };
+
+/// The biases of queries, keys and values have a flag of their own.
+const QKV_BIAS: Need = Need::When(|config, _| flagged(config, "qkv_bias"));
+
+const ATTENTION: &[Rule] = &[
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(QKV_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(QKV_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(QKV_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]),
+];
 
 /// The sizes of experts.
 pub(super) const EXPERT_SIZES: &[Key] = &[

@@ -29,5 +29,6 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         config.insert("use_sliding_window".to_owned(), false.into());
         Ok(0)
     },
+    other_kinds: &["qwen3-reranker", "qwen3-vl-reranker"],
     ..USUAL
 };

@@ -3,8 +3,9 @@
 
 use serde_json::{Map, Value};
 
+use super::sleef;
 use super::value::{as_count, as_real, as_reals};
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, Result, quoted};
 
 /// The parameters of rotary positions, one form for all configurations.
 #[derive(Debug, Clone, Default)]
@@ -72,28 +73,37 @@ impl Rope {
 
     /// What frequencies are divided by in models of Llama 3; `None` where the scaling is another.
     ///
-    /// All in F32, the power rounded once from F64: so that every bit is that of the converter.
+    /// Every bit is that of the converter, which leaves the arithmetic to torch: in F32, with divisions of a constant by a
+    /// tensor as the product with its reciprocal.
     pub(crate) fn llama3_factors(&self, dimensions: u64) -> Result<Option<Vec<f32>>> {
         if self.kind() != "llama3" {
             return Ok(None);
         }
-        let of = |key: &str, default: f64| Ok::<_, AnamnesisError>(self.real(key)?.unwrap_or(default));
-        let theta = of("rope_theta", 10_000.0)?;
-        let (factor, original) = (of("factor", 8.0)? as f32, of("original_max_position_embeddings", 8192.0)? as f32);
-        let (low, high) = (of("low_freq_factor", 1.0)? as f32, of("high_freq_factor", 4.0)? as f32);
-        let value = |index: u64| {
-            let power = theta.powf((index as f32 / dimensions as f32).into()) as f32;
-            let frequency = 1.0 / power;
-            let wavelength = 2.0 * std::f32::consts::PI / frequency;
-            if wavelength < original / high {
+        let of = |key: &str, default: f64| {
+            let value = self.real(key)?.unwrap_or(default);
+            match value.is_finite() && value > 0.0 {
+                true => Ok(value),
+                false => Err(AnamnesisError::parse(format!("config.json: {} is {value}", quoted(key)))),
+            }
+        };
+        let (theta, factor) = (of("rope_theta", 10_000.0)? as f32, of("factor", 8.0)?);
+        let original = of("original_max_position_embeddings", 8192.0)?;
+        let (low, high) = (of("low_freq_factor", 1.0)?, of("high_freq_factor", 4.0)?);
+        if !theta.is_normal() {
+            return Err(AnamnesisError::parse(format!("config.json: {} is {theta}", quoted("rope_theta"))));
+        }
+        let value = |power: f32| {
+            let wavelength = (1.0 / (1.0 / power)) * (2.0 * std::f64::consts::PI) as f32;
+            if f64::from(wavelength) < original / high {
                 return 1.0;
             }
-            if wavelength > original / low {
-                return factor;
+            if f64::from(wavelength) > original / low {
+                return factor as f32;
             }
-            let smooth = (original / wavelength - low) / (high - low);
-            1.0 / ((1.0 - smooth) / factor + smooth)
+            let smooth = ((1.0 / wavelength) * original as f32 - low as f32) / (high - low) as f32;
+            1.0 / ((1.0 - smooth) / factor as f32 + smooth)
         };
-        Ok(Some((0..dimensions).step_by(2).map(value).collect()))
+        let exponents: Vec<f32> = (0..dimensions).step_by(2).map(|index| index as f32 / dimensions as f32).collect();
+        Ok(Some(sleef::powers(theta, &exponents).into_iter().map(value).collect()))
     }
 }

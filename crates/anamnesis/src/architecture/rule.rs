@@ -2,6 +2,10 @@
 
 use super::change::Change;
 use super::names::{self, Caught};
+use super::need::{ATTENTION_BIAS, DENSE, MLP_BIAS, Need, SHARED, SPARSE, UNTIED};
+use super::size::{
+    EXPERT_INNER, EXPERTS as EXPERT_COUNT, HEAD, INNER, KEYS, ONE, QUERIES, SHARED_INNER, Size, VOCABULARY, WIDTH,
+};
 
 /// One kind of tensors. Patterns leave open what differs: `{X}` is the number of an expert, `*` at the end `weight` or
 /// `bias`.
@@ -13,16 +17,23 @@ pub(crate) struct Rule {
     pub gguf: &'static str,
     pub is_in_layer: bool,
     pub change: Change,
+    /// Which models have it; of patterns that end in `*`, the weight.
+    pub need: Need,
+    /// Which models have the bias, of patterns that end in `*`.
+    pub bias: Need,
+    /// The shape in GGUF, slowest dimension first, of the weight; a bias has one value for every row. Several rules for one
+    /// tensor of GGUF agree in all of this.
+    pub shape: &'static [Size],
 }
 
 /// A tensor of every layer.
-pub(crate) const fn layer(hf: &'static str, gguf: &'static str) -> Rule {
-    Rule { hf, gguf, is_in_layer: true, change: Change::Same }
+pub(crate) const fn layer(hf: &'static str, gguf: &'static str, shape: &'static [Size]) -> Rule {
+    Rule { hf, gguf, is_in_layer: true, change: Change::Same, need: Need::Always, bias: Need::Never, shape }
 }
 
 /// A tensor of the model.
-pub(crate) const fn model(hf: &'static str, gguf: &'static str) -> Rule {
-    Rule { hf, gguf, is_in_layer: false, change: Change::Same }
+pub(crate) const fn model(hf: &'static str, gguf: &'static str, shape: &'static [Size]) -> Rule {
+    Rule { is_in_layer: false, ..layer(hf, gguf, shape) }
 }
 
 /// The layers of GGUF.
@@ -33,6 +44,31 @@ impl Rule {
     pub(crate) const fn with(mut self, change: Change) -> Self {
         self.change = change;
         self
+    }
+
+    /// The same where only some models have the tensor.
+    pub(crate) const fn when(mut self, need: Need) -> Self {
+        self.need = need;
+        self
+    }
+
+    /// The same with a bias.
+    pub(crate) const fn biased(mut self, need: Need) -> Self {
+        self.bias = need;
+        self
+    }
+
+    /// Whether GGUF has such a tensor.
+    pub(crate) fn has_tensor(&self) -> bool {
+        self.change != Change::LeftOut
+    }
+
+    /// The ends that its names may have, with who has such a tensor.
+    pub(crate) fn endings(&self) -> impl Iterator<Item = (&'static str, Need)> {
+        let open = [("weight", self.need), ("bias", self.bias)];
+        let closed = [("", self.need)];
+        let is_open = self.gguf.ends_with('*');
+        open.into_iter().filter(move |_| is_open).chain(closed.into_iter().filter(move |_| !is_open))
     }
 
     /// What a name of a checkpoint has in the open places, with its layer.
@@ -73,68 +109,99 @@ fn written(pattern: &str, layer: Option<(&str, u64)>, caught: Caught<'_>) -> Str
 
 /// The tensors around the layers of most decoders.
 pub(crate) const AROUND: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*"),
-    model("model.norm.*", "output_norm.*"),
-    model("lm_head.*", "output.*"),
+    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, WIDTH]),
+    model("model.norm.*", "output_norm.*", &[WIDTH]),
+    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).when(UNTIED),
+];
+
+/// The same for models that llama.cpp does not load without a head.
+pub(crate) const AROUND_WITH_HEAD: &[Rule] = &[
+    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, WIDTH]),
+    model("model.norm.*", "output_norm.*", &[WIDTH]),
+    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]),
 ];
 
 /// Attention with queries, keys and values of their own.
 pub(crate) const ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*"),
-    layer("self_attn.k_proj.*", "attn_k.*"),
-    layer("self_attn.v_proj.*", "attn_v.*"),
-    layer("self_attn.o_proj.*", "attn_output.*"),
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(ATTENTION_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]).biased(ATTENTION_BIAS),
 ];
 
 /// The same with queries and keys paired for rotary positions.
 pub(crate) const PAIRED_ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*").with(Change::Rotary("num_attention_heads")),
-    layer("self_attn.k_proj.*", "attn_k.*").with(Change::Rotary("num_key_value_heads")),
-    layer("self_attn.v_proj.*", "attn_v.*"),
-    layer("self_attn.o_proj.*", "attn_output.*"),
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH])
+        .with(Change::Rotary("num_attention_heads"))
+        .biased(ATTENTION_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH])
+        .with(Change::Rotary("num_key_value_heads"))
+        .biased(ATTENTION_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]).biased(ATTENTION_BIAS),
 ];
 
-/// Norms of queries and keys.
+/// The same as [`ATTENTION`] with biases of queries, keys and values alone.
+pub(crate) const HALF_BIASED_ATTENTION: &[Rule] = &[
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(ATTENTION_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]),
+];
+
+/// Norms of the queries and keys of every head.
 pub(crate) const QK_NORMS: &[Rule] = &[
-    layer("self_attn.q_norm.*", "attn_q_norm.*"),
-    layer("self_attn.k_norm.*", "attn_k_norm.*"),
-    layer("self_attn.q_layernorm.*", "attn_q_norm.*"),
-    layer("self_attn.k_layernorm.*", "attn_k_norm.*"),
+    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD]),
+    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD]),
+    layer("self_attn.q_layernorm.*", "attn_q_norm.*", &[HEAD]),
+    layer("self_attn.k_layernorm.*", "attn_k_norm.*", &[HEAD]),
 ];
 
 /// A norm before attention and one before the feed-forward network.
 pub(crate) const NORMS: &[Rule] =
-    &[layer("input_layernorm.*", "attn_norm.*"), layer("post_attention_layernorm.*", "ffn_norm.*")];
+    &[layer("input_layernorm.*", "attn_norm.*", &[WIDTH]), layer("post_attention_layernorm.*", "ffn_norm.*", &[WIDTH])];
 
-/// A feed-forward network with a gate.
+/// A feed-forward network with a gate, in layers without experts.
 pub(crate) const GATED: &[Rule] = &[
-    layer("mlp.gate_proj.*", "ffn_gate.*"),
-    layer("mlp.up_proj.*", "ffn_up.*"),
-    layer("mlp.down_proj.*", "ffn_down.*"),
+    layer("mlp.gate_proj.*", "ffn_gate.*", &[INNER, WIDTH]).when(DENSE),
+    layer("mlp.up_proj.*", "ffn_up.*", &[INNER, WIDTH]).when(DENSE),
+    layer("mlp.down_proj.*", "ffn_down.*", &[WIDTH, INNER]).when(DENSE),
 ];
+
+/// The same with biases.
+pub(crate) const BIASED_GATED: &[Rule] = &[
+    layer("mlp.gate_proj.*", "ffn_gate.*", &[INNER, WIDTH]).when(DENSE).biased(MLP_BIAS),
+    layer("mlp.up_proj.*", "ffn_up.*", &[INNER, WIDTH]).when(DENSE).biased(MLP_BIAS),
+    layer("mlp.down_proj.*", "ffn_down.*", &[WIDTH, INNER]).when(DENSE).biased(MLP_BIAS),
+];
+
+/// The shape of the rows of all gates, or of all that they gate.
+pub(crate) const EXPERTS_IN: &[Size] = &[EXPERT_COUNT, EXPERT_INNER, WIDTH];
+/// The shape of what leads back to the width of the model.
+pub(crate) const EXPERTS_OUT: &[Size] = &[EXPERT_COUNT, WIDTH, EXPERT_INNER];
 
 /// Experts, each with its own tensors, or stacked already; the way down comes first in GGUF.
 pub(crate) const EXPERTS: &[Rule] = &[
-    layer("mlp.gate.weight", "ffn_gate_inp.weight"),
-    layer("mlp.experts.{X}.down_proj.*", "ffn_down_exps.*").with(Change::Stacked),
-    layer("mlp.experts.{X}.gate_proj.*", "ffn_gate_exps.*").with(Change::Stacked),
-    layer("mlp.experts.{X}.up_proj.*", "ffn_up_exps.*").with(Change::Stacked),
-    layer("mlp.experts.down_proj", "ffn_down_exps.weight"),
-    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight").with(Change::FirstHalf),
-    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight").with(Change::SecondHalf),
+    layer("mlp.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, WIDTH]).when(SPARSE),
+    layer("mlp.experts.{X}.down_proj.weight", "ffn_down_exps.weight", EXPERTS_OUT).with(Change::Stacked).when(SPARSE),
+    layer("mlp.experts.{X}.gate_proj.weight", "ffn_gate_exps.weight", EXPERTS_IN).with(Change::Stacked).when(SPARSE),
+    layer("mlp.experts.{X}.up_proj.weight", "ffn_up_exps.weight", EXPERTS_IN).with(Change::Stacked).when(SPARSE),
+    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_OUT).when(SPARSE),
+    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_IN).with(Change::FirstHalf).when(SPARSE),
+    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_IN).with(Change::SecondHalf).when(SPARSE),
 ];
 
 /// An expert that all tokens go through.
 pub(crate) const SHARED_EXPERT: &[Rule] = &[
-    layer("mlp.shared_expert.gate_proj.*", "ffn_gate_shexp.*"),
-    layer("mlp.shared_expert.up_proj.*", "ffn_up_shexp.*"),
-    layer("mlp.shared_expert.down_proj.*", "ffn_down_shexp.*"),
-    layer("mlp.shared_expert_gate.*", "ffn_gate_inp_shexp.*"),
+    layer("mlp.shared_expert.gate_proj.*", "ffn_gate_shexp.*", &[SHARED_INNER, WIDTH]).when(SHARED),
+    layer("mlp.shared_expert.up_proj.*", "ffn_up_shexp.*", &[SHARED_INNER, WIDTH]).when(SHARED),
+    layer("mlp.shared_expert.down_proj.*", "ffn_down_shexp.*", &[WIDTH, SHARED_INNER]).when(SHARED),
+    layer("mlp.shared_expert_gate.*", "ffn_gate_inp_shexp.*", &[ONE, WIDTH]).when(SHARED),
 ];
 
 /// The same under the name of several, without a gate.
 pub(crate) const SHARED_EXPERTS: &[Rule] = &[
-    layer("mlp.shared_experts.gate_proj.*", "ffn_gate_shexp.*"),
-    layer("mlp.shared_experts.up_proj.*", "ffn_up_shexp.*"),
-    layer("mlp.shared_experts.down_proj.*", "ffn_down_shexp.*"),
+    layer("mlp.shared_experts.gate_proj.*", "ffn_gate_shexp.*", &[SHARED_INNER, WIDTH]).when(SHARED),
+    layer("mlp.shared_experts.up_proj.*", "ffn_up_shexp.*", &[SHARED_INNER, WIDTH]).when(SHARED),
+    layer("mlp.shared_experts.down_proj.*", "ffn_down_shexp.*", &[WIDTH, SHARED_INNER]).when(SHARED),
 ];

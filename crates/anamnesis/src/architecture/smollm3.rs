@@ -4,7 +4,7 @@ use super::config::Default;
 use super::key::COMMON;
 use super::kind::{Architecture, Class, USUAL};
 use super::llama::{FREQUENCIES, SIZES, restore_frequencies};
-use super::rule::{AROUND, GATED, NORMS, PAIRED_ATTENTION};
+use super::rule::{AROUND, BIASED_GATED, NORMS, PAIRED_ATTENTION};
 use super::tokenizer::Family;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -25,7 +25,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("rope_theta", Default::Real(2_000_000.0)),
         ],
     }],
-    rules: &[AROUND, NORMS, PAIRED_ATTENTION, GATED],
+    rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED],
     keys: &[COMMON, SIZES],
     made: FREQUENCIES,
     family: Family::LlamaLike,

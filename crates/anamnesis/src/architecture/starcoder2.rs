@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::config::Default;
 use super::gemma::GELU;
 use super::kind::{Architecture, Class, USUAL};
-use super::rule::{AROUND, ATTENTION, NORMS, Rule, layer};
+use super::need::{Need, UNTIED, flagged};
+use super::rule::{Rule, layer, model};
+use super::size::{INNER, KEYS, QUERIES, VOCABULARY, WIDTH};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "starcoder2",
@@ -22,16 +24,17 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("max_position_embeddings", Default::Count(4096)),
             ("norm_epsilon", Default::Real(1e-5)),
             ("tie_word_embeddings", Default::Flag(true)),
+            ("use_bias", Default::Flag(true)),
             ("rope_theta", Default::Real(10000.0)),
         ],
     }],
-    rules: &[AROUND, NORMS, ATTENTION, FEED_FORWARD],
+    rules: &[TENSORS],
     restore: |file, config| {
         if let Some(epsilon) = config.remove("layer_norm_eps") {
             config.insert("norm_epsilon".to_owned(), epsilon);
         }
         config.insert("hidden_act".to_owned(), GELU.into());
-        config.insert("use_bias".to_owned(), file.has("blk.0.attn_q.bias").into());
+        config.insert("use_bias".to_owned(), file.has_in_layers(&["attn_q.bias"]).into());
         config.insert("sliding_window".to_owned(), Value::Null);
         Ok(0)
     },
@@ -39,4 +42,19 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..USUAL
 };
 
-const FEED_FORWARD: &[Rule] = &[layer("mlp.c_fc.*", "ffn_up.*"), layer("mlp.c_proj.*", "ffn_down.*")];
+/// The biases of everything but norms, which always have them.
+const BIAS: Need = Need::When(|config, _| flagged(config, "use_bias"));
+
+const TENSORS: &[Rule] = &[
+    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, WIDTH]),
+    model("model.norm.*", "output_norm.*", &[WIDTH]).biased(Need::Always),
+    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).when(UNTIED),
+    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]).biased(Need::Always),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[WIDTH]).biased(Need::Always),
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]).biased(BIAS),
+    layer("mlp.c_fc.*", "ffn_up.*", &[INNER, WIDTH]).biased(BIAS),
+    layer("mlp.c_proj.*", "ffn_down.*", &[WIDTH, INNER]).biased(BIAS),
+];

@@ -57,6 +57,12 @@ impl Told {
         self.notes.extend(other.notes);
     }
 
+    /// The same without a key.
+    pub(crate) fn without(mut self, key: &str) -> Self {
+        self.entries.retain(|(known, _)| known != key);
+        self
+    }
+
     /// The keys that are no lists.
     pub(crate) fn single(&self) -> Metadata {
         let is_single = |(_, value): &&(String, MetadataValue)| !matches!(value, MetadataValue::Array(_));

@@ -33,7 +33,8 @@ impl VerifyReport {
 }
 
 /// Checks that a checkpoint is complete and sound: every file there with a valid header, index and configuration consistent
-/// with the tensors, every quantised weight with its companions, nothing half-written. Tensor data is read only where the
+/// with the tensors, every quantised weight with its companions, nothing half-written, and where the architecture is known, the
+/// tensors those that the configuration implies. Tensor data is read only where the
 /// format carries checksums of it, as NPZ and PyTorch archives do.
 ///
 /// # Errors
@@ -87,7 +88,11 @@ impl VerifyReport {
         self.files = checkpoint.file_count();
         self.tensors = info.tensor_count;
         self.bytes = info.current_size;
+        let is_claimed = info.problems.is_empty();
         self.problems.extend(info.problems);
+        if is_claimed && let Err(error) = checkpoint.check_model() {
+            self.problems.push(error.to_string());
+        }
         match damage(checkpoint) {
             Ok(damage) => self.problems.extend(damage),
             Err(error) => self.problems.push(error.to_string()),

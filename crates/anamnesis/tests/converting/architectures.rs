@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Contents, Folder, Model, Tensor, fixture};
+use crate::support::{Contents, Folder, Model, Tensor, fixture, floats};
 use anamnesis::{
     AnamnesisError, Architecture, BlockType, Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, DirectoryOptions,
     Dtype, ParseLimits,
@@ -34,7 +34,11 @@ fn expected(case: &str) -> Checkpoint {
 
 /// What was asked of the converter.
 fn options(case: &str) -> ConvertOptions {
-    let dtype = if case.ends_with("q8_0") { Dtype::Block(BlockType::Q8_0) } else { Dtype::BF16 };
+    let dtype = match case {
+        case if case.ends_with("q8_0") => Dtype::Block(BlockType::Q8_0),
+        case if case.ends_with("f32") => Dtype::F32,
+        _ => Dtype::BF16,
+    };
     ConvertOptions::new().with_output_dtype(dtype)
 }
 
@@ -57,7 +61,15 @@ fn assert_same(case: &str, made: &Checkpoint, wanted: &Checkpoint) {
     assert_eq!(tensors(made), tensors(wanted), "{case}");
     assert_eq!(sizes(made), sizes(wanted), "{case}");
     for (name, ..) in tensors(wanted) {
-        assert_eq!(made.tensor_data(&name).unwrap(), wanted.tensor_data(&name).unwrap(), "{case}: {name}");
+        let (made, wanted) = (made.tensor_data(&name).unwrap(), wanted.tensor_data(&name).unwrap());
+        if name.ends_with(".ssm_a") {
+            // torch leaves exponentials to MKL, whose last bit is its own.
+            for (made, wanted) in floats(&made).into_iter().zip(floats(&wanted)) {
+                assert!(made.to_bits().abs_diff(wanted.to_bits()) <= 1, "{case}: {name}: {made} {wanted}");
+            }
+        } else {
+            assert_eq!(made, wanted, "{case}: {name}");
+        }
     }
 }
 
@@ -130,10 +142,16 @@ fn restored(file: &Checkpoint) -> (Contents, Value) {
 fn the_way_back_restores_every_tensor() {
     // Quantised weights come back decoded, multipliers stay in the weights.
     let is_lossy = |case: &str| ["fp8", "fp4", "q8_0", "falcon_h1"].iter().any(|end| case.ends_with(end));
+    // Logarithms of states are rounded anew.
+    let exact = |contents: Contents| {
+        let is_exact = |(name, _): &(String, Tensor)| !name.ends_with("A_log");
+        contents.tensors.into_iter().filter(is_exact).collect::<BTreeMap<_, _>>()
+    };
     for case in cases().into_iter().filter(|case| !is_lossy(case)) {
         let (found, config) = restored(&expected(&case));
         let wanted = Contents::read(source(&case).join("model.safetensors"));
-        assert_eq!(found.tensors, wanted.tensors, "{case}");
+        assert_eq!(found.names(), wanted.names(), "{case}");
+        assert_eq!(exact(found), exact(wanted), "{case}");
         let original: Value =
             serde_json::from_slice(&std::fs::read(source(&case).join("config.json")).unwrap()).unwrap();
         for key in
@@ -274,9 +292,9 @@ fn a_tensor_without_a_place_is_refused_by_name() {
 #[test]
 fn a_layer_with_a_hole_is_refused() {
     let spoilt = Spoilt::of("llama3").without("model.layers.1.self_attn.k_proj.weight");
-    assert_says(&spoilt.refused(), &["layer 1 of 2 has no attn_k"]);
+    assert_says(&spoilt.refused(), &["\"model.layers.1.self_attn.k_proj.weight\": it is missing"]);
     let spoilt = Spoilt::of("llama3").configured("num_hidden_layers", json!(3));
-    assert_says(&spoilt.refused(), &["layer 2 of 3 has no"]);
+    assert_says(&spoilt.refused(), &["\"num_hidden_layers\" says that there are 3 layers, there are tensors of 2"]);
     let spoilt = Spoilt::of("llama3").configured("num_hidden_layers", json!(1));
     assert_says(&spoilt.refused(), &["model.layers.1.", "it is of layer 1, config.json says there are 1"]);
 }
@@ -298,7 +316,7 @@ fn heads_that_do_not_divide_are_refused() {
     let spoilt = Spoilt::of("llama3").configured("num_attention_heads", json!(0));
     assert_says(&spoilt.refused(), &["\"num_attention_heads\" is 0"]);
     let spoilt = Spoilt::of("qwen2_yarn").configured("num_key_value_heads", json!(3));
-    assert_says(&spoilt.refused(), &["8 rows do not divide into 3 heads"]);
+    assert_says(&spoilt.refused(), &["k_proj.", "[8, 16], but [12, 16] by num_key_value_heads, head_dim"]);
 }
 
 #[test]
@@ -322,7 +340,7 @@ fn two_tensors_for_one_place_are_refused() {
 fn a_vocabulary_larger_than_the_embedding_is_refused() {
     let spoilt =
         Spoilt::of("llama3").without("model.embed_tokens.weight").with("model.embed_tokens.weight", &[259, 16]);
-    assert_says(&spoilt.refused(), &["260 tokens", "259 rows"]);
+    assert_says(&spoilt.refused(), &["\"vocab_size\" is 260, it has 259 rows"]);
 }
 
 #[test]
@@ -334,4 +352,29 @@ fn only_gguf_files_of_whole_models_come_back() {
     };
     assert_says(&refused(fixture("gguf/iq1_m.gguf")), &["it is no whole model"]);
     assert_says(&refused(source("llama3")), &["only a GGUF file becomes a checkpoint again"]);
+}
+
+#[test]
+fn a_falcon_mamba_stays_one() {
+    let (_, config) = restored(&expected("falcon_mamba_f32"));
+    assert_eq!(
+        (&config["architectures"][0], &config["model_type"]),
+        (&json!("FalconMambaForCausalLM"), &json!("falcon_mamba"))
+    );
+}
+
+#[test]
+fn biases_of_a_feed_forward_network_are_told() {
+    let (_, config) = restored(&expected("granite"));
+    assert_eq!((&config["mlp_bias"], &config["attention_bias"]), (&json!(true), &json!(true)));
+}
+
+#[test]
+fn scaled_positions_of_any_size_come_back() {
+    let (_, config) = restored(&expected("llama_rope"));
+    let original: Value =
+        serde_json::from_slice(&std::fs::read(source("llama_rope").join("config.json")).unwrap()).unwrap();
+    for key in ["factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"] {
+        assert_eq!(config["rope_scaling"][key].as_f64(), original["rope_parameters"][key].as_f64(), "{key}");
+    }
 }

@@ -6,6 +6,7 @@
 mod support;
 
 mod architectures;
+mod completeness;
 mod convert;
 mod end_to_end;
 mod identity;

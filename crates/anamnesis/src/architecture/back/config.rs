@@ -7,6 +7,9 @@ use crate::architecture::key::From;
 use crate::architecture::kind::Architecture;
 use crate::error::Result;
 
+/// The base of positions that llama.cpp takes where a file has none.
+const ROPE_THETA: f64 = 10_000.0;
+
 /// The configuration of the model in a file.
 pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> Result<Map<String, Value>> {
     let mut config = Map::new();
@@ -29,16 +32,27 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
     set("torch_dtype", json!(file.dtype));
     set("hidden_act", json!("silu"));
     set("use_cache", json!(true));
-    if file.has("blk.0.attn_q.weight") {
-        set("attention_bias", json!(file.has("blk.0.attn_q.bias")));
+    if file.has_in_layers(&["attn_q.weight", "attn_kv_a_mqa.weight"]) {
+        let biases = ["attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_kv_a_mqa.bias"];
+        set("attention_bias", json!(file.has_in_layers(&biases)));
     }
     for kind in ["bos", "eos", "padding"] {
         if let Some(id) = file.number(&format!("tokenizer.ggml.{kind}_token_id")) {
             set(&format!("{}_token_id", kind.trim_end_matches("ding")), json!(id));
         }
     }
-    if let Some(theta) = file.real("rope.freq_base") {
-        set("rope_theta", gguf::json(theta));
+    if file.has_in_layers(&["ffn_up.weight"]) {
+        set("mlp_bias", json!(file.has_in_layers(&["ffn_gate.bias", "ffn_up.bias", "ffn_down.bias"])));
+    }
+    match file.real("rope.freq_base") {
+        Some(theta) => _ = set("rope_theta", gguf::json(theta)),
+        None if architecture.has_key("rope.freq_base") => _ = set("rope_theta", gguf::json(ROPE_THETA)),
+        None => {}
+    }
+    if let (None, Some(heads)) = (file.count("attention.head_count_kv"), file.count("attention.head_count")) {
+        if architecture.has_key("attention.head_count_kv") {
+            set("num_key_value_heads", json!(heads));
+        }
     }
     if let Some(theta) = file.real("rope.freq_base_swa") {
         set("rope_local_base_freq", gguf::json(theta));

@@ -1,14 +1,22 @@
 //! The way back: from a GGUF file to the tensors and the configuration of a checkpoint that Hugging Face's library loads.
 
 mod config;
+mod keys;
 mod tensors;
 
 use serde_json::{Map, Value};
 
+use super::complete::{Found, Side, Tensors};
+use super::config::Config;
 use super::gguf::Gguf;
 use super::kind::Architecture;
-use super::map::{Mapped, Named};
-use crate::error::{AnamnesisError, ModelPart, Result};
+use super::map::{EMBEDDING, Mapped, Named};
+use super::rule::BLOCKS;
+use crate::catalog::MetadataValue;
+use crate::error::{AnamnesisError, ModelPart, Result, quoted};
+
+/// The tokens of a vocabulary.
+const TOKENS: &str = "tokenizer.ggml.tokens";
 
 /// What a checkpoint is, as far as GGUF tells.
 pub(crate) struct Restored {
@@ -21,21 +29,61 @@ pub(crate) struct Restored {
     pub notes: Vec<String>,
 }
 
-/// Restores a model; `tensors` are those of the file.
-pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>]) -> Result<Restored> {
+/// Restores a model; `tensors` are those of the file, all of them where it `is_whole`.
+pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) -> Result<Restored> {
     let architecture = architecture(gguf)?;
-    if gguf.count("block_count").is_none() || !gguf.has("token_embd.weight") {
-        let why = "it tells no number of layers, or has no embedding: it is no whole model";
-        return Err(AnamnesisError::unsupported_model(ModelPart::Architecture, architecture.name, why));
-    }
-    let config = config::restored(architecture, gguf)?;
-    let read = architecture.config(&config)?;
+    let (config, read) = checked(architecture, gguf, tensors, is_whole)?;
     let (tensors, mut notes) = tensors::restored(architecture, &read, tensors)?;
     if let Some(note) = architecture.lost {
         notes.push(note.to_owned());
     }
     let packed_experts = architecture.packed_experts.map(|told| told());
     Ok(Restored { tensors, generation: config::generation(gguf), config, packed_experts, notes })
+}
+
+/// Refuses a file whose tensors and keys are not those of a whole model.
+pub(crate) fn check(gguf: &Gguf<'_>, tensors: &[Named<'_>]) -> Result<()> {
+    checked(architecture(gguf)?, gguf, tensors, true).map(drop)
+}
+
+/// The configuration of the model in a file, as it is written and as its class reads it.
+fn checked(
+    architecture: &'static Architecture,
+    gguf: &Gguf<'_>,
+    tensors: &[Named<'_>],
+    is_whole: bool,
+) -> Result<(Map<String, Value>, Config)> {
+    let layers = gguf.count("block_count");
+    let Some(layers) = layers.filter(|_| !is_whole || gguf.shapes.keys().any(|name| name.starts_with(BLOCKS))) else {
+        let why = "it tells no number of layers, or has none: it is no whole model";
+        return Err(AnamnesisError::unsupported(architecture.name, why));
+    };
+    let found = inserted(tensors.iter().map(|named| (named.name, Found { name: named.name, shape: named.shape })));
+    let found = Tensors { side: Side::Gguf, found, is_whole };
+    // Everything that is made for every layer comes later.
+    found.check_sizes()?;
+    found.check_layers(architecture.name, layers)?;
+    let config = config::restored(architecture, gguf)?;
+    let read = architecture.config(&config)?;
+    architecture.check_complete(&found, &read)?;
+    check_vocabulary(gguf)?;
+    keys::check(architecture, gguf, &config, &read)?;
+    Ok((config, read))
+}
+
+/// Refuses a vocabulary whose tokens are not the rows of the embedding.
+fn check_vocabulary(gguf: &Gguf<'_>) -> Result<()> {
+    let tokens = match gguf.metadata.get(TOKENS) {
+        Some(MetadataValue::Array(tokens)) => tokens.len(),
+        _ => return Ok(()),
+    };
+    match gguf.shapes.get(EMBEDDING).and_then(|shape| shape.first()) {
+        Some(&rows) if rows != tokens => {
+            let why = format!("it has {rows} rows, {} has {tokens} tokens", quoted(TOKENS));
+            Err(AnamnesisError::parse(why).in_tensor(EMBEDDING))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn architecture(gguf: &Gguf<'_>) -> Result<&'static Architecture> {

@@ -6,11 +6,12 @@ use super::added::{Vocabulary, refused};
 use super::class;
 use super::document::Document;
 use super::kinds::{BYTE, CONTROL, NORMAL, USER_DEFINED, byte_of};
+use super::pre;
 use super::sentencepiece::{ADDED_SCORE, Tokens};
 use super::sources::Sources;
 use super::wanted::Wanted;
 use crate::architecture::told::Told;
-use crate::error::Result;
+use crate::error::{AnamnesisError, Result, quoted};
 
 /// Whether the document has such a vocabulary.
 pub(super) fn is_in(document: &Document) -> bool {
@@ -22,6 +23,10 @@ pub(super) fn is_in(document: &Document) -> bool {
 }
 
 pub(super) fn tell(document: &Document, sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+    if let Some(kind) = pre::left_out_of_pieces(&document.normalizer) {
+        let detail = format!("the normalizer {} of tokenizer.json has no place in GGUF", quoted(&kind));
+        return Err(AnamnesisError::unsupported("tokenizer", detail));
+    }
     let settings = class::with_defaults(&sources.settings, wanted.config, false);
     let vocabulary = Vocabulary::new(document, &settings)?;
     let special: Vec<String> = settings.named().into_iter().map(|token| token.content).collect();

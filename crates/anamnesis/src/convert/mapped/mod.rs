@@ -20,7 +20,7 @@ use crate::architecture::{Architecture, Named};
 use crate::catalog::BlockType;
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
-use crate::error::Result;
+use crate::error::{AnamnesisError, Result};
 use crate::json;
 use inputs::Algorithms;
 pub(super) use restored::RestoredOutputs;
@@ -71,7 +71,31 @@ impl Checkpoint {
     }
 }
 
+impl Checkpoint {
+    /// Refuses a model whose tensors are not those that its configuration implies, where its architecture is known: one of a
+    /// directory, or a GGUF file. What is no whole model, or of an unknown kind, is not refused.
+    pub(crate) fn check_model(&self) -> Result<()> {
+        let options = ConvertOptions::new();
+        let checked = match self.format() {
+            Format::Gguf => self.check_restorable(&options),
+            _ => self
+                .model_for(ConvertTarget::Gguf, &options)
+                .and_then(|model| model.map_or(Ok(()), |model| model.check())),
+        };
+        match checked {
+            Err(AnamnesisError::Unsupported { .. }) => Ok(()),
+            checked => checked,
+        }
+    }
+}
+
 impl Model<'_> {
+    fn check(&self) -> Result<()> {
+        let (sources, _) = sources::sources(self.checkpoint, &ConvertOptions::new(), None)?;
+        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
+        self.architecture.map(&named, &self.architecture.config(&self.raw)?, true).map(drop)
+    }
+
     pub(super) const fn architecture(&self) -> &'static Architecture {
         self.architecture
     }
@@ -84,11 +108,16 @@ impl Model<'_> {
         }
         let (sources, left_out) = sources::sources(checkpoint, options, quantise.as_ref())?;
         let files = Directory::new(&self.directory, &checkpoint.limits);
+        self.architecture.check_kind(&files, &self.raw)?;
         let mut config = self.architecture.config(&self.raw)?;
+        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
+        let is_whole = left_out == 0;
+        if is_whole {
+            self.architecture.check_vocabulary(&named, &config)?;
+        }
         let vocabulary = self.vocabulary(&files, &config, options)?;
         config.vocabulary = keys::tokens(&vocabulary);
-        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
-        let mapping = self.architecture.map(&named, &config)?;
+        let mapping = self.architecture.map(&named, &config, is_whole)?;
         keys::check_vocabulary(&mapping, &config)?;
         let weights = self.weights(options)?;
         let planner = Planner { checkpoint, sources: &sources, types: Types::Gguf(weights), options };

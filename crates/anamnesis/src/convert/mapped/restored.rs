@@ -8,7 +8,7 @@ use super::sources::sources;
 use super::tensors::{Planner, Types};
 use crate::architecture::back::{self, Restored};
 use crate::architecture::{Gguf, Named, tokenizer};
-use crate::catalog::{Dtype, Metadata, TargetDtype};
+use crate::catalog::{Dtype, Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::convert::drafts::{Drafts, Outputs};
@@ -44,17 +44,10 @@ impl Checkpoint {
             None => self.most_weights(),
         };
         let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
-        let gguf = Gguf {
-            metadata: &metadata,
-            shapes: named.iter().map(|named| (named.name, named.shape)).collect(),
-            values: &|name| self.few_values(name),
-            dtype: match dtype {
-                TargetDtype::BF16 => "bfloat16",
-                TargetDtype::F16 => "float16",
-                TargetDtype::F32 => "float32",
-            },
-        };
-        let Restored { tensors, mut config, generation, packed_experts, mut notes } = back::restore(&gguf, &named)?;
+        let values = |name: &str| self.few_values(name);
+        let gguf = described(&metadata, &named, &values, dtype);
+        let Restored { tensors, mut config, generation, packed_experts, mut notes } =
+            back::restore(&gguf, &named, left_out == 0)?;
         let planner = Planner { checkpoint: self, sources: &sources, types: Types::All(dtype), options };
         let mut drafts = Drafts::new(&self.catalog, None);
         drafts.stats.left_out = left_out;
@@ -87,6 +80,18 @@ impl Checkpoint {
         Ok(RestoredOutputs { outputs: drafts.finish()?, files, dtype, notes })
     }
 
+    /// Refuses a file whose tensors and keys are not those of a whole model; one that is something else is not refused.
+    pub(super) fn check_restorable(&self, options: &ConvertOptions) -> Result<()> {
+        let metadata: Metadata = self.metadata()?.into_iter().collect();
+        let kind = metadata.get("general.type").and_then(MetadataValue::as_string);
+        if kind.is_some_and(|kind| kind != "model") || !self.claimed().problems.is_empty() {
+            return Ok(());
+        }
+        let (sources, _) = sources(self, options, None)?;
+        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
+        back::check(&described(&metadata, &named, &|name| self.few_values(name), self.most_weights()), &named)
+    }
+
     /// The type of the embedding, or BF16 where it is quantised.
     fn most_weights(&self) -> TargetDtype {
         let embedding = self.catalog.find("token_embd.weight").map(|id| self.catalog.get(id).dtype);
@@ -107,6 +112,25 @@ impl Checkpoint {
         let mut bytes = vec![0; tensor.extent.bytes as usize];
         self.sources[tensor.extent.file as usize].read_at(tensor.extent.offset, &mut bytes)?;
         Ok(Some(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
+    }
+}
+
+/// What a file says of its model.
+fn described<'a>(
+    metadata: &'a Metadata,
+    named: &[Named<'a>],
+    values: &'a dyn Fn(&str) -> Result<Option<Vec<f32>>>,
+    dtype: TargetDtype,
+) -> Gguf<'a> {
+    Gguf {
+        metadata,
+        shapes: inserted(named.iter().map(|named| (named.name, named.shape))),
+        values,
+        dtype: match dtype {
+            TargetDtype::BF16 => "bfloat16",
+            TargetDtype::F16 => "float16",
+            TargetDtype::F32 => "float32",
+        },
     }
 }
 

@@ -16,6 +16,7 @@ mod normal;
 mod text;
 
 pub(super) use declared::declaration;
+pub(super) use normal::left_out_of_pieces;
 
 use super::added::Vocabulary;
 use super::document::Document;
@@ -23,7 +24,7 @@ use super::post_processor::around;
 use super::sha256::hexadecimal;
 use super::wanted::Wanted;
 use crate::architecture::told::Told;
-use crate::error::{AnamnesisError, ModelPart, Result};
+use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 
 /// The name of the pre-tokenizer of a vocabulary.
 pub(super) fn name(
@@ -32,13 +33,24 @@ pub(super) fn name(
     wanted: &Wanted<'_>,
     told: &mut Told,
 ) -> Result<String> {
+    let left_out = normal::left_out(&document.normalizer);
     if let Some(given) = wanted.pre {
+        if let Some(kind) = left_out {
+            told.note(format!("the normalizer {} of tokenizer.json has no place in GGUF", quoted(&kind)));
+        }
         return Ok(given.to_owned());
     }
     let ids = encoded(document, vocabulary);
     let digest = ids.map(|ids| hexadecimal(listed(&ids).as_bytes()));
     if let Some(name) = digest.as_deref().and_then(digests::name) {
         return Ok(name.to_owned());
+    }
+    if let Some(kind) = left_out {
+        let detail = format!(
+            "the vocabulary is none that llama.cpp knows, and its normalizer {} has no place in GGUF",
+            quoted(&kind)
+        );
+        return Err(AnamnesisError::unsupported("tokenizer", detail));
     }
     let digest = digest.map_or_else(String::new, |digest| format!(" (its digest is {digest})"));
     match declared::name(document, wanted) {

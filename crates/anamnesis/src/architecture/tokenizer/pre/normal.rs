@@ -4,6 +4,10 @@ use serde_json::Value;
 
 /// Normalisers inside normalisers.
 const MAX_DEPTH: usize = 8;
+/// Normalisers one after the other; no vocabulary that is known has more than a few.
+const MAX_STEPS: usize = 64;
+/// Longest text that a normaliser may make of the fixed one, in bytes: several times as much.
+const MAX_TEXT_BYTES: usize = 1 << 16;
 
 /// The normalised text; `None` where a normaliser is not known.
 pub(super) fn normalised(normalizer: &Value, text: &str) -> Option<String> {
@@ -16,7 +20,7 @@ fn step(normalizer: &Value, text: String, depth: usize) -> Option<String> {
     }
     match normalizer.get("type")?.as_str()? {
         "Sequence" if depth < MAX_DEPTH => {
-            let steps = normalizer.get("normalizers")?.as_array()?;
+            let steps = normalizer.get("normalizers")?.as_array().filter(|steps| steps.len() <= MAX_STEPS)?;
             steps.iter().try_fold(text, |text, inner| step(inner, text, depth + 1))
         }
         // The text has nothing that can be composed or taken apart.
@@ -25,11 +29,53 @@ fn step(normalizer: &Value, text: String, depth: usize) -> Option<String> {
         "NFKC" | "NFKD" => Some(text.replace('\u{ff5e}', "~")),
         "Replace" => {
             let pattern = normalizer.get("pattern")?.get("String")?.as_str()?;
-            Some(text.replace(pattern, normalizer.get("content")?.as_str()?))
+            let content = normalizer.get("content")?.as_str()?;
+            let longer = text.matches(pattern).count().checked_mul(content.len())?.checked_add(text.len())?;
+            (longer <= MAX_TEXT_BYTES).then(|| text.replace(pattern, content))
         }
         "Prepend" if text.is_empty() => Some(text),
-        "Prepend" => Some(format!("{}{text}", normalizer.get("prepend")?.as_str()?)),
+        "Prepend" => {
+            let before = normalizer.get("prepend")?.as_str()?;
+            (before.len() + text.len() <= MAX_TEXT_BYTES).then(|| format!("{before}{text}"))
+        }
         "Lowercase" => Some(text.to_lowercase()),
         _ => None,
     }
+}
+
+/// The name of a normaliser that llama.cpp would leave out, where there is one. Its names of pre-tokenizers stand for ways to cut
+/// text: none changes the text before. Composing characters is left to whoever writes them.
+pub(super) fn left_out(normalizer: &Value) -> Option<String> {
+    other_than(normalizer, |_, _| false)
+}
+
+/// The same of a vocabulary of pieces, in which spaces are the character that starts a word.
+pub(in crate::architecture::tokenizer) fn left_out_of_pieces(normalizer: &Value) -> Option<String> {
+    let is_space = |value: Option<&Value>| value.and_then(Value::as_str) == Some("\u{2581}");
+    other_than(normalizer, |kind, normalizer| match kind {
+        "Prepend" => is_space(normalizer.get("prepend")),
+        "Replace" => {
+            let pattern = normalizer.get("pattern").and_then(|pattern| pattern.get("String"));
+            pattern.and_then(Value::as_str) == Some(" ") && is_space(normalizer.get("content"))
+        }
+        _ => false,
+    })
+}
+
+/// The name of a normaliser that neither composes characters nor is known.
+fn other_than(normalizer: &Value, is_known: impl Fn(&str, &Value) -> bool) -> Option<String> {
+    let mut open = vec![normalizer];
+    while let Some(normalizer) = open.pop() {
+        match normalizer.get("type").and_then(Value::as_str) {
+            Some("NFC") => {}
+            Some("Sequence") => {
+                open.extend(normalizer.get("normalizers").and_then(Value::as_array).into_iter().flatten());
+            }
+            Some(kind) if is_known(kind, normalizer) => {}
+            Some(kind) => return Some(kind.to_owned()),
+            None if normalizer.is_null() => {}
+            None => return Some("without a type".to_owned()),
+        }
+    }
+    None
 }

@@ -1,0 +1,121 @@
+//! Whether a restored configuration says what the file said: converted once more, it must give the same keys.
+
+use serde_json::{Map, Value};
+
+use crate::architecture::config::Config;
+use crate::architecture::gguf::Gguf;
+use crate::architecture::kind::Architecture;
+use crate::architecture::told::Told;
+use crate::catalog::{MetadataArray, MetadataValue};
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// Keys that change nothing of what a model computes.
+const HARMLESS: [&str; 4] = ["tensor_data_layout", "rope.scaling.finetuned", "vocab_size", "context_length"];
+
+/// Refuses a file with a key that the configuration does not carry, or without one that it would need.
+pub(super) fn check(
+    architecture: &'static Architecture,
+    file: &Gguf<'_>,
+    raw: &Map<String, Value>,
+    read: &Config,
+) -> Result<()> {
+    let told = told(architecture, read)?;
+    for (key, value) in told.entries() {
+        match file.metadata.get(key) {
+            Some(stored) if is_same(stored, value) => {}
+            Some(stored) => {
+                let (stored, value) = (shown(stored), shown(value));
+                let why =
+                    format!("{} is {stored}, the configuration of a checkpoint can only say {value}", quoted(key));
+                return Err(AnamnesisError::parse(why));
+            }
+            None if file.metadata.contains_key("general.architecture") && is_default(architecture, raw, key)? => {
+                return Err(AnamnesisError::parse(format!("the file has no {}", quoted(key))));
+            }
+            None => {}
+        }
+    }
+    let prefix = format!("{}.", architecture.name);
+    for (key, value) in file.metadata {
+        let Some(own) = key.strip_prefix(&prefix) else { continue };
+        let is_told = told.entries().iter().any(|(known, _)| known == key);
+        if is_told || HARMLESS.contains(&own) || is_implied(own, value, read)? {
+            continue;
+        }
+        let why = format!("{} is {}, which a configuration of its checkpoints cannot say", quoted(key), shown(value));
+        return Err(AnamnesisError::unsupported(architecture.name, why));
+    }
+    Ok(())
+}
+
+fn told(architecture: &'static Architecture, config: &Config) -> Result<Told> {
+    let mut told = Told::default();
+    architecture.tell_early(config, &mut told)?;
+    architecture.tell_sizes(config, 0, &mut told)?;
+    Ok(told.without("general.file_type"))
+}
+
+/// Whether a key has its value from the class alone: nothing in the file gives it.
+fn is_default(architecture: &'static Architecture, raw: &Map<String, Value>, key: &str) -> Result<bool> {
+    let told = told(architecture, &architecture.config_without_constants(raw)?);
+    // What cannot be worked out without them needs them.
+    Ok(!told.is_ok_and(|told| told.entries().iter().any(|(known, _)| known == key)))
+}
+
+/// Whether a key that is not written any more says what the configuration implies.
+fn is_implied(key: &str, value: &MetadataValue, config: &Config) -> Result<bool> {
+    Ok(match (key, value) {
+        ("expert_weights_norm", MetadataValue::Bool(false)) | ("attention.causal", MetadataValue::Bool(true)) => true,
+        ("rope.dimension_count", MetadataValue::U32(dimensions)) => {
+            config.head_size().is_ok_and(|size| size == u64::from(*dimensions))
+        }
+        ("rope.scaling.type", MetadataValue::String(kind)) => kind == "none",
+        _ => false,
+    })
+}
+
+/// Whether two values are the same number, text or list, of whatever types.
+fn is_same(a: &MetadataValue, b: &MetadataValue) -> bool {
+    match (a, b) {
+        (MetadataValue::Array(a), MetadataValue::Array(b)) => match (integers(a), integers(b)) {
+            (Some(a), Some(b)) => a == b,
+            _ => a == b,
+        },
+        _ if a == b => true,
+        _ => matches!((number(a), number(b)), (Some(a), Some(b)) if a == b),
+    }
+}
+
+fn number(value: &MetadataValue) -> Option<f64> {
+    Some(match value {
+        MetadataValue::U8(number) => f64::from(*number),
+        MetadataValue::U16(number) => f64::from(*number),
+        MetadataValue::U32(number) => f64::from(*number),
+        MetadataValue::U64(number) => *number as f64,
+        MetadataValue::I32(number) => f64::from(*number),
+        MetadataValue::I64(number) => *number as f64,
+        MetadataValue::F32(number) => f64::from(*number),
+        MetadataValue::F64(number) => f64::from(*number as f32),
+        _ => return None,
+    })
+}
+
+fn integers(array: &MetadataArray) -> Option<Vec<i64>> {
+    match array {
+        MetadataArray::U32(items) => Some(items.iter().map(|&item| item.into()).collect()),
+        MetadataArray::I32(items) => Some(items.iter().map(|&item| item.into()).collect()),
+        _ => None,
+    }
+}
+
+/// A value for people, not longer than a few words.
+fn shown(value: &MetadataValue) -> String {
+    const MOST: usize = 60;
+    match (value, number(value)) {
+        (MetadataValue::String(text), _) => quoted(&text.chars().take(MOST).collect::<String>()),
+        (MetadataValue::Bool(flag), _) => flag.to_string(),
+        (MetadataValue::Array(array), _) => format!("a list of {} items", array.len()),
+        (_, Some(number)) => number.to_string(),
+        _ => "of another type".to_owned(),
+    }
+}

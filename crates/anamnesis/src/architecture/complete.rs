@@ -1,0 +1,168 @@
+//! Whether the tensors of a model are those that its configuration implies: none missing, none too many, each of the shape
+//! that follows from the hyperparameters.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::config::Config;
+use super::key::LAYERS;
+use super::kind::Architecture;
+use super::names::{self, Caught};
+use super::need::{Need, Presence};
+use super::rule::{BLOCKS, Rule};
+use crate::catalog::dtype::elements;
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// Where the tensors come from: whose names and keys messages use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Checkpoint,
+    Gguf,
+}
+
+/// A tensor that is there.
+pub(super) struct Found<'a> {
+    /// Its name where it comes from.
+    pub name: &'a str,
+    /// Its shape in GGUF.
+    pub shape: &'a [usize],
+}
+
+/// The tensors of a model, by their names in GGUF.
+pub(super) struct Tensors<'a> {
+    pub side: Side,
+    pub found: HashMap<&'a str, Found<'a>>,
+    /// Whether the caller took all tensors of the model; otherwise none is missed.
+    pub is_whole: bool,
+}
+
+impl Architecture {
+    /// The layers that a configuration tells, and with those that follow the last.
+    pub(super) fn layer_counts(&self, config: &Config) -> Result<(u64, u64)> {
+        let own =
+            config.count(LAYERS)?.ok_or_else(|| AnamnesisError::parse("config.json tells no number of layers"))?;
+        let further = match self.further_layers {
+            Some(key) => config.count(&[key])?.unwrap_or(0),
+            None => 0,
+        };
+        Ok((own, own.saturating_add(further)))
+    }
+
+    /// Refuses a model that is not what its configuration says.
+    pub(super) fn check_complete(&self, tensors: &Tensors<'_>, config: &Config) -> Result<()> {
+        let (_, layers) = self.layer_counts(config)?;
+        tensors.check_sizes()?;
+        tensors.check_layers(self.name, layers)?;
+        let mut seen = BTreeSet::new();
+        for rule in self.rules().filter(|rule| rule.has_tensor() && seen.insert((rule.is_in_layer, rule.gguf))) {
+            let check = Check { of: self, rule, tensors, config };
+            for (ending, need) in rule.endings() {
+                check.all(ending, need, layers)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tensors<'_> {
+    /// Refuses tensors without values: sizes that nothing stands behind.
+    pub(super) fn check_sizes(&self) -> Result<()> {
+        match self.found.values().filter(|found| elements(found.shape).unwrap_or(0) == 0).map(|found| found.name).min()
+        {
+            Some(name) => Err(AnamnesisError::parse("it has no values").in_tensor(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a number of layers that is not that of the tensors.
+    pub(super) fn check_layers(&self, architecture: &str, layers: u64) -> Result<()> {
+        let of_name = |name: &&str| names::in_layer(BLOCKS, name).map(|(layer, _)| layer.saturating_add(1));
+        let stored = self.found.keys().filter_map(of_name).max().unwrap_or(0);
+        if stored == layers || stored < layers && !self.is_whole {
+            return Ok(());
+        }
+        let key = match self.side {
+            Side::Checkpoint => quoted("num_hidden_layers"),
+            Side::Gguf => quoted(&format!("{architecture}.block_count")),
+        };
+        Err(AnamnesisError::parse(format!("{key} says that there are {layers} layers, there are tensors of {stored}")))
+    }
+}
+
+/// The tensors of one rule.
+struct Check<'a> {
+    of: &'a Architecture,
+    rule: &'static Rule,
+    tensors: &'a Tensors<'a>,
+    config: &'a Config,
+}
+
+impl Check<'_> {
+    fn all(&self, ending: &str, need: Need, layers: u64) -> Result<()> {
+        let mut shape = None;
+        let (mut allowed, mut left_out) = (None, None);
+        for number in 0..if self.rule.is_in_layer { layers } else { 1 } {
+            let layer = self.rule.is_in_layer.then_some(number);
+            let caught = Caught { expert: None, ending };
+            let name = self.rule.gguf_name(layer, caught);
+            let found = self.tensors.found.get(name.as_str());
+            match (need.of(self.config, number)?, found) {
+                (Presence::Needed, None) if self.tensors.is_whole => return Err(self.missing(layer, ending)),
+                (Presence::Surplus, Some(found)) => {
+                    let why = "it is one too many: the configuration says that there is none";
+                    return Err(AnamnesisError::parse(why).in_tensor(found.name));
+                }
+                (Presence::Allowed, Some(_)) => allowed = Some(()),
+                (Presence::Allowed, None) => left_out = left_out.or(Some(layer)),
+                _ => {}
+            }
+            let Some(found) = found else { continue };
+            let wanted = match &shape {
+                Some(wanted) => wanted,
+                None => shape.insert(self.shape(ending).map_err(|error| error.in_tensor(found.name))?),
+            };
+            if let Some(wanted) =
+                wanted.as_ref().filter(|wanted| !wanted.iter().copied().eq(found.shape.iter().map(|&size| size as u64)))
+            {
+                return Err(self.misshapen(found, wanted));
+            }
+        }
+        match (allowed, left_out) {
+            (Some(()), Some(layer)) if self.tensors.is_whole => Err(self.missing(layer, ending)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The shape that follows from the configuration, where the rule has one.
+    fn shape(&self, ending: &str) -> Result<Option<Vec<u64>>> {
+        if self.rule.shape.is_empty() {
+            return Ok(None);
+        }
+        let mut shape = self.rule.shape.iter().map(|size| (size.of)(self.config)).collect::<Result<Vec<_>>>()?;
+        // A bias has one value for every row.
+        if ending == "bias" && shape.len() > 1 {
+            shape.pop();
+        }
+        Ok(Some(shape))
+    }
+
+    fn missing(&self, layer: Option<u64>, ending: &str) -> AnamnesisError {
+        let caught = Caught { expert: Some(0), ending };
+        let name = match self.tensors.side {
+            Side::Checkpoint => self.rule.hf_name(self.of.layers, layer, caught),
+            Side::Gguf => self.rule.gguf_name(layer, caught),
+        };
+        let why = format!("it is missing: a model of architecture {} with this configuration has it", self.of.name);
+        AnamnesisError::parse(why).in_tensor(&name)
+    }
+
+    fn misshapen(&self, found: &Found<'_>, wanted: &[u64]) -> AnamnesisError {
+        let is_wrong = |place: usize| found.shape.get(place).is_none_or(|&size| size as u64 != wanted[place]);
+        let sizes = (0..wanted.len()).filter(|&place| is_wrong(place)).map(|place| self.rule.shape[place]);
+        let keys = sizes.map(|size| if self.tensors.side == Side::Checkpoint { size.hf } else { size.gguf });
+        let keys: Vec<&str> = keys.filter(|keys| !keys.is_empty()).collect();
+        let keys = if keys.is_empty() { "the architecture".to_owned() } else { keys.join(", ") };
+        let what = if self.tensors.side == Side::Checkpoint { "its shape in GGUF would be" } else { "its shape is" };
+        let why = format!("{what} {:?}, but {wanted:?} by {keys}", found.shape);
+        AnamnesisError::parse(why).in_tensor(found.name)
+    }
+}

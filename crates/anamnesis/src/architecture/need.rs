@@ -1,0 +1,93 @@
+//! Which tensors a configuration implies.
+
+use super::config::Config;
+use super::key::EXPERT_COUNT;
+use super::value::unexpected;
+use crate::error::Result;
+
+/// Whether a model has a tensor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Need {
+    /// Every model has it.
+    Always,
+    /// No model has it.
+    Never,
+    /// The configuration and the number of the layer decide.
+    When(fn(&Config, u64) -> Result<Presence>),
+}
+
+/// What a configuration says of a tensor of one layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Needed,
+    /// It may be there: in all layers of which this is said, or in none.
+    Allowed,
+    Surplus,
+}
+
+impl Need {
+    pub(crate) fn of(self, config: &Config, layer: u64) -> Result<Presence> {
+        match self {
+            Self::Always => Ok(Presence::Needed),
+            Self::Never => Ok(Presence::Surplus),
+            Self::When(said) => said(config, layer),
+        }
+    }
+}
+
+/// The presence of what a flag of the configuration switches; anything is allowed where it says nothing.
+pub(crate) fn flagged(config: &Config, key: &str) -> Result<Presence> {
+    Ok(match config.flag(key)? {
+        Some(true) => Presence::Needed,
+        Some(false) => Presence::Surplus,
+        None => Presence::Allowed,
+    })
+}
+
+fn needed_if(is_needed: bool) -> Presence {
+    if is_needed { Presence::Needed } else { Presence::Surplus }
+}
+
+/// The head of a model whose embedding is not its head. A stored one is written in any case.
+pub(crate) const UNTIED: Need = Need::When(|config, _| {
+    Ok(match config.flag("tie_word_embeddings")? {
+        Some(true) => Presence::Allowed,
+        _ => Presence::Needed,
+    })
+});
+/// Biases of attention.
+pub(crate) const ATTENTION_BIAS: Need = Need::When(|config, _| flagged(config, "attention_bias"));
+/// Biases of the feed-forward network.
+pub(crate) const MLP_BIAS: Need = Need::When(|config, layer| match has_experts(config, layer)? {
+    true => Ok(Presence::Surplus),
+    false => flagged(config, "mlp_bias"),
+});
+/// The feed-forward network of layers without experts.
+pub(crate) const DENSE: Need = Need::When(|config, layer| Ok(needed_if(!has_experts(config, layer)?)));
+/// The experts of layers that have them.
+pub(crate) const SPARSE: Need = Need::When(|config, layer| Ok(needed_if(has_experts(config, layer)?)));
+/// The expert of such layers that all tokens go through, in models that have one.
+pub(crate) const SHARED: Need = Need::When(|config, layer| {
+    let shared = config.count(&["shared_expert_intermediate_size", "n_shared_experts"])?.unwrap_or(0);
+    Ok(needed_if(shared > 0 && has_experts(config, layer)?))
+});
+
+/// Whether a layer has experts.
+pub(crate) fn has_experts(config: &Config, layer: u64) -> Result<bool> {
+    if config.count(EXPERT_COUNT)?.unwrap_or(0) == 0 {
+        return Ok(false);
+    }
+    let leading = config.count(&["first_k_dense_replace"])?.unwrap_or(0);
+    let dense = config.get("mlp_only_layers");
+    let dense = match dense.map(|layers| layers.as_array().ok_or(layers)) {
+        None => &[][..],
+        Some(Ok(layers)) => layers,
+        Some(Err(value)) => return Err(unexpected("mlp_only_layers", value, "a list of layers")),
+    };
+    // Of so many layers, the last or the first has experts.
+    let every = |key: &str| if config.get(key).is_some() { config.divisor(key) } else { Ok(1) };
+    let is_dense = layer < leading || dense.iter().any(|number| number.as_u64() == Some(layer));
+    let is_turn =
+        (layer + 1).is_multiple_of(every("decoder_sparse_step")?) && layer.is_multiple_of(every("moe_layer_freq")?);
+    Ok(!is_dense && is_turn)
+}

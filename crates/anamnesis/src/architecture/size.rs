@@ -1,0 +1,89 @@
+//! Sizes of tensors in terms of the keys of a configuration.
+
+use super::config::Config;
+use super::key::{EXPERT_COUNT, INNER as INNER_KEYS, WIDTH as WIDTH_KEYS};
+use super::value::missing;
+use crate::error::Result;
+
+/// One dimension of a tensor of GGUF: how it follows from the configuration, and which keys it follows from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub of: fn(&Config) -> Result<u64>,
+    /// The keys in `config.json`.
+    pub hf: &'static str,
+    /// The keys in GGUF, after the name of the architecture.
+    pub gguf: &'static str,
+}
+
+pub(crate) const fn size(of: fn(&Config) -> Result<u64>, hf: &'static str, gguf: &'static str) -> Size {
+    Size { of, hf, gguf }
+}
+
+/// The width of the model.
+pub(crate) const WIDTH: Size = size(|config| first(config, WIDTH_KEYS), "hidden_size", "embedding_length");
+/// The width of a feed-forward network.
+pub(crate) const INNER: Size = size(|config| first(config, INNER_KEYS), "intermediate_size", "feed_forward_length");
+/// The rows of a gate and of what it gates.
+pub(crate) const GATE_AND_UP: Size =
+    size(|config| Ok(first(config, INNER_KEYS)?.saturating_mul(2)), "intermediate_size", "feed_forward_length");
+/// The rows of embedding and head.
+pub(crate) const VOCABULARY: Size =
+    size(|config| config.needed("vocab_size"), "vocab_size", "vocab_size, tokenizer.ggml.tokens");
+/// The heads of queries.
+pub(crate) const HEADS: Size =
+    size(|config| config.divisor("num_attention_heads"), "num_attention_heads", "attention.head_count");
+/// The size of a head.
+pub(crate) const HEAD: Size =
+    size(Config::head_size, "head_dim, hidden_size, num_attention_heads", "attention.key_length, attention.head_count");
+/// All queries of a token.
+pub(crate) const QUERIES: Size =
+    size(queries, "num_attention_heads, head_dim", "attention.head_count, attention.key_length");
+/// All keys of a token, or all values.
+pub(crate) const KEYS: Size =
+    size(keys, "num_key_value_heads, head_dim", "attention.head_count_kv, attention.key_length");
+/// Queries, keys and values in one tensor.
+pub(crate) const QUERIES_KEYS_VALUES: Size = size(
+    |config| Ok(keys(config)?.saturating_mul(2).saturating_add(queries(config)?)),
+    "num_attention_heads, num_key_value_heads, head_dim",
+    "attention.head_count, attention.head_count_kv, attention.key_length",
+);
+/// The experts of a layer.
+pub(crate) const EXPERTS: Size =
+    size(|config| first(config, EXPERT_COUNT), "num_local_experts, num_experts, n_routed_experts", "expert_count");
+/// The width of an expert.
+pub(crate) const EXPERT_INNER: Size =
+    size(expert_inner, "moe_intermediate_size", "expert_feed_forward_length, feed_forward_length");
+/// The width of the expert that all tokens go through.
+pub(crate) const SHARED_INNER: Size = size(
+    |config| match config.count(&["shared_expert_intermediate_size"])? {
+        Some(inner) => Ok(inner),
+        None => Ok(config.needed("n_shared_experts")?.saturating_mul(expert_inner(config)?)),
+    },
+    "shared_expert_intermediate_size, n_shared_experts, moe_intermediate_size",
+    "expert_shared_feed_forward_length, expert_shared_count, expert_feed_forward_length",
+);
+pub(crate) const ONE: Size = size(|_| Ok(1), "", "");
+
+/// The first of these keys that has a value; one of them must have.
+pub(crate) fn first(config: &Config, names: &[&str]) -> Result<u64> {
+    config.count(names)?.ok_or_else(|| missing(names.first().copied().unwrap_or("")))
+}
+
+fn queries(config: &Config) -> Result<u64> {
+    Ok(config.divisor("num_attention_heads")?.saturating_mul(config.head_size()?))
+}
+
+fn keys(config: &Config) -> Result<u64> {
+    let heads = match config.count(&["num_key_value_heads"])? {
+        Some(_) => config.divisor("num_key_value_heads")?,
+        None => config.divisor("num_attention_heads")?,
+    };
+    Ok(heads.saturating_mul(config.head_size()?))
+}
+
+fn expert_inner(config: &Config) -> Result<u64> {
+    match config.count(&["moe_intermediate_size"])? {
+        Some(inner) => Ok(inner),
+        None => first(config, INNER_KEYS),
+    }
+}
