@@ -2,6 +2,8 @@
 
 The oracle is `convert_hf_to_gguf.py` of llama.cpp, whose tree is at `$LLAMA` (`$REF/llama` where nothing is said). A
 vocabulary this small cannot have the hash by which the converter knows how text is cut, so that it is told.
+
+Arguments name the cases to write; without any, all are written.
 """
 
 import json
@@ -60,6 +62,8 @@ def vocabulary(directory, tokenizer_class):
 
 def write(case, name, config, after=None, tokenizer_class="PreTrainedTokenizerFast", dtype=torch.bfloat16, outtype="bf16"):
     """Write the checkpoint and what the converter makes of it."""
+    if len(sys.argv) > 1 and case not in sys.argv[1:]:
+        return
     directory = FOLDER / case
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -225,7 +229,7 @@ def main():
     scored = lambda directory: configured(directory, scoring_func="sigmoid")  # noqa: E731
     write("deepseek_v3", "DeepseekV3ForCausalLM", compressed, after=scored)
     experts = {**SMALL, "num_hidden_layers": 1, "head_dim": 8, "num_local_experts": 3, "num_experts_per_tok": 2}
-    experts = {**experts, "rope_parameters": yarn, "tie_word_embeddings": True}
+    experts = {**experts, "rope_parameters": yarn}
     write("gpt_oss", "GptOssForCausalLM", experts)
     blocks = {**experts, "hidden_size": 32, "intermediate_size": 32}
     write("gpt_oss_mxfp4", "GptOssForCausalLM", blocks, after=as_mxfp4)
@@ -254,6 +258,81 @@ def main():
             "lm_head_multiplier": 0.5,
         },
     )
+    further()
+    of_state_spaces()
+
+
+def further():
+    """One case for every other architecture, so that tests which walk the cases see all of them."""
+    rotary = {"rope_type": "default", "rope_theta": 10000.0}
+    scaled = {
+        "rope_type": "llama3",
+        "rope_theta": 10000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 256,
+    }
+    # The size of a head, the base and the context are none of Llama's.
+    write(
+        "llama_rope",
+        "LlamaForCausalLM",
+        {**SMALL, "num_hidden_layers": 1, "head_dim": 24, "mlp_bias": True, "rope_parameters": scaled},
+    )
+    write("mistral", "MistralForCausalLM", {**SMALL, "head_dim": 8, "sliding_window": None})
+    experts = {"num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "decoder_sparse_step": 1}
+    sparse = {**SMALL, **experts, "num_hidden_layers": 1}
+    write("qwen2_moe", "Qwen2MoeForCausalLM", {**sparse, "shared_expert_intermediate_size": 12})
+    write("qwen3_moe", "Qwen3MoeForCausalLM", {**sparse, "head_dim": 8, "tie_word_embeddings": True})
+    routed = {"n_routed_experts": 3, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
+    scales = {"attention_multiplier": 0.5, "embedding_multiplier": 12.0, "residual_multiplier": 0.25, "logits_scaling": 8.0}
+    biases = {"attention_bias": True, "mlp_bias": True}
+    write("granite", "GraniteForCausalLM", {**SMALL, **scales, **biases, "tie_word_embeddings": True})
+    write("olmo2", "Olmo2ForCausalLM", SMALL)
+    write(
+        "olmo3",
+        "Olmo3ForCausalLM",
+        {**SMALL, "sliding_window": 16, "rope_parameters": rotary},
+    )
+    write("starcoder2", "Starcoder2ForCausalLM", {**SMALL, "use_bias": True, "sliding_window": None})
+    write("smollm3", "SmolLM3ForCausalLM", {**SMALL, "num_hidden_layers": 4, "use_sliding_window": False})
+    write(
+        "cohere2",
+        "Cohere2ForCausalLM",
+        {**SMALL, "num_hidden_layers": 4, "sliding_window": 16, "logit_scale": 0.25, "rope_parameters": rotary},
+        after=lambda directory: configured(directory, rotary_pct=1.0),
+    )
+    write(
+        "deepseek_v2",
+        "DeepseekV2ForCausalLM",
+        {
+            **SMALL,
+            **routed,
+            "num_key_value_heads": 4,
+            "first_k_dense_replace": 1,
+            "q_lora_rank": 8,
+            "kv_lora_rank": 8,
+            "qk_rope_head_dim": 4,
+            "qk_nope_head_dim": 6,
+            "v_head_dim": 4,
+            "tie_word_embeddings": True,
+        },
+    )
+
+
+def of_state_spaces():
+    """State spaces in F32: several of their tensors change in shape alone."""
+    f32 = {"dtype": torch.float32, "outtype": "f32"}
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "expand": 2, "conv_kernel": 4, "num_hidden_layers": 2}
+    tokens = {key: SMALL[key] for key in ["bos_token_id", "eos_token_id", "pad_token_id"]}
+    small = {**sizes, **tokens, "state_size": 8, "time_step_rank": 2, "vocab_size": 264, "use_conv_bias": True}
+    write("mamba_f32", "MambaForCausalLM", small, **f32)
+    write("falcon_mamba_f32", "FalconMambaForCausalLM", small, **f32)
+    heads = {"num_heads": 4, "head_dim": 8, "n_groups": 2, "chunk_size": 16, "vocab_size": 272}
+    write("mamba2_f32", "Mamba2ForCausalLM", {**sizes, **tokens, **heads, "state_size": 8}, **f32)
+    mixed = {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_n_groups": 2, "mamba_d_state": 8}
+    further = {"mamba_d_conv": 4, "mamba_chunk_size": 16, "mamba_rms_norm": True, "num_hidden_layers": 1, "head_dim": 8}
+    write("falcon_h1_f32", "FalconH1ForCausalLM", {**SMALL, **mixed, **further}, **f32)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::change::Change;
 use super::config::Default;
 use super::key::{COMMON, Key, count};
-use super::kind::{Architecture, Class, USUAL};
+use super::kind::{Architecture, Class, Head, USUAL};
 use super::need::Need;
-use super::rule::{AROUND_WITH_HEAD, ATTENTION, EXPERTS_IN, EXPERTS_OUT, Rule, layer};
+use super::rule::{AROUND, ATTENTION, EXPERTS_IN, EXPERTS_OUT, Rule, layer};
 use super::size::{EXPERT_INNER, EXPERTS, HEADS, WIDTH};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -32,7 +32,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("attention_bias", Default::Flag(true)),
         ],
     }],
-    rules: &[AROUND_WITH_HEAD, ATTENTION, LAYER],
+    rules: &[AROUND, ATTENTION, LAYER],
     keys: &[COMMON, SIZES],
     restore: |file, config| {
         // The published models do not round where scaling begins and ends; llama.cpp, which does not tell, always does.
@@ -47,6 +47,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         let left = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"];
         json!({ "modules_to_not_convert": left, "quant_method": "mxfp4" })
     }),
+    head: Head::Always,
     ..USUAL
 };
 

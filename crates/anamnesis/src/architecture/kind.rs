@@ -73,6 +73,8 @@ pub(crate) enum Head {
     IfStored,
     /// Never: the embedding is it.
     Never,
+    /// Where the checkpoint has one; llama.cpp does not load a file without.
+    Always,
     /// Where the checkpoint has one and the configuration does not say that it is the embedding.
     UnlessTied,
 }

@@ -29,7 +29,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         if let (Some(inner), Some(width @ 1..)) = (file.count("ssm.inner_size"), file.count("embedding_length")) {
             config.insert("expand".to_owned(), (inner / width).into());
         }
-        config.insert("use_conv_bias".to_owned(), file.has_in_layers(&["ssm_conv1d.bias"]).into());
+        // llama.cpp does not load a file without.
+        config.insert("use_conv_bias".to_owned(), true.into());
         config.insert("use_bias".to_owned(), file.has_in_layers(&["ssm_in.bias"]).into());
         Ok(usize::from(file.told("ssm.dt_b_c_rms") == Some(true)))
     },

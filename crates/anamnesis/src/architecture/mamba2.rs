@@ -36,7 +36,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         if let Some(epsilon) = file.real("attention.layer_norm_rms_epsilon") {
             config.insert("layer_norm_epsilon".to_owned(), epsilon.into());
         }
-        config.insert("use_conv_bias".to_owned(), file.has_in_layers(&["ssm_conv1d.bias"]).into());
+        // llama.cpp does not load a file without.
+        config.insert("use_conv_bias".to_owned(), true.into());
         config.insert("use_bias".to_owned(), file.has_in_layers(&["ssm_in.bias"]).into());
         Ok(0)
     },

@@ -168,7 +168,7 @@ impl Mapper<'_> {
 
     fn has_head(&self) -> Result<bool> {
         Ok(match self.of.head {
-            Head::IfStored => true,
+            Head::IfStored | Head::Always => true,
             Head::Never => false,
             Head::UnlessTied => !self.config.flag("tie_word_embeddings")?.unwrap_or(false),
         })
@@ -219,7 +219,11 @@ impl Mapper<'_> {
                     quoted(&name)
                 )));
             }
-            let of_first = experts.values().next().map_or(&[][..], |&place| self.tensors[place].shape);
+            // One that is as the configuration says, or the first.
+            let wanted = self.of.rules().nth(rule).and_then(|rule| rule.shape_of_expert(self.config));
+            let is_wanted = |place: &&usize| wanted.as_deref() == Some(self.tensors[**place].shape);
+            let of_first = experts.values().find(is_wanted).or(experts.values().next());
+            let of_first = of_first.map_or(&[][..], |&place| self.tensors[place].shape);
             if let Some(&place) = experts.values().find(|&&place| self.tensors[place].shape != of_first) {
                 let found = &self.tensors[place];
                 let why = format!("its shape is {:?}, that of other experts {of_first:?}", found.shape);

@@ -2,8 +2,8 @@
 
 use super::config::{Config, Default};
 use super::key::{COMMON, From, Key, count};
-use super::kind::{Architecture, Class, USUAL};
-use super::rule::{AROUND_WITH_HEAD, ATTENTION, GATED, Rule, layer};
+use super::kind::{Architecture, Class, Head, USUAL};
+use super::rule::{AROUND, ATTENTION, GATED, Rule, layer};
 use super::size::{KEYS, QUERIES, WIDTH};
 use crate::error::Result;
 
@@ -42,7 +42,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         },
     ],
-    rules: &[AROUND_WITH_HEAD, ATTENTION, QK_NORMS, NORMS, GATED],
+    rules: &[AROUND, ATTENTION, QK_NORMS, NORMS, GATED],
     keys: &[COMMON, WINDOWS],
     restore: |file, config| {
         let Some(windows) = file.flags("attention.sliding_window_pattern") else { return Ok(0) };
@@ -50,6 +50,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         config.insert("layer_types".to_owned(), windows.iter().map(kind).collect::<Vec<_>>().into());
         Ok(1)
     },
+    head: Head::Always,
     ..USUAL
 };
 

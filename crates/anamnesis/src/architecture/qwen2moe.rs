@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use super::config::Default;
 use super::gguf::Gguf;
 use super::key::{COMMON, Key, count};
-use super::kind::{Architecture, Class, USUAL};
+use super::kind::{Architecture, Class, Head, USUAL};
 use super::need::{Need, flagged};
-use super::rule::{AROUND_WITH_HEAD, EXPERTS, GATED, NORMS, Rule, SHARED_EXPERT, layer};
+use super::rule::{AROUND, EXPERTS, GATED, NORMS, Rule, SHARED_EXPERT, layer};
 use super::size::{KEYS, QUERIES, WIDTH};
 use super::tokenizer::Family;
 use crate::error::Result;
@@ -34,7 +34,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ("rope_theta", Default::Real(10000.0)),
         ],
     }],
-    rules: &[AROUND_WITH_HEAD, NORMS, ATTENTION, GATED, EXPERTS, SHARED_EXPERT],
+    rules: &[AROUND, NORMS, ATTENTION, GATED, EXPERTS, SHARED_EXPERT],
     keys: &[COMMON, EXPERT_SIZES],
     family: Family::Qwen,
     restore: |file, config| {
@@ -42,6 +42,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         config.insert("qkv_bias".to_owned(), file.has_in_layers(&["attn_q.bias"]).into());
         restore_experts(file, config, false)
     },
+    head: Head::Always,
     ..USUAL
 };
 

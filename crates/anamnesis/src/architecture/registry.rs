@@ -66,3 +66,24 @@ impl Architecture {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tensor_has_a_shape_and_rules_for_the_same_one_agree() {
+        for architecture in Architecture::all() {
+            let rules: Vec<_> = architecture.rules().filter(|rule| rule.has_tensor()).collect();
+            for rule in &rules {
+                assert!(!rule.shape.is_empty(), "{}: {}", architecture.name, rule.gguf);
+                for other in rules.iter().filter(|other| other.gguf == rule.gguf) {
+                    let sizes = |rule: &crate::architecture::rule::Rule| {
+                        rule.shape.iter().map(|size| size.hf).collect::<Vec<_>>()
+                    };
+                    assert_eq!(sizes(rule), sizes(other), "{}: {} and {}", architecture.name, rule.hf, other.hf);
+                }
+            }
+        }
+    }
+}

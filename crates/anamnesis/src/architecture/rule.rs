@@ -1,6 +1,7 @@
 //! Rules: how a tensor is called in a checkpoint and in GGUF, and what is changed on the way.
 
 use super::change::Change;
+use super::config::Config;
 use super::names::{self, Caught};
 use super::need::{ATTENTION_BIAS, DENSE, MLP_BIAS, Need, SHARED, SPARSE, UNTIED};
 use super::size::{
@@ -63,6 +64,12 @@ impl Rule {
         self.change != Change::LeftOut
     }
 
+    /// The shape of each of the tensors that are stacked, where the configuration tells it.
+    pub(crate) fn shape_of_expert(&self, config: &Config) -> Option<Vec<usize>> {
+        let sizes = self.shape.iter().skip(1).map(|size| usize::try_from((size.of)(config).ok()?).ok());
+        sizes.collect()
+    }
+
     /// The ends that its names may have, with who has such a tensor.
     pub(crate) fn endings(&self) -> impl Iterator<Item = (&'static str, Need)> {
         let open = [("weight", self.need), ("bias", self.bias)];
@@ -112,13 +119,6 @@ pub(crate) const AROUND: &[Rule] = &[
     model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, WIDTH]),
     model("model.norm.*", "output_norm.*", &[WIDTH]),
     model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).when(UNTIED),
-];
-
-/// The same for models that llama.cpp does not load without a head.
-pub(crate) const AROUND_WITH_HEAD: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, WIDTH]),
-    model("model.norm.*", "output_norm.*", &[WIDTH]),
-    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]),
 ];
 
 /// Attention with queries, keys and values of their own.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::architecture::gguf::{self, Gguf};
 use crate::architecture::key::From;
-use crate::architecture::kind::Architecture;
+use crate::architecture::kind::{Architecture, Head};
 use crate::error::Result;
 
 /// The base of positions that llama.cpp takes where a file has none.
@@ -28,7 +28,7 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
     if let Some(&[rows, ..]) = file.shapes.get("token_embd.weight") {
         set("vocab_size", json!(rows));
     }
-    set("tie_word_embeddings", json!(!file.has("output.weight")));
+    set("tie_word_embeddings", json!(!file.has("output.weight") && architecture.head != Head::Always));
     set("torch_dtype", json!(file.dtype));
     set("hidden_act", json!("silu"));
     set("use_cache", json!(true));

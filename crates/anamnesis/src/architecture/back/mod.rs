@@ -58,7 +58,7 @@ fn checked(
         let why = "it tells no number of layers, or has none: it is no whole model";
         return Err(AnamnesisError::unsupported(architecture.name, why));
     };
-    let found = inserted(tensors.iter().map(|named| (named.name, Found { name: named.name, shape: named.shape })));
+    let found = tensors.iter().map(|named| (named.name, Found { name: named.name, shape: named.shape })).collect();
     let found = Tensors { side: Side::Gguf, found, is_whole };
     // Everything that is made for every layer comes later.
     found.check_sizes()?;

@@ -124,7 +124,7 @@ fn described<'a>(
 ) -> Gguf<'a> {
     Gguf {
         metadata,
-        shapes: inserted(named.iter().map(|named| (named.name, named.shape))),
+        shapes: named.iter().map(|named| (named.name, named.shape)).collect(),
         values,
         dtype: match dtype {
             TargetDtype::BF16 => "bfloat16",
