@@ -110,8 +110,26 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
     }
 }
 
+/// Random codes without the bits that no code has: those are zero in every file.
+fn without_spare_bits(weight: &Grouped, codes: &[u8]) -> Vec<u8> {
+    let cols = weight.grid.cols;
+    let is_used = |at: u64| match weight.layout {
+        Layout::Dense { bits, row_bytes } => at % (row_bytes * 8) < cols * u64::from(bits),
+        Layout::Words { bits, row_bytes } => {
+            let (bits, bit) = (u64::from(bits), at % (row_bytes * 8));
+            bit % 32 / bits < 32 / bits && bit / 32 * (32 / bits) + bit % 32 / bits < cols
+        }
+        Layout::Planes { .. } | Layout::RowPairs => true,
+    };
+    let kept =
+        |at: u64, byte: u8| (0..8).filter(|bit| is_used(at * 8 + bit)).fold(0, |kept, bit| kept | byte & 1 << bit);
+    (0..).zip(codes).map(|(at, &byte)| kept(at, byte)).collect()
+}
+
 /// A tile as the pipeline decodes it.
 fn decode(weight: &Grouped, parts: &[Vec<u8>], elements: Range<u64>, level: CpuLevel) -> Vec<u8> {
+    let mut parts = parts.to_vec();
+    parts[0] = without_spare_bits(weight, &parts[0]);
     let mut windows = Vec::new();
     weight.windows(elements.clone(), &mut windows);
     let inputs: Vec<&[u8]> =
