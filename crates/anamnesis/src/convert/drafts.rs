@@ -1,6 +1,6 @@
 //! Output tensors on their way into a plan: what each is made of, before and after the quantiser has decided.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::joined::{Joined, sets_apart};
@@ -14,8 +14,8 @@ use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
 use crate::pipeline::{Checks, Origin, Planned, RunOptions, Values, Work};
 use crate::scheme::{
-    Braided, Candidate, Decision, EncodedTensor, Encoding, Keeping, Packing, QuantiseOptions, Task, TileDecoder,
-    TileEncoder, Wish,
+    Braided, Candidate, Decision, EncodedTensor, Encoding, Keeping, Layer, ModelClass, Packing, QuantiseOptions, Task,
+    TileDecoder, TileEncoder, Turned, Wish,
 };
 
 /// How weights are quantised, and which.
@@ -28,6 +28,8 @@ pub(crate) struct Quantise<'a> {
     pub rules: &'a Rules,
     /// What the input says of the model.
     pub metadata: Option<&'a Metadata>,
+    /// What kind of model it is.
+    pub class: ModelClass<'a>,
     pub checks: Checks,
     /// The container of the output.
     pub container: &'a dyn Container,
@@ -196,7 +198,8 @@ impl<'a> Drafts<'a> {
                 Content::Values(stored) => stored,
             };
             let mut set = None;
-            let encoder = match decisions.next() {
+            let (decision, is_turned) = decisions.next().map_or((None, false), |(made, turned)| (Some(made), turned));
+            let encoder = match decision {
                 None => None,
                 Some(Decision::EncodeShared(encoder, name)) => {
                     set = Some(name);
@@ -230,7 +233,7 @@ impl<'a> Drafts<'a> {
                 self.note_encoded(&draft.name, &draft.output_name, encoder, &mut outputs)?;
                 outputs.encoded_dtype.get_or_insert(stored.dtype);
             }
-            let stays_apart = set.as_ref().is_some_and(|set| apart.contains(set));
+            let stays_apart = is_turned || set.as_ref().is_some_and(|set| apart.contains(set));
             if let (Some(encoder), Some(quantise), false) = (encoder.as_deref(), self.quantise, stays_apart) {
                 match self.repacked(quantise, &stored, &draft.shape, encoder)? {
                     Repacked::As(planned) => {
@@ -247,8 +250,13 @@ impl<'a> Drafts<'a> {
             let Stored { decoder, parts, sources, origin, dtype, encoded_from, is_cast, .. } = stored;
             outputs.requantised += usize::from(origin == Origin::Quantised && encoder.is_some());
             let read_as = if encoder.is_some() { encoded_from } else { dtype };
+            let shape = draft.shape.clone();
             let decoded = output(draft.output_name, read_as.dtype(), draft.shape)?;
             let elements = decoded.bytes / read_as.byte_size() as u64;
+            let decoder = match (is_turned && encoder.is_some(), &shape[..]) {
+                (true, &[rows, cols]) => self.turned(decoder, [rows, cols], origin, &sources),
+                _ => decoder,
+            };
             let decoder = match encoder.as_deref().and_then(TileEncoder::braid) {
                 Some(braid) => Arc::new(Braided::new(decoder, braid)),
                 None => decoder,
@@ -331,30 +339,72 @@ impl<'a> Drafts<'a> {
         repacking.repacked(&Input { decoder: &**decoder, parts, sources, shape }, encoder)
     }
 
-    /// What becomes of every tensor that has values, in their order; nothing where nothing is quantised.
-    fn decide(&self, drafts: &[Draft]) -> Result<Vec<Decision>> {
-        let Some(quantise) = self.quantise else { return Ok(Vec::new()) };
-        let candidate = |draft: &'_ Draft| match &draft.content {
-            Content::Bytes(_) | Content::Repacked(..) | Content::Encoded(..) => None,
-            Content::Values(stored) => Some((stored.dtype, stored.place())),
+    /// A matrix whose rows and columns are exchanged, as its encoder wants it.
+    fn turned(
+        &self,
+        decoder: Arc<dyn TileDecoder>,
+        shape: [usize; 2],
+        origin: Origin,
+        sources: &[TensorId],
+    ) -> Arc<dyn TileDecoder> {
+        let stored = match (origin, sources) {
+            (Origin::Plain, [id]) => Some(self.catalog.get(*id).dtype),
+            _ => None,
         };
-        let tensors: Vec<_> = drafts
+        Arc::new(Turned::around(decoder, shape, stored))
+    }
+
+    /// What becomes of every tensor that has values, in their order, and whether it is turned for that; nothing where nothing is
+    /// quantised.
+    fn decide(&self, drafts: &[Draft]) -> Result<Vec<(Decision, bool)>> {
+        let Some(quantise) = self.quantise else { return Ok(Vec::new()) };
+        // Layers of torch's MultiheadAttention, which takes their weights without asking them.
+        let attentions: HashSet<&str> =
+            drafts.iter().filter_map(|draft| draft.output_name.strip_suffix(".in_proj_weight")).collect();
+        let layer = |draft: &Draft| match draft.output_name.strip_suffix(".out_proj.weight") {
+            Some(attention) if attentions.contains(attention) => Layer::Other,
+            _ => quantise.class.layer(&draft.output_name),
+        };
+        let as_encoded = |draft: &Draft, layer: Layer, wish: Option<Wish>| {
+            let encoding = match wish {
+                Some(Wish::Encode(other)) => other,
+                _ => quantise.encoding,
+            };
+            match draft.shape[..] {
+                [rows, cols] if encoding.turns(layer) => (vec![cols, rows], true),
+                _ => (draft.shape.clone(), false),
+            }
+        };
+        let drafts = drafts.iter().filter_map(|draft| match &draft.content {
+            Content::Bytes(_) | Content::Repacked(..) | Content::Encoded(..) => None,
+            Content::Values(stored) => Some((draft, stored)),
+        });
+        let described: Vec<_> = drafts
+            .map(|(draft, stored)| {
+                let (layer, wish) = (layer(draft), quantise.rules.wish(&draft.name, &draft.output_name));
+                (draft, stored, layer, wish, as_encoded(draft, layer, wish))
+            })
+            .collect();
+        let tensors: Vec<_> = described
             .iter()
-            .filter_map(|draft| {
-                let (dtype, place) = candidate(draft)?;
-                let place = place.filter(|_| quantise.in_stored_order);
-                let Draft { name, output_name, shape, .. } = draft;
-                let wish = quantise.rules.wish(name, output_name);
-                Some(Candidate { name, output_name, shape, dtype, place, wish })
+            .map(|(draft, stored, layer, wish, (shape, _))| Candidate {
+                name: &draft.name,
+                output_name: &draft.output_name,
+                shape,
+                dtype: stored.dtype,
+                place: stored.place().filter(|_| quantise.in_stored_order),
+                wish: *wish,
+                layer: *layer,
             })
             .collect();
         quantise.rules.check_used(tensors.iter().flat_map(|tensor| [tensor.name, tensor.output_name]))?;
-        quantise.encoding.plan(&Task {
+        let decisions = quantise.encoding.plan(&Task {
             tensors: &tensors,
             options: quantise.options,
             rules: quantise.chosen,
             metadata: quantise.metadata,
-        })
+        })?;
+        Ok(decisions.into_iter().zip(described.iter().map(|(.., (_, is_turned))| *is_turned)).collect())
     }
 
     /// The bytes of a tensor under a name and in a shape of the same number of elements.

@@ -40,7 +40,7 @@ impl Joined {
 /// the largest scale for all of them.
 pub(super) fn sets_apart(
     drafts: &[Draft],
-    decisions: &[Decision],
+    decisions: &[(Decision, bool)],
     catalog: &Catalog,
     sources: &[Box<dyn Source>],
 ) -> Result<BTreeSet<String>> {
@@ -49,7 +49,7 @@ pub(super) fn sets_apart(
         _ => None,
     });
     let (mut scales, mut apart) = (BTreeMap::new(), BTreeSet::new());
-    for (stored, decision) in stored.zip(decisions) {
+    for (stored, (decision, _)) in stored.zip(decisions) {
         let Decision::EncodeShared(_, set) = decision else { continue };
         let scale = global_scale(stored, catalog, sources)?;
         if scale.is_none() || *scales.entry(set).or_insert(scale) != scale {

@@ -32,6 +32,8 @@ pub(crate) struct Outline {
     pub notes: Vec<PlanNote>,
     /// The architecture whose names and keys the output has.
     pub architecture: Option<&'static Architecture>,
+    /// What the first quantised weight was before.
+    pub encoded_dtype: Option<TargetDtype>,
 }
 
 impl Checkpoint {
@@ -74,6 +76,7 @@ impl Checkpoint {
             chosen: &options.quantised,
             rules: &options.rules,
             metadata: of_model.as_ref(),
+            class: self.model_class(),
             checks: Checks {
                 allow_nonfinite: options.allow_nonfinite,
                 measure: options.measure,
@@ -107,6 +110,7 @@ impl Checkpoint {
         let Outputs { mut planned, mut stats, kept, instead, requantised, repacked, encoded_dtype, others, renamed } =
             outputs;
         let made = encoding.map(|encoding| {
+            let stored = planned.iter().flat_map(|planned| &planned.outputs).map(|output| output.name.as_str());
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
             let made = Made {
                 options: &options.quantise,
@@ -116,6 +120,7 @@ impl Checkpoint {
                     .collect(),
                 others: others.iter().map(|(name, encoding)| (name.as_str(), *encoding)).collect(),
                 kept: kept.iter().map(|kept| (kept.output_name.as_str(), kept.why)).collect(),
+                unstored: self.model_class().unstored_heads(stored.clone()),
                 dtype: encoded_dtype.unwrap_or_default(),
             };
             let configuration = encoding.quantiser.configuration(&made).into_iter();
@@ -159,7 +164,7 @@ impl Checkpoint {
             }
         }
         let architecture = model.map(|model| model.architecture());
-        Ok(Outline { planned, metadata, configuration, documents, stats, kept, notes, architecture })
+        Ok(Outline { planned, metadata, configuration, documents, stats, kept, notes, architecture, encoded_dtype })
     }
 
     /// Refuses to cut what cannot be cut.

@@ -110,6 +110,15 @@ impl ConvertTarget {
         }
     }
 
+    /// Which libraries read quantised weights of it, with the versions this was tried with; `None` where nothing is quantised.
+    #[must_use]
+    pub fn loaded_by(self) -> Option<&'static str> {
+        match self {
+            Self::Quantised(id) => Some(id.encoding().quantiser.loaded_by()),
+            _ => None,
+        }
+    }
+
     /// The ending of its files, without the dot.
     #[must_use]
     pub const fn extension(self) -> &'static str {

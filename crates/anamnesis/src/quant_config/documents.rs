@@ -84,16 +84,33 @@ impl Search {
     }
 }
 
-/// Everything a document says about its quantisation, the outer places first; and what stands in such a place and is no
-/// description. The error says why the text is no document.
-pub(super) fn find(text: &[u8], search: Search) -> Result<(Vec<Found>, Vec<String>), String> {
+/// What a document says that matters here.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Everything about its quantisation, the outer places first.
+    pub(super) descriptions: Vec<Found>,
+    /// What stands in such a place and is no description.
+    pub(super) misplaced: Vec<String>,
+    /// Every `model_type`, of the model and of its parts.
+    pub(super) model_types: Vec<String>,
+}
+
+/// The member that names the kind of a model, or of a part of one.
+const MODEL_TYPE: &str = "model_type";
+/// Longest name of a kind of models, and the most of them: others are no names.
+const MAX_MODEL_TYPE_BYTES: usize = 64;
+const MAX_MODEL_TYPES: usize = 64;
+
+/// Reads a document. The error says why the text is none.
+pub(super) fn find(text: &[u8], search: Search) -> Result<Findings, String> {
     let text = &*json::strict(text);
     let left = Cell::new(MAX_VALUES);
     let explain = |error: serde_json::Error| match left.get() {
         0 => format!("describes its quantisation by more than {MAX_VALUES} values"),
         _ => format!("is not valid JSON: {error}"),
     };
-    let places = Places { left: &left, path: &RefCell::default(), found: &RefCell::default() };
+    let places =
+        Places { left: &left, path: &RefCell::default(), found: &RefCell::default(), types: &RefCell::default() };
     let mut reader = serde_json::Deserializer::from_slice(text);
     let is_object = if search == Search::Whole {
         let document = Tree(&left).deserialize(&mut reader).map_err(explain)?;
@@ -116,15 +133,15 @@ pub(super) fn find(text: &[u8], search: Search) -> Result<(Vec<Found>, Vec<Strin
     }
     let mut found = places.found.take();
     found.sort_by_key(|(depth, ..)| *depth);
-    let (mut descriptions, mut misplaced) = (Vec::new(), Vec::new());
+    let mut findings = Findings { model_types: places.types.take(), ..Findings::default() };
     for (_, path, value) in found {
         match value {
             Json::Null => {}
-            Json::Object(members) => descriptions.push(Found { path, members: *members }),
-            other => misplaced.push(format!("{path} is {}, an object is needed", other.brief())),
+            Json::Object(members) => findings.descriptions.push(Found { path, members: *members }),
+            other => findings.misplaced.push(format!("{path} is {}, an object is needed", other.brief())),
         }
     }
-    Ok((descriptions, misplaced))
+    Ok(findings)
 }
 
 /// Looks for descriptions and reads nothing else into memory. Says whether the value is an object.
@@ -136,6 +153,8 @@ struct Places<'a> {
     path: &'a RefCell<Vec<String>>,
     /// Depth, path and value of each description.
     found: &'a RefCell<Vec<(usize, String, Json)>>,
+    /// The kinds of models that are named.
+    types: &'a RefCell<Vec<String>>,
 }
 
 impl Places<'_> {
@@ -201,7 +220,12 @@ impl<'de> Visitor<'de> for Places<'_> {
         Ok(false)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<bool, E> {
+    fn visit_str<E>(self, text: &str) -> Result<bool, E> {
+        let is_type = self.path.borrow().last().is_some_and(|key| key == MODEL_TYPE);
+        let mut types = self.types.borrow_mut();
+        if is_type && text.len() <= MAX_MODEL_TYPE_BYTES && types.len() < MAX_MODEL_TYPES {
+            types.push(text.to_owned());
+        }
         Ok(false)
     }
 
@@ -244,7 +268,7 @@ mod tests {
     use super::*;
 
     fn paths(text: &str, search: Search) -> Vec<String> {
-        find(text.as_bytes(), search).unwrap().0.into_iter().map(|found| found.path).collect()
+        find(text.as_bytes(), search).unwrap().descriptions.into_iter().map(|found| found.path).collect()
     }
 
     #[test]
@@ -281,9 +305,19 @@ mod tests {
             }
         }
         assert!(find(b"{\"a\": \"\xff\"}", Search::Places).is_err());
-        let (found, misplaced) = find(br#"{"a": {"quantization_config": [1]}}"#, Search::Places).unwrap();
-        assert!(found.is_empty());
-        assert_eq!(misplaced, ["a.quantization_config is [1], an object is needed"]);
+        let findings = find(br#"{"a": {"quantization_config": [1]}}"#, Search::Places).unwrap();
+        assert!(findings.descriptions.is_empty());
+        assert_eq!(findings.misplaced, ["a.quantization_config is [1], an object is needed"]);
+    }
+
+    #[test]
+    fn the_kinds_of_a_model_and_its_parts_are_found_where_they_are_names() {
+        let text =
+            br#"{"model_type": "vision-encoder-decoder", "decoder": {"model_type": "gpt2"}, "x": {"model_type": 7},
+            "quantization_config": {"model_type": "none"}}"#;
+        assert_eq!(find(text, Search::Places).unwrap().model_types, ["vision-encoder-decoder", "gpt2"]);
+        let long = format!(r#"{{"model_type": "{}"}}"#, "x".repeat(MAX_MODEL_TYPE_BYTES + 1));
+        assert!(find(long.as_bytes(), Search::Places).unwrap().model_types.is_empty());
     }
 
     #[test]

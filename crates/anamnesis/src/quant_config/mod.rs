@@ -49,6 +49,8 @@ pub(crate) struct QuantConfig {
     /// What the files of the weights say by themselves.
     markers: Markers,
     problems: Vec<AnamnesisError>,
+    /// The kinds of the model and of its parts, by the names that transformers has for them.
+    model_types: Vec<String>,
     /// What the caller says about GPTQ weights, whatever the documents say.
     gptq_format: Option<GptqFormat>,
 }
@@ -69,10 +71,12 @@ impl QuantConfig {
         let mut allowance = Allowance::default();
         for (name, text) in documents {
             match documents::find(text, search(name)) {
-                Ok((found, misplaced)) => {
-                    let descriptions = found.into_iter().map(|found| Description::read(name, found, &mut allowance));
-                    config.descriptions.extend(descriptions);
-                    let misplaced = misplaced.iter().map(|why| AnamnesisError::parse(format!("{name}: {why}")));
+                Ok(findings) => {
+                    let found = findings.descriptions.into_iter();
+                    config.descriptions.extend(found.map(|found| Description::read(name, found, &mut allowance)));
+                    config.model_types.extend(findings.model_types);
+                    let misplaced =
+                        findings.misplaced.iter().map(|why| AnamnesisError::parse(format!("{name}: {why}")));
                     config.problems.extend(misplaced);
                 }
                 Err(why) => config.problems.push(AnamnesisError::parse(format!("{name} {why}"))),
@@ -108,6 +112,11 @@ impl QuantConfig {
     /// What the caller says about GPTQ weights.
     pub(crate) fn gptq_format(&self) -> Option<GptqFormat> {
         self.gptq_format
+    }
+
+    /// The kinds of the model and of its parts.
+    pub(crate) fn model_types(&self) -> &[String] {
+        &self.model_types
     }
 
     /// Whether the configuration says that the model is quantised.

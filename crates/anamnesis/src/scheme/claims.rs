@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use crate::catalog::{Catalog, Dtype, Rounding, StoredTensor, TensorId, Unreadable};
-use crate::error::{AnamnesisError, quoted};
+use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::QuantConfig;
 
-use super::{ClaimedTensor, Coding, Evidence, Leftover, QuantScheme, Recipe, TensorRole};
+use super::{ClaimedTensor, Coding, Evidence, Layer, Leftover, ModelClass, QuantScheme, Recipe, TensorRole};
 
 /// A quantised weight: what it will be called, and the stored tensors it is made of.
 pub(crate) struct Weight {
@@ -158,7 +158,26 @@ impl<'a> Claims<'a> {
             Rounding::Once => weight.recipe,
             Rounding::AsLibrary => weight.recipe.by_library(),
         };
-        self.weights.push(Weight { recipe, ..weight });
+        match self.as_its_class_has_it(Weight { recipe, ..weight }) {
+            Ok(weight) => self.weights.push(weight),
+            Err(problem) => self.refuse(problem),
+        }
+    }
+
+    /// A weight as the class of its model has it: bitsandbytes and GPTQ store the layers of `Conv1D` as those of `Linear`.
+    fn as_its_class_has_it(&self, weight: Weight) -> Result<Weight> {
+        let is_of_linear = matches!(weight.scheme, QuantScheme::Bnb4 | QuantScheme::BnbInt8 | QuantScheme::Gptq);
+        if !is_of_linear || ModelClass::of(self.config.model_types()).layer(&weight.name) != Layer::Conv1d {
+            return Ok(weight);
+        }
+        let bias = weight.name.strip_suffix("weight").and_then(|module| self.catalog.find(&format!("{module}bias")));
+        let outputs = bias.and_then(|id| match self.catalog.get(id).shape[..] {
+            [outputs] => Some(outputs),
+            _ => None,
+        });
+        let turned = weight.recipe.turned(&weight.shape, outputs);
+        let (recipe, shape) = turned.map_err(|error| error.in_tensor(&weight.name))?;
+        Ok(Weight { recipe, shape, ..weight })
     }
 
     /// Says why a tensor cannot be decoded.

@@ -46,8 +46,11 @@ const ADAPTERS: [&str; 12] = [
     "vera_lambda",
 ];
 
-/// What BitsAndBytes and llama.cpp leave as it is, by its name.
+/// What llama.cpp leaves as it is, by its name.
 pub(crate) const USUAL: [Keeping; 4] = [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer];
+/// What BitsAndBytes leaves: that, and routers, which are linear layers in few classes.
+pub(crate) const WITHOUT_ROUTERS: [Keeping; 5] =
+    [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer, Keeping::Router];
 /// What quantisers of linear layers for serving leave: that, and what steers a model more than its size tells.
 pub(crate) const SERVED: [Keeping; 6] =
     [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer, Keeping::Router, Keeping::Tower];
@@ -85,7 +88,10 @@ fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
     let last = module.rsplit('.').next().unwrap_or(module);
     let is_embedding =
         |part: &str| EMBEDDINGS.iter().any(|word| part == *word || (word.len() > 3 && part.contains(word)));
+    let is_embedding_too = last == "emb" || last.ends_with("_emb");
     let is_head = match last {
+        // What is inside a head is part of it.
+        _ if module.split('.').any(|part| matches!(part, "lm_head" | "lm_heads")) => true,
         // Inner layers of BERT and others are called so too.
         "output" | "head" => module == last,
         _ => HEADS.contains(&last),
@@ -95,7 +101,7 @@ fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
     }
     let is_bias = |part: &str| part == "bias" || part.ends_with("_bias");
     let is = |keeping: &&Keeping| match keeping {
-        Keeping::Embedding => module.split('.').any(is_embedding),
+        Keeping::Embedding => is_embedding_too || module.split('.').any(is_embedding),
         Keeping::Head => is_head,
         Keeping::Norm => is_norm(last),
         Keeping::NotALayer => is_bias(last) || STATES.contains(&last),
@@ -104,6 +110,12 @@ fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
         _ => false,
     };
     keeps.iter().find(is).map_or(Ok(()), |keeping| Err(*keeping))
+}
+
+/// Whether BitsAndBytes leaves a matrix because of its name.
+#[cfg(test)]
+pub(crate) fn is_left_by_name(name: &str) -> bool {
+    by_name(name, &WITHOUT_ROUTERS).is_err()
 }
 
 /// Whether a module is called a norm: `norm1`, `input_layernorm`, `ln_f`.
@@ -137,6 +149,8 @@ mod tests {
             ("lm_head.weight", Err(Keeping::Head)),
             ("output.weight", Err(Keeping::Head)),
             ("score.weight", Err(Keeping::Head)),
+            ("lm_head.dense.weight", Err(Keeping::Head)),
+            ("encoder.rel_pos_emb.weight", Err(Keeping::Embedding)),
             ("linear", Ok(())),
             ("W_enc", Ok(())),
             ("encoder.w", Ok(())),

@@ -27,6 +27,7 @@ mod group_options;
 pub(crate) mod grouped;
 pub(crate) mod hqq;
 mod identity;
+mod inner;
 mod integers;
 mod joined;
 mod layers;
@@ -36,6 +37,7 @@ mod linear;
 pub(crate) mod marlin;
 mod methods;
 pub(crate) mod mlx;
+mod model_class;
 pub(crate) mod modelopt;
 pub(crate) mod mxfp4;
 pub(crate) mod packed;
@@ -48,6 +50,7 @@ mod reordered;
 mod role;
 mod scale;
 pub(crate) mod torchao;
+mod turned;
 
 use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
@@ -65,9 +68,11 @@ pub use ggml::{BlockOptions, Importance};
 pub(crate) use grid::{Arrangement, Grid};
 pub use group_options::{GroupOptions, GroupSize};
 pub(crate) use identity::Identity;
+pub(crate) use inner::{Inner, bytes_of_each};
 pub(crate) use integers::{Integers, Lie, MadeIntegers, Zeros};
 pub use leftover::Leftover;
 pub(crate) use library::{AsLibrary, InLibrary, Rounded};
+pub(crate) use model_class::{Layer, ModelClass};
 pub(crate) use part_name::{PartName, Says};
 pub(crate) use plain::PlainDecoder;
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, Wish};
@@ -76,6 +81,7 @@ pub(crate) use reordered::{Agreement, Companion, Constant, SameGroups, SameWords
 pub(crate) use role::ClaimedTensor;
 pub use role::{QuantScheme, TensorRole};
 pub(crate) use scale::ScaleType;
+pub(crate) use turned::Turned;
 
 /// A quantisation scheme.
 pub(crate) trait Scheme: Send + Sync {

@@ -8,12 +8,12 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::TileEncoder;
 use super::bnb::BnbOptions;
 use super::ggml::BlockOptions;
 use super::group_options::GroupOptions;
+use super::{Layer, TileEncoder};
 use crate::catalog::{BlockType, Metadata, NamePatterns, TargetDtype};
-use crate::error::{Request, Result};
+use crate::error::{Request, Result, quoted};
 
 /// A way of quantising that can be asked for.
 pub(crate) struct Encoding {
@@ -66,16 +66,52 @@ impl Encoding {
             }
         }
         let mut decisions: Vec<Option<Decision>> = task.tensors.iter().map(|_| None).collect();
+        for (decision, tensor) in decisions.iter_mut().zip(task.tensors) {
+            *decision = of(tensor).left_by_its_loader(tensor, task.rules)?.map(Decision::Keep);
+        }
         for encoding in encodings {
-            let mine = task.tensors.iter().enumerate().filter(|(_, tensor)| of(tensor).name() == encoding.name());
+            let mine = task.tensors.iter().zip(&decisions).enumerate();
+            let mine = mine.filter(|(_, (tensor, left))| left.is_none() && of(tensor).name() == encoding.name());
             let (places, tensors): (Vec<usize>, Vec<Candidate<'_>>) =
-                mine.map(|(place, tensor)| (place, *tensor)).unzip();
+                mine.map(|(place, (tensor, _))| (place, *tensor)).unzip();
             let decided = encoding.quantiser.plan(&Task { tensors: &tensors, ..*task })?;
             for (place, decision) in places.into_iter().zip(decided) {
                 decisions[place] = Some(decision);
             }
         }
         Ok(decisions.into_iter().map(|decision| decision.unwrap_or(Decision::Keep(Keeping::NotALayer))).collect())
+    }
+
+    /// Why a matrix stays what it is because loaders would not look for it quantised. To ask for it all the same is refused, but for
+    /// the head.
+    fn left_by_its_loader(&self, tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<Option<Keeping>> {
+        if tensor.layer == Layer::Expert && !self.quantiser.finds_experts() {
+            let what = format!("{} for a model with experts, such as {}", self.name(), quoted(tensor.name));
+            let why =
+                "its loader fills the modules of transformers by name, and experts are one tensor there".to_owned();
+            return Err(Request::Contradiction { what, why }.into());
+        }
+        let left = self.quantiser.leaves(tensor.layer).filter(|_| tensor.shape.len() == 2);
+        let Some(keeping) = left.filter(|_| !rules.excludes(tensor.name)) else { return Ok(None) };
+        let is_asked = match tensor.wish {
+            Some(Wish::Keep) => return Ok(None),
+            Some(Wish::Encode(_)) => true,
+            None => !rules.takes_all() && rules.takes(tensor.name),
+        };
+        match is_asked {
+            true if keeping == Keeping::Head => Ok(None),
+            true => {
+                let what = format!("{} for tensor {}", self.name(), quoted(tensor.name));
+                let why = format!("to its loader it is {}", keeping.reason());
+                Err(Request::Contradiction { what, why }.into())
+            }
+            false => Ok(Some(keeping)),
+        }
+    }
+
+    /// Whether the weight of a layer is turned before it is encoded.
+    pub(crate) fn turns(&self, layer: Layer) -> bool {
+        layer == Layer::Conv1d && self.packing == Packing::Companions && self.quantiser.turns_conv1d()
     }
 }
 
@@ -92,6 +128,35 @@ pub(crate) enum Packing {
 pub(crate) trait Quantiser: Send + Sync {
     /// What becomes of every tensor, in their order. Options that make no sense are refused here.
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>>;
+
+    /// Which libraries read what it writes, with the versions this was tried with.
+    fn loaded_by(&self) -> &'static str;
+
+    /// Why the weight of such a layer stays what it is: its loaders do not replace the layer by a quantised one.
+    fn leaves(&self, layer: Layer) -> Option<Keeping> {
+        match layer {
+            Layer::Linear | Layer::Inherited | Layer::Expert => None,
+            Layer::Conv1d => Some(Keeping::Transposed),
+            Layer::InF32 => Some(Keeping::InF32),
+            Layer::Head => Some(Keeping::Head),
+            Layer::Other => Some(Keeping::NotALayer),
+        }
+    }
+
+    /// Whether its loaders find the experts of a model, which are one tensor in memory, by their own names in a file.
+    fn finds_experts(&self) -> bool {
+        true
+    }
+
+    /// Whether layers of the class `Conv1D`, whose weights are stored transposed, are quantised as linear layers are.
+    fn turns_conv1d(&self) -> bool {
+        false
+    }
+
+    /// The type that its loaders decode to whatever the model's is, so that no other model runs.
+    fn runs_in(&self) -> Option<TargetDtype> {
+        None
+    }
 
     /// What the model's configuration tells of the quantised weights.
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
@@ -152,6 +217,8 @@ pub(crate) struct Candidate<'a> {
     pub place: Option<(u32, u64)>,
     /// What the caller wants of it in particular.
     pub wish: Option<Wish>,
+    /// What its layer is to loaders.
+    pub layer: Layer,
 }
 
 /// What the caller wants of single tensors, whatever is usual.
@@ -205,12 +272,37 @@ pub(crate) struct Made<'a> {
     pub others: Vec<(&'a str, &'static str)>,
     /// The weights that are kept, by their names in the output.
     pub kept: Vec<(&'a str, Keeping)>,
+    /// Heads that the model may have though its file does not, which loaders take for quantised layers where nobody says otherwise.
+    pub unstored: Vec<&'static str>,
     /// What the first quantised weight was before.
     pub dtype: TargetDtype,
 }
 
-/// The head, which loaders take for a quantised layer where nobody says otherwise, also where a file has none of its own.
-const HEAD: &str = "lm_head";
+/// Modules that are embeddings in every class, so that loaders do not ask for them.
+const EMBEDDINGS: [&str; 16] = [
+    "embed_tokens",
+    "embed_positions",
+    "wte",
+    "wpe",
+    "word_embeddings",
+    "position_embeddings",
+    "token_type_embeddings",
+    "shared",
+    "embedding",
+    "embeddings",
+    "embed_in",
+    "token_embedding",
+    "position_embedding",
+    "tokens_embed",
+    "positions_embed",
+    "relative_attention_bias",
+];
+
+/// The module of a quantised weight, by the name of its first tensor.
+fn module_of(name: &str) -> &str {
+    let weight = name.strip_suffix("._data").unwrap_or(name);
+    weight.rsplit_once('.').map_or("", |(module, _)| module)
+}
 
 impl<'a> Made<'a> {
     /// The modules of other encodings than the usual one, by their encodings in the order they come.
@@ -235,15 +327,35 @@ impl<'a> Made<'a> {
 
     /// The layers that loaders would look for and that are not quantised, as modules.
     pub(crate) fn left(&self) -> Vec<String> {
-        use Keeping::{Asked, Head, Indivisible, Router, Tower};
-        let is_layer = |keeping: &Keeping| matches!(keeping, Head | Asked | Router | Tower | Indivisible);
-        let kept = self.kept.iter().filter(|(_, keeping)| is_layer(keeping));
-        let mut left: Vec<_> = kept.filter_map(|(name, _)| name.strip_suffix(".weight").map(str::to_owned)).collect();
-        let has_head = |name: &str| name.rsplit_once('.').is_some_and(|(module, _)| module == HEAD);
-        if !self.quantised.iter().any(|name| has_head(name)) && !left.iter().any(|module| module == HEAD) {
-            left.push(HEAD.to_owned());
+        let is_layer = |name: &str, keeping: Keeping| match keeping {
+            Keeping::Embedding => !name.rsplit('.').next().is_some_and(|last| EMBEDDINGS.contains(&last)),
+            Keeping::NotAMatrix | Keeping::Norm | Keeping::NotALayer | Keeping::Empty => false,
+            _ => true,
+        };
+        let kept = self.kept.iter().filter_map(|(name, keeping)| Some((name.strip_suffix(".weight")?, *keeping)));
+        let mut left: Vec<_> =
+            kept.filter(|(name, keeping)| is_layer(name, *keeping)).map(|(name, _)| name.to_owned()).collect();
+        for head in &self.unstored {
+            if !self.quantised.iter().any(|name| module_of(name) == *head) && !left.iter().any(|module| module == head)
+            {
+                left.push((*head).to_owned());
+            }
         }
         left
+    }
+
+    /// [`left`](Self::left) for loaders that also leave what is inside such a module or whose name ends like it: where that would be a
+    /// quantised one, the entry is an expression that means the module alone.
+    pub(crate) fn left_by_ends(&self) -> Vec<String> {
+        let is_inside = |module: &str, entry: &str| {
+            module.ends_with(entry) || module.strip_prefix(entry).is_some_and(|rest| rest.starts_with('.'))
+        };
+        let means_another = |entry: &str| self.quantised.iter().any(|name| is_inside(module_of(name), entry));
+        let exactly = |entry: String| match means_another(&entry) {
+            true => format!("^{}$", entry.replace('.', "\\.")),
+            false => entry,
+        };
+        self.left().into_iter().map(exactly).collect()
     }
 }
 
@@ -269,6 +381,12 @@ pub enum Keeping {
     Adapter,
     /// The blocks of its target do not divide it, and the target's own library leaves it then.
     Indivisible,
+    /// It is stored transposed (`Conv1D`), and its loader quantises linear layers only.
+    Transposed,
+    /// Its class keeps it in F32.
+    InF32,
+    /// Its class is not one that its loader replaces by a quantised layer.
+    NotReplaced,
     /// It has no values.
     Empty,
     /// The caller keeps it.
@@ -289,6 +407,9 @@ impl Keeping {
             Self::Tower => "not of the language model",
             Self::Adapter => "of an adapter",
             Self::Indivisible => "not divided by the blocks",
+            Self::Transposed => "a Conv1D, which is stored transposed",
+            Self::InF32 => "kept in F32 by its class",
+            Self::NotReplaced => "not a layer that its loader quantizes",
             Self::Empty => "without values",
             Self::Asked => "kept as asked",
         }

@@ -6,6 +6,7 @@
 mod support;
 
 mod blocks;
+mod classes;
 mod encoders;
 mod extremes;
 mod joined;

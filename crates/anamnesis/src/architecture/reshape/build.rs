@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use super::constant::Constant;
 use super::each::Each;
-use super::inner::Inner;
 use super::picked::Picked;
 use super::stacked::Stacked;
-use super::turned::Turned;
 use super::unblocked::Unblocked;
 use super::woven::Woven;
 use crate::architecture::tree::{Step, Tree};
 use crate::catalog::{BlockType, Dtype, Extent};
-use crate::scheme::{PlainDecoder, TileDecoder};
+use crate::scheme::{Inner, PlainDecoder, TileDecoder, Turned};
 
 /// A tensor of the input.
 #[derive(Clone)]

@@ -7,12 +7,11 @@ use anamnesis_kernels::chosen::round_slice;
 use anamnesis_kernels::float::f16;
 use anamnesis_kernels::widen_f32;
 
-use super::inner::Inner;
 use crate::architecture::tree::Formula;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::decoder::rounded;
-use crate::scheme::{Context, TileDecoder, Window};
+use crate::scheme::{Context, Inner, TileDecoder, Window};
 
 /// Values of another decoder, changed.
 pub(super) struct Each {

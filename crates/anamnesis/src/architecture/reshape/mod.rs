@@ -5,19 +5,17 @@
 //! | `picked` | rows in another order, or some of them | the rows that a tile covers |
 //! | `stacked` | tensors one behind the other | pieces of each |
 //! | `woven` | pieces of tensors in turn | as many of each |
-//! | `turned` | rows and columns exchanged | columns of stored numbers, or a whole matrix |
+//! | `scheme::turned` | rows and columns exchanged | columns of stored numbers, or a whole matrix |
 //! | `each` | every value changed | the same values |
 //! | `unblocked` | the values of blocks whose bytes are rearranged | the bytes |
 
 mod build;
 mod constant;
 mod each;
-mod inner;
 mod picked;
 mod stacked;
 #[cfg(test)]
 mod tests;
-mod turned;
 mod unblocked;
 mod woven;
 

@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use super::inner::{Inner, bytes_of_each};
 use crate::architecture::tree::Step;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::{Context, TileDecoder, Window};
+use crate::scheme::{Context, Inner, TileDecoder, Window, bytes_of_each};
 
 /// Which rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,11 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::inner::Inner;
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
 use crate::scheme::ggml::GgmlDecoder;
-use crate::scheme::{Context, TileDecoder, Window};
+use crate::scheme::{Context, Inner, TileDecoder, Window};
 
 /// Decodes the blocks that another decoder gives the bytes of.
 #[derive(Hash)]

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use super::inner::{Inner, bytes_of_each};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::{Context, TileDecoder, Window};
+use crate::scheme::{Context, Inner, TileDecoder, Window, bytes_of_each};
 
 /// So many elements of each decoder in a round, until all are used.
 #[derive(Hash)]

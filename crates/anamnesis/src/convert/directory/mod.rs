@@ -35,12 +35,28 @@ use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Request, Result};
 use crate::pipeline::Plan;
+use crate::scheme::Encoding;
 
 pub(crate) use manifest::unfinished_outputs;
 pub use options::{DirectoryOptions, Part};
 use sidecars::ConfigChange;
 pub use sidecars::{Sidecar, SidecarFate};
 pub use write::{DirectoryReport, OutputState};
+
+/// Refuses a model of a type that the loaders of its target do not run.
+fn check_runs(encoding: &Encoding, dtype: TargetDtype) -> Result<()> {
+    match encoding.quantiser.runs_in().filter(|only| *only != dtype) {
+        None => Ok(()),
+        Some(only) => {
+            let (found, only) = (dtype.dtype(), only.dtype());
+            let what = format!("{} for a model of {found} weights", encoding.name());
+            let why = format!(
+                "its loader decodes to {only} whatever the model is, and a model of {found} does not run with that"
+            );
+            Err(Request::Contradiction { what, why }.into())
+        }
+    }
+}
 
 impl Checkpoint {
     /// Plans the conversion of a checkpoint directory. Nothing is written yet, and whatever cannot be decoded is refused.
@@ -77,7 +93,13 @@ impl Checkpoint {
         })?;
         let outline = self.outline(target, convert)?;
         let config = ConfigChange::of(convert, &outline)?;
-        let Outline { planned, metadata, documents, stats, kept, mut notes, .. } = outline;
+        let Outline { planned, metadata, documents, stats, kept, mut notes, encoded_dtype, .. } = outline;
+        if let (Some(encoding), Some(dtype)) = (target.encoding(), encoded_dtype) {
+            if self.model_class().is_known() {
+                check_runs(encoding, dtype)?;
+            }
+            notes.push(format!("loaded by {}", encoding.quantiser.loaded_by()).into());
+        }
         let base = self.input_files().next().map_or(shards::BASE, |(name, _)| shards::base_of(name));
         let shards = shards::lay_out(planned, options, metadata.as_ref(), base)?;
         let index = shards::index_text(&shards)?;

@@ -54,11 +54,15 @@ impl Quantiser for Gemm {
         })
     }
 
+    fn loaded_by(&self) -> &'static str {
+        "AutoAWQ 0.2.9, and transformers 5.22 (with GPTQModel), vLLM and SGLang, in F16"
+    }
+
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
         Some(json!({
             "bits": 4,
             "group_size": group(made.options).map_or(-1, |group| group as i64),
-            "modules_to_not_convert": made.left(),
+            "modules_to_not_convert": made.left_by_ends(),
             "quant_method": "awq",
             "version": "gemm",
             "zero_point": true,

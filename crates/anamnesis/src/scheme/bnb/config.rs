@@ -4,11 +4,7 @@ use serde_json::{Value, json};
 
 use super::options::BnbKind;
 use crate::catalog::TargetDtype;
-use crate::scheme::{Keeping, Made};
-
-/// The head, which loaders leave alone by themselves only where no module is named.
-const HEAD: &str = "lm_head";
-const HEAD_WEIGHT: &str = "lm_head.weight";
+use crate::scheme::Made;
 
 /// The `quantization_config` of a model.
 pub(super) fn quantization_config(kind: BnbKind, made: &Made<'_>) -> Value {
@@ -18,17 +14,6 @@ pub(super) fn quantization_config(kind: BnbKind, made: &Made<'_>) -> Value {
         (true, TargetDtype::F16) => "float16",
         _ => "float32",
     };
-    let head_is_quantised = made.quantised.contains(&HEAD_WEIGHT);
-    // Embeddings and the like are no linear layers, so that loaders do not ask for them.
-    let is_layer = |keeping: &Keeping| matches!(keeping, Keeping::Head | Keeping::Asked);
-    let kept = made.kept.iter().filter(|(_, keeping)| is_layer(keeping));
-    let kept: Vec<_> = kept.filter_map(|(name, _)| name.strip_suffix(".weight").map(str::to_owned)).collect();
-    let is_told = head_is_quantised || kept.iter().any(|module| module != HEAD);
-    let skipped = is_told.then(|| {
-        let has_head = kept.iter().any(|module| module == HEAD);
-        let head = (!has_head && !head_is_quantised).then(|| HEAD.to_owned());
-        kept.iter().cloned().chain(head).collect::<Vec<_>>()
-    });
     json!({
         "_load_in_4bit": four_bit,
         "_load_in_8bit": !four_bit,
@@ -38,7 +23,8 @@ pub(super) fn quantization_config(kind: BnbKind, made: &Made<'_>) -> Value {
         "bnb_4bit_use_double_quant": four_bit && made.options.bnb.double_quant,
         "llm_int8_enable_fp32_cpu_offload": false,
         "llm_int8_has_fp16_weight": false,
-        "llm_int8_skip_modules": skipped,
+        // Where none are named, loaders leave what they think is the head, which depends on the class that is loaded.
+        "llm_int8_skip_modules": made.left_by_ends(),
         "llm_int8_threshold": 6.0,
         "load_in_4bit": four_bit,
         "load_in_8bit": !four_bit,
@@ -49,23 +35,37 @@ pub(super) fn quantization_config(kind: BnbKind, made: &Made<'_>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheme::QuantiseOptions;
+    use crate::scheme::{Keeping, QuantiseOptions};
+
+    fn skipped(quantised: &[&'static str], kept: &[(&'static str, Keeping)], unstored: &[&'static str]) -> Value {
+        let options = QuantiseOptions::default();
+        let made = Made {
+            options: &options,
+            quantised: quantised.to_vec(),
+            others: Vec::new(),
+            kept: kept.to_vec(),
+            unstored: unstored.to_vec(),
+            dtype: TargetDtype::BF16,
+        };
+        quantization_config(BnbKind::Nf4, &made)["llm_int8_skip_modules"].clone()
+    }
 
     #[test]
-    fn modules_are_named_where_more_than_the_head_is_kept() {
-        let options = QuantiseOptions::default();
-        let of = |kept: &[&'static str], head: bool| {
-            let kept = kept.iter().map(|name| (*name, Keeping::Asked)).collect();
-            let quantised = if head { vec![HEAD_WEIGHT] } else { Vec::new() };
-            let made = Made { options: &options, quantised, others: Vec::new(), kept, dtype: TargetDtype::BF16 };
-            quantization_config(BnbKind::Nf4, &made)["llm_int8_skip_modules"].clone()
-        };
-        assert_eq!(of(&[], false), Value::Null);
-        assert_eq!(of(&["lm_head.weight"], false), Value::Null);
-        assert_eq!(of(&["a.q.weight"], false), json!(["a.q", "lm_head"]));
-        assert_eq!(of(&["lm_head.weight", "a.q.weight"], false), json!(["lm_head", "a.q"]));
-        // Loaders would leave a head alone that is quantised here.
-        assert_eq!(of(&[], true), json!([]));
-        assert_eq!(of(&["a.q.weight"], true), json!(["a.q"]));
+    fn every_layer_that_is_kept_is_named_and_so_is_a_head_that_is_not_stored() {
+        let of = |kept: &[(&'static str, Keeping)]| skipped(&["a.k.weight"], kept, &["lm_head"]);
+        assert_eq!(of(&[]), json!(["lm_head"]));
+        assert_eq!(of(&[("lm_head.weight", Keeping::Head)]), json!(["lm_head"]));
+        assert_eq!(of(&[("a.wo.weight", Keeping::InF32)]), json!(["a.wo", "lm_head"]));
+        assert_eq!(of(&[("a.norm.weight", Keeping::Norm), ("a.q.bias", Keeping::NotAMatrix)]), json!(["lm_head"]));
+        assert_eq!(of(&[("embed_tokens.weight", Keeping::Embedding)]), json!(["lm_head"]));
+        assert_eq!(of(&[("embeddings_project.weight", Keeping::Embedding)]), json!(["embeddings_project", "lm_head"]));
+        assert_eq!(skipped(&["lm_head.weight"], &[], &["lm_head"]), json!([]));
+    }
+
+    #[test]
+    fn an_entry_never_means_a_quantised_layer_too() {
+        let kept = [("head.weight", Keeping::Head), ("decoder.weight", Keeping::Head)];
+        let found = skipped(&["a.subhead.weight", "decoder.layers.0.q.weight"], &kept, &[]);
+        assert_eq!(found, json!(["^head$", "^decoder$"]));
     }
 }

@@ -7,8 +7,10 @@ use super::four_bit::{FourBitEncoder, QuantType};
 use super::int8::Int8Encoder;
 use super::options::{BnbKind, BnbOptions};
 use crate::error::{AnamnesisError, Request, Result};
+use crate::scheme::linear::WITHOUT_ROUTERS;
 use crate::scheme::{
-    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Made, Quantiser, Task, TileEncoder, linear,
+    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Layer, Made, Quantiser, Task, TileEncoder,
+    linear,
 };
 
 /// What can be asked for.
@@ -34,11 +36,30 @@ impl Quantiser for BnbKind {
             return Err(contradiction("a group size".to_owned(), why));
         }
         let rule = Rule::new(*self, task.options.bnb)?;
-        let decide = |tensor: &Candidate<'_>| match linear::decide(tensor, task.rules) {
+        let decide = |tensor: &Candidate<'_>| match linear::decide_by(tensor, task.rules, &WITHOUT_ROUTERS) {
             Ok(()) => rule.encoder(tensor).map(Decision::Encode),
             Err(keeping) => Ok(Decision::Keep(keeping)),
         };
         task.tensors.iter().map(decide).collect()
+    }
+
+    fn loaded_by(&self) -> &'static str {
+        "transformers 5.22 with bitsandbytes 0.50"
+    }
+
+    /// transformers replaces layers of the very class `Linear`, and `Conv1D`; experts are no layers to it.
+    fn leaves(&self, layer: Layer) -> Option<Keeping> {
+        match layer {
+            Layer::Linear | Layer::Conv1d => None,
+            Layer::Inherited | Layer::Expert => Some(Keeping::NotReplaced),
+            Layer::InF32 => Some(Keeping::InF32),
+            Layer::Head => Some(Keeping::Head),
+            Layer::Other => Some(Keeping::NotALayer),
+        }
+    }
+
+    fn turns_conv1d(&self) -> bool {
+        true
     }
 
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {

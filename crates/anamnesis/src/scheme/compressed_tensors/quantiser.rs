@@ -6,6 +6,7 @@ use super::described::quantization_config;
 use super::encoders::weight;
 use super::preset::{Codes, Preset};
 use super::spec::Strategy;
+use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::joined::{BY_LLM_COMPRESSOR, encode_joined};
 use crate::scheme::layers::{encode, plan_layers};
@@ -78,6 +79,15 @@ impl Quantiser for Preset {
             Codes::Nvfp4 => encode_joined(tensor, BY_LLM_COMPRESSOR, weight(self, strategy, tensor)),
             _ => encode(weight(self, strategy, tensor)),
         })
+    }
+
+    fn loaded_by(&self) -> &'static str {
+        "transformers 5.22 with compressed-tensors 0.20, vLLM and SGLang"
+    }
+
+    /// compressed-tensors decodes what has scales of its own to BF16, and leaves it there.
+    fn runs_in(&self) -> Option<TargetDtype> {
+        matches!(self.codes, Codes::Mxfp4 | Codes::Mxfp8 | Codes::Nvfp4).then_some(TargetDtype::BF16)
     }
 
     fn mixes_with(&self, other: &str) -> bool {

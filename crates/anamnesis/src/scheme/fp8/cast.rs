@@ -13,7 +13,8 @@ use crate::error::{AnamnesisError, Result};
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::USUAL;
 use crate::scheme::{
-    Candidate, Context, Decision, EncodedTensor, Grid, Quantiser, Task, TileDecoder, TileEncoder, Window,
+    Candidate, Context, Decision, EncodedTensor, Grid, Keeping, Layer, Quantiser, Task, TileDecoder, TileEncoder,
+    Window,
 };
 
 /// Values handed over together.
@@ -41,6 +42,15 @@ impl Quantiser for Cast {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_unused(self.name())?;
         plan_layers(task, self.name(), &USUAL, 1, |tensor| encode(CastEncoder::new(*self, tensor)))
+    }
+
+    fn loaded_by(&self) -> &'static str {
+        "whatever reads the tensors by themselves, such as ComfyUI: no configuration tells of them"
+    }
+
+    /// No layers, but numbers.
+    fn leaves(&self, _layer: Layer) -> Option<Keeping> {
+        None
     }
 
     fn needs_configuration(&self) -> bool {

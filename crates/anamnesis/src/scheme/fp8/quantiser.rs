@@ -55,11 +55,15 @@ impl Quantiser for Blocks {
         })
     }
 
+    fn loaded_by(&self) -> &'static str {
+        "transformers 5.22 (decoded where there is no GPU), vLLM and SGLang"
+    }
+
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
         Some(json!({
             "activation_scheme": "dynamic",
             "fmt": "e4m3",
-            "modules_to_not_convert": made.left(),
+            "modules_to_not_convert": made.left_by_ends(),
             "quant_method": "fp8",
             "weight_block_size": [BLOCK, BLOCK],
         }))

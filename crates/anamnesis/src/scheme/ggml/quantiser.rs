@@ -88,6 +88,10 @@ pub(super) fn mix_of(name: &str) -> Option<Mix> {
 }
 
 impl Quantiser for Mix {
+    fn loaded_by(&self) -> &'static str {
+        "llama.cpp and what is built on it"
+    }
+
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         let options = &task.options.blocks;
         if task.options.bnb != BnbOptions::default() || task.options.groups != GroupOptions::default() {

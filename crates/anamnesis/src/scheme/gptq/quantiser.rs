@@ -23,7 +23,8 @@ use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::SERVED;
 use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
 use crate::scheme::{
-    Candidate, Decision, Encoding, GroupSize, Made, Packing, QuantiseOptions, Quantiser, ScaleType, Task,
+    Candidate, Decision, Encoding, GroupSize, Keeping, Layer, Made, Packing, QuantiseOptions, Quantiser, ScaleType,
+    Task,
 };
 
 macro_rules! kinds {
@@ -98,6 +99,23 @@ impl Quantiser for Kind {
             check_shape(self.name, tensor, self.bits.into())?;
             encode(self.weight(tensor, group.unwrap_or(tensor.row())))
         })
+    }
+
+    fn loaded_by(&self) -> &'static str {
+        "GPTQModel 7.7, and transformers 5.22, vLLM and SGLang, which load with it or like it"
+    }
+
+    fn leaves(&self, layer: Layer) -> Option<Keeping> {
+        match layer {
+            Layer::Linear | Layer::Inherited | Layer::Expert | Layer::Conv1d => None,
+            Layer::InF32 => Some(Keeping::InF32),
+            Layer::Head => Some(Keeping::Head),
+            Layer::Other => Some(Keeping::NotALayer),
+        }
+    }
+
+    fn turns_conv1d(&self) -> bool {
+        true
     }
 
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {

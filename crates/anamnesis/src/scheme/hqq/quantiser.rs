@@ -130,6 +130,14 @@ impl Quantiser for Kind {
         })
     }
 
+    fn loaded_by(&self) -> &'static str {
+        "hqq 0.2.8, layer by layer (HQQLinear.load_state_dict); transformers 5.22 refuses it, as it reads no HQQ tensors"
+    }
+
+    fn finds_experts(&self) -> bool {
+        false
+    }
+
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
         Some(json!({
             "quant_config": {
@@ -146,8 +154,10 @@ impl Quantiser for Kind {
                 },
                 "zero_quant_params": null,
             },
+            // Not as `skip_modules`, which transformers 5 insists on: it would take the model for one it quantises itself, find none
+            // of the weights it looks for, and fill in random numbers.
+            "modules_to_not_convert": made.left(),
             "quant_method": "hqq",
-            "skip_modules": made.left(),
         }))
     }
 }

@@ -15,7 +15,7 @@ use crate::scheme::grouped::{Beside, Factor, Goal, GroupedEncoder, Layout, Ratio
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::LEAST;
 use crate::scheme::{
-    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, GroupSize, Keeping, Made, Packing,
+    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, GroupSize, Keeping, Layer, Made, Packing,
     QuantiseOptions, Quantiser, ScaleType, Task,
 };
 
@@ -92,6 +92,19 @@ impl Quantiser for Asked {
                 false => Ok(Decision::Keep(Keeping::Indivisible)),
             }
         })
+    }
+
+    fn loaded_by(&self) -> &'static str {
+        "mlx-lm 0.32, for the architectures it has"
+    }
+
+    /// Embeddings and heads are quantised too.
+    fn leaves(&self, layer: Layer) -> Option<Keeping> {
+        match layer {
+            Layer::Conv1d => Some(Keeping::Transposed),
+            Layer::Other => Some(Keeping::NotALayer),
+            _ => None,
+        }
     }
 
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {

@@ -92,6 +92,10 @@ impl Quantiser for Kind {
         })
     }
 
+    fn loaded_by(&self) -> &'static str {
+        "vLLM, SGLang and TensorRT-LLM, as ModelOpt 0.47 exports it; not by transformers"
+    }
+
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
         let others = made.modules_of_others();
         let mut config = json!({

@@ -12,7 +12,7 @@ use super::encoder::TurnedEncoder;
 use super::turned::BLOCK;
 use crate::error::{Request, Result};
 use crate::scheme::layers::encode;
-use crate::scheme::{Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, Task, Wish};
+use crate::scheme::{Candidate, Decision, Encoding, Keeping, Layer, Made, Packing, Quantiser, Task, Wish};
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
@@ -50,6 +50,15 @@ impl Quantiser for Experts {
             Err(keeping) => Ok(Decision::Keep(keeping)),
         };
         task.tensors.iter().zip(decided).map(decide).collect()
+    }
+
+    fn loaded_by(&self) -> &'static str {
+        "transformers 5.22 (decoded where there is no GPU) and vLLM, for models of gpt-oss"
+    }
+
+    /// It looks for experts only.
+    fn leaves(&self, _layer: Layer) -> Option<Keeping> {
+        None
     }
 
     fn configuration(&self, _made: &Made<'_>) -> Option<Value> {

@@ -67,12 +67,12 @@ impl Kind {
         }
     }
 
-    /// What transformers and quanto call it.
-    const fn told(self) -> [&'static str; 2] {
+    /// What quanto calls it.
+    const fn told(self) -> &'static str {
         match self {
-            Self::Int8 => ["int8", "qint8"],
-            Self::E4m3 => ["float8", "qfloat8_e4m3fn"],
-            Self::E5m2 => ["float8_e5m2", "qfloat8_e5m2"],
+            Self::Int8 => "qint8",
+            Self::E4m3 => "qfloat8_e4m3fn",
+            Self::E5m2 => "qfloat8_e5m2",
         }
     }
 
@@ -92,11 +92,21 @@ impl Quantiser for Kind {
         plan_layers(task, self.name(), &SERVED, 1, |tensor| encode(weight(*self, tensor)))
     }
 
+    fn loaded_by(&self) -> &'static str {
+        "optimum-quanto 0.2.7 (requantize with quanto_qmap.json); transformers 5.22 refuses it, as it reads no quanto tensors"
+    }
+
+    fn finds_experts(&self) -> bool {
+        false
+    }
+
     fn configuration(&self, made: &Made<'_>) -> Option<Value> {
-        let [weights, _] = self.told();
+        // By the names that quanto has for types. transformers 5 has others for what it quantises itself, and refuses these: under its own
+        // it would take the model for one of its kind, find none of the weights it looks for, and fill in random numbers.
+        let weights = self.told();
         Some(json!({
             "activations": null,
-            "modules_to_not_convert": made.left(),
+            "modules_to_not_convert": made.left_by_ends(),
             "quant_method": NAME,
             "weights": weights,
         }))
@@ -104,7 +114,7 @@ impl Quantiser for Kind {
 
     /// The map by which quanto itself loads a model.
     fn documents(&self, made: &Made<'_>) -> Vec<(&'static str, Value)> {
-        let [_, weights] = self.told();
+        let weights = self.told();
         // The first tensor of a weight is called after it: `layer.weight._data`.
         let modules = made.usual_modules().map(|weight| weight.strip_suffix(".weight").unwrap_or(weight));
         let told = |module: &str| (module.to_owned(), json!({ "activations": "none", "weights": weights }));

@@ -1,26 +1,34 @@
 //! Rows and columns exchanged, in every matrix of a stack.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::inner::{Inner, bytes_of_each};
+use super::{Context, PlainDecoder, Prepare, Prepared, Recipe, TileDecoder, Window};
 use crate::catalog::{Dtype, TargetDtype};
-use crate::error::Result;
-use crate::scheme::{Context, PlainDecoder, TileDecoder, Window};
+use crate::error::{AnamnesisError, Result};
 
 /// Output bytes of a tile: stored rows are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 1 << 20;
 
 /// Matrices of `rows` by `cols` that become `cols` by `rows`.
 #[derive(Hash)]
-pub(super) struct Turned {
-    pub(super) inner: Inner,
-    pub(super) rows: u64,
-    pub(super) cols: u64,
+pub(crate) struct Turned {
+    pub(crate) inner: Inner,
+    pub(crate) rows: u64,
+    pub(crate) cols: u64,
     /// The type of what is stored as ordinary numbers, whose columns can be read by themselves.
-    pub(super) stored: Option<(Dtype, PlainDecoder)>,
+    pub(crate) stored: Option<(Dtype, PlainDecoder)>,
 }
 
 impl Turned {
+    /// A matrix of this shape, turned. `stored` is its type where it is stored as ordinary numbers.
+    pub(crate) fn around(decoder: Arc<dyn TileDecoder>, [rows, cols]: [usize; 2], stored: Option<Dtype>) -> Self {
+        let (rows, cols) = (rows as u64, cols as u64);
+        let stored = stored.and_then(|dtype| Some((dtype, PlainDecoder::of(dtype)?)));
+        Self { inner: Inner { decoder, elements: rows * cols, first_part: 0 }, rows, cols, stored }
+    }
+
     /// The matrices that a range of output elements is in, with the columns of each.
     fn strips(&self, elements: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
         let (rows, cols) = (self.rows.max(1), self.cols.max(1));
@@ -31,6 +39,55 @@ impl Turned {
             at += last - first;
             (first < last).then_some((matrix, first..last))
         })
+    }
+}
+
+impl Recipe {
+    /// The recipe of a layer whose class stores its weight transposed, while its quantised form does not: it is turned back. `outputs`
+    /// is the length of its bias, where it has one.
+    pub(crate) fn turned(self, shape: &[usize], outputs: Option<usize>) -> Result<(Self, Vec<usize>)> {
+        match self {
+            Self::Ready(decoder) => {
+                let [rows, cols] = stored_as_linear(shape, outputs)?;
+                Ok((Self::Ready(Arc::new(Turned::around(decoder, [rows, cols], None))), vec![cols, rows]))
+            }
+            Self::Deferred(inner) => {
+                let shape = shape.iter().rev().copied().collect();
+                Ok((Self::Deferred(Arc::new(TurnedLater { inner, outputs })), shape))
+            }
+        }
+    }
+}
+
+/// The shape of a quantised matrix, which must be that of a linear layer: a row for every output.
+fn stored_as_linear(shape: &[usize], outputs: Option<usize>) -> Result<[usize; 2]> {
+    let &[rows, cols] = shape else {
+        return Err(AnamnesisError::parse(format!("shape {shape:?}; a layer of the class Conv1D has a matrix")));
+    };
+    match outputs.filter(|outputs| *outputs != rows) {
+        None => Ok([rows, cols]),
+        Some(outputs) => Err(AnamnesisError::parse(format!(
+            "shape {shape:?} under a bias of {outputs} values; quantised layers of the class Conv1D have a row for every output"
+        ))),
+    }
+}
+
+/// A weight that is turned once its shape is known.
+struct TurnedLater {
+    inner: Arc<dyn Prepare>,
+    outputs: Option<usize>,
+}
+
+impl Prepare for TurnedLater {
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
+        let prepared = self.inner.prepare(read)?;
+        let [rows, cols] = stored_as_linear(&prepared.shape, self.outputs)?;
+        let decoder = Arc::new(Turned::around(prepared.decoder, [rows, cols], None));
+        Ok(Prepared { shape: vec![cols, rows], decoder, ..prepared })
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
     }
 }
 

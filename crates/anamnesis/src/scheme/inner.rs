@@ -4,17 +4,17 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::{Context, TileDecoder, Window};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::{Context, TileDecoder, Window};
 
 /// A decoder with the values it has, and the place of its parts among those of the whole.
 #[derive(Clone)]
-pub(super) struct Inner {
-    pub(super) decoder: Arc<dyn TileDecoder>,
-    pub(super) elements: u64,
+pub(crate) struct Inner {
+    pub(crate) decoder: Arc<dyn TileDecoder>,
+    pub(crate) elements: u64,
     /// The place of its first part.
-    pub(super) first_part: usize,
+    pub(crate) first_part: usize,
 }
 
 impl Hash for Inner {
@@ -32,7 +32,7 @@ impl Inner {
     }
 
     /// The windows of a range.
-    pub(super) fn windows(&self, range: &Range<u64>, windows: &mut Vec<Window>) {
+    pub(crate) fn windows(&self, range: &Range<u64>, windows: &mut Vec<Window>) {
         let first = windows.len();
         self.decoder.windows(self.widened(range), windows);
         for window in windows.iter_mut().skip(first) {
@@ -41,7 +41,7 @@ impl Inner {
     }
 
     /// Decodes a range into `out`, from the first of `inputs`, and gives those behind.
-    pub(super) fn decode<'i, 'b>(
+    pub(crate) fn decode<'i, 'b>(
         &self,
         range: &Range<u64>,
         inputs: &'i [&'b [u8]],
@@ -68,6 +68,6 @@ impl Inner {
 }
 
 /// Bytes of each element of a tile that goes to `out`: of a value, or one where elements are bytes.
-pub(super) fn bytes_of_each(elements: &Range<u64>, out: &[u8]) -> usize {
+pub(crate) fn bytes_of_each(elements: &Range<u64>, out: &[u8]) -> usize {
     out.len() / (elements.end - elements.start).max(1) as usize
 }

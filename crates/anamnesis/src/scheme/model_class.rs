@@ -1,0 +1,280 @@
+//! What the classes of transformers make of a weight: whether the loaders of quantised models replace its layer, and how that stores it.
+//!
+//! Loaders replace modules of the class `Linear`, and some of them `Conv1D`. Almost every matrix of a model belongs to one; here are the
+//! exceptions, by the kind of model that its configuration names. `reference/gen_classes.py` lists what each class of transformers has, and
+//! the tests hold this table against that.
+
+/// What the layer of a weight is to a loader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Layer {
+    /// `Linear`, or nothing is known of it.
+    Linear,
+    /// A class of its own that inherits from `Linear`: some loaders ask for the very class.
+    Inherited,
+    /// `Conv1D`: a linear layer that stores its weight transposed.
+    Conv1d,
+    /// A linear layer that stays F32 whatever else is asked for.
+    InF32,
+    /// One of several experts, which are one tensor in memory.
+    Expert,
+    /// The head of the model, or what is tied to it.
+    Head,
+    /// A parameter that is no linear layer's.
+    Other,
+}
+
+/// The kinds of a model and of its parts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ModelClass<'a> {
+    types: &'a [String],
+}
+
+/// Exceptions for kinds of models: the ends of the names of modules, and what these are.
+struct Exception {
+    /// Kinds; none where all have it.
+    types: &'static [&'static str],
+    modules: &'static [&'static str],
+    layer: Layer,
+}
+
+const EXCEPTIONS: [Exception; 13] = [
+    Exception {
+        types: &["gpt2", "openai-gpt", "imagegpt", "decision_transformer"],
+        modules: &[
+            "attn.c_attn",
+            "attn.c_proj",
+            "crossattention.c_attn",
+            "crossattention.q_attn",
+            "crossattention.c_proj",
+            "mlp.c_fc",
+            "mlp.c_proj",
+        ],
+        layer: Layer::Conv1d,
+    },
+    Exception { types: &["clvp", "clvp_decoder"], modules: &["mlp.c_fc", "mlp.c_proj"], layer: Layer::Conv1d },
+    Exception { types: &["t5", "mt5", "umt5", "udop", "pop2piano"], modules: &["wo"], layer: Layer::InF32 },
+    Exception { types: &[], modules: &["indexer.weights_proj", "scorer.weights_proj"], layer: Layer::InF32 },
+    Exception {
+        types: &["deepseek_v4"],
+        modules: &["compressor.gate_proj", "compressor.kv_proj", "indexer.gate_proj", "indexer.kv_proj"],
+        layer: Layer::InF32,
+    },
+    Exception {
+        types: &["falcon"],
+        modules: &["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"],
+        layer: Layer::Inherited,
+    },
+    Exception { types: &["deepseek_v4"], modules: &["o_a_proj"], layer: Layer::Inherited },
+    Exception { types: &["ibert"], modules: &["query", "key", "value", "dense"], layer: Layer::Other },
+    Exception { types: &["ctrl"], modules: &["w"], layer: Layer::Other },
+    Exception { types: &["eomt", "eomt_dinov3", "videomt"], modules: &["query"], layer: Layer::Other },
+    Exception {
+        types: &["sam3", "sam3_video", "sam3_lite_text", "sam3_detr_decoder"],
+        modules: &["reference_points"],
+        layer: Layer::Other,
+    },
+    Exception {
+        types: &[],
+        modules: &[
+            "query_feat",
+            "queries_features",
+            "query_1024_resolution",
+            "query_768_resolution",
+            "presence_token",
+            "hq_token",
+            "iou_token",
+            "mask_tokens",
+            "obj_score_token",
+            "audio_bos_eos_token",
+            "objective",
+        ],
+        layer: Layer::Other,
+    },
+    // What loaders leave because it comes last.
+    Exception { types: &[], modules: &["text_projection", "visual_projection"], layer: Layer::Head },
+];
+
+/// Modules that stay F32 with everything inside them, by the kind of the model.
+const WHOLE_IN_F32: [(&str, &str); 1] = [("blip-2", "qformer")];
+
+/// Heads that share the numbers of an embedding, so that files need not have them: kinds of models, and how they call theirs.
+const TIED_HEADS: [(&[&str], &str); 19] = [
+    (&[], "lm_head"),
+    (&["whisper", "moonshine", "canary", "cohere_asr"], "proj_out"),
+    (&["distilbert"], "vocab_projector"),
+    (&["electra", "convbert"], "generator_lm_head"),
+    (&["modernbert", "modernbert-decoder"], "decoder"),
+    (&["gpt_neox_japanese", "gpt_neox"], "embed_out"),
+    (&["luke"], "entity_predictions.decoder"),
+    (&["xlnet"], "lm_loss"),
+    (&["biogpt", "trocr", "fsmt"], "output_projection"),
+    (&["flaubert", "xlm"], "pred_layer.proj"),
+    (&["albert"], "predictions.decoder"),
+    (&["vilt", "bridgetower"], "mlm_score.decoder"),
+    (&["ultrabert"], "head.decoder"),
+    (&["neomme"], "unembedding_projection"),
+    (&["flava"], "mmm_text_head.decoder"),
+    (&["dia"], "logits_dense"),
+    (&["rwkv"], "head"),
+    (&["granite_speech5_ctc"], "ctc_head"),
+    (&["t5gemma", "t5gemma2"], "lm_head.out_proj"),
+];
+
+/// Heads of several layers, the last of which shares the numbers of an embedding: how their names begin, and what that layer is called.
+const LAYERED_HEADS: [(&str, &str); 3] = [
+    ("cls.predictions.", "cls.predictions.decoder"),
+    ("lm_head.dense.", "lm_head.decoder"),
+    ("lm_head.layer_norm.", "lm_head.decoder"),
+];
+
+impl<'a> ModelClass<'a> {
+    /// Of a configuration's `model_type`s.
+    pub(crate) const fn of(types: &'a [String]) -> Self {
+        Self { types }
+    }
+
+    /// Whether the configuration names a kind of model, which a library then loads.
+    pub(crate) const fn is_known(&self) -> bool {
+        !self.types.is_empty()
+    }
+
+    fn is_any(&self, kinds: &[&str]) -> bool {
+        kinds.is_empty() || kinds.iter().any(|kind| self.types.iter().any(|of_model| of_model == kind))
+    }
+
+    /// What the layer of a matrix is, by the name of the matrix. Nothing is known of it where the configuration names no kind.
+    pub(crate) fn layer(&self, name: &str) -> Layer {
+        if !self.is_known() {
+            return Layer::Linear;
+        }
+        let Some(module) = name.strip_suffix(".weight") else {
+            return if name == "weight" { Layer::Linear } else { Layer::Other };
+        };
+        let mut heads = self.heads().chain(LAYERED_HEADS.iter().map(|(_, head)| *head));
+        if heads.any(|head| ends_in(module, head)) {
+            return Layer::Head;
+        }
+        let parts = |wanted: &str| module.split('.').any(|part| part == wanted);
+        if WHOLE_IN_F32.iter().any(|(kind, module)| self.is_any(&[kind]) && parts(module)) {
+            return Layer::InF32;
+        }
+        let exception = EXCEPTIONS.iter().find(|exception| {
+            self.is_any(exception.types) && exception.modules.iter().any(|wanted| ends_in(module, wanted))
+        });
+        match exception {
+            Some(exception) => exception.layer,
+            None if is_expert(module) => Layer::Expert,
+            None => Layer::Linear,
+        }
+    }
+
+    fn heads(&self) -> impl Iterator<Item = &'static str> + use<'a> {
+        let class = *self;
+        TIED_HEADS.iter().filter(move |(kinds, _)| class.is_any(kinds)).map(|(_, head)| *head)
+    }
+
+    /// The heads that a model may have though its file does not, which loaders must not take for quantised layers.
+    pub(crate) fn unstored_heads<'n>(&self, names: impl Iterator<Item = &'n str> + Clone) -> Vec<&'static str> {
+        let is_stored = |head: &str| names.clone().any(|name| name.strip_suffix(".weight") == Some(head));
+        let has_part = |part: &str| names.clone().any(|name| name.starts_with(part));
+        let layered = LAYERED_HEADS.iter().filter(|(part, _)| has_part(part)).map(|(_, head)| *head);
+        let mut heads: Vec<_> = self.heads().chain(layered).filter(|head| !is_stored(head)).collect();
+        heads.dedup();
+        heads
+    }
+}
+
+/// Whether a module's name ends in these parts.
+fn ends_in(module: &str, parts: &str) -> bool {
+    module.strip_suffix(parts).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+}
+
+/// Whether a module belongs to an expert by its number: `experts.3.up_proj`.
+fn is_expert(module: &str) -> bool {
+    let mut parts = module.split('.').skip_while(|part| *part != "experts").skip(1);
+    parts.next().is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::scheme::linear::is_left_by_name;
+
+    /// What transformers has, by kinds of models.
+    fn kinds() -> Vec<(Vec<String>, Value)> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/model_classes.json");
+        let all: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let kinds = all["kinds"].as_object().unwrap();
+        kinds.iter().map(|(kind, lists)| (kind.split(' ').map(str::to_owned).collect(), lists.clone())).collect()
+    }
+
+    /// Calls `check` for every layer of a list.
+    fn each(list: &str, check: impl Fn(ModelClass<'_>, &str) -> bool) {
+        let (mut count, mut wrong) = (0, Vec::new());
+        for (types, lists) in kinds() {
+            for module in lists[list].as_array().into_iter().flatten() {
+                let module = module.as_str().unwrap();
+                count += 1;
+                if !check(ModelClass::of(&types), module) {
+                    wrong.push(format!("{}: {module}", types.join(" ")));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{list}: {wrong:#?}");
+        assert!(count > 3, "{list}: {count}");
+    }
+
+    #[test]
+    fn every_layer_that_a_class_stores_transposed_is_known() {
+        each("conv1d", |class, module| class.layer(&format!("{module}.weight")) == Layer::Conv1d);
+    }
+
+    #[test]
+    fn every_layer_that_a_class_keeps_in_f32_is_known() {
+        each("in_f32", |class, module| class.layer(&format!("{module}.weight")) == Layer::InF32);
+    }
+
+    #[test]
+    fn a_linear_layer_is_nothing_else() {
+        let linear = [Layer::Linear, Layer::Expert, Layer::Head];
+        each("linear", |class, module| linear.contains(&class.layer(&format!("{module}.weight"))));
+    }
+
+    #[test]
+    fn what_is_no_linear_layer_is_left_by_its_class_or_by_its_name() {
+        let others = [Layer::Other, Layer::Inherited, Layer::Expert, Layer::Head];
+        each("other", |class, module| {
+            let name = format!("{module}.weight");
+            // Of attention that takes the weights of its layers itself, the tensor beside them tells.
+            others.contains(&class.layer(&name)) || is_left_by_name(&name) || module.ends_with("out_proj")
+        });
+    }
+
+    #[test]
+    fn heads_that_files_need_not_have_are_known() {
+        each("tied", |class, module| {
+            class.layer(&format!("{module}.weight")) == Layer::Head || is_left_by_name(&format!("{module}.weight"))
+        });
+    }
+
+    #[test]
+    fn nothing_is_known_where_no_kind_is_named() {
+        assert_eq!(ModelClass::of(&[]).layer("h.0.attn.c_attn.weight"), Layer::Linear);
+        assert_eq!(ModelClass::of(&[]).layer("W_enc"), Layer::Linear);
+        let llama = ["llama".to_owned()];
+        assert_eq!(ModelClass::of(&llama).layer("h.0.attn.c_attn.weight"), Layer::Linear);
+        assert_eq!(ModelClass::of(&llama).layer("model.latents"), Layer::Other);
+    }
+
+    #[test]
+    fn heads_of_several_layers_are_told_by_what_a_file_has_of_them() {
+        let roberta = ["roberta".to_owned()];
+        let heads = |names: &[&'static str]| ModelClass::of(&roberta).unstored_heads(names.iter().copied());
+        assert_eq!(heads(&["lm_head.dense.weight", "lm_head.layer_norm.weight"]), ["lm_head", "lm_head.decoder"]);
+        assert_eq!(heads(&["lm_head.dense.weight", "lm_head.decoder.weight"]), ["lm_head"]);
+        assert_eq!(heads(&["lm_head.weight"]), [""; 0]);
+        assert_eq!(heads(&["cls.predictions.bias"]), ["lm_head", "cls.predictions.decoder"]);
+    }
+}

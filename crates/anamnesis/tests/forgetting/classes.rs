@@ -1,0 +1,174 @@
+//! Models whose layers are not all alike, against what transformers makes of them with bitsandbytes.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::support::{Contents, Folder, assert_mentions, difference, fixture};
+use anamnesis::{
+    AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, DirectoryOptions, ParseLimits, TargetDtype,
+};
+use serde_json::{Value, json};
+
+/// Models, how transformers has quantised them, and the layers that their classes keep.
+const MODELS: [(&str, &str, &[&str]); 4] = [
+    ("gpt2", "nf4", &["lm_head"]),
+    ("gpt2", "int8", &["lm_head"]),
+    (
+        "t5",
+        "nf4",
+        &["decoder.block.0.layer.2.DenseReluDense.wo", "encoder.block.0.layer.1.DenseReluDense.wo", "lm_head"],
+    ),
+    ("clip", "nf4", &["text_projection", "lm_head"]),
+];
+
+fn model(path: &str) -> PathBuf {
+    fixture(&format!("bnb_models/{path}"))
+}
+
+fn plan_as(input: &Path, to: &str, options: &ConvertOptions) -> anamnesis::Result<anamnesis::DirectoryPlan> {
+    let checkpoint = Checkpoint::open(input, &ParseLimits::default()).unwrap();
+    checkpoint.plan_convert_directory(ConvertTarget::parse(to).unwrap(), options, &DirectoryOptions::new())
+}
+
+/// A directory made of another.
+fn convert(input: &Path, to: &str, output: &Path) {
+    let options = ConvertOptions::new();
+    let plan = plan_as(input, to, &options).unwrap_or_else(|error| panic!("{to}: {error}"));
+    plan.write(output, &options.run(), |_| {}).unwrap();
+}
+
+fn configuration(directory: &Path) -> Value {
+    let config: Value = serde_json::from_slice(&std::fs::read(directory.join("config.json")).unwrap()).unwrap();
+    config["quantization_config"].clone()
+}
+
+fn contents(directory: &Path) -> Contents {
+    Contents::read(directory.join("model.safetensors"))
+}
+
+#[test]
+fn the_layers_are_quantised_that_transformers_quantises_and_lie_as_it_has_them() {
+    let folder = Folder::new();
+    for (name, kind, kept) in MODELS {
+        let output = folder.path(&format!("{name}-{kind}"));
+        convert(&model(&format!("{name}/source")), &format!("bnb-{kind}"), &output);
+        let (made, wanted) = (contents(&output), contents(&model(&format!("{name}/{kind}"))));
+        let names = |contents: &Contents| contents.names().iter().map(|name| (*name).to_owned()).collect();
+        let (made_names, wanted_names): (BTreeSet<String>, BTreeSet<String>) = (names(&made), names(&wanted));
+        assert_eq!(made_names, wanted_names, "{name} {kind}");
+        for (tensor, wanted) in &wanted.tensors {
+            // A JSON text, whose members have another order.
+            if tensor.contains("quant_state") {
+                continue;
+            }
+            // What classes keep in F32 is stored as it was here, and as F32 there.
+            if wanted.dtype == "F32" && made.tensors[tensor].dtype == "BF16" {
+                assert!(tensor.ends_with("wo.weight"), "{name} {kind} {tensor}");
+                continue;
+            }
+            assert_eq!(difference(wanted, &made.tensors[tensor]), None, "{name} {kind} {tensor}");
+        }
+        assert_eq!(configuration(&output)["llm_int8_skip_modules"], json!(kept), "{name} {kind}");
+    }
+}
+
+#[test]
+fn what_transformers_has_quantised_is_decoded_as_the_class_stores_it() {
+    let folder = Folder::new();
+    for (name, kind, _) in MODELS {
+        let source = contents(&model(&format!("{name}/source")));
+        let input = model(&format!("{name}/{kind}"));
+        let output = folder.path(&format!("{name}-{kind}"));
+        let checkpoint = Checkpoint::open(&input, &ParseLimits::default()).unwrap();
+        let plan = checkpoint.plan_directory(TargetDtype::BF16, &DirectoryOptions::new()).unwrap();
+        plan.write(&output, &ConvertOptions::new().run(), |_| {}).unwrap();
+        let decoded = contents(&output);
+        let wanted = Contents::read(input.join("decoded.safetensors.expected"));
+        assert!(wanted.tensors.len() > 3);
+        for (tensor, wanted) in &wanted.tensors {
+            assert_eq!(difference(wanted, &decoded.tensors[tensor]), None, "{name} {kind} {tensor}");
+        }
+        for (tensor, was) in &source.tensors {
+            assert_eq!(decoded.tensors[tensor].shape, was.shape, "{name} {kind} {tensor}");
+        }
+    }
+}
+
+#[test]
+fn transposed_layers_come_back_as_they_were_by_gptq_too() {
+    let (folder, source) = (Folder::new(), model("gpt2/source"));
+    let options = ConvertOptions::new();
+    let grouped = {
+        let mut options = ConvertOptions::new();
+        options.quantise.groups.size = Some(anamnesis::GroupSize::Values(32));
+        options
+    };
+    let quantised = folder.path("gptq");
+    plan_as(&source, "gptq-8bit-asym", &grouped).unwrap().write(&quantised, &options.run(), |_| {}).unwrap();
+    let attention = &contents(&quantised).tensors["transformer.h.0.attn.c_attn.qweight"];
+    // Words of four codes of inputs, by outputs.
+    assert_eq!(attention.shape, [64 / 4, 192]);
+    let plain = folder.path("plain");
+    let checkpoint = Checkpoint::open(&quantised, &ParseLimits::default()).unwrap();
+    let plan = checkpoint.plan_directory(TargetDtype::F32, &DirectoryOptions::new()).unwrap();
+    plan.write(&plain, &options.run(), |_| {}).unwrap();
+    let (decoded, source) = (contents(&plain), contents(&source));
+    for name in ["attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"] {
+        let name = format!("transformer.h.0.{name}.weight");
+        assert_eq!(decoded.tensors[&name].shape, source.tensors[&name].shape, "{name}");
+        let was = source.tensors[&name].data.chunks_exact(2);
+        let was = was.map(|bytes| f32::from_bits(u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) << 16));
+        let farthest = was.zip(decoded.floats(&name)).map(|(was, is)| (was - is).abs()).fold(0.0, f32::max);
+        assert!(farthest < 0.01, "{name}: {farthest}");
+    }
+}
+
+#[test]
+fn loaders_of_linear_layers_alone_find_nothing_in_gpt2() {
+    for to in ["w4a16", "fp8-channel", "awq-4bit", "quanto-int8", "hqq-4bit"] {
+        let plan = plan_as(&model("gpt2/source"), to, &ConvertOptions::new()).unwrap();
+        assert_eq!(plan.stats().quantized, 0, "{to}");
+        let transposed = plan.kept().iter().filter(|(_, why)| why.reason().contains("Conv1D")).count();
+        assert_eq!(transposed, 4, "{to}");
+    }
+}
+
+#[test]
+fn a_layer_that_its_loader_does_not_replace_cannot_be_asked_for() {
+    let wish = ConvertOptions::new().with_quantized("*.wo.weight").unwrap();
+    let error = plan_as(&model("t5/source"), "bnb-nf4", &wish).err().unwrap();
+    assert!(matches!(error, AnamnesisError::Request(_)), "{error:?}");
+    assert_mentions(&error.to_string(), &["wo.weight", "F32"]);
+}
+
+#[test]
+fn a_directory_says_who_loads_it_and_no_other_library_is_invited() {
+    let folder = Folder::new();
+    for to in ["quanto-int8", "quanto-float8", "hqq-4bit"] {
+        let output = folder.path(to);
+        let plan = plan_as(&model("clip/source"), to, &ConvertOptions::new());
+        let options = ConvertOptions::new();
+        let Ok(plan) = plan else { panic!("{to}: {}", plan.err().unwrap()) };
+        assert!(plan.notes().iter().any(|note| note.to_string().starts_with("loaded by ")), "{to}: {:?}", plan.notes());
+        plan.write(&output, &options.run(), |_| {}).unwrap();
+        // transformers 5 knows these methods and does not read their tensors: `int8` and `skip_modules` would make it go on.
+        let config = configuration(&output);
+        assert!(!["int8", "float8", "int4", "int2"].contains(&config["weights"].as_str().unwrap_or("")), "{config}");
+        assert_eq!(config.get("skip_modules"), None, "{config}");
+    }
+}
+
+#[test]
+fn a_type_that_does_not_run_with_what_the_loader_decodes_is_refused() {
+    let folder = Folder::new();
+    let source = folder.path("f32");
+    let checkpoint = Checkpoint::open(model("t5/source"), &ParseLimits::default()).unwrap();
+    let options = ConvertOptions::new().with_output_dtype(TargetDtype::F32.dtype()).with_cast(anamnesis::Cast::All);
+    let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, &options, &DirectoryOptions::new());
+    plan.unwrap().write(&source, &options.run(), |_| {}).unwrap();
+    for to in ["nvfp4", "mxfp4", "mxfp8"] {
+        let error = plan_as(&source, to, &ConvertOptions::new()).err().unwrap();
+        assert_mentions(&error.to_string(), &[to, "F32", "BF16"]);
+        assert!(plan_as(&model("t5/source"), to, &ConvertOptions::new()).is_ok(), "{to}");
+    }
+}
