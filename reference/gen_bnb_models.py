@@ -1,6 +1,6 @@
 """Tiny models of classes whose layers are not all alike, quantised and saved by transformers with bitsandbytes on the CPU.
 
-    python gen_bnb_models.py [../crates/anamnesis/tests/fixtures/bnb_models]
+    python gen_bnb_models.py [directory]
 
 GPT-2 (`Conv1D`, stored transposed), T5 (`wo` stays F32) and CLIP (its last layer stays what it is): as they were (`source`), and as
 transformers saves them in NF4, and GPT-2 in eight bits. Rows are no shorter than a block: bitsandbytes reads other scales for such rows on the CPU. What transformers decodes is in `decoded.safetensors`, as the class stores it.
@@ -17,6 +17,8 @@ from safetensors.torch import save_file
 from transformers import BitsAndBytesConfig
 from transformers.integrations.bitsandbytes import dequantize_bnb_weight
 from transformers.pytorch_utils import Conv1D
+
+from common import FIXTURES
 
 warnings.filterwarnings("ignore")
 torch.set_grad_enabled(False)
@@ -47,7 +49,7 @@ def decoded(model, plain):
 
 
 def main():
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else "../crates/anamnesis/tests/fixtures/bnb_models")
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else FIXTURES / "bnb_models"
     shutil.rmtree(root, ignore_errors=True)
     for name, (cls, config) in MODELS.items():
         cls = getattr(transformers, cls)

@@ -1,6 +1,6 @@
 """Lists what the loaders of transformers make of the matrices of every model class they have.
 
-    python gen_classes.py ../crates/anamnesis/tests/fixtures/model_classes.json
+    python gen_classes.py [model_classes.json]
 
 Every class is built without values (on the meta device) from its default configuration, with as few layers as that allows, and
 asked what `replace_with_bnb_linear` and `get_modules_to_not_convert` ask: which of its matrices belong to a layer of the very class
@@ -22,6 +22,8 @@ import transformers  # noqa: E402
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES  # noqa: E402
 from transformers.pytorch_utils import Conv1D  # noqa: E402
 from transformers.quantizers.quantizers_utils import should_convert_module  # noqa: E402
+
+from common import FIXTURES  # noqa: E402
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
@@ -119,7 +121,8 @@ def main():
             special["linear"] = short(lists["linear"])
         if special:
             table[kind] = special
-    with open(sys.argv[1], "w") as file:
+    path = sys.argv[1] if len(sys.argv) > 1 else FIXTURES / "model_classes.json"
+    with open(path, "w") as file:
         json.dump({"transformers": transformers.__version__, "kinds": table}, file, indent=1)
         file.write("\n")
     print(len(table), "kinds,", len(set(failed)), "classes not built")

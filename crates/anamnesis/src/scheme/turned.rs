@@ -11,6 +11,9 @@ use crate::error::{AnamnesisError, Result};
 /// Output bytes of a tile: stored rows are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 1 << 20;
 
+/// Largest quantised matrix that is turned: it is decoded whole.
+const MAX_TURNED_VALUES: usize = 1 << 26;
+
 /// Matrices of `rows` by `cols` that become `cols` by `rows`.
 #[derive(Hash)]
 pub(crate) struct Turned {
@@ -64,6 +67,10 @@ fn stored_as_linear(shape: &[usize], outputs: Option<usize>) -> Result<[usize; 2
     let &[rows, cols] = shape else {
         return Err(AnamnesisError::parse(format!("shape {shape:?}; a layer of the class Conv1D has a matrix")));
     };
+    if rows.saturating_mul(cols) > MAX_TURNED_VALUES {
+        let message = format!("{rows} by {cols} values are to be turned, {MAX_TURNED_VALUES} are allowed");
+        return Err(AnamnesisError::limit("MAX_TURNED_VALUES", message));
+    }
     match outputs.filter(|outputs| *outputs != rows) {
         None => Ok([rows, cols]),
         Some(outputs) => Err(AnamnesisError::parse(format!(
