@@ -1,4 +1,6 @@
 //! Reading how important the inputs of each weight are, from the files that llama.cpp's tools write.
+//!
+//! Only names and lengths are read here, each held against the bytes that follow; the values stay in the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,28 +9,35 @@ use crate::catalog::{Dtype, MetadataValue};
 use crate::checkpoint::Checkpoint;
 use crate::container::{Format, detect_format_from_bytes};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::read_all;
-use crate::limits::{Budget, ParseLimits};
-use crate::scheme::Importance;
+use crate::io::{FileSource, Source};
+use crate::limits::ParseLimits;
+use crate::scheme::{Importance, InputWeights};
 
-/// Longest file that is read. Those of the largest models have some hundred megabytes.
-const MAX_BYTES: u64 = 4 << 30;
+/// Most entries of the older form. A model has some dozens for each of its layers.
+const MAX_IMPORTANCE_ENTRIES: usize = 1 << 20;
+/// Longest name, and longest name of a text, in bytes.
+const MAX_NAME_BYTES: usize = 4096;
+/// First bytes of a file, by which its form is known.
+const HEAD_BYTES: u64 = 64;
 
 /// What the sums of a weight and their number are called.
 const SUMS: &str = ".in_sum2";
 const COUNTS: &str = ".counts";
 
 impl Importance {
-    /// Reads an importance matrix: a GGUF file that says it is one, or the older form.
+    /// Reads an importance matrix: a GGUF file that says it is one, or the older form. The values stay in the file until they
+    /// are asked for.
     ///
     /// # Errors
     /// `Io` where the file cannot be read, `Parse` where it is none, `LimitExceeded` past the limits.
     pub fn read(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = read_all(std::fs::File::open(path)?, &mut Budget::new(limits), MAX_BYTES)?;
-        let read = match matches!(detect_format_from_bytes(&bytes), Ok(Format::Gguf)) {
-            true => from_gguf(bytes, limits),
-            false => from_older(&bytes),
+        let file = FileSource::open(path)?;
+        let mut head = vec![0; file.len().min(HEAD_BYTES) as usize];
+        file.read_at(0, &mut head)?;
+        let read = match matches!(detect_format_from_bytes(&head), Ok(Format::Gguf)) {
+            true => Checkpoint::open_file(path, limits).and_then(from_gguf),
+            false => from_older(Arc::new(file)),
         };
         let mut importance = read.map_err(|error| error.in_file(path))?;
         importance.file = path.to_string_lossy().into_owned();
@@ -36,8 +45,7 @@ impl Importance {
     }
 }
 
-fn from_gguf(bytes: Vec<u8>, limits: &ParseLimits) -> Result<Importance> {
-    let checkpoint = Checkpoint::from_bytes(bytes, limits)?;
+fn from_gguf(checkpoint: Checkpoint) -> Result<Importance> {
     let mut importance = Importance::default();
     let mut is_one = false;
     for (key, value) in checkpoint.metadata()? {
@@ -53,78 +61,115 @@ fn from_gguf(bytes: Vec<u8>, limits: &ParseLimits) -> Result<Importance> {
     if !is_one {
         return Err(AnamnesisError::parse("it is no importance matrix: general.type is not imatrix"));
     }
+    let checkpoint = Arc::new(checkpoint);
     for (_, tensor) in checkpoint.catalog.iter() {
         let Some(name) = tensor.name.strip_suffix(SUMS) else { continue };
         let counts = checkpoint.catalog.find(&format!("{name}{COUNTS}"));
         let counts = counts.ok_or_else(|| AnamnesisError::parse(format!("{} has no {COUNTS}", quoted(name))))?;
-        if tensor.dtype != Dtype::F32 || checkpoint.catalog.get(counts).dtype != Dtype::F32 {
+        let counts = checkpoint.catalog.get(counts);
+        if tensor.dtype != Dtype::F32 || counts.dtype != Dtype::F32 {
             return Err(AnamnesisError::parse(format!("the sums and counts of {} are no F32", quoted(name))));
         }
-        let sums = checkpoint.decode::<f32>(&tensor.name)?;
-        let counts = checkpoint.decode::<f32>(&checkpoint.catalog.get(counts).name)?;
+        let elements = |shape: &[usize]| shape.iter().product::<usize>();
         let inputs = tensor.shape.last().copied().unwrap_or(0);
-        if inputs == 0 || counts.is_empty() || sums.len() != inputs * counts.len() {
-            let (sums, counts) = (sums.len(), counts.len());
-            return Err(AnamnesisError::parse(format!("{} has {sums} sums for {counts} counts", quoted(name))));
+        let (len, matrices) = (elements(&tensor.shape), elements(&counts.shape));
+        if inputs == 0 || matrices == 0 || inputs.checked_mul(matrices) != Some(len) {
+            return Err(AnamnesisError::parse(format!("{} has {len} sums for {matrices} counts", quoted(name))));
         }
-        let mut weights = sums;
-        for (weights, count) in weights.chunks_exact_mut(inputs).zip(counts) {
-            // What was never used is as important as anything.
-            weights.iter_mut().for_each(|weight| *weight = if count > 0.0 { *weight / count } else { 1.0 });
-        }
-        importance.weights.insert(name.to_owned(), Arc::from(weights));
+        let (file, sums, counts) = (Arc::clone(&checkpoint), tensor.name.clone(), counts.name.clone());
+        let read = move || {
+            let mut weights = file.decode::<f32>(&sums)?;
+            for (weights, count) in weights.chunks_exact_mut(inputs).zip(file.decode::<f32>(&counts)?) {
+                // What was never used is as important as anything.
+                weights.iter_mut().for_each(|weight| *weight = if count > 0.0 { *weight / count } else { 1.0 });
+            }
+            Ok(Arc::from(weights))
+        };
+        importance.weights.insert(name.to_owned(), InputWeights::stored(len, read));
     }
     Ok(importance)
 }
 
 /// The older form: entries of a name, a number of calls, and sums; then the number of pieces and the name of the text.
-fn from_older(bytes: &[u8]) -> Result<Importance> {
-    let mut rest = bytes;
+fn from_older(file: Arc<dyn Source>) -> Result<Importance> {
+    let mut rest = Rest { file: &*file, at: 0 };
     let mut importance = Importance::default();
-    let count = number(&mut rest)?;
+    let count = rest.number()?;
+    if count > MAX_IMPORTANCE_ENTRIES {
+        let message = format!("{count} entries, {MAX_IMPORTANCE_ENTRIES} are allowed");
+        return Err(AnamnesisError::limit("MAX_IMPORTANCE_ENTRIES", message));
+    }
     for _ in 0..count {
-        let length = number(&mut rest)?;
-        let name = String::from_utf8(take(&mut rest, length)?.to_vec())
-            .map_err(|_| AnamnesisError::parse("a name in it is no text"))?;
-        let calls = number(&mut rest)?;
-        let values = number(&mut rest)?;
-        let values = take(&mut rest, values.saturating_mul(4))?;
+        let name = String::from_utf8(rest.text()?).map_err(|_| AnamnesisError::parse("a name in it is no text"))?;
+        let calls = rest.number()?;
+        let len = rest.number()?;
+        let place = rest.pass(len as u64 * 4)?;
         let divisor = if calls > 0 { calls as f32 } else { 1.0 };
-        let weights = values.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes) / divisor).collect();
-        if importance.weights.insert(name.clone(), weights).is_some() {
+        let file = Arc::clone(&file);
+        let read = move || {
+            let mut bytes = vec![0; len * 4];
+            file.read_at(place, &mut bytes)?;
+            Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes) / divisor).collect())
+        };
+        if importance.weights.insert(name.clone(), InputWeights::stored(len, read)).is_some() {
             return Err(AnamnesisError::parse(format!("{} occurs twice", quoted(&name))));
         }
     }
     if importance.weights.is_empty() {
         return Err(AnamnesisError::parse("it has no entries"));
     }
-    if !rest.is_empty() {
-        importance.chunks = u32::try_from(number(&mut rest)?).ok();
-        let length = number(&mut rest)?;
-        importance.dataset = Some(String::from_utf8_lossy(take(&mut rest, length)?).into_owned());
+    if rest.at < file.len() {
+        importance.chunks = u32::try_from(rest.number()?).ok();
+        importance.dataset = Some(String::from_utf8_lossy(&rest.text()?).into_owned());
     }
     Ok(importance)
 }
 
-fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
-    let (taken, behind) = rest
-        .split_at_checked(count)
-        .ok_or_else(|| AnamnesisError::parse("it is no importance matrix, or it ends too early"))?;
-    *rest = behind;
-    Ok(taken)
+/// What follows a place of the file.
+struct Rest<'a> {
+    file: &'a dyn Source,
+    at: u64,
 }
 
-/// A number of 32 bits that is not negative.
-fn number(rest: &mut &[u8]) -> Result<usize> {
-    let bytes = take(rest, 4)?;
-    let number = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    usize::try_from(number)
-        .map_err(|_| AnamnesisError::parse(format!("it is no importance matrix: a count is {number}")))
+impl Rest<'_> {
+    /// Passes over so many bytes, which must be there, and says where they begin.
+    fn pass(&mut self, bytes: u64) -> Result<u64> {
+        let start = self.at;
+        let end = start.checked_add(bytes).filter(|&end| end <= self.file.len());
+        self.at = end.ok_or_else(|| AnamnesisError::parse("it is no importance matrix, or it ends too early"))?;
+        Ok(start)
+    }
+
+    /// A number of 32 bits that is not negative.
+    fn number(&mut self) -> Result<usize> {
+        let mut bytes = [0; 4];
+        self.file.read_at(self.pass(4)?, &mut bytes)?;
+        let number = i32::from_le_bytes(bytes);
+        usize::try_from(number)
+            .map_err(|_| AnamnesisError::parse(format!("it is no importance matrix: a count is {number}")))
+    }
+
+    /// Bytes behind their number.
+    fn text(&mut self) -> Result<Vec<u8>> {
+        let length = self.number()?;
+        if length > MAX_NAME_BYTES {
+            let why = format!("it is no importance matrix: a name takes {length} bytes");
+            return Err(AnamnesisError::parse(why));
+        }
+        let mut text = vec![0; length];
+        self.file.read_at(self.pass(length as u64)?, &mut text)?;
+        Ok(text)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::BytesSource;
+
+    fn read_older(bytes: &[u8]) -> Result<Importance> {
+        from_older(Arc::new(BytesSource(bytes.to_vec())))
+    }
 
     fn older(name: &str, calls: i32, values: &[f32]) -> Vec<u8> {
         let mut bytes = 1i32.to_le_bytes().to_vec();
@@ -139,13 +184,13 @@ mod tests {
     #[test]
     fn the_older_form_is_read_with_and_without_what_it_was_made_of() {
         let mut bytes = older("blk.0.attn_q.weight", 4, &[2.0, 8.0]);
-        let read = from_older(&bytes).unwrap();
-        assert_eq!(read.weights["blk.0.attn_q.weight"][..], [0.5, 2.0]);
+        let read = read_older(&bytes).unwrap();
+        assert_eq!(read.weights["blk.0.attn_q.weight"].read().unwrap()[..], [0.5, 2.0]);
         assert_eq!((read.chunks, read.dataset), (None, None));
         bytes.extend(7i32.to_le_bytes());
         bytes.extend(4i32.to_le_bytes());
         bytes.extend(b"wiki");
-        let read = from_older(&bytes).unwrap();
+        let read = read_older(&bytes).unwrap();
         assert_eq!((read.chunks, read.dataset.as_deref()), (Some(7), Some("wiki")));
     }
 
@@ -153,9 +198,9 @@ mod tests {
     fn every_file_that_is_cut_off_is_refused() {
         let bytes = older("blk.0.attn_q.weight", 4, &[2.0, 8.0]);
         for length in 0..bytes.len() {
-            assert!(from_older(&bytes[..length]).is_err(), "{length}");
+            assert!(read_older(&bytes[..length]).is_err(), "{length}");
         }
-        assert!(from_older(&0i32.to_le_bytes()).is_err());
-        assert!(from_older(&[0xFF; 64]).is_err());
+        assert!(read_older(&0i32.to_le_bytes()).is_err());
+        assert!(read_older(&[0xFF; 64]).is_err());
     }
 }

@@ -64,7 +64,7 @@ pub use coding::{Coding, Evidence};
 pub(crate) use context::Context;
 pub(crate) use decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
-pub use ggml::{BlockOptions, Importance};
+pub use ggml::{BlockOptions, Importance, InputWeights};
 pub(crate) use grid::{Arrangement, Grid};
 pub use group_options::{GroupOptions, GroupSize};
 pub(crate) use identity::Identity;

@@ -1,6 +1,6 @@
 //! GGUF models quantised to the blocks of ggml: what is copied, what is told, and what is refused.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::Cursor;
 use std::sync::Arc;
 
@@ -85,9 +85,7 @@ fn rows_that_blocks_do_not_divide_are_told_by_name_with_both_types() {
 /// Options with an importance of these entries.
 fn with_importance(entries: &[(&str, Vec<f32>)]) -> ConvertOptions {
     let mut importance = Importance::default();
-    let weights: BTreeMap<_, _> =
-        entries.iter().map(|(name, weights)| ((*name).to_owned(), Arc::from(weights.clone()))).collect();
-    importance.weights = weights;
+    importance.weights = entries.iter().map(|(name, weights)| ((*name).to_owned(), weights.clone().into())).collect();
     let mut options = ConvertOptions::new();
     options.quantise.blocks = options.quantise.blocks.with_importance(Arc::new(importance));
     options

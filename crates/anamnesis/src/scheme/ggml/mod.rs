@@ -5,6 +5,7 @@
 
 mod decoder;
 mod encoder;
+mod importance;
 mod mix;
 mod options;
 mod quantiser;
@@ -22,7 +23,8 @@ use super::{About, Claims, Coding, Evidence, QuantScheme, Recipe, Scheme, Tensor
 pub(crate) use decoder::GgmlDecoder;
 use decoder::ScaledBlock;
 pub(crate) use encoder::{BlockEncoder, encode_rows, is_encoded};
-pub use options::{BlockOptions, Importance};
+pub use importance::{Importance, InputWeights};
+pub use options::BlockOptions;
 pub(crate) use quantiser::{ENCODINGS, in_order};
 
 /// The block types of ggml.

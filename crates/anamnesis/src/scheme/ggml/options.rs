@@ -1,8 +1,8 @@
 //! How a model is quantised to blocks, where the mix leaves a choice.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::importance::Importance;
 use crate::catalog::Dtype;
 
 /// How a model is quantised to the blocks of ggml.
@@ -28,20 +28,6 @@ pub struct BlockOptions {
     pub tensor_types: Vec<(String, Dtype)>,
     /// How important values are.
     pub importance: Option<Arc<Importance>>,
-}
-
-/// How important the inputs of each weight are.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Importance {
-    /// By the name of the weight: a number for each input, for every matrix of a stack or for all.
-    pub weights: BTreeMap<String, Arc<[f32]>>,
-    /// The file it was read from, as it is told in the output.
-    pub file: String,
-    /// The text it was made with, where the file says it.
-    pub dataset: Option<String>,
-    /// Pieces of that text.
-    pub chunks: Option<u32>,
 }
 
 impl BlockOptions {

@@ -236,7 +236,7 @@ impl Mix {
             let why = "this type needs an importance matrix that has the tensor".to_owned();
             return Err(Request::Contradiction { what, why }.into());
         }
-        let weights = weights.map(|weights| Weights(weights.clone()));
+        let weights = weights.map(|weights| weights.read().map(Weights)).transpose()?;
         let encoder = Box::new(BlockEncoder::new(name, tensor.shape, block, weights)?);
         Ok(if block == wanted { Decision::Encode(encoder) } else { Decision::EncodeInstead(encoder, wanted) })
     }
@@ -266,6 +266,7 @@ fn check_importance(importance: &super::Importance, tensors: &[Candidate<'_>]) -
             )));
         }
         let name = quoted(tensor.output_name);
+        let weights = weights.read()?;
         if let Some(weight) = weights.iter().find(|weight| !weight.is_finite() || **weight < 0.0) {
             return Err(AnamnesisError::parse(format!("the importance of {name} has the value {weight}")));
         }
