@@ -102,6 +102,31 @@ fn a_million_views_of_one_storage_are_no_more_than_that() {
 }
 
 #[test]
+fn tensors_that_share_a_storage_grow_so_far_and_no_further() {
+    // Sixty-four kilobytes under many names.
+    let shared = |names: usize| {
+        let mut object = Pickle::new().raw(b"}(").text("t").tensor("0", 16384, 0, &[16384], &[1]).raw(b"q\x00");
+        for index in 1..names {
+            object = object.text(&format!("k{index}")).raw(b"h\0");
+        }
+        object.raw(b"u").stop()
+    };
+    let storage = vec![0; 65536];
+    let archive = |names: usize| torch_archive(&shared(names), &[&storage]);
+    let legacy = |names: usize| legacy_stream(&shared(names), &["0"], &[(16384, &storage)]);
+    // Tied weights, even those of a whole stack of layers.
+    for bytes in [archive(64), legacy(64)] {
+        assert_eq!(parse_pth_bytes(bytes).unwrap().tensors().unwrap().len(), 64);
+    }
+    for bytes in [archive(4000), legacy(4000)] {
+        assert!(bytes.len() < 200_000);
+        let error = error(bytes);
+        assert!(error.to_string().contains("262144000 bytes"), "{error}");
+        assert_eq!(limit_tag(error), "PTH_MAX_SHARING_RATIO");
+    }
+}
+
+#[test]
 fn bombs_and_towers_cost_nothing() {
     // Dicts of the dict before, twice: 2^1000 paths without a tensor.
     let mut bomb = Pickle::new().raw(b"}");

@@ -15,6 +15,9 @@ use crate::error::{AnamnesisError, Remedy, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
 
+/// How many times larger than the file all tensors may be together, where they share storages.
+const PTH_MAX_SHARING_RATIO: u64 = 64;
+
 /// Where the bytes of a storage are.
 #[derive(Debug, Clone)]
 pub(super) enum StoragePlace {
@@ -48,13 +51,31 @@ impl Front {
         let wanted =
             Wanted { select: options.select.as_deref(), all: options.all, skip_unsupported: options.skip_unsupported };
         let head = source.head()?;
-        if begins_archive(&head) {
-            return archive(source, wanted, budget);
+        let front = if begins_archive(&head) {
+            archive(source, wanted, budget)?
+        } else if legacy::is_legacy(&head) {
+            stream(source, wanted, budget)?
+        } else {
+            let why = "the file is neither a ZIP archive nor a legacy stream of torch.save";
+            return Err(AnamnesisError::parse(why));
+        };
+        front.check_sharing(source.bytes())?;
+        Ok(front)
+    }
+
+    /// Holds the bytes of all tensors against those that the file has. Tensors that share a storage are written once for
+    /// each of their names: some for tied weights, thousands for a file that is made to grow.
+    fn check_sharing(&self, file_bytes: u64) -> Result<()> {
+        let unpacked = self.entries.iter().fold(0u64, |sum, entry| sum.saturating_add(entry.bytes));
+        let stored = file_bytes.max(unpacked);
+        let bytes = self.tensors.iter().fold(0u64, |sum, (_, view)| sum.saturating_add(view.bytes));
+        if bytes > stored.saturating_mul(PTH_MAX_SHARING_RATIO) {
+            let message = format!(
+                "the tensors take {bytes} bytes together, the file holds {stored}: {PTH_MAX_SHARING_RATIO} times are allowed"
+            );
+            return Err(AnamnesisError::limit("PTH_MAX_SHARING_RATIO", message));
         }
-        if legacy::is_legacy(&head) {
-            return stream(source, wanted, budget);
-        }
-        Err(AnamnesisError::parse("the file is neither a ZIP archive nor a legacy stream of torch.save"))
+        Ok(())
     }
 }
 
