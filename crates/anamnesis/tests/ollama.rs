@@ -11,8 +11,12 @@ use support::gguf as builder;
 
 use anamnesis::{AnamnesisError, Checkpoint, ParseLimits, resolve_ollama_model, verify};
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
-const DIGITS: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+/// The digest of a file as its name has it.
+fn digits(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 fn write(path: &Path, text: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -41,13 +45,15 @@ fn models_are_found_and_broken_stores_are_refused() {
     unsafe { std::env::set_var("OLLAMA_MODELS", store.path()) };
     let manifests = store.path().join("manifests");
     let library = manifests.join("registry.ollama.ai").join("library");
-    let blob = store.path().join("blobs").join(format!("sha256-{DIGITS}"));
-    let good = manifest(&format!("sha256:{DIGITS}"));
+    let content = builder::Gguf::default().tensor("x", &[4], 0, 0).data(16).bytes();
+    let digits = digits(&content);
+    let blob = store.path().join("blobs").join(format!("sha256-{digits}"));
+    let good = manifest(&format!("sha256:{digits}"));
 
     // The model is there, its blob is not.
     write(&library.join("tiny").join("latest"), &good);
     assert_eq!(kind("tiny"), Some(ErrorKind::NotFound));
-    write(&blob, builder::Gguf::default().tensor("x", &[4], 0, 0).data(16).bytes());
+    write(&blob, &content);
     write(&manifests.join("registry.ollama.ai/user/own/v1"), &good);
     write(&manifests.join("hf.co/org/model/Q4_K_M"), &good);
     for spec in ["tiny", "ollama:tiny", "tiny:latest", "ollama:library/tiny", "user/own:v1", "hf.co/org/model:Q4_K_M"] {
@@ -58,6 +64,15 @@ fn models_are_found_and_broken_stores_are_refused() {
         assert_eq!((checkpoint.tensor_count(), checkpoint.directory()), (1, None), "{spec}");
         assert!(verify(spec).unwrap().is_sound(), "{spec}");
     }
+    // A bit that is no part of any header.
+    let mut damaged = content.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    write(&blob, &damaged);
+    for path in [Path::new("ollama:tiny"), &blob] {
+        let problems = verify(path).unwrap().problems;
+        assert!(matches!(&problems[..], [one] if one.contains("is damaged") && one.contains(&digits)), "{problems:?}");
+    }
+    write(&blob, &content);
     // Without the scheme it is a path, and there is none.
     assert!(Checkpoint::open("tiny", &ParseLimits::default()).is_err());
     assert!(!verify("ollama:absent").unwrap().is_sound());

@@ -1,6 +1,7 @@
 //! Bytes in and out: where they are read from, and how an output file comes into being all at once.
 
 mod arranged;
+mod digest;
 mod file;
 mod memory;
 pub(crate) mod output;
@@ -12,6 +13,7 @@ pub(crate) mod temporary;
 pub(crate) mod together;
 
 pub(crate) use arranged::{ArrangedSource, Region};
+pub(crate) use digest::{DigestKind, sha256};
 pub(crate) use file::FileSource;
 pub(crate) use memory::{Lines, is_used, zeroed};
 pub(crate) use output::write_all_at;

@@ -1,9 +1,11 @@
 //! Whether a checkpoint is complete and sound.
 
+mod digests;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::checkpoint::{Checkpoint, is_in_store};
+use crate::checkpoint::{Checkpoint, is_in_store, resolve};
 use crate::container::OpenOptions;
 use crate::convert::unfinished_outputs;
 use crate::error::{Fault, Result};
@@ -34,8 +36,8 @@ impl VerifyReport {
 
 /// Checks that a checkpoint is complete and sound: every file there with a valid header, index and configuration consistent
 /// with the tensors, every quantised weight with its companions, nothing half-written, and where the architecture is known, the
-/// tensors those that the configuration implies. Tensor data is read only where the
-/// format carries checksums of it, as NPZ and PyTorch archives do.
+/// tensors those that the configuration implies. Tensor data is read only where there are checksums of it: in the format, as NPZ
+/// and PyTorch archives have them, or in the name that a store gives to a file, as Ollama and the Hugging Face cache do.
 ///
 /// # Errors
 /// `Io` where the checkpoint cannot be looked at, at all, `Request` where what is asked for is no name of one; whatever is wrong
@@ -58,11 +60,18 @@ pub fn verify_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Resul
     if path.is_dir() {
         report.problems.extend(unfinished_outputs(path)?);
     }
+    let mut files = Vec::new();
     match Checkpoint::open(path, limits) {
-        Ok(checkpoint) => report.look_at(&checkpoint, Checkpoint::damage),
+        Ok(checkpoint) => {
+            files = checkpoint.files().to_vec();
+            report.look_at(&checkpoint, Checkpoint::damage);
+        }
         // What was asked for is at fault, and no checkpoint.
         Err(error) if error.fault() == Fault::Request => return Err(error),
         Err(error) => report.problems.push(error.to_string()),
+    }
+    if let Ok(place) = resolve(path) {
+        report.problems.extend(digests::problems(&place, &files));
     }
     Ok(report)
 }

@@ -7,6 +7,7 @@ mod support;
 
 mod architecture;
 mod compatible;
+mod digests;
 mod front_door;
 mod packed_slices;
 mod slices;

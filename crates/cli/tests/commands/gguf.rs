@@ -214,7 +214,8 @@ fn a_split_model_becomes_one_file() {
 
 // Ollama
 
-const DIGITS: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+/// The SHA-256 of `several_types.gguf`.
+const DIGITS: &str = "89b2714e883ee98ca3f76b5f2b54db3efb9c49d2f98b3d630b57829b88161bb0";
 
 /// Adds a store with one model under these names.
 fn store(folder: &Folder, names: &[&str]) {

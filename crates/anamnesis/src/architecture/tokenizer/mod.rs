@@ -2,7 +2,6 @@
 
 mod added;
 pub(crate) mod back;
-mod base64;
 mod byte_level;
 mod byte_pair;
 mod chat_template;
@@ -19,7 +18,6 @@ mod protobuf;
 mod roles;
 mod sentencepiece;
 mod settings;
-mod sha256;
 mod sources;
 mod special;
 mod tekken;

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::added::bounded;
+use super::byte_level;
 use super::kinds::{CONTROL, NORMAL};
 use super::wanted::Wanted;
-use super::{base64, byte_level};
 use crate::architecture::told::Told;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result, quoted};
@@ -230,8 +231,9 @@ impl<'de> Visitor<'de> for TokenVisitor {
                 "token_bytes" => {
                     let text: String = map.next_value()?;
                     bytes = Some(
-                        base64::decoded(&text)
-                            .ok_or_else(|| A::Error::custom("the bytes of a token are not base64"))?,
+                        BASE64_STANDARD
+                            .decode(text.as_bytes())
+                            .map_err(|_| A::Error::custom("the bytes of a token are not base64"))?,
                     );
                 }
                 _ => drop(map.next_value::<IgnoredAny>()?),

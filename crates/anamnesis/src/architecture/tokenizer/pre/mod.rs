@@ -21,10 +21,10 @@ pub(super) use normal::left_out_of_pieces;
 use super::added::Vocabulary;
 use super::document::Document;
 use super::post_processor::around;
-use super::sha256::hexadecimal;
 use super::wanted::Wanted;
 use crate::architecture::told::Told;
 use crate::error::{AnamnesisError, ModelPart, Result, quoted};
+use crate::io::sha256;
 
 /// The name of the pre-tokenizer of a vocabulary.
 pub(super) fn name(
@@ -41,7 +41,7 @@ pub(super) fn name(
         return Ok(given.to_owned());
     }
     let ids = encoded(document, vocabulary);
-    let digest = ids.map(|ids| hexadecimal(listed(&ids).as_bytes()));
+    let digest = ids.map(|ids| sha256(listed(&ids).as_bytes()));
     if let Some(name) = digest.as_deref().and_then(digests::name) {
         return Ok(name.to_owned());
     }

@@ -1,0 +1,87 @@
+//! Files that their store names by their content.
+//!
+//! | store | name of a file | digest |
+//! |---|---|---|
+//! | Ollama | `blobs/sha256-HEX` | SHA-256 |
+//! | Hugging Face cache | `models--ORG--NAME/blobs/HEX`, 64 digits | SHA-256 |
+//! | Hugging Face cache | the same with 40 digits | SHA-1 of a Git blob |
+//!
+//! Snapshots are links to such files, so names count behind all links.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::error::quoted;
+use crate::io::{DigestKind, FileSource};
+
+/// How the folders of a cache begin that hold `blobs`.
+const REPOSITORIES: [&str; 3] = ["models--", "datasets--", "spaces--"];
+const OLLAMA: &str = "sha256-";
+
+/// What is wrong with the files of a checkpoint, and with all others of the place it was found at, by their names.
+pub(super) fn problems(place: &Path, files: &[PathBuf]) -> Vec<String> {
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
+    let all: BTreeSet<PathBuf> = entries.chain([place.to_path_buf()]).chain(files.iter().cloned()).collect();
+    let mut seen = BTreeSet::new();
+    let named = all.iter().filter_map(|path| {
+        let blob = path.canonicalize().ok()?;
+        let (kind, digits) = named_digest(&blob)?;
+        (blob.is_file() && seen.insert(blob.clone())).then_some((path, blob, kind, digits))
+    });
+    let named: Vec<_> = named.collect();
+    named.into_iter().filter_map(|(path, blob, kind, digits)| check(path, &blob, kind, &digits)).collect()
+}
+
+fn check(path: &Path, blob: &Path, kind: DigestKind, digits: &str) -> Option<String> {
+    let shown = quoted(&path.to_string_lossy());
+    match FileSource::open(blob).and_then(|file| kind.of(&file)) {
+        Ok(found) if found.eq_ignore_ascii_case(digits) => None,
+        Ok(found) => {
+            let what = if kind == DigestKind::Sha256 { "SHA-256" } else { "Git digest" };
+            Some(format!("{shown} is damaged: its {what} is {found}, its store names it {digits}"))
+        }
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// The digest that the name of a file is, where it lies in a store.
+fn named_digest(blob: &Path) -> Option<(DigestKind, String)> {
+    let folder = blob.parent()?;
+    if folder.file_name()? != "blobs" {
+        return None;
+    }
+    let name = blob.file_name()?.to_str()?;
+    let is_digest = |digits: &str, count| digits.len() == count && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if let Some(digits) = name.strip_prefix(OLLAMA) {
+        return is_digest(digits, 64).then(|| (DigestKind::Sha256, digits.to_owned()));
+    }
+    let repository = folder.parent()?.file_name()?.to_str()?;
+    if !REPOSITORIES.iter().any(|start| repository.starts_with(start)) {
+        return None;
+    }
+    let kinds = [(DigestKind::Sha256, 64), (DigestKind::GitBlob, 40)];
+    kinds.into_iter().find(|(_, count)| is_digest(name, *count)).map(|(kind, _)| (kind, name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_inside_a_store_are_digests() {
+        let (sha, git) = ("a".repeat(64), "b".repeat(40));
+        let of = |path: String| named_digest(Path::new(&path)).map(|(kind, _)| kind);
+        assert_eq!(of(format!("/m/blobs/sha256-{sha}")), Some(DigestKind::Sha256));
+        assert_eq!(of(format!("/models--a--b/blobs/{sha}")), Some(DigestKind::Sha256));
+        assert_eq!(of(format!("/models--a--b/blobs/{git}")), Some(DigestKind::GitBlob));
+        for path in [
+            format!("/m/blobs/sha256-{git}"),
+            format!("/m/sha256-{sha}"),
+            format!("/m/blobs/{sha}"),
+            format!("/models--a--b/blobs/{sha}.incomplete"),
+            format!("/models--a--b/{sha}"),
+        ] {
+            assert_eq!(of(path.clone()), None, "{path}");
+        }
+    }
+}
