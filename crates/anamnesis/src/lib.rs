@@ -132,8 +132,8 @@ pub use scan::{
     scan_bytes, scan_positioned,
 };
 pub use scheme::{
-    BlockOptions, BnbOptions, Coding, Evidence, GroupOptions, GroupSize, Importance, Leftover, QuantScheme,
-    QuantiseOptions, TensorRole,
+    BlockOptions, BnbOptions, Coding, Evidence, GroupOptions, GroupSize, Importance, InputWeights, Leftover,
+    QuantScheme, QuantiseOptions, TensorRole,
 };
 pub use verify::{VerifyReport, verify, verify_positioned, verify_with_limits};
 
@@ -153,7 +153,7 @@ pub use lethe::{
 #[doc(no_inline)]
 pub use model::{
     ParsedModel, parse, parse_bytes, parse_bytes_with_limits, parse_from_reader, parse_from_reader_with_limits,
-    parse_with_limits,
+    parse_with_limits, parse_with_options,
 };
 #[doc(no_inline)]
 pub use parse::gguf::{

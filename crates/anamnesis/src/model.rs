@@ -4,13 +4,14 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::checkpoint::Checkpoint;
-use crate::container::{Format, detect_format, detect_format_from_bytes_with_limits};
+use crate::container::{Format, OpenOptions, detect_format, detect_format_from_bytes_with_limits};
 use crate::error::{AnamnesisError, Result};
 use crate::inspect::{InspectInfo, InspectOptions};
 use crate::io::read_all;
 use crate::limits::{Budget, ParseLimits};
 use crate::parse::SafetensorsHeader;
 pub use crate::pipeline::RememberOptions;
+use crate::quant_config::GptqFormat;
 
 pub use crate::catalog::TargetDtype;
 
@@ -34,8 +35,22 @@ pub fn parse(path: impl AsRef<Path>) -> Result<ParsedModel> {
 /// # Errors
 /// As [`parse`], and `LimitExceeded` where a limit is passed.
 pub fn parse_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<ParsedModel> {
+    parse_with_options(path, &OpenOptions::new().with_limits(limits.clone()))
+}
+
+/// [`parse`] with a say in what the file leaves open: its configuration, how its GPTQ weights are stored, limits.
+///
+/// ```no_run
+/// use anamnesis::{GptqFormat, OpenOptions, parse_with_options};
+/// let model = parse_with_options("model-gptq.safetensors", &OpenOptions::new().with_gptq_format(GptqFormat::V2))?;
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+///
+/// # Errors
+/// As [`parse_with_limits`].
+pub fn parse_with_options(path: impl AsRef<Path>, options: &OpenOptions) -> Result<ParsedModel> {
     check_format(detect_format(path.as_ref()).map_err(AnamnesisError::plain)?)?;
-    ParsedModel::new(Checkpoint::open_file(path, limits).map_err(AnamnesisError::plain)?)
+    ParsedModel::new(Checkpoint::open_file_with(path, options).map_err(AnamnesisError::plain)?)
 }
 
 /// Files of other formats have entry points of their own; `Checkpoint::open` takes them all.
@@ -95,6 +110,22 @@ pub struct ParsedModel {
 impl ParsedModel {
     fn new(checkpoint: Checkpoint) -> Result<Self> {
         Ok(Self { header: SafetensorsHeader::of_checkpoint(&checkpoint)?, checkpoint })
+    }
+
+    /// The model with its GPTQ weights read in this format, whatever its files say: nothing in a file tells for certain which of
+    /// the two it has.
+    ///
+    /// ```no_run
+    /// use anamnesis::{GptqFormat, TargetDtype, parse};
+    /// let model = parse("model-gptq.safetensors")?.with_gptq_format(GptqFormat::V2)?;
+    /// model.remember("model-bf16.safetensors", TargetDtype::BF16)?;
+    /// # Ok::<(), anamnesis::AnamnesisError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Parse` where the header cannot be described.
+    pub fn with_gptq_format(self, format: GptqFormat) -> Result<Self> {
+        Self::new(self.checkpoint.with_gptq_format(format))
     }
 
     /// The tensors behind this model.

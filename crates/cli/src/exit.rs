@@ -8,8 +8,8 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Fault, Request, ScanVerdict};
 
 use crate::args::STREAM;
-use crate::interrupt;
 use crate::close;
+use crate::interrupt;
 
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

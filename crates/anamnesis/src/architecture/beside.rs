@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::checkpoint::read_bounded;
+use crate::checkpoint::{MAX_CONFIG_BYTES, read_bounded};
 use crate::error::{AnamnesisError, Result};
 use crate::limits::{Budget, ParseLimits};
 
@@ -41,7 +41,10 @@ impl Directory {
 impl Beside for Directory {
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
-        read_bounded(&self.path.join(name), MAX_BESIDE_BYTES, Some(&mut budget))
+        // A vocabulary is long; whatever else is JSON has few values, and all of them are held in memory.
+        let is_small = ["config.json", "special_tokens_map.json"].iter().any(|end| name.ends_with(end));
+        let most = if is_small { MAX_CONFIG_BYTES } else { MAX_BESIDE_BYTES };
+        read_bounded(&self.path.join(name), most, Some(&mut budget))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {

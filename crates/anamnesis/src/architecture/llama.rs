@@ -141,7 +141,8 @@ pub(super) fn restore_frequencies(file: &Gguf<'_>, config: &mut Map<String, Valu
             "high_freq_factor": high,
             "original_max_position_embeddings": whole(original),
         });
-        let tried = Map::from_iter([("rope_theta".to_owned(), theta.into()), ("rope_scaling".to_owned(), scaling.clone())]);
+        let tried =
+            Map::from_iter([("rope_theta".to_owned(), theta.into()), ("rope_scaling".to_owned(), scaling.clone())]);
         let made = Config::new(&tried, &[])?.rope().llama3_factors(2 * factors.len() as u64)?.unwrap_or_default();
         if made.iter().zip(&factors).all(|(made, stored)| (made - stored).abs() <= ROUNDING * stored.abs()) {
             config.insert("rope_scaling".to_owned(), scaling);

@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::container::{Configuration, OpenOptions};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
-use crate::quant_config::{DOCUMENTS, Markers, QuantConfig};
+use crate::quant_config::{DOCUMENTS, GptqFormat, Markers, QuantConfig};
 
 /// What stands beside the weights.
 #[derive(Debug, Default)]
@@ -31,12 +31,13 @@ impl Beside {
     pub(super) fn read(
         directory: &Path,
         alone: Option<&str>,
+        catalog: &Catalog,
         options: &OpenOptions,
         budget: &mut Budget,
     ) -> Result<Self> {
         let mut beside = match options.config {
-            Some(_) => Self::given(options, budget)?,
-            None => Self::in_directory(directory, options, budget)?,
+            Some(_) => Self::given(catalog, options, budget)?,
+            None => Self::in_directory(directory, options, budget)?.for_names_of(catalog),
         };
         beside.directory = directory.to_path_buf();
         beside.alone = alone.unwrap_or_default().to_owned();
@@ -44,7 +45,7 @@ impl Beside {
     }
 
     /// Reads the configuration that the caller gives; nothing else is beside the weights.
-    pub(super) fn given(options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
+    pub(super) fn given(catalog: &Catalog, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let config = match &options.config {
             None => QuantConfig::default(),
             Some(Configuration::Text(text)) => {
@@ -56,7 +57,14 @@ impl Beside {
                 QuantConfig::read_given(&path.file_name().unwrap_or_default().to_string_lossy(), &text)
             }
         };
-        Ok(Self { config: config.with_gptq_format(options.gptq_format), ..Self::default() })
+        let given = Self { config: config.with_gptq_format(options.gptq_format), ..Self::default() };
+        Ok(given.for_names_of(catalog))
+    }
+
+    /// Without a configuration that would take too long to ask for these tensors.
+    fn for_names_of(mut self, catalog: &Catalog) -> Self {
+        self.config = self.config.within_work(catalog.iter().map(|(_, tensor)| tensor.name.as_str()));
+        self
     }
 
     fn in_directory(directory: &Path, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
@@ -79,6 +87,11 @@ impl Beside {
         let is_stored = |module: &str| catalog.with_prefix(&format!("{module}.")).next().is_some();
         self.config = self.config.with_markers(markers, &|module| module.is_empty() || is_stored(module));
         self
+    }
+
+    /// Lets the caller say how GPTQ weights store their zero points.
+    pub(super) fn set_gptq_format(&mut self, format: GptqFormat) {
+        self.config = std::mem::take(&mut self.config).with_gptq_format(Some(format));
     }
 
     pub(super) fn config(&self) -> &QuantConfig {

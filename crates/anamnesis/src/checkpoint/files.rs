@@ -7,9 +7,13 @@ use crate::error::{AnamnesisError, Result};
 use crate::limits::Budget;
 
 /// Longest configuration or other small file read whole, in bytes.
-pub(super) const MAX_CONFIG_BYTES: u64 = 16 << 20;
-/// Longest index read, in bytes.
-pub(super) const MAX_INDEX_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_CONFIG_BYTES: u64 = 16 << 20;
+/// Longest index read, in bytes. Those of the largest models take a third.
+pub(super) const MAX_INDEX_BYTES: u64 = 64 << 20;
+/// Most values of an index, which has one for each tensor.
+pub(super) const MAX_INDEX_VALUES: usize = 1 << 20;
+/// Most values of any other JSON file that is read whole.
+pub(crate) const MAX_JSON_VALUES: usize = 1 << 21;
 
 /// The text of an index, which must be there.
 pub(super) fn read_index(path: &Path) -> Result<Vec<u8>> {
@@ -22,7 +26,7 @@ pub(crate) fn read_sidecar(directory: &Path, name: &str) -> Result<Vec<u8>> {
 }
 
 /// The content of a file that must be there.
-pub(super) fn read_existing(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Vec<u8>> {
+pub(crate) fn read_existing(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Vec<u8>> {
     let missing = || AnamnesisError::at_path(Error::from(ErrorKind::NotFound), path);
     read_bounded(path, max_bytes, budget)?.ok_or_else(missing)
 }
@@ -40,6 +44,17 @@ pub(crate) fn metadata(path: &Path) -> Result<Option<std::fs::Metadata>> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(AnamnesisError::at_path(error, path)),
     }
+}
+
+/// Refuses JSON of very many values before they are made: each takes far more memory than its two bytes of text. A value that
+/// is not the first of its list or object stands behind a comma, the first behind a bracket.
+pub(crate) fn check_json_values(text: &[u8], most: usize, what: &str) -> Result<()> {
+    let values = text.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+    if values > most {
+        let message = format!("{what} has {values} values, {most} are allowed");
+        return Err(AnamnesisError::limit("MAX_JSON_VALUES", message));
+    }
+    Ok(())
 }
 
 /// The content of a file, `None` where there is none. One that is there and cannot be read is an error: what it says is not
@@ -73,5 +88,8 @@ pub(crate) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budg
     }
     let mut text = Vec::new();
     std::fs::File::open(path).and_then(|file| file.take(max_bytes).read_to_end(&mut text)).map_err(at)?;
+    if what.ends_with(".json") && max_bytes <= MAX_CONFIG_BYTES {
+        check_json_values(&text, MAX_JSON_VALUES, &what)?;
+    }
     Ok(Some(text))
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
+use super::files::{MAX_INDEX_VALUES, check_json_values};
 use super::names::TORCH_INDEX_FILE;
 use crate::catalog::Catalog;
 use crate::error::{AnamnesisError, Result, quoted};
@@ -21,6 +22,7 @@ pub(super) struct Index {
 impl Index {
     /// Parses an index; `name` is the file's, for messages.
     pub(super) fn parse(text: &[u8], name: &str) -> Result<Self> {
+        check_json_values(text, MAX_INDEX_VALUES, name)?;
         serde_json::from_slice(text).map_err(|error| AnamnesisError::parse(format!("{name} is not an index: {error}")))
     }
 
@@ -166,5 +168,12 @@ mod tests {
         ] {
             assert!(Index::parse(text.as_bytes(), "index").is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn values_are_counted_before_they_are_made() {
+        let metadata = format!(r#"{{"metadata": [{}0], "weight_map": {{}}}}"#, "0,".repeat(MAX_INDEX_VALUES));
+        let error = Index::parse(metadata.as_bytes(), "index").unwrap_err();
+        assert!(matches!(error, AnamnesisError::LimitExceeded { limit: "MAX_JSON_VALUES", .. }), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 mod adapter;
 mod beside;
 mod files;
+mod gptq_format;
 mod hub;
 mod index;
 mod inside;
@@ -17,6 +18,7 @@ mod origin;
 mod parts;
 mod torch;
 
+use std::collections::HashSet;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -34,7 +36,9 @@ use crate::scheme::{self, Claimed, Leftover, ModelClass, Prepared, Recipe, Tenso
 use beside::Beside;
 use locate::{Located, Set, locate};
 
-pub(crate) use files::{is_file, metadata, read_bounded, read_sidecar};
+pub(crate) use files::{
+    MAX_CONFIG_BYTES, MAX_JSON_VALUES, check_json_values, is_file, metadata, read_bounded, read_existing, read_sidecar,
+};
 pub(crate) use inside::file_inside;
 pub(crate) use locate::{is_in_store, resolve};
 pub(crate) use markers::ENTRY as MARKERS;
@@ -125,7 +129,8 @@ impl Checkpoint {
         let alone = path.file_name().map(|name| name.to_string_lossy());
         let mut markers = Markers::default();
         markers::read(&catalog, &*source, &mut budget, &mut markers)?;
-        let beside = Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), options, &mut budget)?;
+        let beside =
+            Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &catalog, options, &mut budget)?;
         let beside = beside.with_markers(markers, &catalog);
         let files = Files { sources: vec![source], paths: vec![path.to_path_buf()], catalog, bytes, format };
         Self::assemble(files, beside, None, Origin::File(path.to_path_buf()), options)
@@ -153,7 +158,8 @@ impl Checkpoint {
         let format = format.ok_or_else(|| AnamnesisError::NoWeights { directory: set.directory.clone() })?;
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
-        let beside = Beside::read(&set.directory, None, options, &mut budget)?.with_markers(markers, &catalog);
+        let beside =
+            Beside::read(&set.directory, None, &catalog, options, &mut budget)?.with_markers(markers, &catalog);
         let files = Files { sources, paths, catalog, bytes, format };
         let origin = Origin::Directory(set.directory.clone());
         Self::assemble(files, beside, Some(set), origin, options)
@@ -207,7 +213,7 @@ impl Checkpoint {
         parts::note_shard(&mut catalog, "");
         let mut markers = Markers::default();
         markers::read(&catalog, &*source, budget, &mut markers)?;
-        let beside = Beside::given(options, budget)?.with_markers(markers, &catalog);
+        let beside = Beside::given(&catalog, options, budget)?.with_markers(markers, &catalog);
         let files = Files { sources: vec![source], paths: Vec::new(), catalog, bytes, format };
         Self::assemble(files, beside, None, origin, options)
     }
@@ -313,7 +319,8 @@ impl Checkpoint {
     pub(crate) fn files_beside(&self) -> Result<usize> {
         let Some(set) = self.set.as_ref().filter(|_| !self.format.parts_are_one_file()) else { return Ok(0) };
         let names = locate::file_names(&set.directory)?;
-        let is_weight = |name: &String| set.files.contains(name) || self.index_name() == Some(name.as_str());
+        let weights: HashSet<&str> = set.files.iter().map(String::as_str).chain(self.index_name()).collect();
+        let is_weight = |name: &String| weights.contains(name.as_str());
         Ok(names.iter().filter(|name| !name.starts_with('.') && !is_weight(name)).count())
     }
 

@@ -1,5 +1,6 @@
 //! How the files of a checkpoint are named: its indices, and the numbered shards of a set.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::inside;
@@ -87,7 +88,11 @@ pub(super) fn one_model(directory: &Path, files: &[&String]) -> Result<Option<Ve
                 return Err(AnamnesisError::unsupported(DISTRIBUTED, why));
             }
             let shards = Numbered::parse(first).map(|shard| shard.all(directory)).transpose()?;
-            match shards.filter(|shards| files.iter().all(|file| shards.contains(file))) {
+            let is_set = |shards: &Vec<String>| {
+                let shards: HashSet<&String> = shards.iter().collect();
+                files.iter().all(|file| shards.contains(file))
+            };
+            match shards.filter(is_set) {
                 Some(shards) => Ok(Some(shards)),
                 None => Err(several(directory, files)),
             }

@@ -10,11 +10,16 @@
 //! | `{"type": "array", "item_type": "u8", "value": [3]}` | an array of exactly this type, which may be empty |
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use crate::catalog::{MetadataArray, MetadataValue};
+use crate::checkpoint::{MAX_JSON_VALUES, check_json_values, read_existing};
 use crate::error::{AnamnesisError, Result, quoted};
+
+/// Longest file of metadata, in bytes: a vocabulary fits several times.
+const MAX_METADATA_BYTES: u64 = 32 << 20;
 
 /// Reads `key=value`; the value is text, whatever it looks like.
 ///
@@ -38,8 +43,9 @@ pub fn parse_gguf_kv_arg(text: &str) -> Result<(String, MetadataValue)> {
 /// ```
 ///
 /// # Errors
-/// `Parse` where it is not an object or a value does not fit its type.
+/// `Parse` where it is not an object or a value does not fit its type, `LimitExceeded` where it has very many values.
 pub fn parse_gguf_metadata_json(text: &str) -> Result<HashMap<String, MetadataValue>> {
+    check_json_values(text.as_bytes(), MAX_JSON_VALUES, "metadata")?;
     let document: Value = serde_json::from_slice(text.as_bytes())
         .map_err(|error| AnamnesisError::parse(format!("metadata is not JSON: {error}")))?;
     let Value::Object(object) = document else {
@@ -50,6 +56,18 @@ pub fn parse_gguf_metadata_json(text: &str) -> Result<HashMap<String, MetadataVa
         Err(why) => Err(AnamnesisError::parse(format!("metadata key {}: {why}", quoted(&key)))),
     };
     object.into_iter().map(entry).collect()
+}
+
+/// [`parse_gguf_metadata_json`] of a file.
+///
+/// # Errors
+/// As [`parse_gguf_metadata_json`]; `Io` where it is no regular file or cannot be read, `LimitExceeded` where it is longer
+/// than 32 MiB.
+pub fn read_gguf_metadata_json(path: impl AsRef<Path>) -> Result<HashMap<String, MetadataValue>> {
+    let path = path.as_ref();
+    let text = read_existing(path, MAX_METADATA_BYTES, None)?;
+    let text = String::from_utf8(text).map_err(|_| AnamnesisError::parse("metadata is not JSON: it is no UTF-8"));
+    text.and_then(|text| parse_gguf_metadata_json(&text)).map_err(|error| error.in_file(path))
 }
 
 type Read<T> = std::result::Result<T, String>;

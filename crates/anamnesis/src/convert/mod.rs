@@ -47,7 +47,7 @@ pub(crate) use directory::unfinished_outputs;
 pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, OutputState, Part, Sidecar, SidecarFate};
 pub(crate) use drafts::Outputs;
 pub use fit::{Fit, FittedWeight};
-pub use gguf_metadata::{parse_gguf_kv_arg, parse_gguf_metadata_json};
+pub use gguf_metadata::{parse_gguf_kv_arg, parse_gguf_metadata_json, read_gguf_metadata_json};
 pub use notes::PlanNote;
 pub use options::{Cast, ConvertOptions};
 pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_name};

@@ -60,6 +60,13 @@ impl Description {
         }
     }
 
+    /// The bytes that are looked at, at most, to ask for a module.
+    pub(super) fn work(&self, module: &str) -> u64 {
+        let rules = self.rules.iter().map(|rules| rules.work(module));
+        let lists = [1, self.ignored.work(module), self.only.work(module), self.groups.work(module)];
+        rules.chain(lists).fold(0, u64::saturating_add)
+    }
+
     /// Whether it is MLX's.
     pub(super) fn is_mlx(&self) -> bool {
         rules::is_mlx(&self.members, &self.path)

@@ -92,6 +92,14 @@ impl Groups {
         ranks.into_iter().find(|(_, groups)| !groups.is_empty())
     }
 
+    /// The bytes that are looked at, at most, to ask for a module.
+    pub(super) fn work(&self, module: &str) -> u64 {
+        self.groups
+            .iter()
+            .map(|group| group.expressions.work(module))
+            .fold(self.groups.len() as u64, u64::saturating_add)
+    }
+
     /// The groups that mean none of these modules, where that can be told.
     pub(super) fn unused(&self, modules: &[&str]) -> Vec<&str> {
         let mut is_used: Vec<_> = self.groups.iter().map(|group| group.has_class).collect();

@@ -1,5 +1,6 @@
 //! The lists of modules that a description leaves as they are.
 
+use super::expression::MAX_AUTOMATON_BYTES;
 use super::json::{Json, Members};
 use super::pattern::{Dialect, ModulePattern};
 use super::pattern_set::PatternSet;
@@ -11,16 +12,20 @@ const MAX_ENTRIES: usize = 1 << 16;
 /// Most expressions among them, and among rules and targets.
 const MAX_EXPRESSIONS: usize = 1 << 10;
 
+/// Most bytes of the automata of all expressions together.
+const MAX_AUTOMATA_BYTES: usize = 4 << 20;
+
 /// What reading patterns may still cost, over all descriptions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowance {
     entries: usize,
     expressions: usize,
+    automata_bytes: usize,
 }
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self { entries: MAX_ENTRIES, expressions: MAX_EXPRESSIONS }
+        Self { entries: MAX_ENTRIES, expressions: MAX_EXPRESSIONS, automata_bytes: MAX_AUTOMATA_BYTES }
     }
 }
 
@@ -31,8 +36,12 @@ impl Allowance {
         if self.expressions == 0 {
             return Err(format!("there are more than {MAX_EXPRESSIONS} expressions"));
         }
+        if self.automata_bytes == 0 {
+            return Err(format!("the expressions take more than {MAX_AUTOMATA_BYTES} bytes"));
+        }
         match dialect(entry) {
             Ok(pattern) => {
+                self.automata_bytes = self.automata_bytes.saturating_sub(pattern.automaton_bytes());
                 set.insert(pattern);
                 self.expressions -= set.tried() - before;
                 Ok(())
@@ -40,6 +49,7 @@ impl Allowance {
             Err(error) => {
                 // It may have taken as long as one that can be used.
                 self.expressions -= 1;
+                self.automata_bytes = self.automata_bytes.saturating_sub(MAX_AUTOMATON_BYTES);
                 Err(match error {
                     AnamnesisError::Parse { reason } => reason,
                     other => other.to_string(),
@@ -99,6 +109,11 @@ impl Ignored {
         self.entries.get(self.set.first(module)?).map(|(list, entry)| (*list, entry.as_str()))
     }
 
+    /// The bytes that are looked at, at most, to ask for a module.
+    pub(super) fn work(&self, module: &str) -> u64 {
+        self.set.work(module)
+    }
+
     pub(super) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
@@ -125,6 +140,11 @@ impl Only {
             }
         }
         only
+    }
+
+    /// The bytes that are looked at, at most, to ask for a module.
+    pub(super) fn work(&self, module: &str) -> u64 {
+        self.set.work(module)
     }
 
     /// Whether the module is none of them.

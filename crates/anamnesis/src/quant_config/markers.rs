@@ -47,12 +47,12 @@ pub(crate) struct Markers {
     /// What cannot be read: it leaves in doubt what tensors mean.
     problems: Vec<AnamnesisError>,
     /// What is left of the values that markers may have.
-    left: Cell<usize>,
+    left: usize,
 }
 
 impl Default for Markers {
     fn default() -> Self {
-        Self { modules: BTreeMap::new(), problems: Vec::new(), left: Cell::new(MAX_VALUES) }
+        Self { modules: BTreeMap::new(), problems: Vec::new(), left: MAX_VALUES }
     }
 }
 
@@ -138,10 +138,12 @@ impl Markers {
     }
 
     /// The members of a text that is a JSON object.
-    fn object(&self, text: &[u8]) -> Result<Members, String> {
+    fn object(&mut self, text: &[u8]) -> Result<Members, String> {
         let text = strict(text);
         let mut reader = serde_json::Deserializer::from_slice(&text);
-        let value = Tree(&self.left).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+        let left = Cell::new(self.left);
+        let value = Tree(&left).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+        self.left = left.get();
         match value {
             Ok(Json::Object(members)) => Ok(*members),
             Ok(other) => Err(format!("is {}, an object is needed", other.brief())),

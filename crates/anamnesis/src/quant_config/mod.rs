@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `documents` | which documents and places describe a quantisation |
 //! | `known` `args` | what their members may be, and what they are |
-//! | `pattern` `pattern_set` | which modules an entry means |
+//! | `expression` `pattern` `pattern_set` | which modules an entry means |
 //! | `ignored` `rules` `groups` | which modules are left as they are, which have arguments of their own |
 //! | `markers` | what a file says about single modules by itself |
 //! | `module` | all of that for one module |
@@ -16,6 +16,7 @@
 mod args;
 mod description;
 mod documents;
+mod expression;
 mod gptq_format;
 mod groups;
 mod ignored;
@@ -55,6 +56,9 @@ pub(crate) struct QuantConfig {
     gptq_format: Option<GptqFormat>,
 }
 
+/// Most bytes of names that are looked at to ask every pattern for every module once. The largest models take a thousandth.
+const MAX_MATCHING_WORK: u64 = 1 << 29;
+
 impl QuantConfig {
     /// Reads the documents that stand beside the weights (name and text, the most telling first).
     pub(crate) fn read<'a>(documents: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
@@ -89,6 +93,29 @@ impl QuantConfig {
         }
         config.problems.extend(config.conflict().or_else(|| config.conflict_with_mlx()).map(AnamnesisError::parse));
         config
+    }
+
+    /// Refuses to ask patterns for modules where that would take too long: nothing is said then, which is a problem.
+    pub(crate) fn within_work<'a>(mut self, tensors: impl Iterator<Item = &'a str>) -> Self {
+        let (mut work, mut last) = (0u64, "");
+        for tensor in tensors {
+            let module = tensor.rsplit_once('.').map_or(tensor, |(module, _)| module);
+            if module != std::mem::replace(&mut last, module) {
+                let asked = self.descriptions.iter().map(|description| description.work(module));
+                work = asked.fold(work, u64::saturating_add);
+            }
+            if work > MAX_MATCHING_WORK {
+                let why = format!(
+                    "{}: the lists and expressions that mean modules are too many, or too complex, for the names of this \
+                     checkpoint",
+                    self.file()
+                );
+                self.problems.push(AnamnesisError::limit("MAX_MATCHING_WORK", why));
+                self.descriptions.clear();
+                break;
+            }
+        }
+        self
     }
 
     /// Lets the caller say how GPTQ weights store their zero points.

@@ -13,16 +13,11 @@
 //! (`Linear`) are in no file and match nothing. Expressions that this crate cannot run (look-around, back-references)
 //! are errors, for the caller to report.
 
-use regex_lite::{Regex, RegexBuilder};
-
+use super::expression::Expression;
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// Longest entry, in characters.
 const MAX_ENTRY_CHARS: usize = 1000;
-/// Largest compiled expression, in bytes.
-const MAX_COMPILED_BYTES: usize = 64 << 10;
-/// Deepest nesting of an expression.
-const MAX_EXPRESSION_DEPTH: u32 = 32;
 
 /// How a library reads one entry of its lists.
 pub(super) type Dialect = fn(&str) -> Result<ModulePattern>;
@@ -41,14 +36,12 @@ pub(super) enum Rule {
     Start(String),
     /// Names that end like this.
     End(String),
-    /// `*` stands for any characters, `?` for one.
-    Wildcard(String),
-    /// An expression that is anchored already.
-    Expression(Regex),
+    /// An expression, or a pattern of wildcards.
+    Expression(Expression),
     /// An expression of letters, digits and dots, which stand for any character; up to a boundary, or the plain end.
     PlainKey(String),
     /// Any other expression up to a boundary, or the plain end.
-    Key { expression: Regex, end: String },
+    Key { expression: Expression, end: String },
 }
 
 impl ModulePattern {
@@ -87,7 +80,7 @@ impl ModulePattern {
             (Some(start), _) => Rule::Start(start.to_owned()),
             (_, Some(end)) if is_plain(end) => Rule::End(end.to_owned()),
             _ if is_plain(entry) => Rule::Subtree(entry.to_owned()),
-            _ => Rule::Wildcard(entry.to_owned()),
+            _ => Rule::Expression(Expression::wildcard(entry).map_err(|why| unreadable(entry, &why))?),
         }))
     }
 
@@ -113,7 +106,7 @@ impl ModulePattern {
         if is_plain(entry) {
             return Ok(Self(Rule::Exact(entry.to_owned())));
         }
-        Ok(Self(Rule::Expression(build(entry, entry)?)))
+        Ok(Self(Rule::Expression(Expression::anywhere(entry).map_err(|why| unreadable(entry, &why))?)))
     }
 
     /// The end of a module's name.
@@ -128,6 +121,14 @@ impl ModulePattern {
         Ok(Self(Rule::Exact(entry.to_owned())))
     }
 
+    /// Bytes of its automaton, where it has one.
+    pub(super) fn automaton_bytes(&self) -> usize {
+        match &self.0 {
+            Rule::Expression(expression) | Rule::Key { expression, .. } => expression.bytes(),
+            _ => 0,
+        }
+    }
+
     /// Whether this entry means the module.
     pub(super) fn matches(&self, module: &str) -> bool {
         match &self.0 {
@@ -138,7 +139,6 @@ impl ModulePattern {
             }
             Rule::Start(start) => module.starts_with(start.as_str()),
             Rule::End(end) => module.ends_with(end.as_str()),
-            Rule::Wildcard(pattern) => wildcard(pattern, module),
             Rule::Expression(expression) => expression.is_match(module),
             Rule::PlainKey(key) => starts_with_key(module, key) || module.ends_with(key.as_str()),
             Rule::Key { expression, end } => expression.is_match(module) || module.ends_with(end.as_str()),
@@ -175,16 +175,8 @@ fn literal(expression: &str) -> Option<String> {
 }
 
 /// `expression` from the start of a name, followed by `boundary`.
-fn compile(entry: &str, expression: &str, boundary: &str) -> Result<Regex> {
-    // Alone first: `a)(b` is no expression, yet would be one between the parentheses added here.
-    build(entry, expression)?;
-    build(entry, &format!("^(?:{expression}){boundary}"))
-}
-
-fn build(entry: &str, expression: &str) -> Result<Regex> {
-    let mut builder = RegexBuilder::new(expression);
-    let built = builder.size_limit(MAX_COMPILED_BYTES).nest_limit(MAX_EXPRESSION_DEPTH).build();
-    built.map_err(|error| unreadable(entry, &error.to_string()))
+fn compile(entry: &str, expression: &str, boundary: &str) -> Result<Expression> {
+    Expression::from_start(expression, boundary).map_err(|why| unreadable(entry, &why))
 }
 
 fn unreadable(entry: &str, why: &str) -> AnamnesisError {
@@ -203,32 +195,6 @@ fn starts_with_key(module: &str, key: &str) -> bool {
     let rest = rest.as_str();
     let matched = module.strip_suffix(rest).unwrap_or(module);
     if key.ends_with('.') { matched.ends_with('.') } else { rest.is_empty() || rest.starts_with('.') }
-}
-
-/// `*` matches any run of characters, `?` one of them, everything else itself. Only the last star is tried again, so that
-/// no pattern takes longer than the product of the two lengths.
-fn wildcard(pattern: &str, text: &str) -> bool {
-    let (mut pattern, mut text) = (pattern.chars(), text.chars());
-    let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
-    loop {
-        let (here, there) = (pattern.clone(), text.clone());
-        match (pattern.next(), text.next()) {
-            (Some('*'), _) => {
-                text = there;
-                retry = Some((pattern.clone(), text.clone()));
-            }
-            (None, None) => return true,
-            (Some(wanted), Some(c)) if wanted == '?' || wanted == c => {}
-            (_, None) => return here.clone().all(|wanted| wanted == '*'),
-            (_, Some(_)) => {
-                let Some((after_star, mut from)) = retry.take() else { return false };
-                // The star takes one character more; the text has one, or there would be nothing left to compare.
-                from.next();
-                (pattern, text) = (after_star.clone(), from.clone());
-                retry = Some((after_star, from));
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -344,21 +310,6 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_agree_with_the_expressions_they_stand_for() {
-        let texts = ["", "a", "b", "aa", "ab", "ba", "aab", "aba", "abab", "bbaab"];
-        let letters = ['a', 'b', '*', '?'];
-        for number in 0..letters.len().pow(4) {
-            let pattern: String =
-                (0..4).map(|place| letters[number / letters.len().pow(place) % letters.len()]).collect();
-            let expression = format!("^{}$", pattern.replace('?', ".").replace('*', ".*"));
-            let expression = Regex::new(&expression).unwrap();
-            for text in texts {
-                assert_eq!(wildcard(&pattern, text), expression.is_match(text), "{pattern} {text}");
-            }
-        }
-    }
-
-    #[test]
     fn what_cannot_be_read_is_an_error_that_names_the_entry() {
         for entry in ["re:(", "re:a)(b", "re:*lm_head", r"re:(?!a)b", r"re:(a)\1", "re:(a{1000}){1000}"] {
             let error = ModulePattern::compressed_tensors(entry).unwrap_err().to_string();
@@ -416,5 +367,6 @@ mod tests {
         check(ModulePattern::modelopt, &"*a".repeat(450), &[&module], &["b"]);
         check(ModulePattern::modelopt, &format!("{}b", "*a".repeat(450)), &[], &[&module]);
         check(ModulePattern::compressed_tensors, "re:(a*)*(a*)*(a*)*b", &[], &[&module]);
+        check(ModulePattern::compressed_tensors, &format!("re:{}b", ".*a".repeat(100)), &[], &[&module]);
     }
 }

@@ -33,7 +33,7 @@ impl PatternSet {
                 self.ends.insert(key.clone(), place);
                 self.keys.insert(key, place);
             }
-            rule @ (Rule::Wildcard(_) | Rule::Expression(_) | Rule::Key { .. }) => {
+            rule @ (Rule::Expression(_) | Rule::Key { .. }) => {
                 self.tried.push((place, ModulePattern(rule)));
             }
         }
@@ -42,6 +42,17 @@ impl PatternSet {
     /// How many patterns are tried one by one.
     pub(super) fn tried(&self) -> usize {
         self.tried.len()
+    }
+
+    /// The bytes that are looked at, at most, to ask for a module.
+    pub(super) fn work(&self, module: &str) -> u64 {
+        let length = module.len();
+        let dots = module.bytes().filter(|&byte| byte == b'.').count();
+        let affixes = |affixes: &Affixes| affixes.lengths.iter().take_while(|&&affix| affix <= length).sum::<usize>();
+        let ancestors = if self.subtrees.is_empty() { 0 } else { dots };
+        let passes = self.tried.len() + ancestors + self.keys.passes(module, dots);
+        let affixes = affixes(&self.starts) + affixes(&self.ends);
+        (passes as u64).saturating_mul(length as u64).saturating_add(affixes as u64)
     }
 
     /// The place of the pattern that is this name.
@@ -151,6 +162,17 @@ impl PlainKeys {
         let before = dots.clone().map(|at| &module[..at]);
         let after = dots.filter(|_| self.has_dot_at_end).map(|at| &module[..=at]);
         before.chain(after).chain([module]).filter_map(|start| self.start(start)).min()
+    }
+
+    /// How often the bytes of a name are looked at.
+    fn passes(&self, module: &str, dots: usize) -> usize {
+        if self.places.is_empty() {
+            return 0;
+        }
+        // Characters up to each dot, and behind it, are about as many as bytes.
+        let starts = module.match_indices('.').map(|(at, _)| at).chain([module.len()]);
+        let shapes = |length: usize| self.shapes.get(&length).map_or(0, Vec::len);
+        2 * dots + 1 + starts.map(|at| shapes(at) + shapes(at + 1)).sum::<usize>()
     }
 
     /// The first key that matches a start of a name as a whole.

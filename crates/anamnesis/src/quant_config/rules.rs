@@ -89,6 +89,11 @@ impl Rules {
         Some((key, effect))
     }
 
+    /// The bytes that are looked at, at most, to ask for a module.
+    pub(super) fn work(&self, module: &str) -> u64 {
+        self.set.work(module)
+    }
+
     /// Why it is open whether a rule concerns a module.
     pub(super) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()

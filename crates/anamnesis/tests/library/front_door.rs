@@ -195,3 +195,9 @@ fn tensors_are_chosen_by_pattern_and_by_exact_name() {
     let error = names(Selection::new().with_name("a*")).unwrap_err();
     assert!(matches!(&error, AnamnesisError::Request(Request::UnknownTensor { name }) if name == "a*"), "{error}");
 }
+
+#[test]
+fn a_checkpoint_can_be_shared_between_threads() {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Checkpoint>();
+}

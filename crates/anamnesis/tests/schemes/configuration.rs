@@ -2,7 +2,9 @@
 //! type, and members that change what the codes mean.
 
 use crate::support::{Contents, Folder, Model, Noise, assert_mentions, parse_reason, refused, remember};
-use anamnesis::{AnamnesisError, Checkpoint, Fault, GptqFormat, OpenOptions, TargetDtype, parse, parse_bytes};
+use anamnesis::{
+    AnamnesisError, Checkpoint, Fault, GptqFormat, OpenOptions, TargetDtype, parse, parse_bytes, parse_with_options,
+};
 use serde_json::{Value, json};
 
 /// 1.0 in E4M3.
@@ -358,6 +360,16 @@ fn the_caller_can_say_the_format() {
         assert_eq!(first(&Checkpoint::from_bytes_with(gptq(4).bytes(), &options).unwrap()), value);
         let reader = std::io::Cursor::new(gptq(4).bytes());
         assert_eq!(first(&Checkpoint::from_reader_with(reader, &options).unwrap()), value);
+        let parsed =
+            [parse_with_options(folder.model(), &options), parse(folder.model()).unwrap().with_gptq_format(format)];
+        for model in parsed
+            .map(Result::unwrap)
+            .into_iter()
+            .chain([parse_bytes(gptq(4).bytes()).unwrap().with_gptq_format(format).unwrap()])
+        {
+            let bytes = model.remember_to_bytes(TargetDtype::F32).unwrap();
+            assert_eq!(Contents::of(&bytes).floats("a.weight")[0], value);
+        }
     }
     assert!("v3".parse::<GptqFormat>().is_err());
     assert_eq!("V2".parse::<GptqFormat>().unwrap().to_string(), "v2");

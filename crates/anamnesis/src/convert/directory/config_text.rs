@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, printable};
-use crate::quant_config::is_quantisation;
 use crate::json;
+use crate::quant_config::is_quantisation;
 
 /// Deepest nesting of a document, which is also what the validation before the scan allows.
 const MAX_DEPTH: usize = 128;

@@ -1,5 +1,6 @@
 //! The files beside the weights: which are copied, which are changed, which are left out.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -97,11 +98,12 @@ const WEIGHTS: [&str; 14] = [
 /// Looks at every entry of the directory but the `weights` that are read, in order of name.
 pub(super) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange) -> Result<Vec<Sidecar>> {
     let at = |error| AnamnesisError::at_path(error, directory);
+    let weights: HashSet<&str> = weights.iter().copied().collect();
     let mut sidecars = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(at)? {
         let entry = entry.map_err(at)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".safetensors.index.json") || weights.contains(&name.as_str()) {
+        if name.ends_with(".safetensors.index.json") || weights.contains(name.as_str()) {
             // Written anew.
             continue;
         }

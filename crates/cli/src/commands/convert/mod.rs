@@ -9,7 +9,7 @@ pub(super) use report::{error_document, errors_table};
 use std::path::Path;
 use std::sync::Arc;
 
-use anamnesis::convert::{parse_gguf_kv_arg, parse_gguf_metadata_json};
+use anamnesis::convert::{parse_gguf_kv_arg, read_gguf_metadata_json};
 use anamnesis::{
     AnamnesisError, BlockOptions, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Importance,
     Keeping, ModelPart, ParseLimits, Split,
@@ -59,11 +59,7 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     options.split = split(&args.split, target)?;
     options.gguf_removed.clone_from(&args.gguf_remove_kv);
     if let Some(path) = &args.gguf_metadata {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let error = std::io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-            open::advise(AnamnesisError::Io(error), path)
-        })?;
-        options.gguf_metadata = parse_gguf_metadata_json(&text).map_err(|error| in_file(error, path))?;
+        options.gguf_metadata = read_gguf_metadata_json(path).map_err(|error| open::advise(error, path))?;
     }
     for pair in &args.gguf_kv {
         // What was typed is at fault, not a file.
