@@ -10,7 +10,7 @@ use anamnesis_kernels::{self as kernels, F16, Goal, Level, Output, Ratio};
 
 use super::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
 use crate::catalog::{Dtype, TargetDtype};
-use crate::error::{Request, Result, quoted};
+use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::grouped::{Groups, ScaleRule};
 use crate::scheme::{Candidate, Context, EncodedTensor, MadeIntegers, TileDecoder, TileEncoder, Window};
 
@@ -18,6 +18,8 @@ use crate::scheme::{Candidate, Context, EncodedTensor, MadeIntegers, TileDecoder
 const TILE_VALUES: u64 = 1 << 20;
 /// Rows that fill whole words whatever the width of codes.
 const STRIP: u64 = 32;
+/// Halfway between the largest F16 and the next power of two: from here on, rounding gives infinity.
+const F16_OVERFLOW: f32 = 65520.0;
 
 /// A packed matrix to be made.
 pub(crate) struct PackedEncoder {
@@ -109,13 +111,26 @@ impl PackedEncoder {
     }
 
     /// Values as they are encoded, in F16 where they have to pass through it.
-    fn prepared<'a>(&self, level: Level, values: &'a [f32], halves: &mut [u8], floats: &'a mut [f32]) -> &'a [f32] {
+    fn prepared<'a>(
+        &self,
+        level: Level,
+        range: &Range<u64>,
+        values: &'a [f32],
+        halves: &mut [u8],
+        floats: &'a mut [f32],
+    ) -> Result<&'a [f32]> {
         if !self.from_f16 {
-            return values;
+            return Ok(values);
+        }
+        // Infinities may have no part in the scale, so that what is decoded would be finite, and wrong.
+        if let Some(place) = values.iter().position(|value| value.abs() >= F16_OVERFLOW) {
+            let (index, value) = (range.start + place as u64, values[place]);
+            let (decoded, encoding) = (f32::INFINITY.copysign(value), self.describe());
+            return Err(AnamnesisError::Overflow { tensor: String::new(), index, value, decoded, encoding });
         }
         chosen::round_slice(level, Rounded::F16, values, halves);
         kernels::widen_f16(level, halves, floats);
-        floats
+        Ok(floats)
     }
 
     /// Codes in bytes of their own to the columns of the stored matrix.
@@ -216,7 +231,7 @@ impl TileEncoder for PackedEncoder {
         }
     }
 
-    fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
         let level = context.level();
         let group = self.group as usize;
         let count = values.len() / group;
@@ -224,7 +239,7 @@ impl TileEncoder for PackedEncoder {
         let (floats, bytes, _) = context.all(4 * count + as_f16, 3 * values.len(), 0);
         let (codes, bytes) = bytes.split_at_mut(values.len());
         let (floats, widened) = floats.split_at_mut(4 * count);
-        let values = self.prepared(level, values, &mut bytes[..2 * as_f16], &mut widened[..as_f16]);
+        let values = self.prepared(level, range, values, &mut bytes[..2 * as_f16], &mut widened[..as_f16])?;
         let (factors, floats) = floats.split_at_mut(count);
         let (shifts, floats) = floats.split_at_mut(count);
         let (scales, offsets) = floats.split_at_mut(count);
