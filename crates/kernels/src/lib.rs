@@ -11,8 +11,9 @@
 //! | [`mod@cast`] | `f32` to and from everything else |
 //! | [`chosen`] | all of them as plain functions, with formats and outputs as values |
 //!
-//! Every level gives the same bits for every input; only where an operation meets two NaNs, which of them comes out is
-//! the CPU's choice. Arithmetic is `f32`, one rounding per operation, never fused.
+//! Every level gives the same bits for every input, NaN included: arithmetic yields [`float::DEFAULT_NAN`] and no other, except
+//! that a NaN code keeps its sign and payload under a scale that is a number. Casts without arithmetic keep both.
+//! Arithmetic is `f32`, one rounding per operation, never fused.
 
 #[macro_use]
 pub mod base;

@@ -11,6 +11,7 @@
 //! | [`unpack_codes`] | packed | none |
 
 use crate::base::GROUP;
+use crate::base::float::canonical_nan;
 use crate::base::output::Output;
 use crate::base::packing::{Packing, load, numbers};
 use crate::base::simd::Simd;
@@ -76,7 +77,7 @@ kernel! {
 fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> [f32; GROUP] {
     let mut values = [0.0; GROUP];
     for i in 0..GROUP {
-        values[i] = (codes[i] - zeros[i]) * scales[i];
+        values[i] = canonical_nan((codes[i] - zeros[i]) * scales[i]);
     }
     values
 }

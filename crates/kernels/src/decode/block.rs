@@ -16,7 +16,7 @@ use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::simd::{Simd, TABLE};
 use crate::decode::runs::{Runs, broadcast, scaled_runs};
-use crate::decode::scaled::{has_tables, magnitude_words};
+use crate::decode::scaled::{has_tables, keeps_signs, magnitude_words};
 
 /// Tables kept at once: 16 KiB of 16-bit words, half of a level-one cache.
 const PANEL: usize = 64;
@@ -60,7 +60,7 @@ fn body<S: Simd, F: Format8, O: Output>(
     out: &mut [u8],
 ) {
     let is_worth_tables = codes.len() / cols >= LEAST_ROWS && run >= TABLE;
-    if has_tables::<S, F, O>() && is_worth_tables && scales.iter().all(|scale| scale.is_finite()) {
+    if has_tables::<S, F, O>() && is_worth_tables && scales.iter().all(|scale| keeps_signs(*scale)) {
         tables::<S, F, O>(simd, codes, scales, run, cols, out);
     } else {
         for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {

@@ -11,6 +11,7 @@
 )]
 
 use crate::base::GROUP;
+use crate::base::float::canonical_nan;
 use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::packing::{Packing, load, numbers};
@@ -19,7 +20,6 @@ use crate::decode::extent::{count, zero_of};
 use crate::decode::halves::{looked_up_by_half, products_by_half};
 use crate::decode::mirror::Mirror;
 use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Rule, Step};
-use crate::decode::scaled::tame;
 
 /// Decodes `packed` and rounds into `out`: `(map[code] - zeros[i / block]) * scales[i / block]`.
 ///
@@ -198,7 +198,7 @@ fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
     let map = repeated::<P>(map);
     walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, table = {
         let numbers = rule.numbers(simd, &map, &[zero_of(zeros, index); SMALL_TABLE], &[*scale; SMALL_TABLE]);
-        O::round_sixteen::<S, Twice>(simd, &numbers)
+        O::round_sixteen::<S, Twice>(simd, &numbers.map(canonical_nan))
     }, group => O::look_up_packed::<S, P>(simd, &table, group), out);
 }
 
@@ -215,7 +215,7 @@ fn broadcast<S: Simd, P: Packing, R: Rule, O: Output>(
 ) {
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, shared = {
-        (tame(zero_of(zeros, index)), tame(*scale))
+        (canonical_nan(zero_of(zeros, index)), canonical_nan(*scale))
     }, group => {
         let codes = numbers::<S, P>(simd, group);
         O::round_products(simd, &rule.numbers(simd, &codes, &[shared.0; GROUP], &[shared.1; GROUP]))
@@ -247,7 +247,7 @@ fn spread<S: Simd, P: Packing, O: Output>(
         } else {
             map!(word in simd.values::<P>(&table, group) => f32::from_bits(word))
         };
-        O::round_group(simd, &rule.numbers(simd, &values, &zeros, &scales))
+        O::round_group(simd, &map!(number in rule.numbers(simd, &values, &zeros, &scales) => canonical_nan(number)))
     }, out);
 }
 

@@ -6,6 +6,7 @@
 )]
 
 use crate::base::GROUP;
+use crate::base::float::canonical_nan;
 use crate::base::group::twice;
 use crate::base::output::Output;
 use crate::base::packing::{Packing, load};
@@ -100,7 +101,7 @@ fn half_products<S: Simd, P: Packing, O: Output>(
             let mut products = [pair[0]; GROUP];
             products[SMALL_TABLE..].fill(pair[1]);
             for i in 0..GROUP {
-                products[i] *= map[i % SMALL_TABLE];
+                products[i] = canonical_nan(products[i] * map[i % SMALL_TABLE]);
             }
             O::round_group(simd, &products)
         }, out),
@@ -119,5 +120,6 @@ fn two_tables<S: Simd, O: Output>(
     let (mut of_zeros, mut of_scales) = ([zeros[0]; GROUP], [scales[0]; GROUP]);
     of_zeros[SMALL_TABLE..].fill(zeros[1]);
     of_scales[SMALL_TABLE..].fill(scales[1]);
-    O::round_group(simd, &rule.numbers(simd, &twice(map), &of_zeros, &of_scales))
+    let numbers = rule.numbers(simd, &twice(map), &of_zeros, &of_scales);
+    O::round_group(simd, &map!(number in numbers => canonical_nan(number)))
 }

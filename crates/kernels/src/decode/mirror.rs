@@ -31,8 +31,8 @@ impl Mirror {
         let mut code = 0;
         while code < EIGHT {
             let (lower, upper) = (map[code], map[code + EIGHT]);
-            // NaN is never the same.
-            if lower.abs() != upper.abs() {
+            // ∞ × 0 is the same NaN as −∞ × 0, and NaN equals nothing.
+            if !lower.is_finite() || lower.abs() != upper.abs() {
                 return None;
             }
             (numbers[code], numbers[code + EIGHT]) = (lower, lower);

@@ -1,6 +1,7 @@
 //! Scales that are themselves stored as codes in blocks.
 
 use crate::base::GROUP;
+use crate::base::float::canonical_nan;
 use crate::base::group::pad;
 use crate::base::simd::Simd;
 
@@ -48,5 +49,5 @@ fn body<S: Simd>(simd: S, codes: &[u8], map: &[f32; 256], scales: &[f32], block:
 
 #[inline(always)]
 fn values<S: Simd>(simd: S, codes: &[u8; GROUP], map: &[f32; 256], scale: f32, offset: f32) -> [f32; GROUP] {
-    map!(entry in simd.gather(map, &map!(code in codes => u32::from(code))) => entry * scale + offset)
+    map!(entry in simd.gather(map, &map!(code in codes => u32::from(code))) => canonical_nan(entry * scale + offset))
 }

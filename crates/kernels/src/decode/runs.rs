@@ -4,11 +4,11 @@
 //! any other length is spread into a group of scales first.
 
 use crate::base::GROUP;
-use crate::base::float::Format8;
+use crate::base::float::{Format8, canonical_nan};
 use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::simd::Simd;
-use crate::decode::scaled::{group_words, scaled, tame};
+use crate::decode::scaled::{group_words, scaled};
 
 /// Runs at least this long are decoded one by one, as if each were a tensor.
 const LONG_RUN: usize = 4096;
@@ -60,7 +60,7 @@ pub(crate) fn broadcast<S: Simd, F: Format8, O: Output>(
     }
     let codes = covered(codes, scales, run);
     let mut runs = Runs::new(scales, run);
-    walk!(O, group in codes => group_words::<S, F, O>(simd, group, tame(*runs.next_group())), out);
+    walk!(O, group in codes => group_words::<S, F, O>(simd, group, canonical_nan(*runs.next_group())), out);
 }
 
 /// Multiplies each element by its own scale.
@@ -72,7 +72,7 @@ fn spread<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32],
         let factors = factors.next_group();
         let mut values = F::decode_group(simd, group);
         for (value, factor) in values.iter_mut().zip(&factors) {
-            *value *= factor;
+            *value = if factor.is_nan() { *factor } else { *value * factor };
         }
         O::round_products(simd, &values)
     }, out);
@@ -129,7 +129,7 @@ impl Factors<'_> {
         {
             let end = GROUP.min(filled + self.left);
             for factor in &mut factors[filled..end] {
-                *factor = tame(*scale);
+                *factor = canonical_nan(*scale);
             }
             self.left -= end - filled;
             filled = end;

@@ -2,11 +2,11 @@
 //!
 //! Each element is the code's exact value times the scale, rounded once to `f32`, then rounded to the output. Signed
 //! formats have 128 magnitudes, so for 16-bit outputs a long enough slice is decoded from a table of 128 finished
-//! words where the CPU level looks such tables up faster than it calculates. Under a scale that is not finite products
-//! are NaN whose sign has nothing to do with the code's, so that there the table has no use.
+//! words where the CPU level looks such tables up faster than it calculates. Under a scale that is zero or not finite
+//! products may be NaN whose sign has nothing to do with the code's, so that there the table has no use.
 
 use crate::base::GROUP;
-use crate::base::float::Format8;
+use crate::base::float::{Format8, canonical_nan};
 use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::simd::{Simd, TABLE};
@@ -32,32 +32,36 @@ pub fn cast<F: Format8, O: Output>(level: Level, codes: &[u8], out: &mut [u8]) {
     scaled::<F, O>(level, codes, 1.0, out);
 }
 
-/// A scale as the kernels use it: NaN in one form, so that every NaN product is quiet and not all ones.
-#[inline(always)]
-pub(crate) fn tame(scale: f32) -> f32 {
-    if scale.is_nan() { f32::NAN } else { scale }
-}
-
-/// The words of one group of codes under one [tame] scale.
+/// The words of one group of codes under one scale, which is no NaN but [`canonical_nan`]'s: then no product is a
+/// signalling NaN, or all ones.
+///
+/// Under that NaN the codes do not matter, not even those that are NaN themselves.
 #[inline(always)]
 pub(crate) fn group_words<S: Simd, F: Format8, O: Output>(
     simd: S,
     codes: &[u8; GROUP],
     scale: f32,
 ) -> [O::Word; GROUP] {
+    let codes = if scale.is_nan() { &[0; GROUP] } else { codes };
     O::round_products(simd, &map!(value in F::decode_group(simd, codes) => value * scale))
 }
 
 /// The words of all 128 magnitudes under any scale.
 #[inline(always)]
 pub(crate) fn magnitude_words<S: Simd, F: Format8, O: Output>(simd: S, scale: f32) -> [O::Word; TABLE] {
-    let scale = tame(scale);
+    let scale = canonical_nan(scale);
     let mut words = [O::Word::default(); TABLE];
     for (quarter, index) in words.as_chunks_mut::<GROUP>().0.iter_mut().zip(0u8..) {
         let codes = std::array::from_fn(|i| index * GROUP as u8 + i as u8);
         *quarter = group_words::<S, F, O>(simd, &codes, scale);
     }
     words
+}
+
+/// Whether products have the signs of their codes: ∞ × 0 and ∞ × NaN do not.
+#[inline(always)]
+pub(crate) fn keeps_signs(scale: f32) -> bool {
+    scale.is_finite() && scale != 0.0
 }
 
 /// Whether this level, format and output go together with tables.
@@ -68,11 +72,11 @@ pub(crate) fn has_tables<S: Simd, F: Format8, O: Output>() -> bool {
 
 #[inline(always)]
 fn body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
-    if has_tables::<S, F, O>() && codes.len() >= LEAST_FOR_TABLE && scale.is_finite() {
+    if has_tables::<S, F, O>() && codes.len() >= LEAST_FOR_TABLE && keeps_signs(scale) {
         let table = magnitude_words::<S, F, O>(simd, scale);
         walk!(O, group in codes => O::look_up(simd, &table, group), out);
     } else {
-        let scale = tame(scale);
+        let scale = canonical_nan(scale);
         walk!(O, group in codes => group_words::<S, F, O>(simd, group, scale), out);
     }
 }

@@ -1,8 +1,8 @@
 //! Eight-bit integers times two factors, one after the other.
 
+use crate::base::float::canonical_nan;
 use crate::base::output::Output;
 use crate::base::simd::Simd;
-use crate::decode::scaled::tame;
 
 kernel! {
     /// Decodes signed `codes`, multiplies by `first`, then by `second`, each time rounding to `f32`, and rounds into
@@ -20,7 +20,7 @@ kernel! {
 
 #[inline(always)]
 fn body<S: Simd, O: Output>(simd: S, codes: &[u8], first: f32, second: f32, out: &mut [u8]) {
-    let (first, second) = (tame(first), tame(second));
+    let (first, second) = (canonical_nan(first), canonical_nan(second));
     walk!(O, group in codes => {
         O::round_products(simd, &map!(code in simd.signed(group) => code * first * second))
     }, out);

@@ -2,6 +2,7 @@
 
 use super::{Codebook, Input};
 use crate::base::GROUP;
+use crate::base::float::times;
 use crate::base::group::pad;
 use crate::base::level::Level;
 use crate::base::simd::{Portable, Simd, Tree, pack};
@@ -235,7 +236,7 @@ fn one_by_one<I: Input>(
         let (factor, mask) = (scaling.factor(scale), scaling.mask(scale));
         for (group, out) in values.chunks(GROUP).zip(out.chunks_mut(GROUP / 2)) {
             let codes = map!(value in I::widen(Portable, &pad(group)) => {
-                let quotient = if scaling == Scaling::Divide { value / factor } else { value * factor };
+                let quotient = if scaling == Scaling::Divide { value / factor } else { times(value, factor) };
                 codebook.code(f32::from_bits(quotient.to_bits() & mask))
             });
             for (to, from) in out.iter_mut().zip(&pack(&codes)[..group.len().div_ceil(2)]) {

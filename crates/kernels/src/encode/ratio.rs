@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::target::WHOLE;
 use crate::base::GROUP;
-use crate::base::float::bf16;
+use crate::base::float::{bf16, times};
 use crate::base::simd::Simd;
 
 /// One operation, or two.
@@ -36,7 +36,7 @@ pub(super) struct Product;
 impl Operation for Product {
     #[inline(always)]
     fn first(value: f32, scale: f32, _offset: f32) -> f32 {
-        value * scale
+        times(value, scale)
     }
 }
 

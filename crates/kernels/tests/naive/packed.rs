@@ -1,6 +1,6 @@
 //! Twins of the kernels for packed codes.
 
-use super::round;
+use super::{arithmetic, round};
 
 /// Code `i` of a packed stream.
 pub fn code(packing: &str, packed: &[u8], i: usize) -> u8 {
@@ -31,7 +31,7 @@ pub fn less(value: f32, zeros: &[f32], index: usize) -> f32 {
 
 /// Writes element `i`.
 pub fn put(output: &str, value: f32, i: usize, out: &mut [u8]) {
-    let bytes = round(output, value);
+    let bytes = round(output, arithmetic(value));
     out[i * bytes.len()..][..bytes.len()].copy_from_slice(&bytes);
 }
 

@@ -58,6 +58,26 @@ const INFINITY: u32 = 0x7F80_0000;
 /// Bits of the quiet NaN that decoders produce.
 const NAN: u32 = 0x7FC0_0000;
 
+/// The NaN that arithmetic itself yields on this target, of ∞ × 0 for example: x86 sets its sign.
+pub const DEFAULT_NAN: f32 =
+    f32::from_bits(if cfg!(any(target_arch = "x86", target_arch = "x86_64")) { NAN | 0x8000_0000 } else { NAN });
+
+/// The same number, every NaN as [`DEFAULT_NAN`].
+///
+/// Which of two NaNs a multiplication or an addition gives depends on the order of its operands, and that order is the
+/// compiler's choice. Scales, zero points and maps go through this, or the results of them do: where all NaNs are the same
+/// one, the order does not matter.
+#[inline(always)]
+pub(crate) fn canonical_nan(value: f32) -> f32 {
+    if value.is_nan() { DEFAULT_NAN } else { value }
+}
+
+/// `value * factor`, but of two NaNs the first: it decides the sign of a code.
+#[inline(always)]
+pub(crate) fn times(value: f32, factor: f32) -> f32 {
+    if value.is_nan() { f32::from_bits(value.to_bits() | 0x0040_0000) } else { value * factor }
+}
+
 /// Bits of the `f32` 2^`exponent`, for exponents of normal numbers.
 const fn power_of_two(exponent: i32) -> u32 {
     ((exponent + 127) as u32) << 23

@@ -3,10 +3,10 @@
 use super::map::SplitNibbles;
 use super::memory::in_memory;
 use crate::base::GROUP;
+use crate::base::float::canonical_nan;
 use crate::base::float::f16;
 use crate::base::packing::Packing;
 use crate::base::simd::Simd;
-use crate::decode::scaled::tame;
 
 /// The bytes from a place on.
 #[inline(always)]
@@ -42,7 +42,7 @@ pub(super) fn indices<const N: usize>(block: &[u8], at: usize) -> [usize; N] {
 #[inline(always)]
 pub(super) fn half<S: Simd>(simd: S, block: &[u8], at: usize) -> f32 {
     if !S::HALF {
-        return tame(f16::decode(word(block, at)));
+        return canonical_nan(f16::decode(word(block, at)));
     }
     // One instruction loads and converts eight of them; at the end of a block these are the last eight.
     let start = at.min(block.len() - 16);
@@ -55,7 +55,7 @@ pub(super) fn half<S: Simd>(simd: S, block: &[u8], at: usize) -> f32 {
     let values = simd.widen_f16(&halves);
     let mut eight = [0.0; 8];
     for (to, value) in eight.iter_mut().zip(values) {
-        *to = tame(value);
+        *to = canonical_nan(value);
     }
     in_memory(eight)[(at - start) / 2]
 }
@@ -63,7 +63,7 @@ pub(super) fn half<S: Simd>(simd: S, block: &[u8], at: usize) -> f32 {
 /// The value of an F16, NaN in one form.
 #[inline(always)]
 pub(super) fn widen<S: Simd>(simd: S, bits: u16) -> f32 {
-    tame(if S::HALF { simd.widen_f16(&[bits; GROUP])[0] } else { f16::decode(bits) })
+    canonical_nan(if S::HALF { simd.widen_f16(&[bits; GROUP])[0] } else { f16::decode(bits) })
 }
 
 /// A scale times signed integers.

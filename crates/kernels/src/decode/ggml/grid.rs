@@ -50,8 +50,8 @@ pub(super) fn four_even_signs(bits: u32) -> u32 {
     even_signs(bits) | even_signs(bits >> 7) << 8 | even_signs(bits >> 14) << 16 | even_signs(bits >> 21) << 24
 }
 
-/// Points times a scale for each half of the group, with signs.
+/// Points with signs, times a scale for each half of the group.
 #[inline(always)]
 pub(super) fn signed_values(points: [f32; GROUP], scales: [f32; 2], signs: u32) -> [f32; GROUP] {
-    negate(in_halves(points, scales), signs)
+    in_halves(negate(points, signs), scales)
 }

@@ -80,9 +80,9 @@ pub use tq1_0::Tq1_0;
 pub use tq2_0::Tq2_0;
 
 use crate::base::GROUP;
+use crate::base::float::canonical_nan;
 use crate::base::output::Output;
 use crate::base::simd::Simd;
-use crate::decode::scaled::tame;
 
 /// A type of block.
 pub trait GgmlBlock: Copy + Send + Sync + 'static {
@@ -173,7 +173,7 @@ fn plain<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], out: &mut [u8
 
 #[inline(always)]
 fn times<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], factor: f32, out: &mut [u8]) {
-    let factor = tame(factor);
+    let factor = canonical_nan(factor);
     blocks!(simd, B, O, block, scales, group in blocks => {
         B::words_times::<S, O>(simd, block, scales, group, factor)
     }, out);

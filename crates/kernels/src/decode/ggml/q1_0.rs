@@ -8,6 +8,7 @@
 use super::GgmlBlock;
 use super::fields::{choose, double_word, half};
 use crate::base::GROUP;
+use crate::base::float::canonical_nan;
 use crate::base::simd::Simd;
 
 /// The type Q1_0.
@@ -27,6 +28,6 @@ impl GgmlBlock for Q1_0 {
 
     #[inline(always)]
     fn values<S: Simd>(_simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
-        choose(double_word(block, 2 + 4 * group), *scale, -scale)
+        choose(double_word(block, 2 + 4 * group), *scale, canonical_nan(-scale))
     }
 }

@@ -9,8 +9,8 @@
 use super::GgmlBlock;
 use super::fields::{bytes, double_word};
 use crate::base::GROUP;
+use crate::base::float::canonical_nan;
 use crate::base::simd::Simd;
-use crate::decode::scaled::tame;
 
 /// The type Q8_K.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ impl GgmlBlock for Q8K {
 
     #[inline(always)]
     fn scales<S: Simd>(_simd: S, block: &[u8]) -> f32 {
-        tame(f32::from_bits(double_word(block, 0)))
+        canonical_nan(f32::from_bits(double_word(block, 0)))
     }
 
     #[inline(always)]
