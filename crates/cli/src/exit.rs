@@ -85,6 +85,7 @@ impl Failure {
                 | AnamnesisError::DisallowedGlobal { .. } => "unsupported",
                 AnamnesisError::LimitExceeded { .. } => "limit",
                 AnamnesisError::Cancelled => "cancelled",
+                AnamnesisError::Internal { .. } => "internal",
                 _ => "io",
             },
             Self::Nothing(_) => "nothing",

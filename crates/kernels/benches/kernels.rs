@@ -29,7 +29,7 @@ fn group<'a>(criterion: &'a mut Criterion, name: &str) -> BenchmarkGroup<'a, Wal
 }
 
 /// One kernel at all levels.
-fn levels(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, mut kernel: impl FnMut(Level)) {
+fn levels(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, mut kernel: impl FnMut(Level) -> usize) {
     for level in Level::available() {
         group.bench_function(format!("{name}/{level}"), |bencher| bencher.iter(|| kernel(level)));
     }
@@ -44,19 +44,17 @@ fn decode<F: Format8, O: Output>(criterion: &mut Criterion) {
     group.bench_function("memcpy", |bencher| bencher.iter(|| black_box(&mut out).copy_from_slice(black_box(&source))));
     levels(&mut group, "one scale", |level| scaled::<F, O>(level, &codes, 0.37, black_box(&mut out)));
     levels(&mut group, "scale per row", |level| {
-        for ((codes, out), scale) in codes.chunks(COLS).zip(out.chunks_mut(COLS * O::BYTES)).zip(&scales) {
-            scaled::<F, O>(level, codes, *scale, black_box(out));
-        }
+        let rows = codes.chunks(COLS).zip(out.chunks_mut(COLS * O::BYTES)).zip(&scales);
+        rows.map(|((codes, out), scale)| scaled::<F, O>(level, codes, *scale, black_box(out))).sum()
     });
     for run in [16, 32, 128] {
         levels(&mut group, &format!("runs of {run}"), |level| {
-            for (codes, out) in codes.chunks(COLS).zip(out.chunks_mut(COLS * O::BYTES)) {
-                scaled_runs::<F, O>(level, codes, &scales, run, black_box(out));
-            }
+            let rows = codes.chunks(COLS).zip(out.chunks_mut(COLS * O::BYTES));
+            rows.map(|(codes, out)| scaled_runs::<F, O>(level, codes, &scales, run, black_box(out))).sum()
         });
     }
     levels(&mut group, "rows of blocks of 128", |level| {
-        scaled_block_rows::<F, O>(level, &codes, &scales, 128, COLS, black_box(&mut out));
+        scaled_block_rows::<F, O>(level, &codes, &scales, 128, COLS, black_box(&mut out))
     });
     group.finish();
 }

@@ -25,7 +25,7 @@ fn group<'a>(criterion: &'a mut Criterion, name: &str) -> BenchmarkGroup<'a, Wal
 }
 
 /// One kernel at all levels.
-fn levels(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, mut kernel: impl FnMut(Level)) {
+fn levels(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, mut kernel: impl FnMut(Level) -> usize) {
     for level in Level::available() {
         group.bench_function(format!("{name}/{level}"), |bencher| bencher.iter(|| kernel(level)));
     }
@@ -42,18 +42,18 @@ fn coded<P: Packing, O: Output>(criterion: &mut Criterion) {
     group.bench_function("memcpy", |bencher| bencher.iter(|| black_box(&mut out).copy_from_slice(black_box(&source))));
     for block in [64, 128, 30] {
         levels(&mut group, &format!("blocks of {block}"), |level| {
-            coded_blocks::<P, O>(level, &packed, &map, &[], &scales, block, black_box(&mut out));
+            coded_blocks::<P, O>(level, &packed, &map, &[], &scales, block, black_box(&mut out))
         });
     }
     levels(&mut group, "blocks of 128 with zeros", |level| {
-        coded_blocks::<P, O>(level, &packed, &map, &zeros, &scales, 128, black_box(&mut out));
+        coded_blocks::<P, O>(level, &packed, &map, &zeros, &scales, 128, black_box(&mut out))
     });
     levels(&mut group, "scale per element", |level| {
-        affine_codes::<P, O>(level, &packed, &zeros, &scales, black_box(&mut out));
+        affine_codes::<P, O>(level, &packed, &zeros, &scales, black_box(&mut out))
     });
     let groups: Vec<u32> = (0..ELEMENTS).map(|i| (i * 7 % 32) as u32).collect();
     levels(&mut group, "indexed", |level| {
-        coded_indexed::<P, O>(level, &packed, &groups, &zeros[..32], &scales[..32], black_box(&mut out));
+        coded_indexed::<P, O>(level, &packed, &groups, &zeros[..32], &scales[..32], black_box(&mut out))
     });
     group.finish();
 }
@@ -64,10 +64,10 @@ fn integers<O: Output>(criterion: &mut Criterion) {
     let mut out = vec![0u8; ELEMENTS * O::BYTES];
     let mut group = group(criterion, &format!("integers to {}", O::NAME));
     levels(&mut group, "times two factors", |level| {
-        scaled_twice::<O>(level, &codes, 0.37, 1.0 / 127.0, black_box(&mut out));
+        scaled_twice::<O>(level, &codes, 0.37, 1.0 / 127.0, black_box(&mut out))
     });
     levels(&mut group, "fields", |level| {
-        affine_fields::<O>(level, &codes, 8, 4, &values, &values, black_box(&mut out));
+        affine_fields::<O>(level, &codes, 8, 4, &values, &values, black_box(&mut out))
     });
     group.finish();
 }
@@ -83,27 +83,25 @@ fn others(criterion: &mut Criterion) {
     levels(&mut group, "3 bits unpacked", |level| unpack_codes::<Bits3>(level, &words, black_box(&mut floats)));
     let map = std::array::from_fn(|code| code as f32);
     levels(&mut group, "nested scales", |level| {
-        nested_scales(level, &words[..ELEMENTS], &map, &[0.5; ELEMENTS / 256], 256, 0.1, black_box(&mut floats));
+        nested_scales(level, &words[..ELEMENTS], &map, &[0.5; ELEMENTS / 256], 256, 0.1, black_box(&mut floats))
     });
     // Words of eight codes: these are counted in codes.
     for cols in [8, 32] {
         levels(&mut group, &format!("words by columns of {cols}"), |level| {
-            transpose_words(level, &words[..ELEMENTS / 2], ELEMENTS / 8 / cols, cols, black_box(&mut out));
+            transpose_words(level, &words[..ELEMENTS / 2], ELEMENTS / 8 / cols, cols, black_box(&mut out))
         });
         levels(&mut group, &format!("awq nibbles by columns of {cols}"), |level| {
-            transpose_awq(level, &words[..ELEMENTS / 2], ELEMENTS / 8 / cols, cols, black_box(&mut out));
+            transpose_awq(level, &words[..ELEMENTS / 2], ELEMENTS / 8 / cols, cols, black_box(&mut out))
         });
     }
     levels(&mut group, "tiles of Marlin", |level| {
-        untile_marlin(level, &words[..ELEMENTS / 2], 32, ELEMENTS / 1024 / 32, black_box(&mut out), 8 * 32 + 64);
+        untile_marlin(level, &words[..ELEMENTS / 2], 32, ELEMENTS / 1024 / 32, black_box(&mut out), 8 * 32 + 64)
     });
     levels(&mut group, "BF16 turned", |level| {
-        turn_columns::<Bf16>(level, &words, 64, 256, black_box(&mut out), 512, 0);
-        turn_columns::<Bf16>(level, &words, 448, 256, black_box(&mut out), 512, 64);
+        turn_columns::<Bf16>(level, &words, 64, 256, black_box(&mut out), 512, 0)
+            + turn_columns::<Bf16>(level, &words, 448, 256, black_box(&mut out), 512, 64)
     });
-    levels(&mut group, "F32 turned", |level| {
-        turn_columns::<F32>(level, &words, 512, 256, black_box(&mut out), 512, 0);
-    });
+    levels(&mut group, "F32 turned", |level| turn_columns::<F32>(level, &words, 512, 256, black_box(&mut out), 512, 0));
     group.finish();
 }
 

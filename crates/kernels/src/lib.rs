@@ -1,7 +1,8 @@
 //! The number kernels of anamnesis: pure functions over slices, compiled once per CPU level.
 //!
-//! Nothing here reads files, allocates or fails. A kernel takes the [`Level`] it shall run at, its input slices and its
-//! output slice; it works through as many elements as all of them hold and leaves the rest alone.
+//! Nothing here reads files or allocates while it decodes. A kernel takes the [`Level`] it shall run at, its input slices and
+//! its output slice; it works through as many elements as all of them hold and returns how many entries of the output slice it
+//! wrote: bytes where it is bytes, numbers where it is `f32`. The caller holds that against the length it wanted.
 //!
 //! | room | holds |
 //! |---|---|

@@ -118,10 +118,16 @@ fn every_value_takes_its_code_from_every_map() {
             let expected = twin::packed(&codes, 0);
             for level in Level::available() {
                 let mut found = vec![0xA5; expected.len()];
-                nearest_codes::<Bf16>(level, &bytes, &book, &scales, 64, scaling, &mut found);
+                assert_eq!(
+                    nearest_codes::<Bf16>(level, &bytes, &book, &scales, 64, scaling, &mut found),
+                    expected.len()
+                );
                 let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
                 assert_eq!(wrong, None, "byte of BF16 at {level}, {scaling:?}, {map:?}");
-                nearest_codes::<F32>(level, &values, &book, &scales, 64, scaling, &mut found);
+                assert_eq!(
+                    nearest_codes::<F32>(level, &values, &book, &scales, 64, scaling, &mut found),
+                    expected.len()
+                );
                 assert!(found == expected, "F32 at {level}, {scaling:?}, {map:?}");
             }
         }
@@ -145,7 +151,10 @@ fn numbers_at_the_limits_take_the_code_of_the_twin() {
         let expected = twin::packed(&codes, twin::nearest(0.0, map));
         for level in Level::available() {
             let mut found = vec![0xA5; expected.len()];
-            nearest_codes::<F32>(level, &numbers, &book, &[1.0], numbers.len() + 1, Scaling::Divide, &mut found);
+            assert_eq!(
+                nearest_codes::<F32>(level, &numbers, &book, &[1.0], numbers.len() + 1, Scaling::Divide, &mut found),
+                expected.len()
+            );
             assert_eq!(found, expected, "{level} {map:?}");
         }
     }
@@ -171,7 +180,10 @@ fn limits_count_as_in_the_twin() {
             let expected = twin::packed(&codes, 0);
             for level in Level::available() {
                 let mut found = vec![0xA5; expected.len()];
-                nearest_codes::<F32>(level, &values, &book, &[scale], 1 << 20, scaling, &mut found);
+                assert_eq!(
+                    nearest_codes::<F32>(level, &values, &book, &[scale], 1 << 20, scaling, &mut found),
+                    expected.len()
+                );
                 let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
                 assert_eq!(wrong, None, "byte at {level}, {scaling:?} {scale}");
             }
@@ -192,10 +204,13 @@ fn blocks_of_every_length_agree_with_the_twin() {
             expected.extend([0xA5; 3]);
             for level in Level::available() {
                 let mut found = vec![0xA5; expected.len()];
-                nearest_codes::<F32>(level, &values, &book, &scales, block, Scaling::Divide, &mut found);
+                assert_eq!(
+                    nearest_codes::<F32>(level, &values, &book, &scales, block, Scaling::Divide, &mut found),
+                    length.div_ceil(2)
+                );
                 assert_eq!(found, expected, "{length} values in blocks of {block} at {level}");
                 let mut largest = vec![-1.0; scales.len() + 1];
-                block_largest::<F32>(level, &values, block, &mut largest);
+                assert_eq!(block_largest::<F32>(level, &values, block, &mut largest), scales.len());
                 assert_eq!(largest.pop(), Some(-1.0));
                 assert_eq!(largest, scales, "largest of {length} values in blocks of {block} at {level}");
             }
@@ -204,23 +219,23 @@ fn blocks_of_every_length_agree_with_the_twin() {
 }
 
 #[test]
-fn short_arguments_are_survived() {
+fn short_arguments_are_survived_and_counted() {
     let book = Codebook::nearest(NF4);
     let values = noise(100, 1);
     for level in Level::available() {
         for (scales, bytes) in [(0, 50), (1, 50), (2, 7), (9, 0), (2, 31)] {
             for scale in [0.0, 1.0] {
-                let mut found = vec![0xA5; bytes];
-                nearest_codes::<F32>(level, &values, &book, &vec![scale; scales], 64, Scaling::Divide, &mut found);
-                let mut found = vec![0xA5; bytes];
-                row_codes::<F32>(level, &values, &vec![scale; scales], 64, Steps::Divide, &mut found);
-                assert!(scales > 0 || found.iter().all(|&byte| byte == 0xA5));
+                let scales = vec![scale; scales];
+                naive::assert_counted(bytes, |out| {
+                    nearest_codes::<F32>(level, &values, &book, &scales, 64, Scaling::Divide, out)
+                });
+                naive::assert_counted(bytes, |out| row_codes::<F32>(level, &values, &scales, 64, Steps::Divide, out));
             }
         }
         let mut found = [0xA5; 50];
-        nearest_codes::<F32>(level, &values, &book, &[1.0; 100], 0, Scaling::Divide, &mut found);
-        row_codes::<F32>(level, &values, &[1.0; 100], 0, Steps::Divide, &mut found);
-        block_largest::<F32>(level, &values, 0, &mut [0.0; 7]);
+        assert_eq!(nearest_codes::<F32>(level, &values, &book, &[1.0; 100], 0, Scaling::Divide, &mut found), 50);
+        assert_eq!(row_codes::<F32>(level, &values, &[1.0; 100], 0, Steps::Divide, &mut found), 50);
+        assert_eq!(block_largest::<F32>(level, &values, 0, &mut [0.0; 7]), 7);
     }
 }
 
@@ -238,7 +253,7 @@ fn every_value_is_counted_in_steps() {
             };
             for level in Level::available() {
                 let mut found = vec![0xA5; expected.len()];
-                row_codes::<F32>(level, &values, &[scale], 1 << 20, steps, &mut found);
+                assert_eq!(row_codes::<F32>(level, &values, &[scale], 1 << 20, steps, &mut found), expected.len());
                 let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
                 let what = wrong.map(|at| (values[at], found[at].cast_signed(), expected[at].cast_signed()));
                 assert_eq!(what, None, "{level} {steps:?} {scale}");
@@ -255,12 +270,13 @@ fn halves_and_bf16_are_read_as_they_are() {
         for (values, name) in [(every_value(), "bf16"), (halves.clone(), "f16")] {
             let mut largest = vec![0.0; values.len() / 16];
             for with_nan in [true, false] {
-                match (name, with_nan) {
+                let written = match (name, with_nan) {
                     ("bf16", true) => block_largest::<Bf16>(level, &bytes, 16, &mut largest),
                     ("bf16", false) => block_largest_number::<Bf16>(level, &bytes, 16, &mut largest),
                     (_, true) => block_largest::<F16>(level, &bytes, 16, &mut largest),
                     (_, false) => block_largest_number::<F16>(level, &bytes, 16, &mut largest),
-                }
+                };
+                assert_eq!(written, largest.len());
                 for (block, found) in values.chunks(16).zip(&largest) {
                     let expected = twin::largest(block, with_nan);
                     assert!(

@@ -22,7 +22,7 @@ fn floats(name: &str) -> Vec<f32> {
 /// The bytes of rows of this many values.
 fn encoded<B: EncodeBlocks>(level: Level, values: &[f32], row: usize, weights: Option<&[f32]>) -> Vec<u8> {
     let mut out = vec![0xEE; values.len() / B::BLOCK_ELEMENTS * B::BLOCK_BYTES];
-    encode_rows::<B>(level, values, row, weights, &mut out);
+    assert_eq!(encode_rows::<B>(level, values, row, weights, &mut out), out.len());
     out
 }
 
@@ -43,10 +43,11 @@ fn check<B: EncodeBlocks>() {
     for level in Level::available() {
         // Rows that are not whole blocks, fewer weights than places, and too little room leave the output alone.
         let mut out = vec![0xEE; 4 * B::BLOCK_BYTES];
-        encode_rows::<B>(level, &values[..B::BLOCK_ELEMENTS + 1], B::BLOCK_ELEMENTS + 1, None, &mut out);
-        encode_rows::<B>(level, &values[..B::BLOCK_ELEMENTS], B::BLOCK_ELEMENTS, Some(&[1.0]), &mut out);
-        encode_rows::<B>(level, &values, 0, None, &mut out);
-        encode_rows::<B>(level, &values[..B::BLOCK_ELEMENTS], B::BLOCK_ELEMENTS, None, &mut out[..B::BLOCK_BYTES - 1]);
+        let (block, short) = (B::BLOCK_ELEMENTS, B::BLOCK_BYTES - 1);
+        assert_eq!(encode_rows::<B>(level, &values[..block + 1], block + 1, None, &mut out), 0);
+        assert_eq!(encode_rows::<B>(level, &values[..block], block, Some(&[1.0]), &mut out), 0);
+        assert_eq!(encode_rows::<B>(level, &values, 0, None, &mut out), 0);
+        assert_eq!(encode_rows::<B>(level, &values[..block], block, None, &mut out[..short]), 0);
         assert!(out.iter().all(|byte| *byte == 0xEE), "{}", B::NAME);
         // A row of one block, as the first of a longer one.
         let weights = &weights[..B::BLOCK_ELEMENTS];
@@ -82,7 +83,7 @@ fn check_again<B: EncodeBlocks>() {
             let what = format!("{} {how} at {}", B::NAME, level.name());
             let first = encoded::<B>(level, &values, COLS, weights);
             let mut decoded = vec![0xEE; values.len() * 4];
-            decode_blocks::<B, F32>(level, &first, &mut decoded);
+            assert_eq!(decode_blocks::<B, F32>(level, &first, &mut decoded), decoded.len());
             assert_eq!(digest(&decoded), *back, "{what}: decoded");
             let decoded: Vec<f32> = decoded.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
             let again = encoded::<B>(level, &decoded, COLS, weights);

@@ -23,7 +23,7 @@ fn codes_decode_to<F: Format8>(expected: &[u8]) {
     assert_eq!(expected.len(), 256);
     for level in Level::available() {
         let mut found = [0.0; 256];
-        widen_format8::<F>(level, &codes, &mut found);
+        assert_eq!(widen_format8::<F>(level, &codes, &mut found), 256);
         for ((code, found), expected) in codes.iter().zip(found).zip(&expected) {
             for found in [found, F::decode(*code)] {
                 let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
@@ -38,7 +38,7 @@ fn numbers_encode_to<F: Format8>(expected: &[u8]) {
     assert_eq!(numbers.len(), expected.len());
     for level in Level::available() {
         let mut found = vec![0; numbers.len()];
-        narrow::<F>(level, &numbers, &mut found);
+        assert_eq!(narrow::<F>(level, &numbers, &mut found), numbers.len());
         for ((number, found), expected) in numbers.iter().zip(found).zip(expected) {
             assert_eq!(found, *expected, "{} of {number:e} at {level}", F::NAME);
             assert_eq!(F::encode(*number), *expected, "{} of {number:e}", F::NAME);

@@ -104,7 +104,7 @@ fn codes_are_those_of_the_plain_formula_at_every_level() {
         for level in Level::available() {
             for goal in goals() {
                 let mut codes = vec![0xAA; count];
-                group_codes(level, goal, &values, group, &scales, &offsets, &mut codes);
+                assert_eq!(group_codes(level, goal, &values, group, &scales, &offsets, &mut codes), count);
                 for (index, (&value, &found)) in values.iter().zip(&codes).enumerate() {
                     let (scale, offset) = (scales[index / group], offsets[index / group]);
                     let want = code(goal, value, scale, offset);
@@ -120,7 +120,7 @@ fn values_past_the_last_scale_are_left_alone() {
     for group in [16, 32, 40] {
         let mut codes = [0xAA; 100];
         let goal = Goal::Whole { ratio: Ratio::Quotient(Step::F32), low: -8, high: 7, plus: 0 };
-        group_codes(Level::detect(), goal, &[1.0; 100], group, &[1.0], &[], &mut codes);
+        assert_eq!(group_codes(Level::detect(), goal, &[1.0; 100], group, &[1.0], &[], &mut codes), group);
         assert_eq!((codes[0], codes[group - 1], codes[group]), (1, 1, 0xAA), "{group}");
     }
 }
@@ -133,11 +133,11 @@ fn packed_codes_are_spread_again() {
             let codes: Vec<u8> = (0..count).map(|_| random.next() as u8 & (0xFF >> (8 - bits))).collect();
             for level in Level::available() {
                 let mut packed = vec![0; (count * usize::from(bits)).div_ceil(8)];
-                pack_bits(level, &codes, bits, &mut packed);
+                assert_eq!(pack_bits(level, &codes, bits, &mut packed), packed.len());
                 // Spreading reads whole groups of bytes.
                 packed.resize(packed.len() + 64, 0);
                 let mut spread = vec![0xAA; count];
-                spread_bits(level, &packed, bits, &mut spread);
+                assert_eq!(spread_bits(level, &packed, bits, &mut spread), count);
                 assert_eq!(spread, codes, "{bits} bits, {count} codes at {level}");
             }
         }
@@ -152,7 +152,7 @@ fn extremes_are_found_in_blocks_of_any_size() {
         for level in Level::available() {
             let count = values.len().div_ceil(block);
             let (mut lows, mut highs) = (vec![0.0; count], vec![0.0; count]);
-            block_range(level, &values, block, &mut lows, &mut highs);
+            assert_eq!(block_range(level, &values, block, &mut lows, &mut highs), count);
             for (index, block) in values.chunks(block).enumerate() {
                 let fold = |pick: fn(f32, f32) -> f32| block.iter().copied().reduce(pick).unwrap();
                 assert_eq!((lows[index], highs[index]), (fold(f32::min), fold(f32::max)), "at {level}");

@@ -49,14 +49,20 @@ fn painted_codes(length: usize) -> Vec<u8> {
 }
 
 /// Runs `kernel` at every level into painted bytes and compares with what the twin writes there.
-fn compare<O: Output>(what: &str, elements: usize, twin: impl Fn(&mut [u8]), kernel: impl Fn(Level, &mut [u8])) {
+fn compare<O: Output>(
+    what: &str,
+    elements: usize,
+    twin: impl Fn(&mut [u8]),
+    kernel: impl Fn(Level, &mut [u8]) -> usize,
+) {
     let mut expected = vec![PAINT; (elements + 3) * O::BYTES];
     twin(&mut expected);
     let mut portable = vec![PAINT; (elements + 3) * O::BYTES];
-    kernel(Level::portable(), &mut portable);
+    let count = kernel(Level::portable(), &mut portable);
+    assert!(count <= elements * O::BYTES, "{what} to {}", O::NAME);
     for level in Level::available() {
         let mut found = vec![PAINT; (elements + 3) * O::BYTES];
-        kernel(level, &mut found);
+        assert_eq!(kernel(level, &mut found), count, "{what} to {} at {level}", O::NAME);
         naive::assert_same_bits(&format!("{what} to {} at {level}", O::NAME), O::BYTES, &found, &portable);
         for (i, (found, expected)) in found.chunks(O::BYTES).zip(expected.chunks(O::BYTES)).enumerate() {
             let same = naive::same(O::NAME, found, expected);
@@ -112,7 +118,7 @@ fn block_rows_agree<F: Format8, O: Output>() {
             let what = format!("{} in {rows} × {cols} by {run}, less {cut}", F::NAME);
             let twin = |out: &mut [u8]| naive::scaled(F::NAME, O::NAME, &codes, &scales, run, cols, out);
             compare::<O>(&what, codes.len(), twin, |level, out| {
-                scaled_block_rows::<F, O>(level, &codes, &scales, run, cols, out);
+                scaled_block_rows::<F, O>(level, &codes, &scales, run, cols, out)
             });
         }
     }
@@ -180,7 +186,7 @@ fn narrow_agrees<F: Format8>() {
         let expected: Vec<u8> = values.iter().map(|value| naive::encode(F::NAME, *value)).collect();
         for level in Level::available() {
             let mut found = vec![PAINT; length + 3];
-            narrow::<F>(level, &values, &mut found);
+            assert_eq!(narrow::<F>(level, &values, &mut found), values.len());
             for (i, expected) in expected.iter().enumerate() {
                 assert_eq!(found[i], *expected, "{} at {level}: {:e}", F::NAME, values[i]);
             }
@@ -198,7 +204,12 @@ fn narrowing_agrees_with_the_twin() {
     narrow_agrees::<E8m0>();
 }
 
-fn widen_agrees(what: &str, bytes_each: usize, kernel: impl Fn(Level, &[u8], &mut [f32]), twin: impl Fn(&[u8]) -> f32) {
+fn widen_agrees(
+    what: &str,
+    bytes_each: usize,
+    kernel: impl Fn(Level, &[u8], &mut [f32]) -> usize,
+    twin: impl Fn(&[u8]) -> f32,
+) {
     for length in LENGTHS.into_iter().chain([65536]) {
         let bytes: Vec<u8> = match bytes_each {
             1 => (0..length).map(|i| i as u8).collect(),
@@ -209,7 +220,7 @@ fn widen_agrees(what: &str, bytes_each: usize, kernel: impl Fn(Level, &[u8], &mu
         };
         for level in Level::available() {
             let mut found = vec![9.25; length + 3];
-            kernel(level, &bytes, &mut found);
+            assert_eq!(kernel(level, &bytes, &mut found), length, "{what} at {level}");
             for (i, element) in bytes.chunks(bytes_each).enumerate() {
                 let (found, expected) = (found[i], twin(element));
                 let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
@@ -240,25 +251,27 @@ fn bytes_copied_past_the_caches_are_the_same_wherever_they_begin_and_end() {
     let from = painted_codes(1100);
     for (skipped, bytes) in (0..70).flat_map(|skipped| [(skipped, 0), (skipped, 3), (skipped, 64), (skipped, 1000)]) {
         let mut to = vec![0xA5; 1200];
-        copy_past_caches(&from[..bytes], &mut to[skipped..]);
+        assert_eq!(copy_past_caches(&from[..bytes], &mut to[skipped..]), bytes);
         assert_eq!(to[skipped..skipped + bytes], from[..bytes], "{bytes} bytes, {skipped} behind the start");
         assert!(to[..skipped].iter().chain(&to[skipped + bytes..]).all(|byte| *byte == 0xA5));
     }
 }
 
 #[test]
-fn columns_without_a_scale_are_left_alone() {
+fn columns_without_a_scale_are_not_written_and_not_counted() {
     let codes = painted_codes(5 * 700);
     for (run, count) in [(128, 3), (32, 7), (20, 9), (4096, 0), (128, 0)] {
         let scales = &SCALES[..count];
         let twin = |out: &mut [u8]| naive::scaled("e4m3", "bf16", &codes, scales, run, 700, out);
         compare::<Bf16>("rows without scales", codes.len(), twin, |level, out| {
-            scaled_block_rows::<E4m3, Bf16>(level, &codes, scales, run, 700, out);
+            let written = scaled_block_rows::<E4m3, Bf16>(level, &codes, scales, run, 700, out);
+            assert_eq!(written, 5 * 2 * 700.min(run * count));
+            written
         });
         let row = &codes[..700];
         let twin = |out: &mut [u8]| naive::scaled("e4m3", "f32", row, scales, run, 700, out);
         compare::<F32>("a row without scales", row.len(), twin, |level, out| {
-            scaled_runs::<E4m3, F32>(level, row, scales, run, out);
+            scaled_runs::<E4m3, F32>(level, row, scales, run, out)
         });
     }
 }
@@ -268,12 +281,12 @@ fn short_outputs_are_filled_and_not_exceeded() {
     let codes = painted_codes(100);
     for level in Level::available() {
         let mut out = vec![PAINT; 2 * 45 + 1];
-        scaled::<E4m3, Bf16>(level, &codes, 1.0, &mut out);
+        assert_eq!(scaled::<E4m3, Bf16>(level, &codes, 1.0, &mut out), 90);
         assert_eq!(out[90], PAINT);
         let mut short = vec![0.0; 5];
-        widen_bf16(level, &codes, &mut short);
-        narrow::<E4m3>(level, &[1.0; 100], &mut out);
-        scaled_runs::<E4m3, F32>(level, &codes, &[1.0], 0, &mut out);
-        scaled_block_rows::<E4m3, F32>(level, &codes, &[1.0], 0, 0, &mut out);
+        assert_eq!(widen_bf16(level, &codes, &mut short), 5);
+        assert_eq!(narrow::<E4m3>(level, &[1.0; 100], &mut out), 91);
+        assert_eq!(scaled_runs::<E4m3, F32>(level, &codes, &[1.0], 0, &mut out), 4);
+        assert_eq!(scaled_block_rows::<E4m3, F32>(level, &codes, &[1.0], 0, 0, &mut out), 88);
     }
 }

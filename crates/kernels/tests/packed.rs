@@ -75,14 +75,19 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 /// Runs `kernel` at every level into painted bytes and compares with what the twin writes there.
 ///
 /// The output has room for exactly the elements, so a twin writes all of them and a kernel no more.
-fn compare<O: Output>(what: &str, elements: usize, twin: impl Fn(&mut [u8]), kernel: impl Fn(Level, &mut [u8])) {
+fn compare<O: Output>(
+    what: &str,
+    elements: usize,
+    twin: impl Fn(&mut [u8]),
+    kernel: impl Fn(Level, &mut [u8]) -> usize,
+) {
     let mut expected = vec![PAINT; elements * O::BYTES];
     twin(&mut expected);
     let mut portable = vec![PAINT; elements * O::BYTES];
-    kernel(Level::portable(), &mut portable);
+    assert_eq!(kernel(Level::portable(), &mut portable), elements * O::BYTES, "{what} to {}", O::NAME);
     for level in Level::available() {
         let mut found = vec![PAINT; elements * O::BYTES + O::BYTES - 1];
-        kernel(level, &mut found);
+        assert_eq!(kernel(level, &mut found), elements * O::BYTES, "{what} at {level}");
         assert_eq!(found.split_off(elements * O::BYTES), vec![PAINT; O::BYTES - 1], "{what} at {level}");
         naive::assert_same_bits(&format!("{what} to {} at {level}", O::NAME), O::BYTES, &found, &portable);
         for (i, (found, expected)) in found.chunks(O::BYTES).zip(expected.chunks(O::BYTES)).enumerate() {
@@ -122,7 +127,7 @@ fn blocks_agree<P: Packing, O: Output>() {
                     }
                 };
                 compare::<O>(&what, length, twin, |level, out| {
-                    coded_blocks::<P, O>(level, &codes, &map, &zeros, &scales, block, out);
+                    coded_blocks::<P, O>(level, &codes, &map, &zeros, &scales, block, out)
                 });
             }
         }
@@ -148,7 +153,7 @@ fn many_blocks_agree<P: Packing, O: Output>() {
             }
         };
         compare::<O>(P::NAME, length, twin, |level, out| {
-            coded_blocks::<P, O>(level, &codes, &map, &[], &scales, block, out);
+            coded_blocks::<P, O>(level, &codes, &map, &[], &scales, block, out)
         });
     }
 }
@@ -173,7 +178,7 @@ fn indexed_agree<P: Packing, O: Output>() {
                     }
                 };
                 compare::<O>(P::NAME, length, twin, |level, out| {
-                    coded_indexed::<P, O>(level, &codes, &groups, &zeros, &scales, out);
+                    coded_indexed::<P, O>(level, &codes, &groups, &zeros, &scales, out)
                 });
             }
         }
@@ -190,10 +195,13 @@ fn a_group_past_the_last_counts_as_the_last() {
     for level in Level::available() {
         let mut out = [0; 4 * 40];
         let groups = [u32::MAX; 40];
-        coded_indexed::<Bytes, F32>(level, &[5; 40], &groups, &[1.0, 2.0], &[1.0, 0.5], &mut out);
+        assert_eq!(
+            coded_indexed::<Bytes, F32>(level, &[5; 40], &groups, &[1.0, 2.0], &[1.0, 0.5], &mut out),
+            out.len()
+        );
         assert_eq!(out, 1.5f32.to_le_bytes().repeat(40)[..]);
         let mut out = [PAINT; 4 * 40];
-        coded_indexed::<Bytes, F32>(level, &[5; 40], &groups, &[], &[], &mut out);
+        assert_eq!(coded_indexed::<Bytes, F32>(level, &[5; 40], &groups, &[], &[], &mut out), 0);
         assert_eq!(out, [PAINT; 160]);
     }
 }
@@ -208,9 +216,7 @@ fn affine_agrees<P: Packing, O: Output>() {
                     put(O::NAME, less(f32::from(code(P::NAME, &codes, i)), &zeros, i) * scale, i, out);
                 }
             };
-            compare::<O>(P::NAME, length, twin, |level, out| {
-                affine_codes::<P, O>(level, &codes, &zeros, &scales, out);
-            });
+            compare::<O>(P::NAME, length, twin, |level, out| affine_codes::<P, O>(level, &codes, &zeros, &scales, out));
         }
     }
 }
@@ -235,7 +241,7 @@ fn fields_agree<O: Output>() {
                     }
                 };
                 compare::<O>(&format!("{bits} bits at {shift}"), length, twin, |level, out| {
-                    affine_fields::<O>(level, &words, shift, bits, &zeros, &scales, out);
+                    affine_fields::<O>(level, &words, shift, bits, &zeros, &scales, out)
                 });
             }
         }
@@ -254,7 +260,7 @@ fn unpacked_agree<P: Packing>() {
         let codes = packed::<P>(length);
         for level in Level::available() {
             let mut found = vec![9.25; length];
-            unpack_codes::<P>(level, &codes, &mut found);
+            assert_eq!(unpack_codes::<P>(level, &codes, &mut found), length);
             for (i, found) in found.into_iter().enumerate() {
                 assert_eq!(found, f32::from(code(P::NAME, &codes, i)), "{} at {level}, element {i}", P::NAME);
             }
@@ -284,7 +290,7 @@ fn twice_agrees<O: Output>() {
                     }
                 };
                 compare::<O>(&format!("× {first:e} × {second:e}"), length, twin, |level, out| {
-                    scaled_twice::<O>(level, &codes, first, second, out);
+                    scaled_twice::<O>(level, &codes, first, second, out)
                 });
             }
         }
@@ -308,7 +314,7 @@ fn nested_scales_agree_with_the_twin() {
             for offset in [0.0, -0.0, 0.037, f32::NAN] {
                 for level in Level::available() {
                     let mut found = vec![9.25; length + 3];
-                    nested_scales(level, &codes, &map, &scales, block, offset, &mut found);
+                    assert_eq!(nested_scales(level, &codes, &map, &scales, block, offset, &mut found), length);
                     assert_eq!(found.split_off(length), [9.25; 3]);
                     for (i, found) in found.into_iter().enumerate() {
                         let product = map[usize::from(codes[i])] * scales[i / block];
@@ -352,7 +358,7 @@ fn transposed_words_agree_with_the_twin() {
         let words = painted(rows * cols * 4);
         for level in Level::available() {
             let mut found = vec![PAINT; rows * cols * 4 + 5];
-            transpose_words(level, &words, rows, cols, &mut found);
+            assert_eq!(transpose_words(level, &words, rows, cols, &mut found), rows * cols * 4);
             assert_eq!(found.split_off(rows * cols * 4), [PAINT; 5]);
             for (i, word) in found.chunks(4).enumerate() {
                 let from = (i % rows * cols + i / rows) * 4;
@@ -369,7 +375,8 @@ fn turned<O: Output>() {
         let stride = rows + 5;
         for level in Level::available() {
             let mut found = vec![PAINT; stride * cols * O::BYTES];
-            turn_columns::<O>(level, &elements, rows, cols, &mut found, stride, 3);
+            let written = turn_columns::<O>(level, &elements, rows, cols, &mut found, stride, 3);
+            assert_eq!(written, rows * cols * O::BYTES);
             for (i, element) in found.chunks(O::BYTES).enumerate() {
                 let place = (i % stride).checked_sub(3).filter(|&row| row < rows).map(|row| row * cols + i / stride);
                 let expected = place.map_or(&[PAINT; 4][..O::BYTES], |place| &elements[place * O::BYTES..][..O::BYTES]);
@@ -394,7 +401,7 @@ fn transposed_nibbles_agree_with_the_twin() {
         naive::packed::transpose_awq(&words, rows, word_cols, &mut expected);
         for level in Level::available() {
             let mut found = vec![PAINT; size + 5];
-            transpose_awq(level, &words, rows, word_cols, &mut found);
+            assert_eq!(transpose_awq(level, &words, rows, word_cols, &mut found), size);
             assert!(found == expected, "{rows} × {word_cols} at {level}");
         }
     }
@@ -410,7 +417,7 @@ fn tiles_of_marlin_agree_with_the_twin() {
         naive::packed::untile_marlin(&tiles, rows, strips, &mut expected, stride);
         for level in Level::available() {
             let mut found = vec![PAINT; size];
-            untile_marlin(level, &tiles, rows, strips, &mut found, stride);
+            assert_eq!(untile_marlin(level, &tiles, rows, strips, &mut found, stride), 512 * rows * strips);
             assert!(found == expected, "{rows} × {strips}, {gap} apart, at {level}");
         }
     }
@@ -422,7 +429,10 @@ fn negative_zero_in_a_map_is_kept() {
     for level in Level::available() {
         for block in [64, 30] {
             let mut out = [0; 2 * 70];
-            coded_blocks::<HighNibbles, Bf16>(level, &painted(35), &map, &[], &[2.0; 3], block, &mut out);
+            assert_eq!(
+                coded_blocks::<HighNibbles, Bf16>(level, &painted(35), &map, &[], &[2.0; 3], block, &mut out),
+                out.len()
+            );
             assert_eq!(out, [0x00, 0x80].repeat(70)[..]);
         }
     }
@@ -437,17 +447,17 @@ fn subtraction_and_multiplication_are_not_fused() {
         let packed: Vec<u8> = (0..8).map(|i| (2 * i) | ((2 * i + 1) << 4)).collect();
         let mut out = [0; 64];
         let map = std::array::from_fn(|code| code as f32);
-        coded_blocks::<LowNibbles, F32>(level, &packed, &map, &[zero], &[scale], 32, &mut out);
+        assert_eq!(coded_blocks::<LowNibbles, F32>(level, &packed, &map, &[zero], &[scale], 32, &mut out), out.len());
         assert_eq!(out[..], expected);
-        affine_codes::<LowNibbles, F32>(level, &packed, &[zero; 16], &[scale; 16], &mut out);
+        assert_eq!(affine_codes::<LowNibbles, F32>(level, &packed, &[zero; 16], &[scale; 16], &mut out), out.len());
         assert_eq!(out[..], expected);
     }
 }
 
 #[test]
-fn odd_lengths_of_every_argument_are_survived() {
+fn odd_lengths_of_every_argument_are_survived_and_counted() {
     let map = [1.0; 16];
-    let mut out = vec![PAINT; 4 * 500 + 3];
+    const ROOM: usize = 4 * 500 + 3;
     for level in Level::available() {
         for (bytes, count) in [(0, 3), (1, 0), (5, 1), (7, 2), (150, 2), (150, 500), (31, 1)] {
             let codes = painted(bytes);
@@ -456,31 +466,39 @@ fn odd_lengths_of_every_argument_are_survived() {
             macro_rules! call {
                 ($($packing:ident)+) => { $(
                     for block in [0, 1, 33, 64, usize::MAX, usize::MAX / 32 * 32] {
-                        coded_blocks::<$packing, Bf16>(level, &codes, &map, &values[count / 2..], &values, block, &mut out);
-                        coded_blocks::<$packing, F32>(level, &codes, &map, &[], &values, block, &mut out);
+                        naive::assert_counted(ROOM, |out| coded_blocks::<$packing, Bf16>(level, &codes, &map, &values[count / 2..], &values, block, out));
+                        naive::assert_counted(ROOM, |out| coded_blocks::<$packing, F32>(level, &codes, &map, &[], &values, block, out));
                     }
-                    coded_indexed::<$packing, F16>(level, &codes, &groups, &values[count / 2..], &values, &mut out);
-                    affine_codes::<$packing, F32>(level, &codes, &values[count / 2..], &values, &mut out);
-                    unpack_codes::<$packing>(level, &codes, &mut [0.0; 77]);
+                    naive::assert_counted(ROOM, |out| coded_indexed::<$packing, F16>(level, &codes, &groups, &values[count / 2..], &values, out));
+                    naive::assert_counted(ROOM, |out| affine_codes::<$packing, F32>(level, &codes, &values[count / 2..], &values, out));
+                    assert!(unpack_codes::<$packing>(level, &codes, &mut [0.0; 77]) <= 77);
                 )+ };
             }
             call!(LowNibbles HighNibbles AwqNibbles Bits2 Bits3 Bytes);
-            affine_fields::<Bf16>(level, &codes, 99, 99, &values[count / 2..], &values, &mut out);
-            scaled_twice::<F32>(level, &codes, 1.0, 1.0, &mut out);
-            nested_scales(level, &codes, &[1.0; 256], &values, 0, 0.0, &mut [0.0; 9]);
-            nested_scales(level, &codes, &[1.0; 256], &values, usize::MAX, 0.0, &mut [0.0; 9]);
-            transpose_words(level, &codes, usize::MAX, 3, &mut out);
-            transpose_words(level, &codes, 5, 8, &mut out);
-            transpose_awq(level, &codes, 3, usize::MAX, &mut out);
-            transpose_awq(level, &codes, 4, 9, &mut out);
-            untile_marlin(level, &codes, usize::MAX, 3, &mut out, 8);
-            untile_marlin(level, &codes, 1, 1, &mut out, usize::MAX);
-            untile_marlin(level, &codes, 0, 1, &mut out, 8);
-            untile_marlin(level, &codes, 1, 0, &mut out, 8);
-            turn_columns::<Bf16>(level, &codes, usize::MAX, 3, &mut out, usize::MAX, 0);
-            turn_columns::<F32>(level, &codes, 3, usize::MAX, &mut out, 4, usize::MAX);
-            turn_columns::<F32>(level, &codes, 4, 0, &mut out, 4, 0);
-            turn_columns::<F16>(level, &codes, 4, 9, &mut out, 3, 0);
+            naive::assert_counted(ROOM, |out| {
+                affine_fields::<Bf16>(level, &codes, 99, 99, &values[count / 2..], &values, out)
+            });
+            naive::assert_counted(ROOM, |out| scaled_twice::<F32>(level, &codes, 1.0, 1.0, out));
+            assert_eq!(
+                nested_scales(level, &codes, &[1.0; 256], &values, 0, 0.0, &mut [0.0; 9]),
+                bytes.min(count).min(9)
+            );
+            assert_eq!(
+                nested_scales(level, &codes, &[1.0; 256], &values, usize::MAX, 0.0, &mut [0.0; 9]),
+                if count > 0 { bytes.min(9) } else { 0 }
+            );
+            naive::assert_counted(ROOM, |out| transpose_words(level, &codes, usize::MAX, 3, out));
+            naive::assert_counted(ROOM, |out| transpose_words(level, &codes, 5, 8, out));
+            naive::assert_counted(ROOM, |out| transpose_awq(level, &codes, 3, usize::MAX, out));
+            naive::assert_counted(ROOM, |out| transpose_awq(level, &codes, 4, 9, out));
+            naive::assert_counted(ROOM, |out| untile_marlin(level, &codes, usize::MAX, 3, out, 8));
+            naive::assert_counted(ROOM, |out| untile_marlin(level, &codes, 1, 1, out, usize::MAX));
+            naive::assert_counted(ROOM, |out| untile_marlin(level, &codes, 0, 1, out, 8));
+            naive::assert_counted(ROOM, |out| untile_marlin(level, &codes, 1, 0, out, 8));
+            naive::assert_counted(ROOM, |out| turn_columns::<Bf16>(level, &codes, usize::MAX, 3, out, usize::MAX, 0));
+            naive::assert_counted(ROOM, |out| turn_columns::<F32>(level, &codes, 3, usize::MAX, out, 4, usize::MAX));
+            naive::assert_counted(ROOM, |out| turn_columns::<F32>(level, &codes, 4, 0, out, 4, 0));
+            naive::assert_counted(ROOM, |out| turn_columns::<F16>(level, &codes, 4, 9, out, 3, 0));
         }
     }
 }
@@ -490,7 +508,10 @@ fn a_last_byte_may_hold_one_code_only() {
     for level in Level::available() {
         let mut out = [PAINT; 4 * 4];
         let map = std::array::from_fn(|code| code as f32);
-        coded_blocks::<LowNibbles, F32>(level, &[0x21, 0xF3], &map, &[], &[1.0], 64, &mut out[..12]);
+        assert_eq!(
+            coded_blocks::<LowNibbles, F32>(level, &[0x21, 0xF3], &map, &[], &[1.0], 64, &mut out[..12]),
+            out[..12].len()
+        );
         assert_eq!(out[8..], [3f32.to_le_bytes(), [PAINT; 4]].concat()[..]);
     }
 }

@@ -52,7 +52,8 @@ fn agrees<P: Packing, O: Output>(rule: Arithmetic, map: &[f32; 16], offsets: &[f
     }
     for level in Level::available() {
         let mut found = vec![0xA5; length * O::BYTES];
-        ruled_blocks::<P, O>(level, rule, &codes, map, offsets, scales, block, &mut found);
+        let written = ruled_blocks::<P, O>(level, rule, &codes, map, offsets, scales, block, &mut found);
+        assert_eq!(written, length * O::BYTES);
         for (i, (found, expected)) in found.chunks(O::BYTES).zip(expected.chunks(O::BYTES)).enumerate() {
             let same = naive::same(O::NAME, found, expected);
             let what = format!("{} in blocks of {block} by {rule:?} to {}", P::NAME, O::NAME);

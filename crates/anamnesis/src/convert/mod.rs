@@ -11,6 +11,8 @@
 //!
 //! GGUF has no scalars: a tensor of rank 0 gets the shape `[1]`, and the notes of the plan tell it.
 
+#[cfg(test)]
+mod broken_coders;
 mod compare;
 mod directory;
 mod drafts;

@@ -121,6 +121,11 @@ pub enum AnamnesisError {
         /// The directory.
         directory: PathBuf,
     },
+    /// A defect of this library, which was noticed before its consequences were written.
+    Internal {
+        /// What contradicts itself, and where.
+        reason: String,
+    },
     /// An output that another conversion has begun.
     OtherPlan {
         /// Where the two differ.
@@ -140,6 +145,8 @@ pub enum Fault {
     Limit,
     /// The system failed: a file is missing, a disk is full.
     System,
+    /// This library has a defect.
+    Library,
     /// Nobody: the operation was cancelled.
     Nobody,
 }
@@ -150,6 +157,13 @@ impl AnamnesisError {
     #[inline(never)]
     pub(crate) fn parse(reason: impl AsRef<str>) -> Self {
         Self::Parse { reason: printable(reason.as_ref(), MAX_TEXT_CHARS) }
+    }
+
+    /// An [`Internal`](Self::Internal) error; the reason is made safe to print.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn internal(reason: impl AsRef<str>) -> Self {
+        Self::Internal { reason: printable(reason.as_ref(), MAX_TEXT_CHARS) }
     }
 
     /// An [`Unsupported`](Self::Unsupported) error; its texts are made safe to print.
@@ -201,6 +215,7 @@ impl AnamnesisError {
             Self::Request(_) => Fault::Request,
             Self::LimitExceeded { .. } => Fault::Limit,
             Self::Io(_) | Self::OtherPlan { .. } => Fault::System,
+            Self::Internal { .. } => Fault::Library,
             Self::Cancelled => Fault::Nobody,
         }
     }
@@ -215,6 +230,7 @@ impl AnamnesisError {
     fn within_place(self, place: &dyn fmt::Display) -> Self {
         match self {
             Self::Parse { reason } => Self::parse(format!("{place}: {reason}")),
+            Self::Internal { reason } => Self::internal(format!("{place}: {reason}")),
             Self::Unsupported { format, detail } => Self::unsupported(format, format!("{place}: {detail}")),
             Self::UnsupportedModel { part, name, detail } => {
                 Self::unsupported_model(part, &name, format!("{place}: {detail}"))
@@ -250,6 +266,7 @@ impl AnamnesisError {
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::Parse { reason } => Self::Parse { reason: reason.clone() },
+            Self::Internal { reason } => Self::Internal { reason: reason.clone() },
             Self::Unsupported { format, detail } => {
                 Self::Unsupported { format: format.clone(), detail: detail.clone() }
             }
@@ -334,6 +351,7 @@ impl fmt::Display for AnamnesisError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Parse { reason } => write!(f, "parse error: {reason}"),
+            Self::Internal { reason } => write!(f, "internal error: {reason}"),
             Self::Unsupported { format, detail } | Self::TensorNotRead { format, detail, .. } => {
                 write!(f, "unsupported format `{format}`: {detail}")
             }

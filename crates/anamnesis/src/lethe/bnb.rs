@@ -14,6 +14,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::zeroed;
 use crate::scheme::Context;
 use crate::scheme::bnb::{FP4_MAP, NF4_MAP};
+use crate::scheme::decoder::filled;
 
 /// Values per block of the usual NF4 files.
 pub const NF4_BLOCK_SIZE: usize = 64;
@@ -69,8 +70,10 @@ pub fn encode_bnb4_compute_absmax(
     let strip = whole_blocks(block_size);
     let strips = values.chunks(strip).zip(codes.chunks_mut(strip / 2)).zip(scales.chunks_mut(strip / block_size));
     for ((values, codes), scales) in strips {
-        chosen::block_largest_number(level, Values::Bf16(values), block_size, scales);
-        chosen::nearest_codes(level, Values::Bf16(values), &book, scales, block_size, Scaling::Divide, codes);
+        let values = Values::Bf16(values);
+        filled(chosen::block_largest_number(level, values, block_size, scales), scales.len())?;
+        let written = chosen::nearest_codes(level, values, &book, scales, block_size, Scaling::Divide, codes);
+        filled(written, codes.len())?;
     }
     Ok((codes, to_bytes(&scales)))
 }
@@ -103,7 +106,7 @@ pub fn encode_bnb4_double_quant(
     let map = floats("nested_quant_map", nested_quant_map, 256)?;
     let map = map.first_chunk().ok_or_else(|| AnamnesisError::parse("nested_quant_map has not 256 entries"))?;
     let mut scales = empty_scales(blocks)?;
-    kernels::nested_scales(
+    let written = kernels::nested_scales(
         Context::default().level(),
         absmax,
         map,
@@ -112,6 +115,7 @@ pub fn encode_bnb4_double_quant(
         nested_offset,
         &mut scales,
     );
+    filled(written, blocks)?;
     pack(bf16, &scales, quant_map, block_size)
 }
 
@@ -136,8 +140,10 @@ pub fn encode_bnb_int8_compute_scb(bf16: &[u8], out_features: usize, in_features
         let strip = whole_blocks(in_features);
         let strips = values.chunks(strip).zip(codes.chunks_mut(strip)).zip(scales.chunks_mut(strip / in_features));
         for ((values, codes), scales) in strips {
-            chosen::block_largest_number(level, Values::Bf16(values), in_features, scales);
-            chosen::row_codes(level, Values::Bf16(values), scales, in_features, Steps::Divide, codes);
+            let values = Values::Bf16(values);
+            filled(chosen::block_largest_number(level, values, in_features, scales), scales.len())?;
+            let written = chosen::row_codes(level, values, scales, in_features, Steps::Divide, codes);
+            filled(written, codes.len())?;
         }
     }
     Ok((codes, to_bytes(&scales)))
@@ -200,14 +206,17 @@ fn codebook(quant_map: &[u8]) -> Result<Codebook> {
 fn pack(bf16: &[u8], scales: &[f32], quant_map: &[u8], block_size: usize) -> Result<Vec<u8>> {
     let (level, book, values) = (Context::default().level(), codebook(quant_map)?, bf16.as_chunks().0);
     let mut codes = zeroed(values.len() / 2);
-    chosen::nearest_codes(level, Values::Bf16(values), &book, scales, block_size, Scaling::Divide, &mut codes);
+    let values = Values::Bf16(values);
+    let written = chosen::nearest_codes(level, values, &book, scales, block_size, Scaling::Divide, &mut codes);
+    filled(written, codes.len())?;
     Ok(codes)
 }
 
 fn rows(bf16: &[u8], scales: &[f32], in_features: usize) -> Result<Vec<u8>> {
     let values = bf16.as_chunks().0;
     let mut codes = zeroed(values.len());
-    chosen::row_codes(Context::default().level(), Values::Bf16(values), scales, in_features, Steps::Divide, &mut codes);
+    let (level, values) = (Context::default().level(), Values::Bf16(values));
+    filled(chosen::row_codes(level, values, scales, in_features, Steps::Divide, &mut codes), codes.len())?;
     Ok(codes)
 }
 

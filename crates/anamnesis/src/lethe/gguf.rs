@@ -4,6 +4,7 @@ use anamnesis_kernels::Level;
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::filled;
 use crate::scheme::ggml::{GgmlDecoder, encode_rows, is_encoded};
 use crate::scheme::{Context, TileDecoder};
 
@@ -57,7 +58,7 @@ pub fn encode_into(block: BlockType, values: &[f32], importance: Option<&[f32]>,
     if let Some(index) = values.iter().position(|value| !value.is_finite()) {
         return Err(AnamnesisError::NotFinite { tensor: String::new(), index: index as u64, value: values[index] });
     }
-    encode_rows(Level::detect(), block, values, row, importance, out);
+    filled(encode_rows(Level::detect(), block, values, row, importance, out), out.len())?;
     check_finite(block, values, out)
 }
 
@@ -69,7 +70,8 @@ fn check_finite(block: BlockType, values: &[f32], out: &[u8]) -> Result<()> {
     for (piece, (values, out)) in pieces.enumerate() {
         let decoded = &mut decoded[..values.len() * 4];
         let range = 0..values.len() as u64;
-        GgmlDecoder::new(block).decode(range, &[out], TargetDtype::F32, decoded, &mut context)?;
+        let written = GgmlDecoder::new(block).decode(range, &[out], TargetDtype::F32, decoded, &mut context)?;
+        filled(written, decoded.len())?;
         let numbers = decoded.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
         if let Some((place, (decoded, value))) = numbers.zip(values).enumerate().find(|(_, (y, _))| !y.is_finite()) {
             let index = (piece * elements * CHECKED_BLOCKS + place) as u64;

@@ -9,6 +9,7 @@ use crate::catalog::{Extent, TargetDtype};
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Lines, Source};
+use crate::scheme::decoder::filled;
 use crate::scheme::{Context, Window};
 
 pub(super) struct Buffers {
@@ -41,7 +42,9 @@ impl Buffers {
     pub(super) fn decode(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<&[u8]> {
         let bytes = ((range.end - range.start) * values.each()) as usize;
         let mut out = std::mem::take(&mut self.out);
-        self.decode_into(values, sources, range, out.of(bytes))?;
+        let tile = out.of(bytes);
+        poison(tile);
+        self.decode_into(values, sources, range, tile)?;
         self.out = out;
         Ok(self.out.held(bytes))
     }
@@ -67,14 +70,17 @@ impl Buffers {
         let Self { input, out, windows, exact, context } = self;
         grow(exact, count * 4);
         let inputs = read(input, sources, &values.parts, windows)?;
-        values.decoder.decode(range, &inputs, TargetDtype::F32, &mut exact[..count * 4], context)?;
+        let exact = &mut exact[..count * 4];
+        poison(exact);
+        filled(values.decoder.decode(range, &inputs, TargetDtype::F32, exact, context)?, exact.len())?;
         let pairs = out.held(2 * count).as_chunks::<2>().0.iter().zip(exact.as_chunks::<4>().0).take(count);
         let is_lost =
             |(half, exact): &(&[u8; 2], &[u8; 4])| is_infinite(half) && f32::from_le_bytes(**exact).is_finite();
         Ok(pairs.filter(is_lost).count() as u64)
     }
 
-    /// The values of `range`, rounded, into `out`, which is exactly as long as they take.
+    /// The values of `range`, rounded, into `out`, which is exactly as long as they take. A decoder that leaves a byte of it is
+    /// refused.
     pub(super) fn decode_into(
         &mut self,
         values: &Values,
@@ -86,7 +92,7 @@ impl Buffers {
         windows.clear();
         values.decoder.windows(range.clone(), windows);
         let inputs = read(input, sources, &values.parts, windows)?;
-        values.decoder.decode(range, &inputs, values.dtype, out, context)
+        filled(values.decoder.decode(range, &inputs, values.dtype, out, context)?, out.len())
     }
 
     /// The values of `range`, rounded, as numbers.
@@ -103,15 +109,15 @@ impl Buffers {
             windows.clear();
             values.decoder.windows(range.clone(), windows);
             let inputs = read(input, sources, &values.parts, windows)?;
-            return values.decoder.widen(&inputs, out, level);
+            return filled(values.decoder.widen(&inputs, out, level)?, out.len());
         }
         let bytes = self.decode(values, sources, range)?;
-        match values.dtype {
+        let written = match values.dtype {
             TargetDtype::BF16 => widen_bf16(level, bytes, out),
             TargetDtype::F16 => widen_f16(level, bytes, out),
             TargetDtype::F32 => widen_f32(level, bytes, out),
-        }
-        Ok(())
+        };
+        filled(written, out.len())
     }
 }
 
@@ -184,6 +190,14 @@ fn is_infinite(half: &[u8; 2]) -> bool {
 fn has_infinity(halves: &[u8]) -> bool {
     // Without an early end, which lets it go many values at a time.
     halves.as_chunks::<2>().0.iter().fold(false, |found, half| found | is_infinite(half))
+}
+
+/// Overwrites what the tile before has left, in builds with debug assertions: a test sees what was not written even where the
+/// count says otherwise.
+pub(super) fn poison(tile: &mut [u8]) {
+    if cfg!(debug_assertions) {
+        tile.fill(0xA5);
+    }
 }
 
 fn grow(buffer: &mut Vec<u8>, bytes: usize) {

@@ -5,12 +5,14 @@ use std::ops::Range;
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self, Values};
 
+use super::buffers::poison;
 use super::measure::Distance;
 use super::plan::Checks;
 use super::tiles::Tile;
 use crate::catalog::TargetDtype;
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::filled;
 use crate::scheme::{Context, TileEncoder, Window};
 
 /// Reads the values of a range.
@@ -112,8 +114,8 @@ impl Encoding {
         self.places.clear();
         encoder.places(range, &mut self.places);
         let bytes: u64 = self.places.iter().map(Window::bytes).sum();
-        self.encoded.clear();
         self.encoded.resize(bytes as usize, 0);
+        poison(&mut self.encoded);
         let mut rest = &mut self.encoded[..];
         let mut outs: Vec<&mut [u8]> = Vec::with_capacity(self.places.len());
         for place in &self.places {
@@ -121,11 +123,12 @@ impl Encoding {
             rest = behind;
             outs.push(out);
         }
-        encoder.encode(range, values, &mut outs, &mut self.context)?;
+        filled(encoder.encode(range, values, &mut outs, &mut self.context)?, bytes as usize)?;
         // What is put may complete the file, so that it is looked at before.
         let distance = if checks.measure || !checks.allow_nonfinite {
             self.decoded.resize(values.len() * 4, 0);
-            encoder.decode(range, &outs, &mut self.decoded, &mut self.context)?;
+            poison(&mut self.decoded);
+            filled(encoder.decode(range, &outs, &mut self.decoded, &mut self.context)?, self.decoded.len())?;
             compare(self.context.level(), encoder, checks, range, values, &mut self.decoded)?
         } else {
             Distance::default()
@@ -154,7 +157,7 @@ fn compare(
     let numbers = decoded.as_chunks_mut::<4>().0;
     // All are looked at: a loop that may stop takes them one by one.
     if numbers.iter().fold(true, |all, bytes| all & is_held(bytes)) {
-        return Ok(if checks.measure { Distance::between(level, values, decoded) } else { Distance::default() });
+        return if checks.measure { Distance::between(level, values, decoded) } else { Ok(Distance::default()) };
     }
     let lost: Vec<usize> = (0..numbers.len()).filter(|&place| !is_held(&numbers[place])).collect();
     if let (false, [first, ..]) = (checks.allow_nonfinite, &lost[..]) {
@@ -172,7 +175,7 @@ fn compare(
     for &place in &lost {
         (values[place], numbers[place]) = (0.0, [0; 4]);
     }
-    Ok(Distance { overflowed: lost.len() as u64, ..Distance::between(level, &values, decoded) })
+    Ok(Distance { overflowed: lost.len() as u64, ..Distance::between(level, &values, decoded)? })
 }
 
 /// The least magnitude that is infinite when rounded to a type.
@@ -222,7 +225,7 @@ fn make_finite(
     range: &Range<u64>,
     values: &mut [f32],
 ) -> Result<Finite> {
-    let largest = largest_of(level, values);
+    let largest = largest_of(level, values)?;
     if largest.is_finite() {
         return Ok(Finite { largest, replaced: 0 });
     }
@@ -243,12 +246,13 @@ fn make_finite(
             replaced += 1;
         }
     }
-    Ok(Finite { largest: largest_of(level, values), replaced })
+    Ok(Finite { largest: largest_of(level, values)?, replaced })
 }
 
 /// The largest magnitude; NaN is larger than every number.
-fn largest_of(level: Level, values: &[f32]) -> f32 {
+fn largest_of(level: Level, values: &[f32]) -> Result<f32> {
     let mut largest = [0.0];
-    chosen::block_largest(level, Values::F32(values), values.len(), &mut largest);
-    largest[0]
+    let count = usize::from(!values.is_empty());
+    filled(chosen::block_largest(level, Values::F32(values), values.len(), &mut largest), count)?;
+    Ok(largest[0])
 }

@@ -1,7 +1,9 @@
 //! How far encoded values are from what they were: sums that do not depend on which worker had which tile.
 
+use crate::error::Result;
 use std::ops::Range;
 
+use crate::scheme::decoder::filled;
 use anamnesis_kernels::{self as kernels, DistanceSums, Level};
 
 /// Sums over values `x` and what they became, `y`.
@@ -26,12 +28,13 @@ pub(crate) struct Distance {
 
 impl Distance {
     /// `after` is F32, little endian.
-    pub(super) fn between(level: Level, before: &[f32], after: &[u8]) -> Self {
+    pub(super) fn between(level: Level, before: &[f32], after: &[u8]) -> Result<Self> {
         let mut lanes = DistanceSums::default();
-        kernels::add_distance(level, before, after, &mut lanes);
+        filled(kernels::add_distance(level, before, after, &mut lanes), before.len())?;
         let [absolute, squared, before_sum, after_sum, product] = lanes.map(|lanes| lanes.iter().sum());
-        let values = before.len().min(after.len() / 4) as u64;
-        Self { values, replaced: 0, overflowed: 0, absolute, squared, before: before_sum, after: after_sum, product }
+        let values = before.len() as u64;
+        let (before, after) = (before_sum, after_sum);
+        Ok(Self { values, replaced: 0, overflowed: 0, absolute, squared, before, after, product })
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
@@ -98,7 +101,8 @@ mod tests {
             let range = index * 100..(index + 1) * 100;
             (
                 range.start as u64..range.end as u64,
-                Distance::between(Level::detect(), &values[range.clone()], &bytes[range.start * 4..range.end * 4]),
+                Distance::between(Level::detect(), &values[range.clone()], &bytes[range.start * 4..range.end * 4])
+                    .unwrap(),
             )
         };
         let total = |order: &[usize]| {

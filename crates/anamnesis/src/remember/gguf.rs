@@ -11,6 +11,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::parse::gguf::{GgufTensorInfo, GgufType, ParsedGguf};
 use crate::pipeline::Plan;
 use crate::quant_config::QuantConfig;
+use crate::scheme::decoder::filled;
 use crate::scheme::ggml::GgmlDecoder;
 use crate::scheme::{self, Context, TileDecoder};
 
@@ -50,7 +51,7 @@ pub fn dequantize_gguf_blocks<E: OutputElement, F: FnMut(&[u8]) -> Result<()>>(
     let out = &mut buffer[..elements * E::BYTES];
     let mut context = Context::default();
     for block in data.chunks_exact(dtype.type_size().unwrap_or(1)) {
-        decoder.decode(0..elements as u64, &[block], E::TARGET, out, &mut context)?;
+        filled(decoder.decode(0..elements as u64, &[block], E::TARGET, out, &mut context)?, out.len())?;
         sink(out)?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use super::slices::{check_len, output, product};
 use super::{Bf16Out, OutputElement};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::Context;
-use crate::scheme::decoder::rounded;
+use crate::scheme::decoder::{filled, rounded};
 
 /// Values per block.
 const BLOCK: usize = 16;
@@ -37,7 +37,7 @@ pub fn dequantize_nvfp4<E: OutputElement>(
         product(&[rows, cols]).ok_or_else(|| AnamnesisError::parse(format!("{rows}x{cols} values are too many")))?;
     let (mut out, _) = output::<E>(elements)?;
     let level = Context::default().level();
-    decode(level, rounded(E::TARGET), weight, block_scales, global_scale, &mut out);
+    filled(decode(level, rounded(E::TARGET), weight, block_scales, global_scale, &mut out)?, out.len())?;
     Ok(out)
 }
 
@@ -55,15 +55,23 @@ pub fn dequantize_nvfp4_to_bf16(
     dequantize_nvfp4::<Bf16Out>(weight, block_scales, global_scale, rows, cols)
 }
 
-fn decode(level: Level, to: Rounded, weight: &[u8], block_scales: &[u8], global_scale: f32, out: &mut [u8]) {
-    let mut scales = [0.0; STRIP];
+fn decode(
+    level: Level,
+    to: Rounded,
+    weight: &[u8],
+    block_scales: &[u8],
+    global_scale: f32,
+    out: &mut [u8],
+) -> Result<usize> {
+    let (mut scales, mut written) = ([0.0; STRIP], 0);
     let strips = weight.chunks(STRIP * BLOCK / 2).zip(out.chunks_mut(STRIP * BLOCK * to.bytes()));
     for ((codes, out), stored) in strips.zip(block_scales.chunks(STRIP)) {
         let scales = &mut scales[..stored.len()];
-        kernels::widen_e4m3(level, stored, scales);
+        filled(kernels::widen_e4m3(level, stored, scales), stored.len())?;
         scales.iter_mut().for_each(|scale| *scale *= global_scale);
-        kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &MAP, &[], scales, BLOCK, out);
+        written += kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &MAP, &[], scales, BLOCK, out);
     }
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -79,7 +87,7 @@ mod tests {
         let scales: Vec<u8> = (0..blocks).map(|index| index as u8).collect();
         let decoded = |level| {
             let mut out = vec![0; blocks * BLOCK * 2];
-            decode(level, Rounded::Bf16, &weight, &scales, 0.3, &mut out);
+            assert_eq!(decode(level, Rounded::Bf16, &weight, &scales, 0.3, &mut out).unwrap(), out.len());
             out
         };
         let portable = decoded(Level::portable());

@@ -48,7 +48,7 @@ macro_rules! output_element {
             const DTYPE: Dtype = TargetDtype::$target.dtype();
 
             fn write_scratch(values: &[f32], out: &mut [u8]) {
-                round_slice(Context::default().level(), rounded(TargetDtype::$target), values, out);
+                let _ = round_slice(Context::default().level(), rounded(TargetDtype::$target), values, out);
             }
         }
     };

@@ -5,6 +5,7 @@ use anamnesis_kernels as kernels;
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Lines, is_used, zeroed};
+use crate::scheme::decoder::filled;
 use crate::scheme::packed::{PackedBytes, PackedMatrix, check_group_index, decode_rows};
 use crate::scheme::{Context, ScaleType, TileDecoder};
 
@@ -49,7 +50,7 @@ pub(super) fn decode<E: OutputElement>(decoder: &dyn TileDecoder, elements: usiz
     if is_past_caches {
         decode_in_pieces::<E>(decoder, parts, &mut out, &mut context)?;
     } else if elements > 0 {
-        decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut context)?;
+        filled(decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut context)?, out.len())?;
     }
     Ok(out)
 }
@@ -74,10 +75,10 @@ fn decode_in_pieces<E: OutputElement>(
         let inputs = windows.iter().map(|window| window.of(parts)).collect::<Option<Vec<_>>>();
         let piece = &mut piece[..out.len()];
         match inputs {
-            Some(inputs) => decoder.decode(range, &inputs, E::TARGET, piece, context)?,
+            Some(inputs) => filled(decoder.decode(range, &inputs, E::TARGET, piece, context)?, piece.len())?,
             None => return Err(AnamnesisError::parse("a tile reaches outside its tensor")),
         }
-        kernels::copy_past_caches(piece, out);
+        filled(kernels::copy_past_caches(piece, out), out.len())?;
     }
     Ok(())
 }
@@ -101,6 +102,6 @@ pub(super) fn decode_packed<E: OutputElement>(matrix: &PackedMatrix, stored: Pac
         check_group_index(index, matrix.groups, 1, false)?;
     }
     let (mut out, _) = output::<E>(product(&[inputs, outputs]).unwrap_or(usize::MAX))?;
-    decode_rows(Context::default().level(), matrix, stored, E::TARGET, &mut out);
+    decode_rows(Context::default().level(), matrix, stored, E::TARGET, &mut out)?;
     Ok(out)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::{Context, FourBitFloats, TileDecoder, Window};
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
+use crate::scheme::decoder::filled;
 
 /// The bytes of blocks (part 0) as they are stored.
 #[derive(Debug, Clone, Copy, Hash)]
@@ -31,9 +32,9 @@ impl TileDecoder for StoredBlocks {
         _target: TargetDtype,
         out: &mut [u8],
         _context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         out.copy_from_slice(inputs.first().copied().unwrap_or_default());
-        Ok(())
+        Ok(out.len())
     }
 
     fn describe(&self) -> String {
@@ -112,16 +113,18 @@ impl TileDecoder for Apart {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let range = self.range(&bytes);
         let mut blocks = context.lend((range.end - range.start) as usize);
-        self.blocks.decode(range, inputs, target, &mut blocks, context)?;
+        filled(self.blocks.decode(range, inputs, target, &mut blocks, context)?, blocks.len())?;
+        let mut written = 0;
         let scales = self.kind.scales() as usize;
         let of_blocks = blocks.chunks_exact(self.kind.block().block_bytes() as usize);
         let of_blocks = of_blocks.zip(out.chunks_exact_mut(self.each() as usize));
         for (block, out) in of_blocks {
             let (own, codes) = block.split_at(scales);
             self.kind.check(own)?;
+            written += out.len();
             match (self.of, self.kind) {
                 (OfBlock::Scales, _) => out.copy_from_slice(own),
                 (OfBlock::Codes, FourBitFloats::Mxfp4) => {
@@ -135,7 +138,7 @@ impl TileDecoder for Apart {
             }
         }
         context.take_back(blocks);
-        Ok(())
+        Ok(written)
     }
 
     fn describe(&self) -> String {
@@ -165,9 +168,9 @@ impl TileDecoder for Ones {
         _target: TargetDtype,
         out: &mut [u8],
         _context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         out.as_chunks_mut::<4>().0.fill(1.0f32.to_le_bytes());
-        Ok(())
+        Ok(out.len() / 4 * 4)
     }
 
     fn describe(&self) -> String {

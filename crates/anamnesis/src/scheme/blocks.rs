@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::{Context, TileDecoder, Window};
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::mishandled;
 
 /// What a weight is as blocks.
 pub(crate) struct Blocked {
@@ -117,8 +118,9 @@ impl TileDecoder for Reblocked {
         _target: TargetDtype,
         out: &mut [u8],
         _context: &mut Context,
-    ) -> Result<()> {
-        let [codes, scales, ..] = inputs else { return Ok(()) };
+    ) -> Result<usize> {
+        let [codes, scales, ..] = inputs else { return Err(mishandled("fewer windows than")) };
+        let mut written = 0;
         self.kind.check(scales)?;
         match self.kind {
             FourBitFloats::Mxfp4 => {
@@ -126,19 +128,21 @@ impl TileDecoder for Reblocked {
                 for ((out, codes), scale) in blocks.zip(*scales) {
                     out[0] = *scale;
                     out[1..].copy_from_slice(&halves(codes));
+                    written += out.len();
                 }
             }
             FourBitFloats::Nvfp4 => {
                 let blocks = out.as_chunks_mut::<36>().0.iter_mut().zip(codes.as_chunks::<32>().0);
                 for ((out, codes), scales) in blocks.zip(scales.as_chunks::<4>().0) {
                     out[..4].copy_from_slice(scales);
+                    written += out.len();
                     for (out, codes) in out[4..].as_chunks_mut::<8>().0.iter_mut().zip(codes.as_chunks::<8>().0) {
                         *out = halves(codes);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(written)
     }
 
     fn describe(&self) -> String {
@@ -166,12 +170,12 @@ impl TileDecoder for Reciprocals {
         _target: TargetDtype,
         out: &mut [u8],
         _context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let stored = inputs.first().copied().unwrap_or_default().as_chunks::<4>().0;
         for (out, stored) in out.as_chunks_mut::<4>().0.iter_mut().zip(stored) {
             *out = (1.0 / f32::from_le_bytes(*stored)).to_le_bytes();
         }
-        Ok(())
+        Ok(4 * stored.len().min(out.len() / 4))
     }
 
     fn describe(&self) -> String {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::{Context, TileDecoder, Window};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
+use crate::scheme::decoder::filled;
 
 /// An order of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,9 +90,9 @@ impl TileDecoder for Braided {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let (row, fields) = (self.braid.row as usize * target.byte_size(), self.braid.fields as usize);
-        let (mut inputs, mut windows) = (inputs, Vec::new());
+        let (mut inputs, mut windows, mut written) = (inputs, Vec::new(), 0);
         for field in 0..fields {
             let (needed, decoded) = self.of_run(field as u64, &places);
             windows.clear();
@@ -100,12 +101,15 @@ impl TileDecoder for Braided {
             inputs = others;
             let before = (needed.start - decoded.start) as usize * target.byte_size();
             let mut values = context.lend((decoded.end - decoded.start) as usize * target.byte_size());
-            self.decoder.decode(decoded, own, target, &mut values, context)?;
+            filled(self.decoder.decode(decoded, own, target, &mut values, context)?, values.len())?;
             let rows = values[before..].chunks_exact(row).zip(out.chunks_exact_mut(row).skip(field).step_by(fields));
-            rows.for_each(|(values, out)| out.copy_from_slice(values));
+            for (values, out) in rows {
+                out.copy_from_slice(values);
+                written += row;
+            }
             context.take_back(values);
         }
-        Ok(())
+        Ok(written)
     }
 
     fn describe(&self) -> String {
@@ -140,7 +144,7 @@ mod tests {
             target: TargetDtype,
             out: &mut [u8],
             context: &mut Context,
-        ) -> Result<()> {
+        ) -> Result<usize> {
             self.0.decode(elements, inputs, target, out, context)
         }
 

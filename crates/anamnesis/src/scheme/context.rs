@@ -37,6 +37,7 @@ impl Context {
     pub(crate) fn lend(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.resize(count, 0);
+        poison(&mut bytes, 0xA5);
         bytes
     }
 
@@ -52,7 +53,12 @@ impl Context {
 
     /// Floats, bytes and indices of any value.
     pub(crate) fn all(&mut self, floats: usize, bytes: usize, indices: usize) -> (&mut [f32], &mut [u8], &mut [u32]) {
-        (at_least(&mut self.floats, floats), at_least(&mut self.bytes, bytes), at_least(&mut self.indices, indices))
+        let (floats, bytes) = (at_least(&mut self.floats, floats), at_least(&mut self.bytes, bytes));
+        let indices = at_least(&mut self.indices, indices);
+        poison(floats, f32::from_bits(0xA5A5_A5A5));
+        poison(bytes, 0xA5);
+        poison(indices, u32::MAX);
+        (floats, bytes, indices)
     }
 }
 
@@ -61,4 +67,11 @@ fn at_least<T: Copy + Default>(memory: &mut Vec<T>, count: usize) -> &mut [T] {
         memory.resize(count, T::default());
     }
     &mut memory[..count]
+}
+
+/// Overwrites what the tile before has left, in builds with debug assertions: a coder that reads what it has not written shows.
+fn poison<T: Copy>(memory: &mut [T], value: T) {
+    if cfg!(debug_assertions) {
+        memory.fill(value);
+    }
 }

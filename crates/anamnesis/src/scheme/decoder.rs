@@ -59,6 +59,7 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>);
 
     /// Decodes the output `elements` from the contents of their windows into `out`, which is exactly as long as they take.
+    /// Returns how many bytes of `out` were written: the caller refuses a tile that is not [`filled`].
     fn decode(
         &self,
         elements: Range<u64>,
@@ -66,7 +67,7 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()>;
+    ) -> Result<usize>;
 
     /// Whether its values are stored as numbers that rounding to this type leaves as they are, so that
     /// [`widen`](Self::widen) gives them.
@@ -76,7 +77,8 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
     }
 
     /// The values of these inputs as numbers, where they are stored as such.
-    fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<()> {
+    /// Returns how many they are.
+    fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<usize> {
         let _ = (inputs, out, level);
         Err(AnamnesisError::parse("values that are not stored as numbers cannot be widened"))
     }
@@ -98,6 +100,19 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
     fn as_library(&self) -> AsLibrary {
         AsLibrary::Same
     }
+}
+
+/// Refuses an output that was not written to its end: what is behind came from another tile.
+pub(crate) fn filled(written: usize, wanted: usize) -> Result<()> {
+    match written == wanted {
+        true => Ok(()),
+        false => Err(AnamnesisError::internal(format!("{written} of {wanted} were written"))),
+    }
+}
+
+/// The error of a coder that was handed other inputs or outputs than it asked for.
+pub(crate) fn mishandled(what: &str) -> AnamnesisError {
+    AnamnesisError::internal(format!("a coder was handed {what} it did not ask for"))
 }
 
 /// Rows are cut only when one is longer than this.

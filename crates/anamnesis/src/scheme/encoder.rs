@@ -33,11 +33,24 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
         None
     }
 
-    /// Encodes the values of `range` into their places.
-    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()>;
+    /// Encodes the values of `range` into their places. Returns how many bytes of all of them were written: the caller refuses
+    /// places that are not filled.
+    fn encode(
+        &self,
+        range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize>;
 
-    /// What the encoded values of `range` decode to, as F32.
-    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()>;
+    /// What the encoded values of `range` decode to, as F32, and how many bytes that are.
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize>;
 
     /// What it makes as blocks of ggml, where those have the same codes and scales: its first two outputs, and the scale of
     /// scales is the part of that number.

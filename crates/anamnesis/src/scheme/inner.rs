@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{Context, TileDecoder, Window};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
+use crate::scheme::decoder::filled;
 
 /// A decoder with the values it has, and the place of its parts among those of the whole.
 #[derive(Clone)]
@@ -40,7 +41,7 @@ impl Inner {
         }
     }
 
-    /// Decodes a range into `out`, from the first of `inputs`, and gives those behind.
+    /// Decodes a range into `out`, all of it, from the first of `inputs`, and gives those behind.
     pub(crate) fn decode<'i, 'b>(
         &self,
         range: &Range<u64>,
@@ -54,12 +55,12 @@ impl Inner {
         self.decoder.windows(wide.clone(), &mut windows);
         let (own, behind) = inputs.split_at(windows.len().min(inputs.len()));
         if wide == *range {
-            self.decoder.decode(wide, own, target, out, context)?;
+            filled(self.decoder.decode(wide, own, target, out, context)?, out.len())?;
             return Ok(behind);
         }
         let each = out.len() / (range.end - range.start).max(1) as usize;
         let mut all = context.lend((wide.end - wide.start) as usize * each);
-        self.decoder.decode(wide.clone(), own, target, &mut all, context)?;
+        filled(self.decoder.decode(wide.clone(), own, target, &mut all, context)?, all.len())?;
         let start = (range.start - wide.start) as usize * each;
         out.copy_from_slice(&all[start..start + out.len()]);
         context.take_back(all);

@@ -13,6 +13,7 @@ use anamnesis_kernels::float::{bf16, f16};
 use super::{Context, Prepare, Prepared, Recipe, ScaleType, TileDecoder, Window};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
+use crate::scheme::decoder::filled;
 
 /// What the library of a scheme does to a weight.
 pub(crate) enum AsLibrary {
@@ -110,10 +111,11 @@ impl TileDecoder for Rounded {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         // The first type takes two bytes. They go where they will be, or into the upper half, and widen from below.
         let start = if target == TargetDtype::F32 { out.len() / 2 } else { 0 };
-        self.decoder.decode(elements, inputs, self.first, &mut out[start..], context)?;
+        let end = start + 2 * (elements.end - elements.start) as usize;
+        filled(self.decoder.decode(elements, inputs, self.first, &mut out[start..end], context)?, end - start)?;
         let widen = if self.first == TargetDtype::BF16 { bf16::decode } else { f16::decode };
         match target {
             target if target == self.first => {}
@@ -130,7 +132,7 @@ impl TileDecoder for Rounded {
                 }
             }
         }
-        Ok(())
+        Ok(out.len())
     }
 
     fn describe(&self) -> String {
@@ -177,7 +179,7 @@ impl TileDecoder for InLibrary {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         self.decoder.decode(elements, inputs, target, out, context)
     }
 

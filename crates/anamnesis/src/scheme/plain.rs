@@ -11,6 +11,7 @@ use super::scale::ScaleType;
 use super::{Context, TileDecoder, Window};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
+use crate::scheme::decoder::{filled, mishandled};
 
 /// Reads F32, F16, BF16 and F64.
 #[derive(Debug, Clone, Copy, Hash)]
@@ -45,31 +46,31 @@ impl TileDecoder for PlainDecoder {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let level = context.level();
         let values = context.floats((elements.end - elements.start) as usize);
         match self.narrow {
-            Some(narrow) => narrow.widen(level, inputs[0], values),
+            Some(narrow) => narrow.widen(level, inputs[0], values)?,
             // As torch does: to F32 first, whatever comes after it.
             None => {
+                filled(inputs[0].len() / 8, values.len())?;
                 for (value, bytes) in values.iter_mut().zip(inputs[0].as_chunks::<8>().0) {
                     *value = f64::from_le_bytes(*bytes) as f32;
                 }
             }
         }
-        round_slice(level, rounded(target), values, out);
-        Ok(())
+        Ok(round_slice(level, rounded(target), values, out))
     }
 
     fn is_exact_in(&self, target: TargetDtype) -> bool {
         self.narrow.is_some() && (target == TargetDtype::F32 || target.dtype() == self.dtype)
     }
 
-    fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<()> {
-        if let (Some(narrow), [bytes]) = (self.narrow, inputs) {
-            narrow.widen(level, bytes, out);
+    fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<usize> {
+        match (self.narrow, inputs) {
+            (Some(narrow), [bytes]) => narrow.widen(level, bytes, out).map(|()| out.len()),
+            _ => Err(mishandled("other windows than")),
         }
-        Ok(())
     }
 
     fn describe(&self) -> String {

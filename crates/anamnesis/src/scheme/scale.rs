@@ -4,6 +4,8 @@ use anamnesis_kernels::chosen::{self, Rounded};
 use anamnesis_kernels::{self as kernels, Level, TopExponent};
 
 use crate::catalog::{Dtype, TargetDtype};
+use crate::error::Result;
+use crate::scheme::decoder::filled;
 
 /// A type of scales or offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,21 +48,26 @@ impl ScaleType {
         }
     }
 
-    /// Little-endian values as `f32`.
-    pub(crate) fn widen(self, level: Level, bytes: &[u8], out: &mut [f32]) {
-        match self {
+    /// Little-endian values as `f32`, as many as `out` takes.
+    pub(crate) fn widen(self, level: Level, bytes: &[u8], out: &mut [f32]) -> Result<()> {
+        let written = match self {
             Self::F32 => kernels::widen_f32(level, bytes, out),
             Self::Bf16 => kernels::widen_bf16(level, bytes, out),
             Self::F16 => kernels::widen_f16(level, bytes, out),
             Self::E8m0 => kernels::widen_e8m0(level, bytes, out, TopExponent::Nan),
             Self::Exponent => kernels::widen_e8m0(level, bytes, out, TopExponent::Infinity),
             Self::E4m3 => chosen::widen_e4m3(level, bytes, out),
-            Self::I8 => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte.cast_signed().into()),
-        }
+            Self::I8 => {
+                out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte.cast_signed().into());
+                out.len().min(bytes.len())
+            }
+        };
+        filled(written, out.len())
     }
 
-    /// Values as little-endian bytes, the nearest of this type. Powers of two are taken for what they are.
-    pub(crate) fn narrow(self, level: Level, values: &[f32], out: &mut [u8]) {
+    /// Values as little-endian bytes, the nearest of this type, as many as `out` takes; how many bytes that are. Powers of two
+    /// are taken for what they are.
+    pub(crate) fn narrow(self, level: Level, values: &[f32], out: &mut [u8]) -> usize {
         match self {
             Self::F32 => chosen::round_slice(level, Rounded::F32, values, out),
             Self::Bf16 => chosen::round_slice(level, Rounded::Bf16, values, out),
@@ -68,9 +75,13 @@ impl ScaleType {
             // 2^-127, the only power that is no normal number, has no exponent: its byte is 0 too.
             Self::E8m0 | Self::Exponent => {
                 out.iter_mut().zip(values).for_each(|(out, value)| *out = (value.to_bits() >> 23) as u8);
+                out.len().min(values.len())
             }
             Self::E4m3 => chosen::narrow_e4m3(level, values, out),
-            Self::I8 => out.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as i8).cast_unsigned()),
+            Self::I8 => {
+                out.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as i8).cast_unsigned());
+                out.len().min(values.len())
+            }
         }
     }
 

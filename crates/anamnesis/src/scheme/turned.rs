@@ -7,6 +7,7 @@ use super::inner::{Inner, bytes_of_each};
 use super::{Context, PlainDecoder, Prepare, Prepared, Recipe, TileDecoder, Window};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::{filled, mishandled};
 
 /// Output bytes of a tile: stored rows are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 1 << 20;
@@ -128,7 +129,7 @@ impl TileDecoder for Turned {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let each = bytes_of_each(&elements, out);
         let mut all = context.lend(out.len());
         if self.stored.is_none() {
@@ -138,14 +139,16 @@ impl TileDecoder for Turned {
         for (index, (_, columns)) in self.strips(&elements).enumerate() {
             let count = self.rows * (columns.end - columns.start);
             let place = done..done + count as usize * each;
-            if let (Some((_, decoder)), Some(input)) = (&self.stored, inputs.get(index)) {
-                decoder.decode(0..count, &[input], target, &mut all[place.clone()], context)?;
+            if let Some((_, decoder)) = &self.stored {
+                let input = inputs.get(index).ok_or_else(|| mishandled("fewer windows than"))?;
+                let written = decoder.decode(0..count, &[input], target, &mut all[place.clone()], context)?;
+                filled(written, place.len())?;
             }
             turn(&all[place.clone()], self.rows as usize, each, &mut out[place.clone()]);
             done = place.end;
         }
         context.take_back(all);
-        Ok(())
+        Ok(done)
     }
 
     fn describe(&self) -> String {

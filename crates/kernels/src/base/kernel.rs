@@ -5,7 +5,8 @@
 //! overlap, and with it most of the speed. Each form is a function of its own, named `v3` and `v4`, which is how the
 //! assembly check finds them.
 
-/// Stamps `pub fn name(level, arguments…)` around a generic body.
+/// Stamps `pub fn name(level, arguments…) -> usize` around a generic body, which returns how many entries of its output it
+/// wrote.
 ///
 /// `pub fn name(arguments…) -> O in out = body` has the output type `O` as its last generic and the slice `out` as its last
 /// argument.
@@ -27,16 +28,20 @@ macro_rules! kernel {
         $visibility:vis fn $name:ident $(<$($generic:ident: $bound:path),+>)? ($($argument:ident: $type:ty),+ $(,)?) = $body:ident
     ) => {
         $(#[$attribute])*
-        $visibility fn $name $(<$($generic: $bound),+>)? (level: $crate::base::level::Level, $($argument: $type),+) {
+        #[must_use = "an output that was not filled has old bytes behind what was written"]
+        $visibility fn $name $(<$($generic: $bound),+>)? (
+            level: $crate::base::level::Level,
+            $($argument: $type),+
+        ) -> usize {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]
-            fn v3 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V3, $($argument: $type),+) {
+            fn v3 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V3, $($argument: $type),+) -> usize {
                 $body::<_ $($(, $generic)+)?>(token, $($argument),+)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]
             #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
-            fn v4 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V4, $($argument: $type),+) {
+            fn v4 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V4, $($argument: $type),+) -> usize {
                 $body::<_ $($(, $generic)+)?>(token, $($argument),+)
             }
             match level.0 {

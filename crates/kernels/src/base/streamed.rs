@@ -11,9 +11,11 @@
 /// anamnesis_kernels::copy_past_caches(&[7; 1000], &mut to[3..]);
 /// assert_eq!((to[2], to[3], to[1002], to[1003]), (0, 7, 7, 0));
 /// ```
-pub fn copy_past_caches(from: &[u8], to: &mut [u8]) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn copy_past_caches(from: &[u8], to: &mut [u8]) -> usize {
     let bytes = from.len().min(to.len());
     copy(&from[..bytes], &mut to[..bytes]);
+    bytes
 }
 
 /// Copies a slice to one of the same length: whole lines past the caches, what is before and behind them as usual.

@@ -8,7 +8,8 @@
 use crate::base::GROUP;
 use crate::base::output::Output;
 
-/// `walk!(O, group in codes, item in items… => words, out)`: writes the words of each group of codes, in order.
+/// `walk!(O, group in codes, item in items… => words, out)`: writes the words of each group of codes, in order; the bytes
+/// that were written.
 ///
 /// Each `item` is the group of a companion slice, which holds at least as many elements as are walked.
 macro_rules! walk {
@@ -29,10 +30,12 @@ macro_rules! walk {
             let $group = &$crate::base::group::pad(rest);
             $crate::base::walk::write_some::<$output>(&$words, rest.len(), tail);
         }
+        elements * $output::BYTES
     }};
 }
 
-/// `walk_packed!(P, O, elements, group in packed, item in items… => words, out)`: writes the words of each group.
+/// `walk_packed!(P, O, elements, group in packed, item in items… => words, out)`: writes the words of each group; the bytes
+/// that were written.
 ///
 /// `group` is the packed bytes of a group, each `item` the group of a companion slice that has a value per element.
 /// The packed bytes, companions and output hold at least so many elements.
@@ -59,6 +62,7 @@ macro_rules! walk_packed {
             let $group = &$crate::base::packing::load::<$packing>(rest);
             $crate::base::walk::write_some::<$output>(&$words, elements - whole, tail);
         }
+        elements * $output::BYTES
     }};
 }
 

@@ -33,12 +33,12 @@ kernel! {
 }
 
 #[inline(always)]
-fn round_body<S: Simd, O: Output>(simd: S, values: &[f32], out: &mut [u8]) {
-    walk!(O, group in values => O::round_group(simd, group), out);
+fn round_body<S: Simd, O: Output>(simd: S, values: &[f32], out: &mut [u8]) -> usize {
+    walk!(O, group in values => O::round_group(simd, group), out)
 }
 
 #[inline(always)]
-fn narrow_body<S: Simd, F: Format8>(_simd: S, values: &[f32], out: &mut [u8]) {
+fn narrow_body<S: Simd, F: Format8>(_simd: S, values: &[f32], out: &mut [u8]) -> usize {
     let elements = values.len().min(out.len());
     let (groups, rest) = values[..elements].as_chunks::<GROUP>();
     let (codes, tail) = out[..elements].as_chunks_mut::<GROUP>();
@@ -48,4 +48,5 @@ fn narrow_body<S: Simd, F: Format8>(_simd: S, values: &[f32], out: &mut [u8]) {
     for (code, value) in tail.iter_mut().zip(map!(value in &pad(rest) => F::encode(value))) {
         *code = value;
     }
+    elements
 }

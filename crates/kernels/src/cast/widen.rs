@@ -41,14 +41,19 @@ kernel! {
 }
 
 /// Copies `f32`, four bytes each, the same at every level.
-pub fn widen_f32(_level: Level, bytes: &[u8], out: &mut [f32]) {
-    for (value, bytes) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn widen_f32(_level: Level, bytes: &[u8], out: &mut [f32]) -> usize {
+    let bytes = bytes.as_chunks::<4>().0;
+    let written = out.len().min(bytes.len());
+    for (value, bytes) in out.iter_mut().zip(bytes) {
         *value = f32::from_le_bytes(*bytes);
     }
+    written
 }
 
 /// Widens E8M0, one byte each, whatever its top exponent means.
-pub fn widen_e8m0(level: Level, bytes: &[u8], out: &mut [f32], top: TopExponent) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn widen_e8m0(level: Level, bytes: &[u8], out: &mut [f32], top: TopExponent) -> usize {
     match top {
         TopExponent::Nan => widen_format8::<E8m0>(level, bytes, out),
         TopExponent::Infinity => e8m0_infinity(level, bytes, out),
@@ -73,28 +78,29 @@ macro_rules! walk_bytes {
         for (out, value) in tail.iter_mut().zip($values) {
             *out = value;
         }
+        elements.len()
     }};
 }
 
 #[inline(always)]
-fn bf16_body<S: Simd>(_simd: S, bytes: &[u8], out: &mut [f32]) {
-    walk_bytes!(2, group in bytes => map!(pair in group => bf16::decode(u16::from_le_bytes(pair))), out);
+fn bf16_body<S: Simd>(_simd: S, bytes: &[u8], out: &mut [f32]) -> usize {
+    walk_bytes!(2, group in bytes => map!(pair in group => bf16::decode(u16::from_le_bytes(pair))), out)
 }
 
 #[inline(always)]
-fn f16_body<S: Simd>(simd: S, bytes: &[u8], out: &mut [f32]) {
-    walk_bytes!(2, group in bytes => simd.widen_f16(&map!(pair in group => u16::from_le_bytes(pair))), out);
+fn f16_body<S: Simd>(simd: S, bytes: &[u8], out: &mut [f32]) -> usize {
+    walk_bytes!(2, group in bytes => simd.widen_f16(&map!(pair in group => u16::from_le_bytes(pair))), out)
 }
 
 #[inline(always)]
-fn format8_body<S: Simd, F: Format8>(simd: S, bytes: &[u8], out: &mut [f32]) {
-    walk_bytes!(1, group in bytes => F::decode_group(simd, &map!(single in group => single[0])), out);
+fn format8_body<S: Simd, F: Format8>(simd: S, bytes: &[u8], out: &mut [f32]) -> usize {
+    walk_bytes!(1, group in bytes => F::decode_group(simd, &map!(single in group => single[0])), out)
 }
 
 #[inline(always)]
-fn e8m0_infinity_body<S: Simd>(simd: S, bytes: &[u8], out: &mut [f32]) {
+fn e8m0_infinity_body<S: Simd>(simd: S, bytes: &[u8], out: &mut [f32]) -> usize {
     walk_bytes!(1, group in bytes => {
         let values = E8m0::decode_group(simd, &map!(single in group => single[0]));
         map!(value in values => if value.is_nan() { f32::INFINITY } else { value })
-    }, out);
+    }, out)
 }

@@ -5,11 +5,12 @@ use crate::base::level::Level;
 use crate::decode::ggml::{self, GgmlBlock, decode_blocks};
 use crate::encode::{EncodeBlocks, encode_rows};
 
-/// Decodes whole blocks: level, output type, blocks, output.
-type Decode = fn(Level, Rounded, &[u8], &mut [u8]);
+/// Decodes whole blocks: level, output type, blocks, output; the bytes that were written.
+type Decode = fn(Level, Rounded, &[u8], &mut [u8]) -> usize;
 
-/// Encodes rows: level, values, values of a row, importance of each place of a row, output.
-type Encode = fn(Level, &[f32], usize, Option<&[f32]>, &mut [u8]);
+/// Encodes rows: level, values, values of a row, importance of each place of a row, output; the
+/// bytes that were written.
+type Encode = fn(Level, &[f32], usize, Option<&[f32]>, &mut [u8]) -> usize;
 
 /// A block type.
 #[derive(Debug)]
@@ -32,12 +33,18 @@ impl BlockKernels {
     }
 }
 
-fn decode<B: GgmlBlock>(level: Level, to: Rounded, blocks: &[u8], out: &mut [u8]) {
-    with_rounded!(to, O => decode_blocks::<B, O>(level, blocks, out));
+fn decode<B: GgmlBlock>(level: Level, to: Rounded, blocks: &[u8], out: &mut [u8]) -> usize {
+    with_rounded!(to, O => decode_blocks::<B, O>(level, blocks, out))
 }
 
-fn encode<B: EncodeBlocks>(level: Level, values: &[f32], row: usize, importance: Option<&[f32]>, out: &mut [u8]) {
-    encode_rows::<B>(level, values, row, importance, out);
+fn encode<B: EncodeBlocks>(
+    level: Level,
+    values: &[f32],
+    row: usize,
+    importance: Option<&[f32]>,
+    out: &mut [u8],
+) -> usize {
+    encode_rows::<B>(level, values, row, importance, out)
 }
 
 macro_rules! both_ways {

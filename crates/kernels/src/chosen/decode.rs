@@ -9,16 +9,27 @@ use crate::base::packing::{AwqNibbles, HighNibbles};
 use crate::decode::{Arithmetic, ggml};
 
 /// [`scaled`](crate::scaled).
-pub fn scaled(level: Level, float: Float8, to: Rounded, codes: &[u8], scale: f32, out: &mut [u8]) {
-    with_float8!(float, F => with_rounded!(to, O => crate::scaled::<F, O>(level, codes, scale, out)));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn scaled(level: Level, float: Float8, to: Rounded, codes: &[u8], scale: f32, out: &mut [u8]) -> usize {
+    with_float8!(float, F => with_rounded!(to, O => crate::scaled::<F, O>(level, codes, scale, out)))
 }
 
 /// [`scaled_runs`](crate::scaled_runs).
-pub fn scaled_runs(level: Level, float: Float8, to: Rounded, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
-    with_float8!(float, F => with_rounded!(to, O => crate::scaled_runs::<F, O>(level, codes, scales, run, out)));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn scaled_runs(
+    level: Level,
+    float: Float8,
+    to: Rounded,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    out: &mut [u8],
+) -> usize {
+    with_float8!(float, F => with_rounded!(to, O => crate::scaled_runs::<F, O>(level, codes, scales, run, out)))
 }
 
 /// [`scaled_block_rows`](crate::scaled_block_rows).
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn scaled_block_rows(
     level: Level,
     float: Float8,
@@ -28,18 +39,20 @@ pub fn scaled_block_rows(
     run: usize,
     cols: usize,
     out: &mut [u8],
-) {
+) -> usize {
     with_float8!(float, F => with_rounded!(to, O => {
-        crate::scaled_block_rows::<F, O>(level, codes, scales, run, cols, out);
-    }));
+        crate::scaled_block_rows::<F, O>(level, codes, scales, run, cols, out)
+    }))
 }
 
 /// [`scaled_twice`](crate::scaled_twice).
-pub fn scaled_twice(level: Level, to: Rounded, codes: &[u8], first: f32, second: f32, out: &mut [u8]) {
-    with_rounded!(to, O => crate::scaled_twice::<O>(level, codes, first, second, out));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn scaled_twice(level: Level, to: Rounded, codes: &[u8], first: f32, second: f32, out: &mut [u8]) -> usize {
+    with_rounded!(to, O => crate::scaled_twice::<O>(level, codes, first, second, out))
 }
 
 /// [`coded_blocks`](crate::coded_blocks).
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn coded_blocks(
     level: Level,
     packing: Packed,
@@ -50,11 +63,12 @@ pub fn coded_blocks(
     scales: &[f32],
     block: usize,
     out: &mut [u8],
-) {
-    ruled_blocks(level, Arithmetic::default(), packing, to, packed, map, zeros, scales, block, out);
+) -> usize {
+    ruled_blocks(level, Arithmetic::default(), packing, to, packed, map, zeros, scales, block, out)
 }
 
 /// [`coded_blocks`](crate::coded_blocks) of nibbles whose high half comes first.
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn high_nibbles(
     level: Level,
     to: Rounded,
@@ -63,11 +77,12 @@ pub fn high_nibbles(
     scales: &[f32],
     block: usize,
     out: &mut [u8],
-) {
-    with_rounded!(to, O => crate::coded_blocks::<HighNibbles, O>(level, packed, map, &[], scales, block, out));
+) -> usize {
+    with_rounded!(to, O => crate::coded_blocks::<HighNibbles, O>(level, packed, map, &[], scales, block, out))
 }
 
 /// [`ruled_blocks`](crate::ruled_blocks).
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn ruled_blocks(
     level: Level,
     rule: Arithmetic,
@@ -79,13 +94,14 @@ pub fn ruled_blocks(
     scales: &[f32],
     block: usize,
     out: &mut [u8],
-) {
+) -> usize {
     with_packed!(packing, P => with_rounded!(to, O => {
-        crate::ruled_blocks::<P, O>(level, rule, packed, map, offsets, scales, block, out);
-    }));
+        crate::ruled_blocks::<P, O>(level, rule, packed, map, offsets, scales, block, out)
+    }))
 }
 
 /// [`coded_indexed`](crate::coded_indexed).
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn coded_indexed(
     level: Level,
     packing: Packed,
@@ -95,13 +111,14 @@ pub fn coded_indexed(
     zeros: &[f32],
     scales: &[f32],
     out: &mut [u8],
-) {
+) -> usize {
     with_packed!(packing, P => with_rounded!(to, O => {
-        crate::coded_indexed::<P, O>(level, packed, groups, zeros, scales, out);
-    }));
+        crate::coded_indexed::<P, O>(level, packed, groups, zeros, scales, out)
+    }))
 }
 
 /// [`affine_codes`](crate::affine_codes).
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn affine_codes(
     level: Level,
     packing: Packed,
@@ -110,16 +127,18 @@ pub fn affine_codes(
     zeros: &[f32],
     scales: &[f32],
     out: &mut [u8],
-) {
-    with_packed!(packing, P => with_rounded!(to, O => crate::affine_codes::<P, O>(level, packed, zeros, scales, out)));
+) -> usize {
+    with_packed!(packing, P => with_rounded!(to, O => crate::affine_codes::<P, O>(level, packed, zeros, scales, out)))
 }
 
 /// [`affine_codes`](crate::affine_codes) of AWQ's nibbles.
-pub fn awq_codes(level: Level, to: Rounded, packed: &[u8], zeros: &[f32], scales: &[f32], out: &mut [u8]) {
-    with_rounded!(to, O => crate::affine_codes::<AwqNibbles, O>(level, packed, zeros, scales, out));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn awq_codes(level: Level, to: Rounded, packed: &[u8], zeros: &[f32], scales: &[f32], out: &mut [u8]) -> usize {
+    with_rounded!(to, O => crate::affine_codes::<AwqNibbles, O>(level, packed, zeros, scales, out))
 }
 
 /// [`affine_fields`](crate::affine_fields).
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn affine_fields(
     level: Level,
     to: Rounded,
@@ -129,21 +148,24 @@ pub fn affine_fields(
     zeros: &[f32],
     scales: &[f32],
     out: &mut [u8],
-) {
-    with_rounded!(to, O => crate::affine_fields::<O>(level, words, shift, bits, zeros, scales, out));
+) -> usize {
+    with_rounded!(to, O => crate::affine_fields::<O>(level, words, shift, bits, zeros, scales, out))
 }
 
 /// [`unpack_codes`](crate::unpack_codes).
-pub fn unpack_codes(level: Level, packing: Packed, packed: &[u8], out: &mut [f32]) {
-    with_packed!(packing, P => crate::unpack_codes::<P>(level, packed, out));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn unpack_codes(level: Level, packing: Packed, packed: &[u8], out: &mut [f32]) -> usize {
+    with_packed!(packing, P => crate::unpack_codes::<P>(level, packed, out))
 }
 
 /// [`unpack_codes`](crate::unpack_codes) of AWQ's nibbles.
-pub fn unpack_awq(level: Level, packed: &[u8], out: &mut [f32]) {
-    crate::unpack_codes::<AwqNibbles>(level, packed, out);
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn unpack_awq(level: Level, packed: &[u8], out: &mut [f32]) -> usize {
+    crate::unpack_codes::<AwqNibbles>(level, packed, out)
 }
 
 /// [`turn_columns`](crate::turn_columns).
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn turn_columns(
     level: Level,
     to: Rounded,
@@ -153,16 +175,18 @@ pub fn turn_columns(
     out: &mut [u8],
     stride: usize,
     at: usize,
-) {
-    with_rounded!(to, O => crate::turn_columns::<O>(level, elements, rows, cols, out, stride, at));
+) -> usize {
+    with_rounded!(to, O => crate::turn_columns::<O>(level, elements, rows, cols, out, stride, at))
 }
 
 /// [`decode_blocks_times`](ggml::decode_blocks_times) of NVFP4.
-pub fn nvfp4_times(level: Level, to: Rounded, blocks: &[u8], factor: f32, out: &mut [u8]) {
-    with_rounded!(to, O => ggml::decode_blocks_times::<ggml::Nvfp4, O>(level, blocks, factor, out));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn nvfp4_times(level: Level, to: Rounded, blocks: &[u8], factor: f32, out: &mut [u8]) -> usize {
+    with_rounded!(to, O => ggml::decode_blocks_times::<ggml::Nvfp4, O>(level, blocks, factor, out))
 }
 
 /// [`widen_format8`](crate::widen_format8) of E4M3, which scales are stored as.
-pub fn widen_e4m3(level: Level, bytes: &[u8], out: &mut [f32]) {
-    crate::widen_format8::<E4m3>(level, bytes, out);
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn widen_e4m3(level: Level, bytes: &[u8], out: &mut [f32]) -> usize {
+    crate::widen_format8::<E4m3>(level, bytes, out)
 }

@@ -30,26 +30,31 @@ macro_rules! with_values {
 }
 
 /// [`round_slice`](crate::round_slice).
-pub fn round_slice(level: Level, to: Rounded, values: &[f32], out: &mut [u8]) {
-    with_rounded!(to, O => crate::round_slice::<O>(level, values, out));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn round_slice(level: Level, to: Rounded, values: &[f32], out: &mut [u8]) -> usize {
+    with_rounded!(to, O => crate::round_slice::<O>(level, values, out))
 }
 
 /// [`narrow`](crate::narrow) to E4M3, which scales are stored as.
-pub fn narrow_e4m3(level: Level, values: &[f32], out: &mut [u8]) {
-    crate::narrow::<E4m3>(level, values, out);
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn narrow_e4m3(level: Level, values: &[f32], out: &mut [u8]) -> usize {
+    crate::narrow::<E4m3>(level, values, out)
 }
 
 /// [`block_largest`](crate::block_largest).
-pub fn block_largest(level: Level, values: Values<'_>, block: usize, out: &mut [f32]) {
-    with_values!(values, values, I => crate::block_largest::<I>(level, values, block, out));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn block_largest(level: Level, values: Values<'_>, block: usize, out: &mut [f32]) -> usize {
+    with_values!(values, values, I => crate::block_largest::<I>(level, values, block, out))
 }
 
 /// [`block_largest_number`](crate::block_largest_number).
-pub fn block_largest_number(level: Level, values: Values<'_>, block: usize, out: &mut [f32]) {
-    with_values!(values, values, I => crate::block_largest_number::<I>(level, values, block, out));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn block_largest_number(level: Level, values: Values<'_>, block: usize, out: &mut [f32]) -> usize {
+    with_values!(values, values, I => crate::block_largest_number::<I>(level, values, block, out))
 }
 
 /// [`nearest_codes`](crate::nearest_codes).
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn nearest_codes(
     level: Level,
     values: Values<'_>,
@@ -58,11 +63,12 @@ pub fn nearest_codes(
     block: usize,
     scaling: Scaling,
     out: &mut [u8],
-) {
-    with_values!(values, values, I => crate::nearest_codes::<I>(level, values, codebook, scales, block, scaling, out));
+) -> usize {
+    with_values!(values, values, I => crate::nearest_codes::<I>(level, values, codebook, scales, block, scaling, out))
 }
 
 /// [`row_codes`](crate::row_codes).
-pub fn row_codes(level: Level, values: Values<'_>, scales: &[f32], row: usize, steps: Steps, out: &mut [u8]) {
-    with_values!(values, values, I => crate::row_codes::<I>(level, values, scales, row, steps, out));
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn row_codes(level: Level, values: Values<'_>, scales: &[f32], row: usize, steps: Steps, out: &mut [u8]) -> usize {
+    with_values!(values, values, I => crate::row_codes::<I>(level, values, scales, row, steps, out))
 }

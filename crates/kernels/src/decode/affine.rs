@@ -86,17 +86,23 @@ fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> 
 const NO_ZEROS: &[f32; GROUP] = &[0.0; GROUP];
 
 #[inline(always)]
-fn codes_body<S: Simd, P: Packing, O: Output>(simd: S, packed: &[u8], zeros: &[f32], scales: &[f32], out: &mut [u8]) {
+fn codes_body<S: Simd, P: Packing, O: Output>(
+    simd: S,
+    packed: &[u8],
+    zeros: &[f32],
+    scales: &[f32],
+    out: &mut [u8],
+) -> usize {
     let elements = P::codes_in(packed.len()).min(scales.len()).min(out.len() / O::BYTES);
     if zeros.is_empty() {
         walk_packed!(P, O, elements, group in packed, scales in scales => {
             O::round_group(simd, &affine(&numbers::<S, P>(simd, group), NO_ZEROS, scales))
-        }, out);
+        }, out)
     } else {
         let elements = elements.min(zeros.len());
         walk_packed!(P, O, elements, group in packed, zeros in zeros, scales in scales => {
             O::round_group(simd, &affine(&numbers::<S, P>(simd, group), zeros, scales))
-        }, out);
+        }, out)
     }
 }
 
@@ -109,7 +115,7 @@ fn fields_body<S: Simd, O: Output>(
     zeros: &[f32],
     scales: &[f32],
     out: &mut [u8],
-) {
+) -> usize {
     let words = words.as_chunks::<4>().0;
     let words = &words[..words.len().min(scales.len()).min(out.len() / O::BYTES)];
     // A shift of a whole word or more leaves nothing.
@@ -117,12 +123,12 @@ fn fields_body<S: Simd, O: Output>(
     if zeros.is_empty() {
         walk!(O, group in words, scales in scales => {
             O::round_group(simd, &affine(&simd.fields(group, shift % 32, mask), NO_ZEROS, scales))
-        }, out);
+        }, out)
     } else {
         let words = &words[..words.len().min(zeros.len())];
         walk!(O, group in words, zeros in zeros, scales in scales => {
             O::round_group(simd, &affine(&simd.fields(group, shift % 32, mask), zeros, scales))
-        }, out);
+        }, out)
     }
 }
 
@@ -134,20 +140,20 @@ fn indexed_body<S: Simd, P: Packing, O: Output>(
     zeros: &[f32],
     scales: &[f32],
     out: &mut [u8],
-) {
+) -> usize {
     if scales.is_empty() {
-        return;
+        return 0;
     }
     let elements = P::codes_in(packed.len()).min(groups.len()).min(out.len() / O::BYTES);
     walk_packed!(P, O, elements, group in packed, groups in groups => {
         let codes = numbers::<S, P>(simd, group);
         let (zeros, scales) = (simd.gather(zeros, groups), simd.gather(scales, groups));
         O::round_group(simd, &affine(&codes, &zeros, &scales))
-    }, out);
+    }, out)
 }
 
 #[inline(always)]
-fn unpack_body<S: Simd, P: Packing>(simd: S, packed: &[u8], out: &mut [f32]) {
+fn unpack_body<S: Simd, P: Packing>(simd: S, packed: &[u8], out: &mut [f32]) -> usize {
     let elements = P::codes_in(packed.len()).min(out.len());
     let (groups, tail) = out[..elements].as_chunks_mut::<GROUP>();
     let (whole, rest) = packed.split_at(groups.len() * 4 * P::BITS);
@@ -157,4 +163,5 @@ fn unpack_body<S: Simd, P: Packing>(simd: S, packed: &[u8], out: &mut [f32]) {
     for (out, code) in tail.iter_mut().zip(numbers::<S, P>(simd, &load::<P>(rest))) {
         *out = code;
     }
+    elements
 }

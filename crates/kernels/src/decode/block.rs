@@ -26,7 +26,8 @@ const LEAST_ROWS: usize = 4;
 
 /// Decodes rows of `cols` codes, multiplies column `j` of each by `scales[j / run]` and rounds into `out`.
 ///
-/// A last row may be cut short. Columns past the last run of `scales` are left alone; a `run` of zero counts as one.
+/// A last row may be cut short. Columns past the last run of `scales` are not written; a `run` of zero counts as one.
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn scaled_block_rows<F: Format8, O: Output>(
     level: Level,
     codes: &[u8],
@@ -34,15 +35,14 @@ pub fn scaled_block_rows<F: Format8, O: Output>(
     run: usize,
     cols: usize,
     out: &mut [u8],
-) {
+) -> usize {
     let cols = cols.max(1);
     let run = run.max(1);
     if run.is_multiple_of(GROUP) {
-        whole_groups::<F, O>(level, codes, scales, run, cols, out);
+        whole_groups::<F, O>(level, codes, scales, run, cols, out)
     } else {
-        for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
-            scaled_runs::<F, O>(level, codes, scales, run, out);
-        }
+        let rows = codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES)));
+        rows.map(|(codes, out)| scaled_runs::<F, O>(level, codes, scales, run, out)).sum()
     }
 }
 
@@ -58,14 +58,16 @@ fn body<S: Simd, F: Format8, O: Output>(
     run: usize,
     cols: usize,
     out: &mut [u8],
-) {
+) -> usize {
     let is_worth_tables = codes.len() / cols >= LEAST_ROWS && run >= TABLE;
     if has_tables::<S, F, O>() && is_worth_tables && scales.iter().all(|scale| keeps_signs(*scale)) {
-        tables::<S, F, O>(simd, codes, scales, run, cols, out);
+        tables::<S, F, O>(simd, codes, scales, run, cols, out)
     } else {
+        let mut written = 0;
         for (codes, out) in codes.chunks(cols).zip(out.chunks_mut(cols.saturating_mul(O::BYTES))) {
-            broadcast::<S, F, O>(simd, codes, scales, run, out);
+            written += broadcast::<S, F, O>(simd, codes, scales, run, out);
         }
+        written
     }
 }
 
@@ -77,10 +79,10 @@ fn tables<S: Simd, F: Format8, O: Output>(
     run: usize,
     cols: usize,
     out: &mut [u8],
-) {
+) -> usize {
     let mut tables = [[O::Word::default(); TABLE]; PANEL];
     let scales = &scales[..scales.len().min(cols.div_ceil(run))];
-    let mut start = 0usize;
+    let (mut start, mut written) = (0usize, 0);
     for scales in scales.chunks(PANEL) {
         let end = cols.min(start.saturating_add(scales.len().saturating_mul(run)));
         for (table, scale) in tables.iter_mut().zip(scales) {
@@ -90,8 +92,9 @@ fn tables<S: Simd, F: Format8, O: Output>(
             let codes = codes.get(start..codes.len().min(end)).unwrap_or_default();
             let out = out.get_mut(start * O::BYTES..).unwrap_or_default();
             let mut runs = Runs::new(&tables, run);
-            walk!(O, group in codes => O::look_up(simd, runs.next_group(), group), out);
+            written += walk!(O, group in codes => O::look_up(simd, runs.next_group(), group), out);
         }
         start = end;
     }
+    written
 }

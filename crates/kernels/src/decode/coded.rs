@@ -24,7 +24,7 @@ use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Rule, Step};
 /// Decodes `packed` and rounds into `out`: `(map[code] - zeros[i / block]) * scales[i / block]`.
 ///
 /// Without `zeros` nothing is subtracted. For codes of [`Bytes`](crate::Bytes) and [`SignedBytes`](crate::SignedBytes) the code itself stands for `map[code]`.
-/// Elements past the last block of `scales`, or of `zeros` unless there are none, are left alone; a `block` of zero
+/// Elements past the last block of `scales`, or of `zeros` unless there are none, are not written; a `block` of zero
 /// counts as one.
 ///
 /// ```
@@ -35,6 +35,7 @@ use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Rule, Step};
 /// coded_blocks::<HighNibbles, F32>(Level::detect(), &[0x12], &map, &[], &[2.0], 64, &mut out);
 /// assert_eq!(out, [[0, 0, 0, 0x3F], [0, 0, 0x80, 0x3F]].concat()[..]); // 0.5 and 1.0
 /// ```
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn coded_blocks<P: Packing, O: Output>(
     level: Level,
     packed: &[u8],
@@ -43,14 +44,14 @@ pub fn coded_blocks<P: Packing, O: Output>(
     scales: &[f32],
     block: usize,
     out: &mut [u8],
-) {
+) -> usize {
     let block = block.max(1);
     if block == GROUP / 2 && P::BITS == 4 && zeros.is_empty() {
-        products_by_half::<P, O>(level, packed, map, Mirror::of(map).as_ref(), scales, out);
+        products_by_half::<P, O>(level, packed, map, Mirror::of(map).as_ref(), scales, out)
     } else if block.is_multiple_of(GROUP) {
-        whole_groups::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out);
+        whole_groups::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out)
     } else {
-        any_length::<P, O>(level, Arithmetic::default(), packed, map, zeros, scales, block, out);
+        any_length::<P, O>(level, Arithmetic::default(), packed, map, zeros, scales, block, out)
     }
 }
 
@@ -65,6 +66,7 @@ pub fn coded_blocks<P: Packing, O: Output>(
 /// ruled_blocks::<LowNibbles, F32>(Level::detect(), biased, &[0x21], &map, &[0.5], &[0.25], 64, &mut out);
 /// assert_eq!(out, [[0, 0, 0x40, 0x3F], [0, 0, 0x80, 0x3F]].concat()[..]); // 0.75 and 1.0
 /// ```
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn ruled_blocks<P: Packing, O: Output>(
     level: Level,
     rule: Arithmetic,
@@ -74,19 +76,19 @@ pub fn ruled_blocks<P: Packing, O: Output>(
     scales: &[f32],
     block: usize,
     out: &mut [u8],
-) {
+) -> usize {
     let block = block.max(1);
     let is_by_half = block == GROUP / 2 && P::BITS == 4;
     match rule {
         Arithmetic { formula: Formula::Affine, step: Step::F32 } if offsets.is_empty() || !is_by_half => {
-            coded_blocks::<P, O>(level, packed, map, offsets, scales, block, out);
+            coded_blocks::<P, O>(level, packed, map, offsets, scales, block, out)
         }
         rule if is_by_half => looked_up_by_half::<P, O>(level, rule, packed, map, offsets, scales, out),
         rule if !block.is_multiple_of(GROUP) => {
-            any_length::<P, O>(level, rule, packed, map, offsets, scales, block, out);
+            any_length::<P, O>(level, rule, packed, map, offsets, scales, block, out)
         }
         Arithmetic { formula: Formula::Biased, step: Step::F32 } => {
-            whole_groups::<P, Biased, O>(level, Biased, packed, map, offsets, scales, block, out);
+            whole_groups::<P, Biased, O>(level, Biased, packed, map, offsets, scales, block, out)
         }
         rule => whole_groups::<P, Arithmetic, O>(level, rule, packed, map, offsets, scales, block, out),
     }
@@ -101,11 +103,11 @@ fn whole_groups<P: Packing, R: Rule, O: Output>(
     scales: &[f32],
     block: usize,
     out: &mut [u8],
-) {
+) -> usize {
     if P::BITS == 8 {
-        calculated::<P, R, O>(level, rule, packed, zeros, scales, block, out);
+        calculated::<P, R, O>(level, rule, packed, zeros, scales, block, out)
     } else {
-        looked_up::<P, R, O>(level, rule, packed, map, zeros, scales, block, out);
+        looked_up::<P, R, O>(level, rule, packed, map, zeros, scales, block, out)
     }
 }
 
@@ -148,8 +150,8 @@ macro_rules! walk_blocks {
         $packing:ident, $output:ident, $elements:expr, $packed:ident, $block:ident, ($scale:ident, $index:ident) in $scales:ident,
         $shared:ident = $setup:expr, $group:ident => $words:expr, $out:ident
     ) => {{
-        let elements = $elements;
-        let whole = elements / $block;
+        let all = $elements;
+        let whole = all / $block;
         let (packed_bytes, bytes) = ($block / 8 * $packing::BITS, $block.saturating_mul($output::BYTES));
         let (blocks, rest) = $packed.split_at(whole * packed_bytes);
         let (words, tail) = $out.split_at_mut(whole * bytes);
@@ -162,13 +164,15 @@ macro_rules! walk_blocks {
                 $output::write(&$words, bytes);
             }
         }
-        let ($index, elements) = (whole, elements - whole * $block);
+        let mut written = whole * bytes;
+        let ($index, elements) = (whole, all - whole * $block);
         if let Some($scale) = $scales.get($index)
             && elements > 0
         {
             let $shared = $setup;
-            walk_packed!($packing, $output, elements, $group in rest => $words, tail);
+            written += walk_packed!($packing, $output, elements, $group in rest => $words, tail);
         }
+        written
     }};
 }
 
@@ -193,13 +197,13 @@ fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
     scales: &[f32],
     block: usize,
     out: &mut [u8],
-) {
+) -> usize {
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     let map = repeated::<P>(map);
     walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, table = {
         let numbers = rule.numbers(simd, &map, &[zero_of(zeros, index); SMALL_TABLE], &[*scale; SMALL_TABLE]);
         O::round_sixteen::<S, Twice>(simd, &numbers.map(canonical_nan))
-    }, group => O::look_up_packed::<S, P>(simd, &table, group), out);
+    }, group => O::look_up_packed::<S, P>(simd, &table, group), out)
 }
 
 /// Calculates with one zero point and scale per group.
@@ -212,14 +216,14 @@ fn broadcast<S: Simd, P: Packing, R: Rule, O: Output>(
     scales: &[f32],
     block: usize,
     out: &mut [u8],
-) {
+) -> usize {
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, shared = {
         (canonical_nan(zero_of(zeros, index)), canonical_nan(*scale))
     }, group => {
         let codes = numbers::<S, P>(simd, group);
         O::round_products(simd, &rule.numbers(simd, &codes, &[shared.0; GROUP], &[shared.1; GROUP]))
-    }, out);
+    }, out)
 }
 
 /// Calculates each element with its own zero point and scale.
@@ -233,7 +237,7 @@ fn spread<S: Simd, P: Packing, O: Output>(
     scales: &[f32],
     block: usize,
     out: &mut [u8],
-) {
+) -> usize {
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     let mut table = [0; SMALL_TABLE];
     for (word, value) in table.iter_mut().zip(repeated::<P>(map)) {
@@ -248,7 +252,7 @@ fn spread<S: Simd, P: Packing, O: Output>(
             map!(word in simd.values::<P>(&table, group) => f32::from_bits(word))
         };
         O::round_group(simd, &map!(number in rule.numbers(simd, &values, &zeros, &scales) => canonical_nan(number)))
-    }, out);
+    }, out)
 }
 
 /// Zero points and scales, spread over the elements of their blocks.

@@ -58,6 +58,7 @@ macro_rules! walk_pairs {
             let words = $output::look_up_by_half::<S, $packing>($simd, &$tables, &load::<$packing>(rest));
             write_some::<$output>(&words, elements - whole * GROUP, tail);
         }
+        elements * $output::BYTES
     }};
 }
 
@@ -71,12 +72,12 @@ fn half_tables<S: Simd, P: Packing, O: Output>(
     zeros: &[f32],
     scales: &[f32],
     out: &mut [u8],
-) {
+) -> usize {
     let elements = count::<P, O>(packed, zeros, scales, GROUP / 2, out);
     walk_pairs!(simd, P, O, elements, packed, (pair, index) in scales => {
         let zeros = [zero_of(zeros, 2 * index), zero_of(zeros, 2 * index + 1)];
         two_tables::<S, O>(simd, rule, map, zeros, pair)
-    }, out);
+    }, out)
 }
 
 /// [`half_tables`] where nothing is subtracted or added.
@@ -88,14 +89,14 @@ fn half_products<S: Simd, P: Packing, O: Output>(
     mirror: Option<&Mirror>,
     scales: &[f32],
     out: &mut [u8],
-) {
+) -> usize {
     let elements = count::<P, O>(packed, &[], scales, GROUP / 2, out);
     let scales = &scales[..elements.div_ceil(GROUP / 2)];
     match mirror {
         Some(mirror) if O::TABLES && are_finite(scales) => {
             walk_pairs!(simd, P, O, elements, packed, (pair, _index) in scales => {
                 mirror.tables::<S, O>(simd, &mirror.products(pair))
-            }, out);
+            }, out)
         }
         _ => walk_pairs!(simd, P, O, elements, packed, (pair, _index) in scales => {
             let mut products = [pair[0]; GROUP];

@@ -9,7 +9,7 @@ kernel! {
     /// Decodes scales: `map[codes[i]] * scales[i / block] + offset`, rounded after the multiplication and again after
     /// the addition.
     ///
-    /// Elements past the last block of `scales` are left alone; a `block` of zero counts as one.
+    /// Elements past the last block of `scales` are not written; a `block` of zero counts as one.
     ///
     /// ```
     /// use anamnesis_kernels::{Level, nested_scales};
@@ -30,10 +30,19 @@ kernel! {
 }
 
 #[inline(always)]
-fn body<S: Simd>(simd: S, codes: &[u8], map: &[f32; 256], scales: &[f32], block: usize, offset: f32, out: &mut [f32]) {
-    let block = block.max(1);
+fn body<S: Simd>(
+    simd: S,
+    codes: &[u8],
+    map: &[f32; 256],
+    scales: &[f32],
+    block: usize,
+    offset: f32,
+    out: &mut [f32],
+) -> usize {
+    let (block, mut written) = (block.max(1), 0);
     for ((codes, out), scale) in codes.chunks(block).zip(out.chunks_mut(block)).zip(scales) {
         let elements = codes.len().min(out.len());
+        written += elements;
         let (groups, rest) = codes[..elements].as_chunks::<GROUP>();
         let (whole, tail) = out[..elements].as_chunks_mut::<GROUP>();
         for (group, out) in groups.iter().zip(whole) {
@@ -45,6 +54,7 @@ fn body<S: Simd>(simd: S, codes: &[u8], map: &[f32; 256], scales: &[f32], block:
             }
         }
     }
+    written
 }
 
 #[inline(always)]

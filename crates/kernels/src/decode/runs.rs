@@ -15,7 +15,7 @@ const LONG_RUN: usize = 4096;
 
 /// Decodes `codes`, multiplies element `i` by `scales[i / run]` and rounds into `out`.
 ///
-/// Elements past the last run of `scales` are left alone; a `run` of zero counts as one.
+/// Elements past the last run of `scales` are not written; a `run` of zero counts as one.
 ///
 /// ```
 /// use anamnesis_kernels::{E4m3, F32, Level, scaled_runs};
@@ -24,17 +24,22 @@ const LONG_RUN: usize = 4096;
 /// scaled_runs::<E4m3, F32>(Level::detect(), &[0x38, 0x38, 0x38], &[1.0, 3.0], 2, &mut out);
 /// assert_eq!(out[8..], 3f32.to_le_bytes());
 /// ```
-pub fn scaled_runs<F: Format8, O: Output>(level: Level, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn scaled_runs<F: Format8, O: Output>(
+    level: Level,
+    codes: &[u8],
+    scales: &[f32],
+    run: usize,
+    out: &mut [u8],
+) -> usize {
     let run = run.max(1);
     if run >= LONG_RUN {
         let pieces = codes.chunks(run).zip(out.chunks_mut(run.saturating_mul(O::BYTES)));
-        for ((codes, out), scale) in pieces.zip(scales) {
-            scaled::<F, O>(level, codes, *scale, out);
-        }
+        pieces.zip(scales).map(|((codes, out), scale)| scaled::<F, O>(level, codes, *scale, out)).sum()
     } else if run.is_multiple_of(GROUP) {
-        whole_groups::<F, O>(level, codes, scales, run, out);
+        whole_groups::<F, O>(level, codes, scales, run, out)
     } else {
-        any_length::<F, O>(level, codes, scales, run, out);
+        any_length::<F, O>(level, codes, scales, run, out)
     }
 }
 
@@ -54,18 +59,18 @@ pub(crate) fn broadcast<S: Simd, F: Format8, O: Output>(
     scales: &[f32],
     run: usize,
     out: &mut [u8],
-) {
+) -> usize {
     if scales.is_empty() {
-        return;
+        return 0;
     }
     let codes = covered(codes, scales, run);
     let mut runs = Runs::new(scales, run);
-    walk!(O, group in codes => group_words::<S, F, O>(simd, group, canonical_nan(*runs.next_group())), out);
+    walk!(O, group in codes => group_words::<S, F, O>(simd, group, canonical_nan(*runs.next_group())), out)
 }
 
 /// Multiplies each element by its own scale.
 #[inline(always)]
-fn spread<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) {
+fn spread<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) -> usize {
     let codes = covered(codes, scales, run);
     let mut factors = Factors { scales, run, left: run };
     walk!(O, group in codes => {
@@ -75,7 +80,7 @@ fn spread<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32],
             *value = if factor.is_nan() { *factor } else { *value * factor };
         }
         O::round_products(simd, &values)
-    }, out);
+    }, out)
 }
 
 /// The codes that have a scale.

@@ -28,8 +28,9 @@ kernel! {
 }
 
 /// Decodes `codes` and rounds into `out`, without a scale.
-pub fn cast<F: Format8, O: Output>(level: Level, codes: &[u8], out: &mut [u8]) {
-    scaled::<F, O>(level, codes, 1.0, out);
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn cast<F: Format8, O: Output>(level: Level, codes: &[u8], out: &mut [u8]) -> usize {
+    scaled::<F, O>(level, codes, 1.0, out)
 }
 
 /// The words of one group of codes under one scale, which is no NaN but [`canonical_nan`]'s: then no product is a
@@ -71,12 +72,12 @@ pub(crate) fn has_tables<S: Simd, F: Format8, O: Output>() -> bool {
 }
 
 #[inline(always)]
-fn body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) {
+fn body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) -> usize {
     if has_tables::<S, F, O>() && codes.len() >= LEAST_FOR_TABLE && keeps_signs(scale) {
         let table = magnitude_words::<S, F, O>(simd, scale);
-        walk!(O, group in codes => O::look_up(simd, &table, group), out);
+        walk!(O, group in codes => O::look_up(simd, &table, group), out)
     } else {
         let scale = canonical_nan(scale);
-        walk!(O, group in codes => group_words::<S, F, O>(simd, group, scale), out);
+        walk!(O, group in codes => group_words::<S, F, O>(simd, group, scale), out)
     }
 }

@@ -43,7 +43,8 @@ impl<const BITS: usize> Packing for Dense<BITS> {
 /// spread_bits(Level::detect(), &[0b010_00001, 0b1_11111_00], 5, &mut codes);
 /// assert_eq!(codes, [1, 2, 31]);
 /// ```
-pub fn spread_bits(level: Level, packed: &[u8], bits: u8, out: &mut [u8]) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn spread_bits(level: Level, packed: &[u8], bits: u8, out: &mut [u8]) -> usize {
     match bits {
         // Those of two and three bits are read where they lie, and those of one are rare.
         1 => dense_body::<Portable, 1>(Portable, packed, out),
@@ -56,20 +57,24 @@ pub fn spread_bits(level: Level, packed: &[u8], bits: u8, out: &mut [u8]) {
         8 => {
             let count = packed.len().min(out.len());
             out[..count].copy_from_slice(&packed[..count]);
+            count
         }
-        _ => {}
+        _ => 0,
     }
 }
 
 /// Brings codes of one to eight bits, as many in each little-endian word as fit whole, into bytes of their own.
-pub fn spread_words(level: Level, words: &[u8], bits: u8, out: &mut [u8]) {
-    if matches!(bits, 1..=8) {
-        words_kernel(level, words.as_chunks::<4>().0, bits.into(), out);
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn spread_words(level: Level, words: &[u8], bits: u8, out: &mut [u8]) -> usize {
+    match bits {
+        1..=8 => words_kernel(level, words.as_chunks::<4>().0, bits.into(), out),
+        _ => 0,
     }
 }
 
 /// Brings the `bits` bits from bit `shift` of each byte (`UNIT` 1) or little-endian word (`UNIT` 4) into bytes of their own.
-pub fn spread_plane<const UNIT: usize>(level: Level, units: &[u8], shift: u32, bits: u8, out: &mut [u8]) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn spread_plane<const UNIT: usize>(level: Level, units: &[u8], shift: u32, bits: u8, out: &mut [u8]) -> usize {
     let mask = ((1u16 << bits.min(8)) - 1) as u8;
     match UNIT {
         1 => plane_bytes(level, units, shift % 8, mask, out),
@@ -84,8 +89,8 @@ macro_rules! dense {
         }
 
         #[inline(always)]
-        fn $body<S: Simd>(simd: S, packed: &[u8], out: &mut [u8]) {
-            dense_body::<S, $bits>(simd, packed, out);
+        fn $body<S: Simd>(simd: S, packed: &[u8], out: &mut [u8]) -> usize {
+            dense_body::<S, $bits>(simd, packed, out)
         }
     )*};
 }
@@ -104,7 +109,8 @@ kernel! {
 }
 
 #[inline(always)]
-fn dense_body<S: Simd, const BITS: usize>(simd: S, packed: &[u8], out: &mut [u8]) {
+fn dense_body<S: Simd, const BITS: usize>(simd: S, packed: &[u8], out: &mut [u8]) -> usize {
+    let written = (packed.len() / BITS * 8 + packed.len() % BITS * 8 / BITS).min(out.len());
     let groups = if S::SHUFFLES { (packed.len() / (4 * BITS)).min(out.len() / GROUP) } else { 0 };
     let (whole, packed) = packed.split_at(groups * 4 * BITS);
     let (codes, out) = out.split_at_mut(groups * GROUP);
@@ -128,6 +134,7 @@ fn dense_body<S: Simd, const BITS: usize>(simd: S, packed: &[u8], out: &mut [u8]
     for (out, code) in out.iter_mut().zip(eight::<BITS>(&last)).take(packed.len() * 8 / BITS) {
         *out = code;
     }
+    written
 }
 
 /// Eight codes from the bytes they fill.
@@ -144,28 +151,34 @@ fn eight<const BITS: usize>(packed: &[u8; BITS]) -> [u8; EIGHT] {
 }
 
 #[inline(always)]
-fn words_body<S: Simd>(_simd: S, words: &[[u8; 4]], bits: u32, out: &mut [u8]) {
+fn words_body<S: Simd>(_simd: S, words: &[[u8; 4]], bits: u32, out: &mut [u8]) -> usize {
     let (each, mask) = (32 / bits, ((1u16 << bits) - 1) as u8);
+    let written = words.len().saturating_mul(each as usize).min(out.len());
     for (word, out) in words.iter().zip(out.chunks_mut(each as usize)) {
         let word = u32::from_le_bytes(*word);
         for (i, code) in out.iter_mut().enumerate() {
             *code = (word >> (i as u32 * bits)) as u8 & mask;
         }
     }
+    written
 }
 
 #[inline(always)]
-fn plane_bytes_body<S: Simd>(_simd: S, units: &[u8], shift: u32, mask: u8, out: &mut [u8]) {
+fn plane_bytes_body<S: Simd>(_simd: S, units: &[u8], shift: u32, mask: u8, out: &mut [u8]) -> usize {
+    let written = units.len().min(out.len());
     for (unit, code) in units.iter().zip(out) {
         *code = (unit >> shift) & mask;
     }
+    written
 }
 
 #[inline(always)]
-fn plane_words_body<S: Simd>(_simd: S, units: &[[u8; 4]], shift: u32, mask: u8, out: &mut [u8]) {
+fn plane_words_body<S: Simd>(_simd: S, units: &[[u8; 4]], shift: u32, mask: u8, out: &mut [u8]) -> usize {
+    let written = units.len().min(out.len());
     for (unit, code) in units.iter().zip(out) {
         *code = (u32::from_le_bytes(*unit) >> shift) as u8 & mask;
     }
+    written
 }
 
 #[cfg(test)]
@@ -184,27 +197,27 @@ mod tests {
             for bits in 1..=8 {
                 for count in 0..=packed.len() * 8 / bits {
                     let mut out = vec![0xEE; count];
-                    spread_bits(level, &packed, bits as u8, &mut out);
+                    assert_eq!(spread_bits(level, &packed, bits as u8, &mut out), count);
                     let expected: Vec<u8> = (0..count).map(|i| slowly(&packed, i * bits, bits)).collect();
                     assert_eq!(out, expected, "{bits} bits, {count} codes");
                 }
                 let each = 32 / bits;
                 for count in [0, 1, each, each + 1, 16 * each] {
                     let mut out = vec![0xEE; count];
-                    spread_words(level, &packed, bits as u8, &mut out);
+                    assert_eq!(spread_words(level, &packed, bits as u8, &mut out), count);
                     let at = |i: usize| i / each * 32 + i % each * bits;
                     assert_eq!(out, (0..count).map(|i| slowly(&packed, at(i), bits)).collect::<Vec<_>>());
                 }
             }
             for (shift, bits) in [(0, 4), (4, 4), (6, 2), (7, 1), (0, 8)] {
                 let mut out = vec![0xEE; 61];
-                spread_plane::<1>(level, &packed, shift, bits, &mut out);
+                assert_eq!(spread_plane::<1>(level, &packed, shift, bits, &mut out), 61);
                 let at = |i: usize| slowly(&packed, i * 8 + shift as usize, bits.into());
                 assert_eq!(out, (0..61).map(at).collect::<Vec<_>>());
             }
             for (shift, bits) in [(0, 3), (27, 3), (24, 8)] {
                 let mut out = vec![0xEE; 16];
-                spread_plane::<4>(level, &packed, shift, bits, &mut out);
+                assert_eq!(spread_plane::<4>(level, &packed, shift, bits, &mut out), 16);
                 let at = |i: usize| slowly(&packed, i * 32 + shift as usize, bits.into());
                 assert_eq!(out, (0..16).map(at).collect::<Vec<_>>());
             }
@@ -214,10 +227,10 @@ mod tests {
     #[test]
     fn codes_that_are_not_whole_are_left_alone() {
         let mut out = [0xEE; 8];
-        spread_bits(Level::portable(), &[0xFF, 0xFF], 5, &mut out);
+        assert_eq!(spread_bits(Level::portable(), &[0xFF, 0xFF], 5, &mut out), 3);
         assert_eq!(out[..3], [31; 3]);
         assert_eq!(out[3..], [0xEE; 5]);
-        spread_bits(Level::portable(), &[0xFF], 9, &mut out);
+        assert_eq!(spread_bits(Level::portable(), &[0xFF], 9, &mut out), 0);
         assert_eq!(out[3..], [0xEE; 5]);
     }
 }

@@ -21,30 +21,34 @@ const AWQ_COLUMNS: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 /// transpose_words(Level::detect(), &words, 2, 2, &mut out);
 /// assert_eq!((out[4], out[8]), (3, 2));
 /// ```
-pub fn transpose_words(level: Level, words: &[u8], rows: usize, cols: usize, out: &mut [u8]) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn transpose_words(level: Level, words: &[u8], rows: usize, cols: usize, out: &mut [u8]) -> usize {
     let (words, out) = (words.as_chunks::<4>().0, out.as_chunks_mut::<4>().0);
-    let Some(count) = rows.checked_mul(cols) else { return };
+    let Some(count) = rows.checked_mul(cols) else { return 0 };
     if let (Some(words), Some(out)) = (words.get(..count), out.get_mut(..count))
         && count > 0
     {
-        words_kernel(level, words, rows, cols, out);
+        return 4 * words_kernel(level, words, rows, cols, out);
     }
+    0
 }
 
 /// Transposes AWQ words, `rows` by `word_cols` of eight columns each, into nibbles, `8 * word_cols` by `rows`.
 ///
 /// A row of `out` has `rows.div_ceil(2)` bytes, the low half of each first; the last half byte of an odd number of rows
 /// is zero. Nothing is written unless `words` and `out` hold the whole matrix.
-pub fn transpose_awq(level: Level, words: &[u8], rows: usize, word_cols: usize, out: &mut [u8]) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn transpose_awq(level: Level, words: &[u8], rows: usize, word_cols: usize, out: &mut [u8]) -> usize {
     let words = words.as_chunks::<4>().0;
     let bytes = rows.div_ceil(2);
-    let Some(count) = rows.checked_mul(word_cols) else { return };
-    let Some(size) = word_cols.checked_mul(8).and_then(|cols| cols.checked_mul(bytes)) else { return };
+    let Some(count) = rows.checked_mul(word_cols) else { return 0 };
+    let Some(size) = word_cols.checked_mul(8).and_then(|cols| cols.checked_mul(bytes)) else { return 0 };
     if let (Some(words), Some(out)) = (words.get(..count), out.get_mut(..size))
         && count > 0
     {
-        awq_kernel(level, words, rows, word_cols, out);
+        return awq_kernel(level, words, rows, word_cols, out);
     }
+    0
 }
 
 kernel! {
@@ -82,15 +86,15 @@ fn load_some(words: &[[u8; 4]], start: usize, stride: usize, width: usize) -> Ti
 }
 
 #[inline(always)]
-fn words_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, cols: usize, out: &mut [[u8; 4]]) {
+fn words_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, cols: usize, out: &mut [[u8; 4]]) -> usize {
     for col in (0..cols).step_by(TILE) {
         let width = TILE.min(cols - col);
         let whole = if width == TILE { rows - rows % TILE } else { 0 };
         for row in (0..whole).step_by(TILE) {
-            let Some(tile) = load(words, row * cols + col, cols) else { return };
+            let Some(tile) = load(words, row * cols + col, cols) else { return 0 };
             for (i, from) in simd.transpose(&tile).iter().enumerate() {
                 let to: Option<&mut [_; TILE]> = out.get_mut((col + i) * rows + row..).and_then(<[_]>::first_chunk_mut);
-                let Some(to) = to else { return };
+                let Some(to) = to else { return 0 };
                 for (to, from) in to.iter_mut().zip(from) {
                     *to = from.to_le_bytes();
                 }
@@ -106,10 +110,11 @@ fn words_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, cols: usize, out
             }
         }
     }
+    out.len()
 }
 
 #[inline(always)]
-fn awq_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, word_cols: usize, out: &mut [u8]) {
+fn awq_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, word_cols: usize, out: &mut [u8]) -> usize {
     let bytes = rows.div_ceil(2);
     // Tile i takes rows i, i + 8, i + 16, …: lane l of its columns is row 8 l + i.
     let mut tiles = [[[0; TILE]; TILE]; 8];
@@ -118,13 +123,13 @@ fn awq_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, word_cols: usize, 
         let whole = if width == TILE { rows - rows % PANEL } else { 0 };
         for row in (0..whole).step_by(PANEL) {
             for (i, tile) in tiles.iter_mut().enumerate() {
-                let Some(from) = load(words, (row + i) * word_cols + col, 8 * word_cols) else { return };
+                let Some(from) = load(words, (row + i) * word_cols + col, 8 * word_cols) else { return 0 };
                 *tile = simd.transpose(&from);
             }
             for word_col in 0..TILE {
                 for (column, lanes) in AWQ_COLUMNS.iter().zip(&transpose_nibbles(&tiles, word_col)) {
                     let start = ((col + word_col) * 8 + column) * bytes + row / 2;
-                    let Some(out) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut) else { return };
+                    let Some(out) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut) else { return 0 };
                     *out = to_bytes(lanes);
                 }
             }
@@ -144,6 +149,7 @@ fn awq_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, word_cols: usize, 
             }
         }
     }
+    out.len()
 }
 
 /// Words as little-endian bytes.

@@ -18,6 +18,7 @@ use crate::base::simd::{Simd, TILE};
 /// turn_columns::<Bf16>(Level::detect(), &[1, 0, 2, 0, 3, 0, 4, 0], 2, 2, &mut out, 3, 1);
 /// assert_eq!(out, [0, 0, 1, 0, 3, 0, 0, 0, 2, 0, 4, 0]);
 /// ```
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn turn_columns<O: Output>(
     level: Level,
     elements: &[u8],
@@ -26,21 +27,23 @@ pub fn turn_columns<O: Output>(
     out: &mut [u8],
     stride: usize,
     at: usize,
-) {
+) -> usize {
     let fits = || {
         let end = at.checked_add(rows).filter(|&end| end <= stride)?;
         let size = rows.checked_mul(cols)?.checked_mul(O::BYTES)?;
         let turned = cols.checked_sub(1)?.checked_mul(stride)?.checked_add(end)?.checked_mul(O::BYTES)?;
         (elements.len() >= size && out.len() >= turned).then_some(())
     };
-    if fits().is_some() {
-        // Whole tiles are turned in registers, what is left at the edges one by one.
-        let step = step::<O>();
-        let (whole_rows, whole_cols) = (rows - rows % step, cols - cols % TILE);
-        kernel::<O>(level, elements, whole_rows, cols, out, stride, at);
-        one_by_one::<O>(elements, cols, whole_rows..rows, 0..cols, out, stride, at);
-        one_by_one::<O>(elements, cols, 0..whole_rows, whole_cols..cols, out, stride, at);
+    if fits().is_none() {
+        return 0;
     }
+    // Whole tiles are turned in registers, what is left at the edges one by one.
+    let step = step::<O>();
+    let (whole_rows, whole_cols) = (rows - rows % step, cols - cols % TILE);
+    let whole = kernel::<O>(level, elements, whole_rows, cols, out, stride, at);
+    one_by_one::<O>(elements, cols, whole_rows..rows, 0..cols, out, stride, at);
+    one_by_one::<O>(elements, cols, 0..whole_rows, whole_cols..cols, out, stride, at);
+    whole + (rows * cols - whole_rows * whole_cols) * O::BYTES
 }
 
 /// Rows of a tile: two rows of half words are one row of words.
@@ -78,7 +81,7 @@ fn body<S: Simd, O: Output>(
     out: &mut [u8],
     stride: usize,
     at: usize,
-) {
+) -> usize {
     // Two rows of half words are one row of words: their elements stand beside each other once they are turned.
     let step = step::<O>();
     for row in (0..rows).step_by(step) {
@@ -94,13 +97,16 @@ fn body<S: Simd, O: Output>(
             }
             for (i, words) in simd.transpose(&tile).iter().enumerate() {
                 let start = ((col + i) * stride + at + row) * O::BYTES;
-                let Some(out) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<{ 4 * TILE }>) else { return };
+                let Some(out) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<{ 4 * TILE }>) else {
+                    return 0;
+                };
                 for (out, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
                     *out = word.to_le_bytes();
                 }
             }
         }
     }
+    rows * (cols - cols % TILE) * O::BYTES
 }
 
 /// Sixteen half words from this element on.

@@ -19,9 +19,9 @@ kernel! {
 }
 
 #[inline(always)]
-fn body<S: Simd, O: Output>(simd: S, codes: &[u8], first: f32, second: f32, out: &mut [u8]) {
+fn body<S: Simd, O: Output>(simd: S, codes: &[u8], first: f32, second: f32, out: &mut [u8]) -> usize {
     let (first, second) = (canonical_nan(first), canonical_nan(second));
     walk!(O, group in codes => {
         O::round_products(simd, &map!(code in simd.signed(group) => code * first * second))
-    }, out);
+    }, out)
 }

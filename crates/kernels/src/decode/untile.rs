@@ -20,7 +20,7 @@ const PANEL: usize = 8;
 
 /// Brings four-bit codes from tiles, `rows` by `strips`, into `64 * strips` rows of nibbles, the low half of each byte first.
 ///
-/// Rows of `out` lie `stride` bytes apart and take `8 * rows` of them; the rest is left alone. Nothing is written unless
+/// Rows of `out` lie `stride` bytes apart and take `8 * rows` of them; the bytes between are not written. Nothing is written unless
 /// `tiles` and `out` hold everything.
 ///
 /// ```
@@ -32,7 +32,8 @@ const PANEL: usize = 8;
 /// untile_marlin(Level::detect(), &tile, 1, 1, &mut out, 8);
 /// assert_eq!(out[0], 0x70);
 /// ```
-pub fn untile_marlin(level: Level, tiles: &[u8], rows: usize, strips: usize, out: &mut [u8], stride: usize) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn untile_marlin(level: Level, tiles: &[u8], rows: usize, strips: usize, out: &mut [u8], stride: usize) -> usize {
     let fits = || {
         let size = rows.checked_mul(strips)?.checked_mul(TILE_BYTES)?;
         let width = rows.checked_mul(ROW_BYTES).filter(|&width| 0 < width && width <= stride)?;
@@ -40,8 +41,9 @@ pub fn untile_marlin(level: Level, tiles: &[u8], rows: usize, strips: usize, out
         let end = last.checked_mul(stride)?.checked_add(width)?;
         (tiles.len() >= size && out.len() >= end).then_some(())
     };
-    if fits().is_some() {
-        kernel(level, tiles, rows, strips, out, stride);
+    match fits() {
+        Some(()) => kernel(level, tiles, rows, strips, out, stride),
+        None => 0,
     }
 }
 
@@ -50,7 +52,7 @@ kernel! {
 }
 
 #[inline(always)]
-fn body<S: Simd>(simd: S, tiles: &[u8], rows: usize, strips: usize, out: &mut [u8], stride: usize) {
+fn body<S: Simd>(simd: S, tiles: &[u8], rows: usize, strips: usize, out: &mut [u8], stride: usize) -> usize {
     let tiles = tiles.as_chunks::<TILE_BYTES>().0;
     for row in (0..rows).step_by(PANEL) {
         let width = PANEL.min(rows - row) * ROW_BYTES;
@@ -60,7 +62,7 @@ fn body<S: Simd>(simd: S, tiles: &[u8], rows: usize, strips: usize, out: &mut [u
                 let mut panels = [[[0; TILE]; TILE]; 2];
                 for at in 0..PANEL.min(rows - row) {
                     let tile = tiles.get((row + at) * strips + strip).map(|tile| tile.as_chunks::<HALF>().0);
-                    let Some(tile) = tile.and_then(|halves| halves.get(half)) else { return };
+                    let Some(tile) = tile.and_then(|halves| halves.get(half)) else { return 0 };
                     let [low, next, high, last] = turned(tile);
                     [panels[0][2 * at], panels[1][2 * at]] = [low, next];
                     [panels[0][2 * at + 1], panels[1][2 * at + 1]] = [high, last];
@@ -69,7 +71,7 @@ fn body<S: Simd>(simd: S, tiles: &[u8], rows: usize, strips: usize, out: &mut [u
                     for (lane, words) in simd.transpose(panel).iter().enumerate() {
                         let output = strip * OUTPUTS + 16 * (lane % 4) + 4 * half + lane / 4 + beside;
                         let start = output * stride + row * ROW_BYTES;
-                        let Some(out) = out.get_mut(start..start + width) else { return };
+                        let Some(out) = out.get_mut(start..start + width) else { return 0 };
                         let bytes = to_bytes(words);
                         match out.first_chunk_mut() {
                             Some(out) => *out = bytes,
@@ -80,6 +82,7 @@ fn body<S: Simd>(simd: S, tiles: &[u8], rows: usize, strips: usize, out: &mut [u
             }
         }
     }
+    rows * strips * TILE_BYTES
 }
 
 /// Words as little-endian bytes.

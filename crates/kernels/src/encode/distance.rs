@@ -10,7 +10,7 @@ pub const DISTANCE_LANES: usize = 8;
 pub type DistanceSums = [[f64; DISTANCE_LANES]; 5];
 
 /// Adds to `sums` how far `before` is from `after`, which is `f32` in little endian. The value at place `i` belongs to lane `i`
-/// modulo their number.
+/// modulo their number. Returns how many values were added.
 ///
 /// ```
 /// use anamnesis_kernels::{DistanceSums, Level, add_distance};
@@ -19,8 +19,9 @@ pub type DistanceSums = [[f64; DISTANCE_LANES]; 5];
 /// add_distance(Level::detect(), &[1.0, 2.0], &[1.5f32, 2.0].map(f32::to_le_bytes).concat(), &mut sums);
 /// assert_eq!((sums[0][0], sums[1][0], sums[4][1]), (0.5, 0.25, 4.0));
 /// ```
-pub fn add_distance(level: Level, before: &[f32], after: &[u8], sums: &mut DistanceSums) {
-    distance(level, before, after.as_chunks::<4>().0, sums);
+#[must_use = "values that were not added are missing in the sums"]
+pub fn add_distance(level: Level, before: &[f32], after: &[u8], sums: &mut DistanceSums) -> usize {
+    distance(level, before, after.as_chunks::<4>().0, sums)
 }
 
 kernel! {
@@ -28,7 +29,7 @@ kernel! {
 }
 
 #[inline(always)]
-fn body<S: Simd>(_simd: S, before: &[f32], after: &[[u8; 4]], sums: &mut DistanceSums) {
+fn body<S: Simd>(_simd: S, before: &[f32], after: &[[u8; 4]], sums: &mut DistanceSums) -> usize {
     let (whole, rest) = before.as_chunks::<DISTANCE_LANES>();
     let (whole_after, rest_after) = after.as_chunks::<DISTANCE_LANES>();
     let [mut absolute, mut squared, mut energy, mut energy_after, mut product] = *sums;
@@ -44,7 +45,9 @@ fn body<S: Simd>(_simd: S, before: &[f32], after: &[[u8; 4]], sums: &mut Distanc
         }
     }
     *sums = [absolute, squared, energy, energy_after, product];
+    let mut added = whole.len().min(whole_after.len()) * DISTANCE_LANES;
     if whole.len() == whole_after.len() {
+        added += rest.len().min(rest_after.len());
         for (lane, (x, y)) in rest.iter().zip(rest_after).enumerate() {
             let (x, y) = (f64::from(*x), f64::from(f32::from_le_bytes(*y)));
             let difference = x - y;
@@ -52,4 +55,5 @@ fn body<S: Simd>(_simd: S, before: &[f32], after: &[[u8; 4]], sums: &mut Distanc
             sums.iter_mut().zip(terms).for_each(|(sums, term)| sums[lane] += term);
         }
     }
+    added
 }

@@ -42,7 +42,7 @@ const STRIP: usize = 4096;
 /// Encodes `values` in blocks, two codes per byte, the first in the high nibble.
 ///
 /// Every block but the last has an even length. The second code of a last byte with one value is that of zero. Values
-/// past the last block of `scales` are left alone; a `block` of zero counts as two.
+/// past the last block of `scales` are not written; a `block` of zero counts as two.
 ///
 /// ```
 /// use anamnesis_kernels::{Codebook, F32, Level, Scaling, nearest_codes};
@@ -52,6 +52,7 @@ const STRIP: usize = 4096;
 /// nearest_codes::<F32>(Level::detect(), &[2.0, 0.1, 1.0], &codebook, &[2.0], 4, Scaling::Divide, &mut codes);
 /// assert_eq!(codes, [0xF1, 0x70]);
 /// ```
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn nearest_codes<I: Input>(
     level: Level,
     values: &[I::Element],
@@ -60,11 +61,12 @@ pub fn nearest_codes<I: Input>(
     block: usize,
     scaling: Scaling,
     out: &mut [u8],
-) {
+) -> usize {
     let block = block.max(2);
     // Blocks of whole groups are taken together, others one by one.
     let strip = if block.is_multiple_of(GROUP) { (STRIP / block).max(1) * block } else { block };
     let strips = values.chunks(strip).zip(out.chunks_mut(strip / 2)).zip(scales.chunks(strip / block));
+    let mut written = 0;
     for ((values, out), scales) in strips {
         // Inverted here: the kernels' loops are for vectors.
         let mut factors = [0.0; STRIP / GROUP];
@@ -76,18 +78,22 @@ pub fn nearest_codes<I: Input>(
         if let Some(tree) = codebook.tree() {
             if values.len() == strip && scales.len() == strip / block && block.is_multiple_of(GROUP) {
                 let blocks = if scaling == Scaling::Divide { divided_blocks::<I> } else { multiplied_blocks::<I> };
-                blocks(level, values, tree, factors, block, out, &mut is_decided);
+                written += blocks(level, values, tree, factors, block, out, &mut is_decided);
             } else {
                 let one_block = if scaling == Scaling::Divide { divided::<I> } else { multiplied::<I> };
                 for ((values, out), &factor) in values.chunks(block).zip(out.chunks_mut(block / 2)).zip(factors) {
-                    one_block(level, values, tree, factor, out, &mut is_decided);
+                    written += one_block(level, values, tree, factor, out, &mut is_decided);
                 }
             }
         }
         if !is_decided {
             one_by_one::<I>(values, codebook, scales, block, scaling, out);
         }
+        if codebook.tree().is_none() {
+            written += values.len().min(scales.len() * block).div_ceil(2).min(out.len());
+        }
     }
+    written
 }
 
 /// `walk_nibbles!(I, simd, tree, group in values => quotients, out, is_decided)`: the codes of all values.
@@ -111,6 +117,7 @@ macro_rules! walk_nibbles {
             all &= decided;
         }
         *$is_decided &= all;
+        whole.len() / (GROUP / 2) * (GROUP / 2) + rest.len().div_ceil(2).min(tail.len())
     }};
 }
 
@@ -159,8 +166,9 @@ fn divide_blocks<S: Simd, I: Input>(
     block: usize,
     out: &mut [u8],
     is_decided: &mut bool,
-) {
+) -> usize {
     let mut all = true;
+    let written = (values.len() / block).min(out.len() / (block / 2)).min(scales.len()) * (block / 2);
     let blocks = values.chunks_exact(block).zip(out.chunks_exact_mut(block / 2)).zip(scales);
     for ((values, out), &scale) in blocks {
         let mask = Scaling::Divide.mask(scale);
@@ -172,6 +180,7 @@ fn divide_blocks<S: Simd, I: Input>(
         }
     }
     *is_decided &= all;
+    written
 }
 
 #[inline(always)]
@@ -183,8 +192,9 @@ fn multiply_blocks<S: Simd, I: Input>(
     block: usize,
     out: &mut [u8],
     is_decided: &mut bool,
-) {
+) -> usize {
     let mut all = true;
+    let written = (values.len() / block).min(out.len() / (block / 2)).min(factors.len()) * (block / 2);
     let blocks = values.chunks_exact(block).zip(out.chunks_exact_mut(block / 2)).zip(factors);
     for ((values, out), &factor) in blocks {
         for (group, out) in values.as_chunks::<GROUP>().0.iter().zip(out.as_chunks_mut::<{ GROUP / 2 }>().0) {
@@ -194,6 +204,7 @@ fn multiply_blocks<S: Simd, I: Input>(
         }
     }
     *is_decided &= all;
+    written
 }
 
 #[inline(always)]
@@ -204,11 +215,11 @@ fn divide<S: Simd, I: Input>(
     scale: f32,
     out: &mut [u8],
     is_decided: &mut bool,
-) {
+) -> usize {
     let mask = Scaling::Divide.mask(scale);
     walk_nibbles!(I, simd, tree, group in values => {
         map!(value in group => f32::from_bits((value / scale).to_bits() & mask))
-    }, out, is_decided);
+    }, out, is_decided)
 }
 
 #[inline(always)]
@@ -219,8 +230,8 @@ fn multiply<S: Simd, I: Input>(
     factor: f32,
     out: &mut [u8],
     is_decided: &mut bool,
-) {
-    walk_nibbles!(I, simd, tree, group in values => map!(value in group => value * factor), out, is_decided);
+) -> usize {
+    walk_nibbles!(I, simd, tree, group in values => map!(value in group => value * factor), out, is_decided)
 }
 
 /// Encodes blocks with numbers that limits do not decide.

@@ -74,7 +74,7 @@ pub enum Goal {
 }
 
 /// Encodes `values`, one byte each: groups of `group` of them, each with its scale and, where the goal has one, its offset. The
-/// last group may be short; a `group` of zero counts as one. Values past the last scale are left alone.
+/// last group may be short; a `group` of zero counts as one. Values past the last scale are not written.
 ///
 /// ```
 /// use anamnesis_kernels::{Goal, Level, Ratio, Step, group_codes};
@@ -83,6 +83,7 @@ pub enum Goal {
 /// group_codes(Level::detect(), goal, &[1.0, -9.0, 3.0, 5.0], 2, &[1.0, 2.0], &[], &mut codes);
 /// assert_eq!(codes, [9, 0, 10, 10]);
 /// ```
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn group_codes(
     level: Level,
     goal: Goal,
@@ -91,7 +92,7 @@ pub fn group_codes(
     scales: &[f32],
     offsets: &[f32],
     out: &mut [u8],
-) {
+) -> usize {
     macro_rules! run {
         ($operation:ty, $grain:ty, $target:expr) => {
             coded::<$operation, $grain, _>(level, values, group, scales, offsets, $target, out)
@@ -149,7 +150,7 @@ fn body<S: Simd, R: Operation, N: Grain, G: Target>(
     offsets: &[f32],
     goal: G,
     out: &mut [u8],
-) {
+) -> usize {
     let group = group.max(1);
     let elements = values.len().min(out.len()).min(scales.len().saturating_mul(group));
     // Groups of half a register group go in pairs.
@@ -171,6 +172,7 @@ fn body<S: Simd, R: Operation, N: Grain, G: Target>(
             }
         }
     }
+    elements
 }
 
 /// The one for the first half of a group, the other for the second; what is missing is zero.

@@ -41,8 +41,9 @@ impl Kind for Numbers {
 /// block_largest::<F32>(Level::detect(), &[1.0, -3.0, 0.5], 2, &mut largest);
 /// assert_eq!(largest, [3.0, 0.5]);
 /// ```
-pub fn block_largest<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
-    by_blocks::<I, All>(level, values, block, out);
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn block_largest<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
+    by_blocks::<I, All>(level, values, block, out)
 }
 
 /// [`block_largest`] of the numbers alone: NaN counts for nothing.
@@ -54,12 +55,13 @@ pub fn block_largest<I: Input>(level: Level, values: &[I::Element], block: usize
 /// block_largest_number::<F32>(Level::detect(), &[1.0, -3.0, f32::NAN], 2, &mut largest);
 /// assert_eq!(largest, [3.0, 0.0]);
 /// ```
-pub fn block_largest_number<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
-    by_blocks::<I, Numbers>(level, values, block, out);
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn block_largest_number<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
+    by_blocks::<I, Numbers>(level, values, block, out)
 }
 
 /// Blocks of whole groups are taken together and so are those of half a group, others one by one.
-fn by_blocks<I: Input, K: Kind>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) {
+fn by_blocks<I: Input, K: Kind>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
     let block = block.max(1);
     let all = (values.len() / block).min(out.len());
     let whole = match block {
@@ -69,14 +71,14 @@ fn by_blocks<I: Input, K: Kind>(level: Level, values: &[I::Element], block: usiz
     };
     let (blocks, rest) = values.split_at(whole * block);
     let (largest, others) = out.split_at_mut(whole);
-    if block == HALF {
-        largest_of_halves::<I, K>(level, blocks, largest);
-    } else {
-        largest_of_blocks::<I, K>(level, blocks, block, largest);
-    }
+    let mut written = match block {
+        HALF => largest_of_halves::<I, K>(level, blocks, largest),
+        _ => largest_of_blocks::<I, K>(level, blocks, block, largest),
+    };
     for (block, largest) in rest.chunks(block).zip(others) {
-        largest_of::<I, K>(level, block, largest);
+        written += largest_of::<I, K>(level, block, largest);
     }
+    written
 }
 
 kernel! {
@@ -92,7 +94,8 @@ kernel! {
 }
 
 #[inline(always)]
-fn blocks_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], block: usize, out: &mut [f32]) {
+fn blocks_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
+    let written = (values.len() / block).min(out.len());
     for (block, out) in values.chunks_exact(block).zip(out) {
         let mut largest = [0; GROUP];
         for group in block.as_chunks::<GROUP>().0 {
@@ -100,18 +103,21 @@ fn blocks_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], block
         }
         *out = largest_lane(largest);
     }
+    written
 }
 
 #[inline(always)]
-fn halves_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut [f32]) {
+fn halves_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut [f32]) -> usize {
+    let written = 2 * (values.len() / GROUP).min(out.len() / 2);
     for (group, out) in values.as_chunks::<GROUP>().0.iter().zip(out.as_chunks_mut::<2>().0) {
         let [first, second] = simd.largest_of_halves(&magnitudes::<K>(&I::widen(simd, group)));
         *out = [f32::from_bits(first.cast_unsigned()), f32::from_bits(second.cast_unsigned())];
     }
+    written
 }
 
 #[inline(always)]
-fn body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut f32) {
+fn body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut f32) -> usize {
     let mut largest = [0; GROUP];
     let (groups, rest) = values.as_chunks::<GROUP>();
     for group in groups {
@@ -119,6 +125,7 @@ fn body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut f3
     }
     largest = simd.larger(&largest, &magnitudes::<K>(&I::widen(simd, &pad(rest))));
     *out = largest_lane(largest);
+    1
 }
 
 /// The bits of magnitudes, by which they are compared.

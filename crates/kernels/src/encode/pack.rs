@@ -13,7 +13,8 @@ use crate::base::simd::Simd;
 /// pack_bits(Level::detect(), &[1, 2, 3], 4, &mut packed);
 /// assert_eq!(packed, [0x21, 0x03]);
 /// ```
-pub fn pack_bits(level: Level, codes: &[u8], bits: u8, out: &mut [u8]) {
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn pack_bits(level: Level, codes: &[u8], bits: u8, out: &mut [u8]) -> usize {
     match bits {
         1 => packed::<Bits<1>>(level, codes, out),
         2 => packed::<Bits<2>>(level, codes, out),
@@ -22,7 +23,11 @@ pub fn pack_bits(level: Level, codes: &[u8], bits: u8, out: &mut [u8]) {
         5 => packed::<Bits<5>>(level, codes, out),
         6 => packed::<Bits<6>>(level, codes, out),
         7 => packed::<Bits<7>>(level, codes, out),
-        _ => codes.iter().zip(out).for_each(|(code, out)| *out = *code),
+        _ => {
+            let written = codes.len().min(out.len());
+            codes.iter().zip(out).for_each(|(code, out)| *out = *code);
+            written
+        }
     }
 }
 
@@ -47,25 +52,28 @@ kernel! {
 }
 
 #[inline(always)]
-fn nibbles_body<S: Simd>(_simd: S, codes: &[u8], out: &mut [u8]) {
+fn nibbles_body<S: Simd>(_simd: S, codes: &[u8], out: &mut [u8]) -> usize {
     let (pairs, last) = codes.as_chunks::<2>();
+    let written = codes.len().div_ceil(2).min(out.len());
     for (out, [low, high]) in out.iter_mut().zip(pairs) {
         *out = low | high << 4;
     }
     if let ([last], Some(out)) = (last, out.get_mut(pairs.len())) {
         *out = *last;
     }
+    written
 }
 
 /// Eight codes are packed in three steps: pairs, fours, all.
 #[inline(always)]
-fn body<S: Simd, W: Width>(_simd: S, codes: &[u8], out: &mut [u8]) {
+fn body<S: Simd, W: Width>(_simd: S, codes: &[u8], out: &mut [u8]) -> usize {
     let (eights, rest) = codes.as_chunks::<8>();
     let mut last = [0; 8];
     for (to, from) in last.iter_mut().zip(rest) {
         *to = *from;
     }
     let last = (!rest.is_empty()).then_some(&last);
+    let written = (codes.len().div_ceil(8) * W::BITS).min(out.len());
     for (out, eight) in out.chunks_mut(W::BITS).zip(eights.iter().chain(last)) {
         let codes = u64::from_le_bytes(*eight);
         let pairs = codes & 0x00FF_00FF_00FF_00FF | (codes >> 8 & 0x00FF_00FF_00FF_00FF) << W::BITS;
@@ -75,4 +83,5 @@ fn body<S: Simd, W: Width>(_simd: S, codes: &[u8], out: &mut [u8]) {
             *to = from;
         }
     }
+    written
 }

@@ -14,8 +14,9 @@ use crate::base::simd::Simd;
 /// block_range(Level::detect(), &[1.0, -3.0, 0.5], 2, &mut lows, &mut highs);
 /// assert_eq!((lows, highs), ([-3.0, 0.5], [1.0, 0.5]));
 /// ```
-pub fn block_range(level: Level, values: &[f32], block: usize, lows: &mut [f32], highs: &mut [f32]) {
-    range_of_blocks(level, values, block.max(1), lows, highs);
+#[must_use = "an output that was not filled has old bytes behind what was written"]
+pub fn block_range(level: Level, values: &[f32], block: usize, lows: &mut [f32], highs: &mut [f32]) -> usize {
+    range_of_blocks(level, values, block.max(1), lows, highs)
 }
 
 kernel! {
@@ -23,7 +24,8 @@ kernel! {
 }
 
 #[inline(always)]
-fn body<S: Simd>(_simd: S, values: &[f32], block: usize, lows: &mut [f32], highs: &mut [f32]) {
+fn body<S: Simd>(_simd: S, values: &[f32], block: usize, lows: &mut [f32], highs: &mut [f32]) -> usize {
+    let written = values.len().div_ceil(block).min(lows.len()).min(highs.len());
     for ((values, low), high) in values.chunks(block).zip(lows).zip(highs) {
         let (mut lowest, mut highest) = ([f32::INFINITY; GROUP], [f32::NEG_INFINITY; GROUP]);
         let (groups, rest) = values.as_chunks::<GROUP>();
@@ -47,4 +49,5 @@ fn body<S: Simd>(_simd: S, values: &[f32], block: usize, lows: &mut [f32], highs
         }
         (*low, *high) = (lowest[0], highest[0]);
     }
+    written
 }

@@ -17,7 +17,7 @@ pub enum Steps {
 
 /// Encodes `values` in rows, one code each.
 ///
-/// Values past the last row of `scales` are left alone; a `row` of zero counts as one.
+/// Values past the last row of `scales` are not written; a `row` of zero counts as one.
 ///
 /// ```
 /// use anamnesis_kernels::{F32, Level, Steps, row_codes};
@@ -28,6 +28,7 @@ pub enum Steps {
 /// row_codes::<F32>(Level::detect(), &[127.0, -2.5, 2.5], &[127.0], 3, Steps::Multiply, &mut codes);
 /// assert_eq!(codes, [127, 254, 2]);
 /// ```
+#[must_use = "an output that was not filled has old bytes behind what was written"]
 pub fn row_codes<I: Input>(
     level: Level,
     values: &[I::Element],
@@ -35,14 +36,16 @@ pub fn row_codes<I: Input>(
     row: usize,
     steps: Steps,
     out: &mut [u8],
-) {
+) -> usize {
     let row = row.max(1);
+    let mut written = 0;
     for ((values, out), &scale) in values.chunks(row).zip(out.chunks_mut(row)).zip(scales) {
-        match steps {
+        written += match steps {
             Steps::Divide => divided_row::<I>(level, values, scale / 127.0, out),
             Steps::Multiply => multiplied_row::<I>(level, values, (1.0 / scale) * 127.0, out),
-        }
+        };
     }
+    written
 }
 
 kernel! {
@@ -68,19 +71,20 @@ macro_rules! walk_row {
                 *to = *from;
             }
         }
+        elements
     }};
 }
 
 #[inline(always)]
-fn divide<S: Simd, I: Input>(simd: S, values: &[I::Element], step: f32, out: &mut [u8]) {
+fn divide<S: Simd, I: Input>(simd: S, values: &[I::Element], step: f32, out: &mut [u8]) -> usize {
     // Without steps nothing is away from zero.
     let mask = if step == 0.0 { 0 } else { u32::MAX };
-    walk_row!(I, simd, value in values => away(f32::from_bits((value / step).to_bits() & mask)), out);
+    walk_row!(I, simd, value in values => away(f32::from_bits((value / step).to_bits() & mask)), out)
 }
 
 #[inline(always)]
-fn multiply<S: Simd, I: Input>(simd: S, values: &[I::Element], factor: f32, out: &mut [u8]) {
-    walk_row!(I, simd, value in values => to_even(value * factor), out);
+fn multiply<S: Simd, I: Input>(simd: S, values: &[I::Element], factor: f32, out: &mut [u8]) -> usize {
+    walk_row!(I, simd, value in values => to_even(value * factor), out)
 }
 
 /// Added to a small number, this leaves no room for a fraction: the sum is rounded, halves to even, and its lowest bits

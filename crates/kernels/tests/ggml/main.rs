@@ -30,7 +30,8 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 fn compare<B: GgmlBlock, O: Output>(what: &str, blocks: &[u8], expected: &[f32]) {
     for level in Level::available() {
         let mut found = vec![PAINT; (expected.len() + 31) * O::BYTES];
-        decode_blocks::<B, O>(level, blocks, &mut found);
+        let written = decode_blocks::<B, O>(level, blocks, &mut found);
+        assert_eq!(written, expected.len() * O::BYTES, "{what} {} to {} at {level}", B::NAME, O::NAME);
         let (words, rest) = found.split_at(expected.len() * O::BYTES);
         for (i, (found, value)) in words.chunks(O::BYTES).zip(expected).enumerate() {
             let expected = naive::round(O::NAME, naive::arithmetic(*value));
@@ -135,13 +136,13 @@ fn factor_is_multiplied_last<B: GgmlBlock>() {
             twins::decode(B::NAME, &blocks).iter().map(|value| naive::arithmetic(value * factor)).collect();
         for level in Level::available() {
             let mut found = vec![0; expected.len() * 4];
-            decode_blocks_times::<B, F32>(level, &blocks, factor, &mut found);
+            assert_eq!(decode_blocks_times::<B, F32>(level, &blocks, factor, &mut found), found.len());
             for (found, expected) in floats(&found).iter().zip(&expected) {
                 let same = found.to_bits() == expected.to_bits();
                 assert!(same, "{} × {factor} at {level}: {found:e} instead of {expected:e}", B::NAME);
             }
             let mut found = vec![0; expected.len() * 2];
-            decode_blocks_times::<B, Bf16>(level, &blocks, factor, &mut found);
+            assert_eq!(decode_blocks_times::<B, Bf16>(level, &blocks, factor, &mut found), found.len());
             for (found, expected) in found.chunks(2).zip(&expected) {
                 assert!(naive::same("bf16", found, &naive::round("bf16", *expected)), "{} × {factor}", B::NAME);
             }
@@ -158,8 +159,8 @@ fn factors_are_multiplied_last() {
 fn short_outputs_get_whole_blocks_only() {
     for level in Level::available() {
         let mut out = vec![PAINT; 3 * 64 - 1];
-        decode_blocks::<Q8_0, Bf16>(level, &[0; 34 * 5], &mut out);
+        assert_eq!(decode_blocks::<Q8_0, Bf16>(level, &[0; 34 * 5], &mut out), 128);
         assert!(out[..128].iter().all(|byte| *byte == 0) && out[128..].iter().all(|byte| *byte == PAINT));
-        decode_blocks::<Q4K, F32>(level, &[0; 143], &mut out);
+        assert_eq!(decode_blocks::<Q4K, F32>(level, &[0; 143], &mut out), 0);
     }
 }

@@ -154,6 +154,14 @@ pub fn same(_output: &str, found: &[u8], expected: &[u8]) -> bool {
     found == expected
 }
 
+/// Runs a kernel over two paints and holds the count it returns against the bytes that no longer differ.
+pub fn assert_counted(bytes: usize, kernel: impl Fn(&mut [u8]) -> usize) {
+    let (mut zeros, mut ones) = (vec![0; bytes], vec![0xFF; bytes]);
+    let counts = (kernel(&mut zeros), kernel(&mut ones));
+    let written = zeros.iter().zip(&ones).filter(|(zero, one)| zero == one).count();
+    assert_eq!(counts, (written, written));
+}
+
 /// Levels are compared with each other by their bits, NaN included: a file does not depend on the CPU that writes it.
 pub fn assert_same_bits(what: &str, width: usize, found: &[u8], portable: &[u8]) {
     let mut pairs = found.chunks(width).zip(portable.chunks(width)).enumerate();

@@ -29,12 +29,11 @@ impl TileDecoder for Constant {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let level = context.level();
         let (start, end) = (elements.start as usize, elements.end as usize);
         let values: Vec<f32> = self.bits[start..end].iter().map(|bits| f32::from_bits(*bits)).collect();
-        round_slice(level, rounded(target), &values, out);
-        Ok(())
+        Ok(round_slice(level, rounded(target), &values, out))
     }
 
     fn describe(&self) -> String {

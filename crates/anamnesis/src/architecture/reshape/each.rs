@@ -10,7 +10,7 @@ use anamnesis_kernels::widen_f32;
 use crate::architecture::tree::Formula;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::rounded;
+use crate::scheme::decoder::{filled, rounded};
 use crate::scheme::{Context, Inner, TileDecoder, Window};
 
 /// Values of another decoder, changed.
@@ -86,17 +86,17 @@ impl TileDecoder for Each {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let level = context.level();
         let count = (elements.end - elements.start) as usize;
         let mut all = context.lend(count * 4);
         self.inner.decode(&elements, inputs, TargetDtype::F32, &mut all, context)?;
         let values = context.floats(count);
-        widen_f32(level, &all, values);
+        filled(widen_f32(level, &all, values), count)?;
         self.change(elements.start, values);
-        round_slice(level, rounded(target), values, out);
+        let written = round_slice(level, rounded(target), values, out);
         context.take_back(all);
-        Ok(())
+        Ok(written)
     }
 
     fn describe(&self) -> String {

@@ -124,15 +124,16 @@ impl TileDecoder for Picked {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let row_bytes = bytes_of_each(&elements, out) * self.row as usize;
-        let (mut inputs, mut rest) = (inputs, out);
+        let (mut inputs, mut rest, mut written) = (inputs, out, 0);
         for Cover { output, inner } in self.covers(&elements) {
             let (now, behind) =
                 std::mem::take(&mut rest).split_at_mut((output.end - output.start) as usize * row_bytes);
             rest = behind;
             if matches!(self.pick, Pick::Part { .. }) {
                 inputs = self.inner.decode(&self.span(&inner), inputs, target, now, context)?;
+                written += now.len();
                 continue;
             }
             let mut all = context.lend((inner.end - inner.start) as usize * row_bytes);
@@ -140,10 +141,11 @@ impl TileDecoder for Picked {
             for (row, into) in output.zip(now.chunks_exact_mut(row_bytes)) {
                 let from = (self.source(row) - inner.start) as usize * row_bytes;
                 into.copy_from_slice(&all[from..from + row_bytes]);
+                written += row_bytes;
             }
             context.take_back(all);
         }
-        Ok(())
+        Ok(written)
     }
 
     fn describe(&self) -> String {

@@ -54,15 +54,16 @@ impl TileDecoder for Stacked {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let each = bytes_of_each(&elements, out);
-        let (mut inputs, mut rest) = (inputs, out);
+        let (mut inputs, mut rest, mut written) = (inputs, out, 0);
         for (inner, piece) in self.pieces(&elements) {
             let (now, behind) = std::mem::take(&mut rest).split_at_mut((piece.end - piece.start) as usize * each);
             rest = behind;
             inputs = inner.decode(&piece, inputs, target, now, context)?;
+            written += now.len();
         }
-        Ok(())
+        Ok(written)
     }
 
     fn describe(&self) -> String {

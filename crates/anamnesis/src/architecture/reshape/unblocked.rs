@@ -46,13 +46,13 @@ impl TileDecoder for Unblocked {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let range = self.range(&elements);
         let mut all = context.lend((range.end - range.start) as usize);
         self.bytes.decode(&range, inputs, target, &mut all, context)?;
-        self.decoder.decode(0..elements.end - elements.start, &[&all], target, out, context)?;
+        let written = self.decoder.decode(0..elements.end - elements.start, &[&all], target, out, context)?;
         context.take_back(all);
-        Ok(())
+        Ok(written)
     }
 
     fn describe(&self) -> String {

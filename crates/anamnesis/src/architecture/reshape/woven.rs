@@ -43,10 +43,10 @@ impl TileDecoder for Woven {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let bytes = bytes_of_each(&elements, out);
         let (start, end) = (elements.start / self.round(), elements.end / self.round());
-        let (mut inputs, mut place) = (inputs, 0);
+        let (mut inputs, mut place, mut written) = (inputs, 0, 0);
         for (inner, each) in &self.inner {
             let piece = *each as usize * bytes;
             let mut all = context.lend((end - start) as usize * piece);
@@ -54,11 +54,12 @@ impl TileDecoder for Woven {
             let rounds = out.chunks_exact_mut(self.round() as usize * bytes);
             for (round, from) in rounds.zip(all.chunks_exact(piece.max(1))) {
                 round[place..place + piece].copy_from_slice(from);
+                written += piece;
             }
             place += piece;
             context.take_back(all);
         }
-        Ok(())
+        Ok(written)
     }
 
     fn describe(&self) -> String {

@@ -46,8 +46,9 @@ pub use options::BnbOptions;
 pub(crate) use quantiser::ENCODINGS;
 
 /// Scales as their tensor holds them.
-fn write_floats(values: &[f32], out: &mut [u8]) {
+fn write_floats(values: &[f32], out: &mut [u8]) -> usize {
     for (bytes, value) in out.as_chunks_mut::<4>().0.iter_mut().zip(values) {
         *bytes = value.to_le_bytes();
     }
+    4 * values.len().min(out.len() / 4)
 }

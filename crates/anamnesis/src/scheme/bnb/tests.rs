@@ -73,7 +73,7 @@ fn check_four_bit(level: Level, case: &str, bytes: &[u8], quant_type: QuantType)
         offset = Some(mean);
         let mut scale_codes = vec![0xAA; absmax.len()];
         let mut nested = vec![f32::NAN; absmax.len().div_ceil(NESTED_BLOCK_SIZE)];
-        encode_nested_scales(level, &absmax, mean, &mut scale_codes, &mut nested);
+        encode_nested_scales(level, &absmax, mean, &mut scale_codes, &mut nested).unwrap();
         assert_eq!(to_bytes(&nested), part(".nested_absmax"), "{case} nested scales");
         assert_eq!(scale_codes, part(".absmax"), "{case} scale codes");
         assert_eq!(to_bytes(nested_quant_map()), part(".nested_quant_map"), "{case} nested map");

@@ -10,6 +10,7 @@ use anamnesis_kernels::{self as kernels, Factor, Goal};
 use super::{Fp8Decoder, Fp8Format};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::mishandled;
 use crate::scheme::layers::{encode, plan_layers};
 use crate::scheme::linear::USUAL;
 use crate::scheme::{
@@ -99,7 +100,13 @@ impl TileEncoder for CastEncoder {
         places.push(Window::between(0, range.clone()));
     }
 
-    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(
+        &self,
+        range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize> {
         let goal = match self.to {
             Cast::E4m3 => Goal::E4m3(Factor::Times),
             Cast::E5m2 => Goal::E5m2(Factor::Times),
@@ -111,13 +118,17 @@ impl TileEncoder for CastEncoder {
             let why = format!("value {index} is {value}, which would be infinite: E5M2 ends at 57344");
             return Err(AnamnesisError::parse(why));
         }
-        if let [codes] = outs {
-            kernels::group_codes(context.level(), goal, values, values.len(), &[1.0], &[], codes);
-        }
-        Ok(())
+        let [codes] = outs else { return Err(mishandled("other outputs than")) };
+        Ok(kernels::group_codes(context.level(), goal, values, values.len(), &[1.0], &[], codes))
     }
 
-    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
         self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
     }

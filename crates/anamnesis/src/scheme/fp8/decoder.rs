@@ -7,7 +7,7 @@ use anamnesis_kernels::chosen::{self as kernels, Float8, Rounded};
 
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
-use crate::scheme::decoder::{rounded, row_granule};
+use crate::scheme::decoder::{mishandled, rounded, row_granule};
 use crate::scheme::{Arrangement, AsLibrary, Context, Grid, ScaleType, TileDecoder, Window};
 
 /// The eight-bit float formats.
@@ -67,11 +67,19 @@ impl Fp8Decoder {
     }
 
     /// Decodes row by row: rows under the same scales together, rows that the tile cuts piece by piece.
-    fn run(&self, level: Level, to: Rounded, elements: Range<u64>, codes: &[u8], scales: &[f32], out: &mut [u8]) {
+    fn run(
+        &self,
+        level: Level,
+        to: Rounded,
+        elements: Range<u64>,
+        codes: &[u8],
+        scales: &[f32],
+        out: &mut [u8],
+    ) -> usize {
         let Grid { cols, block_cols, grid_cols, .. } = self.grid;
         let format = self.format.kernel();
         let first_scale = self.grid.span(&elements).start;
-        let mut at = elements.start;
+        let (mut at, mut written) = (elements.start, 0);
         while at < elements.end {
             let (row, col) = (at / cols, at % cols);
             let scales = &scales[(self.grid.scale_row(row) * grid_cols + col / block_cols - first_scale) as usize..];
@@ -84,16 +92,17 @@ impl Fp8Decoder {
             let done = (at - elements.start) as usize;
             let codes = &codes[done..done + count as usize];
             let out = &mut out[done * to.bytes()..(done + count as usize) * to.bytes()];
-            match whole_rows {
+            written += match whole_rows {
                 0 => kernels::scaled_runs(level, format, to, codes, scales, block_cols as usize, out),
                 _ if grid_cols == 1 => kernels::scaled(level, format, to, codes, scales[0], out),
                 _ => {
                     let (run, cols) = (block_cols as usize, cols as usize);
-                    kernels::scaled_block_rows(level, format, to, codes, scales, run, cols, out);
+                    kernels::scaled_block_rows(level, format, to, codes, scales, run, cols, out)
                 }
-            }
+            };
             at += count;
         }
+        written
     }
 }
 
@@ -117,19 +126,18 @@ impl TileDecoder for Fp8Decoder {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let level = context.level();
         let (codes, scales) = match (inputs, self.scale) {
             ([codes, scales], Some(scale)) => {
                 let widened = context.floats(scales.len() / scale.bytes() as usize);
-                scale.widen(level, scales, widened);
+                scale.widen(level, scales, widened)?;
                 (*codes, &*widened)
             }
             ([codes, ..], _) => (*codes, &[1.0][..]),
-            ([], _) => return Ok(()),
+            ([], _) => return Err(mishandled("no codes, which")),
         };
-        self.run(level, rounded(target), elements, codes, scales, out);
-        Ok(())
+        Ok(self.run(level, rounded(target), elements, codes, scales, out))
     }
 
     fn describe(&self) -> String {

@@ -74,10 +74,11 @@ impl GgmlDecoder {
         elements / self.block.block_elements() * self.block.block_bytes()
     }
 
-    fn run(&self, level: Level, to: Rounded, elements: Range<u64>, inputs: &[&[u8]], out: &mut [u8]) {
+    fn run(&self, level: Level, to: Rounded, elements: Range<u64>, inputs: &[&[u8]], out: &mut [u8]) -> usize {
         let (Some(Scales { block, per_scale }), [codes, factors, ..]) = (self.scales, inputs) else {
             return (kernels(self.block).decode)(level, to, inputs[0], out);
         };
+        let mut written = 0;
         for (scale, piece) in pieces(elements.clone(), per_scale.max(1)) {
             let place = |element: u64| element - elements.start;
             let bytes = self.bytes(place(piece.start)) as usize..self.bytes(place(piece.end)) as usize;
@@ -85,10 +86,11 @@ impl GgmlDecoder {
             let factor = factors.as_chunks::<4>().0.get(scale as usize);
             let factor = factor.map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes));
             let (codes, out) = (&codes[bytes], &mut out[values]);
-            match block {
+            written += match block {
                 ScaledBlock::Nvfp4 => nvfp4_times(level, to, codes, factor, out),
-            }
+            };
         }
+        written
     }
 }
 
@@ -125,10 +127,9 @@ impl TileDecoder for GgmlDecoder {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let level = context.level();
-        self.run(level, rounded(target), elements, inputs, out);
-        Ok(())
+        Ok(self.run(level, rounded(target), elements, inputs, out))
     }
 
     fn describe(&self) -> String {

@@ -10,7 +10,7 @@ use super::GgmlDecoder;
 use super::decoder::kernels;
 use crate::catalog::{BlockType, Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::decoder::rounded;
+use crate::scheme::decoder::{mishandled, rounded};
 use crate::scheme::{Context, EncodedTensor, PlainDecoder, TileDecoder, TileEncoder, Window};
 
 /// Longest row that is encoded: blocks of some types share what is known of their row.
@@ -86,9 +86,16 @@ impl TileEncoder for BlockEncoder {
         push(self.bytes(range.start)..self.bytes(range.end));
     }
 
-    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(
+        &self,
+        range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize> {
         let level = context.level();
-        let [out] = outs else { return Ok(()) };
+        let [out] = outs else { return Err(mishandled("other outputs than")) };
+        let mut written = 0;
         let (mut row, mut values, mut out) = (range.start as usize / self.row, values, &mut **out);
         while !values.is_empty() {
             let matrix = row / self.rows;
@@ -96,13 +103,19 @@ impl TileEncoder for BlockEncoder {
             let (now, later) = values.split_at((rows * self.row).min(values.len()));
             let (into, behind) = out.split_at_mut(self.bytes(now.len() as u64) as usize);
             let weights = self.weights(matrix);
-            encode_rows(level, self.block, now, self.row, weights, into);
+            written += encode_rows(level, self.block, now, self.row, weights, into);
             (row, values, out) = (row + rows, later, behind);
         }
-        Ok(())
+        Ok(written)
     }
 
-    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let elements = 0..range.end - range.start;
         GgmlDecoder::new(self.block).decode(elements, &[&*outs[0]], TargetDtype::F32, decoded, context)
     }
@@ -118,7 +131,8 @@ pub(crate) fn is_encoded(block: BlockType) -> bool {
     kernels(block).encode.is_some()
 }
 
-/// Encodes rows of `row` values each, with a weight for each place of a row or without.
+/// Encodes rows of `row` values each, with a weight for each place of a row or without; the bytes that were written, none of
+/// a type that weights are not stored in.
 pub(crate) fn encode_rows(
     level: Level,
     block: BlockType,
@@ -126,10 +140,8 @@ pub(crate) fn encode_rows(
     row: usize,
     weights: Option<&[f32]>,
     out: &mut [u8],
-) {
-    if let Some(encode) = kernels(block).encode {
-        encode(level, values, row, weights, out);
-    }
+) -> usize {
+    kernels(block).encode.map_or(0, |encode| encode(level, values, row, weights, out))
 }
 
 /// A tensor of plain floats.
@@ -165,14 +177,25 @@ impl TileEncoder for FloatEncoder {
         push(range.start * size..range.end * size);
     }
 
-    fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(
+        &self,
+        _range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize> {
         let level = context.level();
-        round_slice(level, rounded(self.dtype), values, outs[0]);
-        Ok(())
+        Ok(round_slice(level, rounded(self.dtype), values, outs[0]))
     }
 
-    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
-        let Some(decoder) = PlainDecoder::of(self.dtype.dtype()) else { return Ok(()) };
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
+        let Some(decoder) = PlainDecoder::of(self.dtype.dtype()) else { return Err(mishandled("a type")) };
         decoder.decode(0..range.end - range.start, &[&*outs[0]], TargetDtype::F32, decoded, context)
     }
 

@@ -221,7 +221,7 @@ fn the_zero_point(packed: &[u8], matrix: &PackedMatrix) -> Option<f32> {
     let mut found = None;
     for row in packed.chunks_exact(row_bytes.max(1)) {
         // Few enough for any level, and which one runs is decided after planning.
-        ZeroPoints::Stored.unpack(Level::portable(), matrix.words, row, &mut [], &mut zeros);
+        ZeroPoints::Stored.unpack(Level::portable(), matrix.words, row, &mut [], &mut zeros).ok()?;
         let first = *found.get_or_insert(*zeros.first()?);
         if zeros.iter().any(|zero| *zero != first) {
             return None;

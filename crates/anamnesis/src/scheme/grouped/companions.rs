@@ -6,6 +6,7 @@ use anamnesis_kernels::Level;
 use anamnesis_kernels::float::{bf16, f16};
 
 use super::{Grouped, Offsets, Step, Takes};
+use crate::error::Result;
 use crate::scheme::Window;
 
 /// The part that scales are; the others follow, as far as they are stored.
@@ -93,7 +94,7 @@ impl Grouped {
         inputs: &mut &[&[u8]],
         scales: &mut [f32],
         offsets: &mut [f32],
-    ) {
+    ) -> Result<()> {
         let mut next = || match *inputs {
             [first, rest @ ..] => {
                 *inputs = rest;
@@ -101,18 +102,18 @@ impl Grouped {
             }
             [] => &[][..],
         };
-        self.scales.kind.widen(level, next(), scales);
+        self.scales.kind.widen(level, next(), scales)?;
         match self.offsets {
             Offsets::None => {}
             Offsets::Constant(constant) => offsets.fill(constant.into()),
             Offsets::Stored { kind, plus } => {
-                kind.widen(level, next(), offsets);
+                kind.widen(level, next(), offsets)?;
                 if plus > 0 {
                     offsets.iter_mut().for_each(|offset| *offset += f32::from(plus));
                 }
             }
             Offsets::Negated { kind } => {
-                kind.widen(level, next(), offsets);
+                kind.widen(level, next(), offsets)?;
                 offsets.iter_mut().for_each(|offset| *offset = -*offset);
             }
             Offsets::PackedDown { bits, dense } => self.unpack_down(span, bits, dense, next(), offsets),
@@ -134,6 +135,7 @@ impl Grouped {
                 };
             }
         }
+        Ok(())
     }
 
     fn unpack_down(&self, span: &Range<u64>, bits: u8, dense: bool, words: &[u8], offsets: &mut [f32]) {

@@ -9,7 +9,7 @@ use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
 use super::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::decoder::{rounded, row_granule};
+use crate::scheme::decoder::{filled, rounded, row_granule};
 use crate::scheme::{
     AsLibrary, Blocked, Context, FourBitFloats, Grid, Integers, Lie, Reblocked, ScaleType, TileDecoder, WholeScale,
     Window, Zeros,
@@ -48,7 +48,7 @@ impl Grouped {
         is_per_column && self.arithmetic == Arithmetic::default() && self.meaning == Meaning::Unsigned
     }
 
-    fn run(&self, level: Level, packing: Packed, to: Rounded, tile: &Tile<'_>, out: &mut [u8]) {
+    fn run(&self, level: Level, packing: Packed, to: Rounded, tile: &Tile<'_>, out: &mut [u8]) -> usize {
         let grid = &self.grid;
         let Range { start, end } = tile.elements;
         let (cols, block_cols, grid_cols) = (grid.cols, grid.block_cols, grid.grid_cols);
@@ -56,7 +56,7 @@ impl Grouped {
         let is_gapless = self.layout.is_gapless(cols) || (self.is_spread() && self.layout != Layout::RowPairs);
         // Without gaps in codes or groups the rows of a tile are one long row.
         let is_one_row = is_gapless && grid.block_rows == 1 && cols.is_multiple_of(block_cols) && !self.is_indexed;
-        let mut at = start;
+        let (mut at, mut written) = (start, 0);
         while at < end {
             let (row, col) = (at / cols, at % cols);
             let left = end - at;
@@ -86,19 +86,20 @@ impl Grouped {
             let out = &mut out[(at - start) as usize * to.bytes()..(at - start + count) as usize * to.bytes()];
             let scales = &tile.scales[(scale - first_scale) as usize..];
             let offsets = tile.offsets.get((scale - first_scale) as usize..).unwrap_or_default();
-            if self.is_indexed {
+            written += if self.is_indexed {
                 let index = &tile.index[col as usize..(col + count) as usize];
                 let of_row = ..grid_cols as usize;
                 let (offsets, scales) = (offsets.get(of_row).unwrap_or_default(), &scales[of_row]);
-                kernels::coded_indexed(level, packing, to, packed, index, offsets, scales, out);
+                kernels::coded_indexed(level, packing, to, packed, index, offsets, scales, out)
             } else if self.is_per_element() {
-                kernels::affine_codes(level, packing, to, packed, offsets, scales, out);
+                kernels::affine_codes(level, packing, to, packed, offsets, scales, out)
             } else {
                 let (rule, map, block) = (self.arithmetic, &tile.map, block as usize);
-                kernels::ruled_blocks(level, rule, packing, to, packed, map, offsets, scales, block, out);
-            }
+                kernels::ruled_blocks(level, rule, packing, to, packed, map, offsets, scales, block, out)
+            };
             at += count;
         }
+        written
     }
 
     fn decode_tile(
@@ -108,7 +109,7 @@ impl Grouped {
         mut inputs: &[&[u8]],
         out: &mut [u8],
         context: &mut Context,
-    ) {
+    ) -> Result<usize> {
         let level = context.level();
         let span = self.span(&elements);
         let (count, scales) = ((elements.end - elements.start) as usize, (span.end - span.start) as usize);
@@ -118,15 +119,16 @@ impl Grouped {
         let (floats, bytes, index) = context.all(scales + offsets, spread, index);
         let (scales, offsets) = floats.split_at_mut(scales);
         let codes = if self.is_spread() {
-            self.layout.spread(level, self.grid.cols, &elements, &mut inputs, bytes);
+            self.layout.spread(level, self.grid.cols, &elements, &mut inputs, bytes)?;
             &*bytes
         } else {
             let (codes, rest) = inputs.split_first().map_or((&[][..], inputs), |(codes, rest)| (*codes, rest));
             inputs = rest;
             codes
         };
-        self.companions(level, &span, &mut inputs, scales, offsets);
+        self.companions(level, &span, &mut inputs, scales, offsets)?;
         if let Some(stored) = inputs.first() {
+            filled(stored.len() / 4, index.len())?;
             for (to, from) in index.iter_mut().zip(stored.as_chunks::<4>().0) {
                 *to = u32::from_le_bytes(*from);
             }
@@ -140,7 +142,7 @@ impl Grouped {
             (false, 4) => Packed::LowNibbles,
             _ => Packed::Bytes,
         };
-        self.run(level, packing, to, &tile, out);
+        Ok(self.run(level, packing, to, &tile, out))
     }
 }
 
@@ -164,14 +166,13 @@ impl TileDecoder for Grouped {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         if inputs.first().is_some_and(|codes| self.layout.has_spare_bits(self.grid.cols, &elements, codes)) {
             let bits = self.layout.bits();
             let why = format!("bits are set that codes of {bits} bits leave free: they are of another number of bits");
             return Err(AnamnesisError::parse(why));
         }
-        self.decode_tile(rounded(target), elements, inputs, out, context);
-        Ok(())
+        self.decode_tile(rounded(target), elements, inputs, out, context)
     }
 
     fn describe(&self) -> String {

@@ -22,6 +22,7 @@ use super::Layout;
 use super::scaling::{Extremes, Groups, ScaleRule};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::{filled, mishandled};
 use crate::scheme::{
     Arrangement, Blocked, Context, EncodedTensor, FirstPass, Grid, MadeIntegers, ScaleType, TileDecoder, TileEncoder,
     Window, Zeros,
@@ -92,11 +93,18 @@ impl GroupedEncoder {
     }
 
     /// Finds the extremes of all groups.
-    fn extremes(&self, level: Level, values: &[f32], lows: &mut [f32], highs: &mut [f32], row: &mut [f32]) {
+    fn extremes(
+        &self,
+        level: Level,
+        values: &[f32],
+        lows: &mut [f32],
+        highs: &mut [f32],
+        row: &mut [f32],
+    ) -> Result<()> {
         if let (true, Some(seen)) = (self.is_one_scale(), self.seen) {
             lows.fill(seen.low);
             highs.fill(seen.high);
-            return;
+            return Ok(());
         }
         let block = self.grid.block_cols as usize;
         if self.is_one_row() {
@@ -107,52 +115,60 @@ impl GroupedEncoder {
         let grid_cols = self.grid.grid_cols as usize;
         let (row_lows, row_highs) = row.split_at_mut(grid_cols);
         for (index, values) in values.chunks(self.grid.cols as usize).enumerate() {
-            self.of_blocks(level, values, block, row_lows, row_highs);
+            self.of_blocks(level, values, block, row_lows, row_highs)?;
             let first = index / self.grid.block_rows as usize * grid_cols;
             let all = lows[first..].iter_mut().zip(&mut highs[first..]);
             for ((low, high), (row_low, row_high)) in all.zip(row_lows.iter().zip(&*row_highs)) {
                 (*low, *high) = (low.min(*row_low), high.max(*row_high));
             }
         }
+        Ok(())
     }
 
-    fn of_blocks(&self, level: Level, values: &[f32], block: usize, lows: &mut [f32], highs: &mut [f32]) {
+    fn of_blocks(&self, level: Level, values: &[f32], block: usize, lows: &mut [f32], highs: &mut [f32]) -> Result<()> {
         if self.rule.is_sided() {
-            return kernels::block_range(level, values, block, lows, highs);
+            return filled(kernels::block_range(level, values, block, lows, highs), highs.len());
         }
-        chosen::block_largest(level, Values::F32(values), block, highs);
+        filled(chosen::block_largest(level, Values::F32(values), block, highs), highs.len())?;
         lows.iter_mut().zip(highs).for_each(|(low, high)| *low = -*high);
+        Ok(())
     }
 
-    /// Encodes the values, one code in each byte.
-    fn codes(&self, level: Level, values: &[f32], factors: &[f32], shifts: &[f32], out: &mut [u8]) {
+    /// Encodes the values, one code in each byte; how many were encoded.
+    fn codes(&self, level: Level, values: &[f32], factors: &[f32], shifts: &[f32], out: &mut [u8]) -> usize {
         let (goal, block) = (self.goal, self.grid.block_cols as usize);
         if self.is_one_scale() || self.is_one_row() {
             let group = if self.is_one_scale() { values.len() } else { block };
             return kernels::group_codes(level, goal, values, group, factors, shifts, out);
         }
-        let (cols, grid_cols) = (self.grid.cols as usize, self.grid.grid_cols as usize);
+        let (cols, grid_cols, mut written) = (self.grid.cols as usize, self.grid.grid_cols as usize, 0);
         for (index, (values, out)) in values.chunks(cols).zip(out.chunks_mut(cols)).enumerate() {
             let first = index / self.grid.block_rows as usize * grid_cols;
-            kernels::group_codes(level, goal, values, block, &factors[first..], &shifts[first..], out);
+            written += kernels::group_codes(level, goal, values, block, &factors[first..], &shifts[first..], out);
         }
+        written
     }
 
-    /// Packs codes as the layout has them.
-    fn pack(&self, level: Level, codes: &[u8], out: &mut [u8]) {
+    /// Packs codes as the layout has them; the bytes they take.
+    fn pack(&self, level: Level, codes: &[u8], out: &mut [u8]) -> Result<usize> {
         let cols = self.grid.cols;
         match self.layout {
-            Layout::Dense { bits, .. } if self.layout.is_gapless(cols) => kernels::pack_bits(level, codes, bits, out),
+            Layout::Dense { bits, .. } if self.layout.is_gapless(cols) => {
+                Ok(kernels::pack_bits(level, codes, bits, out))
+            }
             Layout::Dense { bits, row_bytes } => {
                 let rows = codes.chunks(cols as usize).zip(out.chunks_mut(row_bytes as usize));
-                rows.for_each(|(codes, out)| kernels::pack_bits(level, codes, bits, out));
+                Ok(rows.map(|(codes, out)| kernels::pack_bits(level, codes, bits, out)).sum())
             }
-            Layout::Words { .. } | Layout::Planes { .. } | Layout::RowPairs => {}
+            Layout::Words { .. } | Layout::Planes { .. } | Layout::RowPairs => {
+                Err(mishandled("a layout that is not written, which"))
+            }
         }
     }
 
-    /// Packs the offsets of whole rows of words down their columns.
-    fn pack_down(&self, offsets: &[f32], bits: u8, out: &mut [u8]) {
+    /// Packs the offsets of whole rows of words down their columns; the bytes they take.
+    fn pack_down(&self, offsets: &[f32], bits: u8, out: &mut [u8]) -> usize {
+        out.fill(0);
         let cols = self.grid.grid_cols as usize;
         let middle = 1i32 << (bits - 1);
         let words = out.as_chunks_mut::<4>().0;
@@ -169,6 +185,7 @@ impl GroupedEncoder {
                 }
             }
         }
+        out.len()
     }
 
     fn whole(&self) -> Option<f32> {
@@ -248,7 +265,13 @@ impl TileEncoder for GroupedEncoder {
         needs.then(|| Box::new(Seeing { encoder: self, seen: Extremes::NONE }) as Box<dyn FirstPass>)
     }
 
-    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(
+        &self,
+        range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize> {
         let level = context.level();
         let span = self.span(range);
         let count = (span.end - span.start) as usize;
@@ -259,39 +282,49 @@ impl TileEncoder for GroupedEncoder {
         let (shifts, floats) = floats.split_at_mut(count);
         let (scales, floats) = floats.split_at_mut(count);
         let (offsets, floats) = floats.split_at_mut(count);
-        self.extremes(level, values, factors, shifts, &mut floats[..row]);
+        self.extremes(level, values, factors, shifts, &mut floats[..row])?;
         let whole = self.whole();
         let mut groups = Groups { factors, shifts, scales, offsets };
         self.rule.groups(whole.unwrap_or(1.0), &mut groups);
         self.check(range, &groups)?;
-        let [codes, of_scales, rest @ ..] = outs else { return Ok(()) };
-        if is_packed {
+        let [codes, of_scales, rest @ ..] = outs else { return Err(mishandled("fewer outputs than")) };
+        let mut written = if is_packed {
             let bytes = &mut bytes[..values.len()];
-            self.codes(level, values, groups.factors, groups.shifts, bytes);
-            self.pack(level, bytes, codes);
+            filled(self.codes(level, values, groups.factors, groups.shifts, bytes), values.len())?;
+            self.pack(level, bytes, codes)?
         } else {
-            self.codes(level, values, groups.factors, groups.shifts, codes);
-        }
-        self.scale.narrow(level, groups.scales, of_scales);
+            self.codes(level, values, groups.factors, groups.shifts, codes)
+        };
+        written += self.scale.narrow(level, groups.scales, of_scales);
         let mut rest = rest.iter_mut();
         let beside = if self.offsets == Beside::Nothing { None } else { rest.next() };
-        match (self.offsets, beside) {
+        written += match (self.offsets, beside) {
+            (Beside::Nothing, _) => 0,
             (Beside::Stored(kind), Some(out)) => kind.narrow(level, groups.offsets, out),
             (Beside::PackedDown { bits }, Some(out)) => self.pack_down(groups.offsets, bits, out),
-            _ => {}
-        }
-        if let Some(whole) = whole
-            && let Some(out) = rest.next()
-        {
+            (Beside::Stored(_) | Beside::PackedDown { .. }, None) => {
+                return Err(mishandled("no place for offsets, which"));
+            }
+        };
+        if let Some(whole) = whole {
+            let out = rest.next().ok_or_else(|| mishandled("no place for the global scale, which"))?;
             out.iter_mut().zip(whole.to_le_bytes()).for_each(|(out, byte)| *out = byte);
+            written += out.len().min(4);
         }
         for (out, constant) in rest.zip(&self.constants).filter(|(out, _)| !out.is_empty()) {
             out.copy_from_slice(constant);
+            written += out.len();
         }
-        Ok(())
+        Ok(written)
     }
 
-    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let mut inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
         inputs.truncate(outs.len() - self.constants.len());
         // What comes with the first values only is needed by all.
@@ -304,11 +337,11 @@ impl TileEncoder for GroupedEncoder {
             let group = self.rule.group(seen, whole.map_or(1.0, f32::from_le_bytes));
             let level = context.level();
             let scale = &mut scale[..self.scale.bytes() as usize];
-            self.scale.narrow(level, &[group.scale], scale);
+            filled(self.scale.narrow(level, &[group.scale], scale), scale.len())?;
             inputs[1] = scale;
             if let Beside::Stored(kind) = self.offsets {
                 let offset = &mut offset[..kind.bytes() as usize];
-                kind.narrow(level, &[group.offset], offset);
+                filled(kind.narrow(level, &[group.offset], offset), offset.len())?;
                 inputs[2] = offset;
             }
         }
@@ -343,7 +376,8 @@ impl FirstPass for Seeing<'_> {
     fn see(&mut self, values: &[f32], largest: f32, context: &mut Context) -> Result<()> {
         let (mut low, mut high) = ([-largest], [largest]);
         if self.encoder.rule.is_sided() {
-            kernels::block_range(context.level(), values, values.len(), &mut low, &mut high);
+            let count = usize::from(!values.is_empty());
+            filled(kernels::block_range(context.level(), values, values.len(), &mut low, &mut high), count)?;
         }
         if !values.is_empty() {
             self.seen = self.seen.with(Extremes { low: low[0], high: high[0] });

@@ -1,10 +1,12 @@
 //! Where the codes of a row lie, and how they come into bytes of their own.
 
+use crate::error::Result;
 use std::ops::Range;
 
 use anamnesis_kernels::{Level, spread_bits, spread_plane, spread_words};
 
 use crate::scheme::Window;
+use crate::scheme::decoder::{filled, mishandled};
 
 /// The layout of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -168,14 +170,22 @@ impl Layout {
 
     /// Brings the codes of these elements from their windows into bytes of their own, or those of pairs of rows into the first
     /// half of them, two in a byte. Takes the windows off `inputs`.
-    pub(super) fn spread(self, level: Level, cols: u64, elements: &Range<u64>, inputs: &mut &[&[u8]], out: &mut [u8]) {
+    pub(super) fn spread(
+        self,
+        level: Level,
+        cols: u64,
+        elements: &Range<u64>,
+        inputs: &mut &[&[u8]],
+        out: &mut [u8],
+    ) -> Result<()> {
         let mut rest = out;
         for run in self.runs(cols, elements) {
-            let Some((codes, others)) = inputs.split_first() else { return };
+            let Some((codes, others)) = inputs.split_first() else { return Err(mishandled("fewer windows than")) };
             *inputs = others;
             let (out, after) = rest.split_at_mut((run.end - run.start) as usize);
             rest = after;
-            match self {
+            let wanted = if self == Self::RowPairs { out.len().div_ceil(2) } else { out.len() };
+            let written = match self {
                 Self::Planes { bits, unit, rows, order } => {
                     let (plane, fields) = (run.start / cols / rows, 8 * unit.bytes() / u64::from(bits.max(1)));
                     let field = match order {
@@ -190,31 +200,41 @@ impl Layout {
                 }
                 Self::RowPairs => gather_halves(codes, (run.start / cols % 2) as u32 * 4, out),
                 Self::Dense { bits, .. } if self.is_gapless(cols) => spread_bits(level, codes, bits, out),
-                Self::Dense { bits, .. } => self.each_row(cols, &run, codes, out, |codes, out| {
-                    spread_bits(level, codes, bits, out);
-                }),
-                Self::Words { bits, .. } => self.each_row(cols, &run, codes, out, |codes, out| {
-                    spread_words(level, codes, bits, out);
-                }),
-            }
+                Self::Dense { bits, .. } => {
+                    self.each_row(cols, &run, codes, out, |codes, out| spread_bits(level, codes, bits, out))
+                }
+                Self::Words { bits, .. } => {
+                    self.each_row(cols, &run, codes, out, |codes, out| spread_words(level, codes, bits, out))
+                }
+            };
+            filled(written, wanted)?;
         }
+        Ok(())
     }
 
-    /// Calls `row` with the codes and the output of each row, or piece of a row.
-    fn each_row(self, cols: u64, run: &Range<u64>, codes: &[u8], out: &mut [u8], row: impl Fn(&[u8], &mut [u8])) {
-        let mut at = run.start;
+    /// Calls `row` with the codes and the output of each row, or piece of a row; how many codes were written.
+    fn each_row(
+        self,
+        cols: u64,
+        run: &Range<u64>,
+        codes: &[u8],
+        out: &mut [u8],
+        row: impl Fn(&[u8], &mut [u8]) -> usize,
+    ) -> usize {
+        let (mut at, mut written) = (run.start, 0);
         while at < run.end {
             let until = ((at / cols + 1) * cols).min(run.end);
             let from = (self.byte_of(cols, at) - self.byte_of(cols, run.start)) as usize;
             let out = &mut out[(at - run.start) as usize..(until - run.start) as usize];
-            row(codes.get(from..).unwrap_or_default(), out);
+            written += row(codes.get(from..).unwrap_or_default(), out);
             at = until;
         }
+        written
     }
 }
 
 /// Brings one half of each byte together with that of the next, the first in the low half.
-fn gather_halves(codes: &[u8], shift: u32, out: &mut [u8]) {
+fn gather_halves(codes: &[u8], shift: u32, out: &mut [u8]) -> usize {
     let (pairs, last) = codes.as_chunks::<2>();
     for (out, [first, second]) in out.iter_mut().zip(pairs) {
         *out = (first >> shift & 15) | (second >> shift & 15) << 4;
@@ -222,6 +242,7 @@ fn gather_halves(codes: &[u8], shift: u32, out: &mut [u8]) {
     if let ([last], Some(out)) = (last, out.get_mut(pairs.len())) {
         *out = last >> shift & 15;
     }
+    codes.len().div_ceil(2)
 }
 
 /// Whether a bit is set from this one on, counted from the lowest of the first byte.

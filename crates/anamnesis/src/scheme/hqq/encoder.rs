@@ -6,6 +6,7 @@ use anamnesis_kernels::chosen::{self, Packed, Rounded};
 use anamnesis_kernels::{self as kernels, Goal, Ratio};
 
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::{filled, mishandled};
 use crate::scheme::{Braid, Context, EncodedTensor, ScaleType, TileEncoder, Window};
 
 /// A weight to be made.
@@ -49,23 +50,24 @@ impl GroupEncoder {
     }
 
     /// Numbers of groups, in the order of their fields.
-    fn store(&self, numbers: &[f32], ordered: &mut [f32], level: kernels::Level, out: &mut [u8]) {
+    fn store(&self, numbers: &[f32], ordered: &mut [f32], level: kernels::Level, out: &mut [u8]) -> usize {
         let fields = self.braid.fields as usize;
         let rows = numbers.len() / fields;
         for (index, &number) in numbers.iter().enumerate() {
             ordered[index % fields * rows + index / fields] = number;
         }
-        self.scale.narrow(level, ordered, out);
+        self.scale.narrow(level, ordered, out)
     }
 
     /// The numbers back in the order of values.
-    fn load(&self, level: kernels::Level, stored: &[u8], ordered: &mut [f32], numbers: &mut [f32]) {
+    fn load(&self, level: kernels::Level, stored: &[u8], ordered: &mut [f32], numbers: &mut [f32]) -> Result<()> {
         let fields = self.braid.fields as usize;
         let rows = numbers.len() / fields;
-        self.scale.widen(level, stored, ordered);
+        self.scale.widen(level, stored, ordered)?;
         for (index, number) in numbers.iter_mut().enumerate() {
             *number = ordered[index % fields * rows + index / fields];
         }
+        Ok(())
     }
 }
 
@@ -99,14 +101,20 @@ impl TileEncoder for GroupEncoder {
         }
     }
 
-    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(
+        &self,
+        range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize> {
         let level = context.level();
         let row = self.braid.row as usize;
         let count = values.len() / row;
         let (floats, codes, _) = context.all(3 * count, values.len(), 0);
         let (factors, floats) = floats.split_at_mut(count);
         let (zeros, ordered) = floats.split_at_mut(count);
-        kernels::block_range(level, values, row, factors, zeros);
+        filled(kernels::block_range(level, values, row, factors, zeros), count)?;
         for (group, (factor, zero)) in factors.iter_mut().zip(&mut *zeros).enumerate() {
             (*factor, *zero) = self.factors(*factor, *zero);
             let limit = if self.scale == ScaleType::F16 { 65520.0 } else { f32::MAX };
@@ -119,11 +127,13 @@ impl TileEncoder for GroupEncoder {
         }
         let goal = Goal::Whole { ratio: Ratio::ProductPlus, low: 0, high: self.highest().into(), plus: 0 };
         let codes = &mut codes[..values.len()];
-        kernels::group_codes(level, goal, values, row, factors, zeros, codes);
-        let [of_codes, of_scales, of_zeros, entries @ ..] = outs else { return Ok(()) };
+        filled(kernels::group_codes(level, goal, values, row, factors, zeros, codes), values.len())?;
+        let [of_codes, of_scales, of_zeros, entries @ ..] = outs else { return Err(mishandled("fewer outputs than")) };
+        let mut written = 0;
         let fields = self.braid.fields as usize;
         for (out, codes) in of_codes.chunks_exact_mut(row).zip(codes.chunks_exact(fields * row)) {
             out.fill(0);
+            written += row;
             for (field, codes) in codes.chunks_exact(row).enumerate() {
                 let shift = self.shift(field);
                 out.iter_mut().zip(codes).for_each(|(out, code)| *out |= code << shift);
@@ -131,16 +141,23 @@ impl TileEncoder for GroupEncoder {
         }
         factors.iter_mut().for_each(|factor| *factor = 1.0 / *factor);
         let ordered = &mut ordered[..count];
-        self.store(factors, ordered, level, of_scales);
-        self.store(zeros, ordered, level, of_zeros);
+        written += self.store(factors, ordered, level, of_scales);
+        written += self.store(zeros, ordered, level, of_zeros);
         for (out, entry) in entries.iter_mut().zip(&self.entries).filter(|(out, _)| !out.is_empty()) {
             out.copy_from_slice(entry);
+            written += entry.len();
         }
-        Ok(())
+        Ok(written)
     }
 
-    fn decode(&self, _range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
-        let [of_codes, of_scales, of_zeros, ..] = outs else { return Ok(()) };
+    fn decode(
+        &self,
+        _range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
+        let [of_codes, of_scales, of_zeros, ..] = outs else { return Err(mishandled("fewer outputs than")) };
         let (level, row, fields) = (context.level(), self.braid.row as usize, self.braid.fields as usize);
         let values = decoded.len() / 4;
         let count = values / row;
@@ -148,8 +165,8 @@ impl TileEncoder for GroupEncoder {
         let (scales, floats) = floats.split_at_mut(count);
         let (zeros, ordered) = floats.split_at_mut(count);
         let ordered = &mut ordered[..count];
-        self.load(level, of_scales, ordered, scales);
-        self.load(level, of_zeros, ordered, zeros);
+        self.load(level, of_scales, ordered, scales)?;
+        self.load(level, of_zeros, ordered, zeros)?;
         let codes = &mut codes[..values];
         for (packed, codes) in of_codes.chunks_exact(row).zip(codes.chunks_exact_mut(fields * row)) {
             for (field, codes) in codes.chunks_exact_mut(row).enumerate() {
@@ -157,8 +174,8 @@ impl TileEncoder for GroupEncoder {
                 codes.iter_mut().zip(packed).for_each(|(code, packed)| *code = packed >> shift & mask);
             }
         }
-        chosen::coded_blocks(level, Packed::Bytes, Rounded::F32, codes, &MAP, zeros, scales, row, decoded);
-        Ok(())
+        filled(of_codes.len() / row * fields * row, values)?;
+        Ok(chosen::coded_blocks(level, Packed::Bytes, Rounded::F32, codes, &MAP, zeros, scales, row, decoded))
     }
 
     fn describe(&self) -> String {

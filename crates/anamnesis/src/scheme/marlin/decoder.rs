@@ -9,7 +9,7 @@ use anamnesis_kernels::{
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::rounded;
+use crate::scheme::decoder::{filled, rounded};
 use crate::scheme::{AsLibrary, Context, ScaleType, TileDecoder, Window};
 
 /// Inputs and outputs of a tile, and its bytes.
@@ -51,7 +51,14 @@ impl Tiled {
         }
     }
 
-    fn run(&self, to: Rounded, strips: usize, stored: &[&[u8]], out: &mut [u8], context: &mut Context) {
+    fn run(
+        &self,
+        to: Rounded,
+        strips: usize,
+        stored: &[&[u8]],
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let level = context.level();
         let (inputs, groups) = (self.inputs as usize, self.groups as usize);
         let columns = strips * OUTPUTS as usize;
@@ -60,18 +67,23 @@ impl Tiled {
         let (scales, row) = floats.split_at_mut(columns * groups);
         let [tiles, stored_scales] = [CODES, SCALES].map(|part| stored.get(part).copied().unwrap_or_default());
         for (group, stored) in stored_scales.chunks_exact(columns * SCALE.bytes() as usize).enumerate() {
-            SCALE.widen(level, stored, row);
+            SCALE.widen(level, stored, row)?;
             for column in 0..columns {
                 scales[column * groups + group] = row[self.place(column)];
             }
         }
-        kernels::untile_marlin(level, tiles, inputs / INPUTS as usize, strips, codes, stride);
+        let tile_rows = inputs / INPUTS as usize;
+        filled(stored_scales.len(), scales.len() * SCALE.bytes() as usize)?;
+        filled(kernels::untile_marlin(level, tiles, tile_rows, strips, codes, stride), columns * row_bytes)?;
+        let mut written = 0;
         let map = std::array::from_fn(|code| code as f32 - 8.0);
         let rows = codes.chunks(stride).zip(scales.chunks_exact(groups));
         for ((codes, scales), out) in rows.zip(out.chunks_exact_mut(inputs * to.bytes())) {
             let codes = &codes[..row_bytes];
-            chosen::coded_blocks(level, Packed::LowNibbles, to, codes, &map, &[], scales, inputs / groups, out);
+            let block = inputs / groups;
+            written += chosen::coded_blocks(level, Packed::LowNibbles, to, codes, &map, &[], scales, block, out);
         }
+        Ok(written)
     }
 }
 
@@ -102,11 +114,10 @@ impl TileDecoder for Tiled {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let strips = self.strips(&elements);
         let count = (strips.end - strips.start) as usize;
-        self.run(rounded(target), count, inputs, out, context);
-        Ok(())
+        self.run(rounded(target), count, inputs, out, context)
     }
 
     fn describe(&self) -> String {

@@ -8,6 +8,7 @@ use anamnesis_kernels::{self as kernels, Goal};
 use super::turned::{BLOCK, TurnedBlocks};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
+use crate::scheme::decoder::filled;
 use crate::scheme::{Candidate, Context, EncodedTensor, TileDecoder, TileEncoder, Window};
 
 /// Values of a tile: pieces of the stored rows are as long as it has blocks, and short pieces cost more.
@@ -61,9 +62,15 @@ impl TileEncoder for TurnedEncoder {
         self.decoder.windows(range.clone(), places);
     }
 
-    fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(
+        &self,
+        _range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize> {
         let (level, block, outputs) = (context.level(), BLOCK as usize, self.decoder.outputs as usize);
-        let mut rest = values;
+        let (mut rest, mut written) = (values, 0);
         for [codes, exponents] in outs.as_chunks_mut::<2>().0 {
             let count = exponents.len();
             let values;
@@ -73,7 +80,7 @@ impl TileEncoder for TurnedEncoder {
             let factors = &mut factors[..count];
             let bytes = &mut bytes[..values.len()];
             turn(values, outputs, turned);
-            chosen::block_largest(level, Values::F32(turned), block, factors);
+            filled(chosen::block_largest(level, Values::F32(turned), block, factors), count)?;
             for (factor, exponent) in factors.iter_mut().zip(exponents.iter_mut()) {
                 // The next power of two, by a logarithm that is rounded to F32.
                 let log = f64::from(*factor / LARGEST).log2() as f32;
@@ -81,13 +88,19 @@ impl TileEncoder for TurnedEncoder {
                 *factor = 2f64.powi(power as i32) as f32;
                 *exponent = (power - LEAST) as u8;
             }
-            kernels::group_codes(level, Goal::E2m1Below, turned, block, factors, &[], bytes);
-            kernels::pack_bits(level, bytes, 4, codes);
+            filled(kernels::group_codes(level, Goal::E2m1Below, turned, block, factors, &[], bytes), bytes.len())?;
+            written += kernels::pack_bits(level, bytes, 4, codes) + exponents.len();
         }
-        Ok(())
+        Ok(written)
     }
 
-    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
         self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
     }

@@ -8,7 +8,7 @@ use anamnesis_kernels::float::e2m1;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::rounded;
+use crate::scheme::decoder::{filled, rounded};
 use crate::scheme::{Blocked, Context, FourBitFloats, Reblocked, TileDecoder, Window};
 
 /// Codes of a block, and the bytes they take.
@@ -51,10 +51,17 @@ impl TurnedBlocks {
         })
     }
 
-    fn run(&self, to: Rounded, elements: &Range<u64>, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) {
+    fn run(
+        &self,
+        to: Rounded,
+        elements: &Range<u64>,
+        inputs: &[&[u8]],
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let level = context.level();
         let outputs = self.outputs as usize;
-        let mut rest = out;
+        let (mut rest, mut written) = (out, 0);
         for (strip, [codes, exponents]) in self.strips(elements).zip(inputs.as_chunks::<2>().0) {
             let count = (strip.blocks.end - strip.blocks.start) as usize;
             let inputs = count * BLOCK as usize;
@@ -68,10 +75,14 @@ impl TurnedBlocks {
                     *scale = half_power(*exponent);
                 }
                 let map = std::array::from_fn(|code| 2.0 * e2m1::decode(code as u8));
-                kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &map, &[], scales, BLOCK as usize, decoded);
-                kernels::turn_columns(level, to, decoded, rows, inputs, out, outputs, panel * PANEL);
+                let block = BLOCK as usize;
+                let count =
+                    kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &map, &[], scales, block, decoded);
+                filled(count, decoded.len())?;
+                written += kernels::turn_columns(level, to, decoded, rows, inputs, out, outputs, panel * PANEL);
             }
         }
+        Ok(written)
     }
 }
 
@@ -109,10 +120,9 @@ impl TileDecoder for TurnedBlocks {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         // What is decoded is read once more when it is turned.
-        self.run(rounded(target), &elements, inputs, out, context);
-        Ok(())
+        self.run(rounded(target), &elements, inputs, out, context)
     }
 
     fn describe(&self) -> String {

@@ -8,7 +8,7 @@ use anamnesis_kernels::{self as kernels, Level};
 use super::{Grouping, PackedMatrix, Words, ZeroPoints, planar};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::rounded;
+use crate::scheme::decoder::{filled, rounded};
 use crate::scheme::{AsLibrary, Context, Integers, Lie, TileDecoder, Window, Zeros};
 
 /// Where tiles may be cut: 32 codes of any width fill whole words.
@@ -68,7 +68,7 @@ impl ColumnDecoder {
         zeros: &mut [f32],
         scales: &mut [f32],
         scratch: Rows<'_>,
-    ) {
+    ) -> Result<()> {
         let PackedMatrix { words, scale, .. } = self.matrix;
         let groups = self.matrix.groups as usize;
         let zero_row_bytes = columns * words.bits() as usize / 8;
@@ -76,21 +76,33 @@ impl ColumnDecoder {
         for group in 0..groups {
             let packed = &inputs[ZEROS][group * zero_row_bytes..(group + 1) * zero_row_bytes];
             match words {
-                Words::Gptq(bits) if self.is_planar => planar::unpack(bits, packed, scratch.zeros),
-                words => self.matrix.zeros.unpack(level, words, packed, scratch.words, scratch.zeros),
+                Words::Gptq(bits) if self.is_planar => filled(planar::unpack(bits, packed, scratch.zeros), columns)?,
+                words => self.matrix.zeros.unpack(level, words, packed, scratch.words, scratch.zeros)?,
             }
             if self.is_signed() {
                 scratch.zeros.iter_mut().for_each(|zero| *zero = signed(*zero));
             }
-            scale.widen(level, &inputs[SCALES][group * scale_row_bytes..(group + 1) * scale_row_bytes], scratch.scales);
+            scale.widen(
+                level,
+                &inputs[SCALES][group * scale_row_bytes..(group + 1) * scale_row_bytes],
+                scratch.scales,
+            )?;
             for column in 0..columns {
                 zeros[column * groups + group] = scratch.zeros[column];
                 scales[column * groups + group] = scratch.scales[column];
             }
         }
+        Ok(())
     }
 
-    fn run(&self, to: Rounded, columns: usize, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) {
+    fn run(
+        &self,
+        to: Rounded,
+        columns: usize,
+        inputs: &[&[u8]],
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let level = context.level();
         let PackedMatrix { words, inputs: in_features, .. } = self.matrix;
         let (groups, in_features, bits) = (self.matrix.groups as usize, in_features as usize, words.bits() as usize);
@@ -111,23 +123,26 @@ impl ColumnDecoder {
             zeros,
             scales,
             Rows { zeros: zero_row, scales: scale_row, words: zero_words },
-        );
-        match words {
+        )?;
+        let count = match words {
             Words::Gptq(_) => kernels::transpose_words(level, inputs[CODES], in_features * bits / 32, columns, turned),
             Words::Awq => kernels::transpose_awq(level, inputs[CODES], in_features, columns / 8, turned),
-        }
+        };
+        filled(count, turned.len())?;
         if let Some(stored) = inputs.get(GROUP_INDEX) {
+            filled(stored.len() / 4, indices.len())?;
             for (to, from) in indices.iter_mut().zip(stored.as_chunks::<4>().0) {
                 *to = u32::from_le_bytes(*from);
             }
         }
+        let mut written = 0;
         let rows = turned.chunks_exact(row_bytes).zip(out.chunks_exact_mut(in_features * to.bytes()));
         for (column, (packed, out)) in rows.enumerate() {
             let of_column = column * groups..(column + 1) * groups;
             let (zeros, scales) = (&zeros[of_column.clone()], &scales[of_column]);
             let packed = match words {
                 Words::Gptq(bits) if self.is_planar => {
-                    planar::spread(bits, packed, codes);
+                    filled(planar::spread(bits, packed, codes), codes.len())?;
                     (Packed::Bytes, &*codes)
                 }
                 Words::Gptq(2) => (Packed::Bits2, packed),
@@ -135,8 +150,9 @@ impl ColumnDecoder {
                 Words::Gptq(4) | Words::Awq => (Packed::LowNibbles, packed),
                 Words::Gptq(_) => (Packed::Bytes, packed),
             };
-            self.row(level, to, packed, indices, (zeros, scales), out);
+            written += self.row(level, to, packed, indices, (zeros, scales), out);
         }
+        Ok(written)
     }
 
     /// One output row from its turned codes.
@@ -148,11 +164,11 @@ impl ColumnDecoder {
         indices: &[u32],
         (zeros, scales): (&[f32], &[f32]),
         out: &mut [u8],
-    ) {
+    ) -> usize {
         match self.matrix.grouping {
             Grouping::Runs(run) => {
                 let map = if self.is_signed() { MAP.map(signed) } else { MAP };
-                chosen::coded_blocks(level, packing, to, packed, &map, zeros, scales, run as usize, out);
+                chosen::coded_blocks(level, packing, to, packed, &map, zeros, scales, run as usize, out)
             }
             Grouping::Indexed => chosen::coded_indexed(level, packing, to, packed, indices, zeros, scales, out),
         }
@@ -201,10 +217,9 @@ impl TileDecoder for ColumnDecoder {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let columns = self.columns(&elements);
-        self.run(rounded(target), (columns.end - columns.start) as usize, inputs, out, context);
-        Ok(())
+        self.run(rounded(target), (columns.end - columns.start) as usize, inputs, out, context)
     }
 
     fn describe(&self) -> String {

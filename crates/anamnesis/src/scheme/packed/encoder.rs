@@ -11,6 +11,7 @@ use anamnesis_kernels::{self as kernels, F16, Goal, Level, Output, Ratio};
 use super::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::scheme::decoder::{filled, mishandled};
 use crate::scheme::grouped::{Groups, ScaleRule};
 use crate::scheme::{Candidate, Context, EncodedTensor, MadeIntegers, TileDecoder, TileEncoder, Window};
 
@@ -128,20 +129,20 @@ impl PackedEncoder {
             let (decoded, encoding) = (f32::INFINITY.copysign(value), self.describe());
             return Err(AnamnesisError::Overflow { tensor: String::new(), index, value, decoded, encoding });
         }
-        chosen::round_slice(level, Rounded::F16, values, halves);
-        kernels::widen_f16(level, halves, floats);
+        filled(chosen::round_slice(level, Rounded::F16, values, halves), halves.len())?;
+        filled(kernels::widen_f16(level, halves, floats), values.len())?;
         Ok(floats)
     }
 
-    /// Codes in bytes of their own to the columns of the stored matrix.
-    fn turn(&self, level: Level, codes: &[u8], packed: &mut [u8], out: &mut [u8]) {
+    /// Codes in bytes of their own to the columns of the stored matrix; the bytes they take.
+    fn turn(&self, level: Level, codes: &[u8], packed: &mut [u8], out: &mut [u8]) -> usize {
         let inputs = self.decoder.matrix.inputs as usize;
         let rows = codes.len() / inputs;
         match self.decoder.matrix.words {
             Words::Gptq(bits) => {
-                kernels::pack_bits(level, codes, bits, packed);
+                let written = kernels::pack_bits(level, codes, bits, packed);
                 let words = inputs * usize::from(bits) / 32;
-                turn_words(packed, rows, words, out);
+                turn_words(&packed[..written], rows, words, out)
             }
             Words::Awq => {
                 let out = out.as_chunks_mut::<4>().0;
@@ -151,12 +152,14 @@ impl PackedEncoder {
                         out[input * (rows / 8) + column] = awq_word(code).to_le_bytes();
                     }
                 }
+                4 * inputs * (rows / 8)
             }
         }
     }
 
-    /// Zero points to the columns of theirs.
-    fn turn_zeros(&self, level: Level, zeros: &[f32], packed: &mut [u8], out: &mut [u8]) {
+    /// Zero points to the columns of theirs; the bytes they take.
+    fn turn_zeros(&self, level: Level, zeros: &[f32], packed: &mut [u8], out: &mut [u8]) -> usize {
+        let mut written = 0;
         let PackedMatrix { words, groups, zeros: stored, .. } = self.decoder.matrix;
         let (groups, bits) = (groups as usize, words.bits());
         let rows = zeros.len() / groups;
@@ -168,6 +171,7 @@ impl PackedEncoder {
                 Words::Awq => {
                     for (column, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
                         *out = awq_word(|row| zero(8 * column + row)).to_le_bytes();
+                        written += 4;
                     }
                 }
                 Words::Gptq(bits) => {
@@ -176,7 +180,7 @@ impl PackedEncoder {
                     for (row, code) in packed[..rows].iter_mut().enumerate() {
                         *code = (zero(row).wrapping_sub(less) & mask) as u8;
                     }
-                    kernels::pack_bits(level, &packed[..rows], bits, out);
+                    written += kernels::pack_bits(level, &packed[..rows], bits, out);
                     if stored == ZeroPoints::OneMore && bits != 3 {
                         for word in out.as_chunks_mut::<4>().0 {
                             *word = u32::from_le_bytes(*word).wrapping_sub(u32::MAX / mask).to_le_bytes();
@@ -185,6 +189,7 @@ impl PackedEncoder {
                 }
             }
         }
+        written
     }
 }
 
@@ -195,7 +200,7 @@ fn awq_word(code: impl Fn(usize) -> u32) -> u32 {
 }
 
 /// Rows of words to columns of words, a square at a time.
-fn turn_words(packed: &[u8], rows: usize, words: usize, out: &mut [u8]) {
+fn turn_words(packed: &[u8], rows: usize, words: usize, out: &mut [u8]) -> usize {
     const SQUARE: usize = 16;
     let (packed, out) = (packed.as_chunks::<4>().0, out.as_chunks_mut::<4>().0);
     for first_row in (0..rows).step_by(SQUARE) {
@@ -207,6 +212,7 @@ fn turn_words(packed: &[u8], rows: usize, words: usize, out: &mut [u8]) {
             }
         }
     }
+    4 * rows * words
 }
 
 impl TileEncoder for PackedEncoder {
@@ -231,7 +237,13 @@ impl TileEncoder for PackedEncoder {
         }
     }
 
-    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(
+        &self,
+        range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize> {
         let level = context.level();
         let group = self.group as usize;
         let count = values.len() / group;
@@ -243,36 +255,44 @@ impl TileEncoder for PackedEncoder {
         let (factors, floats) = floats.split_at_mut(count);
         let (shifts, floats) = floats.split_at_mut(count);
         let (scales, offsets) = floats.split_at_mut(count);
-        kernels::block_range(level, values, group, factors, shifts);
+        filled(kernels::block_range(level, values, group, factors, shifts), count)?;
         let mut groups = Groups { factors, shifts, scales, offsets };
         self.rule.groups(1.0, &mut groups);
         let goal = Goal::Whole { ratio: self.ratio, low: 0, high: (1 << bits) - 1, plus: 0 };
-        kernels::group_codes(level, goal, values, group, groups.factors, groups.shifts, codes);
+        filled(kernels::group_codes(level, goal, values, group, groups.factors, groups.shifts, codes), codes.len())?;
         if self.through_bf16 {
             for ((codes, &scale), &zero) in codes.chunks_mut(group).zip(&*groups.factors).zip(&*groups.shifts) {
                 repack(codes, scale, zero, bits);
             }
         }
-        let [of_codes, of_zeros, of_scales, rest @ ..] = outs else { return Ok(()) };
-        self.turn(level, codes, bytes, of_codes);
-        self.turn_zeros(level, groups.offsets, bytes, of_zeros);
+        let [of_codes, of_zeros, of_scales, rest @ ..] = outs else { return Err(mishandled("fewer outputs than")) };
+        let mut written = self.turn(level, codes, bytes, of_codes);
+        written += self.turn_zeros(level, groups.offsets, bytes, of_zeros);
         let per_row = self.decoder.matrix.groups as usize;
         let rows = count / per_row;
         for (index, &scale) in groups.scales.iter().enumerate() {
             let at = index % per_row * rows + index / per_row;
             if let Some(out) = of_scales.as_chunks_mut::<2>().0.get_mut(at) {
                 *out = F16::round(scale).to_le_bytes();
+                written += 2;
             }
         }
         if let [index] = rest {
+            written += index.len();
             for (input, out) in index.as_chunks_mut::<4>().0.iter_mut().enumerate() {
                 *out = self.group_of(input);
             }
         }
-        Ok(())
+        Ok(written)
     }
 
-    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let inputs: Vec<&[u8]> = outs.iter().take(3).map(|out| &**out).collect();
         self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
     }

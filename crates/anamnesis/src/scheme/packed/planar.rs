@@ -30,7 +30,8 @@ pub(crate) const fn is_planar(bits: u64, said: bool) -> bool {
 }
 
 /// Brings codes from their words into bytes of their own.
-pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) {
+pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) -> usize {
+    let mut written = 0;
     for (block, codes) in words.chunks_exact(4 * usize::from(bits.max(1))).zip(out.chunks_exact_mut(BLOCK)) {
         codes.fill(0);
         let (mut rest, mut shift) = (block, 0);
@@ -43,16 +44,19 @@ pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) {
             }
             (rest, shift) = (after, shift + width);
         }
+        written += BLOCK;
     }
+    written
 }
 
 /// The same, as numbers.
-pub(super) fn unpack(bits: u8, words: &[u8], out: &mut [f32]) {
-    let mut codes = [0; BLOCK];
+pub(super) fn unpack(bits: u8, words: &[u8], out: &mut [f32]) -> usize {
+    let (mut codes, mut written) = ([0; BLOCK], 0);
     for (block, out) in words.chunks_exact(4 * usize::from(bits.max(1))).zip(out.chunks_exact_mut(BLOCK)) {
-        spread(bits, block, &mut codes);
+        written += spread(bits, block, &mut codes);
         out.iter_mut().zip(codes).for_each(|(out, code)| *out = code.into());
     }
+    written
 }
 
 #[cfg(test)]

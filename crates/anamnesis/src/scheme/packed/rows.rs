@@ -1,11 +1,12 @@
 //! Decoding to `[in, out]`, the orientation of the stored matrix: input by input.
 
+use crate::error::Result;
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self as kernels, Rounded};
 
 use super::{Grouping, PackedMatrix, Words};
 use crate::catalog::TargetDtype;
-use crate::scheme::decoder::rounded;
+use crate::scheme::decoder::{filled, rounded};
 
 /// Outputs done at a time, so that their zero points and scales stay in the first-level cache.
 const STRIP: usize = 2048;
@@ -27,8 +28,8 @@ pub(crate) fn decode_rows(
     stored: PackedBytes<'_>,
     target: TargetDtype,
     out: &mut [u8],
-) {
-    decode(level, rounded(target), matrix, stored, out);
+) -> Result<()> {
+    filled(decode(level, rounded(target), matrix, stored, out)?, out.len())
 }
 
 /// Zero points and scales of one group, as floats.
@@ -46,19 +47,19 @@ impl GroupRows {
         Self { group: None, zeros: vec![0.0; outputs], scales: vec![0.0; outputs], zero_words }
     }
 
-    fn load(&mut self, level: Level, matrix: &PackedMatrix, group: usize, zeros: &[u8], scales: &[u8]) {
+    fn load(&mut self, level: Level, matrix: &PackedMatrix, group: usize, zeros: &[u8], scales: &[u8]) -> Result<()> {
         if self.group == Some(group) {
-            return;
+            return Ok(());
         }
         self.group = Some(group);
         let (zero_bytes, scale_bytes) = (self.zero_words.len(), self.scales.len() * matrix.scale.bytes() as usize);
         let packed = &zeros[group * zero_bytes..(group + 1) * zero_bytes];
-        matrix.zeros.unpack(level, matrix.words, packed, &mut self.zero_words, &mut self.zeros);
-        matrix.scale.widen(level, &scales[group * scale_bytes..(group + 1) * scale_bytes], &mut self.scales);
+        matrix.zeros.unpack(level, matrix.words, packed, &mut self.zero_words, &mut self.zeros)?;
+        matrix.scale.widen(level, &scales[group * scale_bytes..(group + 1) * scale_bytes], &mut self.scales)
     }
 }
 
-fn decode(level: Level, to: Rounded, matrix: &PackedMatrix, stored: PackedBytes<'_>, out: &mut [u8]) {
+fn decode(level: Level, to: Rounded, matrix: &PackedMatrix, stored: PackedBytes<'_>, out: &mut [u8]) -> Result<usize> {
     let PackedBytes { codes, zeros, scales, group_index } = stored;
     let (inputs, outputs, bits) = (matrix.inputs as usize, matrix.outputs as usize, matrix.words.bits() as usize);
     let group_of = |input: usize| match (group_index, matrix.grouping) {
@@ -72,34 +73,35 @@ fn decode(level: Level, to: Rounded, matrix: &PackedMatrix, stored: PackedBytes<
     };
     let row_bytes = codes.len() / (inputs / per_row);
     let mut rows = GroupRows::new(matrix);
-    let mut input = 0;
+    let (mut input, mut written) = (0, 0);
     while input < inputs {
         // The inputs of one row of words that also share a group.
         let group = group_of(input);
         let row_end = (input / per_row + 1) * per_row;
         let end = (input..row_end.min(inputs)).find(|&other| group_of(other) != group).unwrap_or(row_end.min(inputs));
-        rows.load(level, matrix, group, zeros, scales);
+        rows.load(level, matrix, group, zeros, scales)?;
         let words = &codes[input / per_row * row_bytes..][..row_bytes];
         for start in (0..outputs).step_by(STRIP) {
             let columns = start..(start + STRIP).min(outputs);
             let (zeros, scales) = (&rows.zeros[columns.clone()], &rows.scales[columns.clone()]);
             for input in input..end {
                 let out = &mut out[(input * outputs + start) * to.bytes()..][..columns.len() * to.bytes()];
-                match matrix.words {
+                written += match matrix.words {
                     Words::Gptq(_) => {
                         let shift = (input % per_row * bits) as u32;
                         let words = &words[start * 4..columns.end * 4];
-                        kernels::affine_fields(level, to, words, shift, bits as u32, zeros, scales, out);
+                        kernels::affine_fields(level, to, words, shift, bits as u32, zeros, scales, out)
                     }
                     Words::Awq => {
                         let packed = &words[start / 2..columns.end / 2];
-                        kernels::awq_codes(level, to, packed, zeros, scales, out);
+                        kernels::awq_codes(level, to, packed, zeros, scales, out)
                     }
-                }
+                };
             }
         }
         input = end;
     }
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -130,7 +132,7 @@ mod tests {
                 for target in [TargetDtype::BF16, TargetDtype::F16, TargetDtype::F32] {
                     let decoded = |level| {
                         let mut out = vec![0; (inputs * outputs) as usize * target.byte_size()];
-                        decode_rows(level, &matrix, stored, target, &mut out);
+                        decode_rows(level, &matrix, stored, target, &mut out).unwrap();
                         out
                     };
                     let portable = decoded(Level::portable());

@@ -1,9 +1,11 @@
 //! Zero points: packed like the codes, along the outputs.
 
+use crate::error::Result;
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self as kernels, Packed};
 
 use super::Words;
+use crate::scheme::decoder::filled;
 
 /// How stored zero points become the numbers that are subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,7 +21,14 @@ pub(crate) enum ZeroPoints {
 
 impl ZeroPoints {
     /// Unpacks one row of zero points. `scratch` holds as many bytes as `packed`.
-    pub(crate) fn unpack(self, level: Level, words: Words, packed: &[u8], scratch: &mut [u8], out: &mut [f32]) {
+    pub(crate) fn unpack(
+        self,
+        level: Level,
+        words: Words,
+        packed: &[u8],
+        scratch: &mut [u8],
+        out: &mut [f32],
+    ) -> Result<()> {
         let bits = words.bits();
         let packed = if self == Self::OneMore && bits != 3 {
             let ones = u32::MAX / ((1 << bits) - 1);
@@ -30,13 +39,14 @@ impl ZeroPoints {
         } else {
             packed
         };
-        match words {
+        let written = match words {
             Words::Awq => kernels::unpack_awq(level, packed, out),
             Words::Gptq(2) => kernels::unpack_codes(level, Packed::Bits2, packed, out),
             Words::Gptq(3) => kernels::unpack_codes(level, Packed::Bits3, packed, out),
             Words::Gptq(4) => kernels::unpack_codes(level, Packed::LowNibbles, packed, out),
             Words::Gptq(_) => kernels::unpack_codes(level, Packed::Bytes, packed, out),
-        }
+        };
+        filled(written, out.len())?;
         match self {
             Self::OneMore if bits == 3 => {
                 out.iter_mut().for_each(|zero| *zero = if *zero == 7.0 { 0.0 } else { *zero + 1.0 })
@@ -44,5 +54,6 @@ impl ZeroPoints {
             Self::OneMoreUnbounded => out.iter_mut().for_each(|zero| *zero += 1.0),
             Self::Stored | Self::OneMore => {}
         }
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@ use super::TILE_BYTES;
 use super::stored::{Rectangle, one_more, place, put};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::mishandled;
 use crate::scheme::{Context, Integers, TileDecoder, Window, Zeros};
 
 /// Rows whose codes fill whole words, however many bits they have.
@@ -109,15 +110,18 @@ impl SameGroups {
         (self.from.group / self.to.group.max(1)).max(1) as usize
     }
 
-    fn write(&self, level: Level, rectangle: &Rectangle, ordered: &[f32], out: &mut [u8]) {
+    fn write(&self, level: Level, rectangle: &Rectangle, ordered: &[f32], out: &mut [u8]) -> Result<usize> {
         let (rows, groups, bits) = (rectangle.rows(), rectangle.groups(), self.to.bits);
         match (self.of, self.to.offsets) {
-            (Companion::Scales, _) | (Companion::Offsets, Zeros::Biases) => self.to.scale.narrow(level, ordered, out),
-            (Companion::Offsets, Zeros::Constant(_)) => {}
+            (Companion::Scales, _) | (Companion::Offsets, Zeros::Biases) => {
+                return Ok(self.to.scale.narrow(level, ordered, out));
+            }
+            (Companion::Offsets, Zeros::Constant(_)) => return Err(mishandled("a constant to store, which")),
             (Companion::Offsets, Zeros::Bytes) => {
                 let middle = 1i16 << (bits - 1);
                 let byte = |zero: f32| ((zero as i16 - middle) as i8).cast_unsigned();
                 out.iter_mut().zip(ordered).for_each(|(out, &zero)| *out = byte(zero));
+                return Ok(out.len().min(ordered.len()));
             }
             (Companion::Offsets, Zeros::Down { dense }) => {
                 out.fill(0);
@@ -143,6 +147,8 @@ impl SameGroups {
                 }
             }
         }
+        // Words were cleared before codes were put into them.
+        Ok(out.len())
     }
 
     /// Whether the output has all rows of a group together.
@@ -182,7 +188,7 @@ impl TileDecoder for SameGroups {
         _target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let rectangle = self.rectangle(&bytes);
         let of_input = self.of_input(&rectangle);
         let level = context.level();
@@ -192,7 +198,7 @@ impl TileDecoder for SameGroups {
         let (scales, floats) = floats.split_at_mut(stored);
         let (offsets, floats) = floats.split_at_mut(of_offsets);
         let (spare, ordered) = floats.split_at_mut(stored);
-        self.from.read(level, &of_input, inputs, [scales, offsets, spare]);
+        self.from.read(level, &of_input, inputs, [scales, offsets, spare])?;
         for (&scale, offset) in scales.iter().zip(&mut *offsets) {
             let agreed = self.from.agree(&self.to, scale, *offset, self.agreement == Agreement::Libraries);
             let agreed = agreed.filter(|&zero| self.zero.is_none_or(|wanted| zero == f32::from(wanted)));
@@ -217,8 +223,7 @@ impl TileDecoder for SameGroups {
                 }
             }
         }
-        self.write(level, &rectangle, &ordered[..made], out);
-        Ok(())
+        self.write(level, &rectangle, &ordered[..made], out)
     }
 
     fn describe(&self) -> String {

@@ -37,9 +37,9 @@ impl TileDecoder for Constant {
         _target: TargetDtype,
         out: &mut [u8],
         _context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         out.copy_from_slice(self.0.get(bytes.start as usize..bytes.end as usize).unwrap_or_default());
-        Ok(())
+        Ok(out.len())
     }
 
     fn describe(&self) -> String {

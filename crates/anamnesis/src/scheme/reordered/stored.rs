@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use anamnesis_kernels::Level;
 
+use crate::error::Result;
 use crate::scheme::{Integers, Lie, ScaleType, Window, Zeros};
 
 /// Some groups of some rows.
@@ -85,29 +86,30 @@ impl Integers {
         rectangle: &Rectangle,
         inputs: &[&[u8]],
         [scales, offsets, spare]: [&mut [f32]; 3],
-    ) {
+    ) -> Result<()> {
         let (rows, groups) = (rectangle.rows(), rectangle.groups());
         let widen = |kind: ScaleType, bytes: &[u8], out: &mut [f32], spare: &mut [f32]| match self.is_turned() {
             false => kind.widen(level, bytes, out),
             true => {
-                kind.widen(level, bytes, spare);
+                kind.widen(level, bytes, spare)?;
                 turn(spare, rows, out);
+                Ok(())
             }
         };
         let mut inputs = inputs.iter().copied();
-        widen(self.scale, inputs.next().unwrap_or_default(), scales, spare);
+        widen(self.scale, inputs.next().unwrap_or_default(), scales, spare)?;
         if let Zeros::Constant(zero) = self.offsets {
             offsets.fill(zero.into());
         }
         if offsets.is_empty() || self.offsets_part().is_none() {
-            return;
+            return Ok(());
         }
         let stored = inputs.next().unwrap_or_default();
         match self.offsets {
             Zeros::Constant(_) => {}
-            Zeros::Biases => widen(self.scale, stored, offsets, spare),
+            Zeros::Biases => widen(self.scale, stored, offsets, spare)?,
             Zeros::Bytes => {
-                widen(ScaleType::I8, stored, offsets, spare);
+                widen(ScaleType::I8, stored, offsets, spare)?;
                 let middle = f32::from(1u8 << (self.bits - 1));
                 offsets.iter_mut().for_each(|offset| *offset += middle);
             }
@@ -137,6 +139,7 @@ impl Integers {
                 }
             }
         }
+        Ok(())
     }
 }
 

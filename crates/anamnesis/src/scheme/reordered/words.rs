@@ -8,6 +8,7 @@ use super::TILE_BYTES;
 use super::stored::awq_shift;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
+use crate::scheme::decoder::mishandled;
 use crate::scheme::{Context, Integers, Lie, TileDecoder, Window};
 
 /// The words of codes (part 0) as the other layout has them.
@@ -60,29 +61,32 @@ impl TileDecoder for SameWords {
         _target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let (level, rows, words) = (context.level(), self.from.rows as usize, self.from.words_of_row() as usize);
         let stored = inputs.first().copied().unwrap_or_default();
         // Words of a column, and of all rows.
         let (wide, count) = ((out.len() / 4).checked_div(rows).unwrap_or(0), out.len() / 4);
-        match (self.from.words, self.to.words) {
-            (from, to) if from == to => out.copy_from_slice(stored),
+        let written = match (self.from.words, self.to.words) {
+            (from, to) if from == to => {
+                out.copy_from_slice(stored);
+                out.len()
+            }
             (Lie::Columns, Lie::Rows) => transpose_words(level, stored, words, count / words.max(1), out),
             (Lie::Awq, Lie::Rows) => {
                 let outputs = count / words.max(1);
-                transpose_awq(level, stored, self.from.cols as usize, outputs / 8, out);
+                transpose_awq(level, stored, self.from.cols as usize, outputs / 8, out)
             }
             (Lie::Rows, Lie::Columns) => transpose_words(level, stored, rows, wide, out),
             (Lie::Awq, Lie::Columns) => {
                 let (_, nibbles, _) = context.all(0, out.len(), 0);
-                transpose_awq(level, stored, 8 * wide, rows / 8, &mut nibbles[..out.len()]);
-                transpose_words(level, &nibbles[..out.len()], rows, wide, out);
+                let count = transpose_awq(level, stored, 8 * wide, rows / 8, &mut nibbles[..out.len()]);
+                transpose_words(level, &nibbles[..count], rows, wide, out)
             }
             (Lie::Rows, Lie::Awq) => to_awq(stored, |row, word| row * wide + word, rows, out),
             (Lie::Columns, Lie::Awq) => to_awq(stored, |row, word| word * rows + row, rows, out),
-            _ => {}
-        }
-        Ok(())
+            _ => return Err(mishandled("an order of codes, which")),
+        };
+        Ok(written)
     }
 
     fn describe(&self) -> String {
@@ -91,7 +95,7 @@ impl TileDecoder for SameWords {
 }
 
 /// Codes of inputs in words, found by row and word, to words of outputs.
-fn to_awq(stored: &[u8], at: impl Fn(usize, usize) -> usize, rows: usize, out: &mut [u8]) {
+fn to_awq(stored: &[u8], at: impl Fn(usize, usize) -> usize, rows: usize, out: &mut [u8]) -> usize {
     let stored = stored.as_chunks::<4>().0;
     for (input, out) in out.as_chunks_mut::<4>().0.chunks_mut((rows / 8).max(1)).enumerate() {
         for (eight, out) in out.iter_mut().enumerate() {
@@ -102,4 +106,5 @@ fn to_awq(stored: &[u8], at: impl Fn(usize, usize) -> usize, rows: usize, out: &
             *out = (0..8).fold(0, |word, row| word | code(row) << awq_shift(row as u64)).to_le_bytes();
         }
     }
+    out.len() / 4 * 4
 }

@@ -107,7 +107,7 @@ impl TileDecoder for Reordered {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let (asked, place) = self.asked(elements.clone());
         let Some((place, window)) = place.and_then(|place| Some((place, asked.get(place)?))) else {
             return self.decoder.decode(elements, inputs, target, out, context);

@@ -149,12 +149,14 @@ kernel! {
 /// A block has up to eight groups. They are written out one by one: shifts and offsets are then constants.
 macro_rules! blocks {
     ($simd:expr, $type:ident, $output:ident, $block:ident, $scales:ident, $group:ident in $blocks:expr => $words:expr, $out:expr) => {{
-        let blocks = $blocks.chunks_exact($type::BLOCK_BYTES);
-        for ($block, out) in blocks.zip($out.chunks_exact_mut($type::BLOCK_ELEMENTS * $output::BYTES)) {
+        let bytes = $type::BLOCK_ELEMENTS * $output::BYTES;
+        let written = ($blocks.len() / $type::BLOCK_BYTES).min($out.len() / bytes) * bytes;
+        for ($block, out) in $blocks.chunks_exact($type::BLOCK_BYTES).zip($out.chunks_exact_mut(bytes)) {
             let $scales = &$type::scales($simd, $block);
             let mut groups = out.chunks_exact_mut(GROUP * $output::BYTES);
             blocks!(@each 0 1 2 3 4 5 6 7, $output, groups, $group => $words);
         }
+        written
     }};
     (@each $($index:literal)+, $output:ident, $groups:ident, $group:ident => $words:expr) => {
         $(
@@ -167,14 +169,14 @@ macro_rules! blocks {
 }
 
 #[inline(always)]
-fn plain<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], out: &mut [u8]) {
-    blocks!(simd, B, O, block, scales, group in blocks => B::words::<S, O>(simd, block, scales, group), out);
+fn plain<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], out: &mut [u8]) -> usize {
+    blocks!(simd, B, O, block, scales, group in blocks => B::words::<S, O>(simd, block, scales, group), out)
 }
 
 #[inline(always)]
-fn times<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], factor: f32, out: &mut [u8]) {
+fn times<S: Simd, B: GgmlBlock, O: Output>(simd: S, blocks: &[u8], factor: f32, out: &mut [u8]) -> usize {
     let factor = canonical_nan(factor);
     blocks!(simd, B, O, block, scales, group in blocks => {
         B::words_times::<S, O>(simd, block, scales, group, factor)
-    }, out);
+    }, out)
 }

@@ -80,15 +80,24 @@ kernel! {
 }
 
 #[inline(always)]
-fn rows<S: Simd, B: EncodeBlocks>(simd: S, values: &[f32], row: usize, importance: Option<&[f32]>, out: &mut [u8]) {
+fn rows<S: Simd, B: EncodeBlocks>(
+    simd: S,
+    values: &[f32],
+    row: usize,
+    importance: Option<&[f32]>,
+    out: &mut [u8],
+) -> usize {
     let blocks = row / B::BLOCK_ELEMENTS;
     if row == 0 || !row.is_multiple_of(B::BLOCK_ELEMENTS) || importance.is_some_and(|weights| weights.len() < row) {
-        return;
+        return 0;
     }
     let importance = importance.map(|weights| &weights[..row]);
-    for (values, out) in values.chunks_exact(row).zip(out.chunks_exact_mut(blocks * B::BLOCK_BYTES)) {
+    let bytes = blocks * B::BLOCK_BYTES;
+    let written = (values.len() / row).min(out.len() / bytes) * bytes;
+    for (values, out) in values.chunks_exact(row).zip(out.chunks_exact_mut(bytes)) {
         B::encode_row(simd, values, importance, out);
     }
+    written
 }
 
 /// The weights of one block.

@@ -6,6 +6,7 @@ use anamnesis_kernels::chosen::{self, Values};
 use anamnesis_kernels::{Codebook, Level, SMALLEST_SCALE, Scaling};
 
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::filled;
 
 /// What a code of four bits stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,7 +90,7 @@ impl QuantType {
 /// # Errors
 /// `Parse` where a value is not finite; it says which.
 pub(crate) fn absmax_of_blocks(level: Level, values: &[f32], block_size: usize, absmax: &mut [f32]) -> Result<()> {
-    chosen::block_largest(level, Values::F32(values), block_size, absmax);
+    filled(chosen::block_largest(level, Values::F32(values), block_size, absmax), absmax.len())?;
     refuse_unscalable(values, absmax)?;
     let whole = values.len() / block_size.max(1);
     if let Some(last) = absmax.get_mut(whole).filter(|_| !values.len().is_multiple_of(block_size)) {
@@ -99,7 +100,7 @@ pub(crate) fn absmax_of_blocks(level: Level, values: &[f32], block_size: usize, 
 }
 
 /// Encodes `values`: two codes per byte, the high nibble first, and a scale per block. Only the last block of a tensor may
-/// be short; a last byte with one value has the code of zero in its low nibble.
+/// be short; a last byte with one value has the code of zero in its low nibble. Returns how many bytes of codes were written.
 ///
 /// # Errors
 /// `Parse` where a value is not finite; it says which.
@@ -110,16 +111,17 @@ pub(crate) fn encode_4bit_blocks(
     quant_type: QuantType,
     codes: &mut [u8],
     absmax: &mut [f32],
-) -> Result<()> {
+) -> Result<usize> {
     absmax_of_blocks(level, values, block_size, absmax)?;
     let book = quant_type.codebook();
     let whole = values.len() / block_size;
     let (blocks, last) = values.split_at(whole * block_size);
     let (block_codes, last_codes) = codes.split_at_mut(blocks.len() / 2);
     let (scales, last_scale) = absmax.split_at(whole.min(absmax.len()));
-    chosen::nearest_codes(level, Values::F32(blocks), book, scales, block_size, Scaling::Multiply, block_codes);
-    chosen::nearest_codes(level, Values::F32(last), book, last_scale, block_size, Scaling::Divide, last_codes);
-    Ok(())
+    let (scaling, of_last) = (Scaling::Multiply, Scaling::Divide);
+    let written = chosen::nearest_codes(level, Values::F32(blocks), book, scales, block_size, scaling, block_codes);
+    let last = chosen::nearest_codes(level, Values::F32(last), book, last_scale, block_size, of_last, last_codes);
+    Ok(written + last)
 }
 
 /// Refuses values that leave a scale infinite or NaN.

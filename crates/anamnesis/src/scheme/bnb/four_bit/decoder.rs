@@ -10,7 +10,7 @@ use super::quant_state::QuantState;
 use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::decoder::rounded;
+use crate::scheme::decoder::{filled, rounded};
 use crate::scheme::{AsLibrary, Coding, Context, Prepare, Prepared, TileDecoder, Window};
 
 /// Entries of `quant_map` and of `nested_quant_map`.
@@ -73,16 +73,16 @@ impl Bnb4Decoder {
         Ok(())
     }
 
-    fn scales<'a>(&self, inputs: &[&[u8]], blocks: Range<u64>, context: &'a mut Context) -> &'a [f32] {
+    fn scales<'a>(&self, inputs: &[&[u8]], blocks: Range<u64>, context: &'a mut Context) -> Result<&'a [f32]> {
         let level = context.level();
         let count = (blocks.end - blocks.start) as usize;
         let Some(Nested { block, offset }) = self.nested else {
             let scales = context.floats(count);
-            kernels::widen_f32(level, inputs[ABSMAX], scales);
-            return scales;
+            filled(kernels::widen_f32(level, inputs[ABSMAX], scales), count)?;
+            return Ok(scales);
         };
         let mut map = [0.0; NESTED_MAP];
-        kernels::widen_f32(level, inputs[NESTED_QUANT_MAP], &mut map);
+        filled(kernels::widen_f32(level, inputs[NESTED_QUANT_MAP], &mut map), NESTED_MAP)?;
         let scales = context.floats(count);
         // A first nested block that the tile cuts comes by itself, so that the kernel counts from a boundary behind it.
         let (block, lead) = (block as usize, (blocks.start % block) as usize);
@@ -91,15 +91,16 @@ impl Bnb4Decoder {
         let (head, tail) = scales.split_at_mut(first);
         let (stored, more_stored) = inputs[NESTED_ABSMAX].split_at(inputs[NESTED_ABSMAX].len().min(4));
         let mut nested = [0.0; NESTED_STRIP];
-        kernels::widen_f32(level, stored, &mut nested[..1]);
-        kernels::nested_scales(level, codes, &map, &nested[..1], block, offset, head);
+        let stored = kernels::widen_f32(level, stored, &mut nested[..1]);
+        let mut written = kernels::nested_scales(level, codes, &map, &nested[..stored], block, offset, head);
         let strip = NESTED_STRIP.saturating_mul(block);
         let strips = more_codes.chunks(strip).zip(tail.chunks_mut(strip)).zip(more_stored.chunks(NESTED_STRIP * 4));
         for ((codes, scales), stored) in strips {
-            kernels::widen_f32(level, stored, &mut nested);
-            kernels::nested_scales(level, codes, &map, &nested, block, offset, scales);
+            let stored = kernels::widen_f32(level, stored, &mut nested);
+            written += kernels::nested_scales(level, codes, &map, &nested[..stored], block, offset, scales);
         }
-        scales
+        filled(written, count)?;
+        Ok(scales)
     }
 }
 
@@ -130,20 +131,19 @@ impl TileDecoder for Bnb4Decoder {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let level = context.level();
         let mut map = [0.0; MAP];
-        kernels::widen_f32(level, inputs[QUANT_MAP], &mut map);
+        filled(kernels::widen_f32(level, inputs[QUANT_MAP], &mut map), MAP)?;
         for value in &mut map[MAP / 2..] {
             if value.to_bits() == 0 {
                 *value = -0.0;
             }
         }
         let blocks = elements.start / self.block..elements.end.div_ceil(self.block);
-        let scales = self.scales(inputs, blocks, context);
+        let scales = self.scales(inputs, blocks, context)?;
         let block = self.block as usize;
-        chosen::high_nibbles(level, rounded(target), inputs[CODES], &map, scales, block, out);
-        Ok(())
+        Ok(chosen::high_nibbles(level, rounded(target), inputs[CODES], &map, scales, block, out))
     }
 
     fn describe(&self) -> String {

@@ -134,29 +134,43 @@ impl TileEncoder for FourBitEncoder {
         self.is_nested.then(|| Box::new(mean()) as Box<dyn FirstPass>)
     }
 
-    fn encode(&self, _range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(
+        &self,
+        _range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize> {
         let level = context.level();
         let blocks = values.len().div_ceil(self.block);
         let nested_blocks = if self.is_nested { blocks.div_ceil(NESTED_BLOCK_SIZE) } else { 0 };
         let (scales, nested) = context.floats(blocks + nested_blocks).split_at_mut(blocks);
-        encode_4bit_blocks(level, values, self.block, self.quant_type, outs[CODES], scales)?;
+        let mut written = encode_4bit_blocks(level, values, self.block, self.quant_type, outs[CODES], scales)?;
         if self.is_nested {
-            encode_nested_scales(level, scales, self.mean(), outs[ABSMAX], nested);
-            write_floats(nested, outs[NESTED_ABSMAX]);
+            written += encode_nested_scales(level, scales, self.mean(), outs[ABSMAX], nested)?;
+            written += write_floats(nested, outs[NESTED_ABSMAX]);
         } else {
-            write_floats(scales, outs[ABSMAX]);
+            written += write_floats(scales, outs[ABSMAX]);
         }
         if !outs[QUANT_MAP].is_empty() {
             outs[QUANT_MAP].copy_from_slice(&self.map);
             outs[QUANT_STATE].copy_from_slice(self.state().as_bytes());
+            written += outs[QUANT_MAP].len() + outs[QUANT_STATE].len();
             if self.is_nested {
                 outs[NESTED_QUANT_MAP].copy_from_slice(&self.nested_map);
+                written += self.nested_map.len();
             }
         }
-        Ok(())
+        Ok(written)
     }
 
-    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let nested = self.is_nested.then_some(Nested { block: NESTED_BLOCK_SIZE as u64, offset: self.mean() });
         let values = range.end - range.start;
         let decoder = Bnb4Decoder { elements: values, block: self.block as u64, nested, dtype: None };

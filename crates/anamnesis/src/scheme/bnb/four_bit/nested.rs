@@ -1,9 +1,11 @@
 //! Scales to eight-bit codes of their own.
 
+use crate::error::Result;
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self, Values};
 
 use super::nested_map::nested_quant_map;
+use crate::scheme::decoder::filled;
 
 /// Scales that share a scale.
 pub(crate) const NESTED_BLOCK_SIZE: usize = 256;
@@ -12,15 +14,15 @@ pub(crate) const NESTED_BLOCK_SIZE: usize = 256;
 const GRID: f64 = 65535.0;
 
 /// Encodes scales, less their mean `offset`, in blocks of [`NESTED_BLOCK_SIZE`]. Only the last block of a tensor may be
-/// short.
+/// short. Returns how many codes were written.
 pub(crate) fn encode_nested_scales(
     level: Level,
     absmax: &[f32],
     offset: f32,
     codes: &mut [u8],
     nested_absmax: &mut [f32],
-) {
-    let map = nested_quant_map();
+) -> Result<usize> {
+    let (map, mut written) = (nested_quant_map(), 0);
     let blocks = absmax.chunks(NESTED_BLOCK_SIZE).zip(codes.chunks_mut(NESTED_BLOCK_SIZE)).zip(nested_absmax);
     for ((absmax, codes), largest) in blocks {
         let mut centred = [0.0; NESTED_BLOCK_SIZE];
@@ -28,7 +30,9 @@ pub(crate) fn encode_nested_scales(
         for (centred, scale) in centred.iter_mut().zip(absmax) {
             *centred = scale - offset;
         }
-        chosen::block_largest(level, Values::F32(centred), NESTED_BLOCK_SIZE, std::slice::from_mut(largest));
+        let largest_of = std::slice::from_mut(&mut *largest);
+        filled(chosen::block_largest(level, Values::F32(centred), NESTED_BLOCK_SIZE, largest_of), 1)?;
+        written += codes.len().min(absmax.len());
         if *largest == 0.0 {
             codes.fill(0);
             continue;
@@ -38,6 +42,7 @@ pub(crate) fn encode_nested_scales(
             *code = nearest(map, (*value * inverse).clamp(-1.0, 1.0));
         }
     }
+    Ok(written)
 }
 
 /// The code of a value from −1 to 1. The library looks it up in a table with an entry for each of [`GRID`] values, so the

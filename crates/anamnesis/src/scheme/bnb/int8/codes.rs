@@ -4,11 +4,12 @@ use anamnesis_kernels::chosen::{self, Rounded, Values};
 use anamnesis_kernels::{Level, Steps};
 
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::decoder::filled;
 
 /// Values rounded at a time.
 const STRIP: usize = 4096;
 
-/// Encodes rows of `cols` values: a code per value, and a scale per row.
+/// Encodes rows of `cols` values: a code per value, and a scale per row. Returns how many codes were written.
 ///
 /// Values are rounded to F16 first, as bitsandbytes does with weights of every type.
 ///
@@ -20,20 +21,21 @@ pub(crate) fn encode_int8_rows(
     cols: usize,
     codes: &mut [u8],
     scb: &mut [f32],
-) -> Result<()> {
+) -> Result<usize> {
     if cols == 0 {
         scb.fill(0.0);
-        return Ok(());
+        return Ok(0);
     }
+    let mut written = 0;
     let rows = values.chunks_exact(cols).zip(codes.chunks_exact_mut(cols)).zip(scb);
     for (index, ((row, codes), scale)) in rows.enumerate() {
         let mut halves = [[0; 2]; STRIP];
         *scale = 0.0;
         for strip in row.chunks(STRIP) {
             let halves = &mut halves[..strip.len()];
-            chosen::round_slice(level, Rounded::F16, strip, halves.as_flattened_mut());
+            filled(chosen::round_slice(level, Rounded::F16, strip, halves.as_flattened_mut()), 2 * strip.len())?;
             let mut largest = [0.0];
-            chosen::block_largest(level, Values::F16(halves), STRIP, &mut largest);
+            filled(chosen::block_largest(level, Values::F16(halves), STRIP, &mut largest), 1)?;
             if !largest[0].is_finite() {
                 return Err(unscalable(row, index * cols));
             }
@@ -42,12 +44,12 @@ pub(crate) fn encode_int8_rows(
         for (strip, codes) in row.chunks(STRIP).zip(codes.chunks_mut(STRIP)) {
             let halves = &mut halves[..strip.len()];
             if row.len() > STRIP {
-                chosen::round_slice(level, Rounded::F16, strip, halves.as_flattened_mut());
+                filled(chosen::round_slice(level, Rounded::F16, strip, halves.as_flattened_mut()), 2 * strip.len())?;
             }
-            chosen::row_codes(level, Values::F16(halves), &[*scale], STRIP, Steps::Multiply, codes);
+            written += chosen::row_codes(level, Values::F16(halves), &[*scale], STRIP, Steps::Multiply, codes);
         }
     }
-    Ok(())
+    Ok(written)
 }
 
 /// Halfway between the largest F16 and the next power of two: from here on, rounding gives infinity.

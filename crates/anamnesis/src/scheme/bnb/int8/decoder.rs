@@ -8,7 +8,7 @@ use anamnesis_kernels::{self as kernels, Level};
 
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::decoder::{rounded, row_granule};
+use crate::scheme::decoder::{filled, rounded, row_granule};
 use crate::scheme::{Context, Prepare, Prepared, TileDecoder, Window};
 
 /// Multiplied with, as the library does; dividing by 127 gives other bits.
@@ -25,15 +25,24 @@ impl BnbInt8Decoder {
         elements.start / self.cols..elements.end.div_ceil(self.cols)
     }
 
-    fn run(&self, level: Level, to: Rounded, elements: Range<u64>, codes: &[u8], scales: &[f32], out: &mut [u8]) {
-        let mut at = elements.start;
+    fn run(
+        &self,
+        level: Level,
+        to: Rounded,
+        elements: Range<u64>,
+        codes: &[u8],
+        scales: &[f32],
+        out: &mut [u8],
+    ) -> usize {
+        let (mut at, mut written) = (elements.start, 0);
         for &scale in scales {
             let end = ((at / self.cols + 1) * self.cols).min(elements.end);
             let piece = (at - elements.start) as usize..(end - elements.start) as usize;
             let bytes = piece.start * to.bytes()..piece.end * to.bytes();
-            chosen::scaled_twice(level, to, &codes[piece], scale, STEP, &mut out[bytes]);
+            written += chosen::scaled_twice(level, to, &codes[piece], scale, STEP, &mut out[bytes]);
             at = end;
         }
+        written
     }
 }
 
@@ -55,13 +64,12 @@ impl TileDecoder for BnbInt8Decoder {
         target: TargetDtype,
         out: &mut [u8],
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let level = context.level();
         let rows = self.rows(&elements);
         let scales = context.floats((rows.end - rows.start) as usize);
-        kernels::widen_f32(level, inputs[1], scales);
-        self.run(level, rounded(target), elements, inputs[0], scales, out);
-        Ok(())
+        filled(kernels::widen_f32(level, inputs[1], scales), scales.len())?;
+        Ok(self.run(level, rounded(target), elements, inputs[0], scales, out))
     }
 
     fn describe(&self) -> String {

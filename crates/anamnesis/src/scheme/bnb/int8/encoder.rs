@@ -62,7 +62,13 @@ impl TileEncoder for Int8Encoder {
         push(if range.start == 0 { 0..1 } else { 0..0 });
     }
 
-    fn encode(&self, range: &Range<u64>, values: &[f32], outs: &mut [&mut [u8]], context: &mut Context) -> Result<()> {
+    fn encode(
+        &self,
+        range: &Range<u64>,
+        values: &[f32],
+        outs: &mut [&mut [u8]],
+        context: &mut Context,
+    ) -> Result<usize> {
         if let Some(place) = values.iter().position(|value| value.abs() >= F16_OVERFLOW) {
             let (index, value) = (range.start + place as u64, values[place]);
             let why = format!("value {index} is {value}; INT8 weights pass through F16, which ends at 65504");
@@ -70,13 +76,19 @@ impl TileEncoder for Int8Encoder {
         }
         let level = context.level();
         let scales = context.floats(values.len() / self.cols);
-        // The layout of the codes is 0, rows, which is what the output is made of.
-        encode_int8_rows(level, values, self.cols, outs[0], scales)?;
-        write_floats(scales, outs[1]);
-        Ok(())
+        let written = encode_int8_rows(level, values, self.cols, outs[0], scales)? + write_floats(scales, outs[1]);
+        // The layout of the codes: 0, rows.
+        outs[2].fill(0);
+        Ok(written + outs[2].len())
     }
 
-    fn decode(&self, range: &Range<u64>, outs: &[&mut [u8]], decoded: &mut [u8], context: &mut Context) -> Result<()> {
+    fn decode(
+        &self,
+        range: &Range<u64>,
+        outs: &[&mut [u8]],
+        decoded: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
         let decoder = BnbInt8Decoder { cols: self.cols as u64 };
         decoder.decode(0..range.end - range.start, &[&*outs[0], &*outs[1]], TargetDtype::F32, decoded, context)
     }
