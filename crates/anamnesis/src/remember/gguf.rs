@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::slices::{decode, output};
+use super::slices::decode;
 use super::{Bf16Out, OutputElement, RememberOptions};
 use crate::catalog::{BlockType, Dtype, Rounding, Selection, TargetDtype};
 use crate::container::safetensors::Safetensors;
@@ -103,7 +103,7 @@ impl ParsedGguf {
             .map_err(|_| AnamnesisError::limit("available_memory", format!("{} elements", info.num_elements())))?;
         let data = self.tensor_data(info)?;
         if elements == 0 {
-            return Ok(output::<E>(0)?.0);
+            return Ok(Vec::new());
         }
         dequantize_gguf::<E>(&data, info.dtype, elements)
     }

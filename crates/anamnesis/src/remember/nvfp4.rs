@@ -35,7 +35,7 @@ pub fn dequantize_nvfp4<E: OutputElement>(
     check_len("block_scales", block_scales, product(&[rows, cols / BLOCK]))?;
     let elements =
         product(&[rows, cols]).ok_or_else(|| AnamnesisError::parse(format!("{rows}x{cols} values are too many")))?;
-    let (mut out, _) = output::<E>(elements)?;
+    let mut out = output::<E>(elements)?;
     let level = Context::default().level();
     filled(decode(level, rounded(E::TARGET), weight, block_scales, global_scale, &mut out)?, out.len())?;
     Ok(out)

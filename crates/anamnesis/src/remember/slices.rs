@@ -30,55 +30,74 @@ pub(super) fn product(factors: &[usize]) -> Option<usize> {
 /// From here on an output fits no cache.
 const UNCACHED_BYTES: usize = 32 << 20;
 
-/// Bytes decoded before they are copied past the caches: half of what a second-level cache has at least.
+/// From here on it takes longer to clear used memory than to copy into it from a cache. Outputs that fit no cache come from the
+/// system, which clears their pages when they are first touched: those are never cleared here.
+const CLEARED_BYTES: usize = 2 << 20;
+
+/// Bytes decoded before they are copied: half of what a second-level cache has at least.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Space for `elements` values, and whether it is best filled past the caches.
-pub(super) fn output<E: OutputElement>(elements: usize) -> Result<(Vec<u8>, bool)> {
-    let bytes = elements
-        .checked_mul(E::BYTES)
-        .ok_or_else(|| AnamnesisError::limit("available_memory", format!("{elements} output values")))?;
-    let mut out = zeroed(bytes);
-    let is_past_caches = bytes >= UNCACHED_BYTES && is_used(&mut out);
-    Ok((out, is_past_caches))
+fn output_bytes<E: OutputElement>(elements: usize) -> Result<usize> {
+    let too_many = || AnamnesisError::limit("available_memory", format!("{elements} output values"));
+    elements.checked_mul(E::BYTES).ok_or_else(too_many)
 }
 
-/// Decodes a whole weight.
+/// Space for `elements` values.
+pub(super) fn output<E: OutputElement>(elements: usize) -> Result<Vec<u8>> {
+    Ok(zeroed(output_bytes::<E>(elements)?))
+}
+
+/// Decodes a whole weight. Its memory is written once where that can be had: a large output that comes from used memory is
+/// filled past the caches, and one that fits a cache is appended to piece by piece, so that it need not be cleared first.
 pub(super) fn decode<E: OutputElement>(decoder: &dyn TileDecoder, elements: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
-    let (mut out, is_past_caches) = output::<E>(elements)?;
+    let bytes = output_bytes::<E>(elements)?;
     let mut context = Context::default();
-    if is_past_caches {
-        decode_in_pieces::<E>(decoder, parts, &mut out, &mut context)?;
+    if (CLEARED_BYTES..UNCACHED_BYTES).contains(&bytes) {
+        let mut out = Vec::with_capacity(bytes);
+        in_pieces::<E>(decoder, parts, bytes, &mut context, &mut |piece| {
+            out.extend_from_slice(piece);
+            Ok(())
+        })?;
+        filled(out.len(), bytes)?;
+        return Ok(out);
+    }
+    let mut out = zeroed(bytes);
+    if bytes >= UNCACHED_BYTES && is_used(&mut out) {
+        let mut rest = &mut out[..];
+        in_pieces::<E>(decoder, parts, bytes, &mut context, &mut |piece| {
+            let (now, behind) = std::mem::take(&mut rest).split_at_mut(piece.len());
+            rest = behind;
+            filled(kernels::copy_past_caches(piece, now), piece.len())
+        })?;
     } else if elements > 0 {
-        filled(decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut context)?, out.len())?;
+        filled(decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut context)?, bytes)?;
     }
     Ok(out)
 }
 
-/// Decodes a weight piece by piece into memory that stays in the caches, and copies from there past them.
-fn decode_in_pieces<E: OutputElement>(
+/// Decodes a weight of so many output bytes from front to back, into memory that stays in the caches, and hands each piece over.
+fn in_pieces<E: OutputElement>(
     decoder: &dyn TileDecoder,
     parts: &[&[u8]],
-    out: &mut [u8],
+    bytes: usize,
     context: &mut Context,
+    put: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let granule = usize::try_from(decoder.granule()).unwrap_or(usize::MAX).max(1);
     let step = (PIECE_BYTES / E::BYTES / granule).max(1).saturating_mul(granule);
-    let (mut lines, length) = (Lines::new(), step.saturating_mul(E::BYTES).min(out.len()));
-    let piece = lines.of(length);
+    let (mut lines, elements) = (Lines::new(), bytes / E::BYTES);
+    let piece = lines.of(step.saturating_mul(E::BYTES).min(bytes));
     let mut windows = Vec::new();
-    for (index, out) in out.chunks_mut(piece.len().max(1)).enumerate() {
-        let start = (index * step) as u64;
-        let range = start..start + (out.len() / E::BYTES) as u64;
+    for start in (0..elements).step_by(step) {
+        let end = start.saturating_add(step).min(elements);
+        let range = start as u64..end as u64;
         windows.clear();
         decoder.windows(range.clone(), &mut windows);
         let inputs = windows.iter().map(|window| window.of(parts)).collect::<Option<Vec<_>>>();
-        let piece = &mut piece[..out.len()];
-        match inputs {
-            Some(inputs) => filled(decoder.decode(range, &inputs, E::TARGET, piece, context)?, piece.len())?,
-            None => return Err(AnamnesisError::parse("a tile reaches outside its tensor")),
-        }
-        filled(kernels::copy_past_caches(piece, out), out.len())?;
+        let inputs = inputs.ok_or_else(|| AnamnesisError::parse("a tile reaches outside its tensor"))?;
+        let piece = &mut piece[..(end - start) * E::BYTES];
+        filled(decoder.decode(range, &inputs, E::TARGET, piece, context)?, piece.len())?;
+        put(piece)?;
     }
     Ok(())
 }
@@ -101,7 +120,7 @@ pub(super) fn decode_packed<E: OutputElement>(matrix: &PackedMatrix, stored: Pac
         check_len("g_idx", index, product(&[inputs, 4]))?;
         check_group_index(index, matrix.groups, 1, false)?;
     }
-    let (mut out, _) = output::<E>(product(&[inputs, outputs]).unwrap_or(usize::MAX))?;
+    let mut out = output::<E>(product(&[inputs, outputs]).unwrap_or(usize::MAX))?;
     decode_rows(Context::default().level(), matrix, stored, E::TARGET, &mut out)?;
     Ok(out)
 }
