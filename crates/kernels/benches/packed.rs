@@ -98,10 +98,12 @@ fn others(criterion: &mut Criterion) {
         untile_marlin(level, &words[..ELEMENTS / 2], 32, ELEMENTS / 1024 / 32, black_box(&mut out), 8 * 32 + 64)
     });
     levels(&mut group, "BF16 turned", |level| {
-        turn_columns::<Bf16>(level, &words, 64, 256, black_box(&mut out), 512, 0)
-            + turn_columns::<Bf16>(level, &words, 448, 256, black_box(&mut out), 512, 64)
+        transpose_columns::<Bf16>(level, &words, 64, 256, black_box(&mut out), 512, 0)
+            + transpose_columns::<Bf16>(level, &words, 448, 256, black_box(&mut out), 512, 64)
     });
-    levels(&mut group, "F32 turned", |level| turn_columns::<F32>(level, &words, 512, 256, black_box(&mut out), 512, 0));
+    levels(&mut group, "F32 turned", |level| {
+        transpose_columns::<F32>(level, &words, 512, 256, black_box(&mut out), 512, 0)
+    });
     group.finish();
 }
 

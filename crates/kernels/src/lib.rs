@@ -6,7 +6,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`base`] | what all stand on: CPU levels, float formats, outputs ([`Bf16`], [`F16`], [`F32`]), packings, the walk over slices |
+//! | [`base`] | shared by all: CPU levels, float formats, outputs ([`Bf16`], [`F16`], [`F32`]), packings, the walk over slices |
 //! | [`decode`] | codes to numbers: eight-bit floats, packed integers, the blocks of GGUF files |
 //! | [`encode`] | numbers back to codes |
 //! | [`mod@cast`] | `f32` to and from everything else |
@@ -35,7 +35,7 @@ pub use cast::{TopExponent, narrow, round_slice, widen_bf16, widen_e8m0, widen_f
 pub use decode::{
     Arithmetic, Formula, Step, affine_codes, affine_fields, cast, coded_blocks, coded_indexed, ggml, nested_scales,
     ruled_blocks, scaled, scaled_block_rows, scaled_runs, scaled_twice, spread_bits, spread_plane, spread_words,
-    transpose_awq, transpose_words, turn_columns, unpack_codes, untile_marlin,
+    transpose_awq, transpose_columns, transpose_words, unpack_codes, untile_marlin,
 };
 pub use encode::{
     Codebook, DISTANCE_LANES, DistanceSums, EncodeBlocks, Factor, Goal, Input, Ratio, SMALLEST_SCALE, Scaling, Steps,

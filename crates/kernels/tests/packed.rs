@@ -375,7 +375,7 @@ fn turned<O: Output>() {
         let stride = rows + 5;
         for level in Level::available() {
             let mut found = vec![PAINT; stride * cols * O::BYTES];
-            let written = turn_columns::<O>(level, &elements, rows, cols, &mut found, stride, 3);
+            let written = transpose_columns::<O>(level, &elements, rows, cols, &mut found, stride, 3);
             assert_eq!(written, rows * cols * O::BYTES);
             for (i, element) in found.chunks(O::BYTES).enumerate() {
                 let place = (i % stride).checked_sub(3).filter(|&row| row < rows).map(|row| row * cols + i / stride);
@@ -495,10 +495,14 @@ fn odd_lengths_of_every_argument_are_survived_and_counted() {
             naive::assert_counted(ROOM, |out| untile_marlin(level, &codes, 1, 1, out, usize::MAX));
             naive::assert_counted(ROOM, |out| untile_marlin(level, &codes, 0, 1, out, 8));
             naive::assert_counted(ROOM, |out| untile_marlin(level, &codes, 1, 0, out, 8));
-            naive::assert_counted(ROOM, |out| turn_columns::<Bf16>(level, &codes, usize::MAX, 3, out, usize::MAX, 0));
-            naive::assert_counted(ROOM, |out| turn_columns::<F32>(level, &codes, 3, usize::MAX, out, 4, usize::MAX));
-            naive::assert_counted(ROOM, |out| turn_columns::<F32>(level, &codes, 4, 0, out, 4, 0));
-            naive::assert_counted(ROOM, |out| turn_columns::<F16>(level, &codes, 4, 9, out, 3, 0));
+            naive::assert_counted(ROOM, |out| {
+                transpose_columns::<Bf16>(level, &codes, usize::MAX, 3, out, usize::MAX, 0)
+            });
+            naive::assert_counted(ROOM, |out| {
+                transpose_columns::<F32>(level, &codes, 3, usize::MAX, out, 4, usize::MAX)
+            });
+            naive::assert_counted(ROOM, |out| transpose_columns::<F32>(level, &codes, 4, 0, out, 4, 0));
+            naive::assert_counted(ROOM, |out| transpose_columns::<F16>(level, &codes, 4, 9, out, 3, 0));
         }
     }
 }

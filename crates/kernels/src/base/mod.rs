@@ -1,4 +1,4 @@
-//! What all kernels stand on.
+//! The base of all kernels: CPU levels, float formats, outputs, packings, the walk over slices.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What decoded values become: BF16, F16 or F32, as little-endian bytes.
+//! The output types of decoders: BF16, F16 or F32, as little-endian bytes.
 //!
 //! | type | bytes | rounding | NaN |
 //! |---|---|---|---|

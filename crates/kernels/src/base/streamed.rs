@@ -1,8 +1,8 @@
-//! Copying past the caches: for results larger than they are, which nobody reads soon.
+//! Copying past the caches: for results that do not fit them and are not read soon.
 //!
 //! An ordinary store first reads the line it writes to, so filling used memory moves each byte twice; a non-temporal store
-//! moves it once. What is decoded into a piece of memory that stays in the caches, and copied from there, is faster
-//! than what is decoded into the large result directly. For a tile that is written to a file right away the opposite holds.
+//! moves it once. Decoding into a piece of memory that stays in the caches, and copying from there, is faster
+//! than decoding into the large result directly. For a tile that is written to a file right away the opposite holds.
 
 /// Copies `from` to the beginning of `to`, as much as both hold, past the caches where the machine can.
 ///

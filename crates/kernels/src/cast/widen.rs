@@ -8,7 +8,7 @@ use crate::base::group::pad;
 use crate::base::level::Level;
 use crate::base::simd::Simd;
 
-/// What the byte 255 of an E8M0 scale means.
+/// The meaning of the byte 255 of an E8M0 scale.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TopExponent {
     /// NaN, as the format says.

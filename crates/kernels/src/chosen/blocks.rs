@@ -23,7 +23,7 @@ pub struct BlockKernels {
     pub bytes: usize,
     /// [`decode_blocks`](crate::ggml::decode_blocks).
     pub decode: Decode,
-    /// [`encode_rows`](crate::encode_rows). Nobody stores weights in a type that has none.
+    /// [`encode_rows`](crate::encode_rows). A type without one is not used for stored weights.
     pub encode: Option<Encode>,
 }
 

@@ -164,9 +164,9 @@ pub fn unpack_awq(level: Level, packed: &[u8], out: &mut [f32]) -> usize {
     crate::unpack_codes::<AwqNibbles>(level, packed, out)
 }
 
-/// [`turn_columns`](crate::turn_columns).
+/// [`transpose_columns`](crate::transpose_columns).
 #[must_use = "an output that was not filled has old bytes behind what was written"]
-pub fn turn_columns(
+pub fn transpose_columns(
     level: Level,
     to: Rounded,
     elements: &[u8],
@@ -176,7 +176,7 @@ pub fn turn_columns(
     stride: usize,
     at: usize,
 ) -> usize {
-    with_rounded!(to, O => crate::turn_columns::<O>(level, elements, rows, cols, out, stride, at))
+    with_rounded!(to, O => crate::transpose_columns::<O>(level, elements, rows, cols, out, stride, at))
 }
 
 /// [`decode_blocks_times`](ggml::decode_blocks_times) of NVFP4.

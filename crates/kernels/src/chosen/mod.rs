@@ -1,4 +1,4 @@
-//! Kernels chosen by values: what others call.
+//! Kernels chosen by values: the interface for other crates.
 //!
 //! The kernels themselves are generic, and a generic function is compiled where it is used. Here they are used for every
 //! format and output there is, in plain functions, so that the crates that call these compile none of it.
@@ -16,11 +16,11 @@ pub mod encode;
 pub use blocks::BlockKernels;
 pub use decode::{
     affine_codes, affine_fields, awq_codes, coded_blocks, coded_indexed, high_nibbles, nvfp4_times, ruled_blocks,
-    scaled, scaled_block_rows, scaled_runs, scaled_twice, turn_columns, unpack_awq, unpack_codes, widen_e4m3,
+    scaled, scaled_block_rows, scaled_runs, scaled_twice, transpose_columns, unpack_awq, unpack_codes, widen_e4m3,
 };
 pub use encode::{Values, block_largest, block_largest_number, narrow_e4m3, nearest_codes, round_slice, row_codes};
 
-/// What values are rounded to.
+/// The type that values are rounded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounded {
     /// BF16.

@@ -1,4 +1,4 @@
-//! Tables of half a group's sixteen codes where the upper eight stand for the lower eight with other signs.
+//! Tables of sixteen codes for half a group, where the upper eight are the negatives of the lower eight.
 //!
 //! A product and its rounding are the same but for the sign, if the factor is finite. So of each block eight numbers are
 //! calculated and rounded instead of sixteen, those of two blocks together, and the others have their signs flipped:
@@ -18,7 +18,7 @@ const EIGHT: usize = SMALL_TABLE / 2;
 /// A map that mirrors itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mirror {
-    /// What the lower eight codes stand for, twice.
+    /// The values of the lower eight codes, twice.
     numbers: [f32; SMALL_TABLE],
     /// The signs of the words of two blocks that differ from those of the lower eight codes.
     signs: [u16; GROUP],

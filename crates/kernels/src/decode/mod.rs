@@ -4,18 +4,19 @@
 //! |---|---|
 //! | [`scaled`](mod@scaled), [`runs`], [`block`] | eight-bit floats times scales |
 //! | [`coded`], [`affine`] | packed codes with zero points and scales |
-//! | [`spread`] | nothing yet: it brings codes of any layout into bytes of their own |
-//! | `extent`, `halves`, `mirror` | how far codes reach, blocks of half a group, tables for codes that mirror each other |
+//! | [`spread`] | nothing yet: it unpacks codes of any layout, one to a byte |
+//! | `extent`, `halves`, `mirror` | element counts, blocks of half a group, tables for symmetric maps |
 //! | [`rule`] | how value, offset and scale become a number |
 //! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
 //! | [`ggml`] | the block types of GGUF files |
-//! | [`transpose`] | nothing yet: it turns words and nibbles by columns first |
+//! | [`transpose`] | nothing yet: it transposes packed words and nibbles |
 //! | [`untile`] | nothing yet: it brings codes from the tiles of Marlin into rows |
-//! | [`turn`] | nothing any more: it turns finished elements |
+//! | [`columns`] | nothing any more: it transposes decoded elements |
 
 pub mod affine;
 pub mod block;
 pub mod coded;
+pub mod columns;
 mod extent;
 pub mod ggml;
 mod halves;
@@ -26,19 +27,18 @@ pub mod runs;
 pub mod scaled;
 pub mod spread;
 pub mod transpose;
-pub mod turn;
 pub mod twice;
 pub mod untile;
 
 pub use affine::{affine_codes, affine_fields, coded_indexed, unpack_codes};
 pub use block::scaled_block_rows;
 pub use coded::{coded_blocks, ruled_blocks};
+pub use columns::transpose_columns;
 pub use nested::nested_scales;
 pub use rule::{Arithmetic, Formula, Step};
 pub use runs::scaled_runs;
 pub use scaled::{cast, scaled};
 pub use spread::{spread_bits, spread_plane, spread_words};
 pub use transpose::{transpose_awq, transpose_words};
-pub use turn::turn_columns;
 pub use twice::scaled_twice;
 pub use untile::untile_marlin;

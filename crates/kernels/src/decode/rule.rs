@@ -1,4 +1,4 @@
-//! How a code's value, an offset and a scale become a number, and what each step is rounded to.
+//! The dequantisation formulas: how a code's value, an offset and a scale become a number, and what each operation is rounded to.
 //!
 //! | rule | | who |
 //! |---|---|---|
@@ -38,7 +38,7 @@ pub enum Formula {
     Divided,
 }
 
-/// What the result of each operation is rounded to.
+/// The type that the result of each operation is rounded to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Step {
     /// `f32`.
@@ -50,7 +50,7 @@ pub enum Step {
     F16,
 }
 
-/// A formula, and what its steps are rounded to.
+/// A formula and the rounding of its operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Arithmetic {
     /// The operations.
@@ -116,7 +116,7 @@ impl Rule for Arithmetic {
         offsets: &[f32; N],
         scales: &[f32; N],
     ) -> [f32; N] {
-        // Which formula it is, is asked outside of the loops: inside, they would not be vectorised.
+        // The formula is matched outside of the loops: inside, they would not be vectorised.
         let first = match self.formula {
             Formula::Affine | Formula::Divided => pairs!(value, offset in values, offsets => value - offset),
             Formula::Biased => pairs!(value, scale in values, scales => value * scale),

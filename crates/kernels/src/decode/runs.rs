@@ -89,7 +89,7 @@ fn covered<'a>(codes: &'a [u8], scales: &[f32], run: usize) -> &'a [u8] {
     &codes[..codes.len().min(scales.len().saturating_mul(run))]
 }
 
-/// What each group of a row lies under, where runs are whole groups: its scale, or its table.
+/// The scale, or the table, of each group of a row whose runs are whole groups.
 pub(crate) struct Runs<'a, T> {
     items: &'a [T],
     index: usize,

@@ -1,4 +1,4 @@
-//! Matrices of packed words turned so that the codes of one output row follow each other.
+//! Matrices of packed words transposed, so that the codes of one output row are adjacent.
 
 use crate::base::level::Level;
 use crate::base::simd::{Simd, TILE, Tile};

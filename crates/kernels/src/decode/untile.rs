@@ -15,7 +15,7 @@ const OUTPUTS: usize = 64;
 const ROW_BYTES: usize = 8;
 /// Bytes of half a tile, which holds four columns.
 const HALF: usize = TILE_BYTES / 2;
-/// Rows of tiles that are turned together: those of an output fill a vector.
+/// Rows of tiles that are transposed together: those of an output fill a vector.
 const PANEL: usize = 8;
 
 /// Brings four-bit codes from tiles, `rows` by `strips`, into `64 * strips` rows of nibbles, the low half of each byte first.
@@ -58,12 +58,12 @@ fn body<S: Simd>(simd: S, tiles: &[u8], rows: usize, strips: usize, out: &mut [u
         let width = PANEL.min(rows - row) * ROW_BYTES;
         for strip in 0..strips {
             for half in 0..2 {
-                // The words of an output become a lane, and the lanes of a panel are turned into rows.
+                // The words of an output become a lane, and the lanes of a panel are transposed into rows.
                 let mut panels = [[[0; TILE]; TILE]; 2];
                 for at in 0..PANEL.min(rows - row) {
                     let tile = tiles.get((row + at) * strips + strip).map(|tile| tile.as_chunks::<HALF>().0);
                     let Some(tile) = tile.and_then(|halves| halves.get(half)) else { return 0 };
-                    let [low, next, high, last] = turned(tile);
+                    let [low, next, high, last] = transposed_half(tile);
                     [panels[0][2 * at], panels[1][2 * at]] = [low, next];
                     [panels[0][2 * at + 1], panels[1][2 * at + 1]] = [high, last];
                 }
@@ -98,7 +98,7 @@ fn to_bytes(words: &[u32; TILE]) -> [u8; PANEL * ROW_BYTES] {
 /// Half of a tile, four columns of four squares: the first eight inputs of their outputs, those of the outputs eight further on,
 /// and the last eight inputs of both.
 #[inline(always)]
-fn turned(tile: &[u8; HALF]) -> [[u32; TILE]; 4] {
+fn transposed_half(tile: &[u8; HALF]) -> [[u32; TILE]; 4] {
     let mut words = [[0; TILE]; 4];
     for (column, of_column) in tile.as_chunks::<64>().0.iter().enumerate() {
         for (pair, of_pair) in of_column.as_chunks::<16>().0.iter().enumerate() {

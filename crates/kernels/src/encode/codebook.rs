@@ -1,4 +1,4 @@
-//! What the sixteen codes of four bits stand for, as the limits between them.
+//! The values of the sixteen codes of four bits, as the decision limits between them.
 
 use crate::base::simd::{NEAR, NEGATIVE_ZERO, Tree, key};
 

@@ -20,7 +20,7 @@ pub enum Scaling {
 }
 
 impl Scaling {
-    /// What values are divided by or multiplied with; NaN stays.
+    /// The divisor or factor of the values of a block; NaN stays.
     #[inline(always)]
     fn factor(self, scale: f32) -> f32 {
         match self {

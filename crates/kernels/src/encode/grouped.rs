@@ -9,11 +9,11 @@
 //! | [`Ratio::Difference`] | `(value - offset) / scale` | MLX |
 //! | [`Ratio::RoundedPlus`], [`Ratio::WholePlus`] | `whole(value / scale) + offset` | AWQ, GPTQ |
 //!
-//! Every operation is rounded to its [`Step`], as the libraries do that calculate in the type of the weight; the result goes to
-//! the nearest code, halves to even unless the goal says otherwise. What no library does is no [`Goal`]: each is compiled
-//! for every CPU level.
+//! Every operation is rounded to its [`Step`], as in libraries that calculate in the type of the weight; the result goes to
+//! the nearest code, ties to even unless the goal says otherwise. A [`Goal`] exists only for what some library does, because
+//! each is compiled for every CPU level.
 
-use super::ratio::{Difference, Grain, InBf16, InF16, Operation, Plus, Product, Quotient, RoundedPlus, Unrounded};
+use super::ratio::{Difference, InBf16, InF16, Operation, Plus, Product, Quotient, RoundTo, RoundedPlus, Unrounded};
 use super::target::{Target, ToE2m1, ToE2m1Below, ToE2m1Inwards, ToE4m3, ToE5m2, ToWhole};
 use crate::base::GROUP;
 use crate::base::group::pad;
@@ -21,7 +21,7 @@ use crate::base::level::Level;
 use crate::base::simd::Simd;
 use crate::decode::Step;
 
-/// What a value is brought to before it is rounded to an eight-bit float.
+/// The operation before a value is rounded to an eight-bit float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Factor {
     /// `value / scale`.
@@ -30,7 +30,7 @@ pub enum Factor {
     Times,
 }
 
-/// What a value is brought to before it is rounded to a whole number.
+/// The operations before a value is rounded to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ratio {
     /// `value / scale`.
@@ -47,28 +47,28 @@ pub enum Ratio {
     WholePlus,
 }
 
-/// What codes stand for, and how a value comes there.
+/// The type of the codes, and the arithmetic from a value to its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// The eight-bit float E4M3, which ends at 448.
     E4m3(Factor),
-    /// The eight-bit float E5M2, up to 57344: what is larger becomes that.
+    /// The eight-bit float E5M2, saturated at 57344.
     E5m2(Factor),
     /// The four-bit float E2M1, which ends at 6, of `value / scale`. −0 becomes +0.
     E2m1,
-    /// The same, halves towards zero; what becomes zero loses its sign.
+    /// The same, ties towards zero; a result of zero is +0.
     E2m1Inwards,
-    /// The same, halves towards zero; a zero becomes −0, and what is rounded to zero keeps its sign.
+    /// The same, ties towards zero; a zero becomes −0, and a value that is rounded to zero keeps its sign.
     E2m1Below,
-    /// Whole numbers within limits; a code is the lowest byte of its number `plus` something.
+    /// Integers within limits; a code is the lowest byte of the integer `plus` an offset.
     Whole {
-        /// The number that is rounded.
+        /// The quotient or product that is rounded.
         ratio: Ratio,
         /// The lowest number.
         low: i16,
         /// The highest number.
         high: i16,
-        /// What is added to make a code of it.
+        /// The offset from the integer to its code.
         plus: u8,
     },
 }
@@ -131,7 +131,7 @@ pub fn group_codes(
 }
 
 kernel! {
-    fn coded<R: Operation, N: Grain, G: Target>(
+    fn coded<R: Operation, N: RoundTo, G: Target>(
         values: &[f32],
         group: usize,
         scales: &[f32],
@@ -142,7 +142,7 @@ kernel! {
 }
 
 #[inline(always)]
-fn body<S: Simd, R: Operation, N: Grain, G: Target>(
+fn body<S: Simd, R: Operation, N: RoundTo, G: Target>(
     simd: S,
     values: &[f32],
     group: usize,
@@ -184,14 +184,14 @@ fn halves(first: Option<&f32>, second: Option<&f32>) -> [f32; GROUP] {
 }
 
 #[inline(always)]
-fn code_group<S: Simd, R: Operation, N: Grain, G: Target>(
+fn code_group<S: Simd, R: Operation, N: RoundTo, G: Target>(
     simd: S,
     values: &[f32; GROUP],
     scales: &[f32; GROUP],
     offsets: &[f32; GROUP],
     goal: G,
 ) -> [u8; GROUP] {
-    if N::IS_OF_LANES {
+    if N::ELEMENTWISE {
         let mut codes = [0; GROUP];
         for i in 0..GROUP {
             let mut ratio = N::round_one(R::first(values[i], scales[i], offsets[i]));

@@ -1,4 +1,4 @@
-//! What is encoded: little-endian BF16 or F16, or `f32`.
+//! The types of values that are encoded: little-endian BF16 or F16, or `f32`.
 
 use crate::base::GROUP;
 use crate::base::float::bf16;

@@ -9,7 +9,7 @@ use crate::base::simd::Simd;
 /// Values of half a group.
 const HALF: usize = GROUP / 2;
 
-/// What is compared.
+/// Which values are compared.
 trait Kind: Copy + Send + Sync + 'static {
     /// The largest bits of a magnitude that counts. Those above infinity's are NaN.
     const TOP: i32;
@@ -31,7 +31,7 @@ impl Kind for Numbers {
 
 /// Finds the largest magnitude of each block of `values`.
 ///
-/// NaN is larger than every number, so that a block's largest tells whether all of it is finite. The last block may be
+/// NaN is larger than every number, so that the largest of a block is finite only if all of it is. The last block may be
 /// short; a `block` of zero counts as one.
 ///
 /// ```

@@ -40,7 +40,7 @@ impl Operation for Product {
     }
 }
 
-/// What another gives, and the offset.
+/// The result of another operation plus the offset.
 #[derive(Clone, Copy)]
 pub(super) struct Plus<R>(PhantomData<R>);
 
@@ -92,10 +92,10 @@ impl Operation for RoundedPlus {
     }
 }
 
-/// What operations are rounded to.
-pub(super) trait Grain: Copy + Send + Sync + 'static {
-    /// Whether a value is rounded by itself, so that all operations on it stay in its lane.
-    const IS_OF_LANES: bool = true;
+/// The type that the result of each operation is rounded to.
+pub(super) trait RoundTo: Copy + Send + Sync + 'static {
+    /// Whether a value is rounded without regard to the others of its group, so that one loop does all operations.
+    const ELEMENTWISE: bool = true;
 
     #[inline(always)]
     fn round_one(value: f32) -> f32 {
@@ -117,17 +117,17 @@ pub(super) struct InBf16;
 #[derive(Clone, Copy)]
 pub(super) struct InF16;
 
-impl Grain for Unrounded {}
+impl RoundTo for Unrounded {}
 
-impl Grain for InBf16 {
+impl RoundTo for InBf16 {
     #[inline(always)]
     fn round_one(value: f32) -> f32 {
         bf16::round_number(value)
     }
 }
 
-impl Grain for InF16 {
-    const IS_OF_LANES: bool = false;
+impl RoundTo for InF16 {
+    const ELEMENTWISE: bool = false;
 
     #[inline(always)]
     fn round<S: Simd>(simd: S, values: [f32; GROUP]) -> [f32; GROUP] {
@@ -135,7 +135,7 @@ impl Grain for InF16 {
     }
 }
 
-/// The nearest whole number, halves to even. From 2²² on there is no fraction worth a thought: no code is as large.
+/// The nearest integer, ties to even. Magnitudes from 2²² on are clamped: no code is as large.
 #[inline(always)]
 fn whole(value: f32) -> f32 {
     let limit = (1 << 22) as f32;

@@ -9,9 +9,9 @@ use crate::base::simd::Simd;
 /// How many steps a value is from zero, where its row's scale is 127 steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Steps {
-    /// `value / (scale / 127)`, halves away from zero, at most 127 and at least −128; zero where the scale is zero.
+    /// `value / (scale / 127)`, ties away from zero, at most 127 and at least −128; zero where the scale is zero.
     Divide,
-    /// `value * ((1 / scale) * 127)`, each operation rounded, halves to even; what is no number becomes zero.
+    /// `value * ((1 / scale) * 127)`, each operation rounded, ties to even; NaN becomes zero.
     Multiply,
 }
 
@@ -87,11 +87,11 @@ fn multiply<S: Simd, I: Input>(simd: S, values: &[I::Element], factor: f32, out:
     walk_row!(I, simd, value in values => to_even(value * factor), out)
 }
 
-/// Added to a small number, this leaves no room for a fraction: the sum is rounded, halves to even, and its lowest bits
+/// Added to a small number, this leaves no room for a fraction: the sum is rounded, ties to even, and its lowest bits
 /// are the whole number.
 const WHOLE: f32 = 1.5 * (1 << 23) as f32;
 
-/// The nearest whole number, halves away from zero.
+/// The nearest whole number, ties away from zero.
 #[inline(always)]
 fn away(steps: f32) -> u8 {
     let steps = if steps.is_nan() { 0.0 } else { steps };
@@ -106,7 +106,7 @@ fn away(steps: f32) -> u8 {
     (if is_negative { -whole } else { whole }) as u8
 }
 
-/// The nearest whole number, halves to even.
+/// The nearest whole number, ties to even.
 #[inline(always)]
 fn to_even(steps: f32) -> u8 {
     let steps = if steps.is_nan() { 0.0 } else { steps };

@@ -2,7 +2,7 @@
 
 use crate::base::float::{E4m3, E5m2, Format8, e2m1};
 
-/// Added to a small number, this leaves no room for a fraction: the sum is rounded, halves to even, and its lowest bits
+/// Added to a small number, this leaves no room for a fraction: the sum is rounded, ties to even, and its lowest bits
 /// are the whole number.
 pub(super) const WHOLE: f32 = 1.5 * (1 << 23) as f32;
 

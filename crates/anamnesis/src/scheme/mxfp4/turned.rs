@@ -79,7 +79,7 @@ impl TurnedBlocks {
                 let count =
                     kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &map, &[], scales, block, decoded);
                 filled(count, decoded.len())?;
-                written += kernels::turn_columns(level, to, decoded, rows, inputs, out, outputs, panel * PANEL);
+                written += kernels::transpose_columns(level, to, decoded, rows, inputs, out, outputs, panel * PANEL);
             }
         }
         Ok(written)

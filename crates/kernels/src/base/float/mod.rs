@@ -93,7 +93,7 @@ fn round_magnitude<const MANTISSA_BITS: u32, const BIAS: i32>(magnitude: u32) ->
     let odd = (magnitude >> shift) & 1;
     let half = (1 << (shift - 1)) - 1;
     let normal = magnitude.wrapping_sub(power_of_two(-BIAS)).wrapping_add(half + odd) >> shift;
-    // Beside this number an f32 has exactly the format's least subnormal as its last bit, so the addition rounds.
+    // Next to this number an f32 has exactly the format's least subnormal as its last bit, so the addition rounds.
     let anchor = power_of_two(1 - BIAS + shift as i32);
     let subnormal = (f32::from_bits(magnitude) + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
     if magnitude < least_normal { subnormal } else { normal }

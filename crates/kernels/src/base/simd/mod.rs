@@ -1,7 +1,7 @@
 //! The few operations that are written by hand per CPU level.
 //!
 //! Everything else in this crate is plain loops over groups of [`GROUP`] elements, which the
-//! compiler vectorises for the level it stamps. What it cannot find by itself is here: conversions between `f32` and
+//! compiler vectorises for the level it stamps. This module has the operations it does not find by itself: conversions between `f32` and
 //! half precision, and look-ups and searches in tables held in registers.
 //!
 //! A value of a level type is the proof that the CPU has the level's instructions.

@@ -33,7 +33,7 @@ impl Packing for GroupScales {
     const POSITIONS: [u8; GROUP] = twice([64, 67, 70, 73, 80, 83, 86, 89, 96, 99, 102, 105, 112, 115, 118, 121]);
 }
 
-/// What is added to the elements of a point, up or down.
+/// The offsets of the elements of a point, up and down.
 static OFFSETS: [f32; 2] = [0.125, -0.125];
 
 impl GgmlBlock for Iq1M {

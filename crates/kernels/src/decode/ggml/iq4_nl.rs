@@ -16,7 +16,7 @@ use crate::base::simd::{SMALL_TABLE, Simd};
 #[derive(Clone, Copy, Debug)]
 pub struct Iq4Nl;
 
-/// What the codes stand for, in [`Iq4Xs`](super::Iq4Xs) too.
+/// The values of the codes, in [`Iq4Xs`](super::Iq4Xs) too.
 pub(super) const MAP: [f32; SMALL_TABLE] =
     [-127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0];
 

@@ -16,7 +16,6 @@
 //! All numbers are little-endian. Types that are plain arrays of numbers (F32, F16, BF16, I8…) have no blocks and are not
 //! here, nor are the row-interleaved types of other forks.
 
-mod few;
 mod fields;
 mod grid;
 mod iq1_m;
@@ -48,6 +47,7 @@ mod q8_0;
 mod q8_1;
 mod q8_k;
 pub(crate) mod tables;
+mod ternary;
 mod tq1_0;
 mod tq2_0;
 
@@ -92,7 +92,7 @@ pub trait GgmlBlock: Copy + Send + Sync + 'static {
     const BLOCK_ELEMENTS: usize;
     /// Bytes of a block.
     const BLOCK_BYTES: usize;
-    /// What all groups of a block share: its scales, unpacked.
+    /// The scales of a block, unpacked: all of its groups share them.
     type Scales: Copy;
 
     /// The scales of a block. No scale is a NaN with a payload, so that no product rounds to anything but NaN.
@@ -139,7 +139,7 @@ kernel! {
 kernel! {
     /// Decodes `blocks`, multiplies each value by `factor` and rounds into `out`: as many whole blocks as both hold.
     ///
-    /// This is for tensors with a scale of their own beside the blocks, as [`Nvfp4`] has. A value is rounded to `f32`
+    /// This is for tensors with a global scale, as [`Nvfp4`] has. A value is rounded to `f32`
     /// before it is multiplied.
     pub fn decode_blocks_times<B: GgmlBlock>(blocks: &[u8], factor: f32) -> O in out = times
 }

@@ -18,7 +18,7 @@ use crate::base::simd::{SMALL_TABLE, Simd};
 #[derive(Clone, Copy, Debug)]
 pub struct Mxfp4;
 
-/// What the codes stand for, doubled, in [`Nvfp4`](super::Nvfp4) too.
+/// The values of the codes, doubled, in [`Nvfp4`](super::Nvfp4) too.
 pub(super) const MAP: [f32; SMALL_TABLE] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
 

@@ -6,8 +6,8 @@
 //! | 2 | 16 | codes, element 0 lowest |
 
 use super::GgmlBlock;
-use super::few::few_table;
 use super::fields::half;
+use super::ternary::few_table;
 use crate::base::GROUP;
 use crate::base::output::{F32, Output};
 use crate::base::packing::Bits2;

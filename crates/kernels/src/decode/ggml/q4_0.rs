@@ -16,7 +16,7 @@ use crate::base::simd::{SMALL_TABLE, Simd};
 #[derive(Clone, Copy, Debug)]
 pub struct Q4_0;
 
-/// What the codes stand for.
+/// The values of the codes.
 const MAP: [f32; SMALL_TABLE] =
     [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
 

@@ -10,8 +10,8 @@
 //! A byte is a fraction of 256: times three, its whole part is the first digit and its fraction the rest.
 
 use super::GgmlBlock;
-use super::few::few_words;
 use super::fields::{bytes, half};
+use super::ternary::few_words;
 use crate::base::GROUP;
 use crate::base::output::{F32, Output};
 use crate::base::simd::Simd;
@@ -20,7 +20,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Tq1_0;
 
-/// What brings each digit of a byte to its front, in the upper half of a word, where multiplying leaves the fraction alone.
+/// The factors that bring each digit of a byte to its front, in the upper half of a word, where multiplication keeps the fraction.
 const POWERS: [u16; 5] = [1 << 8, 3 << 8, 9 << 8, 27 << 8, 81 << 8];
 
 /// The powers of each group's digits.

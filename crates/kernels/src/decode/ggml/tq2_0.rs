@@ -8,8 +8,8 @@
 //! The format means −1, 0 and 1; a code of 3 decodes to 2.
 
 use super::GgmlBlock;
-use super::few::few_words;
 use super::fields::{bytes, half};
+use super::ternary::few_words;
 use crate::base::GROUP;
 use crate::base::output::Output;
 use crate::base::simd::Simd;

@@ -42,15 +42,15 @@ impl Cut {
     }
 }
 
-/// What cuts add to the sums of each way, as parts of `1`: cuts of `N` values at `N + 1` places.
+/// The terms that cuts add to the sums of each way, normalised to 1: cuts of `N` values at `N + 1` places.
 pub(super) struct Parts<const N: usize, const WAYS: usize> {
-    /// What all values make of `qx`.
+    /// `qx` of all values without a cut.
     pub(super) all: [f32; WAYS],
-    /// What either cut takes from `qx`, by place; the last place is apart.
+    /// The term of either cut in `qx`, by place; the last place is separate.
     pub(super) taken: ([f32; N], f32),
-    /// What the first cut adds to `q2`.
+    /// The term of the first cut in `q2`.
     pub(super) first: ([[f32; N]; WAYS], [f32; WAYS]),
-    /// What the second cut adds to `q2`.
+    /// The term of the second cut in `q2`.
     pub(super) second: ([[f32; N]; WAYS], [f32; WAYS]),
 }
 
@@ -196,7 +196,7 @@ pub(super) fn best<S: Simd, const N: usize, const WAYS: usize>(
     parts: Option<&Parts<N, WAYS>>,
     sums: impl Fn(usize, usize, usize) -> Sums,
 ) -> Option<Cut> {
-    /// What is left: scores above this part of the best.
+    /// Candidates are kept if their score is above this part of the best.
     const LIMIT: f32 = 0.996;
     /// Below, roughly found scores are too rough.
     const LEAST: f32 = 1e-3;

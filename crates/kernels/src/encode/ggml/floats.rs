@@ -1,4 +1,4 @@
-//! Four-bit floats: MXFP4, NVFP4.
+//! Four-bit floats: MXFP4 (`quantize_row_mxfp4_ref` of ggml) and NVFP4 (`quantize_row_nvfp4_ref`).
 
 use super::EncodeBlocks;
 use super::lanes::number_size;

@@ -1,4 +1,5 @@
-//! The grids of the IQ types the other way: which point some levels are, and which points are around them.
+//! The inverse of the grids of the IQ types: which point a tuple of levels is, and which points are its neighbours. ggml makes
+//! the same tables in `iq2xs_init_impl` and `iq3xs_init_impl`.
 //!
 //! Numbers are rounded to levels first. Where these levels are a point of the grid, that is the answer; where they are not,
 //! the points around them are compared ([`near`](super::near)). Which those are, the nearest by distance and the next
@@ -34,7 +35,7 @@ pub(super) struct Lazy<const D: usize> {
     levels: u16,
     /// Distances of points that are compared.
     distances: usize,
-    /// What a number counts that is half of a level away from its own, where points are compared roughly.
+    /// The rough weight of a value that lies halfway between two levels.
     unit: f32,
     made: OnceLock<Grid<D>>,
 }
@@ -110,7 +111,7 @@ impl<const D: usize> Grid<D> {
         self.points[0]
     }
 
-    /// What a number counts that is half of a level away from its own.
+    /// The rough weight of a value that lies halfway between two levels.
     #[inline(always)]
     pub(super) fn unit(&self) -> f32 {
         self.unit

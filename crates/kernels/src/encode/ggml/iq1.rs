@@ -1,7 +1,8 @@
-//! Three values with an offset, as points of a grid, and scales of scales: IQ1_S, IQ1_M.
+//! Three values with an offset, as points of a grid, and scales of scales: IQ1_S (`quantize_row_iq1_s_impl` of ggml) and IQ1_M
+//! (`quantize_row_iq1_m_impl`).
 //!
 //! The values of a sub-block are sorted, and every way to cut them into a low, a middle and a high part is tried, with the
-//! offset up and down. What the best of them gives is moved to points of the grid.
+//! offset up and down. The result of the best one is moved to points of the grid (`iq1_find_best_neighbour2`).
 
 use super::cuts::{self, Cut, Parts, Sums};
 use super::grid::{Grid, Lazy};
@@ -32,7 +33,7 @@ impl Offset {
 static UP: Offset = Offset::new([-1.0 + 0.125, 0.125, 1.0 + 0.125]);
 static DOWN: Offset = Offset::new([-1.0 - 0.125, -0.125, 1.0 - 0.125]);
 
-/// What values weigh.
+/// The weight of each value.
 #[inline(always)]
 fn weights(values: &[f32; SUPER], importance: Option<&[f32]>) -> [f32; SUPER] {
     let mut weights = [0.0; SUPER];
@@ -95,7 +96,7 @@ impl<const B: usize> Weighed<'_, B> {
         self.values[1..].iter().fold(self.values[0].abs(), |largest, value| larger(largest, value.abs()))
     }
 
-    /// One divided by what sizes and weights add up to, if both can be told from others.
+    /// One divided by the sum of magnitudes times weights, if it is within the range of the rough scores.
     #[inline(always)]
     fn units(&self) -> Option<(f32, f32)> {
         let (mut sizes, mut weights) = (0.0, 0.0);
@@ -212,7 +213,7 @@ fn cut_s<S: Simd>(simd: S, block: &Weighed<32>, order: &Order<32>) -> Option<Cut
 
 #[inline(always)]
 fn iq1_s<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 50]) {
-    // Nobody encodes to it without.
+    // The type cannot be encoded without an importance.
     let importance = importance.unwrap_or(&[1.0; SUPER]);
     const LEAST: f32 = 1e-12;
     let grid = GRID.get();

@@ -1,12 +1,13 @@
-//! Points of a grid with signs, and scales of scales: IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S.
+//! Points of a grid with signs, and scales of scales: IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, by `quantize_row_iq2_xxs_impl`,
+//! `quantize_row_iq2_xs_impl`, `quantize_row_iq2_s_impl`, `quantize_row_iq3_xxs_impl` and `quantize_row_iq3_s_impl` of ggml.
 //!
-//! A sub-block's sizes are divided by a number of scales, each gives the points nearest to them, and the scale that least
-//! squares find for those points. The scales that are tried lie side by side, one in each lane.
+//! A sub-block's magnitudes are divided by a number of candidate scales; each gives the nearest points, and least squares a
+//! scale for those points. The candidates are tried together, one in each lane.
 
 use super::grid::{Grid, Lazy};
 use super::lanes::{SMALLEST, SUPER, larger, nearest, squares};
 use super::points::{Found, Sizes, Steps};
-use super::search::of_scales;
+use super::search::make_qp_quants;
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
@@ -72,7 +73,7 @@ super_blocks!(Iq2Xxs, 66, iq2_xxs);
 
 #[inline(always)]
 fn iq2_xxs<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 66]) {
-    // Nobody encodes to it without.
+    // The type cannot be encoded without an importance.
     let importance = importance.unwrap_or(&[1.0; SUPER]);
     const STEPS: Steps = Steps { levels: 3, count: 6, step: 0.1 };
     let grid = IQ2_XXS.get();
@@ -83,7 +84,7 @@ fn iq2_xxs<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, 
         if block.largest() < SMALLEST {
             continue;
         }
-        let (first, _) = of_scales(&block.sizes, &block.weights, 4);
+        let (first, _) = make_qp_quants(&block.sizes, &block.weights, 4);
         let largest = first * 3.0;
         if largest <= 0.0 {
             continue;
@@ -117,7 +118,7 @@ super_blocks!(Iq2Xs, 74, iq2_xs);
 
 #[inline(always)]
 fn iq2_xs<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 74]) {
-    // Nobody encodes to it without.
+    // The type cannot be encoded without an importance.
     let importance = importance.unwrap_or(&[1.0; SUPER]);
     let grid = IQ2_XS.get();
     let variance = squares(values) / SUPER as f32;

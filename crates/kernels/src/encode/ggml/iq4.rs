@@ -1,4 +1,5 @@
-//! Sixteen values that are not evenly spaced, and a scale: IQ4_NL, and IQ4_XS with scales of scales.
+//! Sixteen values that are not evenly spaced, and a scale: IQ4_NL, and IQ4_XS with scales of scales. Both follow
+//! `quantize_row_iq4_nl_impl` of ggml.
 
 use super::lanes::{LANES, Lanes, SMALLEST, SUPER, each, extreme, inverse, nearest, side_by_side, squares, weighted};
 use super::search::extremes;
@@ -10,7 +11,7 @@ use crate::decode::ggml::{Iq4Nl, Iq4Xs};
 /// Values of a sub-block.
 const BLOCK: usize = 32;
 
-/// What the codes stand for.
+/// The value of each code (`kvalues_iq4nl`).
 const VALUES: [f32; 16] =
     [-127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0];
 
@@ -46,7 +47,7 @@ fn value(number: f32) -> f32 {
     value
 }
 
-/// Finds the scales of sub-blocks: steps of the largest value, each mended by least squares.
+/// Finds the scales of sub-blocks: steps of the largest value, each refined by least squares.
 #[inline(always)]
 fn scales(values: &[Lanes; BLOCK], weights: &[Lanes; BLOCK]) -> Lanes {
     const TRIES: i32 = 7;

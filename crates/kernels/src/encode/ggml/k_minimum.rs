@@ -1,7 +1,10 @@
 //! Super-blocks whose sub-blocks have a scale and a minimum: Q2_K, Q4_K, Q5_K.
+//!
+//! They follow ggml's `quantize_row_q*_K_ref` (`make_qkx2_quants`) and, where values have an importance,
+//! `quantize_row_q*_K_impl` (`make_qkx3_quants`, then `make_qp_quants` for the scales and minima).
 
 use super::lanes::{LANES, Lanes, SUPER, nearest, side_by_side, squares, weighted};
-use super::search::{Tries, WEIGHTED, WithMinimum, of_scales, with_minimum};
+use super::search::{Tries, WEIGHTED, WithMinimum, make_qkx_quants, make_qp_quants};
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
@@ -31,7 +34,7 @@ fn q2_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out
         None => {
             let mut weights = places;
             weights.iter_mut().flatten().for_each(|weight| *weight = weight.abs());
-            found = with_minimum(&places, &weights, 3, TRIES);
+            found = make_qkx_quants(&places, &weights, 3, TRIES);
             let (of_scales, highest_scale) = by_largest(&found.scales, TOP);
             let (of_minima, highest_minimum) = by_largest(&found.minima, TOP);
             (scale, minimum) = (highest_scale / TOP, highest_minimum / TOP);
@@ -40,11 +43,11 @@ fn q2_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out
         Some(importance) => {
             let variance = squares(values) / SUPER as f32;
             let weights = weighted(&places, &side_by_side(simd, importance), &[variance; LANES]);
-            found = with_minimum(&places, &weights, 3, WEIGHTED);
+            found = make_qkx_quants(&places, &weights, 3, WEIGHTED);
             let sums = sums(&weights);
             let (of_scales, of_minima);
-            (scale, of_scales) = super::search::of_scales(&found.scales, &sums, 15);
-            (minimum, of_minima) = super::search::of_scales(&found.minima, &sums, 15);
+            (scale, of_scales) = super::search::make_qp_quants(&found.scales, &sums, 15);
+            (minimum, of_minima) = super::search::make_qp_quants(&found.minima, &sums, 15);
             codes = each_pair(&of_scales, &of_minima);
         }
     }
@@ -133,7 +136,7 @@ fn unpack_six(packed: &[u8; 12], j: usize) -> (u8, u8) {
     }
 }
 
-/// What Q4_K and Q5_K share: scale, minimum, their twelve bytes, and the codes of one super-block.
+/// The fields that Q4_K and Q5_K share: scale, minimum, their twelve bytes, and the codes of one super-block.
 struct Eight {
     scale: u16,
     minimum: u16,
@@ -179,7 +182,7 @@ fn pairs<S: Simd>(
             }
         };
         let tries = if importance.is_some() { WEIGHTED } else { tries };
-        let found = with_minimum(&places, &weights, largest, tries);
+        let found = make_qkx_quants(&places, &weights, largest, tries);
         let sums = sums(&weights);
         for (half, values) in values.as_chunks::<SUPER>().0.iter().enumerate() {
             put(2 * index + half, &eight(values, &found, importance.map(|_| &sums), half, largest));
@@ -208,7 +211,8 @@ fn eight(values: &[f32; SUPER], found: &WithMinimum, sums: Option<&Lanes>, half:
         }
         Some(sums) => {
             let sums = of_half(sums);
-            let ((scale, scales), (minimum, minima)) = (of_scales(&scales, &sums, 63), of_scales(&minima, &sums, 63));
+            let ((scale, scales), (minimum, minima)) =
+                (make_qp_quants(&scales, &sums, 63), make_qp_quants(&minima, &sums, 63));
             (scale, minimum, pack_six(&scales, &minima))
         }
     };

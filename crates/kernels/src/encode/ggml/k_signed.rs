@@ -1,8 +1,9 @@
-//! Super-blocks whose sub-blocks have a scale, and codes around zero: Q3_K, Q6_K.
+//! Super-blocks whose sub-blocks have a scale and signed codes: Q3_K (`quantize_row_q3_K_ref`, `quantize_row_q3_K_impl` of ggml)
+//! and Q6_K (`quantize_row_q6_K_ref`, `quantize_row_q6_K_impl`).
 
 use super::lanes::{LANES, Lanes, SMALLEST, SUPER, each, extreme, nearest, side_by_side, squares, weighted};
-use super::mend::{STRIP, mend};
-use super::search::{Signed, signed};
+use super::refine::{STRIP, refine_codes};
+use super::search::{Signed, make_qx_quants};
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
@@ -30,8 +31,8 @@ impl EncodeBlocks for Q3K {
         let (values, out) = (values.as_chunks::<SUPER>().0, out.as_chunks_mut::<110>().0);
         let Some(importance) = importance else {
             for (values, out) in values.chunks(STRIP).zip(out.chunks_mut(STRIP)) {
-                let levels = mend(simd, values, 4, |block, scales, levels| {
-                    mended_q3_k(&values[block], scales, levels, &mut out[block])
+                let levels = refine_codes(simd, values, 4, |block, scales, levels| {
+                    refined_q3_k(&values[block], scales, levels, &mut out[block])
                 });
                 for (levels, out) in levels.iter().zip(out) {
                     pack_q3_k(levels, out);
@@ -47,7 +48,7 @@ impl EncodeBlocks for Q3K {
 
 /// Sets the scales of a super-block and the levels of sub-blocks that have one; a bit for each of the others that are not zero.
 #[inline(always)]
-fn mended_q3_k(values: &[f32; SUPER], scales: &Lanes, levels: &mut [u8; SUPER], out: &mut [u8; 110]) -> u16 {
+fn refined_q3_k(values: &[f32; SUPER], scales: &Lanes, levels: &mut [u8; SUPER], out: &mut [u8; 110]) -> u16 {
     let (largest, _) = extreme(scales);
     let inverse = -32.0 / largest;
     let codes = each!(k => (i32::from(nearest(inverse * scales[k]) as i8).clamp(-32, 31) + 32) as u8);
@@ -69,14 +70,14 @@ fn weighted_q3_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: &[f32], ou
     let places = side_by_side::<S, 16>(simd, values);
     let variance = 2.0 * squares(values) / SUPER as f32;
     let weights = weighted(&places, &side_by_side(simd, importance), &[variance; LANES]);
-    let found = signed(&places, &weights, 4);
+    let found = make_qx_quants(&places, &weights, 4);
     // The scales are one sub-block themselves, as important as their values together.
     let (mut of_scales, mut sums) = ([[0.0; LANES]; LANES], [[0.0; LANES]; LANES]);
     for k in 0..LANES {
         of_scales[k][0] = found.scales[k];
         sums[k][0] = weights.iter().fold(0.0, |sum, weights| sum + weights[k]);
     }
-    let outer = signed(&of_scales, &sums, 32);
+    let outer = make_qx_quants(&of_scales, &sums, 32);
     let steps = scales_q3_k(outer.scales[0], Some(&each!(k => outer.code(0, found.scales[k]))), out);
     let mut levels = [0; SUPER];
     for (part, (levels, values)) in levels.as_chunks_mut().0.iter_mut().zip(values.as_chunks().0).enumerate() {
@@ -130,7 +131,7 @@ fn q6_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out
             squares
         }
     };
-    let found = signed(&places, &weights, 32);
+    let found = make_qx_quants(&places, &weights, 32);
     let (largest, size) = extreme(&found.scales);
     if size < SMALLEST {
         return out.fill(0);

@@ -1,4 +1,4 @@
-//! Sixteen sub-blocks side by side, and the conversions of C.
+//! Sixteen sub-blocks in lanes, and the conversions of C (`nearest_int`, `MAX`).
 
 use crate::base::GROUP;
 use crate::base::group::pad;
@@ -72,7 +72,7 @@ pub(super) fn inverse(scale: f32) -> f32 {
     if scale == 0.0 { 0.0 } else { 1.0 / scale }
 }
 
-/// The value of the largest size, the first of several, and its size.
+/// The value of the largest magnitude, the first of several, and its magnitude.
 #[inline(always)]
 pub(super) fn extreme(values: &[f32]) -> (f32, f32) {
     let (mut found, mut size) = (0.0, 0.0);
@@ -129,7 +129,7 @@ pub(super) fn bounds<S: Simd>(simd: S, values: &[f32; GROUP]) -> (f32, f32) {
     if is_plain(low) && is_plain(high) {
         return (low, high);
     }
-    // Which of two zeros is the first shows only in order, and so does what is no number.
+    // Signed zeros and NaN depend on the order of comparisons.
     values.iter().fold((f32::MAX, -f32::MAX), |(low, high), &value| {
         (if value < low { value } else { low }, if value > high { value } else { high })
     })

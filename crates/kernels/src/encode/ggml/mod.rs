@@ -1,21 +1,22 @@
 //! Rows of numbers to the block types of GGML: the bytes of ggml's `ggml_quantize_chunk`.
 //!
 //! Every value goes through the operations of ggml's C in their order, one rounding each, so that scales, ties and zero
-//! blocks come out the same. Searches for the best scale take the sub-blocks of sixteen places at a time, one in each lane:
-//! a lane does what the C does for one sub-block.
+//! blocks come out the same. Searches for the best scale take sixteen sub-blocks at a time, one in each lane: a lane does
+//! what the C does for one sub-block.
 //!
-//! | file | types | how |
+//! | file | types | follows in ggml |
 //! |---|---|---|
-//! | [`simple`] | Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0 | by the largest value, or searched where values have an importance |
-//! | [`k_minimum`] | Q2_K, Q4_K, Q5_K | searched: scale and minimum of sub-blocks, then their scales |
-//! | [`k_signed`] | Q3_K, Q6_K | searched: scale of sub-blocks, then their scale |
-//! | [`ternary`] | TQ1_0, TQ2_0 | by the largest value |
-//! | [`iq4`] | IQ4_NL, IQ4_XS | searched: the scale of sub-blocks, then their scales |
-//! | [`floats`] | MXFP4, NVFP4 | by the largest value, then the nearest of sixteen |
-//! | [`iq23`] | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | searched: points of a grid and their scales |
-//! | [`iq1`] | IQ1_S, IQ1_M | every cut into three parts, then points of a grid |
+//! | [`simple`] | Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0 | `quantize_row_*_ref`; with an importance `quantize_row_*_impl` |
+//! | [`k_minimum`] | Q2_K, Q4_K, Q5_K | `quantize_row_q*_K_ref`, `quantize_row_q*_K_impl` |
+//! | [`k_signed`] | Q3_K, Q6_K | `quantize_row_q*_K_ref`, `quantize_row_q*_K_impl` |
+//! | [`ternary`] | TQ1_0, TQ2_0 | `quantize_row_tq*_0_ref` |
+//! | [`iq4`] | IQ4_NL, IQ4_XS | `quantize_row_iq4_nl_impl` |
+//! | [`floats`] | MXFP4, NVFP4 | `quantize_row_mxfp4_ref`, `quantize_row_nvfp4_ref` |
+//! | [`iq23`] | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | `quantize_row_iq2_*_impl`, `quantize_row_iq3_*_impl` |
+//! | [`iq1`] | IQ1_S, IQ1_M | `quantize_row_iq1_s_impl`, `quantize_row_iq1_m_impl` |
 //!
-//! [`search`] and [`mend`] have the searches, [`cuts`] those of IQ1, [`grid`], [`near`] and [`points`] the points of the IQ types, [`lanes`] what they stand on.
+//! [`search`] has `make_qx_quants`, `make_qkx2_quants`, `make_qkx3_quants` and `make_qp_quants`, [`refine`] `make_q3_quants`, [`cuts`]
+//! the search of IQ1, [`grid`], [`near`] and [`points`] the points of the IQ types, [`lanes`] the arithmetic they share.
 
 #![allow(clippy::needless_range_loop, reason = "lanes of several arrays go through the same operations")]
 
@@ -44,9 +45,9 @@ mod k_minimum;
 mod k_signed;
 mod lanes;
 mod levels;
-mod mend;
 mod near;
 mod points;
+mod refine;
 mod search;
 mod simple;
 mod ternary;

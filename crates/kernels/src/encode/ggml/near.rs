@@ -1,7 +1,8 @@
-//! Which of the points around some levels is nearest to numbers.
+//! The nearest of the neighbouring points of a tuple of levels: `iq2_find_best_neighbour`, `iq3_find_best_neighbour` and
+//! `iq1_find_best_neighbour` of ggml.
 //!
-//! What a level of an element adds to a distance is computed once; the distance of a point is the sum of what its levels
-//! add, in the order of its elements. Most points are ruled out by sums of whole numbers up to 255, which are as far from the
+//! The distance of each level of each element is computed once; the distance of a point is the sum of those of its levels,
+//! in the order of its elements. Most points are ruled out by sums of whole numbers up to 255, which are as far from the
 //! distances as is known, and only those that are left have theirs compared.
 
 use super::levels::level;
@@ -19,7 +20,7 @@ const fn levels<const D: usize>() -> usize {
     GROUP / D
 }
 
-/// What each level stands for, repeated for each of `D` elements.
+/// The value of each level, repeated for each of `D` elements.
 pub(super) const fn numbers<const D: usize>(of_levels: &[f32]) -> [f32; GROUP] {
     let mut numbers = [0.0; GROUP];
     let mut i = 0;
@@ -41,7 +42,7 @@ impl<const D: usize> Target<D> {
         target
     }
 
-    /// What each level of each element adds to a distance under a scale.
+    /// The distance of each level of each element under a scale.
     #[inline(always)]
     pub(super) fn terms(&self, numbers: &[f32; GROUP], scale: f32) -> [f32; GROUP] {
         let mut terms = [0.0; GROUP];
@@ -53,7 +54,7 @@ impl<const D: usize> Target<D> {
     }
 }
 
-/// What numbers are measured by where only whole parts of a distance count.
+/// The weights by which distances become integers up to 255, for the rough comparison.
 pub(super) struct Rough<const D: usize> {
     values: [f32; GROUP],
     weights: [f32; GROUP],
@@ -77,7 +78,7 @@ impl<const D: usize> Rough<D> {
         is_proper.then_some(Self { values: target.values, weights })
     }
 
-    /// What each level of each element counts, by one divided by the scale.
+    /// The rough distance of each level of each element, from the inverse of the scale.
     #[inline(always)]
     fn counts(&self, numbers: &[f32; GROUP], inverse: f32) -> [f32; GROUP] {
         let mut counts = [0.0; GROUP];
@@ -112,7 +113,7 @@ fn point(group: &Points, place: usize) -> u16 {
 }
 
 impl<'a, const D: usize> Surroundings<'a, D> {
-    /// What the first point may count.
+    /// The largest rough distance of the first point.
     const TOP: f32 = 250.0;
 
     #[inline(always)]
@@ -162,7 +163,7 @@ impl<'a, const D: usize> Surroundings<'a, D> {
         }
         let below = least.iter().sum::<f32>();
         let factor = Self::TOP / (distance::<D>(terms, point(group, 0)) - below);
-        // Beyond, the distances themselves may be rounded by as much as whole numbers tell apart.
+        // Beyond, rounding errors of the distances may be as large as one rough unit.
         let is_below_zero = least.iter().any(|least| *least < 0.0);
         if is_below_zero || !(factor > 0.0 && factor < 1e25 && below * factor < 2e5) {
             return self.nearest_of_all(terms);
@@ -214,7 +215,7 @@ impl<'a, const D: usize> Surroundings<'a, D> {
         found
     }
 
-    /// [`nearest`](Self::nearest) where distances are not what whole numbers can tell.
+    /// [`nearest`](Self::nearest) where rough distances cannot decide.
     #[inline(never)]
     fn nearest_of_all(&self, terms: &[f32; GROUP]) -> u16 {
         let Some(group) = self.groups.first() else { return 0 };

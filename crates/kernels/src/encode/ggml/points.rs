@@ -20,7 +20,7 @@ pub(super) struct Sizes<const B: usize, const G: usize> {
     pub(super) signs: [u8; 4],
 }
 
-/// What is tried.
+/// The candidate scales.
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
     pub(super) levels: i32,
@@ -29,7 +29,7 @@ pub(super) struct Steps {
     pub(super) step: f32,
 }
 
-/// What was found for a sub-block.
+/// The points and the scale of a sub-block.
 pub(super) struct Found<const G: usize> {
     pub(super) scale: f32,
     pub(super) points: [u16; G],
@@ -180,12 +180,12 @@ impl<const B: usize, const G: usize> Sizes<B, G> {
     }
 }
 
-/// What levels stand for: the odd numbers.
+/// The values of the levels: the odd numbers.
 const fn odd<const D: usize>() -> [f32; GROUP] {
     const { numbers::<D>(&[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]) }
 }
 
-/// What one level of a point stands for.
+/// The value of one level of a point.
 #[inline(always)]
 fn number<const D: usize>(point: u16, element: usize) -> f32 {
     f32::from(2 * level::<D>(point, element) + 1)

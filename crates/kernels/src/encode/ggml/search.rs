@@ -1,27 +1,27 @@
-//! The searches for scales: each tries a few, takes the codes of each, and keeps what is nearest to the values.
+//! ggml's searches for scales: each tries several, quantises with each, and keeps the one with the least weighted error.
 //!
-//! | search | a value is | tried |
-//! |---|---|---|
-//! | [`with_minimum`] | `scale × code − minimum` | steps of the largest code, each mended by least squares |
-//! | [`signed`] | `scale × code`, codes around zero | steps of the largest code, each mended by least squares |
-//! | [`of_scales`] | `scale × code`, for few values that are not negative | steps of the largest code, then single codes |
+//! | search | follows in ggml | a value is | candidates |
+//! |---|---|---|---|
+//! | [`make_qkx_quants`] | `make_qkx2_quants`, `make_qkx3_quants` | `scale × code − minimum` | steps of the largest code, each refined by least squares |
+//! | [`make_qx_quants`] | `make_qx_quants` with `rmse_type` 1 | `scale × code`, signed codes | steps of the largest code, each refined by least squares |
+//! | [`make_qp_quants`] | `make_qp_quants` | `scale × code`, values that are not negative | steps of the largest code, then single codes |
 
 use super::lanes::{LANES, Lanes, SMALLEST, each, larger, nearest};
 
-/// What [`with_minimum`] tries.
+/// The candidates of [`make_qkx_quants`]: `rmin`, `rdelta`, `nstep` and `use_mad` of ggml.
 #[derive(Clone, Copy)]
 pub(super) struct Tries {
     pub first: f32,
     pub step: f32,
     pub count: i32,
-    /// Whether differences count by their size, not by their square.
+    /// Whether errors count by magnitude (`use_mad`), not by square.
     pub by_size: bool,
 }
 
-/// Where values are important, more is tried.
+/// The candidates where values have an importance (`make_qkx3_quants`).
 pub(super) const WEIGHTED: Tries = Tries { first: -0.9, step: 0.05, count: 36, by_size: false };
 
-/// Scales and minima of sub-blocks, and what gives their codes.
+/// Scales and minima of sub-blocks, and the numbers that give their codes.
 pub(super) struct WithMinimum {
     pub scales: Lanes,
     /// How far below zero codes begin.
@@ -41,9 +41,10 @@ impl WithMinimum {
     }
 }
 
-/// Finds scale and minimum of sub-blocks with codes of 0 to `largest`.
+/// Finds scale and minimum of sub-blocks with codes of 0 to `largest`: `make_qkx2_quants` and `make_qkx3_quants` of ggml, which
+/// differ in their weights only.
 #[inline(always)]
-pub(super) fn with_minimum<const N: usize>(
+pub(super) fn make_qkx_quants<const N: usize>(
     values: &[Lanes; N],
     weights: &[Lanes; N],
     largest: i32,
@@ -122,7 +123,7 @@ pub(super) fn with_minimum<const N: usize>(
     }
 }
 
-/// Scales of sub-blocks, and what gives their codes.
+/// Scales of sub-blocks, and the numbers that give their codes.
 pub(super) struct Signed {
     pub scales: Lanes,
     inverse: Lanes,
@@ -139,7 +140,7 @@ impl Signed {
     }
 }
 
-/// The value of the largest size in each lane, the first of several, and its size.
+/// The value of the largest magnitude in each lane, the first of several, and its magnitude.
 #[inline(always)]
 pub(super) fn extremes<const N: usize>(values: &[Lanes; N]) -> (Lanes, Lanes) {
     let (mut extreme, mut size): (Lanes, Lanes) = ([0.0; LANES], [0.0; LANES]);
@@ -153,9 +154,9 @@ pub(super) fn extremes<const N: usize>(values: &[Lanes; N]) -> (Lanes, Lanes) {
     (extreme, size)
 }
 
-/// Finds the scale of sub-blocks with codes of `-half` to `half - 1`.
+/// Finds the scale of sub-blocks with codes of `-half` to `half - 1`: `make_qx_quants` of ggml with `rmse_type` 1.
 #[inline(always)]
-pub(super) fn signed<const N: usize>(values: &[Lanes; N], weights: &[Lanes; N], half: i32) -> Signed {
+pub(super) fn make_qx_quants<const N: usize>(values: &[Lanes; N], weights: &[Lanes; N], half: i32) -> Signed {
     let (extreme, size) = extremes(values);
     let top = half as f32;
     let sums = |inverse: &Lanes| {
@@ -189,9 +190,9 @@ pub(super) fn signed<const N: usize>(values: &[Lanes; N], weights: &[Lanes; N], 
     Signed { scales: each!(k => if is_zero[k] { 0.0 } else { scales[k] }), inverse, is_zero, half }
 }
 
-/// Finds the scale of a few values that are not negative, and their codes of up to `largest`.
+/// Finds the scale of a few values that are not negative, and their codes of up to `largest`: `make_qp_quants` of ggml.
 #[inline(always)]
-pub(super) fn of_scales<const N: usize>(values: &[f32; N], weights: &[f32; N], largest: i32) -> (f32, [u8; N]) {
+pub(super) fn make_qp_quants<const N: usize>(values: &[f32; N], weights: &[f32; N], largest: i32) -> (f32, [u8; N]) {
     let highest = values.iter().fold(0.0, |highest, value| larger(highest, *value));
     if highest < SMALLEST {
         return (0.0, [0; N]);

@@ -1,9 +1,12 @@
 //! Blocks with one scale, or a scale and a minimum: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0.
+//!
+//! Without an importance they follow ggml's `quantize_row_*_ref`; with one, Q4_0 and Q5_0 follow `quantize_row_*_impl` by
+//! `make_qx_quants`, Q4_1 and Q5_1 by `make_qkx3_quants`.
 
 use super::lanes::{
     LANES, Lanes, bounds, extreme_of_block, inverse, number_size, side_by_side, size, squares, weighted,
 };
-use super::search::{WEIGHTED, signed, with_minimum};
+use super::search::{WEIGHTED, make_qkx_quants, make_qx_quants};
 use super::{EncodeBlocks, part};
 use crate::base::GROUP;
 use crate::base::float::f16;
@@ -27,7 +30,7 @@ fn fifth_bits<S: Simd>(simd: S, codes: &[u8; BLOCK]) -> [u8; 4] {
     simd.equal(&map!(code in codes => i32::from(code) & 16), 16).to_le_bytes()
 }
 
-/// What is found for blocks whose values have an importance: scales, minima, codes.
+/// The scales, minima and codes of blocks whose values have an importance.
 struct Found {
     scales: Lanes,
     minima: Lanes,
@@ -46,14 +49,14 @@ fn searched<S: Simd>(simd: S, row: &[f32], importance: &[f32], levels: Levels, m
         let blocks = values.as_chunks::<BLOCK>().0.iter().zip(&mut found.codes).enumerate();
         match levels {
             Levels::Around(half) => {
-                let signed = signed(&places, &weights, half);
+                let signed = make_qx_quants(&places, &weights, half);
                 found.scales = signed.scales;
                 for (lane, (values, codes)) in blocks {
                     codes.iter_mut().zip(values).for_each(|(code, value)| *code = signed.code(lane, *value));
                 }
             }
             Levels::UpTo(largest) => {
-                let above = with_minimum(&places, &weights, largest, WEIGHTED);
+                let above = make_qkx_quants(&places, &weights, largest, WEIGHTED);
                 (found.scales, found.minima) = (above.scales, above.minima);
                 for (lane, (values, codes)) in blocks {
                     codes.iter_mut().zip(values).for_each(|(code, value)| *code = above.code(lane, *value));

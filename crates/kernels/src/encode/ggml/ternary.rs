@@ -1,4 +1,4 @@
-//! Three values, by the largest: TQ1_0, TQ2_0.
+//! Three values, by the largest: TQ1_0 (`quantize_row_tq1_0_ref` of ggml) and TQ2_0 (`quantize_row_tq2_0_ref`).
 
 use super::EncodeBlocks;
 use super::lanes::{SUPER, inverse, size};

@@ -172,7 +172,7 @@ impl<P: Packing> Windows<P> {
         shifts
     };
 
-    /// What brings each code to the top of its window: a shift where there are only multiplications.
+    /// The factors that bring each code to the top of its window: a shift by multiplication.
     const FACTORS: [u16; GROUP] = {
         let mut factors = [0; GROUP];
         let mut i = 0;

@@ -1,4 +1,4 @@
-//! What is said of a group as a whole: its largest, and which of it are.
+//! Reductions of a group: its largest element, and which elements equal a value.
 //!
 //! By hand because the compiler takes a group apart where its elements meet.
 

@@ -174,7 +174,7 @@ fn nearest_of_few_avx512<const D: usize>(terms: &[f32; GROUP], [lower, upper]: &
     _mm512_cmpeq_epi32_mask(distances, _mm512_set1_epi32(least)).trailing_zeros() as usize
 }
 
-/// What both levels do in the same way, and what not.
+/// The operations of both levels, with the instructions of each.
 macro_rules! sums {
     ($($level:ident $nearest_of_few:ident)*) => {$(
         impl Sums for $level {

@@ -1,8 +1,8 @@
-//! Mending: the scale of sub-blocks with codes around zero whose values are important by their squares. The codes of one
-//! scale are tried, then each is changed where that is better, up to five times.
+//! `make_q3_quants` of ggml (`do_rmse`): signed codes of sub-blocks whose values weigh as much as their squares. The codes of
+//! one scale are taken first, then each is changed where that lessens the error, in up to five passes.
 //!
-//! Four sub-blocks of five are as good as they get after one time. [`mend`] therefore mends all of a strip once, and
-//! then again only those that changed, side by side: a sub-block that did not change never will.
+//! Four sub-blocks of five do not change after the first pass. [`refine_codes`] therefore runs one pass over all of a
+//! strip, and further passes only over those that changed, in lanes: a sub-block that did not change never will.
 
 use super::lanes::{LANES, Lanes, SMALLEST, SUPER, each, nearest};
 use super::search::extremes;
@@ -11,20 +11,20 @@ use crate::base::simd::{Simd, TILE};
 /// Values of a sub-block.
 const PLACES: usize = TILE;
 
-/// Sixteens of sub-blocks that are mended together: each step waits for the one before it, so that there is time for others.
+/// Sixteens of sub-blocks that are refined together: each step depends on the one before it, so that others fill the wait.
 const SIXTEENS: usize = 4;
 
-/// Sub-blocks that are mended together.
+/// Sub-blocks that are refined together.
 const TOGETHER: usize = SIXTEENS * LANES;
 
-/// How often codes are changed at most.
+/// Passes over the codes, at most.
 const TIMES: usize = 5;
 
-/// A number for each place of the sub-blocks that are mended together.
+/// A number for each place of the sub-blocks that are refined together.
 type Places = [[Lanes; PLACES]; SIXTEENS];
 
-/// What mending finds.
-struct Mended {
+/// The scales and codes of the sub-blocks that are refined together, and which of them changed in the last pass.
+struct RefinedCodes {
     scales: [Lanes; SIXTEENS],
     codes: Places,
     is_changed: [[i32; LANES]; SIXTEENS],
@@ -47,9 +47,9 @@ fn gathered<S: Simd>(simd: S, blocks: &[[f32; PLACES]], which: &[u16]) -> Places
     places
 }
 
-/// Mends sub-blocks with codes of `-half` to `half - 1`.
+/// Refines sub-blocks with codes of `-half` to `half - 1`.
 #[inline(always)]
-fn mended(values: &Places, half: i32, times: usize) -> Mended {
+fn refined(values: &Places, half: i32, times: usize) -> RefinedCodes {
     let empty = [[[0.0; LANES]; PLACES]; SIXTEENS];
     let (mut codes, mut squares, mut cubes) = (empty, empty, empty);
     let mut sizes = [[0.0; LANES]; SIXTEENS];
@@ -98,25 +98,25 @@ fn mended(values: &Places, half: i32, times: usize) -> Mended {
         let quotients: Lanes = each!(k => if sum_l2[m][k] > 0.0 { sum_lx[m][k] / sum_l2[m][k] } else { 0.0 });
         scales[m] = each!(k => if sizes[m][k] < SMALLEST { 0.0 } else { quotients[k] });
     }
-    Mended { scales, codes, is_changed }
+    RefinedCodes { scales, codes, is_changed }
 }
 
-/// Super-blocks whose sub-blocks are mended in one strip.
+/// Super-blocks whose sub-blocks are refined in one strip.
 pub(super) const STRIP: usize = 16;
 
 /// Sub-blocks of a super-block.
 const PARTS: usize = SUPER / PLACES;
 
-/// Finds the levels of up to [`STRIP`] super-blocks, which are codes from zero on.
+/// Finds the levels of up to [`STRIP`] super-blocks: codes shifted to begin at zero.
 ///
-/// `settle` is given the number of a super-block and the scales of its sub-blocks. It sets the levels of those that keep a
+/// `choose_levels` is given the number of a super-block and the scales of its sub-blocks. It sets the levels of those that keep a
 /// scale, and returns a bit for each of those that shall have the codes that their scale was found with.
 #[inline(always)]
-pub(super) fn mend<S: Simd>(
+pub(super) fn refine_codes<S: Simd>(
     simd: S,
     values: &[[f32; SUPER]],
     half: i32,
-    mut settle: impl FnMut(usize, &Lanes, &mut [u8; SUPER]) -> u16,
+    mut choose_levels: impl FnMut(usize, &Lanes, &mut [u8; SUPER]) -> u16,
 ) -> [[u8; SUPER]; STRIP] {
     let mut levels = [[0; SUPER]; STRIP];
     let mut scales = [[0.0; PARTS]; STRIP];
@@ -132,7 +132,7 @@ pub(super) fn mend<S: Simd>(
             let mut some = [0; TOGETHER];
             let some = &mut some[..TOGETHER.min(count - start)];
             some.copy_from_slice(&which[start..start + some.len()]);
-            let found = mended(&gathered(simd, blocks, some), half, if round == Round::Once { 1 } else { TIMES });
+            let found = refined(&gathered(simd, blocks, some), half, if round == Round::Once { 1 } else { TIMES });
             for (lane, &index) in some.iter().enumerate() {
                 let (m, k) = (lane / LANES, lane % LANES);
                 let (block, part) = (usize::from(index) / PARTS % STRIP, usize::from(index) % PARTS);
@@ -150,7 +150,7 @@ pub(super) fn mend<S: Simd>(
         if round == Round::Again {
             left = 0;
             for (block, levels) in levels.iter_mut().enumerate().take(values.len()) {
-                let is_kept = settle(block, &scales[block], levels);
+                let is_kept = choose_levels(block, &scales[block], levels);
                 for part in (0..PARTS).filter(|part| is_kept >> part & 1 == 1) {
                     which[left] = (PARTS * block + part) as u16;
                     left += 1;
@@ -162,7 +162,7 @@ pub(super) fn mend<S: Simd>(
     levels
 }
 
-/// What sub-blocks are mended for.
+/// The purpose of a round of passes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Round {
     /// Their scale, which is final for those that do not change.

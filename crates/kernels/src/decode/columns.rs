@@ -1,4 +1,4 @@
-//! Finished elements turned: rows of a matrix become columns of a larger output.
+//! Decoded elements transposed: rows of a matrix become columns of a larger output.
 
 use std::ops::Range;
 
@@ -6,20 +6,20 @@ use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::simd::{Simd, TILE};
 
-/// Transposes a matrix of finished elements, `rows` by `cols`, into the columns from `at` on of `out`, whose rows have `stride`
+/// Transposes a matrix of decoded elements, `rows` by `cols`, into the columns from `at` on of `out`, whose rows have `stride`
 /// elements.
 ///
 /// Nothing is written unless `elements` holds the whole matrix and `out` all of its columns.
 ///
 /// ```
-/// use anamnesis_kernels::{Bf16, Level, turn_columns};
+/// use anamnesis_kernels::{Bf16, Level, transpose_columns};
 ///
 /// let mut out = [0; 12];
-/// turn_columns::<Bf16>(Level::detect(), &[1, 0, 2, 0, 3, 0, 4, 0], 2, 2, &mut out, 3, 1);
+/// transpose_columns::<Bf16>(Level::detect(), &[1, 0, 2, 0, 3, 0, 4, 0], 2, 2, &mut out, 3, 1);
 /// assert_eq!(out, [0, 0, 1, 0, 3, 0, 0, 0, 2, 0, 4, 0]);
 /// ```
 #[must_use = "an output that was not filled has old bytes behind what was written"]
-pub fn turn_columns<O: Output>(
+pub fn transpose_columns<O: Output>(
     level: Level,
     elements: &[u8],
     rows: usize,
@@ -31,13 +31,13 @@ pub fn turn_columns<O: Output>(
     let fits = || {
         let end = at.checked_add(rows).filter(|&end| end <= stride)?;
         let size = rows.checked_mul(cols)?.checked_mul(O::BYTES)?;
-        let turned = cols.checked_sub(1)?.checked_mul(stride)?.checked_add(end)?.checked_mul(O::BYTES)?;
-        (elements.len() >= size && out.len() >= turned).then_some(())
+        let needed = cols.checked_sub(1)?.checked_mul(stride)?.checked_add(end)?.checked_mul(O::BYTES)?;
+        (elements.len() >= size && out.len() >= needed).then_some(())
     };
     if fits().is_none() {
         return 0;
     }
-    // Whole tiles are turned in registers, what is left at the edges one by one.
+    // Whole tiles are transposed in registers, the edges element by element.
     let step = step::<O>();
     let (whole_rows, whole_cols) = (rows - rows % step, cols - cols % TILE);
     let whole = kernel::<O>(level, elements, whole_rows, cols, out, stride, at);
@@ -82,7 +82,7 @@ fn body<S: Simd, O: Output>(
     stride: usize,
     at: usize,
 ) -> usize {
-    // Two rows of half words are one row of words: their elements stand beside each other once they are turned.
+    // Two rows of half words are one row of words: their elements are adjacent once they are transposed.
     let step = step::<O>();
     for row in (0..rows).step_by(step) {
         for col in (0..cols - cols % TILE).step_by(TILE) {

@@ -7,7 +7,7 @@ use crate::base::GROUP;
 use crate::base::output::Output;
 use crate::base::simd::{ProductsTwice, SMALL_TABLE, Simd};
 
-/// What the codes stand for, repeated.
+/// The values of the codes, repeated.
 const MAP: [f32; SMALL_TABLE] = [-1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0];
 
 /// The words of all codes under a scale.
