@@ -41,7 +41,7 @@ fn check<B: EncodeBlocks>() {
         }
     }
     for level in Level::available() {
-        // Rows that are not whole blocks, fewer weights than places, and too little room leave the output alone.
+        // Rows that are not whole blocks, fewer weights than places, and too little room write nothing and count nothing.
         let mut out = vec![0xEE; 4 * B::BLOCK_BYTES];
         let (block, short) = (B::BLOCK_ELEMENTS, B::BLOCK_BYTES - 1);
         assert_eq!(encode_rows::<B>(level, &values[..block + 1], block + 1, None, &mut out), 0);

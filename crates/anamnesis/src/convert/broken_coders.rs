@@ -125,7 +125,8 @@ fn written(missing: usize, is_encoded: bool, output: &Path) -> Result<()> {
             name: name.clone(),
             values: values(Arc::new(plain)),
             encoder: Box::new(Storing { output, missing }),
-            checks: Checks { allow_nonfinite: false, measure: true },
+            checks: Checks { allow_nonfinite: false, measure: true, loaded_as: TargetDtype::F32 },
+            shared: None,
         }
     } else {
         Work::Decode(values(Arc::new(Copying { missing })))

@@ -69,6 +69,7 @@ macro_rules! walk_packed {
 /// Writes the first `elements` words of a group.
 #[inline(always)]
 pub(crate) fn write_some<O: Output>(words: &[O::Word; GROUP], elements: usize, out: &mut [u8]) {
+    debug_assert!(elements <= GROUP && elements * O::BYTES <= out.len(), "the caller counts these elements as written");
     let mut bytes = [0; GROUP * 4];
     O::write(words, &mut bytes[..GROUP * O::BYTES]);
     for (to, from) in out.iter_mut().zip(&bytes[..elements * O::BYTES]) {

@@ -26,6 +26,7 @@ macro_rules! super_blocks {
         impl EncodeBlocks for $type {
             #[inline(always)]
             fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
+                debug_assert_eq!(values.len() / SUPER * $bytes, out.len(), "a row of whole blocks");
                 let blocks = values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<$bytes>().0);
                 for (index, (values, out)) in blocks.enumerate() {
                     $encode(simd, values, part(importance, index * SUPER, SUPER), out);
@@ -94,6 +95,7 @@ fn rows<S: Simd, B: EncodeBlocks>(
     }
     let importance = importance.map(|weights| &weights[..row]);
     let bytes = blocks * B::BLOCK_BYTES;
+    debug_assert_eq!(bytes / B::BLOCK_BYTES * B::BLOCK_ELEMENTS, row, "a row of whole blocks");
     let written = (values.len() / row).min(out.len() / bytes) * bytes;
     for (values, out) in values.chunks_exact(row).zip(out.chunks_exact_mut(bytes)) {
         B::encode_row(simd, values, importance, out);
