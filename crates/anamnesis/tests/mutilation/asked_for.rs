@@ -51,7 +51,13 @@ fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&
     match mutation.class {
         "configuration" => of_configuration(case, end, mutation),
         _ if is_of_a_cache(case, mutation) => Some(CACHE),
-        "metadata" => (mutation.part == "gptq_bits" && !place.configured).then_some(ZERO_POINTS),
+        "metadata" if place.configured => None,
+        "metadata" => match mutation.part.as_str() {
+            "gptq_bits" => Some(ZERO_POINTS),
+            // Scales in the order of a kernel have the shape of those in rows.
+            "_quantization_metadata" => Some(ARRANGEMENT),
+            _ => None,
+        },
         "retype" | "change the width" | "reshape" | "resize" => of_entry(case, end, mutation, place),
         "remove" | "leave alone" => of_loss(case, end, mutation, place),
         "rename" | "duplicate" | "swap names" => of_name(case, mutation, place),
