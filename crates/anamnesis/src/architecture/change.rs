@@ -178,7 +178,9 @@ fn compressed(is_key: bool, tree: Tree, shape: &[usize], config: &Config) -> Res
     let [rows, rank] = shape else { return Err(misfit(shape, "a matrix")) };
     let per = keys + values;
     if per == 0 || heads.checked_mul(per) != Some(*rows as u64) {
-        let why = format!("{rows} rows are not {keys} of keys and {values} of values in {heads} heads");
+        let why = format!(
+            "{rows} rows are not {keys} of keys and {values} of values in {heads} heads (qk_nope_head_dim, v_head_dim)"
+        );
         return Err(AnamnesisError::parse(why));
     }
     let row = *rank as u64;
@@ -201,7 +203,9 @@ fn state_space_factors(shape: &[usize], config: &Config) -> Result<Vec<(u64, f32
     let sizes = [inner, inner, groups, groups, config.needed("mamba_n_heads")?];
     let rows = shape.first().map_or(0, |&rows| rows as u64);
     if sizes.iter().fold(0u64, |sum, &size| sum.saturating_add(size)) != rows {
-        return Err(AnamnesisError::parse(format!("{rows} rows are not the parts {sizes:?} of a state-space layer")));
+        let keys = "mamba_d_ssm, mamba_n_groups, mamba_d_state, mamba_n_heads";
+        let why = format!("{rows} rows are not the parts {sizes:?} of a state-space layer ({keys})");
+        return Err(AnamnesisError::parse(why));
     }
     let factors = config.reals("ssm_multipliers")?.unwrap_or_default();
     let mut end = 0;

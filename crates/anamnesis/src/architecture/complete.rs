@@ -9,6 +9,7 @@ use super::kind::Architecture;
 use super::names::{self, Caught};
 use super::need::{Need, Presence};
 use super::rule::{BLOCKS, Rule};
+use super::size;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -38,8 +39,7 @@ pub(super) struct Tensors<'a> {
 impl Architecture {
     /// The layers that a configuration tells, and with those that follow the last.
     pub(super) fn layer_counts(&self, config: &Config) -> Result<(u64, u64)> {
-        let own =
-            config.count(LAYERS)?.ok_or_else(|| AnamnesisError::parse("config.json tells no number of layers"))?;
+        let own = size::first(config, LAYERS)?;
         let further = match self.further_layers {
             Some(key) => config.count(&[key])?.unwrap_or(0),
             None => 0,
@@ -106,9 +106,10 @@ impl Check<'_> {
             let name = self.rule.gguf_name(layer, caught);
             let found = self.tensors.found.get(name.as_str());
             match (need.of(self.config, number)?, found) {
-                (Presence::Needed, None) if self.tensors.is_whole => return Err(self.missing(layer, ending)),
+                (Presence::Needed, None) if self.tensors.is_whole => return Err(self.missing(layer, ending, need)),
                 (Presence::Surplus, Some(found)) => {
-                    let why = "it is one too many: the configuration says that there is none";
+                    let keys = need.keys().map_or_else(String::new, |keys| format!(" ({keys})"));
+                    let why = format!("it is one too many: the configuration says that there is none{keys}");
                     return Err(AnamnesisError::parse(why).in_tensor(found.name));
                 }
                 (Presence::Allowed, Some(_)) => allowed = Some(()),
@@ -118,7 +119,7 @@ impl Check<'_> {
             let Some(found) = found else { continue };
             let wanted = match &shape {
                 Some(wanted) => wanted,
-                None => shape.insert(self.shape(ending).map_err(|error| error.in_tensor(found.name))?),
+                None => shape.insert(self.shape(ending).map_err(|error| self.unsized_by(error, found.name))?),
             };
             if let Some(wanted) =
                 wanted.as_ref().filter(|wanted| !wanted.iter().copied().eq(found.shape.iter().map(|&size| size as u64)))
@@ -127,7 +128,7 @@ impl Check<'_> {
             }
         }
         match (allowed, left_out) {
-            (Some(()), Some(layer)) if self.tensors.is_whole => Err(self.missing(layer, ending)),
+            (Some(()), Some(layer)) if self.tensors.is_whole => Err(self.missing(layer, ending, need)),
             _ => Ok(()),
         }
     }
@@ -145,13 +146,24 @@ impl Check<'_> {
         Ok(Some(shape))
     }
 
-    fn missing(&self, layer: Option<u64>, ending: &str) -> AnamnesisError {
+    /// A configuration that gives no shape, with the keys of the file that it comes from.
+    fn unsized_by(&self, error: AnamnesisError, name: &str) -> AnamnesisError {
+        let keys: Vec<&str> = self.rule.shape.iter().map(|size| size.gguf).filter(|keys| !keys.is_empty()).collect();
+        match self.tensors.side {
+            Side::Checkpoint => error.in_tensor(name),
+            Side::Gguf => error.within(format_args!("{}", keys.join(", "))).in_tensor(name),
+        }
+    }
+
+    fn missing(&self, layer: Option<u64>, ending: &str, need: Need) -> AnamnesisError {
         let caught = Caught { expert: Some(0), ending };
         let name = match self.tensors.side {
             Side::Checkpoint => self.rule.hf_name(self.of.layers, layer, caught),
             Side::Gguf => self.rule.gguf_name(layer, caught),
         };
-        let why = format!("it is missing: a model of architecture {} with this configuration has it", self.of.name);
+        let keys = need.keys().map_or_else(String::new, |keys| format!(" ({keys})"));
+        let why =
+            format!("it is missing: a model of architecture {} with this configuration{keys} has it", self.of.name);
         AnamnesisError::parse(why).in_tensor(&name)
     }
 

@@ -91,22 +91,28 @@ const COMPRESSED: &[Rule] = &[
 ];
 
 /// Corrections of the scores of experts, which the third generation has.
-const SCORED: Need = Need::When(|config, layer| {
-    Ok(match (has_experts(config, layer)?, config.text("model_type")?) {
-        (false, _) => Presence::Surplus,
-        (true, Some("deepseek_v2")) => Presence::Allowed,
-        (true, _) => Presence::Needed,
-    })
-});
+const SCORED: Need = Need::When(
+    "model_type, n_routed_experts or expert_count, first_k_dense_replace or leading_dense_block_count",
+    |config, layer| {
+        Ok(match (has_experts(config, layer)?, config.text("model_type")?) {
+            (false, _) => Presence::Surplus,
+            (true, Some("deepseek_v2")) => Presence::Allowed,
+            (true, _) => Presence::Needed,
+        })
+    },
+);
 /// Queries are compressed too, in all but the small models.
-const RANKED: Need =
-    Need::When(|config, _| Ok(if config.get("q_lora_rank").is_some() { Presence::Needed } else { Presence::Surplus }));
-const UNRANKED: Need =
-    Need::When(|config, _| Ok(if config.get("q_lora_rank").is_some() { Presence::Surplus } else { Presence::Needed }));
-const RANKED_BIAS: Need = Need::When(|config, _| match config.get("q_lora_rank") {
-    Some(_) => flagged(config, "attention_bias"),
-    None => Ok(Presence::Surplus),
+const RANKED: Need = Need::When("q_lora_rank or attention.q_lora_rank", |config, _| {
+    Ok(if config.get("q_lora_rank").is_some() { Presence::Needed } else { Presence::Surplus })
 });
+const UNRANKED: Need = Need::When("q_lora_rank or attention.q_lora_rank", |config, _| {
+    Ok(if config.get("q_lora_rank").is_some() { Presence::Surplus } else { Presence::Needed })
+});
+const RANKED_BIAS: Need =
+    Need::When("q_lora_rank or attention.q_lora_rank", |config, _| match config.get("q_lora_rank") {
+        Some(_) => flagged(config, "attention_bias"),
+        None => Ok(Presence::Surplus),
+    });
 
 const QUERY_RANK: Size = size(|config| config.needed("q_lora_rank"), "q_lora_rank", "attention.q_lora_rank");
 const KEY_RANK: Size = size(|config| config.needed("kv_lora_rank"), "kv_lora_rank", "attention.kv_lora_rank");
@@ -122,7 +128,7 @@ const QUERIES: Size = size(
         Ok(config.divisor("num_attention_heads")?.saturating_mul(size))
     },
     "num_attention_heads, qk_nope_head_dim, qk_rope_head_dim",
-    "attention.head_count, attention.key_length_mla",
+    "attention.head_count, attention.key_length_mla, rope.dimension_count",
 );
 const VALUES: Size = size(
     |config| Ok(config.divisor("num_attention_heads")?.saturating_mul(config.needed("v_head_dim")?)),

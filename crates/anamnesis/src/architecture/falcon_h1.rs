@@ -6,7 +6,7 @@ use super::key::{
     CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, counted, real, worked,
 };
 use super::kind::{Architecture, Class, USUAL};
-use super::need::{ATTENTION_BIAS, MLP_BIAS, Need, UNTIED, flagged};
+use super::need::{ATTENTION_BIAS, MLP_BIAS, Need, UNTIED};
 use super::rule::{Rule, layer, model};
 use super::size::{self, KEYS, ONE, QUERIES, Size, VOCABULARY, size};
 use crate::error::Result;
@@ -108,10 +108,10 @@ const TENSORS: &[Rule] = &[
         .biased(OUTPUT_BIAS),
 ];
 
-const PROJECTION_BIAS: Need = Need::When(|config, _| flagged(config, "mamba_proj_bias"));
-const OUTPUT_BIAS: Need = Need::When(|config, _| flagged(config, "projectors_bias"));
-const CONV_BIAS: Need = Need::When(|config, _| flagged(config, "mamba_conv_bias"));
-const NORMED: Need = Need::When(|config, _| flagged(config, "mamba_rms_norm"));
+const PROJECTION_BIAS: Need = Need::Flag("mamba_proj_bias");
+const OUTPUT_BIAS: Need = Need::Flag("projectors_bias");
+const CONV_BIAS: Need = Need::Flag("mamba_conv_bias");
+const NORMED: Need = Need::Flag("mamba_rms_norm");
 
 const STATE_INNER: Size = size(state_inner, "mamba_d_ssm, mamba_expand, hidden_size", "ssm.inner_size");
 const STATE_HEADS: Size = size(|config| config.needed("mamba_n_heads"), "mamba_n_heads", "ssm.time_step_rank");

@@ -3,7 +3,7 @@
 use super::config::{Config, Default};
 use super::key::{COMMON, From, Key, count, counted, real};
 use super::kind::{Architecture, Class, USUAL};
-use super::need::{Need, Presence, SPARSE, flagged};
+use super::need::{Need, Presence, SPARSE};
 use super::rule::{AROUND, EXPERTS, GATED, HALF_BIASED_ATTENTION, Rule, SHARED_EXPERTS, layer};
 use super::size::{EXPERTS as EXPERT_COUNT, HEAD, Size, VOCABULARY, WIDTH, size};
 use super::tokenizer::Family;
@@ -67,7 +67,7 @@ const LAYER: &[Rule] = &[
 ];
 
 /// Norms of queries and keys, in models that have them.
-const NORMED: Need = Need::When(|config, _| flagged(config, "use_qk_norm"));
+const NORMED: Need = Need::Flag("use_qk_norm");
 
 const QK_NORMS: &[Rule] = &[
     layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD]).when(NORMED),
@@ -77,8 +77,14 @@ const QK_NORMS: &[Rule] = &[
 const TWICE_WIDTH: Size =
     size(|config| Ok(config.needed("hidden_size")?.saturating_mul(2)), "hidden_size", "embedding_length");
 /// The layers behind the last.
-const FURTHER: Need = Need::When(|config, layer| further(config, layer, Presence::Needed));
-const FURTHER_OPTIONAL: Need = Need::When(|config, layer| further(config, layer, Presence::Allowed));
+const FURTHER: Need =
+    Need::When("num_hidden_layers, num_nextn_predict_layers or nextn_predict_layers", |config, layer| {
+        further(config, layer, Presence::Needed)
+    });
+const FURTHER_OPTIONAL: Need =
+    Need::When("num_hidden_layers, num_nextn_predict_layers or nextn_predict_layers", |config, layer| {
+        further(config, layer, Presence::Allowed)
+    });
 
 fn further(config: &Config, layer: u64, presence: Presence) -> Result<Presence> {
     Ok(if layer < config.needed("num_hidden_layers")? { Presence::Surplus } else { presence })

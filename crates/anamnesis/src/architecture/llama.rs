@@ -131,6 +131,9 @@ const ROUNDING: f32 = 8.0 * f32::EPSILON;
 pub(super) fn restore_frequencies(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<()> {
     let Some(factors) = (file.values)("rope_freqs.weight")? else { return Ok(()) };
     let theta = file.real("rope.freq_base").unwrap_or(10_000.0);
+    if !(theta.is_finite() && theta > 0.0) {
+        return Err(AnamnesisError::parse(format!("rope.freq_base is {theta}, a positive number is needed")));
+    }
     let largest = factors.iter().copied().fold(1.0, f32::max);
     let usual = original_contexts().map(|original| (original, 4.0));
     for (original, high) in usual.chain(fitted(&factors, theta, largest)) {

@@ -4,7 +4,7 @@ use super::change::Change;
 use super::config::{Config, Default};
 use super::key::{FILE_TYPE, From, Key, LAYERS, count, counted, real};
 use super::kind::{Architecture, Class, USUAL};
-use super::need::{Need, Presence, UNTIED, flagged};
+use super::need::{Need, Presence, UNTIED};
 use super::rule::{Rule, layer, model};
 use super::size::{Size, VOCABULARY, size};
 use super::tokenizer::Family;
@@ -56,9 +56,9 @@ const TENSORS: &[Rule] = &[
     layer("mixer.out_proj.*", "ssm_out.*", &[WIDTH, INNER]).biased(BIAS),
 ];
 
-const BIAS: Need = Need::When(|config, _| flagged(config, "use_bias"));
+const BIAS: Need = Need::Flag("use_bias");
 /// The bias of the convolution, which models have where nothing is said.
-pub(super) const CONV_BIAS: Need = Need::When(|config, _| match config.flag("use_conv_bias")? {
+pub(super) const CONV_BIAS: Need = Need::When("use_conv_bias", |config, _| match config.flag("use_conv_bias")? {
     Some(false) => Ok(Presence::Surplus),
     _ => Ok(Presence::Needed),
 });

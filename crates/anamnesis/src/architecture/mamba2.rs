@@ -6,7 +6,7 @@ use super::config::Default;
 use super::key::{FILE_TYPE, From, Key, LAYERS, count, counted, worked};
 use super::kind::{Architecture, Class, USUAL};
 use super::mamba::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
-use super::need::{Need, UNTIED, flagged};
+use super::need::{Need, UNTIED};
 use super::rule::{Rule, layer, model};
 use super::size::{ONE, Size, VOCABULARY, first, size};
 use super::tokenizer::Family;
@@ -60,7 +60,7 @@ const TENSORS: &[Rule] = &[
     layer("mixer.out_proj.*", "ssm_out.*", &[WIDTH, INNER]).biased(BIAS),
 ];
 
-const BIAS: Need = Need::When(|config, _| flagged(config, "use_bias"));
+const BIAS: Need = Need::Flag("use_bias");
 
 const WIDTH: Size = size(width, "hidden_size", "embedding_length");
 const INNER: Size = size(inner, "expand, intermediate_size, hidden_size", "ssm.inner_size");
@@ -114,9 +114,9 @@ fn width(config: &Config) -> Result<u64> {
 fn inner(config: &Config) -> Result<u64> {
     let expanded = config.count(&["mamba_expand", "expand"])?.unwrap_or(2).saturating_mul(width(config)?);
     match config.count(&["mamba_d_ssm", "intermediate_size", "d_inner"])? {
-        Some(inner) if inner != expanded => {
-            Err(AnamnesisError::parse(format!("config.json: the inner size is {inner}, the width expanded {expanded}")))
-        }
+        Some(inner) if inner != expanded => Err(AnamnesisError::parse(format!(
+            "config.json: intermediate_size is {inner}, hidden_size by expand {expanded}"
+        ))),
         _ => Ok(expanded),
     }
 }
@@ -125,6 +125,8 @@ fn heads(config: &Config) -> Result<u64> {
     let (inner, size) = (inner(config)?, config.count(&["mamba_d_head", "head_dim"])?.unwrap_or(64));
     match inner.checked_rem(size) {
         Some(0) => Ok(inner / size),
-        _ => Err(AnamnesisError::parse(format!("config.json: {inner} values do not divide into heads of {size}"))),
+        _ => Err(AnamnesisError::parse(format!(
+            "config.json: {inner} values do not divide into heads of {size} (head_dim)"
+        ))),
     }
 }

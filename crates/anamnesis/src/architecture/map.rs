@@ -89,13 +89,15 @@ impl Architecture {
         mapper.finish()
     }
 
-    /// Refuses a vocabulary that is larger than the embedding of a checkpoint: nothing is made for tokens that are not there.
+    /// Refuses a vocabulary that is not that of the embedding: nothing is made for tokens that are not there.
     pub(crate) fn check_vocabulary(&self, tensors: &[Named<'_>], config: &Config) -> Result<()> {
         let Some(tokens) = config.count(&["vocab_size"])? else { return Ok(()) };
         let is_embedding = |name: &str| self.map_name(name).is_some_and(|name| name == EMBEDDING);
         let embedding = tensors.iter().find(|tensor| is_embedding(tensor.name));
         let rows = embedding.and_then(|tensor| tensor.shape.first()).map_or(0, |&rows| rows as u64);
-        if tokens <= rows && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
+        let is_cut = || self.rules().any(|rule| rule.change == Change::CutToVocabulary);
+        let fits = tokens == rows || tokens < rows && tokens > 0 && is_cut();
+        if fits && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
             return Ok(());
         }
         Err(match embedding {
@@ -144,7 +146,8 @@ impl Mapper<'_> {
         for &(index, rule, layer, caught) in &found {
             if let Some(layer) = layer.filter(|layer| *layer >= layers) {
                 if !of.drops_further_layers {
-                    let why = format!("it is of layer {layer}, config.json says there are {layers}");
+                    let key = quoted("num_hidden_layers");
+                    let why = format!("it is of layer {layer}, config.json says there are {layers} ({key})");
                     return Err(AnamnesisError::parse(why));
                 }
                 self.left_out.push(name.to_owned());
@@ -210,13 +213,15 @@ impl Mapper<'_> {
             if let Some(missing) = (0..count).find(|expert| !experts.contains_key(expert)) {
                 let caught = Caught { expert: Some(missing), ending: "weight" };
                 let missed = self.of.rules().nth(rule).map(|rule| rule.hf_name(self.of.layers, layer, caught));
-                let why = format!("it is missing: {} has no expert {missing} of {count}", quoted(&name));
+                let keys = EXPERT_COUNT.join(", ");
+                let why = format!("it is missing: {} has no expert {missing} of {count} ({keys})", quoted(&name));
                 return Err(AnamnesisError::parse(why).in_tensor(missed.as_deref().unwrap_or(&name)));
             }
             if let Some(expert) = experts.keys().find(|expert| **expert >= count) {
                 return Err(AnamnesisError::parse(format!(
-                    "{} has an expert {expert}, there are {count}",
-                    quoted(&name)
+                    "{} has an expert {expert}, there are {count} ({})",
+                    quoted(&name),
+                    EXPERT_COUNT.join(", ")
                 )));
             }
             // One that is as the configuration says, or the first.

@@ -12,8 +12,10 @@ pub(crate) enum Need {
     Always,
     /// No model has it.
     Never,
-    /// The configuration and the number of the layer decide.
-    When(fn(&Config, u64) -> Result<Presence>),
+    /// The configuration and the number of the layer decide: these keys.
+    When(&'static str, fn(&Config, u64) -> Result<Presence>),
+    /// A flag of the configuration decides.
+    Flag(&'static str),
 }
 
 /// What a configuration says of a tensor of one layer.
@@ -26,14 +28,27 @@ pub(crate) enum Presence {
 }
 
 impl Need {
+    /// The keys that decide, for people.
+    pub(crate) const fn keys(self) -> Option<&'static str> {
+        match self {
+            Self::Always | Self::Never => None,
+            Self::When(keys, _) | Self::Flag(keys) => Some(keys),
+        }
+    }
+
     pub(crate) fn of(self, config: &Config, layer: u64) -> Result<Presence> {
         match self {
             Self::Always => Ok(Presence::Needed),
             Self::Never => Ok(Presence::Surplus),
-            Self::When(said) => said(config, layer),
+            Self::When(_, said) => said(config, layer),
+            Self::Flag(key) => flagged(config, key),
         }
     }
 }
+
+/// The keys that tell which layers have experts, in checkpoints and in GGUF.
+const OF_EXPERTS: &str = "num_local_experts, num_experts, n_routed_experts or expert_count, first_k_dense_replace or \
+                          leading_dense_block_count, mlp_only_layers, decoder_sparse_step, moe_layer_freq";
 
 /// The presence of what a flag of the configuration switches; anything is allowed where it says nothing.
 pub(crate) fn flagged(config: &Config, key: &str) -> Result<Presence> {
@@ -49,28 +64,33 @@ fn needed_if(is_needed: bool) -> Presence {
 }
 
 /// The head of a model whose embedding is not its head. A stored one is written in any case.
-pub(crate) const UNTIED: Need = Need::When(|config, _| {
+pub(crate) const UNTIED: Need = Need::When("tie_word_embeddings", |config, _| {
     Ok(match config.flag("tie_word_embeddings")? {
         Some(true) => Presence::Allowed,
         _ => Presence::Needed,
     })
 });
 /// Biases of attention.
-pub(crate) const ATTENTION_BIAS: Need = Need::When(|config, _| flagged(config, "attention_bias"));
+pub(crate) const ATTENTION_BIAS: Need = Need::Flag("attention_bias");
 /// Biases of the feed-forward network.
-pub(crate) const MLP_BIAS: Need = Need::When(|config, layer| match has_experts(config, layer)? {
+pub(crate) const MLP_BIAS: Need = Need::When("mlp_bias", |config, layer| match has_experts(config, layer)? {
     true => Ok(Presence::Surplus),
     false => flagged(config, "mlp_bias"),
 });
 /// The feed-forward network of layers without experts.
-pub(crate) const DENSE: Need = Need::When(|config, layer| Ok(needed_if(!has_experts(config, layer)?)));
+pub(crate) const DENSE: Need = Need::When(OF_EXPERTS, |config, layer| Ok(needed_if(!has_experts(config, layer)?)));
 /// The experts of layers that have them.
-pub(crate) const SPARSE: Need = Need::When(|config, layer| Ok(needed_if(has_experts(config, layer)?)));
+pub(crate) const SPARSE: Need = Need::When(OF_EXPERTS, |config, layer| Ok(needed_if(has_experts(config, layer)?)));
 /// The expert of such layers that all tokens go through, in models that have one.
-pub(crate) const SHARED: Need = Need::When(|config, layer| {
+pub(crate) const SHARED: Need = Need::When(OF_SHARED, |config, layer| {
     let shared = config.count(&["shared_expert_intermediate_size", "n_shared_experts"])?.unwrap_or(0);
     Ok(needed_if(shared > 0 && has_experts(config, layer)?))
 });
+
+/// The keys that tell of such an expert.
+const OF_SHARED: &str = "shared_expert_intermediate_size or expert_shared_feed_forward_length, n_shared_experts or \
+                         expert_shared_count, num_experts, n_routed_experts or expert_count, first_k_dense_replace or \
+                         leading_dense_block_count, mlp_only_layers, decoder_sparse_step, moe_layer_freq";
 
 /// Whether a layer has experts.
 pub(crate) fn has_experts(config: &Config, layer: u64) -> Result<bool> {

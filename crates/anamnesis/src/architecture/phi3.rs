@@ -125,7 +125,10 @@ fn factors(config: &Config, key: &str) -> Result<Option<Vec<f32>>> {
     let wanted = dimensions(config)? / 2;
     let factors = config.rope().reals(key)?.unwrap_or_default();
     if factors.len() as u64 != wanted {
-        let why = format!("config.json: {key} of rotary positions has {} values, {wanted} are needed", factors.len());
+        let why = format!(
+            "config.json: {key} has {} values, {wanted} are needed by partial_rotary_factor, hidden_size, num_attention_heads",
+            factors.len()
+        );
         return Err(AnamnesisError::parse(why));
     }
     Ok(Some(factors.iter().map(|factor| *factor as f32).collect()))

@@ -6,7 +6,7 @@ use super::config::Default;
 use super::gguf::Gguf;
 use super::key::{COMMON, Key, count};
 use super::kind::{Architecture, Class, Head, USUAL};
-use super::need::{Need, flagged};
+use super::need::Need;
 use super::rule::{AROUND, EXPERTS, GATED, NORMS, Rule, SHARED_EXPERT, layer};
 use super::size::{KEYS, QUERIES, WIDTH};
 use super::tokenizer::Family;
@@ -39,7 +39,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     family: Family::Qwen,
     restore: |file, config| {
         config.remove("attention_bias");
-        config.insert("qkv_bias".to_owned(), file.has_in_layers(&["attn_q.bias"]).into());
+        config.insert("qkv_bias".to_owned(), file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias"]).into());
         restore_experts(file, config, false)
     },
     head: Head::Always,
@@ -47,7 +47,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 /// The biases of queries, keys and values have a flag of their own.
-const QKV_BIAS: Need = Need::When(|config, _| flagged(config, "qkv_bias"));
+const QKV_BIAS: Need = Need::Flag("qkv_bias");
 
 const ATTENTION: &[Rule] = &[
     layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(QKV_BIAS),
@@ -70,7 +70,8 @@ pub(super) fn restore_experts(file: &Gguf<'_>, config: &mut Map<String, Value>, 
     }
     config.insert("norm_topk_prob".to_owned(), is_normed.into());
     config.insert("decoder_sparse_step".to_owned(), 1.into());
-    let dense = |layer: &u64| !file.has(&format!("blk.{layer}.ffn_gate_inp.weight"));
+    let of_experts = ["ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
+    let dense = |layer: &u64| of_experts.iter().all(|name| !file.has(&format!("blk.{layer}.{name}.weight")));
     let dense: Vec<u64> = (0..file.count("block_count").unwrap_or(0)).filter(dense).collect();
     config.insert("mlp_only_layers".to_owned(), dense.into());
     config.insert("use_sliding_window".to_owned(), false.into());

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::config::Default;
 use super::gemma::GELU;
 use super::kind::{Architecture, Class, USUAL};
-use super::need::{Need, UNTIED, flagged};
+use super::need::{Need, UNTIED};
 use super::rule::{Rule, layer, model};
 use super::size::{INNER, KEYS, QUERIES, VOCABULARY, WIDTH};
 
@@ -34,7 +34,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             config.insert("norm_epsilon".to_owned(), epsilon);
         }
         config.insert("hidden_act".to_owned(), GELU.into());
-        config.insert("use_bias".to_owned(), file.has_in_layers(&["attn_q.bias"]).into());
+        config.insert("use_bias".to_owned(), file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias"]).into());
         config.insert("sliding_window".to_owned(), Value::Null);
         Ok(0)
     },
@@ -43,7 +43,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 /// The biases of everything but norms, which always have them.
-const BIAS: Need = Need::When(|config, _| flagged(config, "use_bias"));
+const BIAS: Need = Need::Flag("use_bias");
 
 const TENSORS: &[Rule] = &[
     model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, WIDTH]),

@@ -20,8 +20,9 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
             _ => continue,
         };
         let usual = names.iter().find(|name| **name == "intermediate_size").or(names.first());
+        // A key that says the same in another way comes later; that it does is checked.
         if let (Some(name), Some(value)) = (usual, value) {
-            config.insert((*name).to_owned(), value);
+            config.entry((*name).to_owned()).or_insert(value);
         }
     }
     let mut set = |key: &str, value: Value| config.insert(key.to_owned(), value);

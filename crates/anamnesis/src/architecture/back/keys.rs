@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::architecture::config::Config;
 use crate::architecture::gguf::Gguf;
+use crate::architecture::key::From;
 use crate::architecture::kind::Architecture;
 use crate::architecture::told::Told;
 use crate::catalog::{MetadataArray, MetadataValue};
@@ -20,20 +21,16 @@ pub(super) fn check(
     read: &Config,
 ) -> Result<()> {
     let told = told(architecture, read)?;
-    for (key, value) in told.entries() {
-        match file.metadata.get(key) {
-            Some(stored) if is_same(stored, value) => {}
-            Some(stored) => {
-                let (stored, value) = (shown(stored), shown(value));
-                let why =
-                    format!("{} is {stored}, the configuration of a checkpoint can only say {value}", quoted(key));
-                return Err(AnamnesisError::parse(why));
-            }
-            None if file.metadata.contains_key("general.architecture") && is_default(architecture, raw, key)? => {
-                return Err(AnamnesisError::parse(format!("the file has no {}", quoted(key))));
-            }
-            None => {}
+    for (key, _) in told.entries().iter().filter(|(key, _)| !file.metadata.contains_key(key)) {
+        if is_default(architecture, raw, key)? {
+            return Err(AnamnesisError::parse(format!("the file has no {}", quoted(key))));
         }
+    }
+    for (key, value) in told.entries() {
+        let Some(stored) = file.metadata.get(key).filter(|stored| !is_same(stored, value)) else { continue };
+        let (stored, value) = (shown(stored), shown(value));
+        let why = format!("{} is {stored}, the configuration of a checkpoint can only say {value}", quoted(key));
+        return Err(AnamnesisError::parse(why));
     }
     let prefix = format!("{}.", architecture.name);
     for (key, value) in file.metadata {
@@ -44,6 +41,30 @@ pub(super) fn check(
         }
         let why = format!("{} is {}, which a configuration of its checkpoints cannot say", quoted(key), shown(value));
         return Err(AnamnesisError::unsupported(architecture.name, why));
+    }
+    Ok(())
+}
+
+/// Refuses keys of the wrong type, by name: counts are not negative and have 32 bits, numbers are finite.
+pub(super) fn check_types(architecture: &'static Architecture, file: &Gguf<'_>) -> Result<()> {
+    let keys = architecture.early_keys.iter().chain(architecture.keys.iter().flat_map(|keys| keys.iter()));
+    for key in keys {
+        let name = format!("{}.{}", architecture.name, key.gguf);
+        let Some(value) = file.metadata.get(&name) else { continue };
+        let is_number = number(value).is_some_and(f64::is_finite);
+        let is_count = file.count(key.gguf).is_some_and(|count| u32::try_from(count).is_ok());
+        let (is_right, wanted) = match key.from {
+            From::Count(_) | From::CountOr(..) | From::Counted(_) => (is_count, "a count"),
+            From::Real(_) | From::Worked(_) => (is_number, "a number"),
+            From::Said(_) => (matches!(value, MetadataValue::String(_)), "text"),
+            From::Told(_) => (matches!(value, MetadataValue::Bool(_)), "true or false"),
+            From::Listed(_) | From::Counts(_) => (matches!(value, MetadataValue::Array(_)), "a list"),
+            From::FileType => (true, ""),
+        };
+        if !is_right {
+            let why = format!("{} is {}, {wanted} is needed", quoted(&name), shown(value));
+            return Err(AnamnesisError::parse(why));
+        }
     }
     Ok(())
 }

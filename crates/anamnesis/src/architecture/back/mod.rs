@@ -53,9 +53,10 @@ fn checked(
     tensors: &[Named<'_>],
     is_whole: bool,
 ) -> Result<(Map<String, Value>, Config)> {
+    keys::check_types(architecture, gguf)?;
     let layers = gguf.count("block_count");
     let Some(layers) = layers.filter(|_| !is_whole || gguf.shapes.keys().any(|name| name.starts_with(BLOCKS))) else {
-        let why = "it tells no number of layers, or has none: it is no whole model";
+        let why = "it tells no number of layers (block_count), or has none: it is no whole model";
         return Err(AnamnesisError::unsupported(architecture.name, why));
     };
     let found = tensors.iter().map(|named| (named.name, Found { name: named.name, shape: named.shape })).collect();

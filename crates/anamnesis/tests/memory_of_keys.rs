@@ -1,0 +1,199 @@
+//! Whatever number a configuration or the metadata of a GGUF file has, a model is refused or converted in little memory and
+//! time: every number is held against the tensors before anything is made of it.
+//!
+//! One test in a binary of its own, because the allocator counts the whole process. A share of all cases is tried; with
+//! `AMN_KEYS=all`, every one.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anamnesis::{
+    AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, DirectoryOptions, GgufMetadataValue, ParseLimits,
+};
+use serde_json::{Value, json};
+use support::{Folder, fixture};
+
+/// What a run may hold. Under it, the tests themselves need a few megabytes.
+const MOST_BYTES: usize = 256 << 20;
+const MOST_TIME: Duration = Duration::from_secs(2);
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, which has nothing left beyond the limit: a run that wants more aborts.
+struct Limited;
+
+// SAFETY: memory comes from the system's allocator and goes back to it with the same layout.
+#[allow(unsafe_code, reason = "an allocator cannot be written without it")]
+unsafe impl GlobalAlloc for Limited {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size() > MOST_BYTES {
+            HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the layout is the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the pointer came from `alloc` with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Limited = Limited;
+
+fn cases() -> Vec<String> {
+    let entries = std::fs::read_dir(fixture("architectures")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut cases: Vec<_> = names.filter_map(|name| Some(name.strip_suffix(".expected.gguf")?.to_owned())).collect();
+    cases.sort();
+    cases
+}
+
+/// Whether a case is tried: one of so many, always the same.
+fn is_tried(number: &mut usize) -> bool {
+    *number += 1;
+    std::env::var_os("AMN_KEYS").is_some() || number.is_multiple_of(5)
+}
+
+/// The places of all numbers in a document, as pointers.
+fn numbers(value: &Value, place: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => found.push(place.to_owned()),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| numbers(item, &format!("{place}/{index}"), found));
+        }
+        Value::Object(map) => map.iter().for_each(|(key, item)| numbers(item, &format!("{place}/{key}"), found)),
+        _ => {}
+    }
+}
+
+/// What a number is replaced by.
+fn hostile() -> [Value; 7] {
+    let large = 1u64 << 63;
+    [json!(0), json!(-1), json!(1u64 << 31), json!(large), Value::Null, json!("a"), json!([large])]
+}
+
+/// Runs something that must end soon, and gives its refusal.
+fn timed(what: &str, work: impl FnOnce() -> Result<(), AnamnesisError>) -> Option<String> {
+    let start = Instant::now();
+    let refused = work().err().map(|error| error.to_string());
+    assert!(start.elapsed() < MOST_TIME, "{what} takes {:?}", start.elapsed());
+    refused
+}
+
+fn to_gguf(path: &Path) -> Result<(), AnamnesisError> {
+    Checkpoint::open(path, &ParseLimits::default())?.plan_convert(ConvertTarget::Gguf, &ConvertOptions::new()).map(drop)
+}
+
+/// Keys on which shapes depend: another value of any is never right.
+const SIZES: [&str; 19] = [
+    "hidden_size",
+    "num_hidden_layers",
+    "vocab_size",
+    "moe_intermediate_size",
+    "shared_expert_intermediate_size",
+    "num_local_experts",
+    "num_experts",
+    "n_routed_experts",
+    "n_shared_experts",
+    "kv_lora_rank",
+    "q_lora_rank",
+    "qk_nope_head_dim",
+    "qk_rope_head_dim",
+    "v_head_dim",
+    "state_size",
+    "conv_kernel",
+    "mamba_d_ssm",
+    "mamba_d_state",
+    "mamba_n_heads",
+];
+
+fn configurations(number: &mut usize, faults: &mut Vec<String>) {
+    for case in cases() {
+        let source = fixture("architectures").join(&case);
+        let config: Value = serde_json::from_slice(&std::fs::read(source.join("config.json")).unwrap()).unwrap();
+        let folder = Folder::new();
+        for name in ["model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+            folder.write(name, std::fs::read(source.join(name)).unwrap());
+        }
+        folder.write("config.json", config.to_string());
+        assert_eq!(timed(&case, || to_gguf(&folder.path(""))), None, "{case}");
+        let mut places = Vec::new();
+        numbers(&config, "", &mut places);
+        // What is said of quantised weights is the schemes' to refuse.
+        places.retain(|place| !place.starts_with("/quantization_config"));
+        for place in places {
+            for value in hostile().into_iter().filter(|_| is_tried(number)) {
+                let mut other = config.clone();
+                *other.pointer_mut(&place).unwrap() = value.clone();
+                folder.write("config.json", other.to_string());
+                let what = format!("{case}: {place} = {value}");
+                let refused = timed(&what, || to_gguf(&folder.path("")));
+                let key = place.split('/').rfind(|key| key.parse::<usize>().is_err()).unwrap_or("");
+                match refused {
+                    Some(refused) if !refused.contains(key) => faults.push(format!("{what}: {refused}")),
+                    // Without a value, there is that of the class.
+                    None if SIZES.contains(&key) && !value.is_null() => faults.push(format!("{what} was planned")),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn metadata(number: &mut usize, faults: &mut Vec<String>) {
+    for case in cases() {
+        let path = fixture("architectures").join(format!("{case}.expected.gguf"));
+        let checkpoint = Checkpoint::open(path, &ParseLimits::default()).unwrap();
+        let is_number =
+            |value: &GgufMetadataValue| !matches!(value, GgufMetadataValue::Array(_) | GgufMetadataValue::String(_));
+        for (key, _) in checkpoint.metadata().unwrap().into_iter().filter(|(_, value)| is_number(value)) {
+            let values = [
+                Some(GgufMetadataValue::U32(0)),
+                Some(GgufMetadataValue::I32(-1)),
+                Some(GgufMetadataValue::U32(1 << 31)),
+                Some(GgufMetadataValue::U64(1 << 63)),
+                Some(GgufMetadataValue::F32(f32::NAN)),
+                Some(GgufMetadataValue::String("a".to_owned())),
+                None,
+            ];
+            for value in values.into_iter().filter(|_| is_tried(number)) {
+                let what = format!("{case}: {key} = {value:?}");
+                let options = match value {
+                    Some(value) => ConvertOptions::new().with_gguf_metadata([(key.clone(), value)].into()),
+                    None => ConvertOptions::new().with_gguf_removed(&key),
+                };
+                // Keys that every output has are not set.
+                let Ok(plan) = checkpoint.plan_convert(ConvertTarget::Gguf, &options) else { continue };
+                let bytes = plan.to_bytes(|_| {}).unwrap().0;
+                let refused = timed(&what, || {
+                    let checkpoint = Checkpoint::from_bytes(bytes, &ParseLimits::default())?;
+                    let options = (ConvertOptions::new(), DirectoryOptions::new());
+                    checkpoint.plan_convert_directory(ConvertTarget::Hf, &options.0, &options.1).map(drop)
+                });
+                let own = key.split_once('.').map_or("", |(_, own)| own);
+                if let Some(refused) = refused.filter(|refused| !refused.contains(own)) {
+                    faults.push(format!("{what}: {refused}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_number_of_a_model_is_held_against_its_tensors() {
+    let (mut number, mut faults) = (0, Vec::new());
+    configurations(&mut number, &mut faults);
+    metadata(&mut number, &mut faults);
+    assert!(faults.is_empty(), "{} of {number}:\n{}", faults.len(), faults.join("\n"));
+    assert!(number > 4000, "{number}");
+}
