@@ -61,7 +61,7 @@ fn cases() -> Vec<String> {
 /// Whether a case is tried: one of so many, always the same.
 fn is_tried(number: &mut usize) -> bool {
     *number += 1;
-    std::env::var_os("AMN_KEYS").is_some() || number.is_multiple_of(5)
+    std::env::var_os("AMN_KEYS").is_some() || number.is_multiple_of(11)
 }
 
 /// The places of all numbers in a document, as pointers.
