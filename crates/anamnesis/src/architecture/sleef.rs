@@ -83,7 +83,7 @@ fn logarithm(value: f32) -> Pair {
     let square = ratio.squared();
     let series = 0.240_320_35f32.mul_add(square.0, 0.285_112_68).mul_add(square.0, 0.400_008);
     let third = Pair(0.666_666_6, 3.691_838_6e-9);
-    let whole = Pair(0.693_147_2, -1.904_654_3e-9).times(exponent as f32);
+    let whole = Pair(std::f32::consts::LN_2, -1.904_654_3e-9).times(exponent as f32);
     let sum = whole.plus(Pair(ratio.0 * 2.0, ratio.1 * 2.0));
     sum.plus(square.times_pair(ratio).times_pair(square.times(series).plus_any(third)))
 }

@@ -50,10 +50,9 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
         None if architecture.has_key("rope.freq_base") => _ = set("rope_theta", gguf::json(ROPE_THETA)),
         None => {}
     }
-    if let (None, Some(heads)) = (file.count("attention.head_count_kv"), file.count("attention.head_count")) {
-        if architecture.has_key("attention.head_count_kv") {
-            set("num_key_value_heads", json!(heads));
-        }
+    let heads = file.count("attention.head_count").filter(|_| architecture.has_key("attention.head_count_kv"));
+    if let (None, Some(heads)) = (file.count("attention.head_count_kv"), heads) {
+        set("num_key_value_heads", json!(heads));
     }
     if let Some(theta) = file.real("rope.freq_base_swa") {
         set("rope_local_base_freq", gguf::json(theta));
