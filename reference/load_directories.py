@@ -448,16 +448,17 @@ def write_table(path, results, types):
     notes = {}
 
     def cell(model, target):
-        words = []
+        words = {}
         for kind in types:
-            word, why = results.get((kind, model, target), ("", ""))
+            if (kind, model, target) not in results:
+                continue
+            word, why = results[kind, model, target]
             if why:
                 why = re.sub(r'"[^"]*"', '"…"', why)
                 word += f"[^{notes.setdefault((word, why), len(notes) + 1)}]"
-            words.append(word)
-        if not any(words):
-            return ""
-        return words[0] if len(set(words)) == 1 else " / ".join(words)
+            words.setdefault(word, []).append(kind)
+        named = lambda kinds: "" if kinds == types else f" ({', '.join(kinds).upper()})"
+        return ", ".join(word + named(kinds) for word, kinds in words.items())
 
     lines = [f"| class | {' | '.join(f'`{target}`' for target in targets)} |", "|---" * (len(targets) + 1) + "|"]
     lines += [f"| {model} | {' | '.join(cell(model, target) for target in targets)} |" for model in models]

@@ -91,7 +91,7 @@ fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
     let is_embedding_too = last == "emb" || last.ends_with("_emb");
     let is_head = match last {
         // What is inside a head is part of it.
-        _ if module.split('.').any(|part| matches!(part, "lm_head" | "lm_heads")) => true,
+        _ if module.split('.').any(|part| matches!(part, "lm_head" | "lm_heads" | "classifier")) => true,
         // Inner layers of BERT and others are called so too.
         "output" | "head" => module == last,
         _ => HEADS.contains(&last),
@@ -150,6 +150,7 @@ mod tests {
             ("output.weight", Err(Keeping::Head)),
             ("score.weight", Err(Keeping::Head)),
             ("lm_head.dense.weight", Err(Keeping::Head)),
+            ("classifier.out_proj.weight", Err(Keeping::Head)),
             ("encoder.rel_pos_emb.weight", Err(Keeping::Embedding)),
             ("linear", Ok(())),
             ("W_enc", Ok(())),

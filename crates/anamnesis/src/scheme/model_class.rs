@@ -53,10 +53,20 @@ const EXCEPTIONS: [Exception; 13] = [
     },
     Exception { types: &["clvp", "clvp_decoder"], modules: &["mlp.c_fc", "mlp.c_proj"], layer: Layer::Conv1d },
     Exception { types: &["t5", "mt5", "umt5", "udop", "pop2piano"], modules: &["wo"], layer: Layer::InF32 },
-    Exception { types: &[], modules: &["indexer.weights_proj", "scorer.weights_proj"], layer: Layer::InF32 },
+    Exception {
+        types: &["axk2", "deepseek_v32", "glm_moe_dsa", "mistral_large4", "mistral_large4_text"],
+        modules: &["indexer.weights_proj"],
+        layer: Layer::InF32,
+    },
     Exception {
         types: &["deepseek_v4"],
-        modules: &["compressor.gate_proj", "compressor.kv_proj", "indexer.gate_proj", "indexer.kv_proj"],
+        modules: &[
+            "compressor.gate_proj",
+            "compressor.kv_proj",
+            "indexer.gate_proj",
+            "indexer.kv_proj",
+            "scorer.weights_proj",
+        ],
         layer: Layer::InF32,
     },
     Exception {
@@ -65,7 +75,11 @@ const EXCEPTIONS: [Exception; 13] = [
         layer: Layer::Inherited,
     },
     Exception { types: &["deepseek_v4"], modules: &["o_a_proj"], layer: Layer::Inherited },
-    Exception { types: &["ibert"], modules: &["query", "key", "value", "dense"], layer: Layer::Other },
+    Exception {
+        types: &["ibert"],
+        modules: &["self.query", "self.key", "self.value", "intermediate.dense", "output.dense"],
+        layer: Layer::Other,
+    },
     Exception { types: &["ctrl"], modules: &["w"], layer: Layer::Other },
     Exception { types: &["eomt", "eomt_dinov3", "videomt"], modules: &["query"], layer: Layer::Other },
     Exception {

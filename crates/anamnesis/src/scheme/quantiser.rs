@@ -139,7 +139,7 @@ pub(crate) trait Quantiser: Send + Sync {
             Layer::Conv1d => Some(Keeping::Transposed),
             Layer::InF32 => Some(Keeping::InF32),
             Layer::Head => Some(Keeping::Head),
-            Layer::Other => Some(Keeping::NotALayer),
+            Layer::Other => Some(Keeping::NotReplaced),
         }
     }
 

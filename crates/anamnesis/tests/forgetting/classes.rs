@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Contents, Folder, assert_mentions, difference, fixture};
+use crate::support::{Contents, Folder, Model, assert_mentions, difference, fixture};
 use anamnesis::{
     AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, DirectoryOptions, ParseLimits, TargetDtype,
 };
@@ -130,6 +130,24 @@ fn loaders_of_linear_layers_alone_find_nothing_in_gpt2() {
         assert_eq!(plan.stats().quantized, 0, "{to}");
         let transposed = plan.kept().iter().filter(|(_, why)| why.reason().contains("Conv1D")).count();
         assert_eq!(transposed, 4, "{to}");
+    }
+}
+
+#[test]
+fn a_layer_whose_weight_attention_takes_itself_stays_and_is_named() {
+    let matrix = [0.5; 128 * 128];
+    let model = Model::new()
+        .floats("head.attention.in_proj_weight", &[384, 128], &[0.5; 384 * 128])
+        .floats("head.attention.out_proj.weight", &[128, 128], &matrix)
+        .floats("layers.0.attention.out_proj.weight", &[128, 128], &matrix);
+    for (to, list) in
+        [("w4a16", "ignore"), ("bnb-nf4", "llm_int8_skip_modules"), ("awq-4bit", "modules_to_not_convert")]
+    {
+        let folder = Folder::staged(&model.bytes(), Some(&json!({ "model_type": "siglip_vision_model" })));
+        let output = folder.path("out");
+        convert(folder.model().parent().unwrap(), to, &output);
+        let left = configuration(&output)[list].clone();
+        assert_eq!(left, json!(["head.attention.out_proj", "lm_head"]), "{to}");
     }
 }
 

@@ -54,7 +54,7 @@ impl Quantiser for BnbKind {
             Layer::Inherited | Layer::Expert => Some(Keeping::NotReplaced),
             Layer::InF32 => Some(Keeping::InF32),
             Layer::Head => Some(Keeping::Head),
-            Layer::Other => Some(Keeping::NotALayer),
+            Layer::Other => Some(Keeping::NotReplaced),
         }
     }
 

@@ -102,7 +102,7 @@ impl Quantiser for Asked {
     fn leaves(&self, layer: Layer) -> Option<Keeping> {
         match layer {
             Layer::Conv1d => Some(Keeping::Transposed),
-            Layer::Other => Some(Keeping::NotALayer),
+            Layer::Other => Some(Keeping::NotReplaced),
             _ => None,
         }
     }
