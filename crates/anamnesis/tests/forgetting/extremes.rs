@@ -126,7 +126,7 @@ fn converted(
 
 fn importance(names: impl Iterator<Item = String>, weight: f32) -> Arc<Importance> {
     let mut importance = Importance::default();
-    importance.weights = names.map(|name| (name, Arc::from(vec![weight; COLS]))).collect();
+    importance.weights = names.map(|name| (name, vec![weight; COLS].into())).collect();
     Arc::new(importance)
 }
 

@@ -98,7 +98,8 @@ fn option_files_of_any_size_are_refused_or_left_where_they_are() {
 fn files_beside_a_model_that_are_no_files_are_named() {
     let folder = Folder::empty();
     model(&folder, ["a.weight".to_owned()].into_iter());
-    let cases: [(&str, fn(&Folder)); 4] = [
+    type Make = fn(&Folder);
+    let cases: [(&str, Make); 4] = [
         ("a pipe", |folder| {
             assert!(Command::new("mkfifo").arg(folder.path("config.json")).status().unwrap().success());
         }),

@@ -265,9 +265,9 @@ mod tests {
     fn bits_that_codes_leave_free_are_noticed_wherever_they_stand() {
         // Rows of 5 codes: of 3 bits in one word without gaps, of 7 bits in two words of four.
         for (layout, spare) in [
-            (Layout::words(3, 5), &[15..32][..]),
-            (Layout::padded_words(7, 5), &[28..32, 39..64]),
-            (Layout::words(8, 5), &[40..64]),
+            (Layout::words(3, 5), [15..32, 0..0]),
+            (Layout::padded_words(7, 5), [28..32, 39..64]),
+            (Layout::words(8, 5), [40..64, 0..0]),
         ] {
             let (Layout::Dense { row_bytes, .. } | Layout::Words { row_bytes, .. }) = layout else { panic!() };
             for row in 0..2 {
