@@ -124,3 +124,30 @@ pub(super) fn decode_packed<E: OutputElement>(matrix: &PackedMatrix, stored: Pac
     decode_rows(Context::default().level(), matrix, stored, E::TARGET, &mut out)?;
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::BlockType;
+    use crate::remember::output::sealed::Sealed;
+    use crate::remember::{Bf16Out, F32Out};
+    use crate::scheme::ggml::GgmlDecoder;
+
+    #[test]
+    fn outputs_of_every_size_are_those_of_one_tile() {
+        let decoder = GgmlDecoder::new(BlockType::Q8_0);
+        // Around the limit for BF16 and F32, with a last piece that is cut short.
+        for blocks in [0, 1, 16_383, 16_384, 32_767, 32_768, 40_001] {
+            let data: Vec<u8> = (0..34 * blocks).map(|index| (index * 7 % 251) as u8).collect();
+            let elements = 32 * blocks;
+            let tile = |target, each: usize| {
+                let mut out = vec![0; elements * each];
+                let written = decoder.decode(0..elements as u64, &[&data], target, &mut out, &mut Context::default());
+                assert_eq!(written.unwrap(), out.len());
+                out
+            };
+            assert!(decode::<Bf16Out>(&decoder, elements, &[&data]).unwrap() == tile(Bf16Out::TARGET, 2), "{blocks}");
+            assert!(decode::<F32Out>(&decoder, elements, &[&data]).unwrap() == tile(F32Out::TARGET, 4), "{blocks}");
+        }
+    }
+}

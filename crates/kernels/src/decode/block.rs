@@ -60,6 +60,7 @@ fn body<S: Simd, F: Format8, O: Output>(
     out: &mut [u8],
 ) -> usize {
     let is_worth_tables = codes.len() / cols >= LEAST_ROWS && run >= TABLE;
+    let scales = &scales[..scales.len().min(cols.div_ceil(run))];
     if has_tables::<S, F, O>() && is_worth_tables && scales.iter().all(|scale| keeps_signs(*scale)) {
         tables::<S, F, O>(simd, codes, scales, run, cols, out)
     } else {
@@ -81,7 +82,6 @@ fn tables<S: Simd, F: Format8, O: Output>(
     out: &mut [u8],
 ) -> usize {
     let mut tables = [[O::Word::default(); TABLE]; PANEL];
-    let scales = &scales[..scales.len().min(cols.div_ceil(run))];
     let (mut start, mut written) = (0usize, 0);
     for scales in scales.chunks(PANEL) {
         let end = cols.min(start.saturating_add(scales.len().saturating_mul(run)));

@@ -176,12 +176,12 @@ macro_rules! walk_blocks {
     }};
 }
 
-/// The map as the look-ups want it: repeated after the last code.
+/// The map as the look-ups want it: repeated after the last code, NaN canonical.
 #[inline(always)]
 fn repeated<P: Packing>(map: &[f32; 16]) -> [f32; SMALL_TABLE] {
     let mut repeated = [0.0; SMALL_TABLE];
     for (i, value) in repeated.iter_mut().enumerate() {
-        *value = map[i % (1 << P::BITS.min(4))];
+        *value = canonical_nan(map[i % (1 << P::BITS.min(4))]);
     }
     repeated
 }
@@ -201,8 +201,8 @@ fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     let map = repeated::<P>(map);
     walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, table = {
-        let numbers = rule.numbers(simd, &map, &[zero_of(zeros, index); SMALL_TABLE], &[*scale; SMALL_TABLE]);
-        O::round_sixteen::<S, Twice>(simd, &numbers.map(canonical_nan))
+        let (zero, scale) = (canonical_nan(zero_of(zeros, index)), canonical_nan(*scale));
+        O::round_sixteen::<S, Twice>(simd, &rule.numbers(simd, &map, &[zero; SMALL_TABLE], &[scale; SMALL_TABLE]))
     }, group => O::look_up_packed::<S, P>(simd, &table, group), out)
 }
 
@@ -251,7 +251,7 @@ fn spread<S: Simd, P: Packing, O: Output>(
         } else {
             map!(word in simd.values::<P>(&table, group) => f32::from_bits(word))
         };
-        O::round_group(simd, &map!(number in rule.numbers(simd, &values, &zeros, &scales) => canonical_nan(number)))
+        O::round_group(simd, &rule.numbers(simd, &values, &zeros, &scales))
     }, out)
 }
 
@@ -272,8 +272,8 @@ impl Blocks<'_> {
         let (mut zeros, mut scales) = ([0.0; 2 * GROUP], [0.0; 2 * GROUP]);
         let mut filled = 0;
         while filled < GROUP {
-            zeros[filled..filled + GROUP].fill(zero_of(self.zeros, self.index));
-            scales[filled..filled + GROUP].fill(self.scales.get(self.index).copied().unwrap_or(0.0));
+            zeros[filled..filled + GROUP].fill(canonical_nan(zero_of(self.zeros, self.index)));
+            scales[filled..filled + GROUP].fill(canonical_nan(self.scales.get(self.index).copied().unwrap_or(0.0)));
             let end = GROUP.min(filled.saturating_add(self.left));
             self.left -= end - filled;
             filled = end;

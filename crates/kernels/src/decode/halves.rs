@@ -74,6 +74,7 @@ fn half_tables<S: Simd, P: Packing, O: Output>(
     out: &mut [u8],
 ) -> usize {
     let elements = count::<P, O>(packed, zeros, scales, GROUP / 2, out);
+    let map = &map.map(canonical_nan);
     walk_pairs!(simd, P, O, elements, packed, (pair, index) in scales => {
         let zeros = [zero_of(zeros, 2 * index), zero_of(zeros, 2 * index + 1)];
         two_tables::<S, O>(simd, rule, map, zeros, pair)
@@ -92,6 +93,7 @@ fn half_products<S: Simd, P: Packing, O: Output>(
 ) -> usize {
     let elements = count::<P, O>(packed, &[], scales, GROUP / 2, out);
     let scales = &scales[..elements.div_ceil(GROUP / 2)];
+    let map = &map.map(canonical_nan);
     match mirror {
         Some(mirror) if O::TABLES && are_finite(scales) => {
             walk_pairs!(simd, P, O, elements, packed, (pair, _index) in scales => {
@@ -99,10 +101,10 @@ fn half_products<S: Simd, P: Packing, O: Output>(
             }, out)
         }
         _ => walk_pairs!(simd, P, O, elements, packed, (pair, _index) in scales => {
-            let mut products = [pair[0]; GROUP];
-            products[SMALL_TABLE..].fill(pair[1]);
+            let mut products = [canonical_nan(pair[0]); GROUP];
+            products[SMALL_TABLE..].fill(canonical_nan(pair[1]));
             for i in 0..GROUP {
-                products[i] = canonical_nan(products[i] * map[i % SMALL_TABLE]);
+                products[i] *= map[i % SMALL_TABLE];
             }
             O::round_group(simd, &products)
         }, out),
@@ -118,9 +120,9 @@ fn two_tables<S: Simd, O: Output>(
     zeros: [f32; 2],
     scales: [f32; 2],
 ) -> [O::Word; GROUP] {
+    let (zeros, scales) = (zeros.map(canonical_nan), scales.map(canonical_nan));
     let (mut of_zeros, mut of_scales) = ([zeros[0]; GROUP], [scales[0]; GROUP]);
     of_zeros[SMALL_TABLE..].fill(zeros[1]);
     of_scales[SMALL_TABLE..].fill(scales[1]);
-    let numbers = rule.numbers(simd, &twice(map), &of_zeros, &of_scales);
-    O::round_group(simd, &map!(number in numbers => canonical_nan(number)))
+    O::round_group(simd, &rule.numbers(simd, &twice(map), &of_zeros, &of_scales))
 }

@@ -40,16 +40,17 @@ fn body<S: Simd>(
     out: &mut [f32],
 ) -> usize {
     let (block, mut written) = (block.max(1), 0);
+    let (map, offset) = (&map.map(canonical_nan), canonical_nan(offset));
     for ((codes, out), scale) in codes.chunks(block).zip(out.chunks_mut(block)).zip(scales) {
-        let elements = codes.len().min(out.len());
+        let (elements, scale) = (codes.len().min(out.len()), canonical_nan(*scale));
         written += elements;
         let (groups, rest) = codes[..elements].as_chunks::<GROUP>();
         let (whole, tail) = out[..elements].as_chunks_mut::<GROUP>();
         for (group, out) in groups.iter().zip(whole) {
-            *out = values(simd, group, map, *scale, offset);
+            *out = values(simd, group, map, scale, offset);
         }
         if !rest.is_empty() {
-            for (out, value) in tail.iter_mut().zip(values(simd, &pad(rest), map, *scale, offset)) {
+            for (out, value) in tail.iter_mut().zip(values(simd, &pad(rest), map, scale, offset)) {
                 *out = value;
             }
         }
@@ -59,5 +60,5 @@ fn body<S: Simd>(
 
 #[inline(always)]
 fn values<S: Simd>(simd: S, codes: &[u8; GROUP], map: &[f32; 256], scale: f32, offset: f32) -> [f32; GROUP] {
-    map!(entry in simd.gather(map, &map!(code in codes => u32::from(code))) => canonical_nan(entry * scale + offset))
+    map!(entry in simd.gather(map, &map!(code in codes => u32::from(code))) => entry * scale + offset)
 }

@@ -158,7 +158,16 @@ impl GroupedEncoder {
             }
             Layout::Dense { bits, row_bytes } => {
                 let rows = codes.chunks(cols as usize).zip(out.chunks_mut(row_bytes as usize));
-                Ok(rows.map(|(codes, out)| kernels::pack_bits(level, codes, bits, out)).sum())
+                let pack_row = |(codes, out): (&[u8], &mut [u8])| {
+                    let written = kernels::pack_bits(level, codes, bits, out);
+                    if written < (codes.len() * usize::from(bits)).div_ceil(8) {
+                        return written;
+                    }
+                    // The rest of the last word of a row is zero.
+                    out[written..].fill(0);
+                    out.len()
+                };
+                Ok(rows.map(pack_row).sum())
             }
             Layout::Words { .. } | Layout::Planes { .. } | Layout::RowPairs => {
                 Err(mishandled("a layout that is not written, which"))
