@@ -15,6 +15,9 @@ const MAX_EXPRESSIONS: usize = 1 << 10;
 /// Most bytes of the automata of all expressions together.
 const MAX_AUTOMATA_BYTES: usize = 4 << 20;
 
+/// Bytes of an expression that is no longer than most.
+const USUAL_EXPRESSION_BYTES: usize = 64;
+
 /// What reading patterns may still cost, over all descriptions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowance {
@@ -37,11 +40,15 @@ impl Allowance {
             return Err(format!("there are more than {MAX_EXPRESSIONS} expressions"));
         }
         if self.automata_bytes == 0 {
-            return Err(format!("the expressions take more than {MAX_AUTOMATA_BYTES} bytes"));
+            return Err(format!(
+                "the expressions are too complex together: they take more than {MAX_AUTOMATA_BYTES} bytes"
+            ));
         }
         match dialect(entry) {
             Ok(pattern) => {
-                self.automata_bytes = self.automata_bytes.saturating_sub(pattern.automaton_bytes());
+                // Each state of a long expression's automaton takes as much longer to find.
+                let cost = pattern.automaton_bytes() * entry.len().div_ceil(USUAL_EXPRESSION_BYTES);
+                self.automata_bytes = self.automata_bytes.saturating_sub(cost);
                 set.insert(pattern);
                 self.expressions -= set.tried() - before;
                 Ok(())
