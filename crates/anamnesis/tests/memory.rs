@@ -100,11 +100,13 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let (peak, _, values) =
         profiled(|| dequantize_fp8::<F32Out>(&weight, &scale[..128], 512, 1024, Dtype::F32).unwrap());
     assert_eq!(values.len(), output);
-    assert!(peak <= output + 4 * KIB, "blocks: {peak} for {output}");
+    // Beside the output, the piece that it is appended from.
+    let most = output + 132 * KIB;
+    assert!(peak <= most, "blocks: {peak} for {output}");
     let (peak, _, values) =
         profiled(|| dequantize_per_channel_fp8::<F32Out>(&weight, &scale, 512, 1024, Dtype::F32).unwrap());
     assert_eq!(values.len(), output);
-    assert!(peak <= output + 4 * KIB, "rows: {peak} for {output}");
+    assert!(peak <= most, "rows: {peak} for {output}");
 
     // A row of 4 million values with a scale for every 16: a tile brings the scales of its own piece of the row.
     let model = Model::new().floats("a.weight_scale_inv", &[2, 1 << 18], &vec![0.5; 2 << 18]).tensor(

@@ -79,7 +79,7 @@ fn converted(
         for (name, bytes) in &weights {
             model = model.tensor(name, dtype.0, &[rows(is_gguf), COLS], bytes);
         }
-        let input = Folder::staged(&model.bytes(), Some(&serde_json::json!({ "model_type": "llama" })));
+        let input = Folder::staged(&model.bytes(), Some(&serde_json::json!({})));
         let model = input.model();
         let folder = model.parent().unwrap();
         let output = Folder::new();

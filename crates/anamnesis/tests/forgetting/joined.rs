@@ -65,7 +65,7 @@ fn layers_in_different_files_share_their_scale_too() {
     }
     let index = json!({ "metadata": { "total_size": 3 * 32 * 64 * 4 }, "weight_map": map });
     input.write("model.safetensors.index.json", index.to_string().as_bytes());
-    input.write("config.json", json!({ "model_type": "llama" }).to_string().as_bytes());
+    input.write("config.json", json!({ "torch_dtype": "float32" }).to_string().as_bytes());
     let whole = weights(Model::new(), &ATTENTION).bytes();
     for name in ["nvfp4", "modelopt-nvfp4"] {
         let target = ConvertTarget::parse(name).unwrap();
