@@ -44,7 +44,7 @@ Environment:
 
 Exit codes:
   0 done   1 a file is at fault, of the input or of the output
-  2 what was typed is at fault, by itself or for this input   130, 143 interrupted";
+  2 what was typed is at fault   130, 143 interrupted";
 
 /// How results are told.
 #[derive(Debug, Clone, Default, Args)]

@@ -125,7 +125,7 @@ fn title(part: &str) -> Option<(&str, &str)> {
 }
 
 const EXIT_CODES: &str = "  0 done   1 a file is at fault, of the input or of the output\n\
-\x20 2 what was typed is at fault, by itself or for this input   130, 143 interrupted";
+\x20 2 what was typed is at fault   130, 143 interrupted";
 
 /// What to type, for the commands whose help has no examples.
 fn examples(command: &str) -> &'static str {

@@ -178,7 +178,7 @@ fn errors_name_the_option_or_the_file() {
         ("forget plain.safetensors --to q4_k_m --group-size 64", "--group-size"),
         ("forget plain.safetensors --to bnb-nf4 --block-size 7", "--block-size"),
         ("forget plain.safetensors --to q8_0 --imatrix nowhere.dat", "nowhere.dat: "),
-        ("convert plain.safetensors --to gguf --gguf-metadata bad.json", "bad.json: "),
+        ("convert plain.safetensors --to gguf --gguf-metadata bad.json", "\"bad.json\": metadata key"),
         ("convert plain.safetensors --to gguf --gguf-kv x", "--gguf-kv: "),
         ("inspect plain.safetensors --select model", "plain.safetensors is safetensors; --include"),
         ("inspect model.gguf --npy-dtype w=e4m3", "--npy-dtype is for NumPy files, and model.gguf is GGUF"),

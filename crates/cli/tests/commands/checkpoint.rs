@@ -49,7 +49,7 @@ pub fn safetensors(tensors: &[Tensor]) -> Vec<u8> {
 }
 
 pub const CONFIG: &str = r#"{
-  "architectures": ["LlamaForCausalLM"],
+  "architectures": ["TinyForCausalLM"],
   "quantization_config": {
     "quant_method": "fp8",
     "weight_block_size": [128, 128]
@@ -59,7 +59,7 @@ pub const CONFIG: &str = r#"{
 }
 "#;
 pub const CLEAN_CONFIG: &str = r#"{
-  "architectures": ["LlamaForCausalLM"],
+  "architectures": ["TinyForCausalLM"],
   "rope_theta": 1e4,
   "torch_dtype": "bfloat16"
 }

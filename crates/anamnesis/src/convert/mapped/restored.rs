@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::sources::sources;
 use super::tensors::{Planner, Types};
 use crate::architecture::back::{self, Restored};
-use crate::architecture::{Gguf, Named, tokenizer};
+use crate::architecture::{Architecture, Gguf, Named, tokenizer};
 use crate::catalog::{Dtype, Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
@@ -84,7 +84,9 @@ impl Checkpoint {
     pub(super) fn check_restorable(&self, options: &ConvertOptions) -> Result<()> {
         let metadata: Metadata = self.metadata()?.into_iter().collect();
         let kind = metadata.get("general.type").and_then(MetadataValue::as_string);
-        if kind.is_some_and(|kind| kind != "model") || !self.claimed().problems.is_empty() {
+        let architecture = metadata.get("general.architecture").and_then(MetadataValue::as_string);
+        let is_known = architecture.is_some_and(|name| Architecture::of_gguf(name).is_some());
+        if !is_known || kind.is_some_and(|kind| kind != "model") || !self.claimed().problems.is_empty() {
             return Ok(());
         }
         let (sources, _) = sources(self, options, None)?;
