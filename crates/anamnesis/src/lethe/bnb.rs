@@ -14,7 +14,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::zeroed;
 use crate::scheme::Context;
 use crate::scheme::bnb::{FP4_MAP, NF4_MAP};
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 
 /// Values per block of the usual NF4 files.
 pub const NF4_BLOCK_SIZE: usize = 64;

@@ -4,7 +4,7 @@ use anamnesis_kernels::Level;
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 use crate::scheme::ggml::{GgmlDecoder, encode_rows, is_encoded};
 use crate::scheme::{Context, TileDecoder};
 

@@ -9,7 +9,7 @@ use crate::catalog::{Extent, TargetDtype};
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Lines, Source};
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 use crate::scheme::{Context, Window};
 
 pub(super) struct Buffers {

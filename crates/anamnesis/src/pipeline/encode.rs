@@ -12,7 +12,7 @@ use super::tiles::Tile;
 use crate::catalog::TargetDtype;
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 use crate::scheme::{Context, TileEncoder, Window};
 
 /// Reads the values of a range.

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use std::ops::Range;
 
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 use anamnesis_kernels::{self as kernels, DistanceSums, Level};
 
 /// Sums over values `x` and what they became, `y`.

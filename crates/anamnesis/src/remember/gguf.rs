@@ -11,7 +11,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::parse::gguf::{GgufTensorInfo, GgufType, ParsedGguf};
 use crate::pipeline::Plan;
 use crate::quant_config::QuantConfig;
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 use crate::scheme::ggml::GgmlDecoder;
 use crate::scheme::{self, Context, TileDecoder};
 

@@ -7,7 +7,7 @@ use super::slices::{check_len, output, product};
 use super::{Bf16Out, OutputElement};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::Context;
-use crate::scheme::decoder::{filled, rounded};
+use crate::scheme::coder::{filled, rounded};
 
 /// Values per block.
 const BLOCK: usize = 16;

@@ -4,7 +4,7 @@ use anamnesis_kernels::chosen::round_slice;
 
 use crate::catalog::{Dtype, TargetDtype};
 use crate::scheme::Context;
-use crate::scheme::decoder::rounded;
+use crate::scheme::coder::rounded;
 
 /// An output type: BF16, F32 or F16. Sealed: these three are all there are.
 pub trait OutputElement: sealed::Sealed {

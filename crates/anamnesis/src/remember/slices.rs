@@ -5,7 +5,7 @@ use anamnesis_kernels as kernels;
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Lines, is_used, zeroed};
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 use crate::scheme::packed::{PackedBytes, PackedMatrix, check_group_index, decode_rows};
 use crate::scheme::{Context, ScaleType, TileDecoder};
 

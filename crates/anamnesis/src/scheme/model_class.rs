@@ -214,7 +214,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::scheme::linear::is_left_by_name;
+    use crate::scheme::quantise::linear::is_left_by_name;
 
     /// What transformers has, by kinds of models.
     fn kinds() -> Vec<(Vec<String>, Value)> {

@@ -6,7 +6,7 @@ use anamnesis_kernels::chosen::round_slice;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::rounded;
+use crate::scheme::coder::rounded;
 use crate::scheme::{Context, TileDecoder, Window};
 
 /// A few values, by their bits.

@@ -10,7 +10,7 @@ use anamnesis_kernels::widen_f32;
 use crate::architecture::tree::Formula;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::{filled, rounded};
+use crate::scheme::coder::{filled, rounded};
 use crate::scheme::{Context, Inner, TileDecoder, Window};
 
 /// Values of another decoder, changed.

@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, QuantConfig};
+use crate::scheme::claim::{About, Blocks, Claims, PartName, QuantScheme, Scheme, Weight};
+use crate::scheme::coder::{Coding, Recipe, ScaleType};
 use crate::scheme::packed::{
     AutoRoundPacking, ColumnDecoder, Dialect, Grouping, Groups, PART_NAMES, PackedMatrix, Parts, Words, ZeroPoints,
     auto_round_packing,
 };
-use crate::scheme::{About, Blocks, Claims, Coding, PartName, QuantScheme, Recipe, ScaleType, Scheme, Weight};
 
 pub(crate) use quantiser::ENCODINGS;
 

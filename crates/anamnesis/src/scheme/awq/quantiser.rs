@@ -9,12 +9,12 @@ use anamnesis_kernels::float::f16;
 use serde_json::{Value, json};
 
 use crate::error::Result;
+use crate::scheme::coder::ScaleType;
 use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule};
-use crate::scheme::layers::{encode, plan_layers};
-use crate::scheme::linear::SERVED;
 use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
-use crate::scheme::{
-    Candidate, Decision, Encoding, GroupSize, Made, Packing, QuantiseOptions, Quantiser, ScaleType, Task,
+use crate::scheme::quantise::{
+    Candidate, Decision, Encoding, GroupSize, Made, Packing, QuantiseOptions, Quantiser, SERVED, Task, encode,
+    plan_layers,
 };
 
 /// What can be asked for.

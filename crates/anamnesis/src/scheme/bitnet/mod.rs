@@ -13,8 +13,9 @@ use std::sync::Arc;
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::Args;
+use crate::scheme::claim::{About, Claims, QuantScheme, Scheme, TensorRole, Weight};
+use crate::scheme::coder::{Coding, Grid, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Order, Scales, Step, Unit};
-use crate::scheme::{About, Claims, Coding, Grid, QuantScheme, Recipe, ScaleType, Scheme, TensorRole, Weight};
 
 /// The BitNet scheme.
 pub(crate) struct BitNet;

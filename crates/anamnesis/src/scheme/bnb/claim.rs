@@ -7,7 +7,8 @@ use super::four_bit::{Bnb4, MAX_QUANT_STATE_BYTES};
 use super::int8::{BnbInt8, BnbInt8Decoder};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{About, Blocks, Claims, Coding, PartName, QuantScheme, Recipe, Says, Scheme, TensorRole, Weight};
+use crate::scheme::claim::{About, Blocks, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::coder::{Coding, Recipe};
 
 /// The BitsAndBytes schemes.
 pub(crate) struct Bnb;

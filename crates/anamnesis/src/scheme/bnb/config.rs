@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::options::BnbKind;
+use super::kind::BnbKind;
 use crate::catalog::TargetDtype;
-use crate::scheme::Made;
+use crate::scheme::quantise::Made;
 
 /// The `quantization_config` of a model.
 pub(super) fn quantization_config(kind: BnbKind, made: &Made<'_>) -> Value {
@@ -35,7 +35,7 @@ pub(super) fn quantization_config(kind: BnbKind, made: &Made<'_>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheme::{Keeping, QuantiseOptions};
+    use crate::scheme::quantise::{Keeping, QuantiseOptions};
 
     fn skipped(quantised: &[&'static str], kept: &[(&'static str, Keeping)], unstored: &[&'static str]) -> Value {
         let options = QuantiseOptions::default();

@@ -34,7 +34,7 @@ mod claim;
 mod config;
 mod four_bit;
 mod int8;
-mod options;
+mod kind;
 mod quantiser;
 #[cfg(test)]
 mod tests;
@@ -42,7 +42,6 @@ mod tests;
 pub(crate) use claim::Bnb;
 pub(crate) use four_bit::{Bnb4Decoder, FP4_MAP, NF4_MAP, Nested};
 pub(crate) use int8::BnbInt8Decoder;
-pub use options::BnbOptions;
 pub(crate) use quantiser::ENCODINGS;
 
 /// Scales as their tensor holds them.

@@ -5,12 +5,13 @@ use serde_json::Value;
 use super::config::quantization_config;
 use super::four_bit::{FourBitEncoder, QuantType};
 use super::int8::Int8Encoder;
-use super::options::{BnbKind, BnbOptions};
+use super::kind::BnbKind;
 use crate::error::{AnamnesisError, Request, Result};
-use crate::scheme::linear::WITHOUT_ROUTERS;
-use crate::scheme::{
-    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Layer, Made, Quantiser, Task, TileEncoder,
-    linear,
+use crate::scheme::coder::TileEncoder;
+use crate::scheme::model_class::Layer;
+use crate::scheme::quantise::BnbOptions;
+use crate::scheme::quantise::{
+    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Made, Quantiser, Task, WITHOUT_ROUTERS, linear,
 };
 
 /// What can be asked for.

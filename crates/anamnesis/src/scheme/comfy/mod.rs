@@ -8,10 +8,11 @@
 //! Marked weights are claimed before any other scheme looks at them, because most of these layouts have the names and shapes of
 //! another: scales in the order of a kernel are as many as scales in rows.
 
-use super::{About, Arrangement, Claims, PartName, Says, Scheme, TensorRole};
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, ModuleConfig};
+use crate::scheme::claim::{About, Claims, PartName, Says, Scheme, TensorRole};
+use crate::scheme::coder::Arrangement;
 
 /// The dialect, as far as it is refused.
 pub(crate) struct Comfy;

@@ -1,7 +1,7 @@
 //! What is stored about activations beside quantised weights: without meaning once weights are decoded.
 
 use crate::catalog::{Dtype, StoredTensor};
-use crate::scheme::{Claims, PartName, Says, TensorRole};
+use crate::scheme::claim::{Claims, PartName, Says, TensorRole};
 
 use super::parts::PACKED;
 

@@ -8,7 +8,7 @@ use super::spec::Spec;
 use super::{METHOD, activations};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::{About, Claims, PartName, Scheme, Weight};
+use crate::scheme::claim::{About, Claims, PartName, Scheme, Weight};
 
 /// The formats of compressed-tensors, but those of eight-bit floats.
 pub(crate) struct CompressedTensors;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::METHOD;
 use super::preset::{Codes, Preset};
 use super::spec::Strategy;
-use crate::scheme::Made;
+use crate::scheme::quantise::Made;
 
 /// The version whose arithmetic and packing this is.
 const VERSION: &str = "0.20.0";

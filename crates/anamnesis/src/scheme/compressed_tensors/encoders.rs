@@ -7,12 +7,13 @@ use super::scale_rules::Rule;
 use super::scales::describe;
 use super::spec::Strategy;
 use crate::catalog::Dtype;
+use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
     Arithmetic, Beside, Factor, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Takes,
     Whole, step_of,
 };
-use crate::scheme::{Arrangement, Candidate, EncodedTensor, Grid, ScaleType, TileDecoder};
+use crate::scheme::quantise::Candidate;
 
 /// A matrix as the preset makes it.
 pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>) -> GroupedEncoder {

@@ -8,8 +8,9 @@ use super::scales::Rows;
 use super::spec::{Spec, Strategy};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Coding, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
-use crate::scheme::{Blocks, Claims, Coding, QuantScheme, Recipe, ScaleType, Weight};
 
 /// One of the two.
 struct Kind {

@@ -6,8 +6,9 @@ use super::parts::Parts;
 use super::scales::{Rows, block_shape, check_bytes, check_symmetry, describe, float_scale, group_size};
 use super::spec::Spec;
 use crate::error::Result;
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Coding, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
-use crate::scheme::{Blocks, Claims, Coding, QuantScheme, Recipe, ScaleType, Weight};
 
 const FORMATS: [&str; 2] = ["int-quantized", "naive-quantized"];
 const SCHEME: QuantScheme = QuantScheme::Named("compressed-tensors int-quantized");

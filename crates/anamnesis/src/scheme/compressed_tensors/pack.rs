@@ -8,8 +8,9 @@ use super::scales::{Rows, block_shape, check_bytes, check_symmetry, describe, fl
 use super::spec::{Spec, Strategy};
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Coding, Prepare, Prepared, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
-use crate::scheme::{Blocks, Claims, Coding, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
 
 const FORMAT: &str = "pack-quantized";
 const SCHEME: QuantScheme = QuantScheme::Named("compressed-tensors pack-quantized");

@@ -2,7 +2,7 @@
 
 use crate::catalog::{StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{Claims, PartName, Says, TensorRole};
+use crate::scheme::claim::{Claims, PartName, Says, TensorRole};
 
 /// How the name of packed codes ends.
 pub(super) const PACKED: &str = ".weight_packed";

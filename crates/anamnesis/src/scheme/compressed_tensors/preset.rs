@@ -2,7 +2,7 @@
 
 use super::spec::Strategy;
 use crate::error::{Request, Result};
-use crate::scheme::{GroupSize, QuantiseOptions};
+use crate::scheme::quantise::{GroupSize, QuantiseOptions};
 
 /// A way of quantising that the library has a name for.
 pub(super) struct Preset {

@@ -8,10 +8,9 @@ use super::preset::{Codes, Preset};
 use super::spec::Strategy;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::joined::{BY_LLM_COMPRESSOR, encode_joined};
-use crate::scheme::layers::{encode, plan_layers};
-use crate::scheme::linear::SERVED;
-use crate::scheme::{Decision, Encoding, Made, Packing, Quantiser, Task};
+use crate::scheme::quantise::{
+    BY_LLM_COMPRESSOR, Decision, Encoding, Made, Packing, Quantiser, SERVED, Task, encode, encode_joined, plan_layers,
+};
 
 macro_rules! presets {
     ($($names:expr, $short:literal, $about:literal: $codes:expr, $strategy:expr, $sizable:literal, $activations:literal;)*) => {

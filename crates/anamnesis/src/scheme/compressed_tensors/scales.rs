@@ -4,7 +4,7 @@ use super::METHOD;
 use super::spec::{Spec, Strategy};
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{Arrangement, Grid, ScaleType};
+use crate::scheme::coder::{Arrangement, Grid, ScaleType};
 
 /// A stack of matrices, whose number of columns may not be known yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

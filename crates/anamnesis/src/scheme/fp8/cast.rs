@@ -10,13 +10,9 @@ use anamnesis_kernels::{self as kernels, Factor, Goal};
 use super::{Fp8Decoder, Fp8Format};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::decoder::mishandled;
-use crate::scheme::layers::{encode, plan_layers};
-use crate::scheme::linear::USUAL;
-use crate::scheme::{
-    Candidate, Context, Decision, EncodedTensor, Grid, Keeping, Layer, Quantiser, Task, TileDecoder, TileEncoder,
-    Window,
-};
+use crate::scheme::coder::{Context, EncodedTensor, Grid, TileDecoder, TileEncoder, Window, mishandled};
+use crate::scheme::model_class::Layer;
+use crate::scheme::quantise::{Candidate, Decision, Keeping, Quantiser, Task, USUAL, encode, plan_layers};
 
 /// Values handed over together.
 const GRANULE: u64 = 1 << 12;

@@ -7,10 +7,8 @@ use super::{Fp8Decoder, Fp8Format, naming};
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::Args;
-use crate::scheme::{
-    About, Arrangement, Claims, Coding, Evidence, Grid, PartName, QuantScheme, Recipe, Says, ScaleType, Scheme,
-    TensorRole, Weight,
-};
+use crate::scheme::claim::{About, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, ScaleType};
 
 /// The FP8 scheme in all its dialects.
 pub(crate) struct Fp8;

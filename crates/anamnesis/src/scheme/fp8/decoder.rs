@@ -7,8 +7,9 @@ use anamnesis_kernels::chosen::{self as kernels, Float8, Rounded};
 
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
-use crate::scheme::decoder::{mishandled, rounded, row_granule};
-use crate::scheme::{Arrangement, AsLibrary, Context, Grid, ScaleType, TileDecoder, Window};
+use crate::scheme::coder::{
+    Arrangement, AsLibrary, Context, Grid, ScaleType, TileDecoder, Window, mishandled, rounded, row_granule,
+};
 
 /// The eight-bit float formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use super::Fp8Format;
 use crate::catalog::StoredTensor;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, ModuleConfig, Place, Target};
-use crate::scheme::Arrangement;
+use crate::scheme::coder::Arrangement;
 use crate::scheme::comfy::Float8;
 
 /// Columns under one scale of MXFP8.

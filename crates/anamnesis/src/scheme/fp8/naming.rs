@@ -1,6 +1,6 @@
 //! What the ecosystems call the companions of an FP8 weight.
 
-use crate::scheme::{PartName, Says};
+use crate::scheme::claim::{PartName, Says};
 
 /// Ends of the names of scales.
 pub(super) const PART_NAMES: [PartName; 5] = [

@@ -16,11 +16,10 @@ use super::cast::Cast;
 use super::{Fp8Decoder, Fp8Format};
 use crate::catalog::Dtype;
 use crate::error::Result;
+use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType};
 use crate::scheme::grouped::{Beside, Extremes, Factor, Goal, Group, GroupedEncoder, Layout, ScaleRule};
-use crate::scheme::layers::{encode, plan_layers};
-use crate::scheme::linear::SERVED;
-use crate::scheme::{
-    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Keeping, Made, Packing, Quantiser, ScaleType, Task,
+use crate::scheme::quantise::{
+    Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, SERVED, Task, encode, plan_layers,
 };
 
 /// What can be asked for.

@@ -8,8 +8,8 @@ use anamnesis_kernels::chosen::{BlockKernels, Rounded, blocks, nvfp4_times};
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
-use crate::scheme::decoder::rounded;
-use crate::scheme::{Blocked, Context, FourBitFloats, StoredBlocks, TileDecoder, WholeScale, Window};
+use crate::scheme::coder::{Blocked, Context, FourBitFloats, TileDecoder, WholeScale, Window, rounded};
+use crate::scheme::repack::StoredBlocks;
 
 /// The kernels of a block type.
 pub(super) const fn kernels(block: BlockType) -> &'static BlockKernels {

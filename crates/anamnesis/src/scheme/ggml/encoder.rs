@@ -10,8 +10,9 @@ use super::GgmlDecoder;
 use super::decoder::kernels;
 use crate::catalog::{BlockType, Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::decoder::{mishandled, rounded};
-use crate::scheme::{Context, EncodedTensor, PlainDecoder, TileDecoder, TileEncoder, Window};
+use crate::scheme::coder::{
+    Context, EncodedTensor, PlainDecoder, TileDecoder, TileEncoder, Window, mishandled, rounded,
+};
 
 /// Longest row that is encoded: blocks of some types share what is known of their row.
 const MAX_ROW_VALUES: usize = 1 << 24;

@@ -5,9 +5,8 @@
 
 mod decoder;
 mod encoder;
-mod importance;
 mod mix;
-mod options;
+
 mod quantiser;
 mod tensor_types;
 #[cfg(test)]
@@ -18,13 +17,12 @@ use std::sync::Arc;
 use crate::catalog::{BlockType, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 
-use super::{About, Claims, Coding, Evidence, QuantScheme, Recipe, Scheme, TensorRole, Weight};
+use crate::scheme::claim::{About, Claims, QuantScheme, Scheme, TensorRole, Weight};
+use crate::scheme::coder::{Coding, Evidence, Recipe};
 
 pub(crate) use decoder::GgmlDecoder;
 use decoder::ScaledBlock;
 pub(crate) use encoder::{BlockEncoder, encode_rows, is_encoded};
-pub use importance::{Importance, InputWeights};
-pub use options::BlockOptions;
 pub(crate) use quantiser::{ENCODINGS, in_order};
 
 /// The block types of ggml.

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 
 use super::encoder::{BlockEncoder, FloatEncoder, Weights};
 use super::mix::{self, Chooser, Mix, Model};
-use super::options::BlockOptions;
 use super::tensor_types::{TensorType, TensorTypes};
 use crate::catalog::{BlockType, Metadata, MetadataArray, MetadataValue, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
-use crate::scheme::{
-    BnbOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Made, Packing, Quantiser, Task, Wish, linear,
+use crate::scheme::quantise::{
+    BlockOptions, BnbOptions, Candidate, Decision, Encoding, GroupOptions, Importance, Keeping, Made, Packing,
+    Quantiser, Task, Wish, linear,
 };
 
 /// A mix, its names, what weights are called in reports, and what it is in a few words.
@@ -251,7 +251,7 @@ fn wished(tensor: &Candidate<'_>) -> Option<BlockType> {
 }
 
 /// Refuses an importance of another model: every entry that a tensor has must have its inputs.
-fn check_importance(importance: &super::Importance, tensors: &[Candidate<'_>]) -> Result<()> {
+fn check_importance(importance: &Importance, tensors: &[Candidate<'_>]) -> Result<()> {
     let mut known = 0usize;
     for tensor in tensors {
         let (Some(weights), [stack @ .., _, row]) = (importance.weights.get(tensor.output_name), tensor.shape) else {

@@ -9,9 +9,9 @@ use regex_lite::Regex;
 
 use super::encoder::is_encoded;
 use super::mix;
-use super::options::BlockOptions;
 use crate::catalog::{BlockType, Dtype, TargetDtype, expression};
 use crate::error::{Request, Result, quoted};
+use crate::scheme::quantise::BlockOptions;
 
 /// What a tensor becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use super::evidence::Evidence;
 use super::weight::gptq_weight;
 use crate::catalog::TensorId;
+use crate::scheme::claim::{About, Claims, PartName, Scheme};
 use crate::scheme::packed::{AutoRoundPacking, PART_NAMES, Parts, auto_round_packing};
-use crate::scheme::{About, Claims, PartName, Scheme};
 
 /// The GPTQ scheme.
 pub(crate) struct Gptq;

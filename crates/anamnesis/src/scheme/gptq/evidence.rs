@@ -2,8 +2,9 @@
 
 use crate::error::{AnamnesisError, Result};
 use crate::quant_config::{Args, GptqFormat, ModuleConfig};
+use crate::scheme::claim::Claims;
+use crate::scheme::coder::Evidence as Decided;
 use crate::scheme::packed::{AutoRoundPacking, ZeroPoints, auto_round_packing};
-use crate::scheme::{Claims, Evidence as Decided};
 
 /// What is said about a weight.
 pub(super) struct Evidence {

@@ -18,13 +18,13 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
+use crate::scheme::coder::ScaleType;
 use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule};
-use crate::scheme::layers::{encode, plan_layers};
-use crate::scheme::linear::SERVED;
+use crate::scheme::model_class::Layer;
 use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
-use crate::scheme::{
-    Candidate, Decision, Encoding, GroupSize, Keeping, Layer, Made, Packing, QuantiseOptions, Quantiser, ScaleType,
-    Task,
+use crate::scheme::quantise::{
+    Candidate, Decision, Encoding, GroupSize, Keeping, Made, Packing, QuantiseOptions, Quantiser, SERVED, Task, encode,
+    plan_layers,
 };
 
 macro_rules! kinds {

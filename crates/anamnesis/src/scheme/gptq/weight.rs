@@ -8,11 +8,12 @@ use super::evidence::{Evidence, Zeros};
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::GptqFormat;
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Coding, Prepare, Prepared, Recipe, ScaleType};
 use crate::scheme::packed::{
     BLOCK, ColumnDecoder, Dialect, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index,
     is_planar,
 };
-use crate::scheme::{Blocks, Claims, Coding, Prepare, Prepared, QuantScheme, Recipe, ScaleType, Weight};
 
 pub(super) fn gptq_weight(
     claims: &Claims<'_>,

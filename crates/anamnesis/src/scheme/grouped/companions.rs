@@ -7,7 +7,7 @@ use anamnesis_kernels::float::{bf16, f16};
 
 use super::{Grouped, Offsets, Step, Takes};
 use crate::error::Result;
-use crate::scheme::Window;
+use crate::scheme::coder::Window;
 
 /// The part that scales are; the others follow, as far as they are stored.
 const SCALES: usize = 1;

@@ -9,10 +9,9 @@ use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
 use super::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::decoder::{filled, rounded, row_granule};
-use crate::scheme::{
+use crate::scheme::coder::{
     AsLibrary, Blocked, Context, FourBitFloats, Grid, Integers, Lie, Reblocked, ScaleType, TileDecoder, WholeScale,
-    Window, Zeros,
+    Window, Zeros, filled, rounded, row_granule,
 };
 
 /// The codes of a tile and what they are calculated with.

@@ -22,10 +22,9 @@ use super::Layout;
 use super::scaling::{Extremes, Groups, ScaleRule};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::decoder::{filled, mishandled};
-use crate::scheme::{
+use crate::scheme::coder::{
     Arrangement, Blocked, Context, EncodedTensor, FirstPass, Grid, MadeIntegers, ScaleType, TileDecoder, TileEncoder,
-    Window, Zeros,
+    Window, Zeros, filled, mishandled,
 };
 
 /// Values handed over together where all of them share one scale.

@@ -5,8 +5,7 @@ use std::ops::Range;
 
 use anamnesis_kernels::{Level, spread_bits, spread_plane, spread_words};
 
-use crate::scheme::Window;
-use crate::scheme::decoder::{filled, mishandled};
+use crate::scheme::coder::{Window, filled, mishandled};
 
 /// The layout of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

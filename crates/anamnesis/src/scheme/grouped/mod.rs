@@ -28,7 +28,7 @@ use crate::catalog::TargetDtype;
 use anamnesis_kernels::float::e2m1;
 pub(crate) use anamnesis_kernels::{Arithmetic, Factor, Formula, Goal, Ratio, Step};
 
-use super::{Grid, ScaleType};
+use crate::scheme::coder::{Grid, ScaleType};
 
 pub(crate) use encoder::{Beside, GroupedEncoder};
 pub(crate) use layout::{Layout, Order, Unit};

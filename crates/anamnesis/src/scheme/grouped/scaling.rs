@@ -1,6 +1,6 @@
 //! How scales and offsets come from values: each library has its own arithmetic, which its scheme writes down as a [`ScaleRule`].
 
-use crate::scheme::Identity;
+use crate::scheme::coder::Identity;
 
 /// The lowest and the highest of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,7 +6,7 @@ use super::layout::{Order, Unit};
 use super::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
 use crate::catalog::TargetDtype;
 use crate::cpu::CpuLevel;
-use crate::scheme::{Arrangement, Context, Grid, ScaleType, TileDecoder};
+use crate::scheme::coder::{Arrangement, Context, Grid, ScaleType, TileDecoder};
 
 /// Numbers from a seed.
 struct Random(u64);

@@ -7,9 +7,8 @@ use super::state::{Configured, State};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::Args;
-use crate::scheme::{
-    About, Claims, Coding, PartName, QuantScheme, Recipe, Says, ScaleType, Scheme, TensorRole, Weight,
-};
+use crate::scheme::claim::{About, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::coder::{Coding, Recipe, ScaleType};
 
 /// The HQQ scheme.
 pub(crate) struct Hqq;

@@ -6,8 +6,7 @@ use anamnesis_kernels::chosen::{self, Packed, Rounded};
 use anamnesis_kernels::{self as kernels, Goal, Ratio};
 
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::decoder::{filled, mishandled};
-use crate::scheme::{Braid, Context, EncodedTensor, ScaleType, TileEncoder, Window};
+use crate::scheme::coder::{Braid, Context, EncodedTensor, ScaleType, TileEncoder, Window, filled, mishandled};
 
 /// A weight to be made.
 #[derive(Debug, Hash)]

@@ -14,10 +14,9 @@ use serde_json::{Value, json};
 use super::encoder::GroupEncoder;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{Request, Result, quoted};
-use crate::scheme::layers::{encode, plan_layers};
-use crate::scheme::linear::SERVED;
-use crate::scheme::{
-    Braid, Candidate, Decision, EncodedTensor, Encoding, GroupSize, Made, QuantiseOptions, Quantiser, ScaleType, Task,
+use crate::scheme::coder::{Braid, EncodedTensor, ScaleType};
+use crate::scheme::quantise::{
+    Candidate, Decision, Encoding, GroupSize, Made, QuantiseOptions, Quantiser, SERVED, Task, encode, plan_layers,
 };
 
 /// What can be asked for.

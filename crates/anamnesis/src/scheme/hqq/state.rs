@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::entries::{Entry, READ};
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::coder::{Arrangement, Coding, Grid, Prepare, Prepared, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Order, Scales, Unit};
-use crate::scheme::{Arrangement, Coding, Grid, Prepare, Prepared, ScaleType};
 
 /// A weight whose entries are not read yet. Its parts are codes, scales, zeros, and the entries that are there.
 pub(super) struct State {

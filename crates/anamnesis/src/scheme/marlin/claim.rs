@@ -5,7 +5,7 @@ use super::weight::weight;
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::Args;
-use crate::scheme::{About, Claims, PartName, Scheme, TensorRole};
+use crate::scheme::claim::{About, Claims, PartName, Scheme, TensorRole};
 
 /// The Marlin scheme.
 pub(crate) struct Marlin;

@@ -9,8 +9,7 @@ use anamnesis_kernels::{
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::{filled, rounded};
-use crate::scheme::{AsLibrary, Context, ScaleType, TileDecoder, Window};
+use crate::scheme::coder::{AsLibrary, Context, ScaleType, TileDecoder, Window, filled, rounded};
 
 /// Inputs and outputs of a tile, and its bytes.
 const INPUTS: u64 = 16;

@@ -1,7 +1,7 @@
 //! The stored tensors of one weight, as either tool names them.
 
 use crate::catalog::TensorId;
-use crate::scheme::{Claims, PartName, Says, TensorRole};
+use crate::scheme::claim::{Claims, PartName, Says, TensorRole};
 
 /// Which tool's names a weight has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

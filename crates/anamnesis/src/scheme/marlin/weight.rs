@@ -7,8 +7,9 @@ use super::parts::{Form, Parts};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::Args;
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Coding, Evidence, Recipe};
 use crate::scheme::packed::Groups;
-use crate::scheme::{Blocks, Claims, Coding, Evidence, QuantScheme, Recipe, Weight};
 
 const BITS: u8 = 4;
 /// Inputs and outputs of a tile, and the words that one input takes of it.

@@ -3,7 +3,7 @@
 use super::parts::Parts;
 use super::weight::mlx_weight;
 use crate::catalog::{Dtype, StoredTensor};
-use crate::scheme::{About, Claims, PartName, Says, Scheme};
+use crate::scheme::claim::{About, Claims, PartName, Says, Scheme};
 
 /// How the names of companions end.
 const COMPANIONS: [&str; 3] = [".scales", ".biases", ".qbiases"];

@@ -1,7 +1,7 @@
 //! The stored tensors of one weight.
 
 use crate::catalog::TensorId;
-use crate::scheme::{Claims, TensorRole};
+use crate::scheme::claim::{Claims, TensorRole};
 
 /// A weight and the companions that were found.
 pub(super) struct Parts {

@@ -11,12 +11,12 @@ use super::scale_rules::Rule;
 use super::weight::decoder;
 use crate::catalog::{Dtype, Metadata, MetadataValue};
 use crate::error::{Request, Result};
+use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType};
 use crate::scheme::grouped::{Beside, Factor, Goal, GroupedEncoder, Layout, Ratio, Step};
-use crate::scheme::layers::{encode, plan_layers};
-use crate::scheme::linear::LEAST;
-use crate::scheme::{
-    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, GroupSize, Keeping, Layer, Made, Packing,
-    QuantiseOptions, Quantiser, ScaleType, Task,
+use crate::scheme::model_class::Layer;
+use crate::scheme::quantise::{
+    Candidate, Decision, Encoding, GroupSize, Keeping, LEAST, Made, Packing, QuantiseOptions, Quantiser, Task, encode,
+    plan_layers,
 };
 
 macro_rules! modes {

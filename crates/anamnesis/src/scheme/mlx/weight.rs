@@ -6,11 +6,10 @@ use super::mode::{Kind, Mode};
 use super::parts::Parts;
 use crate::catalog::{Dtype, StoredTensor, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, InLibrary, Recipe, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step};
-use crate::scheme::{
-    Arrangement, Blocks, Claims, Coding, Evidence, Grid, InLibrary, QuantScheme, Recipe, ScaleType, TileDecoder, Weight,
-};
 
 pub(super) fn mlx_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let weight = claims.catalog.get(parts.weight);

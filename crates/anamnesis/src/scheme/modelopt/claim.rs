@@ -5,7 +5,7 @@ use super::naming::{Names, PART_NAMES};
 use super::parts::Parts;
 use super::weight::weight;
 use crate::catalog::{Dtype, StoredTensor};
-use crate::scheme::{About, Claims, PartName, Scheme};
+use crate::scheme::claim::{About, Claims, PartName, Scheme};
 
 /// ModelOpt's scheme.
 pub(crate) struct ModelOpt;

@@ -1,6 +1,6 @@
 //! What ModelOpt calls the parts of a weight.
 
-use crate::scheme::{PartName, Says};
+use crate::scheme::claim::{PartName, Says};
 
 /// How the names of companions end, of weights and of parameters.
 pub(super) const PART_NAMES: [PartName; 4] = [

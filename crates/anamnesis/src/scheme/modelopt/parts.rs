@@ -2,7 +2,7 @@
 
 use super::naming::Names;
 use crate::catalog::{Dtype, StoredTensor, TensorId};
-use crate::scheme::{Claims, TensorRole};
+use crate::scheme::claim::{Claims, TensorRole};
 
 /// A weight and the companions that were found.
 pub(super) struct Parts {

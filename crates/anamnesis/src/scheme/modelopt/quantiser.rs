@@ -7,15 +7,13 @@ use serde_json::{Map, Value, json};
 use super::scale_rules::Rule;
 use crate::catalog::Dtype;
 use crate::error::Result;
+use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
     Arithmetic, Beside, Factor, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Scales, Whole, step_of,
 };
-use crate::scheme::joined::{BY_MODELOPT, encode_joined};
-use crate::scheme::layers::{encode, plan_layers};
-use crate::scheme::linear::SERVED;
-use crate::scheme::{
-    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Made, Quantiser, ScaleType, Task, TileDecoder,
+use crate::scheme::quantise::{
+    BY_MODELOPT, Candidate, Decision, Encoding, Made, Quantiser, SERVED, Task, encode, encode_joined, plan_layers,
 };
 
 /// What can be asked for.

@@ -2,8 +2,8 @@
 
 use crate::catalog::StoredTensor;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::coder::{Arrangement, Grid};
 use crate::scheme::grouped::Layout;
-use crate::scheme::{Arrangement, Grid};
 
 /// The geometry of a weight.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use super::shape::Shape;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Coding, Evidence, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Meaning, Offsets, Scales, Whole};
-use crate::scheme::{Blocks, Claims, Coding, Evidence, QuantScheme, Recipe, ScaleType, Weight};
 
 pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let codes = claims.catalog.get(parts.codes);

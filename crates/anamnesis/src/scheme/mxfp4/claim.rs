@@ -1,7 +1,7 @@
 //! Recognising MXFP4 weights.
 
 use super::{gpt_oss, rows};
-use crate::scheme::{About, Claims, PartName, Says, Scheme};
+use crate::scheme::claim::{About, Claims, PartName, Says, Scheme};
 
 /// The MXFP4 scheme.
 pub(crate) struct Mxfp4;

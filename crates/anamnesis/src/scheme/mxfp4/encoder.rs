@@ -8,8 +8,8 @@ use anamnesis_kernels::{self as kernels, Goal};
 use super::turned::{BLOCK, TurnedBlocks};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
-use crate::scheme::decoder::filled;
-use crate::scheme::{Candidate, Context, EncodedTensor, TileDecoder, TileEncoder, Window};
+use crate::scheme::coder::{Context, EncodedTensor, TileDecoder, TileEncoder, Window, filled};
+use crate::scheme::quantise::Candidate;
 
 /// Values of a tile: pieces of the stored rows are as long as it has blocks, and short pieces cost more.
 const TILE_VALUES: u64 = 1 << 20;

@@ -7,7 +7,8 @@ use super::turned::TurnedBlocks;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{Blocks, Claims, Coding, Evidence, QuantScheme, Recipe, TensorRole, Weight};
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, TensorRole, Weight};
+use crate::scheme::coder::{Coding, Evidence, Recipe};
 
 /// Codes of a block.
 const BLOCK: u64 = 32;

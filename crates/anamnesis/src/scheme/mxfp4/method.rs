@@ -2,7 +2,7 @@
 
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::ModuleConfig;
-use crate::scheme::Claims;
+use crate::scheme::claim::Claims;
 
 /// Refuses a module that the configuration leaves as it is, or says another method of than these.
 pub(super) fn check_method(claims: &Claims<'_>, module: &ModuleConfig<'_>, methods: &[&str]) -> Result<()> {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::encoder::TurnedEncoder;
 use super::turned::BLOCK;
 use crate::error::{Request, Result};
-use crate::scheme::layers::encode;
-use crate::scheme::{Candidate, Decision, Encoding, Keeping, Layer, Made, Packing, Quantiser, Task, Wish};
+use crate::scheme::model_class::Layer;
+use crate::scheme::quantise::{Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, Task, Wish, encode};
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {

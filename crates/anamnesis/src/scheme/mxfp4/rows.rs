@@ -6,10 +6,9 @@ use super::method::check_method;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, TensorRole, Weight};
+use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
-use crate::scheme::{
-    Arrangement, Blocks, Claims, Coding, Evidence, Grid, QuantScheme, Recipe, ScaleType, TensorRole, Weight,
-};
 
 /// Codes under one scale.
 const GROUP: u64 = 32;

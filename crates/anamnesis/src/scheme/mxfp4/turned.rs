@@ -8,8 +8,7 @@ use anamnesis_kernels::float::e2m1;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::{filled, rounded};
-use crate::scheme::{Blocked, Context, FourBitFloats, Reblocked, TileDecoder, Window};
+use crate::scheme::coder::{Blocked, Context, FourBitFloats, Reblocked, TileDecoder, Window, filled, rounded};
 
 /// Codes of a block, and the bytes they take.
 pub(super) const BLOCK: u64 = 32;

@@ -8,8 +8,7 @@ use anamnesis_kernels::{self as kernels, Level};
 use super::{Grouping, PackedMatrix, Words, ZeroPoints, planar};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::decoder::{filled, rounded};
-use crate::scheme::{AsLibrary, Context, Integers, Lie, TileDecoder, Window, Zeros};
+use crate::scheme::coder::{AsLibrary, Context, Integers, Lie, TileDecoder, Window, Zeros, filled, rounded};
 
 /// Where tiles may be cut: 32 codes of any width fill whole words.
 const STRIP: u64 = 32;

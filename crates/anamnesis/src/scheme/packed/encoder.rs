@@ -11,9 +11,11 @@ use anamnesis_kernels::{self as kernels, F16, Goal, Level, Output, Ratio};
 use super::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
-use crate::scheme::decoder::{filled, mishandled};
+use crate::scheme::coder::{
+    Context, EncodedTensor, MadeIntegers, TileDecoder, TileEncoder, Window, filled, mishandled,
+};
 use crate::scheme::grouped::{Groups, ScaleRule};
-use crate::scheme::{Candidate, Context, EncodedTensor, MadeIntegers, TileDecoder, TileEncoder, Window};
+use crate::scheme::quantise::Candidate;
 
 /// Values of a tile: pieces of the stored rows are as long as it has rows, and short pieces cost more.
 const TILE_VALUES: u64 = 1 << 20;

@@ -18,7 +18,7 @@ mod planar;
 mod rows;
 mod zeros;
 
-use crate::scheme::ScaleType;
+use crate::scheme::coder::ScaleType;
 
 pub(crate) use auto_round::{AutoRoundPacking, auto_round_packing};
 pub(crate) use columns::{ColumnDecoder, Dialect};

@@ -2,7 +2,7 @@
 
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{Claims, PartName, Says, TensorRole};
+use crate::scheme::claim::{Claims, PartName, Says, TensorRole};
 
 /// What the parts of a packed weight are called.
 pub(crate) const PART_NAMES: [PartName; 4] = [

@@ -6,7 +6,7 @@ use anamnesis_kernels::chosen::{self as kernels, Rounded};
 
 use super::{Grouping, PackedMatrix, Words};
 use crate::catalog::TargetDtype;
-use crate::scheme::decoder::{filled, rounded};
+use crate::scheme::coder::{filled, rounded};
 
 /// Outputs done at a time, so that their zero points and scales stay in the first-level cache.
 const STRIP: usize = 2048;
@@ -107,7 +107,7 @@ fn decode(level: Level, to: Rounded, matrix: &PackedMatrix, stored: PackedBytes<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheme::ScaleType;
+    use crate::scheme::coder::ScaleType;
     use crate::scheme::packed::ZeroPoints;
 
     fn painted(count: usize) -> Vec<u8> {

@@ -5,7 +5,7 @@ use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self as kernels, Packed};
 
 use super::Words;
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 
 /// How stored zero points become the numbers that are subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

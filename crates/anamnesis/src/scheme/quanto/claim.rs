@@ -6,12 +6,10 @@ use super::packed::packed_weight;
 use super::parts::{NAME, Parts};
 use crate::catalog::{Dtype, StoredTensor, TargetDtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{About, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::coder::{Arrangement, Coding, Grid, Recipe, Rounded, ScaleType};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{Formula, Grouped, Layout, Meaning, Offsets, Scales};
-use crate::scheme::{
-    About, Arrangement, Claims, Coding, Grid, PartName, QuantScheme, Recipe, Rounded, Says, ScaleType, Scheme,
-    TensorRole, Weight,
-};
 
 /// The quanto scheme.
 pub(crate) struct Quanto;

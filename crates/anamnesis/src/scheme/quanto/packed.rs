@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::parts::{NAME, Parts};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Arrangement, Coding, Grid, Recipe, ScaleType};
 use crate::scheme::grouped::{Formula, Grouped, Layout, Meaning, Offsets, Order, Scales, Unit};
-use crate::scheme::{Arrangement, Claims, Coding, Grid, QuantScheme, Recipe, ScaleType, Weight};
 
 /// The lengths that groups have where nobody chooses another.
 const GROUPS: [u64; 4] = [128, 96, 64, 32];

@@ -2,8 +2,8 @@
 
 use crate::catalog::{StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::coder::{Evidence, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Formula, Step};
-use crate::scheme::{Evidence, ScaleType};
 
 /// The name of the scheme, and of its method.
 pub(super) const NAME: &str = "quanto";

@@ -16,17 +16,13 @@ use serde_json::{Map, Value, json};
 use super::parts::NAME;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
+use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, Rounded, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
     Arithmetic, Beside, Extremes, Factor, Formula, Goal, Group, Grouped, GroupedEncoder, Layout, Meaning, Offsets,
     Ratio, ScaleRule, Scales, step_of,
 };
-use crate::scheme::layers::{encode, plan_layers};
-use crate::scheme::linear::SERVED;
-use crate::scheme::{
-    Arrangement, Candidate, Decision, EncodedTensor, Encoding, Grid, Made, Quantiser, Rounded, ScaleType, Task,
-    TileDecoder,
-};
+use crate::scheme::quantise::{Candidate, Decision, Encoding, Made, Quantiser, SERVED, Task, encode, plan_layers};
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 3] = [

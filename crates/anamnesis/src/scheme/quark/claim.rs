@@ -5,7 +5,7 @@ use super::told::Told;
 use super::{integers, mxfp4};
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::{About, Claims, PartName, Says, Scheme, Weight};
+use crate::scheme::claim::{About, Claims, PartName, Says, Scheme, Weight};
 
 /// Quark's scheme.
 pub(crate) struct Quark;

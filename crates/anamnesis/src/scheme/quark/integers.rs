@@ -6,11 +6,10 @@ use super::parts::Parts;
 use super::told::{Told, only};
 use crate::catalog::{StoredTensor, TargetDtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, InLibrary, Recipe, ScaleType, TileDecoder};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
 use crate::scheme::packed::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
-use crate::scheme::{
-    Arrangement, Blocks, Claims, Coding, Evidence, Grid, InLibrary, QuantScheme, Recipe, ScaleType, TileDecoder, Weight,
-};
 
 const NAME: &str = "Quark";
 

@@ -7,8 +7,9 @@ use super::told::{Told, only};
 use crate::catalog::Dtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
-use crate::scheme::{Arrangement, Blocks, Claims, Coding, Evidence, Grid, QuantScheme, Recipe, ScaleType, Weight};
 
 /// Codes under one scale.
 const GROUP: u64 = 32;

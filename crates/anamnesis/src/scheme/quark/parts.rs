@@ -2,7 +2,7 @@
 
 use crate::catalog::TensorId;
 use crate::error::{AnamnesisError, quoted};
-use crate::scheme::{Claims, TensorRole};
+use crate::scheme::claim::{Claims, TensorRole};
 
 /// A weight and the companions that were found.
 pub(super) struct Parts {

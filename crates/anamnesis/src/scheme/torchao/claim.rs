@@ -5,7 +5,8 @@ use super::layouts::{Part, Parts, layout};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::QuantConfig;
-use crate::scheme::{About, Claims, Coding, Evidence, PartName, QuantScheme, Recipe, Says, Scheme, TensorRole, Weight};
+use crate::scheme::claim::{About, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::coder::{Coding, Evidence, Recipe};
 
 /// The torchao scheme.
 pub(crate) struct Torchao;

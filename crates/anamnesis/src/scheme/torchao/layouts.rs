@@ -6,9 +6,9 @@ use super::description::{Description, float8_name};
 use super::swizzle::Swizzled;
 use crate::catalog::{Dtype, StoredTensor, TargetDtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::coder::{Arrangement, Grid, Rounded, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step, Whole};
-use crate::scheme::{Arrangement, Grid, Rounded, ScaleType, TileDecoder};
 
 /// A stored part, by its name in the description.
 pub(super) struct Part<'a> {

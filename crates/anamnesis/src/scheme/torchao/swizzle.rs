@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::{Context, TileDecoder, Window};
+use crate::scheme::coder::{Context, TileDecoder, Window};
 
 /// The shape of the scales, as rows and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use anamnesis_kernels::chosen::{self, Values};
 use anamnesis_kernels::{Codebook, Level, SMALLEST_SCALE, Scaling};
 
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 
 /// What a code of four bits stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -10,8 +10,7 @@ use super::quant_state::QuantState;
 use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::decoder::{filled, rounded};
-use crate::scheme::{AsLibrary, Coding, Context, Prepare, Prepared, TileDecoder, Window};
+use crate::scheme::coder::{AsLibrary, Coding, Context, Prepare, Prepared, TileDecoder, Window, filled, rounded};
 
 /// Entries of `quant_map` and of `nested_quant_map`.
 const MAP: usize = 16;

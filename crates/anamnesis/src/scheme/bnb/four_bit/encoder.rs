@@ -11,7 +11,7 @@ use super::quant_state::quant_state_json;
 use crate::catalog::{Dtype, TargetDtype, dtype::elements};
 use crate::error::Result;
 use crate::scheme::bnb::write_floats;
-use crate::scheme::{Context, EncodedTensor, FirstPass, TileDecoder, TileEncoder, Window};
+use crate::scheme::coder::{Context, EncodedTensor, FirstPass, TileDecoder, TileEncoder, Window};
 
 /// Room for the mean of nested scales in a description, whose length must be known before the mean is.
 const MEAN_CHARS: usize = 24;

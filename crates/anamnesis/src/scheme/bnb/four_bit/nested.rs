@@ -5,7 +5,7 @@ use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self, Values};
 
 use super::nested_map::nested_quant_map;
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 
 /// Scales that share a scale.
 pub(crate) const NESTED_BLOCK_SIZE: usize = 256;

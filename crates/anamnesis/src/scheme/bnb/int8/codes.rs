@@ -4,7 +4,7 @@ use anamnesis_kernels::chosen::{self, Rounded, Values};
 use anamnesis_kernels::{Level, Steps};
 
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::decoder::filled;
+use crate::scheme::coder::filled;
 
 /// Values rounded at a time.
 const STRIP: usize = 4096;

@@ -8,8 +8,7 @@ use anamnesis_kernels::{self as kernels, Level};
 
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::decoder::{filled, rounded, row_granule};
-use crate::scheme::{Context, Prepare, Prepared, TileDecoder, Window};
+use crate::scheme::coder::{Context, Prepare, Prepared, TileDecoder, Window, filled, rounded, row_granule};
 
 /// Multiplied with, as the library does; dividing by 127 gives other bits.
 const STEP: f32 = 1.0 / 127.0;

@@ -7,7 +7,7 @@ use super::decoder::BnbInt8Decoder;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::bnb::write_floats;
-use crate::scheme::{Context, EncodedTensor, TileDecoder, TileEncoder, Window};
+use crate::scheme::coder::{Context, EncodedTensor, TileDecoder, TileEncoder, Window};
 
 /// Longest row that is encoded: its scale is known only when all of it has been seen.
 const MAX_ROW_VALUES: usize = 1 << 24;

@@ -1,0 +1,196 @@
+//! Codes and scales of four-bit floats in the blocks of ggml: the same codes and scales in another order. No number is
+//! calculated.
+//!
+//! | | stored | a block of ggml |
+//! |---|---|---|
+//! | MXFP4 | 32 codes, the even ones low; a power of two elsewhere | the power of two; 32 codes, the first half low |
+//! | NVFP4 | 16 codes, the even ones low; an E4M3 elsewhere | four E4M3; four times 16 codes, the first half low |
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::context::Context;
+use super::decoder::{TileDecoder, Window, mishandled};
+use crate::catalog::{BlockType, TargetDtype};
+use crate::error::{AnamnesisError, Result};
+
+/// What a weight is as blocks.
+pub(crate) struct Blocked {
+    pub block: BlockType,
+    /// Gives the bytes of the blocks: its elements are bytes.
+    pub bytes: Arc<dyn TileDecoder>,
+    /// The part that holds a scale of all scales, which stands beside the blocks, and what it does to them.
+    pub whole: Option<(usize, WholeScale)>,
+    /// Whether the decoded weight has rows and columns of its matrices exchanged.
+    pub is_turned: bool,
+}
+
+/// What a scale of scales does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum WholeScale {
+    /// It multiplies, as that of ggml does.
+    Times,
+    /// It divides.
+    Over,
+}
+
+/// Where the scale of a layer's inputs stands beside a weight of NVFP4: behind the name of the layer, and what it does.
+pub(crate) const OF_INPUTS: [(&str, WholeScale); 2] =
+    [(".input_scale", WholeScale::Times), (".input_global_scale", WholeScale::Over)];
+
+/// Gives the bytes of blocks from codes (part 0) and scales (part 1), both without gaps.
+#[derive(Debug, Clone, Copy, Hash)]
+pub(crate) struct Reblocked {
+    pub kind: FourBitFloats,
+}
+
+/// The block types of four-bit floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum FourBitFloats {
+    Mxfp4,
+    Nvfp4,
+}
+
+impl FourBitFloats {
+    pub(crate) const fn block(self) -> BlockType {
+        match self {
+            Self::Mxfp4 => BlockType::MXFP4,
+            Self::Nvfp4 => BlockType::NVFP4,
+        }
+    }
+
+    /// The kind of a block type, where it is one of them.
+    pub(crate) const fn of(block: BlockType) -> Option<Self> {
+        match block {
+            BlockType::MXFP4 => Some(Self::Mxfp4),
+            BlockType::NVFP4 => Some(Self::Nvfp4),
+            _ => None,
+        }
+    }
+
+    /// Scales of a block.
+    pub(in crate::scheme) const fn scales(self) -> u64 {
+        match self {
+            Self::Mxfp4 => 1,
+            Self::Nvfp4 => 4,
+        }
+    }
+
+    /// Whether a scale means the same in a block: one that is no number, or negative, does not.
+    const fn has(self, scale: u8) -> bool {
+        match self {
+            Self::Mxfp4 => scale < 0xFF,
+            Self::Nvfp4 => scale < 0x7F,
+        }
+    }
+
+    /// Refuses scales that mean something else in a block.
+    pub(in crate::scheme) fn check(self, scales: &[u8]) -> Result<()> {
+        let Some(scale) = scales.iter().find(|scale| !self.has(**scale)) else { return Ok(()) };
+        let detail = format!("a scale is {scale:#04x}, which is another number in a block");
+        Err(AnamnesisError::unsupported(self.block().name(), detail))
+    }
+}
+
+/// Codes of which the even ones are low, so that the first half is low. `N` is the bytes they take.
+fn halves<const N: usize>(pairs: &[u8; N]) -> [u8; N] {
+    let code = |index: usize| (pairs[index / 2] >> (index % 2 * 4)) & 0x0F;
+    std::array::from_fn(|index| code(index) | code(index + N) << 4)
+}
+
+impl TileDecoder for Reblocked {
+    fn granule(&self) -> u64 {
+        self.kind.block().block_bytes()
+    }
+
+    fn windows(&self, bytes: Range<u64>, windows: &mut Vec<Window>) {
+        let (each, scales) = (self.granule(), self.kind.scales());
+        let (start, count) = (bytes.start / each, (bytes.end - bytes.start) / each);
+        let code_bytes = each - scales;
+        windows.push(Window::run(0, start * code_bytes, count * code_bytes));
+        windows.push(Window::run(1, start * scales, count * scales));
+    }
+
+    fn decode(
+        &self,
+        _bytes: Range<u64>,
+        inputs: &[&[u8]],
+        _target: TargetDtype,
+        out: &mut [u8],
+        _context: &mut Context,
+    ) -> Result<usize> {
+        let [codes, scales, ..] = inputs else { return Err(mishandled("fewer windows than")) };
+        let mut written = 0;
+        self.kind.check(scales)?;
+        match self.kind {
+            FourBitFloats::Mxfp4 => {
+                let blocks = out.as_chunks_mut::<17>().0.iter_mut().zip(codes.as_chunks::<16>().0);
+                for ((out, codes), scale) in blocks.zip(*scales) {
+                    out[0] = *scale;
+                    out[1..].copy_from_slice(&halves(codes));
+                    written += out.len();
+                }
+            }
+            FourBitFloats::Nvfp4 => {
+                let blocks = out.as_chunks_mut::<36>().0.iter_mut().zip(codes.as_chunks::<32>().0);
+                for ((out, codes), scales) in blocks.zip(scales.as_chunks::<4>().0) {
+                    out[..4].copy_from_slice(scales);
+                    written += out.len();
+                    for (out, codes) in out[4..].as_chunks_mut::<8>().0.iter_mut().zip(codes.as_chunks::<8>().0) {
+                        *out = halves(codes);
+                    }
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    fn describe(&self) -> String {
+        format!("the same codes as {}", self.kind.block().name())
+    }
+}
+
+/// One divided by each F32 of part 0.
+#[derive(Debug, Clone, Copy, Hash)]
+pub(crate) struct Reciprocals;
+
+impl TileDecoder for Reciprocals {
+    fn granule(&self) -> u64 {
+        1
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        windows.push(Window::run(0, elements.start * 4, (elements.end - elements.start) * 4));
+    }
+
+    fn decode(
+        &self,
+        _elements: Range<u64>,
+        inputs: &[&[u8]],
+        _target: TargetDtype,
+        out: &mut [u8],
+        _context: &mut Context,
+    ) -> Result<usize> {
+        let stored = inputs.first().copied().unwrap_or_default().as_chunks::<4>().0;
+        for (out, stored) in out.as_chunks_mut::<4>().0.iter_mut().zip(stored) {
+            *out = (1.0 / f32::from_le_bytes(*stored)).to_le_bytes();
+        }
+        Ok(4 * stored.len().min(out.len() / 4))
+    }
+
+    fn describe(&self) -> String {
+        "F32, reciprocal".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_and_odd_codes_become_halves() {
+        // Codes 0 to 15.
+        let pairs: [u8; 8] = std::array::from_fn(|byte| ((2 * byte) | ((2 * byte + 1) << 4)) as u8);
+        assert_eq!(halves(&pairs), [0x80, 0x91, 0xA2, 0xB3, 0xC4, 0xD5, 0xE6, 0xF7]);
+    }
+}

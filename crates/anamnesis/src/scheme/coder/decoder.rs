@@ -1,0 +1,197 @@
+//! How one quantised weight becomes numbers: in tiles, from byte windows of its parts.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::blocks::Blocked;
+use super::coding::Coding;
+use super::context::Context;
+use super::identity::Identity;
+use super::integers::Integers;
+use super::library::AsLibrary;
+use anamnesis_kernels::Level;
+use anamnesis_kernels::chosen::Rounded;
+
+use crate::catalog::TargetDtype;
+use crate::error::{AnamnesisError, Result};
+
+/// How the decoder of a weight is had.
+pub(crate) enum Recipe {
+    /// Names, types and shapes said everything.
+    Ready(Arc<dyn TileDecoder>),
+    /// Small companions must be read first.
+    Deferred(Arc<dyn Prepare>),
+}
+
+impl Recipe {
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Ready(decoder) => decoder.describe(),
+            Self::Deferred(prepare) => prepare.describe(),
+        }
+    }
+}
+
+/// Makes the decoder of a weight whose geometry is written in its small companions. Happens once, while planning.
+pub(crate) trait Prepare: Send + Sync {
+    /// Reads what it needs through `read`, which gives the bytes of a part of the weight, and checks it.
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared>;
+
+    /// The scheme in detail, for people.
+    fn describe(&self) -> String;
+}
+
+/// A weight that is ready to be decoded.
+pub(crate) struct Prepared {
+    pub shape: Vec<usize>,
+    pub decoder: Arc<dyn TileDecoder>,
+    /// Its codes, where more is known of them now.
+    pub coding: Option<Coding>,
+}
+
+/// Decodes any tile of one weight. It neither reads nor allocates: the pipeline brings the bytes it asks for.
+pub(crate) trait TileDecoder: Identity + Send + Sync {
+    /// Tiles are cut at multiples of this many output elements.
+    fn granule(&self) -> u64;
+
+    /// Output bytes a tile should have. The default keeps input, tile and scratch in the second-level cache; decoders that
+    /// gather their input in short rows want more.
+    fn tile_bytes(&self) -> u64 {
+        256 << 10
+    }
+
+    /// The bytes that the output `elements` need, in the order [`decode`](Self::decode) expects them.
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>);
+
+    /// Decodes the output `elements` from the contents of their windows into `out`, which is exactly as long as they take.
+    /// Returns how many bytes of `out` were written: the caller refuses a tile that is not [`filled`].
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize>;
+
+    /// Whether its values are stored as numbers that rounding to this type leaves as they are, so that
+    /// [`widen`](Self::widen) gives them.
+    fn is_exact_in(&self, target: TargetDtype) -> bool {
+        let _ = target;
+        false
+    }
+
+    /// The values of these inputs as numbers, where they are stored as such.
+    /// Returns how many they are.
+    fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<usize> {
+        let _ = (inputs, out, level);
+        Err(AnamnesisError::parse("values that are not stored as numbers cannot be widened"))
+    }
+
+    /// The scheme in detail, for people.
+    fn describe(&self) -> String;
+
+    /// The same codes and scales as blocks of ggml, where they can be had.
+    fn as_blocks(&self) -> Option<Blocked> {
+        None
+    }
+
+    /// What its codes are, where they are whole numbers that other schemes pack too.
+    fn as_integers(&self) -> Option<Integers> {
+        None
+    }
+
+    /// How the scheme's own library calculates this weight.
+    fn as_library(&self) -> AsLibrary {
+        AsLibrary::Same
+    }
+}
+
+/// Refuses an output that was not written to its end: what is behind came from another tile.
+pub(crate) fn filled(written: usize, wanted: usize) -> Result<()> {
+    match written == wanted {
+        true => Ok(()),
+        false => Err(AnamnesisError::internal(format!("{written} of {wanted} were written"))),
+    }
+}
+
+/// The error of a coder that was handed other inputs or outputs than it asked for.
+pub(crate) fn mishandled(what: &str) -> AnamnesisError {
+    AnamnesisError::internal(format!("a coder was handed {what} it did not ask for"))
+}
+
+/// Rows are cut only when one is longer than this.
+const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
+/// Where a long row is cut.
+const CUT_ELEMENTS: u64 = 1 << 10;
+
+/// The [granule](TileDecoder::granule) of a matrix that is decoded row by row.
+pub(crate) const fn row_granule(cols: u64) -> u64 {
+    match cols {
+        0 => 1,
+        1..=LONGEST_ROW_ELEMENTS => cols,
+        _ => CUT_ELEMENTS,
+    }
+}
+
+/// Bytes of one part of a weight: rows of equal length at equal distances, which the decoder gets without the gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// Index into the weight's parts.
+    pub part: usize,
+    /// Offset of the first row inside the part.
+    pub offset: u64,
+    pub row_bytes: u64,
+    /// Bytes from the start of a row to the start of the next.
+    pub stride: u64,
+    pub rows: u64,
+}
+
+impl Window {
+    /// One run of bytes.
+    pub(crate) fn run(part: usize, offset: u64, bytes: u64) -> Self {
+        Self { part, offset, row_bytes: bytes, stride: bytes, rows: 1 }
+    }
+
+    /// The bytes of a range.
+    pub(crate) fn between(part: usize, range: Range<u64>) -> Self {
+        Self::run(part, range.start, range.end - range.start)
+    }
+
+    /// Columns of a matrix whose rows take `stride` bytes.
+    pub(crate) fn columns(part: usize, offset: u64, row_bytes: u64, stride: u64, rows: u64) -> Self {
+        if row_bytes == stride {
+            return Self::run(part, offset, row_bytes * rows);
+        }
+        Self { part, offset, row_bytes, stride, rows }
+    }
+
+    /// Bytes the decoder gets.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.row_bytes * self.rows
+    }
+
+    /// Its bytes, where the parts hold it without gaps.
+    pub(crate) fn of<'a>(&self, parts: &[&'a [u8]]) -> Option<&'a [u8]> {
+        let start = usize::try_from(self.offset).ok()?;
+        let end = start.checked_add(usize::try_from(self.row_bytes).ok()?)?;
+        parts.get(self.part)?.get(start..end).filter(|_| self.rows == 1)
+    }
+
+    /// Bytes from the first to the last, with the gaps.
+    pub(crate) fn span(&self) -> Option<u64> {
+        match self.rows {
+            0 => Some(0),
+            rows => (rows - 1).checked_mul(self.stride)?.checked_add(self.row_bytes),
+        }
+    }
+}
+
+/// The kernels' word for a target.
+pub(crate) const fn rounded(target: TargetDtype) -> Rounded {
+    match target {
+        TargetDtype::BF16 => Rounded::Bf16,
+        TargetDtype::F16 => Rounded::F16,
+        TargetDtype::F32 => Rounded::F32,
+    }
+}

@@ -1,0 +1,194 @@
+//! Decoding by the arithmetic of a scheme's own library, where that is not F32 and one rounding at the end.
+//!
+//! Most libraries calculate in the type of their scales. A product of a code and a scale is the same in F32, so that only
+//! its result has to be rounded ([`AsLibrary::In`]); where there are several operations each is rounded
+//! ([`AsLibrary::Otherwise`]).
+
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+use anamnesis_kernels::float::{bf16, f16};
+
+use super::context::Context;
+use super::decoder::{Prepare, Prepared, Recipe, TileDecoder, Window, filled};
+use super::scale::ScaleType;
+use crate::catalog::TargetDtype;
+use crate::error::Result;
+
+/// What the library of a scheme does to a weight.
+pub(crate) enum AsLibrary {
+    /// The same: F32, rounded once to what is asked for.
+    Same,
+    /// The same, but its result is of this type, whatever is asked for.
+    In(TargetDtype),
+    /// As this decoder does.
+    Otherwise(Arc<dyn TileDecoder>),
+}
+
+impl AsLibrary {
+    /// Of a library that calculates in the type of its scales.
+    pub(crate) fn in_type_of(scale: Option<ScaleType>) -> Self {
+        match scale {
+            Some(ScaleType::Bf16) => Self::In(TargetDtype::BF16),
+            Some(ScaleType::F16) => Self::In(TargetDtype::F16),
+            _ => Self::Same,
+        }
+    }
+}
+
+impl Recipe {
+    /// The recipe by the arithmetic of the scheme's library.
+    pub(in crate::scheme) fn by_library(self) -> Self {
+        match self {
+            Self::Ready(decoder) => Self::Ready(as_library(decoder)),
+            Self::Deferred(prepare) => Self::Deferred(Arc::new(ByLibrary(prepare))),
+        }
+    }
+}
+
+fn as_library(decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
+    match decoder.as_library() {
+        AsLibrary::Same => decoder,
+        AsLibrary::In(first) => Rounded::to(first, decoder),
+        AsLibrary::Otherwise(decoder) => decoder,
+    }
+}
+
+/// Makes a decoder of the library's arithmetic.
+struct ByLibrary(Arc<dyn Prepare>);
+
+impl Prepare for ByLibrary {
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
+        let prepared = self.0.prepare(read)?;
+        Ok(Prepared { decoder: as_library(prepared.decoder), ..prepared })
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+/// Rounds to one type first, then to the output.
+pub(crate) struct Rounded {
+    decoder: Arc<dyn TileDecoder>,
+    first: TargetDtype,
+}
+
+impl Rounded {
+    /// A decoder whose results are of this type, whatever is asked for.
+    pub(crate) fn to(first: TargetDtype, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
+        match first {
+            TargetDtype::F32 => decoder,
+            TargetDtype::BF16 | TargetDtype::F16 => Arc::new(Self { decoder, first }),
+        }
+    }
+}
+
+impl Hash for Rounded {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.decoder.identify(hasher);
+        self.first.hash(hasher);
+    }
+}
+
+impl TileDecoder for Rounded {
+    fn granule(&self) -> u64 {
+        self.decoder.granule()
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        self.decoder.tile_bytes()
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        self.decoder.windows(elements, windows);
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
+        // The first type takes two bytes. They go where they will be, or into the upper half, and widen from below.
+        let start = if target == TargetDtype::F32 { out.len() / 2 } else { 0 };
+        let end = start + 2 * (elements.end - elements.start) as usize;
+        filled(self.decoder.decode(elements, inputs, self.first, &mut out[start..end], context)?, end - start)?;
+        let widen = if self.first == TargetDtype::BF16 { bf16::decode } else { f16::decode };
+        match target {
+            target if target == self.first => {}
+            TargetDtype::F32 => {
+                for at in 0..out.len() / 4 {
+                    let value = widen(u16::from_le_bytes([out[start + 2 * at], out[start + 2 * at + 1]]));
+                    out[4 * at..4 * at + 4].copy_from_slice(&value.to_le_bytes());
+                }
+            }
+            target => {
+                let narrow = if target == TargetDtype::BF16 { bf16::encode } else { f16::encode };
+                for bytes in out.as_chunks_mut::<2>().0 {
+                    *bytes = narrow(widen(u16::from_le_bytes(*bytes))).to_le_bytes();
+                }
+            }
+        }
+        Ok(out.len())
+    }
+
+    fn describe(&self) -> String {
+        self.decoder.describe()
+    }
+}
+
+/// A decoder whose library calculates as it does, and gives a result of another type than the decoder would tell.
+pub(crate) struct InLibrary {
+    decoder: Arc<dyn TileDecoder>,
+    result: TargetDtype,
+}
+
+impl InLibrary {
+    /// The decoder of a library that calculates in F32 and gives this type.
+    pub(crate) fn gives(result: TargetDtype, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
+        Arc::new(Self { decoder, result })
+    }
+}
+
+impl Hash for InLibrary {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.decoder.identify(hasher);
+    }
+}
+
+impl TileDecoder for InLibrary {
+    fn granule(&self) -> u64 {
+        self.decoder.granule()
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        self.decoder.tile_bytes()
+    }
+
+    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
+        self.decoder.windows(elements, windows);
+    }
+
+    fn decode(
+        &self,
+        elements: Range<u64>,
+        inputs: &[&[u8]],
+        target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
+        self.decoder.decode(elements, inputs, target, out, context)
+    }
+
+    fn describe(&self) -> String {
+        self.decoder.describe()
+    }
+
+    fn as_library(&self) -> AsLibrary {
+        AsLibrary::In(self.result)
+    }
+}

@@ -1,0 +1,178 @@
+//! Which weights are quantised where nobody says: every matrix but embeddings, the head, norms and biases, whatever its name.
+
+use super::quantiser::{Candidate, Keeping, Wish};
+use crate::catalog::NamePatterns;
+
+/// Parts of a name that tell an embedding.
+const EMBEDDINGS: [&str; 9] =
+    ["embed", "embd", "wte", "wpe", "shared", "token_types", "relative_attention_bias", "codebook", "pos_bias"];
+/// Modules that make the model's output, by their whole name or as its last part.
+const HEADS: [&str; 5] = ["lm_head", "output", "score", "classifier", "head"];
+
+/// Matrices that are no weights of a layer though nothing else tells: the state of state-space models.
+const STATES: [&str; 1] = ["A_log"];
+
+/// Modules that choose experts, as a part of a name.
+const ROUTERS: [&str; 5] = ["gate", "router", "gating", "shared_expert_gate", "expert_gate"];
+/// Models in front of the language model, as a part of a name.
+const TOWERS: [&str; 12] = [
+    "visual",
+    "vision_tower",
+    "vision_model",
+    "vision_encoder",
+    "image_encoder",
+    "img_processor",
+    "audio_tower",
+    "audio_encoder",
+    "multi_modal_projector",
+    "mm_projector",
+    "vision_projection",
+    "merger",
+];
+
+/// How the parts of names of adapters begin: LoRA and DoRA of PEFT, diffusers and others, LoHa, LoKr, OFT, IA3, VeRA.
+const ADAPTERS: [&str; 12] = [
+    "lora_A",
+    "lora_B",
+    "lora_embedding_",
+    "lora_magnitude_vector",
+    "lora_up",
+    "lora_down",
+    "lora_mid",
+    "hada_w",
+    "lokr_w",
+    "oft_",
+    "ia3_l",
+    "vera_lambda",
+];
+
+/// What llama.cpp leaves as it is, by its name.
+pub(crate) const USUAL: [Keeping; 4] = [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer];
+/// What BitsAndBytes leaves: that, and routers, which are linear layers in few classes.
+pub(crate) const WITHOUT_ROUTERS: [Keeping; 5] =
+    [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer, Keeping::Router];
+/// What quantisers of linear layers for serving leave: that, and what steers a model more than its size tells.
+pub(crate) const SERVED: [Keeping; 6] =
+    [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer, Keeping::Router, Keeping::Tower];
+/// What must stay where embeddings and heads are quantised too.
+pub(crate) const LEAST: [Keeping; 2] = [Keeping::Norm, Keeping::NotALayer];
+
+/// Whether a matrix is quantised, or why not: as the caller says, and where the caller says nothing, unless its name is that
+/// of something that usually stays exact.
+pub(crate) fn decide(tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<(), Keeping> {
+    decide_by(tensor, rules, &USUAL)
+}
+
+/// [`decide`] by what an ecosystem keeps.
+pub(crate) fn decide_by(tensor: &Candidate<'_>, rules: &NamePatterns, keeps: &[Keeping]) -> Result<(), Keeping> {
+    let &[_, _] = tensor.shape else { return Err(Keeping::NotAMatrix) };
+    if rules.excludes(tensor.name) {
+        return Err(Keeping::Asked);
+    }
+    match tensor.wish {
+        Some(Wish::Keep) => return Err(Keeping::Asked),
+        Some(Wish::Encode(_)) => {}
+        None if rules.takes_all() => by_name(tensor.name, keeps)?,
+        None if !rules.takes(tensor.name) => return Err(Keeping::Asked),
+        None => {}
+    }
+    if tensor.shape.contains(&0) { Err(Keeping::Empty) } else { Ok(()) }
+}
+
+/// Whether a matrix of this name is quantised. A name that tells nothing is no reason to keep it.
+fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
+    let module = match name.strip_suffix("weight") {
+        Some(module) if module.is_empty() || module.ends_with('.') => module.trim_end_matches('.'),
+        _ => name,
+    };
+    let last = module.rsplit('.').next().unwrap_or(module);
+    let is_embedding =
+        |part: &str| EMBEDDINGS.iter().any(|word| part == *word || (word.len() > 3 && part.contains(word)));
+    let is_embedding_too = last == "emb" || last.ends_with("_emb");
+    let is_head = match last {
+        // What is inside a head is part of it.
+        _ if module.split('.').any(|part| matches!(part, "lm_head" | "lm_heads" | "classifier")) => true,
+        // Inner layers of BERT and others are called so too.
+        "output" | "head" => module == last,
+        _ => HEADS.contains(&last),
+    };
+    if module.split('.').any(|part| ADAPTERS.iter().any(|word| part.starts_with(word))) {
+        return Err(Keeping::Adapter);
+    }
+    let is_bias = |part: &str| part == "bias" || part.ends_with("_bias");
+    let is = |keeping: &&Keeping| match keeping {
+        Keeping::Embedding => is_embedding_too || module.split('.').any(is_embedding),
+        Keeping::Head => is_head,
+        Keeping::Norm => is_norm(last),
+        Keeping::NotALayer => is_bias(last) || STATES.contains(&last),
+        Keeping::Router => module.split('.').any(|part| ROUTERS.contains(&part)),
+        Keeping::Tower => module.split('.').any(|part| TOWERS.contains(&part)),
+        _ => false,
+    };
+    keeps.iter().find(is).map_or(Ok(()), |keeping| Err(*keeping))
+}
+
+/// Whether BitsAndBytes leaves a matrix because of its name.
+#[cfg(test)]
+pub(crate) fn is_left_by_name(name: &str) -> bool {
+    by_name(name, &WITHOUT_ROUTERS).is_err()
+}
+
+/// Whether a module is called a norm: `norm1`, `input_layernorm`, `ln_f`.
+fn is_norm(module: &str) -> bool {
+    let lower = module.to_ascii_lowercase();
+    let is_word = |word: &str| {
+        let word = word.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        word == "ln" || word.ends_with("norm")
+    };
+    lower.split('_').any(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_must_stay_exact_is_told_by_its_name_and_everything_else_is_quantised() {
+        let cases = [
+            ("model.layers.0.self_attn.q_proj.weight", Ok(())),
+            ("model.layers.0.mlp.gate.weight", Ok(())),
+            ("blk.0.attn_q.weight", Ok(())),
+            ("weight", Ok(())),
+            ("bert.encoder.layer.0.output.dense.weight", Ok(())),
+            ("encoder.layer.0.attention.output.weight", Ok(())),
+            ("model.embed_tokens.weight", Err(Keeping::Embedding)),
+            ("token_embd.weight", Err(Keeping::Embedding)),
+            ("transformer.wte.weight", Err(Keeping::Embedding)),
+            ("embeddings.word_embeddings.weight", Err(Keeping::Embedding)),
+            ("shared.weight", Err(Keeping::Embedding)),
+            ("lm_head.weight", Err(Keeping::Head)),
+            ("output.weight", Err(Keeping::Head)),
+            ("score.weight", Err(Keeping::Head)),
+            ("lm_head.dense.weight", Err(Keeping::Head)),
+            ("classifier.out_proj.weight", Err(Keeping::Head)),
+            ("encoder.rel_pos_emb.weight", Err(Keeping::Embedding)),
+            ("linear", Ok(())),
+            ("W_enc", Ok(())),
+            ("encoder.w", Ok(())),
+            ("lora_weight", Ok(())),
+            ("base_model.model.layers.0.q_proj.lora_A.weight", Err(Keeping::Adapter)),
+            ("model.layers.0.q_proj.lora_B.default.weight", Err(Keeping::Adapter)),
+            ("lora_unet_down_blocks_0.lora_up.weight", Err(Keeping::Adapter)),
+            ("transformer.h.0.attn.hada_w1_a", Err(Keeping::Adapter)),
+            ("norm1.linear.weight", Ok(())),
+            ("normal_proj.weight", Ok(())),
+            ("model.layers.0.input_layernorm.weight", Err(Keeping::Norm)),
+            ("blk.0.attn_q_norm.weight", Err(Keeping::Norm)),
+            ("h.0.ln_1.weight", Err(Keeping::Norm)),
+            ("ln_f", Err(Keeping::Norm)),
+            ("W_embed", Err(Keeping::Embedding)),
+            ("layers.0.A_log", Err(Keeping::NotALayer)),
+            ("layers.0.q_proj.bias", Err(Keeping::NotALayer)),
+            ("layers.0.expert_bias", Err(Keeping::NotALayer)),
+        ];
+        for (name, wanted) in cases {
+            assert_eq!(by_name(name, &USUAL), wanted, "{name}");
+        }
+    }
+}

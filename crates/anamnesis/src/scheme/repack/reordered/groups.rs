@@ -1,0 +1,234 @@
+//! Scales and offsets of groups, held against each other.
+
+use std::ops::Range;
+
+use anamnesis_kernels::Level;
+
+use super::TILE_BYTES;
+use super::stored::{Rectangle, one_more, place, put};
+use crate::catalog::TargetDtype;
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::coder::{Context, Integers, TileDecoder, Window, Zeros, mishandled};
+
+/// Rows whose codes fill whole words, however many bits they have.
+const STRIP: u64 = 32;
+/// What a disagreement is told about.
+const WHAT: &str = "the same codes in another layout";
+
+/// What stands beside codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Companion {
+    Scales,
+    Offsets,
+}
+
+/// What must be found out about groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Agreement {
+    /// Nothing: it is known that they agree.
+    Known,
+    /// Whether they stand for the same numbers.
+    Numbers,
+    /// Whether both libraries also get the same numbers by their own arithmetic.
+    Libraries,
+}
+
+/// Scales or offsets as another scheme stores them.
+#[derive(Debug, Clone, Copy, Hash)]
+pub(crate) struct SameGroups {
+    pub from: Integers,
+    pub to: Integers,
+    pub of: Companion,
+    /// The zero point that all groups must have.
+    pub zero: Option<u8>,
+    pub agreement: Agreement,
+}
+
+impl SameGroups {
+    /// The groups of the output that these bytes are of.
+    fn rectangle(&self, bytes: &Range<u64>) -> Rectangle {
+        let Integers { rows, bits, .. } = self.to;
+        let (groups, each) = (self.to.groups(), self.each());
+        match self.along() {
+            Some(row_bytes) => Rectangle { rows: 0..rows, groups: bytes.start / row_bytes..bytes.end / row_bytes },
+            None if self.is_packed_down() => {
+                let row = |byte: u64| (byte / (groups * 4) * 32 / u64::from(bits)).min(rows);
+                let end = if bytes.end == self.bytes() { rows } else { row(bytes.end) };
+                Rectangle { rows: row(bytes.start)..end, groups: 0..groups }
+            }
+            None if self.to.is_turned() => {
+                Rectangle { rows: 0..rows, groups: bytes.start / (rows * each)..bytes.end / (rows * each) }
+            }
+            None => Rectangle { rows: bytes.start / (groups * each)..bytes.end / (groups * each), groups: 0..groups },
+        }
+    }
+
+    /// Whether it takes offsets to make it.
+    fn needs_offsets(&self) -> bool {
+        self.of == Companion::Offsets || self.agreement != Agreement::Known
+    }
+
+    /// Bytes of the output.
+    pub(crate) fn bytes(&self) -> u64 {
+        let Integers { rows, bits, .. } = self.to;
+        let groups = self.to.groups();
+        match self.along() {
+            Some(row_bytes) => groups * row_bytes,
+            None if self.is_packed_down() => (rows * u64::from(bits)).div_ceil(32) * 4 * groups,
+            None => rows * groups * self.each(),
+        }
+    }
+
+    /// Bytes of a scale or offset that is not packed.
+    fn each(&self) -> u64 {
+        match (self.of, self.to.offsets) {
+            (Companion::Offsets, Zeros::Bytes) => 1,
+            _ => self.to.scale.bytes(),
+        }
+    }
+
+    fn is_packed_down(&self) -> bool {
+        self.of == Companion::Offsets && matches!(self.to.offsets, Zeros::Down { .. })
+    }
+
+    /// Bytes of the zero points of a group, where they are packed along the outputs.
+    fn along(&self) -> Option<u64> {
+        let is_along = self.of == Companion::Offsets && matches!(self.to.offsets, Zeros::Along { .. });
+        is_along.then(|| self.to.rows * u64::from(self.to.bits) / 8)
+    }
+
+    /// The same rectangle in the groups of the input, which may be larger.
+    fn of_input(&self, rectangle: &Rectangle) -> Rectangle {
+        let ratio = self.ratio() as u64;
+        let groups = rectangle.groups.start / ratio..rectangle.groups.end.div_ceil(ratio);
+        Rectangle { rows: rectangle.rows.clone(), groups }
+    }
+
+    /// Groups of the output in one of the input.
+    fn ratio(&self) -> usize {
+        (self.from.group / self.to.group.max(1)).max(1) as usize
+    }
+
+    fn write(&self, level: Level, rectangle: &Rectangle, ordered: &[f32], out: &mut [u8]) -> Result<usize> {
+        let (rows, groups, bits) = (rectangle.rows(), rectangle.groups(), self.to.bits);
+        match (self.of, self.to.offsets) {
+            (Companion::Scales, _) | (Companion::Offsets, Zeros::Biases) => {
+                return Ok(self.to.scale.narrow(level, ordered, out));
+            }
+            (Companion::Offsets, Zeros::Constant(_)) => return Err(mishandled("a constant to store, which")),
+            (Companion::Offsets, Zeros::Bytes) => {
+                let middle = 1i16 << (bits - 1);
+                let byte = |zero: f32| ((zero as i16 - middle) as i8).cast_unsigned();
+                out.iter_mut().zip(ordered).for_each(|(out, &zero)| *out = byte(zero));
+                return Ok(out.len().min(ordered.len()));
+            }
+            (Companion::Offsets, Zeros::Down { dense }) => {
+                out.fill(0);
+                let words = out.as_chunks_mut::<4>().0;
+                for (row, zeros) in ordered.chunks(groups.max(1)).take(rows).enumerate() {
+                    let place = place(row as u64, bits, dense);
+                    zeros.iter().enumerate().for_each(|(col, &zero)| put(words, place, groups, col, zero as u8));
+                }
+            }
+            (Companion::Offsets, Zeros::Along { less }) => {
+                out.fill(0);
+                let mask = u8::MAX >> (8 - bits);
+                let (of_word, of_code) = one_more(less, bits);
+                let row_words = (rows * usize::from(bits) / 32).max(1);
+                let words = out.as_chunks_mut::<4>().0.chunks_mut(row_words);
+                for (words, zeros) in words.zip(ordered.chunks(rows.max(1))) {
+                    for (row, &zero) in zeros.iter().enumerate() {
+                        put(words, self.to.place_along(row as u64), 1, 0, (zero as u8).wrapping_sub(of_code) & mask);
+                    }
+                    for word in words {
+                        *word = u32::from_le_bytes(*word).wrapping_sub(of_word).to_le_bytes();
+                    }
+                }
+            }
+        }
+        // Words were cleared before codes were put into them.
+        Ok(out.len())
+    }
+
+    /// Whether the output has all rows of a group together.
+    fn is_by_group(&self) -> bool {
+        match (self.of, self.to.offsets) {
+            (Companion::Offsets, Zeros::Down { .. }) => false,
+            (Companion::Offsets, Zeros::Along { .. }) => true,
+            _ => self.to.is_turned(),
+        }
+    }
+}
+
+impl TileDecoder for SameGroups {
+    fn granule(&self) -> u64 {
+        let Integers { rows, bits, .. } = self.to;
+        let groups = self.to.groups();
+        match self.along() {
+            Some(row_bytes) => row_bytes,
+            None if self.is_packed_down() => u64::from(bits) * groups * 4,
+            None if self.to.is_turned() => rows * self.each(),
+            None => STRIP * groups * self.each(),
+        }
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        TILE_BYTES / 2
+    }
+
+    fn windows(&self, bytes: Range<u64>, windows: &mut Vec<Window>) {
+        self.from.windows(&self.of_input(&self.rectangle(&bytes)), self.needs_offsets(), windows);
+    }
+
+    fn decode(
+        &self,
+        bytes: Range<u64>,
+        inputs: &[&[u8]],
+        _target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
+        let rectangle = self.rectangle(&bytes);
+        let of_input = self.of_input(&rectangle);
+        let level = context.level();
+        let (stored, made) = (of_input.rows() * of_input.groups(), rectangle.rows() * rectangle.groups());
+        let of_offsets = if self.needs_offsets() { stored } else { 0 };
+        let (floats, ..) = context.all(2 * stored + of_offsets + made, 0, 0);
+        let (scales, floats) = floats.split_at_mut(stored);
+        let (offsets, floats) = floats.split_at_mut(of_offsets);
+        let (spare, ordered) = floats.split_at_mut(stored);
+        self.from.read(level, &of_input, inputs, [scales, offsets, spare])?;
+        for (&scale, offset) in scales.iter().zip(&mut *offsets) {
+            let agreed = self.from.agree(&self.to, scale, *offset, self.agreement == Agreement::Libraries);
+            let agreed = agreed.filter(|&zero| self.zero.is_none_or(|wanted| zero == f32::from(wanted)));
+            *offset = agreed.ok_or_else(|| {
+                let detail = format!("a group with the scale {scale} and the offset {offset} has other numbers there");
+                AnamnesisError::unsupported(WHAT, detail)
+            })?;
+        }
+        let values = if self.of == Companion::Scales { &*scales } else { &*offsets };
+        let (rows, groups, ratio) = (rectangle.rows(), rectangle.groups(), self.ratio());
+        let first = rectangle.groups.start as usize - of_input.groups.start as usize * ratio;
+        let value = |row: usize, group: usize| values[row * of_input.groups() + (first + group) / ratio];
+        match self.is_by_group() {
+            true => {
+                for (group, ordered) in ordered.chunks_mut(rows.max(1)).take(groups).enumerate() {
+                    ordered.iter_mut().enumerate().for_each(|(row, out)| *out = value(row, group));
+                }
+            }
+            false => {
+                for (row, ordered) in ordered.chunks_mut(groups.max(1)).take(rows).enumerate() {
+                    ordered.iter_mut().enumerate().for_each(|(group, out)| *out = value(row, group));
+                }
+            }
+        }
+        self.write(level, &rectangle, &ordered[..made], out)
+    }
+
+    fn describe(&self) -> String {
+        match self.of {
+            Companion::Scales => "the same scales".to_owned(),
+            Companion::Offsets => "the same zero points".to_owned(),
+        }
+    }
+}

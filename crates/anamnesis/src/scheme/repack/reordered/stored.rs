@@ -1,0 +1,196 @@
+//! Scales and offsets as they are stored: reading any rectangle of them, and the places of packed ones.
+
+use std::ops::Range;
+
+use anamnesis_kernels::Level;
+
+use crate::error::Result;
+use crate::scheme::coder::{Integers, Lie, ScaleType, Window, Zeros};
+
+/// Some groups of some rows.
+pub(super) struct Rectangle {
+    pub rows: Range<u64>,
+    pub groups: Range<u64>,
+}
+
+impl Rectangle {
+    pub(super) const fn rows(&self) -> usize {
+        (self.rows.end - self.rows.start) as usize
+    }
+
+    pub(super) const fn groups(&self) -> usize {
+        (self.groups.end - self.groups.start) as usize
+    }
+}
+
+impl Integers {
+    /// The bytes of scales of a rectangle, and of offsets where they are needed.
+    pub(super) fn windows(&self, rectangle: &Rectangle, with_offsets: bool, windows: &mut Vec<Window>) {
+        let Rectangle { rows, groups } = rectangle;
+        let (count, wide) = (rows.end - rows.start, groups.end - groups.start);
+        let bits = u64::from(self.bits);
+        let in_order = |part: usize, each: u64| match self.is_turned() {
+            true => Window::columns(
+                part,
+                (groups.start * self.rows + rows.start) * each,
+                count * each,
+                self.rows * each,
+                wide,
+            ),
+            false => Window::columns(
+                part,
+                (rows.start * self.groups() + groups.start) * each,
+                wide * each,
+                self.groups() * each,
+                count,
+            ),
+        };
+        windows.push(in_order(self.scales_part(), self.scale.bytes()));
+        let Some(part) = self.offsets_part().filter(|_| with_offsets) else { return };
+        windows.push(match self.offsets {
+            Zeros::Constant(_) | Zeros::Biases => in_order(part, self.scale.bytes()),
+            Zeros::Bytes => in_order(part, 1),
+            Zeros::Down { dense } => {
+                let (first, _) = place(rows.start, self.bits, dense);
+                let (last, shift) = place(rows.end.saturating_sub(1).max(rows.start), self.bits, dense);
+                let end = last + if shift + u32::from(self.bits) > 32 { 2 } else { 1 };
+                let row_bytes = self.groups() * 4;
+                Window::columns(part, first * row_bytes + groups.start * 4, wide * 4, row_bytes, end - first)
+            }
+            Zeros::Along { .. } => {
+                let row_bytes = self.rows * bits / 8;
+                Window::columns(
+                    part,
+                    groups.start * row_bytes + rows.start * bits / 8,
+                    count * bits / 8,
+                    row_bytes,
+                    wide,
+                )
+            }
+        });
+    }
+
+    /// Where the zero point of an output is among those that are packed along the outputs.
+    pub(super) fn place_along(&self, row: u64) -> (u64, u32) {
+        match self.words {
+            Lie::Awq => (row / 8, awq_shift(row)),
+            Lie::Rows | Lie::Columns => place(row, self.bits, true),
+        }
+    }
+
+    /// Scales and offsets of a rectangle, row by row; no offsets where there is no room for them. The last slice is for
+    /// numbers on their way.
+    pub(super) fn read(
+        &self,
+        level: Level,
+        rectangle: &Rectangle,
+        inputs: &[&[u8]],
+        [scales, offsets, spare]: [&mut [f32]; 3],
+    ) -> Result<()> {
+        let (rows, groups) = (rectangle.rows(), rectangle.groups());
+        let widen = |kind: ScaleType, bytes: &[u8], out: &mut [f32], spare: &mut [f32]| match self.is_turned() {
+            false => kind.widen(level, bytes, out),
+            true => {
+                kind.widen(level, bytes, spare)?;
+                turn(spare, rows, out);
+                Ok(())
+            }
+        };
+        let mut inputs = inputs.iter().copied();
+        widen(self.scale, inputs.next().unwrap_or_default(), scales, spare)?;
+        if let Zeros::Constant(zero) = self.offsets {
+            offsets.fill(zero.into());
+        }
+        if offsets.is_empty() || self.offsets_part().is_none() {
+            return Ok(());
+        }
+        let stored = inputs.next().unwrap_or_default();
+        match self.offsets {
+            Zeros::Constant(_) => {}
+            Zeros::Biases => widen(self.scale, stored, offsets, spare)?,
+            Zeros::Bytes => {
+                widen(ScaleType::I8, stored, offsets, spare)?;
+                let middle = f32::from(1u8 << (self.bits - 1));
+                offsets.iter_mut().for_each(|offset| *offset += middle);
+            }
+            Zeros::Down { dense } => {
+                let words = stored.as_chunks::<4>().0;
+                let (first, _) = place(rectangle.rows.start, self.bits, dense);
+                for (row, offsets) in rectangle.rows.clone().zip(offsets.chunks_mut(groups.max(1))) {
+                    let place = place(row, self.bits, dense);
+                    for (col, offset) in offsets.iter_mut().enumerate() {
+                        let word =
+                            |at: u64| words.get((at - first) as usize * groups + col).copied().unwrap_or_default();
+                        *offset = get(|at| u32::from_le_bytes(word(at)), place, self.bits).into();
+                    }
+                }
+            }
+            Zeros::Along { less } => {
+                let mask = u8::MAX >> (8 - self.bits);
+                let (of_word, of_code) = one_more(less, self.bits);
+                let row_words = (rows * usize::from(self.bits) / 32).max(1);
+                for (group, words) in stored.as_chunks::<4>().0.chunks(row_words).take(groups).enumerate() {
+                    let word = |at: u64| words.get(at as usize).copied().unwrap_or_default();
+                    for row in 0..rows {
+                        let place = self.place_along(row as u64);
+                        let code = get(|at| u32::from_le_bytes(word(at)).wrapping_add(of_word), place, self.bits);
+                        offsets[row * groups + group] = (code.wrapping_add(of_code) & mask).into();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is added to every word, or to every code of three bits, where zero points are stored less one.
+pub(super) const fn one_more(less: bool, bits: u8) -> (u32, u8) {
+    match (less, bits) {
+        (false, _) => (0, 0),
+        (true, 3) => (0, 1),
+        (true, _) => (u32::MAX / (u8::MAX >> (8 - bits)) as u32, 0),
+    }
+}
+
+/// The word in which a code begins, and at which bit.
+pub(super) const fn place(index: u64, bits: u8, dense: bool) -> (u64, u32) {
+    match dense {
+        true => (index * bits as u64 / 32, (index * bits as u64 % 32) as u32),
+        false => {
+            let each = 32 / bits as u64;
+            (index / each, (index % each) as u32 * bits as u32)
+        }
+    }
+}
+
+/// The code at a place, which may reach into the next word.
+fn get(word: impl Fn(u64) -> u32, (at, shift): (u64, u32), bits: u8) -> u8 {
+    let next = if shift + u32::from(bits) > 32 { u64::from(word(at + 1)) } else { 0 };
+    ((u64::from(word(at)) | next << 32) >> shift) as u8 & (u8::MAX >> (8 - bits))
+}
+
+/// Puts a code into a column of zeros.
+pub(super) fn put(words: &mut [[u8; 4]], (at, shift): (u64, u32), cols: usize, col: usize, code: u8) {
+    let code = u64::from(code) << shift;
+    for (at, part) in [(at as usize, code as u32), (at as usize + 1, (code >> 32) as u32)] {
+        if part != 0
+            && let Some(word) = words.get_mut(at * cols + col)
+        {
+            *word = (u32::from_le_bytes(*word) | part).to_le_bytes();
+        }
+    }
+}
+
+/// Rows of `rows` numbers to as many columns.
+fn turn(numbers: &[f32], rows: usize, out: &mut [f32]) {
+    let groups = numbers.len() / rows.max(1);
+    for (group, numbers) in numbers.chunks(rows.max(1)).enumerate() {
+        numbers.iter().enumerate().for_each(|(row, &number)| out[row * groups + group] = number);
+    }
+}
+
+/// The place of an output in a word of AWQ: even ones first.
+pub(super) const fn awq_shift(row: u64) -> u32 {
+    let row = row as u32 % 8;
+    4 * (row / 2 + row % 2 * 4)
+}

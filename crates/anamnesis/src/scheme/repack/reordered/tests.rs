@@ -1,0 +1,119 @@
+//! Every layout to every other.
+
+use super::{Agreement, Companion, SameGroups, SameWords};
+use crate::catalog::TargetDtype;
+use crate::scheme::coder::{Context, Integers, Lie, ScaleType, TileDecoder, Window, Zeros};
+
+const ROWS: u64 = 32;
+
+fn matrix(bits: u8, group: u64, offsets: Zeros) -> Integers {
+    let words = if matches!(offsets, Zeros::Along { .. }) { Lie::Columns } else { Lie::Rows };
+    Integers { bits, rows: ROWS, cols: 64, group, words, scale: ScaleType::F16, offsets }
+}
+
+fn awq() -> Integers {
+    Integers { words: Lie::Awq, ..matrix(4, 32, Zeros::Along { less: false }) }
+}
+
+/// All of a part, from parts.
+fn converted(decoder: &dyn TileDecoder, all: u64, parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let step = decoder.granule();
+    // One granule after the other, as the smallest tiles are.
+    for start in (0..all).step_by(step as usize) {
+        let range = start..(start + step).min(all);
+        let mut windows = Vec::new();
+        decoder.windows(range.clone(), &mut windows);
+        let rows = |window: &Window| -> Vec<u8> {
+            let row = |row: u64| (window.offset + row * window.stride) as usize;
+            let rows = (0..window.rows).map(|at| &parts[window.part][row(at)..row(at) + window.row_bytes as usize]);
+            rows.flatten().copied().collect()
+        };
+        let inputs: Vec<Vec<u8>> = windows.iter().map(rows).collect();
+        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        let mut tile = vec![0; (range.end - range.start) as usize];
+        decoder.decode(range, &inputs, TargetDtype::F32, &mut tile, &mut Context::default()).unwrap();
+        out.extend(tile);
+    }
+    out
+}
+
+/// The parts of `from` in the layout of `to`: codes are left empty.
+fn turned(from: Integers, to: Integers, parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let companion = |of| {
+        let same = SameGroups { from, to, of, zero: None, agreement: Agreement::Libraries };
+        converted(&same, same.bytes(), parts)
+    };
+    let mut made = vec![Vec::new(), companion(Companion::Scales), companion(Companion::Offsets)];
+    if to.is_turned() {
+        made.swap(1, 2);
+    }
+    made
+}
+
+#[test]
+fn zero_points_go_through_every_layout_and_back() {
+    for bits in [2, 3, 4, 8] {
+        let layouts = [
+            Zeros::Biases,
+            Zeros::Bytes,
+            Zeros::Down { dense: true },
+            Zeros::Along { less: true },
+            Zeros::Along { less: false },
+        ];
+        let first = matrix(bits, 32, Zeros::Bytes);
+        let count = ROWS * first.groups();
+        let scales = (0..count).flat_map(|at| (0x3000u16 + 0x400 * (at % 5) as u16).to_le_bytes()).collect();
+        let zeros = (0..count).map(|at| (at * 7) as u8 & (u8::MAX >> (8 - bits)));
+        let parts = vec![Vec::new(), scales, zeros.map(|zero| zero.wrapping_sub(1 << (bits - 1))).collect()];
+        let layouts = layouts.map(|offsets| matrix(bits, 32, offsets)).into_iter().chain((bits == 4).then(awq));
+        for from in layouts.clone() {
+            let there = turned(first, from, &parts);
+            for to in layouts.clone() {
+                assert_eq!(turned(to, first, &turned(from, to, &there)), parts, "{bits} bits, {from:?} {to:?}");
+            }
+            // Smaller groups repeat their scales.
+            let smaller = turned(from, matrix(bits, 16, Zeros::Bytes), &there);
+            let twice = |each: usize, part: &[u8]| part.chunks(each).flat_map(|one| [one, one].concat()).collect();
+            let wanted: Vec<Vec<u8>> = vec![Vec::new(), twice(2, &parts[1]), twice(1, &parts[2])];
+            assert_eq!(smaller, wanted, "{bits} bits, {from:?}");
+        }
+    }
+}
+
+#[test]
+fn a_group_that_disagrees_is_refused() {
+    let (from, to) = (matrix(4, 64, Zeros::Biases), matrix(4, 64, Zeros::Along { less: true }));
+    let decoder = SameGroups { from, to, of: Companion::Scales, zero: Some(8), agreement: Agreement::Numbers };
+    let mut out = vec![0; 2 * ROWS as usize];
+    let mut with = |bias: u16| {
+        let scales = 0x3C00u16.to_le_bytes().repeat(ROWS as usize);
+        let mut biases = 0xC800u16.to_le_bytes().repeat(ROWS as usize);
+        biases[10..12].copy_from_slice(&bias.to_le_bytes());
+        let inputs = [&scales[..], &biases];
+        decoder.decode(0..2 * ROWS, &inputs, TargetDtype::F32, &mut out, &mut Context::default())
+    };
+    assert!(with(0xC800).is_ok(), "-8");
+    assert!(with(0xC700).is_err(), "-7, where 8 is taken for granted");
+    assert!(with(0xC780).is_err(), "-7.5");
+}
+
+#[test]
+fn codes_go_through_every_layout_and_back() {
+    let from = matrix(4, 32, Zeros::Bytes);
+    let bytes = from.rows * from.cols / 2;
+    let codes: Vec<u8> = (0..bytes).map(|at| (at * 37 + at / 64) as u8).collect();
+    let columns = matrix(4, 32, Zeros::Along { less: false });
+    let moved =
+        |from: Integers, to: Integers, codes: &[u8]| converted(&SameWords { from, to }, bytes, &[codes.to_vec()]);
+    for first in [from, columns, awq()] {
+        let there = moved(from, first, &codes);
+        for second in [from, columns, awq()] {
+            assert_eq!(moved(second, from, &moved(first, second, &there)), codes, "{first:?} {second:?}");
+        }
+    }
+    // The first eight outputs of the first input are the first word of AWQ, even ones first.
+    let code = |output: usize| u32::from(codes[output * 32] & 15);
+    let word = [0, 2, 4, 6, 1, 3, 5, 7].iter().rev().fold(0, |word, &output| word << 4 | code(output));
+    assert_eq!(moved(from, awq(), &codes)[..4], word.to_le_bytes());
+}

@@ -1,0 +1,109 @@
+//! Words of codes.
+
+use std::ops::Range;
+
+use anamnesis_kernels::{transpose_awq, transpose_words};
+
+use super::TILE_BYTES;
+use super::stored::awq_shift;
+use crate::catalog::TargetDtype;
+use crate::error::Result;
+use crate::scheme::coder::{Context, Integers, Lie, TileDecoder, Window, mishandled};
+
+/// The words of codes (part 0) as the other layout has them.
+#[derive(Debug, Clone, Copy, Hash)]
+pub(crate) struct SameWords {
+    pub from: Integers,
+    pub to: Integers,
+}
+
+impl SameWords {
+    /// Bytes of the output that come about together: a row of words, or as many as make whole words of the input.
+    fn together(&self) -> u64 {
+        let (rows, words) = (self.from.rows, self.from.words_of_row());
+        match (self.from.words, self.to.words) {
+            (from, to) if from == to => 4,
+            (Lie::Awq, Lie::Rows) => 8 * words * 4,
+            (_, Lie::Rows) => words * 4,
+            // Eight inputs of AWQ are as many words as one of GPTQ.
+            (_, Lie::Columns | Lie::Awq) => rows * 4,
+        }
+    }
+}
+
+impl TileDecoder for SameWords {
+    fn granule(&self) -> u64 {
+        self.together()
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        TILE_BYTES
+    }
+
+    fn windows(&self, bytes: Range<u64>, windows: &mut Vec<Window>) {
+        let (rows, words) = (self.from.rows, self.from.words_of_row());
+        let (start, end) = (bytes.start / self.together(), bytes.end / self.together());
+        windows.push(match (self.from.words, self.to.words) {
+            (from, to) if from == to => Window::between(0, bytes),
+            (Lie::Columns, Lie::Rows) => Window::columns(0, start * 4, (end - start) * 4, rows * 4, words),
+            (Lie::Awq, Lie::Rows) => Window::columns(0, start * 4, (end - start) * 4, rows / 2, self.from.cols),
+            (Lie::Rows, _) => Window::columns(0, start * 4, (end - start) * 4, words * 4, rows),
+            // Columns of words, each as many bytes as eight rows of AWQ.
+            (Lie::Columns | Lie::Awq, _) => Window::between(0, bytes),
+        });
+    }
+
+    fn decode(
+        &self,
+        _bytes: Range<u64>,
+        inputs: &[&[u8]],
+        _target: TargetDtype,
+        out: &mut [u8],
+        context: &mut Context,
+    ) -> Result<usize> {
+        let (level, rows, words) = (context.level(), self.from.rows as usize, self.from.words_of_row() as usize);
+        let stored = inputs.first().copied().unwrap_or_default();
+        // Words of a column, and of all rows.
+        let (wide, count) = ((out.len() / 4).checked_div(rows).unwrap_or(0), out.len() / 4);
+        let written = match (self.from.words, self.to.words) {
+            (from, to) if from == to => {
+                out.copy_from_slice(stored);
+                out.len()
+            }
+            (Lie::Columns, Lie::Rows) => transpose_words(level, stored, words, count / words.max(1), out),
+            (Lie::Awq, Lie::Rows) => {
+                let outputs = count / words.max(1);
+                transpose_awq(level, stored, self.from.cols as usize, outputs / 8, out)
+            }
+            (Lie::Rows, Lie::Columns) => transpose_words(level, stored, rows, wide, out),
+            (Lie::Awq, Lie::Columns) => {
+                let (_, nibbles, _) = context.all(0, out.len(), 0);
+                let count = transpose_awq(level, stored, 8 * wide, rows / 8, &mut nibbles[..out.len()]);
+                transpose_words(level, &nibbles[..count], rows, wide, out)
+            }
+            (Lie::Rows, Lie::Awq) => to_awq(stored, |row, word| row * wide + word, rows, out),
+            (Lie::Columns, Lie::Awq) => to_awq(stored, |row, word| word * rows + row, rows, out),
+            _ => return Err(mishandled("an order of codes, which")),
+        };
+        Ok(written)
+    }
+
+    fn describe(&self) -> String {
+        format!("the same codes of {} bits", self.from.bits)
+    }
+}
+
+/// Codes of inputs in words, found by row and word, to words of outputs.
+fn to_awq(stored: &[u8], at: impl Fn(usize, usize) -> usize, rows: usize, out: &mut [u8]) -> usize {
+    let stored = stored.as_chunks::<4>().0;
+    for (input, out) in out.as_chunks_mut::<4>().0.chunks_mut((rows / 8).max(1)).enumerate() {
+        for (eight, out) in out.iter_mut().enumerate() {
+            let code = |row: usize| {
+                let word = stored.get(at(8 * eight + row, input / 8)).copied().unwrap_or_default();
+                u32::from_le_bytes(word) >> (4 * (input % 8)) & 15
+            };
+            *out = (0..8).fold(0, |word, row| word | code(row) << awq_shift(row as u64)).to_le_bytes();
+        }
+    }
+    out.len() / 4 * 4
+}
