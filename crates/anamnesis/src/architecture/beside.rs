@@ -14,7 +14,7 @@ const MAX_BESIDE_BYTES: u64 = 256 << 20;
 const MAX_ENTRIES: usize = 1 << 16;
 
 /// The files beside a model's weights, by their names in its directory.
-pub(crate) trait Beside {
+pub(crate) trait SidecarFiles {
     /// The content of a file, `None` where there is none.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>>;
 
@@ -38,7 +38,7 @@ impl Directory {
     }
 }
 
-impl Beside for Directory {
+impl SidecarFiles for Directory {
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
         // A vocabulary is long; whatever else is JSON has few values, and all of them are held in memory.
@@ -82,7 +82,7 @@ pub(crate) mod in_memory {
 
     use std::collections::BTreeMap;
 
-    use super::Beside;
+    use super::SidecarFiles;
     use crate::error::Result;
 
     #[derive(Debug, Default, Clone)]
@@ -103,7 +103,7 @@ pub(crate) mod in_memory {
         }
     }
 
-    impl Beside for InMemory {
+    impl SidecarFiles for InMemory {
         fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
             Ok(self.files.get(name).cloned())
         }

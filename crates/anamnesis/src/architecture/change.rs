@@ -20,7 +20,7 @@ pub(crate) enum Change {
     /// The second half.
     SecondHalf,
     /// Rows and columns are exchanged.
-    Turned,
+    Transposed,
     /// Rows and columns are exchanged, then the rows in even places taken.
     TurnedEven,
     /// The same in odd places.
@@ -97,10 +97,10 @@ impl Change {
                 let tree = tree.after(Step::Part { row, per, start, count: count as u64 });
                 Ok(Reshaped { tree, shape: [stack, &[count, *cols]].concat() })
             }
-            Self::Turned | Self::TurnedEven | Self::TurnedOdd => {
+            Self::Transposed | Self::TurnedEven | Self::TurnedOdd => {
                 let [stack @ .., rows, cols] = shape else { return Err(misfit(shape, "matrices")) };
                 let tree = tree.after(Step::Turn { rows: *rows as u64, cols: *cols as u64 });
-                if self == Self::Turned {
+                if self == Self::Transposed {
                     return Ok(Reshaped { tree, shape: [stack, &[*cols, *rows]].concat() });
                 }
                 let first = u64::from(self == Self::TurnedOdd);

@@ -1,7 +1,7 @@
 //! Command R of the second generation: one norm in a layer, attention and feed-forward side by side.
 
-use super::config::{Config, Default};
-use super::key::{COMMON, From, Key, count, counted, real};
+use super::config::{Config, DefaultValue};
+use super::key::{COMMON, Key, ValueSource, count, counted, real};
 use super::kind::{Architecture, Class, USUAL};
 use super::rule::{AROUND, ATTENTION, GATED, Rule, layer};
 use super::size::WIDTH;
@@ -13,19 +13,19 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Cohere2ForCausalLM",
         model_type: "cohere2",
         defaults: &[
-            ("vocab_size", Default::Count(256_000)),
-            ("hidden_size", Default::Count(8192)),
-            ("intermediate_size", Default::Count(22528)),
-            ("num_hidden_layers", Default::Count(40)),
-            ("num_attention_heads", Default::Count(64)),
-            ("num_key_value_heads", Default::Same("num_attention_heads")),
-            ("head_dim", Default::Quotient("hidden_size", "num_attention_heads")),
-            ("max_position_embeddings", Default::Count(8192)),
-            ("layer_norm_eps", Default::Real(1e-5)),
-            ("sliding_window", Default::Count(4096)),
-            ("logit_scale", Default::Real(0.0625)),
-            ("tie_word_embeddings", Default::Flag(true)),
-            ("rope_theta", Default::Real(10000.0)),
+            ("vocab_size", DefaultValue::Count(256_000)),
+            ("hidden_size", DefaultValue::Count(8192)),
+            ("intermediate_size", DefaultValue::Count(22528)),
+            ("num_hidden_layers", DefaultValue::Count(40)),
+            ("num_attention_heads", DefaultValue::Count(64)),
+            ("num_key_value_heads", DefaultValue::Same("num_attention_heads")),
+            ("head_dim", DefaultValue::Quotient("hidden_size", "num_attention_heads")),
+            ("max_position_embeddings", DefaultValue::Count(8192)),
+            ("layer_norm_eps", DefaultValue::Real(1e-5)),
+            ("sliding_window", DefaultValue::Count(4096)),
+            ("logit_scale", DefaultValue::Real(0.0625)),
+            ("tie_word_embeddings", DefaultValue::Flag(true)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
         ],
     }],
     rules: &[AROUND, ONE_NORM, ATTENTION, GATED],
@@ -46,7 +46,7 @@ const SIZES: &[Key] = &[
     count("attention.sliding_window", &["sliding_window"]),
     count("vocab_size", &["vocab_size"]),
     counted("rope.dimension_count", dimensions),
-    Key { gguf: "rope.scaling.type", from: From::Said(|_| Ok(Some("none"))) },
+    Key { gguf: "rope.scaling.type", from: ValueSource::TextFn(|_| Ok(Some("none"))) },
 ];
 
 fn dimensions(config: &Config) -> Result<Option<u64>> {

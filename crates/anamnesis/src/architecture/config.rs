@@ -10,9 +10,9 @@ use crate::error::{AnamnesisError, Result, quoted};
 /// Objects that hold the configuration of the language model of a larger one.
 const NESTED: [&str; 3] = ["text_config", "llm_config", "language_config"];
 
-/// What a class has where the configuration is silent.
+/// The default of a configuration key, as the model's class in transformers has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Default {
+pub(crate) enum DefaultValue {
     Count(u64),
     Real(f64),
     Flag(bool),
@@ -41,7 +41,7 @@ pub(crate) fn class_of(raw: &Map<String, Value>) -> Option<&str> {
 
 impl Config {
     /// What a configuration says, with the defaults of its class.
-    pub(crate) fn new(raw: &Map<String, Value>, defaults: &[(&str, Default)]) -> Result<Self> {
+    pub(crate) fn new(raw: &Map<String, Value>, defaults: &[(&str, DefaultValue)]) -> Result<Self> {
         let mut values = raw.clone();
         let thinker = raw.get("thinker_config").and_then(|thinker| thinker.get("text_config"));
         for nested in NESTED.iter().filter_map(|key| raw.get(*key)).chain(thinker).filter_map(Value::as_object) {
@@ -50,9 +50,9 @@ impl Config {
         let set = |values: &Map<String, Value>, key: &str| values.contains_key(key);
         for (key, default) in defaults {
             let value = match default {
-                Default::Count(count) if !set(&values, key) => Value::from(*count),
-                Default::Real(real) if !set(&values, key) => Value::from(*real),
-                Default::Flag(flag) if !set(&values, key) => Value::from(*flag),
+                DefaultValue::Count(count) if !set(&values, key) => Value::from(*count),
+                DefaultValue::Real(real) if !set(&values, key) => Value::from(*real),
+                DefaultValue::Flag(flag) if !set(&values, key) => Value::from(*flag),
                 _ => continue,
             };
             values.insert((*key).to_owned(), value);
@@ -61,8 +61,8 @@ impl Config {
         for (key, default) in defaults {
             let value = match default {
                 _ if config.get(key).is_some() => None,
-                Default::Same(other) => config.get(other).cloned(),
-                Default::Quotient(whole, parts) => config.quotient(whole, parts)?.map(Value::from),
+                DefaultValue::Same(other) => config.get(other).cloned(),
+                DefaultValue::Quotient(whole, parts) => config.quotient(whole, parts)?.map(Value::from),
                 _ => None,
             };
             if let Some(value) = value {

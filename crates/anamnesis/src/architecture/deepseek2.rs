@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::change::Change;
-use super::config::{Config, Default};
+use super::config::{Config, DefaultValue};
 use super::gguf::{Gguf, shortest};
-use super::key::{COMMON, From, Key, count, counted, real, worked};
+use super::key::{COMMON, Key, ValueSource, count, counted, real, worked};
 use super::kind::{Architecture, Class, Head, USUAL};
 use super::need::{ATTENTION_BIAS, Need, Presence, flagged, has_experts};
 use super::rule::{AROUND, EXPERTS, GATED, NORMS, Rule, SHARED_EXPERTS, layer};
@@ -19,25 +19,25 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             name: "DeepseekV2ForCausalLM",
             model_type: "deepseek_v2",
             defaults: &[
-                ("vocab_size", Default::Count(102_400)),
-                ("hidden_size", Default::Count(4096)),
-                ("intermediate_size", Default::Count(11008)),
-                ("num_hidden_layers", Default::Count(32)),
-                ("num_attention_heads", Default::Count(32)),
-                ("num_key_value_heads", Default::Same("num_attention_heads")),
-                ("max_position_embeddings", Default::Count(2048)),
-                ("rms_norm_eps", Default::Real(1e-6)),
-                ("n_routed_experts", Default::Count(64)),
-                ("moe_intermediate_size", Default::Count(1407)),
-                ("routed_scaling_factor", Default::Real(1.0)),
-                ("first_k_dense_replace", Default::Count(0)),
-                ("n_shared_experts", Default::Count(2)),
-                ("q_lora_rank", Default::Count(1536)),
-                ("kv_lora_rank", Default::Count(512)),
-                ("qk_rope_head_dim", Default::Count(64)),
-                ("qk_nope_head_dim", Default::Count(128)),
-                ("v_head_dim", Default::Count(128)),
-                ("rope_theta", Default::Real(10000.0)),
+                ("vocab_size", DefaultValue::Count(102_400)),
+                ("hidden_size", DefaultValue::Count(4096)),
+                ("intermediate_size", DefaultValue::Count(11008)),
+                ("num_hidden_layers", DefaultValue::Count(32)),
+                ("num_attention_heads", DefaultValue::Count(32)),
+                ("num_key_value_heads", DefaultValue::Same("num_attention_heads")),
+                ("max_position_embeddings", DefaultValue::Count(2048)),
+                ("rms_norm_eps", DefaultValue::Real(1e-6)),
+                ("n_routed_experts", DefaultValue::Count(64)),
+                ("moe_intermediate_size", DefaultValue::Count(1407)),
+                ("routed_scaling_factor", DefaultValue::Real(1.0)),
+                ("first_k_dense_replace", DefaultValue::Count(0)),
+                ("n_shared_experts", DefaultValue::Count(2)),
+                ("q_lora_rank", DefaultValue::Count(1536)),
+                ("kv_lora_rank", DefaultValue::Count(512)),
+                ("qk_rope_head_dim", DefaultValue::Count(64)),
+                ("qk_nope_head_dim", DefaultValue::Count(128)),
+                ("v_head_dim", DefaultValue::Count(128)),
+                ("rope_theta", DefaultValue::Real(10000.0)),
             ],
         },
         Class { name: "DeepseekV3ForCausalLM", model_type: "deepseek_v3", defaults: V3 },
@@ -51,30 +51,30 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..USUAL
 };
 
-const V3: &[(&str, Default)] = &[
-    ("vocab_size", Default::Count(129_280)),
-    ("hidden_size", Default::Count(7168)),
-    ("intermediate_size", Default::Count(18432)),
-    ("num_hidden_layers", Default::Count(61)),
-    ("num_attention_heads", Default::Count(128)),
-    ("num_key_value_heads", Default::Count(128)),
-    ("max_position_embeddings", Default::Count(4096)),
-    ("rms_norm_eps", Default::Real(1e-6)),
-    ("n_routed_experts", Default::Count(256)),
-    ("num_experts_per_tok", Default::Count(8)),
-    ("moe_intermediate_size", Default::Count(2048)),
-    ("norm_topk_prob", Default::Flag(true)),
-    ("n_group", Default::Count(8)),
-    ("topk_group", Default::Count(4)),
-    ("routed_scaling_factor", Default::Real(2.5)),
-    ("first_k_dense_replace", Default::Count(3)),
-    ("n_shared_experts", Default::Count(1)),
-    ("q_lora_rank", Default::Count(1536)),
-    ("kv_lora_rank", Default::Count(512)),
-    ("qk_rope_head_dim", Default::Count(64)),
-    ("qk_nope_head_dim", Default::Count(128)),
-    ("v_head_dim", Default::Count(128)),
-    ("rope_theta", Default::Real(10000.0)),
+const V3: &[(&str, DefaultValue)] = &[
+    ("vocab_size", DefaultValue::Count(129_280)),
+    ("hidden_size", DefaultValue::Count(7168)),
+    ("intermediate_size", DefaultValue::Count(18432)),
+    ("num_hidden_layers", DefaultValue::Count(61)),
+    ("num_attention_heads", DefaultValue::Count(128)),
+    ("num_key_value_heads", DefaultValue::Count(128)),
+    ("max_position_embeddings", DefaultValue::Count(4096)),
+    ("rms_norm_eps", DefaultValue::Real(1e-6)),
+    ("n_routed_experts", DefaultValue::Count(256)),
+    ("num_experts_per_tok", DefaultValue::Count(8)),
+    ("moe_intermediate_size", DefaultValue::Count(2048)),
+    ("norm_topk_prob", DefaultValue::Flag(true)),
+    ("n_group", DefaultValue::Count(8)),
+    ("topk_group", DefaultValue::Count(4)),
+    ("routed_scaling_factor", DefaultValue::Real(2.5)),
+    ("first_k_dense_replace", DefaultValue::Count(3)),
+    ("n_shared_experts", DefaultValue::Count(1)),
+    ("q_lora_rank", DefaultValue::Count(1536)),
+    ("kv_lora_rank", DefaultValue::Count(512)),
+    ("qk_rope_head_dim", DefaultValue::Count(64)),
+    ("qk_nope_head_dim", DefaultValue::Count(128)),
+    ("v_head_dim", DefaultValue::Count(128)),
+    ("rope_theta", DefaultValue::Real(10000.0)),
 ];
 
 const COMPRESSED: &[Rule] = &[
@@ -157,7 +157,7 @@ const SIZES: &[Key] = &[
     real("expert_weights_scale", &["routed_scaling_factor"]),
     Key {
         gguf: "expert_weights_norm",
-        from: From::Told(|config| Ok(config.flag("norm_topk_prob")?.filter(|norm| *norm))),
+        from: ValueSource::BoolFn(|config| Ok(config.flag("norm_topk_prob")?.filter(|norm| *norm))),
     },
     count("rope.dimension_count", &["qk_rope_head_dim"]),
     worked("rope.scaling.yarn_log_multiplier", |config| {

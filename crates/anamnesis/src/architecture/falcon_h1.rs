@@ -1,7 +1,7 @@
 //! Falcon H1: attention and state spaces side by side. Its many multipliers become part of the weights.
 
 use super::change::{Change, Factor, state_inner};
-use super::config::{Config, Default};
+use super::config::{Config, DefaultValue};
 use super::key::{
     CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, counted, real, worked,
 };
@@ -17,21 +17,21 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "FalconH1ForCausalLM",
         model_type: "falcon_h1",
         defaults: &[
-            ("vocab_size", Default::Count(128_000)),
-            ("hidden_size", Default::Count(4096)),
-            ("intermediate_size", Default::Count(14336)),
-            ("num_hidden_layers", Default::Count(32)),
-            ("num_attention_heads", Default::Count(32)),
-            ("num_key_value_heads", Default::Count(8)),
-            ("max_position_embeddings", Default::Count(8192)),
-            ("rms_norm_eps", Default::Real(1e-5)),
-            ("rope_theta", Default::Real(10000.0)),
-            ("mamba_d_ssm", Default::Count(1024)),
-            ("mamba_n_heads", Default::Count(128)),
-            ("mamba_n_groups", Default::Count(1)),
-            ("mamba_d_state", Default::Count(256)),
-            ("mamba_d_conv", Default::Count(4)),
-            ("mamba_conv_bias", Default::Flag(true)),
+            ("vocab_size", DefaultValue::Count(128_000)),
+            ("hidden_size", DefaultValue::Count(4096)),
+            ("intermediate_size", DefaultValue::Count(14336)),
+            ("num_hidden_layers", DefaultValue::Count(32)),
+            ("num_attention_heads", DefaultValue::Count(32)),
+            ("num_key_value_heads", DefaultValue::Count(8)),
+            ("max_position_embeddings", DefaultValue::Count(8192)),
+            ("rms_norm_eps", DefaultValue::Real(1e-5)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
+            ("mamba_d_ssm", DefaultValue::Count(1024)),
+            ("mamba_n_heads", DefaultValue::Count(128)),
+            ("mamba_n_groups", DefaultValue::Count(1)),
+            ("mamba_d_state", DefaultValue::Count(256)),
+            ("mamba_d_conv", DefaultValue::Count(4)),
+            ("mamba_conv_bias", DefaultValue::Flag(true)),
         ],
     }],
     rules: &[TENSORS],

@@ -1,7 +1,7 @@
 //! Gemma: norms are stored without the one that is added to them, and the embedding is the head.
 
 use super::change::Change;
-use super::config::Default;
+use super::config::DefaultValue;
 use super::key::{CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, real};
 use super::kind::{Architecture, Class, Head, USUAL};
 use super::rule::{ATTENTION, GATED, Rule, layer, model};
@@ -14,16 +14,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "GemmaForCausalLM",
         model_type: "gemma",
         defaults: &[
-            ("vocab_size", Default::Count(256_000)),
-            ("hidden_size", Default::Count(3072)),
-            ("intermediate_size", Default::Count(24576)),
-            ("num_hidden_layers", Default::Count(28)),
-            ("num_attention_heads", Default::Count(16)),
-            ("num_key_value_heads", Default::Count(16)),
-            ("head_dim", Default::Count(256)),
-            ("max_position_embeddings", Default::Count(8192)),
-            ("rms_norm_eps", Default::Real(1e-6)),
-            ("tie_word_embeddings", Default::Flag(true)),
+            ("vocab_size", DefaultValue::Count(256_000)),
+            ("hidden_size", DefaultValue::Count(3072)),
+            ("intermediate_size", DefaultValue::Count(24576)),
+            ("num_hidden_layers", DefaultValue::Count(28)),
+            ("num_attention_heads", DefaultValue::Count(16)),
+            ("num_key_value_heads", DefaultValue::Count(16)),
+            ("head_dim", DefaultValue::Count(256)),
+            ("max_position_embeddings", DefaultValue::Count(8192)),
+            ("rms_norm_eps", DefaultValue::Real(1e-6)),
+            ("tie_word_embeddings", DefaultValue::Flag(true)),
         ],
     }],
     rules: &[AROUND, NORMS, ATTENTION, GATED],

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::change::Change;
-use super::config::Default;
+use super::config::DefaultValue;
 use super::gemma::{AROUND, GELU, SIZES};
 use super::gguf::Gguf;
 use super::key::{Key, count, real};
@@ -18,20 +18,20 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Gemma2ForCausalLM",
         model_type: "gemma2",
         defaults: &[
-            ("vocab_size", Default::Count(256_000)),
-            ("hidden_size", Default::Count(2304)),
-            ("intermediate_size", Default::Count(9216)),
-            ("num_hidden_layers", Default::Count(26)),
-            ("num_attention_heads", Default::Count(8)),
-            ("num_key_value_heads", Default::Count(4)),
-            ("head_dim", Default::Count(256)),
-            ("max_position_embeddings", Default::Count(8192)),
-            ("rms_norm_eps", Default::Real(1e-6)),
-            ("sliding_window", Default::Count(4096)),
-            ("attn_logit_softcapping", Default::Real(50.0)),
-            ("final_logit_softcapping", Default::Real(30.0)),
-            ("query_pre_attn_scalar", Default::Count(256)),
-            ("tie_word_embeddings", Default::Flag(true)),
+            ("vocab_size", DefaultValue::Count(256_000)),
+            ("hidden_size", DefaultValue::Count(2304)),
+            ("intermediate_size", DefaultValue::Count(9216)),
+            ("num_hidden_layers", DefaultValue::Count(26)),
+            ("num_attention_heads", DefaultValue::Count(8)),
+            ("num_key_value_heads", DefaultValue::Count(4)),
+            ("head_dim", DefaultValue::Count(256)),
+            ("max_position_embeddings", DefaultValue::Count(8192)),
+            ("rms_norm_eps", DefaultValue::Real(1e-6)),
+            ("sliding_window", DefaultValue::Count(4096)),
+            ("attn_logit_softcapping", DefaultValue::Real(50.0)),
+            ("final_logit_softcapping", DefaultValue::Real(30.0)),
+            ("query_pre_attn_scalar", DefaultValue::Count(256)),
+            ("tie_word_embeddings", DefaultValue::Flag(true)),
         ],
     }],
     rules: &[AROUND, FOUR_NORMS, ATTENTION, GATED],

@@ -2,7 +2,7 @@
 //! positions of their own.
 
 use super::change::Change;
-use super::config::{Config, Default};
+use super::config::{Config, DefaultValue};
 use super::gemma2::{FOUR_NORMS, restore_queries};
 use super::key::{COMMON, Key, counted, real};
 use super::kind::{Architecture, Class, Head, USUAL};
@@ -35,21 +35,21 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..USUAL
 };
 
-const DEFAULTS: &[(&str, Default)] = &[
-    ("vocab_size", Default::Count(262_208)),
-    ("hidden_size", Default::Count(2304)),
-    ("intermediate_size", Default::Count(9216)),
-    ("num_hidden_layers", Default::Count(26)),
-    ("num_attention_heads", Default::Count(8)),
-    ("num_key_value_heads", Default::Count(4)),
-    ("head_dim", Default::Count(256)),
-    ("max_position_embeddings", Default::Count(131_072)),
-    ("rms_norm_eps", Default::Real(1e-6)),
-    ("sliding_window", Default::Count(4096)),
-    ("query_pre_attn_scalar", Default::Count(256)),
-    ("rope_theta", Default::Real(1_000_000.0)),
-    ("rope_local_base_freq", Default::Real(10000.0)),
-    ("tie_word_embeddings", Default::Flag(true)),
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("vocab_size", DefaultValue::Count(262_208)),
+    ("hidden_size", DefaultValue::Count(2304)),
+    ("intermediate_size", DefaultValue::Count(9216)),
+    ("num_hidden_layers", DefaultValue::Count(26)),
+    ("num_attention_heads", DefaultValue::Count(8)),
+    ("num_key_value_heads", DefaultValue::Count(4)),
+    ("head_dim", DefaultValue::Count(256)),
+    ("max_position_embeddings", DefaultValue::Count(131_072)),
+    ("rms_norm_eps", DefaultValue::Real(1e-6)),
+    ("sliding_window", DefaultValue::Count(4096)),
+    ("query_pre_attn_scalar", DefaultValue::Count(256)),
+    ("rope_theta", DefaultValue::Real(1_000_000.0)),
+    ("rope_local_base_freq", DefaultValue::Real(10000.0)),
+    ("tie_word_embeddings", DefaultValue::Flag(true)),
 ];
 
 /// The rows of the embedding, without those behind the vocabulary.

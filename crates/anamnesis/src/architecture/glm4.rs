@@ -1,6 +1,6 @@
 //! GLM 4: gate and up in one tensor, four norms in a layer, positions that turn half of a head.
 
-use super::config::Default;
+use super::config::DefaultValue;
 use super::key::{COMMON, Key, counted};
 use super::kind::{Architecture, Class, USUAL};
 use super::rule::{AROUND, HALF_BIASED_ATTENTION, Rule, layer};
@@ -13,18 +13,18 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Glm4ForCausalLM",
         model_type: "glm4",
         defaults: &[
-            ("vocab_size", Default::Count(151_552)),
-            ("hidden_size", Default::Count(4096)),
-            ("intermediate_size", Default::Count(13696)),
-            ("num_hidden_layers", Default::Count(40)),
-            ("num_attention_heads", Default::Count(32)),
-            ("num_key_value_heads", Default::Count(2)),
-            ("head_dim", Default::Count(128)),
-            ("max_position_embeddings", Default::Count(131_072)),
-            ("rms_norm_eps", Default::Real(1.5625e-7)),
-            ("rope_theta", Default::Real(10000.0)),
-            ("partial_rotary_factor", Default::Real(0.5)),
-            ("attention_bias", Default::Flag(true)),
+            ("vocab_size", DefaultValue::Count(151_552)),
+            ("hidden_size", DefaultValue::Count(4096)),
+            ("intermediate_size", DefaultValue::Count(13696)),
+            ("num_hidden_layers", DefaultValue::Count(40)),
+            ("num_attention_heads", DefaultValue::Count(32)),
+            ("num_key_value_heads", DefaultValue::Count(2)),
+            ("head_dim", DefaultValue::Count(128)),
+            ("max_position_embeddings", DefaultValue::Count(131_072)),
+            ("rms_norm_eps", DefaultValue::Real(1.5625e-7)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
+            ("partial_rotary_factor", DefaultValue::Real(0.5)),
+            ("attention_bias", DefaultValue::Flag(true)),
         ],
     }],
     rules: &[AROUND, HALF_BIASED_ATTENTION, LAYER],

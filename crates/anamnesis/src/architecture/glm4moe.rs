@@ -1,7 +1,7 @@
 //! GLM 4.5 and 4.6: experts, and layers behind the last that guess the tokens after next.
 
-use super::config::{Config, Default};
-use super::key::{COMMON, From, Key, count, counted, real};
+use super::config::{Config, DefaultValue};
+use super::key::{COMMON, Key, ValueSource, count, counted, real};
 use super::kind::{Architecture, Class, USUAL};
 use super::need::{Need, Presence, SPARSE};
 use super::rule::{AROUND, EXPERTS, GATED, HALF_BIASED_ATTENTION, Rule, SHARED_EXPERTS, layer};
@@ -15,25 +15,25 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Glm4MoeForCausalLM",
         model_type: "glm4_moe",
         defaults: &[
-            ("vocab_size", Default::Count(151_552)),
-            ("hidden_size", Default::Count(4096)),
-            ("intermediate_size", Default::Count(10944)),
-            ("num_hidden_layers", Default::Count(46)),
-            ("num_attention_heads", Default::Count(96)),
-            ("num_key_value_heads", Default::Count(8)),
-            ("max_position_embeddings", Default::Count(131_072)),
-            ("rms_norm_eps", Default::Real(1e-5)),
-            ("n_routed_experts", Default::Count(128)),
-            ("num_experts_per_tok", Default::Count(8)),
-            ("moe_intermediate_size", Default::Count(1408)),
-            ("norm_topk_prob", Default::Flag(true)),
-            ("n_group", Default::Count(1)),
-            ("topk_group", Default::Count(1)),
-            ("routed_scaling_factor", Default::Real(1.0)),
-            ("first_k_dense_replace", Default::Count(1)),
-            ("n_shared_experts", Default::Count(1)),
-            ("rope_theta", Default::Real(10000.0)),
-            ("partial_rotary_factor", Default::Real(0.5)),
+            ("vocab_size", DefaultValue::Count(151_552)),
+            ("hidden_size", DefaultValue::Count(4096)),
+            ("intermediate_size", DefaultValue::Count(10944)),
+            ("num_hidden_layers", DefaultValue::Count(46)),
+            ("num_attention_heads", DefaultValue::Count(96)),
+            ("num_key_value_heads", DefaultValue::Count(8)),
+            ("max_position_embeddings", DefaultValue::Count(131_072)),
+            ("rms_norm_eps", DefaultValue::Real(1e-5)),
+            ("n_routed_experts", DefaultValue::Count(128)),
+            ("num_experts_per_tok", DefaultValue::Count(8)),
+            ("moe_intermediate_size", DefaultValue::Count(1408)),
+            ("norm_topk_prob", DefaultValue::Flag(true)),
+            ("n_group", DefaultValue::Count(1)),
+            ("topk_group", DefaultValue::Count(1)),
+            ("routed_scaling_factor", DefaultValue::Real(1.0)),
+            ("first_k_dense_replace", DefaultValue::Count(1)),
+            ("n_shared_experts", DefaultValue::Count(1)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
+            ("partial_rotary_factor", DefaultValue::Real(0.5)),
         ],
     }],
     rules: &[AROUND, HALF_BIASED_ATTENTION, QK_NORMS, LAYER, GATED, EXPERTS, SHARED_EXPERTS, NEXT],
@@ -111,7 +111,7 @@ const SIZES: &[Key] = &[
     count("leading_dense_block_count", &["first_k_dense_replace"]),
     counted("expert_gating_func", |_| Ok(Some(2))),
     real("expert_weights_scale", &["routed_scaling_factor"]),
-    Key { gguf: "expert_weights_norm", from: From::Told(|config| config.flag("norm_topk_prob")) },
+    Key { gguf: "expert_weights_norm", from: ValueSource::BoolFn(|config| config.flag("norm_topk_prob")) },
     count("nextn_predict_layers", &[NEXT_LAYERS]),
 ];
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::change::Change;
-use super::config::Default;
+use super::config::DefaultValue;
 use super::key::{COMMON, Key, count};
 use super::kind::{Architecture, Class, Head, USUAL};
 use super::need::Need;
@@ -16,20 +16,20 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "GptOssForCausalLM",
         model_type: "gpt_oss",
         defaults: &[
-            ("vocab_size", Default::Count(201_088)),
-            ("hidden_size", Default::Count(2880)),
-            ("intermediate_size", Default::Count(2880)),
-            ("num_hidden_layers", Default::Count(36)),
-            ("num_attention_heads", Default::Count(64)),
-            ("num_key_value_heads", Default::Count(8)),
-            ("head_dim", Default::Count(64)),
-            ("max_position_embeddings", Default::Count(131_072)),
-            ("rms_norm_eps", Default::Real(1e-5)),
-            ("sliding_window", Default::Count(128)),
-            ("num_local_experts", Default::Count(128)),
-            ("num_experts_per_tok", Default::Count(4)),
-            ("rope_theta", Default::Real(150_000.0)),
-            ("attention_bias", Default::Flag(true)),
+            ("vocab_size", DefaultValue::Count(201_088)),
+            ("hidden_size", DefaultValue::Count(2880)),
+            ("intermediate_size", DefaultValue::Count(2880)),
+            ("num_hidden_layers", DefaultValue::Count(36)),
+            ("num_attention_heads", DefaultValue::Count(64)),
+            ("num_key_value_heads", DefaultValue::Count(8)),
+            ("head_dim", DefaultValue::Count(64)),
+            ("max_position_embeddings", DefaultValue::Count(131_072)),
+            ("rms_norm_eps", DefaultValue::Real(1e-5)),
+            ("sliding_window", DefaultValue::Count(128)),
+            ("num_local_experts", DefaultValue::Count(128)),
+            ("num_experts_per_tok", DefaultValue::Count(4)),
+            ("rope_theta", DefaultValue::Real(150_000.0)),
+            ("attention_bias", DefaultValue::Flag(true)),
         ],
     }],
     rules: &[AROUND, ATTENTION, LAYER],
@@ -56,7 +56,7 @@ const LAYER: &[Rule] = &[
     layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]),
     layer("self_attn.sinks", "attn_sinks.weight", &[HEADS]),
     layer("mlp.router.*", "ffn_gate_inp.*", &[EXPERTS, WIDTH]).biased(Need::Always),
-    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_OUT).with(Change::Turned),
+    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_OUT).with(Change::Transposed),
     layer("mlp.experts.down_proj_bias", "ffn_down_exps.bias", &[EXPERTS, WIDTH]),
     layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_IN).with(Change::TurnedEven),
     layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_IN).with(Change::TurnedOdd),

@@ -1,6 +1,6 @@
 //! Granite: Llama with four scales.
 
-use super::config::{Config, Default};
+use super::config::{Config, DefaultValue};
 use super::key::{COMMON, Key, count, counted, worked};
 use super::kind::{Architecture, Class, USUAL};
 use super::llama::{FREQUENCIES, restore_frequencies};
@@ -14,19 +14,19 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "GraniteForCausalLM",
         model_type: "granite",
         defaults: &[
-            ("vocab_size", Default::Count(32000)),
-            ("hidden_size", Default::Count(4096)),
-            ("intermediate_size", Default::Count(11008)),
-            ("num_hidden_layers", Default::Count(32)),
-            ("num_attention_heads", Default::Count(32)),
-            ("num_key_value_heads", Default::Same("num_attention_heads")),
-            ("max_position_embeddings", Default::Count(2048)),
-            ("rms_norm_eps", Default::Real(1e-6)),
-            ("attention_multiplier", Default::Real(1.0)),
-            ("embedding_multiplier", Default::Real(1.0)),
-            ("residual_multiplier", Default::Real(1.0)),
-            ("logits_scaling", Default::Real(1.0)),
-            ("rope_theta", Default::Real(10000.0)),
+            ("vocab_size", DefaultValue::Count(32000)),
+            ("hidden_size", DefaultValue::Count(4096)),
+            ("intermediate_size", DefaultValue::Count(11008)),
+            ("num_hidden_layers", DefaultValue::Count(32)),
+            ("num_attention_heads", DefaultValue::Count(32)),
+            ("num_key_value_heads", DefaultValue::Same("num_attention_heads")),
+            ("max_position_embeddings", DefaultValue::Count(2048)),
+            ("rms_norm_eps", DefaultValue::Real(1e-6)),
+            ("attention_multiplier", DefaultValue::Real(1.0)),
+            ("embedding_multiplier", DefaultValue::Real(1.0)),
+            ("residual_multiplier", DefaultValue::Real(1.0)),
+            ("logits_scaling", DefaultValue::Real(1.0)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
         ],
     }],
     rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED],

@@ -8,28 +8,29 @@ use crate::error::Result;
 #[derive(Clone, Copy)]
 pub(crate) struct Key {
     pub gguf: &'static str,
-    pub from: From,
+    pub from: ValueSource,
 }
 
-/// Where a value comes from. Keys are tried in turn; where none has a value, nothing is written.
+/// Where the value of a metadata key comes from: the first of several configuration keys that has one, or a function of
+/// the configuration. Without a value the key is not written.
 #[derive(Clone, Copy)]
-pub(crate) enum From {
+pub(crate) enum ValueSource {
     Count(&'static [&'static str]),
     /// A count that has a value where the configuration has none.
     CountOr(&'static [&'static str], u64),
     Real(&'static [&'static str]),
-    /// A count that is worked out.
-    Counted(fn(&Config) -> Result<Option<u64>>),
-    /// A number that is worked out.
-    Worked(fn(&Config) -> Result<Option<f64>>),
-    /// Words that are worked out.
-    Said(fn(&Config) -> Result<Option<&'static str>>),
-    /// True or false, worked out.
-    Told(fn(&Config) -> Result<Option<bool>>),
-    /// A list of true and false, worked out.
-    Listed(fn(&Config) -> Result<Option<Vec<bool>>>),
-    /// A list of counts, worked out.
-    Counts(fn(&Config) -> Result<Option<Vec<u32>>>),
+    /// A derived count.
+    CountFn(fn(&Config) -> Result<Option<u64>>),
+    /// A derived number.
+    RealFn(fn(&Config) -> Result<Option<f64>>),
+    /// A derived string.
+    TextFn(fn(&Config) -> Result<Option<&'static str>>),
+    /// A derived boolean.
+    BoolFn(fn(&Config) -> Result<Option<bool>>),
+    /// A derived list of booleans.
+    BoolsFn(fn(&Config) -> Result<Option<Vec<bool>>>),
+    /// A derived list of counts.
+    CountsFn(fn(&Config) -> Result<Option<Vec<u32>>>),
     /// The type of most weights: the only key that is not behind the name of the architecture.
     FileType,
 }
@@ -42,37 +43,41 @@ impl Key {
             |count: Option<u64>| count.map(|count| MetadataValue::U32(u32::try_from(count).unwrap_or(u32::MAX)));
         let real = |real: Option<f64>| real.map(|real| MetadataValue::F32(real as f32));
         Ok(match self.from {
-            From::Count(keys) => count(config.count(keys)?),
-            From::CountOr(keys, default) => count(Some(config.count(keys)?.unwrap_or(default))),
-            From::Real(keys) => real(config.real(keys)?),
-            From::Counted(work) => count(work(config)?),
-            From::Worked(work) => real(work(config)?),
-            From::Said(work) => work(config)?.map(|text| MetadataValue::String(text.to_owned())),
-            From::Told(work) => work(config)?.map(MetadataValue::Bool),
-            From::Listed(work) => work(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::Bool(list)))),
-            From::Counts(work) => work(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::U32(list)))),
-            From::FileType => Some(MetadataValue::U32(file_type)),
+            ValueSource::Count(keys) => count(config.count(keys)?),
+            ValueSource::CountOr(keys, default) => count(Some(config.count(keys)?.unwrap_or(default))),
+            ValueSource::Real(keys) => real(config.real(keys)?),
+            ValueSource::CountFn(work) => count(work(config)?),
+            ValueSource::RealFn(work) => real(work(config)?),
+            ValueSource::TextFn(work) => work(config)?.map(|text| MetadataValue::String(text.to_owned())),
+            ValueSource::BoolFn(work) => work(config)?.map(MetadataValue::Bool),
+            ValueSource::BoolsFn(work) => {
+                work(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::Bool(list))))
+            }
+            ValueSource::CountsFn(work) => {
+                work(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::U32(list))))
+            }
+            ValueSource::FileType => Some(MetadataValue::U32(file_type)),
         })
     }
 }
 
 pub(crate) const fn count(gguf: &'static str, keys: &'static [&'static str]) -> Key {
-    Key { gguf, from: From::Count(keys) }
+    Key { gguf, from: ValueSource::Count(keys) }
 }
 
 pub(crate) const fn real(gguf: &'static str, keys: &'static [&'static str]) -> Key {
-    Key { gguf, from: From::Real(keys) }
+    Key { gguf, from: ValueSource::Real(keys) }
 }
 
 pub(crate) const fn counted(gguf: &'static str, work: fn(&Config) -> Result<Option<u64>>) -> Key {
-    Key { gguf, from: From::Counted(work) }
+    Key { gguf, from: ValueSource::CountFn(work) }
 }
 
 pub(crate) const fn worked(gguf: &'static str, work: fn(&Config) -> Result<Option<f64>>) -> Key {
-    Key { gguf, from: From::Worked(work) }
+    Key { gguf, from: ValueSource::RealFn(work) }
 }
 
-pub(crate) const FILE_TYPE: Key = Key { gguf: "general.file_type", from: From::FileType };
+pub(crate) const FILE_TYPE: Key = Key { gguf: "general.file_type", from: ValueSource::FileType };
 
 /// Names of the same size in configurations.
 pub(crate) const LAYERS: &[&str] = &["num_hidden_layers", "n_layers", "n_layer", "num_layers"];
@@ -94,7 +99,7 @@ pub(crate) const COMMON: &[Key] = &[
     count("feed_forward_length", INNER),
     count("attention.head_count", HEADS),
     count("attention.head_count_kv", KV_HEADS),
-    Key { gguf: "rope.scaling.type", from: From::Said(scaling_type) },
+    Key { gguf: "rope.scaling.type", from: ValueSource::TextFn(scaling_type) },
     worked("rope.scaling.factor", |config| of_scaling(config, "factor", true)),
     counted("rope.scaling.original_context_length", |config| match config.rope().kind() {
         "yarn" => config.rope().count("original_max_position_embeddings"),
@@ -106,7 +111,7 @@ pub(crate) const COMMON: &[Key] = &[
     }),
     worked("rope.scaling.yarn_beta_fast", |config| of_scaling(config, "beta_fast", false)),
     worked("rope.scaling.yarn_beta_slow", |config| of_scaling(config, "beta_slow", false)),
-    Key { gguf: "rope.dimension_sections", from: From::Counts(sections) },
+    Key { gguf: "rope.dimension_sections", from: ValueSource::CountsFn(sections) },
     worked("rope.freq_base", |config| config.rope().theta()),
     worked("rope.freq_base_swa", |config| config.rope().sliding_theta()),
     real("attention.layer_norm_rms_epsilon", RMS_EPSILON),
@@ -121,7 +126,7 @@ pub(crate) const COMMON: &[Key] = &[
     FILE_TYPE,
     Key {
         gguf: "attention.causal",
-        from: From::Told(|config| Ok(config.flag("is_causal")?.filter(|is_causal| !is_causal))),
+        from: ValueSource::BoolFn(|config| Ok(config.flag("is_causal")?.filter(|is_causal| !is_causal))),
     },
 ];
 

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::beside::Beside;
+use super::beside::SidecarFiles;
 use super::change::Change;
-use super::config::{self, Config, Default};
+use super::config::{self, Config, DefaultValue};
 use super::gguf::Gguf;
 use super::key::{self, Key};
+use super::metadata_builder::MetadataBuilder;
 use super::names;
 use super::rule::Rule;
 use super::tokenizer::Family;
-use super::told::Told;
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, Result};
 
@@ -57,7 +57,7 @@ pub(crate) struct Class {
     pub(super) name: &'static str,
     /// What its configurations are called.
     pub(super) model_type: &'static str,
-    pub(super) defaults: &'static [(&'static str, Default)],
+    pub(super) defaults: &'static [(&'static str, DefaultValue)],
 }
 
 /// A tensor that the configuration tells: its name, and its values where it has any.
@@ -134,7 +134,7 @@ impl Architecture {
     }
 
     /// Refuses a model that its names say is of another kind.
-    pub(crate) fn check_kind(&self, files: &dyn Beside, raw: &Map<String, Value>) -> Result<()> {
+    pub(crate) fn check_kind(&self, files: &dyn SidecarFiles, raw: &Map<String, Value>) -> Result<()> {
         if self.other_kinds.is_empty() {
             return Ok(());
         }
@@ -167,18 +167,18 @@ impl Architecture {
         let class = config::class_of(raw);
         let class = self.classes.iter().find(|known| Some(known.name) == class);
         let defaults = class.map_or(&[][..], |class| class.defaults).iter();
-        let follows = |default: &Default| matches!(default, Default::Same(_) | Default::Quotient(..));
+        let follows = |default: &DefaultValue| matches!(default, DefaultValue::Same(_) | DefaultValue::Quotient(..));
         let defaults: Vec<_> = defaults.filter(|(_, default)| follows(default)).copied().collect();
         Config::new(raw, &defaults)
     }
 
     /// The keys that are told before the others.
-    pub(crate) fn tell_early(&self, config: &Config, told: &mut Told) -> Result<()> {
+    pub(crate) fn tell_early(&self, config: &Config, told: &mut MetadataBuilder) -> Result<()> {
         self.tell(self.early_keys.iter(), config, 0, told)
     }
 
     /// The keys that tell a model's sizes.
-    pub(crate) fn tell_sizes(&self, config: &Config, file_type: u32, told: &mut Told) -> Result<()> {
+    pub(crate) fn tell_sizes(&self, config: &Config, file_type: u32, told: &mut MetadataBuilder) -> Result<()> {
         self.tell(self.keys.iter().flat_map(|keys| keys.iter()), config, file_type, told)
     }
 
@@ -187,7 +187,7 @@ impl Architecture {
         keys: impl Iterator<Item = &'static Key>,
         config: &Config,
         file_type: u32,
-        told: &mut Told,
+        told: &mut MetadataBuilder,
     ) -> Result<()> {
         for key in keys {
             let value: Option<MetadataValue> = key.value(config, file_type)?;

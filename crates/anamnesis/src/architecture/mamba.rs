@@ -1,8 +1,8 @@
 //! Mamba: state spaces without attention.
 
 use super::change::Change;
-use super::config::{Config, Default};
-use super::key::{FILE_TYPE, From, Key, LAYERS, count, counted, real};
+use super::config::{Config, DefaultValue};
+use super::key::{FILE_TYPE, Key, LAYERS, ValueSource, count, counted, real};
 use super::kind::{Architecture, Class, USUAL};
 use super::need::{Need, Presence, UNTIED};
 use super::rule::{Rule, layer, model};
@@ -39,7 +39,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 /// The embedding is the head where nothing is said.
-const TIED: &[(&str, Default)] = &[("tie_word_embeddings", Default::Flag(true))];
+const TIED: &[(&str, DefaultValue)] = &[("tie_word_embeddings", DefaultValue::Flag(true))];
 
 const TENSORS: &[Rule] = &[
     model("backbone.embeddings.*", "token_embd.*", &[VOCABULARY, WIDTH]),
@@ -90,14 +90,14 @@ const SIZES: &[Key] = &[
     counted("feed_forward_length", |_| Ok(Some(0))),
     counted("attention.head_count", |_| Ok(Some(0))),
     count("block_count", LAYERS),
-    Key { gguf: "ssm.conv_kernel", from: From::CountOr(CONV, CONV_KERNEL) },
+    Key { gguf: "ssm.conv_kernel", from: ValueSource::CountOr(CONV, CONV_KERNEL) },
     counted("ssm.inner_size", |config| inner(config).map(Some)),
-    Key { gguf: "ssm.state_size", from: From::CountOr(STATES, STATE_SIZE) },
+    Key { gguf: "ssm.state_size", from: ValueSource::CountOr(STATES, STATE_SIZE) },
     counted("ssm.time_step_rank", |config| step(config).map(Some)),
     real("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon", "rms_norm_eps"]),
     Key {
         gguf: "ssm.dt_b_c_rms",
-        from: From::Told(|config| Ok(Some(config.text("model_type")? == Some("falcon_mamba")))),
+        from: ValueSource::BoolFn(|config| Ok(Some(config.text("model_type")? == Some("falcon_mamba")))),
     },
     FILE_TYPE,
 ];

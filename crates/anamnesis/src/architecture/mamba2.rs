@@ -2,8 +2,8 @@
 
 use super::change::Change;
 use super::config::Config;
-use super::config::Default;
-use super::key::{FILE_TYPE, From, Key, LAYERS, count, counted, worked};
+use super::config::DefaultValue;
+use super::key::{FILE_TYPE, Key, LAYERS, ValueSource, count, counted, worked};
 use super::kind::{Architecture, Class, USUAL};
 use super::mamba::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
 use super::need::{Need, UNTIED};
@@ -17,7 +17,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     classes: &[Class {
         name: "Mamba2ForCausalLM",
         model_type: "mamba2",
-        defaults: &[("n_groups", Default::Count(1)), ("tie_word_embeddings", Default::Flag(false))],
+        defaults: &[("n_groups", DefaultValue::Count(1)), ("tie_word_embeddings", DefaultValue::Flag(false))],
     }],
     layers: "backbone.layers.",
     rules: &[TENSORS],
@@ -96,9 +96,9 @@ const SIZES: &[Key] = &[
     counted("feed_forward_length", |_| Ok(Some(0))),
     counted("attention.head_count", |_| Ok(Some(0))),
     count("block_count", LAYERS),
-    Key { gguf: "ssm.conv_kernel", from: From::CountOr(CONV, CONV_KERNEL) },
+    Key { gguf: "ssm.conv_kernel", from: ValueSource::CountOr(CONV, CONV_KERNEL) },
     counted("ssm.inner_size", |config| inner(config).map(Some)),
-    Key { gguf: "ssm.state_size", from: From::CountOr(STATES, STATE_SIZE) },
+    Key { gguf: "ssm.state_size", from: ValueSource::CountOr(STATES, STATE_SIZE) },
     counted("ssm.time_step_rank", |config| heads(config).map(Some)),
     count("ssm.group_count", &["n_groups"]),
     worked("attention.layer_norm_rms_epsilon", |config| {

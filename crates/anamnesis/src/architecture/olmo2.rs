@@ -1,7 +1,7 @@
 //! OLMo 2 and 3: norms behind attention and feed-forward, and over all queries and keys.
 
-use super::config::{Config, Default};
-use super::key::{COMMON, From, Key, count};
+use super::config::{Config, DefaultValue};
+use super::key::{COMMON, Key, ValueSource, count};
 use super::kind::{Architecture, Class, Head, USUAL};
 use super::rule::{AROUND, ATTENTION, GATED, Rule, layer};
 use super::size::{KEYS, QUERIES, WIDTH};
@@ -14,31 +14,31 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             name: "Olmo2ForCausalLM",
             model_type: "olmo2",
             defaults: &[
-                ("vocab_size", Default::Count(50304)),
-                ("hidden_size", Default::Count(4096)),
-                ("intermediate_size", Default::Count(11008)),
-                ("num_hidden_layers", Default::Count(32)),
-                ("num_attention_heads", Default::Count(32)),
-                ("num_key_value_heads", Default::Same("num_attention_heads")),
-                ("max_position_embeddings", Default::Count(2048)),
-                ("rms_norm_eps", Default::Real(1e-5)),
-                ("rope_theta", Default::Real(10000.0)),
+                ("vocab_size", DefaultValue::Count(50304)),
+                ("hidden_size", DefaultValue::Count(4096)),
+                ("intermediate_size", DefaultValue::Count(11008)),
+                ("num_hidden_layers", DefaultValue::Count(32)),
+                ("num_attention_heads", DefaultValue::Count(32)),
+                ("num_key_value_heads", DefaultValue::Same("num_attention_heads")),
+                ("max_position_embeddings", DefaultValue::Count(2048)),
+                ("rms_norm_eps", DefaultValue::Real(1e-5)),
+                ("rope_theta", DefaultValue::Real(10000.0)),
             ],
         },
         Class {
             name: "Olmo3ForCausalLM",
             model_type: "olmo3",
             defaults: &[
-                ("vocab_size", Default::Count(50304)),
-                ("hidden_size", Default::Count(4096)),
-                ("intermediate_size", Default::Count(11008)),
-                ("num_hidden_layers", Default::Count(32)),
-                ("num_attention_heads", Default::Count(32)),
-                ("num_key_value_heads", Default::Same("num_attention_heads")),
-                ("max_position_embeddings", Default::Count(2048)),
-                ("rms_norm_eps", Default::Real(1e-5)),
-                ("sliding_window", Default::Count(4096)),
-                ("rope_theta", Default::Real(500_000.0)),
+                ("vocab_size", DefaultValue::Count(50304)),
+                ("hidden_size", DefaultValue::Count(4096)),
+                ("intermediate_size", DefaultValue::Count(11008)),
+                ("num_hidden_layers", DefaultValue::Count(32)),
+                ("num_attention_heads", DefaultValue::Count(32)),
+                ("num_key_value_heads", DefaultValue::Same("num_attention_heads")),
+                ("max_position_embeddings", DefaultValue::Count(2048)),
+                ("rms_norm_eps", DefaultValue::Real(1e-5)),
+                ("sliding_window", DefaultValue::Count(4096)),
+                ("rope_theta", DefaultValue::Real(500_000.0)),
             ],
         },
     ],
@@ -64,7 +64,7 @@ const NORMS: &[Rule] = &[
 
 const WINDOWS: &[Key] = &[
     count("attention.sliding_window", &["sliding_window"]),
-    Key { gguf: "attention.sliding_window_pattern", from: From::Listed(windows) },
+    Key { gguf: "attention.sliding_window_pattern", from: ValueSource::BoolsFn(windows) },
 ];
 
 /// Which layers have a window, where the model has any.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::config::{Config, Default};
+use super::config::{Config, DefaultValue};
 use super::gguf::shortest;
 use super::key::{
     CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, counted, real, worked,
@@ -19,17 +19,17 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Phi3ForCausalLM",
         model_type: "phi3",
         defaults: &[
-            ("vocab_size", Default::Count(32064)),
-            ("hidden_size", Default::Count(3072)),
-            ("intermediate_size", Default::Count(8192)),
-            ("num_hidden_layers", Default::Count(32)),
-            ("num_attention_heads", Default::Count(32)),
-            ("num_key_value_heads", Default::Same("num_attention_heads")),
-            ("max_position_embeddings", Default::Count(4096)),
-            ("original_max_position_embeddings", Default::Count(4096)),
-            ("rms_norm_eps", Default::Real(1e-5)),
-            ("rope_theta", Default::Real(10000.0)),
-            ("partial_rotary_factor", Default::Real(1.0)),
+            ("vocab_size", DefaultValue::Count(32064)),
+            ("hidden_size", DefaultValue::Count(3072)),
+            ("intermediate_size", DefaultValue::Count(8192)),
+            ("num_hidden_layers", DefaultValue::Count(32)),
+            ("num_attention_heads", DefaultValue::Count(32)),
+            ("num_key_value_heads", DefaultValue::Same("num_attention_heads")),
+            ("max_position_embeddings", DefaultValue::Count(4096)),
+            ("original_max_position_embeddings", DefaultValue::Count(4096)),
+            ("rms_norm_eps", DefaultValue::Real(1e-5)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
+            ("partial_rotary_factor", DefaultValue::Real(1.0)),
         ],
     }],
     rules: &[AROUND, NORMS, FUSED],

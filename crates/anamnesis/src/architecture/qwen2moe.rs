@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::config::Default;
+use super::config::DefaultValue;
 use super::gguf::Gguf;
 use super::key::{COMMON, Key, count};
 use super::kind::{Architecture, Class, Head, USUAL};
@@ -18,20 +18,20 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Qwen2MoeForCausalLM",
         model_type: "qwen2_moe",
         defaults: &[
-            ("vocab_size", Default::Count(151_936)),
-            ("hidden_size", Default::Count(2048)),
-            ("intermediate_size", Default::Count(5632)),
-            ("num_hidden_layers", Default::Count(24)),
-            ("num_attention_heads", Default::Count(16)),
-            ("num_key_value_heads", Default::Count(16)),
-            ("max_position_embeddings", Default::Count(32768)),
-            ("rms_norm_eps", Default::Real(1e-6)),
-            ("num_experts", Default::Count(60)),
-            ("num_experts_per_tok", Default::Count(4)),
-            ("moe_intermediate_size", Default::Count(1408)),
-            ("shared_expert_intermediate_size", Default::Count(5632)),
-            ("qkv_bias", Default::Flag(true)),
-            ("rope_theta", Default::Real(10000.0)),
+            ("vocab_size", DefaultValue::Count(151_936)),
+            ("hidden_size", DefaultValue::Count(2048)),
+            ("intermediate_size", DefaultValue::Count(5632)),
+            ("num_hidden_layers", DefaultValue::Count(24)),
+            ("num_attention_heads", DefaultValue::Count(16)),
+            ("num_key_value_heads", DefaultValue::Count(16)),
+            ("max_position_embeddings", DefaultValue::Count(32768)),
+            ("rms_norm_eps", DefaultValue::Real(1e-6)),
+            ("num_experts", DefaultValue::Count(60)),
+            ("num_experts_per_tok", DefaultValue::Count(4)),
+            ("moe_intermediate_size", DefaultValue::Count(1408)),
+            ("shared_expert_intermediate_size", DefaultValue::Count(5632)),
+            ("qkv_bias", DefaultValue::Flag(true)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
         ],
     }],
     rules: &[AROUND, NORMS, ATTENTION, GATED, EXPERTS, SHARED_EXPERT],

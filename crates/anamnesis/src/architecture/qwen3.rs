@@ -1,6 +1,6 @@
 //! Qwen 3: queries and keys have norms.
 
-use super::config::Default;
+use super::config::DefaultValue;
 use super::kind::{Architecture, Class, USUAL};
 use super::rule::{AROUND, ATTENTION, GATED, NORMS, QK_NORMS};
 use super::tokenizer::Family;
@@ -11,16 +11,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Qwen3ForCausalLM",
         model_type: "qwen3",
         defaults: &[
-            ("vocab_size", Default::Count(151_936)),
-            ("hidden_size", Default::Count(4096)),
-            ("intermediate_size", Default::Count(22016)),
-            ("num_hidden_layers", Default::Count(32)),
-            ("num_attention_heads", Default::Count(32)),
-            ("num_key_value_heads", Default::Count(32)),
-            ("head_dim", Default::Count(128)),
-            ("max_position_embeddings", Default::Count(32768)),
-            ("rms_norm_eps", Default::Real(1e-6)),
-            ("rope_theta", Default::Real(10000.0)),
+            ("vocab_size", DefaultValue::Count(151_936)),
+            ("hidden_size", DefaultValue::Count(4096)),
+            ("intermediate_size", DefaultValue::Count(22016)),
+            ("num_hidden_layers", DefaultValue::Count(32)),
+            ("num_attention_heads", DefaultValue::Count(32)),
+            ("num_key_value_heads", DefaultValue::Count(32)),
+            ("head_dim", DefaultValue::Count(128)),
+            ("max_position_embeddings", DefaultValue::Count(32768)),
+            ("rms_norm_eps", DefaultValue::Real(1e-6)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
         ],
     }],
     rules: &[AROUND, NORMS, ATTENTION, QK_NORMS, GATED],

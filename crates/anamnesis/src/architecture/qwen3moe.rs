@@ -1,6 +1,6 @@
 //! Qwen 3 with experts.
 
-use super::config::Default;
+use super::config::DefaultValue;
 use super::key::COMMON;
 use super::kind::{Architecture, Class, USUAL};
 use super::qwen2moe::{EXPERT_SIZES, restore_experts};
@@ -13,18 +13,18 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Qwen3MoeForCausalLM",
         model_type: "qwen3_moe",
         defaults: &[
-            ("vocab_size", Default::Count(151_936)),
-            ("hidden_size", Default::Count(2048)),
-            ("intermediate_size", Default::Count(6144)),
-            ("num_hidden_layers", Default::Count(24)),
-            ("num_attention_heads", Default::Count(32)),
-            ("num_key_value_heads", Default::Count(4)),
-            ("max_position_embeddings", Default::Count(32768)),
-            ("rms_norm_eps", Default::Real(1e-6)),
-            ("num_experts", Default::Same("num_local_experts")),
-            ("num_experts_per_tok", Default::Count(8)),
-            ("moe_intermediate_size", Default::Count(768)),
-            ("rope_theta", Default::Real(10000.0)),
+            ("vocab_size", DefaultValue::Count(151_936)),
+            ("hidden_size", DefaultValue::Count(2048)),
+            ("intermediate_size", DefaultValue::Count(6144)),
+            ("num_hidden_layers", DefaultValue::Count(24)),
+            ("num_attention_heads", DefaultValue::Count(32)),
+            ("num_key_value_heads", DefaultValue::Count(4)),
+            ("max_position_embeddings", DefaultValue::Count(32768)),
+            ("rms_norm_eps", DefaultValue::Real(1e-6)),
+            ("num_experts", DefaultValue::Same("num_local_experts")),
+            ("num_experts_per_tok", DefaultValue::Count(8)),
+            ("moe_intermediate_size", DefaultValue::Count(768)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
         ],
     }],
     rules: &[AROUND, NORMS, ATTENTION, QK_NORMS, GATED, EXPERTS],

@@ -1,6 +1,6 @@
 //! SmolLM 3: Llama with every fourth layer free of positions, which llama.cpp knows by itself.
 
-use super::config::Default;
+use super::config::DefaultValue;
 use super::key::COMMON;
 use super::kind::{Architecture, Class, USUAL};
 use super::llama::{FREQUENCIES, SIZES, restore_frequencies};
@@ -13,16 +13,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "SmolLM3ForCausalLM",
         model_type: "smollm3",
         defaults: &[
-            ("vocab_size", Default::Count(128_256)),
-            ("hidden_size", Default::Count(2048)),
-            ("intermediate_size", Default::Count(11008)),
-            ("num_hidden_layers", Default::Count(36)),
-            ("num_attention_heads", Default::Count(16)),
-            ("num_key_value_heads", Default::Count(4)),
-            ("max_position_embeddings", Default::Count(32768)),
-            ("rms_norm_eps", Default::Real(1e-6)),
-            ("tie_word_embeddings", Default::Flag(true)),
-            ("rope_theta", Default::Real(2_000_000.0)),
+            ("vocab_size", DefaultValue::Count(128_256)),
+            ("hidden_size", DefaultValue::Count(2048)),
+            ("intermediate_size", DefaultValue::Count(11008)),
+            ("num_hidden_layers", DefaultValue::Count(36)),
+            ("num_attention_heads", DefaultValue::Count(16)),
+            ("num_key_value_heads", DefaultValue::Count(4)),
+            ("max_position_embeddings", DefaultValue::Count(32768)),
+            ("rms_norm_eps", DefaultValue::Real(1e-6)),
+            ("tie_word_embeddings", DefaultValue::Flag(true)),
+            ("rope_theta", DefaultValue::Real(2_000_000.0)),
         ],
     }],
     rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED],

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::config::Default;
+use super::config::DefaultValue;
 use super::gemma::GELU;
 use super::kind::{Architecture, Class, USUAL};
 use super::need::{Need, UNTIED};
@@ -15,17 +15,17 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Starcoder2ForCausalLM",
         model_type: "starcoder2",
         defaults: &[
-            ("vocab_size", Default::Count(49152)),
-            ("hidden_size", Default::Count(3072)),
-            ("intermediate_size", Default::Count(12288)),
-            ("num_hidden_layers", Default::Count(30)),
-            ("num_attention_heads", Default::Count(24)),
-            ("num_key_value_heads", Default::Count(2)),
-            ("max_position_embeddings", Default::Count(4096)),
-            ("norm_epsilon", Default::Real(1e-5)),
-            ("tie_word_embeddings", Default::Flag(true)),
-            ("use_bias", Default::Flag(true)),
-            ("rope_theta", Default::Real(10000.0)),
+            ("vocab_size", DefaultValue::Count(49152)),
+            ("hidden_size", DefaultValue::Count(3072)),
+            ("intermediate_size", DefaultValue::Count(12288)),
+            ("num_hidden_layers", DefaultValue::Count(30)),
+            ("num_attention_heads", DefaultValue::Count(24)),
+            ("num_key_value_heads", DefaultValue::Count(2)),
+            ("max_position_embeddings", DefaultValue::Count(4096)),
+            ("norm_epsilon", DefaultValue::Real(1e-5)),
+            ("tie_word_embeddings", DefaultValue::Flag(true)),
+            ("use_bias", DefaultValue::Flag(true)),
+            ("rope_theta", DefaultValue::Real(10000.0)),
         ],
     }],
     rules: &[TENSORS],

@@ -10,7 +10,7 @@ pub(crate) enum Tree {
     /// Tensors of equal size, one behind the other.
     Stacked(Vec<Tree>),
     /// So many values of each, in turn, until all are used.
-    Woven(Vec<(Tree, u64)>),
+    Interleaved(Vec<(Tree, u64)>),
     /// A tensor after a step.
     After(Box<Tree>, Step),
 }
@@ -57,7 +57,7 @@ impl Tree {
             Self::Tensor(index) => vec![*index],
             Self::Constant(_) => Vec::new(),
             Self::Stacked(trees) => trees.iter().flat_map(Self::tensors).collect(),
-            Self::Woven(trees) => trees.iter().flat_map(|(tree, _)| tree.tensors()).collect(),
+            Self::Interleaved(trees) => trees.iter().flat_map(|(tree, _)| tree.tensors()).collect(),
             Self::After(tree, _) => tree.tensors(),
         }
     }

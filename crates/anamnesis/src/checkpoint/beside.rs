@@ -14,7 +14,7 @@ use crate::quant_config::{DOCUMENTS, GptqFormat, Markers, QuantConfig};
 
 /// What stands beside the weights.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct Sidecars {
     config: QuantConfig,
     /// Documents that are there and cannot be read: what the system says.
     unreadable: Vec<AnamnesisError>,
@@ -25,7 +25,7 @@ pub(super) struct Beside {
     index: OnceLock<Result<Index>>,
 }
 
-impl Beside {
+impl Sidecars {
     /// Reads the configuration: the one that the caller gives, or else those in `directory`. `alone` is the file's name where
     /// the rest of its set is not read.
     pub(super) fn read(

@@ -33,7 +33,7 @@ use crate::limits::{Budget, ParseLimits};
 use crate::quant_config::{DOCUMENTS, Markers};
 use crate::scheme::{self, Claimed, Leftover, ModelClass, Prepared, Recipe, TensorRole, Weight};
 
-use beside::Beside;
+use beside::Sidecars;
 use locate::{Located, Set, locate};
 
 pub(crate) use files::{
@@ -68,7 +68,7 @@ pub struct Checkpoint {
     /// Of all its files.
     bytes: u64,
     format: Format,
-    beside: Beside,
+    beside: Sidecars,
     set: Option<Set>,
     origin: Origin,
     /// Whether tensors were left out on purpose.
@@ -130,7 +130,7 @@ impl Checkpoint {
         let mut markers = Markers::default();
         markers::read(&catalog, &*source, &mut budget, &mut markers)?;
         let beside =
-            Beside::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &catalog, options, &mut budget)?;
+            Sidecars::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &catalog, options, &mut budget)?;
         let beside = beside.with_markers(markers, &catalog);
         let files = Files { sources: vec![source], paths: vec![path.to_path_buf()], catalog, bytes, format };
         Self::assemble(files, beside, None, Origin::File(path.to_path_buf()), options)
@@ -159,7 +159,7 @@ impl Checkpoint {
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
         let beside =
-            Beside::read(&set.directory, None, &catalog, options, &mut budget)?.with_markers(markers, &catalog);
+            Sidecars::read(&set.directory, None, &catalog, options, &mut budget)?.with_markers(markers, &catalog);
         let files = Files { sources, paths, catalog, bytes, format };
         let origin = Origin::Directory(set.directory.clone());
         Self::assemble(files, beside, Some(set), origin, options)
@@ -213,13 +213,19 @@ impl Checkpoint {
         parts::note_shard(&mut catalog, "");
         let mut markers = Markers::default();
         markers::read(&catalog, &*source, budget, &mut markers)?;
-        let beside = Beside::given(&catalog, options, budget)?.with_markers(markers, &catalog);
+        let beside = Sidecars::given(&catalog, options, budget)?.with_markers(markers, &catalog);
         let files = Files { sources: vec![source], paths: Vec::new(), catalog, bytes, format };
         Self::assemble(files, beside, None, origin, options)
     }
 
     /// A checkpoint of files that were read, with the weights that were asked for only.
-    fn assemble(files: Files, beside: Beside, set: Option<Set>, origin: Origin, options: &OpenOptions) -> Result<Self> {
+    fn assemble(
+        files: Files,
+        beside: Sidecars,
+        set: Option<Set>,
+        origin: Origin,
+        options: &OpenOptions,
+    ) -> Result<Self> {
         let Files { sources, paths, catalog, bytes, format } = files;
         let checkpoint = Self {
             sources: Arc::new(sources),

@@ -14,8 +14,8 @@ use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
 use crate::pipeline::{Checks, Origin, Planned, RunOptions, Values, Work};
 use crate::scheme::{
-    Braided, Candidate, Decision, EncodedTensor, Encoding, Keeping, Layer, ModelClass, Packing, QuantiseOptions, Task,
-    TileDecoder, TileEncoder, Turned, Wish,
+    Candidate, Decision, EncodedTensor, Encoding, InFieldOrder, Keeping, Layer, ModelClass, Override, Packing,
+    QuantiseOptions, Task, TileDecoder, TileEncoder, Transposed,
 };
 
 /// How weights are quantised, and which.
@@ -198,7 +198,8 @@ impl<'a> Drafts<'a> {
                 Content::Values(stored) => stored,
             };
             let mut set = None;
-            let (decision, is_turned) = decisions.next().map_or((None, false), |(made, turned)| (Some(made), turned));
+            let (decision, is_transposed) =
+                decisions.next().map_or((None, false), |(made, turned)| (Some(made), turned));
             let encoder = match decision {
                 None => None,
                 Some(Decision::EncodeShared(encoder, name)) => {
@@ -233,7 +234,7 @@ impl<'a> Drafts<'a> {
                 self.note_encoded(&draft.name, &draft.output_name, encoder, &mut outputs)?;
                 outputs.encoded_dtype.get_or_insert(stored.dtype);
             }
-            let stays_apart = is_turned || set.as_ref().is_some_and(|set| apart.contains(set));
+            let stays_apart = is_transposed || set.as_ref().is_some_and(|set| apart.contains(set));
             if let (Some(encoder), Some(quantise), false) = (encoder.as_deref(), self.quantise, stays_apart) {
                 match self.repacked(quantise, &stored, &draft.shape, encoder)? {
                     Repacked::As(planned) => {
@@ -253,12 +254,12 @@ impl<'a> Drafts<'a> {
             let shape = draft.shape.clone();
             let decoded = output(draft.output_name, read_as.dtype(), draft.shape)?;
             let elements = decoded.bytes / read_as.byte_size() as u64;
-            let decoder = match (is_turned && encoder.is_some(), &shape[..]) {
+            let decoder = match (is_transposed && encoder.is_some(), &shape[..]) {
                 (true, &[rows, cols]) => self.turned(decoder, [rows, cols], origin, &sources),
                 _ => decoder,
             };
             let decoder = match encoder.as_deref().and_then(TileEncoder::braid) {
-                Some(braid) => Arc::new(Braided::new(decoder, braid)),
+                Some(braid) => Arc::new(InFieldOrder::new(decoder, braid)),
                 None => decoder,
             };
             let values = Values { decoder, parts, sources, dtype: read_as, elements, origin };
@@ -300,7 +301,7 @@ impl<'a> Drafts<'a> {
     ) -> Result<()> {
         let (Some(quantise), Some(first)) = (self.quantise, encoder.outputs().first()) else { return Ok(()) };
         match quantise.rules.wish(name, output_name) {
-            Some(Wish::Encode(other)) if other.name() != quantise.encoding.name() => {
+            Some(Override::Encode(other)) if other.name() != quantise.encoding.name() => {
                 self.stats.by_rules += 1;
                 outputs.others.push((first.name.clone(), other.name()));
             }
@@ -351,7 +352,7 @@ impl<'a> Drafts<'a> {
             (Origin::Plain, [id]) => Some(self.catalog.get(*id).dtype),
             _ => None,
         };
-        Arc::new(Turned::around(decoder, shape, stored))
+        Arc::new(Transposed::around(decoder, shape, stored))
     }
 
     /// What becomes of every tensor that has values, in their order, and whether it is turned for that; nothing where nothing is
@@ -365,9 +366,9 @@ impl<'a> Drafts<'a> {
             Some(attention) if attentions.contains(attention) => Layer::Other,
             _ => quantise.class.layer(&draft.output_name),
         };
-        let as_encoded = |draft: &Draft, layer: Layer, wish: Option<Wish>| {
+        let as_encoded = |draft: &Draft, layer: Layer, wish: Option<Override>| {
             let encoding = match wish {
-                Some(Wish::Encode(other)) => other,
+                Some(Override::Encode(other)) => other,
                 _ => quantise.encoding,
             };
             match draft.shape[..] {
@@ -404,7 +405,7 @@ impl<'a> Drafts<'a> {
             rules: quantise.chosen,
             metadata: quantise.metadata,
         })?;
-        Ok(decisions.into_iter().zip(described.iter().map(|(.., (_, is_turned))| *is_turned)).collect())
+        Ok(decisions.into_iter().zip(described.iter().map(|(.., (_, is_transposed))| *is_transposed)).collect())
     }
 
     /// The bytes of a tensor under a name and in a shape of the same number of elements.

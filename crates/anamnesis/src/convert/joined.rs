@@ -7,7 +7,7 @@ use crate::catalog::{BlockType, Catalog};
 use crate::error::Result;
 use crate::io::Source;
 use crate::pipeline::{Origin, Planned, SharedScale, Work};
-use crate::scheme::{Decision, WholeScale};
+use crate::scheme::{Decision, ScaleOp};
 
 /// The sets of weights that share a global scale: their names, and the places of their weights in the plan.
 #[derive(Default)]
@@ -60,13 +60,13 @@ pub(super) fn sets_apart(
 }
 
 /// The blocks of a stored weight, its global scale, which is 1 where it has none, and how that is taken.
-type GlobalScale = (BlockType, [u8; 4], WholeScale);
+type GlobalScale = (BlockType, [u8; 4], ScaleOp);
 
 fn global_scale(stored: &Stored, catalog: &Catalog, sources: &[Box<dyn Source>]) -> Result<Option<GlobalScale>> {
     let blocks = (stored.origin == Origin::Quantised).then(|| stored.decoder.as_blocks()).flatten();
     let Some(blocks) = blocks else { return Ok(None) };
     let mut scale = 1f32.to_le_bytes();
-    let Some((part, takes)) = blocks.whole else { return Ok(Some((blocks.block, scale, WholeScale::Times))) };
+    let Some((part, takes)) = blocks.whole else { return Ok(Some((blocks.block, scale, ScaleOp::Multiply))) };
     let extent = stored.sources.get(part).map(|&id| catalog.get(id).extent).filter(|extent| extent.bytes == 4);
     let found = extent.and_then(|extent| Some((extent, sources.get(extent.file as usize)?)));
     let Some((extent, source)) = found else { return Ok(None) };

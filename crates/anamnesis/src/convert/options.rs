@@ -56,7 +56,7 @@ pub struct ConvertOptions {
     pub allow_nonfinite: bool,
     /// Whether the error that quantising makes is measured.
     pub measure: bool,
-    /// Told the name of every output tensor that is finished.
+    /// Called with the name of every output tensor that is finished.
     pub on_tensor: Option<OnTensor>,
     pub(crate) quantised: NamePatterns,
     pub(crate) rules: Rules,

@@ -17,7 +17,7 @@ use crate::container::Format;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::pipeline::{Checks, Planned, Work};
 use crate::scheme::ggml::in_order;
-use crate::scheme::{Keeping, Made};
+use crate::scheme::{Keeping, QuantisedModel};
 
 /// An output before it is laid out.
 pub(crate) struct Outline {
@@ -112,7 +112,7 @@ impl Checkpoint {
         let made = encoding.map(|encoding| {
             let stored = planned.iter().flat_map(|planned| &planned.outputs).map(|output| output.name.as_str());
             let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
-            let made = Made {
+            let made = QuantisedModel {
                 options: &options.quantise,
                 quantised: encoded
                     .filter_map(|planned| Some(planned.outputs.first()?.name.as_str()))

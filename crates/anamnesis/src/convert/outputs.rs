@@ -10,9 +10,7 @@ use crate::container::{Container, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result};
 use crate::io::Source;
 use crate::pipeline::{Origin, Values};
-use crate::scheme::{
-    Blocked, Claimed, PlainDecoder, Prepared, Reciprocals, TensorRole, TileDecoder, Weight, WholeScale,
-};
+use crate::scheme::{Blocked, Claimed, PlainDecoder, Prepared, Reciprocals, ScaleOp, TensorRole, TileDecoder, Weight};
 
 /// What is asked of the output.
 pub(crate) struct Asked<'a> {
@@ -89,7 +87,7 @@ impl Planner<'_> {
             && let Some(blocked) = decoder.as_blocks()
         {
             let mut of_blocks = shape.clone();
-            if let ([.., rows, cols], true) = (&mut of_blocks[..], blocked.is_turned) {
+            if let ([.., rows, cols], true) = (&mut of_blocks[..], blocked.is_transposed) {
                 std::mem::swap(rows, cols);
             }
             if container.holds(Dtype::Block(blocked.block), &of_blocks) {
@@ -145,10 +143,10 @@ impl Planner<'_> {
             let name = self.rename(&format!("{}.scale", weight.name.trim_end_matches(".weight")))?;
             let tensor = self.catalog.get(id);
             let decoder: Arc<dyn TileDecoder> = match takes {
-                WholeScale::Times => Arc::new(PlainDecoder::of(tensor.dtype).ok_or_else(|| {
+                ScaleOp::Multiply => Arc::new(PlainDecoder::of(tensor.dtype).ok_or_else(|| {
                     AnamnesisError::unsupported(block.name(), format!("a scale of scales of type {}", tensor.dtype))
                 })?),
-                WholeScale::Over => Arc::new(Reciprocals),
+                ScaleOp::Divide => Arc::new(Reciprocals),
             };
             let (sources, origin, dtype) = (vec![id], Origin::Plain, TargetDtype::F32);
             let values = Values { decoder, parts, sources, dtype, elements: tensor.elements(), origin };

@@ -12,8 +12,8 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 use crate::pipeline::{Origin, Planned, RunOptions, Values, Work, decode_in_steps};
 use crate::scheme::{
-    Agreement, Apart, Companion, Constant, FourBitFloats, Integers, MadeIntegers, Ones, PlainDecoder, Reciprocals,
-    SameGroups, SameWords, ScaleType, TileDecoder, TileEncoder,
+    Agreement, BlockParts, Companion, Constant, FourBitFloats, Integers, MadeIntegers, PlainDecoder, Reciprocals,
+    SameGroups, SameWords, ScaleType, TileDecoder, TileEncoder, UnitScale,
 };
 
 /// Whether a weight keeps its codes and scales.
@@ -114,17 +114,17 @@ impl Repacking<'_> {
     fn four_bit_floats(&self, input: &Input<'_>, encoder: &dyn TileEncoder) -> Result<Option<Vec<Planned>>> {
         let (Some(from), Some(to)) = (input.decoder.as_blocks(), encoder.as_blocks()) else { return Ok(None) };
         let Some(kind) = FourBitFloats::of(from.block) else { return Ok(None) };
-        if from.block != to.block || from.is_turned || to.is_turned {
+        if from.block != to.block || from.is_transposed || to.is_transposed {
             return Ok(None);
         }
-        let [codes, scales] = Apart::both(&from.bytes, kind);
+        let [codes, scales] = BlockParts::both(&from.bytes, kind);
         let mut decoders: Vec<(Arc<dyn TileDecoder>, Origin)> =
             vec![(Arc::new(codes), Origin::Repacked), (Arc::new(scales), Origin::Repacked)];
         let (mut parts, mut sources) = (input.parts.to_vec(), input.sources.to_vec());
         match (from.whole, to.whole) {
             (None, None) => {}
             (Some(_), None) => return Ok(None),
-            (None, Some(_)) => decoders.push((Arc::new(Ones), Origin::Plain)),
+            (None, Some(_)) => decoders.push((Arc::new(UnitScale), Origin::Plain)),
             (Some((part, takes)), Some((_, wanted))) => {
                 let Some(&id) = input.sources.get(part) else { return Ok(None) };
                 let tensor = self.catalog.get(id);

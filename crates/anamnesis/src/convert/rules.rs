@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::target::ConvertTarget;
 use crate::catalog::Glob;
 use crate::error::{Request, Result};
-use crate::scheme::{Encoding, Wish};
+use crate::scheme::{Encoding, Override};
 
 /// The word for leaving a weight as it is.
 const KEEP: &str = "keep";
@@ -17,7 +17,7 @@ const KEEP: &str = "keep";
 /// All rules, in the order they were given.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
-    given: Vec<(Glob, Wish)>,
+    given: Vec<(Glob, Override)>,
     /// The first rule of each name that stands for itself.
     exact: HashMap<String, usize>,
     /// The others.
@@ -29,8 +29,8 @@ impl Rules {
     pub(crate) fn add(&mut self, pattern: &str, spec: &str) -> Result<()> {
         let glob = Glob::parse(pattern)?;
         let wish = match spec.eq_ignore_ascii_case(KEEP) {
-            true => Wish::Keep,
-            false => Wish::Encode(encoding(spec)?),
+            true => Override::Keep,
+            false => Override::Encode(encoding(spec)?),
         };
         let index = self.given.len();
         match glob.only_name() {
@@ -44,12 +44,12 @@ impl Rules {
     /// Adds a rule behind the others for the weight of this name, whatever characters it has.
     pub(crate) fn add_name(&mut self, name: &str, target: ConvertTarget) -> Result<()> {
         self.exact.entry(name.to_owned()).or_insert(self.given.len());
-        self.given.push((Glob::literal(name), Wish::Encode(encoding(target.name())?)));
+        self.given.push((Glob::literal(name), Override::Encode(encoding(target.name())?)));
         Ok(())
     }
 
     /// What is wished of a weight of these names.
-    pub(crate) fn wish(&self, name: &str, output_name: &str) -> Option<Wish> {
+    pub(crate) fn wish(&self, name: &str, output_name: &str) -> Option<Override> {
         let exact = [name, output_name].into_iter().filter_map(|name| self.exact.get(name).copied()).min();
         let fits = |&index: &usize| {
             let (glob, _) = &self.given[index];
@@ -65,7 +65,7 @@ impl Rules {
             return Ok(());
         }
         let names: HashSet<&str> = names.collect();
-        let is_unused = |(glob, _): &&(Glob, Wish)| match glob.only_name() {
+        let is_unused = |(glob, _): &&(Glob, Override)| match glob.only_name() {
             Some(name) => !names.contains(name),
             None => !names.iter().any(|name| glob.matches(name)),
         };
@@ -89,7 +89,7 @@ impl Rules {
     /// Refuses encodings that the configuration of `usual` cannot tell of beside it.
     pub(crate) fn check_mixes(&self, usual: &Encoding) -> Result<()> {
         let strange = self.given.iter().find_map(|(glob, wish)| match wish {
-            Wish::Encode(other) if other.name() != usual.name() && !usual.quantiser.mixes_with(other.name()) => {
+            Override::Encode(other) if other.name() != usual.name() && !usual.quantiser.mixes_with(other.name()) => {
                 Some((glob, other))
             }
             _ => None,

@@ -33,8 +33,8 @@ pub(crate) mod torchao;
 pub(crate) use claim::{About, Blocks, Claimed, ClaimedTensor, Weight};
 pub use claim::{Leftover, QuantScheme, TensorRole};
 pub(crate) use coder::{
-    Arrangement, Blocked, Braided, Context, EncodedTensor, FourBitFloats, Grid, Inner, Integers, MadeIntegers,
-    OF_INPUTS, PlainDecoder, Prepared, Recipe, Reciprocals, ScaleType, TileDecoder, TileEncoder, Turned, WholeScale,
+    Arrangement, Blocked, Context, EncodedTensor, FourBitFloats, Grid, InFieldOrder, Inner, Integers, MadeIntegers,
+    OF_INPUTS, PlainDecoder, Prepared, Recipe, Reciprocals, ScaleOp, ScaleType, TileDecoder, TileEncoder, Transposed,
     Window, bytes_of_each,
 };
 pub use coder::{Coding, Evidence};
@@ -42,6 +42,6 @@ pub(crate) use model_class::{Layer, ModelClass};
 pub use quantise::{
     BlockOptions, BnbOptions, GroupOptions, GroupSize, Importance, InputWeights, Keeping, QuantiseOptions,
 };
-pub(crate) use quantise::{Candidate, Decision, Encoding, Made, Packing, Task, Wish};
+pub(crate) use quantise::{Candidate, Decision, Encoding, Override, Packing, QuantisedModel, Task};
 pub(crate) use registry::{ENCODINGS, about, claim};
-pub(crate) use repack::{Agreement, Apart, Companion, Constant, Ones, SameGroups, SameWords};
+pub(crate) use repack::{Agreement, BlockParts, Companion, Constant, SameGroups, SameWords, UnitScale};

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::architecture::gguf::{self, Gguf};
-use crate::architecture::key::From;
+use crate::architecture::key::ValueSource;
 use crate::architecture::kind::{Architecture, Head};
 use crate::error::Result;
 
@@ -15,8 +15,10 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
     let mut config = Map::new();
     for key in architecture.keys.iter().flat_map(|keys| keys.iter()) {
         let (names, value) = match key.from {
-            From::Count(names) | From::CountOr(names, _) => (names, file.count(key.gguf).map(Value::from)),
-            From::Real(names) => (names, file.real(key.gguf).map(gguf::json)),
+            ValueSource::Count(names) | ValueSource::CountOr(names, _) => {
+                (names, file.count(key.gguf).map(Value::from))
+            }
+            ValueSource::Real(names) => (names, file.real(key.gguf).map(gguf::json)),
             _ => continue,
         };
         let usual = names.iter().find(|name| **name == "intermediate_size").or(names.first());

@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::architecture::config::Config;
 use crate::architecture::gguf::Gguf;
-use crate::architecture::key::From;
+use crate::architecture::key::ValueSource;
 use crate::architecture::kind::Architecture;
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::{MetadataArray, MetadataValue};
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -54,12 +54,12 @@ pub(super) fn check_types(architecture: &'static Architecture, file: &Gguf<'_>) 
         let is_number = number(value).is_some_and(f64::is_finite);
         let is_count = file.count(key.gguf).is_some_and(|count| u32::try_from(count).is_ok());
         let (is_right, wanted) = match key.from {
-            From::Count(_) | From::CountOr(..) | From::Counted(_) => (is_count, "a count"),
-            From::Real(_) | From::Worked(_) => (is_number, "a number"),
-            From::Said(_) => (matches!(value, MetadataValue::String(_)), "text"),
-            From::Told(_) => (matches!(value, MetadataValue::Bool(_)), "true or false"),
-            From::Listed(_) | From::Counts(_) => (matches!(value, MetadataValue::Array(_)), "a list"),
-            From::FileType => (true, ""),
+            ValueSource::Count(_) | ValueSource::CountOr(..) | ValueSource::CountFn(_) => (is_count, "a count"),
+            ValueSource::Real(_) | ValueSource::RealFn(_) => (is_number, "a number"),
+            ValueSource::TextFn(_) => (matches!(value, MetadataValue::String(_)), "text"),
+            ValueSource::BoolFn(_) => (matches!(value, MetadataValue::Bool(_)), "true or false"),
+            ValueSource::BoolsFn(_) | ValueSource::CountsFn(_) => (matches!(value, MetadataValue::Array(_)), "a list"),
+            ValueSource::FileType => (true, ""),
         };
         if !is_right {
             let why = format!("{} is {}, {wanted} is needed", quoted(&name), shown(value));
@@ -69,8 +69,8 @@ pub(super) fn check_types(architecture: &'static Architecture, file: &Gguf<'_>) 
     Ok(())
 }
 
-fn told(architecture: &'static Architecture, config: &Config) -> Result<Told> {
-    let mut told = Told::default();
+fn told(architecture: &'static Architecture, config: &Config) -> Result<MetadataBuilder> {
+    let mut told = MetadataBuilder::default();
     architecture.tell_early(config, &mut told)?;
     architecture.tell_sizes(config, 0, &mut told)?;
     Ok(told.without("general.file_type"))

@@ -99,7 +99,7 @@ fn single(name: &str, piece: &Piece, shape: &[usize], config: &Config) -> Result
             let (per, start) = (*experts as u64 * count, expert * count);
             Ok(Reshaped { tree: tree.after(Step::Part { row: 1, per, start, count }), shape: rest.to_vec() })
         }
-        Change::Turned => {
+        Change::Transposed => {
             let [stack @ .., rows, cols] = shape else { return same(tree) };
             let tree = tree.after(Step::Turn { rows: *rows as u64, cols: *cols as u64 });
             Ok(Reshaped { tree, shape: [stack, &[*cols, *rows]].concat() })
@@ -134,19 +134,20 @@ fn pair(a: &Piece, b: &Piece, tensors: &[Named<'_>]) -> Result<Reshaped> {
     match (a.change, b.change, first, second) {
         (Change::TurnedEven, Change::TurnedOdd, [stack @ .., rows, cols], _) if first == second => {
             let row = *cols as u64;
-            let tree = Tree::Woven(vec![(left, row), (right, row)]);
+            let tree = Tree::Interleaved(vec![(left, row), (right, row)]);
             let tree = tree.after(Step::Turn { rows: 2 * *rows as u64, cols: row });
             Ok(Reshaped { tree, shape: [stack, &[*cols, 2 * rows]].concat() })
         }
-        (Change::Even, Change::Odd, [stack @ .., values], _) if first == second => {
-            Ok(Reshaped { tree: Tree::Woven(vec![(left, 1), (right, 1)]), shape: [stack, &[2 * values]].concat() })
-        }
+        (Change::Even, Change::Odd, [stack @ .., values], _) if first == second => Ok(Reshaped {
+            tree: Tree::Interleaved(vec![(left, 1), (right, 1)]),
+            shape: [stack, &[2 * values]].concat(),
+        }),
         (Change::KeyRows, Change::ValueRows, [heads, rank, keys], [others, values, width])
             if heads == others && rank == width =>
         {
             let left = left.after(Step::Turn { rows: *rank as u64, cols: *keys as u64 });
             let each = |rows: &usize| (rows * rank) as u64;
-            let tree = Tree::Woven(vec![(left, each(keys)), (right, each(values))]);
+            let tree = Tree::Interleaved(vec![(left, each(keys)), (right, each(values))]);
             Ok(Reshaped { tree, shape: vec![heads * (keys + values), *rank] })
         }
         _ => Err(misfit()),

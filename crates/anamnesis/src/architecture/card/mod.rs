@@ -12,15 +12,19 @@ use serde_json::{Map, Value};
 
 use self::front_matter::{Card, Entry};
 use self::model_name::{ModelName, titled};
-use super::beside::Beside;
-use super::told::Told;
+use super::beside::SidecarFiles;
+use super::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
 use crate::error::Result;
 
 /// The `general.*` keys in the order they are written, from `general.type` to `general.languages`. The architecture, the type
 /// of the file and the version of quantisation are not among them.
-pub(crate) fn general(files: &dyn Beside, config: &Map<String, Value>, counts: &Counts) -> Result<Told> {
-    let mut told = Told::default();
+pub(crate) fn general(
+    files: &dyn SidecarFiles,
+    config: &Map<String, Value>,
+    counts: &Counts,
+) -> Result<MetadataBuilder> {
+    let mut told = MetadataBuilder::default();
     told.text("general.type", "model");
     sampling::tell(files.read("generation_config.json")?.as_deref(), &mut told);
     let card = Card::read(files.read("README.md")?.as_deref());

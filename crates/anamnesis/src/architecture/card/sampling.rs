@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataValue;
 use crate::json;
 
@@ -22,7 +22,7 @@ const SETTINGS: [(&str, &[&str], bool); 11] = [
 ];
 
 /// Writes the settings of a file; one that cannot be read says nothing.
-pub(super) fn tell(text: Option<&[u8]>, told: &mut Told) {
+pub(super) fn tell(text: Option<&[u8]>, told: &mut MetadataBuilder) {
     let Some(text) = text else { return };
     let Ok(settings) = json::from_slice::<Map<String, Value>>(text) else {
         told.note("generation_config.json is no JSON object, so that nothing is written about sampling");

@@ -2,13 +2,13 @@
 
 use super::front_matter::Entry;
 use super::model_name::{ModelName, titled};
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 
 /// What GGUF keeps of a source, in the order it is written.
 const KEYS: [&str; 9] = ["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
 
 /// Writes how many there are, and what is known of each.
-pub(super) fn tell(kind: &str, listed: Option<Vec<&Entry>>, total: u64, told: &mut Told) {
+pub(super) fn tell(kind: &str, listed: Option<Vec<&Entry>>, total: u64, told: &mut MetadataBuilder) {
     let Some(listed) = listed else { return };
     told.number(format!("general.{kind}.count"), u32::try_from(listed.len()).unwrap_or(u32::MAX));
     for (place, entry) in listed.into_iter().enumerate() {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::constant::Constant;
 use super::each::Each;
+use super::interleaved::Interleaved;
 use super::picked::Picked;
 use super::stacked::Stacked;
 use super::unblocked::Unblocked;
-use super::woven::Woven;
 use crate::architecture::tree::{Step, Tree};
 use crate::catalog::{BlockType, Dtype, Extent};
-use crate::scheme::{Inner, PlainDecoder, TileDecoder, Turned};
+use crate::scheme::{Inner, PlainDecoder, TileDecoder, Transposed};
 
 /// A tensor of the input.
 #[derive(Clone)]
@@ -83,12 +83,12 @@ impl Builder<'_> {
                 let elements = inner.iter().map(|inner| inner.elements).sum();
                 Some(Built { decoder: Arc::new(Stacked { inner }), elements, parts })
             }
-            Tree::Woven(trees) => {
+            Tree::Interleaved(trees) => {
                 let (inner, parts) = self.several(trees.iter().map(|(tree, _)| tree))?;
                 let elements = inner.iter().map(|inner| inner.elements).sum();
                 let each = trees.iter().map(|(_, each)| self.scaled(*each)).collect::<Option<Vec<_>>>()?;
                 let inner = inner.into_iter().zip(each).collect();
-                Some(Built { decoder: Arc::new(Woven { inner }), elements, parts })
+                Some(Built { decoder: Arc::new(Interleaved { inner }), elements, parts })
             }
             Tree::After(tree, step) => self.step(tree, step),
         }
@@ -118,7 +118,7 @@ impl Builder<'_> {
     fn leaf(&self, index: usize) -> Option<Built> {
         let Leaf { decoder, elements, parts, .. } = (self.leaves)(index);
         let Some(block) = self.block else { return Some(Built { decoder, elements, parts }) };
-        let blocked = decoder.as_blocks().filter(|blocked| blocked.block == block && !blocked.is_turned)?;
+        let blocked = decoder.as_blocks().filter(|blocked| blocked.block == block && !blocked.is_transposed)?;
         let parts = parts.into_iter().take(2).collect();
         Some(Built { decoder: blocked.bytes, elements: self.scaled(elements)?, parts })
     }
@@ -134,7 +134,7 @@ impl Builder<'_> {
             Step::Turn { rows, cols } => {
                 let (rows, cols) = (*rows, *cols);
                 self.block.is_none().then_some(())?;
-                (Arc::new(Turned { inner, rows, cols, stored: None }), elements)
+                (Arc::new(Transposed { inner, rows, cols, stored: None }), elements)
             }
             Step::Each(formula) => {
                 self.block.is_none().then_some(())?;
@@ -153,7 +153,7 @@ impl Builder<'_> {
     fn turned_leaf(&self, index: usize, rows: u64, cols: u64) -> Option<Built> {
         let leaf = (self.leaves)(index);
         let elements = leaf.elements;
-        if let Some(blocked) = leaf.decoder.as_blocks().filter(|blocked| blocked.is_turned) {
+        if let Some(blocked) = leaf.decoder.as_blocks().filter(|blocked| blocked.is_transposed) {
             let bytes = elements / blocked.block.block_elements() * blocked.block.block_bytes();
             let parts = leaf.parts.into_iter().take(2).collect();
             return match self.block {
@@ -168,7 +168,7 @@ impl Builder<'_> {
         self.block.is_none().then_some(())?;
         let stored = leaf.stored.and_then(|dtype| Some((dtype, PlainDecoder::of(dtype)?)));
         let inner = Inner { decoder: leaf.decoder, elements, first_part: 0 };
-        Some(Built { decoder: Arc::new(Turned { inner, rows, cols, stored }), elements, parts: leaf.parts })
+        Some(Built { decoder: Arc::new(Transposed { inner, rows, cols, stored }), elements, parts: leaf.parts })
     }
 
     /// Whether all that a tensor is made of is stored as F16.

@@ -12,11 +12,11 @@
 mod build;
 mod constant;
 mod each;
+mod interleaved;
 mod picked;
 mod stacked;
 #[cfg(test)]
 mod tests;
 mod unblocked;
-mod woven;
 
 pub(crate) use build::{Built, Leaf, as_blocks, as_values};

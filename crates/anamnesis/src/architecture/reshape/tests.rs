@@ -126,7 +126,7 @@ fn tensors_are_stacked_and_woven() {
     let of = |tensor: u16, at: u16| f32::from(tensor * 1000 + at);
     let wanted: Vec<f32> = [1, 0, 2].into_iter().flat_map(|tensor| (0..24).map(move |at| of(tensor, at))).collect();
     assert_gives(&stack, 24, &wanted);
-    let woven = Tree::Woven(vec![(Tree::Tensor(0), 4), (Tree::Tensor(1), 4)]);
+    let woven = Tree::Interleaved(vec![(Tree::Tensor(0), 4), (Tree::Tensor(1), 4)]);
     let round = |round: u16| (0..2).flat_map(move |tensor| (0..4).map(move |at| of(tensor, round * 4 + at)));
     assert_gives(&woven, 24, &(0..6).flat_map(round).collect::<Vec<_>>());
     let part = stack.after(Step::Part { row: 4, per: 18, start: 5, count: 2 });

@@ -8,7 +8,7 @@ use super::sources::Sources;
 use super::special::Special;
 use super::wanted::Wanted;
 use super::{byte_level, class, pre};
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 
@@ -16,7 +16,12 @@ use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 pub(super) type Roles = fn(&mut Special, &Vocabulary<'_>) -> Result<()>;
 
 /// Writes the tokens, their kinds and the merges of a byte-level vocabulary of `size` tokens.
-pub(super) fn tell(sources: &mut Sources<'_>, wanted: &Wanted<'_>, roles: Roles, told: &mut Told) -> Result<()> {
+pub(super) fn tell(
+    sources: &mut Sources<'_>,
+    wanted: &Wanted<'_>,
+    roles: Roles,
+    told: &mut MetadataBuilder,
+) -> Result<()> {
     let Some(mut document) = sources.document.take() else {
         let detail = format!(
             "there is no tokenizer.json, from which the vocabulary of {} is taken",

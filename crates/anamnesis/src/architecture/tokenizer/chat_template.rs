@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::settings::Settings;
-use crate::architecture::beside::Beside;
-use crate::architecture::told::Told;
+use crate::architecture::beside::SidecarFiles;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result};
 use crate::json;
@@ -18,7 +18,11 @@ pub(super) enum ChatTemplate {
 
 impl ChatTemplate {
     /// The template of the settings, else that of the files beside them. Without settings there is none.
-    pub(super) fn read(files: &dyn Beside, settings: &Settings, told: &mut Told) -> Result<Option<Self>> {
+    pub(super) fn read(
+        files: &dyn SidecarFiles,
+        settings: &Settings,
+        told: &mut MetadataBuilder,
+    ) -> Result<Option<Self>> {
         if settings.0.is_empty() {
             return Ok(None);
         }
@@ -45,7 +49,7 @@ impl ChatTemplate {
     }
 
     /// The template of a file of its own, or what a JSON file has in its place.
-    fn beside(files: &dyn Beside) -> Result<std::result::Result<Self, Value>> {
+    fn beside(files: &dyn SidecarFiles) -> Result<std::result::Result<Self, Value>> {
         if let Some(text) = files.read("chat_template.jinja")? {
             let default = as_text(text, "chat_template.jinja")?;
             let folder = "additional_chat_templates";
@@ -68,7 +72,7 @@ impl ChatTemplate {
         Ok(Err(document.get("chat_template").cloned().unwrap_or_default()))
     }
 
-    pub(super) fn tell(&self, told: &mut Told) -> Result<()> {
+    pub(super) fn tell(&self, told: &mut MetadataBuilder) -> Result<()> {
         let key = "tokenizer.chat_template";
         let named = match self {
             Self::One(text) => {
@@ -112,7 +116,7 @@ mod tests {
     use crate::architecture::beside::in_memory::InMemory;
 
     fn told(files: &InMemory, settings: &str) -> Vec<(String, String)> {
-        let mut told = Told::default();
+        let mut told = MetadataBuilder::default();
         let settings = Settings::read(Some(settings.as_bytes())).unwrap();
         if let Some(template) = ChatTemplate::read(files, &settings, &mut told).unwrap() {
             template.tell(&mut told).unwrap();

@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Family, Wanted, keys};
 use crate::architecture::beside::in_memory::InMemory;
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
-fn told(files: &InMemory, family: Family, config: &Value) -> Result<Told> {
+fn told(files: &InMemory, family: Family, config: &Value) -> Result<MetadataBuilder> {
     let config: &Map<String, Value> = config.as_object().unwrap();
     let vocab_size = config.get("vocab_size").and_then(Value::as_u64);
     keys(files, &Wanted { family, config, vocab_size, architecture: "llama", pre: Some("gpt-2") })
@@ -18,7 +18,7 @@ fn document(vocab: &Value, merges: &Value, added: &Value) -> InMemory {
     InMemory::default().with("tokenizer.json", text.to_string())
 }
 
-fn refused(result: Result<Told>, part: &str) {
+fn refused(result: Result<MetadataBuilder>, part: &str) {
     let error = result.expect_err(part).to_string();
     assert!(error.contains(part), "{error:?} does not say {part:?}");
 }

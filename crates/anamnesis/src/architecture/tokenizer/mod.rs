@@ -30,8 +30,8 @@ pub(crate) use wanted::{Family, Wanted};
 use serde_json::Value;
 
 use self::sources::Sources;
-use super::beside::Beside;
-use super::told::Told;
+use super::beside::SidecarFiles;
+use super::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
 /// The `tokenizer.*` keys of a model, in the order they are written.
@@ -39,8 +39,8 @@ use crate::error::{AnamnesisError, ModelPart, Result};
 /// # Errors
 /// `Parse` where a file contradicts itself or the configuration, `UnsupportedModel` where there is no vocabulary that is read, or
 /// nothing tells how its text is cut.
-pub(crate) fn keys(files: &dyn Beside, wanted: &Wanted<'_>) -> Result<Told> {
-    let mut told = Told::default();
+pub(crate) fn keys(files: &dyn SidecarFiles, wanted: &Wanted<'_>) -> Result<MetadataBuilder> {
+    let mut told = MetadataBuilder::default();
     let mut sources = Sources::read(files, wanted.family)?;
     if wanted.family == Family::LlamaLike {
         if sources.document.is_none()
@@ -63,7 +63,7 @@ pub(crate) fn keys(files: &dyn Beside, wanted: &Wanted<'_>) -> Result<Told> {
 }
 
 /// Keys that a family has whatever its files say.
-fn added_by_family(wanted: &Wanted<'_>, told: &mut Told) {
+fn added_by_family(wanted: &Wanted<'_>, told: &mut MetadataBuilder) {
     let has_pieces =
         told.entries().iter().any(|(key, value)| key == "tokenizer.ggml.model" && value.as_string() == Some("llama"));
     match (wanted.family, wanted.vocab_size) {
@@ -81,7 +81,7 @@ fn added_by_family(wanted: &Wanted<'_>, told: &mut Told) {
 }
 
 /// The vocabulary of `tokenizer.json`.
-fn without_model(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+fn without_model(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
     let roles = match wanted.family {
         Family::Glm4 => roles::glm4,
         Family::Glm4Moe => roles::glm4_moe,

@@ -4,10 +4,10 @@ use super::kinds::{CONTROL, USER_DEFINED};
 use super::sentencepiece::{Tokens, pieces};
 use super::sources::{PIECES, Sources};
 use super::wanted::Wanted;
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, Result, quoted};
 
-pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
     let pieces = pieces(model).map_err(|error| error.within(PIECES))?;
     let size = wanted.size();
     if size.is_some_and(|size| (pieces.len() as u64) > size) {

@@ -10,7 +10,7 @@ use super::pre;
 use super::sentencepiece::{ADDED_SCORE, Tokens};
 use super::sources::Sources;
 use super::wanted::Wanted;
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// Whether the document has such a vocabulary.
@@ -22,7 +22,12 @@ pub(super) fn is_in(document: &Document) -> bool {
     model.kind.as_deref() == Some("BPE") && !is_llama3 && falls_back.unwrap_or(false) && is_sequence
 }
 
-pub(super) fn tell(document: &Document, sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+pub(super) fn tell(
+    document: &Document,
+    sources: &Sources<'_>,
+    wanted: &Wanted<'_>,
+    told: &mut MetadataBuilder,
+) -> Result<()> {
     if let Some(kind) = pre::left_out_of_pieces(&document.normalizer) {
         let detail = format!("the normalizer {} of tokenizer.json has no place in GGUF", quoted(&kind));
         return Err(AnamnesisError::unsupported("tokenizer", detail));

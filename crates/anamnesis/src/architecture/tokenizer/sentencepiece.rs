@@ -10,7 +10,7 @@ use super::protobuf::{Field, Fields};
 use super::sources::{PIECES, Sources};
 use super::special::Special;
 use super::wanted::Wanted;
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -110,7 +110,7 @@ impl Tokens {
     }
 
     /// The tokens of `added_tokens.json`.
-    pub(super) fn put_added(&mut self, sources: &Sources<'_>, told: &mut Told) -> Result<()> {
+    pub(super) fn put_added(&mut self, sources: &Sources<'_>, told: &mut MetadataBuilder) -> Result<()> {
         let Some(text) = sources.files.read("added_tokens.json")? else { return Ok(()) };
         let refused = |why: &str| AnamnesisError::parse(format!("added_tokens.json: {why}"));
         let document: Value = serde_json::from_slice(&text).map_err(|error| refused(&error.to_string()))?;
@@ -125,7 +125,7 @@ impl Tokens {
     }
 
     /// The tokens of `tokenizer_config.json`.
-    fn put_settings(&mut self, sources: &Sources<'_>, told: &mut Told) -> Result<()> {
+    fn put_settings(&mut self, sources: &Sources<'_>, told: &mut MetadataBuilder) -> Result<()> {
         for token in sources.settings.added_tokens()? {
             let id = u64::from(token.id.unwrap_or(u32::MAX));
             let is_in = match token.special || looks_special(&token.content) {
@@ -140,7 +140,7 @@ impl Tokens {
     }
 
     /// Writes them, and the special tokens.
-    pub(super) fn tell(self, sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+    pub(super) fn tell(self, sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
         let end = u32::try_from(self.tokens.len()).ok();
         told.text("tokenizer.ggml.model", "llama");
         told.text("tokenizer.ggml.pre", wanted.pre.unwrap_or("default"));
@@ -153,12 +153,12 @@ impl Tokens {
     }
 }
 
-fn left_out(told: &mut Told, token: &str, id: u64) {
+fn left_out(told: &mut MetadataBuilder, token: &str, id: u64) {
     told.note(format!("token {} is left out: its id {id} is beyond the vocabulary", quoted(token)));
 }
 
 /// Writes the vocabulary of a model, of `size` tokens.
-pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
     let pieces = pieces(model).map_err(|error| error.within(PIECES))?;
     // A size of none is as good as no size.
     let size = wanted.size().filter(|size| *size != 0);

@@ -4,15 +4,15 @@ use super::chat_template::ChatTemplate;
 use super::document::{Document, Lists, Merge};
 use super::settings::Settings;
 use super::wanted::Family;
-use crate::architecture::beside::Beside;
-use crate::architecture::told::Told;
+use crate::architecture::beside::SidecarFiles;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, Result};
 
 /// Where SentencePiece keeps its pieces.
 pub(super) const PIECES: &str = "tokenizer.model";
 
 pub(super) struct Sources<'f> {
-    pub(super) files: &'f dyn Beside,
+    pub(super) files: &'f dyn SidecarFiles,
     pub(super) settings: Settings,
     /// SentencePiece's `tokenizer.model`, where the family looks at it before `tokenizer.json`.
     pub(super) model: Option<Vec<u8>>,
@@ -22,7 +22,7 @@ pub(super) struct Sources<'f> {
 
 impl<'f> Sources<'f> {
     /// Reads them. Beside pieces that count, only the small parts of `tokenizer.json` are looked at.
-    pub(super) fn read(files: &'f dyn Beside, family: Family) -> Result<Self> {
+    pub(super) fn read(files: &'f dyn SidecarFiles, family: Family) -> Result<Self> {
         let settings = Settings::read(files.read("tokenizer_config.json")?.as_deref())?;
         let has_model = match family {
             Family::Bpe | Family::Glm4 | Family::Glm4Moe => false,
@@ -37,7 +37,7 @@ impl<'f> Sources<'f> {
         Ok(Self { files, settings, model, document })
     }
 
-    pub(super) fn chat_template(&self, told: &mut Told) -> Result<Option<ChatTemplate>> {
+    pub(super) fn chat_template(&self, told: &mut MetadataBuilder) -> Result<Option<ChatTemplate>> {
         ChatTemplate::read(self.files, &self.settings, told)
     }
 

@@ -6,7 +6,7 @@ use super::chat_template::ChatTemplate;
 use super::document::{AddedToken, Document};
 use super::post_processor::Added;
 use super::settings::{ROLES, Settings};
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// What is known of special tokens, in the order it became known.
@@ -105,7 +105,7 @@ impl Special {
     }
 
     /// Writes everything that GGUF has keys for.
-    pub(super) fn tell(&self, told: &mut Told) -> Result<()> {
+    pub(super) fn tell(&self, told: &mut MetadataBuilder) -> Result<()> {
         for (role, id) in &self.ids {
             if let Some(name) = key_of(role) {
                 told.number(format!("tokenizer.ggml.{name}_token_id"), *id);

@@ -12,7 +12,7 @@ use super::added::bounded;
 use super::byte_level;
 use super::kinds::{CONTROL, NORMAL};
 use super::wanted::Wanted;
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -44,13 +44,13 @@ const SPECIAL: [&str; 20] = [
 ];
 
 /// Writes the vocabulary of the file.
-pub(super) fn tell(text: &[u8], wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+pub(super) fn tell(text: &[u8], wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
     let file: File =
         serde_json::from_slice(text).map_err(|error| AnamnesisError::parse(error.to_string()).within(FILE))?;
     written(&file, wanted, told).map_err(|error| error.within(FILE))
 }
 
-fn written(file: &File, wanted: &Wanted<'_>, told: &mut Told) -> Result<()> {
+fn written(file: &File, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
     let refused = |why: String| AnamnesisError::parse(why);
     let number = |key: &str| {
         let found = file.config.get(key).and_then(Value::as_u64);

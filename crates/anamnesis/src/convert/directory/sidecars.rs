@@ -38,7 +38,7 @@ pub enum SidecarFate {
         /// Members with another value.
         changed: Vec<String>,
     },
-    /// Made anew: the input has none.
+    /// Written anew: the input has none.
     Made,
     /// Left out, and why.
     Dropped(&'static str),

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::sources::Source;
-use crate::architecture::beside::{Beside, Directory};
-use crate::architecture::told::Told;
+use crate::architecture::beside::{Directory, SidecarFiles};
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::architecture::{Mapped, tree::Tree};
 use crate::catalog::{Dtype, MetadataArray};
 use crate::checkpoint::Checkpoint;
 use crate::error::{AnamnesisError, Result};
 use crate::json;
-use crate::scheme::{OF_INPUTS, WholeScale};
+use crate::scheme::{OF_INPUTS, ScaleOp};
 
 /// The algorithm of ModelOpt that quantises weights alone.
 const WEIGHTS_ALONE: &str = "W4A16_NVFP4";
@@ -47,7 +47,7 @@ impl Inputs<'_> {
             let mut bytes = [0; 4];
             self.checkpoint.sources[tensor.extent.file as usize].read_at(tensor.extent.offset, &mut bytes)?;
             let scale = f32::from_le_bytes(bytes);
-            return Ok(if takes == WholeScale::Over { 1.0 / scale } else { scale });
+            return Ok(if takes == ScaleOp::Divide { 1.0 / scale } else { scale });
         }
         Ok(1.0)
     }
@@ -66,7 +66,12 @@ impl Inputs<'_> {
     }
 
     /// Tells which of the weights of four bits meet inputs of more.
-    pub(super) fn tell<'m>(&self, algorithms: &Algorithms, weights: impl Iterator<Item = &'m Mapped>, told: &mut Told) {
+    pub(super) fn tell<'m>(
+        &self,
+        algorithms: &Algorithms,
+        weights: impl Iterator<Item = &'m Mapped>,
+        told: &mut MetadataBuilder,
+    ) {
         let alone = weights.filter(|mapped| self.layer(mapped).is_some_and(|layer| algorithms.is_alone(&layer)));
         let mut names: Vec<String> = alone.map(|mapped| mapped.name.clone()).collect();
         names.sort_unstable();

@@ -5,8 +5,8 @@ use crate::architecture::Mapping;
 use crate::architecture::beside::Directory;
 use crate::architecture::card::{self, Counts};
 use crate::architecture::config::Config;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::architecture::tokenizer::{self, Wanted};
-use crate::architecture::told::Told;
 use crate::architecture::types::Weights;
 use crate::catalog::{BlockType, Dtype, MetadataValue, TargetDtype};
 use crate::convert::options::ConvertOptions;
@@ -17,7 +17,12 @@ const PRE: &str = "tokenizer.ggml.pre";
 
 impl Model<'_> {
     /// What the files beside the weights tell of the vocabulary.
-    pub(super) fn vocabulary(&self, files: &Directory, config: &Config, options: &ConvertOptions) -> Result<Told> {
+    pub(super) fn vocabulary(
+        &self,
+        files: &Directory,
+        config: &Config,
+        options: &ConvertOptions,
+    ) -> Result<MetadataBuilder> {
         let pre = match options.gguf_metadata.get(PRE) {
             Some(MetadataValue::String(pre)) => Some(pre.as_str()),
             _ => None,
@@ -33,10 +38,16 @@ impl Model<'_> {
     }
 
     /// All keys but those of the vocabulary, in the order of the file.
-    pub(super) fn told(&self, files: &Directory, config: &Config, mapping: &Mapping, file_type: u32) -> Result<Told> {
+    pub(super) fn told(
+        &self,
+        files: &Directory,
+        config: &Config,
+        mapping: &Mapping,
+        file_type: u32,
+    ) -> Result<MetadataBuilder> {
         let mut counts = Counts::default();
         mapping.tensors.iter().for_each(|mapped| counts.add(&mapped.name, &mapped.shape));
-        let mut told = Told::default();
+        let mut told = MetadataBuilder::default();
         told.text("general.architecture", self.architecture.name());
         self.architecture.tell_early(config, &mut told)?;
         let general = card::general(files, &self.raw, &counts)?;
@@ -71,7 +82,7 @@ pub(super) fn file_type(weights: Weights, block: Option<BlockType>) -> u32 {
 }
 
 /// How many tokens a vocabulary has.
-pub(super) fn tokens(vocabulary: &Told) -> Option<u64> {
+pub(super) fn tokens(vocabulary: &MetadataBuilder) -> Option<u64> {
     let tokens = vocabulary.entries().iter().find(|(key, _)| key == "tokenizer.ggml.tokens")?;
     match &tokens.1 {
         MetadataValue::Array(array) => Some(array.len() as u64),

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use super::drafts::{Drafts, Outputs, Quantise};
 use super::options::ConvertOptions;
 use super::target::ConvertTarget;
-use crate::architecture::beside::{Beside, Directory};
-use crate::architecture::told::Told;
+use crate::architecture::beside::{Directory, SidecarFiles};
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::architecture::{Architecture, Named};
 use crate::catalog::BlockType;
 use crate::checkpoint::Checkpoint;
@@ -40,7 +40,7 @@ pub(super) struct Model<'a> {
 /// What an output is, before it has places.
 pub(super) struct MappedOutputs {
     pub outputs: Outputs,
-    pub told: Told,
+    pub told: MetadataBuilder,
     pub notes: Vec<String>,
 }
 

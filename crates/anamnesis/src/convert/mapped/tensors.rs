@@ -17,7 +17,7 @@ use crate::convert::output_tensor::output;
 use crate::error::{AnamnesisError, Result};
 use crate::pipeline::{Checks, Origin, Values};
 use crate::scheme::ggml::BlockEncoder;
-use crate::scheme::{Apart, Blocked, FourBitFloats, WholeScale};
+use crate::scheme::{BlockParts, Blocked, FourBitFloats, ScaleOp};
 
 /// Which types tensors get.
 #[derive(Clone, Copy)]
@@ -120,7 +120,7 @@ impl Planner<'_> {
         let shapes = [vec![experts, outputs, groups, CODE_BYTES], vec![experts, outputs, groups]];
         drafts.stats.tensors += 1;
         drafts.stats.repacked += 1;
-        let apart = Apart::both(&blocks.decoder, FourBitFloats::Mxfp4).into_iter();
+        let apart = BlockParts::both(&blocks.decoder, FourBitFloats::Mxfp4).into_iter();
         for ((decoder, shape), end) in apart.zip(shapes).zip(["blocks", "scales"]) {
             let output_name = drafts.name(format!("{}_{end}", mapped.name), &name)?;
             let made = output(output_name.clone(), Dtype::U8, shape.clone())?;
@@ -151,7 +151,7 @@ impl Planner<'_> {
             let mut bytes = [0; 4];
             self.checkpoint.sources[extent.file as usize].read_at(extent.offset, &mut bytes)?;
             let scale = f32::from_le_bytes(bytes);
-            scales.push(if takes == WholeScale::Over { 1.0 / scale } else { scale });
+            scales.push(if takes == ScaleOp::Divide { 1.0 / scale } else { scale });
         }
         Ok(scales)
     }

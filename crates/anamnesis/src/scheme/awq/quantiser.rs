@@ -13,8 +13,8 @@ use crate::scheme::coder::ScaleType;
 use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule};
 use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, GroupSize, Made, Packing, QuantiseOptions, Quantiser, SERVED, Task, encode,
-    plan_layers,
+    Candidate, Decision, Encoding, GroupSize, Packing, QuantiseOptions, QuantisedModel, Quantiser, SERVED, Task,
+    encode, plan_layers,
 };
 
 /// What can be asked for.
@@ -58,7 +58,7 @@ impl Quantiser for Gemm {
         "AutoAWQ 0.2.9, and transformers 5.22 (with GPTQModel), vLLM and SGLang, in F16"
     }
 
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         Some(json!({
             "bits": 4,
             "group_size": group(made.options).map_or(-1, |group| group as i64),

@@ -7,7 +7,7 @@ use super::four_bit::{Bnb4, MAX_QUANT_STATE_BYTES};
 use super::int8::{BnbInt8, BnbInt8Decoder};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::claim::{About, Blocks, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::claim::{About, Blocks, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
 use crate::scheme::coder::{Coding, Recipe};
 
 /// The BitsAndBytes schemes.
@@ -30,9 +30,9 @@ impl Scheme for Bnb {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let four_bit = COMPANIONS.iter().map(|(end, _)| PartName::new(end, "", Says::All));
-        let eight_bit = [".SCB", ".weight_format"].map(|end| PartName::new(end, ".weight", Says::All));
-        let states = ["bitsandbytes__nf4", "bitsandbytes__fp4"].map(|end| PartName::new(end, "", Says::All));
+        let four_bit = COMPANIONS.iter().map(|(end, _)| PartName::new(end, "", Confidence::Certain));
+        let eight_bit = [".SCB", ".weight_format"].map(|end| PartName::new(end, ".weight", Confidence::Certain));
+        let states = ["bitsandbytes__nf4", "bitsandbytes__fp4"].map(|end| PartName::new(end, "", Confidence::Certain));
         four_bit.chain(eight_bit).chain(states).collect()
     }
 

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::kind::BnbKind;
 use crate::catalog::TargetDtype;
-use crate::scheme::quantise::Made;
+use crate::scheme::quantise::QuantisedModel;
 
 /// The `quantization_config` of a model.
-pub(super) fn quantization_config(kind: BnbKind, made: &Made<'_>) -> Value {
+pub(super) fn quantization_config(kind: BnbKind, made: &QuantisedModel<'_>) -> Value {
     let four_bit = kind != BnbKind::Int8;
     let compute_dtype = match (four_bit, made.dtype) {
         (true, TargetDtype::BF16) => "bfloat16",
@@ -39,7 +39,7 @@ mod tests {
 
     fn skipped(quantised: &[&'static str], kept: &[(&'static str, Keeping)], unstored: &[&'static str]) -> Value {
         let options = QuantiseOptions::default();
-        let made = Made {
+        let made = QuantisedModel {
             options: &options,
             quantised: quantised.to_vec(),
             others: Vec::new(),

@@ -11,7 +11,8 @@ use crate::scheme::coder::TileEncoder;
 use crate::scheme::model_class::Layer;
 use crate::scheme::quantise::BnbOptions;
 use crate::scheme::quantise::{
-    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, Made, Quantiser, Task, WITHOUT_ROUTERS, linear,
+    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, QuantisedModel, Quantiser, Task,
+    WITHOUT_ROUTERS, linear,
 };
 
 /// What can be asked for.
@@ -63,7 +64,7 @@ impl Quantiser for BnbKind {
         true
     }
 
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         Some(quantization_config(*self, made))
     }
 

@@ -183,7 +183,7 @@ impl<'a> Claims<'a> {
         Ok(Weight { recipe, shape, ..weight })
     }
 
-    /// Says why a tensor cannot be decoded.
+    /// Notes why a tensor cannot be decoded.
     pub(in crate::scheme) fn refuse(&mut self, problem: AnamnesisError) {
         self.problems.push(problem);
     }
@@ -198,7 +198,7 @@ impl<'a> Claims<'a> {
         (self.elsewhere)(name)
     }
 
-    /// Says what is doubtful about a weight that is decoded.
+    /// Notes what is doubtful about a weight that is decoded.
     pub(in crate::scheme) fn note(&mut self, note: String) {
         self.notes.push(note);
     }

@@ -5,7 +5,7 @@ use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, quoted};
 
 use super::claims::Claims;
-use super::part_name::{Ending, PartName, Says, Tail};
+use super::part_name::{Confidence, Ending, PartName, Tail};
 use super::role::TensorRole;
 use super::scheme::{About, Scheme};
 
@@ -95,14 +95,14 @@ const fn likely(
 
 /// What the end of a companion's name says by itself: all, where it speaks of a weight; less, where it is a word that models use
 /// too.
-fn companion_says(end: &str) -> Says {
+fn companion_says(end: &str) -> Confidence {
     match end {
         // Models have tables of centroids too.
-        _ if end.contains("centroids") || end == ".outlier_indices" => Says::Little,
-        _ if end.contains("weight") => Says::All,
-        _ if is_short(end) => Says::Little,
-        ".scale" | "_scale" | "_scales" | ".q_scale" => Says::Typed,
-        _ => Says::Enough,
+        _ if end.contains("centroids") || end == ".outlier_indices" => Confidence::Weak,
+        _ if end.contains("weight") => Confidence::Certain,
+        _ if is_short(end) => Confidence::Weak,
+        ".scale" | "_scale" | "_scales" | ".q_scale" => Confidence::IfPacked,
+        _ => Confidence::IfConfigured,
     }
 }
 
@@ -162,8 +162,8 @@ impl Scheme for Foreign {
 
     fn part_names(&self) -> Vec<PartName> {
         let codes = MARKS.iter().filter(|mark| mark.suffix != WEIGHT).map(|mark| {
-            let says = if mark.telling { Says::Enough } else { Says::Typed };
-            PartName::new(mark.suffix, mark.suffix, if is_short(mark.suffix) { Says::Little } else { says })
+            let says = if mark.telling { Confidence::IfConfigured } else { Confidence::IfPacked };
+            PartName::new(mark.suffix, mark.suffix, if is_short(mark.suffix) { Confidence::Weak } else { says })
         });
         let companions = MARKS
             .iter()

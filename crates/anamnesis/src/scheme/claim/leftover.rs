@@ -17,7 +17,7 @@ use crate::catalog::{BlockType, Dtype, StoredTensor};
 use crate::error::{AnamnesisError, quoted};
 
 use super::claims::Claims;
-use super::part_name::{PartName, Says, Tail};
+use super::part_name::{Confidence, PartName, Tail};
 use super::role::TensorRole;
 
 /// A tensor that looks like a part of a quantised weight and belongs to none.
@@ -39,7 +39,7 @@ impl fmt::Display for Leftover {
 }
 
 /// Refuses what is suspected. Where `allowed`, it is plain data all the same, and told.
-pub(in crate::scheme) fn settle(claims: &mut Claims<'_>, allowed: bool, schemes: &[(bool, Vec<PartName>)]) {
+pub(in crate::scheme) fn refuse_leftovers(claims: &mut Claims<'_>, allowed: bool, schemes: &[(bool, Vec<PartName>)]) {
     let suspects = {
         let mut leftovers = Leftovers::new(claims, schemes);
         let suspected = |(id, tensor)| Some((id, tensor, leftovers.suspicion(claims, tensor)?));
@@ -155,10 +155,12 @@ impl Leftovers {
         let codes = part.codes_of(&tensor.name)?;
         let place = fits().filter_map(|part| part.codes_of(&tensor.name)).find_map(|codes| claims.elsewhere(&codes));
         let is_sure = match part.says {
-            Says::All => true,
-            Says::Enough if self.sign.is_some() || place.is_some() => true,
-            Says::Something => self.is_quantised || (self.sign.is_some() && self.is_all_there_is(claims, part, tensor)),
-            Says::Typed | Says::Enough if is_packed_type(tensor.dtype) => true,
+            Confidence::Certain => true,
+            Confidence::IfConfigured if self.sign.is_some() || place.is_some() => true,
+            Confidence::IfQuantised => {
+                self.is_quantised || (self.sign.is_some() && self.is_all_there_is(claims, part, tensor))
+            }
+            Confidence::IfPacked | Confidence::IfConfigured if is_packed_type(tensor.dtype) => true,
             _ => fits().any(|part| self.has_another(claims, part, tensor) || self.has_words(claims, part, tensor)),
         };
         if !is_sure {
@@ -178,8 +180,9 @@ impl Leftovers {
     /// Whether another part of the same weight is there.
     fn has_another(&self, claims: &Claims<'_>, part: &PartName, tensor: &StoredTensor) -> bool {
         let Some(base) = part.base(&tensor.name) else { return false };
-        let is_other =
-            |other: &&PartName| other.codes == part.codes && other.end != part.end && other.says != Says::Something;
+        let is_other = |other: &&PartName| {
+            other.codes == part.codes && other.end != part.end && other.says != Confidence::IfQuantised
+        };
         let others = self.names.iter().filter(is_other);
         others.into_iter().any(|other| claims.catalog.find(&format!("{base}{}", other.end)).is_some())
     }
@@ -201,8 +204,9 @@ impl Leftovers {
     /// Whether the module of a part holds nothing but parts that say as little.
     fn is_all_there_is(&self, claims: &Claims<'_>, part: &PartName, tensor: &StoredTensor) -> bool {
         let Some(module) = part.base(&tensor.name).filter(|module| !module.is_empty()) else { return false };
-        let says_little =
-            |name: &str| self.names.iter().any(|part| part.says == Says::Something && part.base(name).is_some());
+        let says_little = |name: &str| {
+            self.names.iter().any(|part| part.says == Confidence::IfQuantised && part.base(name).is_some())
+        };
         let prefix = format!("{module}.");
         claims.catalog.with_prefix(&prefix).all(|(_, other)| says_little(&other.name))
     }

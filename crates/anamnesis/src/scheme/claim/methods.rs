@@ -5,7 +5,7 @@ use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, quoted};
 
 use super::claims::Claims;
-use super::part_name::{PartName, Says};
+use super::part_name::{Confidence, PartName};
 use super::scheme::{About, Scheme};
 
 /// Refuses what is quantised by a method that nobody decodes.
@@ -41,8 +41,9 @@ impl Scheme for Methods {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let of =
-            |ends: &'static [&'static str], codes| ends.iter().map(move |end| PartName::new(end, codes, Says::Enough));
+        let of = |ends: &'static [&'static str], codes| {
+            ends.iter().map(move |end| PartName::new(end, codes, Confidence::IfConfigured))
+        };
         of(&PARTS_OF_SINQ, ".W_q").chain(of(&PARTS_OF_GEMMA, ".weight")).collect()
     }
 

@@ -10,7 +10,7 @@ mod scheme;
 
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub use leftover::Leftover;
-pub(crate) use part_name::{PartName, Says};
+pub(crate) use part_name::{Confidence, PartName};
 pub(crate) use role::ClaimedTensor;
 pub use role::{QuantScheme, TensorRole};
 pub(crate) use scheme::{About, Scheme};

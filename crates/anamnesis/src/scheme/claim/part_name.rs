@@ -3,19 +3,19 @@
 /// How words begin that may be longer than a scheme calls its parts.
 const LONGER: &str = "weight_";
 
-/// What a name says by itself.
+/// How surely a name is that of a part of a quantised weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Says {
-    /// Little: models call data of their own so. Another part of the same weight must be there.
-    Little,
-    /// That it is a part, where its type is one of packed values.
-    Typed,
-    /// That it belongs to a quantised weight, where the checkpoint has one.
-    Something,
-    /// That it is a part, where anything says that the checkpoint is quantised.
-    Enough,
-    /// That it is a part: nothing else is called so.
-    All,
+pub(crate) enum Confidence {
+    /// Models use the name for data of their own: another part of the same weight must be there.
+    Weak,
+    /// A part, if its type is one of packed values.
+    IfPacked,
+    /// A part, if the checkpoint has a quantised weight.
+    IfQuantised,
+    /// A part, if anything says that the checkpoint is quantised.
+    IfConfigured,
+    /// A part: nothing else is called so.
+    Certain,
 }
 
 /// How the name of a part ends, and how that of the codes ends instead.
@@ -23,7 +23,7 @@ pub(crate) enum Says {
 pub(crate) struct PartName {
     pub end: &'static str,
     pub codes: &'static str,
-    pub says: Says,
+    pub says: Confidence,
     ending: Ending,
 }
 
@@ -78,7 +78,7 @@ impl Ending {
 }
 
 impl PartName {
-    pub(crate) const fn new(end: &'static str, codes: &'static str, says: Says) -> Self {
+    pub(crate) const fn new(end: &'static str, codes: &'static str, says: Confidence) -> Self {
         Self { end, codes, says, ending: Ending::of(end) }
     }
 
@@ -107,9 +107,9 @@ impl PartName {
             }
             let base = name.strip_suffix(Some(word).filter(|word| !word.starts_with('_'))?)?;
             match self.says {
-                Says::All => Some(base),
-                Says::Something | Says::Enough => Some(base).filter(|base| !base.ends_with('_')),
-                Says::Little | Says::Typed => None,
+                Confidence::Certain => Some(base),
+                Confidence::IfQuantised | Confidence::IfConfigured => Some(base).filter(|base| !base.ends_with('_')),
+                Confidence::Weak | Confidence::IfPacked => None,
             }
         };
         strip().or_else(bare)
@@ -122,7 +122,7 @@ impl PartName {
 
     /// What precedes the first component of `name` that begins with a word of this part that says all, whatever follows.
     pub(in crate::scheme) fn base_of_longer<'n>(&self, name: &'n str) -> Option<&'n str> {
-        if self.says != Says::All || !self.end.trim_start_matches('.').starts_with(LONGER) {
+        if self.says != Confidence::Certain || !self.end.trim_start_matches('.').starts_with(LONGER) {
             return None;
         }
         let starts = std::iter::once(0).chain(name.match_indices('.').map(|(dot, _)| dot + 1));
@@ -143,19 +143,19 @@ mod tests {
 
     #[test]
     fn an_end_is_found_in_any_case_and_one_that_says_something_without_its_dot() {
-        let zeros = PartName::new(".qzeros", ".qweight", Says::All);
+        let zeros = PartName::new(".qzeros", ".qweight", Confidence::Certain);
         for name in ["a.b.qzeros", "a.b.QZEROS", "a.b.Qzeros"] {
             assert_eq!(zeros.codes_of(name).as_deref(), Some("a.b.qweight"), "{name}");
         }
         assert_eq!(zeros.base("a.bqzeros"), Some("a.b"));
         assert_eq!(zeros.base("qzeros"), Some(""));
-        let data = PartName::new("._data", "", Says::Little);
+        let data = PartName::new("._data", "", Confidence::Weak);
         assert_eq!((data.base("_data"), data.base("a_data")), (Some(""), None));
         assert_eq!(zeros.base("a.qzeros.x"), None);
-        let scales = PartName::new(".scales", ".qweight", Says::Enough);
+        let scales = PartName::new(".scales", ".qweight", Confidence::IfConfigured);
         assert_eq!((scales.base("a.scales"), scales.base("ascales"), scales.base("é")), (Some("a"), Some("a"), None));
         assert_eq!(scales.base("time_scales"), None);
-        let scale = PartName::new(".scale", ".weight", Says::Typed);
+        let scale = PartName::new(".scale", ".weight", Confidence::IfPacked);
         assert_eq!((scale.base("a.scale"), scale.base("ascale")), (Some("a"), None));
     }
 
@@ -176,7 +176,7 @@ mod tests {
         let ends = [".scale", "_scale_inv", ".SCB", "._data", ".B", "", ".weight_packed", "é.qzeros"];
         let befores = ["", "a", "a.b", "a_", "A.é", "layers.0.down_proj", "weight"];
         for end in ends {
-            for says in [Says::Little, Says::Something, Says::All] {
+            for says in [Confidence::Weak, Confidence::IfQuantised, Confidence::Certain] {
                 let part = PartName::new(end, ".weight", says);
                 for before in befores {
                     for name in [format!("{before}{end}"), format!("{before}{}", part.word())] {
@@ -188,6 +188,6 @@ mod tests {
                 }
             }
         }
-        assert!(!PartName::new(".qweight", "", Says::All).may_end(Tail::of(b"a.weight")));
+        assert!(!PartName::new(".qweight", "", Confidence::Certain).may_end(Tail::of(b"a.weight")));
     }
 }

@@ -20,27 +20,27 @@ pub(crate) struct Blocked {
     /// Gives the bytes of the blocks: its elements are bytes.
     pub bytes: Arc<dyn TileDecoder>,
     /// The part that holds a scale of all scales, which stands beside the blocks, and what it does to them.
-    pub whole: Option<(usize, WholeScale)>,
+    pub whole: Option<(usize, ScaleOp)>,
     /// Whether the decoded weight has rows and columns of its matrices exchanged.
-    pub is_turned: bool,
+    pub is_transposed: bool,
 }
 
-/// What a scale of scales does.
+/// What a global scale does to the scales below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum WholeScale {
-    /// It multiplies, as that of ggml does.
-    Times,
-    /// It divides.
-    Over,
+pub(crate) enum ScaleOp {
+    /// Multiplies them, as ggml's does.
+    Multiply,
+    /// Divides them.
+    Divide,
 }
 
 /// Where the scale of a layer's inputs stands beside a weight of NVFP4: behind the name of the layer, and what it does.
-pub(crate) const OF_INPUTS: [(&str, WholeScale); 2] =
-    [(".input_scale", WholeScale::Times), (".input_global_scale", WholeScale::Over)];
+pub(crate) const OF_INPUTS: [(&str, ScaleOp); 2] =
+    [(".input_scale", ScaleOp::Multiply), (".input_global_scale", ScaleOp::Divide)];
 
 /// Gives the bytes of blocks from codes (part 0) and scales (part 1), both without gaps.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(crate) struct Reblocked {
+pub(crate) struct ToGgmlBlocks {
     pub kind: FourBitFloats,
 }
 
@@ -98,7 +98,7 @@ fn halves<const N: usize>(pairs: &[u8; N]) -> [u8; N] {
     std::array::from_fn(|index| code(index) | code(index + N) << 4)
 }
 
-impl TileDecoder for Reblocked {
+impl TileDecoder for ToGgmlBlocks {
     fn granule(&self) -> u64 {
         self.kind.block().block_bytes()
     }

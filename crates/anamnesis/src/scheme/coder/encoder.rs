@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::blocks::Blocked;
-use super::braid::Braid;
 use super::context::Context;
 use super::decoder::Window;
+use super::field_order::FieldOrder;
 use super::identity::Identity;
 use super::integers::MadeIntegers;
 use crate::catalog::Dtype;
@@ -24,7 +24,7 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
     fn scale_values(&self) -> u64;
 
     /// The order in which values are handed over, where it is not their own.
-    fn braid(&self) -> Option<Braid> {
+    fn braid(&self) -> Option<FieldOrder> {
         None
     }
 

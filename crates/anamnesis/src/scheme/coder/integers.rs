@@ -24,14 +24,14 @@ pub(crate) struct Integers {
     pub cols: u64,
     /// Values of a row under one scale; divides the columns.
     pub group: u64,
-    pub words: Lie,
+    pub words: CodeOrder,
     pub scale: ScaleType,
     pub offsets: Zeros,
 }
 
 /// Which codes share a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Lie {
+pub(crate) enum CodeOrder {
     /// Inputs of an output, whose words follow each other: `[out, in]`.
     Rows,
     /// Inputs of an output, whose words stand below each other: `[in, out]`.
@@ -76,15 +76,15 @@ impl Integers {
             Zeros::Along { .. } => is_whole(rows),
             Zeros::Constant(_) | Zeros::Biases | Zeros::Bytes | Zeros::Down { .. } => true,
         };
-        let is_packed = is_packed && (self.words != Lie::Awq || (bits == 4 && rows.is_multiple_of(8)));
+        let is_packed = is_packed && (self.words != CodeOrder::Awq || (bits == 4 && rows.is_multiple_of(8)));
         let is_float = matches!(self.scale, ScaleType::F32 | ScaleType::Bf16 | ScaleType::F16);
         let divides = group > 0 && rows > 0 && cols > 0 && cols.is_multiple_of(group);
         (matches!(bits, 1..=8) && is_float && divides && is_whole(cols) && is_packed).then_some(self)
     }
 
     /// Whether words and scales lie `[in, out]`. Offsets then come before the scales.
-    pub(crate) fn is_turned(&self) -> bool {
-        self.words != Lie::Rows
+    pub(crate) fn is_transposed(&self) -> bool {
+        self.words != CodeOrder::Rows
     }
 
     /// Words that the codes of an output fill.
@@ -99,14 +99,14 @@ impl Integers {
 
     /// The part that scales are; codes are the first.
     pub(crate) fn scales_part(&self) -> usize {
-        if self.is_turned() { 2 } else { 1 }
+        if self.is_transposed() { 2 } else { 1 }
     }
 
     /// The part that offsets are, where they are stored.
     pub(crate) fn offsets_part(&self) -> Option<usize> {
         match self.offsets {
             Zeros::Constant(_) => None,
-            _ if self.is_turned() => Some(1),
+            _ if self.is_transposed() => Some(1),
             _ => Some(2),
         }
     }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     fn matrix(bits: u8, scale: ScaleType, offsets: Zeros) -> Integers {
-        let words = if matches!(offsets, Zeros::Along { .. }) { Lie::Columns } else { Lie::Rows };
+        let words = if matches!(offsets, Zeros::Along { .. }) { CodeOrder::Columns } else { CodeOrder::Rows };
         Integers { bits, rows: 32, cols: 64, group: 32, words, scale, offsets }
     }
 

@@ -11,7 +11,7 @@
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, ModuleConfig};
-use crate::scheme::claim::{About, Claims, PartName, Says, Scheme, TensorRole};
+use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme, TensorRole};
 use crate::scheme::coder::Arrangement;
 
 /// The dialect, as far as it is refused.
@@ -78,7 +78,7 @@ impl Scheme for Comfy {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        vec![PartName::new(MARKER, ".weight", Says::All)]
+        vec![PartName::new(MARKER, ".weight", Confidence::Certain)]
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -133,7 +133,7 @@ fn check(
     Err((name, AnamnesisError::unsupported(name, detail)))
 }
 
-/// Takes a weight that is not decoded, with what stands beside it; its bias is plain data.
+/// Claims a weight that is not decoded, with what stands beside it; its bias is plain data.
 fn refuse(claims: &mut Claims<'_>, module: &str, weight: TensorId, format: &'static str) {
     claims.take_refused(weight, format);
     let prefix = if module.is_empty() { String::new() } else { format!("{module}.") };

@@ -1,7 +1,7 @@
 //! What is stored about activations beside quantised weights: without meaning once weights are decoded.
 
 use crate::catalog::{Dtype, StoredTensor};
-use crate::scheme::claim::{Claims, PartName, Says, TensorRole};
+use crate::scheme::claim::{Claims, Confidence, PartName, TensorRole};
 
 use super::parts::PACKED;
 
@@ -20,10 +20,10 @@ const ENDS: [&str; 10] = [
 ];
 
 pub(super) fn part_names() -> impl Iterator<Item = PartName> {
-    ENDS.into_iter().map(|end| PartName::new(end, PACKED, Says::Something))
+    ENDS.into_iter().map(|end| PartName::new(end, PACKED, Confidence::IfQuantised))
 }
 
-/// Takes what belongs to the weights of its module, or, of a cache, of the modules inside.
+/// Claims what belongs to the weights of its module, or, of a cache, of the modules inside.
 pub(super) fn consume(claims: &mut Claims<'_>) {
     let is_known_type = |tensor: &StoredTensor| match tensor.name.ends_with("_zero_point") {
         true => matches!(tensor.dtype, Dtype::I8 | Dtype::F8E4M3),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::METHOD;
 use super::preset::{Codes, Preset};
 use super::spec::Strategy;
-use crate::scheme::quantise::Made;
+use crate::scheme::quantise::QuantisedModel;
 
 /// The version whose arithmetic and packing this is.
 const VERSION: &str = "0.20.0";
@@ -15,7 +15,11 @@ const MIXED: &str = "mixed-precision";
 
 /// The `quantization_config` of a model: a group for all linear layers, and one for each preset that some of them have instead,
 /// which names them. A name counts before a class.
-pub(super) fn quantization_config(preset: &Preset, others: &[(&Preset, Vec<&str>)], made: &Made<'_>) -> Value {
+pub(super) fn quantization_config(
+    preset: &Preset,
+    others: &[(&Preset, Vec<&str>)],
+    made: &QuantisedModel<'_>,
+) -> Value {
     let mut groups = Map::new();
     let mut add = |preset: &Preset, targets: &[&str]| {
         let name = format!("group_{}", groups.len());
@@ -42,7 +46,7 @@ pub(super) fn quantization_config(preset: &Preset, others: &[(&Preset, Vec<&str>
     })
 }
 
-fn group(preset: &Preset, targets: &[&str], made: &Made<'_>) -> Value {
+fn group(preset: &Preset, targets: &[&str], made: &QuantisedModel<'_>) -> Value {
     // What cannot be is refused when planning.
     let strategy = preset.strategy(made.options).unwrap_or(preset.strategy);
     json!({

@@ -7,11 +7,12 @@ use super::scale_rules::Rule;
 use super::scales::describe;
 use super::spec::Strategy;
 use crate::catalog::Dtype;
+use crate::scheme::coder::ScaleOp;
 use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
-    Arithmetic, Beside, Factor, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step, Takes,
-    Whole, step_of,
+    Arithmetic, Factor, GlobalScale, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio, Scales, Step,
+    ZeroPointStorage, step_of,
 };
 use crate::scheme::quantise::Candidate;
 
@@ -74,10 +75,10 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
         _ => tensor.dtype.dtype(),
     };
     let mut outputs = vec![codes, made("weight_scale", scale_dtype, &of_scales)];
-    let (mut constants, mut offsets) = (Vec::new(), Beside::Nothing);
+    let (mut constants, mut offsets) = (Vec::new(), ZeroPointStorage::Nothing);
     if let Codes::Packed { bits, symmetric } = preset.codes {
         if !symmetric {
-            offsets = Beside::PackedDown { bits };
+            offsets = ZeroPointStorage::PackedDown { bits };
             outputs.push(made("weight_zero_point", Dtype::I32, &[words(rows, bits), grid.grid_cols as usize]));
         }
         outputs.push(made("weight_shape", Dtype::I64, &[2]));
@@ -131,7 +132,7 @@ fn decoder(codes: Codes, strategy: Strategy, grid: Grid, cols: u64, scale: Scale
         Codes::Mxfp4 => (Meaning::E2m1, Offsets::None, "MXFP4".to_owned()),
         Codes::Nvfp4 => (Meaning::E2m1, Offsets::None, "NVFP4".to_owned()),
     };
-    let whole = Whole { takes: Takes::Over, per_matrix: false, step: Step::F32, library: Step::F32 };
+    let whole = GlobalScale { takes: ScaleOp::Divide, per_matrix: false, step: Step::F32, library: Step::F32 };
     Arc::new(Grouped {
         layout: layout(codes, cols),
         meaning,

@@ -9,8 +9,9 @@ use super::spec::{Spec, Strategy};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
+use crate::scheme::coder::ScaleOp;
 use crate::scheme::coder::{Coding, Recipe, ScaleType};
-use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
+use crate::scheme::grouped::{Arithmetic, GlobalScale, Grouped, Layout, Meaning, Offsets, Scales, Step};
 
 /// One of the two.
 struct Kind {
@@ -80,7 +81,7 @@ pub(super) fn fp4_weight(claims: &Claims<'_>, parts: &Parts, spec: Option<&Spec>
             ids.push(id);
             // Beside a scalar the library stays in BF16, beside a vector it goes on in F32.
             let library = if global.shape.is_empty() { Step::Bf16 } else { Step::F32 };
-            Some(Whole { takes: Takes::Over, per_matrix: false, step: Step::F32, library })
+            Some(GlobalScale { takes: ScaleOp::Divide, per_matrix: false, step: Step::F32, library })
         }
     };
     let decoder = Grouped {

@@ -2,7 +2,7 @@
 
 use crate::catalog::{StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::claim::{Claims, PartName, Says, TensorRole};
+use crate::scheme::claim::{Claims, Confidence, PartName, TensorRole};
 
 /// How the name of packed codes ends.
 pub(super) const PACKED: &str = ".weight_packed";
@@ -11,11 +11,11 @@ pub(super) const WEIGHT: &str = ".weight";
 
 /// What the parts of a weight are called, besides the scale, which FP8 has too.
 pub(super) const PART_NAMES: [PartName; 5] = [
-    PartName::new(PACKED, PACKED, Says::All),
-    PartName::new(".weight_zero_point", PACKED, Says::All),
-    PartName::new(".weight_shape", PACKED, Says::All),
-    PartName::new(".weight_g_idx", PACKED, Says::All),
-    PartName::new(".weight_global_scale", PACKED, Says::All),
+    PartName::new(PACKED, PACKED, Confidence::Certain),
+    PartName::new(".weight_zero_point", PACKED, Confidence::Certain),
+    PartName::new(".weight_shape", PACKED, Confidence::Certain),
+    PartName::new(".weight_g_idx", PACKED, Confidence::Certain),
+    PartName::new(".weight_global_scale", PACKED, Confidence::Certain),
 ];
 
 /// Codes and the companions that were found.

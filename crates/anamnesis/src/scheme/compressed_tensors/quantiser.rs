@@ -9,7 +9,8 @@ use super::spec::Strategy;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::quantise::{
-    BY_LLM_COMPRESSOR, Decision, Encoding, Made, Packing, Quantiser, SERVED, Task, encode, encode_joined, plan_layers,
+    BY_LLM_COMPRESSOR, Decision, Encoding, Packing, QuantisedModel, Quantiser, SERVED, Task, encode, encode_joined,
+    plan_layers,
 };
 
 macro_rules! presets {
@@ -93,7 +94,7 @@ impl Quantiser for Preset {
         preset(other).is_some()
     }
 
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         let others = made.modules_of_others().into_iter();
         let others: Vec<_> = others.filter_map(|(name, modules)| Some((preset(name)?, modules))).collect();
         Some(quantization_config(self, &others, made))

@@ -7,7 +7,7 @@ use super::{Fp8Decoder, Fp8Format, naming};
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::Args;
-use crate::scheme::claim::{About, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::claim::{About, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
 use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, ScaleType};
 
 /// The FP8 scheme in all its dialects.
@@ -19,7 +19,8 @@ impl Scheme for Fp8 {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let scales_of_activations = naming::ACTIVATION_SCALES.map(|end| PartName::new(end, ".weight", Says::Something));
+        let scales_of_activations =
+            naming::ACTIVATION_SCALES.map(|end| PartName::new(end, ".weight", Confidence::IfQuantised));
         naming::PART_NAMES.into_iter().chain(scales_of_activations).collect()
     }
 

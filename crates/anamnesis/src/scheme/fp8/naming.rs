@@ -1,14 +1,14 @@
 //! What the ecosystems call the companions of an FP8 weight.
 
-use crate::scheme::claim::{PartName, Says};
+use crate::scheme::claim::{Confidence, PartName};
 
 /// Ends of the names of scales.
 pub(super) const PART_NAMES: [PartName; 5] = [
-    PartName::new("_scale_inv", "", Says::All),
-    PartName::new(".weight_scale", ".weight", Says::All),
-    PartName::new(".scale_weight", ".weight", Says::All),
-    PartName::new(".qscale_weight", ".weight", Says::All),
-    PartName::new(".scale", ".weight", Says::Typed),
+    PartName::new("_scale_inv", "", Confidence::Certain),
+    PartName::new(".weight_scale", ".weight", Confidence::Certain),
+    PartName::new(".scale_weight", ".weight", Confidence::Certain),
+    PartName::new(".qscale_weight", ".weight", Confidence::Certain),
+    PartName::new(".scale", ".weight", Confidence::IfPacked),
 ];
 
 /// The names under which the scale of a weight may be stored, the usual ones first.
@@ -35,7 +35,7 @@ pub(super) fn weight_of_scale(name: &str) -> Option<String> {
 
 /// Whether nothing but the scale of a weight is called so, whatever its type and wherever the weight is.
 pub(super) fn is_only_a_scale(name: &str) -> bool {
-    PART_NAMES.iter().any(|part| part.says == Says::All && name.ends_with(part.end))
+    PART_NAMES.iter().any(|part| part.says == Confidence::Certain && name.ends_with(part.end))
 }
 
 /// The module a tensor of this name belongs to.

@@ -17,9 +17,9 @@ use super::{Fp8Decoder, Fp8Format};
 use crate::catalog::Dtype;
 use crate::error::Result;
 use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType};
-use crate::scheme::grouped::{Beside, Extremes, Factor, Goal, Group, GroupedEncoder, Layout, ScaleRule};
+use crate::scheme::grouped::{Extremes, Factor, Goal, Group, GroupedEncoder, Layout, ScaleRule, ZeroPointStorage};
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, SERVED, Task, encode, plan_layers,
+    Candidate, Decision, Encoding, Keeping, Packing, QuantisedModel, Quantiser, SERVED, Task, encode, plan_layers,
 };
 
 /// What can be asked for.
@@ -58,7 +58,7 @@ impl Quantiser for Blocks {
         "transformers 5.22 (decoded where there is no GPU), vLLM and SGLang"
     }
 
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         Some(json!({
             "activation_scheme": "dynamic",
             "fmt": "e4m3",
@@ -88,7 +88,7 @@ fn weight(tensor: &Candidate<'_>) -> Option<GroupedEncoder> {
         goal: Goal::E4m3(Factor::Times),
         rule: Arc::new(Inverse),
         scale: ScaleType::F32,
-        offsets: Beside::Nothing,
+        offsets: ZeroPointStorage::Nothing,
         constants: Vec::new(),
         seen: None,
         decoder: Arc::new(Fp8Decoder::new(Fp8Format::E4m3, grid, Some(ScaleType::F32))),

@@ -8,7 +8,7 @@ use anamnesis_kernels::chosen::{BlockKernels, Rounded, blocks, nvfp4_times};
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
-use crate::scheme::coder::{Blocked, Context, FourBitFloats, TileDecoder, WholeScale, Window, rounded};
+use crate::scheme::coder::{Blocked, Context, FourBitFloats, ScaleOp, TileDecoder, Window, rounded};
 use crate::scheme::repack::StoredBlocks;
 
 /// The kernels of a block type.
@@ -138,8 +138,8 @@ impl TileDecoder for GgmlDecoder {
 
     fn as_blocks(&self) -> Option<Blocked> {
         let block = FourBitFloats::of(self.block)?.block();
-        let whole = self.scales.map(|_| (1, WholeScale::Times));
-        Some(Blocked { block, bytes: Arc::new(StoredBlocks { block }), whole, is_turned: false })
+        let whole = self.scales.map(|_| (1, ScaleOp::Multiply));
+        Some(Blocked { block, bytes: Arc::new(StoredBlocks { block }), whole, is_transposed: false })
     }
 }
 

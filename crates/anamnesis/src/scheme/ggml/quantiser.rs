@@ -8,8 +8,8 @@ use super::tensor_types::{TensorType, TensorTypes};
 use crate::catalog::{BlockType, Metadata, MetadataArray, MetadataValue, TargetDtype};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::quantise::{
-    BlockOptions, BnbOptions, Candidate, Decision, Encoding, GroupOptions, Importance, Keeping, Made, Packing,
-    Quantiser, Task, Wish, linear,
+    BlockOptions, BnbOptions, Candidate, Decision, Encoding, GroupOptions, Importance, Keeping, Override, Packing,
+    QuantisedModel, Quantiser, Task, linear,
 };
 
 /// A mix, its names, what weights are called in reports, and what it is in a few words.
@@ -140,7 +140,7 @@ impl Quantiser for Mix {
         mix_of(other).is_some()
     }
 
-    fn metadata(&self, made: &Made<'_>) -> Metadata {
+    fn metadata(&self, made: &QuantisedModel<'_>) -> Metadata {
         let mut metadata = Metadata::new();
         let keys = ["general.quantization_version", "general.file_type"];
         let of_importance =
@@ -197,8 +197,8 @@ impl Mix {
             return Ok(Decision::Keep(if name.contains("norm") { Keeping::Norm } else { Keeping::NotALayer }));
         }
         let is_kept = match tensor.wish {
-            Some(Wish::Keep) => true,
-            Some(Wish::Encode(_)) => task.rules.excludes(tensor.name),
+            Some(Override::Keep) => true,
+            Some(Override::Encode(_)) => task.rules.excludes(tensor.name),
             None => !task.rules.takes(tensor.name),
         } || options.keep_output && mix::is_output(name);
         let wished = wished(tensor).map(TensorType::Block);
@@ -245,8 +245,8 @@ impl Mix {
 /// The type that is wished for a tensor: what most tensors of the mix of that name are.
 fn wished(tensor: &Candidate<'_>) -> Option<BlockType> {
     match tensor.wish {
-        Some(Wish::Encode(encoding)) => mix_of(encoding.name()).map(Mix::block),
-        Some(Wish::Keep) | None => None,
+        Some(Override::Encode(encoding)) => mix_of(encoding.name()).map(Mix::block),
+        Some(Override::Keep) | None => None,
     }
 }
 

@@ -23,8 +23,8 @@ use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule};
 use crate::scheme::model_class::Layer;
 use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, GroupSize, Keeping, Made, Packing, QuantiseOptions, Quantiser, SERVED, Task, encode,
-    plan_layers,
+    Candidate, Decision, Encoding, GroupSize, Keeping, Packing, QuantiseOptions, QuantisedModel, Quantiser, SERVED,
+    Task, encode, plan_layers,
 };
 
 macro_rules! kinds {
@@ -118,7 +118,7 @@ impl Quantiser for Kind {
         true
     }
 
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         let format = if self.zeros == ZeroPoints::Stored { "gptq_v2" } else { "gptq" };
         let mut config = json!({
             "bits": self.bits,

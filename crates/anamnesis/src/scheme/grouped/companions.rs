@@ -5,8 +5,9 @@ use std::ops::Range;
 use anamnesis_kernels::Level;
 use anamnesis_kernels::float::{bf16, f16};
 
-use super::{Grouped, Offsets, Step, Takes};
+use super::{Grouped, Offsets, Step};
 use crate::error::Result;
+use crate::scheme::coder::ScaleOp;
 use crate::scheme::coder::Window;
 
 /// The part that scales are; the others follow, as far as they are stored.
@@ -125,8 +126,8 @@ impl Grouped {
                 let matrix = if whole.per_matrix { self.matrix_of(at) - first } else { 0 };
                 let value = values.get(matrix as usize).map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes));
                 *scale = match whole.takes {
-                    Takes::Times => *scale * value,
-                    Takes::Over => *scale / value,
+                    ScaleOp::Multiply => *scale * value,
+                    ScaleOp::Divide => *scale / value,
                 };
                 *scale = match whole.step {
                     Step::F32 => *scale,

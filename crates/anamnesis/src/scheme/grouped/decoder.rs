@@ -6,12 +6,12 @@ use std::sync::Arc;
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
 
-use super::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
+use super::{Arithmetic, Formula, GlobalScale, Grouped, Layout, Meaning, Offsets, Scales, Step};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::{
-    AsLibrary, Blocked, Context, FourBitFloats, Grid, Integers, Lie, Reblocked, ScaleType, TileDecoder, WholeScale,
-    Window, Zeros, filled, rounded, row_granule,
+    AsLibrary, Blocked, CodeOrder, Context, FourBitFloats, Grid, Integers, ScaleOp, ScaleType, TileDecoder,
+    ToGgmlBlocks, Window, Zeros, filled, rounded, row_granule,
 };
 
 /// The codes of a tile and what they are calculated with.
@@ -191,12 +191,12 @@ impl TileDecoder for Grouped {
         // Codes and scales are the first two parts, and the scale of scales is the next.
         (is_plain && is_float && is_gapless).then(|| Blocked {
             block: kind.block(),
-            bytes: Arc::new(Reblocked { kind }),
+            bytes: Arc::new(ToGgmlBlocks { kind }),
             whole: self.scales.whole.map(|whole| match whole.takes {
-                Takes::Times => (2, WholeScale::Times),
-                Takes::Over => (2, WholeScale::Over),
+                ScaleOp::Multiply => (2, ScaleOp::Multiply),
+                ScaleOp::Divide => (2, ScaleOp::Divide),
             }),
-            is_turned: false,
+            is_transposed: false,
         })
     }
 
@@ -214,7 +214,7 @@ impl TileDecoder for Grouped {
         let is_plain = self.meaning == Meaning::Unsigned && !self.is_indexed && self.scales.whole.is_none();
         let is_plain = is_plain && self.arithmetic.step == Step::F32 && block_rows == 1;
         let integers =
-            Integers { bits, rows, cols, group: block_cols, words: Lie::Rows, scale: self.scales.kind, offsets };
+            Integers { bits, rows, cols, group: block_cols, words: CodeOrder::Rows, scale: self.scales.kind, offsets };
         (is_plain && self.layout.is_gapless(cols)).then_some(integers)?.checked()
     }
 
@@ -222,11 +222,13 @@ impl TileDecoder for Grouped {
         let step = match (self.scales.kind, self.scales.whole) {
             (ScaleType::Bf16, _) => Step::Bf16,
             (ScaleType::F16, _) => Step::F16,
-            (_, Some(Whole { takes: Takes::Over, library: Step::F32, .. })) => return AsLibrary::In(TargetDtype::BF16),
-            (_, Some(Whole { takes: Takes::Over, library, .. })) => library,
+            (_, Some(GlobalScale { takes: ScaleOp::Divide, library: Step::F32, .. })) => {
+                return AsLibrary::In(TargetDtype::BF16);
+            }
+            (_, Some(GlobalScale { takes: ScaleOp::Divide, library, .. })) => library,
             _ => return AsLibrary::Same,
         };
-        let whole = self.scales.whole.map(|whole| Whole { step: whole.library, ..whole });
+        let whole = self.scales.whole.map(|whole| GlobalScale { step: whole.library, ..whole });
         // Differences of codes and whole numbers are exact in any type.
         match self.is_indexed {
             true => AsLibrary::in_type_of(Some(self.scales.kind)),

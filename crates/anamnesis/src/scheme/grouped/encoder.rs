@@ -6,7 +6,7 @@
 //! | the scale and offset of a group | [`ScaleRule`] | the arithmetic of the library |
 //! | what a value becomes | [`Goal`] | its operations with their roundings, and the kind of code |
 //! | where codes lie | [`Layout`] | one after the other |
-//! | where scales and offsets lie | [`ScaleType`], [`Beside`] | as numbers, or packed down the columns |
+//! | where scales and offsets lie | [`ScaleType`], [`ZeroPointStorage`] | as numbers, or packed down the columns |
 //!
 //! What is made is decoded again by the scheme's own decoder, to measure it. The outputs are, in this order: codes, scales,
 //! offsets, the scale of scales, and what is the same whatever the values are.
@@ -32,7 +32,7 @@ const UNCUT: u64 = 1 << 12;
 
 /// How offsets are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Beside {
+pub(crate) enum ZeroPointStorage {
     Nothing,
     /// As the scales are.
     Stored(ScaleType),
@@ -52,7 +52,7 @@ pub(crate) struct GroupedEncoder {
     pub goal: Goal,
     pub rule: Arc<dyn ScaleRule>,
     pub scale: ScaleType,
-    pub offsets: Beside,
+    pub offsets: ZeroPointStorage,
     /// The contents of the outputs that do not depend on values.
     pub constants: Vec<Vec<u8>>,
     /// What was seen of all values, where that must be known first.
@@ -229,8 +229,8 @@ impl TileEncoder for GroupedEncoder {
         }
         let rows = match self.offsets {
             // Words begin with a row.
-            Beside::PackedDown { bits } => 32 >> bits.trailing_zeros().min(5),
-            Beside::Nothing | Beside::Stored(_) => self.grid.block_rows,
+            ZeroPointStorage::PackedDown { bits } => 32 >> bits.trailing_zeros().min(5),
+            ZeroPointStorage::Nothing | ZeroPointStorage::Stored(_) => self.grid.block_rows,
         };
         rows * self.grid.cols
     }
@@ -255,9 +255,9 @@ impl TileEncoder for GroupedEncoder {
         });
         push(of(self.scale));
         match self.offsets {
-            Beside::Nothing => {}
-            Beside::Stored(kind) => push(of(kind)),
-            Beside::PackedDown { bits } => {
+            ZeroPointStorage::Nothing => {}
+            ZeroPointStorage::Stored(kind) => push(of(kind)),
+            ZeroPointStorage::PackedDown { bits } => {
                 let (rows, row_bytes) = (self.packed_rows(range, bits), self.grid.grid_cols * 4);
                 push(rows.start * row_bytes..rows.end * row_bytes);
             }
@@ -305,12 +305,12 @@ impl TileEncoder for GroupedEncoder {
         };
         written += self.scale.narrow(level, groups.scales, of_scales);
         let mut rest = rest.iter_mut();
-        let beside = if self.offsets == Beside::Nothing { None } else { rest.next() };
+        let beside = if self.offsets == ZeroPointStorage::Nothing { None } else { rest.next() };
         written += match (self.offsets, beside) {
-            (Beside::Nothing, _) => 0,
-            (Beside::Stored(kind), Some(out)) => kind.narrow(level, groups.offsets, out),
-            (Beside::PackedDown { bits }, Some(out)) => self.pack_down(groups.offsets, bits, out),
-            (Beside::Stored(_) | Beside::PackedDown { .. }, None) => {
+            (ZeroPointStorage::Nothing, _) => 0,
+            (ZeroPointStorage::Stored(kind), Some(out)) => kind.narrow(level, groups.offsets, out),
+            (ZeroPointStorage::PackedDown { bits }, Some(out)) => self.pack_down(groups.offsets, bits, out),
+            (ZeroPointStorage::Stored(_) | ZeroPointStorage::PackedDown { .. }, None) => {
                 return Err(mishandled("no place for offsets, which"));
             }
         };
@@ -347,7 +347,7 @@ impl TileEncoder for GroupedEncoder {
             let scale = &mut scale[..self.scale.bytes() as usize];
             filled(self.scale.narrow(level, &[group.scale], scale), scale.len())?;
             inputs[1] = scale;
-            if let Beside::Stored(kind) = self.offsets {
+            if let ZeroPointStorage::Stored(kind) = self.offsets {
                 let offset = &mut offset[..kind.bytes() as usize];
                 filled(kind.narrow(level, &[group.offset], offset), offset.len())?;
                 inputs[2] = offset;

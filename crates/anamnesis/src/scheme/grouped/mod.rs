@@ -28,9 +28,9 @@ use crate::catalog::TargetDtype;
 use anamnesis_kernels::float::e2m1;
 pub(crate) use anamnesis_kernels::{Arithmetic, Factor, Formula, Goal, Ratio, Step};
 
-use crate::scheme::coder::{Grid, ScaleType};
+use crate::scheme::coder::{Grid, ScaleOp, ScaleType};
 
-pub(crate) use encoder::{Beside, GroupedEncoder};
+pub(crate) use encoder::{GroupedEncoder, ZeroPointStorage};
 pub(crate) use layout::{Layout, Order, Unit};
 pub(crate) use scaling::{Extremes, Group, Groups, ScaleRule};
 
@@ -69,13 +69,13 @@ impl Meaning {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Scales {
     pub kind: ScaleType,
-    pub whole: Option<Whole>,
+    pub whole: Option<GlobalScale>,
 }
 
 /// An F32 that all scales are taken by before they are used: the scale of scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Whole {
-    pub takes: Takes,
+pub(crate) struct GlobalScale {
+    pub takes: ScaleOp,
     /// Whether every matrix of a stack has its own.
     pub per_matrix: bool,
     /// What the scale is rounded to by it, and what the scheme's own library rounds it to.
@@ -83,20 +83,11 @@ pub(crate) struct Whole {
     pub library: Step,
 }
 
-impl Whole {
+impl GlobalScale {
     /// One that multiplies in F32.
     pub(crate) const fn times(per_matrix: bool) -> Self {
-        Self { takes: Takes::Times, per_matrix, step: Step::F32, library: Step::F32 }
+        Self { takes: ScaleOp::Multiply, per_matrix, step: Step::F32, library: Step::F32 }
     }
-}
-
-/// What the scale of scales does to a scale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Takes {
-    /// Multiplies it.
-    Times,
-    /// Divides it.
-    Over,
 }
 
 /// The offsets of a weight, one to every scale.

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::layout::{Order, Unit};
-use super::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step, Takes, Whole};
+use super::{Arithmetic, Formula, GlobalScale, Grouped, Layout, Meaning, Offsets, Scales, Step};
 use crate::catalog::TargetDtype;
 use crate::cpu::CpuLevel;
+use crate::scheme::coder::ScaleOp;
 use crate::scheme::coder::{Arrangement, Context, Grid, ScaleType, TileDecoder};
 
 /// Numbers from a seed.
@@ -78,7 +79,7 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
     if let Some(whole) = weight.scales.whole {
         let matrix = if whole.per_matrix { row / grid.rows } else { 0 };
         let whole_scale = f32_at(&parts[2 + usize::from(stored)], matrix);
-        scale = if whole.takes == Takes::Times { scale * whole_scale } else { scale / whole_scale };
+        scale = if whole.takes == ScaleOp::Multiply { scale * whole_scale } else { scale / whole_scale };
     }
     let offset = match weight.offsets {
         Offsets::None => 0.0,
@@ -197,8 +198,8 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
             true => Formula::Affine,
             false => [Formula::Affine, Formula::Biased, Formula::Divided][random.below(3) as usize],
         };
-        let takes = [Takes::Times, Takes::Over][random.below(2) as usize];
-        let whole = (random.below(2) == 0).then_some(Whole {
+        let takes = [ScaleOp::Multiply, ScaleOp::Divide][random.below(2) as usize];
+        let whole = (random.below(2) == 0).then_some(GlobalScale {
             takes,
             per_matrix: random.below(2) == 0,
             step: Step::F32,

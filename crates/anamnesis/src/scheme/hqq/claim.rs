@@ -7,7 +7,7 @@ use super::state::{Configured, State};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::Args;
-use crate::scheme::claim::{About, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::claim::{About, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
 use crate::scheme::coder::{Coding, Recipe, ScaleType};
 
 /// The HQQ scheme.
@@ -46,9 +46,9 @@ impl Scheme for Hqq {
             ".zero",
             ".meta",
         ];
-        let telling = telling.map(|end| PartName::new(end, CODES, Says::All));
-        let usual = usual.map(|end| PartName::new(end, CODES, Says::Enough));
-        telling.into_iter().chain(usual).chain([PartName::new(".scale", CODES, Says::Typed)]).collect()
+        let telling = telling.map(|end| PartName::new(end, CODES, Confidence::Certain));
+        let usual = usual.map(|end| PartName::new(end, CODES, Confidence::IfConfigured));
+        telling.into_iter().chain(usual).chain([PartName::new(".scale", CODES, Confidence::IfPacked)]).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {

@@ -6,7 +6,7 @@ use anamnesis_kernels::chosen::{self, Packed, Rounded};
 use anamnesis_kernels::{self as kernels, Goal, Ratio};
 
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::coder::{Braid, Context, EncodedTensor, ScaleType, TileEncoder, Window, filled, mishandled};
+use crate::scheme::coder::{Context, EncodedTensor, FieldOrder, ScaleType, TileEncoder, Window, filled, mishandled};
 
 /// A weight to be made.
 #[derive(Debug, Hash)]
@@ -15,7 +15,7 @@ pub(super) struct GroupEncoder {
     pub outputs: Vec<EncodedTensor>,
     pub entries: Vec<Vec<u8>>,
     pub bits: u8,
-    pub braid: Braid,
+    pub braid: FieldOrder,
     /// What scales and zeros are stored as.
     pub scale: ScaleType,
 }
@@ -83,12 +83,12 @@ impl TileEncoder for GroupEncoder {
         self.braid.row
     }
 
-    fn braid(&self) -> Option<Braid> {
+    fn braid(&self) -> Option<FieldOrder> {
         (self.braid.fields > 1).then_some(self.braid)
     }
 
     fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
-        let Braid { fields, row, run } = self.braid;
+        let FieldOrder { fields, row, run } = self.braid;
         let rows = range.start / self.braid.together()..range.end / self.braid.together();
         let (count, each) = (rows.end - rows.start, self.scale.bytes());
         places.push(Window::run(0, rows.start * row, count * row));

@@ -40,7 +40,7 @@ impl Entry<'_> {
         Ok(i32::from_le_bytes(bytes).into())
     }
 
-    /// Whole numbers of 64 bits, none of them negative.
+    /// Integers of 64 bits, none of them negative.
     pub(super) fn sizes(&self) -> Result<Vec<usize>> {
         let (numbers, rest) = self.bytes.as_chunks::<8>();
         let sizes: Option<Vec<_>> =

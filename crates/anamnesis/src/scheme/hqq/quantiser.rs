@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use super::encoder::GroupEncoder;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{Request, Result, quoted};
-use crate::scheme::coder::{Braid, EncodedTensor, ScaleType};
+use crate::scheme::coder::{EncodedTensor, FieldOrder, ScaleType};
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, GroupSize, Made, QuantiseOptions, Quantiser, SERVED, Task, encode, plan_layers,
+    Candidate, Decision, Encoding, GroupSize, QuantiseOptions, QuantisedModel, Quantiser, SERVED, Task, encode,
+    plan_layers,
 };
 
 /// What can be asked for.
@@ -114,7 +115,7 @@ impl Kind {
             outputs,
             entries: contents,
             bits: self.bits,
-            braid: Braid { fields, row: group, run: groups / fields * group },
+            braid: FieldOrder { fields, row: group, run: groups / fields * group },
             scale: ScaleType::of_target(tensor.dtype),
         })
     }
@@ -137,7 +138,7 @@ impl Quantiser for Kind {
         false
     }
 
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         Some(json!({
             "quant_config": {
                 "offload_meta": false,

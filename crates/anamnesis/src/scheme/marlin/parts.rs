@@ -1,7 +1,7 @@
 //! The stored tensors of one weight, as either tool names them.
 
 use crate::catalog::TensorId;
-use crate::scheme::claim::{Claims, PartName, Says, TensorRole};
+use crate::scheme::claim::{Claims, Confidence, PartName, TensorRole};
 
 /// Which tool's names a weight has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) enum Form {
 
 /// Names of one letter, which models use too; those of AutoAWQ are known to its other layouts.
 pub(super) const PART_NAMES: [PartName; 2] =
-    [PartName::new(".B", ".B", Says::Typed), PartName::new(".s", ".B", Says::Little)];
+    [PartName::new(".B", ".B", Confidence::IfPacked), PartName::new(".s", ".B", Confidence::Weak)];
 
 impl Form {
     pub(super) const fn codes(self) -> &'static str {

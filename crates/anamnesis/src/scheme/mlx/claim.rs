@@ -3,7 +3,7 @@
 use super::parts::Parts;
 use super::weight::mlx_weight;
 use crate::catalog::{Dtype, StoredTensor};
-use crate::scheme::claim::{About, Claims, PartName, Says, Scheme};
+use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};
 
 /// How the names of companions end.
 const COMPANIONS: [&str; 3] = [".scales", ".biases", ".qbiases"];
@@ -17,7 +17,7 @@ impl Scheme for Mlx {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        COMPANIONS.map(|end| PartName::new(end, ".weight", Says::Enough)).to_vec()
+        COMPANIONS.map(|end| PartName::new(end, ".weight", Confidence::IfConfigured)).to_vec()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {

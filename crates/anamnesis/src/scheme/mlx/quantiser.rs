@@ -12,11 +12,11 @@ use super::weight::decoder;
 use crate::catalog::{Dtype, Metadata, MetadataValue};
 use crate::error::{Request, Result};
 use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType};
-use crate::scheme::grouped::{Beside, Factor, Goal, GroupedEncoder, Layout, Ratio, Step};
+use crate::scheme::grouped::{Factor, Goal, GroupedEncoder, Layout, Ratio, Step, ZeroPointStorage};
 use crate::scheme::model_class::Layer;
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, GroupSize, Keeping, LEAST, Made, Packing, QuantiseOptions, Quantiser, Task, encode,
-    plan_layers,
+    Candidate, Decision, Encoding, GroupSize, Keeping, LEAST, Packing, QuantiseOptions, QuantisedModel, Quantiser,
+    Task, encode, plan_layers,
 };
 
 macro_rules! modes {
@@ -107,7 +107,7 @@ impl Quantiser for Asked {
         }
     }
 
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         let mode = self.mode(made.options).ok()?;
         let told = |mode: Mode| json!({ "bits": mode.bits, "group_size": mode.group, "mode": mode.kind.name() });
         let mut config = told(mode);
@@ -129,7 +129,7 @@ impl Quantiser for Asked {
         &["quantization", "quantization_config"]
     }
 
-    fn metadata(&self, _made: &Made<'_>) -> Metadata {
+    fn metadata(&self, _made: &QuantisedModel<'_>) -> Metadata {
         Metadata::from([("format".to_owned(), MetadataValue::String("mlx".to_owned()))])
     }
 }
@@ -155,11 +155,11 @@ fn weight(mode: Mode, tensor: &Candidate<'_>) -> GroupedEncoder {
     let words = (cols * u64::from(mode.bits) / 32) as usize;
     let mut outputs =
         vec![made("weight", Dtype::U32, &[rows as usize, words]), made("scales", scale_dtype, &of_groups)];
-    let mut offsets = Beside::Nothing;
+    let mut offsets = ZeroPointStorage::Nothing;
     let (rule, goal) = match mode.kind {
         Kind::Affine => {
             outputs.push(made("biases", scale_dtype, &of_groups));
-            offsets = Beside::Stored(scale);
+            offsets = ZeroPointStorage::Stored(scale);
             let (ratio, high) = (Ratio::Difference, (1 << mode.bits) - 1);
             (Rule::Affine { bits: mode.bits }, Goal::Whole { ratio, low: 0, high, plus: 0 })
         }

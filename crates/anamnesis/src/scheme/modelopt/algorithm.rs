@@ -8,7 +8,7 @@ use crate::quant_config::{Args, Integer, ModuleConfig, QuantConfig, Target};
 pub(super) enum Algorithm {
     Nvfp4,
     Mxfp4,
-    /// Whole numbers, of two rows in a byte.
+    /// Integers, of two rows in a byte.
     Int4,
 }
 

@@ -1,13 +1,13 @@
 //! What ModelOpt calls the parts of a weight.
 
-use crate::scheme::claim::{PartName, Says};
+use crate::scheme::claim::{Confidence, PartName};
 
 /// How the names of companions end, of weights and of parameters.
 pub(super) const PART_NAMES: [PartName; 4] = [
-    PartName::new(".weight_scale_2", ".weight", Says::All),
-    PartName::new("_weight_scale", "", Says::Enough),
-    PartName::new("_weight_scale_2", "", Says::Enough),
-    PartName::new("_input_scale", "", Says::Something),
+    PartName::new(".weight_scale_2", ".weight", Confidence::Certain),
+    PartName::new("_weight_scale", "", Confidence::IfConfigured),
+    PartName::new("_weight_scale_2", "", Confidence::IfConfigured),
+    PartName::new("_input_scale", "", Confidence::IfQuantised),
 ];
 
 /// The names of a weight's companions.

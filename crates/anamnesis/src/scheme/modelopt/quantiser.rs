@@ -10,10 +10,12 @@ use crate::error::Result;
 use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
-    Arithmetic, Beside, Factor, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Scales, Whole, step_of,
+    Arithmetic, Factor, GlobalScale, Goal, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Scales, ZeroPointStorage,
+    step_of,
 };
 use crate::scheme::quantise::{
-    BY_MODELOPT, Candidate, Decision, Encoding, Made, Quantiser, SERVED, Task, encode, encode_joined, plan_layers,
+    BY_MODELOPT, Candidate, Decision, Encoding, QuantisedModel, Quantiser, SERVED, Task, encode, encode_joined,
+    plan_layers,
 };
 
 /// What can be asked for.
@@ -94,7 +96,7 @@ impl Quantiser for Kind {
         "vLLM, SGLang and TensorRT-LLM, as ModelOpt 0.47 exports it; not by transformers"
     }
 
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         let others = made.modules_of_others();
         let mut config = json!({
             "ignore": made.left(),
@@ -124,7 +126,7 @@ impl Quantiser for Kind {
     }
 
     /// The same as ModelOpt's own document has it, which its loaders read first.
-    fn documents(&self, made: &Made<'_>) -> Vec<(&'static str, Value)> {
+    fn documents(&self, made: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
         let Some(mut config) = self.configuration(made) else { return Vec::new() };
         let mut quantization = json!({ "exclude_modules": config["ignore"], "kv_cache_quant_algo": null });
         for key in ["quant_algo", "group_size", "quantized_layers"] {
@@ -187,7 +189,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
             Kind::Nvfp4 => Rule::Nvfp4,
         }),
         scale,
-        offsets: Beside::Nothing,
+        offsets: ZeroPointStorage::Nothing,
         constants: Vec::new(),
         seen: None,
         decoder: decoder(kind, grid, layout, scale),
@@ -203,7 +205,7 @@ fn decoder(kind: Kind, grid: Grid, layout: Layout, scale: ScaleType) -> Arc<dyn 
         layout,
         meaning: Meaning::E2m1NoMinusZero,
         grid,
-        scales: Scales { kind: scale, whole: Some(Whole::times(false)) },
+        scales: Scales { kind: scale, whole: Some(GlobalScale::times(false)) },
         offsets: Offsets::None,
         is_indexed: false,
         arithmetic: Arithmetic::default(),

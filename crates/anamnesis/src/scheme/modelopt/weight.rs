@@ -10,7 +10,7 @@ use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
 use crate::scheme::coder::{Coding, Evidence, Recipe, ScaleType};
-use crate::scheme::grouped::{Arithmetic, Grouped, Meaning, Offsets, Scales, Whole};
+use crate::scheme::grouped::{Arithmetic, GlobalScale, Grouped, Meaning, Offsets, Scales};
 
 pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let codes = claims.catalog.get(parts.codes);
@@ -106,7 +106,7 @@ fn group_by_shape(codes: &StoredTensor, scale: &StoredTensor) -> Option<u64> {
 }
 
 /// The scale of scales: one, or one for every matrix of a stack.
-fn whole(tensor: &StoredTensor, shape: &Shape) -> Result<Whole> {
+fn whole(tensor: &StoredTensor, shape: &Shape) -> Result<GlobalScale> {
     let name = quoted(&tensor.name);
     if tensor.dtype != Dtype::F32 {
         return Err(AnamnesisError::parse(format!("{name} is {}; F32 is needed", tensor.dtype)));
@@ -115,10 +115,10 @@ fn whole(tensor: &StoredTensor, shape: &Shape) -> Result<Whole> {
         && tensor.elements() == shape.matrices
         && tensor.shape.first().is_some_and(|&first| first as u64 == shape.matrices);
     match &tensor.shape[..] {
-        [] => Ok(Whole::times(false)),
+        [] => Ok(GlobalScale::times(false)),
         // Of a stack it may be what is left of one for every matrix.
-        [1] if shape.matrices == 1 => Ok(Whole::times(false)),
-        _ if is_of_matrices && shape.output.len() > 2 => Ok(Whole::times(true)),
+        [1] if shape.matrices == 1 => Ok(GlobalScale::times(false)),
+        _ if is_of_matrices && shape.output.len() > 2 => Ok(GlobalScale::times(true)),
         other => Err(AnamnesisError::parse(format!(
             "{name} has shape {other:?}; one value is needed, or one for each of {} matrices",
             shape.matrices

@@ -1,7 +1,7 @@
 //! Recognising MXFP4 weights.
 
 use super::{gpt_oss, rows};
-use crate::scheme::claim::{About, Claims, PartName, Says, Scheme};
+use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};
 
 /// The MXFP4 scheme.
 pub(crate) struct Mxfp4;
@@ -12,7 +12,10 @@ impl Scheme for Mxfp4 {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        vec![PartName::new("_blocks", "_blocks", Says::Typed), PartName::new("_scales", "_blocks", Says::Typed)]
+        vec![
+            PartName::new("_blocks", "_blocks", Confidence::IfPacked),
+            PartName::new("_scales", "_blocks", Confidence::IfPacked),
+        ]
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use anamnesis_kernels::chosen::{self, Values};
 use anamnesis_kernels::{self as kernels, Goal};
 
-use super::turned::{BLOCK, TurnedBlocks};
+use super::transposed::{BLOCK, TransposedBlocks};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 use crate::scheme::coder::{Context, EncodedTensor, TileDecoder, TileEncoder, Window, filled};
@@ -20,13 +20,13 @@ const LEAST: f32 = -127.0;
 
 /// Experts to be made.
 #[derive(Debug, Hash)]
-pub(super) struct TurnedEncoder {
+pub(super) struct TransposedEncoder {
     /// Blocks, and the scale of each.
     outputs: [EncodedTensor; 2],
-    decoder: TurnedBlocks,
+    decoder: TransposedBlocks,
 }
 
-impl TurnedEncoder {
+impl TransposedEncoder {
     /// Of a weight `[experts, in, out]` whose inputs are whole blocks.
     pub(super) fn new(tensor: &Candidate<'_>, [experts, inputs, outputs]: [usize; 3]) -> Self {
         let blocks = inputs / BLOCK as usize;
@@ -39,17 +39,17 @@ impl TurnedEncoder {
             made("_blocks", vec![experts, outputs, blocks, BLOCK as usize / 2]),
             made("_scales", vec![experts, outputs, blocks]),
         ];
-        Self { outputs: made, decoder: TurnedBlocks { outputs: outputs as u64, blocks: blocks as u64 } }
+        Self { outputs: made, decoder: TransposedBlocks { outputs: outputs as u64, blocks: blocks as u64 } }
     }
 }
 
-impl TileEncoder for TurnedEncoder {
+impl TileEncoder for TransposedEncoder {
     fn outputs(&self) -> &[EncodedTensor] {
         &self.outputs
     }
 
     fn granule(&self) -> u64 {
-        let TurnedBlocks { outputs, blocks } = self.decoder;
+        let TransposedBlocks { outputs, blocks } = self.decoder;
         let fits = |count: &u64| blocks.is_multiple_of(*count) && BLOCK * outputs * count <= TILE_VALUES;
         BLOCK * outputs * (1..=blocks).rev().find(fits).unwrap_or(1)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::method::check_method;
-use super::turned::TurnedBlocks;
+use super::transposed::TransposedBlocks;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -80,7 +80,7 @@ fn weight(claims: &Claims<'_>, id: TensorId, scales: Option<TensorId>) -> Result
             evidence: place.map_or(Evidence::Names, Evidence::Configuration),
         },
         parts: vec![id, scale_id],
-        recipe: Recipe::Ready(Arc::new(TurnedBlocks { outputs: *outputs as u64, blocks: *count as u64 })),
+        recipe: Recipe::Ready(Arc::new(TransposedBlocks { outputs: *outputs as u64, blocks: *count as u64 })),
     })
 }
 

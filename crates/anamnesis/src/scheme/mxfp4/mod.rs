@@ -15,7 +15,7 @@ mod gpt_oss;
 mod method;
 mod quantiser;
 mod rows;
-mod turned;
+mod transposed;
 
 pub(crate) use claim::Mxfp4;
 pub(crate) use quantiser::ENCODINGS;

@@ -8,11 +8,13 @@
 
 use serde_json::{Value, json};
 
-use super::encoder::TurnedEncoder;
-use super::turned::BLOCK;
+use super::encoder::TransposedEncoder;
+use super::transposed::BLOCK;
 use crate::error::{Request, Result};
 use crate::scheme::model_class::Layer;
-use crate::scheme::quantise::{Candidate, Decision, Encoding, Keeping, Made, Packing, Quantiser, Task, Wish, encode};
+use crate::scheme::quantise::{
+    Candidate, Decision, Encoding, Keeping, Override, Packing, QuantisedModel, Quantiser, Task, encode,
+};
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
@@ -46,7 +48,7 @@ impl Quantiser for Experts {
             return Err(Request::Indivisible { target: NAME.to_owned(), group: BLOCK, tensors }.into());
         }
         let decide = |(tensor, decided): (&Candidate<'_>, _)| match decided {
-            Ok(shape) => encode(TurnedEncoder::new(tensor, shape)),
+            Ok(shape) => encode(TransposedEncoder::new(tensor, shape)),
             Err(keeping) => Ok(Decision::Keep(keeping)),
         };
         task.tensors.iter().zip(decided).map(decide).collect()
@@ -61,7 +63,7 @@ impl Quantiser for Experts {
         None
     }
 
-    fn configuration(&self, _made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, _made: &QuantisedModel<'_>) -> Option<Value> {
         Some(json!({ "modules_to_not_convert": LEFT, "quant_method": "mxfp4" }))
     }
 }
@@ -72,8 +74,8 @@ fn stack(tensor: &Candidate<'_>, task: &Task<'_>) -> std::result::Result<[usize;
         return Err(if tensor.shape.len() == 2 { Keeping::NotALayer } else { Keeping::NotAMatrix });
     };
     let is_asked = match tensor.wish {
-        Some(Wish::Keep) => false,
-        Some(Wish::Encode(_)) => !task.rules.excludes(tensor.name),
+        Some(Override::Keep) => false,
+        Some(Override::Encode(_)) => !task.rules.excludes(tensor.name),
         None => task.rules.takes(tensor.name),
     };
     if !is_asked {

@@ -8,7 +8,7 @@ use anamnesis_kernels::{self as kernels, Level};
 use super::{Grouping, PackedMatrix, Words, ZeroPoints, planar};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{AsLibrary, Context, Integers, Lie, TileDecoder, Window, Zeros, filled, rounded};
+use crate::scheme::coder::{AsLibrary, CodeOrder, Context, Integers, TileDecoder, Window, Zeros, filled, rounded};
 
 /// Where tiles may be cut: 32 codes of any width fill whole words.
 const STRIP: u64 = 32;
@@ -228,8 +228,8 @@ impl TileDecoder for ColumnDecoder {
     fn as_integers(&self) -> Option<Integers> {
         let PackedMatrix { words, inputs, outputs, groups, grouping, zeros, scale } = self.matrix;
         let (words, bits) = match words {
-            Words::Gptq(bits) => (Lie::Columns, bits),
-            Words::Awq => (Lie::Awq, 4),
+            Words::Gptq(bits) => (CodeOrder::Columns, bits),
+            Words::Awq => (CodeOrder::Awq, 4),
         };
         let Grouping::Runs(run) = grouping else { return None };
         let less = match zeros {

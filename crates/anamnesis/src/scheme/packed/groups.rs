@@ -40,7 +40,7 @@ impl Groups<'_> {
 }
 
 /// Group indices as the decoder uses them, little-endian I32 as they are stored; negative ones and those past the last
-/// group are refused. Says whether they are the same as runs of `run` inputs. Where that length `is_said`, every group must have
+/// group are refused. Returns whether they are the same as runs of `run` inputs. Where that length `is_said`, every group must have
 /// as many inputs, in whatever order; the last has the rest.
 pub(crate) fn check_group_index(bytes: &[u8], groups: u64, run: u64, is_said: bool) -> Result<bool> {
     let (index, run) = (bytes.as_chunks::<4>().0, run.max(1));

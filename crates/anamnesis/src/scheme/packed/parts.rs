@@ -2,14 +2,14 @@
 
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::claim::{Claims, PartName, Says, TensorRole};
+use crate::scheme::claim::{Claims, Confidence, PartName, TensorRole};
 
 /// What the parts of a packed weight are called.
 pub(crate) const PART_NAMES: [PartName; 4] = [
-    PartName::new(".qweight", ".qweight", Says::All),
-    PartName::new(".qzeros", ".qweight", Says::All),
-    PartName::new(".g_idx", ".qweight", Says::All),
-    PartName::new(".scales", ".qweight", Says::Enough),
+    PartName::new(".qweight", ".qweight", Confidence::Certain),
+    PartName::new(".qzeros", ".qweight", Confidence::Certain),
+    PartName::new(".g_idx", ".qweight", Confidence::Certain),
+    PartName::new(".scales", ".qweight", Confidence::IfConfigured),
 ];
 
 /// A packed weight and the companions that were found.

@@ -79,7 +79,7 @@ impl BlockOptions {
         self
     }
 
-    /// Says how important values are.
+    /// Sets how important values are.
     #[must_use]
     pub fn with_importance(mut self, importance: Arc<Importance>) -> Self {
         self.importance = Some(importance);

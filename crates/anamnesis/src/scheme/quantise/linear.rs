@@ -1,6 +1,6 @@
 //! Which weights are quantised where nobody says: every matrix but embeddings, the head, norms and biases, whatever its name.
 
-use super::quantiser::{Candidate, Keeping, Wish};
+use super::quantiser::{Candidate, Keeping, Override};
 use crate::catalog::NamePatterns;
 
 /// Parts of a name that tell an embedding.
@@ -70,8 +70,8 @@ pub(crate) fn decide_by(tensor: &Candidate<'_>, rules: &NamePatterns, keeps: &[K
         return Err(Keeping::Asked);
     }
     match tensor.wish {
-        Some(Wish::Keep) => return Err(Keeping::Asked),
-        Some(Wish::Encode(_)) => {}
+        Some(Override::Keep) => return Err(Keeping::Asked),
+        Some(Override::Encode(_)) => {}
         None if rules.takes_all() => by_name(tensor.name, keeps)?,
         None if !rules.takes(tensor.name) => return Err(Keeping::Asked),
         None => {}

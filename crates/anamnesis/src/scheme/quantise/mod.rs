@@ -16,5 +16,5 @@ pub use importance::{Importance, InputWeights};
 pub(crate) use joined::{BY_LLM_COMPRESSOR, BY_MODELOPT, encode_joined};
 pub(crate) use layers::{encode, plan_layers};
 pub(crate) use linear::{LEAST, SERVED, USUAL, WITHOUT_ROUTERS};
-pub(crate) use quantiser::{Candidate, Decision, Encoding, Made, Packing, Quantiser, Task, Wish};
+pub(crate) use quantiser::{Candidate, Decision, Encoding, Override, Packing, QuantisedModel, Quantiser, Task};
 pub use quantiser::{Keeping, QuantiseOptions};

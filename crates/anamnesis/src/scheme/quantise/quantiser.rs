@@ -57,8 +57,8 @@ impl Encoding {
             return self.quantiser.plan(task);
         }
         let of = |tensor: &Candidate<'_>| match tensor.wish {
-            Some(Wish::Encode(other)) => other,
-            Some(Wish::Keep) | None => self,
+            Some(Override::Encode(other)) => other,
+            Some(Override::Keep) | None => self,
         };
         let mut encodings = vec![self];
         for tensor in task.tensors {
@@ -95,8 +95,8 @@ impl Encoding {
         let left = self.quantiser.leaves(tensor.layer).filter(|_| tensor.shape.len() == 2);
         let Some(keeping) = left.filter(|_| !rules.excludes(tensor.name)) else { return Ok(None) };
         let is_asked = match tensor.wish {
-            Some(Wish::Keep) => return Ok(None),
-            Some(Wish::Encode(_)) => true,
+            Some(Override::Keep) => return Ok(None),
+            Some(Override::Encode(_)) => true,
             None => !rules.takes_all() && rules.takes(tensor.name),
         };
         match is_asked {
@@ -160,13 +160,13 @@ pub(crate) trait Quantiser: Send + Sync {
     }
 
     /// What the model's configuration tells of the quantised weights.
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         let _ = made;
         None
     }
 
     /// Files beside the weights that tell of them too, where loaders look for some.
-    fn documents(&self, made: &Made<'_>) -> Vec<(&'static str, Value)> {
+    fn documents(&self, made: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
         let _ = made;
         Vec::new()
     }
@@ -188,7 +188,7 @@ pub(crate) trait Quantiser: Send + Sync {
     }
 
     /// What the metadata of a file tells of them.
-    fn metadata(&self, made: &Made<'_>) -> Metadata {
+    fn metadata(&self, made: &QuantisedModel<'_>) -> Metadata {
         let _ = made;
         Metadata::new()
     }
@@ -217,14 +217,14 @@ pub(crate) struct Candidate<'a> {
     /// The file it is stored in and where, if the output has tensors in that order.
     pub place: Option<(u32, u64)>,
     /// What the caller wants of it in particular.
-    pub wish: Option<Wish>,
+    pub wish: Option<Override>,
     /// What its layer is to loaders.
     pub layer: Layer,
 }
 
 /// What the caller wants of single tensors, whatever is usual.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Wish {
+pub(crate) enum Override {
     /// To stay as it is.
     Keep,
     /// To be quantised so.
@@ -265,7 +265,7 @@ pub(crate) enum Decision {
 }
 
 /// What has been decided for a model.
-pub(crate) struct Made<'a> {
+pub(crate) struct QuantisedModel<'a> {
     pub options: &'a QuantiseOptions,
     /// The names of quantised weights in the output.
     pub quantised: Vec<&'a str>,
@@ -305,7 +305,7 @@ fn module_of(name: &str) -> &str {
     weight.rsplit_once('.').map_or("", |(module, _)| module)
 }
 
-impl<'a> Made<'a> {
+impl<'a> QuantisedModel<'a> {
     /// The modules of other encodings than the usual one, by their encodings in the order they come.
     pub(crate) fn modules_of_others(&self) -> Vec<(&'static str, Vec<&'a str>)> {
         let mut all: Vec<(&'static str, Vec<&'a str>)> = Vec::new();

@@ -6,7 +6,7 @@ use super::packed::packed_weight;
 use super::parts::{NAME, Parts};
 use crate::catalog::{Dtype, StoredTensor, TargetDtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::claim::{About, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::claim::{About, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
 use crate::scheme::coder::{Arrangement, Coding, Grid, Recipe, Rounded, ScaleType};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{Formula, Grouped, Layout, Meaning, Offsets, Scales};
@@ -25,8 +25,8 @@ impl Scheme for Quanto {
     fn part_names(&self) -> Vec<PartName> {
         let sure = [".weight._data._data", ".weight._data", ".weight._scale", ".weight._shift"];
         let likely = ["._data", "._scale", "._shift"];
-        let sure = sure.map(|end| PartName::new(end, ".weight._data", Says::All));
-        let likely = likely.map(|end| PartName::new(end, CODES, Says::Typed));
+        let sure = sure.map(|end| PartName::new(end, ".weight._data", Confidence::Certain));
+        let likely = likely.map(|end| PartName::new(end, CODES, Confidence::IfPacked));
         sure.into_iter().chain(likely).collect()
     }
 

@@ -19,10 +19,12 @@ use crate::error::Result;
 use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, Rounded, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
-    Arithmetic, Beside, Extremes, Factor, Formula, Goal, Group, Grouped, GroupedEncoder, Layout, Meaning, Offsets,
-    Ratio, ScaleRule, Scales, step_of,
+    Arithmetic, Extremes, Factor, Formula, Goal, Group, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio,
+    ScaleRule, Scales, ZeroPointStorage, step_of,
 };
-use crate::scheme::quantise::{Candidate, Decision, Encoding, Made, Quantiser, SERVED, Task, encode, plan_layers};
+use crate::scheme::quantise::{
+    Candidate, Decision, Encoding, QuantisedModel, Quantiser, SERVED, Task, encode, plan_layers,
+};
 
 /// What can be asked for.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
@@ -96,7 +98,7 @@ impl Quantiser for Kind {
         false
     }
 
-    fn configuration(&self, made: &Made<'_>) -> Option<Value> {
+    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
         // By the names that quanto has for types. transformers 5 has others for what it quantises itself, and refuses these: under its own
         // it would take the model for one of its kind, find none of the weights it looks for, and fill in random numbers.
         let weights = self.told();
@@ -109,7 +111,7 @@ impl Quantiser for Kind {
     }
 
     /// The map by which quanto itself loads a model.
-    fn documents(&self, made: &Made<'_>) -> Vec<(&'static str, Value)> {
+    fn documents(&self, made: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
         let weights = self.told();
         // The first tensor of a weight is called after it: `layer.weight._data`.
         let modules = made.usual_modules().map(|weight| weight.strip_suffix(".weight").unwrap_or(weight));
@@ -156,7 +158,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
         goal,
         rule: Arc::new(Rule { kind, dtype: tensor.dtype }),
         scale,
-        offsets: Beside::Nothing,
+        offsets: ZeroPointStorage::Nothing,
         // Activations are not quantised.
         constants: vec![one.clone(), one],
         seen: None,

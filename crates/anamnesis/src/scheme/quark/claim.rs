@@ -1,11 +1,11 @@
 //! Recognising the weights of Quark.
 
 use super::parts::Parts;
-use super::told::Told;
+use super::spec::QuarkSpec;
 use super::{integers, mxfp4};
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::claim::{About, Claims, PartName, Says, Scheme, Weight};
+use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme, Weight};
 
 /// Quark's scheme.
 pub(crate) struct Quark;
@@ -18,7 +18,7 @@ impl Scheme for Quark {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        vec![PartName::new(".weight_zero_point", ".weight", Says::All)]
+        vec![PartName::new(".weight_zero_point", ".weight", Confidence::Certain)]
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -39,7 +39,7 @@ impl Scheme for Quark {
 
 /// Eight-bit floats of another format than any that is described. The others are left to those who decode them.
 fn refuse_other_floats(claims: &mut Claims<'_>) {
-    let Ok(told) = Told::all(claims.config) else { return };
+    let Ok(told) = QuarkSpec::all(claims.config) else { return };
     let is_other = |tensor: &StoredTensor| {
         let name = match tensor.dtype {
             Dtype::F8E4M3 => "fp8_e4m3",
@@ -74,7 +74,7 @@ fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     if let Some(left) = module.left() {
         return Err(AnamnesisError::parse(format!("it is packed, but {left}")));
     }
-    let told = Told::all(claims.config)?;
+    let told = QuarkSpec::all(claims.config)?;
     match codes.dtype {
         Dtype::U8 => mxfp4::weight(claims, parts, &told),
         Dtype::I8 => integers::bytes(claims, parts, &told),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::parts::Parts;
-use super::told::{Told, only};
+use super::spec::{QuarkSpec, only};
 use crate::catalog::{StoredTensor, TargetDtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
@@ -68,7 +68,7 @@ impl<'a> Stored<'a> {
 }
 
 /// Four bits in words, as AWQ has them.
-pub(super) fn words(claims: &Claims<'_>, parts: &Parts, told: &[Told<'_>]) -> Result<Weight> {
+pub(super) fn words(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) -> Result<Weight> {
     let Some(told) = only(told, &["uint4", "int4"])? else {
         return Err(AnamnesisError::parse("it is packed in words, and nothing says whether they are uint4 or int4"));
     };
@@ -121,7 +121,7 @@ pub(super) fn words(claims: &Claims<'_>, parts: &Parts, told: &[Told<'_>]) -> Re
 }
 
 /// Eight bits in two's complement.
-pub(super) fn bytes(claims: &Claims<'_>, parts: &Parts, told: &[Told<'_>]) -> Result<Weight> {
+pub(super) fn bytes(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) -> Result<Weight> {
     let told = only(told, &["int8"])?;
     let stored = Stored::of(claims, parts)?;
     let &[rows, columns] = &stored.codes.shape[..] else { return Err(stored.misfit()) };

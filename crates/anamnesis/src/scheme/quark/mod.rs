@@ -14,6 +14,6 @@ mod claim;
 mod integers;
 mod mxfp4;
 mod parts;
-mod told;
+mod spec;
 
 pub(crate) use claim::Quark;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::parts::Parts;
-use super::told::{Told, only};
+use super::spec::{QuarkSpec, only};
 use crate::catalog::Dtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
@@ -14,7 +14,7 @@ use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scal
 /// Codes under one scale.
 const GROUP: u64 = 32;
 
-pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, told: &[Told<'_>]) -> Result<Weight> {
+pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) -> Result<Weight> {
     let codes = claims.catalog.get(parts.codes);
     let told = only(told, &["fp4"])?;
     if let Some(told) = told {

@@ -1,7 +1,7 @@
 //! The same codes and scales in the layout of another scheme; no value is decoded.
 
-mod apart;
+mod block_parts;
 mod reordered;
 
-pub(crate) use apart::{Apart, Ones, StoredBlocks};
+pub(crate) use block_parts::{BlockParts, StoredBlocks, UnitScale};
 pub(crate) use reordered::{Agreement, Companion, Constant, SameGroups, SameWords};

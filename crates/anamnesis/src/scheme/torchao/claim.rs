@@ -5,7 +5,7 @@ use super::layouts::{Part, Parts, layout};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::QuantConfig;
-use crate::scheme::claim::{About, Claims, PartName, QuantScheme, Says, Scheme, TensorRole, Weight};
+use crate::scheme::claim::{About, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
 use crate::scheme::coder::{Coding, Evidence, Recipe};
 
 /// The torchao scheme.
@@ -34,8 +34,8 @@ impl Scheme for Torchao {
             "._weight_act_quant_scale",
             "._weight_act_quant_zero_point",
         ];
-        let likely = [PartName::new(CODES, CODES, Says::Typed)];
-        ends.map(|end| PartName::new(end, "._weight_qdata", Says::All)).into_iter().chain(likely).collect()
+        let likely = [PartName::new(CODES, CODES, Confidence::IfPacked)];
+        ends.map(|end| PartName::new(end, "._weight_qdata", Confidence::Certain)).into_iter().chain(likely).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {

@@ -8,7 +8,7 @@ use crate::catalog::{Dtype, StoredTensor, TargetDtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::coder::{Arrangement, Grid, Rounded, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
-use crate::scheme::grouped::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step, Whole};
+use crate::scheme::grouped::{Arithmetic, Formula, GlobalScale, Grouped, Layout, Meaning, Offsets, Scales, Step};
 
 /// A stored part, by its name in the description.
 pub(super) struct Part<'a> {
@@ -272,8 +272,8 @@ fn nvfp4(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
     let whole_is = match whole.map(|whole| (whole, &whole.tensor.shape[..])) {
         None => None,
         Some((whole, _)) if whole.tensor.dtype != Dtype::F32 => return Err(wrong_type(whole, "F32")),
-        Some((_, [])) => Some(Whole::times(false)),
-        Some((_, [stack, 1, 1])) if shape.len() == 3 && shape.first() == Some(stack) => Some(Whole::times(true)),
+        Some((_, [])) => Some(GlobalScale::times(false)),
+        Some((_, [stack, 1, 1])) if shape.len() == 3 && shape.first() == Some(stack) => Some(GlobalScale::times(true)),
         Some((whole, _)) => return Err(mismatch(whole, &shape)),
     };
     let decoder = four_bit(description, grid, Scales { kind: ScaleType::E4m3, whole: whole_is });

@@ -22,7 +22,7 @@ use super::added::Vocabulary;
 use super::document::Document;
 use super::post_processor::around;
 use super::wanted::Wanted;
-use crate::architecture::told::Told;
+use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 use crate::io::sha256;
 
@@ -31,7 +31,7 @@ pub(super) fn name(
     document: &Document,
     vocabulary: &Vocabulary<'_>,
     wanted: &Wanted<'_>,
-    told: &mut Told,
+    told: &mut MetadataBuilder,
 ) -> Result<String> {
     let left_out = normal::left_out(&document.normalizer);
     if let Some(given) = wanted.pre {

@@ -56,7 +56,7 @@ impl SameGroups {
                 let end = if bytes.end == self.bytes() { rows } else { row(bytes.end) };
                 Rectangle { rows: row(bytes.start)..end, groups: 0..groups }
             }
-            None if self.to.is_turned() => {
+            None if self.to.is_transposed() => {
                 Rectangle { rows: 0..rows, groups: bytes.start / (rows * each)..bytes.end / (rows * each) }
             }
             None => Rectangle { rows: bytes.start / (groups * each)..bytes.end / (groups * each), groups: 0..groups },
@@ -155,7 +155,7 @@ impl SameGroups {
         match (self.of, self.to.offsets) {
             (Companion::Offsets, Zeros::Down { .. }) => false,
             (Companion::Offsets, Zeros::Along { .. }) => true,
-            _ => self.to.is_turned(),
+            _ => self.to.is_transposed(),
         }
     }
 }
@@ -167,7 +167,7 @@ impl TileDecoder for SameGroups {
         match self.along() {
             Some(row_bytes) => row_bytes,
             None if self.is_packed_down() => u64::from(bits) * groups * 4,
-            None if self.to.is_turned() => rows * self.each(),
+            None if self.to.is_transposed() => rows * self.each(),
             None => STRIP * groups * self.each(),
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use anamnesis_kernels::Level;
 
 use crate::error::Result;
-use crate::scheme::coder::{Integers, Lie, ScaleType, Window, Zeros};
+use crate::scheme::coder::{CodeOrder, Integers, ScaleType, Window, Zeros};
 
 /// Some groups of some rows.
 pub(super) struct Rectangle {
@@ -29,7 +29,7 @@ impl Integers {
         let Rectangle { rows, groups } = rectangle;
         let (count, wide) = (rows.end - rows.start, groups.end - groups.start);
         let bits = u64::from(self.bits);
-        let in_order = |part: usize, each: u64| match self.is_turned() {
+        let in_order = |part: usize, each: u64| match self.is_transposed() {
             true => Window::columns(
                 part,
                 (groups.start * self.rows + rows.start) * each,
@@ -73,8 +73,8 @@ impl Integers {
     /// Where the zero point of an output is among those that are packed along the outputs.
     pub(super) fn place_along(&self, row: u64) -> (u64, u32) {
         match self.words {
-            Lie::Awq => (row / 8, awq_shift(row)),
-            Lie::Rows | Lie::Columns => place(row, self.bits, true),
+            CodeOrder::Awq => (row / 8, awq_shift(row)),
+            CodeOrder::Rows | CodeOrder::Columns => place(row, self.bits, true),
         }
     }
 
@@ -88,7 +88,7 @@ impl Integers {
         [scales, offsets, spare]: [&mut [f32]; 3],
     ) -> Result<()> {
         let (rows, groups) = (rectangle.rows(), rectangle.groups());
-        let widen = |kind: ScaleType, bytes: &[u8], out: &mut [f32], spare: &mut [f32]| match self.is_turned() {
+        let widen = |kind: ScaleType, bytes: &[u8], out: &mut [f32], spare: &mut [f32]| match self.is_transposed() {
             false => kind.widen(level, bytes, out),
             true => {
                 kind.widen(level, bytes, spare)?;

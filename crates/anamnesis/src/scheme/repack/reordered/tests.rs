@@ -2,17 +2,17 @@
 
 use super::{Agreement, Companion, SameGroups, SameWords};
 use crate::catalog::TargetDtype;
-use crate::scheme::coder::{Context, Integers, Lie, ScaleType, TileDecoder, Window, Zeros};
+use crate::scheme::coder::{CodeOrder, Context, Integers, ScaleType, TileDecoder, Window, Zeros};
 
 const ROWS: u64 = 32;
 
 fn matrix(bits: u8, group: u64, offsets: Zeros) -> Integers {
-    let words = if matches!(offsets, Zeros::Along { .. }) { Lie::Columns } else { Lie::Rows };
+    let words = if matches!(offsets, Zeros::Along { .. }) { CodeOrder::Columns } else { CodeOrder::Rows };
     Integers { bits, rows: ROWS, cols: 64, group, words, scale: ScaleType::F16, offsets }
 }
 
 fn awq() -> Integers {
-    Integers { words: Lie::Awq, ..matrix(4, 32, Zeros::Along { less: false }) }
+    Integers { words: CodeOrder::Awq, ..matrix(4, 32, Zeros::Along { less: false }) }
 }
 
 /// All of a part, from parts.
@@ -45,7 +45,7 @@ fn turned(from: Integers, to: Integers, parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
         converted(&same, same.bytes(), parts)
     };
     let mut made = vec![Vec::new(), companion(Companion::Scales), companion(Companion::Offsets)];
-    if to.is_turned() {
+    if to.is_transposed() {
         made.swap(1, 2);
     }
     made

@@ -8,7 +8,7 @@ use super::TILE_BYTES;
 use super::stored::awq_shift;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{Context, Integers, Lie, TileDecoder, Window, mishandled};
+use crate::scheme::coder::{CodeOrder, Context, Integers, TileDecoder, Window, mishandled};
 
 /// The words of codes (part 0) as the other layout has them.
 #[derive(Debug, Clone, Copy, Hash)]
@@ -23,10 +23,10 @@ impl SameWords {
         let (rows, words) = (self.from.rows, self.from.words_of_row());
         match (self.from.words, self.to.words) {
             (from, to) if from == to => 4,
-            (Lie::Awq, Lie::Rows) => 8 * words * 4,
-            (_, Lie::Rows) => words * 4,
+            (CodeOrder::Awq, CodeOrder::Rows) => 8 * words * 4,
+            (_, CodeOrder::Rows) => words * 4,
             // Eight inputs of AWQ are as many words as one of GPTQ.
-            (_, Lie::Columns | Lie::Awq) => rows * 4,
+            (_, CodeOrder::Columns | CodeOrder::Awq) => rows * 4,
         }
     }
 }
@@ -45,11 +45,13 @@ impl TileDecoder for SameWords {
         let (start, end) = (bytes.start / self.together(), bytes.end / self.together());
         windows.push(match (self.from.words, self.to.words) {
             (from, to) if from == to => Window::between(0, bytes),
-            (Lie::Columns, Lie::Rows) => Window::columns(0, start * 4, (end - start) * 4, rows * 4, words),
-            (Lie::Awq, Lie::Rows) => Window::columns(0, start * 4, (end - start) * 4, rows / 2, self.from.cols),
-            (Lie::Rows, _) => Window::columns(0, start * 4, (end - start) * 4, words * 4, rows),
+            (CodeOrder::Columns, CodeOrder::Rows) => Window::columns(0, start * 4, (end - start) * 4, rows * 4, words),
+            (CodeOrder::Awq, CodeOrder::Rows) => {
+                Window::columns(0, start * 4, (end - start) * 4, rows / 2, self.from.cols)
+            }
+            (CodeOrder::Rows, _) => Window::columns(0, start * 4, (end - start) * 4, words * 4, rows),
             // Columns of words, each as many bytes as eight rows of AWQ.
-            (Lie::Columns | Lie::Awq, _) => Window::between(0, bytes),
+            (CodeOrder::Columns | CodeOrder::Awq, _) => Window::between(0, bytes),
         });
     }
 
@@ -70,19 +72,19 @@ impl TileDecoder for SameWords {
                 out.copy_from_slice(stored);
                 out.len()
             }
-            (Lie::Columns, Lie::Rows) => transpose_words(level, stored, words, count / words.max(1), out),
-            (Lie::Awq, Lie::Rows) => {
+            (CodeOrder::Columns, CodeOrder::Rows) => transpose_words(level, stored, words, count / words.max(1), out),
+            (CodeOrder::Awq, CodeOrder::Rows) => {
                 let outputs = count / words.max(1);
                 transpose_awq(level, stored, self.from.cols as usize, outputs / 8, out)
             }
-            (Lie::Rows, Lie::Columns) => transpose_words(level, stored, rows, wide, out),
-            (Lie::Awq, Lie::Columns) => {
+            (CodeOrder::Rows, CodeOrder::Columns) => transpose_words(level, stored, rows, wide, out),
+            (CodeOrder::Awq, CodeOrder::Columns) => {
                 let (_, nibbles, _) = context.all(0, out.len(), 0);
                 let count = transpose_awq(level, stored, 8 * wide, rows / 8, &mut nibbles[..out.len()]);
                 transpose_words(level, &nibbles[..count], rows, wide, out)
             }
-            (Lie::Rows, Lie::Awq) => to_awq(stored, |row, word| row * wide + word, rows, out),
-            (Lie::Columns, Lie::Awq) => to_awq(stored, |row, word| word * rows + row, rows, out),
+            (CodeOrder::Rows, CodeOrder::Awq) => to_awq(stored, |row, word| row * wide + word, rows, out),
+            (CodeOrder::Columns, CodeOrder::Awq) => to_awq(stored, |row, word| word * rows + row, rows, out),
             _ => return Err(mishandled("an order of codes, which")),
         };
         Ok(written)

@@ -8,7 +8,7 @@ use anamnesis_kernels::float::e2m1;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{Blocked, Context, FourBitFloats, Reblocked, TileDecoder, Window, filled, rounded};
+use crate::scheme::coder::{Blocked, Context, FourBitFloats, TileDecoder, ToGgmlBlocks, Window, filled, rounded};
 
 /// Codes of a block, and the bytes they take.
 pub(super) const BLOCK: u64 = 32;
@@ -24,7 +24,7 @@ const SCALES: usize = 1;
 
 /// Blocks of a stack of matrices `[out, in / 32]`.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(super) struct TurnedBlocks {
+pub(super) struct TransposedBlocks {
     /// Rows of a stored matrix.
     pub outputs: u64,
     /// Blocks of a row.
@@ -37,7 +37,7 @@ struct Strip {
     blocks: Range<u64>,
 }
 
-impl TurnedBlocks {
+impl TransposedBlocks {
     /// The strips of a tile, one for each matrix it is in.
     fn strips(&self, elements: &Range<u64>) -> impl Iterator<Item = Strip> + use<> {
         let granule = BLOCK * self.outputs;
@@ -94,7 +94,7 @@ fn half_power(exponent: u8) -> f32 {
     })
 }
 
-impl TileDecoder for TurnedBlocks {
+impl TileDecoder for TransposedBlocks {
     fn granule(&self) -> u64 {
         BLOCK * self.outputs
     }
@@ -130,7 +130,7 @@ impl TileDecoder for TurnedBlocks {
 
     fn as_blocks(&self) -> Option<Blocked> {
         let kind = FourBitFloats::Mxfp4;
-        Some(Blocked { block: kind.block(), bytes: Arc::new(Reblocked { kind }), whole: None, is_turned: true })
+        Some(Blocked { block: kind.block(), bytes: Arc::new(ToGgmlBlocks { kind }), whole: None, is_transposed: true })
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     use crate::cpu::CpuLevel;
 
     /// The element of a weight, straight from the definition.
-    fn naive(weight: TurnedBlocks, codes: &[u8], exponents: &[u8], element: u64) -> f32 {
+    fn naive(weight: TransposedBlocks, codes: &[u8], exponents: &[u8], element: u64) -> f32 {
         let (outputs, inputs) = (weight.outputs, weight.blocks * BLOCK);
         let (matrix, input, output) = (element / outputs / inputs, element / outputs % inputs, element % outputs);
         let row = matrix * outputs + output;
@@ -158,7 +158,7 @@ mod tests {
             (state >> 24) as u8
         };
         for (matrices, outputs, blocks) in [(1, 1, 1), (3, 5, 2), (2, 64, 3), (2, 67, 4), (1, 130, 1), (4, 33, 2)] {
-            let weight = TurnedBlocks { outputs, blocks };
+            let weight = TransposedBlocks { outputs, blocks };
             let count = matrices * outputs * blocks;
             let parts: [Vec<u8>; 2] =
                 [(0..count * BLOCK_BYTES).map(|_| byte()).collect(), (0..count).map(|_| byte()).collect()];

@@ -1,5 +1,5 @@
 //! Codes and scales of four-bit floats taken out of the blocks of ggml, for formats that have them apart. No number is
-//! calculated: it is what [`Reblocked`](super::Reblocked) does, the other way round.
+//! calculated: it is what [`ToGgmlBlocks`](super::ToGgmlBlocks) does, the other way round.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -51,13 +51,13 @@ pub(crate) enum OfBlock {
 
 /// Codes or scales of blocks whose bytes another decoder gives.
 #[derive(Clone)]
-pub(crate) struct Apart {
+pub(crate) struct BlockParts {
     blocks: Arc<dyn TileDecoder>,
     kind: FourBitFloats,
     of: OfBlock,
 }
 
-impl Apart {
+impl BlockParts {
     /// The codes and the scales of `blocks`, whose elements are the bytes of blocks of this kind.
     pub(crate) fn both(blocks: &Arc<dyn TileDecoder>, kind: FourBitFloats) -> [Self; 2] {
         [OfBlock::Codes, OfBlock::Scales].map(|of| Self { blocks: blocks.clone(), kind, of })
@@ -78,7 +78,7 @@ impl Apart {
     }
 }
 
-impl Hash for Apart {
+impl Hash for BlockParts {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.blocks.identify(hasher);
         (self.kind, self.of).hash(hasher);
@@ -91,7 +91,7 @@ fn pairs<const N: usize>(halves: &[u8; N]) -> [u8; N] {
     std::array::from_fn(|index| code(2 * index) | code(2 * index + 1) << 4)
 }
 
-impl TileDecoder for Apart {
+impl TileDecoder for BlockParts {
     fn granule(&self) -> u64 {
         // Whatever gives blocks is cut between blocks, so that one of the two divides the other.
         (self.blocks.granule() / self.kind.block().block_bytes()).max(1) * self.each()
@@ -151,9 +151,9 @@ impl TileDecoder for Apart {
 
 /// 1 as F32, however often: the scale of scales where there is none.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(crate) struct Ones;
+pub(crate) struct UnitScale;
 
-impl TileDecoder for Ones {
+impl TileDecoder for UnitScale {
     fn granule(&self) -> u64 {
         1
     }

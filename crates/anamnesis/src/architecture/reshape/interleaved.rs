@@ -8,19 +8,19 @@ use crate::scheme::{Context, Inner, TileDecoder, Window, bytes_of_each};
 
 /// So many elements of each decoder in a round, until all are used.
 #[derive(Hash)]
-pub(super) struct Woven {
+pub(super) struct Interleaved {
     /// With the elements of each in a round.
     pub(super) inner: Vec<(Inner, u64)>,
 }
 
-impl Woven {
+impl Interleaved {
     /// Elements of a round.
     fn round(&self) -> u64 {
         self.inner.iter().map(|(_, each)| each).sum::<u64>().max(1)
     }
 }
 
-impl TileDecoder for Woven {
+impl TileDecoder for Interleaved {
     fn granule(&self) -> u64 {
         self.round()
     }

@@ -14,7 +14,7 @@ use crate::error::Result;
 
 /// An order of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Braid {
+pub(crate) struct FieldOrder {
     /// Fields of a byte, each of its own run.
     pub fields: u64,
     /// Values of a row.
@@ -23,7 +23,7 @@ pub(crate) struct Braid {
     pub run: u64,
 }
 
-impl Braid {
+impl FieldOrder {
     /// Values of all rows that are packed together.
     pub(crate) const fn together(&self) -> u64 {
         self.fields * self.row
@@ -37,26 +37,26 @@ impl Braid {
 }
 
 /// What another decoder gives, in such an order.
-pub(crate) struct Braided {
+pub(crate) struct InFieldOrder {
     decoder: Arc<dyn TileDecoder>,
-    braid: Braid,
+    braid: FieldOrder,
 }
 
-impl Hash for Braided {
+impl Hash for InFieldOrder {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.decoder.identify(hasher);
         self.braid.hash(hasher);
     }
 }
 
-impl Braided {
-    pub(crate) fn new(decoder: Arc<dyn TileDecoder>, braid: Braid) -> Self {
+impl InFieldOrder {
+    pub(crate) fn new(decoder: Arc<dyn TileDecoder>, braid: FieldOrder) -> Self {
         Self { decoder, braid }
     }
 
     /// The values of a run that these places need, and those that must be decoded to have them.
     fn of_run(&self, field: u64, places: &Range<u64>) -> (Range<u64>, Range<u64>) {
-        let Braid { row, run, fields } = self.braid;
+        let FieldOrder { row, run, fields } = self.braid;
         let row_of = |place: u64| place / self.braid.together() * row;
         let needed = field * run + row_of(places.start)..field * run + row_of(places.end);
         let granule = self.decoder.granule().max(1);
@@ -66,7 +66,7 @@ impl Braided {
     }
 }
 
-impl TileDecoder for Braided {
+impl TileDecoder for InFieldOrder {
     fn granule(&self) -> u64 {
         // As much of every run as the decoder gives at once, where that is whole rows.
         let (row, granule) = (self.braid.row, self.decoder.granule());
@@ -155,12 +155,12 @@ mod tests {
 
     #[test]
     fn values_come_row_by_row_of_every_run_however_they_are_cut() {
-        let braid = Braid { fields: 4, row: 3, run: 12 };
+        let braid = FieldOrder { fields: 4, row: 3, run: 12 };
         let stored: Vec<u8> = (0..48u32).flat_map(|value| (value as f32).to_le_bytes()).collect();
         let wanted: Vec<u8> = (0..48).flat_map(|place| (braid.value_at(place) as f32).to_le_bytes()).collect();
         let plain = PlainDecoder::of(Dtype::F32).unwrap();
         for decoder in [Arc::new(plain) as Arc<dyn TileDecoder>, Arc::new(Coarse(plain))] {
-            let braided = Braided::new(decoder, braid);
+            let braided = InFieldOrder::new(decoder, braid);
             for step in [12, 24, 48] {
                 let mut found = Vec::new();
                 for start in (0..48).step_by(step) {

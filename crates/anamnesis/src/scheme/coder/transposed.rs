@@ -18,7 +18,7 @@ const MAX_TURNED_VALUES: usize = 1 << 26;
 
 /// Matrices of `rows` by `cols` that become `cols` by `rows`.
 #[derive(Hash)]
-pub(crate) struct Turned {
+pub(crate) struct Transposed {
     pub(crate) inner: Inner,
     pub(crate) rows: u64,
     pub(crate) cols: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Turned {
     pub(crate) stored: Option<(Dtype, PlainDecoder)>,
 }
 
-impl Turned {
+impl Transposed {
     /// A matrix of this shape, turned. `stored` is its type where it is stored as ordinary numbers.
     pub(crate) fn around(decoder: Arc<dyn TileDecoder>, [rows, cols]: [usize; 2], stored: Option<Dtype>) -> Self {
         let (rows, cols) = (rows as u64, cols as u64);
@@ -54,11 +54,11 @@ impl Recipe {
         match self {
             Self::Ready(decoder) => {
                 let [rows, cols] = stored_as_linear(shape, outputs)?;
-                Ok((Self::Ready(Arc::new(Turned::around(decoder, [rows, cols], None))), vec![cols, rows]))
+                Ok((Self::Ready(Arc::new(Transposed::around(decoder, [rows, cols], None))), vec![cols, rows]))
             }
             Self::Deferred(inner) => {
                 let shape = shape.iter().rev().copied().collect();
-                Ok((Self::Deferred(Arc::new(TurnedLater { inner, outputs })), shape))
+                Ok((Self::Deferred(Arc::new(TransposedLater { inner, outputs })), shape))
             }
         }
     }
@@ -82,16 +82,16 @@ fn stored_as_linear(shape: &[usize], outputs: Option<usize>) -> Result<[usize; 2
 }
 
 /// A weight that is turned once its shape is known.
-struct TurnedLater {
+struct TransposedLater {
     inner: Arc<dyn Prepare>,
     outputs: Option<usize>,
 }
 
-impl Prepare for TurnedLater {
+impl Prepare for TransposedLater {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         let prepared = self.inner.prepare(read)?;
         let [rows, cols] = stored_as_linear(&prepared.shape, self.outputs)?;
-        let decoder = Arc::new(Turned::around(prepared.decoder, [rows, cols], None));
+        let decoder = Arc::new(Transposed::around(prepared.decoder, [rows, cols], None));
         Ok(Prepared { shape: vec![cols, rows], decoder, ..prepared })
     }
 
@@ -100,7 +100,7 @@ impl Prepare for TurnedLater {
     }
 }
 
-impl TileDecoder for Turned {
+impl TileDecoder for Transposed {
     fn granule(&self) -> u64 {
         match self.stored {
             Some(_) => self.rows,

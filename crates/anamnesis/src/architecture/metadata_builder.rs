@@ -4,12 +4,12 @@ use crate::catalog::{Metadata, MetadataArray, MetadataValue};
 
 /// Keys in the order they were first set, and what people should know about them.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct MetadataBuilder {
     entries: Vec<(String, MetadataValue)>,
     pub(crate) notes: Vec<String>,
 }
 
-impl Told {
+impl MetadataBuilder {
     /// Sets a key; one that is set again keeps its place.
     pub(crate) fn set(&mut self, key: impl Into<String>, value: MetadataValue) {
         let key = key.into();

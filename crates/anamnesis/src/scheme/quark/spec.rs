@@ -4,12 +4,12 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, QuantConfig};
 
 /// A description of weights, for all or for some layers.
-pub(super) struct Told<'a> {
+pub(super) struct QuarkSpec<'a> {
     args: Args<'a>,
     pub dtype: &'a str,
 }
 
-impl<'a> Told<'a> {
+impl<'a> QuarkSpec<'a> {
     /// Everything that is said about weights. Which layers a description is for, the stored types tell.
     pub(super) fn all(config: &'a QuantConfig) -> Result<Vec<Self>> {
         let args = config.args();
@@ -65,7 +65,7 @@ impl<'a> Told<'a> {
 }
 
 /// The only description of one of these types; `None` where nothing is said of weights at all.
-pub(super) fn only<'a, 't>(told: &'t [Told<'a>], dtypes: &[&str]) -> Result<Option<&'t Told<'a>>> {
+pub(super) fn only<'a, 't>(told: &'t [QuarkSpec<'a>], dtypes: &[&str]) -> Result<Option<&'t QuarkSpec<'a>>> {
     let mut fitting = told.iter().filter(|told| dtypes.contains(&told.dtype));
     match (fitting.next(), fitting.next()) {
         (None, _) if told.is_empty() => Ok(None),
