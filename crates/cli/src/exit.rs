@@ -9,7 +9,6 @@ use anamnesis::{AnamnesisError, Fault, Request, ScanVerdict};
 
 use crate::args::STREAM;
 use crate::close;
-use crate::interrupt;
 
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +59,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted { .. } => interrupt::exit(),
+            Self::Interrupted { .. } => Exit::Interrupted,
             Self::Usage(_) | Self::Nothing(_) => Exit::Usage,
             Self::Refused { error, .. } if error.fault() == Fault::Request => Exit::Usage,
             _ => Exit::Failed,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anamnesis::{AnamnesisError, CancelToken};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 
 /// Signals closer together than this are one request: tools like `timeout` signal both the process and its group.
 const ONE_REQUEST: Duration = Duration::from_millis(300);
@@ -25,7 +25,7 @@ static REQUESTED: AtomicU8 = AtomicU8::new(0);
 static IS_IN_PIPE: AtomicBool = AtomicBool::new(false);
 
 /// The token that the user's interruption cancels; the same for every call.
-pub(crate) fn token() -> Result<CancelToken, Failure> {
+pub(crate) fn token() -> Result<CancelToken, AnamnesisError> {
     static TOKEN: OnceLock<CancelToken> = OnceLock::new();
     if let Some(token) = TOKEN.get() {
         return Ok(token.clone());

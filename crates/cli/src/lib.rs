@@ -35,7 +35,11 @@ pub fn run() -> ExitCode {
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
             printer.failure(&failure);
-            failure.exit().into()
+            match failure.exit() {
+                Exit::Interrupted => interrupt::exit(),
+                exit => exit,
+            }
+            .into()
         }
     }
 }

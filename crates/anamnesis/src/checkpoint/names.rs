@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::inside;
-use super::parts::DISTRIBUTED;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
+
+/// What shards of a distributed checkpoint are called in messages.
+pub(super) const DISTRIBUTED: &str = "PyTorch distributed checkpoint";
 
 /// The usual name of an index.
 pub(super) const INDEX_FILE: &str = "model.safetensors.index.json";

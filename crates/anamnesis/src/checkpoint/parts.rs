@@ -3,13 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use super::names::is_distributed_shard;
+use super::names::{DISTRIBUTED, is_distributed_shard};
 use crate::catalog::{Catalog, MetadataValue, SplitPart, Unreadable};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
-
-/// What shards of a distributed checkpoint are called in messages.
-pub(super) const DISTRIBUTED: &str = "PyTorch distributed checkpoint";
 
 /// The entry of the metadata in which PyTorch's distributed checkpoints say where the pieces of a file begin: JSON, from the
 /// name of a tensor to `{"saved_offsets": [..]}`.

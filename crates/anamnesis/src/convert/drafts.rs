@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::draft::{Content, Draft, Stored};
 use super::joined::{Joined, sets_apart};
 use super::output_tensor::output;
 use super::repacked::{Input, Repacked, Repacking};
 use super::rules::Rules;
 use super::stats::ConvertStats;
-use crate::catalog::{Catalog, Dtype, Extent, Metadata, NamePatterns, TargetDtype, TensorId};
+use crate::catalog::{Catalog, Dtype, Metadata, NamePatterns, TargetDtype, TensorId};
 use crate::container::{Container, OutputTensor};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
@@ -76,49 +77,6 @@ pub(crate) struct Instead {
     pub name: String,
     pub wanted: Dtype,
     pub made: Dtype,
-}
-
-/// An output tensor before it is decided whether it is quantised.
-pub(super) struct Draft {
-    pub name: String,
-    pub output_name: String,
-    pub shape: Vec<usize>,
-    pub content: Content,
-}
-
-pub(super) enum Content {
-    /// Bytes that can only be copied.
-    Bytes(TensorId),
-    /// Codes and scales in another order: what they become.
-    Repacked(OutputTensor, Values),
-    /// Values of a type of blocks that is not up to the quantiser.
-    Encoded(Values, Box<dyn TileEncoder>, Checks),
-    Values(Stored),
-}
-
-/// Values as they are stored.
-pub(super) struct Stored {
-    pub decoder: Arc<dyn TileDecoder>,
-    pub parts: Vec<Extent>,
-    pub sources: Vec<TensorId>,
-    pub origin: Origin,
-    /// What the values are stored as, or decoded to.
-    pub dtype: TargetDtype,
-    /// What they are rounded to before they are quantised, where they are.
-    pub encoded_from: TargetDtype,
-    /// Whether they become another type.
-    pub is_cast: bool,
-    /// The tensor to copy where the values need no change.
-    pub copied: Option<TensorId>,
-    /// The tensor to copy where its blocks are what the values shall be.
-    pub block: Option<TensorId>,
-}
-
-impl Stored {
-    /// The file of its first byte, and where it is in that.
-    fn place(&self) -> Option<(u32, u64)> {
-        self.parts.first().map(|extent| (extent.file, extent.offset))
-    }
 }
 
 /// The outputs of a plan while they are gathered.

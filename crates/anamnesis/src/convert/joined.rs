@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::drafts::{Content, Draft, Stored};
+use super::draft::{Content, Draft, Stored};
 use crate::catalog::{BlockType, Catalog};
 use crate::error::Result;
 use crate::io::Source;

@@ -15,6 +15,7 @@
 mod broken_coders;
 mod compare;
 mod directory;
+mod draft;
 mod drafts;
 mod fit;
 mod gguf_metadata;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::drafts::{Content, Draft, Drafts, Outputs, Quantise, Stored};
+use super::draft::{Content, Draft, Stored};
+use super::drafts::{Drafts, Outputs, Quantise};
 use super::output_tensor::output;
 use crate::catalog::{Catalog, Dtype, Extent, Selection, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::prepare;

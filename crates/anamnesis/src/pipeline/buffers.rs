@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use anamnesis_kernels::{widen_bf16, widen_f16, widen_f32};
 
-use super::plan::Values;
+use super::values::Values;
 use crate::catalog::{Extent, TargetDtype};
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};

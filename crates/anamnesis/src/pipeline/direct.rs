@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::buffers::Buffers;
 use super::options::RunOptions;
-use super::plan::Values;
 use super::run::{join, spawn};
 use super::tiles::{is_sequential, step_of};
+use super::values::Values;
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 

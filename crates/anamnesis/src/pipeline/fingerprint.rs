@@ -7,7 +7,8 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::plan::{Checks, Job, Plan, Values, Work};
+use super::plan::{Checks, Job, Plan, Work};
+use super::values::Values;
 use crate::catalog::Extent;
 use crate::io::Source;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::plan::Values;
+use super::values::Values;
 use crate::error::Result;
 
 /// Weights that share a global scale.

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::plan::{Job, Plan, Values, Work};
+use super::plan::{Job, Plan, Work};
+use super::values::Values;
 use crate::catalog::Extent;
 use crate::io::Source;
 

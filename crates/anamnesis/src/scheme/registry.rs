@@ -74,6 +74,6 @@ pub(crate) fn claim(
         });
         scheme.claim(&mut claims);
     }
-    claim::leftover::refuse_leftovers(&mut claims, allow_unclaimed, &part_names());
+    claim::suspicion::refuse_leftovers(&mut claims, allow_unclaimed, &part_names());
     claims.finish()
 }

@@ -50,7 +50,7 @@ fn listed(text: &str, list: &str) -> BTreeSet<String> {
 #[test]
 fn every_scheme_is_in_its_list() {
     let room = source().join("scheme");
-    let text = read(&room.join("mod.rs"));
+    let text = read(&room.join("registry.rs"));
     assert_eq!(members(&room, "impl Scheme for"), listed(&text, "static ALL:"));
     assert_eq!(members(&room, "impl Quantiser for"), listed(&text, "static ENCODINGS:"));
 }

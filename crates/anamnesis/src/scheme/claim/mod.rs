@@ -2,11 +2,12 @@
 
 mod claims;
 pub(in crate::scheme) mod foreign;
-pub(in crate::scheme) mod leftover;
+mod leftover;
 pub(in crate::scheme) mod methods;
 mod part_name;
 mod role;
 mod scheme;
+pub(in crate::scheme) mod suspicion;
 
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub use leftover::Leftover;

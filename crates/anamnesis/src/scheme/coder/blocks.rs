@@ -7,32 +7,13 @@
 //! | NVFP4 | 16 codes, the even ones low; an E4M3 elsewhere | four E4M3; four times 16 codes, the first half low |
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::context::Context;
-use super::decoder::{TileDecoder, Window, mishandled};
+use super::decoder::{TileDecoder, Window};
+use super::filled::mishandled;
+use super::scale::ScaleOp;
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
-
-/// What a weight is as blocks.
-pub(crate) struct Blocked {
-    pub block: BlockType,
-    /// Gives the bytes of the blocks: its elements are bytes.
-    pub bytes: Arc<dyn TileDecoder>,
-    /// The part that holds a scale of all scales, which stands beside the blocks, and what it does to them.
-    pub whole: Option<(usize, ScaleOp)>,
-    /// Whether the decoded weight has rows and columns of its matrices exchanged.
-    pub is_transposed: bool,
-}
-
-/// What a global scale does to the scales below it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum ScaleOp {
-    /// Multiplies them, as ggml's does.
-    Multiply,
-    /// Divides them.
-    Divide,
-}
 
 /// Where the scale of a layer's inputs stands beside a weight of NVFP4: behind the name of the layer, and what it does.
 pub(crate) const OF_INPUTS: [(&str, ScaleOp); 2] =

@@ -3,16 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::blocks::Blocked;
 use super::coding::Coding;
 use super::context::Context;
 use super::identity::Identity;
 use super::integers::Integers;
-use super::library::AsLibrary;
+use super::scale::{ScaleOp, ScaleType};
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::Rounded;
 
-use crate::catalog::TargetDtype;
+use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
 
 /// How the decoder of a weight is had.
@@ -107,17 +106,36 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
     }
 }
 
-/// Refuses an output that was not written to its end: what is behind came from another tile.
-pub(crate) fn filled(written: usize, wanted: usize) -> Result<()> {
-    match written == wanted {
-        true => Ok(()),
-        false => Err(AnamnesisError::internal(format!("{written} of {wanted} were written"))),
-    }
+/// What a weight is as blocks.
+pub(crate) struct Blocked {
+    pub block: BlockType,
+    /// Gives the bytes of the blocks: its elements are bytes.
+    pub bytes: Arc<dyn TileDecoder>,
+    /// The part that holds a scale of all scales, which stands beside the blocks, and what it does to them.
+    pub whole: Option<(usize, ScaleOp)>,
+    /// Whether the decoded weight has rows and columns of its matrices exchanged.
+    pub is_transposed: bool,
 }
 
-/// The error of a coder that was handed other inputs or outputs than it asked for.
-pub(crate) fn mishandled(what: &str) -> AnamnesisError {
-    AnamnesisError::internal(format!("a coder was handed {what} it did not ask for"))
+/// What the library of a scheme does to a weight.
+pub(crate) enum AsLibrary {
+    /// The same: F32, rounded once to what is asked for.
+    Same,
+    /// The same, but its result is of this type, whatever is asked for.
+    In(TargetDtype),
+    /// As this decoder does.
+    Otherwise(Arc<dyn TileDecoder>),
+}
+
+impl AsLibrary {
+    /// Of a library that calculates in the type of its scales.
+    pub(crate) fn in_type_of(scale: Option<ScaleType>) -> Self {
+        match scale {
+            Some(ScaleType::Bf16) => Self::In(TargetDtype::BF16),
+            Some(ScaleType::F16) => Self::In(TargetDtype::F16),
+            _ => Self::Same,
+        }
+    }
 }
 
 /// Rows are cut only when one is longer than this.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::blocks::Blocked;
 use super::context::Context;
+use super::decoder::Blocked;
 use super::decoder::Window;
 use super::field_order::FieldOrder;
 use super::identity::Identity;

@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::context::Context;
-use super::decoder::{TileDecoder, Window, filled};
+use super::decoder::{TileDecoder, Window};
+use super::filled::filled;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 

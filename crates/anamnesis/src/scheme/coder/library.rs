@@ -11,31 +11,10 @@ use std::sync::Arc;
 use anamnesis_kernels::float::{bf16, f16};
 
 use super::context::Context;
-use super::decoder::{Prepare, Prepared, Recipe, TileDecoder, Window, filled};
-use super::scale::ScaleType;
+use super::decoder::{AsLibrary, Prepare, Prepared, Recipe, TileDecoder, Window};
+use super::filled::filled;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-
-/// What the library of a scheme does to a weight.
-pub(crate) enum AsLibrary {
-    /// The same: F32, rounded once to what is asked for.
-    Same,
-    /// The same, but its result is of this type, whatever is asked for.
-    In(TargetDtype),
-    /// As this decoder does.
-    Otherwise(Arc<dyn TileDecoder>),
-}
-
-impl AsLibrary {
-    /// Of a library that calculates in the type of its scales.
-    pub(crate) fn in_type_of(scale: Option<ScaleType>) -> Self {
-        match scale {
-            Some(ScaleType::Bf16) => Self::In(TargetDtype::BF16),
-            Some(ScaleType::F16) => Self::In(TargetDtype::F16),
-            _ => Self::Same,
-        }
-    }
-}
 
 impl Recipe {
     /// The recipe by the arithmetic of the scheme's library.

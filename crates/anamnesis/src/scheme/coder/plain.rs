@@ -7,7 +7,8 @@ use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::round_slice;
 
 use super::context::Context;
-use super::decoder::{TileDecoder, Window, filled, mishandled, rounded};
+use super::decoder::{TileDecoder, Window, rounded};
+use super::filled::{filled, mishandled};
 use super::scale::ScaleType;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;

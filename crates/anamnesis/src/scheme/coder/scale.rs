@@ -3,7 +3,7 @@
 use anamnesis_kernels::chosen::{self, Rounded};
 use anamnesis_kernels::{self as kernels, Level, TopExponent};
 
-use super::decoder::filled;
+use super::filled::filled;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 
@@ -93,4 +93,13 @@ impl ScaleType {
             TargetDtype::F32 => Self::F32,
         }
     }
+}
+
+/// What a global scale does to the scales below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ScaleOp {
+    /// Multiplies them, as ggml's does.
+    Multiply,
+    /// Divides them.
+    Divide,
 }

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::context::Context;
-use super::decoder::{Prepare, Prepared, Recipe, TileDecoder, Window, filled, mishandled};
+use super::decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
+use super::filled::{filled, mishandled};
 use super::inner::{Inner, bytes_of_each};
 use super::plain::PlainDecoder;
 use crate::catalog::{Dtype, TargetDtype};
