@@ -1,15 +1,16 @@
 //! From any input to any output: one dispatch, one plan, one pipeline.
 //!
-//! What needs no change is copied. What the output cannot hold is refused before anything is written. Names are kept unless
-//! a [`Selection`](crate::Selection) says otherwise; tensors are never permuted.
+//! What needs no change is copied, what the output cannot hold is refused before anything is written. Names are kept unless a
+//! [`Selection`](crate::Selection) changes them, or a known architecture is converted between Hugging Face and GGUF: then names,
+//! shapes, the order of rows and the metadata are those of the other side (`mapped`).
 //!
-//! | input | to safetensors, npz | to gguf | to bnb-* |
+//! | input | to safetensors, npz | to gguf | to an encoding |
 //! |---|---|---|---|
-//! | plain tensors | copied | copied, where GGUF has the type | matrices quantised, but embeddings, heads, norms and biases; others copied |
-//! | quantised weights | decoded to the output type | the same; GGUF's own blocks copied | decoded, then as above |
-//! | metadata | safetensors' to safetensors | GGUF's to GGUF | safetensors' to safetensors |
+//! | plain tensors | copied | copied, where GGUF has the type | matrices quantised, but those the target's own library keeps; others copied |
+//! | quantised weights | decoded to the output type | the same; GGUF's own blocks, MXFP4 and NVFP4 keep their codes | codes kept where both libraries decode them alike, otherwise decoded and quantised anew |
+//! | metadata | safetensors' to safetensors | GGUF's to GGUF | that of the container |
 //!
-//! GGUF has no scalars: a tensor of rank 0 gets the shape `[1]`, and the notes of the plan tell it.
+//! GGUF has no scalars: a tensor of rank 0 gets the shape `[1]`, and a [`PlanNote`] says so.
 
 #[cfg(test)]
 mod broken_coders;

@@ -13,7 +13,7 @@ fn read(path: &Path) -> String {
 }
 
 /// All files below a folder, with their texts.
-fn files(folder: &Path) -> Vec<(PathBuf, String)> {
+pub fn files(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -11,3 +11,4 @@ mod digests;
 mod front_door;
 mod packed_slices;
 mod slices;
+mod vocabulary;

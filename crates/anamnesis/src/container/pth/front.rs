@@ -4,7 +4,7 @@ use super::allow::Strict;
 use super::archive::{TorchArchive, has_checksum};
 use super::latin::Latin;
 use super::legacy::{self, Stream};
-use super::pickle::{self, Value, Values};
+use super::pickle::{self, PickleValues, Value};
 use super::storage::{Kept, Storages};
 use super::tree::{self, Tree, Wanted};
 use super::view::View;
@@ -168,7 +168,7 @@ impl Front {
 #[derive(Debug, Clone, Copy)]
 struct Found<'v, 'a> {
     storages: &'v Storages,
-    values: &'v Values<'a>,
+    values: &'v PickleValues<'a>,
 }
 
 /// Finds the tensors of a pickle and hands them on while its values are there.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::pickle::caps::MAX_PICKLE_VM_DEPTH;
-use super::pickle::{Id, Value, Values};
+use super::pickle::{Id, PickleValues, Value};
 use super::rebuild;
 use super::view::Kind;
 use crate::error::{AnamnesisError, Result};
@@ -20,7 +20,7 @@ const KNOWN_BYTES: u64 = 64;
 
 /// A look into values.
 pub(super) struct Inside<'v, 'a> {
-    pub(super) values: &'v Values<'a>,
+    pub(super) values: &'v PickleValues<'a>,
     /// What is inside a value.
     holds: HashMap<Id, Holds>,
 }
@@ -34,7 +34,7 @@ enum Holds {
 }
 
 impl<'v, 'a> Inside<'v, 'a> {
-    pub(super) fn new(values: &'v Values<'a>) -> Self {
+    pub(super) fn new(values: &'v PickleValues<'a>) -> Self {
         Self { values, holds: HashMap::new() }
     }
 

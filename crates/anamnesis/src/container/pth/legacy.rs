@@ -13,7 +13,7 @@
 
 use super::allow::Strict;
 use super::pickle::caps::MAX_PKL_SIZE;
-use super::pickle::{self, Pickle, Value, Values};
+use super::pickle::{self, Pickle, PickleValues, Value};
 use super::storage::Storages;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
@@ -120,7 +120,7 @@ pub(super) fn object<'s>(stream: &'s Stream, budget: &mut Budget) -> Result<Pick
 pub(super) fn places(
     source: &(impl ReadAt + ?Sized),
     stream: &Stream,
-    (storages, values): (&Storages, &Values<'_>),
+    (storages, values): (&Storages, &PickleValues<'_>),
     budget: &mut Budget,
 ) -> Result<(Vec<Option<u64>>, u64)> {
     let keys = pickle::read(stream.pickle(KEYS).1, &mut Strict { script: false }, budget)?;

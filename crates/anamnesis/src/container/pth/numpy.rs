@@ -12,7 +12,7 @@
 
 use super::element::{self, Element};
 use super::latin::Latin;
-use super::pickle::{Global, Id, Object, RawBytes, Value, Values};
+use super::pickle::{Global, Id, Object, PickleValues, RawBytes, Value};
 use super::storage::{ByteOrder, StorageSlice, Storages};
 use super::view::{Kind, Signs, View, check_dims, numbers, place};
 use crate::catalog::Dtype;
@@ -42,7 +42,7 @@ impl Maker {
 }
 
 /// What an object of NumPy is to someone who looks for tensors; `None` where it is none.
-pub(super) fn kind(object: &Object, values: &Values<'_>) -> Option<Kind> {
+pub(super) fn kind(object: &Object, values: &PickleValues<'_>) -> Option<Kind> {
     let maker = Maker::of(values.global(object.callable)?)?;
     // What contradicts itself is found out where it is read.
     let numbers = dtype_in(maker, object, values).map(|dtype| numbers_of(dtype, values));
@@ -54,7 +54,7 @@ pub(super) fn kind(object: &Object, values: &Values<'_>) -> Option<Kind> {
 }
 
 /// The type of an array, where it should be.
-fn dtype_in(maker: Maker, object: &Object, values: &Values<'_>) -> Option<Id> {
+fn dtype_in(maker: Maker, object: &Object, values: &PickleValues<'_>) -> Option<Id> {
     let (tuple, place) = match maker {
         Maker::Scalar => (object.args, 0),
         Maker::FromBuffer => (object.args, 1),
@@ -64,7 +64,7 @@ fn dtype_in(maker: Maker, object: &Object, values: &Values<'_>) -> Option<Id> {
 }
 
 /// The tensor that an array or a scalar is; `None` where the object is neither.
-pub(super) fn tensor(object: &Object, values: &Values<'_>, storages: &mut Storages) -> Option<Result<View>> {
+pub(super) fn tensor(object: &Object, values: &PickleValues<'_>, storages: &mut Storages) -> Option<Result<View>> {
     let maker = Maker::of(values.global(object.callable)?)?;
     Some(parts(maker, object, values).and_then(|parts| view(&parts, values, storages)))
 }
@@ -89,7 +89,7 @@ fn wrong(what: &str) -> AnamnesisError {
     AnamnesisError::parse(format!("an array of NumPy {what}"))
 }
 
-fn parts(maker: Maker, object: &Object, values: &Values<'_>) -> Result<Parts> {
+fn parts(maker: Maker, object: &Object, values: &PickleValues<'_>) -> Result<Parts> {
     if !object.items().is_empty() || !object.appended().is_empty() {
         return Err(wrong("that the pickle changes after it is made"));
     }
@@ -139,7 +139,7 @@ fn parts(maker: Maker, object: &Object, values: &Values<'_>) -> Result<Parts> {
     }
 }
 
-fn view(parts: &Parts, values: &Values<'_>, storages: &mut Storages) -> Result<View> {
+fn view(parts: &Parts, values: &PickleValues<'_>, storages: &mut Storages) -> Result<View> {
     let (dtype, order) = match numbers_of(parts.dtype, values)? {
         Numbers::Read(dtype, order) => (dtype, order),
         Numbers::Unread(what) => return Err(AnamnesisError::unsupported("pth", format!("{what}, are not read"))),
@@ -198,7 +198,7 @@ enum Numbers {
     Other,
 }
 
-fn numbers_of(id: Id, values: &Values<'_>) -> Result<Numbers> {
+fn numbers_of(id: Id, values: &PickleValues<'_>) -> Result<Numbers> {
     let Value::Object(object) = values.get(id) else { return Err(wrong("without a type")) };
     let is_dtype = values.global(object.callable).is_some_and(|global| global.is("numpy", "dtype"));
     let first = values.tuple(object.args).and_then(|args| args.first());
@@ -241,7 +241,7 @@ fn order_of(text: &str) -> Option<ByteOrder> {
 }
 
 /// The storage that is the content of an array, the byte of it that the content begins at, and its bytes.
-fn content(id: Id, values: &Values<'_>, storages: &mut Storages) -> Result<(u32, u64, u64)> {
+fn content(id: Id, values: &PickleValues<'_>, storages: &mut Storages) -> Result<(u32, u64, u64)> {
     let raw = match values.get(id) {
         Value::Object(object) => match encoded(object, values)? {
             Some(text) => (text, values.raw_bytes(text)),
@@ -263,7 +263,7 @@ fn content(id: Id, values: &Values<'_>, storages: &mut Storages) -> Result<(u32,
 }
 
 /// The text that `_codecs.encode` makes bytes of; `None` for the empty byte string, which is `bytes()`.
-fn encoded(object: &Object, values: &Values<'_>) -> Result<Option<Id>> {
+fn encoded(object: &Object, values: &PickleValues<'_>) -> Result<Option<Id>> {
     let args = values.tuple(object.args).unwrap_or_default();
     let global = values.global(object.callable);
     match (global.map(|global| (global.module, global.name)), args) {

@@ -2,7 +2,7 @@
 
 use super::element::{self, Element};
 use super::numpy;
-use super::pickle::{Global, Id, Object, Value, Values};
+use super::pickle::{Global, Id, Object, PickleValues, Value};
 use super::storage::Storages;
 use super::view::{Kind, Signs, View, numbers, place};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -10,7 +10,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 /// How many wrappers (a parameter, a type) may be around a tensor.
 const MAX_WRAPPERS: usize = 8;
 
-pub(super) fn kind(object: &Object, values: &Values<'_>) -> Kind {
+pub(super) fn kind(object: &Object, values: &PickleValues<'_>) -> Kind {
     let mut object = object;
     for _ in 0..MAX_WRAPPERS {
         let Some(global) = values.global(object.callable) else { return Kind::Other };
@@ -38,7 +38,7 @@ pub(super) fn kind(object: &Object, values: &Values<'_>) -> Kind {
 ///
 /// # Errors
 /// `Unsupported` where it is a kind of tensor that is not read, `Parse` where it contradicts itself.
-pub(super) fn tensor(object: &Object, values: &Values<'_>, storages: &mut Storages) -> Result<View> {
+pub(super) fn tensor(object: &Object, values: &PickleValues<'_>, storages: &mut Storages) -> Result<View> {
     if let Some(array) = numpy::tensor(object, values, storages) {
         return array;
     }
@@ -68,7 +68,7 @@ enum Made<'p> {
     Wrapped(Id),
 }
 
-fn made_by<'p>(global: Global<'p>, args: &'p [Id], values: &'p Values<'_>) -> Result<Made<'p>> {
+fn made_by<'p>(global: Global<'p>, args: &'p [Id], values: &'p PickleValues<'_>) -> Result<Made<'p>> {
     let refused = |what: &str| {
         let name = format!("{}.{}", global.module, global.name);
         AnamnesisError::unsupported("pth", format!("{what} ({name}) are not read"))
@@ -112,7 +112,7 @@ fn made_by<'p>(global: Global<'p>, args: &'p [Id], values: &'p Values<'_>) -> Re
 
 /// Checks the arguments of `_rebuild_tensor` and its successors:
 /// storage, offset, size, stride; then gradient, hooks; version 3 the type; then signs.
-fn view(function: &str, args: &[Id], values: &Values<'_>, storages: &mut Storages) -> Result<View> {
+fn view(function: &str, args: &[Id], values: &PickleValues<'_>, storages: &mut Storages) -> Result<View> {
     let wrong = |what: &str| AnamnesisError::parse(format!("a tensor {what}"));
     let [storage, offset, size, stride, rest @ ..] = args else {
         return Err(wrong("without storage, offset, size and stride"));
@@ -137,7 +137,7 @@ fn view(function: &str, args: &[Id], values: &Values<'_>, storages: &mut Storage
     place(part, element, dtype, offset, shape, strides, signs)
 }
 
-fn dtype_of(id: Option<&Id>, values: &Values<'_>) -> Result<Element> {
+fn dtype_of(id: Option<&Id>, values: &PickleValues<'_>) -> Result<Element> {
     let global = id.and_then(|&id| values.global(id));
     let global = global.ok_or_else(|| AnamnesisError::parse("a tensor without a type"))?;
     element::of_dtype(global.name).filter(|_| global.module == "torch").ok_or_else(|| {
@@ -146,7 +146,7 @@ fn dtype_of(id: Option<&Id>, values: &Values<'_>) -> Result<Element> {
     })
 }
 
-fn signs_of(id: Option<&Id>, values: &Values<'_>) -> Result<Signs> {
+fn signs_of(id: Option<&Id>, values: &PickleValues<'_>) -> Result<Signs> {
     let mut signs = Signs::default();
     let unknown = || AnamnesisError::unsupported("pth", "a tensor with properties that are not known");
     match id.map(|&id| values.get(id)) {

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use super::by_key::ByKey;
 use super::element::{self, Element};
 use super::latin::Latin;
-use super::pickle::{Id, Value, Values};
+use super::pickle::{Id, PickleValues, Value};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// The order of the bytes of numbers.
@@ -77,12 +77,12 @@ impl Storages {
     }
 
     /// The storage with this key.
-    pub(super) fn find(&self, key: &str, values: &Values<'_>) -> Option<u32> {
+    pub(super) fn find(&self, key: &str, values: &PickleValues<'_>) -> Option<u32> {
         self.by_key.find(key, |index| self.key(index, values) == key).ok()
     }
 
     /// The key of a storage that is kept beside the pickle.
-    pub(super) fn key<'v>(&self, index: u32, values: &'v Values<'_>) -> Cow<'v, str> {
+    pub(super) fn key<'v>(&self, index: u32, values: &'v PickleValues<'_>) -> Cow<'v, str> {
         key_of(self.get(index), values)
     }
 
@@ -128,7 +128,7 @@ impl Storages {
     }
 
     /// The storage behind a persistent identifier, which joins the others.
-    pub(super) fn declare(&mut self, pid: Id, values: &Values<'_>) -> Result<StorageSlice> {
+    pub(super) fn declare(&mut self, pid: Id, values: &PickleValues<'_>) -> Result<StorageSlice> {
         let fields = values.tuple(pid).filter(|fields| fields.len() >= 5);
         let Some([kind, class, key, _, elements, rest @ ..]) = fields else {
             return Err(AnamnesisError::parse("a persistent identifier of the pickle is not that of a storage"));
@@ -165,7 +165,7 @@ impl Storages {
         }
     }
 
-    fn join(&mut self, key: Id, name: &str, element: Element, bytes: u64, values: &Values<'_>) -> Result<u32> {
+    fn join(&mut self, key: Id, name: &str, element: Element, bytes: u64, values: &PickleValues<'_>) -> Result<u32> {
         self.by_key.grow(|index| key_of(&self.all[index as usize], values));
         match self.by_key.find(name, |index| self.key(index, values) == name) {
             Ok(index) => {
@@ -186,14 +186,14 @@ impl Storages {
     }
 }
 
-fn key_of<'v>(storage: &Storage, values: &'v Values<'_>) -> Cow<'v, str> {
+fn key_of<'v>(storage: &Storage, values: &'v PickleValues<'_>) -> Cow<'v, str> {
     match storage.kept {
         Kept::Beside(key) => borrowed_name_of(key, values).unwrap_or_default(),
         Kept::Pickle | Kept::Text(_) => Cow::Borrowed(""),
     }
 }
 
-fn class_of(class: Id, values: &Values<'_>) -> Result<(Element, ByteOrder)> {
+fn class_of(class: Id, values: &PickleValues<'_>) -> Result<(Element, ByteOrder)> {
     let global = values.global(class).ok_or_else(|| AnamnesisError::parse("a storage without a class"))?;
     if matches!(global.name, "UntypedStorage" | "_UntypedStorage") {
         return Ok((element::BYTE, ByteOrder::OfMachine));
@@ -210,12 +210,12 @@ fn bytes_of(elements: Option<i64>, element: Element) -> Option<u64> {
 }
 
 /// A text or an integer as a name.
-pub(super) fn name_of(id: Id, values: &Values<'_>) -> Option<String> {
+pub(super) fn name_of(id: Id, values: &PickleValues<'_>) -> Option<String> {
     borrowed_name_of(id, values).map(Cow::into_owned)
 }
 
 /// A text or an integer as a name, which a text is already.
-pub(super) fn borrowed_name_of<'v>(id: Id, values: &'v Values<'_>) -> Option<Cow<'v, str>> {
+pub(super) fn borrowed_name_of<'v>(id: Id, values: &'v PickleValues<'_>) -> Option<Cow<'v, str>> {
     match values.get(id) {
         Value::Text(text) => Some(Cow::Borrowed(text)),
         Value::Int(number) => Some(Cow::Owned(number.to_string())),

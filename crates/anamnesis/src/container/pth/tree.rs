@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use super::inside::{Inside, check_depth};
 use super::notes::{Listed, shared};
 use super::pickle::caps::MAX_PICKLE_WORKING_SET;
-use super::pickle::{Id, Value, Values};
+use super::pickle::{Id, PickleValues, Value};
 use super::rebuild;
 use super::storage::{Storages, borrowed_name_of};
 use super::view::View;
@@ -58,7 +58,7 @@ pub(super) struct Tree {
 /// Finds the tensors of a value.
 pub(super) fn tensors(
     root: Id,
-    values: &Values<'_>,
+    values: &PickleValues<'_>,
     storages: &mut Storages,
     wanted: Wanted<'_>,
     budget: &mut Budget,
@@ -93,7 +93,12 @@ struct Walk<'w, 'a> {
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
-    fn new(values: &'w Values<'a>, storages: &'w mut Storages, wanted: Wanted<'w>, budget: &'w mut Budget) -> Self {
+    fn new(
+        values: &'w PickleValues<'a>,
+        storages: &'w mut Storages,
+        wanted: Wanted<'w>,
+        budget: &'w mut Budget,
+    ) -> Self {
         Self {
             inside: Inside::new(values),
             storages,
@@ -215,7 +220,7 @@ impl<'w, 'a> Walk<'w, 'a> {
 }
 
 /// Refuses a dict that names two values alike: which of them Python means depends on how it got there.
-fn refuse_twins(entries: &[(Id, Id)], values: &Values<'_>, path: &str) -> Result<()> {
+fn refuse_twins(entries: &[(Id, Id)], values: &PickleValues<'_>, path: &str) -> Result<()> {
     let named = |key| borrowed_name_of(key, values);
     let mut names: Vec<Cow<'_, str>> = entries.iter().filter_map(|&(key, _)| named(key)).collect();
     names.sort_unstable();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::element::Element;
-use super::pickle::{Id, Value, Values};
+use super::pickle::{Id, PickleValues, Value};
 use super::storage::{ByteOrder, StorageSlice};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
@@ -162,7 +162,7 @@ pub(super) fn check_dims(dims: usize) -> Result<()> {
 }
 
 /// A tuple, list or `torch.Size` of numbers that are not negative.
-pub(super) fn numbers(id: Id, values: &Values<'_>) -> Option<Vec<u64>> {
+pub(super) fn numbers(id: Id, values: &PickleValues<'_>) -> Option<Vec<u64>> {
     let items = match values.get(id) {
         Value::Tuple(items) | Value::List(items) => items,
         Value::Object(object) if values.global(object.callable)?.is("torch", "Size") => {

@@ -18,8 +18,8 @@ use crate::quant_config::{Args, QuantConfig};
 use crate::scheme::claim::{About, Blocks, Claims, PartName, QuantScheme, Scheme, Weight};
 use crate::scheme::coder::{Coding, Recipe, ScaleType};
 use crate::scheme::packed::{
-    AutoRoundPacking, ColumnDecoder, Dialect, Grouping, Groups, PART_NAMES, PackedMatrix, Parts, Words, ZeroPoints,
-    auto_round_packing,
+    AutoRoundPacking, ColumnDecoder, Dialect, Grouping, InputGroups, PART_NAMES, PackedMatrix, Parts, Words,
+    ZeroPoints, auto_round_packing,
 };
 
 pub(crate) use quantiser::ENCODINGS;
@@ -74,7 +74,7 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         AnamnesisError::unsupported("AWQ", detail)
     })?;
     let said = module.args().needed_integer(&["group_size", "q_group_size"]).map_err(in_tensor)?;
-    let grouped = Groups {
+    let grouped = InputGroups {
         inputs: inputs as u64,
         groups: groups as u64,
         said: said.map(|said| said.value),

@@ -11,7 +11,7 @@ use crate::quant_config::GptqFormat;
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
 use crate::scheme::coder::{Coding, Prepare, Prepared, Recipe, ScaleType};
 use crate::scheme::packed::{
-    BLOCK, ColumnDecoder, Dialect, Grouping, Groups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index,
+    BLOCK, ColumnDecoder, Dialect, Grouping, InputGroups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index,
     is_planar,
 };
 
@@ -59,7 +59,7 @@ pub(super) fn gptq_weight(
     let is_indexed = g_idx.is_some();
     let said = evidence.group_size.as_ref();
     let file = said.map_or("the shapes", |said| &said.source);
-    let grouped = Groups { inputs, groups, said: said.map(|said| said.value), file, is_indexed };
+    let grouped = InputGroups { inputs, groups, said: said.map(|said| said.value), file, is_indexed };
     let run = grouped.run(guessed_run(inputs, groups, is_indexed)).map_err(fail)?;
     if let Some(source) = evidence.reordered.as_ref().filter(|_| !is_indexed && groups > 1) {
         let missing = quoted(&format!("{}g_idx", qweight.name.trim_end_matches("qweight")));

@@ -9,7 +9,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::Args;
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
 use crate::scheme::coder::{Coding, Evidence, Recipe};
-use crate::scheme::packed::Groups;
+use crate::scheme::packed::InputGroups;
 
 const BITS: u8 = 4;
 /// Inputs and outputs of a tile, and the words that one input takes of it.
@@ -60,7 +60,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     }
     let said = args.needed_integer(&["group_size", "q_group_size"])?;
     let file = said.map_or("the shapes", |said| said.place.document());
-    let grouped = Groups { inputs, groups, said: said.map(|said| said.value), file, is_indexed: false };
+    let grouped = InputGroups { inputs, groups, said: said.map(|said| said.value), file, is_indexed: false };
     let run = grouped.run(Some(inputs / groups)).map_err(AnamnesisError::parse)?;
     if run.checked_mul(groups) != Some(inputs) {
         return Err(AnamnesisError::parse(format!("{groups} groups of {run} are not {inputs} inputs ({file})")));

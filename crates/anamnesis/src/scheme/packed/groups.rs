@@ -3,7 +3,7 @@
 use crate::error::{AnamnesisError, Result};
 
 /// What is known about the groups of a matrix.
-pub(crate) struct Groups<'a> {
+pub(crate) struct InputGroups<'a> {
     pub inputs: u64,
     /// Rows of scales.
     pub groups: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Groups<'a> {
     pub is_indexed: bool,
 }
 
-impl Groups<'_> {
+impl InputGroups<'_> {
     /// How many inputs make a group: what is said, or else `guess`, which shapes leave without doubt.
     pub(crate) fn run(&self, guess: Option<u64>) -> std::result::Result<u64, String> {
         let &Self { inputs, groups, said, file, is_indexed } = self;
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_is_said_about_groups_must_fit_and_what_is_not_said_must_be_left_without_doubt() {
-        let groups = |said, is_indexed| Groups { inputs: 96, groups: 3, said, file: "config.json", is_indexed };
+        let groups = |said, is_indexed| InputGroups { inputs: 96, groups: 3, said, file: "config.json", is_indexed };
         assert_eq!(groups(Some(32), false).run(None), Ok(32));
         assert_eq!(groups(Some(40), false).run(Some(1)), Ok(40), "the last group is short");
         assert_eq!(groups(None, false).run(Some(32)), Ok(32));

@@ -23,7 +23,7 @@ use crate::scheme::coder::ScaleType;
 pub(crate) use auto_round::{AutoRoundPacking, auto_round_packing};
 pub(crate) use columns::{ColumnDecoder, Dialect};
 pub(crate) use encoder::{PackedEncoder, check_shape};
-pub(crate) use groups::{Groups, check_group_index};
+pub(crate) use groups::{InputGroups, check_group_index};
 pub(crate) use parts::{PART_NAMES, Parts};
 pub(crate) use planar::{BLOCK, is_planar};
 pub(crate) use rows::{PackedBytes, decode_rows};

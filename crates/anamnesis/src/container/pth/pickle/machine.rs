@@ -9,7 +9,7 @@ use super::caps::{MAX_PICKLE_MARK_DEPTH, MAX_PICKLE_WORKING_SET};
 use super::id::Id;
 use super::opcodes::{Op, Reader, malformed};
 use super::text::{unescaped_text, unquoted_string};
-use super::value::{Value, Values};
+use super::value::{PickleValues, Value};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
@@ -32,7 +32,7 @@ const SPARSE_ENTRY_BYTES: usize = 40;
 /// A pickle that has been read.
 #[derive(Debug)]
 pub(crate) struct Pickle<'a> {
-    pub(crate) values: Values<'a>,
+    pub(crate) values: PickleValues<'a>,
     /// What the pickle as a whole stands for; `None` where a watcher let nonsense pass and there is nothing left.
     pub(crate) root: Option<Id>,
     /// Bytes up to and with its end.
@@ -53,7 +53,7 @@ pub(crate) fn read_within<'a>(
 ) -> Result<Pickle<'a>> {
     let mut machine = Machine {
         reader: Reader::new(bytes),
-        values: Values::new(bytes, most),
+        values: PickleValues::new(bytes, most),
         stack: Vec::new(),
         marks: Vec::new(),
         memo: Memo::default(),
@@ -125,7 +125,7 @@ impl Memo {
 
 struct Machine<'a, 'w> {
     reader: Reader<'a>,
-    values: Values<'a>,
+    values: PickleValues<'a>,
     stack: Vec<Id>,
     /// Heights of the stack where marks stand.
     marks: Vec<usize>,
@@ -152,8 +152,8 @@ impl<'a> Machine<'a, '_> {
                 return Ok(());
             }
             Op::Dup => self.top(at)?,
-            Op::None => Values::none(),
-            Op::Bool(value) => Values::bool(value),
+            Op::None => PickleValues::none(),
+            Op::Bool(value) => PickleValues::bool(value),
             Op::Int(value) => self.values.new_int(value, self.budget)?,
             Op::LongBytes(bytes) => self.values.new_long_bytes(bytes, self.budget)?,
             Op::LongText(digits) => self.values.new_long_text(digits, self.budget)?,

@@ -13,7 +13,7 @@ pub(crate) mod value;
 
 pub(crate) use id::Id;
 pub(crate) use machine::{Pickle, Watcher, read, read_within};
-pub(crate) use value::{Global, Object, RawBytes, Value, Values};
+pub(crate) use value::{Global, Object, PickleValues, RawBytes, Value};
 
 use crate::error::Result;
 use opcodes::{Op, Reader};

@@ -33,7 +33,7 @@ fn error(bytes: &[u8]) -> AnamnesisError {
 }
 
 /// A value in words.
-fn shown(values: &Values<'_>, id: Id) -> String {
+fn shown(values: &PickleValues<'_>, id: Id) -> String {
     let list = |items: &[Id]| items.iter().map(|&item| shown(values, item)).collect::<Vec<_>>().join(",");
     match values.get(id) {
         Value::None => "None".into(),

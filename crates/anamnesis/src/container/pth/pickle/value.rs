@@ -129,7 +129,7 @@ impl Object {
 
 /// All values of one pickle.
 #[derive(Debug)]
-pub(crate) struct Values<'a> {
+pub(crate) struct PickleValues<'a> {
     bytes: &'a [u8],
     nodes: Vec<Node>,
     tuple_items: Vec<Id>,
@@ -148,7 +148,7 @@ const TRUE: Id = Id(2);
 const EMPTY_TUPLE: Id = Id(3);
 const FIRST_SMALL_INT: u32 = 4;
 
-impl<'a> Values<'a> {
+impl<'a> PickleValues<'a> {
     /// No values yet, and `most` bytes for them.
     pub(super) fn new(bytes: &'a [u8], most: u64) -> Self {
         let mut nodes = vec![Node::None, Node::Bool(false), Node::Bool(true), Node::Tuple(Span { start: 0, len: 0 })];
