@@ -179,7 +179,7 @@ fn compressed(is_key: bool, tree: Tree, shape: &[usize], config: &Config) -> Res
     let per = keys + values;
     if per == 0 || heads.checked_mul(per) != Some(*rows as u64) {
         let why = format!(
-            "{rows} rows are not {keys} of keys and {values} of values in {heads} heads (qk_nope_head_dim, v_head_dim)"
+            "{rows} rows are not {keys} of keys and {values} of values in {heads} heads (qk_nope_head_dim, v_head_dim, num_attention_heads)"
         );
         return Err(AnamnesisError::parse(why));
     }

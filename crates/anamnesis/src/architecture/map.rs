@@ -123,6 +123,9 @@ impl Architecture {
     }
 }
 
+/// The tensor that layers for the prediction of further tokens have, and no others.
+const PREDICTION: &str = "eh_proj.weight";
+
 struct Mapper<'a> {
     of: &'static Architecture,
     tensors: &'a [Named<'a>],
@@ -145,7 +148,7 @@ impl Mapper<'_> {
         let found: Vec<_> = of.rules().enumerate().filter_map(fits).collect();
         for &(index, rule, layer, caught) in &found {
             if let Some(layer) = layer.filter(|layer| *layer >= layers) {
-                if !of.drops_further_layers {
+                if !self.is_prediction(layer) {
                     let key = quoted("num_hidden_layers");
                     let why = format!("it is of layer {layer}, config.json says there are {layers} ({key})");
                     return Err(AnamnesisError::parse(why));
@@ -160,13 +163,19 @@ impl Mapper<'_> {
             }
             self.place(place, (index, rule), (layer, caught), gguf)?;
         }
-        let is_further =
-            || of.drops_further_layers && names::in_layer(of.layers, name).is_some_and(|(layer, _)| layer >= layers);
-        if found.is_empty() && is_further() {
+        let further = names::in_layer(of.layers, name).map(|(layer, _)| layer).filter(|layer| *layer >= layers);
+        if found.is_empty() && further.is_some_and(|layer| self.is_prediction(layer)) {
             self.left_out.push(name.to_owned());
             return Ok(true);
         }
         Ok(!found.is_empty())
+    }
+
+    /// Whether a layer behind the last only predicts further tokens, which llama.cpp leaves out: it projects the embedding and
+    /// the state before it, as no other layer does.
+    fn is_prediction(&self, layer: u64) -> bool {
+        let projection = format!("{}{layer}.{PREDICTION}", self.of.layers);
+        self.of.drops_further_layers && self.tensors.iter().any(|tensor| tensor.name == projection)
     }
 
     fn has_head(&self) -> Result<bool> {
