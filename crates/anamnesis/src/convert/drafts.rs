@@ -313,7 +313,7 @@ impl<'a> Drafts<'a> {
         Arc::new(Transposed::around(decoder, shape, stored))
     }
 
-    /// What becomes of every tensor that has values, in their order, and whether it is turned for that; nothing where nothing is
+    /// What becomes of every tensor that has values, in their order, and whether it is transposed for that; nothing where nothing is
     /// quantised.
     fn decide(&self, drafts: &[Draft]) -> Result<Vec<(Decision, bool)>> {
         let Some(quantise) = self.quantise else { return Ok(Vec::new()) };

@@ -14,7 +14,7 @@ use crate::error::{AnamnesisError, Result};
 /// Output bytes of a tile: stored rows are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 1 << 20;
 
-/// Largest quantised matrix that is turned: it is decoded whole.
+/// Largest quantised matrix that is transposed: it is decoded whole.
 const MAX_TURNED_VALUES: usize = 1 << 26;
 
 /// Matrices of `rows` by `cols` that become `cols` by `rows`.
@@ -28,7 +28,7 @@ pub(crate) struct Transposed {
 }
 
 impl Transposed {
-    /// A matrix of this shape, turned. `stored` is its type where it is stored as ordinary numbers.
+    /// A matrix of this shape, transposed. `stored` is its type where it is stored as ordinary numbers.
     pub(crate) fn around(decoder: Arc<dyn TileDecoder>, [rows, cols]: [usize; 2], stored: Option<Dtype>) -> Self {
         let (rows, cols) = (rows as u64, cols as u64);
         let stored = stored.and_then(|dtype| Some((dtype, PlainDecoder::of(dtype)?)));
@@ -49,7 +49,7 @@ impl Transposed {
 }
 
 impl Recipe {
-    /// The recipe of a layer whose class stores its weight transposed, while its quantised form does not: it is turned back. `outputs`
+    /// The recipe of a layer whose class stores its weight transposed, while its quantised form does not: it is transposed back. `outputs`
     /// is the length of its bias, where it has one.
     pub(crate) fn turned(self, shape: &[usize], outputs: Option<usize>) -> Result<(Self, Vec<usize>)> {
         match self {
@@ -82,7 +82,7 @@ fn stored_as_linear(shape: &[usize], outputs: Option<usize>) -> Result<[usize; 2
     }
 }
 
-/// A weight that is turned once its shape is known.
+/// A weight that is transposed once its shape is known.
 struct TransposedLater {
     inner: Arc<dyn Prepare>,
     outputs: Option<usize>,
@@ -167,7 +167,7 @@ fn turn(from: &[u8], rows: usize, each: usize, into: &mut [u8]) {
     }
 }
 
-/// Values on a side of the squares that are turned together, so that both sides stay in the caches.
+/// Values on a side of the squares that are transposed together, so that both sides stay in the caches.
 const SQUARE: usize = 32;
 
 fn turn_values<const EACH: usize>(from: &[u8], rows: usize, into: &mut [u8]) {

@@ -1,4 +1,4 @@
-//! Making blocks of `[experts, in, out]`: a tile is some rows of a matrix, turned into columns of stored blocks.
+//! Making blocks of `[experts, in, out]`: a tile is some rows of a matrix, transposed into columns of stored blocks.
 
 use std::ops::Range;
 

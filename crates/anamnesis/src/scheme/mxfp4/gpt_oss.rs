@@ -1,4 +1,4 @@
-//! Experts of gpt-oss: blocks of 16 bytes, turned while they are decoded.
+//! Experts of gpt-oss: blocks of 16 bytes, transposed while they are decoded.
 
 use std::sync::Arc;
 

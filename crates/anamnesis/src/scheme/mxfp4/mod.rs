@@ -2,7 +2,7 @@
 //!
 //! | who | codes | scales | becomes |
 //! |---|---|---|---|
-//! | gpt-oss | `X_blocks` U8 `[experts, out, in / 32, 16]` | `X_scales` U8 `[experts, out, in / 32]` | `X` `[experts, in, out]`: turned |
+//! | gpt-oss | `X_blocks` U8 `[experts, out, in / 32, 16]` | `X_scales` U8 `[experts, out, in / 32]` | `X` `[experts, in, out]`: transposed |
 //! | DeepSeek-V4 | `X.weight` I8 `[.., out, in / 2]` | `X.scale` F8_E8M0 `[.., out, in / 32]` | `X.weight` `[.., out, in]` |
 //! | transformers | the same, or a parameter `P` | `X.weight_scale_inv`, `P_scale_inv` | the same |
 //!

@@ -1,4 +1,4 @@
-//! Decoding blocks to `[experts, in, out]`: a tile is some columns of stored blocks, turned into rows.
+//! Decoding blocks to `[experts, in, out]`: a tile is some columns of stored blocks, transposed into rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) const BLOCK: u64 = 32;
 const BLOCK_BYTES: u64 = 16;
 /// Output bytes of a tile: stored rows are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 4 << 20;
-/// Stored rows that are decoded before they are turned: with the blocks of a tile they stay in the caches.
+/// Stored rows that are decoded before they are transposed: with the blocks of a tile they stay in the caches.
 const PANEL: usize = 64;
 
 /// The parts of a weight.
@@ -120,7 +120,7 @@ impl TileDecoder for TransposedBlocks {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        // What is decoded is read once more when it is turned.
+        // What is decoded is read once more when it is transposed.
         self.run(rounded(target), &elements, inputs, out, context)
     }
 

@@ -110,7 +110,7 @@ impl Encoding {
         }
     }
 
-    /// Whether the weight of a layer is turned before it is encoded.
+    /// Whether the weight of a layer is transposed before it is encoded.
     pub(crate) fn turns(&self, layer: Layer) -> bool {
         layer == Layer::Conv1d && self.packing == Packing::Companions && self.quantiser.turns_conv1d()
     }
