@@ -75,6 +75,7 @@ struct GuideFromRust;
 mod architecture;
 mod catalog;
 mod checkpoint;
+mod compat;
 mod container;
 mod cpu;
 mod io;
@@ -92,24 +93,20 @@ mod decode;
 pub mod error;
 pub mod formats;
 pub mod inspect;
-pub mod lethe;
 pub mod limits;
-pub mod model;
-pub mod parse;
-pub mod remember;
 mod scan;
 pub mod verify;
 
 // The front door.
 pub use architecture::Architecture;
 pub use cancel::CancelToken;
-pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subject};
+pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subject, TargetDtype};
 pub use checkpoint::{Checkpoint, Origin};
 pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{
     Cast, Comparison, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions,
     DirectoryPlan, DirectoryReport, EncodingId, Fit, FittedWeight, Keeping, MeasuredWeight, Measurement, OutputState,
-    Part, PlanNote, PlannedOutput, QuantizationError, Sidecar, SidecarFate, Split,
+    Part, PlanNote, PlannedOutput, QuantizationError, RememberPlan, Sidecar, SidecarFate, Split,
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};
@@ -123,10 +120,8 @@ pub use inspect::{
 pub use io::PositionedRead;
 pub use io::output::{Existing, free_bytes};
 pub use limits::ParseLimits;
-pub use model::TargetDtype;
-pub use pipeline::{Cores, OnTensor, Progress};
+pub use pipeline::{Cores, OnTensor, Progress, RememberOptions};
 pub use quant_config::GptqFormat;
-pub use remember::{RememberOptions, RememberPlan};
 pub use scan::{
     Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedPickle, scan, scan_all, scan_all_with_limits,
     scan_bytes, scan_positioned,
@@ -138,6 +133,7 @@ pub use scheme::{
 pub use verify::{VerifyReport, verify, verify_positioned, verify_with_limits};
 
 // Known names.
+pub use compat::{lethe, model, parse, remember};
 #[doc(no_inline)]
 pub use convert::{
     convert, convert_bytes, convert_bytes_with_progress, convert_with_progress, detect_format,

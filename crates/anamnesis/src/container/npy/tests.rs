@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::catalog::Dtype;
+use crate::compat::parse::npz::{parse_npz, parse_npz_bytes};
 use crate::container::zip::Archive;
 use crate::convert::{ConvertOptions, ConvertTarget, convert_bytes};
 use crate::io::BytesSource;
 use crate::limits::ParseLimits;
-use crate::parse::npz::{parse_npz, parse_npz_bytes};
 
 fn fixture(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/npz").join(name)

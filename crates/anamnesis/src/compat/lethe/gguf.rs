@@ -85,7 +85,7 @@ fn check_finite(block: BlockType, values: &[f32], out: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::remember::{F32Out, dequantize_gguf};
+    use crate::compat::remember::{F32Out, dequantize_gguf};
 
     #[test]
     fn what_was_encoded_decodes_near_to_what_it_was_and_stays_when_encoded_again() {

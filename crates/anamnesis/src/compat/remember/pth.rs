@@ -5,13 +5,13 @@ use std::path::Path;
 use super::RememberOptions;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Catalog, Selection, TargetDtype};
+use crate::compat::parse::pth::ParsedPth;
+use crate::compat::parse::pth_types::PthTensor;
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, Layout, OutputTensor};
 use crate::convert::{Asked, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::{Existing, PendingFile};
-use crate::parse::pth::ParsedPth;
-use crate::parse::pth_types::PthTensor;
 use crate::pipeline::Plan;
 use crate::scheme::Claimed;
 

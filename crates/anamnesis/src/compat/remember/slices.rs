@@ -129,8 +129,8 @@ pub(super) fn decode_packed<E: OutputElement>(matrix: &PackedMatrix, stored: Pac
 mod tests {
     use super::*;
     use crate::catalog::BlockType;
-    use crate::remember::output::sealed::Sealed;
-    use crate::remember::{Bf16Out, F32Out};
+    use crate::compat::remember::output::sealed::Sealed;
+    use crate::compat::remember::{Bf16Out, F32Out};
     use crate::scheme::ggml::GgmlDecoder;
 
     #[test]

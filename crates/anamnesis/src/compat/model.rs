@@ -4,12 +4,12 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::checkpoint::Checkpoint;
+use crate::compat::parse::SafetensorsHeader;
 use crate::container::{Format, OpenOptions, detect_format, detect_format_from_bytes_with_limits};
 use crate::error::{AnamnesisError, Result};
 use crate::inspect::{InspectInfo, InspectOptions};
 use crate::io::read_all;
 use crate::limits::{Budget, ParseLimits};
-use crate::parse::SafetensorsHeader;
 pub use crate::pipeline::RememberOptions;
 use crate::quant_config::GptqFormat;
 

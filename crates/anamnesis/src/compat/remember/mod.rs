@@ -9,11 +9,12 @@ pub mod npz;
 pub mod nvfp4;
 
 pub mod output;
-mod plan;
 pub mod pth;
 mod slices;
 
-pub use crate::convert::{DirectoryOptions, DirectoryPlan, DirectoryReport, Part, PlannedOutput, Sidecar, SidecarFate};
+pub use crate::convert::{
+    DirectoryOptions, DirectoryPlan, DirectoryReport, Part, PlannedOutput, RememberPlan, Sidecar, SidecarFate,
+};
 pub use crate::pipeline::RememberOptions;
 pub use awq::{dequantize_awq, dequantize_awq_to_bf16};
 pub use bnb::{
@@ -29,5 +30,4 @@ pub use gptq::{dequantize_gptq, dequantize_gptq_to_bf16};
 pub use npz::{npz_to_safetensors, npz_to_safetensors_bytes};
 pub use nvfp4::{dequantize_nvfp4, dequantize_nvfp4_to_bf16};
 pub use output::{Bf16Out, F16Out, F32Out, OutputElement};
-pub use plan::RememberPlan;
 pub use pth::{pth_to_safetensors, pth_to_safetensors_bytes};

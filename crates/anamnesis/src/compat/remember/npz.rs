@@ -5,11 +5,11 @@ use std::hash::BuildHasher;
 use std::path::Path;
 
 use crate::catalog::dtype::elements;
+use crate::compat::parse::npz::NpzTensor;
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, Layout, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::{Existing, PendingFile};
-use crate::parse::npz::NpzTensor;
 
 /// Writes arrays as a safetensors file, under the names of the map. The file appears complete or not at all.
 ///

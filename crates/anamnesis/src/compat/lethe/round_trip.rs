@@ -91,8 +91,8 @@ fn le_bytes(values: &[f32]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lethe::{FP4_CODEBOOK, NF4_CODEBOOK, encode_bnb_int8, encode_bnb4};
-    use crate::remember::{dequantize_bnb_int8_to_bf16, dequantize_bnb4_to_bf16};
+    use crate::compat::lethe::{FP4_CODEBOOK, NF4_CODEBOOK, encode_bnb_int8, encode_bnb4};
+    use crate::compat::remember::{dequantize_bnb_int8_to_bf16, dequantize_bnb4_to_bf16};
 
     #[test]
     fn our_own_functions_are_inverse() {

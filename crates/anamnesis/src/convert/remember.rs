@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use super::RememberOptions;
+use super::{ConvertOptions, ConvertPlan, ConvertTarget, PlannedOutput};
 use crate::catalog::{Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
-use crate::convert::{ConvertOptions, ConvertPlan, ConvertTarget, PlannedOutput};
 use crate::error::Result;
-use crate::pipeline::Progress;
+use crate::pipeline::{Progress, RememberOptions};
 
 impl Checkpoint {
     /// Plans the decoding of all quantised weights to `target`; everything else is kept as it is. Nothing is read or

@@ -1,4 +1,4 @@
-//! BF16 slices to BitsAndBytes codes, the inverse of [`remember::bnb`](crate::remember::bnb).
+//! BF16 slices to BitsAndBytes codes, the inverse of [`remember::bnb`](crate::compat::remember::bnb).
 //!
 //! A value is divided by its block's scale and becomes the nearest entry of the codebook; of two that are equally near, the
 //! first. Where the quotient is an entry to the bit, that one is taken, so that what was decoded is encoded to the same
@@ -223,7 +223,7 @@ fn rows(bf16: &[u8], scales: &[f32], in_features: usize) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::remember::{dequantize_bnb_int8_to_bf16, dequantize_bnb4_to_bf16};
+    use crate::compat::remember::{dequantize_bnb_int8_to_bf16, dequantize_bnb4_to_bf16};
 
     fn every_byte(count: usize) -> Vec<u8> {
         (0..count).map(|index| (index * 151 % 256) as u8).collect()
