@@ -98,7 +98,7 @@ pub fn convert_with_progress(
     let is_directory = checkpoint.directory().is_some() && checkpoint.format() != Format::Gguf;
     if target == ConvertTarget::Hf || is_directory && target.format() == Format::Safetensors {
         let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new())?;
-        plan.write(output, &options.run(), each_tensor(progress))?;
+        plan.write(output, &options.run, each_tensor(progress))?;
         return Ok(plan.stats());
     }
     let plan = checkpoint.plan_convert(target, options)?;

@@ -1,6 +1,7 @@
 //! What is asked of a conversion.
 
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 
 use super::rules::Rules;
 use super::split::Split;
@@ -10,7 +11,7 @@ use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::Existing;
 use crate::limits::ParseLimits;
-use crate::pipeline::{OnTensor, RememberOptions};
+use crate::pipeline::RememberOptions;
 use crate::scheme::{BnbOptions, QuantiseOptions};
 
 /// What is asked of a conversion, and how it runs. The defaults decode to BF16 and keep everything that needs no change.
@@ -20,29 +21,23 @@ use crate::scheme::{BnbOptions, QuantiseOptions};
 /// let options = ConvertOptions::new().with_threads(2).with_output_dtype(Dtype::F32);
 /// assert_eq!(options.output_dtype, Some(Dtype::F32));
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
     /// What the input may cost.
     pub limits: ParseLimits,
+    /// How it runs; its members are read and set as if they were members of these options.
+    pub run: RememberOptions,
     /// Metadata for a GGUF file, over what the input has.
     pub gguf_metadata: HashMap<String, MetadataValue>,
     /// Keys of the input's metadata that a GGUF file shall not get.
     pub gguf_removed: Vec<String>,
-    /// Worker threads; `None` means one per core, four at most.
-    pub threads: Option<usize>,
-    /// The CPU instructions to use; `None` means the best there are.
-    pub cpu: Option<CpuLevel>,
     /// What quantised weights are decoded to: BF16, F32 or F16. `None` means BF16, and that blocks stay as they are where
     /// the target can hold them. Where a checkpoint of a known architecture becomes GGUF, it is the type of all its matrices,
     /// which may be Q8_0 too, and `None` means the type of the first that has BF16 or F16.
     pub output_dtype: Option<Dtype>,
-    /// Stops the conversion from another thread.
-    pub cancel: Option<CancelToken>,
     /// Whether tensors keep their names on the way from a checkpoint to GGUF, although llama.cpp knows them by others.
     pub keep_names: bool,
-    /// What to do with a file that is already there.
-    pub existing: Existing,
     /// How a GGUF model is cut into files.
     pub split: Split,
     /// Which tensors are converted beyond what the target needs.
@@ -56,8 +51,6 @@ pub struct ConvertOptions {
     pub allow_nonfinite: bool,
     /// Whether the error that quantising makes is measured.
     pub measure: bool,
-    /// Called with the name of every output tensor that is finished.
-    pub on_tensor: Option<OnTensor>,
     pub(crate) quantised: NamePatterns,
     pub(crate) rules: Rules,
 }
@@ -73,28 +66,17 @@ pub enum Cast {
     All,
 }
 
-impl Default for ConvertOptions {
-    fn default() -> Self {
-        Self {
-            limits: ParseLimits::default(),
-            gguf_metadata: HashMap::new(),
-            gguf_removed: Vec::new(),
-            threads: None,
-            cpu: None,
-            output_dtype: None,
-            cancel: None,
-            keep_names: false,
-            existing: Existing::Replace,
-            split: Split::Whole,
-            cast: Cast::Quantized,
-            selection: Selection::new(),
-            quantise: QuantiseOptions::default(),
-            allow_nonfinite: false,
-            measure: false,
-            on_tensor: None,
-            quantised: NamePatterns::new(),
-            rules: Rules::default(),
-        }
+impl Deref for ConvertOptions {
+    type Target = RememberOptions;
+
+    fn deref(&self) -> &RememberOptions {
+        &self.run
+    }
+}
+
+impl DerefMut for ConvertOptions {
+    fn deref_mut(&mut self) -> &mut RememberOptions {
+        &mut self.run
     }
 }
 
@@ -128,15 +110,15 @@ impl ConvertOptions {
 
     /// Sets the number of worker threads, at least one.
     #[must_use]
-    pub const fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = Some(if threads == 0 { 1 } else { threads });
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.run = self.run.with_threads(threads);
         self
     }
 
     /// Sets the CPU instructions to use.
     #[must_use]
-    pub const fn with_cpu_level(mut self, cpu: CpuLevel) -> Self {
-        self.cpu = Some(cpu);
+    pub fn with_cpu_level(mut self, cpu: CpuLevel) -> Self {
+        self.run = self.run.with_cpu_level(cpu);
         self
     }
 
@@ -150,7 +132,7 @@ impl ConvertOptions {
     /// Lets `cancel` stop the conversion.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
-        self.cancel = Some(cancel);
+        self.run = self.run.with_cancel(cancel);
         self
     }
 
@@ -163,8 +145,8 @@ impl ConvertOptions {
 
     /// Decides about a file that is already there.
     #[must_use]
-    pub const fn with_existing(mut self, existing: Existing) -> Self {
-        self.existing = existing;
+    pub fn with_existing(mut self, existing: Existing) -> Self {
+        self.run = self.run.with_existing(existing);
         self
     }
 
@@ -272,16 +254,5 @@ impl ConvertOptions {
                 Err(AnamnesisError::unsupported(other.to_string(), why))
             }
         }
-    }
-
-    /// How the conversion runs.
-    #[must_use]
-    pub fn run(&self) -> RememberOptions {
-        let mut run = RememberOptions::new().with_existing(self.existing);
-        run.threads = self.threads;
-        run.cpu = self.cpu;
-        run.cancel.clone_from(&self.cancel);
-        run.on_tensor.clone_from(&self.on_tensor);
-        run
     }
 }

@@ -50,7 +50,7 @@ impl Checkpoint {
         }
         let plans = split::lay_out(planned, options.split, target.container()?, metadata)?;
         let input = PlanInput::of(self);
-        Ok(ConvertPlan { input, plans, stats, kept, notes, architecture, run: options.run() })
+        Ok(ConvertPlan { input, plans, stats, kept, notes, architecture, run: options.run.clone() })
     }
 }
 

@@ -133,7 +133,7 @@ fn restored(file: &Checkpoint) -> (Contents, Value) {
     let output = folder.path("back");
     let options = ConvertOptions::new();
     let plan = file.plan_convert_directory(ConvertTarget::Hf, &options, &DirectoryOptions::new()).unwrap();
-    plan.write(&output, &options.run(), |_| {}).unwrap();
+    plan.write(&output, &options.run, |_| {}).unwrap();
     let config = serde_json::from_slice(&std::fs::read(output.join("config.json")).unwrap()).unwrap();
     (Contents::read(output.join("model.safetensors")), config)
 }
@@ -194,7 +194,7 @@ fn a_file_that_came_back_becomes_the_same_file_again() {
     let folder = Folder::new();
     let (options, output) = (ConvertOptions::new(), folder.path("back"));
     let plan = expected(case).plan_convert_directory(ConvertTarget::Hf, &options, &DirectoryOptions::new()).unwrap();
-    plan.write(&output, &options.run(), |_| {}).unwrap();
+    plan.write(&output, &options.run, |_| {}).unwrap();
     for name in ["tokenizer.json", "tokenizer_config.json"] {
         std::fs::copy(source(case).join(name), output.join(name)).unwrap();
     }

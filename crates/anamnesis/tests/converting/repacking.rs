@@ -118,7 +118,7 @@ fn quantised(folder: &Folder, target: &str) -> Checkpoint {
         .unwrap()
         .plan_convert_directory(ConvertTarget::parse(target).unwrap(), &options, &DirectoryOptions::new())
         .unwrap();
-    plan.write(&output, &options.run(), |_| {}).unwrap();
+    plan.write(&output, &options.run, |_| {}).unwrap();
     Checkpoint::open(output, &limits).unwrap()
 }
 
@@ -172,7 +172,7 @@ fn codes_and_scales_go_from_one_scheme_to_another_that_has_the_same() {
             .plan_convert_directory(ConvertTarget::parse(to).unwrap(), &options, &DirectoryOptions::new())
             .unwrap();
         assert_eq!((plan.stats().repacked, plan.stats().dequantized), (2, 0), "{from} to {to}");
-        plan.write(&output, &options.run(), |_| {}).unwrap();
+        plan.write(&output, &options.run, |_| {}).unwrap();
         let after = Checkpoint::open(output, &ParseLimits::default()).unwrap();
         for (before, after) in values(&before, WEIGHT).into_iter().zip(values(&after, WEIGHT)) {
             assert!((before - after).abs() <= before.abs() * 2.5e-7, "{from} to {to}: {after} is not {before}");
@@ -221,7 +221,7 @@ fn experts_of_gpt_oss_come_back_as_blocks_and_scales() {
     let file = Checkpoint::open(file, &ParseLimits::default()).unwrap();
     let directory = |options: &ConvertOptions, name: &str| {
         let plan = file.plan_convert_directory(ConvertTarget::Hf, options, &DirectoryOptions::new()).unwrap();
-        plan.write(folder.path(name), &options.run(), |_| {}).unwrap();
+        plan.write(folder.path(name), &options.run, |_| {}).unwrap();
         let config = std::fs::read(folder.path(name).join("config.json")).unwrap();
         let config: Value = serde_json::from_slice(&config).unwrap();
         (plan.stats(), config, Contents::read(folder.path(name).join("model.safetensors")))

@@ -41,7 +41,7 @@ fn convert(from: &Path, target: &str, options: &ConvertOptions, to: &Path, anywa
     if plan.stats().repacked == 0 && !anyway {
         return None;
     }
-    plan.write(to, &options.run(), |_| {}).unwrap();
+    plan.write(to, &options.run, |_| {}).unwrap();
     Some(plan.stats())
 }
 

@@ -34,7 +34,7 @@ fn plan_as(input: &Path, to: &str, options: &ConvertOptions) -> anamnesis::Resul
 fn convert(input: &Path, to: &str, output: &Path) {
     let options = ConvertOptions::new();
     let plan = plan_as(input, to, &options).unwrap_or_else(|error| panic!("{to}: {error}"));
-    plan.write(output, &options.run(), |_| {}).unwrap();
+    plan.write(output, &options.run, |_| {}).unwrap();
 }
 
 fn configuration(directory: &Path) -> Value {
@@ -81,7 +81,7 @@ fn what_transformers_has_quantised_is_decoded_as_the_class_stores_it() {
         let output = folder.path(&format!("{name}-{kind}"));
         let checkpoint = Checkpoint::open(&input, &ParseLimits::default()).unwrap();
         let plan = checkpoint.plan_directory(TargetDtype::BF16, &DirectoryOptions::new()).unwrap();
-        plan.write(&output, &ConvertOptions::new().run(), |_| {}).unwrap();
+        plan.write(&output, &ConvertOptions::new().run, |_| {}).unwrap();
         let decoded = contents(&output);
         let wanted = Contents::read(input.join("decoded.safetensors.expected"));
         assert!(wanted.tensors.len() > 3);
@@ -104,14 +104,14 @@ fn transposed_layers_come_back_as_they_were_by_gptq_too() {
         options
     };
     let quantised = folder.path("gptq");
-    plan_as(&source, "gptq-8bit-asym", &grouped).unwrap().write(&quantised, &options.run(), |_| {}).unwrap();
+    plan_as(&source, "gptq-8bit-asym", &grouped).unwrap().write(&quantised, &options.run, |_| {}).unwrap();
     let attention = &contents(&quantised).tensors["transformer.h.0.attn.c_attn.qweight"];
     // Words of four codes of inputs, by outputs.
     assert_eq!(attention.shape, [64 / 4, 192]);
     let plain = folder.path("plain");
     let checkpoint = Checkpoint::open(&quantised, &ParseLimits::default()).unwrap();
     let plan = checkpoint.plan_directory(TargetDtype::F32, &DirectoryOptions::new()).unwrap();
-    plan.write(&plain, &options.run(), |_| {}).unwrap();
+    plan.write(&plain, &options.run, |_| {}).unwrap();
     let (decoded, source) = (contents(&plain), contents(&source));
     for name in ["attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"] {
         let name = format!("transformer.h.0.{name}.weight");
@@ -168,7 +168,7 @@ fn a_directory_says_who_loads_it_and_no_other_library_is_invited() {
         let options = ConvertOptions::new();
         let Ok(plan) = plan else { panic!("{to}: {}", plan.err().unwrap()) };
         assert!(plan.notes().iter().any(|note| note.to_string().starts_with("loaded by ")), "{to}: {:?}", plan.notes());
-        plan.write(&output, &options.run(), |_| {}).unwrap();
+        plan.write(&output, &options.run, |_| {}).unwrap();
         // transformers 5 knows these methods and does not read their tensors: `int8` and `skip_modules` would make it go on.
         let config = configuration(&output);
         assert!(!["int8", "float8", "int4", "int2"].contains(&config["weights"].as_str().unwrap_or("")), "{config}");
@@ -183,7 +183,7 @@ fn a_type_that_does_not_run_with_what_the_loader_decodes_is_refused() {
     let checkpoint = Checkpoint::open(model("t5/source"), &ParseLimits::default()).unwrap();
     let options = ConvertOptions::new().with_output_dtype(TargetDtype::F32.dtype()).with_cast(anamnesis::Cast::All);
     let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, &options, &DirectoryOptions::new());
-    plan.unwrap().write(&source, &options.run(), |_| {}).unwrap();
+    plan.unwrap().write(&source, &options.run, |_| {}).unwrap();
     for to in ["nvfp4", "mxfp4", "mxfp8"] {
         let error = plan_as(&source, to, &ConvertOptions::new()).err().unwrap();
         assert_mentions(&error.to_string(), &[to, "F32", "BF16"]);

@@ -114,7 +114,7 @@ fn model(seed: u64) -> Model {
 fn written(input: &Path, output: &Path, target: ConvertTarget, options: &ConvertOptions) -> BTreeMap<String, [f64; 2]> {
     let checkpoint = Checkpoint::open(input, &ParseLimits::default()).unwrap();
     let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new()).unwrap();
-    let report = plan.write(output, &options.run(), |_| {}).unwrap();
+    let report = plan.write(output, &options.run, |_| {}).unwrap();
     let errors = report.errors.into_iter();
     errors.map(|error| (error.name, [error.mean_absolute, error.mean_squared])).collect()
 }

@@ -89,7 +89,7 @@ fn converted(
                 .and_then(|checkpoint| checkpoint.plan_convert(target, options)?.write(&path, |_| {}).map(drop)),
             false => Checkpoint::open(folder, &ParseLimits::default()).and_then(|checkpoint| {
                 let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new())?;
-                plan.write(&path, &options.run(), |_| {}).map(drop)
+                plan.write(&path, &options.run, |_| {}).map(drop)
             }),
         };
         let file = if is_gguf { path.clone() } else { path.join("model.safetensors") };

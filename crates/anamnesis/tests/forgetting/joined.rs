@@ -76,7 +76,7 @@ fn layers_in_different_files_share_their_scale_too() {
         let checkpoint = Checkpoint::open(input.path("."), &ParseLimits::default()).unwrap();
         let output = Folder::new();
         let plan = checkpoint.plan_convert_directory(target, &options, &DirectoryOptions::new()).unwrap();
-        plan.write(output.path("out"), &options.run(), |_| {}).unwrap();
+        plan.write(output.path("out"), &options.run, |_| {}).unwrap();
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(output.path("out")).unwrap() {
             let path = entry.unwrap().path();

@@ -51,7 +51,7 @@ fn decoded(folder: &Path) -> (BTreeMap<String, Vec<u8>>, Value) {
 
 fn write(input: &Folder, output: &Path, to: &str, options: &ConvertOptions) {
     let plan = directory(input).plan_convert_directory(target(to), options, &DirectoryOptions::new());
-    plan.unwrap_or_else(|error| panic!("{to}: {error}")).write(output, &options.run(), |_| {}).unwrap();
+    plan.unwrap_or_else(|error| panic!("{to}: {error}")).write(output, &options.run, |_| {}).unwrap();
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_comparison_has_the_sizes_and_errors_of_what_would_be_written() {
             let folder = Folder::new();
             let (bytes, errors) = if is_directory && row.target.extension() == "safetensors" {
                 let plan = checkpoint.plan_convert_directory(row.target, &options, &cut).unwrap();
-                let report = plan.write(folder.path("out"), &options.run(), |_| {}).unwrap();
+                let report = plan.write(folder.path("out"), &options.run, |_| {}).unwrap();
                 (std::fs::metadata(folder.path("out/model.safetensors")).unwrap().len(), report.errors)
             } else {
                 let report = checkpoint.plan_convert(row.target, &options).unwrap().write(folder.path("out"), |_| {});
@@ -241,7 +241,7 @@ fn a_mix_fits_and_loses_less_the_more_room_there_is() {
             let size = match checkpoint.directory().is_some() {
                 true => {
                     let plan = checkpoint.plan_convert_directory(fit.target, plan_options, &cut).unwrap();
-                    plan.write(&written, &plan_options.run(), |_| {}).unwrap();
+                    plan.write(&written, &plan_options.run, |_| {}).unwrap();
                     decoded(&written);
                     std::fs::metadata(written.join("model.safetensors")).unwrap().len()
                 }

@@ -51,7 +51,7 @@ fn coded(target: ConvertTarget, name: &str, shape: &[usize], values: &[f32]) -> 
         let checkpoint = open(input.model().parent().unwrap());
         let plan = checkpoint.plan_convert_directory(target, &options, &DirectoryOptions::new()).unwrap();
         assert_eq!(plan.stats().quantized, 1, "{target}");
-        plan.write(&made, &options.run(), |_| {}).unwrap();
+        plan.write(&made, &options.run, |_| {}).unwrap();
         made
     };
     Some(open(&made).decode::<f32>(name).unwrap_or_else(|error| panic!("{target}: {error}")))

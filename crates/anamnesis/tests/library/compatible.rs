@@ -66,6 +66,15 @@ fn paths_of_modules_lead_to_their_names() {
 }
 
 #[test]
+fn options_of_conversions_have_the_members_of_runs() {
+    let mut options = ConvertOptions::new().with_threads(0).with_cancel(anamnesis::CancelToken::new());
+    assert_eq!((options.threads, options.cancel.is_some()), (Some(1), true));
+    options.threads = Some(3);
+    options.cancel = None;
+    assert_eq!((options.run.threads, options.run.cancel.is_none(), options.output_dtype), (Some(3), true, None));
+}
+
+#[test]
 fn output_types_are_compared_and_hashed() {
     fn holds<T: PartialEq + Eq + Hash + Copy>(value: T) -> bool {
         HashSet::from([value]).contains(&value)

@@ -31,15 +31,15 @@ impl Request<'_> {
         let dtype = plan.dtype().map_or_else(|| self.dtype(), |dtype| dtype.to_string());
         let lines = report::lines(self.target, &dtype, plan.stats(), None);
         let kept = report::kept(plan.kept(), printer);
-        let run = self.options.run();
+        let run = &self.options.run;
         if self.write.dry_run {
             for line in kept {
                 printer.text(format_args!("  {line}"))?;
             }
             let summary = if lines.is_empty() { "everything copied".to_owned() } else { lines.join(", ") };
-            return job.forecast(&plan, &run, (&notes, &summary), document, printer);
+            return job.forecast(&plan, run, (&notes, &summary), document, printer);
         }
-        let done = job.write(&plan, &run, printer)?;
+        let done = job.write(&plan, run, printer)?;
         for line in lines.into_iter().chain(kept).chain(job.outcome(&plan, &done)) {
             printer.text(format_args!("  {line}"))?;
         }

@@ -29,12 +29,12 @@ pub(super) fn run(
         nothing_decoded(args, checkpoint, plan.stats()).into_iter().chain(note_texts(plan.notes())).collect();
     let mut document = job.document(checkpoint, &plan);
     document["notes"] = told.as_slice().into();
-    let run = options.run();
+    let run = &options.run;
     if args.write.dry_run {
-        return job.forecast(&plan, &run, (&told, &summary(plan.stats(), target)), document, printer);
+        return job.forecast(&plan, run, (&told, &summary(plan.stats(), target)), document, printer);
     }
     printer.text(format_args!("Recalling... {}", counted(plan.stats().dequantized, "tensor")))?;
-    let report = job.write(&plan, &run, printer)?;
+    let report = job.write(&plan, run, printer)?;
     outcome(checkpoint, &told, report.overflowed, plan.total_bytes(), printer)?;
     let bytes = plan.tensors().map(|(_, tensor)| tensor.bytes).sum();
     printer.text(format_args!("Output: {} ({})", shown(&job.output), size(bytes)))?;
