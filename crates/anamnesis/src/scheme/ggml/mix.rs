@@ -1,44 +1,78 @@
-//! Which block type each tensor gets: the mixes of llama.cpp.
+//! The mixes of llama.cpp, a row each, and the block type each tensor gets (`llama_tensor_get_type`).
 //!
-//! A mix has a type for most tensors, and others for those that suffer most: the output, the values of attention, the way
-//! down. What decides are the tensor's name, its layer among all, and a few facts of the model.
+//! A mix has a type for most tensors, and others for those that suffer most: `output`, `attn_v`, `ffn_down`. The tensor's name,
+//! its layer and a few hyperparameters of the model decide.
 
 use crate::catalog::BlockType::{self, *};
 
-/// A mix by its own name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(non_camel_case_types, reason = "they are the names of the format")]
-pub(crate) enum Mix {
-    Q4_0,
-    Q4_1,
-    Q5_0,
-    Q5_1,
-    Q8_0,
-    Q2_K,
-    Q2_K_S,
-    Q3_K_S,
-    Q3_K_M,
-    Q3_K_L,
-    Q4_K_S,
-    Q4_K_M,
-    Q5_K_S,
-    Q5_K_M,
-    Q6_K,
-    IQ1_S,
-    IQ1_M,
-    IQ2_XXS,
-    IQ2_XS,
-    IQ2_S,
-    IQ2_M,
-    IQ3_XXS,
-    IQ3_XS,
-    IQ3_S,
-    IQ3_M,
-    IQ4_NL,
-    IQ4_XS,
-    TQ1_0,
-    TQ2_0,
-    MXFP4_MOE,
+/// What is known of a mix besides the tensors that get another type.
+pub(super) struct MixRow {
+    /// Its names in requests, the usual one first.
+    pub(super) names: &'static [&'static str],
+    /// Its name in reports. Some tensors have other types: the mix is what is true of all.
+    pub(super) label: &'static str,
+    pub(super) about: &'static str,
+    /// The type of most tensors.
+    block: BlockType,
+    /// `general.file_type`: `llama_ftype` of llama.cpp.
+    file_type: u32,
+}
+
+macro_rules! mixes {
+    ($($mix:ident: $block:ident, $file_type:literal, $($name:literal)+;)*) => {
+        /// A mix by its name in llama.cpp.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[allow(non_camel_case_types, reason = "they are the names of the format")]
+        pub(crate) enum Mix {
+            $($mix),*
+        }
+
+        impl Mix {
+            /// All mixes, in the order they are listed.
+            pub(super) const ALL: [Self; ROWS.len()] = [$(Self::$mix),*];
+        }
+
+        static ROWS: [MixRow; [$($file_type),*].len()] = [$(MixRow {
+            names: &[$($name),+],
+            label: stringify!($mix),
+            about: concat!("mostly ", stringify!($block), " blocks, mixed as llama.cpp does"),
+            block: BlockType::$block,
+            file_type: $file_type,
+        }),*];
+    };
+}
+
+mixes! {
+    Q4_K_M: Q4_K, 15, "q4_k_m" "q4_k";
+    Q4_K_S: Q4_K, 14, "q4_k_s";
+    Q5_K_M: Q5_K, 17, "q5_k_m" "q5_k";
+    Q5_K_S: Q5_K, 16, "q5_k_s";
+    Q6_K: Q6_K, 18, "q6_k";
+    Q8_0: Q8_0, 7, "q8_0";
+    Q3_K_M: Q3_K, 12, "q3_k_m" "q3_k";
+    Q3_K_S: Q3_K, 11, "q3_k_s";
+    Q3_K_L: Q3_K, 13, "q3_k_l";
+    Q2_K: Q2_K, 10, "q2_k";
+    Q2_K_S: Q2_K, 21, "q2_k_s";
+    Q4_0: Q4_0, 2, "q4_0";
+    Q4_1: Q4_1, 3, "q4_1";
+    Q5_0: Q5_0, 8, "q5_0";
+    Q5_1: Q5_1, 9, "q5_1";
+    IQ4_XS: IQ4_XS, 30, "iq4_xs";
+    IQ4_NL: IQ4_NL, 25, "iq4_nl";
+    IQ3_M: IQ3_S, 27, "iq3_m";
+    IQ3_S: IQ3_S, 26, "iq3_s";
+    IQ3_XS: IQ3_S, 22, "iq3_xs";
+    IQ3_XXS: IQ3_XXS, 23, "iq3_xxs";
+    IQ2_M: IQ2_S, 29, "iq2_m";
+    IQ2_S: IQ2_XS, 28, "iq2_s";
+    IQ2_XS: IQ2_XS, 20, "iq2_xs";
+    IQ2_XXS: IQ2_XXS, 19, "iq2_xxs";
+    IQ1_M: IQ1_M, 31, "iq1_m";
+    IQ1_S: IQ1_S, 24, "iq1_s";
+    TQ2_0: TQ2_0, 37, "tq2_0";
+    TQ1_0: TQ1_0, 36, "tq1_0";
+    MXFP4_MOE: MXFP4, 38, "mxfp4_moe";
 }
 
 /// The facts of a model that decide.
@@ -69,68 +103,23 @@ impl Model {
 }
 
 impl Mix {
-    /// The type of most tensors.
-    pub(crate) const fn block(self) -> BlockType {
-        match self {
-            Self::Q4_0 => Q4_0,
-            Self::Q4_1 => Q4_1,
-            Self::Q5_0 => Q5_0,
-            Self::Q5_1 => Q5_1,
-            Self::Q8_0 => Q8_0,
-            Self::Q2_K | Self::Q2_K_S => Q2_K,
-            Self::Q3_K_S | Self::Q3_K_M | Self::Q3_K_L => Q3_K,
-            Self::Q4_K_S | Self::Q4_K_M => Q4_K,
-            Self::Q5_K_S | Self::Q5_K_M => Q5_K,
-            Self::Q6_K => Q6_K,
-            Self::IQ1_S => IQ1_S,
-            Self::IQ1_M => IQ1_M,
-            Self::IQ2_XXS => IQ2_XXS,
-            Self::IQ2_XS | Self::IQ2_S => IQ2_XS,
-            Self::IQ2_M => IQ2_S,
-            Self::IQ3_XXS => IQ3_XXS,
-            Self::IQ3_XS | Self::IQ3_S | Self::IQ3_M => IQ3_S,
-            Self::IQ4_NL => IQ4_NL,
-            Self::IQ4_XS => IQ4_XS,
-            Self::TQ1_0 => TQ1_0,
-            Self::TQ2_0 => TQ2_0,
-            Self::MXFP4_MOE => MXFP4,
-        }
+    pub(super) const fn row(self) -> &'static MixRow {
+        &ROWS[self as usize]
     }
 
-    /// The number by which files tell of it.
+    /// The type of most tensors.
+    pub(crate) const fn block(self) -> BlockType {
+        self.row().block
+    }
+
+    /// `general.file_type` of a file with this mix.
     pub(crate) const fn file_type(self) -> u32 {
-        match self {
-            Self::Q4_0 => 2,
-            Self::Q4_1 => 3,
-            Self::Q8_0 => 7,
-            Self::Q5_0 => 8,
-            Self::Q5_1 => 9,
-            Self::Q2_K => 10,
-            Self::Q3_K_S => 11,
-            Self::Q3_K_M => 12,
-            Self::Q3_K_L => 13,
-            Self::Q4_K_S => 14,
-            Self::Q4_K_M => 15,
-            Self::Q5_K_S => 16,
-            Self::Q5_K_M => 17,
-            Self::Q6_K => 18,
-            Self::IQ2_XXS => 19,
-            Self::IQ2_XS => 20,
-            Self::Q2_K_S => 21,
-            Self::IQ3_XS => 22,
-            Self::IQ3_XXS => 23,
-            Self::IQ1_S => 24,
-            Self::IQ4_NL => 25,
-            Self::IQ3_S => 26,
-            Self::IQ3_M => 27,
-            Self::IQ2_S => 28,
-            Self::IQ2_M => 29,
-            Self::IQ4_XS => 30,
-            Self::IQ1_M => 31,
-            Self::TQ1_0 => 36,
-            Self::TQ2_0 => 37,
-            Self::MXFP4_MOE => 38,
-        }
+        self.row().file_type
+    }
+
+    /// The mix of a name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mix| mix.row().names.contains(&name))
     }
 
     /// Whether it is one of those with the fewest bits.

@@ -12,79 +12,20 @@ use crate::scheme::quantise::{
     QuantisedModel, Quantiser, Task, linear,
 };
 
-/// A mix, its names, what weights are called in reports, and what it is in a few words.
-struct Named {
-    mix: Mix,
-    names: &'static [&'static str],
-    short: &'static str,
-    about: &'static str,
-}
-
-macro_rules! mixes {
-    ($($mix:ident $short:literal $($name:literal)+;)*) => {
-        /// The mixes by the names that llama.cpp has for them.
-        static MIXES: [Named; [$($short),*].len()] = [$(Named {
-            mix: Mix::$mix,
-            names: &[$($name),+],
-            // Rows that do not divide, and tensors that suffer most, are of other types: the mix is what is true of all.
-            short: stringify!($mix),
-            about: concat!("mostly ", $short, " blocks, mixed as llama.cpp does"),
-        }),*];
-    };
-}
-
-mixes! {
-    Q4_K_M "Q4_K" "q4_k_m" "q4_k";
-    Q4_K_S "Q4_K" "q4_k_s";
-    Q5_K_M "Q5_K" "q5_k_m" "q5_k";
-    Q5_K_S "Q5_K" "q5_k_s";
-    Q6_K "Q6_K" "q6_k";
-    Q8_0 "Q8_0" "q8_0";
-    Q3_K_M "Q3_K" "q3_k_m" "q3_k";
-    Q3_K_S "Q3_K" "q3_k_s";
-    Q3_K_L "Q3_K" "q3_k_l";
-    Q2_K "Q2_K" "q2_k";
-    Q2_K_S "Q2_K" "q2_k_s";
-    Q4_0 "Q4_0" "q4_0";
-    Q4_1 "Q4_1" "q4_1";
-    Q5_0 "Q5_0" "q5_0";
-    Q5_1 "Q5_1" "q5_1";
-    IQ4_XS "IQ4_XS" "iq4_xs";
-    IQ4_NL "IQ4_NL" "iq4_nl";
-    IQ3_M "IQ3_S" "iq3_m";
-    IQ3_S "IQ3_S" "iq3_s";
-    IQ3_XS "IQ3_S" "iq3_xs";
-    IQ3_XXS "IQ3_XXS" "iq3_xxs";
-    IQ2_M "IQ2_S" "iq2_m";
-    IQ2_S "IQ2_XS" "iq2_s";
-    IQ2_XS "IQ2_XS" "iq2_xs";
-    IQ2_XXS "IQ2_XXS" "iq2_xxs";
-    IQ1_M "IQ1_M" "iq1_m";
-    IQ1_S "IQ1_S" "iq1_s";
-    TQ2_0 "TQ2_0" "tq2_0";
-    TQ1_0 "TQ1_0" "tq1_0";
-    MXFP4_MOE "MXFP4" "mxfp4_moe";
-}
-
-/// What can be asked for.
-pub(crate) static ENCODINGS: [Encoding; MIXES.len()] = {
-    let mut encodings = [const { encoding(&MIXES[0]) }; MIXES.len()];
+/// The mixes as targets of a conversion.
+pub(crate) static ENCODINGS: [Encoding; Mix::ALL.len()] = {
+    let mut encodings = [const { encoding(&Mix::ALL[0]) }; Mix::ALL.len()];
     let mut index = 1;
-    while index < MIXES.len() {
-        encodings[index] = encoding(&MIXES[index]);
+    while index < Mix::ALL.len() {
+        encodings[index] = encoding(&Mix::ALL[index]);
         index += 1;
     }
     encodings
 };
 
-const fn encoding(named: &'static Named) -> Encoding {
-    let &Named { names, about, short, .. } = named;
-    Encoding { names, about, short, packing: Packing::Blocks, quantiser: &named.mix }
-}
-
-/// The mix of a name.
-pub(super) fn mix_of(name: &str) -> Option<Mix> {
-    MIXES.iter().find(|named| named.names.contains(&name)).map(|named| named.mix)
+const fn encoding(mix: &'static Mix) -> Encoding {
+    let row = mix.row();
+    Encoding { names: row.names, about: row.about, short: row.label, packing: Packing::Blocks, quantiser: mix }
 }
 
 impl Quantiser for Mix {
@@ -137,7 +78,7 @@ impl Quantiser for Mix {
     }
 
     fn mixes_with(&self, other: &str) -> bool {
-        mix_of(other).is_some()
+        Self::named(other).is_some()
     }
 
     fn metadata(&self, made: &QuantisedModel<'_>) -> Metadata {
@@ -245,7 +186,7 @@ impl Mix {
 /// The type that is wished for a tensor: what most tensors of the mix of that name are.
 fn wished(tensor: &Candidate<'_>) -> Option<BlockType> {
     match tensor.wish {
-        Some(Override::Encode(encoding)) => mix_of(encoding.name()).map(Mix::block),
+        Some(Override::Encode(encoding)) => Mix::named(encoding.name()).map(Mix::block),
         Some(Override::Keep) | None => None,
     }
 }

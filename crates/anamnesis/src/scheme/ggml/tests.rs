@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::mix::{Chooser, Model, fitting, is_touched};
-use super::quantiser::{ENCODINGS, in_order, mix_of};
+use super::mix::{Chooser, Mix, Model, fitting, is_touched};
+use super::quantiser::{ENCODINGS, in_order};
 
 /// A model by its facts and the tensors it has: names, and shapes as their rank.
 struct Known {
@@ -110,7 +110,7 @@ fn every_mix_chooses_what_llama_cpp_chooses() {
         tensors.sort_by(|(a, _), (b, _)| in_order(a).cmp(&in_order(b)));
         for (mix_name, columns) in all[name].as_object().unwrap() {
             // Plain floats are no mix.
-            let Some(mix) = mix_of(mix_name) else {
+            let Some(mix) = Mix::named(mix_name) else {
                 assert!(matches!(mix_name.as_str(), "f32" | "f16" | "bf16"), "{mix_name}");
                 continue;
             };
@@ -139,7 +139,7 @@ fn every_mix_has_its_number_and_short_name() {
     let mut numbers: Vec<_> = ENCODINGS
         .iter()
         .map(|encoding| {
-            let mix = mix_of(encoding.names[0]).unwrap();
+            let mix = Mix::named(encoding.names[0]).unwrap();
             assert_eq!(encoding.about, format!("mostly {} blocks, mixed as llama.cpp does", mix.block().name()));
             assert_eq!(encoding.short.to_ascii_lowercase(), encoding.names[0]);
             mix.file_type()
