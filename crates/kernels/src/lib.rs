@@ -30,7 +30,6 @@ pub use base::float::{E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8};
 pub use base::level::Level;
 pub use base::output::{Bf16, F16, F32, Output};
 pub use base::packing::{AwqNibbles, Bits2, Bits3, Bytes, HighNibbles, LowNibbles, Packing, SignedBytes};
-pub use base::streamed::copy_past_caches;
 pub use cast::{TopExponent, narrow, round_slice, widen_bf16, widen_e8m0, widen_f16, widen_f32, widen_format8};
 pub use decode::{
     Arithmetic, Formula, Step, affine_codes, affine_fields, cast, coded_blocks, coded_indexed, ggml, nested_scales,

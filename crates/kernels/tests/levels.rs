@@ -247,17 +247,6 @@ fn widening_agrees_with_the_twin() {
 }
 
 #[test]
-fn bytes_copied_past_the_caches_are_the_same_wherever_they_begin_and_end() {
-    let from = painted_codes(1100);
-    for (skipped, bytes) in (0..70).flat_map(|skipped| [(skipped, 0), (skipped, 3), (skipped, 64), (skipped, 1000)]) {
-        let mut to = vec![0xA5; 1200];
-        assert_eq!(copy_past_caches(&from[..bytes], &mut to[skipped..]), bytes);
-        assert_eq!(to[skipped..skipped + bytes], from[..bytes], "{bytes} bytes, {skipped} behind the start");
-        assert!(to[..skipped].iter().chain(&to[skipped + bytes..]).all(|byte| *byte == 0xA5));
-    }
-}
-
-#[test]
 fn columns_without_a_scale_are_not_written_and_not_counted() {
     let codes = painted_codes(5 * 700);
     for (run, count) in [(128, 3), (32, 7), (20, 9), (4096, 0), (128, 0)] {

@@ -1,15 +1,20 @@
 //! Memory for large outputs.
 
-/// From here on the system is asked for large pages.
+/// Allocations of at least this size ask the system for huge pages: with pages of 4 KiB, the page faults of a large output
+/// take longer than filling it.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// Zeroed bytes. A large output is filled from front to back right away, and with pages of the usual size the system would
-/// be asked for one every 4 KiB, which takes longer than filling it; so large pages are asked for where that can be done.
+/// Zeroed bytes.
 pub(crate) fn zeroed(bytes: usize) -> Vec<u8> {
     let mut memory = vec![0; bytes];
-    if bytes >= LARGE_BYTES {
-        prefer_large_pages(&mut memory);
-    }
+    prefer_huge_pages(memory.as_mut_ptr(), bytes);
+    memory
+}
+
+/// An empty vector with room for `bytes`.
+pub(crate) fn with_capacity(bytes: usize) -> Vec<u8> {
+    let mut memory = Vec::with_capacity(bytes);
+    prefer_huge_pages(memory.as_mut_ptr(), bytes);
     memory
 }
 
@@ -45,42 +50,26 @@ impl Lines {
     }
 }
 
-/// Whether this memory has been used before, as far as a look at its middle tells. Fresh memory comes through the caches
-/// when its pages are first touched; used memory of this size is in none of them.
-#[cfg(target_os = "linux")]
-pub(crate) fn is_used(memory: &mut [u8]) -> bool {
-    if memory.len() < LARGE_BYTES {
-        return false;
-    }
-    let middle = memory.len() / 2;
-    let page = middle + memory[middle..].as_mut_ptr().align_offset(PAGE).min(memory.len() - middle - PAGE);
-    let mut is_there = 0u8;
-    // SAFETY: the page lies inside this slice (which is much longer than two pages), and one byte is what one page needs.
-    let answer = unsafe { libc::mincore(memory[page..].as_mut_ptr().cast(), PAGE, &mut is_there) };
-    answer == 0 && is_there & 1 == 1
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn is_used(_memory: &mut [u8]) -> bool {
-    false
-}
-
-/// Bytes of a usual page.
+/// Bytes of an ordinary page.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 4096;
 
+/// Asks for huge pages behind an allocation of `bytes` at `start`.
 #[cfg(target_os = "linux")]
-fn prefer_large_pages(memory: &mut [u8]) {
-    let start = memory.as_mut_ptr().align_offset(PAGE).min(memory.len());
-    let whole = (memory.len() - start) / PAGE * PAGE;
-    let pages = &mut memory[start..start + whole];
+fn prefer_huge_pages(start: *mut u8, bytes: usize) {
+    if bytes < LARGE_BYTES {
+        return;
+    }
+    let skipped = start.align_offset(PAGE).min(bytes);
+    let whole = (bytes - skipped) / PAGE * PAGE;
     // Where the system does not follow the advice, everything works as before.
-    // SAFETY: the range is memory of this slice alone, and the advice changes which pages back it, not what it holds.
-    let _ = unsafe { rustix::mm::madvise(pages.as_mut_ptr().cast(), pages.len(), rustix::mm::Advice::LinuxHugepage) };
+    // SAFETY: the range lies inside one allocation of the caller, and the advice changes which pages back it, not its bytes.
+    let _ =
+        unsafe { rustix::mm::madvise(start.wrapping_add(skipped).cast(), whole, rustix::mm::Advice::LinuxHugepage) };
 }
 
 #[cfg(not(target_os = "linux"))]
-fn prefer_large_pages(_memory: &mut [u8]) {}
+fn prefer_huge_pages(_start: *mut u8, _bytes: usize) {}
 
 #[cfg(test)]
 mod tests {
@@ -105,15 +94,5 @@ mod tests {
             assert_eq!(memory.len(), bytes);
             assert!(memory.iter().all(|&byte| byte == 0));
         }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn memory_is_used_once_it_was_written() {
-        let mut memory = zeroed(64 << 20);
-        assert!(!is_used(&mut memory));
-        memory.fill(1);
-        assert!(is_used(&mut memory));
-        assert!(!is_used(&mut [0; 100]));
     }
 }

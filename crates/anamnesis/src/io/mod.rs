@@ -15,7 +15,7 @@ pub(crate) mod together;
 pub(crate) use arranged::{ArrangedSource, Region};
 pub(crate) use digest::{DigestKind, sha256};
 pub(crate) use file::FileSource;
-pub(crate) use memory::{Lines, is_used, zeroed};
+pub(crate) use memory::{Lines, with_capacity, zeroed};
 pub(crate) use output::write_all_at;
 pub(crate) use pool::{FilePool, MAX_OPEN_FILES, read_exact_at};
 pub use positioned::PositionedRead;

@@ -8,7 +8,6 @@
 //! | `group`, `walk` | how slices go through a body, group by group |
 //! | [`output`] | the types that decoded values are rounded to |
 //! | [`packing`] | how codes of a few bits lie in bytes |
-//! | [`streamed`] | copying past the caches |
 
 #[macro_use]
 pub(crate) mod group;
@@ -22,6 +21,5 @@ pub mod level;
 pub mod output;
 pub mod packing;
 pub mod simd;
-pub mod streamed;
 
 pub use group::GROUP;

@@ -3,7 +3,7 @@
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
 
-use super::slices::{check_len, output, product};
+use super::slices::{check_len, filled_once, piece, product};
 use super::{Bf16Out, OutputElement};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::Context;
@@ -35,10 +35,11 @@ pub fn dequantize_nvfp4<E: OutputElement>(
     check_len("block_scales", block_scales, product(&[rows, cols / BLOCK]))?;
     let elements =
         product(&[rows, cols]).ok_or_else(|| AnamnesisError::parse(format!("{rows}x{cols} values are too many")))?;
-    let mut out = output::<E>(elements)?;
-    let level = Context::default().level();
-    filled(decode(level, rounded(E::TARGET), weight, block_scales, global_scale, &mut out)?, out.len())?;
-    Ok(out)
+    let (level, to) = (Context::default().level(), rounded(E::TARGET));
+    filled_once::<E>(elements, piece::<E>(BLOCK), |range, out| {
+        let (codes, scales) = (range.start / 2..range.end / 2, range.start / BLOCK..range.end / BLOCK);
+        decode(level, to, &weight[codes], &block_scales[scales], global_scale, out)
+    })
 }
 
 /// [`dequantize_nvfp4`] to BF16.

@@ -1,12 +1,12 @@
-//! What the slice functions share: checked sizes and the output buffer.
+//! Checked sizes and output vectors, shared by the functions that decode slices.
 
-use anamnesis_kernels as kernels;
+use std::ops::Range;
 
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
-use crate::io::{Lines, is_used, zeroed};
+use crate::io::{Lines, with_capacity};
 use crate::scheme::coder::filled;
-use crate::scheme::packed::{PackedBytes, PackedMatrix, check_group_index, decode_rows};
+use crate::scheme::packed::{PackedBytes, PackedMatrix, RowDecoder, check_group_index};
 use crate::scheme::{Context, ScaleType, TileDecoder};
 
 use super::OutputElement;
@@ -27,79 +27,47 @@ pub(super) fn product(factors: &[usize]) -> Option<usize> {
     factors.iter().try_fold(1usize, |product, &factor| product.checked_mul(factor))
 }
 
-/// From here on an output fits no cache.
-const UNCACHED_BYTES: usize = 32 << 20;
-
-/// From here on it takes longer to clear used memory than to copy into it from a cache. Outputs that fit no cache come from the
-/// system, which clears their pages when they are first touched: those are never cleared here.
-const CLEARED_BYTES: usize = 2 << 20;
-
-/// Bytes decoded before they are copied: half of what a second-level cache has at least.
+/// Output bytes that are decoded before they are appended: half of the smallest second-level cache.
 const PIECE_BYTES: usize = 128 << 10;
 
-fn output_bytes<E: OutputElement>(elements: usize) -> Result<usize> {
+/// A new vector of `elements` values. They are decoded `step` values at a time into a buffer that stays in the caches, and
+/// each piece is appended: the vector's own memory is written once and never cleared. `decode` gets a range of values and the
+/// bytes to fill, and returns how many it wrote.
+pub(super) fn filled_once<E: OutputElement>(
+    elements: usize,
+    step: usize,
+    mut decode: impl FnMut(Range<usize>, &mut [u8]) -> Result<usize>,
+) -> Result<Vec<u8>> {
     let too_many = || AnamnesisError::limit("available_memory", format!("{elements} output values"));
-    elements.checked_mul(E::BYTES).ok_or_else(too_many)
-}
-
-/// Space for `elements` values.
-pub(super) fn output<E: OutputElement>(elements: usize) -> Result<Vec<u8>> {
-    Ok(zeroed(output_bytes::<E>(elements)?))
-}
-
-/// Decodes a whole weight. Its memory is written once where that can be had: a large output that comes from used memory is
-/// filled past the caches, and one that fits a cache is appended to piece by piece, so that it need not be cleared first.
-pub(super) fn decode<E: OutputElement>(decoder: &dyn TileDecoder, elements: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
-    let bytes = output_bytes::<E>(elements)?;
-    let mut context = Context::default();
-    if (CLEARED_BYTES..UNCACHED_BYTES).contains(&bytes) {
-        let mut out = Vec::with_capacity(bytes);
-        in_pieces::<E>(decoder, parts, bytes, &mut context, &mut |piece| {
-            out.extend_from_slice(piece);
-            Ok(())
-        })?;
-        filled(out.len(), bytes)?;
-        return Ok(out);
-    }
-    let mut out = zeroed(bytes);
-    if bytes >= UNCACHED_BYTES && is_used(&mut out) {
-        let mut rest = &mut out[..];
-        in_pieces::<E>(decoder, parts, bytes, &mut context, &mut |piece| {
-            let (now, behind) = std::mem::take(&mut rest).split_at_mut(piece.len());
-            rest = behind;
-            filled(kernels::copy_past_caches(piece, now), piece.len())
-        })?;
-    } else if elements > 0 {
-        filled(decoder.decode(0..elements as u64, parts, E::TARGET, &mut out, &mut context)?, bytes)?;
+    let bytes = elements.checked_mul(E::BYTES).ok_or_else(too_many)?;
+    let (mut out, mut lines) = (with_capacity(bytes), Lines::new());
+    let piece = lines.of(step.max(1).saturating_mul(E::BYTES).min(bytes));
+    for start in (0..elements).step_by(step.max(1)) {
+        let end = start.saturating_add(step.max(1)).min(elements);
+        let piece = &mut piece[..(end - start) * E::BYTES];
+        filled(decode(start..end, piece)?, piece.len())?;
+        out.extend_from_slice(piece);
     }
     Ok(out)
 }
 
-/// Decodes a weight of so many output bytes from front to back, into memory that stays in the caches, and hands each piece over.
-fn in_pieces<E: OutputElement>(
-    decoder: &dyn TileDecoder,
-    parts: &[&[u8]],
-    bytes: usize,
-    context: &mut Context,
-    put: &mut dyn FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    let granule = usize::try_from(decoder.granule()).unwrap_or(usize::MAX).max(1);
-    let step = (PIECE_BYTES / E::BYTES / granule).max(1).saturating_mul(granule);
-    let (mut lines, elements) = (Lines::new(), bytes / E::BYTES);
-    let piece = lines.of(step.saturating_mul(E::BYTES).min(bytes));
-    let mut windows = Vec::new();
-    for start in (0..elements).step_by(step) {
-        let end = start.saturating_add(step).min(elements);
-        let range = start as u64..end as u64;
+/// The values of a piece, in whole granules.
+pub(super) fn piece<E: OutputElement>(granule: usize) -> usize {
+    (PIECE_BYTES / E::BYTES / granule.max(1)).max(1).saturating_mul(granule)
+}
+
+/// Decodes a whole weight.
+pub(super) fn decode<E: OutputElement>(decoder: &dyn TileDecoder, elements: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
+    let granule = usize::try_from(decoder.granule()).unwrap_or(usize::MAX);
+    let (mut context, mut windows) = (Context::default(), Vec::new());
+    filled_once::<E>(elements, piece::<E>(granule), |range, out| {
+        let range = range.start as u64..range.end as u64;
         windows.clear();
         decoder.windows(range.clone(), &mut windows);
         let inputs = windows.iter().map(|window| window.of(parts)).collect::<Option<Vec<_>>>();
         let inputs = inputs.ok_or_else(|| AnamnesisError::parse("a tile reaches outside its tensor"))?;
-        let piece = &mut piece[..(end - start) * E::BYTES];
-        filled(decoder.decode(range, &inputs, E::TARGET, piece, context)?, piece.len())?;
-        put(piece)?;
-    }
-    Ok(())
+        decoder.decode(range, &inputs, E::TARGET, out, &mut context)
+    })
 }
 
 /// The scale types of the packed integer schemes.
@@ -120,9 +88,11 @@ pub(super) fn decode_packed<E: OutputElement>(matrix: &PackedMatrix, stored: Pac
         check_len("g_idx", index, product(&[inputs, 4]))?;
         check_group_index(index, matrix.groups, 1, false)?;
     }
-    let mut out = output::<E>(product(&[inputs, outputs]).unwrap_or(usize::MAX))?;
-    decode_rows(Context::default().level(), matrix, stored, E::TARGET, &mut out)?;
-    Ok(out)
+    let mut rows = RowDecoder::new(Context::default().level(), matrix, stored, E::TARGET);
+    let granule = outputs.saturating_mul(matrix.inputs_per_word());
+    filled_once::<E>(product(&[inputs, outputs]).unwrap_or(usize::MAX), piece::<E>(granule), |range, out| {
+        rows.decode(range.start / outputs..range.end / outputs, out)
+    })
 }
 
 #[cfg(test)]
@@ -136,8 +106,8 @@ mod tests {
     #[test]
     fn outputs_of_every_size_are_those_of_one_tile() {
         let decoder = GgmlDecoder::new(BlockType::Q8_0);
-        // Around the limit for BF16 and F32, with a last piece that is cut short.
-        for blocks in [0, 1, 16_383, 16_384, 32_767, 32_768, 40_001] {
+        // Around one piece of BF16 and of F32, and several pieces with a last one that is shorter.
+        for blocks in [0, 1, 1023, 1024, 2047, 2048, 2049, 40_001] {
             let data: Vec<u8> = (0..34 * blocks).map(|index| (index * 7 % 251) as u8).collect();
             let elements = 32 * blocks;
             let tile = |target, each: usize| {

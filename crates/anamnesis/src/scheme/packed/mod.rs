@@ -26,7 +26,7 @@ pub(crate) use encoder::{PackedEncoder, check_shape};
 pub(crate) use groups::{InputGroups, check_group_index};
 pub(crate) use parts::{PART_NAMES, Parts};
 pub(crate) use planar::{BLOCK, is_planar};
-pub(crate) use rows::{PackedBytes, decode_rows};
+pub(crate) use rows::{PackedBytes, RowDecoder};
 pub(crate) use zeros::ZeroPoints;
 
 /// How codes are packed into words.
@@ -66,4 +66,14 @@ pub(crate) struct PackedMatrix {
     pub grouping: Grouping,
     pub zeros: ZeroPoints,
     pub scale: ScaleType,
+}
+
+impl PackedMatrix {
+    /// The inputs that share a word of the stored matrix.
+    pub(crate) fn inputs_per_word(&self) -> usize {
+        match self.words {
+            Words::Gptq(bits) => 32 / usize::from(bits),
+            Words::Awq => 1,
+        }
+    }
 }

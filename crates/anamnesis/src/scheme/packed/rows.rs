@@ -1,12 +1,14 @@
 //! Decoding to `[in, out]`, the orientation of the stored matrix: input by input.
 
-use crate::error::Result;
+use std::ops::Range;
+
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self as kernels, Rounded};
 
 use super::{Grouping, PackedMatrix, Words};
 use crate::catalog::TargetDtype;
-use crate::scheme::coder::{filled, rounded};
+use crate::error::Result;
+use crate::scheme::coder::rounded;
 
 /// Outputs done at a time, so that their zero points and scales stay in the first-level cache.
 const STRIP: usize = 2048;
@@ -19,17 +21,6 @@ pub(crate) struct PackedBytes<'a> {
     pub scales: &'a [u8],
     /// Little-endian I32, within range.
     pub group_index: Option<&'a [u8]>,
-}
-
-/// Decodes a whole matrix of 4- or 8-bit codes. Needs memory for one row of zero points and scales.
-pub(crate) fn decode_rows(
-    level: Level,
-    matrix: &PackedMatrix,
-    stored: PackedBytes<'_>,
-    target: TargetDtype,
-    out: &mut [u8],
-) -> Result<()> {
-    filled(decode(level, rounded(target), matrix, stored, out)?, out.len())
 }
 
 /// Zero points and scales of one group, as floats.
@@ -59,49 +50,67 @@ impl GroupRows {
     }
 }
 
-fn decode(level: Level, to: Rounded, matrix: &PackedMatrix, stored: PackedBytes<'_>, out: &mut [u8]) -> Result<usize> {
-    let PackedBytes { codes, zeros, scales, group_index } = stored;
-    let (inputs, outputs, bits) = (matrix.inputs as usize, matrix.outputs as usize, matrix.words.bits() as usize);
-    let group_of = |input: usize| match (group_index, matrix.grouping) {
-        (Some(index), _) => index.as_chunks::<4>().0.get(input).map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize),
-        (None, Grouping::Runs(run)) => input / run as usize,
-        (None, Grouping::Indexed) => 0,
-    };
-    let per_row = match matrix.words {
-        Words::Gptq(_) => 32 / bits,
-        Words::Awq => 1,
-    };
-    let row_bytes = codes.len() / (inputs / per_row);
-    let mut rows = GroupRows::new(matrix);
-    let (mut input, mut written) = (0, 0);
-    while input < inputs {
-        // The inputs of one row of words that also share a group.
-        let group = group_of(input);
-        let row_end = (input / per_row + 1) * per_row;
-        let end = (input..row_end.min(inputs)).find(|&other| group_of(other) != group).unwrap_or(row_end.min(inputs));
-        rows.load(level, matrix, group, zeros, scales)?;
-        let words = &codes[input / per_row * row_bytes..][..row_bytes];
-        for start in (0..outputs).step_by(STRIP) {
-            let columns = start..(start + STRIP).min(outputs);
-            let (zeros, scales) = (&rows.zeros[columns.clone()], &rows.scales[columns.clone()]);
-            for input in input..end {
-                let out = &mut out[(input * outputs + start) * to.bytes()..][..columns.len() * to.bytes()];
-                written += match matrix.words {
-                    Words::Gptq(_) => {
-                        let shift = (input % per_row * bits) as u32;
-                        let words = &words[start * 4..columns.end * 4];
-                        kernels::affine_fields(level, to, words, shift, bits as u32, zeros, scales, out)
-                    }
-                    Words::Awq => {
-                        let packed = &words[start / 2..columns.end / 2];
-                        kernels::awq_codes(level, to, packed, zeros, scales, out)
-                    }
-                };
-            }
-        }
-        input = end;
+/// Decodes a matrix of 4- or 8-bit codes row by row. Holds one row of zero points and scales.
+pub(crate) struct RowDecoder<'a> {
+    level: Level,
+    matrix: &'a PackedMatrix,
+    stored: PackedBytes<'a>,
+    to: Rounded,
+    group: GroupRows,
+}
+
+impl<'a> RowDecoder<'a> {
+    pub(crate) fn new(level: Level, matrix: &'a PackedMatrix, stored: PackedBytes<'a>, target: TargetDtype) -> Self {
+        Self { level, matrix, stored, to: rounded(target), group: GroupRows::new(matrix) }
     }
-    Ok(written)
+
+    fn group_of(&self, input: usize) -> usize {
+        match (self.stored.group_index, self.matrix.grouping) {
+            (Some(index), _) => {
+                index.as_chunks::<4>().0.get(input).map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
+            }
+            (None, Grouping::Runs(run)) => input / run as usize,
+            (None, Grouping::Indexed) => 0,
+        }
+    }
+
+    /// Decodes the rows of `inputs`, and returns the bytes written.
+    pub(crate) fn decode(&mut self, inputs: Range<usize>, out: &mut [u8]) -> Result<usize> {
+        let Self { level, matrix, stored: PackedBytes { codes, zeros, scales, .. }, to, .. } = *self;
+        let (outputs, bits) = (matrix.outputs as usize, matrix.words.bits() as usize);
+        let per_word = matrix.inputs_per_word();
+        let row_bytes = codes.len() / (matrix.inputs as usize / per_word);
+        let (mut input, mut written) = (inputs.start, 0);
+        while input < inputs.end {
+            // The inputs of one row of words that also share a group.
+            let group = self.group_of(input);
+            let row_end = ((input / per_word + 1) * per_word).min(inputs.end);
+            let end = (input..row_end).find(|&other| self.group_of(other) != group).unwrap_or(row_end);
+            self.group.load(level, matrix, group, zeros, scales)?;
+            let words = &codes[input / per_word * row_bytes..][..row_bytes];
+            for start in (0..outputs).step_by(STRIP) {
+                let columns = start..(start + STRIP).min(outputs);
+                let (zeros, scales) = (&self.group.zeros[columns.clone()], &self.group.scales[columns.clone()]);
+                for input in input..end {
+                    let row = (input - inputs.start) * outputs;
+                    let out = &mut out[(row + start) * to.bytes()..][..columns.len() * to.bytes()];
+                    written += match matrix.words {
+                        Words::Gptq(_) => {
+                            let shift = (input % per_word * bits) as u32;
+                            let words = &words[start * 4..columns.end * 4];
+                            kernels::affine_fields(level, to, words, shift, bits as u32, zeros, scales, out)
+                        }
+                        Words::Awq => {
+                            let packed = &words[start / 2..columns.end / 2];
+                            kernels::awq_codes(level, to, packed, zeros, scales, out)
+                        }
+                    };
+                }
+            }
+            input = end;
+        }
+        Ok(written)
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +141,11 @@ mod tests {
                 for target in [TargetDtype::BF16, TargetDtype::F16, TargetDtype::F32] {
                     let decoded = |level| {
                         let mut out = vec![0; (inputs * outputs) as usize * target.byte_size()];
-                        decode_rows(level, &matrix, stored, target, &mut out).unwrap();
+                        let mut rows = RowDecoder::new(level, &matrix, stored, target);
+                        let cut = outputs as usize * 24 * target.byte_size();
+                        let (first, rest) = out.split_at_mut(cut);
+                        assert_eq!(rows.decode(0..24, first).unwrap(), first.len());
+                        assert_eq!(rows.decode(24..inputs as usize, rest).unwrap(), rest.len());
                         out
                     };
                     let portable = decoded(Level::portable());
