@@ -8,10 +8,14 @@ mod clock;
 mod files;
 mod ggml;
 mod headers;
+mod memory;
 mod slices;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+#[global_allocator]
+static MEMORY: memory::Memory = memory::Memory::new();
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);

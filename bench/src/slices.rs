@@ -1,14 +1,16 @@
-//! Decoding slices in memory: this library, the published crate, ggml's C and memcpy.
+//! Decoding weights in memory: this library, the published crate, ggml's C and memcpy.
 
 use std::hint::black_box;
 
+use crate::MEMORY;
 use crate::clock::in_turn;
 use crate::ggml::Library;
+use crate::memory::Mode;
 
 const ROWS: usize = 2048;
 const COLS: usize = 8192;
 const VALUES: usize = ROWS * COLS;
-/// Inputs that share a scale in the packed formats.
+/// The group size of the packed formats.
 const GROUP: usize = 128;
 
 /// The bytes of a weight and its companions.
@@ -19,7 +21,7 @@ struct Stored {
     zeros: Vec<u8>,
 }
 
-/// Name, elements and bytes of a block, and where its half-precision scales are.
+/// Name, elements and bytes of a block, and the offsets of its F16 scales.
 const BLOCKS: [(&str, usize, usize, &[usize]); 14] = [
     ("Q4_0", 32, 18, &[0]),
     ("Q5_1", 32, 24, &[0, 2]),
@@ -80,72 +82,109 @@ macro_rules! library {
 library!(ours, anamnesis);
 library!(theirs, published);
 
-/// Processor seconds of one form.
+/// Processor seconds of one weight and output type.
 struct Times {
     name: &'static str,
     is_wide: bool,
+    fresh: Candidates,
+    warm: Candidates,
+}
+
+struct Candidates {
     ours: f64,
     theirs: f64,
     memcpy: f64,
+    /// ggml decodes its own block types, to F32 only.
     ggml: Option<f64>,
 }
 
 pub fn report(ggml: Option<&Library>) -> Result<(), String> {
     println!("## Weights in memory, one thread\n");
     println!(
-        "Gigabytes of output a second; {VALUES} values. Everybody returns a vector of its own, memcpy too, so that memory"
+        "Gigabytes of output per second; {VALUES} values, every candidate into a vector of its own, all from the same"
     );
-    println!("fresh from the system is part of it; ggml alone writes into memory it was given.\n");
-    print_table(&measured(ggml)?);
+    println!("allocator with huge pages: *fresh*, mapped for this call, so that the system's page faults count, and");
+    println!(
+        "*warm*, memory that was used before. `×` is the time of that candidate over ours: above 1 we are faster.\n"
+    );
+    let all = names()
+        .flat_map(|name| [(name, false), (name, true)])
+        .map(|(name, is_wide)| times(name, is_wide, ggml))
+        .collect::<Result<Vec<_>, _>>()?;
+    print_table("Fresh memory", &all, |times| &times.fresh);
+    print_table("Warm memory", &all, |times| &times.warm);
     Ok(())
-}
-
-fn measured(ggml: Option<&Library>) -> Result<Vec<Times>, String> {
-    names().flat_map(|name| [(name, false), (name, true)]).map(|(name, is_wide)| times(name, is_wide, ggml)).collect()
 }
 
 fn times(name: &'static str, is_wide: bool, ggml: Option<&Library>) -> Result<Times, String> {
     let stored = stored(name);
-    let output = vec![1u8; VALUES * width(is_wide)];
     ours::run(name, is_wide, &stored)?;
     theirs::run(name, is_wide, &stored)?;
-    let c = ggml.filter(|_| is_wide).and_then(|library| library.decoder(name));
-    let mut floats = vec![0.0f32; if c.is_some() { VALUES } else { 0 }];
+    let candidates = |mode| {
+        MEMORY.set_mode(mode);
+        let candidates = candidates(name, is_wide, &stored, ggml);
+        MEMORY.set_mode(Mode::Fresh);
+        candidates
+    };
+    Ok(Times { name, is_wide, fresh: candidates(Mode::Fresh), warm: candidates(Mode::Warm) })
+}
+
+fn candidates(name: &'static str, is_wide: bool, stored: &Stored, ggml: Option<&Library>) -> Candidates {
+    let output = vec![1u8; VALUES * width(is_wide)];
+    // NVFP4 has blocks of its own in ggml; the weight here is that of safetensors.
+    let is_block = BLOCKS.iter().any(|block| block.0 == name);
+    let c = ggml.filter(|_| is_wide && is_block).and_then(|library| library.decoder(name));
     let seconds = in_turn(&mut [
-        &mut || drop(black_box(ours::run(name, is_wide, &stored))),
-        &mut || drop(black_box(theirs::run(name, is_wide, &stored))),
+        &mut || drop(black_box(ours::run(name, is_wide, stored))),
+        &mut || drop(black_box(theirs::run(name, is_wide, stored))),
         &mut || drop(black_box(output.to_vec())),
         &mut || {
             if let Some(decode) = c {
-                // SAFETY: the blocks hold as many values as the output.
-                unsafe { decode(stored.codes.as_ptr(), floats.as_mut_ptr(), VALUES as i64) };
+                let mut floats = Vec::<f32>::with_capacity(VALUES);
+                // SAFETY: the vector has room for as many values as the blocks hold, and the call writes them all.
+                unsafe {
+                    decode(stored.codes.as_ptr(), floats.as_mut_ptr(), VALUES as i64);
+                    floats.set_len(VALUES);
+                }
+                drop(black_box(floats));
             }
         },
     ]);
-    let ggml = c.map(|_| seconds[3]);
-    Ok(Times { name, is_wide, ours: seconds[0], theirs: seconds[1], memcpy: seconds[2], ggml })
+    Candidates { ours: seconds[0], theirs: seconds[1], memcpy: seconds[2], ggml: c.map(|_| seconds[3]) }
 }
 
-fn print_table(all: &[Times]) {
-    println!("| weight | output | anamnesis | published crate | ratio | ggml | ratio | memcpy | share of it |");
+fn print_table(title: &str, all: &[Times], of: impl Fn(&Times) -> &Candidates) {
+    println!("### {title}\n");
+    println!("| weight | output | anamnesis | published crate | × | ggml | × | memcpy | × |");
     println!("|---|---|---|---|---|---|---|---|---|");
     for times in all {
-        let rate = |seconds: f64| (VALUES * width(times.is_wide)) as f64 / seconds / 1e9;
-        let ggml = |seconds| format!("{:.1} | {:.1} |", rate(seconds), seconds / times.ours);
+        let Candidates { ours, theirs, memcpy, ggml } = of(times);
+        let rate = |seconds: &f64| (VALUES * width(times.is_wide)) as f64 / seconds / 1e9;
+        let column = |seconds: &f64| format!("{:.1} | {:.2}", rate(seconds), seconds / ours);
         println!(
-            "| {} | {} | {:.1} | {:.1} | {:.1} | {} {:.1} | {:.2} |",
+            "| {} | {} | {:.1} | {} | {} | {} |",
             times.name,
-            if times.is_wide { "F32" } else { "BF16" },
-            rate(times.ours),
-            rate(times.theirs),
-            times.theirs / times.ours,
-            times.ggml.map_or_else(|| "| |".into(), ggml),
-            rate(times.memcpy),
-            times.memcpy / times.ours,
+            output_type(times.is_wide),
+            rate(ours),
+            column(theirs),
+            ggml.as_ref().map_or_else(|| " | ".into(), column),
+            column(memcpy),
         );
     }
-    let logarithms = all.iter().map(|times| (times.theirs / times.ours).ln()).sum::<f64>();
-    println!("\nGeometric mean beside the published crate: {:.1}.\n", (logarithms / all.len() as f64).exp());
+    let logarithms = all.iter().map(|times| (of(times).theirs / of(times).ours).ln()).sum::<f64>();
+    println!("\nGeometric mean over the published crate: {:.1}.", (logarithms / all.len() as f64).exp());
+    let slower = |seconds: f64, ours: f64| seconds < ours / 1.05;
+    let wins = |is_faster: &dyn Fn(&Candidates) -> bool| {
+        let found = all.iter().filter(|times| is_faster(of(times)));
+        let names: Vec<_> = found.map(|times| format!("{} to {}", times.name, output_type(times.is_wide))).collect();
+        if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+    };
+    println!("ggml is faster at: {}.", wins(&|times| times.ggml.is_some_and(|seconds| slower(seconds, times.ours))));
+    println!("The published crate is faster at: {}.\n", wins(&|times| slower(times.theirs, times.ours)));
+}
+
+fn output_type(is_wide: bool) -> &'static str {
+    if is_wide { "F32" } else { "BF16" }
 }
 
 fn width(is_wide: bool) -> usize {
@@ -156,7 +195,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     NAMED.into_iter().chain(BLOCKS.iter().map(|block| block.0))
 }
 
-/// Codes without a pattern, from a multiplicative generator.
+/// Pseudo-random codes, from a linear congruential generator.
 fn codes(count: usize) -> Vec<u8> {
     let mut state = 0x2545_F491_4F6C_DD1Du64;
     let mut next = || {
