@@ -30,7 +30,7 @@ use crate::io::{
     BytesSource, FilePool, FileSource, MAX_OPEN_FILES, PositionedRead, PositionedSource, ReaderSource, Source,
 };
 use crate::limits::{Budget, ParseLimits};
-use crate::quant_config::{DOCUMENTS, Markers};
+use crate::quant_config::{DOCUMENTS, Markers, QuantConfig};
 use crate::scheme::{self, Claimed, Leftover, ModelClass, Prepared, Recipe, TensorRole, Weight};
 
 use beside::Sidecars;
@@ -275,7 +275,7 @@ impl Checkpoint {
     fn claim(&self) -> Claimed {
         let mut claimed = scheme::claim(
             &self.catalog,
-            self.beside.config(),
+            self.quant_config(),
             &|name| self.beside.elsewhere(name),
             self.allow_unclaimed,
             self.rounding,
@@ -289,7 +289,12 @@ impl Checkpoint {
 
     /// What kind of model it is, as its configuration says.
     pub(crate) fn model_class(&self) -> ModelClass<'_> {
-        ModelClass::of(self.beside.config().model_types())
+        ModelClass::of(self.quant_config().model_types())
+    }
+
+    /// What its configuration says about the quantisation.
+    pub(crate) fn quant_config(&self) -> &QuantConfig {
+        self.beside.config()
     }
 
     /// By whose arithmetic its weights are decoded.
@@ -350,7 +355,7 @@ impl Checkpoint {
     /// What the configuration says about the quantisation, one line per document, for people.
     #[must_use]
     pub fn evidence(&self) -> Vec<String> {
-        self.beside.config().evidence()
+        self.quant_config().evidence()
     }
 
     /// What is unusual about a checkpoint without being wrong, for people: what else its directory holds, what is

@@ -13,6 +13,8 @@ pub(super) struct Draft {
     pub output_name: String,
     pub shape: Vec<usize>,
     pub content: Content,
+    /// Whether it is stored beside a weight that counts for both.
+    pub is_companion: bool,
 }
 
 pub(super) enum Content {
@@ -37,6 +39,8 @@ pub(super) struct Stored {
     pub encoded_from: TargetDtype,
     /// Whether they become another type.
     pub is_cast: bool,
+    /// Whether they are blocks under a scale that is stored beside them.
+    pub is_folded: bool,
     /// The tensor to copy where the values need no change.
     pub copied: Option<TensorId>,
     /// The tensor to copy where its blocks are what the values shall be.

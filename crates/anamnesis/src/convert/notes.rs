@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::drafts::Instead;
+use super::finished::Instead;
 use crate::catalog::{Dtype, Selection};
 use crate::container::OutputTensor;
 use crate::error::quoted;

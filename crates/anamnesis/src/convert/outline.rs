@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 
-use super::drafts::{Outputs, Quantise, fit};
+use super::drafts::Quantise;
+use super::finished::Outputs;
+use super::inputs::ClaimedCatalog;
 use super::mapped::MappedOutputs;
 use super::notes::{self, PlanNote};
 use super::options::{Cast, ConvertOptions};
+use super::output_tensor::fit;
 use super::outputs::{Asked, plan_outputs};
 use super::split::Split;
 use super::stats::ConvertStats;
@@ -83,8 +86,6 @@ impl Checkpoint {
                 loaded_as: TargetDtype::F32,
             },
             container,
-            // As llama.cpp decodes what it quantises again.
-            is_exact: dtype.is_none() && target.format() == Format::Gguf,
             keeps_blocks: dtype.is_none() && !cast_all,
             in_stored_order: options.split == Split::AsInput,
             sources: &self.sources,
@@ -100,10 +101,12 @@ impl Checkpoint {
                     dtype: dtype.unwrap_or_default(),
                     keeps_blocks: (encoding.is_none() && dtype.is_none() && !cast_all).then_some(container),
                     cast_all,
+                    // As llama.cpp decodes what it quantises again.
+                    exact_blocks: encoding.is_some() && dtype.is_none() && target.format() == Format::Gguf,
                     selection: &options.selection,
                     quantise,
                 };
-                (plan_outputs(&self.catalog, &self.sources, self.claimed(), &asked)?, None, Vec::new())
+                (plan_outputs(ClaimedCatalog::of(self), &asked)?, None, Vec::new())
             }
         };
         let is_mapped = model.is_some();

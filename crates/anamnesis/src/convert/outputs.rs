@@ -1,19 +1,28 @@
-//! From claimed tensors to the tensors of an output: what is kept, decoded, cast or encoded.
+//! From the tensors of an input to those of an output, whatever lies between them: what is kept, decoded, cast or encoded.
+//!
+//! Where nothing lies between, every output tensor is one of the input ([`plan_outputs`]). Where an architecture does
+//! (`mapped`), it is what the architecture makes of one or several; the rest is the same.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::draft::{Content, Draft, Stored};
-use super::drafts::{Drafts, Outputs, Quantise};
+use super::drafts::{Drafts, Quantise};
+use super::finished::Outputs;
+use super::inputs::{ClaimedCatalog, InputTensor, Selected};
 use super::output_tensor::output;
-use crate::catalog::{Catalog, Dtype, Extent, Selection, StoredTensor, TargetDtype, TensorId};
-use crate::checkpoint::prepare;
-use crate::container::{Container, OutputTensor};
-use crate::error::{AnamnesisError, Request, Result};
-use crate::io::Source;
-use crate::pipeline::{Origin, Values};
-use crate::scheme::{Blocked, Claimed, PlainDecoder, Prepared, Reciprocals, ScaleOp, TensorRole, TileDecoder, Weight};
+use super::types::{TypedValues, Types, ValueTypes};
+use crate::architecture::Mapped;
+use crate::architecture::reshape::{Built, Leaf, as_blocks, as_values};
+use crate::architecture::tree::{Step, Tree};
+use crate::catalog::{BlockType, Dtype, Extent, Selection, TargetDtype, TensorId};
+use crate::container::Container;
+use crate::error::{AnamnesisError, Result};
+use crate::pipeline::{Checks, Origin, Values};
+use crate::scheme::ggml::BlockEncoder;
+use crate::scheme::{PlainDecoder, Reciprocals, ScaleOp, TileDecoder};
 
-/// What is asked of the output.
+/// What is asked of an output whose tensors are those of the input.
 pub(crate) struct Asked<'a> {
     /// What quantised weights are decoded to.
     pub dtype: TargetDtype,
@@ -21,6 +30,8 @@ pub(crate) struct Asked<'a> {
     pub keeps_blocks: Option<&'a dyn Container>,
     /// Whether plain floats become `dtype` too.
     pub cast_all: bool,
+    /// Whether blocks that are quantised anew are decoded to F32 for that.
+    pub exact_blocks: bool,
     pub selection: &'a Selection,
     pub quantise: Option<Quantise<'a>>,
 }
@@ -28,190 +39,246 @@ pub(crate) struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// Decodes what is quantised and keeps everything else.
     pub(crate) fn decode(dtype: TargetDtype, selection: &'a Selection) -> Self {
-        Self { dtype, keeps_blocks: None, cast_all: false, selection, quantise: None }
+        Self { dtype, keeps_blocks: None, cast_all: false, exact_blocks: false, selection, quantise: None }
     }
 }
 
 /// Every output tensor of a claimed catalog. What cannot be decoded is refused here; small companions are read and checked.
-pub(crate) fn plan_outputs(
-    catalog: &Catalog,
-    sources: &[Box<dyn Source>],
-    claimed: &Claimed,
-    asked: &Asked<'_>,
-) -> Result<Outputs> {
-    if let Some(problem) = claimed.problems.first() {
-        return Err(problem.again());
+pub(crate) fn plan_outputs(input: ClaimedCatalog<'_>, asked: &Asked<'_>) -> Result<Outputs> {
+    let Selected { tensors, left_out } = input.select(asked.selection, asked.quantise.as_ref())?;
+    let &Asked { dtype, cast_all, exact_blocks, .. } = asked;
+    let types = Types::Decoded { dtype, cast_all, exact_blocks };
+    let mut planner = Planner::new(input, &tensors, types, asked.quantise.as_ref());
+    for (index, tensor) in tensors.iter().enumerate() {
+        planner.tensor(index, tensor, asked)?;
     }
-    let plain = catalog.iter().zip(&claimed.roles).filter(|(_, role)| **role == TensorRole::Passthrough);
-    let plain: Vec<_> = plain.map(|((id, tensor), _)| (id, tensor)).collect();
-    let names = claimed.weights.iter().map(|weight| weight.name.as_str());
-    let names: Vec<&str> = names.chain(plain.iter().map(|(_, tensor)| tensor.name.as_str())).collect();
-    asked.selection.check_used(&names)?;
-    if let Some(quantise) = &asked.quantise {
-        quantise.chosen.check_used(&names)?;
-    }
-    let mut planner = Planner { catalog, sources, asked, outputs: Drafts::new(catalog, asked.quantise.as_ref()) };
-    for weight in claimed.weights.iter().filter(|weight| asked.selection.takes(&weight.name)) {
-        planner.weight(weight)?;
-    }
-    for (id, tensor) in plain.into_iter().filter(|(_, tensor)| asked.selection.takes(&tensor.name)) {
-        planner.plain(id, tensor)?;
-    }
-    let mut outputs = planner.outputs;
-    if outputs.is_empty() && catalog.len() > 0 {
-        return Err(Request::NothingSelected.into());
-    }
-    outputs.stats.left_out = names.iter().filter(|name| !asked.selection.takes(name)).count();
-    outputs.finish()
+    planner.finish(left_out)
 }
 
-struct Planner<'a> {
-    catalog: &'a Catalog,
-    sources: &'a [Box<dyn Source>],
-    asked: &'a Asked<'a>,
-    outputs: Drafts<'a>,
+/// Plans output tensors one by one.
+pub(super) struct Planner<'a> {
+    input: ClaimedCatalog<'a>,
+    tensors: &'a [InputTensor],
+    types: Types,
+    quantise: Option<&'a Quantise<'a>>,
+    drafts: Drafts<'a>,
 }
 
-impl Planner<'_> {
-    fn weight(&mut self, weight: &Weight) -> Result<()> {
-        self.outputs.stats.tensors += 1;
-        if self.keeps(weight) {
-            self.outputs.stats.passthrough += 1;
-            for &id in &weight.parts {
-                self.bytes(id)?;
-            }
-            return Ok(());
+impl<'a> Planner<'a> {
+    pub(super) fn new(
+        input: ClaimedCatalog<'a>,
+        tensors: &'a [InputTensor],
+        types: Types,
+        quantise: Option<&'a Quantise<'a>>,
+    ) -> Self {
+        Self { input, tensors, types, quantise, drafts: Drafts::new(input.catalog, quantise) }
+    }
+
+    /// Lets the quantiser decide, and makes every tensor what it shall be.
+    pub(super) fn finish(self, left_out: usize) -> Result<Outputs> {
+        self.drafts.finish(left_out)
+    }
+
+    /// A tensor that is one of the input.
+    fn tensor(&mut self, index: usize, tensor: &InputTensor, asked: &Asked<'_>) -> Result<()> {
+        let keeps = asked.keeps_blocks.filter(|_| tensor.stored.is_none());
+        if tensor.decoder.is_none() || keeps.is_some_and(|container| self.holds(container, tensor)) {
+            return self.bytes(tensor, asked.selection);
         }
-        let parts: Vec<Extent> = weight.parts.iter().map(|&id| self.catalog.get(id).extent).collect();
-        let Prepared { shape, decoder, .. } = prepare(self.catalog, self.sources, weight)?;
-        if let Some(container) = self.asked.keeps_blocks
-            && let Some(blocked) = decoder.as_blocks()
+        let mut mapped =
+            Mapped { name: tensor.new_name.clone(), shape: tensor.shape.clone(), tree: Tree::Tensor(index) };
+        if let Some(container) = keeps
+            && let Some((block, built)) = self.unchanged_blocks(tensor, &mut mapped, container)?
         {
-            let mut of_blocks = shape.clone();
-            if let ([.., rows, cols], true) = (&mut of_blocks[..], blocked.is_transposed) {
-                std::mem::swap(rows, cols);
-            }
-            if container.holds(Dtype::Block(blocked.block), &of_blocks) {
-                self.outputs.stats.repacked += 1;
-                return self.repack(weight, blocked, of_blocks);
-            }
+            self.global_scale(tensor, block, asked.selection)?;
+            let sources = tensor.parts.iter().take(2).copied().collect();
+            return self.blocks(&mapped, block, built, sources);
         }
-        self.outputs.stats.dequantized += 1;
-        let is_folded = matches!(self.catalog.get(weight.parts[0]).dtype, Dtype::Block(_)) && weight.parts.len() > 1;
-        self.outputs.stats.folded_scales += usize::from(is_folded);
-        let sources = weight.parts.clone();
-        let (origin, dtype, block) = (Origin::Quantised, self.asked.dtype, self.block(weight));
-        let is_block = sources.first().is_some_and(|&id| matches!(self.catalog.get(id).dtype, Dtype::Block(_)));
-        // Blocks are decoded to all that they hold where nobody says what to decode them to.
-        let is_exact = is_block && self.asked.quantise.as_ref().is_some_and(|quantise| quantise.is_exact);
-        let encoded_from = if is_exact { TargetDtype::F32 } else { dtype };
-        let stored =
-            Stored { decoder, parts, sources, origin, dtype, encoded_from, is_cast: true, copied: None, block };
-        let output_name = self.rename(&weight.name)?;
-        self.outputs.push(Draft { name: weight.name.clone(), output_name, shape, content: Content::Values(stored) });
+        self.values(&mapped, false)
+    }
+
+    /// Whether a container can hold a weight as it is stored: blocks lose nothing by staying blocks.
+    fn holds(&self, container: &dyn Container, tensor: &InputTensor) -> bool {
+        let stored = |id: &TensorId| self.input.catalog.get(*id);
+        let is_block = tensor.parts.first().is_some_and(|id| matches!(stored(id).dtype, Dtype::Block(_)));
+        is_block && tensor.parts.iter().all(|id| container.holds(stored(id).dtype, &stored(id).shape))
+    }
+
+    /// A tensor of the input as it is stored, with its companions.
+    fn bytes(&mut self, tensor: &InputTensor, selection: &Selection) -> Result<()> {
+        for (place, &id) in tensor.parts.iter().enumerate() {
+            let stored = self.input.catalog.get(id);
+            let output_name = self.drafts.name(selection.renamed(&stored.name), &stored.name)?;
+            let (name, shape, content) = (stored.name.clone(), stored.shape.clone(), Content::Bytes(id));
+            self.drafts.push(Draft { name, output_name, shape, content, is_companion: place > 0 });
+        }
+        Ok(())
+    }
+
+    /// The blocks of a weight of the input, where the container holds them. Those that are stored transposed stay so.
+    fn unchanged_blocks(
+        &self,
+        tensor: &InputTensor,
+        mapped: &mut Mapped,
+        container: &dyn Container,
+    ) -> Result<Option<(BlockType, Built)>> {
+        let blocked = tensor.decoder.as_ref().and_then(|decoder| decoder.as_blocks());
+        let Some(blocked) = blocked else { return Ok(None) };
+        let mut shape = tensor.shape.clone();
+        let mut tree = mapped.tree.clone();
+        if let ([.., rows, cols], true) = (&mut shape[..], blocked.is_transposed) {
+            tree = tree.after(Step::Turn { rows: *rows as u64, cols: *cols as u64 });
+            std::mem::swap(rows, cols);
+        }
+        if !container.holds(Dtype::Block(blocked.block), &shape) {
+            return Ok(None);
+        }
+        let leaf = tensor.leaf(self.input.catalog)?;
+        let built = as_blocks(&tree, &|_| leaf.clone());
+        if built.is_some() {
+            mapped.shape = shape;
+        }
+        Ok(built)
+    }
+
+    /// The global scale of a weight whose blocks are kept, as a tensor beside it.
+    fn global_scale(&mut self, tensor: &InputTensor, block: BlockType, selection: &Selection) -> Result<()> {
+        let scale = tensor.decoder.as_ref().and_then(|decoder| decoder.as_blocks()?.whole);
+        let Some((id, op)) = scale.and_then(|(part, op)| Some((*tensor.parts.get(part)?, op))) else { return Ok(()) };
+        let stored = self.input.catalog.get(id);
+        let decoder: Arc<dyn TileDecoder> = match op {
+            ScaleOp::Multiply => Arc::new(PlainDecoder::of(stored.dtype).ok_or_else(|| {
+                AnamnesisError::unsupported(block.name(), format!("a scale of scales of type {}", stored.dtype))
+            })?),
+            ScaleOp::Divide => Arc::new(Reciprocals),
+        };
+        let wanted = format!("{}.scale", tensor.name.trim_end_matches(".weight"));
+        let output_name = self.drafts.name(selection.renamed(&wanted), &wanted)?;
+        let made = output(output_name.clone(), Dtype::F32, stored.shape.clone())?;
+        let (parts, sources, elements) = (vec![stored.extent], vec![id], stored.elements());
+        let values = Values { decoder, parts, sources, dtype: TargetDtype::F32, elements, origin: Origin::Plain };
+        let (name, shape, content) = (stored.name.clone(), stored.shape.clone(), Content::Repacked(made, values));
+        self.drafts.push(Draft { name, output_name, shape, content, is_companion: true });
+        Ok(())
+    }
+
+    /// A tensor of blocks: the same codes and scales in the order of the output.
+    pub(super) fn blocks(
+        &mut self,
+        mapped: &Mapped,
+        block: BlockType,
+        built: Built,
+        sources: Vec<TensorId>,
+    ) -> Result<()> {
+        let output_name = self.drafts.name(mapped.name.clone(), &self.name(mapped))?;
+        let made = (output_name, Dtype::Block(block), mapped.shape.clone());
+        self.rearranged(mapped, made, (built.decoder, built.parts), sources, false)
+    }
+
+    /// One of the tensors that a quantised weight becomes, whose bytes are those of the weight in another order.
+    pub(super) fn part(
+        &mut self,
+        mapped: &Mapped,
+        (end, dtype, shape): (&str, Dtype, Vec<usize>),
+        bytes: (Arc<dyn TileDecoder>, Vec<Extent>),
+        is_companion: bool,
+    ) -> Result<()> {
+        let output_name = self.drafts.name(format!("{}_{end}", mapped.name), &self.name(mapped))?;
+        self.rearranged(mapped, (output_name, dtype, shape), bytes, self.ids(mapped), is_companion)
+    }
+
+    fn rearranged(
+        &mut self,
+        mapped: &Mapped,
+        (output_name, dtype, shape): (String, Dtype, Vec<usize>),
+        (decoder, parts): (Arc<dyn TileDecoder>, Vec<Extent>),
+        sources: Vec<TensorId>,
+        is_companion: bool,
+    ) -> Result<()> {
+        let made = output(output_name.clone(), dtype, shape.clone())?;
+        let (dtype, elements, origin) = (TargetDtype::F32, made.bytes, Origin::Repacked);
+        let values = Values { decoder, parts, sources, dtype, elements, origin };
+        let (name, content) = (self.name(mapped), Content::Repacked(made, values));
+        self.drafts.push(Draft { name, output_name, shape, content, is_companion });
+        Ok(())
+    }
+
+    /// A tensor of values, of the type it gets.
+    pub(super) fn values(&mut self, mapped: &Mapped, is_companion: bool) -> Result<()> {
+        let leaves = self.leaves(&mapped.tree.tensors())?;
+        let Built { decoder, elements, parts } = as_values(&mapped.tree, &|index| find(&leaves, index));
+        let (name, sources, shape) = (self.name(mapped), self.ids(mapped), mapped.shape.clone());
+        let output_name = self.drafts.name(mapped.name.clone(), &name)?;
+        let is_plain = leaves.values().all(|leaf| leaf.stored.is_some());
+        let origin = if is_plain { Origin::Plain } else { Origin::Quantised };
+        let first = leaves.values().next().and_then(|leaf| leaf.stored);
+        let stored = first.filter(|first| leaves.values().all(|leaf| leaf.stored == Some(*first)));
+        let is_block = |id: &TensorId| matches!(self.input.catalog.get(*id).dtype, Dtype::Block(_));
+        let values = TypedValues {
+            output_name: &output_name,
+            shape: &shape,
+            is_quantised: !is_plain,
+            is_block: sources.first().is_some_and(is_block),
+            stored,
+        };
+        let is_folded = values.is_block && sources.len() > leaves.len();
+        let content = match (self.types.of(&values), self.types) {
+            (Some(ValueTypes { output, dtype, encoded_from }), _) => {
+                // A tensor that has another name or shape, and the same values, is copied.
+                let is_whole = matches!(mapped.tree, Tree::Tensor(_));
+                let copied = sources.first().copied().filter(|_| is_whole && stored == Some(output));
+                let (is_cast, block) = (stored != Some(output), self.block(&sources).filter(|_| is_whole));
+                Content::Values(Stored {
+                    decoder,
+                    parts,
+                    sources,
+                    origin,
+                    dtype,
+                    encoded_from,
+                    is_cast,
+                    is_folded,
+                    copied,
+                    block,
+                })
+            }
+            (None, types) => {
+                let encoder = Box::new(BlockEncoder::new(&output_name, &shape, BlockType::Q8_0, None)?);
+                let values = Values { decoder, parts, sources, dtype: TargetDtype::F32, elements, origin };
+                let allow_nonfinite = matches!(types, Types::LlamaCpp { allow_nonfinite: true, .. });
+                let checks = Checks { allow_nonfinite, measure: false, loaded_as: TargetDtype::F32 };
+                Content::Encoded(values, encoder, checks)
+            }
+        };
+        self.drafts.push(Draft { name, output_name, shape, content, is_companion });
         Ok(())
     }
 
     /// The tensor that a weight is, where it is made of blocks that the output can hold.
-    fn block(&self, weight: &Weight) -> Option<TensorId> {
-        let container = self.asked.quantise.as_ref()?.container;
-        let &[id] = &weight.parts[..] else { return None };
-        let tensor = self.catalog.get(id);
+    fn block(&self, parts: &[TensorId]) -> Option<TensorId> {
+        let container = self.quantise?.container;
+        let &[id] = parts else { return None };
+        let tensor = self.input.catalog.get(id);
         let is_held = matches!(tensor.dtype, Dtype::Block(_)) && container.holds(tensor.dtype, &tensor.shape);
         is_held.then_some(id)
     }
 
-    /// A weight that stays what it is, as blocks, with its scale of scales beside it.
-    fn repack(&mut self, weight: &Weight, blocked: Blocked, shape: Vec<usize>) -> Result<()> {
-        let Blocked { block, bytes, whole, .. } = blocked;
-        let stored =
-            |parts: &[TensorId]| -> Vec<Extent> { parts.iter().map(|&id| self.catalog.get(id).extent).collect() };
-        let sources = weight.parts.iter().take(2).copied().collect::<Vec<_>>();
-        let parts = stored(&sources);
-        let draft = |name: String, output: OutputTensor, values: Values| Draft {
-            name,
-            output_name: output.name.clone(),
-            shape: output.shape.clone(),
-            content: Content::Repacked(output, values),
-        };
-        let scale = whole.and_then(|(part, takes)| Some((*weight.parts.get(part)?, takes)));
-        let scale = scale.map(|(id, takes)| (id, takes, stored(&[id])));
-        let name = self.rename(&weight.name)?;
-        let output = output(name, Dtype::Block(block), shape)?;
-        let (origin, dtype, elements) = (Origin::Repacked, TargetDtype::F32, output.bytes);
-        let values = Values { decoder: bytes, parts, sources, dtype, elements, origin };
-        if let Some((id, takes, parts)) = scale {
-            let name = self.rename(&format!("{}.scale", weight.name.trim_end_matches(".weight")))?;
-            let tensor = self.catalog.get(id);
-            let decoder: Arc<dyn TileDecoder> = match takes {
-                ScaleOp::Multiply => Arc::new(PlainDecoder::of(tensor.dtype).ok_or_else(|| {
-                    AnamnesisError::unsupported(block.name(), format!("a scale of scales of type {}", tensor.dtype))
-                })?),
-                ScaleOp::Divide => Arc::new(Reciprocals),
-            };
-            let (sources, origin, dtype) = (vec![id], Origin::Plain, TargetDtype::F32);
-            let values = Values { decoder, parts, sources, dtype, elements: tensor.elements(), origin };
-            self.outputs.push(draft(
-                tensor.name.clone(),
-                self::output(name, Dtype::F32, tensor.shape.clone())?,
-                values,
-            ));
-        }
-        self.outputs.push(draft(weight.name.clone(), output, values));
-        Ok(())
+    fn leaves(&self, tensors: &[usize]) -> Result<BTreeMap<usize, Leaf>> {
+        tensors.iter().map(|&index| Ok((index, self.tensors[index].leaf(self.input.catalog)?))).collect()
     }
 
-    /// Whether the output can hold a weight as it is stored: blocks lose nothing by staying blocks.
-    fn keeps(&self, weight: &Weight) -> bool {
-        let is_block = |id: &TensorId| matches!(self.catalog.get(*id).dtype, Dtype::Block(_));
-        self.asked.keeps_blocks.is_some_and(|container| {
-            weight.parts.first().is_some_and(is_block)
-                && weight
-                    .parts
-                    .iter()
-                    .all(|&id| container.holds(self.catalog.get(id).dtype, &self.catalog.get(id).shape))
-        })
+    /// The name of the first tensor it is made of.
+    fn name(&self, mapped: &Mapped) -> String {
+        let first = mapped.tree.tensors().first().map(|&index| self.tensors[index].name.clone());
+        first.unwrap_or_else(|| mapped.name.clone())
     }
 
-    fn plain(&mut self, id: TensorId, tensor: &StoredTensor) -> Result<()> {
-        self.outputs.stats.tensors += 1;
-        let Some(decoder) = PlainDecoder::of(tensor.dtype) else {
-            self.outputs.stats.passthrough += 1;
-            return self.bytes(id);
-        };
-        let wanted = if self.asked.cast_all { self.asked.dtype.dtype() } else { tensor.dtype };
-        let dtype = match tensor.dtype {
-            _ if self.asked.cast_all => self.asked.dtype,
-            Dtype::BF16 => TargetDtype::BF16,
-            Dtype::F16 => TargetDtype::F16,
-            _ => TargetDtype::F32,
-        };
-        let stored = Stored {
-            decoder: Arc::new(decoder),
-            parts: vec![tensor.extent],
-            sources: vec![id],
-            origin: Origin::Plain,
-            dtype,
-            // Where plain floats are quantised, exactly the stored values; only F64 has values that F32 has not.
-            encoded_from: if self.asked.cast_all { dtype } else { TargetDtype::F32 },
-            is_cast: wanted != tensor.dtype,
-            copied: (wanted == tensor.dtype).then_some(id),
-            block: None,
-        };
-        let (name, output_name) = (tensor.name.clone(), self.rename(&tensor.name)?);
-        self.outputs.push(Draft { name, output_name, shape: tensor.shape.clone(), content: Content::Values(stored) });
-        Ok(())
+    /// The stored tensors it is made of.
+    pub(super) fn ids(&self, mapped: &Mapped) -> Vec<TensorId> {
+        mapped.tree.tensors().iter().flat_map(|&index| self.tensors[index].parts.iter().copied()).collect()
     }
+}
 
-    fn bytes(&mut self, id: TensorId) -> Result<()> {
-        let tensor = self.catalog.get(id);
-        let (name, output_name) = (tensor.name.clone(), self.rename(&tensor.name)?);
-        self.outputs.push(Draft { name, output_name, shape: tensor.shape.clone(), content: Content::Bytes(id) });
-        Ok(())
-    }
-
-    /// The new name of a tensor, which nothing else may have.
-    fn rename(&mut self, name: &str) -> Result<String> {
-        self.outputs.name(self.asked.selection.renamed(name), name)
-    }
+/// One of the tensors that another is made of.
+pub(super) fn find(leaves: &BTreeMap<usize, Leaf>, index: usize) -> Leaf {
+    leaves.get(&index).map_or_else(Leaf::nothing, Leaf::clone)
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::output_tensor::output;
+use super::output_tensor::{encoded, output};
 use crate::catalog::{Catalog, Dtype, Extent, TargetDtype, TensorId};
 use crate::container::OutputTensor;
 use crate::error::{AnamnesisError, Result};
@@ -94,7 +94,7 @@ impl Repacking<'_> {
         beside.sort_by_key(|(part, _)| *part);
         decoders.extend(beside.into_iter().map(|(_, of)| Arc::new(same(of, Agreement::Known)) as Arc<dyn TileDecoder>));
         decoders.extend(constants.into_iter().map(|constant| Arc::new(Constant(constant)) as Arc<dyn TileDecoder>));
-        let mut outputs = outputs_of(encoder)?;
+        let mut outputs = encoded(encoder)?;
         if outputs.len() != decoders.len() {
             return Ok(Repacked::Not);
         }
@@ -138,7 +138,7 @@ impl Repacking<'_> {
                 (parts, sources) = (vec![tensor.extent], vec![id]);
             }
         }
-        let made = outputs_of(encoder)?;
+        let made = encoded(encoder)?;
         if made.len() != decoders.len() {
             return Ok(None);
         }
@@ -176,8 +176,4 @@ const fn dtype_of(scale: ScaleType) -> Option<Dtype> {
         ScaleType::F16 => Some(Dtype::F16),
         _ => None,
     }
-}
-
-fn outputs_of(encoder: &dyn TileEncoder) -> Result<Vec<OutputTensor>> {
-    encoder.outputs().iter().map(|made| output(made.name.clone(), made.dtype, made.shape.clone())).collect()
 }

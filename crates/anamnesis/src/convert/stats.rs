@@ -31,6 +31,53 @@ pub struct ConvertStats {
     pub left_out: usize,
 }
 
+/// What becomes of a weight or of plain data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It keeps its type.
+    Kept,
+    /// Plain floats get another type.
+    Cast,
+    /// Its codes and scales are the same in another order.
+    Repacked,
+    Decoded {
+        is_folded: bool,
+    },
+    Quantised {
+        was_quantised: bool,
+        is_folded: bool,
+        /// Whether its codes and scales would stand for the same numbers.
+        could_repack: bool,
+    },
+}
+
+impl Fate {
+    /// Whether it is decoded to be quantised again.
+    pub(super) const fn loses_twice(self) -> bool {
+        matches!(self, Self::Quantised { was_quantised: true, .. })
+    }
+}
+
+impl ConvertStats {
+    /// The statistics of a finished plan.
+    pub(super) fn of(fates: &[Fate]) -> Self {
+        let count = |is: fn(Fate) -> bool| fates.iter().filter(|fate| is(**fate)).count();
+        Self {
+            tensors: fates.len(),
+            dequantized: count(|fate| matches!(fate, Fate::Decoded { .. }) || fate.loses_twice()),
+            quantized: count(|fate| matches!(fate, Fate::Quantised { .. })),
+            passthrough: count(|fate| fate == Fate::Kept),
+            repacked: count(|fate| fate == Fate::Repacked),
+            nearly_repacked: count(|fate| matches!(fate, Fate::Quantised { could_repack: true, .. })),
+            cast: count(|fate| fate == Fate::Cast),
+            folded_scales: count(|fate| {
+                matches!(fate, Fate::Decoded { is_folded: true } | Fate::Quantised { is_folded: true, .. })
+            }),
+            ..Self::default()
+        }
+    }
+}
+
 /// What a conversion came to.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]

@@ -25,6 +25,8 @@ pub(super) struct Description {
 
 /// The member that says the method.
 pub(super) const METHOD: &str = "quant_method";
+/// The member of ModelOpt that says the algorithm.
+pub(super) const ALGORITHM: &str = "quant_algo";
 
 impl Description {
     pub(super) fn read(document: &str, found: Found, allowance: &mut Allowance) -> Self {
@@ -55,6 +57,14 @@ impl Description {
     /// The text of a member; other types are a problem that is told.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         match self.members.get(key)? {
+            Json::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The algorithm that ModelOpt's rule for a module of exactly this name says.
+    pub(super) fn algorithm_of(&self, module: &str) -> Option<&str> {
+        match self.members.get("quantized_layers")?.members()?.get(module)?.members()?.get(ALGORITHM)? {
             Json::Text(text) => Some(text),
             _ => None,
         }

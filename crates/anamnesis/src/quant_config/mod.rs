@@ -32,7 +32,7 @@ mod rules;
 use crate::error::AnamnesisError;
 
 pub(crate) use args::{Args, Integer};
-use description::{Description, METHOD};
+use description::{ALGORITHM, Description, METHOD};
 use documents::Search;
 pub(crate) use documents::{DOCUMENTS, QUANTISATION_ONLY, is_quantisation};
 pub use gptq_format::GptqFormat;
@@ -171,7 +171,7 @@ impl QuantConfig {
         const KEYS: [&str; 9] = [
             METHOD,
             "mode",
-            "quant_algo",
+            ALGORITHM,
             "bits",
             "group_size",
             "checkpoint_format",
@@ -226,10 +226,21 @@ impl QuantConfig {
         self.descriptions.iter().find_map(|description| description.text(METHOD))
     }
 
+    /// The algorithm of ModelOpt (`quant_algo`) of a module: that of the innermost module around it which has one in
+    /// `quantized_layers`, or else the general one.
+    pub(crate) fn algorithm(&self, module: &str) -> Option<&str> {
+        let mut around = std::iter::successors(Some(module), |name| Some(name.rsplit_once('.')?.0));
+        let of_layer = |name| self.descriptions.iter().find_map(|description| description.algorithm_of(name));
+        around.find_map(of_layer).or_else(|| self.general_algorithm())
+    }
+
+    fn general_algorithm(&self) -> Option<&str> {
+        self.descriptions.iter().find_map(|description| description.text(ALGORITHM))
+    }
+
     /// That the configuration says the weights are quantised, as a clause for a message.
     pub(crate) fn says_quantised(&self) -> Option<String> {
-        let algorithm = || self.descriptions.iter().find_map(|description| description.text("quant_algo"));
-        let method = self.method().or_else(algorithm)?;
+        let method = self.method().or_else(|| self.general_algorithm())?;
         Some(format!("{} says the weights are quantised by {}", self.file(), crate::error::quoted(method)))
     }
 

@@ -251,6 +251,20 @@ fn layers_of_modelopt_have_their_own_algorithm() {
 }
 
 #[test]
+fn the_algorithm_of_the_innermost_module_counts() {
+    let config = config(&json!({
+        "quant_algo": "NVFP4",
+        "quantized_layers": { "a.b": { "quant_algo": "W4A16_NVFP4" }, "a.b.c": { "quant_algo": "FP8" } },
+    }));
+    for (module, algorithm) in
+        [("a.b", "W4A16_NVFP4"), ("a.b.d.e", "W4A16_NVFP4"), ("a.b.c", "FP8"), ("a", "NVFP4"), ("a.bc", "NVFP4")]
+    {
+        assert_eq!(config.algorithm(module), Some(algorithm), "{module}");
+    }
+    assert_eq!(QuantConfig::default().algorithm("a.b"), None);
+}
+
+#[test]
 fn mlx_puts_overrides_beside_its_own_members() {
     let quantization = json!({"group_size": 64, "bits": 4, "mode": "affine", "model.embed": {"bits": 8, "group_size": 32},
         "lm_head": false, "model.norm": true});

@@ -74,6 +74,21 @@ fn assert_same(case: &str, made: &Checkpoint, wanted: &Checkpoint) {
 }
 
 #[test]
+fn every_tensor_counts_once_and_its_companions_with_it() {
+    for case in cases() {
+        let there = source(&case);
+        let there = open(there).plan_convert(ConvertTarget::Gguf, &ConvertOptions::new()).unwrap().stats();
+        let back = expected(&case);
+        let back = back.plan_convert_directory(ConvertTarget::Hf, &ConvertOptions::new(), &DirectoryOptions::new());
+        for stats in [there, back.unwrap().stats()] {
+            let once = stats.dequantized + stats.passthrough + stats.repacked + stats.cast;
+            assert_eq!(once, stats.tensors, "{case}: {stats:?}");
+            assert!(stats.folded_scales <= stats.dequantized && stats.quantized == 0, "{case}: {stats:?}");
+        }
+    }
+}
+
+#[test]
 fn every_checkpoint_becomes_what_the_converter_makes_of_it() {
     for case in cases() {
         for level in CpuLevel::available() {

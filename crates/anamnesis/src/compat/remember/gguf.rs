@@ -7,7 +7,7 @@ use super::{Bf16Out, OutputElement, RememberOptions};
 use crate::catalog::{BlockType, Dtype, Rounding, Selection, TargetDtype};
 use crate::compat::parse::gguf::{GgufTensorInfo, GgufType, ParsedGguf};
 use crate::container::safetensors::Safetensors;
-use crate::convert::{Asked, Outputs, plan_outputs, to_bytes, write_file};
+use crate::convert::{Asked, ClaimedCatalog, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result};
 use crate::pipeline::Plan;
 use crate::quant_config::QuantConfig;
@@ -112,7 +112,8 @@ impl ParsedGguf {
         let catalog = self.catalog()?;
         let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None, false, Rounding::Once);
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
-        let Outputs { planned, .. } = plan_outputs(&catalog, sources, &claimed, &Asked::decode(target, &selection))?;
+        let input = ClaimedCatalog { catalog: &catalog, sources, claimed: &claimed };
+        let Outputs { planned, .. } = plan_outputs(input, &Asked::decode(target, &selection))?;
         Plan::new(planned, &Safetensors, None)
     }
 

@@ -9,7 +9,7 @@ use crate::compat::parse::pth::ParsedPth;
 use crate::compat::parse::pth_types::PthTensor;
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, Layout, OutputTensor};
-use crate::convert::{Asked, Outputs, plan_outputs, to_bytes, write_file};
+use crate::convert::{Asked, ClaimedCatalog, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::{Existing, PendingFile};
 use crate::pipeline::Plan;
@@ -22,7 +22,8 @@ impl ParsedPth {
         let claimed = Claimed::all_plain(catalog.len());
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
         let asked = Asked::decode(TargetDtype::default(), &selection);
-        let Outputs { planned, .. } = plan_outputs(&catalog, sources, &claimed, &asked)?;
+        let Outputs { planned, .. } =
+            plan_outputs(ClaimedCatalog { catalog: &catalog, sources, claimed: &claimed }, &asked)?;
         Plan::new(planned, &Safetensors, None)
     }
 

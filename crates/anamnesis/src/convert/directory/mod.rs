@@ -25,7 +25,7 @@ mod write;
 
 use std::path::PathBuf;
 
-use super::drafts::Outputs;
+use super::finished::Outputs;
 use super::mapped::RestoredOutputs;
 use super::outline::Outline;
 use super::plan::{PlanInput, describe};

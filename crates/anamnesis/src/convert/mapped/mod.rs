@@ -1,30 +1,33 @@
 //! A checkpoint of a known architecture as a GGUF file that llama.cpp runs: names, order, types and keys of its converter.
 
-mod inputs;
+mod blocks;
+mod input_scales;
 mod keys;
 mod restored;
-mod sources;
-mod tensors;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::drafts::{Drafts, Outputs, Quantise};
+use super::drafts::Quantise;
+use super::finished::Outputs;
+use super::inputs::ClaimedCatalog;
 use super::options::ConvertOptions;
+use super::outputs::Planner;
 use super::target::ConvertTarget;
+use super::types::Types;
+use crate::architecture::Architecture;
 use crate::architecture::beside::{Directory, SidecarFiles};
 use crate::architecture::metadata_builder::MetadataBuilder;
-use crate::architecture::{Architecture, Named};
-use crate::catalog::BlockType;
+use crate::architecture::types::Weights;
+use crate::catalog::{BlockType, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
 use crate::json;
-use inputs::Algorithms;
+use blocks::MappedBlocks;
 pub(super) use restored::RestoredOutputs;
-use tensors::{Planner, Types};
 
 /// The file that Hugging Face's library loads where there is no index: it has the whole model.
 const WHOLE_MODEL: &str = "model.safetensors";
@@ -94,9 +97,9 @@ impl Checkpoint {
 
 impl Model<'_> {
     fn check(&self) -> Result<()> {
-        let (sources, _) = sources::sources(self.checkpoint, &ConvertOptions::new(), None)?;
-        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
-        self.architecture.map(&named, &self.architecture.config(&self.raw)?, true).map(drop)
+        let selected = ClaimedCatalog::of(self.checkpoint).select(&Selection::new(), None)?;
+        let selected = selected.by_file_and_name(&self.checkpoint.catalog);
+        self.architecture.map(&selected.named(), &self.architecture.config(&self.raw)?, true).map(drop)
     }
 
     pub(super) const fn architecture(&self) -> &'static Architecture {
@@ -106,15 +109,12 @@ impl Model<'_> {
     /// Every tensor and every key of the output.
     pub(super) fn outputs(&self, options: &ConvertOptions, quantise: Option<Quantise<'_>>) -> Result<MappedOutputs> {
         let checkpoint = self.checkpoint;
-        if let Some(problem) = checkpoint.claimed().problems.first() {
-            return Err(problem.again());
-        }
-        let (sources, left_out) = sources::sources(checkpoint, options, quantise.as_ref())?;
+        let input = ClaimedCatalog::of(checkpoint);
+        let selected = input.select(&options.selection, quantise.as_ref())?.by_file_and_name(input.catalog);
         let files = Directory::new(&self.directory, &checkpoint.limits);
         self.architecture.check_kind(&files, &self.raw)?;
         let mut config = self.architecture.config(&self.raw)?;
-        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
-        let is_whole = left_out == 0;
+        let (named, is_whole) = (selected.named(), selected.left_out == 0);
         if is_whole {
             self.architecture.check_vocabulary(&named, &config)?;
         }
@@ -123,27 +123,30 @@ impl Model<'_> {
         let mapping = self.architecture.map(&named, &config, is_whole)?;
         keys::check_vocabulary(&mapping, &config)?;
         let weights = self.weights(options)?;
-        let planner = Planner { checkpoint, sources: &sources, types: Types::Gguf(weights), options };
-        let blocks = if quantise.is_none() { planner.kept_blocks(&mapping) } else { Vec::new() };
+        let of_blocks = MappedBlocks { checkpoint, tensors: &selected.tensors };
+        let blocks = if quantise.is_none() { of_blocks.kept(&mapping) } else { Vec::new() };
         let is_kept: BTreeSet<String> = blocks.iter().map(|kept| kept.mapped.name.clone()).collect();
         let file_type = keys::file_type(weights, blocks.first().map(|kept| kept.block));
         let mut told = self.told(&files, &config, &mapping, file_type)?;
         let of_floats = blocks.iter().filter(|kept| kept.block == BlockType::NVFP4).map(|kept| kept.mapped);
-        planner.inputs().tell(&Algorithms::read(&self.raw, &files)?, of_floats, &mut told);
+        of_blocks.input_scales().tell(of_floats, &mut told);
         // The lists of a vocabulary are the largest of what is told: they are moved, never copied.
         told.append(vocabulary);
         let notes = std::mem::take(&mut told.notes).into_iter().chain(keys::left_out_note(&mapping)).collect();
         let of_model = told.single();
         let quantise = quantise.map(|quantise| Quantise { metadata: Some(&of_model), ..quantise });
-        let mut drafts = Drafts::new(&checkpoint.catalog, quantise.as_ref());
-        drafts.stats.left_out = left_out;
+        let decoded = match weights {
+            Weights::Q8_0 => TargetDtype::F32,
+            Weights::Plain(_) => options.target_dtype()?.unwrap_or_default(),
+        };
+        let types = Types::LlamaCpp { weights, decoded, allow_nonfinite: options.allow_nonfinite };
+        let mut planner = Planner::new(input, &selected.tensors, types, quantise.as_ref());
         for kept in blocks {
-            planner.block(kept, &mut drafts)?;
+            of_blocks.plan(kept, &mut planner)?;
         }
         for mapped in mapping.tensors.iter().filter(|mapped| !is_kept.contains(&mapped.name)) {
-            drafts.stats.tensors += 1;
-            planner.values(mapped, &mut drafts).map_err(|error| error.in_tensor(&mapped.name))?;
+            planner.values(mapped, false).map_err(|error| error.in_tensor(&mapped.name))?;
         }
-        Ok(MappedOutputs { outputs: drafts.finish()?, told, notes })
+        Ok(MappedOutputs { outputs: planner.finish(selected.left_out)?, told, notes })
     }
 }

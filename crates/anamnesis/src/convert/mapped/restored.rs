@@ -4,15 +4,17 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::sources::sources;
-use super::tensors::{Planner, Types};
+use super::blocks::{MappedBlocks, plan_packed};
 use crate::architecture::back::{self, Restored};
 use crate::architecture::{Architecture, Gguf, Named, tokenizer};
 use crate::catalog::{Dtype, Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
-use crate::convert::drafts::{Drafts, Outputs};
+use crate::convert::finished::Outputs;
+use crate::convert::inputs::ClaimedCatalog;
 use crate::convert::options::ConvertOptions;
+use crate::convert::outputs::Planner;
+use crate::convert::types::Types;
 use crate::error::{AnamnesisError, Request, Result};
 
 /// What a checkpoint is, before it has places.
@@ -34,26 +36,24 @@ impl Checkpoint {
             let why = format!("only a GGUF file becomes a checkpoint again, and the input is {}", self.format().name());
             return Err(Request::Contradiction { what: "the target hf".to_owned(), why }.into());
         }
-        if let Some(problem) = self.claimed().problems.first() {
-            return Err(problem.again());
-        }
-        let (sources, left_out) = sources(self, options, None)?;
+        let input = ClaimedCatalog::of(self);
+        let selected = input.select(&options.selection, None)?.by_file_and_name(input.catalog);
         let metadata: Metadata = self.metadata()?.into_iter().collect();
         let dtype = match options.target_dtype()? {
             Some(dtype) => dtype,
             None => self.most_weights(),
         };
-        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
+        let named = selected.named();
         let values = |name: &str| self.few_values(name);
         let gguf = described(&metadata, &named, &values, dtype);
         let Restored { tensors, mut config, generation, packed_experts, mut notes } =
-            back::restore(&gguf, &named, left_out == 0)?;
-        let planner = Planner { checkpoint: self, sources: &sources, types: Types::All(dtype), options };
-        let mut drafts = Drafts::new(&self.catalog, None);
-        drafts.stats.left_out = left_out;
+            back::restore(&gguf, &named, selected.left_out == 0)?;
+        let of_blocks = MappedBlocks { checkpoint: self, tensors: &selected.tensors };
+        let types = Types::Decoded { dtype, cast_all: true, exact_blocks: false };
+        let mut planner = Planner::new(input, &selected.tensors, types, None);
         let is_free = options.output_dtype.is_none();
         let packed =
-            packed_experts.filter(|_| is_free).and_then(|told| Some((told, planner.packed_experts(&tensors)?)));
+            packed_experts.filter(|_| is_free).and_then(|told| Some((told, of_blocks.packed_experts(&tensors)?)));
         let mut experts = HashMap::new();
         if let Some((told, packed)) = packed {
             config.insert("quantization_config".to_owned(), told);
@@ -62,11 +62,8 @@ impl Checkpoint {
         }
         for mapped in &tensors {
             match experts.remove(mapped.name.as_str()) {
-                Some(built) => planner.packed(mapped, built, &mut drafts),
-                None => {
-                    drafts.stats.tensors += 1;
-                    planner.values(mapped, &mut drafts)
-                }
+                Some(built) => plan_packed(mapped, built, &mut planner),
+                None => planner.values(mapped, false),
             }
             .map_err(|error| error.in_tensor(&mapped.name))?;
         }
@@ -77,7 +74,7 @@ impl Checkpoint {
         let vocabulary = tokenizer::back::back(&metadata)?;
         files.extend(vocabulary.files);
         notes.extend(vocabulary.notes);
-        Ok(RestoredOutputs { outputs: drafts.finish()?, files, dtype, notes })
+        Ok(RestoredOutputs { outputs: planner.finish(selected.left_out)?, files, dtype, notes })
     }
 
     /// Refuses a file whose tensors and keys are not those of a whole model; one that is something else is not refused.
@@ -89,8 +86,8 @@ impl Checkpoint {
         if !is_known || kind.is_some_and(|kind| kind != "model") || !self.claimed().problems.is_empty() {
             return Ok(());
         }
-        let (sources, _) = sources(self, options, None)?;
-        let named: Vec<_> = sources.iter().map(|source| Named { name: &source.name, shape: &source.shape }).collect();
+        let selected = ClaimedCatalog::of(self).select(&options.selection, None)?.by_file_and_name(&self.catalog);
+        let named = selected.named();
         back::check(&described(&metadata, &named, &|name| self.few_values(name), self.most_weights()), &named)
     }
 

@@ -1,0 +1,119 @@
+//! The tensors of an input as conversions take them: quantised weights and plain data, as far as they are selected.
+
+use std::sync::Arc;
+
+use super::drafts::Quantise;
+use crate::architecture::Named;
+use crate::architecture::reshape::Leaf;
+use crate::catalog::{Catalog, Dtype, Selection, TensorId, dtype::elements};
+use crate::checkpoint::{Checkpoint, prepare};
+use crate::error::{AnamnesisError, Request, Result};
+use crate::io::Source;
+use crate::scheme::{Claimed, PlainDecoder, Prepared, TensorRole, TileDecoder};
+
+/// A catalog with its files, as the schemes claim it.
+#[derive(Clone, Copy)]
+pub(crate) struct ClaimedCatalog<'a> {
+    pub catalog: &'a Catalog,
+    pub sources: &'a [Box<dyn Source>],
+    pub claimed: &'a Claimed,
+}
+
+/// A quantised weight or a tensor of plain data.
+pub(super) struct InputTensor {
+    /// Its name in the input.
+    pub name: String,
+    /// The name that the selection gives it.
+    pub new_name: String,
+    pub shape: Vec<usize>,
+    pub parts: Vec<TensorId>,
+    /// `None` where it has no numbers.
+    pub decoder: Option<Arc<dyn TileDecoder>>,
+    /// The type of plain data; `None` where it is quantised.
+    pub stored: Option<Dtype>,
+}
+
+/// The tensors that a selection takes.
+pub(super) struct Selected {
+    /// Weights first, both in the order of the catalog.
+    pub tensors: Vec<InputTensor>,
+    /// How many it leaves out.
+    pub left_out: usize,
+}
+
+impl<'a> ClaimedCatalog<'a> {
+    pub(super) fn of(checkpoint: &'a Checkpoint) -> Self {
+        Self { catalog: &checkpoint.catalog, sources: &checkpoint.sources, claimed: checkpoint.claimed() }
+    }
+
+    /// The tensors to convert. A claim that failed is refused here, as are patterns that fit nothing; small companions are
+    /// read and checked.
+    pub(super) fn select(self, selection: &Selection, quantise: Option<&Quantise<'_>>) -> Result<Selected> {
+        let Self { catalog, sources, claimed } = self;
+        if let Some(problem) = claimed.problems.first() {
+            return Err(problem.again());
+        }
+        let plain = catalog.iter().zip(&claimed.roles).filter(|(_, role)| **role == TensorRole::Passthrough);
+        let plain: Vec<_> = plain.map(|(tensor, _)| tensor).collect();
+        let names = claimed.weights.iter().map(|weight| weight.name.as_str());
+        let names: Vec<&str> = names.chain(plain.iter().map(|(_, tensor)| tensor.name.as_str())).collect();
+        selection.check_used(&names)?;
+        if let Some(quantise) = quantise {
+            quantise.chosen.check_used(&names)?;
+        }
+        let mut tensors = Vec::with_capacity(names.len());
+        for weight in claimed.weights.iter().filter(|weight| selection.takes(&weight.name)) {
+            let Prepared { shape, decoder, .. } = prepare(catalog, sources, weight)?;
+            tensors.push(InputTensor {
+                name: weight.name.clone(),
+                new_name: selection.renamed(&weight.name),
+                shape,
+                parts: weight.parts.clone(),
+                decoder: Some(decoder),
+                stored: None,
+            });
+        }
+        for (id, tensor) in plain.into_iter().filter(|(_, tensor)| selection.takes(&tensor.name)) {
+            let decoder = PlainDecoder::of(tensor.dtype);
+            tensors.push(InputTensor {
+                name: tensor.name.clone(),
+                new_name: selection.renamed(&tensor.name),
+                shape: tensor.shape.clone(),
+                parts: vec![id],
+                decoder: decoder.map(|decoder| Arc::new(decoder) as Arc<dyn TileDecoder>),
+                stored: Some(tensor.dtype),
+            });
+        }
+        if tensors.is_empty() && catalog.len() > 0 {
+            return Err(Request::NothingSelected.into());
+        }
+        let left_out = names.len() - tensors.len();
+        Ok(Selected { tensors, left_out })
+    }
+}
+
+impl Selected {
+    /// In the order in which architectures take them: by file and name.
+    pub(super) fn by_file_and_name(mut self, catalog: &Catalog) -> Self {
+        let file = |tensor: &InputTensor| tensor.parts.first().map_or(0, |&id| catalog.get(id).extent.file);
+        self.tensors.sort_by(|a, b| (file(a), &a.new_name).cmp(&(file(b), &b.new_name)));
+        self
+    }
+
+    /// What architectures know of them.
+    pub(super) fn named(&self) -> Vec<Named<'_>> {
+        self.tensors.iter().map(|tensor| Named { name: &tensor.new_name, shape: &tensor.shape }).collect()
+    }
+}
+
+impl InputTensor {
+    /// What other tensors are made of; a tensor without numbers is refused.
+    pub(super) fn leaf(&self, catalog: &Catalog) -> Result<Leaf> {
+        let decoder = self.decoder.clone().ok_or_else(|| {
+            let dtype = self.stored.map_or_else(String::new, |dtype| dtype.to_string());
+            AnamnesisError::unsupported(dtype, "it has no numbers that a model could use").in_tensor(&self.name)
+        })?;
+        let parts = self.parts.iter().map(|&id| catalog.get(id).extent).collect();
+        Ok(Leaf { decoder, elements: elements(&self.shape).unwrap_or(0), parts, stored: self.stored })
+    }
+}

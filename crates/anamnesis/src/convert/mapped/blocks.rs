@@ -1,0 +1,120 @@
+//! Weights whose codes and scales are blocks of ggml on one side of a mapping: they keep them on the other.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::input_scales::{InputScales, beside, read_scale};
+use crate::architecture::reshape::{Built, as_blocks};
+use crate::architecture::tree::{Step, Tree};
+use crate::architecture::{Mapped, Mapping};
+use crate::catalog::{BlockType, Dtype};
+use crate::checkpoint::Checkpoint;
+use crate::convert::inputs::InputTensor;
+use crate::convert::outputs::{Planner, find};
+use crate::error::{AnamnesisError, Result};
+use crate::scheme::{BlockParts, Blocked, FourBitFloats};
+
+/// Bytes of the codes of a block of MXFP4.
+const CODE_BYTES: usize = 16;
+
+/// The tensors of a mapping, as far as they are blocks.
+#[derive(Clone, Copy)]
+pub(super) struct MappedBlocks<'a> {
+    pub checkpoint: &'a Checkpoint,
+    pub tensors: &'a [InputTensor],
+}
+
+/// A tensor that stays what it is, as blocks.
+pub(super) struct KeptBlocks<'m> {
+    pub mapped: &'m Mapped,
+    pub block: BlockType,
+    built: Built,
+}
+
+impl MappedBlocks<'_> {
+    /// The tensors whose codes and scales are blocks already, but for their order.
+    pub(super) fn kept<'m>(&self, mapping: &'m Mapping) -> Vec<KeptBlocks<'m>> {
+        let mut kept = Vec::new();
+        for mapped in &mapping.tensors {
+            if mapped.tree.tensors().iter().any(|&index| self.tensors[index].stored.is_some()) {
+                continue;
+            }
+            if let Some((block, built)) = self.as_blocks(&mapped.tree) {
+                kept.push(KeptBlocks { mapped, block, built });
+            }
+        }
+        kept
+    }
+
+    /// Plans a tensor of blocks, with its global scale and that of its inputs beside it.
+    pub(super) fn plan(&self, kept: KeptBlocks<'_>, planner: &mut Planner<'_>) -> Result<()> {
+        let KeptBlocks { mapped, block, built } = kept;
+        planner.blocks(mapped, block, built, planner.ids(mapped))?;
+        if block != BlockType::NVFP4 {
+            return Ok(());
+        }
+        let scales = beside(mapped, "scale", self.global_scales(mapped)?);
+        for scale in scales.into_iter().chain(self.input_scales().of(mapped)?) {
+            planner.values(&scale, true)?;
+        }
+        Ok(())
+    }
+
+    /// What is stored of the inputs of layers.
+    pub(super) const fn input_scales(&self) -> InputScales<'_> {
+        InputScales { checkpoint: self.checkpoint, tensors: self.tensors }
+    }
+
+    /// The experts that are four-bit floats in blocks, by name, where all experts are: those are the transposed tensors.
+    pub(super) fn packed_experts<'m>(&self, tensors: &'m [Mapped]) -> Option<HashMap<&'m str, Built>> {
+        let mut packed = HashMap::new();
+        for mapped in tensors {
+            let Tree::After(tree, Step::Turn { .. }) = &mapped.tree else { continue };
+            let (block, built) = self.as_blocks(tree)?;
+            if block != BlockType::MXFP4 {
+                return None;
+            }
+            packed.insert(mapped.name.as_str(), built);
+        }
+        Some(packed).filter(|packed| !packed.is_empty())
+    }
+
+    /// The blocks of a tensor, where all that it is made of has them.
+    fn as_blocks(&self, tree: &Tree) -> Option<(BlockType, Built)> {
+        let catalog = &self.checkpoint.catalog;
+        let indices = tree.tensors().into_iter();
+        let leaves = indices.map(|index| Some((index, self.tensors[index].leaf(catalog).ok()?)));
+        let leaves: BTreeMap<usize, _> = leaves.collect::<Option<_>>()?;
+        as_blocks(tree, &|index| find(&leaves, index))
+    }
+
+    /// The global scales of a tensor of blocks, one for each tensor it is made of.
+    fn global_scales(&self, mapped: &Mapped) -> Result<Vec<f32>> {
+        let mut scales = Vec::new();
+        for index in mapped.tree.tensors() {
+            let tensor = &self.tensors[index];
+            let leaf = tensor.leaf(&self.checkpoint.catalog)?;
+            let Some(Blocked { whole: Some((part, op)), .. }) = leaf.decoder.as_blocks() else { continue };
+            let Some(&extent) = leaf.parts.get(part).filter(|extent| extent.bytes == 4) else {
+                let why = "a scale of scales that is no single F32 value";
+                return Err(AnamnesisError::unsupported("NVFP4", why).in_tensor(&tensor.name));
+            };
+            scales.push(read_scale(self.checkpoint, extent, op)?);
+        }
+        Ok(scales)
+    }
+}
+
+/// Plans experts as their own library has them: codes and scales, not transposed.
+pub(super) fn plan_packed(mapped: &Mapped, blocks: Built, planner: &mut Planner<'_>) -> Result<()> {
+    let [experts, inputs, outputs] = mapped.shape[..] else {
+        let why = format!("experts of shape {:?}; three dimensions are needed", mapped.shape);
+        return Err(AnamnesisError::parse(why));
+    };
+    let groups = inputs / BlockType::MXFP4.block_elements() as usize;
+    let [codes, scales] = BlockParts::both(&blocks.decoder, FourBitFloats::Mxfp4);
+    let codes_shape = vec![experts, outputs, groups, CODE_BYTES];
+    planner.part(mapped, ("blocks", Dtype::U8, codes_shape), (Arc::new(codes), blocks.parts.clone()), false)?;
+    let scales_shape = vec![experts, outputs, groups];
+    planner.part(mapped, ("scales", Dtype::U8, scales_shape), (Arc::new(scales), blocks.parts), true)
+}
