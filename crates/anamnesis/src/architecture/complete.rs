@@ -53,7 +53,7 @@ impl Architecture {
         tensors.check_sizes()?;
         tensors.check_layers(self.name, layers)?;
         let mut seen = BTreeSet::new();
-        for rule in self.rules().filter(|rule| rule.has_tensor() && seen.insert((rule.is_in_layer, rule.gguf))) {
+        for rule in self.rules().filter(|rule| !rule.is_left_out && seen.insert((rule.is_in_layer, rule.gguf))) {
             let check = Check { of: self, rule, tensors, config };
             for (ending, need) in rule.endings() {
                 check.all(ending, need, layers)?;

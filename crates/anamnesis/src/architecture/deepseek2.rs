@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::change::Change;
+use super::change::{Change, Halves};
 use super::config::{Config, DefaultValue};
 use super::gguf::{Gguf, shortest};
 use super::key::{COMMON, Key, ValueSource, count, counted, real, worked};
@@ -84,8 +84,10 @@ const COMPRESSED: &[Rule] = &[
     layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).when(UNRANKED),
     layer("self_attn.kv_a_proj_with_mqa.*", "attn_kv_a_mqa.*", &[COMPRESSED_KEYS, WIDTH]).biased(ATTENTION_BIAS),
     layer("self_attn.kv_a_layernorm.*", "attn_kv_a_norm.*", &[KEY_RANK]),
-    layer("self_attn.kv_b_proj.weight", "attn_k_b.weight", &[HEADS, KEY_RANK, UNTURNED]).with(Change::KeyRows),
-    layer("self_attn.kv_b_proj.weight", "attn_v_b.weight", &[HEADS, VALUE, KEY_RANK]).with(Change::ValueRows),
+    layer("self_attn.kv_b_proj.weight", "attn_k_b.weight", &[HEADS, KEY_RANK, UNTURNED])
+        .with(&[Change::First(Halves::KeysAndValues), Change::Transposed]),
+    layer("self_attn.kv_b_proj.weight", "attn_v_b.weight", &[HEADS, VALUE, KEY_RANK])
+        .with(&[Change::Second(Halves::KeysAndValues)]),
     layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, VALUES]).biased(ATTENTION_BIAS),
     layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(SCORED),
 ];

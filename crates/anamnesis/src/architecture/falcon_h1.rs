@@ -72,39 +72,39 @@ const IN: Factor = Factor::Key("attention_in_multiplier");
 
 const TENSORS: &[Rule] = &[
     model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, size::WIDTH])
-        .with(Change::Times(&[Factor::Key("embedding_multiplier")])),
+        .with(&[Change::Times(Factor::Key("embedding_multiplier"))]),
     model("model.final_layernorm.*", "output_norm.*", &[size::WIDTH]),
     model("lm_head.*", "output.*", &[VOCABULARY, size::WIDTH])
-        .with(Change::Times(&[Factor::Key("lm_head_multiplier")]))
+        .with(&[Change::Times(Factor::Key("lm_head_multiplier"))])
         .when(UNTIED),
     layer("input_layernorm.*", "attn_norm.*", &[size::WIDTH]),
     layer("pre_ff_layernorm.weight", "ffn_norm", &[size::WIDTH]),
-    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, size::WIDTH]).with(Change::Times(&[IN])).biased(ATTENTION_BIAS),
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, size::WIDTH]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
     layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, size::WIDTH])
-        .with(Change::Times(&[IN, Factor::Key("key_multiplier")]))
+        .with(&[Change::Times(IN), Change::Times(Factor::Key("key_multiplier"))])
         .biased(ATTENTION_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, size::WIDTH]).with(Change::Times(&[IN])).biased(ATTENTION_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, size::WIDTH]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
     layer("self_attn.o_proj.*", "attn_output.*", &[size::WIDTH, QUERIES])
-        .with(Change::Times(&[Factor::Key("attention_out_multiplier")]))
+        .with(&[Change::Times(Factor::Key("attention_out_multiplier"))])
         .biased(ATTENTION_BIAS),
     layer("feed_forward.gate_proj.*", "ffn_gate.*", &[size::INNER, size::WIDTH])
-        .with(Change::Times(&[Factor::Item("mlp_multipliers", 0)]))
+        .with(&[Change::Times(Factor::Item("mlp_multipliers", 0))])
         .biased(MLP_BIAS),
     layer("feed_forward.up_proj.*", "ffn_up.*", &[size::INNER, size::WIDTH]).biased(MLP_BIAS),
     layer("feed_forward.down_proj.*", "ffn_down.*", &[size::WIDTH, size::INNER])
-        .with(Change::Times(&[Factor::Item("mlp_multipliers", 1)]))
+        .with(&[Change::Times(Factor::Item("mlp_multipliers", 1))])
         .biased(MLP_BIAS),
     layer("mamba.in_proj.*", "ssm_in.*", &[STATE_INPUTS, size::WIDTH])
-        .with(Change::TimesStateSpace(Factor::Key("ssm_in_multiplier")))
+        .with(&[Change::Times(Factor::Key("ssm_in_multiplier")), Change::TimesStateSpace])
         .biased(PROJECTION_BIAS),
     layer("mamba.conv1d.bias", "ssm_conv1d.bias", &[CONVOLVED]).when(CONV_BIAS),
-    layer("mamba.conv1d.weight", "ssm_conv1d.weight", &[CONVOLVED, KERNEL]).with(Change::WithoutMiddle),
+    layer("mamba.conv1d.weight", "ssm_conv1d.weight", &[CONVOLVED, KERNEL]).with(&[Change::WithoutMiddle]),
     layer("mamba.dt_bias", "ssm_dt.bias", &[STATE_HEADS]),
-    layer("mamba.A_log", "ssm_a", &[STATE_HEADS, ONE]).with(Change::NegativeExponentialColumn),
-    layer("mamba.D", "ssm_d", &[STATE_HEADS, ONE]).with(Change::Column),
-    layer("mamba.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(Change::Groups("mamba_n_groups")).when(NORMED),
+    layer("mamba.A_log", "ssm_a", &[STATE_HEADS, ONE]).with(&[Change::NegativeExponential, Change::Column]),
+    layer("mamba.D", "ssm_d", &[STATE_HEADS, ONE]).with(&[Change::Column]),
+    layer("mamba.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(&[Change::Groups("mamba_n_groups")]).when(NORMED),
     layer("mamba.out_proj.*", "ssm_out.*", &[size::WIDTH, STATE_INNER])
-        .with(Change::Times(&[Factor::Key("ssm_out_multiplier")]))
+        .with(&[Change::Times(Factor::Key("ssm_out_multiplier"))])
         .biased(OUTPUT_BIAS),
 ];
 

@@ -44,13 +44,13 @@ pub(super) const GELU: &str = "gelu_pytorch_tanh";
 /// The tensors around the layers.
 pub(super) const AROUND: &[Rule] = &[
     model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, MODEL_WIDTH]),
-    model("model.norm.*", "output_norm.*", &[MODEL_WIDTH]).with(Change::PlusOne),
-    model("lm_head.*", "output.*", &[VOCABULARY, MODEL_WIDTH]).with(Change::LeftOut),
+    model("model.norm.*", "output_norm.*", &[MODEL_WIDTH]).with(&[Change::PlusOne]),
+    model("lm_head.*", "output.*", &[VOCABULARY, MODEL_WIDTH]).left_out(),
 ];
 
 const NORMS: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*", &[MODEL_WIDTH]).with(Change::PlusOne),
-    layer("post_attention_layernorm.*", "ffn_norm.*", &[MODEL_WIDTH]).with(Change::PlusOne),
+    layer("input_layernorm.*", "attn_norm.*", &[MODEL_WIDTH]).with(&[Change::PlusOne]),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[MODEL_WIDTH]).with(&[Change::PlusOne]),
 ];
 
 /// What Gemma 1 and 2 tell, in the order of the file.

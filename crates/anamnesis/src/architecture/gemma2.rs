@@ -47,10 +47,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 
 /// Norms before and behind attention and feed-forward.
 pub(super) const FOUR_NORMS: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]).with(Change::PlusOne),
-    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]).with(Change::PlusOne),
-    layer("pre_feedforward_layernorm.*", "ffn_norm.*", &[WIDTH]).with(Change::PlusOne),
-    layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[WIDTH]).with(Change::PlusOne),
+    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
+    layer("pre_feedforward_layernorm.*", "ffn_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
+    layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
 ];
 
 const LIMITS: &[Key] = &[

@@ -60,14 +60,14 @@ const TOKENS: Size = size(
 );
 
 const AROUND: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*", &[TOKENS, WIDTH]).with(Change::CutToVocabulary),
-    model("model.norm.*", "output_norm.*", &[WIDTH]).with(Change::PlusOne),
-    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).with(Change::LeftOut),
+    model("model.embed_tokens.*", "token_embd.*", &[TOKENS, WIDTH]).with(&[Change::CutToVocabulary]),
+    model("model.norm.*", "output_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
+    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).left_out(),
 ];
 
 const QK_NORMS: &[Rule] = &[
-    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD]).with(Change::PlusOne),
-    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD]).with(Change::PlusOne),
+    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD]).with(&[Change::PlusOne]),
+    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD]).with(&[Change::PlusOne]),
 ];
 
 const LIMITS: &[Key] =

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::change::Change;
+use super::change::{Change, Halves};
 use super::config::DefaultValue;
 use super::key::{COMMON, Key, count};
 use super::kind::{Architecture, Class, Head, USUAL};
@@ -56,12 +56,16 @@ const LAYER: &[Rule] = &[
     layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]),
     layer("self_attn.sinks", "attn_sinks.weight", &[HEADS]),
     layer("mlp.router.*", "ffn_gate_inp.*", &[EXPERTS, WIDTH]).biased(Need::Always),
-    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_OUT).with(Change::Transposed),
+    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_OUT).with(&[Change::Transposed]),
     layer("mlp.experts.down_proj_bias", "ffn_down_exps.bias", &[EXPERTS, WIDTH]),
-    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_IN).with(Change::TurnedEven),
-    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_IN).with(Change::TurnedOdd),
-    layer("mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias", &[EXPERTS, EXPERT_INNER]).with(Change::Even),
-    layer("mlp.experts.gate_up_proj_bias", "ffn_up_exps.bias", &[EXPERTS, EXPERT_INNER]).with(Change::Odd),
+    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_IN)
+        .with(&[Change::Transposed, Change::First(Halves::AlternateRows)]),
+    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_IN)
+        .with(&[Change::Transposed, Change::Second(Halves::AlternateRows)]),
+    layer("mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias", &[EXPERTS, EXPERT_INNER])
+        .with(&[Change::First(Halves::AlternateValues)]),
+    layer("mlp.experts.gate_up_proj_bias", "ffn_up_exps.bias", &[EXPERTS, EXPERT_INNER])
+        .with(&[Change::Second(Halves::AlternateValues)]),
 ];
 
 const SIZES: &[Key] = &[

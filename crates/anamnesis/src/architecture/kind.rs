@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 use super::beside::SidecarFiles;
-use super::change::Change;
 use super::config::{self, Config, DefaultValue};
 use super::gguf::Gguf;
 use super::key::{self, Key};
@@ -120,7 +119,7 @@ impl Architecture {
         }
         self.rules().find_map(|rule| {
             let (layer, caught) = rule.of_hf(self.layers, &bare)?;
-            (rule.change != Change::LeftOut).then(|| rule.gguf_name(layer, caught))
+            (!rule.is_left_out).then(|| rule.gguf_name(layer, caught))
         })
     }
 

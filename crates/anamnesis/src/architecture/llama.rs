@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::change::Change;
 use super::config::{Config, DefaultValue};
 use super::gguf::{Gguf, shortest};
 use super::key::{COMMON, Key, count, counted};
@@ -96,15 +95,9 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 /// The experts of Mixtral: the gate comes first in GGUF.
 const MIXTURE: &[Rule] = &[
     layer("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, WIDTH]).when(SPARSE),
-    layer("block_sparse_moe.experts.{X}.w1.weight", "ffn_gate_exps.weight", EXPERTS_IN)
-        .with(Change::Stacked)
-        .when(SPARSE),
-    layer("block_sparse_moe.experts.{X}.w2.weight", "ffn_down_exps.weight", EXPERTS_OUT)
-        .with(Change::Stacked)
-        .when(SPARSE),
-    layer("block_sparse_moe.experts.{X}.w3.weight", "ffn_up_exps.weight", EXPERTS_IN)
-        .with(Change::Stacked)
-        .when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w1.weight", "ffn_gate_exps.weight", EXPERTS_IN).when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w2.weight", "ffn_down_exps.weight", EXPERTS_OUT).when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w3.weight", "ffn_up_exps.weight", EXPERTS_IN).when(SPARSE),
 ];
 
 /// What models like Llama tell behind the usual.

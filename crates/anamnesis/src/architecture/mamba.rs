@@ -48,10 +48,10 @@ const TENSORS: &[Rule] = &[
     layer("norm.*", "attn_norm.*", &[WIDTH]),
     layer("mixer.in_proj.*", "ssm_in.*", &[TWICE_INNER, WIDTH]).biased(BIAS),
     layer("mixer.conv1d.bias", "ssm_conv1d.bias", &[INNER]).when(CONV_BIAS),
-    layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[INNER, KERNEL]).with(Change::WithoutMiddle),
+    layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[INNER, KERNEL]).with(&[Change::WithoutMiddle]),
     layer("mixer.x_proj.*", "ssm_x.*", &[STEP_AND_STATES, INNER]),
     layer("mixer.dt_proj.*", "ssm_dt.*", &[INNER, STEP]).biased(Need::Always),
-    layer("mixer.A_log", "ssm_a", &[INNER, STATE]).with(Change::NegativeExponential),
+    layer("mixer.A_log", "ssm_a", &[INNER, STATE]).with(&[Change::NegativeExponential]),
     layer("mixer.D", "ssm_d", &[INNER]),
     layer("mixer.out_proj.*", "ssm_out.*", &[WIDTH, INNER]).biased(BIAS),
 ];

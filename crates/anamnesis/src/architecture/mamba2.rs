@@ -52,11 +52,11 @@ const TENSORS: &[Rule] = &[
     layer("norm.*", "attn_norm.*", &[WIDTH]),
     layer("mixer.in_proj.*", "ssm_in.*", &[INPUTS, WIDTH]).biased(BIAS),
     layer("mixer.conv1d.bias", "ssm_conv1d.bias", &[CONVOLVED]).when(CONV_BIAS),
-    layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[CONVOLVED, KERNEL]).with(Change::WithoutMiddle),
+    layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[CONVOLVED, KERNEL]).with(&[Change::WithoutMiddle]),
     layer("mixer.dt_bias", "ssm_dt.bias", &[HEADS]),
-    layer("mixer.A_log", "ssm_a", &[HEADS, ONE]).with(Change::NegativeExponentialColumn),
-    layer("mixer.D", "ssm_d", &[HEADS, ONE]).with(Change::Column),
-    layer("mixer.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(Change::Groups("n_groups")),
+    layer("mixer.A_log", "ssm_a", &[HEADS, ONE]).with(&[Change::NegativeExponential, Change::Column]),
+    layer("mixer.D", "ssm_d", &[HEADS, ONE]).with(&[Change::Column]),
+    layer("mixer.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(&[Change::Groups("n_groups")]),
     layer("mixer.out_proj.*", "ssm_out.*", &[WIDTH, INNER]).biased(BIAS),
 ];
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::change::{Change, Reshaped};
+use super::change::{self, Change, Reshaped};
 use super::complete::{Found, Side, Tensors};
 use super::config::Config;
 use super::key::EXPERT_COUNT;
@@ -95,7 +95,7 @@ impl Architecture {
         let is_embedding = |name: &str| self.map_name(name).is_some_and(|name| name == EMBEDDING);
         let embedding = tensors.iter().find(|tensor| is_embedding(tensor.name));
         let rows = embedding.and_then(|tensor| tensor.shape.first()).map_or(0, |&rows| rows as u64);
-        let is_cut = || self.rules().any(|rule| rule.change == Change::CutToVocabulary);
+        let is_cut = || self.rules().any(|rule| rule.changes.contains(&Change::CutToVocabulary));
         let fits = tokens == rows || tokens < rows && tokens > 0 && is_cut();
         if fits && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
             return Ok(());
@@ -157,7 +157,7 @@ impl Mapper<'_> {
                 return Ok(true);
             }
             let gguf = rule.gguf_name(layer, caught);
-            if rule.change == Change::LeftOut || gguf == "output.weight" && !self.has_head()? {
+            if rule.is_left_out || gguf == "output.weight" && !self.has_head()? {
                 self.left_out.push(name.to_owned());
                 return Ok(true);
             }
@@ -194,8 +194,8 @@ impl Mapper<'_> {
         name: String,
     ) -> Result<()> {
         let Some(expert) = caught.expert else {
-            let shape = self.tensors[place].shape;
-            let Reshaped { tree, shape } = rule.change.of(Tree::Tensor(place), shape, self.config)?;
+            let tensor = Reshaped::input(place, self.tensors[place].shape);
+            let Reshaped { tree, shape } = change::to_gguf(rule.changes, tensor, self.config)?;
             self.placed.push(((place, index), Mapped { name, shape, tree }));
             return Ok(());
         };
@@ -243,8 +243,9 @@ impl Mapper<'_> {
                 let why = format!("its shape is {:?}, that of other experts {of_first:?}", found.shape);
                 return Err(AnamnesisError::parse(why).in_tensor(found.name));
             }
-            let shape = [&[experts.len()], of_first].concat();
-            let tree = Tree::Stacked(experts.values().map(|&place| Tree::Tensor(place)).collect());
+            let stack = change::stacked(experts.values().map(|&place| Tree::Tensor(place)).collect(), of_first);
+            let changes = self.of.rules().nth(rule).map_or(&[][..], |rule| rule.changes);
+            let Reshaped { tree, shape } = change::to_gguf(changes, stack, self.config)?;
             let place = self.last.get(&layer).copied().unwrap_or(0);
             self.placed.push(((place, rule), Mapped { name, shape, tree }));
         }

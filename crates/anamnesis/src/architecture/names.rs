@@ -10,7 +10,7 @@ pub(crate) struct Caught<'a> {
 }
 
 /// The place of experts in a pattern.
-const EXPERT: &str = "{X}";
+pub(super) const EXPERT: &str = "{X}";
 
 /// What stands at the end of names.
 const ENDINGS: [&str; 2] = ["weight", "bias"];

@@ -1,6 +1,6 @@
 //! Rules: how a tensor is called in a checkpoint and in GGUF, and what is changed on the way.
 
-use super::change::Change;
+use super::change::{Change, Halves};
 use super::config::Config;
 use super::names::{self, Caught};
 use super::need::{ATTENTION_BIAS, DENSE, MLP_BIAS, Need, SHARED, SPARSE, UNTIED};
@@ -17,7 +17,10 @@ pub(crate) struct Rule {
     /// Its name in GGUF, behind the number of its layer where it is in one.
     pub gguf: &'static str,
     pub is_in_layer: bool,
-    pub change: Change,
+    /// The changes from checkpoint to GGUF, in their order.
+    pub changes: &'static [Change],
+    /// Whether GGUF has no tensor for it.
+    pub is_left_out: bool,
     /// Which models have it; of patterns that end in `*`, the weight.
     pub need: Need,
     /// Which models have the bias, of patterns that end in `*`.
@@ -29,7 +32,7 @@ pub(crate) struct Rule {
 
 /// A tensor of every layer.
 pub(crate) const fn layer(hf: &'static str, gguf: &'static str, shape: &'static [Size]) -> Rule {
-    Rule { hf, gguf, is_in_layer: true, change: Change::Same, need: Need::Always, bias: Need::Never, shape }
+    Rule { hf, gguf, is_in_layer: true, changes: &[], is_left_out: false, need: Need::Always, bias: Need::Never, shape }
 }
 
 /// A tensor of the model.
@@ -41,9 +44,15 @@ pub(crate) const fn model(hf: &'static str, gguf: &'static str, shape: &'static 
 pub(crate) const BLOCKS: &str = "blk.";
 
 impl Rule {
-    /// The same with a change.
-    pub(crate) const fn with(mut self, change: Change) -> Self {
-        self.change = change;
+    /// The same with changes.
+    pub(crate) const fn with(mut self, changes: &'static [Change]) -> Self {
+        self.changes = changes;
+        self
+    }
+
+    /// The same without a tensor in GGUF.
+    pub(crate) const fn left_out(mut self) -> Self {
+        self.is_left_out = true;
         self
     }
 
@@ -59,9 +68,9 @@ impl Rule {
         self
     }
 
-    /// Whether GGUF has such a tensor.
-    pub(crate) fn has_tensor(&self) -> bool {
-        self.change != Change::LeftOut
+    /// Whether the tensors of all experts become one.
+    pub(crate) fn is_stacked(&self) -> bool {
+        self.hf.contains(names::EXPERT)
     }
 
     /// The shape of each of the tensors that are stacked, where the configuration tells it.
@@ -132,10 +141,10 @@ pub(crate) const ATTENTION: &[Rule] = &[
 /// The same with queries and keys paired for rotary positions.
 pub(crate) const PAIRED_ATTENTION: &[Rule] = &[
     layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH])
-        .with(Change::Rotary("num_attention_heads"))
+        .with(&[Change::Rotary("num_attention_heads")])
         .biased(ATTENTION_BIAS),
     layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH])
-        .with(Change::Rotary("num_key_value_heads"))
+        .with(&[Change::Rotary("num_key_value_heads")])
         .biased(ATTENTION_BIAS),
     layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
     layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]).biased(ATTENTION_BIAS),
@@ -183,12 +192,16 @@ pub(crate) const EXPERTS_OUT: &[Size] = &[EXPERT_COUNT, WIDTH, EXPERT_INNER];
 /// Experts, each with its own tensors, or stacked already; the way down comes first in GGUF.
 pub(crate) const EXPERTS: &[Rule] = &[
     layer("mlp.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, WIDTH]).when(SPARSE),
-    layer("mlp.experts.{X}.down_proj.weight", "ffn_down_exps.weight", EXPERTS_OUT).with(Change::Stacked).when(SPARSE),
-    layer("mlp.experts.{X}.gate_proj.weight", "ffn_gate_exps.weight", EXPERTS_IN).with(Change::Stacked).when(SPARSE),
-    layer("mlp.experts.{X}.up_proj.weight", "ffn_up_exps.weight", EXPERTS_IN).with(Change::Stacked).when(SPARSE),
+    layer("mlp.experts.{X}.down_proj.weight", "ffn_down_exps.weight", EXPERTS_OUT).when(SPARSE),
+    layer("mlp.experts.{X}.gate_proj.weight", "ffn_gate_exps.weight", EXPERTS_IN).when(SPARSE),
+    layer("mlp.experts.{X}.up_proj.weight", "ffn_up_exps.weight", EXPERTS_IN).when(SPARSE),
     layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_OUT).when(SPARSE),
-    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_IN).with(Change::FirstHalf).when(SPARSE),
-    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_IN).with(Change::SecondHalf).when(SPARSE),
+    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_IN)
+        .with(&[Change::First(Halves::Rows)])
+        .when(SPARSE),
+    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_IN)
+        .with(&[Change::Second(Halves::Rows)])
+        .when(SPARSE),
 ];
 
 /// An expert that all tokens go through.

@@ -27,7 +27,7 @@ pub(crate) enum Step {
     /// Every `step`th row from `first` on.
     Every { row: u64, step: u64, first: u64 },
     /// Every matrix of `rows` by `cols` has rows and columns exchanged.
-    Turn { rows: u64, cols: u64 },
+    Transpose { rows: u64, cols: u64 },
     /// A change of every value.
     Each(Formula),
 }

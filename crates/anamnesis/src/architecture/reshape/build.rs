@@ -124,14 +124,14 @@ impl Builder<'_> {
     }
 
     fn step(&self, tree: &Tree, step: &Step) -> Option<Built> {
-        if let (Step::Turn { rows, cols }, Tree::Tensor(index)) = (step, tree) {
+        if let (Step::Transpose { rows, cols }, Tree::Tensor(index)) = (step, tree) {
             return self.turned_leaf(*index, *rows, *cols);
         }
         let built = self.build(tree)?;
         let (elements, inner) = (built.elements, built.inner(0));
         let is_half = self.is_half(tree);
         let (decoder, elements): (Arc<dyn TileDecoder>, u64) = match step {
-            Step::Turn { rows, cols } => {
+            Step::Transpose { rows, cols } => {
                 let (rows, cols) = (*rows, *cols);
                 self.block.is_none().then_some(())?;
                 (Arc::new(Transposed { inner, rows, cols, stored: None }), elements)

@@ -38,7 +38,7 @@ impl Picked {
             Step::Unpair { row, rows } => (row, Pick::Unpair { rows }),
             Step::Part { row, per, start, count } => (row, Pick::Part { per, start, count }),
             Step::Every { row, step, first } => (row, Pick::Every { step, first }),
-            Step::Turn { .. } | Step::Each(_) => return None,
+            Step::Transpose { .. } | Step::Each(_) => return None,
         };
         Some(Self { inner, row: bytes(row)?.max(1), pick })
     }

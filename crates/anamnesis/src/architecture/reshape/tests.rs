@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Leaf, as_values};
+use crate::architecture::change::{self, Change, Factor, Halves, Reshaped};
+use crate::architecture::config::Config;
 use crate::architecture::tree::{Formula, Step, Tree};
 use crate::catalog::{Extent, TargetDtype};
 use crate::error::Result;
@@ -114,7 +116,7 @@ fn parts_and_every_other_row_are_taken() {
 
 #[test]
 fn matrices_are_turned() {
-    let turned = Tree::Tensor(0).after(Step::Turn { rows: 2, cols: 3 });
+    let turned = Tree::Tensor(0).after(Step::Transpose { rows: 2, cols: 3 });
     let wanted: Vec<f32> =
         (0..4u8).flat_map(|matrix| [0, 3, 1, 4, 2, 5].map(|at: u8| f32::from(matrix * 6 + at))).collect();
     assert_gives(&turned, 24, &wanted);
@@ -139,4 +141,61 @@ fn factors_go_by_rows() {
     let times = Tree::Tensor(0).after(Step::Each(Formula::Times { row: 4, factors }));
     let wanted: Vec<f32> = (0..24u8).map(|at| f32::from(at) * if at < 8 { 2.0 } else { 0.5 }).collect();
     assert_gives(&times, 24, &wanted);
+}
+
+/// Every change of a tensor of 24 values, by the lists of the tensors of GGUF that it becomes.
+#[test]
+fn every_change_is_undone_by_its_inverse() {
+    let config = serde_json::json!({
+        "num_attention_heads": 2, "qk_nope_head_dim": 2, "v_head_dim": 1, "n_groups": 3,
+        "mamba_d_ssm": 2, "mamba_n_groups": 1, "mamba_d_state": 1, "mamba_n_heads": 2,
+    });
+    let config = Config::new(config.as_object().unwrap(), &[]).unwrap();
+    let halves = |halves| [vec![Change::First(halves)], vec![Change::Second(halves)]];
+    let turned = |change| vec![Change::Transposed, change];
+    let cases: Vec<(Vec<Vec<Change>>, &[usize])> = vec![
+        (vec![vec![]], &[2, 12]),
+        (vec![vec![Change::Rotary("num_attention_heads")]], &[8, 3]),
+        (vec![vec![Change::Rotary("num_attention_heads")]], &[24]),
+        (vec![vec![Change::Transposed]], &[2, 3, 4]),
+        (vec![vec![Change::PlusOne]], &[24]),
+        (vec![vec![Change::NegativeExponential]], &[4, 6]),
+        (vec![vec![Change::NegativeExponential, Change::Column]], &[24]),
+        (vec![vec![Change::Groups("n_groups")]], &[24]),
+        (vec![vec![Change::WithoutMiddle]], &[6, 1, 4]),
+        (vec![vec![Change::CutToVocabulary]], &[6, 4]),
+        (vec![vec![Change::Times(Factor::Key("no_multiplier")), Change::TimesStateSpace]], &[8, 3]),
+        (halves(Halves::Rows).to_vec(), &[2, 4, 3]),
+        (halves(Halves::AlternateRows).to_vec(), &[2, 4, 3]),
+        (halves(Halves::AlternateValues).to_vec(), &[2, 12]),
+        (halves(Halves::KeysAndValues).to_vec(), &[6, 4]),
+        (vec![turned(Change::First(Halves::AlternateRows)), turned(Change::Second(Halves::AlternateRows))], &[2, 3, 4]),
+        (
+            vec![
+                vec![Change::First(Halves::KeysAndValues), Change::Transposed],
+                vec![Change::Second(Halves::KeysAndValues)],
+            ],
+            &[6, 4],
+        ),
+    ];
+    for (lists, shape) in cases {
+        let lists: Vec<&'static [Change]> = lists.into_iter().map(|list| &*list.leak()).collect();
+        let changed = |list| change::to_gguf(list, Reshaped::input(0, shape), &config).unwrap();
+        for order in [lists.clone(), lists.iter().rev().copied().collect()] {
+            let parts = order.iter().map(|list| (*list, changed(list))).collect();
+            let restored = change::to_checkpoint(parts, &config).unwrap();
+            assert_eq!(restored.shape, shape, "{lists:?}");
+            let values = decoded(&restored.tree, 24, 1, 1);
+            assert!(values.iter().zip(0u8..24).all(|(value, at)| (value - f32::from(at)).abs() < 1e-4), "{lists:?}");
+            assert_eq!(values.len(), 24, "{lists:?}");
+        }
+        if let [first, _] = lists[..] {
+            let alone = change::to_checkpoint(vec![(first, changed(first))], &config);
+            assert!(alone.unwrap_err().to_string().contains("the other half of it is missing"), "{lists:?}");
+        }
+    }
+    let experts = change::stacked((0..3).map(Tree::Tensor).collect(), &[4, 6]);
+    assert_eq!(experts.shape, [3, 4, 6]);
+    let last = change::unstacked(experts, 2);
+    assert_eq!((decoded(&last.tree, 24, 1, 1)[0], last.shape), (2000.0, vec![4, 6]));
 }

@@ -69,7 +69,7 @@ impl MappedBlocks<'_> {
     pub(super) fn packed_experts<'m>(&self, tensors: &'m [Mapped]) -> Option<HashMap<&'m str, Built>> {
         let mut packed = HashMap::new();
         for mapped in tensors {
-            let Tree::After(tree, Step::Turn { .. }) = &mapped.tree else { continue };
+            let Tree::After(tree, Step::Transpose { .. }) = &mapped.tree else { continue };
             let (block, built) = self.as_blocks(tree)?;
             if block != BlockType::MXFP4 {
                 return None;
