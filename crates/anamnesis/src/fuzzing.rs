@@ -5,14 +5,15 @@ use serde_json::{Map, Value};
 use crate::architecture::beside::in_memory::InMemory;
 use crate::architecture::card::{self, Counts};
 use crate::architecture::tokenizer::back::back;
-use crate::architecture::tokenizer::{Family, Wanted, keys};
+use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PIECES_OR_BPE};
+use crate::architecture::tokenizer::{Wanted, keys};
 
 /// Reads a vocabulary of one file with a name; one that is read can be written back and read again.
 pub fn vocabulary(name: &str, text: &[u8]) {
     let files = InMemory::default().with(name, text);
     let config: Map<String, Value> = Map::new();
-    let family = if name == "tokenizer.model" { Family::Qwen } else { Family::LlamaLike };
-    let wanted = Wanted { family, config: &config, vocab_size: None, architecture: "llama", pre: None };
+    let rules = if name == "tokenizer.model" { &PIECES_OR_BPE } else { &LLAMA_LIKE };
+    let wanted = Wanted { rules, config: &config, vocab_size: None, architecture: "llama", pre: None };
     let Ok(told) = keys(&files, &wanted) else { return };
     let (metadata, _) = told.into_parts();
     let Ok(restored) = back(&metadata) else { return };

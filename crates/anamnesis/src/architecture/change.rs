@@ -4,6 +4,7 @@
 //! from the last to the first. A change that splits a tensor is in the lists of both halves: its inverse joins them.
 
 use super::config::Config;
+use super::state_space;
 use super::tree::{Formula, Step, Tree};
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -205,7 +206,7 @@ impl Change {
                 Ok(tensor.each(Formula::Times { row, factors }))
             }
             Self::TimesStateSpace => {
-                let factors = state_space_factors(&tensor.shape, config)?;
+                let factors = state_space::factors(&tensor.shape, config)?;
                 Ok(tensor.each(Formula::Times { row, factors }))
             }
         }
@@ -320,37 +321,6 @@ fn rows_of_head(shape: &[usize], config: &Config, key: &str) -> Result<u64> {
         return Err(AnamnesisError::parse(why));
     }
     Ok(per_head)
-}
-
-/// The factors of the parts of a state-space layer's input, by the rows where each ends.
-fn state_space_factors(shape: &[usize], config: &Config) -> Result<Vec<(u64, f32)>> {
-    let inner = state_inner(config)?;
-    let groups = config.needed("mamba_n_groups")?.saturating_mul(config.needed("mamba_d_state")?);
-    let sizes = [inner, inner, groups, groups, config.needed("mamba_n_heads")?];
-    let rows = shape.first().map_or(0, |&rows| rows as u64);
-    if sizes.iter().fold(0u64, |sum, &size| sum.saturating_add(size)) != rows {
-        let keys = "mamba_d_ssm, mamba_n_groups, mamba_d_state, mamba_n_heads";
-        let why = format!("{rows} rows are not the parts {sizes:?} of a state-space layer ({keys})");
-        return Err(AnamnesisError::parse(why));
-    }
-    let factors = config.reals("ssm_multipliers")?.unwrap_or_default();
-    let mut end = 0;
-    let part = |(index, size): (usize, u64)| {
-        end += size;
-        (end, factors.get(index).map_or(1.0, |factor| *factor as f32))
-    };
-    Ok(sizes.into_iter().enumerate().map(part).collect())
-}
-
-/// The values of a state-space layer of Falcon H1.
-pub(super) fn state_inner(config: &Config) -> Result<u64> {
-    match config.count(&["mamba_d_ssm"])? {
-        Some(inner) => Ok(inner),
-        None => {
-            let expansion = config.real(&["mamba_expand"])?.unwrap_or(2.0);
-            Ok((expansion * config.needed("hidden_size")? as f64) as u64)
-        }
-    }
 }
 
 fn halved(count: usize) -> Result<usize> {

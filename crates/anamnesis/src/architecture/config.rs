@@ -3,24 +3,13 @@
 
 use serde_json::{Map, Value};
 
+use super::defaults::{ClassDefault, DefaultValue};
 use super::rope::Rope;
 use super::value::{as_count, as_real, as_reals, missing, unexpected};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// Objects that hold the configuration of the language model of a larger one.
 const NESTED: [&str; 3] = ["text_config", "llm_config", "language_config"];
-
-/// The default of a configuration key, as the model's class in transformers has it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum DefaultValue {
-    Count(u64),
-    Real(f64),
-    Flag(bool),
-    /// The value of another key. It counts for `null` as well.
-    Same(&'static str),
-    /// One key divided by another. It counts for `null` as well.
-    Quotient(&'static str, &'static str),
-}
 
 /// The configuration of one model.
 #[derive(Debug, Clone)]
@@ -41,7 +30,7 @@ pub(crate) fn class_of(raw: &Map<String, Value>) -> Option<&str> {
 
 impl Config {
     /// What a configuration says, with the defaults of its class.
-    pub(crate) fn new(raw: &Map<String, Value>, defaults: &[(&str, DefaultValue)]) -> Result<Self> {
+    pub(crate) fn new(raw: &Map<String, Value>, defaults: &[ClassDefault]) -> Result<Self> {
         let mut values = raw.clone();
         let thinker = raw.get("thinker_config").and_then(|thinker| thinker.get("text_config"));
         for nested in NESTED.iter().filter_map(|key| raw.get(*key)).chain(thinker).filter_map(Value::as_object) {

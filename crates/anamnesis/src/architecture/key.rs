@@ -130,6 +130,36 @@ pub(crate) const COMMON: &[Key] = &[
     },
 ];
 
+/// The keys of a converter that writes no RoPE parameters, in the order of the file.
+pub(crate) const WITHOUT_ROPE: &[Key] = &[
+    count("context_length", CONTEXT),
+    count("embedding_length", WIDTH),
+    count("block_count", LAYERS),
+    count("feed_forward_length", INNER),
+    count("attention.head_count", HEADS),
+    count("attention.head_count_kv", KV_HEADS),
+    real("attention.layer_norm_rms_epsilon", RMS_EPSILON),
+    count("attention.key_length", &["head_dim"]),
+    count("attention.value_length", &["head_dim"]),
+    FILE_TYPE,
+];
+
+/// The keys of models like Llama, after the common ones.
+pub(crate) const VOCABULARY_AND_ROPE: &[Key] =
+    &[count("vocab_size", &["vocab_size"]), counted("rope.dimension_count", |config| config.head_size().map(Some))];
+
+/// The sizes of experts, after the common keys.
+pub(crate) const EXPERT_SIZES: &[Key] = &[
+    count("expert_feed_forward_length", &["moe_intermediate_size"]),
+    count("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
+];
+
+/// The dimensions that RoPE rotates in models where `partial_rotary_factor` is one half by default.
+pub(crate) fn half_of_head(config: &Config) -> Result<Option<u64>> {
+    let part = config.rope().real("partial_rotary_factor")?.unwrap_or(0.5);
+    Ok(Some((config.head_size()? as f64 * part) as u64))
+}
+
 fn scaling_type(config: &Config) -> Result<Option<&'static str>> {
     Ok(match config.rope().kind() {
         "linear" => Some("linear"),

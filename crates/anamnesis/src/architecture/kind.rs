@@ -3,13 +3,14 @@
 use serde_json::{Map, Value};
 
 use super::beside::SidecarFiles;
-use super::config::{self, Config, DefaultValue};
+use super::config::{self, Config};
+use super::defaults::{self, ClassDefault, DefaultValue};
 use super::gguf::Gguf;
 use super::key::{self, Key};
 use super::metadata_builder::MetadataBuilder;
 use super::names;
 use super::rule::Rule;
-use super::tokenizer::Family;
+use super::tokenizer::rules::{self, TokenizerRules};
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, Result};
 
@@ -33,7 +34,8 @@ pub struct Architecture {
     pub(super) keys: &'static [&'static [Key]],
     /// Tensors that the configuration tells.
     pub(super) made: &'static [MadeTensor],
-    pub(super) family: Family,
+    /// How its vocabulary is read.
+    pub(super) tokenizer: TokenizerRules,
     pub(super) head: Head,
     /// The key that tells of layers behind the last that belong to the model.
     pub(super) further_layers: Option<&'static str>,
@@ -56,7 +58,8 @@ pub(crate) struct Class {
     pub(super) name: &'static str,
     /// What its configurations are called.
     pub(super) model_type: &'static str,
-    pub(super) defaults: &'static [(&'static str, DefaultValue)],
+    /// The defaults of its configuration class: the shared ones, then its differences.
+    pub(super) defaults: &'static [&'static [ClassDefault]],
 }
 
 /// A tensor that the configuration tells: its name, and its values where it has any.
@@ -87,7 +90,7 @@ pub(super) const USUAL: Architecture = Architecture {
     early_keys: &[],
     keys: &[key::COMMON],
     made: &[],
-    family: Family::Bpe,
+    tokenizer: rules::BPE,
     head: Head::IfStored,
     further_layers: None,
     drops_further_layers: false,
@@ -150,25 +153,26 @@ impl Architecture {
         Ok(())
     }
 
-    pub(crate) const fn family(&self) -> Family {
-        self.family
+    pub(crate) const fn tokenizer(&self) -> &TokenizerRules {
+        &self.tokenizer
     }
 
-    /// A configuration as the class reads it.
+    /// A configuration with the defaults of its class.
     pub(crate) fn config(&self, raw: &Map<String, Value>) -> Result<Config> {
-        let class = config::class_of(raw);
-        let class = self.classes.iter().find(|known| Some(known.name) == class);
-        Config::new(raw, class.map_or(&[], |class| class.defaults))
+        Config::new(raw, &self.defaults(raw))
     }
 
-    /// A configuration with nothing from the class but what follows from other keys.
+    /// A configuration with only those defaults of its class that follow from other keys.
     pub(crate) fn config_without_constants(&self, raw: &Map<String, Value>) -> Result<Config> {
+        let mut defaults = self.defaults(raw);
+        defaults.retain(|(_, default)| matches!(default, DefaultValue::Same(_) | DefaultValue::Quotient(..)));
+        Config::new(raw, &defaults)
+    }
+
+    fn defaults(&self, raw: &Map<String, Value>) -> Vec<ClassDefault> {
         let class = config::class_of(raw);
         let class = self.classes.iter().find(|known| Some(known.name) == class);
-        let defaults = class.map_or(&[][..], |class| class.defaults).iter();
-        let follows = |default: &DefaultValue| matches!(default, DefaultValue::Same(_) | DefaultValue::Quotient(..));
-        let defaults: Vec<_> = defaults.filter(|(_, default)| follows(default)).copied().collect();
-        Config::new(raw, &defaults)
+        defaults::merged(class.map_or(&[], |class| class.defaults))
     }
 
     /// The keys that are told before the others.

@@ -4,41 +4,13 @@ use serde_json::{Map, Value};
 
 use super::config;
 use super::kind::Architecture;
-use super::{
-    cohere2, deepseek2, falcon_h1, gemma, gemma2, gemma3, glm4, glm4moe, gpt_oss, granite, llama, mamba, mamba2, olmo2,
-    phi3, qwen2, qwen2moe, qwen3, qwen3moe, smollm3, starcoder2,
-};
+use super::models::ALL;
 use crate::error::{AnamnesisError, ModelPart, Result};
-
-/// All architectures.
-static ALL: [&Architecture; 21] = [
-    &llama::ARCHITECTURE,
-    &qwen2::ARCHITECTURE,
-    &qwen2moe::ARCHITECTURE,
-    &qwen3::ARCHITECTURE,
-    &qwen3moe::ARCHITECTURE,
-    &gemma::ARCHITECTURE,
-    &gemma2::ARCHITECTURE,
-    &gemma3::ARCHITECTURE,
-    &phi3::ARCHITECTURE,
-    &deepseek2::ARCHITECTURE,
-    &gpt_oss::ARCHITECTURE,
-    &glm4::ARCHITECTURE,
-    &glm4moe::ARCHITECTURE,
-    &granite::ARCHITECTURE,
-    &olmo2::ARCHITECTURE,
-    &starcoder2::ARCHITECTURE,
-    &smollm3::ARCHITECTURE,
-    &cohere2::ARCHITECTURE,
-    &mamba::ARCHITECTURE,
-    &mamba2::ARCHITECTURE,
-    &falcon_h1::ARCHITECTURE,
-];
 
 impl Architecture {
     /// All architectures.
     pub fn all() -> impl Iterator<Item = &'static Self> {
-        ALL.into_iter()
+        ALL.iter().copied()
     }
 
     /// The architecture of a class of Hugging Face's library.

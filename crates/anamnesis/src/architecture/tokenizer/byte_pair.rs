@@ -7,21 +7,13 @@ use super::kinds::{CONTROL, NORMAL, UNUSED, USER_DEFINED, byte_of, looks_special
 use super::sources::Sources;
 use super::special::Special;
 use super::wanted::Wanted;
-use super::{byte_level, class, pre};
+use super::{byte_level, class, pre, roles};
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 
-/// Gives further tokens their roles.
-pub(super) type Roles = fn(&mut Special, &Vocabulary<'_>) -> Result<()>;
-
 /// Writes the tokens, their kinds and the merges of a byte-level vocabulary of `size` tokens.
-pub(super) fn tell(
-    sources: &mut Sources<'_>,
-    wanted: &Wanted<'_>,
-    roles: Roles,
-    told: &mut MetadataBuilder,
-) -> Result<()> {
+pub(super) fn tell(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
     let Some(mut document) = sources.document.take() else {
         let detail = format!(
             "there is no tokenizer.json, from which the vocabulary of {} is taken",
@@ -45,7 +37,7 @@ pub(super) fn tell(
     told.text("tokenizer.ggml.pre", name);
     let mut special = Special::read(Some(&document), &sources.settings, wanted.config, None)?;
     special.chat_template = sources.chat_template(told)?;
-    roles(&mut special, &vocabulary)?;
+    roles::give(&mut special, &vocabulary, wanted.rules.roles)?;
     drop(vocabulary);
     let tokens = moved(texts, std::mem::take(&mut document.model.vocab));
     told.array("tokenizer.ggml.tokens", MetadataArray::String(tokens));

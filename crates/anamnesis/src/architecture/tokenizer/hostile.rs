@@ -2,15 +2,21 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Family, Wanted, keys};
+use super::rules::{BPE, LLAMA_LIKE, PIECES_OR_BPE, TokenizerRules};
+use super::{Wanted, keys};
+use crate::architecture::Architecture;
 use crate::architecture::beside::in_memory::InMemory;
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
-fn told(files: &InMemory, family: Family, config: &Value) -> Result<MetadataBuilder> {
+fn rules_of(architecture: &str) -> &'static TokenizerRules {
+    Architecture::of_gguf(architecture).unwrap().tokenizer()
+}
+
+fn told(files: &InMemory, rules: &TokenizerRules, config: &Value) -> Result<MetadataBuilder> {
     let config: &Map<String, Value> = config.as_object().unwrap();
     let vocab_size = config.get("vocab_size").and_then(Value::as_u64);
-    keys(files, &Wanted { family, config, vocab_size, architecture: "llama", pre: Some("gpt-2") })
+    keys(files, &Wanted { rules, config, vocab_size, architecture: "llama", pre: Some("gpt-2") })
 }
 
 fn document(vocab: &Value, merges: &Value, added: &Value) -> InMemory {
@@ -36,21 +42,18 @@ fn model(pieces: &[Vec<u8>]) -> InMemory {
 #[test]
 fn a_vocabulary_larger_than_the_embedding_is_refused() {
     let files = document(&json!({"a": 0, "b": 1}), &json!([]), &json!([]));
-    refused(
-        told(&files, Family::Bpe, &json!({"vocab_size": 1})),
-        "token \"b\" has id 1, 1 tokens are in the embedding",
-    );
-    refused(told(&files, Family::Bpe, &json!({"vocab_size": 1_u64 << 40})), "MAX_TOKENS");
-    assert!(told(&files, Family::Bpe, &json!({"vocab_size": 4})).is_ok());
+    refused(told(&files, &BPE, &json!({"vocab_size": 1})), "token \"b\" has id 1, 1 tokens are in the embedding");
+    refused(told(&files, &BPE, &json!({"vocab_size": 1_u64 << 40})), "MAX_TOKENS");
+    assert!(told(&files, &BPE, &json!({"vocab_size": 4})).is_ok());
 }
 
 #[test]
 fn tokens_that_stand_twice_are_refused() {
     let text = r#"{"model": {"type": "BPE", "vocab": {"a": 0, "a": 1}, "merges": []}}"#;
-    refused(told(&InMemory::default().with("tokenizer.json", text), Family::Bpe, &json!({})), "\"a\" stands twice");
+    refused(told(&InMemory::default().with("tokenizer.json", text), &BPE, &json!({})), "\"a\" stands twice");
     let files = document(&json!({"a": 0, "b": 0}), &json!([]), &json!([]));
-    refused(told(&files, Family::Bpe, &json!({})), "\"a\" and \"b\" have one id, 0");
-    refused(told(&model(&[piece(b"<unk>", 2), piece(b"a", 1), piece(b"a", 1)]), Family::Qwen, &json!({})), "piece 2");
+    refused(told(&files, &BPE, &json!({})), "\"a\" and \"b\" have one id, 0");
+    refused(told(&model(&[piece(b"<unk>", 2), piece(b"a", 1), piece(b"a", 1)]), &PIECES_OR_BPE, &json!({})), "piece 2");
 }
 
 #[test]
@@ -58,11 +61,11 @@ fn added_tokens_behind_a_hole_are_refused() {
     let added = json!([{"id": 7, "content": "<x>", "special": true}]);
     let files = document(&json!({"a": 0, "b": 1}), &json!([]), &added);
     refused(
-        told(&files, Family::Bpe, &json!({"vocab_size": 9})),
+        told(&files, &BPE, &json!({"vocab_size": 9})),
         "added token \"<x>\" says its id is 7, 2 is the one it gets",
     );
     let added = json!([{"id": -1, "content": "<x>"}]);
-    refused(told(&document(&json!({}), &json!([]), &added), Family::Bpe, &json!({})), "no id");
+    refused(told(&document(&json!({}), &json!([]), &added), &BPE, &json!({})), "no id");
 }
 
 #[test]
@@ -76,13 +79,13 @@ fn merges_that_do_not_make_tokens_are_refused() {
         json!(["ab"]),
         json!(["a b a"]),
     ] {
-        refused(told(&document(&vocab, &merges, &json!([])), Family::Bpe, &json!({})), "merge 0");
+        refused(told(&document(&vocab, &merges, &json!([])), &BPE, &json!({})), "merge 0");
     }
     for merges in [json!([["a", "b"], "a b"]), json!([["a"]]), json!([["a", "b", "a"]]), json!([1]), json!({"a": "b"})]
     {
-        refused(told(&document(&vocab, &merges, &json!([])), Family::Bpe, &json!({})), "tokenizer.json");
+        refused(told(&document(&vocab, &merges, &json!([])), &BPE, &json!({})), "tokenizer.json");
     }
-    assert!(told(&document(&vocab, &json!(["a b"]), &json!([])), Family::Bpe, &json!({})).is_ok());
+    assert!(told(&document(&vocab, &json!(["a b"]), &json!([])), &BPE, &json!({})).is_ok());
 }
 
 #[test]
@@ -98,49 +101,43 @@ fn models_with_broken_pieces_are_refused() {
         (vec![unknown.clone(), vec![0x08, 1]], "no messages"),
         (vec![unknown.clone(), vec![0x0b]], "wire type 3"),
     ] {
-        refused(told(&model(&pieces), Family::Qwen, &json!({})), part);
+        refused(told(&model(&pieces), &PIECES_OR_BPE, &json!({})), part);
     }
-    assert!(told(&model(&[unknown, piece(b"a", 1)]), Family::Qwen, &json!({"vocab_size": 3})).is_ok());
+    assert!(told(&model(&[unknown, piece(b"a", 1)]), &PIECES_OR_BPE, &json!({"vocab_size": 3})).is_ok());
 }
 
 #[test]
 fn ids_and_lists_of_other_types_are_refused() {
     let files = || document(&json!({"a": 0}), &json!([]), &json!([]));
-    refused(told(&files(), Family::Bpe, &json!({"bos_token_id": -1})), "bos_token_id");
-    refused(told(&files(), Family::Bpe, &json!({"bos_token_id": 1_u64 << 33})), "bos_token_id");
-    assert!(
-        told(&files(), Family::Bpe, &json!({"bos_token_id": [1, 2], "eos_token_id": null, "pad_token_id": 1.5}))
-            .is_ok()
-    );
+    refused(told(&files(), &BPE, &json!({"bos_token_id": -1})), "bos_token_id");
+    refused(told(&files(), &BPE, &json!({"bos_token_id": 1_u64 << 33})), "bos_token_id");
+    assert!(told(&files(), &BPE, &json!({"bos_token_id": [1, 2], "eos_token_id": null, "pad_token_id": 1.5})).is_ok());
     for settings in
         ["[]", "{", r#"{"added_tokens_decoder": []}"#, r#"{"added_tokens_decoder": {"x": {"content": "a"}}}"#]
     {
-        refused(
-            told(&files().with("tokenizer_config.json", settings), Family::Bpe, &json!({})),
-            "tokenizer_config.json",
-        );
+        refused(told(&files().with("tokenizer_config.json", settings), &BPE, &json!({})), "tokenizer_config.json");
     }
     let pieces = model(&[piece(b"<unk>", 2)]);
-    refused(told(&pieces.with("added_tokens.json", r#"{"x": "y"}"#), Family::Qwen, &json!({})), "added_tokens.json");
+    refused(told(&pieces.with("added_tokens.json", r#"{"x": "y"}"#), &PIECES_OR_BPE, &json!({})), "added_tokens.json");
 }
 
 #[test]
 fn other_models_and_missing_files_are_unsupported() {
     let unigram =
         InMemory::default().with("tokenizer.json", r#"{"model": {"type": "Unigram", "vocab": [["a", 0.0]]}}"#);
-    for (files, family) in [
-        (InMemory::default(), Family::Bpe),
-        (InMemory::default(), Family::LlamaLike),
-        (InMemory::default(), Family::Gemma2),
-        (InMemory::default(), Family::Phi3),
-        (unigram, Family::Bpe),
+    for (files, rules) in [
+        (InMemory::default(), &BPE),
+        (InMemory::default(), &LLAMA_LIKE),
+        (InMemory::default(), rules_of("gemma2")),
+        (InMemory::default(), rules_of("phi3")),
+        (unigram, &BPE),
     ] {
         assert!(
             matches!(
-                told(&files, family, &json!({})),
+                told(&files, rules, &json!({})),
                 Err(AnamnesisError::UnsupportedModel { part: ModelPart::Tokenizer, .. })
             ),
-            "{family:?}"
+            "{rules:?}"
         );
     }
 }
@@ -151,7 +148,7 @@ fn a_pre_tokenizer_without_a_name_is_refused_and_can_be_named() {
         json!({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "pre_tokenizer": {"type": "Whitespace"}});
     let files = InMemory::default().with("tokenizer.json", text.to_string());
     let config = Map::new();
-    let wanted = Wanted { family: Family::Bpe, config: &config, vocab_size: None, architecture: "llama", pre: None };
+    let wanted = Wanted { rules: &BPE, config: &config, vocab_size: None, architecture: "llama", pre: None };
     assert!(matches!(
         keys(&files, &wanted),
         Err(AnamnesisError::UnsupportedModel { part: ModelPart::PreTokenizer, .. })
@@ -169,7 +166,7 @@ fn deep_and_cut_off_documents_are_refused() {
         String::new(),
     ] {
         let files = InMemory::default().with("tokenizer.json", text);
-        refused(told(&files, Family::Bpe, &json!({})), "tokenizer.json");
+        refused(told(&files, &BPE, &json!({})), "tokenizer.json");
     }
     for text in [
         "{}",
@@ -177,7 +174,7 @@ fn deep_and_cut_off_documents_are_refused() {
         r#"{"config": {}, "vocab": [{"rank": 1, "token_bytes": "AA=="}]}"#,
         r#"{"vocab": [{"rank": 0, "token_bytes": "?"}]}"#,
     ] {
-        refused(told(&InMemory::default().with("tekken.json", text), Family::LlamaLike, &json!({})), "tekken.json");
+        refused(told(&InMemory::default().with("tekken.json", text), &LLAMA_LIKE, &json!({})), "tekken.json");
     }
 }
 
@@ -222,14 +219,14 @@ fn changed_files_are_read_or_refused_and_what_is_read_can_be_restored() {
     let mut numbers = Numbers(seed);
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vocabularies");
     let (mut read, mut refused) = (0, 0);
-    for (case, family) in [
-        ("qwen", Family::Qwen),
-        ("llama3", Family::LlamaLike),
-        ("glm4", Family::Glm4),
-        ("sentencepieces", Family::LlamaLike),
-        ("phi3", Family::Phi3),
-        ("pieces_in_json", Family::LlamaLike),
-        ("tekken", Family::LlamaLike),
+    for (case, rules) in [
+        ("qwen", &PIECES_OR_BPE),
+        ("llama3", &LLAMA_LIKE),
+        ("glm4", rules_of("glm4")),
+        ("sentencepieces", &LLAMA_LIKE),
+        ("phi3", rules_of("phi3")),
+        ("pieces_in_json", &LLAMA_LIKE),
+        ("tekken", &LLAMA_LIKE),
     ] {
         let paths = std::fs::read_dir(folder.join(case)).unwrap().map(|entry| entry.unwrap().path());
         let paths: Vec<_> = paths.filter(|path| path.is_file()).collect();
@@ -238,7 +235,7 @@ fn changed_files_are_read_or_refused_and_what_is_read_can_be_restored() {
             paths.iter().fold(InMemory::default(), |files, path| files.with(&name(path), std::fs::read(path).unwrap()));
         for path in paths.iter().filter(|path| name(path) != "config.json").cycle().take(60) {
             let file = changed(&whole.files[&name(path)], &mut numbers);
-            match told(&whole.clone().with(&name(path), file), family, &json!({"vocab_size": 320})) {
+            match told(&whole.clone().with(&name(path), file), rules, &json!({"vocab_size": 320})) {
                 Ok(told) => {
                     read += 1;
                     let _ = super::back::back(&told.into_parts().0);

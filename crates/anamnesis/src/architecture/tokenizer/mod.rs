@@ -16,6 +16,7 @@ mod post_processor;
 mod pre;
 mod protobuf;
 mod roles;
+pub(crate) mod rules;
 mod sentencepiece;
 mod settings;
 mod sources;
@@ -25,13 +26,15 @@ mod tekken;
 mod tests;
 mod wanted;
 
-pub(crate) use wanted::{Family, Wanted};
+pub(crate) use wanted::Wanted;
 
 use serde_json::Value;
 
+use self::rules::PiecesUse;
 use self::sources::Sources;
 use super::beside::SidecarFiles;
 use super::metadata_builder::MetadataBuilder;
+use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
 /// The `tokenizer.*` keys of a model, in the order they are written.
@@ -41,8 +44,8 @@ use crate::error::{AnamnesisError, ModelPart, Result};
 /// nothing tells how its text is cut.
 pub(crate) fn keys(files: &dyn SidecarFiles, wanted: &Wanted<'_>) -> Result<MetadataBuilder> {
     let mut told = MetadataBuilder::default();
-    let mut sources = Sources::read(files, wanted.family)?;
-    if wanted.family == Family::LlamaLike {
+    let mut sources = Sources::read(files, wanted.rules)?;
+    if wanted.rules.is_llama {
         if sources.document.is_none()
             && let Some(text) = files.read(tekken::FILE)?
         {
@@ -54,46 +57,31 @@ pub(crate) fn keys(files: &dyn SidecarFiles, wanted: &Wanted<'_>) -> Result<Meta
         }
     }
     match sources.model.take() {
-        Some(model) if wanted.family == Family::Phi3 => phi3::tell(&model, &sources, wanted, &mut told)?,
+        Some(model) if wanted.rules.replaces_pieces => phi3::tell(&model, &sources, wanted, &mut told)?,
         Some(model) => sentencepiece::tell(&model, &sources, wanted, &mut told)?,
         None => without_model(&mut sources, wanted, &mut told)?,
     }
-    added_by_family(wanted, &mut told);
-    Ok(told)
-}
-
-/// Keys that a family has whatever its files say.
-fn added_by_family(wanted: &Wanted<'_>, told: &mut MetadataBuilder) {
-    let has_pieces =
-        told.entries().iter().any(|(key, value)| key == "tokenizer.ggml.model" && value.as_string() == Some("llama"));
-    match (wanted.family, wanted.vocab_size) {
-        // Code Llama: the end of what is filled in.
-        (Family::LlamaLike, Some(32016)) => told.number("tokenizer.ggml.eot_token_id", 32010),
-        // Small Granite models.
-        (Family::LlamaLike, Some(49152)) => told.truth("tokenizer.ggml.add_bos_token", false),
-        // Of the tokens of CodeGemma, GGUF has a key for this one only.
-        (Family::Gemma, _) => told.number("tokenizer.ggml.eot_token_id", 107),
-        _ => {}
-    }
-    if matches!(wanted.family, Family::Gemma | Family::Gemma2 | Family::Gemma3) && has_pieces {
+    (wanted.rules.add)(wanted.vocab_size, &mut told);
+    let is_model =
+        |(key, value): &(String, MetadataValue)| key == "tokenizer.ggml.model" && value.as_string() == Some("llama");
+    if wanted.rules.no_space_prefix && told.entries().iter().any(is_model) {
         told.truth("tokenizer.ggml.add_space_prefix", false);
     }
+    Ok(told)
 }
 
 /// The vocabulary of `tokenizer.json`.
 fn without_model(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
-    let roles = match wanted.family {
-        Family::Glm4 => roles::glm4,
-        Family::Glm4Moe => roles::glm4_moe,
-        Family::Gemma | Family::Gemma2 => return Err(no_model(wanted)),
-        Family::Phi3 if sources.settings.class() != Some("GPT2Tokenizer") => return Err(no_model(wanted)),
-        _ => roles::none,
-    };
+    match wanted.rules.pieces {
+        PiecesUse::Required => return Err(no_model(wanted)),
+        PiecesUse::RequiredUnlessGpt2 if !sources.settings.is_gpt2() => return Err(no_model(wanted)),
+        PiecesUse::Never | PiecesUse::First | PiecesUse::Last | PiecesUse::RequiredUnlessGpt2 => {}
+    }
     match &sources.document {
-        Some(document) if wanted.family == Family::LlamaLike && pieces_in_json::is_in(document) => {
+        Some(document) if wanted.rules.is_llama && pieces_in_json::is_in(document) => {
             pieces_in_json::tell(document, sources, wanted, told)
         }
-        _ => byte_pair::tell(sources, wanted, roles, told),
+        _ => byte_pair::tell(sources, wanted, told),
     }
 }
 

@@ -27,6 +27,11 @@ impl Settings {
         self.0.get(key)
     }
 
+    /// Whether the tokenizer is of the class that Phi 4 shares with GPT-2.
+    pub(super) fn is_gpt2(&self) -> bool {
+        self.class() == Some("GPT2Tokenizer")
+    }
+
     /// The class that loads the vocabulary, without the ending of the fast ones.
     pub(super) fn class(&self) -> Option<&str> {
         let class = self.0.get("tokenizer_class")?.as_str()?;

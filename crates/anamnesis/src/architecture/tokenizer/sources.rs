@@ -2,8 +2,8 @@
 
 use super::chat_template::ChatTemplate;
 use super::document::{Document, Lists, Merge};
+use super::rules::{PiecesUse, TokenizerRules};
 use super::settings::Settings;
-use super::wanted::Family;
 use crate::architecture::beside::SidecarFiles;
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, Result};
@@ -14,7 +14,7 @@ pub(super) const PIECES: &str = "tokenizer.model";
 pub(super) struct Sources<'f> {
     pub(super) files: &'f dyn SidecarFiles,
     pub(super) settings: Settings,
-    /// SentencePiece's `tokenizer.model`, where the family looks at it before `tokenizer.json`.
+    /// SentencePiece's `tokenizer.model`, where it is read before `tokenizer.json`.
     pub(super) model: Option<Vec<u8>>,
     /// `tokenizer.json`, where there is one.
     pub(super) document: Option<Document>,
@@ -22,15 +22,15 @@ pub(super) struct Sources<'f> {
 
 impl<'f> Sources<'f> {
     /// Reads them. Beside pieces that count, only the small parts of `tokenizer.json` are looked at.
-    pub(super) fn read(files: &'f dyn SidecarFiles, family: Family) -> Result<Self> {
+    pub(super) fn read(files: &'f dyn SidecarFiles, rules: &TokenizerRules) -> Result<Self> {
         let settings = Settings::read(files.read("tokenizer_config.json")?.as_deref())?;
-        let has_model = match family {
-            Family::Bpe | Family::Glm4 | Family::Glm4Moe => false,
-            Family::Phi3 => settings.class() != Some("GPT2Tokenizer"),
-            _ => true,
-        };
         let text = files.read("tokenizer.json")?;
-        let has_model = has_model && (family != Family::Mamba || text.is_none());
+        let has_model = match rules.pieces {
+            PiecesUse::Never => false,
+            PiecesUse::First | PiecesUse::Required => true,
+            PiecesUse::Last => text.is_none(),
+            PiecesUse::RequiredUnlessGpt2 => !settings.is_gpt2(),
+        };
         let model = if has_model { files.read(PIECES)? } else { None };
         let lists = if model.is_some() { Lists::PassedOver } else { Lists::Read };
         let document = text.map(|text| Document::read(&text, lists)).transpose()?;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::back::back;
-use super::{Family, Wanted, keys};
+use super::{Wanted, keys};
+use crate::architecture::Architecture;
 use crate::architecture::beside::Directory;
 use crate::architecture::beside::in_memory::InMemory;
 use crate::architecture::card::{self, Counts};
@@ -17,28 +18,9 @@ use crate::{Checkpoint, ParseLimits};
 
 type Entries = Vec<(String, MetadataValue)>;
 
-/// The family and the GGUF name of a class.
-fn family(class: &str) -> (Family, &'static str) {
-    match class {
-        "LlamaForCausalLM" | "MistralForCausalLM" | "MixtralForCausalLM" => (Family::LlamaLike, "llama"),
-        "SmolLM3ForCausalLM" => (Family::LlamaLike, "smollm3"),
-        "GraniteForCausalLM" => (Family::LlamaLike, "granite"),
-        "Qwen2ForCausalLM" => (Family::Qwen, "qwen2"),
-        "Qwen3ForCausalLM" => (Family::Qwen, "qwen3"),
-        "Qwen3MoeForCausalLM" => (Family::Qwen, "qwen3moe"),
-        "Gemma2ForCausalLM" => (Family::Gemma2, "gemma2"),
-        "Gemma3ForCausalLM" | "Gemma3ForConditionalGeneration" => (Family::Gemma3, "gemma3"),
-        "Phi3ForCausalLM" => (Family::Phi3, "phi3"),
-        "Glm4ForCausalLM" => (Family::Glm4, "glm4"),
-        "MambaForCausalLM" => (Family::Mamba, "mamba"),
-        "DeepseekV2ForCausalLM" | "DeepseekV3ForCausalLM" => (Family::Bpe, "deepseek2"),
-        "GptOssForCausalLM" => (Family::Bpe, "gpt-oss"),
-        "Olmo2ForCausalLM" => (Family::Bpe, "olmo2"),
-        "Starcoder2ForCausalLM" => (Family::Bpe, "starcoder2"),
-        "Cohere2ForCausalLM" => (Family::Bpe, "cohere2"),
-        "FalconH1ForCausalLM" => (Family::Bpe, "falcon-h1"),
-        other => panic!("{other} is no class of a case"),
-    }
+/// The architecture of a configuration.
+fn architecture(config: &Map<String, Value>) -> &'static Architecture {
+    Architecture::of_config(config).unwrap().unwrap()
 }
 
 /// The directories below a folder that have a converter's file, and those files.
@@ -121,8 +103,9 @@ fn vocabularies_are_written_as_the_converter_writes_them() {
     let mut tried = 0;
     for (directory, file) in folders().iter().flat_map(|folder| cases(folder)) {
         let config = config(&directory);
-        let (family, architecture) = family(config["architectures"][0].as_str().unwrap());
-        let wanted = Wanted { family, config: &config, vocab_size: vocab_size(&config), architecture, pre: None };
+        let of = architecture(&config);
+        let (rules, architecture) = (of.tokenizer(), of.name());
+        let wanted = Wanted { rules, config: &config, vocab_size: vocab_size(&config), architecture, pre: None };
         let file = Checkpoint::open(&file, &ParseLimits::default()).unwrap();
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         tried += 1;
@@ -188,11 +171,12 @@ fn what_is_restored_is_written_as_it_was() {
     let mut faults = Vec::new();
     for (directory, file) in folders().iter().flat_map(|folder| cases(folder)) {
         let config = config(&directory);
-        let (family, architecture) = family(config["architectures"][0].as_str().unwrap());
+        let of = architecture(&config);
+        let (rules, architecture) = (of.tokenizer(), of.name());
         let stored: Entries = Checkpoint::open(&file, &ParseLimits::default()).unwrap().metadata().unwrap();
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         let pre = stored.iter().find(|(key, _)| key == "tokenizer.ggml.pre").unwrap().1.as_string().unwrap();
-        let wanted = Wanted { family, config: &config, vocab_size: vocab_size(&config), architecture, pre: Some(pre) };
+        let wanted = Wanted { rules, config: &config, vocab_size: vocab_size(&config), architecture, pre: Some(pre) };
         let restored = back(&stored.iter().cloned().collect()).unwrap();
         if restored.files.is_empty() {
             println!("{name}: {:?}", restored.notes);
@@ -208,8 +192,8 @@ fn what_is_restored_is_written_as_it_was() {
         match keys(&files, &wanted) {
             // Its ranks have become merges, and its whole block of special tokens a list.
             Ok(_) if directory.join("tekken.json").exists() => {}
-            // Whatever tokenizer.json lists takes a piece's place in this family.
-            Ok(_) if family == Family::Phi3 => {}
+            // Whatever tokenizer.json lists takes a piece's place of Phi 3.
+            Ok(_) if rules.replaces_pieces => {}
             Ok(told) => {
                 let (mut found, mut wanted) = (heard(told.entries()), heard(&stored));
                 found.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -28,7 +28,7 @@ impl Model<'_> {
             _ => None,
         };
         let wanted = Wanted {
-            family: self.architecture.family(),
+            rules: self.architecture.tokenizer(),
             config: &self.raw,
             vocab_size: config.count(&["vocab_size"])?,
             architecture: self.architecture.name(),

@@ -6,39 +6,22 @@ use super::cut::words;
 use super::text::TEXT;
 use crate::architecture::tokenizer::document::Document;
 use crate::architecture::tokenizer::post_processor::around;
+use crate::architecture::tokenizer::rules::PreTokenizer;
 use crate::architecture::tokenizer::wanted::Wanted;
 
-/// Pre-tokenizers that cut alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    /// cl100k with digits by threes, as Llama 3 has it.
-    Llama3,
-    /// The same with single digits.
-    Qwen2,
-    Gpt2,
-    /// Single digits, then as GPT-2.
-    Digits,
-    DeepSeek3,
-    DeepSeekCoder,
-    /// o200k.
-    Gpt4o,
-    Tekken,
-    Falcon,
-}
-
-const ALL: [Cut; 9] = [
-    Cut::Llama3,
-    Cut::Qwen2,
-    Cut::Gpt2,
-    Cut::Digits,
-    Cut::DeepSeek3,
-    Cut::DeepSeekCoder,
-    Cut::Gpt4o,
-    Cut::Tekken,
-    Cut::Falcon,
+const ALL: [PreTokenizer; 9] = [
+    PreTokenizer::Llama3,
+    PreTokenizer::Qwen2,
+    PreTokenizer::Gpt2,
+    PreTokenizer::Digits,
+    PreTokenizer::DeepSeek3,
+    PreTokenizer::DeepSeekCoder,
+    PreTokenizer::Gpt4o,
+    PreTokenizer::Tekken,
+    PreTokenizer::Falcon,
 ];
 
-impl Cut {
+impl PreTokenizer {
     /// As `tokenizer.json` declares it.
     fn declaration(self) -> Value {
         let bytes = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
@@ -111,7 +94,7 @@ impl Cut {
 
 /// How `tokenizer.json` declares the pre-tokenizer of a name.
 pub(in crate::architecture::tokenizer) fn declaration(name: &str) -> Option<Value> {
-    Cut::of_name(name).map(Cut::declaration)
+    PreTokenizer::of_name(name).map(PreTokenizer::declaration)
 }
 
 /// The name of a declared pre-tokenizer: by what it makes of the fixed text, then by the model it belongs to.
@@ -120,30 +103,21 @@ pub(super) fn name(document: &Document, wanted: &Wanted<'_>) -> Option<&'static 
     let kind = ALL.into_iter().find(|kind| words(&kind.declaration(), TEXT).as_ref() == Some(&cut))?;
     let begins = around(document).is_some_and(|(before, _)| !before.is_empty());
     let is_composed = document.normalizer.to_string().contains("\"NFC\"");
-    Some(match (kind, wanted.architecture) {
-        (Cut::Llama3, "glm4" | "glm4moe" | "chatglm") => "glm4",
-        (Cut::Llama3, "olmo2") => "dbrx",
-        (Cut::Llama3, "falcon-h1") => "falcon-h1",
-        (Cut::Llama3, _) if begins => "llama-bpe",
-        (Cut::Llama3, _) => "smaug-bpe",
-        (Cut::Qwen2, "stablelm") => "stablelm2",
-        (Cut::Qwen2, _) => "qwen2",
-        (Cut::Gpt2, "mamba" | "mamba2" | "olmo") => "olmo",
-        (Cut::Gpt2, "phi2") => "phi-2",
-        (Cut::Gpt2, _) if is_composed => "olmo",
-        (Cut::Gpt2, _) => "gpt-2",
-        (Cut::Digits, "cohere2" | "command-r") => "command-r",
-        (Cut::Digits, "granite" | "granitemoe" | "refact") => "refact",
-        (Cut::Digits, "llama") => "smollm",
-        (Cut::Digits, "codeshell") => "codeshell",
-        (Cut::Digits, _) => "starcoder",
-        (Cut::DeepSeek3, "hunyuan-dense") => "hunyuan-dense",
-        (Cut::DeepSeek3, _) => "deepseek-v3",
-        (Cut::DeepSeekCoder, _) => "deepseek-coder",
-        (Cut::Gpt4o, "llama4") => "llama4",
-        (Cut::Gpt4o, _) => "gpt-4o",
-        (Cut::Tekken, _) => "tekken",
-        (Cut::Falcon, _) => "falcon",
+    if let Some((_, name)) = wanted.rules.pre.filter(|(named, _)| *named == kind) {
+        return Some(name);
+    }
+    Some(match kind {
+        PreTokenizer::Llama3 if begins => "llama-bpe",
+        PreTokenizer::Llama3 => "smaug-bpe",
+        PreTokenizer::Qwen2 => "qwen2",
+        PreTokenizer::Gpt2 if is_composed => "olmo",
+        PreTokenizer::Gpt2 => "gpt-2",
+        PreTokenizer::Digits => "starcoder",
+        PreTokenizer::DeepSeek3 => "deepseek-v3",
+        PreTokenizer::DeepSeekCoder => "deepseek-coder",
+        PreTokenizer::Gpt4o => "gpt-4o",
+        PreTokenizer::Tekken => "tekken",
+        PreTokenizer::Falcon => "falcon",
     })
 }
 

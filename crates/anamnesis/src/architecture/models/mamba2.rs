@@ -1,15 +1,16 @@
 //! Mamba 2: state spaces in heads and groups.
 
-use super::change::Change;
-use super::config::Config;
-use super::config::DefaultValue;
-use super::key::{FILE_TYPE, Key, LAYERS, ValueSource, count, counted, worked};
-use super::kind::{Architecture, Class, USUAL};
-use super::mamba::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
-use super::need::{Need, UNTIED};
-use super::rule::{Rule, layer, model};
-use super::size::{ONE, Size, VOCABULARY, first, size};
-use super::tokenizer::Family;
+use crate::architecture::change::Change;
+use crate::architecture::config::Config;
+use crate::architecture::defaults::DefaultValue::{Count, Flag};
+use crate::architecture::key::{FILE_TYPE, Key, LAYERS, ValueSource, count, counted, worked};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::need::{Need, UNTIED};
+use crate::architecture::restore::{self, set};
+use crate::architecture::rule::{Rule, layer, model};
+use crate::architecture::size::{ONE, Size, VOCABULARY, first, size};
+use crate::architecture::state_space::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
+use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerRules};
 use crate::error::{AnamnesisError, Result};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -17,28 +18,27 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     classes: &[Class {
         name: "Mamba2ForCausalLM",
         model_type: "mamba2",
-        defaults: &[("n_groups", DefaultValue::Count(1)), ("tie_word_embeddings", DefaultValue::Flag(false))],
+        defaults: &[&[("n_groups", Count(1)), ("tie_word_embeddings", Flag(false))]],
     }],
     layers: "backbone.layers.",
     rules: &[TENSORS],
     keys: &[SIZES],
-    family: Family::Mamba2,
+    tokenizer: TokenizerRules {
+        pieces: PiecesUse::First,
+        pad_to: Some(16),
+        pre: Some((PreTokenizer::Gpt2, "olmo")),
+        ..BPE
+    },
     restore: |file, config| {
         let heads = file.count("ssm.time_step_rank").filter(|heads| *heads > 0);
         if let (Some(inner), Some(heads)) = (file.count("ssm.inner_size"), heads) {
-            config.insert("intermediate_size".to_owned(), inner.into());
-            config.insert("num_heads".to_owned(), heads.into());
-            config.insert("head_dim".to_owned(), (inner / heads).into());
-        }
-        if let (Some(inner), Some(width @ 1..)) = (file.count("ssm.inner_size"), file.count("embedding_length")) {
-            config.insert("expand".to_owned(), (inner / width).into());
+            set(config, "num_heads", heads);
+            set(config, "head_dim", inner / heads);
         }
         if let Some(epsilon) = file.real("attention.layer_norm_rms_epsilon") {
-            config.insert("layer_norm_epsilon".to_owned(), epsilon.into());
+            set(config, "layer_norm_epsilon", epsilon);
         }
-        // llama.cpp does not load a file without.
-        config.insert("use_conv_bias".to_owned(), true.into());
-        config.insert("use_bias".to_owned(), file.has_in_layers(&["ssm_in.bias"]).into());
+        restore::state_space(file, config);
         Ok(0)
     },
     lost: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),

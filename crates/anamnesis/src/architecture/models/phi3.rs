@@ -2,15 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::config::{Config, DefaultValue};
-use super::gguf::shortest;
-use super::key::{
+use crate::architecture::config::Config;
+use crate::architecture::defaults::{BASE, Count, Real};
+use crate::architecture::gguf::shortest;
+use crate::architecture::key::{
     CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, counted, real, worked,
 };
-use super::kind::{Architecture, Class, MadeTensor, USUAL};
-use super::rule::{AROUND, NORMS, Rule, layer};
-use super::size::{self, GATE_AND_UP, QUERIES, QUERIES_KEYS_VALUES};
-use super::tokenizer::Family;
+use crate::architecture::kind::{Architecture, Class, MadeTensor, USUAL};
+use crate::architecture::modules::{AROUND, NORMS};
+use crate::architecture::restore::set;
+use crate::architecture::rule::{Rule, layer};
+use crate::architecture::size::{self, GATE_AND_UP, QUERIES, QUERIES_KEYS_VALUES};
+use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerRules};
 use crate::error::{AnamnesisError, Result};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -19,17 +22,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Phi3ForCausalLM",
         model_type: "phi3",
         defaults: &[
-            ("vocab_size", DefaultValue::Count(32064)),
-            ("hidden_size", DefaultValue::Count(3072)),
-            ("intermediate_size", DefaultValue::Count(8192)),
-            ("num_hidden_layers", DefaultValue::Count(32)),
-            ("num_attention_heads", DefaultValue::Count(32)),
-            ("num_key_value_heads", DefaultValue::Same("num_attention_heads")),
-            ("max_position_embeddings", DefaultValue::Count(4096)),
-            ("original_max_position_embeddings", DefaultValue::Count(4096)),
-            ("rms_norm_eps", DefaultValue::Real(1e-5)),
-            ("rope_theta", DefaultValue::Real(10000.0)),
-            ("partial_rotary_factor", DefaultValue::Real(1.0)),
+            BASE,
+            &[
+                ("vocab_size", Count(32064)),
+                ("hidden_size", Count(3072)),
+                ("intermediate_size", Count(8192)),
+                ("max_position_embeddings", Count(4096)),
+                ("original_max_position_embeddings", Count(4096)),
+                ("rms_norm_eps", Real(1e-5)),
+                ("partial_rotary_factor", Real(1.0)),
+            ],
         ],
     }],
     rules: &[AROUND, NORMS, FUSED],
@@ -39,7 +41,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         MadeTensor { name: "rope_factors_long.weight", values: |config| factors(config, "long_factor") },
         MadeTensor { name: "rope_factors_short.weight", values: |config| factors(config, "short_factor") },
     ],
-    family: Family::Phi3,
+    tokenizer: TokenizerRules { pieces: PiecesUse::RequiredUnlessGpt2, replaces_pieces: true, ..BPE },
     restore: |file, config| {
         if let (Some(dimensions), Some(width), Some(heads)) = (
             file.count("rope.dimension_count"),
@@ -47,10 +49,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             file.count("attention.head_count").filter(|heads| *heads > 0),
         ) {
             let part = dimensions as f64 / (width as f64 / heads as f64);
-            config.insert("partial_rotary_factor".to_owned(), part.into());
+            set(config, "partial_rotary_factor", part);
         }
         let window = file.count("attention.sliding_window").filter(|window| *window > 0);
-        config.insert("sliding_window".to_owned(), window.into());
+        set(config, "sliding_window", window);
         let factors = |name: &str| -> Result<Option<Value>> {
             let values = (file.values)(name)?;
             Ok(values.map(|values| values.into_iter().map(shortest).collect::<Vec<_>>().into()))
@@ -58,7 +60,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         match (factors("rope_factors_long.weight")?, factors("rope_factors_short.weight")?) {
             (Some(long), Some(short)) => {
                 let scaling = json!({ "rope_type": "longrope", "long_factor": long, "short_factor": short });
-                config.insert("rope_scaling".to_owned(), scaling);
+                set(config, "rope_scaling", scaling);
             }
             (None, None) if file.real("rope.scaling.attn_factor").is_none() => {}
             (long, _) => {

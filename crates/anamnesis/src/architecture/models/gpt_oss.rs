@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::change::{Change, Halves};
-use super::config::DefaultValue;
-use super::key::{COMMON, Key, count};
-use super::kind::{Architecture, Class, Head, USUAL};
-use super::need::Need;
-use super::rule::{AROUND, ATTENTION, EXPERTS_IN, EXPERTS_OUT, Rule, layer};
-use super::size::{EXPERT_INNER, EXPERTS, HEADS, WIDTH};
+use crate::architecture::change::{Change, Halves};
+use crate::architecture::defaults::{BASE, Count, Flag, Real};
+use crate::architecture::key::{COMMON, Key, count};
+use crate::architecture::kind::{Architecture, Class, Head, USUAL};
+use crate::architecture::modules::{AROUND, ATTENTION, EXPERTS_IN, EXPERTS_OUT};
+use crate::architecture::need::Need;
+use crate::architecture::rule::{Rule, layer};
+use crate::architecture::size::{EXPERT_INNER, EXPERTS, HEADS, WIDTH};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "gpt-oss",
@@ -16,20 +17,23 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "GptOssForCausalLM",
         model_type: "gpt_oss",
         defaults: &[
-            ("vocab_size", DefaultValue::Count(201_088)),
-            ("hidden_size", DefaultValue::Count(2880)),
-            ("intermediate_size", DefaultValue::Count(2880)),
-            ("num_hidden_layers", DefaultValue::Count(36)),
-            ("num_attention_heads", DefaultValue::Count(64)),
-            ("num_key_value_heads", DefaultValue::Count(8)),
-            ("head_dim", DefaultValue::Count(64)),
-            ("max_position_embeddings", DefaultValue::Count(131_072)),
-            ("rms_norm_eps", DefaultValue::Real(1e-5)),
-            ("sliding_window", DefaultValue::Count(128)),
-            ("num_local_experts", DefaultValue::Count(128)),
-            ("num_experts_per_tok", DefaultValue::Count(4)),
-            ("rope_theta", DefaultValue::Real(150_000.0)),
-            ("attention_bias", DefaultValue::Flag(true)),
+            BASE,
+            &[
+                ("vocab_size", Count(201_088)),
+                ("hidden_size", Count(2880)),
+                ("intermediate_size", Count(2880)),
+                ("num_hidden_layers", Count(36)),
+                ("num_attention_heads", Count(64)),
+                ("num_key_value_heads", Count(8)),
+                ("head_dim", Count(64)),
+                ("max_position_embeddings", Count(131_072)),
+                ("rms_norm_eps", Real(1e-5)),
+                ("sliding_window", Count(128)),
+                ("num_local_experts", Count(128)),
+                ("num_experts_per_tok", Count(4)),
+                ("rope_theta", Real(150_000.0)),
+                ("attention_bias", Flag(true)),
+            ],
         ],
     }],
     rules: &[AROUND, ATTENTION, LAYER],

@@ -1,13 +1,16 @@
 //! Mamba: state spaces without attention.
 
-use super::change::Change;
-use super::config::{Config, DefaultValue};
-use super::key::{FILE_TYPE, Key, LAYERS, ValueSource, count, counted, real};
-use super::kind::{Architecture, Class, USUAL};
-use super::need::{Need, Presence, UNTIED};
-use super::rule::{Rule, layer, model};
-use super::size::{Size, VOCABULARY, size};
-use super::tokenizer::Family;
+use crate::architecture::change::Change;
+use crate::architecture::config::Config;
+use crate::architecture::defaults::{ClassDefault, Flag};
+use crate::architecture::key::{FILE_TYPE, Key, LAYERS, ValueSource, count, counted, real};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::need::{Need, UNTIED};
+use crate::architecture::restore::{self, set};
+use crate::architecture::rule::{Rule, layer, model};
+use crate::architecture::size::{Size, VOCABULARY, size};
+use crate::architecture::state_space::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
+use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -19,19 +22,17 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     layers: "backbone.layers.",
     rules: &[TENSORS],
     keys: &[SIZES],
-    family: Family::Mamba,
+    tokenizer: TokenizerRules {
+        pieces: PiecesUse::Last,
+        pad_to: Some(8),
+        pre: Some((PreTokenizer::Gpt2, "olmo")),
+        ..BPE
+    },
     restore: |file, config| {
-        for (key, name) in [("ssm.inner_size", "intermediate_size"), ("ssm.time_step_rank", "time_step_rank")] {
-            if let Some(size) = file.count(key) {
-                config.insert(name.to_owned(), size.into());
-            }
+        if let Some(rank) = file.count("ssm.time_step_rank") {
+            set(config, "time_step_rank", rank);
         }
-        if let (Some(inner), Some(width @ 1..)) = (file.count("ssm.inner_size"), file.count("embedding_length")) {
-            config.insert("expand".to_owned(), (inner / width).into());
-        }
-        // llama.cpp does not load a file without.
-        config.insert("use_conv_bias".to_owned(), true.into());
-        config.insert("use_bias".to_owned(), file.has_in_layers(&["ssm_in.bias"]).into());
+        restore::state_space(file, config);
         Ok(usize::from(file.told("ssm.dt_b_c_rms") == Some(true)))
     },
     lost: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),
@@ -39,7 +40,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 /// The embedding is the head where nothing is said.
-const TIED: &[(&str, DefaultValue)] = &[("tie_word_embeddings", DefaultValue::Flag(true))];
+const TIED: &[&[ClassDefault]] = &[&[("tie_word_embeddings", Flag(true))]];
 
 const TENSORS: &[Rule] = &[
     model("backbone.embeddings.*", "token_embd.*", &[VOCABULARY, WIDTH]),
@@ -57,12 +58,6 @@ const TENSORS: &[Rule] = &[
 ];
 
 const BIAS: Need = Need::Flag("use_bias");
-/// The bias of the convolution, which models have where nothing is said.
-pub(super) const CONV_BIAS: Need = Need::When("use_conv_bias", |config, _| match config.flag("use_conv_bias")? {
-    Some(false) => Ok(Presence::Surplus),
-    _ => Ok(Presence::Needed),
-});
-
 const WIDTH: Size = size(width, "hidden_size", "embedding_length");
 const INNER: Size = size(inner, "intermediate_size, hidden_size", "ssm.inner_size");
 const TWICE_INNER: Size =
@@ -74,16 +69,6 @@ const STEP_AND_STATES: Size = size(
     "ssm.time_step_rank, ssm.state_size",
 );
 const STATE: Size = size(state, "state_size", "ssm.state_size");
-pub(super) const KERNEL: Size =
-    size(|config| Ok(config.count(CONV)?.unwrap_or(CONV_KERNEL)), "conv_kernel", "ssm.conv_kernel");
-
-/// The width of the convolution, in two ways to write it, and where nothing is said.
-pub(super) const CONV: &[&str] = &["conv_kernel", "d_conv"];
-pub(super) const CONV_KERNEL: u64 = 4;
-
-/// The context llama.cpp is told: state spaces have no limit of their own.
-pub(super) const CONTEXT_LENGTH: u64 = 1 << 20;
-
 const SIZES: &[Key] = &[
     counted("context_length", |_| Ok(Some(CONTEXT_LENGTH))),
     count("embedding_length", &["hidden_size", "d_model"]),

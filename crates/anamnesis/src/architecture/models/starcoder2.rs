@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::config::DefaultValue;
-use super::gemma::GELU;
-use super::kind::{Architecture, Class, USUAL};
-use super::need::{Need, UNTIED};
-use super::rule::{Rule, layer, model};
-use super::size::{INNER, KEYS, QUERIES, VOCABULARY, WIDTH};
+use crate::architecture::defaults::{Absent, BASE, Count, Flag, Real};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::need::{Need, UNTIED};
+use crate::architecture::restore::{GELU, set};
+use crate::architecture::rule::{Rule, layer, model};
+use crate::architecture::size::{INNER, KEYS, QUERIES, VOCABULARY, WIDTH};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "starcoder2",
@@ -15,17 +15,20 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Starcoder2ForCausalLM",
         model_type: "starcoder2",
         defaults: &[
-            ("vocab_size", DefaultValue::Count(49152)),
-            ("hidden_size", DefaultValue::Count(3072)),
-            ("intermediate_size", DefaultValue::Count(12288)),
-            ("num_hidden_layers", DefaultValue::Count(30)),
-            ("num_attention_heads", DefaultValue::Count(24)),
-            ("num_key_value_heads", DefaultValue::Count(2)),
-            ("max_position_embeddings", DefaultValue::Count(4096)),
-            ("norm_epsilon", DefaultValue::Real(1e-5)),
-            ("tie_word_embeddings", DefaultValue::Flag(true)),
-            ("use_bias", DefaultValue::Flag(true)),
-            ("rope_theta", DefaultValue::Real(10000.0)),
+            BASE,
+            &[
+                ("vocab_size", Count(49152)),
+                ("hidden_size", Count(3072)),
+                ("intermediate_size", Count(12288)),
+                ("num_hidden_layers", Count(30)),
+                ("num_attention_heads", Count(24)),
+                ("num_key_value_heads", Count(2)),
+                ("max_position_embeddings", Count(4096)),
+                ("norm_epsilon", Real(1e-5)),
+                ("tie_word_embeddings", Flag(true)),
+                ("use_bias", Flag(true)),
+                ("rms_norm_eps", Absent),
+            ],
         ],
     }],
     rules: &[TENSORS],
@@ -33,9 +36,9 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         if let Some(epsilon) = config.remove("layer_norm_eps") {
             config.insert("norm_epsilon".to_owned(), epsilon);
         }
-        config.insert("hidden_act".to_owned(), GELU.into());
-        config.insert("use_bias".to_owned(), file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias"]).into());
-        config.insert("sliding_window".to_owned(), Value::Null);
+        set(config, "hidden_act", GELU);
+        set(config, "use_bias", file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias"]));
+        set(config, "sliding_window", Value::Null);
         Ok(0)
     },
     lost: Some("llama.cpp knows no window of attention for this architecture, and none is restored"),

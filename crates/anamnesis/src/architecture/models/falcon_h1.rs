@@ -1,14 +1,18 @@
 //! Falcon H1: attention and state spaces side by side. Its many multipliers become part of the weights.
 
-use super::change::{Change, Factor, state_inner};
-use super::config::{Config, DefaultValue};
-use super::key::{
+use crate::architecture::change::{Change, Factor};
+use crate::architecture::config::Config;
+use crate::architecture::defaults::{BASE, Count, Flag, Real};
+use crate::architecture::key::{
     CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, counted, real, worked,
 };
-use super::kind::{Architecture, Class, USUAL};
-use super::need::{ATTENTION_BIAS, MLP_BIAS, Need, UNTIED};
-use super::rule::{Rule, layer, model};
-use super::size::{self, KEYS, ONE, QUERIES, Size, VOCABULARY, size};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::need::{ATTENTION_BIAS, MLP_BIAS, Need, UNTIED};
+use crate::architecture::restore::set;
+use crate::architecture::rule::{Rule, layer, model};
+use crate::architecture::size::{self, KEYS, ONE, QUERIES, Size, VOCABULARY, size};
+use crate::architecture::state_space;
+use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -17,21 +21,20 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "FalconH1ForCausalLM",
         model_type: "falcon_h1",
         defaults: &[
-            ("vocab_size", DefaultValue::Count(128_000)),
-            ("hidden_size", DefaultValue::Count(4096)),
-            ("intermediate_size", DefaultValue::Count(14336)),
-            ("num_hidden_layers", DefaultValue::Count(32)),
-            ("num_attention_heads", DefaultValue::Count(32)),
-            ("num_key_value_heads", DefaultValue::Count(8)),
-            ("max_position_embeddings", DefaultValue::Count(8192)),
-            ("rms_norm_eps", DefaultValue::Real(1e-5)),
-            ("rope_theta", DefaultValue::Real(10000.0)),
-            ("mamba_d_ssm", DefaultValue::Count(1024)),
-            ("mamba_n_heads", DefaultValue::Count(128)),
-            ("mamba_n_groups", DefaultValue::Count(1)),
-            ("mamba_d_state", DefaultValue::Count(256)),
-            ("mamba_d_conv", DefaultValue::Count(4)),
-            ("mamba_conv_bias", DefaultValue::Flag(true)),
+            BASE,
+            &[
+                ("vocab_size", Count(128_000)),
+                ("intermediate_size", Count(14336)),
+                ("num_key_value_heads", Count(8)),
+                ("max_position_embeddings", Count(8192)),
+                ("rms_norm_eps", Real(1e-5)),
+                ("mamba_d_ssm", Count(1024)),
+                ("mamba_n_heads", Count(128)),
+                ("mamba_n_groups", Count(1)),
+                ("mamba_d_state", Count(256)),
+                ("mamba_d_conv", Count(4)),
+                ("mamba_conv_bias", Flag(true)),
+            ],
         ],
     }],
     rules: &[TENSORS],
@@ -46,25 +49,24 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             "ssm_in_multiplier",
             "ssm_out_multiplier",
         ] {
-            config.insert(name.to_owned(), 1.0.into());
+            set(config, name, 1.0);
         }
-        config.insert("mlp_multipliers".to_owned(), vec![1.0; 2].into());
-        config.insert("ssm_multipliers".to_owned(), vec![1.0; 5].into());
-        for (key, name) in [("attention.key_length", "head_dim")] {
-            if let Some(size) = file.count(key) {
-                config.insert(name.to_owned(), size.into());
-            }
+        set(config, "mlp_multipliers", vec![1.0; 2]);
+        set(config, "ssm_multipliers", vec![1.0; 5]);
+        if let Some(size) = file.count("attention.key_length") {
+            set(config, "head_dim", size);
         }
         if let (Some(inner), Some(heads @ 1..)) = (file.count("ssm.inner_size"), file.count("ssm.time_step_rank")) {
-            config.insert("mamba_d_head".to_owned(), (inner / heads).into());
+            set(config, "mamba_d_head", inner / heads);
         }
-        config.insert("mamba_rms_norm".to_owned(), file.has_in_layers(&["ssm_norm.weight"]).into());
-        config.insert("mamba_conv_bias".to_owned(), file.has_in_layers(&["ssm_conv1d.bias"]).into());
-        config.insert("mamba_proj_bias".to_owned(), file.has_in_layers(&["ssm_in.bias"]).into());
-        config.insert("projectors_bias".to_owned(), file.has_in_layers(&["ssm_out.bias"]).into());
+        set(config, "mamba_rms_norm", file.has_in_layers(&["ssm_norm.weight"]));
+        set(config, "mamba_conv_bias", file.has_in_layers(&["ssm_conv1d.bias"]));
+        set(config, "mamba_proj_bias", file.has_in_layers(&["ssm_in.bias"]));
+        set(config, "projectors_bias", file.has_in_layers(&["ssm_out.bias"]));
         Ok(0)
     },
     lost: Some("the multipliers of the model are part of its weights, and 1 in the configuration"),
+    tokenizer: TokenizerRules { pre: Some((PreTokenizer::Llama3, "falcon-h1")), ..BPE },
     ..USUAL
 };
 
@@ -113,11 +115,11 @@ const OUTPUT_BIAS: Need = Need::Flag("projectors_bias");
 const CONV_BIAS: Need = Need::Flag("mamba_conv_bias");
 const NORMED: Need = Need::Flag("mamba_rms_norm");
 
-const STATE_INNER: Size = size(state_inner, "mamba_d_ssm, mamba_expand, hidden_size", "ssm.inner_size");
+const STATE_INNER: Size = size(state_space::inner, "mamba_d_ssm, mamba_expand, hidden_size", "ssm.inner_size");
 const STATE_HEADS: Size = size(|config| config.needed("mamba_n_heads"), "mamba_n_heads", "ssm.time_step_rank");
 const GROUPS: Size = size(|config| config.divisor("mamba_n_groups"), "mamba_n_groups", "ssm.group_count");
 const GROUP: Size = size(
-    |config| Ok(state_inner(config)? / config.divisor("mamba_n_groups")?),
+    |config| Ok(state_space::inner(config)? / config.divisor("mamba_n_groups")?),
     "mamba_n_groups, mamba_d_ssm",
     "ssm.group_count, ssm.inner_size",
 );
@@ -126,7 +128,7 @@ const CONVOLVED: Size =
     size(convolved, "mamba_d_ssm, mamba_n_groups, mamba_d_state", "ssm.inner_size, ssm.group_count, ssm.state_size");
 const STATE_INPUTS: Size = size(
     |config| {
-        let values = convolved(config)?.saturating_add(state_inner(config)?);
+        let values = convolved(config)?.saturating_add(state_space::inner(config)?);
         Ok(values.saturating_add(config.needed("mamba_n_heads")?))
     },
     "mamba_d_ssm, mamba_n_groups, mamba_d_state, mamba_n_heads",
@@ -136,7 +138,7 @@ const STATE_INPUTS: Size = size(
 /// The values that are convolved: those of the layer, and the two of the states of every group.
 fn convolved(config: &Config) -> Result<u64> {
     let states = config.needed("mamba_n_groups")?.saturating_mul(config.needed("mamba_d_state")?);
-    Ok(state_inner(config)?.saturating_add(states.saturating_mul(2)))
+    Ok(state_space::inner(config)?.saturating_add(states.saturating_mul(2)))
 }
 
 const SIZES: &[Key] = &[

@@ -1,12 +1,15 @@
 //! GLM 4.5 and 4.6: experts, and layers behind the last that guess the tokens after next.
 
-use super::config::{Config, DefaultValue};
-use super::key::{COMMON, Key, ValueSource, count, counted, real};
-use super::kind::{Architecture, Class, USUAL};
-use super::need::{Need, Presence, SPARSE};
-use super::rule::{AROUND, EXPERTS, GATED, HALF_BIASED_ATTENTION, Rule, SHARED_EXPERTS, layer};
-use super::size::{EXPERTS as EXPERT_COUNT, HEAD, Size, VOCABULARY, WIDTH, size};
-use super::tokenizer::Family;
+use crate::architecture::config::Config;
+use crate::architecture::defaults::{BASE, Count, Flag, Real};
+use crate::architecture::key::{COMMON, Key, ValueSource, count, counted, half_of_head, real};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::modules::{AROUND, EXPERTS, GATED, HALF_BIASED_ATTENTION, SHARED_EXPERTS};
+use crate::architecture::need::{Need, Presence, SPARSE};
+use crate::architecture::restore::{self, set};
+use crate::architecture::rule::{Rule, layer};
+use crate::architecture::size::{EXPERTS as EXPERT_COUNT, HEAD, Size, VOCABULARY, WIDTH, size};
+use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -15,43 +18,45 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         name: "Glm4MoeForCausalLM",
         model_type: "glm4_moe",
         defaults: &[
-            ("vocab_size", DefaultValue::Count(151_552)),
-            ("hidden_size", DefaultValue::Count(4096)),
-            ("intermediate_size", DefaultValue::Count(10944)),
-            ("num_hidden_layers", DefaultValue::Count(46)),
-            ("num_attention_heads", DefaultValue::Count(96)),
-            ("num_key_value_heads", DefaultValue::Count(8)),
-            ("max_position_embeddings", DefaultValue::Count(131_072)),
-            ("rms_norm_eps", DefaultValue::Real(1e-5)),
-            ("n_routed_experts", DefaultValue::Count(128)),
-            ("num_experts_per_tok", DefaultValue::Count(8)),
-            ("moe_intermediate_size", DefaultValue::Count(1408)),
-            ("norm_topk_prob", DefaultValue::Flag(true)),
-            ("n_group", DefaultValue::Count(1)),
-            ("topk_group", DefaultValue::Count(1)),
-            ("routed_scaling_factor", DefaultValue::Real(1.0)),
-            ("first_k_dense_replace", DefaultValue::Count(1)),
-            ("n_shared_experts", DefaultValue::Count(1)),
-            ("rope_theta", DefaultValue::Real(10000.0)),
-            ("partial_rotary_factor", DefaultValue::Real(0.5)),
+            BASE,
+            &[
+                ("vocab_size", Count(151_552)),
+                ("intermediate_size", Count(10944)),
+                ("num_hidden_layers", Count(46)),
+                ("num_attention_heads", Count(96)),
+                ("num_key_value_heads", Count(8)),
+                ("max_position_embeddings", Count(131_072)),
+                ("rms_norm_eps", Real(1e-5)),
+                ("n_routed_experts", Count(128)),
+                ("num_experts_per_tok", Count(8)),
+                ("moe_intermediate_size", Count(1408)),
+                ("norm_topk_prob", Flag(true)),
+                ("n_group", Count(1)),
+                ("topk_group", Count(1)),
+                ("routed_scaling_factor", Real(1.0)),
+                ("first_k_dense_replace", Count(1)),
+                ("n_shared_experts", Count(1)),
+                ("partial_rotary_factor", Real(0.5)),
+            ],
         ],
     }],
     rules: &[AROUND, HALF_BIASED_ATTENTION, QK_NORMS, LAYER, GATED, EXPERTS, SHARED_EXPERTS, NEXT],
     keys: &[COMMON, SIZES],
-    family: Family::Glm4Moe,
+    tokenizer: TokenizerRules {
+        roles: &[("bos", "[gMASK]"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("eom", "<|observation|>")],
+        pre: Some((PreTokenizer::Llama3, "glm4")),
+        ..BPE
+    },
     further_layers: Some(NEXT_LAYERS),
     restore: |file, config| {
         config.remove("num_local_experts");
         let next = file.count("nextn_predict_layers").unwrap_or(0);
         if let Some(layers) = file.count("block_count") {
-            config.insert("num_hidden_layers".to_owned(), layers.saturating_sub(next).into());
+            set(config, "num_hidden_layers", layers.saturating_sub(next));
         }
-        let size = file.count("attention.key_length").filter(|size| *size > 0);
-        if let (Some(dimensions), Some(size)) = (file.count("rope.dimension_count"), size) {
-            config.insert("partial_rotary_factor".to_owned(), (dimensions as f64 / size as f64).into());
-        }
-        config.insert("norm_topk_prob".to_owned(), file.told("expert_weights_norm").unwrap_or(true).into());
-        config.insert("use_qk_norm".to_owned(), file.has_in_layers(&["attn_q_norm.weight"]).into());
+        restore::partial_rotary_factor(file, config);
+        set(config, "norm_topk_prob", file.told("expert_weights_norm").unwrap_or(true));
+        set(config, "use_qk_norm", file.has_in_layers(&["attn_q_norm.weight"]));
         Ok(0)
     },
     ..USUAL
@@ -101,10 +106,7 @@ const NEXT: &[Rule] = &[
 
 const SIZES: &[Key] = &[
     counted("block_count", all_layers),
-    counted("rope.dimension_count", |config| {
-        let part = config.rope().real("partial_rotary_factor")?.unwrap_or(0.5);
-        Ok(Some((config.head_size()? as f64 * part) as u64))
-    }),
+    counted("rope.dimension_count", half_of_head),
     count("expert_count", &["n_routed_experts"]),
     count("expert_feed_forward_length", &["moe_intermediate_size"]),
     count("expert_shared_count", &["n_shared_experts"]),

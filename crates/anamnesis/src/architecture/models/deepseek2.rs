@@ -2,14 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::change::{Change, Halves};
-use super::config::{Config, DefaultValue};
-use super::gguf::{Gguf, shortest};
-use super::key::{COMMON, Key, ValueSource, count, counted, real, worked};
-use super::kind::{Architecture, Class, Head, USUAL};
-use super::need::{ATTENTION_BIAS, Need, Presence, flagged, has_experts};
-use super::rule::{AROUND, EXPERTS, GATED, NORMS, Rule, SHARED_EXPERTS, layer};
-use super::size::{EXPERTS as EXPERT_COUNT, HEADS, Size, WIDTH, size};
+use crate::architecture::change::{Change, Halves};
+use crate::architecture::config::Config;
+use crate::architecture::defaults::{BASE, ClassDefault, Count, Flag, Real};
+use crate::architecture::gguf::{Gguf, shortest};
+use crate::architecture::key::{COMMON, Key, ValueSource, count, counted, real, worked};
+use crate::architecture::kind::{Architecture, Class, Head, USUAL};
+use crate::architecture::modules::{AROUND, EXPERTS, GATED, NORMS, SHARED_EXPERTS};
+use crate::architecture::need::{ATTENTION_BIAS, Need, Presence, flagged, has_experts};
+use crate::architecture::restore::set;
+use crate::architecture::rule::{Rule, layer};
+use crate::architecture::size::{EXPERTS as EXPERT_COUNT, HEADS, Size, WIDTH, size};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -19,25 +22,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             name: "DeepseekV2ForCausalLM",
             model_type: "deepseek_v2",
             defaults: &[
-                ("vocab_size", DefaultValue::Count(102_400)),
-                ("hidden_size", DefaultValue::Count(4096)),
-                ("intermediate_size", DefaultValue::Count(11008)),
-                ("num_hidden_layers", DefaultValue::Count(32)),
-                ("num_attention_heads", DefaultValue::Count(32)),
-                ("num_key_value_heads", DefaultValue::Same("num_attention_heads")),
-                ("max_position_embeddings", DefaultValue::Count(2048)),
-                ("rms_norm_eps", DefaultValue::Real(1e-6)),
-                ("n_routed_experts", DefaultValue::Count(64)),
-                ("moe_intermediate_size", DefaultValue::Count(1407)),
-                ("routed_scaling_factor", DefaultValue::Real(1.0)),
-                ("first_k_dense_replace", DefaultValue::Count(0)),
-                ("n_shared_experts", DefaultValue::Count(2)),
-                ("q_lora_rank", DefaultValue::Count(1536)),
-                ("kv_lora_rank", DefaultValue::Count(512)),
-                ("qk_rope_head_dim", DefaultValue::Count(64)),
-                ("qk_nope_head_dim", DefaultValue::Count(128)),
-                ("v_head_dim", DefaultValue::Count(128)),
-                ("rope_theta", DefaultValue::Real(10000.0)),
+                BASE,
+                RANKS,
+                &[
+                    ("vocab_size", Count(102_400)),
+                    ("n_routed_experts", Count(64)),
+                    ("moe_intermediate_size", Count(1407)),
+                    ("routed_scaling_factor", Real(1.0)),
+                    ("first_k_dense_replace", Count(0)),
+                    ("n_shared_experts", Count(2)),
+                ],
             ],
         },
         Class { name: "DeepseekV3ForCausalLM", model_type: "deepseek_v3", defaults: V3 },
@@ -51,30 +45,36 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..USUAL
 };
 
-const V3: &[(&str, DefaultValue)] = &[
-    ("vocab_size", DefaultValue::Count(129_280)),
-    ("hidden_size", DefaultValue::Count(7168)),
-    ("intermediate_size", DefaultValue::Count(18432)),
-    ("num_hidden_layers", DefaultValue::Count(61)),
-    ("num_attention_heads", DefaultValue::Count(128)),
-    ("num_key_value_heads", DefaultValue::Count(128)),
-    ("max_position_embeddings", DefaultValue::Count(4096)),
-    ("rms_norm_eps", DefaultValue::Real(1e-6)),
-    ("n_routed_experts", DefaultValue::Count(256)),
-    ("num_experts_per_tok", DefaultValue::Count(8)),
-    ("moe_intermediate_size", DefaultValue::Count(2048)),
-    ("norm_topk_prob", DefaultValue::Flag(true)),
-    ("n_group", DefaultValue::Count(8)),
-    ("topk_group", DefaultValue::Count(4)),
-    ("routed_scaling_factor", DefaultValue::Real(2.5)),
-    ("first_k_dense_replace", DefaultValue::Count(3)),
-    ("n_shared_experts", DefaultValue::Count(1)),
-    ("q_lora_rank", DefaultValue::Count(1536)),
-    ("kv_lora_rank", DefaultValue::Count(512)),
-    ("qk_rope_head_dim", DefaultValue::Count(64)),
-    ("qk_nope_head_dim", DefaultValue::Count(128)),
-    ("v_head_dim", DefaultValue::Count(128)),
-    ("rope_theta", DefaultValue::Real(10000.0)),
+/// The ranks and head sizes of multi-head latent attention.
+const RANKS: &[ClassDefault] = &[
+    ("q_lora_rank", Count(1536)),
+    ("kv_lora_rank", Count(512)),
+    ("qk_rope_head_dim", Count(64)),
+    ("qk_nope_head_dim", Count(128)),
+    ("v_head_dim", Count(128)),
+];
+
+const V3: &[&[ClassDefault]] = &[
+    BASE,
+    RANKS,
+    &[
+        ("vocab_size", Count(129_280)),
+        ("hidden_size", Count(7168)),
+        ("intermediate_size", Count(18432)),
+        ("num_hidden_layers", Count(61)),
+        ("num_attention_heads", Count(128)),
+        ("num_key_value_heads", Count(128)),
+        ("max_position_embeddings", Count(4096)),
+        ("n_routed_experts", Count(256)),
+        ("num_experts_per_tok", Count(8)),
+        ("moe_intermediate_size", Count(2048)),
+        ("norm_topk_prob", Flag(true)),
+        ("n_group", Count(8)),
+        ("topk_group", Count(4)),
+        ("routed_scaling_factor", Real(2.5)),
+        ("first_k_dense_replace", Count(3)),
+        ("n_shared_experts", Count(1)),
+    ],
 ];
 
 const COMPRESSED: &[Rule] = &[
@@ -172,15 +172,14 @@ fn sum(config: &Config, a: &str, b: &str) -> Result<Option<u64>> {
 }
 
 fn restore(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
-    let set = |config: &mut Map<String, Value>, key: &str, value: Value| config.insert(key.to_owned(), value);
     config.remove("num_local_experts");
     if let Some(heads) = file.count("attention.head_count") {
-        set(config, "num_key_value_heads", heads.into());
+        set(config, "num_key_value_heads", heads);
     }
     if let (Some(all), Some(turned)) = (file.count("attention.key_length_mla"), file.count("rope.dimension_count")) {
-        set(config, "qk_nope_head_dim", all.saturating_sub(turned).into());
-        set(config, "qk_rope_head_dim", turned.into());
-        set(config, "head_dim", turned.into());
+        set(config, "qk_nope_head_dim", all.saturating_sub(turned));
+        set(config, "qk_rope_head_dim", turned);
+        set(config, "head_dim", turned);
     }
     if file.count("attention.q_lora_rank").is_none() {
         set(config, "q_lora_rank", Value::Null);
@@ -194,9 +193,9 @@ fn restore(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
         scaling.insert("mscale_all_dim".to_owned(), scale.into());
     }
     let is_normed = file.told("expert_weights_norm").unwrap_or(false);
-    set(config, "norm_topk_prob", is_normed.into());
+    set(config, "norm_topk_prob", is_normed);
     let is_third = file.count("expert_gating_func") == Some(2);
-    set(config, "scoring_func", if is_third { "sigmoid" } else { "softmax" }.into());
-    set(config, "topk_method", if is_third { "noaux_tc" } else { "greedy" }.into());
+    set(config, "scoring_func", if is_third { "sigmoid" } else { "softmax" });
+    set(config, "topk_method", if is_third { "noaux_tc" } else { "greedy" });
     Ok(usize::from(is_third))
 }

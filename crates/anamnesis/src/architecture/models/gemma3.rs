@@ -1,14 +1,16 @@
 //! Gemma 3, alone or as the language model of a larger one: queries and keys have norms, and layers with a window have
 //! positions of their own.
 
-use super::change::Change;
-use super::config::{Config, DefaultValue};
-use super::gemma2::{FOUR_NORMS, restore_queries};
-use super::key::{COMMON, Key, counted, real};
-use super::kind::{Architecture, Class, Head, USUAL};
-use super::rule::{ATTENTION, GATED, Rule, layer, model};
-use super::size::{HEAD, Size, VOCABULARY, WIDTH, size};
-use super::tokenizer::Family;
+use crate::architecture::change::Change;
+use crate::architecture::config::Config;
+use crate::architecture::defaults::{BASE, ClassDefault, Count, Flag, Real};
+use crate::architecture::key::{COMMON, Key, counted, real};
+use crate::architecture::kind::{Architecture, Class, Head, USUAL};
+use crate::architecture::modules::{ATTENTION, FOUR_NORMS, GATED};
+use crate::architecture::restore::{self, set};
+use crate::architecture::rule::{Rule, layer, model};
+use crate::architecture::size::{HEAD, Size, VOCABULARY, WIDTH, size};
+use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -19,37 +21,37 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ],
     rules: &[AROUND, FOUR_NORMS, ATTENTION, QK_NORMS, GATED],
     keys: &[COMMON, LIMITS],
-    family: Family::Gemma3,
+    tokenizer: TokenizerRules { no_space_prefix: true, ..PIECES_OR_BPE },
     head: Head::Never,
     restore: |file, config| {
-        restore_queries(file, config, 62);
+        restore::gemma_queries(file, config, 62);
         if let Some(window) = file.count("attention.sliding_window") {
-            config.insert("sliding_window".to_owned(), window.into());
+            set(config, "sliding_window", window);
         }
-        let layers = file.count("block_count").unwrap_or(0);
-        let kind = |layer| if (layer + 1) % 6 == 0 { "full_attention" } else { "sliding_attention" };
-        config.insert("layer_types".to_owned(), (0..layers).map(kind).collect::<Vec<_>>().into());
+        restore::layer_types(file, config, 6);
         Ok(0)
     },
     lost: Some("vision and audio parts of a larger model, which GGUF keeps elsewhere, are not restored"),
     ..USUAL
 };
 
-const DEFAULTS: &[(&str, DefaultValue)] = &[
-    ("vocab_size", DefaultValue::Count(262_208)),
-    ("hidden_size", DefaultValue::Count(2304)),
-    ("intermediate_size", DefaultValue::Count(9216)),
-    ("num_hidden_layers", DefaultValue::Count(26)),
-    ("num_attention_heads", DefaultValue::Count(8)),
-    ("num_key_value_heads", DefaultValue::Count(4)),
-    ("head_dim", DefaultValue::Count(256)),
-    ("max_position_embeddings", DefaultValue::Count(131_072)),
-    ("rms_norm_eps", DefaultValue::Real(1e-6)),
-    ("sliding_window", DefaultValue::Count(4096)),
-    ("query_pre_attn_scalar", DefaultValue::Count(256)),
-    ("rope_theta", DefaultValue::Real(1_000_000.0)),
-    ("rope_local_base_freq", DefaultValue::Real(10000.0)),
-    ("tie_word_embeddings", DefaultValue::Flag(true)),
+const DEFAULTS: &[&[ClassDefault]] = &[
+    BASE,
+    &[
+        ("vocab_size", Count(262_208)),
+        ("hidden_size", Count(2304)),
+        ("intermediate_size", Count(9216)),
+        ("num_hidden_layers", Count(26)),
+        ("num_attention_heads", Count(8)),
+        ("num_key_value_heads", Count(4)),
+        ("head_dim", Count(256)),
+        ("max_position_embeddings", Count(131_072)),
+        ("sliding_window", Count(4096)),
+        ("query_pre_attn_scalar", Count(256)),
+        ("rope_theta", Real(1_000_000.0)),
+        ("rope_local_base_freq", Real(10000.0)),
+        ("tie_word_embeddings", Flag(true)),
+    ],
 ];
 
 /// The rows of the embedding, without those behind the vocabulary.

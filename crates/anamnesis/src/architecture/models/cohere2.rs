@@ -1,0 +1,61 @@
+//! Command R of the second generation: one norm in a layer, attention and feed-forward side by side.
+
+use crate::architecture::config::Config;
+use crate::architecture::defaults::{Absent, BASE, Count, Flag, Quotient, Real};
+use crate::architecture::key::{COMMON, Key, ValueSource, count, counted, real};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::modules::{AROUND, ATTENTION, GATED};
+use crate::architecture::restore;
+use crate::architecture::rule::{Rule, layer};
+use crate::architecture::size::WIDTH;
+use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
+use crate::error::Result;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "cohere2",
+    classes: &[Class {
+        name: "Cohere2ForCausalLM",
+        model_type: "cohere2",
+        defaults: &[
+            BASE,
+            &[
+                ("vocab_size", Count(256_000)),
+                ("hidden_size", Count(8192)),
+                ("intermediate_size", Count(22528)),
+                ("num_hidden_layers", Count(40)),
+                ("num_attention_heads", Count(64)),
+                ("head_dim", Quotient("hidden_size", "num_attention_heads")),
+                ("max_position_embeddings", Count(8192)),
+                ("layer_norm_eps", Real(1e-5)),
+                ("sliding_window", Count(4096)),
+                ("logit_scale", Real(0.0625)),
+                ("tie_word_embeddings", Flag(true)),
+                ("rms_norm_eps", Absent),
+            ],
+        ],
+    }],
+    rules: &[AROUND, ONE_NORM, ATTENTION, GATED],
+    keys: &[COMMON, SIZES],
+    restore: |file, config| {
+        restore::layer_types(file, config, 4);
+        Ok(0)
+    },
+    tokenizer: TokenizerRules { pre: Some((PreTokenizer::Digits, "command-r")), ..BPE },
+    ..USUAL
+};
+
+const ONE_NORM: &[Rule] = &[layer("input_layernorm.*", "attn_norm.*", &[WIDTH])];
+
+const SIZES: &[Key] = &[
+    real("logit_scale", &["logit_scale"]),
+    count("attention.sliding_window", &["sliding_window"]),
+    count("vocab_size", &["vocab_size"]),
+    counted("rope.dimension_count", dimensions),
+    Key { gguf: "rope.scaling.type", from: ValueSource::TextFn(|_| Ok(Some("none"))) },
+];
+
+fn dimensions(config: &Config) -> Result<Option<u64>> {
+    let part = config.real(&["rotary_pct"])?.unwrap_or(1.0);
+    let width = config.needed("hidden_size")? as f64;
+    Ok(Some((part * (width / config.divisor("num_attention_heads")? as f64)) as u64))
+}

@@ -1,0 +1,55 @@
+//! Gemma: norms are stored without the one that is added to them, and the embedding is the head.
+
+use crate::architecture::change::Change;
+use crate::architecture::defaults::{Absent, BASE, Count, Flag};
+use crate::architecture::key::WITHOUT_ROPE;
+use crate::architecture::kind::{Architecture, Class, Head, USUAL};
+use crate::architecture::modules::{ATTENTION, GATED, TIED_AROUND};
+use crate::architecture::restore::{GELU, set};
+use crate::architecture::rule::{Rule, layer};
+use crate::architecture::size::WIDTH;
+use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerRules};
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "gemma",
+    classes: &[Class {
+        name: "GemmaForCausalLM",
+        model_type: "gemma",
+        defaults: &[
+            BASE,
+            &[
+                ("vocab_size", Count(256_000)),
+                ("hidden_size", Count(3072)),
+                ("intermediate_size", Count(24576)),
+                ("num_hidden_layers", Count(28)),
+                ("num_attention_heads", Count(16)),
+                ("num_key_value_heads", Count(16)),
+                ("head_dim", Count(256)),
+                ("max_position_embeddings", Count(8192)),
+                ("tie_word_embeddings", Flag(true)),
+                ("rope_theta", Absent),
+            ],
+        ],
+    }],
+    rules: &[TIED_AROUND, NORMS, ATTENTION, GATED],
+    keys: &[WITHOUT_ROPE],
+    tokenizer: TokenizerRules {
+        pieces: PiecesUse::Required,
+        no_space_prefix: true,
+        // Of the tokens of CodeGemma, GGUF has a key for this one only.
+        add: |_, keys| keys.number("tokenizer.ggml.eot_token_id", 107),
+        ..BPE
+    },
+    head: Head::Never,
+    restore: |_, config| {
+        set(config, "hidden_activation", GELU);
+        set(config, "hidden_act", GELU);
+        Ok(0)
+    },
+    ..USUAL
+};
+
+const NORMS: &[Rule] = &[
+    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
+];

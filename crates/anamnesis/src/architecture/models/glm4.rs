@@ -1,0 +1,55 @@
+//! GLM 4: gate and up in one tensor, four norms in a layer, positions that turn half of a head.
+
+use crate::architecture::defaults::{BASE, Count, Flag, Real};
+use crate::architecture::key::{COMMON, Key, counted, half_of_head};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::modules::{AROUND, HALF_BIASED_ATTENTION};
+use crate::architecture::restore;
+use crate::architecture::rule::{Rule, layer};
+use crate::architecture::size::{GATE_AND_UP, INNER, WIDTH};
+use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "glm4",
+    classes: &[Class {
+        name: "Glm4ForCausalLM",
+        model_type: "glm4",
+        defaults: &[
+            BASE,
+            &[
+                ("vocab_size", Count(151_552)),
+                ("intermediate_size", Count(13696)),
+                ("num_hidden_layers", Count(40)),
+                ("num_key_value_heads", Count(2)),
+                ("head_dim", Count(128)),
+                ("max_position_embeddings", Count(131_072)),
+                ("rms_norm_eps", Real(1.5625e-7)),
+                ("partial_rotary_factor", Real(0.5)),
+                ("attention_bias", Flag(true)),
+            ],
+        ],
+    }],
+    rules: &[AROUND, HALF_BIASED_ATTENTION, LAYER],
+    keys: &[COMMON, SIZES],
+    tokenizer: TokenizerRules {
+        roles: &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("bos", "<|endoftext|>")],
+        pre: Some((PreTokenizer::Llama3, "glm4")),
+        ..BPE
+    },
+    restore: |file, config| {
+        restore::partial_rotary_factor(file, config);
+        Ok(0)
+    },
+    ..USUAL
+};
+
+const LAYER: &[Rule] = &[
+    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]),
+    layer("post_self_attn_layernorm.*", "post_attention_norm.*", &[WIDTH]),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[WIDTH]),
+    layer("post_mlp_layernorm.*", "post_ffw_norm.*", &[WIDTH]),
+    layer("mlp.gate_up_proj.*", "ffn_up.*", &[GATE_AND_UP, WIDTH]),
+    layer("mlp.down_proj.*", "ffn_down.*", &[WIDTH, INNER]),
+];
+
+const SIZES: &[Key] = &[counted("rope.dimension_count", half_of_head)];

@@ -1,0 +1,63 @@
+//! Granite: Llama with four scales.
+
+use crate::architecture::config::Config;
+use crate::architecture::defaults::{BASE, Real};
+use crate::architecture::key::{COMMON, Key, count, counted, worked};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::modules::{AROUND, BIASED_GATED, NORMS, PAIRED_ATTENTION};
+use crate::architecture::restore::set;
+use crate::architecture::rope_freqs::{self, ROPE_FREQS};
+use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PreTokenizer, TokenizerRules};
+use crate::error::Result;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "granite",
+    classes: &[Class {
+        name: "GraniteForCausalLM",
+        model_type: "granite",
+        defaults: &[
+            BASE,
+            &[
+                ("attention_multiplier", Real(1.0)),
+                ("embedding_multiplier", Real(1.0)),
+                ("residual_multiplier", Real(1.0)),
+                ("logits_scaling", Real(1.0)),
+            ],
+        ],
+    }],
+    rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED],
+    keys: &[COMMON, SIZES],
+    made: ROPE_FREQS,
+    tokenizer: TokenizerRules { pre: Some((PreTokenizer::Digits, "refact")), ..LLAMA_LIKE },
+    restore: |file, config| {
+        rope_freqs::restore_scaling(file, config)?;
+        for (key, name) in SCALES {
+            if let Some(scale) = file.real(key) {
+                set(config, name, scale);
+            }
+        }
+        Ok(0)
+    },
+    ..USUAL
+};
+
+/// The scales, by their keys in GGUF and in the configuration.
+const SCALES: [(&str, &str); 4] = [
+    ("attention.scale", "attention_multiplier"),
+    ("embedding_scale", "embedding_multiplier"),
+    ("residual_scale", "residual_multiplier"),
+    ("logit_scale", "logits_scaling"),
+];
+
+const SIZES: &[Key] = &[
+    count("vocab_size", &["vocab_size"]),
+    counted("rope.dimension_count", |config| config.share_of_width().map(Some)),
+    worked("attention.scale", |config| scale(config, "attention_multiplier")),
+    worked("embedding_scale", |config| scale(config, "embedding_multiplier")),
+    worked("residual_scale", |config| scale(config, "residual_multiplier")),
+    worked("logit_scale", |config| scale(config, "logits_scaling")),
+];
+
+fn scale(config: &Config, key: &str) -> Result<Option<f64>> {
+    Ok(config.real(&[key])?.filter(|scale| *scale != 0.0))
+}

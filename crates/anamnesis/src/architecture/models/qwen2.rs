@@ -1,0 +1,43 @@
+//! Qwen 2 and 2.5.
+
+use crate::architecture::defaults::{BASE, Count};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::modules::{AROUND, GATED, NORMS};
+use crate::architecture::need::Need;
+use crate::architecture::restore::set;
+use crate::architecture::rule::{Rule, layer};
+use crate::architecture::size::{KEYS, QUERIES, WIDTH};
+use crate::architecture::tokenizer::rules::PIECES_OR_BPE;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "qwen2",
+    classes: &[Class {
+        name: "Qwen2ForCausalLM",
+        model_type: "qwen2",
+        defaults: &[
+            BASE,
+            &[
+                ("vocab_size", Count(151_936)),
+                ("intermediate_size", Count(22016)),
+                ("num_key_value_heads", Count(32)),
+                ("max_position_embeddings", Count(32768)),
+            ],
+        ],
+    }],
+    rules: &[AROUND, NORMS, ATTENTION, GATED],
+    tokenizer: PIECES_OR_BPE,
+    restore: |_, config| {
+        set(config, "use_sliding_window", false);
+        config.remove("attention_bias");
+        Ok(0)
+    },
+    ..USUAL
+};
+
+/// Queries, keys and values always have biases.
+const ATTENTION: &[Rule] = &[
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(Need::Always),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(Need::Always),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(Need::Always),
+    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]),
+];

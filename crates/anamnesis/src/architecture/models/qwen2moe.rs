@@ -1,0 +1,56 @@
+//! Qwen 2 with experts, one of them for all tokens.
+
+use crate::architecture::defaults::{BASE, Count, Flag};
+use crate::architecture::key::{COMMON, EXPERT_SIZES};
+use crate::architecture::kind::{Architecture, Class, Head, USUAL};
+use crate::architecture::modules::{AROUND, EXPERTS, GATED, NORMS, SHARED_EXPERT};
+use crate::architecture::need::Need;
+use crate::architecture::restore::{self, set};
+use crate::architecture::rule::{Rule, layer};
+use crate::architecture::size::{KEYS, QUERIES, WIDTH};
+use crate::architecture::tokenizer::rules::PIECES_OR_BPE;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "qwen2moe",
+    classes: &[Class {
+        name: "Qwen2MoeForCausalLM",
+        model_type: "qwen2_moe",
+        defaults: &[
+            BASE,
+            &[
+                ("vocab_size", Count(151_936)),
+                ("hidden_size", Count(2048)),
+                ("intermediate_size", Count(5632)),
+                ("num_hidden_layers", Count(24)),
+                ("num_attention_heads", Count(16)),
+                ("num_key_value_heads", Count(16)),
+                ("max_position_embeddings", Count(32768)),
+                ("num_experts", Count(60)),
+                ("num_experts_per_tok", Count(4)),
+                ("moe_intermediate_size", Count(1408)),
+                ("shared_expert_intermediate_size", Count(5632)),
+                ("qkv_bias", Flag(true)),
+            ],
+        ],
+    }],
+    rules: &[AROUND, NORMS, ATTENTION, GATED, EXPERTS, SHARED_EXPERT],
+    keys: &[COMMON, EXPERT_SIZES],
+    tokenizer: PIECES_OR_BPE,
+    restore: |file, config| {
+        config.remove("attention_bias");
+        set(config, "qkv_bias", file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias"]));
+        restore::experts(file, config, false)
+    },
+    head: Head::Always,
+    ..USUAL
+};
+
+/// The biases of queries, keys and values have a flag of their own.
+const QKV_BIAS: Need = Need::Flag("qkv_bias");
+
+const ATTENTION: &[Rule] = &[
+    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(QKV_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(QKV_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(QKV_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]),
+];

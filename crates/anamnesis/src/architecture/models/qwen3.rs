@@ -1,0 +1,33 @@
+//! Qwen 3: queries and keys have norms.
+
+use crate::architecture::defaults::{BASE, Count};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::modules::{AROUND, ATTENTION, GATED, NORMS, QK_NORMS};
+use crate::architecture::restore::set;
+use crate::architecture::tokenizer::rules::PIECES_OR_BPE;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "qwen3",
+    classes: &[Class {
+        name: "Qwen3ForCausalLM",
+        model_type: "qwen3",
+        defaults: &[
+            BASE,
+            &[
+                ("vocab_size", Count(151_936)),
+                ("intermediate_size", Count(22016)),
+                ("num_key_value_heads", Count(32)),
+                ("head_dim", Count(128)),
+                ("max_position_embeddings", Count(32768)),
+            ],
+        ],
+    }],
+    rules: &[AROUND, NORMS, ATTENTION, QK_NORMS, GATED],
+    tokenizer: PIECES_OR_BPE,
+    restore: |_, config| {
+        set(config, "use_sliding_window", false);
+        Ok(0)
+    },
+    other_kinds: &["qwen3-reranker", "qwen3-vl-reranker"],
+    ..USUAL
+};

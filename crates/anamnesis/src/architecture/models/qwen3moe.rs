@@ -1,0 +1,35 @@
+//! Qwen 3 with experts.
+
+use crate::architecture::defaults::{BASE, Count, Same};
+use crate::architecture::key::{COMMON, EXPERT_SIZES};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::modules::{AROUND, ATTENTION, EXPERTS, GATED, NORMS, QK_NORMS};
+use crate::architecture::restore;
+use crate::architecture::tokenizer::rules::PIECES_OR_BPE;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "qwen3moe",
+    classes: &[Class {
+        name: "Qwen3MoeForCausalLM",
+        model_type: "qwen3_moe",
+        defaults: &[
+            BASE,
+            &[
+                ("vocab_size", Count(151_936)),
+                ("hidden_size", Count(2048)),
+                ("intermediate_size", Count(6144)),
+                ("num_hidden_layers", Count(24)),
+                ("num_key_value_heads", Count(4)),
+                ("max_position_embeddings", Count(32768)),
+                ("num_experts", Same("num_local_experts")),
+                ("num_experts_per_tok", Count(8)),
+                ("moe_intermediate_size", Count(768)),
+            ],
+        ],
+    }],
+    rules: &[AROUND, NORMS, ATTENTION, QK_NORMS, GATED, EXPERTS],
+    keys: &[COMMON, EXPERT_SIZES],
+    tokenizer: PIECES_OR_BPE,
+    restore: |file, config| restore::experts(file, config, true),
+    ..USUAL
+};

@@ -1,0 +1,43 @@
+//! SmolLM 3: Llama with every fourth layer free of positions, which llama.cpp knows by itself.
+
+use crate::architecture::defaults::{BASE, Count, Flag, Real};
+use crate::architecture::key::{COMMON, VOCABULARY_AND_ROPE};
+use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::modules::{AROUND, BIASED_GATED, NORMS, PAIRED_ATTENTION};
+use crate::architecture::restore::set;
+use crate::architecture::rope_freqs::{self, ROPE_FREQS};
+use crate::architecture::tokenizer::rules::LLAMA_LIKE;
+
+pub(super) static ARCHITECTURE: Architecture = Architecture {
+    name: "smollm3",
+    classes: &[Class {
+        name: "SmolLM3ForCausalLM",
+        model_type: "smollm3",
+        defaults: &[
+            BASE,
+            &[
+                ("vocab_size", Count(128_256)),
+                ("hidden_size", Count(2048)),
+                ("num_hidden_layers", Count(36)),
+                ("num_attention_heads", Count(16)),
+                ("num_key_value_heads", Count(4)),
+                ("max_position_embeddings", Count(32768)),
+                ("tie_word_embeddings", Flag(true)),
+                ("rope_theta", Real(2_000_000.0)),
+            ],
+        ],
+    }],
+    rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED],
+    keys: &[COMMON, VOCABULARY_AND_ROPE],
+    made: ROPE_FREQS,
+    tokenizer: LLAMA_LIKE,
+    restore: |file, config| {
+        rope_freqs::restore_scaling(file, config)?;
+        let layers = file.count("block_count").unwrap_or(0);
+        let turned: Vec<u8> = (0..layers).map(|layer| u8::from((layer + 1) % 4 != 0)).collect();
+        set(config, "no_rope_layers", turned);
+        set(config, "use_sliding_window", false);
+        Ok(0)
+    },
+    ..USUAL
+};
