@@ -127,7 +127,7 @@ impl<'a> Planner<'a> {
         let mut shape = tensor.shape.clone();
         let mut tree = mapped.tree.clone();
         if let ([.., rows, cols], true) = (&mut shape[..], blocked.is_transposed) {
-            tree = tree.after(Step::Turn { rows: *rows as u64, cols: *cols as u64 });
+            tree = tree.after(Step::Transpose { rows: *rows as u64, cols: *cols as u64 });
             std::mem::swap(rows, cols);
         }
         if !container.holds(Dtype::Block(blocked.block), &shape) {
