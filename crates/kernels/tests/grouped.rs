@@ -35,14 +35,14 @@ fn code(goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
     let number = match goal {
         Goal::E4m3(Factor::Times) | Goal::E5m2(Factor::Times) => value * scale,
         Goal::E4m3(Factor::Divided(step)) | Goal::E5m2(Factor::Divided(step)) => rounded(step, value / scale),
-        Goal::E2m1 | Goal::E2m1Inwards | Goal::E2m1Below => value / scale,
-        Goal::Whole { ratio, .. } => match ratio {
+        Goal::E2m1 | Goal::E2m1TiesToZero | Goal::E2m1SignedZero => value / scale,
+        Goal::Integer { ratio, .. } => match ratio {
             Ratio::Quotient(step) => rounded(step, value / scale),
             Ratio::QuotientPlus(step) => rounded(step, rounded(step, value / scale) + offset),
             Ratio::Difference => (value - offset) / scale,
             Ratio::ProductPlus => value * scale + offset,
-            Ratio::WholePlus => (value / scale).round_ties_even() + offset,
-            Ratio::RoundedPlus => {
+            Ratio::RoundedPlusF32 => (value / scale).round_ties_even() + offset,
+            Ratio::RoundedPlusF16 => {
                 let whole = rounded(Step::F16, value / scale).round_ties_even();
                 rounded(Step::F16, whole + offset)
             }
@@ -52,18 +52,18 @@ fn code(goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
         Goal::E4m3(_) => E4m3::encode(number),
         Goal::E2m1 if number == 0.0 => 0,
         Goal::E2m1 => e2m1::encode(number),
-        Goal::E2m1Inwards => {
+        Goal::E2m1TiesToZero => {
             let nearest = |code: &u8| (number.abs() - e2m1::decode(*code)).abs();
             let code = (0..8u8).min_by(|a, b| nearest(a).total_cmp(&nearest(b))).unwrap();
             if number < 0.0 && code > 0 { code | 8 } else { code }
         }
-        Goal::E2m1Below => {
+        Goal::E2m1SignedZero => {
             let nearest = |code: &u8| (number.abs() - e2m1::decode(*code)).abs();
             let code = (0..8u8).min_by(|a, b| nearest(a).total_cmp(&nearest(b))).unwrap();
             if number > 0.0 { code } else { code | 8 }
         }
         Goal::E5m2(_) => E5m2::encode(number.clamp(-57344.0, 57344.0)),
-        Goal::Whole { low, high, plus, .. } => {
+        Goal::Integer { low, high, plus, .. } => {
             (number.clamp(low.into(), high.into()).round_ties_even() as i32 + i32::from(plus)) as u8
         }
     }
@@ -73,17 +73,17 @@ const STEPS: [Step; 3] = [Step::F32, Step::Bf16, Step::F16];
 
 /// Every goal there is, whole numbers with three kinds of limits.
 fn goals() -> Vec<Goal> {
-    let mut goals = vec![Goal::E2m1, Goal::E2m1Inwards, Goal::E2m1Below];
+    let mut goals = vec![Goal::E2m1, Goal::E2m1TiesToZero, Goal::E2m1SignedZero];
     for factor in STEPS.map(Factor::Divided).into_iter().chain([Factor::Times]) {
         goals.extend([Goal::E4m3(factor), Goal::E5m2(factor)]);
     }
-    let mut ratios = vec![Ratio::Difference, Ratio::ProductPlus, Ratio::RoundedPlus, Ratio::WholePlus];
+    let mut ratios = vec![Ratio::Difference, Ratio::ProductPlus, Ratio::RoundedPlusF16, Ratio::RoundedPlusF32];
     for step in STEPS {
         ratios.extend([Ratio::Quotient(step), Ratio::QuotientPlus(step)]);
     }
     for ratio in ratios {
         for (low, high, plus) in [(-128, 127, 0), (-8, 7, 8), (0, 255, 0)] {
-            goals.push(Goal::Whole { ratio, low, high, plus });
+            goals.push(Goal::Integer { ratio, low, high, plus });
         }
     }
     goals
@@ -119,7 +119,7 @@ fn codes_are_those_of_the_plain_formula_at_every_level() {
 fn values_past_the_last_scale_are_left_alone() {
     for group in [16, 32, 40] {
         let mut codes = [0xAA; 100];
-        let goal = Goal::Whole { ratio: Ratio::Quotient(Step::F32), low: -8, high: 7, plus: 0 };
+        let goal = Goal::Integer { ratio: Ratio::Quotient(Step::F32), low: -8, high: 7, plus: 0 };
         assert_eq!(group_codes(Level::detect(), goal, &[1.0; 100], group, &[1.0], &[], &mut codes), group);
         assert_eq!((codes[0], codes[group - 1], codes[group]), (1, 1, 0xAA), "{group}");
     }

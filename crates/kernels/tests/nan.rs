@@ -204,8 +204,8 @@ fn nested_scales_agree() {
 #[test]
 fn codes_of_nan_do_not_depend_on_the_level() {
     let mut random = Random(11);
-    let whole = |ratio| Goal::Whole { ratio, low: -8, high: 7, plus: 8 };
-    let mut goals = vec![Goal::E2m1, Goal::E2m1Inwards, Goal::E2m1Below];
+    let whole = |ratio| Goal::Integer { ratio, low: -8, high: 7, plus: 8 };
+    let mut goals = vec![Goal::E2m1, Goal::E2m1TiesToZero, Goal::E2m1SignedZero];
     for factor in [Factor::Divided(Step::F32), Factor::Divided(Step::F16), Factor::Times] {
         goals.extend([Goal::E4m3(factor), Goal::E5m2(factor)]);
     }
@@ -214,7 +214,7 @@ fn codes_of_nan_do_not_depend_on_the_level() {
         whole(Ratio::QuotientPlus(Step::Bf16)),
         whole(Ratio::ProductPlus),
         whole(Ratio::Difference),
-        whole(Ratio::RoundedPlus),
+        whole(Ratio::RoundedPlusF16),
     ]);
     let codebook = Codebook::nearest(std::array::from_fn(|code| code as f32 / 15.0 - 0.5));
     for _ in 0..100 {

@@ -1,21 +1,21 @@
-//! The values of the sixteen codes of four bits, as the decision limits between them.
+//! The sixteen values of a four-bit code, as the decision limits between them.
 
-use crate::base::simd::{NEAR, NEGATIVE_ZERO, Tree, key};
+use crate::base::simd::{LimitTree, NEAR, NEGATIVE_ZERO, key};
 
-/// Entries that differ differ by at least this much where limits are used: near quotients cannot then be equally far from
-/// three of them, whatever the rounding of the distances.
+/// Limits are used only if different entries differ by at least this: a quotient is then never equally far from three
+/// entries after rounding.
 const SMALLEST_GAP: f32 = 1.0 / 65536.0;
 
-/// Codes of four bits and how a number finds its own.
+/// A map from values to four-bit codes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Codebook(Rule);
+pub struct Codebook(Lookup);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Rule {
-    /// The nearest entry of a map; by limits where it has any that say the same.
-    Nearest([f32; 16], Option<Tree>),
-    /// Limits that hold for every number; NaN is beyond all of them.
-    Limits(Tree),
+enum Lookup {
+    /// The nearest entry of the table; by limits where these give the same codes.
+    Nearest([f32; 16], Option<LimitTree>),
+    /// Limits that decide every value; NaN gets the last code.
+    Limits(LimitTree),
 }
 
 fn from_key(key: i32) -> f32 {
@@ -23,46 +23,46 @@ fn from_key(key: i32) -> f32 {
 }
 
 impl Codebook {
-    /// Every number becomes the code whose entry of `map` is nearest; of several, the first.
+    /// Each value gets the code of the nearest entry of `map`, the first of several.
     ///
-    /// An entry that equals the number to the bit comes before all others. Where a negative number finds a code below 8
-    /// whose entry is, to the bit, also that of the code 8 above it, it takes the latter.
+    /// An entry with the same bits comes first. A negative value whose code is below 8 gets the code 8 above it if both
+    /// entries have the same bits.
     pub fn nearest(map: [f32; 16]) -> Self {
-        let is_apart = |a: f32, b: f32| a == b || (a - b).abs() >= SMALLEST_GAP;
+        let is_distinct = |a: f32, b: f32| a == b || (a - b).abs() >= SMALLEST_GAP;
         // NaN and infinity are not below the bound.
-        let is_usable = map.iter().all(|&a| a.abs() <= NEAR / 2.0 && map.iter().all(|&b| is_apart(a, b)));
-        Self(Rule::Nearest(map, if is_usable { nearest_limits(&map) } else { None }))
+        let is_usable = map.iter().all(|&a| a.abs() <= NEAR / 2.0 && map.iter().all(|&b| is_distinct(a, b)));
+        Self(Lookup::Nearest(map, if is_usable { nearest_limits(&map) } else { None }))
     }
 
-    /// A number becomes `codes[n]` where `n` of the rising `limits` are below it.
+    /// A value gets `codes[n]` if `n` of the ascending `limits` are below it.
     pub fn with(limits: [f32; 15], codes: [u8; 16]) -> Self {
-        // Both zeros are above or below a limit of zero together.
+        // Zeros of either sign are on the same side of a limit of zero.
         let limits = limits.map(|limit| key(limit + 0.0));
         let negative_zero = codes[limits.iter().filter(|&&limit| limit < NEGATIVE_ZERO).count()];
-        Self(Rule::Limits(Tree::new(limits, codes, negative_zero)))
+        Self(Lookup::Limits(LimitTree::new(limits, codes, negative_zero)))
     }
 
-    /// The limits between codes, where they decide at all.
+    /// The limits between codes, if these decide.
     #[inline(always)]
-    pub(super) fn tree(&self) -> Option<&Tree> {
+    pub(super) fn tree(&self) -> Option<&LimitTree> {
         match &self.0 {
-            Rule::Nearest(_, tree) => tree.as_ref(),
-            Rule::Limits(tree) => Some(tree),
+            Lookup::Nearest(_, tree) => tree.as_ref(),
+            Lookup::Limits(tree) => Some(tree),
         }
     }
 
-    /// The code of any number.
+    /// The code of a value, decided exactly.
     pub(super) fn code(&self, number: f32) -> u8 {
         match &self.0 {
-            Rule::Nearest(map, _) => nearest(number, map),
-            Rule::Limits(tree) if number.is_nan() => tree.last(),
-            Rule::Limits(tree) => tree.code(number),
+            Lookup::Nearest(map, _) => nearest(number, map),
+            Lookup::Limits(tree) if number.is_nan() => tree.last(),
+            Lookup::Limits(tree) => tree.code(number),
         }
     }
 }
 
-/// Finds the limits by asking for codes. Between neighbouring entries they change once.
-fn nearest_limits(map: &[f32; 16]) -> Option<Tree> {
+/// Finds the limits by bisection: between neighbouring entries the code changes once.
+fn nearest_limits(map: &[f32; 16]) -> Option<LimitTree> {
     let code = |key: i32| nearest(from_key(key), map);
     let below_zero = NEGATIVE_ZERO - 1;
     let mut probes: Vec<i32> = map.iter().map(|&entry| key(entry)).filter(|&key| key != NEGATIVE_ZERO).collect();
@@ -91,10 +91,10 @@ fn nearest_limits(map: &[f32; 16]) -> Option<Tree> {
         changes += 1;
         codes[changes..].fill(after);
     }
-    Some(Tree::new(limits, codes, nearest(-0.0, map)))
+    Some(LimitTree::new(limits, codes, nearest(-0.0, map)))
 }
 
-/// The code of the entry that is nearest to `number`.
+/// The code of the entry nearest to `number`.
 fn nearest(number: f32, map: &[f32; 16]) -> u8 {
     let exact = map.iter().position(|entry| entry.to_bits() == number.to_bits());
     let code = exact.unwrap_or_else(|| {
@@ -107,6 +107,6 @@ fn nearest(number: f32, map: &[f32; 16]) -> u8 {
         }
         best.0
     });
-    let has_twin = code < 8 && map[code + 8].to_bits() == map[code].to_bits();
-    if has_twin && number.is_sign_negative() { code as u8 + 8 } else { code as u8 }
+    let has_negative_twin = code < 8 && map[code + 8].to_bits() == map[code].to_bits();
+    if has_negative_twin && number.is_sign_negative() { code as u8 + 8 } else { code as u8 }
 }

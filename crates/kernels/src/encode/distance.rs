@@ -1,16 +1,17 @@
-//! How far numbers are from what they became: sums in `f64`, by lanes, so that they are the same at every level.
+//! The sums from which the quantisation error is computed, in `f64` and per lane, so that they are the same at every
+//! CPU level.
 
 use crate::base::level::Level;
 use crate::base::simd::Simd;
 
-/// Values that are summed side by side.
+/// Lanes that are summed independently.
 pub const DISTANCE_LANES: usize = 8;
 
-/// Sums over values `x` and what they became, `y`, in lanes: of `|x − y|`, `(x − y)²`, `x²`, `y²` and `x · y`.
+/// Sums per lane over values `x` and their decoded values `y`: `|x − y|`, `(x − y)²`, `x²`, `y²` and `x · y`.
 pub type DistanceSums = [[f64; DISTANCE_LANES]; 5];
 
-/// Adds to `sums` how far `before` is from `after`, which is `f32` in little endian. The value at place `i` belongs to lane `i`
-/// modulo their number. Returns how many values were added.
+/// Adds the error between `before` and `after` (`f32` in little endian) to `sums`. The value at index `i` belongs to
+/// lane `i % DISTANCE_LANES`. Returns how many values were added.
 ///
 /// ```
 /// use anamnesis_kernels::{DistanceSums, Level, add_distance};
@@ -19,7 +20,7 @@ pub type DistanceSums = [[f64; DISTANCE_LANES]; 5];
 /// add_distance(Level::detect(), &[1.0, 2.0], &[1.5f32, 2.0].map(f32::to_le_bytes).concat(), &mut sums);
 /// assert_eq!((sums[0][0], sums[1][0], sums[4][1]), (0.5, 0.25, 4.0));
 /// ```
-#[must_use = "values that were not added are missing in the sums"]
+#[must_use = "values past the returned count are missing in the sums"]
 pub fn add_distance(level: Level, before: &[f32], after: &[u8], sums: &mut DistanceSums) -> usize {
     distance(level, before, after.as_chunks::<4>().0, sums)
 }

@@ -1,16 +1,16 @@
-//! Values to packed codes of four bits.
+//! The encoder of packed four-bit codes (bitsandbytes NF4 and FP4).
 
 use super::{Codebook, Input};
 use crate::base::GROUP;
 use crate::base::float::times;
 use crate::base::group::pad;
 use crate::base::level::Level;
-use crate::base::simd::{Portable, Simd, Tree, pack};
+use crate::base::simd::{LimitTree, Portable, Simd, pack};
 
-/// Scales below this count as this much where [`Scaling::Multiply`] inverts them.
+/// [`Scaling::Multiply`] inverts scales below this as if they were this.
 pub const SMALLEST_SCALE: f32 = 1e-38;
 
-/// How a value is brought to its block's scale.
+/// How a value is normalised by the scale of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scaling {
     /// `value / scale`; zero where the scale is zero.
@@ -20,7 +20,7 @@ pub enum Scaling {
 }
 
 impl Scaling {
-    /// The divisor or factor of the values of a block; NaN stays.
+    /// The divisor or factor of a block; NaN stays NaN.
     #[inline(always)]
     fn factor(self, scale: f32) -> f32 {
         match self {
@@ -29,20 +29,20 @@ impl Scaling {
         }
     }
 
-    /// The bits of quotients that stay: none where the scale is zero.
+    /// The mask applied to quotients: 0 if the scale is zero.
     #[inline(always)]
     fn mask(self, scale: f32) -> u32 {
         if self == Self::Divide && scale == 0.0 { 0 } else { u32::MAX }
     }
 }
 
-/// Values encoded before one is looked at that limits do not decide.
+/// Values encoded by limits before checking whether limits decided all of them.
 const STRIP: usize = 4096;
 
 /// Encodes `values` in blocks, two codes per byte, the first in the high nibble.
 ///
-/// Every block but the last has an even length. The second code of a last byte with one value is that of zero. Values
-/// past the last block of `scales` are not written; a `block` of zero counts as two.
+/// Every block but the last has an even length. An odd last value shares its byte with the code of zero. Values past
+/// the last block of `scales` are not written; a `block` of zero counts as two.
 ///
 /// ```
 /// use anamnesis_kernels::{Codebook, F32, Level, Scaling, nearest_codes};
@@ -52,7 +52,7 @@ const STRIP: usize = 4096;
 /// nearest_codes::<F32>(Level::detect(), &[2.0, 0.1, 1.0], &codebook, &[2.0], 4, Scaling::Divide, &mut codes);
 /// assert_eq!(codes, [0xF1, 0x70]);
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn nearest_codes<I: Input>(
     level: Level,
     values: &[I::Element],
@@ -63,12 +63,12 @@ pub fn nearest_codes<I: Input>(
     out: &mut [u8],
 ) -> usize {
     let block = block.max(2);
-    // Blocks of whole groups are taken together, others one by one.
+    // Blocks of whole groups are encoded together, others one by one.
     let strip = if block.is_multiple_of(GROUP) { (STRIP / block).max(1) * block } else { block };
     let strips = values.chunks(strip).zip(out.chunks_mut(strip / 2)).zip(scales.chunks(strip / block));
     let mut written = 0;
     for ((values, out), scales) in strips {
-        // Inverted here: the kernels' loops are for vectors.
+        // Inverted here, outside the vector loops of the kernels.
         let mut factors = [0.0; STRIP / GROUP];
         for (factor, scale) in factors.iter_mut().zip(scales) {
             *factor = scaling.factor(*scale);
@@ -87,7 +87,7 @@ pub fn nearest_codes<I: Input>(
             }
         }
         if !is_decided {
-            one_by_one::<I>(values, codebook, scales, block, scaling, out);
+            encode_by_search::<I>(values, codebook, scales, block, scaling, out);
         }
         if codebook.tree().is_none() {
             written += values.len().min(scales.len() * block).div_ceil(2).min(out.len());
@@ -124,7 +124,7 @@ macro_rules! walk_nibbles {
 kernel! {
     fn divided_blocks<I: Input>(
         values: &[I::Element],
-        tree: &Tree,
+        tree: &LimitTree,
         scales: &[f32],
         block: usize,
         out: &mut [u8],
@@ -135,7 +135,7 @@ kernel! {
 kernel! {
     fn multiplied_blocks<I: Input>(
         values: &[I::Element],
-        tree: &Tree,
+        tree: &LimitTree,
         factors: &[f32],
         block: usize,
         out: &mut [u8],
@@ -144,13 +144,13 @@ kernel! {
 }
 
 kernel! {
-    fn divided<I: Input>(values: &[I::Element], tree: &Tree, scale: f32, out: &mut [u8], is_decided: &mut bool) = divide
+    fn divided<I: Input>(values: &[I::Element], tree: &LimitTree, scale: f32, out: &mut [u8], is_decided: &mut bool) = divide
 }
 
 kernel! {
     fn multiplied<I: Input>(
         values: &[I::Element],
-        tree: &Tree,
+        tree: &LimitTree,
         factor: f32,
         out: &mut [u8],
         is_decided: &mut bool,
@@ -161,7 +161,7 @@ kernel! {
 fn divide_blocks<S: Simd, I: Input>(
     simd: S,
     values: &[I::Element],
-    tree: &Tree,
+    tree: &LimitTree,
     scales: &[f32],
     block: usize,
     out: &mut [u8],
@@ -187,7 +187,7 @@ fn divide_blocks<S: Simd, I: Input>(
 fn multiply_blocks<S: Simd, I: Input>(
     simd: S,
     values: &[I::Element],
-    tree: &Tree,
+    tree: &LimitTree,
     factors: &[f32],
     block: usize,
     out: &mut [u8],
@@ -211,7 +211,7 @@ fn multiply_blocks<S: Simd, I: Input>(
 fn divide<S: Simd, I: Input>(
     simd: S,
     values: &[I::Element],
-    tree: &Tree,
+    tree: &LimitTree,
     scale: f32,
     out: &mut [u8],
     is_decided: &mut bool,
@@ -226,7 +226,7 @@ fn divide<S: Simd, I: Input>(
 fn multiply<S: Simd, I: Input>(
     simd: S,
     values: &[I::Element],
-    tree: &Tree,
+    tree: &LimitTree,
     factor: f32,
     out: &mut [u8],
     is_decided: &mut bool,
@@ -234,8 +234,8 @@ fn multiply<S: Simd, I: Input>(
     walk_nibbles!(I, simd, tree, group in values => map!(value in group => value * factor), out, is_decided)
 }
 
-/// Encodes blocks with numbers that limits do not decide.
-fn one_by_one<I: Input>(
+/// Encodes blocks with values that limits do not decide.
+fn encode_by_search<I: Input>(
     values: &[I::Element],
     codebook: &Codebook,
     scales: &[f32],

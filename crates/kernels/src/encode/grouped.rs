@@ -1,20 +1,20 @@
-//! Values to codes, under a scale and where there is one an offset for every group of them.
+//! The encoder of values in groups with a scale and optionally an offset per group.
 //!
-//! | | | who |
+//! | goal | arithmetic | libraries |
 //! |---|---|---|
 //! | [`Factor::Divided`], [`Ratio::Quotient`] | `value / scale` | compressed-tensors, ModelOpt, quanto |
 //! | [`Factor::Times`] | `value * scale` | transformers' FP8, ModelOpt's MXFP8 |
 //! | [`Ratio::QuotientPlus`] | `value / scale + offset` | compressed-tensors with zero points |
 //! | [`Ratio::ProductPlus`] | `value * scale + offset` | HQQ |
 //! | [`Ratio::Difference`] | `(value - offset) / scale` | MLX |
-//! | [`Ratio::RoundedPlus`], [`Ratio::WholePlus`] | `whole(value / scale) + offset` | AWQ, GPTQ |
+//! | [`Ratio::RoundedPlusF16`], [`Ratio::RoundedPlusF32`] | `round(value / scale) + offset` | AWQ, GPTQ |
 //!
-//! Every operation is rounded to its [`Step`], as in libraries that calculate in the type of the weight; the result goes to
-//! the nearest code, ties to even unless the goal says otherwise. A [`Goal`] exists only for what some library does, because
-//! each is compiled for every CPU level.
+//! Every operation is rounded to its [`Step`], as in libraries that compute in the type of the weight; the result is
+//! rounded to the nearest code, ties to even unless the [`Goal`] differs. A [`Goal`] exists only for arithmetic that
+//! some library uses, because each is compiled for every CPU level.
 
 use super::ratio::{Difference, InBf16, InF16, Operation, Plus, Product, Quotient, RoundTo, RoundedPlus, Unrounded};
-use super::target::{Target, ToE2m1, ToE2m1Below, ToE2m1Inwards, ToE4m3, ToE5m2, ToWhole};
+use super::target::{Target, ToE2m1, ToE2m1SignedZero, ToE2m1TiesToZero, ToE4m3, ToE5m2, ToInteger};
 use crate::base::GROUP;
 use crate::base::group::pad;
 use crate::base::level::Level;
@@ -41,49 +41,49 @@ pub enum Ratio {
     ProductPlus,
     /// `(value - offset) / scale`, in `f32`.
     Difference,
-    /// `value / scale`, that to the nearest whole number `+ offset`, in two steps of half precision.
-    RoundedPlus,
-    /// The same in `f32`.
-    WholePlus,
+    /// `round(value / scale) + offset`, in two steps of half precision.
+    RoundedPlusF16,
+    /// `round(value / scale) + offset`, in two steps of `f32`.
+    RoundedPlusF32,
 }
 
 /// The type of the codes, and the arithmetic from a value to its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
-    /// The eight-bit float E4M3, which ends at 448.
+    /// The eight-bit float E4M3, saturated at 448.
     E4m3(Factor),
     /// The eight-bit float E5M2, saturated at 57344.
     E5m2(Factor),
-    /// The four-bit float E2M1, which ends at 6, of `value / scale`. −0 becomes +0.
+    /// The four-bit float E2M1 of `value / scale`, saturated at 6. −0 becomes +0.
     E2m1,
-    /// The same, ties towards zero; a result of zero is +0.
-    E2m1Inwards,
-    /// The same, ties towards zero; a zero becomes −0, and a value that is rounded to zero keeps its sign.
-    E2m1Below,
-    /// Integers within limits; a code is the lowest byte of the integer `plus` an offset.
-    Whole {
-        /// The quotient or product that is rounded.
+    /// E2M1 with ties towards zero; a result of zero is +0.
+    E2m1TiesToZero,
+    /// E2M1 with ties towards zero; zero becomes −0, and a value rounded to zero keeps its sign.
+    E2m1SignedZero,
+    /// Integers within limits; a code is the lowest byte of the integer plus an offset.
+    Integer {
+        /// The operations before rounding.
         ratio: Ratio,
-        /// The lowest number.
+        /// The smallest integer.
         low: i16,
-        /// The highest number.
+        /// The largest integer.
         high: i16,
         /// The offset from the integer to its code.
         plus: u8,
     },
 }
 
-/// Encodes `values`, one byte each: groups of `group` of them, each with its scale and, where the goal has one, its offset. The
-/// last group may be short; a `group` of zero counts as one. Values past the last scale are not written.
+/// Encodes `values`, one byte each, in groups of `group` with a scale and, where the goal has one, an offset. The last
+/// group may be short; a `group` of zero counts as one. Values past the last scale are not written.
 ///
 /// ```
 /// use anamnesis_kernels::{Goal, Level, Ratio, Step, group_codes};
 ///
-/// let (goal, mut codes) = (Goal::Whole { ratio: Ratio::Quotient(Step::F32), low: -8, high: 7, plus: 8 }, [0; 4]);
+/// let (goal, mut codes) = (Goal::Integer { ratio: Ratio::Quotient(Step::F32), low: -8, high: 7, plus: 8 }, [0; 4]);
 /// group_codes(Level::detect(), goal, &[1.0, -9.0, 3.0, 5.0], 2, &[1.0, 2.0], &[], &mut codes);
 /// assert_eq!(codes, [9, 0, 10, 10]);
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn group_codes(
     level: Level,
     goal: Goal,
@@ -110,21 +110,21 @@ pub fn group_codes(
         Goal::E4m3(factor) => run!(factor, ToE4m3),
         Goal::E5m2(factor) => run!(factor, ToE5m2),
         Goal::E2m1 => run!(Quotient, Unrounded, ToE2m1),
-        Goal::E2m1Inwards => run!(Quotient, Unrounded, ToE2m1Inwards),
-        Goal::E2m1Below => run!(Quotient, Unrounded, ToE2m1Below),
-        Goal::Whole { ratio, low, high, plus } => {
-            let whole = ToWhole { low: low.into(), high: high.into(), plus };
+        Goal::E2m1TiesToZero => run!(Quotient, Unrounded, ToE2m1TiesToZero),
+        Goal::E2m1SignedZero => run!(Quotient, Unrounded, ToE2m1SignedZero),
+        Goal::Integer { ratio, low, high, plus } => {
+            let integer = ToInteger { low: low.into(), high: high.into(), plus };
             match ratio {
-                Ratio::Quotient(Step::F32) => run!(Quotient, Unrounded, whole),
-                Ratio::Quotient(Step::Bf16) => run!(Quotient, InBf16, whole),
-                Ratio::Quotient(Step::F16) => run!(Quotient, InF16, whole),
-                Ratio::QuotientPlus(Step::F32) => run!(Plus<Quotient>, Unrounded, whole),
-                Ratio::QuotientPlus(Step::Bf16) => run!(Plus<Quotient>, InBf16, whole),
-                Ratio::QuotientPlus(Step::F16) => run!(Plus<Quotient>, InF16, whole),
-                Ratio::ProductPlus => run!(Plus<Product>, Unrounded, whole),
-                Ratio::Difference => run!(Difference, Unrounded, whole),
-                Ratio::RoundedPlus => run!(RoundedPlus, InF16, whole),
-                Ratio::WholePlus => run!(RoundedPlus, Unrounded, whole),
+                Ratio::Quotient(Step::F32) => run!(Quotient, Unrounded, integer),
+                Ratio::Quotient(Step::Bf16) => run!(Quotient, InBf16, integer),
+                Ratio::Quotient(Step::F16) => run!(Quotient, InF16, integer),
+                Ratio::QuotientPlus(Step::F32) => run!(Plus<Quotient>, Unrounded, integer),
+                Ratio::QuotientPlus(Step::Bf16) => run!(Plus<Quotient>, InBf16, integer),
+                Ratio::QuotientPlus(Step::F16) => run!(Plus<Quotient>, InF16, integer),
+                Ratio::ProductPlus => run!(Plus<Product>, Unrounded, integer),
+                Ratio::Difference => run!(Difference, Unrounded, integer),
+                Ratio::RoundedPlusF16 => run!(RoundedPlus, InF16, integer),
+                Ratio::RoundedPlusF32 => run!(RoundedPlus, Unrounded, integer),
             }
         }
     }
@@ -153,7 +153,7 @@ fn body<S: Simd, R: Operation, N: RoundTo, G: Target>(
 ) -> usize {
     let group = group.max(1);
     let elements = values.len().min(out.len()).min(scales.len().saturating_mul(group));
-    // Groups of half a register group go in pairs.
+    // Groups of half a vector group are encoded in pairs.
     let (run, second) = if group == GROUP / 2 { (GROUP, 1) } else { (group, 0) };
     let runs = values[..elements].chunks(run).zip(out[..elements].chunks_mut(run));
     for (index, (values, out)) in runs.enumerate() {
@@ -175,7 +175,7 @@ fn body<S: Simd, R: Operation, N: RoundTo, G: Target>(
     elements
 }
 
-/// The one for the first half of a group, the other for the second; what is missing is zero.
+/// `first` for the first half of a group, `second` for the second; a missing value is zero.
 #[inline(always)]
 fn halves(first: Option<&f32>, second: Option<&f32>) -> [f32; GROUP] {
     let mut group = [first.copied().unwrap_or(0.0); GROUP];
@@ -195,7 +195,7 @@ fn code_group<S: Simd, R: Operation, N: RoundTo, G: Target>(
         let mut codes = [0; GROUP];
         for i in 0..GROUP {
             let mut ratio = N::round_one(R::first(values[i], scales[i], offsets[i]));
-            if R::TWICE {
+            if R::HAS_SECOND {
                 ratio = N::round_one(R::second(ratio, scales[i], offsets[i]));
             }
             codes[i] = goal.code(ratio);
@@ -207,7 +207,7 @@ fn code_group<S: Simd, R: Operation, N: RoundTo, G: Target>(
         ratios[i] = R::first(ratios[i], scales[i], offsets[i]);
     }
     ratios = N::round(simd, ratios);
-    if R::TWICE {
+    if R::HAS_SECOND {
         for i in 0..GROUP {
             ratios[i] = R::second(ratios[i], scales[i], offsets[i]);
         }

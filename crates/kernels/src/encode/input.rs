@@ -5,12 +5,12 @@ use crate::base::float::bf16;
 use crate::base::output::{Bf16, F16, F32};
 use crate::base::simd::Simd;
 
-/// A type that values are read from, exactly.
+/// The stored type of values to encode; widening to `f32` is exact.
 pub trait Input: Copy + Send + Sync + 'static {
     /// One element as it is stored.
     type Element: Copy + Default + Send + Sync + 'static;
 
-    /// A group of values.
+    /// Widens a group of values.
     fn widen<S: Simd>(simd: S, group: &[Self::Element; GROUP]) -> [f32; GROUP];
 }
 

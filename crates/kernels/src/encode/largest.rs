@@ -9,30 +9,30 @@ use crate::base::simd::Simd;
 /// Values of half a group.
 const HALF: usize = GROUP / 2;
 
-/// Which values are compared.
-trait Kind: Copy + Send + Sync + 'static {
-    /// The largest bits of a magnitude that counts. Those above infinity's are NaN.
-    const TOP: i32;
+/// Whether NaN takes part in the comparison.
+trait NanRule: Copy + Send + Sync + 'static {
+    /// The largest magnitude bits that count; bits above those of infinity are NaN.
+    const MAX_BITS: i32;
 }
 
 #[derive(Clone, Copy)]
-struct All;
+struct NanIsLargest;
 
 #[derive(Clone, Copy)]
-struct Numbers;
+struct IgnoreNan;
 
-impl Kind for All {
-    const TOP: i32 = i32::MAX;
+impl NanRule for NanIsLargest {
+    const MAX_BITS: i32 = i32::MAX;
 }
 
-impl Kind for Numbers {
-    const TOP: i32 = f32::INFINITY.to_bits() as i32;
+impl NanRule for IgnoreNan {
+    const MAX_BITS: i32 = f32::INFINITY.to_bits() as i32;
 }
 
 /// Finds the largest magnitude of each block of `values`.
 ///
-/// NaN is larger than every number, so that the largest of a block is finite only if all of it is. The last block may be
-/// short; a `block` of zero counts as one.
+/// NaN is larger than every number, so the result is finite only if the whole block is. The last block may be short; a
+/// `block` of zero counts as one.
 ///
 /// ```
 /// use anamnesis_kernels::{F32, Level, block_largest};
@@ -41,12 +41,12 @@ impl Kind for Numbers {
 /// block_largest::<F32>(Level::detect(), &[1.0, -3.0, 0.5], 2, &mut largest);
 /// assert_eq!(largest, [3.0, 0.5]);
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn block_largest<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
-    by_blocks::<I, All>(level, values, block, out)
+    by_blocks::<I, NanIsLargest>(level, values, block, out)
 }
 
-/// [`block_largest`] of the numbers alone: NaN counts for nothing.
+/// [`block_largest`] ignoring NaN.
 ///
 /// ```
 /// use anamnesis_kernels::{F32, Level, block_largest_number};
@@ -55,13 +55,13 @@ pub fn block_largest<I: Input>(level: Level, values: &[I::Element], block: usize
 /// block_largest_number::<F32>(Level::detect(), &[1.0, -3.0, f32::NAN], 2, &mut largest);
 /// assert_eq!(largest, [3.0, 0.0]);
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn block_largest_number<I: Input>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
-    by_blocks::<I, Numbers>(level, values, block, out)
+    by_blocks::<I, IgnoreNan>(level, values, block, out)
 }
 
-/// Blocks of whole groups are taken together and so are those of half a group, others one by one.
-fn by_blocks<I: Input, K: Kind>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
+/// Blocks of whole or half groups are processed together, others one by one.
+fn by_blocks<I: Input, K: NanRule>(level: Level, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
     let block = block.max(1);
     let all = (values.len() / block).min(out.len());
     let whole = match block {
@@ -82,19 +82,19 @@ fn by_blocks<I: Input, K: Kind>(level: Level, values: &[I::Element], block: usiz
 }
 
 kernel! {
-    fn largest_of_blocks<I: Input, K: Kind>(values: &[I::Element], block: usize, out: &mut [f32]) = blocks_body
+    fn largest_of_blocks<I: Input, K: NanRule>(values: &[I::Element], block: usize, out: &mut [f32]) = blocks_body
 }
 
 kernel! {
-    fn largest_of_halves<I: Input, K: Kind>(values: &[I::Element], out: &mut [f32]) = halves_body
+    fn largest_of_halves<I: Input, K: NanRule>(values: &[I::Element], out: &mut [f32]) = halves_body
 }
 
 kernel! {
-    fn largest_of<I: Input, K: Kind>(values: &[I::Element], out: &mut f32) = body
+    fn largest_of<I: Input, K: NanRule>(values: &[I::Element], out: &mut f32) = body
 }
 
 #[inline(always)]
-fn blocks_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
+fn blocks_body<S: Simd, I: Input, K: NanRule>(simd: S, values: &[I::Element], block: usize, out: &mut [f32]) -> usize {
     let written = (values.len() / block).min(out.len());
     for (block, out) in values.chunks_exact(block).zip(out) {
         let mut largest = [0; GROUP];
@@ -107,7 +107,7 @@ fn blocks_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], block
 }
 
 #[inline(always)]
-fn halves_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut [f32]) -> usize {
+fn halves_body<S: Simd, I: Input, K: NanRule>(simd: S, values: &[I::Element], out: &mut [f32]) -> usize {
     let written = 2 * (values.len() / GROUP).min(out.len() / 2);
     for (group, out) in values.as_chunks::<GROUP>().0.iter().zip(out.as_chunks_mut::<2>().0) {
         let [first, second] = simd.largest_of_halves(&magnitudes::<K>(&I::widen(simd, group)));
@@ -117,7 +117,7 @@ fn halves_body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: 
 }
 
 #[inline(always)]
-fn body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut f32) -> usize {
+fn body<S: Simd, I: Input, K: NanRule>(simd: S, values: &[I::Element], out: &mut f32) -> usize {
     let mut largest = [0; GROUP];
     let (groups, rest) = values.as_chunks::<GROUP>();
     for group in groups {
@@ -130,10 +130,10 @@ fn body<S: Simd, I: Input, K: Kind>(simd: S, values: &[I::Element], out: &mut f3
 
 /// The bits of magnitudes, by which they are compared.
 #[inline(always)]
-fn magnitudes<K: Kind>(values: &[f32; GROUP]) -> [i32; GROUP] {
+fn magnitudes<K: NanRule>(values: &[f32; GROUP]) -> [i32; GROUP] {
     map!(value in values => {
         let bits = (value.to_bits() & 0x7FFF_FFFF) as i32;
-        if bits > K::TOP { 0 } else { bits }
+        if bits > K::MAX_BITS { 0 } else { bits }
     })
 }
 

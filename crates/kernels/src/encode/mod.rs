@@ -1,9 +1,8 @@
-//! Numbers to codes: the way back from [`coded_blocks`](crate::coded_blocks) and [`scaled_twice`](crate::scaled_twice).
+//! Kernels that encode values as codes, the inverse of [`decode`](crate::decode).
 //!
-//! A block's scale comes first, from [`block_largest`]; then its values become codes. [`Codebook`] holds what four-bit
-//! codes stand for as the fifteen limits between them, so that encoding is counting limits: no code is decided by
-//! arithmetic that could differ between levels. [`group_codes`] calculates them as the libraries do that divide by a scale and
-//! round.
+//! The scale of a block is computed first, from [`block_largest`]; then its values are encoded. [`Codebook`] represents
+//! four-bit codes by the fifteen limits between them, so that encoding counts limits and gives the same code at every
+//! CPU level. [`group_codes`] follows the libraries that divide by a scale and round.
 
 mod codebook;
 mod distance;

@@ -1,10 +1,11 @@
-//! Codes in bytes of their own to codes without gaps.
+//! Packs codes of one byte each without gaps.
 
 use crate::base::level::Level;
 use crate::base::simd::Simd;
 
-/// Packs codes of `bits` bits one after the other, from the lowest bit of the first byte on: the way back from
-/// [`spread_bits`](crate::spread_bits). Bits behind the last code become zero; codes have no bits above theirs.
+/// Packs codes of `bits` bits one after the other, from the lowest bit of the first byte on: the inverse of
+/// [`spread_bits`](crate::spread_bits). Unused bits of the last byte become zero. The upper bits of each code must be
+/// zero.
 ///
 /// ```
 /// use anamnesis_kernels::{Level, pack_bits};
@@ -13,7 +14,7 @@ use crate::base::simd::Simd;
 /// pack_bits(Level::detect(), &[1, 2, 3], 4, &mut packed);
 /// assert_eq!(packed, [0x21, 0x03]);
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn pack_bits(level: Level, codes: &[u8], bits: u8, out: &mut [u8]) -> usize {
     match bits {
         1 => packed::<Bits<1>>(level, codes, out),
@@ -31,7 +32,7 @@ pub fn pack_bits(level: Level, codes: &[u8], bits: u8, out: &mut [u8]) -> usize 
     }
 }
 
-/// A number of bits, known when the kernel is compiled.
+/// The width of a code, a constant of the kernel.
 trait Width: Copy + Send + Sync + 'static {
     const BITS: usize;
 }
@@ -64,7 +65,7 @@ fn nibbles_body<S: Simd>(_simd: S, codes: &[u8], out: &mut [u8]) -> usize {
     written
 }
 
-/// Eight codes are packed in three steps: pairs, fours, all.
+/// Packs eight codes in three steps: pairs, quadruples, all.
 #[inline(always)]
 fn body<S: Simd, W: Width>(_simd: S, codes: &[u8], out: &mut [u8]) -> usize {
     let (eights, rest) = codes.as_chunks::<8>();

@@ -1,11 +1,11 @@
-//! The lowest and the highest value of each block.
+//! The smallest and the largest value of each block.
 
 use crate::base::GROUP;
 use crate::base::level::Level;
 use crate::base::simd::Simd;
 
-/// Finds the lowest and the highest of each block of `values`, which are numbers. The last block may be short; a `block` of
-/// zero counts as one.
+/// Finds the smallest and the largest of each block of `values`, which must not be NaN. The last block may be short; a
+/// `block` of zero counts as one.
 ///
 /// ```
 /// use anamnesis_kernels::{Level, block_range};
@@ -14,7 +14,7 @@ use crate::base::simd::Simd;
 /// block_range(Level::detect(), &[1.0, -3.0, 0.5], 2, &mut lows, &mut highs);
 /// assert_eq!((lows, highs), ([-3.0, 0.5], [1.0, 0.5]));
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn block_range(level: Level, values: &[f32], block: usize, lows: &mut [f32], highs: &mut [f32]) -> usize {
     range_of_blocks(level, values, block.max(1), lows, highs)
 }

@@ -1,16 +1,16 @@
-//! The operations that bring a value to its code, and what each is rounded to: known when the kernel is compiled.
+//! The operations between a value and its code and the type each is rounded to, as type parameters of the kernel.
 
 use std::marker::PhantomData;
 
-use super::target::WHOLE;
+use super::target::ROUNDING_BIAS;
 use crate::base::GROUP;
 use crate::base::float::{bf16, times};
 use crate::base::simd::Simd;
 
-/// One operation, or two.
+/// One or two arithmetic operations.
 pub(super) trait Operation: Copy + Send + Sync + 'static {
-    /// Whether there is a second one.
-    const TWICE: bool = false;
+    /// Whether there is a second operation.
+    const HAS_SECOND: bool = false;
 
     fn first(value: f32, scale: f32, offset: f32) -> f32;
 
@@ -45,7 +45,7 @@ impl Operation for Product {
 pub(super) struct Plus<R>(PhantomData<R>);
 
 impl<R: Operation> Operation for Plus<R> {
-    const TWICE: bool = true;
+    const HAS_SECOND: bool = true;
 
     #[inline(always)]
     fn first(value: f32, scale: f32, offset: f32) -> f32 {
@@ -62,7 +62,7 @@ impl<R: Operation> Operation for Plus<R> {
 pub(super) struct Difference;
 
 impl Operation for Difference {
-    const TWICE: bool = true;
+    const HAS_SECOND: bool = true;
 
     #[inline(always)]
     fn first(value: f32, _scale: f32, offset: f32) -> f32 {
@@ -79,7 +79,7 @@ impl Operation for Difference {
 pub(super) struct RoundedPlus;
 
 impl Operation for RoundedPlus {
-    const TWICE: bool = true;
+    const HAS_SECOND: bool = true;
 
     #[inline(always)]
     fn first(value: f32, scale: f32, _offset: f32) -> f32 {
@@ -88,13 +88,13 @@ impl Operation for RoundedPlus {
 
     #[inline(always)]
     fn second(value: f32, _scale: f32, offset: f32) -> f32 {
-        whole(value) + offset
+        round_half_even(value) + offset
     }
 }
 
 /// The type that the result of each operation is rounded to.
 pub(super) trait RoundTo: Copy + Send + Sync + 'static {
-    /// Whether a value is rounded without regard to the others of its group, so that one loop does all operations.
+    /// Whether [`round_one`](Self::round_one) rounds one value at a time, so that all operations fit in one loop.
     const ELEMENTWISE: bool = true;
 
     #[inline(always)]
@@ -135,11 +135,11 @@ impl RoundTo for InF16 {
     }
 }
 
-/// The nearest integer, ties to even. Magnitudes from 2²² on are clamped: no code is as large.
+/// The nearest integer, ties to even. Magnitudes from 2²² on are clamped: no code is that large.
 #[inline(always)]
-fn whole(value: f32) -> f32 {
+fn round_half_even(value: f32) -> f32 {
     let limit = (1 << 22) as f32;
     let value = if value > -limit { value } else { -limit };
     let value = if value < limit { value } else { limit };
-    (value + WHOLE) - WHOLE
+    (value + ROUNDING_BIAS) - ROUNDING_BIAS
 }

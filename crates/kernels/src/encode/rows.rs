@@ -1,4 +1,4 @@
-//! Rows to signed codes of eight bits.
+//! The encoder of rows as signed eight-bit codes (bitsandbytes LLM.int8()).
 
 use super::Input;
 use crate::base::GROUP;
@@ -6,7 +6,7 @@ use crate::base::group::pad;
 use crate::base::level::Level;
 use crate::base::simd::Simd;
 
-/// How many steps a value is from zero, where its row's scale is 127 steps.
+/// How a value is divided by 1/127 of the scale of its row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Steps {
     /// `value / (scale / 127)`, ties away from zero, at most 127 and at least −128; zero where the scale is zero.
@@ -28,7 +28,7 @@ pub enum Steps {
 /// row_codes::<F32>(Level::detect(), &[127.0, -2.5, 2.5], &[127.0], 3, Steps::Multiply, &mut codes);
 /// assert_eq!(codes, [127, 254, 2]);
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn row_codes<I: Input>(
     level: Level,
     values: &[I::Element],
@@ -77,39 +77,39 @@ macro_rules! walk_row {
 
 #[inline(always)]
 fn divide<S: Simd, I: Input>(simd: S, values: &[I::Element], step: f32, out: &mut [u8]) -> usize {
-    // Without steps nothing is away from zero.
+    // With a step of zero every code is zero.
     let mask = if step == 0.0 { 0 } else { u32::MAX };
-    walk_row!(I, simd, value in values => away(f32::from_bits((value / step).to_bits() & mask)), out)
+    walk_row!(I, simd, value in values => round_half_away(f32::from_bits((value / step).to_bits() & mask)), out)
 }
 
 #[inline(always)]
 fn multiply<S: Simd, I: Input>(simd: S, values: &[I::Element], factor: f32, out: &mut [u8]) -> usize {
-    walk_row!(I, simd, value in values => to_even(value * factor), out)
+    walk_row!(I, simd, value in values => round_half_even(value * factor), out)
 }
 
-/// Added to a small number, this leaves no room for a fraction: the sum is rounded, ties to even, and its lowest bits
-/// are the whole number.
-const WHOLE: f32 = 1.5 * (1 << 23) as f32;
+/// Adding this to a small number rounds the sum to an integer, ties to even; the lowest bits of the sum are that
+/// integer.
+const ROUNDING_BIAS: f32 = 1.5 * (1 << 23) as f32;
 
-/// The nearest whole number, ties away from zero.
+/// The nearest integer, ties away from zero.
 #[inline(always)]
-fn away(steps: f32) -> u8 {
+fn round_half_away(steps: f32) -> u8 {
     let steps = if steps.is_nan() { 0.0 } else { steps };
     let magnitude = if steps.abs() > 128.0 { 128.0 } else { steps.abs() };
-    let sum = magnitude + WHOLE;
-    let mut whole = (sum.to_bits() as i32).wrapping_sub(WHOLE.to_bits() as i32);
-    // A half that went down to an even number.
-    whole += i32::from(magnitude - (sum - WHOLE) == 0.5);
+    let sum = magnitude + ROUNDING_BIAS;
+    let mut whole = (sum.to_bits() as i32).wrapping_sub(ROUNDING_BIAS.to_bits() as i32);
+    // A tie that was rounded down to an even integer.
+    whole += i32::from(magnitude - (sum - ROUNDING_BIAS) == 0.5);
     let is_negative = steps < 0.0;
     let largest = if is_negative { 128 } else { 127 };
     let whole = if whole > largest { largest } else { whole };
     (if is_negative { -whole } else { whole }) as u8
 }
 
-/// The nearest whole number, ties to even.
+/// The nearest integer, ties to even.
 #[inline(always)]
-fn to_even(steps: f32) -> u8 {
+fn round_half_even(steps: f32) -> u8 {
     let steps = if steps.is_nan() { 0.0 } else { steps };
-    let sum = steps.clamp(-128.0, 127.0) + WHOLE;
-    (sum.to_bits() as i32).wrapping_sub(WHOLE.to_bits() as i32) as u8
+    let sum = steps.clamp(-128.0, 127.0) + ROUNDING_BIAS;
+    (sum.to_bits() as i32).wrapping_sub(ROUNDING_BIAS.to_bits() as i32) as u8
 }

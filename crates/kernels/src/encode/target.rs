@@ -1,12 +1,12 @@
-//! Numbers to their nearest codes, known when the kernel is compiled.
+//! The code formats of the encoder, as type parameters of the kernel.
 
 use crate::base::float::{E4m3, E5m2, Format8, e2m1};
 
-/// Added to a small number, this leaves no room for a fraction: the sum is rounded, ties to even, and its lowest bits
-/// are the whole number.
-pub(super) const WHOLE: f32 = 1.5 * (1 << 23) as f32;
+/// Adding this to a small number rounds the sum to an integer, ties to even; the lowest bits of the sum are that
+/// integer.
+pub(super) const ROUNDING_BIAS: f32 = 1.5 * (1 << 23) as f32;
 
-/// Codes of a kind, known when the kernel is compiled.
+/// A code format.
 pub(super) trait Target: Copy + Send + Sync + 'static {
     fn code(self, value: f32) -> u8;
 }
@@ -18,16 +18,16 @@ pub(super) struct ToE4m3;
 pub(super) struct ToE2m1;
 
 #[derive(Clone, Copy)]
-pub(super) struct ToE2m1Inwards;
+pub(super) struct ToE2m1TiesToZero;
 
 #[derive(Clone, Copy)]
-pub(super) struct ToE2m1Below;
+pub(super) struct ToE2m1SignedZero;
 
 #[derive(Clone, Copy)]
 pub(super) struct ToE5m2;
 
 #[derive(Clone, Copy)]
-pub(super) struct ToWhole {
+pub(super) struct ToInteger {
     pub low: f32,
     pub high: f32,
     pub plus: u8,
@@ -43,24 +43,24 @@ impl Target for ToE4m3 {
 impl Target for ToE2m1 {
     #[inline(always)]
     fn code(self, value: f32) -> u8 {
-        // A zero of either sign becomes +0; a negative number that is rounded to zero keeps its sign.
+        // A zero of either sign becomes +0; a negative value rounded to zero keeps its sign.
         e2m1::encode(value + 0.0)
     }
 }
 
-impl Target for ToE2m1Inwards {
+impl Target for ToE2m1TiesToZero {
     #[inline(always)]
     fn code(self, value: f32) -> u8 {
-        let code = inwards(value);
+        let code = magnitude_ties_to_zero(value);
         let sign = if code > 0 { value.to_bits() >> 28 & 8 } else { 0 };
         (sign | code) as u8
     }
 }
 
-impl Target for ToE2m1Below {
+impl Target for ToE2m1SignedZero {
     #[inline(always)]
     fn code(self, value: f32) -> u8 {
-        (u32::from(value <= 0.0) << 3 | inwards(value)) as u8
+        (u32::from(value <= 0.0) << 3 | magnitude_ties_to_zero(value)) as u8
     }
 }
 
@@ -73,9 +73,9 @@ impl Target for ToE5m2 {
     }
 }
 
-/// The code of the nearest magnitude of E2M1, halves towards zero.
+/// The code of the nearest magnitude of E2M1, ties towards zero.
 #[inline(always)]
-fn inwards(value: f32) -> u32 {
+fn magnitude_ties_to_zero(value: f32) -> u32 {
     const HALFWAY: [f32; 7] = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
     let magnitude = value.abs();
     let mut code = 0;
@@ -85,12 +85,12 @@ fn inwards(value: f32) -> u32 {
     code
 }
 
-impl Target for ToWhole {
+impl Target for ToInteger {
     #[inline(always)]
     fn code(self, value: f32) -> u8 {
         let value = if value > self.low { value } else { self.low };
         let value = if value < self.high { value } else { self.high };
-        let sum = value + WHOLE;
-        (sum.to_bits() as i32).wrapping_sub(WHOLE.to_bits() as i32).wrapping_add(self.plus.into()) as u8
+        let sum = value + ROUNDING_BIAS;
+        (sum.to_bits() as i32).wrapping_sub(ROUNDING_BIAS.to_bits() as i32).wrapping_add(self.plus.into()) as u8
     }
 }

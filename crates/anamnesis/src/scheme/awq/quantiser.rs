@@ -82,7 +82,7 @@ fn weight(tensor: &Candidate<'_>, group: u64) -> PackedEncoder {
         scale: ScaleType::F16,
     };
     let description = format!("AWQ 4-bit, groups of {group}");
-    PackedEncoder::new(tensor, matrix, Arc::new(Rule), Ratio::RoundedPlus, false, description)
+    PackedEncoder::new(tensor, matrix, Arc::new(Rule), Ratio::RoundedPlusF16, false, description)
 }
 
 /// Scales as AutoAWQ finds them.

@@ -43,7 +43,7 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
             Goal::E4m3(Factor::Divided(step)),
         ),
         Codes::Int8 => {
-            let goal = Goal::Whole { ratio: Ratio::Quotient(step), low: -128, high: 127, plus: 0 };
+            let goal = Goal::Integer { ratio: Ratio::Quotient(step), low: -128, high: 127, plus: 0 };
             (made("weight", Dtype::I8, tensor.shape), kind, Rule::Middle { range: 255, dtype }, goal)
         }
         Codes::Packed { bits, symmetric } => {
@@ -52,7 +52,7 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
                 true => (Rule::Middle { range: (1 << bits) - 1, dtype }, Ratio::Quotient(step)),
                 false => (Rule::Sided { bits, dtype }, Ratio::QuotientPlus(step)),
             };
-            let goal = Goal::Whole { ratio, low: -middle, high: middle - 1, plus: middle as u8 };
+            let goal = Goal::Integer { ratio, low: -middle, high: middle - 1, plus: middle as u8 };
             (made("weight_packed", Dtype::I32, &[rows as usize, words(cols, bits)]), kind, rule, goal)
         }
         Codes::Mxfp8 => (

@@ -170,7 +170,7 @@ impl Kind {
         let description = format!("GPTQ {}-bit, groups of {group}", self.bits);
         let zero = self.symmetric.then_some(1 << (self.bits - 1));
         let through_bf16 = self.bits == 8 && tensor.dtype == TargetDtype::BF16;
-        let encoder = PackedEncoder::new(tensor, matrix, rule, Ratio::WholePlus, true, description);
+        let encoder = PackedEncoder::new(tensor, matrix, rule, Ratio::RoundedPlusF32, true, description);
         encoder.with_zero(zero).through_bf16(through_bf16)
     }
 }

@@ -124,7 +124,7 @@ impl TileEncoder for GroupEncoder {
                 )));
             }
         }
-        let goal = Goal::Whole { ratio: Ratio::ProductPlus, low: 0, high: self.highest().into(), plus: 0 };
+        let goal = Goal::Integer { ratio: Ratio::ProductPlus, low: 0, high: self.highest().into(), plus: 0 };
         let codes = &mut codes[..values.len()];
         filled(kernels::group_codes(level, goal, values, row, factors, zeros, codes), values.len())?;
         let [of_codes, of_scales, of_zeros, entries @ ..] = outs else { return Err(mishandled("fewer outputs than")) };

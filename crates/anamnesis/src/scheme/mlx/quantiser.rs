@@ -161,11 +161,11 @@ fn weight(mode: Mode, tensor: &Candidate<'_>) -> GroupedEncoder {
             outputs.push(made("biases", scale_dtype, &of_groups));
             offsets = ZeroPointStorage::Stored(scale);
             let (ratio, high) = (Ratio::Difference, (1 << mode.bits) - 1);
-            (Rule::Affine { bits: mode.bits }, Goal::Whole { ratio, low: 0, high, plus: 0 })
+            (Rule::Affine { bits: mode.bits }, Goal::Integer { ratio, low: 0, high, plus: 0 })
         }
-        Kind::Mxfp4 => (Rule::Power { largest: 6, dtype }, Goal::E2m1Inwards),
+        Kind::Mxfp4 => (Rule::Power { largest: 6, dtype }, Goal::E2m1TiesToZero),
         Kind::Mxfp8 => (Rule::Power { largest: 448, dtype }, Goal::E4m3(Factor::Divided(Step::F32))),
-        Kind::Nvfp4 => (Rule::Nvfp4(dtype), Goal::E2m1Inwards),
+        Kind::Nvfp4 => (Rule::Nvfp4(dtype), Goal::E2m1TiesToZero),
     };
     GroupedEncoder {
         outputs,

@@ -88,7 +88,7 @@ impl TileEncoder for TransposedEncoder {
                 *factor = 2f64.powi(power as i32) as f32;
                 *exponent = (power - LEAST) as u8;
             }
-            filled(kernels::group_codes(level, Goal::E2m1Below, turned, block, factors, &[], bytes), bytes.len())?;
+            filled(kernels::group_codes(level, Goal::E2m1SignedZero, turned, block, factors, &[], bytes), bytes.len())?;
             written += kernels::pack_bits(level, bytes, 4, codes) + exponents.len();
         }
         Ok(written)

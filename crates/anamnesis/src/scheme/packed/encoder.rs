@@ -260,7 +260,7 @@ impl TileEncoder for PackedEncoder {
         filled(kernels::block_range(level, values, group, factors, shifts), count)?;
         let mut groups = Groups { factors, shifts, scales, offsets };
         self.rule.groups(1.0, &mut groups);
-        let goal = Goal::Whole { ratio: self.ratio, low: 0, high: (1 << bits) - 1, plus: 0 };
+        let goal = Goal::Integer { ratio: self.ratio, low: 0, high: (1 << bits) - 1, plus: 0 };
         filled(kernels::group_codes(level, goal, values, group, groups.factors, groups.shifts, codes), codes.len())?;
         if self.through_bf16 {
             for ((codes, &scale), &zero) in codes.chunks_mut(group).zip(&*groups.factors).zip(&*groups.shifts) {

@@ -131,7 +131,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
     };
     let (scale, step) = (ScaleType::of_target(tensor.dtype), step_of(tensor.dtype));
     let (dtype, goal) = match kind {
-        Kind::Int8 => (Dtype::I8, Goal::Whole { ratio: Ratio::Quotient(step), low: -128, high: 127, plus: 0 }),
+        Kind::Int8 => (Dtype::I8, Goal::Integer { ratio: Ratio::Quotient(step), low: -128, high: 127, plus: 0 }),
         Kind::E4m3 => (Dtype::F8E4M3, Goal::E4m3(Factor::Divided(step))),
         Kind::E5m2 => (Dtype::F8E5M2, Goal::E5m2(Factor::Divided(step))),
     };

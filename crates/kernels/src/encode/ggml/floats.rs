@@ -1,17 +1,18 @@
-//! Four-bit floats: MXFP4 (`quantize_row_mxfp4_ref` of ggml) and NVFP4 (`quantize_row_nvfp4_ref`).
+//! The encoders of the four-bit floats MXFP4 (`quantize_row_mxfp4_ref` of ggml) and NVFP4 (`quantize_row_nvfp4_ref`).
 
 use super::EncodeBlocks;
-use super::lanes::number_size;
+use super::lanes::amax_without_nan;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Mxfp4, Nvfp4};
 
-/// Twice the sixteen floats.
-const MAP: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, -0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
+/// Twice the values of E2M1 (`kvalues_mxfp4`).
+const KVALUES_MXFP4: [f32; 16] =
+    [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, -0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
 
-/// The code that is nearest to each value under a scale, the first of several.
+/// The nearest code of each value under a scale, the first of several (`best_index_mxfp4`).
 #[inline(always)]
-fn nearest_codes<const N: usize>(values: &[f32; N], scale: f32) -> [u8; N] {
-    let mut entries = MAP;
+fn best_indices<const N: usize>(values: &[f32; N], scale: f32) -> [u8; N] {
+    let mut entries = KVALUES_MXFP4;
     for entry in &mut entries {
         *entry *= scale;
     }
@@ -33,16 +34,17 @@ fn nearest_codes<const N: usize>(values: &[f32; N], scale: f32) -> [u8; N] {
     bytes
 }
 
-/// The whole part of a number's logarithm to base two, which is taken in `f32`: just below a power of two it rounds up to it.
+/// `floor(log2f(size))`: just below a power of two the logarithm rounds up to it.
 #[inline(always)]
-fn whole_logarithm(size: f32) -> i32 {
+fn floor_log2(size: f32) -> i32 {
     let (exponent, fraction) = (size.to_bits() >> 23, size.to_bits() & 0x007F_FFFF);
-    // Logarithms are below 128 in their size, where numbers are less than 2^-16 apart: only fractions this near to one are
-    // rounded up to it.
+    // Logarithms of `f32` are below 128, where the spacing of `f32` is below 2^-16: only mantissas this close to 2
+    // round up.
     if (1..255).contains(&exponent) && fraction < 0x007F_FF00 {
         return exponent as i32 - 127;
     }
-    // Rounded once from f64, whose logarithm is near enough that no f32 lies between. Infinity becomes exponent zero.
+    // One rounding from the logarithm in `f64`, which is accurate enough that no `f32` lies in between. Infinity gets
+    // exponent zero.
     let logarithm = (f64::from(size).log2() as f32).floor();
     if logarithm < 1024.0 { logarithm as i32 } else { -125 }
 }
@@ -51,9 +53,9 @@ impl EncodeBlocks for Mxfp4 {
     #[inline(always)]
     fn encode_row<S: Simd>(simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
         for (values, out) in values.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<17>().0) {
-            let size = number_size(simd, values);
-            let exponent = if size > 0.0 { whole_logarithm(size).wrapping_add(125) as u8 } else { 0 };
-            let codes = nearest_codes(values, half_of_power(exponent));
+            let size = amax_without_nan(simd, values);
+            let exponent = if size > 0.0 { floor_log2(size).wrapping_add(125) as u8 } else { 0 };
+            let codes = best_indices(values, half_e8m0(exponent));
             out[0] = exponent;
             for place in 0..16 {
                 out[1 + place] = codes[place] | codes[place + 16] << 4;
@@ -62,9 +64,9 @@ impl EncodeBlocks for Mxfp4 {
     }
 }
 
-/// Half of the power of two that an exponent stands for.
+/// Half of an E8M0 value (`GGML_E8M0_TO_FP32_HALF`).
 #[inline(always)]
-fn half_of_power(exponent: u8) -> f32 {
+fn half_e8m0(exponent: u8) -> f32 {
     f32::from_bits(match exponent {
         0 => 0x0020_0000,
         1 => 0x0040_0000,
@@ -72,9 +74,9 @@ fn half_of_power(exponent: u8) -> f32 {
     })
 }
 
-/// The nearest E4M3 of a size, halves up; below and above it stays within what there is.
+/// The nearest E4M3 without a sign, ties up, clamped to 0 and 448 (`ggml_fp32_to_ue4m3`).
 #[inline(always)]
-fn e4m3(size: f32) -> u8 {
+fn nearest_e4m3(size: f32) -> u8 {
     if size.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
         return 0;
     }
@@ -88,9 +90,9 @@ fn e4m3(size: f32) -> u8 {
     if code >= 15 << 3 { 0x7E } else { code as u8 }
 }
 
-/// Half of what an E4M3 without a sign stands for.
+/// Half of an E4M3 value without a sign (`ggml_ue4m3_to_fp32`).
 #[inline(always)]
-fn half_of_e4m3(code: u8) -> f32 {
+fn half_e4m3(code: u8) -> f32 {
     let (exponent, mantissa) = (code >> 3 & 15, f32::from(code & 7));
     match (code, exponent) {
         (0 | 0x7F, _) => 0.0,
@@ -104,8 +106,8 @@ impl EncodeBlocks for Nvfp4 {
     fn encode_row<S: Simd>(simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
         for (values, out) in values.as_chunks::<64>().0.iter().zip(out.as_chunks_mut::<36>().0) {
             for (run, values) in values.as_chunks::<16>().0.iter().enumerate() {
-                let scale = e4m3(number_size(simd, values) / 6.0);
-                let codes = nearest_codes(values, half_of_e4m3(scale));
+                let scale = nearest_e4m3(amax_without_nan(simd, values) / 6.0);
+                let codes = best_indices(values, half_e4m3(scale));
                 out[run] = scale;
                 for place in 0..8 {
                     out[4 + 8 * run + place] = codes[place] | codes[place + 8] << 4;

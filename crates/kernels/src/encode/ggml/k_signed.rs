@@ -1,25 +1,28 @@
-//! Super-blocks whose sub-blocks have a scale and signed codes: Q3_K (`quantize_row_q3_K_ref`, `quantize_row_q3_K_impl` of ggml)
-//! and Q6_K (`quantize_row_q6_K_ref`, `quantize_row_q6_K_impl`).
+//! The encoders of Q3_K (`quantize_row_q3_K_ref` and `quantize_row_q3_K_impl` of ggml) and Q6_K
+//! (`quantize_row_q6_K_ref`, `quantize_row_q6_K_impl`), whose sub-blocks have a scale and signed codes.
 
-use super::lanes::{LANES, Lanes, SMALLEST, SUPER, each, extreme, nearest, side_by_side, squares, weighted};
-use super::refine::{STRIP, refine_codes};
-use super::search::{Signed, make_qx_quants};
+use super::lanes::{
+    GROUP_MAX_EPS, LANES, Lanes, QK_K, each, importance_weights, max_by_magnitude, nearest_int, sum_of_squares,
+    to_lanes,
+};
+use super::q3_quants::{STRIP, refine_codes};
+use super::search::{QxQuants, make_qx_quants};
 use super::{EncodeBlocks, part};
 use crate::base::float::f16;
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Q3K, Q6K};
 
-/// The codes of a sub-block under its final scale, from zero on.
+/// Quantises a sub-block with its final scale; codes are shifted to start at zero.
 #[inline(always)]
-fn refine(levels: &mut [u8; 16], values: &[f32; 16], step: f32, half: i32) {
+fn requantise(levels: &mut [u8; 16], values: &[f32; 16], step: f32, half: i32) {
     for place in 0..16 {
-        levels[place] = (nearest(values[place] / step).min(half - 1).max(-half) + half) as u8;
+        levels[place] = (nearest_int(values[place] / step).min(half - 1).max(-half) + half) as u8;
     }
 }
 
-/// The codes of a sub-block as they were found.
+/// The codes that the search for the scale found.
 #[inline(always)]
-fn found_codes(levels: &mut [u8; 16], values: &[f32; 16], found: &Signed, lane: usize) {
+fn codes_of_search(levels: &mut [u8; 16], values: &[f32; 16], found: &QxQuants, lane: usize) {
     for place in 0..16 {
         levels[place] = found.code(lane, values[place]);
     }
@@ -28,11 +31,11 @@ fn found_codes(levels: &mut [u8; 16], values: &[f32; 16], found: &Signed, lane: 
 impl EncodeBlocks for Q3K {
     #[inline(always)]
     fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (values, out) = (values.as_chunks::<SUPER>().0, out.as_chunks_mut::<110>().0);
+        let (values, out) = (values.as_chunks::<QK_K>().0, out.as_chunks_mut::<110>().0);
         let Some(importance) = importance else {
             for (values, out) in values.chunks(STRIP).zip(out.chunks_mut(STRIP)) {
                 let levels = refine_codes(simd, values, 4, |block, scales, levels| {
-                    refined_q3_k(&values[block], scales, levels, &mut out[block])
+                    q3_k_ref(&values[block], scales, levels, &mut out[block])
                 });
                 for (levels, out) in levels.iter().zip(out) {
                     pack_q3_k(levels, out);
@@ -41,58 +44,59 @@ impl EncodeBlocks for Q3K {
             return;
         };
         for (index, (values, out)) in values.iter().zip(out).enumerate() {
-            weighted_q3_k(simd, values, &importance[index * SUPER..][..SUPER], out);
+            q3_k_impl(simd, values, &importance[index * QK_K..][..QK_K], out);
         }
     }
 }
 
-/// Sets the scales of a super-block and the levels of sub-blocks that have one; a bit for each of the others that are not zero.
+/// Writes the scales of a super-block and quantises the sub-blocks whose scale is not zero. Returns a bit for each
+/// other sub-block that has values.
 #[inline(always)]
-fn refined_q3_k(values: &[f32; SUPER], scales: &Lanes, levels: &mut [u8; SUPER], out: &mut [u8; 110]) -> u16 {
-    let (largest, _) = extreme(scales);
+fn q3_k_ref(values: &[f32; QK_K], scales: &Lanes, levels: &mut [u8; QK_K], out: &mut [u8; 110]) -> u16 {
+    let (largest, _) = max_by_magnitude(scales);
     let inverse = -32.0 / largest;
-    let codes = each!(k => (i32::from(nearest(inverse * scales[k]) as i8).clamp(-32, 31) + 32) as u8);
+    let codes = each!(k => (i32::from(nearest_int(inverse * scales[k]) as i8).clamp(-32, 31) + 32) as u8);
     let (scale, codes) = if largest == 0.0 { (0.0, None) } else { (1.0 / inverse, Some(codes)) };
-    let steps = scales_q3_k(scale, codes.as_ref(), out);
-    let mut without = 0;
+    let steps = write_scales_q3_k(scale, codes.as_ref(), out);
+    let mut unscaled = 0;
     for (part, (levels, values)) in levels.as_chunks_mut().0.iter_mut().zip(values.as_chunks().0).enumerate() {
         if steps[part] != 0.0 {
-            refine(levels, values, steps[part], 4);
-        } else if extreme(values).1 >= SMALLEST {
-            without |= 1 << part;
+            requantise(levels, values, steps[part], 4);
+        } else if max_by_magnitude(values).1 >= GROUP_MAX_EPS {
+            unscaled |= 1 << part;
         }
     }
-    without
+    unscaled
 }
 
 #[inline(always)]
-fn weighted_q3_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: &[f32], out: &mut [u8; 110]) {
-    let places = side_by_side::<S, 16>(simd, values);
-    let variance = 2.0 * squares(values) / SUPER as f32;
-    let weights = weighted(&places, &side_by_side(simd, importance), &[variance; LANES]);
+fn q3_k_impl<S: Simd>(simd: S, values: &[f32; QK_K], importance: &[f32], out: &mut [u8; 110]) {
+    let places = to_lanes::<S, 16>(simd, values);
+    let variance = 2.0 * sum_of_squares(values) / QK_K as f32;
+    let weights = importance_weights(&places, &to_lanes(simd, importance), &[variance; LANES]);
     let found = make_qx_quants(&places, &weights, 4);
-    // The scales are one sub-block themselves, as important as their values together.
+    // The scales are quantised like a sub-block, each weighted by the sum of its weights.
     let (mut of_scales, mut sums) = ([[0.0; LANES]; LANES], [[0.0; LANES]; LANES]);
     for k in 0..LANES {
         of_scales[k][0] = found.scales[k];
         sums[k][0] = weights.iter().fold(0.0, |sum, weights| sum + weights[k]);
     }
     let outer = make_qx_quants(&of_scales, &sums, 32);
-    let steps = scales_q3_k(outer.scales[0], Some(&each!(k => outer.code(0, found.scales[k]))), out);
-    let mut levels = [0; SUPER];
+    let steps = write_scales_q3_k(outer.scales[0], Some(&each!(k => outer.code(0, found.scales[k]))), out);
+    let mut levels = [0; QK_K];
     for (part, (levels, values)) in levels.as_chunks_mut().0.iter_mut().zip(values.as_chunks().0).enumerate() {
         if steps[part] != 0.0 {
-            refine(levels, values, steps[part], 4);
+            requantise(levels, values, steps[part], 4);
         } else {
-            found_codes(levels, values, &found, part);
+            codes_of_search(levels, values, &found, part);
         }
     }
     pack_q3_k(&levels, out);
 }
 
-/// Sets the scale and its six-bit codes, if any; the step that each sub-block then has.
+/// Writes the super-block scale and the six-bit codes; returns the final scale of each sub-block.
 #[inline(always)]
-fn scales_q3_k(scale: f32, codes: Option<&[u8; LANES]>, out: &mut [u8; 110]) -> Lanes {
+fn write_scales_q3_k(scale: f32, codes: Option<&[u8; LANES]>, out: &mut [u8; 110]) -> Lanes {
     let mut packed = [0u8; 12];
     for (j, code) in codes.into_iter().flatten().enumerate() {
         packed[j % 8] |= (code & 15) << (j / 8 * 4);
@@ -106,7 +110,7 @@ fn scales_q3_k(scale: f32, codes: Option<&[u8; LANES]>, out: &mut [u8; 110]) -> 
 }
 
 #[inline(always)]
-fn pack_q3_k(levels: &[u8; SUPER], out: &mut [u8; 110]) {
+fn pack_q3_k(levels: &[u8; QK_K], out: &mut [u8; 110]) {
     for place in 0..32 {
         out[place] = (0..8).fold(0, |bits, eighth| bits | (levels[32 * eighth + place] >> 2) << eighth);
     }
@@ -121,10 +125,10 @@ fn pack_q3_k(levels: &[u8; SUPER], out: &mut [u8; 110]) {
 super_blocks!(Q6K, 210, q6_k);
 
 #[inline(always)]
-fn q6_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out: &mut [u8; 210]) {
-    let places = side_by_side::<S, 16>(simd, values);
+fn q6_k<S: Simd>(simd: S, values: &[f32; QK_K], importance: Option<&[f32]>, out: &mut [u8; 210]) {
+    let places = to_lanes::<S, 16>(simd, values);
     let weights = match importance {
-        Some(importance) => side_by_side(simd, importance),
+        Some(importance) => to_lanes(simd, importance),
         None => {
             let mut squares = places;
             squares.iter_mut().flatten().for_each(|value| *value *= *value);
@@ -132,22 +136,22 @@ fn q6_k<S: Simd>(simd: S, values: &[f32; SUPER], importance: Option<&[f32]>, out
         }
     };
     let found = make_qx_quants(&places, &weights, 32);
-    let (largest, size) = extreme(&found.scales);
-    if size < SMALLEST {
+    let (largest, size) = max_by_magnitude(&found.scales);
+    if size < GROUP_MAX_EPS {
         return out.fill(0);
     }
     let inverse = -128.0 / largest;
     let scale = f16::encode(1.0 / inverse);
-    let codes: [i8; LANES] = each!(k => nearest(inverse * found.scales[k]).min(127) as i8);
-    let mut levels = [0u8; SUPER];
+    let codes: [i8; LANES] = each!(k => nearest_int(inverse * found.scales[k]).min(127) as i8);
+    let mut levels = [0u8; QK_K];
     for (lane, (levels, values)) in
         levels.as_chunks_mut::<16>().0.iter_mut().zip(values.as_chunks::<16>().0).enumerate()
     {
         let step = f16::decode(scale) * f32::from(codes[lane]);
         if step == 0.0 {
-            found_codes(levels, values, &found, lane);
+            codes_of_search(levels, values, &found, lane);
         } else {
-            refine(levels, values, step, 32);
+            requantise(levels, values, step, 32);
         }
     }
     for (half, levels) in levels.as_chunks::<128>().0.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Sixteen sub-blocks in lanes, and the conversions of C (`nearest_int`, `MAX`).
+//! Arithmetic shared by the encoders: sixteen sub-blocks in lanes, and the helpers of ggml (`nearest_int`, `MAX`) with
+//! their exact behaviour.
 
 use crate::base::GROUP;
 use crate::base::group::pad;
@@ -7,7 +8,7 @@ use crate::base::simd::{Simd, TILE};
 /// Sub-blocks that are searched together.
 pub(super) const LANES: usize = 16;
 
-/// A number of each sub-block.
+/// One value per sub-block.
 pub(super) type Lanes = [f32; LANES];
 
 /// `each!(lane => expression)`: the expression for every lane.
@@ -22,10 +23,9 @@ macro_rules! each {
 }
 pub(super) use each;
 
-/// Sub-blocks of `N` values that follow each other, with their places in front: `result[place][lane]`. Lanes without a
-/// sub-block are zero.
+/// Transposes consecutive sub-blocks of `N` values: `result[index][lane]`. Unused lanes are zero.
 #[inline(always)]
-pub(super) fn side_by_side<S: Simd, const N: usize>(simd: S, values: &[f32]) -> [Lanes; N] {
+pub(super) fn to_lanes<S: Simd, const N: usize>(simd: S, values: &[f32]) -> [Lanes; N] {
     let mut places = [[0.0; LANES]; N];
     let blocks = values.as_chunks::<N>().0;
     for (part, places) in places.as_chunks_mut::<TILE>().0.iter_mut().enumerate() {
@@ -41,40 +41,40 @@ pub(super) fn side_by_side<S: Simd, const N: usize>(simd: S, values: &[f32]) -> 
     places
 }
 
-/// The nearest whole number, ties to even, by the addition that leaves no room for a fraction. Beyond four million, and for
-/// NaN, it is what the bits are.
+/// `nearest_int` of ggml: rounds to the nearest integer, ties to even, through the mantissa of `value + 1.5 · 2²³`.
+/// Beyond ±2²², and for NaN, the result is whatever those bits are, as in ggml.
 #[inline(always)]
-pub(super) fn nearest(value: f32) -> i32 {
+pub(super) fn nearest_int(value: f32) -> i32 {
     ((value + 12_582_912.0).to_bits() & 0x007F_FFFF) as i32 - 0x0040_0000
 }
 
-/// The larger as C's macro finds it: the second where they cannot be compared.
+/// `MAX` of ggml: the second argument if they are unordered.
 #[inline(always)]
-pub(super) fn larger(a: f32, b: f32) -> f32 {
+pub(super) fn c_max(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
 }
 
-/// Values below this are no scale.
-pub(super) const SMALLEST: f32 = 1e-15;
+/// `GROUP_MAX_EPS` of ggml: a sub-block whose largest magnitude is below this has scale zero.
+pub(super) const GROUP_MAX_EPS: f32 = 1e-15;
 
-/// Values of a super-block.
-pub(super) const SUPER: usize = 256;
+/// Values per super-block.
+pub(super) const QK_K: usize = 256;
 
 /// The sum of squares, in order.
 #[inline(always)]
-pub(super) fn squares(values: &[f32]) -> f32 {
+pub(super) fn sum_of_squares(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |sum, value| sum + value * value)
 }
 
-/// One divided by a scale; nothing by nothing.
+/// `1 / scale`, or 0 for a scale of 0.
 #[inline(always)]
-pub(super) fn inverse(scale: f32) -> f32 {
+pub(super) fn reciprocal(scale: f32) -> f32 {
     if scale == 0.0 { 0.0 } else { 1.0 / scale }
 }
 
-/// The value of the largest magnitude, the first of several, and its magnitude.
+/// The value of the largest magnitude (the first of several) and its magnitude: `max` and `amax` of ggml.
 #[inline(always)]
-pub(super) fn extreme(values: &[f32]) -> (f32, f32) {
+pub(super) fn max_by_magnitude(values: &[f32]) -> (f32, f32) {
     let (mut found, mut size) = (0.0, 0.0);
     for &value in values {
         let is_larger = value.abs() > size;
@@ -84,49 +84,49 @@ pub(super) fn extreme(values: &[f32]) -> (f32, f32) {
     (found, size)
 }
 
-/// The bits of infinity. Those of sizes are in the order of sizes, NaN above.
-const INFINITE: i32 = f32::INFINITY.to_bits() as i32;
+/// The bits of infinity. Bits of magnitudes compare like the magnitudes; those of NaN are larger.
+const INFINITY_BITS: i32 = f32::INFINITY.to_bits() as i32;
 
-/// The bits of sizes.
+/// The bits of the magnitudes.
 #[inline(always)]
-fn size_bits(values: &[f32; GROUP]) -> [i32; GROUP] {
+fn magnitude_bits(values: &[f32; GROUP]) -> [i32; GROUP] {
     map!(value in values => (value.to_bits() & 0x7FFF_FFFF) as i32)
 }
 
-/// The largest bits of sizes, of some groups or of half a group.
+/// The largest bits of the magnitudes of whole groups or of half a group.
 #[inline(always)]
 fn largest_bits<S: Simd, const N: usize>(simd: S, values: &[f32; N]) -> i32 {
     let (groups, rest) = values.as_chunks::<GROUP>();
-    let mut largest = if rest.is_empty() { [0; GROUP] } else { size_bits(&pad(rest)) };
+    let mut largest = if rest.is_empty() { [0; GROUP] } else { magnitude_bits(&pad(rest)) };
     for group in groups {
-        largest = simd.larger(&largest, &size_bits(group));
+        largest = simd.larger(&largest, &magnitude_bits(group));
     }
     simd.largest(&largest)
 }
 
-/// [`extreme`] of a block, without its size.
+/// The value of the largest magnitude of a block.
 #[inline(always)]
-pub(super) fn extreme_of_block<S: Simd>(simd: S, values: &[f32; GROUP]) -> f32 {
-    let bits = size_bits(values);
+pub(super) fn block_max<S: Simd>(simd: S, values: &[f32; GROUP]) -> f32 {
+    let bits = magnitude_bits(values);
     match simd.largest(&bits) {
         0 => 0.0,
-        largest if largest > INFINITE => extreme(values).0,
+        largest if largest > INFINITY_BITS => max_by_magnitude(values).0,
         largest => values[simd.equal(&bits, largest).trailing_zeros() as usize % GROUP],
     }
 }
 
-/// The least and the largest value; of equal ones the first.
+/// The smallest and the largest value, the first of several.
 #[inline(always)]
-pub(super) fn bounds<S: Simd>(simd: S, values: &[f32; GROUP]) -> (f32, f32) {
-    // Places in the order of all numbers, −0.0 before +0.0; their complements are in the opposite order.
-    let places = map!(value in values => {
+pub(super) fn min_max<S: Simd>(simd: S, values: &[f32; GROUP]) -> (f32, f32) {
+    // Keys in the order of all numbers, −0.0 before +0.0; their complements are in the opposite order.
+    let keys = map!(value in values => {
         let bits = value.to_bits().cast_signed();
         bits ^ (bits >> 31 & i32::MAX)
     });
-    let value = |place: i32| f32::from_bits((place ^ (place >> 31 & i32::MAX)).cast_unsigned());
-    let (low, high) = (value(!simd.largest(&map!(place in places => !place))), value(simd.largest(&places)));
-    let is_plain = |value: f32| value.is_finite() && value != 0.0;
-    if is_plain(low) && is_plain(high) {
+    let value = |key: i32| f32::from_bits((key ^ (key >> 31 & i32::MAX)).cast_unsigned());
+    let (low, high) = (value(!simd.largest(&map!(key in keys => !key))), value(simd.largest(&keys)));
+    let is_ordinary = |value: f32| value.is_finite() && value != 0.0;
+    if is_ordinary(low) && is_ordinary(high) {
         return (low, high);
     }
     // Signed zeros and NaN depend on the order of comparisons.
@@ -135,26 +135,30 @@ pub(super) fn bounds<S: Simd>(simd: S, values: &[f32; GROUP]) -> (f32, f32) {
     })
 }
 
-/// The largest size as C's macro finds it: what comes before a NaN is forgotten.
+/// The largest magnitude as `MAX` of ggml finds it: a NaN discards everything before it.
 #[inline(always)]
-pub(super) fn size<S: Simd, const N: usize>(simd: S, values: &[f32; N]) -> f32 {
+pub(super) fn amax<S: Simd, const N: usize>(simd: S, values: &[f32; N]) -> f32 {
     let largest = largest_bits(simd, values);
-    if largest > INFINITE {
-        return values.iter().fold(0.0, |size, value| larger(size, value.abs()));
+    if largest > INFINITY_BITS {
+        return values.iter().fold(0.0, |size, value| c_max(size, value.abs()));
     }
     f32::from_bits(largest.cast_unsigned())
 }
 
-/// The largest size; NaN has none.
+/// The largest magnitude, ignoring NaN.
 #[inline(always)]
-pub(super) fn number_size<S: Simd, const N: usize>(simd: S, values: &[f32; N]) -> f32 {
+pub(super) fn amax_without_nan<S: Simd, const N: usize>(simd: S, values: &[f32; N]) -> f32 {
     let largest = largest_bits(simd, values);
-    if largest > INFINITE { extreme(values).1 } else { f32::from_bits(largest.cast_unsigned()) }
+    if largest > INFINITY_BITS { max_by_magnitude(values).1 } else { f32::from_bits(largest.cast_unsigned()) }
 }
 
-/// Weights that importance and size make.
+/// `importance · sqrt(variance + value²)`.
 #[inline(always)]
-pub(super) fn weighted<const N: usize>(values: &[Lanes; N], importance: &[Lanes; N], variance: &Lanes) -> [Lanes; N] {
+pub(super) fn importance_weights<const N: usize>(
+    values: &[Lanes; N],
+    importance: &[Lanes; N],
+    variance: &Lanes,
+) -> [Lanes; N] {
     let mut weights = [[0.0; LANES]; N];
     for i in 0..N {
         for k in 0..LANES {

@@ -1,6 +1,6 @@
-//! The levels of a point, in sixteen bits: the first element lowest.
+//! The sixteen bits of a grid point: `D` levels, the first element lowest.
 
-/// Bits of a level, in sixteen bits of `D` of them.
+/// Bits per level.
 pub(super) const fn bits<const D: usize>() -> usize {
     16 / D
 }

@@ -1,22 +1,22 @@
-//! Rows of numbers to the block types of GGML: the bytes of ggml's `ggml_quantize_chunk`.
+//! The encoders of the ggml block types: the bytes of `ggml_quantize_chunk`.
 //!
-//! Every value goes through the operations of ggml's C in their order, one rounding each, so that scales, ties and zero
-//! blocks come out the same. Searches for the best scale take sixteen sub-blocks at a time, one in each lane: a lane does
-//! what the C does for one sub-block.
+//! Every value goes through the operations of the C code in the same order, with one rounding each, so that scales,
+//! ties and zero blocks are identical. Scale searches process sixteen sub-blocks at a time, one per lane.
 //!
 //! | file | types | follows in ggml |
 //! |---|---|---|
-//! | [`simple`] | Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0 | `quantize_row_*_ref`; with an importance `quantize_row_*_impl` |
-//! | [`k_minimum`] | Q2_K, Q4_K, Q5_K | `quantize_row_q*_K_ref`, `quantize_row_q*_K_impl` |
+//! | [`legacy`] | Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0 | `quantize_row_*_ref`; with importance `quantize_row_*_impl` |
+//! | [`k_with_min`] | Q2_K, Q4_K, Q5_K | `quantize_row_q*_K_ref`, `quantize_row_q*_K_impl` |
 //! | [`k_signed`] | Q3_K, Q6_K | `quantize_row_q*_K_ref`, `quantize_row_q*_K_impl` |
 //! | [`ternary`] | TQ1_0, TQ2_0 | `quantize_row_tq*_0_ref` |
 //! | [`iq4`] | IQ4_NL, IQ4_XS | `quantize_row_iq4_nl_impl` |
 //! | [`floats`] | MXFP4, NVFP4 | `quantize_row_mxfp4_ref`, `quantize_row_nvfp4_ref` |
-//! | [`iq23`] | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | `quantize_row_iq2_*_impl`, `quantize_row_iq3_*_impl` |
+//! | [`iq2_iq3`] | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | `quantize_row_iq2_*_impl`, `quantize_row_iq3_*_impl` |
 //! | [`iq1`] | IQ1_S, IQ1_M | `quantize_row_iq1_s_impl`, `quantize_row_iq1_m_impl` |
 //!
-//! [`search`] has `make_qx_quants`, `make_qkx2_quants`, `make_qkx3_quants` and `make_qp_quants`, [`refine`] `make_q3_quants`, [`cuts`]
-//! the search of IQ1, [`grid`], [`near`] and [`points`] the points of the IQ types, [`lanes`] the arithmetic they share.
+//! [`search`] has `make_qx_quants`, `make_qkx2_quants`, `make_qkx3_quants` and `make_qp_quants`, [`q3_quants`]
+//! `make_q3_quants`, [`partition`] the search of IQ1, [`grid`], [`neighbours`] and [`grid_fit`] the grid points of the
+//! IQ types, [`lanes`] the shared arithmetic.
 
 #![allow(clippy::needless_range_loop, reason = "lanes of several arrays go through the same operations")]
 
@@ -26,47 +26,47 @@ macro_rules! super_blocks {
         impl EncodeBlocks for $type {
             #[inline(always)]
             fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-                debug_assert_eq!(values.len() / SUPER * $bytes, out.len(), "a row of whole blocks");
-                let blocks = values.as_chunks::<SUPER>().0.iter().zip(out.as_chunks_mut::<$bytes>().0);
+                debug_assert_eq!(values.len() / QK_K * $bytes, out.len(), "a row of whole blocks");
+                let blocks = values.as_chunks::<QK_K>().0.iter().zip(out.as_chunks_mut::<$bytes>().0);
                 for (index, (values, out)) in blocks.enumerate() {
-                    $encode(simd, values, part(importance, index * SUPER, SUPER), out);
+                    $encode(simd, values, part(importance, index * QK_K, QK_K), out);
                 }
             }
         }
     };
 }
 
-mod cuts;
 mod floats;
 mod grid;
+mod grid_fit;
 mod iq1;
-mod iq23;
+mod iq2_iq3;
 mod iq4;
-mod k_minimum;
 mod k_signed;
+mod k_with_min;
 mod lanes;
+mod legacy;
 mod levels;
-mod near;
-mod points;
-mod refine;
+mod neighbours;
+mod partition;
+mod q3_quants;
 mod search;
-mod simple;
 mod ternary;
 
 use crate::base::simd::Simd;
 use crate::decode::ggml::GgmlBlock;
 
-/// A block type that numbers are encoded to.
+/// A block type that values can be encoded to.
 pub trait EncodeBlocks: GgmlBlock {
-    /// Encodes one row of whole blocks. `importance` has a weight for every value of the row.
+    /// Encodes one row of whole blocks. `importance` has a weight for every column.
     fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]);
 }
 
 kernel! {
-    /// Encodes rows of `row` values each into `out`, with a weight for each place of a row or without.
+    /// Encodes rows of `row` values into `out`, optionally with an importance weight for each column.
     ///
-    /// Only whole rows of whole blocks are encoded, as many as `values` and `out` hold; where there are fewer weights than
-    /// places in a row, nothing is.
+    /// Only whole rows of whole blocks are encoded, as many as `values` and `out` hold; nothing if there are fewer
+    /// weights than columns.
     ///
     /// ```
     /// use anamnesis_kernels::ggml::Q8_0;
@@ -103,7 +103,7 @@ fn rows<S: Simd, B: EncodeBlocks>(
     written
 }
 
-/// The weights of one block.
+/// The importance weights of one block.
 #[inline(always)]
 fn part(importance: Option<&[f32]>, start: usize, count: usize) -> Option<&[f32]> {
     importance.and_then(|weights| weights.get(start..start + count))

@@ -1,12 +1,12 @@
-//! Blocks with one scale, or a scale and a minimum: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0.
+//! The encoders of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0 and Q2_0: blocks with a scale, or a scale and a minimum.
 //!
-//! Without an importance they follow ggml's `quantize_row_*_ref`; with one, Q4_0 and Q5_0 follow `quantize_row_*_impl` by
-//! `make_qx_quants`, Q4_1 and Q5_1 by `make_qkx3_quants`.
+//! Without an importance matrix they follow `quantize_row_*_ref` of ggml; with one, Q4_0 and Q5_0 follow
+//! `quantize_row_*_impl` with `make_qx_quants`, Q4_1 and Q5_1 with `make_qkx3_quants`.
 
 use super::lanes::{
-    LANES, Lanes, bounds, extreme_of_block, inverse, number_size, side_by_side, size, squares, weighted,
+    LANES, Lanes, amax, amax_without_nan, block_max, importance_weights, min_max, reciprocal, sum_of_squares, to_lanes,
 };
-use super::search::{WEIGHTED, make_qkx_quants, make_qx_quants};
+use super::search::{QKX3_STEPS, make_qkx_quants, make_qx_quants};
 use super::{EncodeBlocks, part};
 use crate::base::GROUP;
 use crate::base::float::f16;
@@ -16,48 +16,54 @@ use crate::decode::ggml::{Q1_0, Q2_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 /// Values of a block.
 const BLOCK: usize = 32;
 
-/// Sixteen bytes of four-bit codes: the first half low.
+/// Packs the low four bits of the codes: the first half of the values in the low nibbles.
 #[inline(always)]
-fn nibbles(codes: &[u8; BLOCK], out: &mut [u8]) {
+fn pack_nibbles(codes: &[u8; BLOCK], out: &mut [u8]) {
     for place in 0..BLOCK / 2 {
         out[place] = codes[place] & 15 | (codes[place + BLOCK / 2] & 15) << 4;
     }
 }
 
-/// The fifth bits of the codes.
+/// Packs the fifth bits of the codes.
 #[inline(always)]
-fn fifth_bits<S: Simd>(simd: S, codes: &[u8; BLOCK]) -> [u8; 4] {
+fn pack_fifth_bits<S: Simd>(simd: S, codes: &[u8; BLOCK]) -> [u8; 4] {
     simd.equal(&map!(code in codes => i32::from(code) & 16), 16).to_le_bytes()
 }
 
-/// The scales, minima and codes of blocks whose values have an importance.
-struct Found {
+/// The scales, minima and codes of sixteen blocks.
+struct SearchedBlocks {
     scales: Lanes,
     minima: Lanes,
     codes: [[u8; BLOCK]; LANES],
 }
 
-/// Searches sixteen blocks at a time, with codes around zero (`half`) or from a minimum on.
+/// Searches the scales of sixteen blocks at a time, weighted by importance.
 #[inline(always)]
-fn searched<S: Simd>(simd: S, row: &[f32], importance: &[f32], levels: Levels, mut put: impl FnMut(usize, &Found)) {
-    let variance = squares(row) / row.len() as f32;
+fn encode_with_importance<S: Simd>(
+    simd: S,
+    row: &[f32],
+    importance: &[f32],
+    levels: CodeRange,
+    mut put: impl FnMut(usize, &SearchedBlocks),
+) {
+    let variance = sum_of_squares(row) / row.len() as f32;
     for (index, values) in row.chunks(LANES * BLOCK).enumerate() {
-        let places = side_by_side::<S, BLOCK>(simd, values);
+        let places = to_lanes::<S, BLOCK>(simd, values);
         let importance = part(Some(importance), index * LANES * BLOCK, values.len()).unwrap_or_default();
-        let weights = weighted(&places, &side_by_side(simd, importance), &[variance; LANES]);
-        let mut found = Found { scales: [0.0; LANES], minima: [0.0; LANES], codes: [[0; BLOCK]; LANES] };
+        let weights = importance_weights(&places, &to_lanes(simd, importance), &[variance; LANES]);
+        let mut found = SearchedBlocks { scales: [0.0; LANES], minima: [0.0; LANES], codes: [[0; BLOCK]; LANES] };
         let blocks = values.as_chunks::<BLOCK>().0.iter().zip(&mut found.codes).enumerate();
         match levels {
-            Levels::Around(half) => {
+            CodeRange::Signed(half) => {
                 let signed = make_qx_quants(&places, &weights, half);
                 found.scales = signed.scales;
                 for (lane, (values, codes)) in blocks {
                     codes.iter_mut().zip(values).for_each(|(code, value)| *code = signed.code(lane, *value));
                 }
             }
-            Levels::UpTo(largest) => {
-                let above = make_qkx_quants(&places, &weights, largest, WEIGHTED);
-                (found.scales, found.minima) = (above.scales, above.minima);
+            CodeRange::Unsigned(largest) => {
+                let above = make_qkx_quants(&places, &weights, largest, QKX3_STEPS);
+                (found.scales, found.minima) = (above.scales, above.mins);
                 for (lane, (values, codes)) in blocks {
                     codes.iter_mut().zip(values).for_each(|(code, value)| *code = above.code(lane, *value));
                 }
@@ -67,19 +73,19 @@ fn searched<S: Simd>(simd: S, row: &[f32], importance: &[f32], levels: Levels, m
     }
 }
 
-/// The codes that are searched for.
+/// The range of the codes.
 #[derive(Clone, Copy)]
-enum Levels {
-    /// Around zero: this many on either side.
-    Around(i32),
-    /// From zero up to this.
-    UpTo(i32),
+enum CodeRange {
+    /// `-n` to `n - 1`.
+    Signed(i32),
+    /// 0 to `n`.
+    Unsigned(i32),
 }
 
-/// `blocks!(Type, bytes, values => plain, levels, (scale, minimum, codes) => packed)`: a type whose blocks come from the largest
-/// value, or from a search where there is an importance.
+/// `blocks!(Type, bytes, reference, codes, pack)`: a type encoded by the largest value of a block, or by a search if
+/// there is an importance.
 macro_rules! blocks {
-    ($type:ident, $bytes:literal, $plain:ident, $levels:expr, $pack:ident) => {
+    ($type:ident, $bytes:literal, $reference:ident, $levels:expr, $pack:ident) => {
         impl EncodeBlocks for $type {
             #[inline(always)]
             fn encode_row<S: Simd>(simd: S, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
@@ -87,11 +93,11 @@ macro_rules! blocks {
                 match importance {
                     None => {
                         for (out, values) in blocks.iter_mut().zip(values.as_chunks::<BLOCK>().0) {
-                            let (scale, minimum, codes) = $plain(simd, values);
+                            let (scale, minimum, codes) = $reference(simd, values);
                             $pack(simd, scale, minimum, &codes, out);
                         }
                     }
-                    Some(importance) => searched(simd, values, importance, $levels, |first, found| {
+                    Some(importance) => encode_with_importance(simd, values, importance, $levels, |first, found| {
                         for (lane, out) in blocks.iter_mut().skip(first).take(LANES).enumerate() {
                             $pack(simd, found.scales[lane], -found.minima[lane], &found.codes[lane], out);
                         }
@@ -102,49 +108,49 @@ macro_rules! blocks {
     };
 }
 
-blocks!(Q4_0, 18, plain_q4_0, Levels::Around(8), pack_q4_0);
-blocks!(Q4_1, 20, plain_q4_1, Levels::UpTo(15), pack_q4_1);
-blocks!(Q5_0, 22, plain_q5_0, Levels::Around(16), pack_q5_0);
-blocks!(Q5_1, 24, plain_q5_1, Levels::UpTo(31), pack_q5_1);
+blocks!(Q4_0, 18, q4_0_ref, CodeRange::Signed(8), pack_q4_0);
+blocks!(Q4_1, 20, q4_1_ref, CodeRange::Unsigned(15), pack_q4_1);
+blocks!(Q5_0, 22, q5_0_ref, CodeRange::Signed(16), pack_q5_0);
+blocks!(Q5_1, 24, q5_1_ref, CodeRange::Unsigned(31), pack_q5_1);
 
-/// Codes around zero by the largest value, which gets the lowest code.
+/// Signed codes; the value of the largest magnitude gets the lowest code.
 #[inline(always)]
-fn around<S: Simd>(simd: S, values: &[f32; BLOCK], half: i8, largest: u8) -> (f32, f32, [u8; BLOCK]) {
-    let scale = extreme_of_block(simd, values) / -f32::from(half);
-    let inverse = inverse(scale);
+fn signed_ref<S: Simd>(simd: S, values: &[f32; BLOCK], half: i8, largest: u8) -> (f32, f32, [u8; BLOCK]) {
+    let scale = block_max(simd, values) / -f32::from(half);
+    let inverse = reciprocal(scale);
     let steps = map!(value in values => value * inverse + (f32::from(half) + 0.5));
     let codes = map!(step in simd.truncate(&steps) => i32::from(step as i8).min(largest.into()) as u8);
     (scale, 0.0, codes)
 }
 
-/// Codes from the least value to the largest, before they are cut to whole ones.
+/// Codes from the smallest value to the largest, before truncation to integers.
 #[inline(always)]
-fn between<S: Simd>(simd: S, values: &[f32; BLOCK], largest: u8) -> (f32, f32, [f32; BLOCK]) {
-    let (low, high) = bounds(simd, values);
+fn unsigned_ref<S: Simd>(simd: S, values: &[f32; BLOCK], largest: u8) -> (f32, f32, [f32; BLOCK]) {
+    let (low, high) = min_max(simd, values);
     let scale = (high - low) / f32::from(largest);
-    let inverse = inverse(scale);
+    let inverse = reciprocal(scale);
     (scale, low, map!(value in values => (value - low) * inverse + 0.5))
 }
 
 #[inline(always)]
-fn plain_q4_0<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
-    around(simd, values, 8, 15)
+fn q4_0_ref<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
+    signed_ref(simd, values, 8, 15)
 }
 
 #[inline(always)]
-fn plain_q5_0<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
-    around(simd, values, 16, 31)
+fn q5_0_ref<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
+    signed_ref(simd, values, 16, 31)
 }
 
 #[inline(always)]
-fn plain_q4_1<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
-    let (scale, low, steps) = between(simd, values, 15);
+fn q4_1_ref<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
+    let (scale, low, steps) = unsigned_ref(simd, values, 15);
     (scale, low, map!(step in simd.truncate(&steps) => i32::from(step as i8).min(15) as u8))
 }
 
 #[inline(always)]
-fn plain_q5_1<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
-    let (scale, low, steps) = between(simd, values, 31);
+fn q5_1_ref<S: Simd>(simd: S, values: &[f32; BLOCK]) -> (f32, f32, [u8; BLOCK]) {
+    let (scale, low, steps) = unsigned_ref(simd, values, 31);
     (scale, low, map!(step in simd.truncate(&steps) => step as u8))
 }
 
@@ -168,24 +174,24 @@ fn pack_q4_1<S: Simd>(_simd: S, scale: f32, minimum: f32, codes: &[u8; BLOCK], o
 #[inline(always)]
 fn pack_q5_0<S: Simd>(simd: S, scale: f32, _minimum: f32, codes: &[u8; BLOCK], out: &mut [u8; 22]) {
     out[..2].copy_from_slice(&f16::encode(scale).to_le_bytes());
-    out[2..6].copy_from_slice(&fifth_bits(simd, codes));
-    nibbles(codes, &mut out[6..]);
+    out[2..6].copy_from_slice(&pack_fifth_bits(simd, codes));
+    pack_nibbles(codes, &mut out[6..]);
 }
 
 #[inline(always)]
 fn pack_q5_1<S: Simd>(simd: S, scale: f32, minimum: f32, codes: &[u8; BLOCK], out: &mut [u8; 24]) {
     out[..2].copy_from_slice(&f16::encode(scale).to_le_bytes());
     out[2..4].copy_from_slice(&f16::encode(minimum).to_le_bytes());
-    out[4..8].copy_from_slice(&fifth_bits(simd, codes));
-    nibbles(codes, &mut out[8..]);
+    out[4..8].copy_from_slice(&pack_fifth_bits(simd, codes));
+    pack_nibbles(codes, &mut out[8..]);
 }
 
 impl EncodeBlocks for Q8_0 {
     #[inline(always)]
     fn encode_row<S: Simd>(simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
         for (values, out) in values.as_chunks::<BLOCK>().0.iter().zip(out.as_chunks_mut::<34>().0) {
-            let scale = size(simd, values) / 127.0;
-            let inverse = inverse(scale);
+            let scale = amax(simd, values) / 127.0;
+            let inverse = reciprocal(scale);
             out[..2].copy_from_slice(&f16::encode(scale).to_le_bytes());
             let codes = simd.truncate(&map!(value in values => (value * inverse).round()));
             out[2..].copy_from_slice(&map!(code in codes => code as u8));
@@ -213,7 +219,7 @@ impl EncodeBlocks for Q2_0 {
     #[inline(always)]
     fn encode_row<S: Simd>(simd: S, values: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
         for (values, out) in values.as_chunks::<64>().0.iter().zip(out.as_chunks_mut::<18>().0) {
-            let scale = number_size(simd, values);
+            let scale = amax_without_nan(simd, values);
             let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
             out[..2].copy_from_slice(&f16::encode(scale).to_le_bytes());
             for (out, values) in out[2..].as_chunks_mut::<8>().0.iter_mut().zip(values.as_chunks::<GROUP>().0) {

@@ -1,35 +1,35 @@
-//! The nearest of the neighbouring points of a tuple of levels: `iq2_find_best_neighbour`, `iq3_find_best_neighbour` and
-//! `iq1_find_best_neighbour` of ggml.
+//! The nearest of the neighbouring grid points of a tuple of levels: `iq2_find_best_neighbour`,
+//! `iq3_find_best_neighbour` and `iq1_find_best_neighbour` of ggml.
 //!
-//! The distance of each level of each element is computed once; the distance of a point is the sum of those of its levels,
-//! in the order of its elements. Most points are ruled out by sums of whole numbers up to 255, which are as far from the
-//! distances as is known, and only those that are left have theirs compared.
+//! The weighted squared distance of each level of each element is computed once; the distance of a point is the sum
+//! over its levels, in the order of its elements. Sums of distances rounded to bytes, whose error is bounded, rule out
+//! most points; only the rest are compared exactly.
 
 use super::levels::level;
 use crate::base::GROUP;
 use crate::base::simd::{FEW, Points, Simd, Tables};
 
-/// The numbers of `D` elements and what they weigh, each repeated for all of its levels.
+/// The values and weights of `D` elements, each repeated for all levels of the element.
 pub(super) struct Target<const D: usize> {
     values: [f32; GROUP],
     weights: [f32; GROUP],
 }
 
-/// Levels of each of `D` elements: four of eight, of which the last is not used, or eight of four.
+/// Levels per element: four for `D` = 8, of which the last is not used, and eight for `D` = 4.
 const fn levels<const D: usize>() -> usize {
     GROUP / D
 }
 
 /// The value of each level, repeated for each of `D` elements.
-pub(super) const fn numbers<const D: usize>(of_levels: &[f32]) -> [f32; GROUP] {
-    let mut numbers = [0.0; GROUP];
+pub(super) const fn level_values<const D: usize>(of_levels: &[f32]) -> [f32; GROUP] {
+    let mut level_values = [0.0; GROUP];
     let mut i = 0;
     while i < GROUP {
         let level = i % levels::<D>();
-        numbers[i] = if level < of_levels.len() { of_levels[level] } else { 0.0 };
+        level_values[i] = if level < of_levels.len() { of_levels[level] } else { 0.0 };
         i += 1;
     }
-    numbers
+    level_values
 }
 
 impl<const D: usize> Target<D> {
@@ -42,31 +42,30 @@ impl<const D: usize> Target<D> {
         target
     }
 
-    /// The distance of each level of each element under a scale.
+    /// The weighted squared distance of each level of each element under a scale.
     #[inline(always)]
-    pub(super) fn terms(&self, numbers: &[f32; GROUP], scale: f32) -> [f32; GROUP] {
+    pub(super) fn terms(&self, level_values: &[f32; GROUP], scale: f32) -> [f32; GROUP] {
         let mut terms = [0.0; GROUP];
         for i in 0..GROUP {
-            let apart = scale * numbers[i] - self.values[i];
-            terms[i] = self.weights[i] * apart * apart;
+            let difference = scale * level_values[i] - self.values[i];
+            terms[i] = self.weights[i] * difference * difference;
         }
         terms
     }
 }
 
-/// The weights by which distances become integers up to 255, for the rough comparison.
-pub(super) struct Rough<const D: usize> {
+/// Weights that map distances to integers up to 255, for the comparison in bytes.
+pub(super) struct ByteDistance<const D: usize> {
     values: [f32; GROUP],
     weights: [f32; GROUP],
 }
 
-impl<const D: usize> Rough<D> {
-    /// Distances within these bounds are as exact as numbers can be.
-    const PROPER: std::ops::Range<f32> = 1e-25..1e25;
+impl<const D: usize> ByteDistance<D> {
+    /// Distances within these bounds lose no precision to overflow or underflow.
+    const SAFE: std::ops::Range<f32> = 1e-25..1e25;
 
-    /// Numbers whose largest is about `size`. A number that is a level's half away from it counts a `unit` if it weighs as
-    /// much as the others. Nothing where distances would be too small or too large to be compared by anything but
-    /// themselves.
+    /// Scales the weights of `target`, whose largest value is about `size`, such that a value halfway between two
+    /// levels counts `unit` at the mean weight. `None` if distances could overflow or underflow.
     #[inline(always)]
     pub(super) fn new(target: &Target<D>, size: f32, unit: f32) -> Option<Self> {
         let mean = target.weights.iter().sum::<f32>() / GROUP as f32;
@@ -74,25 +73,25 @@ impl<const D: usize> Rough<D> {
         for i in 0..GROUP {
             weights[i] = target.weights[i] * (unit / mean);
         }
-        let is_proper = Self::PROPER.contains(&(mean * size * size)) && Self::PROPER.contains(&mean);
-        is_proper.then_some(Self { values: target.values, weights })
+        let is_safe = Self::SAFE.contains(&(mean * size * size)) && Self::SAFE.contains(&mean);
+        is_safe.then_some(Self { values: target.values, weights })
     }
 
-    /// The rough distance of each level of each element, from the inverse of the scale.
+    /// The distance of each level of each element in units of a byte, from the inverse of the scale.
     #[inline(always)]
-    fn counts(&self, numbers: &[f32; GROUP], inverse: f32) -> [f32; GROUP] {
-        let mut counts = [0.0; GROUP];
+    fn terms_in_bytes(&self, level_values: &[f32; GROUP], inverse: f32) -> [f32; GROUP] {
+        let mut terms_in_bytes = [0.0; GROUP];
         for i in 0..GROUP {
-            let apart = numbers[i] - inverse * self.values[i];
-            counts[i] = self.weights[i] * apart * apart;
+            let difference = level_values[i] - inverse * self.values[i];
+            terms_in_bytes[i] = self.weights[i] * difference * difference;
         }
-        counts
+        terms_in_bytes
     }
 }
 
-/// The points around some levels, in the order of their distance.
+/// The neighbouring points of a tuple of levels, nearest first.
 #[derive(Clone, Copy)]
-pub(super) struct Surroundings<'a, const D: usize> {
+pub(super) struct Neighbours<'a, const D: usize> {
     groups: &'a [Points],
     count: usize,
 }
@@ -112,8 +111,8 @@ fn point(group: &Points, place: usize) -> u16 {
     u16::from_le_bytes([group[0][place], group[1][place]])
 }
 
-impl<'a, const D: usize> Surroundings<'a, D> {
-    /// The largest rough distance of the first point.
+impl<'a, const D: usize> Neighbours<'a, D> {
+    /// The distance in bytes that the first point is scaled to.
     const TOP: f32 = 250.0;
 
     #[inline(always)]
@@ -121,35 +120,35 @@ impl<'a, const D: usize> Surroundings<'a, D> {
         Self { groups, count }
     }
 
-    /// [`nearest`](Self::nearest) by what is counted, where that is not too much.
+    /// [`nearest`](Self::nearest) by distances in bytes, where these do not saturate.
     #[inline(always)]
-    pub(super) fn roughly_nearest<S: Simd>(
+    pub(super) fn nearest_by_bytes<S: Simd>(
         &self,
         simd: S,
-        rough: &Rough<D>,
+        bytes: &ByteDistance<D>,
         target: &Target<D>,
-        numbers: &[f32; GROUP],
+        level_values: &[f32; GROUP],
         inverse: f32,
     ) -> u16 {
         if self.count <= FEW {
-            return self.nearest_of_few(simd, &target.terms(numbers, 1.0 / inverse));
+            return self.nearest_of_few(simd, &target.terms(level_values, 1.0 / inverse));
         }
-        let tables = simd.tables::<D>(&rough.counts(numbers, inverse));
+        let tables = simd.tables::<D>(&bytes.terms_in_bytes(level_values, inverse));
         let least = simd.least(&tables, self.groups);
         if usize::from(least) + D >= 255 {
-            return self.nearest(simd, &target.terms(numbers, 1.0 / inverse));
+            return self.nearest(simd, &target.terms(level_values, 1.0 / inverse));
         }
-        self.among(simd, &tables, least, || target.terms(numbers, 1.0 / inverse))
+        self.nearest_of_close(simd, &tables, least, || target.terms(level_values, 1.0 / inverse))
     }
 
-    /// The nearest of so few points that all are compared at once.
+    /// The nearest of at most [`FEW`] points, which are compared exactly at once.
     #[inline(always)]
     fn nearest_of_few<S: Simd>(&self, simd: S, terms: &[f32; GROUP]) -> u16 {
         let Some(group) = self.groups.first() else { return 0 };
         point(group, simd.nearest_of_few::<D>(terms, group) % FEW)
     }
 
-    /// The point with the least distance, the first of several.
+    /// The point with the smallest distance, the first of several.
     #[inline(always)]
     pub(super) fn nearest<S: Simd>(&self, simd: S, terms: &[f32; GROUP]) -> u16 {
         let Some(group) = self.groups.first() else { return 0 };
@@ -163,7 +162,7 @@ impl<'a, const D: usize> Surroundings<'a, D> {
         }
         let below = least.iter().sum::<f32>();
         let factor = Self::TOP / (distance::<D>(terms, point(group, 0)) - below);
-        // Beyond, rounding errors of the distances may be as large as one rough unit.
+        // Beyond these, rounding errors of the distances may be as large as one unit of a byte.
         let is_below_zero = least.iter().any(|least| *least < 0.0);
         if is_below_zero || !(factor > 0.0 && factor < 1e25 && below * factor < 2e5) {
             return self.nearest_of_all(terms);
@@ -174,15 +173,21 @@ impl<'a, const D: usize> Surroundings<'a, D> {
         }
         let tables = simd.tables::<D>(&above);
         let least = simd.least(&tables, self.groups);
-        self.among(simd, &tables, least, || *terms)
+        self.nearest_of_close(simd, &tables, least, || *terms)
     }
 
-    /// The nearest of the points whose sums are not far from the least.
+    /// The nearest of the points whose sums are close to the smallest.
     ///
-    /// Every element is rounded by a half at most, so that a sum and a distance differ by half of `D`: who is above the least
-    /// sum by more than `D` is farther away than whoever has it.
+    /// Each element is rounded by 1/2 at most, so a sum and its distance differ by `D` / 2 at most: a point whose sum
+    /// exceeds the smallest by more than `D` cannot be the nearest.
     #[inline(always)]
-    fn among<S: Simd>(&self, simd: S, tables: &Tables, least: u8, terms: impl FnOnce() -> [f32; GROUP]) -> u16 {
+    fn nearest_of_close<S: Simd>(
+        &self,
+        simd: S,
+        tables: &Tables,
+        least: u8,
+        terms: impl FnOnce() -> [f32; GROUP],
+    ) -> u16 {
         let limit = least.saturating_add(D as u8);
         let left = |index: usize, group: &Points| {
             let places = self.count - GROUP * index;
@@ -215,7 +220,7 @@ impl<'a, const D: usize> Surroundings<'a, D> {
         found
     }
 
-    /// [`nearest`](Self::nearest) where rough distances cannot decide.
+    /// [`nearest`](Self::nearest) where distances in bytes cannot decide.
     #[inline(never)]
     fn nearest_of_all(&self, terms: &[f32; GROUP]) -> u16 {
         let Some(group) = self.groups.first() else { return 0 };
@@ -236,9 +241,9 @@ mod tests {
     use super::*;
     use crate::base::simd::Portable;
     use crate::decode::ggml::tables;
-    use crate::encode::ggml::grid::Lazy;
+    use crate::encode::ggml::grid::LazyGrid;
 
-    /// Numbers from 0 to 1, whatever their order.
+    /// Pseudo-random numbers from 0 to 1.
     struct Random(u64);
 
     impl Random {
@@ -248,11 +253,11 @@ mod tests {
         }
     }
 
-    /// Compares all ways to the nearest point for random numbers of every size, at every level of this CPU.
-    fn check<S: Simd, const D: usize>(simd: S, grid: &Lazy<D>, levels: u16) {
+    /// Compares all searches for the nearest point for random values of every magnitude.
+    fn check<S: Simd, const D: usize>(simd: S, grid: &LazyGrid<D>, levels: u16) {
         let (grid, seed) = (grid.get(), 11);
         let mut random = Random(seed);
-        let numbers = numbers::<D>(&[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]);
+        let level_values = level_values::<D>(&[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]);
         for round in 0..20_000 {
             let unit = 10f32.powi(round % 60 - 30);
             let scale = unit * (0.5 + random.next());
@@ -266,29 +271,30 @@ mod tests {
                 values[element] = scale * (f32::from(2 * level + 1) + 3.0 * random.next() - 1.5);
                 weights[element] = if sparse && random.next() < 0.5 { 0.0 } else { random.next() };
             }
-            let Some(around) = grid.around(packed) else { continue };
+            let Some(neighbours) = grid.neighbours(packed) else { continue };
             let target = Target::new(&values, &weights);
-            let terms = target.terms(&numbers, scale);
-            let expected = around.nearest_of_all(&terms);
-            assert_eq!(around.nearest(simd, &terms), expected, "seed {seed}, round {round}");
+            let terms = target.terms(&level_values, scale);
+            let expected = neighbours.nearest_of_all(&terms);
+            assert_eq!(neighbours.nearest(simd, &terms), expected, "seed {seed}, round {round}");
             let inverse = 1.0 / scale;
-            let terms = target.terms(&numbers, 1.0 / inverse);
-            let expected = around.nearest_of_all(&terms);
+            let terms = target.terms(&level_values, 1.0 / inverse);
+            let expected = neighbours.nearest_of_all(&terms);
             let size = f32::from(2 * levels - 1) * scale;
-            if let Some(rough) = Rough::new(&target, size, grid.unit()) {
-                let found = around.roughly_nearest(simd, &rough, &target, &numbers, inverse);
+            if let Some(bytes) = ByteDistance::new(&target, size, grid.unit()) {
+                let found = neighbours.nearest_by_bytes(simd, &bytes, &target, &level_values, inverse);
                 assert_eq!(found, expected, "seed {seed}, round {round}");
             }
         }
     }
 
-    static EIGHTS: [Lazy<8>; 4] = [
-        Lazy::new(&tables::IQ2_XXS, 3, 2, 16.0),
-        Lazy::new(&tables::IQ2_XS, 3, 2, 18.0),
-        Lazy::new(&tables::IQ2_S, 3, 1, 40.0),
-        Lazy::new(&tables::IQ1, 3, 3, 40.0),
+    static EIGHTS: [LazyGrid<8>; 4] = [
+        LazyGrid::new(&tables::IQ2_XXS, 3, 2, 16.0),
+        LazyGrid::new(&tables::IQ2_XS, 3, 2, 18.0),
+        LazyGrid::new(&tables::IQ2_S, 3, 1, 40.0),
+        LazyGrid::new(&tables::IQ1, 3, 3, 40.0),
     ];
-    static FOURS: [Lazy<4>; 2] = [Lazy::new(&tables::IQ3_XXS, 8, 2, 10.0), Lazy::new(&tables::IQ3_S, 8, 3, 16.0)];
+    static FOURS: [LazyGrid<4>; 2] =
+        [LazyGrid::new(&tables::IQ3_XXS, 8, 2, 10.0), LazyGrid::new(&tables::IQ3_S, 8, 3, 16.0)];
 
     fn check_all<S: Simd>(simd: S) {
         EIGHTS.iter().for_each(|grid| check(simd, grid, 3));
