@@ -1,20 +1,20 @@
-//! The number kernels of anamnesis: pure functions over slices, compiled once per CPU level.
+//! The numeric kernels of anamnesis: pure functions over slices, compiled for each CPU level.
 //!
-//! Nothing here reads files or allocates while it decodes. A kernel takes the [`Level`] it shall run at, its input slices and
-//! its output slice; it works through as many elements as all of them hold and returns how many entries of the output slice it
-//! wrote: bytes where it is bytes, numbers where it is `f32`. The caller holds that against the length it wanted.
+//! No kernel reads files, and decoders do not allocate. A kernel takes the [`Level`] to run at, its input slices and
+//! its output slice; it processes as many elements as all of them hold and returns how many entries of the output it
+//! wrote (bytes for `[u8]`, values for `[f32]`). The caller compares that count with the length it expects.
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`base`] | shared by all: CPU levels, float formats, outputs ([`Bf16`], [`F16`], [`F32`]), packings, the walk over slices |
-//! | [`decode`] | codes to numbers: eight-bit floats, packed integers, the blocks of GGUF files |
-//! | [`encode`] | numbers back to codes |
-//! | [`mod@cast`] | `f32` to and from everything else |
-//! | [`chosen`] | all of them as plain functions, with formats and outputs as values |
+//! | [`base`] | shared: CPU levels, float formats, outputs ([`Bf16`], [`F16`], [`F32`]), packings, the walk over slices |
+//! | [`decode`] | codes to values: eight-bit floats, packed integers, ggml blocks |
+//! | [`encode`] | values to codes |
+//! | [`mod@cast`] | conversions between `f32` and other float types |
+//! | [`chosen`] | all of them as plain functions, with formats and outputs as enum values |
 //!
-//! Every level gives the same bits for every input, NaN included: arithmetic yields [`float::DEFAULT_NAN`] and no other, except
-//! that a NaN code keeps its sign and payload under a scale that is a number. Casts without arithmetic keep both.
-//! Arithmetic is `f32`, one rounding per operation, never fused.
+//! Every level gives the same bits for every input. Arithmetic that yields NaN yields [`float::DEFAULT_NAN`], except
+//! that a NaN code keeps its sign and payload under a scale that is not NaN. Casts without arithmetic keep both. Arithmetic is
+//! `f32`, with one rounding per operation and no fused multiply-add.
 
 #[macro_use]
 pub mod base;

@@ -1,7 +1,7 @@
-//! Groups of [`GROUP`] elements, which go through a kernel's body together.
+//! Groups of [`GROUP`] elements, the unit that kernels process.
 //!
-//! `map!` is a macro where one would expect a function that takes a closure: a closure is a function of its own, compiled
-//! for the baseline, and where it is not inlined the kernel runs at a tenth of its speed.
+//! `map!` is a macro instead of a function that takes a closure: a closure is compiled as a function for the baseline,
+//! and where it is not inlined the kernel runs at a tenth of its speed.
 
 /// Elements of a group: one 512-bit register of 16-bit words.
 pub const GROUP: usize = 32;
@@ -19,7 +19,7 @@ macro_rules! map {
     }};
 }
 
-/// Sixteen values, and once more.
+/// Sixteen values, repeated once.
 #[inline(always)]
 pub(crate) fn twice<T: Copy + Default>(values: &[T; GROUP / 2]) -> [T; GROUP] {
     let mut group = [T::default(); GROUP];
@@ -30,7 +30,7 @@ pub(crate) fn twice<T: Copy + Default>(values: &[T; GROUP / 2]) -> [T; GROUP] {
     group
 }
 
-/// The first elements of a slice, filled up with zeros to a group.
+/// A slice of at most [`GROUP`] elements, padded with zeros.
 #[inline(always)]
 pub(crate) fn pad<T: Copy + Default>(rest: &[T]) -> [T; GROUP] {
     let mut padded = [T::default(); GROUP];

@@ -1,12 +1,12 @@
 //! The macro that compiles one generic body for every CPU level.
 //!
-//! The body is an `#[inline(always)]` function, generic over [`Simd`](crate::base::simd::Simd), that takes the level's token and
-//! then its slices as separate arguments: a closure or a struct of slices would lose the knowledge that they do not
-//! overlap, and with it most of the speed. Each form is a function of its own, named `v3` and `v4`, which is how the
-//! assembly check finds them.
+//! The body is an `#[inline(always)]` function, generic over [`Simd`](crate::base::simd::Simd), that takes the token of
+//! the level and then its slices as separate arguments: with a closure or a struct of slices the compiler no longer
+//! knows that the slices do not overlap, and loses most of the speed. The compiled versions are functions named `v3`
+//! and `v4`, by which the assembly check finds them.
 
-/// Stamps `pub fn name(level, arguments…) -> usize` around a generic body, which returns how many entries of its output it
-/// wrote.
+/// Defines `pub fn name(level, arguments…) -> usize` around a generic body, which returns how many entries of its
+/// output it wrote.
 ///
 /// `pub fn name(arguments…) -> O in out = body` has the output type `O` as its last generic and the slice `out` as its last
 /// argument.
@@ -28,7 +28,7 @@ macro_rules! kernel {
         $visibility:vis fn $name:ident $(<$($generic:ident: $bound:path),+>)? ($($argument:ident: $type:ty),+ $(,)?) = $body:ident
     ) => {
         $(#[$attribute])*
-        #[must_use = "an output that was not filled has old bytes behind what was written"]
+        #[must_use = "output past the returned count keeps its old contents"]
         $visibility fn $name $(<$($generic: $bound),+>)? (
             level: $crate::base::level::Level,
             $($argument: $type),+

@@ -6,8 +6,8 @@
 //! | v3 | x86-64 | AVX2, F16C, FMA, BMI1, BMI2, LZCNT, MOVBE, POPCNT |
 //! | v4 | x86-64 | v3 and AVX-512 F, BW, CD, DQ, VL |
 //!
-//! A [`Level`] can only be obtained here, and only after the CPU has been asked. Holding one is therefore the proof that
-//! the instructions exist, on which every dispatched call relies.
+//! A [`Level`] is created only here, after CPU detection. Holding one is therefore the proof that the instructions
+//! exist, which every dispatched call relies on.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use crate::base::simd::Portable;
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::{V3, V4};
 
-/// A set of CPU instructions that this machine is known to have.
+/// A set of CPU instructions that this machine has.
 ///
 /// ```
 /// use anamnesis_kernels::Level;
@@ -27,7 +27,7 @@ use crate::base::simd::{V3, V4};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Level(pub(crate) Kind);
 
-/// The level with its proof.
+/// The level with the token that proves it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Kind {
     Portable(Portable),
@@ -38,10 +38,10 @@ pub(crate) enum Kind {
 }
 
 impl Level {
-    /// The names of all levels there are, on whatever CPU.
+    /// The names of all levels, on any CPU.
     pub const NAMES: [&'static str; 3] = ["portable", "v3", "v4"];
 
-    /// The best level of this CPU. Asked once, then remembered.
+    /// The best level of this CPU, detected once.
     pub fn detect() -> Self {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| Self::available().last().unwrap_or(Self::portable()))

@@ -2,12 +2,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`float`] | scalar conversions of the small float formats, and [`Format8`](float::Format8) for the eight-bit ones |
+//! | [`float`] | scalar conversions of the small float formats; [`Format8`](float::Format8) for eight bits |
 //! | [`level`], [`simd`] | which instructions may be used, and the few operations written by hand for them |
 //! | `kernel` | the macro that compiles one body for every level |
-//! | `group`, `walk` | how slices go through a body, group by group |
+//! | `group`, `walk` | iteration over slices, group by group |
 //! | [`output`] | the types that decoded values are rounded to |
-//! | [`packing`] | how codes of a few bits lie in bytes |
+//! | [`packing`] | how small integer codes are packed into bytes |
 
 #[macro_use]
 pub(crate) mod group;

@@ -28,29 +28,29 @@ pub trait Output: Copy + Send + Sync + 'static {
     /// Rounds a group of values.
     fn round_group<S: Simd>(simd: S, values: &[f32; GROUP]) -> [Self::Word; GROUP];
 
-    /// Rounds a group of products whose NaNs are quiet and not all ones.
+    /// Rounds a group of products, whose NaNs are quiet and not all ones.
     #[inline(always)]
     fn round_products<S: Simd>(simd: S, values: &[f32; GROUP]) -> [Self::Word; GROUP] {
         Self::round_group(simd, values)
     }
 
-    /// Rounds sixteen results of arithmetic and puts them where they belong.
+    /// Rounds sixteen results of arithmetic and puts them into the order of `A`.
     fn round_sixteen<S: Simd, A: Arrangement>(simd: S, values: &[f32; SMALL_TABLE]) -> [Self::Word; GROUP];
 
-    /// Flips the signs of words where a sign is given.
+    /// Flips the sign of each word whose sign mask is set.
     fn flip(words: &[Self::Word; GROUP], signs: &[u16; GROUP]) -> [Self::Word; GROUP];
 
-    /// Takes `table[code & 0x7F]` for a group of codes, the sign flipped where bit 7 of the code is set.
+    /// Looks up `table[code & 0x7F]` for a group of codes, the sign flipped where bit 7 of the code is set.
     fn look_up<S: Simd>(simd: S, table: &[Self::Word; TABLE], codes: &[u8; GROUP]) -> [Self::Word; GROUP];
 
-    /// Takes `table[code]` for a group of packed codes of up to four bits; the table repeats after the last code.
+    /// Looks up `table[code]` for a group of packed codes of up to four bits; the table repeats after the last code.
     fn look_up_packed<S: Simd, P: Packing>(
         simd: S,
         table: &[Self::Word; GROUP],
         packed: &[u8; GROUP],
     ) -> [Self::Word; GROUP];
 
-    /// Takes `table[code % 4]`; the table repeats after four entries.
+    /// Looks up `table[code % 4]`; the table repeats after four entries.
     fn look_up_few<S: Simd>(simd: S, table: &[Self::Word; GROUP], codes: &[u16; GROUP]) -> [Self::Word; GROUP];
 
     /// [`look_up_packed`](Self::look_up_packed) of four-bit codes with a table for each half of the group.

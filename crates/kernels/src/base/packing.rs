@@ -1,4 +1,4 @@
-//! How integer codes of a few bits lie in bytes.
+//! How small integer codes are packed into bytes.
 //!
 //! | packing | bits | code `i` of a group of 32 starts at bit |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | [`Bits3`] | 3 | `3 i`, across bytes and words |
 //! | [`Bytes`], [`SignedBytes`] | 8 | `8 i` |
 //!
-//! Bits are counted from the lowest of the first byte. A group of 32 codes always fills whole bytes, and the next
-//! group follows at once.
+//! Bits are counted from the lowest of the first byte. A group of 32 codes always fills whole bytes, and the next group
+//! follows without padding.
 
 use crate::base::GROUP;
 use crate::base::simd::{SMALL_TABLE, Simd};
@@ -21,21 +21,21 @@ pub trait Packing: Copy + Send + Sync + 'static {
     const NAME: &'static str;
     /// Bits per code: 2 to 8.
     const BITS: usize;
-    /// Whether codes are numbers in two's complement.
+    /// Whether codes are in two's complement.
     const SIGNED: bool = false;
-    /// The bytes that codes are scattered over; less than that holds no code.
+    /// Bytes per unit of packing; a partial unit holds no code.
     const UNIT: usize = 1;
     /// The lowest bit of each code of a group.
     const POSITIONS: [u8; GROUP];
 
-    /// How many codes are packed in so many bytes.
+    /// The number of codes in `bytes` bytes.
     #[inline(always)]
     fn codes_in(bytes: usize) -> usize {
         let bytes = bytes - bytes % Self::UNIT;
         bytes / Self::BITS * 8 + bytes % Self::BITS * 8 / Self::BITS
     }
 
-    /// Unpacks a group of codes from `4 * BITS` bytes; bytes that are missing count as zero.
+    /// Unpacks a group of codes from `4 * BITS` bytes; missing bytes count as zero.
     #[inline(always)]
     fn unpack<S: Simd>(simd: S, packed: &[u8]) -> [u8; GROUP] {
         unpack::<S, Self>(simd, &load::<Self>(packed))
@@ -50,7 +50,7 @@ pub struct LowNibbles;
 #[derive(Clone, Copy, Debug)]
 pub struct HighNibbles;
 
-/// Four bits in little-endian words of eight codes, the even nibbles of which come from the lower half of the word.
+/// Four bits in little-endian words of eight codes in the order of AWQ: 0, 2, 4, 6, 1, 3, 5, 7 from the lowest nibble.
 #[derive(Clone, Copy, Debug)]
 pub struct AwqNibbles;
 
@@ -70,7 +70,7 @@ pub struct Bytes;
 #[derive(Clone, Copy, Debug)]
 pub struct SignedBytes;
 
-/// The positions of codes in `nibbles` of `bits` each, in an order that repeats.
+/// The bit positions of codes of `bits` each, in an order that repeats every `N` codes.
 const fn positions<const N: usize>(bits: usize, order: [usize; N]) -> [u8; GROUP] {
     let mut positions = [0; GROUP];
     let mut i = 0;
@@ -125,10 +125,10 @@ impl Packing for SignedBytes {
     const POSITIONS: [u8; GROUP] = positions(8, [0]);
 }
 
-/// The bytes of one group, or of what is left of one.
+/// Loads the bytes of one group, or of a partial one.
 ///
-/// Twelve bytes come as their first and last eight, and more than sixteen as their first and last sixteen: each holds half
-/// of the codes.
+/// Twelve bytes are loaded as their first and last eight, more than sixteen as their first and last sixteen: each part
+/// holds half of the codes.
 #[inline(always)]
 pub(crate) fn load<P: Packing>(bytes: &[u8]) -> [u8; GROUP] {
     let mut group = [0; GROUP];
@@ -159,8 +159,8 @@ pub(crate) fn unpack<S: Simd, P: Packing>(simd: S, group: &[u8; GROUP]) -> [u8; 
     if P::BITS == 8 { *group } else { simd.codes::<P>(group) }
 }
 
-/// The bits of 0 to 2^`bits` - 1, repeated.
-const fn whole_numbers(bits: usize) -> [u32; SMALL_TABLE] {
+/// The bits of 0.0 to 2^`bits` - 1 as `f32`, repeated.
+const fn integer_table(bits: usize) -> [u32; SMALL_TABLE] {
     let mut numbers = [0; SMALL_TABLE];
     let mut code = 0;
     while code < SMALL_TABLE {
@@ -170,11 +170,11 @@ const fn whole_numbers(bits: usize) -> [u32; SMALL_TABLE] {
     numbers
 }
 
-/// The codes of a loaded group as numbers.
+/// The codes of a loaded group as `f32`.
 #[inline(always)]
 pub(crate) fn numbers<S: Simd, P: Packing>(simd: S, group: &[u8; GROUP]) -> [f32; GROUP] {
     if S::NUMBERS && P::BITS <= 4 {
-        return map!(word in simd.values::<P>(&const { whole_numbers(P::BITS) }, group) => f32::from_bits(word));
+        return map!(word in simd.values::<P>(&const { integer_table(P::BITS) }, group) => f32::from_bits(word));
     }
     let codes = unpack::<S, P>(simd, group);
     if P::SIGNED { simd.signed(&codes) } else { simd.unsigned(&codes) }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_hold_so_many_codes() {
+    fn counts_the_codes_in_bytes() {
         assert_eq!((LowNibbles::codes_in(3), AwqNibbles::codes_in(7), Bits2::codes_in(3)), (6, 8, 12));
         assert_eq!((Bits3::codes_in(1), Bits3::codes_in(2), Bits3::codes_in(3), Bits3::codes_in(4)), (2, 5, 8, 10));
         assert_eq!((Bytes::codes_in(0), Bytes::codes_in(5)), (0, 5));

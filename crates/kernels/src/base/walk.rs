@@ -1,17 +1,17 @@
-//! How slices are walked: whole groups of [`GROUP`] elements, then one padded group for what is left.
+//! Iteration over slices: whole groups of [`GROUP`] elements, then one padded group for the rest.
 //!
-//! The rest goes through the same code as the groups, in a scratch group filled up with zeros, so an element's bits
-//! never depend on where in the slice it stands.
+//! The rest goes through the same code as the groups, padded with zeros, so that the bits of an element never depend on
+//! its position in the slice.
 //!
 //! These are macros for the same reason as `map!`: a closure might not be inlined.
 
 use crate::base::GROUP;
 use crate::base::output::Output;
 
-/// `walk!(O, group in codes, item in items… => words, out)`: writes the words of each group of codes, in order; the bytes
-/// that were written.
+/// `walk!(O, group in codes, item in items… => words, out)`: writes the words of each group of codes in order and
+/// returns the bytes written.
 ///
-/// Each `item` is the group of a companion slice, which holds at least as many elements as are walked.
+/// Each `item` is the group of a companion slice, which has at least as many elements.
 macro_rules! walk {
     ($output:ident, $group:ident in $codes:expr $(, $item:ident in $items:expr)* => $words:expr, $out:expr) => {{
         let (codes, out) = ($codes, $out);
@@ -34,11 +34,11 @@ macro_rules! walk {
     }};
 }
 
-/// `walk_packed!(P, O, elements, group in packed, item in items… => words, out)`: writes the words of each group; the bytes
-/// that were written.
+/// `walk_packed!(P, O, elements, group in packed, item in items… => words, out)`: writes the words of each group and
+/// returns the bytes written.
 ///
-/// `group` is the packed bytes of a group, each `item` the group of a companion slice that has a value per element.
-/// The packed bytes, companions and output hold at least so many elements.
+/// `group` is the packed bytes of a group, each `item` the group of a companion slice with one value per element. The
+/// packed bytes, companions and output hold at least `elements` elements.
 macro_rules! walk_packed {
     (
         $packing:ident, $output:ident, $elements:expr, $group:ident in $packed:expr $(, $item:ident in $items:expr)*

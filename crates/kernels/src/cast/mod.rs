@@ -1,4 +1,4 @@
-//! `f32` to and from everything else.
+//! Conversions between `f32` and the other float types.
 
 pub mod round;
 pub mod widen;

@@ -1,6 +1,6 @@
-//! Little-endian bytes of the float formats widened to `f32`: scale tensors on their way into a kernel.
+//! Little-endian float formats widened to `f32`, for scale tensors.
 //!
-//! All of these are exact.
+//! All conversions are exact.
 
 use crate::base::GROUP;
 use crate::base::float::{E8m0, Format8, bf16};
@@ -11,9 +11,9 @@ use crate::base::simd::Simd;
 /// The meaning of the byte 255 of an E8M0 scale.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TopExponent {
-    /// NaN, as the format says.
+    /// NaN, as the format defines.
     Nan,
-    /// Infinity, as arithmetic on the bare exponent gives.
+    /// Infinity, as for an `f32` with that exponent.
     Infinity,
 }
 
@@ -40,8 +40,8 @@ kernel! {
     pub fn widen_format8<F: Format8>(bytes: &[u8], out: &mut [f32]) = format8_body
 }
 
-/// Copies `f32`, four bytes each, the same at every level.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+/// Copies `f32`, four bytes each; the same code at every level.
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn widen_f32(_level: Level, bytes: &[u8], out: &mut [f32]) -> usize {
     let bytes = bytes.as_chunks::<4>().0;
     let written = out.len().min(bytes.len());
@@ -51,8 +51,8 @@ pub fn widen_f32(_level: Level, bytes: &[u8], out: &mut [f32]) -> usize {
     written
 }
 
-/// Widens E8M0, one byte each, whatever its top exponent means.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+/// Widens E8M0, one byte each.
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn widen_e8m0(level: Level, bytes: &[u8], out: &mut [f32], top: TopExponent) -> usize {
     match top {
         TopExponent::Nan => widen_format8::<E8m0>(level, bytes, out),

@@ -1,15 +1,14 @@
-//! The block types of GGML, each with its sizes and its kernels.
+//! The ggml block types, each with its sizes and kernels.
 
 use super::{Rounded, with_rounded};
 use crate::base::level::Level;
 use crate::decode::ggml::{self, GgmlBlock, decode_blocks};
 use crate::encode::{EncodeBlocks, encode_rows};
 
-/// Decodes whole blocks: level, output type, blocks, output; the bytes that were written.
+/// Decodes whole blocks. Arguments: level, output type, blocks, output. Returns the bytes written.
 type Decode = fn(Level, Rounded, &[u8], &mut [u8]) -> usize;
 
-/// Encodes rows: level, values, values of a row, importance of each place of a row, output; the
-/// bytes that were written.
+/// Encodes rows. Arguments: level, values, row length, importance of each column, output. Returns the bytes written.
 type Encode = fn(Level, &[f32], usize, Option<&[f32]>, &mut [u8]) -> usize;
 
 /// A block type.
@@ -23,7 +22,7 @@ pub struct BlockKernels {
     pub bytes: usize,
     /// [`decode_blocks`](crate::ggml::decode_blocks).
     pub decode: Decode,
-    /// [`encode_rows`](crate::encode_rows). A type without one is not used for stored weights.
+    /// [`encode_rows`](crate::encode_rows); `None` for types that ggml uses only for activations.
     pub encode: Option<Encode>,
 }
 

@@ -1,6 +1,6 @@
-//! Codes to numbers.
+//! Decoding kernels.
 
-#![allow(clippy::too_many_arguments, reason = "the arguments of the kernels, and what they are for")]
+#![allow(clippy::too_many_arguments, reason = "the arguments of the generic kernels and their type parameters")]
 
 use super::{Float8, Packed, Rounded, with_float8, with_packed, with_rounded};
 use crate::base::float::E4m3;
@@ -9,13 +9,13 @@ use crate::base::packing::{AwqNibbles, HighNibbles};
 use crate::decode::{Arithmetic, ggml};
 
 /// [`scaled`](crate::scaled).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn scaled(level: Level, float: Float8, to: Rounded, codes: &[u8], scale: f32, out: &mut [u8]) -> usize {
     with_float8!(float, F => with_rounded!(to, O => crate::scaled::<F, O>(level, codes, scale, out)))
 }
 
 /// [`scaled_runs`](crate::scaled_runs).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn scaled_runs(
     level: Level,
     float: Float8,
@@ -29,7 +29,7 @@ pub fn scaled_runs(
 }
 
 /// [`scaled_block_rows`](crate::scaled_block_rows).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn scaled_block_rows(
     level: Level,
     float: Float8,
@@ -46,13 +46,13 @@ pub fn scaled_block_rows(
 }
 
 /// [`scaled_twice`](crate::scaled_twice).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn scaled_twice(level: Level, to: Rounded, codes: &[u8], first: f32, second: f32, out: &mut [u8]) -> usize {
     with_rounded!(to, O => crate::scaled_twice::<O>(level, codes, first, second, out))
 }
 
 /// [`coded_blocks`](crate::coded_blocks).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn coded_blocks(
     level: Level,
     packing: Packed,
@@ -67,8 +67,8 @@ pub fn coded_blocks(
     ruled_blocks(level, Arithmetic::default(), packing, to, packed, map, zeros, scales, block, out)
 }
 
-/// [`coded_blocks`](crate::coded_blocks) of nibbles whose high half comes first.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+/// [`coded_blocks`](crate::coded_blocks) of nibbles, the high half of a byte first.
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn high_nibbles(
     level: Level,
     to: Rounded,
@@ -82,7 +82,7 @@ pub fn high_nibbles(
 }
 
 /// [`ruled_blocks`](crate::ruled_blocks).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn ruled_blocks(
     level: Level,
     rule: Arithmetic,
@@ -101,7 +101,7 @@ pub fn ruled_blocks(
 }
 
 /// [`coded_indexed`](crate::coded_indexed).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn coded_indexed(
     level: Level,
     packing: Packed,
@@ -118,7 +118,7 @@ pub fn coded_indexed(
 }
 
 /// [`affine_codes`](crate::affine_codes).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn affine_codes(
     level: Level,
     packing: Packed,
@@ -132,13 +132,13 @@ pub fn affine_codes(
 }
 
 /// [`affine_codes`](crate::affine_codes) of AWQ's nibbles.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn awq_codes(level: Level, to: Rounded, packed: &[u8], zeros: &[f32], scales: &[f32], out: &mut [u8]) -> usize {
     with_rounded!(to, O => crate::affine_codes::<AwqNibbles, O>(level, packed, zeros, scales, out))
 }
 
 /// [`affine_fields`](crate::affine_fields).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn affine_fields(
     level: Level,
     to: Rounded,
@@ -153,19 +153,19 @@ pub fn affine_fields(
 }
 
 /// [`unpack_codes`](crate::unpack_codes).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn unpack_codes(level: Level, packing: Packed, packed: &[u8], out: &mut [f32]) -> usize {
     with_packed!(packing, P => crate::unpack_codes::<P>(level, packed, out))
 }
 
 /// [`unpack_codes`](crate::unpack_codes) of AWQ's nibbles.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn unpack_awq(level: Level, packed: &[u8], out: &mut [f32]) -> usize {
     crate::unpack_codes::<AwqNibbles>(level, packed, out)
 }
 
 /// [`transpose_columns`](crate::transpose_columns).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn transpose_columns(
     level: Level,
     to: Rounded,
@@ -180,13 +180,13 @@ pub fn transpose_columns(
 }
 
 /// [`decode_blocks_times`](ggml::decode_blocks_times) of NVFP4.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn nvfp4_times(level: Level, to: Rounded, blocks: &[u8], factor: f32, out: &mut [u8]) -> usize {
     with_rounded!(to, O => ggml::decode_blocks_times::<ggml::Nvfp4, O>(level, blocks, factor, out))
 }
 
-/// [`widen_format8`](crate::widen_format8) of E4M3, which scales are stored as.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+/// [`widen_format8`](crate::widen_format8) of E4M3, the type of stored scales.
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn widen_e4m3(level: Level, bytes: &[u8], out: &mut [f32]) -> usize {
     crate::widen_format8::<E4m3>(level, bytes, out)
 }

@@ -1,4 +1,4 @@
-//! Numbers to codes.
+//! Encoding kernels.
 
 use super::{Rounded, with_rounded};
 use crate::base::float::E4m3;
@@ -6,7 +6,7 @@ use crate::base::level::Level;
 use crate::base::output::{Bf16, F16, F32};
 use crate::encode::{Codebook, Scaling, Steps};
 
-/// Numbers to be encoded, as they are stored.
+/// Values to encode, as they are stored.
 #[derive(Clone, Copy, Debug)]
 pub enum Values<'a> {
     /// Little-endian BF16.
@@ -17,7 +17,7 @@ pub enum Values<'a> {
     F32(&'a [f32]),
 }
 
-/// `with_values!(values, slice, I => body)`: the body with `I` standing for the type of the numbers in `slice`.
+/// `with_values!(values, slice, I => body)`: the body with `I` as the type of the values in `slice`.
 macro_rules! with_values {
     ($values:expr, $slice:ident, $input:ident => $body:expr) => {
         with_values!(@arms $values, $slice, $input => $body, Bf16 F16 F32)
@@ -30,31 +30,31 @@ macro_rules! with_values {
 }
 
 /// [`round_slice`](crate::round_slice).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn round_slice(level: Level, to: Rounded, values: &[f32], out: &mut [u8]) -> usize {
     with_rounded!(to, O => crate::round_slice::<O>(level, values, out))
 }
 
-/// [`narrow`](crate::narrow) to E4M3, which scales are stored as.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+/// [`narrow`](crate::narrow) to E4M3, the type of stored scales.
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn narrow_e4m3(level: Level, values: &[f32], out: &mut [u8]) -> usize {
     crate::narrow::<E4m3>(level, values, out)
 }
 
 /// [`block_largest`](crate::block_largest).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn block_largest(level: Level, values: Values<'_>, block: usize, out: &mut [f32]) -> usize {
     with_values!(values, values, I => crate::block_largest::<I>(level, values, block, out))
 }
 
 /// [`block_largest_number`](crate::block_largest_number).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn block_largest_number(level: Level, values: Values<'_>, block: usize, out: &mut [f32]) -> usize {
     with_values!(values, values, I => crate::block_largest_number::<I>(level, values, block, out))
 }
 
 /// [`nearest_codes`](crate::nearest_codes).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn nearest_codes(
     level: Level,
     values: Values<'_>,
@@ -68,7 +68,7 @@ pub fn nearest_codes(
 }
 
 /// [`row_codes`](crate::row_codes).
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn row_codes(level: Level, values: Values<'_>, scales: &[f32], row: usize, steps: Steps, out: &mut [u8]) -> usize {
     with_values!(values, values, I => crate::row_codes::<I>(level, values, scales, row, steps, out))
 }

@@ -1,13 +1,13 @@
-//! Kernels chosen by values: the interface for other crates.
+//! Kernels selected by values at run time: the interface for other crates.
 //!
-//! The kernels themselves are generic, and a generic function is compiled where it is used. Here they are used for every
-//! format and output there is, in plain functions, so that the crates that call these compile none of it.
+//! The kernels are generic, and a generic function is compiled in the crate that uses it. These plain functions
+//! instantiate them for every format and output, so that callers compile none of it.
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`decode`] | codes to numbers, [`Float8`] and [`Packed`] to [`Rounded`] |
-//! | [`encode`] | numbers to codes |
-//! | [`blocks`] | the block types of GGML, both ways |
+//! | [`decode`] | codes to values: [`Float8`] and [`Packed`] to [`Rounded`] |
+//! | [`encode`] | values to codes |
+//! | [`blocks`] | the block types of ggml, decoding and encoding |
 
 pub mod blocks;
 pub mod decode;
@@ -46,7 +46,7 @@ impl Rounded {
 pub enum Float8 {
     /// Four bits of exponent, NaN but no infinity.
     E4m3,
-    /// Five bits of exponent, as IEEE would have it.
+    /// Five bits of exponent, infinities and NaN as in IEEE 754.
     E5m2,
     /// Four bits of exponent, one NaN, no negative zero.
     E4m3Fnuz,
@@ -56,7 +56,7 @@ pub enum Float8 {
     E8m0,
 }
 
-/// How codes of a few bits lie in bytes.
+/// How small integer codes are packed into bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Packed {
     /// Two bits, lowest first.
@@ -71,7 +71,7 @@ pub enum Packed {
     SignedBytes,
 }
 
-/// `with_rounded!(rounded, O => body)`: the body with `O` standing for the output type.
+/// `with_rounded!(rounded, O => body)`: the body with `O` as the output type.
 macro_rules! with_rounded {
     ($rounded:expr, $output:ident => $body:expr) => {
         with_rounded!(@arms $rounded, $output => $body, Bf16 F16 F32)
@@ -83,7 +83,7 @@ macro_rules! with_rounded {
     };
 }
 
-/// `with_float8!(float, F => body)`: the body with `F` standing for the format.
+/// `with_float8!(float, F => body)`: the body with `F` as the format.
 macro_rules! with_float8 {
     ($float:expr, $format:ident => $body:expr) => {
         with_float8!(@arms $float, $format => $body, E4m3 E5m2 E4m3Fnuz E5m2Fnuz E8m0)
@@ -95,7 +95,7 @@ macro_rules! with_float8 {
     };
 }
 
-/// `with_packed!(packed, P => body)`: the body with `P` standing for the packing.
+/// `with_packed!(packed, P => body)`: the body with `P` as the packing.
 macro_rules! with_packed {
     ($packed:expr, $packing:ident => $body:expr) => {
         with_packed!(@arms $packed, $packing => $body, Bits2 Bits3 LowNibbles Bytes SignedBytes)

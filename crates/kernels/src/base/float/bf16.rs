@@ -19,7 +19,7 @@ pub fn encode(value: f32) -> u16 {
     if value.is_nan() { quiet } else { number }
 }
 
-/// [`decode`] of [`encode_number`], without leaving the lanes of an `f32`.
+/// [`decode`] of [`encode_number`], computed on the bits of the `f32`.
 #[inline(always)]
 pub(crate) fn round_number(value: f32) -> f32 {
     let bits = value.to_bits();

@@ -4,8 +4,8 @@
 //! |---|---|---|---|
 //! | | sign | exponent, bias 1 | mantissa |
 //!
-//! The magnitudes are 0, 0.5, 1, 1.5, 2, 3, 4, 6. There is neither infinity nor NaN: encoding saturates what is
-//! too large to ±6, and NaN becomes a zero of the opposite sign, which is what `ml_dtypes` gives.
+//! The magnitudes are 0, 0.5, 1, 1.5, 2, 3, 4, 6. There is neither infinity nor NaN: encoding saturates at ±6, and NaN
+//! becomes a zero of the opposite sign, as in `ml_dtypes`.
 
 use super::{INFINITY, power_of_two, round_magnitude};
 

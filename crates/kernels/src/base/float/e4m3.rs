@@ -1,17 +1,17 @@
-//! E4M3, the finite variant ("FN"): the usual eight-bit weight.
+//! E4M3, the finite variant ("FN"): the usual format of eight-bit weights.
 //!
 //! | bits | 7 | 6–3 | 2–0 |
 //! |---|---|---|---|
 //! | | sign | exponent, bias 7 | mantissa |
 //!
-//! No infinities; 0x7F and 0xFF are NaN; the largest number is 448. Encoding saturates: what is too large, infinities
-//! included, becomes ±448, and only NaN becomes NaN.
+//! No infinities; 0x7F and 0xFF are NaN; the largest number is 448. Encoding saturates at ±448, infinities included;
+//! only NaN becomes NaN.
 
 use super::{Format8, INFINITY, power_of_two, round_magnitude};
 use crate::base::GROUP;
 use crate::base::simd::Simd;
 
-/// The NaN that its codes become: as they shift into an F32, the exponent filled up.
+/// The `f32` NaN of its NaN codes: exponent all ones, the mantissa bits of the code.
 const QUIET: u32 = 0x7FF0_0000;
 
 /// The format E4M3 (FN).

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | | sign | exponent, bias 8 | mantissa |
 //!
-//! No infinities, no −0; 0x80 is the only NaN; the largest number is 240. Encoding turns what is too large into NaN.
+//! No infinities, no −0; 0x80 is the only NaN; the largest number is 240. Values out of range are encoded as NaN.
 
 use super::{Format8, NAN, power_of_two, round_magnitude};
 use crate::base::GROUP;
@@ -32,7 +32,7 @@ impl Format8 for E4m3Fnuz {
     fn encode(value: f32) -> u8 {
         let bits = value.to_bits();
         let magnitude = bits & 0x7FFF_FFFF;
-        // 256, infinity and NaN all meet in 0x80, where the rounding carries 248 and above as well.
+        // 256, infinity and NaN all become 0x80; rounding carries 248 and above there too.
         let code = round_magnitude::<3, 8>(magnitude.min(power_of_two(8)));
         let sign = if code == 0 { 0 } else { (bits >> 24) & 0x80 };
         (sign | code) as u8
@@ -43,7 +43,7 @@ impl Format8 for E4m3Fnuz {
         if !S::HALF {
             return map!(code in codes => Self::decode(code));
         }
-        // Exponent and mantissa, shifted into a half's, are the number over 2^7: the biases are 8 and 15.
+        // Exponent and mantissa, shifted to those of an F16, are the value divided by 2^7: the biases are 8 and 15.
         let halves = map!(code in codes => {
             let magnitude = u16::from(code & 0x7F) << 7;
             let sign = u16::from(code & 0x80) << 8;

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | | sign | exponent, bias 15 | mantissa |
 //!
-//! Infinities and NaN as in F16. Encoding rounds what is too large to infinity; NaN becomes 0x7F with its sign.
+//! Infinities and NaN as in F16. Values out of range are encoded as infinity; NaN becomes 0x7F with its sign.
 
 use super::{Format8, INFINITY, f16, power_of_two, round_magnitude};
 use crate::base::GROUP;
@@ -27,7 +27,7 @@ impl Format8 for E5m2 {
     fn encode(value: f32) -> u8 {
         let bits = value.to_bits();
         let magnitude = bits & 0x7FFF_FFFF;
-        // 65536 is the least number that is certainly infinite; the rounding itself carries 61440 and above there.
+        // From 65536 on every value is infinite; rounding carries 61440 and above there too.
         let rounded = round_magnitude::<2, 15>(magnitude.min(power_of_two(16)));
         let code = if magnitude > INFINITY { 0x7F } else { rounded };
         ((bits >> 24) & 0x80 | code) as u8

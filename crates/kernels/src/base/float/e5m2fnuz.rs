@@ -1,10 +1,10 @@
-//! E5M2FNUZ: E5M2 with numbers in place of infinities and a single zero.
+//! E5M2FNUZ: E5M2 with finite values in place of infinities and a single zero.
 //!
 //! | bits | 7 | 6–2 | 1–0 |
 //! |---|---|---|---|
 //! | | sign | exponent, bias 16 | mantissa |
 //!
-//! No infinities, no −0; 0x80 is the only NaN; the largest number is 57344. Encoding turns what is too large into NaN.
+//! No infinities, no −0; 0x80 is the only NaN; the largest number is 57344. Values out of range are encoded as NaN.
 
 use super::{Format8, NAN, power_of_two, round_magnitude};
 
@@ -30,7 +30,7 @@ impl Format8 for E5m2Fnuz {
     fn encode(value: f32) -> u8 {
         let bits = value.to_bits();
         let magnitude = bits & 0x7FFF_FFFF;
-        // 65536, infinity and NaN all meet in 0x80, where the rounding carries 61440 and above as well.
+        // 65536, infinity and NaN all become 0x80; rounding carries 61440 and above there too.
         let code = round_magnitude::<2, 16>(magnitude.min(power_of_two(16)));
         let sign = if code == 0 { 0 } else { (bits >> 24) & 0x80 };
         (sign | code) as u8

@@ -9,7 +9,7 @@ use super::{Format8, INFINITY, NAN};
 #[derive(Clone, Copy, Debug)]
 pub struct E8m0;
 
-/// 2^−127 is the one value that is subnormal as an `f32`.
+/// 2^−127, the only value that is subnormal as an `f32`.
 const LEAST: u32 = 0x0040_0000;
 
 impl Format8 for E8m0 {
@@ -27,8 +27,8 @@ impl Format8 for E8m0 {
     fn encode(value: f32) -> u8 {
         let magnitude = value.to_bits() & 0x7FFF_FFFF;
         let exponent = magnitude >> 23;
-        // Among the subnormals the middle between 2^−127 and 2^−126 is not at a half of the mantissa but below it;
-        // the format rounds there by the mantissa's upper bit alone, exactly 2^−127 staying what it is.
+        // Among `f32` subnormals the midpoint of 2^−127 and 2^−126 is below half of the mantissa; the format rounds
+        // there by the top mantissa bit alone, and exactly 2^−127 stays.
         let half = if exponent == 0 { 0x003F_FFFF } else { 0x0040_0000 };
         ((magnitude + half) >> 23).min(0xFF) as u8
     }

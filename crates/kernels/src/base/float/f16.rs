@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | | sign | exponent, bias 15 | mantissa |
 //!
-//! Both directions give the bits that the x86 instructions `vcvtph2ps` and `vcvtps2ph` give.
+//! Both directions give the bits of the x86 instructions `vcvtph2ps` and `vcvtps2ph`.
 
 use super::{INFINITY, power_of_two, round_magnitude};
 
@@ -25,7 +25,7 @@ pub fn decode(bits: u16) -> f32 {
 pub fn encode(value: f32) -> u16 {
     let bits = value.to_bits();
     let magnitude = bits & 0x7FFF_FFFF;
-    // 65536 is the least number that is certainly infinite; the rounding itself carries 65520 and above there.
+    // From 65536 on every value is infinite; rounding carries 65520 and above there too.
     let rounded = round_magnitude::<10, 15>(magnitude.min(power_of_two(16)));
     let quiet = 0x7E00 | ((magnitude >> 13) & 0x03FF);
     let word = if magnitude > INFINITY { quiet } else { rounded };

@@ -1,4 +1,4 @@
-//! The small float formats, one file each, both directions side by side.
+//! The small float formats, one file each with decoder and encoder.
 //!
 //! | format | sign, exponent, mantissa | bias | infinities | NaN |
 //! |---|---|---|---|---|
@@ -11,8 +11,8 @@
 //! | [`e8m0`] | 0, 8, 0 | 127 | no | 0xFF; there is no zero |
 //! | [`e2m1`] | 1, 2, 1 | 1 | no | none |
 //!
-//! Encoding rounds to nearest, ties to even. No decoder builds an `f32` subnormal on its way to a normal number: that
-//! would cost a microcode assist per operation.
+//! Encoding rounds to nearest, ties to even. No decoder computes an intermediate `f32` subnormal: that would cost a
+//! microcode assist per operation.
 
 pub mod bf16;
 pub mod e2m1;
@@ -36,7 +36,7 @@ pub use e8m0::E8m0;
 pub trait Format8: Copy + Send + Sync + 'static {
     /// The format's name, as in the table of [`float`](self).
     const NAME: &'static str;
-    /// Whether bit 7 is a sign and nothing else, so that 128 magnitudes say everything.
+    /// Whether bit 7 is only a sign, so that a table of 128 magnitudes covers the format.
     const SIGNED: bool;
 
     /// The value of a code.
@@ -58,21 +58,21 @@ const INFINITY: u32 = 0x7F80_0000;
 /// Bits of the quiet NaN that decoders produce.
 const NAN: u32 = 0x7FC0_0000;
 
-/// The NaN that arithmetic itself yields on this target, of ∞ × 0 for example: x86 sets its sign.
+/// The NaN that arithmetic yields on this target, for ∞ × 0 for example: x86 sets its sign.
 pub const DEFAULT_NAN: f32 =
     f32::from_bits(if cfg!(any(target_arch = "x86", target_arch = "x86_64")) { NAN | 0x8000_0000 } else { NAN });
 
-/// The same number, every NaN as [`DEFAULT_NAN`].
+/// The value, with every NaN replaced by [`DEFAULT_NAN`].
 ///
-/// Which of two NaNs a multiplication or an addition gives depends on the order of its operands, and that order is the
-/// compiler's choice. Scales, zero points and maps go through this, or the results of them do: where all NaNs are the same
-/// one, the order does not matter.
+/// Which of two NaN operands a multiplication or an addition returns depends on the order of the operands, which the
+/// compiler chooses. Scales, zero points and tables, or results computed from them, go through this: if all NaNs are
+/// equal, the order does not matter.
 #[inline(always)]
 pub(crate) fn canonical_nan(value: f32) -> f32 {
     if value.is_nan() { DEFAULT_NAN } else { value }
 }
 
-/// `value * factor`, but of two NaNs the first: it decides the sign of a code.
+/// `value * factor`; if both are NaN the result is `value`, which carries the sign of the code.
 #[inline(always)]
 pub(crate) fn times(value: f32, factor: f32) -> f32 {
     if value.is_nan() { f32::from_bits(value.to_bits() | 0x0040_0000) } else { value * factor }
@@ -85,7 +85,7 @@ const fn power_of_two(exponent: i32) -> u32 {
 
 /// Rounds the bits of a non-negative `f32` to the nearest code of a format with subnormals, ties to even.
 ///
-/// Exponents past the format's end give codes past its end; the caller limits the input or the result.
+/// Exponents beyond the format give codes beyond it; the caller clamps the input or the result.
 #[inline(always)]
 fn round_magnitude<const MANTISSA_BITS: u32, const BIAS: i32>(magnitude: u32) -> u32 {
     let shift = 23 - MANTISSA_BITS;
@@ -93,7 +93,8 @@ fn round_magnitude<const MANTISSA_BITS: u32, const BIAS: i32>(magnitude: u32) ->
     let odd = (magnitude >> shift) & 1;
     let half = (1 << (shift - 1)) - 1;
     let normal = magnitude.wrapping_sub(power_of_two(-BIAS)).wrapping_add(half + odd) >> shift;
-    // Next to this number an f32 has exactly the format's least subnormal as its last bit, so the addition rounds.
+    // At this magnitude the last mantissa bit of an `f32` is the smallest subnormal of the format, so the addition
+    // rounds.
     let anchor = power_of_two(1 - BIAS + shift as i32);
     let subnormal = (f32::from_bits(magnitude) + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
     if magnitude < least_normal { subnormal } else { normal }

@@ -1,8 +1,8 @@
-//! The few operations that are written by hand per CPU level.
+//! The operations that are hand-written for each CPU level.
 //!
-//! Everything else in this crate is plain loops over groups of [`GROUP`] elements, which the
-//! compiler vectorises for the level it stamps. This module has the operations it does not find by itself: conversions between `f32` and
-//! half precision, and look-ups and searches in tables held in registers.
+//! Everything else in this crate is loops over groups of [`GROUP`] elements, which the compiler vectorises for each
+//! level. The operations here are those it does not vectorise well: conversions between `f32` and half precision, and
+//! look-ups and searches in tables held in registers.
 //!
 //! A value of a level type is the proof that the CPU has the level's instructions.
 
@@ -21,8 +21,8 @@ pub(crate) use codes::arrange;
 pub use codes::{Arrangement, Codes, EachTwice, ProductsTwice, SMALL_TABLE, Twice};
 pub use groups::Groups;
 pub use moves::{Moves, TILE, Tile};
+pub use nibbles::{LimitTree, Nibbles};
 pub(crate) use nibbles::{NEAR, NEGATIVE_ZERO, key, pack};
-pub use nibbles::{Nibbles, Tree};
 pub use portable::Portable;
 pub use sums::{FEW, Points, Sums, Tables};
 #[cfg(target_arch = "x86_64")]
@@ -55,10 +55,10 @@ pub trait Simd: Copy + Send + Sync + 'static + Codes + Groups + Moves + Nibbles 
     /// Those NaNs survive the rounding by themselves, which saves a third of its instructions.
     fn narrow_bf16(self, values: &[f32; GROUP]) -> [u16; GROUP];
 
-    /// Towards zero, and `i32::MIN` for what does not fit: what a conversion to `int` gives on x86.
+    /// Truncates to `i32`, with `i32::MIN` for values out of range, as `cvttps2dq` does.
     fn truncate(self, values: &[f32; GROUP]) -> [i32; GROUP];
 
-    /// The larger of each pair. By hand because a running maximum tempts the compiler to work across groups.
+    /// The larger of each pair. Hand-written because the compiler otherwise vectorises a running maximum across groups.
     fn larger(self, a: &[i32; GROUP], b: &[i32; GROUP]) -> [i32; GROUP];
 
     /// `table[code & 0x7F]` with bit 15 flipped where the code's sign bit is set.

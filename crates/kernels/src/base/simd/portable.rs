@@ -1,4 +1,4 @@
-//! The level without any hand-written instruction.
+//! The portable level, without hand-written instructions.
 
 use super::{Simd, TABLE};
 use crate::base::GROUP;
@@ -39,7 +39,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn truncate(self, values: &[f32; GROUP]) -> [i32; GROUP] {
-        // The largest f32 below 2^31 is a whole number.
+        // The largest f32 below 2^31 is an integer.
         map!(value in values => if (-2_147_483_648.0..2_147_483_648.0).contains(&value) { value as i32 } else { i32::MIN })
     }
 

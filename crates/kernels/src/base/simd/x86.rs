@@ -167,7 +167,7 @@ impl Simd for V4 {
 
     #[inline(always)]
     fn widen_e4m3(self, codes: &[u8; GROUP]) -> [f32; GROUP] {
-        // The steps of `e4m3_halves_avx2`, which the compiler arranges well by itself here.
+        // The steps of `e4m3_halves_avx2`, which the compiler vectorises well here.
         let halves = map!(code in codes => {
             let nan = if code & 0x7F == 0x7F { 0x7E00 } else { 0 };
             ((i16::from_le_bytes([0, code]) >> 1) as u16 & 0xBFFF) | nan
@@ -272,9 +272,9 @@ const UPPER_HALVES: [u16; GROUP] = {
     indices
 };
 
-/// Turns 32 E4M3 codes into half precision numbers of a 256th of their value: elements 0–7 and 16–23, 8–15 and 24–31.
+/// Converts 32 E4M3 codes to F16 values divided by 256, in the order 0–7 and 16–23, 8–15 and 24–31.
 ///
-/// Exponent and mantissa, shifted into a half's, are the number over 2^8, because the biases are 7 and 15:
+/// Exponent and mantissa, shifted to those of an F16, are the value divided by 2^8, because the biases are 7 and 15:
 ///
 /// | byte of the half | 7 | 6 | 5–2 | 1–0 |
 /// |---|---|---|---|---|
@@ -286,7 +286,7 @@ fn e4m3_halves_avx2(codes: __m256i) -> (__m256i, __m256i) {
     let sign = _mm256_set1_epi8(i8::MIN);
     let magnitude = _mm256_and_si256(_mm256_srli_epi16::<1>(codes), _mm256_set1_epi8(0x3F));
     let nan = _mm256_cmpeq_epi8(_mm256_or_si256(codes, sign), _mm256_set1_epi8(-1));
-    // A NaN keeps all of its code, which is all ones but for the sign.
+    // A NaN keeps its code, all ones but for the sign.
     let upper = _mm256_or_si256(_mm256_and_si256(codes, _mm256_or_si256(sign, nan)), magnitude);
     let lower = _mm256_and_si256(_mm256_slli_epi16::<7>(codes), sign);
     (_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper))
@@ -301,7 +301,7 @@ pub(super) fn round_bf16_avx2(bits: __m256i) -> __m256i {
     _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, bias))
 }
 
-/// Rounds sixteen `f32` to BF16, each in the upper half of its doubleword; the lower halves are left as they fall.
+/// Rounds sixteen `f32` to BF16, each in the upper half of its doubleword; the lower halves are undefined.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn round_bf16_avx512(bits: __m512i) -> __m512i {
@@ -310,7 +310,7 @@ pub(super) fn round_bf16_avx512(bits: __m512i) -> __m512i {
     _mm512_mask_add_epi32(below_half, is_odd, bits, _mm512_set1_epi32(0x8000))
 }
 
-/// [`round_bf16_avx2`] for any value; NaN is made quiet instead.
+/// [`round_bf16_avx2`] for all values; NaN is made quiet.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn round_bf16_or_nan_avx2(values: __m256) -> __m256i {
@@ -320,7 +320,7 @@ pub(super) fn round_bf16_or_nan_avx2(values: __m256) -> __m256i {
     _mm256_blendv_epi8(round_bf16_avx2(bits), quiet, is_nan)
 }
 
-/// [`round_bf16_avx512`] for any value; NaN is made quiet instead.
+/// [`round_bf16_avx512`] for all values; NaN is made quiet.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn round_bf16_or_nan_avx512(values: __m512) -> __m512i {

@@ -1,4 +1,4 @@
-//! Packed codes with AVX2.
+//! Operations on packed codes with AVX2.
 
 use std::arch::x86_64::*;
 
@@ -167,7 +167,7 @@ impl Codes for V3 {
                 let codes = _mm256_srlv_epi32(_mm256_shuffle_epi8(packed_half::<P>(packed, i / 16), bytes), shifts);
                 let mut found = _mm256_permutevar8x32_ps(lower, codes);
                 if P::BITS == 4 {
-                    // The blend looks at the sign: bit 3 of the code.
+                    // The blend selects by the sign bit, which is bit 3 of the code.
                     let is_upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(codes));
                     found = _mm256_blendv_ps(found, _mm256_permutevar8x32_ps(upper, codes), is_upper);
                 }
@@ -214,7 +214,7 @@ impl Codes for V3 {
                 let bytes = _mm256_loadu_si256(Windows::<P>::WIDE_BYTES.as_ptr().add(i).cast());
                 let shifts = _mm256_loadu_si256(Windows::<P>::WIDE_SHIFTS.as_ptr().add(i).cast());
                 let codes = _mm256_srlv_epi32(_mm256_shuffle_epi8(packed_half::<P>(packed, i / 16), bytes), shifts);
-                // The blend looks at the sign: bit 3 of the code.
+                // The blend selects by the sign bit, which is bit 3 of the code.
                 let is_upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(codes));
                 let low = _mm256_permutevar8x32_ps(lower, codes);
                 let found = _mm256_blendv_ps(low, _mm256_permutevar8x32_ps(upper, codes), is_upper);

@@ -1,4 +1,4 @@
-//! Packed codes with AVX-512.
+//! Operations on packed codes with AVX-512.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -113,7 +113,7 @@ impl Codes for V4 {
         let mut words = [0; GROUP];
         // SAFETY: the token proves AVX-512 F and BW; the load covers exactly the table, the store the words.
         unsafe {
-            // The permutation looks at five bits of each index: the table comes twice.
+            // The permutation uses five bits of each index: the table is repeated.
             let table = _mm512_loadu_si512(table.as_ptr().cast());
             let found = _mm512_permutexvar_epi16(code_words::<P>(packed), table);
             _mm512_storeu_si512(words.as_mut_ptr().cast(), found);
@@ -170,7 +170,7 @@ impl Codes for V4 {
         let mut words = [0; GROUP];
         // SAFETY: the token proves AVX-512 F and BW; the load covers exactly the tables, the store the words.
         unsafe {
-            // The permutation looks at five bits of each index: of the upper half the fifth is set.
+            // The permutation uses five bits of each index; the fifth is set in the upper half.
             let four_bits = _mm512_and_si512(code_words::<P>(packed), _mm512_set1_epi16(0xF));
             let upper = _mm512_inserti64x4::<1>(_mm512_setzero_si512(), _mm256_set1_epi16(0x10));
             let tables = opaque(_mm512_loadu_si512(tables.as_ptr().cast()));
@@ -199,13 +199,13 @@ impl Codes for V4 {
     }
 }
 
-/// The same, of which the compiler does not know where it comes from.
+/// Hides the origin of a value from the compiler.
 ///
-/// Otherwise it takes apart tables whose signs are flipped, looks up both the words and the flips, and puts together what it found.
+/// Otherwise it splits tables with flipped signs, looks up the words and the flips separately and combines the results.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn opaque(mut register: __m512i) -> __m512i {
-    // SAFETY: nothing is done.
+    // SAFETY: the assembly is empty.
     unsafe { asm!("/* {0} */", inout(zmm_reg) register, options(pure, nomem, nostack, preserves_flags)) }
     register
 }
@@ -223,7 +223,7 @@ fn code_words<P: Packing>(packed: &[u8; GROUP]) -> __m512i {
             _mm512_broadcast_i32x4(_mm_loadu_si128(packed.as_ptr().cast()))
         };
         let bytes = _mm512_loadu_si512(Windows::<P>::BYTES.as_ptr().cast());
-        // Now the compiler knows that no shift is too far, and does not ask.
+        // This bound removes the check for shifts that are too large.
         let shifts = _mm512_and_si512(_mm512_loadu_si512(Windows::<P>::SHIFTS.as_ptr().cast()), _mm512_set1_epi16(15));
         _mm512_srlv_epi16(_mm512_shuffle_epi8(packed, bytes), shifts)
     }
@@ -233,7 +233,7 @@ fn code_words<P: Packing>(packed: &[u8; GROUP]) -> __m512i {
 struct Places<A>(PhantomData<A>);
 
 impl<A: Arrangement> Places<A> {
-    /// Of sixteen words.
+    /// For sixteen words.
     const WORDS: [u16; GROUP] = {
         let mut places = [0; GROUP];
         let mut i = 0;
@@ -244,7 +244,7 @@ impl<A: Arrangement> Places<A> {
         places
     };
 
-    /// Of the upper halves of sixteen doublewords.
+    /// For the upper halves of sixteen doublewords.
     const UPPER_HALVES: [u16; GROUP] = {
         let mut places = Self::WORDS;
         let mut i = 0;

@@ -1,8 +1,8 @@
-//! Packed codes into codes, and through tables of 16 entries held in registers.
+//! Operations on packed codes: unpacking, and look-ups in tables of 16 entries held in registers.
 //!
-//! Every code of fewer than eight bits lies in a window of two bytes. A byte shuffle brings the windows of a group into
-//! words, a shift per word brings the codes to the bottom, and the packing is nothing but the shuffle's and the shifts'
-//! constants.
+//! Every code of fewer than eight bits is within a window of two bytes. A byte shuffle moves the windows of a group
+//! into words, and a shift per word moves the codes to the lowest bits; a packing is defined by the constants of the
+//! shuffle and the shifts.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -18,23 +18,23 @@ use crate::base::packing::Packing;
 /// Entries of a table for codes of up to four bits.
 pub const SMALL_TABLE: usize = 16;
 
-/// Where rounded words of sixteen values go, eight at a time.
+/// The order in which the rounded words of sixteen values fill a group, eight at a time.
 pub trait Arrangement {
-    /// Which eight of the sixteen each eight of a group are.
+    /// The half of the sixteen values (0 or 1) that fills each eight of a group.
     const EIGHTS: [usize; 4];
-    /// Whether NaNs with a payload are among the values.
+    /// Whether the values may be NaN with a payload.
     const HAS_NAN: bool;
 }
 
-/// All sixteen twice: a table.
+/// All sixteen twice: a repeated table.
 #[derive(Clone, Copy, Debug)]
 pub struct Twice;
 
-/// [`Twice`] without NaN, but for those that are quiet and not all ones.
+/// [`Twice`] for values whose NaNs are quiet and not all ones.
 #[derive(Clone, Copy, Debug)]
 pub struct ProductsTwice;
 
-/// The lower eight twice and the upper eight twice, without NaN but for those that are quiet and not all ones.
+/// The lower eight twice and the upper eight twice, for values whose NaNs are quiet and not all ones.
 #[derive(Clone, Copy, Debug)]
 pub struct EachTwice;
 
@@ -53,7 +53,7 @@ impl Arrangement for EachTwice {
     const HAS_NAN: bool = false;
 }
 
-/// Words of sixteen values where they belong.
+/// The words of sixteen values in the order of `A`.
 #[inline(always)]
 pub(crate) fn arrange<A: Arrangement, W: Copy + Default>(words: &[W; SMALL_TABLE]) -> [W; GROUP] {
     let mut arranged = [W::default(); GROUP];
@@ -65,21 +65,21 @@ pub(crate) fn arrange<A: Arrangement, W: Copy + Default>(words: &[W; SMALL_TABLE
 
 /// A CPU level's operations on packed codes of two to seven bits, and on tables for those of up to four.
 ///
-/// Tables repeat after `2^BITS` entries. Of three-bit codes the packed bytes are the first eight and the last eight of
-/// their twelve, of those of more than four bits the first sixteen and the last sixteen.
+/// Tables repeat after `2^BITS` entries. Packed three-bit codes are passed as the first eight and the last eight of
+/// their twelve bytes, codes of more than four bits as the first and the last sixteen bytes.
 pub trait Codes: Copy {
     /// Whether codes are unpacked and looked up by shuffling bytes in registers, which beats arithmetic.
     const SHUFFLES: bool;
-    /// Whether numbers are looked up faster than bytes are converted to them.
+    /// Whether looking up values is faster than converting bytes.
     const NUMBERS: bool;
 
-    /// Bytes as numbers.
+    /// Unsigned bytes as `f32`.
     fn unsigned(self, bytes: &[u8; GROUP]) -> [f32; GROUP];
 
-    /// Bytes as numbers, in two's complement.
+    /// Signed bytes as `f32`.
     fn signed(self, bytes: &[u8; GROUP]) -> [f32; GROUP];
 
-    /// The fields of words from bit `shift` on, below 32, as numbers; `mask` has fewer than 31 bits.
+    /// Bit fields of words from bit `shift` on, below 32, as `f32`; `mask` has fewer than 31 bits.
     fn fields(self, words: &[[u8; 4]; GROUP], shift: u32, mask: u32) -> [f32; GROUP];
 
     /// `(bytes * factors) % 2^16 * 3 / 2^16`: digits of base three.
@@ -117,10 +117,10 @@ pub trait Codes: Copy {
 struct Windows<P>(PhantomData<P>);
 
 impl<P: Packing> Windows<P> {
-    /// Whether each half of the codes has sixteen bytes of its own.
+    /// Whether each half of the codes has its own sixteen bytes.
     const IN_HALVES: bool = P::BITS > 4;
 
-    /// The two bytes of each code's window; 0x80, which shuffles as zero, past the group's end.
+    /// The two bytes of the window of each code; 0x80, which shuffles to zero, past the end of the group.
     const BYTES: [[u8; 2]; GROUP] = {
         let mut bytes = [[0; 2]; GROUP];
         let mut i = 0;
@@ -128,7 +128,7 @@ impl<P: Packing> Windows<P> {
             let first = P::POSITIONS[i] / 8;
             let last = first as usize + 1 == 4 * P::BITS;
             let first = match (P::BITS, i >= GROUP / 2) {
-                // Of twelve bytes the last eight are loaded from the ninth place on, for the upper half of the codes.
+                // The last eight of twelve bytes are loaded at index 8, for the upper half of the codes.
                 (3, true) => first + 4,
                 (5.., true) => first + 16 - 4 * P::BITS as u8,
                 _ => first,
@@ -150,7 +150,7 @@ impl<P: Packing> Windows<P> {
         bytes
     };
 
-    /// Where in its window each code starts.
+    /// The bit of its window at which each code starts.
     const SHIFTS: [u16; GROUP] = {
         let mut shifts = [0; GROUP];
         let mut i = 0;
@@ -172,7 +172,7 @@ impl<P: Packing> Windows<P> {
         shifts
     };
 
-    /// The factors that bring each code to the top of its window: a shift by multiplication.
+    /// The factors that move each code to the top of its window: shifts by multiplication.
     const FACTORS: [u16; GROUP] = {
         let mut factors = [0; GROUP];
         let mut i = 0;

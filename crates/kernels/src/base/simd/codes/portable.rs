@@ -1,4 +1,4 @@
-//! Packed codes without any hand-written instruction.
+//! The portable operations on packed codes.
 
 use super::{Arrangement, Codes, SMALL_TABLE, Windows, arrange};
 use crate::base::GROUP;
@@ -41,7 +41,7 @@ impl Codes for Portable {
         for (i, code) in codes.iter_mut().enumerate() {
             let [first, second] = Windows::<P>::BYTES[i].map(usize::from);
             let half = if Windows::<P>::IN_HALVES { i / (GROUP / 2) * (GROUP / 2) } else { 0 };
-            // Where a window has no second byte, no code reaches into it.
+            // A window without a second byte has no code that crosses into it.
             let window = u16::from_le_bytes([packed[half + first], packed[(half + second) % GROUP]]);
             *code = (window >> Windows::<P>::SHIFTS[i]) as u8 & ((1 << P::BITS) - 1);
         }

@@ -1,6 +1,6 @@
 //! Reductions of a group: its largest element, and which elements equal a value.
 //!
-//! By hand because the compiler takes a group apart where its elements meet.
+//! Hand-written because the compiler scalarises reductions within a group.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -10,15 +10,15 @@ use crate::base::GROUP;
 
 /// A CPU level's operations on whole groups.
 pub trait Groups: Copy {
-    /// The largest of a group.
+    /// The largest element.
     fn largest(self, values: &[i32; GROUP]) -> i32;
 
-    /// The largest of each half of a group.
+    /// The largest element of each half.
     fn largest_of_halves(self, values: &[i32; GROUP]) -> [i32; 2];
 
-    /// A bit for each of a group that is this one.
+    /// A bit for each element equal to `one`.
     fn equal(self, values: &[i32; GROUP], one: i32) -> u32;
 
-    /// A bit for each pair whose first is not below its second; none for NaN.
+    /// A bit for each pair with `a >= b`; 0 for NaN.
     fn not_below(self, a: &[f32; GROUP], b: &[f32; GROUP]) -> u32;
 }

@@ -1,10 +1,10 @@
-//! Whole groups without any hand-written instruction.
+//! The portable reductions of a group.
 
 use super::Groups;
 use crate::base::GROUP;
 use crate::base::simd::Portable;
 
-/// A bit for each place.
+/// A bit for each element.
 #[inline(always)]
 fn bits(is_set: impl Fn(usize) -> bool) -> u32 {
     (0..GROUP).fold(0, |bits, place| bits | u32::from(is_set(place)) << place)

@@ -1,4 +1,4 @@
-//! Whole groups at the x86-64 levels.
+//! Reductions of a group at the x86-64 levels.
 
 use std::arch::x86_64::*;
 

@@ -1,4 +1,4 @@
-//! Gathers and transposes without any hand-written instruction.
+//! The portable gather and transpose.
 
 use super::{Moves, TILE, Tile, last_index};
 use crate::base::GROUP;

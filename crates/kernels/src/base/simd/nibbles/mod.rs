@@ -1,4 +1,4 @@
-//! Numbers to packed codes of four bits, by searching among fifteen limits.
+//! Encodes values as packed four-bit codes by a search among fifteen limits.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -6,38 +6,39 @@ mod x86;
 
 use crate::base::GROUP;
 
-/// Fifteen rising limits, searched in four steps, and the codes between them.
+/// Fifteen ascending limits, searched in four steps, and the codes between them.
 ///
-/// Numbers are compared by their place in the order of all numbers. −0.0 has a code of its own.
+/// Values are compared by [`key`]. −0.0 has its own code.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Tree {
+pub struct LimitTree {
     limits: [i32; 15],
     codes: [u8; 16],
     negative_zero: u8,
-    /// For indices of as many bits as steps were made: the 2, 4 and 8 limits of the next step.
+    /// By an index that gains one bit per step: the 2, 4 and 8 limits of the next step.
     by_step: [[i32; 8]; 3],
-    /// For indices that begin as 0 or 8 and grow by 4 and then by 2: the limit of the next step.
+    /// By an index that starts at 0 or 8 and grows by 4 and then by 2: the limit of the next step.
     by_index: [[i32; 16]; 3],
-    /// For the last of those: the codes below and above the limit.
+    /// By the last such index: the codes below and above the limit.
     ends: [[i32; 16]; 2],
 }
 
-/// Numbers from `-NEAR` to `NEAR` are decided by a tree.
+/// The range that a [`LimitTree`] decides: `-NEAR` to `NEAR`.
 pub(crate) const NEAR: f32 = 16.0;
 
 /// The key of −0.0.
 pub(crate) const NEGATIVE_ZERO: i32 = -1;
 
-/// A number's place in the order of all numbers, −0.0 before +0.0.
+/// An integer that orders like the value, −0.0 before +0.0.
 #[inline(always)]
 pub(crate) fn key(value: f32) -> i32 {
     let bits = value.to_bits() as i32;
     bits ^ ((bits >> 31) & i32::MAX)
 }
 
-impl Tree {
+impl LimitTree {
     pub(crate) fn new(limits: [i32; 15], codes: [u8; 16], negative_zero: u8) -> Self {
-        // The middle of what is left after the first, second and third step lies this far above the index.
+        // The distance from the index to the middle limit of the remaining range after the first, second and third
+        // step.
         let offsets = [3, 1, 0];
         let mut tree =
             Self { limits, codes, negative_zero, by_step: [[0; 8]; 3], by_index: [[0; 16]; 3], ends: [[0; 16]; 2] };
@@ -54,7 +55,7 @@ impl Tree {
         tree
     }
 
-    /// The code of a number that is no NaN.
+    /// The code of a value that is not NaN.
     pub(crate) fn code(&self, number: f32) -> u8 {
         let key = key(number);
         if key == NEGATIVE_ZERO {
@@ -69,11 +70,11 @@ impl Tree {
     }
 }
 
-/// A CPU level's search.
+/// The search of a CPU level.
 pub trait Nibbles {
-    /// The codes of a group of numbers, two per byte, the first in the high nibble, and whether the tree decides all of
+    /// The codes of a group of values, two per byte, the first in the high nibble, and whether the tree decides all of
     /// them: none is NaN or beyond `NEAR`.
-    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool);
+    fn nibbles(self, tree: &LimitTree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool);
 }
 
 /// Two codes per byte, the first in the high nibble.

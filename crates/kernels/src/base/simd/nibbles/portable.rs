@@ -1,12 +1,12 @@
-//! Counting limits, which every compiler makes vector instructions of.
+//! The portable search, which counts limits: compilers vectorise that.
 
-use super::{NEAR, NEGATIVE_ZERO, Nibbles, Tree, key, pack};
+use super::{LimitTree, NEAR, NEGATIVE_ZERO, Nibbles, key, pack};
 use crate::base::GROUP;
 use crate::base::simd::Portable;
 
 impl Nibbles for Portable {
     #[inline(always)]
-    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
+    fn nibbles(self, tree: &LimitTree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
         let keys = map!(number in numbers => key(number));
         let (low, high) = (key(-NEAR), key(NEAR));
         let mut is_far = 0;

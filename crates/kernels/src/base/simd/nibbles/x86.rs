@@ -2,13 +2,13 @@
 
 use std::arch::x86_64::*;
 
-use super::{NEAR, NEGATIVE_ZERO, Nibbles, Tree};
+use super::{LimitTree, NEAR, NEGATIVE_ZERO, Nibbles};
 use crate::base::GROUP;
 use crate::base::simd::{V3, V4};
 
 impl Nibbles for V3 {
     #[inline(always)]
-    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
+    fn nibbles(self, tree: &LimitTree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
         let mut packed = [0; GROUP / 2];
         // SAFETY: the token proves AVX2; loads and stores are unaligned and cover exactly the quarters of the numbers, the
         // codes and the packed bytes.
@@ -26,12 +26,12 @@ impl Nibbles for V3 {
             let words = [_mm256_packs_epi32(indices[0], indices[1]), _mm256_packs_epi32(indices[2], indices[3])];
             let mixed = _mm256_packus_epi16(words[0], words[1]);
             let bytes = _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-            // An index with its highest bit set finds nothing: that is −0.0.
+            // An index with its highest bit set shuffles to zero; those are −0.0.
             let codes = _mm256_broadcastsi128_si256(_mm_loadu_si128(tree.codes.as_ptr().cast()));
             let is_negative_zero = _mm256_cmpgt_epi8(_mm256_setzero_si256(), bytes);
             let its_code = _mm256_and_si256(is_negative_zero, _mm256_set1_epi8(tree.negative_zero as i8));
             let codes = _mm256_or_si256(_mm256_shuffle_epi8(codes, bytes), its_code);
-            // The first of each pair times sixteen, plus the second.
+            // The first of each pair times 16, plus the second.
             let pairs = _mm256_maddubs_epi16(codes, _mm256_set1_epi16(0x0110));
             let halves = _mm256_permute4x64_epi64::<0b10_00_10_00>(_mm256_packus_epi16(pairs, pairs));
             _mm_storeu_si128(packed.as_mut_ptr().cast(), _mm256_castsi256_si128(halves));
@@ -43,7 +43,7 @@ impl Nibbles for V3 {
 /// The indices of eight numbers, 128 more for −0.0.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn search_avx2(tree: &Tree, bits: __m256i) -> __m256i {
+fn search_avx2(tree: &LimitTree, bits: __m256i) -> __m256i {
     let sign = _mm256_and_si256(_mm256_srai_epi32::<31>(bits), _mm256_set1_epi32(i32::MAX));
     let keys = _mm256_xor_si256(bits, sign);
     // A comparison gives −1 where it holds.
@@ -61,7 +61,7 @@ fn search_avx2(tree: &Tree, bits: __m256i) -> __m256i {
 
 impl Nibbles for V4 {
     #[inline(always)]
-    fn nibbles(self, tree: &Tree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
+    fn nibbles(self, tree: &LimitTree, numbers: &[f32; GROUP]) -> ([u8; GROUP / 2], bool) {
         let mut packed = [0; GROUP / 2];
         // SAFETY: the token proves AVX-512 F and BW; loads and stores are unaligned and cover exactly the halves of the
         // numbers and of the packed bytes.
@@ -71,7 +71,7 @@ impl Nibbles for V4 {
                 let sixteen = _mm512_loadu_ps(sixteen.as_ptr());
                 is_far |= _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(_mm512_abs_ps(sixteen), _mm512_set1_ps(NEAR));
                 let codes = search_avx512(tree, _mm512_castps_si512(sixteen));
-                // Each quadword holds a pair, the first of it below.
+                // Each quadword holds a pair, the first in the lower half.
                 let pairs = _mm512_or_si512(_mm512_slli_epi64::<4>(codes), _mm512_srli_epi64::<32>(codes));
                 _mm_storel_epi64(out.as_mut_ptr().cast(), _mm512_cvtepi64_epi8(pairs));
             }
@@ -83,7 +83,7 @@ impl Nibbles for V4 {
 /// The codes of sixteen numbers.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn search_avx512(tree: &Tree, bits: __m512i) -> __m512i {
+fn search_avx512(tree: &LimitTree, bits: __m512i) -> __m512i {
     let sign = _mm512_and_si512(_mm512_srai_epi32::<31>(bits), _mm512_set1_epi32(i32::MAX));
     let keys = _mm512_xor_si512(bits, sign);
     // SAFETY: the loads cover exactly the tables.

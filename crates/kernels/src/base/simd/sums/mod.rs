@@ -1,6 +1,6 @@
-//! Sums of looked-up bytes: roughly how far each of many points of a grid is.
+//! Approximate distances of grid points: sums of bytes looked up in tables.
 //!
-//! A point is two bytes, whose four nibbles are looked up in a table each.
+//! A point is two bytes; each of their four nibbles is looked up in its own table.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -17,21 +17,21 @@ pub type Points = [[u8; GROUP]; 2];
 /// Points whose distances are compared at once.
 pub const FEW: usize = 16;
 
-/// A CPU level's sums.
+/// The sums of a CPU level.
 pub trait Sums: Copy {
-    /// The tables for points of `D` elements, four or eight: an element is a nibble, or two are.
+    /// The tables for points of `D` elements: for `D` = 4 an element is a nibble, for `D` = 8 two elements are.
     ///
-    /// `numbers` says what each level of each element counts, element by element; none is below zero. Numbers are rounded to
-    /// whole ones, ties to even, and are 255 at most, as what two of them make together is; NaN is 255.
+    /// `numbers` has the non-negative distance of each level of each element. Distances, and sums of two of them, are
+    /// rounded to integers, ties to even, and saturate at 255; NaN is 255.
     fn tables<const D: usize>(self, numbers: &[f32; GROUP]) -> Tables;
 
-    /// The least sum of all points, which is 255 at most.
+    /// The smallest sum of all points, saturated at 255.
     fn least(self, tables: &Tables, groups: &[Points]) -> u8;
 
-    /// A bit for each point of a group whose sum is not above a limit.
+    /// A bit for each point of a group whose sum is at most `limit`.
     fn at_most(self, tables: &Tables, group: &Points, limit: u8) -> u32;
 
-    /// The place of the nearest of the first [`FEW`] points of a group, the first of several. The distance of a point is the
-    /// sum of what its levels add, in the order of elements; NaN is farther than any.
+    /// The index of the nearest of the first [`FEW`] points of a group, the first of several. The distance of a point
+    /// is the sum of `terms` over its levels, in the order of elements; NaN is farther than any number.
     fn nearest_of_few<const D: usize>(self, terms: &[f32; GROUP], group: &Points) -> usize;
 }

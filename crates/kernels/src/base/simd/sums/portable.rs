@@ -1,4 +1,4 @@
-//! Sums of looked-up bytes without any hand-written instruction.
+//! The portable approximate distances.
 
 use super::{FEW, Points, Sums, Tables};
 use crate::base::GROUP;
@@ -19,7 +19,7 @@ fn sums(tables: &Tables, [lower, upper]: &Points) -> [u8; GROUP] {
 impl Sums for Portable {
     #[inline(always)]
     fn tables<const D: usize>(self, numbers: &[f32; GROUP]) -> Tables {
-        // Added to this, a number has no room for a fraction.
+        // Adding this rounds to an integer.
         let whole =
             map!(number in numbers => ((if number < 255.0 { number } else { 255.0 }) + 8_388_608.0).to_bits() as u8);
         let mut tables = [[0; 16]; 4];
@@ -57,7 +57,7 @@ impl Sums for Portable {
             let point = usize::from(u16::from_le_bytes([lower[place], upper[place]]));
             let term = |element: usize| terms[levels * element + (point >> (16 / D * element)) % levels];
             let distance = (0..D).fold(0.0, |sum: f32, element| sum + term(element));
-            // Distances are not below zero: their bits are in their order.
+            // Distances are non-negative: their bits compare like them.
             let bits = distance.to_bits().cast_signed();
             (least, found) = if bits < least { (bits, place) } else { (least, found) };
         }

@@ -1,4 +1,4 @@
-//! Sums of looked-up bytes at the x86-64 levels: a byte shuffle is 32 look-ups.
+//! Approximate distances at the x86-64 levels: a byte shuffle is 32 look-ups.
 
 use std::arch::x86_64::*;
 
@@ -32,7 +32,7 @@ fn tables_avx2<const D: usize>(numbers: &[f32; GROUP]) -> Tables {
     let quarter = |index: usize| {
         // SAFETY: the load covers a quarter of the numbers.
         let numbers = unsafe { _mm256_loadu_ps(numbers.as_ptr().add(8 * index)) };
-        // The second operand where they cannot be compared.
+        // The second operand is returned for NaN.
         _mm256_cvtps_epi32(_mm256_min_ps(numbers, _mm256_set1_ps(255.0)))
     };
     let first = _mm256_packs_epi32(quarter(0), quarter(1));
@@ -88,7 +88,7 @@ fn least_avx2(tables: &Tables, groups: &[Points]) -> u8 {
         least = _mm256_min_epu8(least, sums_avx2(tables, group));
     }
     let half = _mm_min_epu8(_mm256_castsi256_si128(least), _mm256_extracti128_si256::<1>(least));
-    // The upper byte of each word becomes zero, so that the words are the least of two.
+    // The upper byte of each word becomes zero, so that each word is the smaller of two sums.
     let words = _mm_min_epu8(half, _mm_srli_epi16::<8>(half));
     _mm_cvtsi128_si32(_mm_minpos_epu16(words)) as u8
 }
@@ -114,7 +114,7 @@ fn nearest_of_few_avx2<const D: usize>(terms: &[f32; GROUP], [lower, upper]: &Po
         let halves = [bytes(lower), bytes(upper)];
         let mut sum = _mm256_setzero_ps();
         for (index, quarter) in quarters.into_iter().enumerate() {
-            // A quarter of the terms belongs to a nibble. The permutation looks at three bits of each index.
+            // A quarter of the terms belongs to a nibble. The permutation uses three bits of each index.
             let nibbles = _mm256_srl_epi32(halves[index / 2], _mm_cvtsi32_si128(4 * (index % 2) as i32));
             if D == 8 {
                 let (three, four) = (_mm256_set1_epi32(3), _mm256_set1_epi32(4));
@@ -129,7 +129,7 @@ fn nearest_of_few_avx2<const D: usize>(terms: &[f32; GROUP], [lower, upper]: &Po
         _mm256_castps_si256(sum)
     };
     let (first, second) = (distances(0), distances(8));
-    // Distances are not below zero: their bits are in their order.
+    // Distances are non-negative: their bits compare like them.
     let eight = _mm256_min_epi32(first, second);
     let four = _mm_min_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
     let two = _mm_min_epi32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
@@ -151,11 +151,11 @@ fn nearest_of_few_avx512<const D: usize>(terms: &[f32; GROUP], [lower, upper]: &
     };
     let mut sum = _mm512_setzero_ps();
     for (half, bytes) in halves.into_iter().zip(bytes) {
-        // A half of the terms belongs to a byte. The permutation looks at four bits of each index.
+        // A half of the terms belongs to a byte. The permutation uses four bits of each index.
         let mut add = |index: __m512i| sum = _mm512_add_ps(sum, _mm512_permutexvar_ps(index, half));
         if D == 8 {
             let three = _mm512_set1_epi32(3);
-            // Two bits of the levels, and which element it is: the first, or what the second and the third have in common.
+            // `4 * element | levels & 3`.
             let index = |levels: __m512i, element: i32| {
                 _mm512_ternarylogic_epi32::<0xF8>(_mm512_set1_epi32(4 * element), levels, three)
             };
@@ -168,7 +168,7 @@ fn nearest_of_few_avx512<const D: usize>(terms: &[f32; GROUP], [lower, upper]: &
             add(_mm512_or_si512(_mm512_srli_epi32::<4>(bytes), _mm512_set1_epi32(8)));
         }
     }
-    // Distances are not below zero: their bits are in their order.
+    // Distances are non-negative: their bits compare like them.
     let distances = _mm512_castps_si512(sum);
     let least = _mm512_reduce_min_epi32(distances);
     _mm512_cmpeq_epi32_mask(distances, _mm512_set1_epi32(least)).trailing_zeros() as usize
