@@ -63,7 +63,7 @@ impl Sidecars {
 
     /// Without a configuration that would take too long to ask for these tensors.
     fn for_names_of(mut self, catalog: &Catalog) -> Self {
-        self.config = self.config.within_work(catalog.iter().map(|(_, tensor)| tensor.name.as_str()));
+        self.config = self.config.within_matching_limit(catalog.iter().map(|(_, tensor)| tensor.name.as_str()));
         self
     }
 

@@ -1,46 +1,47 @@
-//! What is said about a module, member by member: typed, with the place that says it. A value of another type than a
-//! member can have is an error, never "not said".
+//! The options that apply to a module, with typed access and the place of each. A value of the wrong type is an error,
+//! never a missing value.
 
 use super::json::{Json, Members};
 use super::known::{Kind, pair, wrong};
 use super::place::Place;
 use crate::error::{AnamnesisError, Result};
 
-/// An object that says something, and where it stands.
+/// An object with options, and its place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layer<'a> {
     pub(super) members: &'a Members,
     pub(super) place: Place<'a>,
 }
 
-/// The members that apply to a module, or to all of them.
+/// The options that apply to a module, or to all modules.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Args<'a> {
     /// The most specific first.
     pub(super) layers: Vec<Layer<'a>>,
 }
 
-/// A value, its key, and where both stand.
+/// A value with its key and place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said<'a> {
+pub(super) struct Located<'a> {
     pub(super) value: &'a Json,
     pub(super) place: Place<'a>,
     key: &'a str,
 }
 
 impl<'a> Args<'a> {
-    /// What the most specific place says that has one of these keys; `null` only where nothing else is said.
-    pub(super) fn get(&self, keys: &[&'a str]) -> Option<Said<'a>> {
-        let said = |layer: &Layer<'a>| {
-            let of_key = |&key: &&'a str| Some(Said { value: layer.members.get(key)?, place: layer.place, key });
-            keys.iter().filter_map(of_key).min_by_key(|said| *said.value == Json::Null)
+    /// The value of the first of these keys that is present in the most specific layer; `null` only if every layer has
+    /// `null` or nothing.
+    pub(super) fn get(&self, keys: &[&'a str]) -> Option<Located<'a>> {
+        let found = |layer: &Layer<'a>| {
+            let of_key = |&key: &&'a str| Some(Located { value: layer.members.get(key)?, place: layer.place, key });
+            keys.iter().filter_map(of_key).min_by_key(|found| *found.value == Json::Null)
         };
-        let mut all = self.layers.iter().filter_map(said).peekable();
+        let mut all = self.layers.iter().filter_map(found).peekable();
         let first = all.peek().copied();
-        all.find(|said| *said.value != Json::Null).or(first)
+        all.find(|found| *found.value != Json::Null).or(first)
     }
 
-    /// The text of the first key that is there.
+    /// The string of the first of these keys that is present.
     pub(crate) fn text(&self, keys: &[&'a str]) -> Result<Option<&'a str>> {
         self.read(keys, Kind::Text, |value| match value {
             Json::Text(text) => Some(text.as_str()),
@@ -48,7 +49,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// The flag of the first key that is there.
+    /// The boolean of the first of these keys that is present.
     pub(crate) fn flag(&self, keys: &[&'a str]) -> Result<Option<bool>> {
         self.read(keys, Kind::Flag, |value| match value {
             Json::Flag(flag) => Some(*flag),
@@ -56,25 +57,25 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// The whole number of the first key that is there, and where it is said.
+    /// The integer of the first of these keys that is present, and its place.
     pub(crate) fn integer(&self, keys: &[&'a str]) -> Result<Option<Integer<'a>>> {
         let value = self.read(keys, Kind::Integer, |value| match value {
             Json::Number(number) => number.as_i64(),
             _ => None,
         })?;
-        let place = self.get(keys).map(|said| said.place);
+        let place = self.get(keys).map(|found| found.place);
         Ok(value.zip(place).map(|(value, place)| Integer { value, place }))
     }
 
-    /// [`integer`](Self::integer) where the libraries that read this member take no `null`.
+    /// [`integer`](Self::integer), for members in which the libraries accept no `null`.
     pub(crate) fn needed_integer(&self, keys: &[&'a str]) -> Result<Option<Integer<'a>>> {
         match self.get(keys) {
-            Some(said) if *said.value == Json::Null => Err(said.wrong(Kind::Integer)),
+            Some(found) if *found.value == Json::Null => Err(found.wrong(Kind::Integer)),
             _ => self.integer(keys),
         }
     }
 
-    /// The number of the first key that is there.
+    /// The number of the first of these keys that is present.
     pub(crate) fn number(&self, keys: &[&'a str]) -> Result<Option<f64>> {
         self.read(keys, Kind::Number, |value| match value {
             Json::Number(number) => number.as_f64(),
@@ -82,12 +83,12 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// The pair of positive numbers of the first key that is there.
+    /// The pair of positive integers of the first of these keys that is present.
     pub(crate) fn pair(&self, keys: &[&'a str]) -> Result<Option<(u64, u64)>> {
         self.read(keys, Kind::Block, pair)
     }
 
-    /// What stands in the object that a key names, where there is one.
+    /// The options inside the object of a key; empty if there is none.
     pub(crate) fn inside(&self, key: &'a str) -> Self {
         let object = |layer: &Layer<'a>| {
             let members = layer.members.get(key)?.members()?;
@@ -96,8 +97,8 @@ impl<'a> Args<'a> {
         Self { layers: self.layers.iter().filter_map(object).collect() }
     }
 
-    /// The texts under a key at any depth of the value of another, and the value of that itself where it is a text. Where types are
-    /// written as objects, the text in `_data` counts.
+    /// The strings under `key` at any depth below `outer`, and the value of `outer` itself if it is a string. Types
+    /// written as objects (torchao) have their string in `_data`.
     pub(crate) fn texts_within(&self, outer: &'a str, key: &str) -> Vec<&'a str> {
         let mut texts = Vec::new();
         let mut pending: Vec<(bool, &'a Json)> =
@@ -114,7 +115,7 @@ impl<'a> Args<'a> {
         texts
     }
 
-    /// What stands in each of the objects that the object of a key holds.
+    /// The options inside each object of the object of a key.
     pub(crate) fn inside_each(&self, key: &'a str) -> Vec<Self> {
         let objects = self.layers.iter().filter_map(|layer| Some((layer.members.get(key)?.members()?, layer.place)));
         let each = objects.flat_map(|(members, place)| {
@@ -129,15 +130,15 @@ impl<'a> Args<'a> {
     fn read<T>(&self, keys: &[&'a str], kind: Kind, value: impl Fn(&'a Json) -> Option<T>) -> Result<Option<T>> {
         match self.get(keys) {
             None => Ok(None),
-            Some(said) if *said.value == Json::Null => Ok(None),
-            Some(said) => value(said.value).map(Some).ok_or_else(|| said.wrong(kind)),
+            Some(found) if *found.value == Json::Null => Ok(None),
+            Some(found) => value(found.value).map(Some).ok_or_else(|| found.wrong(kind)),
         }
     }
 
-    /// Where one of these keys is said, with the key.
+    /// The place of the first of these keys that is set, including the key.
     pub(crate) fn place_of(&self, keys: &[&'a str]) -> Option<String> {
-        let said = self.get(keys).filter(|said| *said.value != Json::Null)?;
-        Some(said.place.with(said.key).to_string())
+        let found = self.get(keys).filter(|found| *found.value != Json::Null)?;
+        Some(found.place.with(found.key).to_string())
     }
 
     /// The most specific place.
@@ -146,14 +147,14 @@ impl<'a> Args<'a> {
     }
 }
 
-/// A whole number, and where it is said.
+/// An integer and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Integer<'a> {
     pub(crate) value: i64,
     pub(crate) place: Place<'a>,
 }
 
-impl Said<'_> {
+impl Located<'_> {
     fn wrong(&self, kind: Kind) -> AnamnesisError {
         AnamnesisError::parse(wrong(self.place.with(self.key), self.value, kind))
     }

@@ -1,22 +1,22 @@
-//! The documents that describe a quantisation, and the places inside them: the same that a conversion removes.
+//! The documents that describe a quantisation, and the members inside them; a conversion removes the same members.
 //!
 //! | document | place |
 //! |---|---|
 //! | `config.json`, `params.json`, `hf_quant_config.json` | `quantization_config` or `compression_config` in any object, `quantization` where it is an object |
 //! | `quantize_config.json`, `quant_config.json`, `quantization_config.json` | the whole document |
 //!
-//! Models of several parts (`text_config`, `thinker_config.text_config`, …) say it inside the part it concerns, and some
-//! tools wrap one description in another, so that every object is looked into.
+//! Models with sub-models (`text_config`, `thinker_config.text_config`, …) have the description inside the part it
+//! concerns, and some tools wrap one description in another, so every object is searched.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::json::{Json, MAX_VALUES, Members, Tree};
+use super::json::{Json, JsonSeed, MAX_VALUES, Members};
 use crate::json;
 
-/// Where models describe their quantisation, the most telling first.
+/// Documents that may describe the quantisation, the most authoritative first.
 pub(crate) const DOCUMENTS: [&str; 6] = [
     "config.json",
     "hf_quant_config.json",
@@ -38,8 +38,8 @@ pub(crate) const QUANTISATION_ONLY: [&str; 5] = [
 /// Documents that are a description themselves.
 const WHOLE: [&str; 3] = ["quantize_config.json", "quant_config.json", "quantization_config.json"];
 
-/// Members by which a description without a place of its own is known.
-const TELLING: [&str; 8] = [
+/// Members that identify a bare description.
+const DESCRIPTION_KEYS: [&str; 8] = [
     "quant_method",
     "quant_algo",
     "bits",
@@ -59,10 +59,10 @@ pub(crate) fn is_quantisation(key: &str, is_object: bool) -> bool {
     }
 }
 
-/// An object that describes a quantisation, and where it stands.
+/// An object that describes a quantisation, and its path.
 #[derive(Debug)]
-pub(super) struct Found {
-    /// Dotted keys; empty where it is the whole document.
+pub(super) struct FoundDescription {
+    /// Dotted keys; empty for a whole document.
     pub(super) path: String,
     pub(super) members: Members,
 }
@@ -70,52 +70,56 @@ pub(super) struct Found {
 /// Which objects of a document describe a quantisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Search {
-    /// Those in the usual places.
-    Places,
-    /// The document, and what is inside it.
+    /// Objects under the known keys.
+    DescriptionFinder,
+    /// The document itself, and objects inside it.
     Whole,
-    /// Those in the usual places, or else the document where it reads like one.
+    /// Objects under the known keys, or else the document itself if it has the members of a description.
     Either,
 }
 
 impl Search {
     pub(super) fn of(document: &str) -> Self {
-        if WHOLE.contains(&document) { Self::Whole } else { Self::Places }
+        if WHOLE.contains(&document) { Self::Whole } else { Self::DescriptionFinder }
     }
 }
 
-/// What a document says that matters here.
+/// The relevant parts of a document.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Everything about its quantisation, the outer places first.
-    pub(super) descriptions: Vec<Found>,
-    /// What stands in such a place and is no description.
+    /// All descriptions, outer ones first.
+    pub(super) descriptions: Vec<FoundDescription>,
+    /// Messages for members under a known key that are not objects.
     pub(super) misplaced: Vec<String>,
-    /// Every `model_type`, of the model and of its parts.
+    /// Every `model_type`, of the model and of its sub-models.
     pub(super) model_types: Vec<String>,
 }
 
-/// The member that names the kind of a model, or of a part of one.
+/// The member with the type of a model or sub-model.
 const MODEL_TYPE: &str = "model_type";
-/// Longest name of a kind of models, and the most of them: others are no names.
+/// The longest `model_type` and the largest number of them that are recorded.
 const MAX_MODEL_TYPE_BYTES: usize = 64;
 const MAX_MODEL_TYPES: usize = 64;
 
-/// Reads a document. The error says why the text is none.
+/// Reads a document. The error explains why it is not one.
 pub(super) fn find(text: &[u8], search: Search) -> Result<Findings, String> {
     let text = &*json::strict(text);
-    let left = Cell::new(MAX_VALUES);
-    let explain = |error: serde_json::Error| match left.get() {
+    let remaining = Cell::new(MAX_VALUES);
+    let explain = |error: serde_json::Error| match remaining.get() {
         0 => format!("describes its quantisation by more than {MAX_VALUES} values"),
         _ => format!("is not valid JSON: {error}"),
     };
-    let places =
-        Places { left: &left, path: &RefCell::default(), found: &RefCell::default(), types: &RefCell::default() };
+    let places = DescriptionFinder {
+        remaining: &remaining,
+        path: &RefCell::default(),
+        found: &RefCell::default(),
+        types: &RefCell::default(),
+    };
     let mut reader = serde_json::Deserializer::from_slice(text);
     let is_object = if search == Search::Whole {
-        let document = Tree(&left).deserialize(&mut reader).map_err(explain)?;
+        let document = JsonSeed(&remaining).deserialize(&mut reader).map_err(explain)?;
         let is_object = document.members().is_some();
-        places.take(document);
+        places.record(document);
         is_object
     } else {
         places.deserialize(&mut reader).map_err(explain)?
@@ -126,9 +130,10 @@ pub(super) fn find(text: &[u8], search: Search) -> Result<Findings, String> {
     }
     let is_found = !places.found.borrow().is_empty();
     if search == Search::Either && !is_found {
-        let document = Tree(&left).deserialize(&mut serde_json::Deserializer::from_slice(text)).map_err(explain)?;
-        if document.members().is_some_and(|members| TELLING.iter().any(|key| members.get(key).is_some())) {
-            places.take(document);
+        let document =
+            JsonSeed(&remaining).deserialize(&mut serde_json::Deserializer::from_slice(text)).map_err(explain)?;
+        if document.members().is_some_and(|members| DESCRIPTION_KEYS.iter().any(|key| members.get(key).is_some())) {
+            places.record(document);
         }
     }
     let mut found = places.found.take();
@@ -137,41 +142,41 @@ pub(super) fn find(text: &[u8], search: Search) -> Result<Findings, String> {
     for (_, path, value) in found {
         match value {
             Json::Null => {}
-            Json::Object(members) => findings.descriptions.push(Found { path, members: *members }),
+            Json::Object(members) => findings.descriptions.push(FoundDescription { path, members: *members }),
             other => findings.misplaced.push(format!("{path} is {}, an object is needed", other.brief())),
         }
     }
     Ok(findings)
 }
 
-/// Looks for descriptions and reads nothing else into memory. Says whether the value is an object.
+/// Finds descriptions without reading anything else into memory. Returns whether the value is an object.
 #[derive(Clone, Copy)]
-struct Places<'a> {
-    /// What is left of the values that descriptions may have.
-    left: &'a Cell<usize>,
-    /// The keys and positions that lead here.
+struct DescriptionFinder<'a> {
+    /// How many more values descriptions may have.
+    remaining: &'a Cell<usize>,
+    /// The keys and indices that lead here.
     path: &'a RefCell<Vec<String>>,
     /// Depth, path and value of each description.
     found: &'a RefCell<Vec<(usize, String, Json)>>,
-    /// The kinds of models that are named.
+    /// Every `model_type` found.
     types: &'a RefCell<Vec<String>>,
 }
 
-impl Places<'_> {
-    /// Notes the value at this place as a description, and those inside it as descriptions of their own.
-    fn take(self, mut value: Json) {
-        self.look_inside(&mut value);
+impl DescriptionFinder<'_> {
+    /// Records the value at this path as a description, and descriptions inside it separately.
+    fn record(self, mut value: Json) {
+        self.search_inside(&mut value);
         let path = self.path.borrow();
         self.found.borrow_mut().push((path.len(), path.join("."), value));
     }
 
-    fn look_inside(self, value: &mut Json) {
+    fn search_inside(self, value: &mut Json) {
         let step = |key: String, value: &mut Json| {
             let is_description = is_quantisation(&key, value.members().is_some());
             self.path.borrow_mut().push(key);
             match is_description {
-                true => self.take(std::mem::replace(value, Json::Null)),
-                false => self.look_inside(value),
+                true => self.record(std::mem::replace(value, Json::Null)),
+                false => self.search_inside(value),
             }
             self.path.borrow_mut().pop();
         };
@@ -185,7 +190,7 @@ impl Places<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Places<'_> {
+impl<'de> DeserializeSeed<'de> for DescriptionFinder<'_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
@@ -193,7 +198,7 @@ impl<'de> DeserializeSeed<'de> for Places<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Places<'_> {
+impl<'de> Visitor<'de> for DescriptionFinder<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,19 +248,19 @@ impl<'de> Visitor<'de> for Places<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
         while let Some(key) = map.next_key::<String>()? {
-            // Whether a member of the third name is a description, its value tells.
+            // The key `quantization` is a description only if its value is an object.
             if !is_quantisation(&key, true) {
                 self.path.borrow_mut().push(key);
                 map.next_value_seed(self)?;
                 self.path.borrow_mut().pop();
                 continue;
             }
-            let mut value = map.next_value_seed(Tree(self.left))?;
+            let mut value = map.next_value_seed(JsonSeed(self.remaining))?;
             let is_description = is_quantisation(&key, value.members().is_some());
             self.path.borrow_mut().push(key);
             match is_description {
-                true => self.take(value),
-                false => self.look_inside(&mut value),
+                true => self.record(value),
+                false => self.search_inside(&mut value),
             }
             self.path.borrow_mut().pop();
         }
@@ -282,11 +287,11 @@ mod tests {
             "parts.[1].compression_config",
             "parts.[1].compression_config.quantization_config",
         ];
-        assert_eq!(paths(text, Search::Places), expected);
+        assert_eq!(paths(text, Search::DescriptionFinder), expected);
     }
 
     #[test]
-    fn a_document_about_nothing_else_is_a_description_itself() {
+    fn a_document_of_quantisation_only_is_a_description_itself() {
         assert_eq!(paths(r#"{"bits": 4}"#, Search::of("quantize_config.json")), [""]);
         assert_eq!(paths(r#"{"a": {"quantization": {}}}"#, Search::Whole), ["", "a.quantization"]);
         assert!(paths(r#"{"bits": 4}"#, Search::of("config.json")).is_empty());
@@ -296,33 +301,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_or_no_description_is_said() {
+    fn invalid_documents_and_descriptions_are_errors() {
         for (text, why) in
             [("", "not valid JSON"), ("{", "not valid JSON"), ("{} x", "not valid JSON"), ("[1]", "object")]
         {
-            for search in [Search::Places, Search::Whole, Search::Either] {
+            for search in [Search::DescriptionFinder, Search::Whole, Search::Either] {
                 assert!(find(text.as_bytes(), search).unwrap_err().contains(why), "{text}");
             }
         }
-        assert!(find(b"{\"a\": \"\xff\"}", Search::Places).is_err());
-        let findings = find(br#"{"a": {"quantization_config": [1]}}"#, Search::Places).unwrap();
+        assert!(find(b"{\"a\": \"\xff\"}", Search::DescriptionFinder).is_err());
+        let findings = find(br#"{"a": {"quantization_config": [1]}}"#, Search::DescriptionFinder).unwrap();
         assert!(findings.descriptions.is_empty());
         assert_eq!(findings.misplaced, ["a.quantization_config is [1], an object is needed"]);
     }
 
     #[test]
-    fn the_kinds_of_a_model_and_its_parts_are_found_where_they_are_names() {
+    fn model_types_are_found_at_any_depth() {
         let text =
             br#"{"model_type": "vision-encoder-decoder", "decoder": {"model_type": "gpt2"}, "x": {"model_type": 7},
             "quantization_config": {"model_type": "none"}}"#;
-        assert_eq!(find(text, Search::Places).unwrap().model_types, ["vision-encoder-decoder", "gpt2"]);
+        assert_eq!(find(text, Search::DescriptionFinder).unwrap().model_types, ["vision-encoder-decoder", "gpt2"]);
         let long = format!(r#"{{"model_type": "{}"}}"#, "x".repeat(MAX_MODEL_TYPE_BYTES + 1));
-        assert!(find(long.as_bytes(), Search::Places).unwrap().model_types.is_empty());
+        assert!(find(long.as_bytes(), Search::DescriptionFinder).unwrap().model_types.is_empty());
     }
 
     #[test]
-    fn a_description_that_stands_twice_is_found_twice() {
+    fn a_duplicate_description_is_found_twice() {
         let text = r#"{"quantization_config": {"bits": 4}, "quantization_config": {"bits": 8}}"#;
-        assert_eq!(paths(text, Search::Places).len(), 2);
+        assert_eq!(paths(text, Search::DescriptionFinder).len(), 2);
     }
 }

@@ -1,25 +1,25 @@
-//! Regular expressions of configurations, compiled to automata that take one step for each byte of a name.
+//! Regular expressions of configurations, compiled to DFAs that take one step per byte of a name.
 //!
-//! A configuration comes from elsewhere, and its expressions are tried on every module: their cost is decided when they are
-//! read. An automaton that would grow past its bound is refused, and no text makes an accepted one slower.
+//! Configurations are untrusted, and their expressions are matched against every module, so their cost is bounded when
+//! they are parsed: an automaton beyond the size limit is refused, and no input makes an accepted one slower.
 //!
-//! Classes (`\w`, `\d`) are those of ASCII, as names of modules are Python's identifiers.
+//! Classes (`\w`, `\d`) are ASCII only, since module names are Python identifiers.
 
 use regex_automata::dfa::{Automaton, StartKind, dense};
 use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 
-/// Largest automaton, in bytes; those of models take a few thousand.
+/// Largest automaton, in bytes; published models need a few thousand.
 pub(super) const MAX_AUTOMATON_BYTES: usize = 128 << 10;
-/// Memory to build one with, in bytes.
+/// Memory for determinisation, in bytes.
 const MAX_BUILDING_BYTES: usize = 512 << 10;
-/// Largest compiled form that it is built from, in bytes.
+/// Largest NFA, in bytes.
 const MAX_COMPILED_BYTES: usize = 256 << 10;
 /// Deepest nesting.
 const MAX_DEPTH: u32 = 32;
 
-/// What a character outside of ASCII is matched as: `.` and the opposites of classes mean it, nothing else does.
+/// The byte that replaces a non-ASCII character: only `.` and negated classes match it.
 const OTHER: u8 = 0xff;
 
 /// A compiled expression.
@@ -30,9 +30,9 @@ pub(super) struct Expression {
 }
 
 impl Expression {
-    /// An expression that matches from the start of a name, followed by `boundary`. The error says why it cannot be used.
+    /// An expression anchored at the start of a name and followed by `boundary`. The error explains why it is invalid.
     pub(super) fn from_start(expression: &str, boundary: &str) -> Result<Self, String> {
-        // Alone first: `a)(b` is no expression, yet would be one between the parentheses added here.
+        // Parsed alone first: `a)(b` is invalid, but would be valid inside the added parentheses.
         syntax::parse_with(expression, &syntax()).map_err(|error| error.to_string())?;
         Self::build(&format!("(?:{expression}){boundary}"), Anchored::Yes)
     }
@@ -42,7 +42,7 @@ impl Expression {
         Self::build(expression, Anchored::No)
     }
 
-    /// A pattern for whole names, of which `*` is any run of characters and `?` one of them.
+    /// A wildcard pattern for whole names: `*` matches any characters, `?` one.
     pub(super) fn wildcard(pattern: &str) -> Result<Self, String> {
         let mut expression = String::from("(?s)");
         for c in pattern.chars() {
@@ -51,7 +51,7 @@ impl Expression {
                 '?' => expression.push('.'),
                 c if c.is_ascii_alphanumeric() || c == '_' => expression.push(c),
                 c if c.is_ascii() => expression.push_str(&format!("\\x{:02x}", u32::from(c))),
-                _ => return Err("it has a character that no module has".to_owned()),
+                _ => return Err("it has a non-ASCII character".to_owned()),
             }
         }
         Self::build(&format!("(?:{expression})$"), Anchored::Yes)
@@ -76,8 +76,8 @@ impl Expression {
                     .determinize_size_limit(Some(MAX_BUILDING_BYTES)),
             )
             .build(expression);
-        // It can be read, so that its size is what stops it.
-        let automaton = built.map_err(|_| "it is too complex to be tried on every module".to_owned())?;
+        // The syntax is valid, so only the size can fail.
+        let automaton = built.map_err(|_| "it is too complex to be expressions on every module".to_owned())?;
         Ok(Self { automaton, anchored })
     }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_match_as_those_of_python_do() {
+    fn expressions_match_like_python() {
         let matches = |expression: &str, text: &str| Expression::from_start(expression, "").unwrap().is_match(text);
         assert!(matches(r".*mlp\.gate$", "model.layers.3.mlp.gate") && !matches(r".*mlp\.gate$", "mlp.gate_proj"));
         assert!(matches(r"a.c", "aüc") && matches(r"\w+\.\d", "mlp_2.7") && !matches(r"\d", "x1"));
@@ -128,19 +128,19 @@ mod tests {
     }
 
     #[test]
-    fn expressions_that_cannot_be_run_say_why() {
+    fn unsupported_expressions_are_errors_with_a_reason() {
         let refused = |expression: &str| Expression::from_start(expression, "").unwrap_err();
         for expression in ["(", "a)(b", "*a", "(?!a)", r"(a)\1", "[z-a]"] {
             assert!(!refused(expression).is_empty(), "{expression}");
         }
-        // A million states: which of the last twenty letters were an a.
+        // A million states, for the positions of an `a` among the last twenty letters.
         for expression in [".*a.{20}b", "(?:a{1000}){1000}", "((a{100}){100}){100}", r"(\w{900}|x){9}"] {
             assert!(refused(expression).contains("too complex"), "{expression}: {}", refused(expression));
         }
     }
 
     #[test]
-    fn wildcards_stand_for_whole_names() {
+    fn wildcards_match_whole_names() {
         let matches = |pattern: &str, text: &str| Expression::wildcard(pattern).unwrap().is_match(text);
         assert!(matches("a?c*", "a.cd\n") && matches("*a*", "bab") && matches("[a]+", "[a]+") && matches("?", "ü"));
         assert!(!matches("a?c", "ac") && !matches("a*", "ba") && !matches("[a]", "a") && !matches("a", "a\n"));

@@ -9,9 +9,9 @@ use crate::error::{AnamnesisError, Request, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GptqFormat {
-    /// Less one, as AutoGPTQ and most tools do.
+    /// Stored minus one, as AutoGPTQ and most tools do.
     V1,
-    /// As they are.
+    /// Stored unchanged.
     V2,
 }
 

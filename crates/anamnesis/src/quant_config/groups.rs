@@ -1,12 +1,12 @@
-//! The groups of compressed-tensors: arguments, and the modules they are for.
+//! The `config_groups` of compressed-tensors: arguments, and the modules they apply to.
 //!
-//! A target is a module's name, `re:` and an expression, or a class of modules such as `Linear`. Of several groups that mean
-//! a module, one that names it counts before one whose expression matches, and both before one that means its class.
-//! Classes are in no file: they mean every module that nothing else decides.
+//! A target is a module's name, `re:` and an expression, or a class of modules like `Linear`. Among several groups that
+//! match a module, a name takes precedence over an expression and both over a class. Files do not record classes: a
+//! class matches every module that nothing else decides.
 
 use std::collections::HashMap;
 
-use super::ignored::Allowance;
+use super::ignored::PatternBudget;
 use super::json::{Json, Members};
 use super::pattern::ModulePattern;
 use super::pattern_set::PatternSet;
@@ -15,7 +15,7 @@ use super::pattern_set::PatternSet;
 #[derive(Debug, Clone)]
 pub(super) struct Group {
     pub(super) name: String,
-    /// Whether it is for a class of modules, or for all of them.
+    /// Whether it applies to a class of modules, or to all modules.
     has_class: bool,
     expressions: PatternSet,
 }
@@ -24,13 +24,13 @@ pub(super) struct Group {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Groups {
     groups: Vec<Group>,
-    /// The groups that name a module.
+    /// Groups by the module they name.
     named: HashMap<String, Vec<usize>>,
-    /// Why a target cannot be read, so that nobody knows which modules it is for.
+    /// Why a target is invalid, so that it is undecided which modules it matches.
     problem: Option<String>,
 }
 
-/// How a group means a module.
+/// How a group matches a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Name,
@@ -41,13 +41,13 @@ pub(crate) enum Target {
 impl Groups {
     pub(super) const KEY: &'static str = "config_groups";
 
-    pub(super) fn read(members: &Members, allowance: &mut Allowance) -> Self {
+    pub(super) fn read(members: &Members, budget: &mut PatternBudget) -> Self {
         let mut all = Self::default();
         let Some(groups) = members.get(Self::KEY).and_then(Json::members) else { return all };
         for (name, value) in groups.iter() {
             let targets = match value {
                 Json::Object(group) => group.get("targets"),
-                // A scheme of the library by its name.
+                // A preset scheme by name.
                 other => Some(other),
             };
             let mut group = Group { name: name.to_owned(), has_class: false, expressions: PatternSet::default() };
@@ -58,7 +58,7 @@ impl Groups {
                         _ => None,
                     });
                     for target in texts {
-                        all.add(target, &mut group, allowance);
+                        all.add(target, &mut group, budget);
                     }
                 }
                 _ => group.has_class = true,
@@ -68,17 +68,17 @@ impl Groups {
         all
     }
 
-    fn add(&mut self, target: &str, group: &mut Group, allowance: &mut Allowance) {
+    fn add(&mut self, target: &str, group: &mut Group, budget: &mut PatternBudget) {
         if is_class(target) {
             group.has_class = true;
         } else if !target.starts_with("re:") {
             self.named.entry(target.to_owned()).or_default().push(self.groups.len());
-        } else if let Err(why) = allowance.add(ModulePattern::compressed_tensors, target, &mut group.expressions) {
+        } else if let Err(why) = budget.add(ModulePattern::compressed_tensors, target, &mut group.expressions) {
             self.problem.get_or_insert_with(|| format!("{}: {why}", group.name));
         }
     }
 
-    /// The groups for a module, and how they mean it. Several do only where they mean it in the same way.
+    /// The groups that match a module in the most specific way.
     pub(super) fn find(&self, module: &str) -> Option<(Target, Vec<&Group>)> {
         let named: Vec<_> = self.named.get(module).into_iter().flatten().map(|&group| &self.groups[group]).collect();
         let all = |means: fn(&Group, &str) -> bool| -> Vec<_> {
@@ -92,15 +92,15 @@ impl Groups {
         ranks.into_iter().find(|(_, groups)| !groups.is_empty())
     }
 
-    /// The bytes that are looked at, at most, to ask for a module.
-    pub(super) fn work(&self, module: &str) -> u64 {
+    /// The bytes examined, at most, to match a module.
+    pub(super) fn match_cost(&self, module: &str) -> u64 {
         self.groups
             .iter()
-            .map(|group| group.expressions.work(module))
+            .map(|group| group.expressions.match_cost(module))
             .fold(self.groups.len() as u64, u64::saturating_add)
     }
 
-    /// The groups that mean none of these modules, where that can be told.
+    /// The groups that match none of these modules; groups for classes are never listed.
     pub(super) fn unused(&self, modules: &[&str]) -> Vec<&str> {
         let mut is_used: Vec<_> = self.groups.iter().map(|group| group.has_class).collect();
         for &module in modules {
@@ -122,7 +122,7 @@ impl Groups {
     }
 }
 
-/// Whether a target is the name of a class, which starts with a capital and has no dots.
+/// Whether a target is a class name: it starts with a capital letter and has no dots.
 fn is_class(target: &str) -> bool {
     target.starts_with(|c: char| c.is_ascii_uppercase()) && !target.contains(['.', ':'])
 }

@@ -1,4 +1,4 @@
-//! The lists of modules that a description leaves as they are.
+//! The lists of modules that a description excludes from quantisation.
 
 use super::expression::MAX_AUTOMATON_BYTES;
 use super::json::{Json, Members};
@@ -9,52 +9,52 @@ use crate::error::AnamnesisError;
 
 /// Most entries of all lists together.
 const MAX_ENTRIES: usize = 1 << 16;
-/// Most expressions among them, and among rules and targets.
+/// Most expressions in lists, rules and targets together.
 const MAX_EXPRESSIONS: usize = 1 << 10;
 
 /// Most bytes of the automata of all expressions together.
 const MAX_AUTOMATA_BYTES: usize = 4 << 20;
 
-/// Bytes of an expression that is no longer than most.
+/// The usual length of an expression, in bytes.
 const USUAL_EXPRESSION_BYTES: usize = 64;
 
-/// What reading patterns may still cost, over all descriptions.
+/// What remains of the limits on patterns, over all descriptions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowance {
+pub(super) struct PatternBudget {
     entries: usize,
     expressions: usize,
     automata_bytes: usize,
 }
 
-impl Default for Allowance {
+impl Default for PatternBudget {
     fn default() -> Self {
         Self { entries: MAX_ENTRIES, expressions: MAX_EXPRESSIONS, automata_bytes: MAX_AUTOMATA_BYTES }
     }
 }
 
-impl Allowance {
-    /// Reads an entry into a set. The error says why it cannot be.
+impl PatternBudget {
+    /// Parses an entry into a set. The error explains why it is invalid.
     pub(super) fn add(&mut self, dialect: Dialect, entry: &str, set: &mut PatternSet) -> Result<(), String> {
-        let before = set.tried();
+        let before = set.expressions();
         if self.expressions == 0 {
             return Err(format!("there are more than {MAX_EXPRESSIONS} expressions"));
         }
         if self.automata_bytes == 0 {
             return Err(format!(
-                "the expressions are too complex together: they take more than {MAX_AUTOMATA_BYTES} bytes"
+                "the expressions are too complex: their automata take more than {MAX_AUTOMATA_BYTES} bytes"
             ));
         }
         match dialect(entry) {
             Ok(pattern) => {
-                // Each state of a long expression's automaton takes as much longer to find.
+                // States of long expressions take proportionally longer to build.
                 let cost = pattern.automaton_bytes() * entry.len().div_ceil(USUAL_EXPRESSION_BYTES);
                 self.automata_bytes = self.automata_bytes.saturating_sub(cost);
                 set.insert(pattern);
-                self.expressions -= set.tried() - before;
+                self.expressions -= set.expressions() - before;
                 Ok(())
             }
             Err(error) => {
-                // It may have taken as long as one that can be used.
+                // A rejected expression may have cost as much as an accepted one.
                 self.expressions -= 1;
                 self.automata_bytes = self.automata_bytes.saturating_sub(MAX_AUTOMATON_BYTES);
                 Err(match error {
@@ -70,16 +70,16 @@ impl Allowance {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ignored {
     set: PatternSet,
-    /// The list and the text of each pattern of the set.
+    /// The list and the text of each pattern in the set.
     entries: Vec<(&'static str, String)>,
-    /// The first entry that cannot be read, and why. It means no module.
+    /// The first invalid entry, and why. It matches no module.
     problem: Option<String>,
 }
 
 impl Ignored {
-    pub(super) fn read(members: &Members, allowance: &mut Allowance) -> Self {
+    pub(super) fn read(members: &Members, budget: &mut PatternBudget) -> Self {
         let is_text = |key| matches!(members.get(key), Some(Json::Text(_)));
-        // ModelOpt calls its list `ignore` where it writes config.json, and `exclude_modules` in its own file.
+        // ModelOpt writes the list as `ignore` in config.json and as `exclude_modules` in its own file.
         let is_modelopt = match members.get("quant_method") {
             Some(Json::Text(method)) => method.starts_with("modelopt"),
             _ => is_text("quant_algo"),
@@ -97,12 +97,12 @@ impl Ignored {
             let Some(Json::List(entries)) = members.get(key) else { continue };
             for entry in entries {
                 let Json::Text(entry) = entry else { continue };
-                if allowance.entries == 0 {
+                if budget.entries == 0 {
                     ignored.problem.get_or_insert_with(|| format!("{key}: there are more than {MAX_ENTRIES} entries"));
                     return ignored;
                 }
-                allowance.entries -= 1;
-                match allowance.add(dialect, entry, &mut ignored.set) {
+                budget.entries -= 1;
+                match budget.add(dialect, entry, &mut ignored.set) {
                     Ok(()) => ignored.entries.push((key, entry.clone())),
                     Err(why) => drop(ignored.problem.get_or_insert_with(|| format!("{key}: {why}"))),
                 }
@@ -111,14 +111,14 @@ impl Ignored {
         ignored
     }
 
-    /// The entry that means the module, with its list.
+    /// The first entry that matches the module, with its list.
     pub(super) fn find(&self, module: &str) -> Option<(&'static str, &str)> {
         self.entries.get(self.set.first(module)?).map(|(list, entry)| (*list, entry.as_str()))
     }
 
-    /// The bytes that are looked at, at most, to ask for a module.
-    pub(super) fn work(&self, module: &str) -> u64 {
-        self.set.work(module)
+    /// The bytes examined, at most, to match a module.
+    pub(super) fn match_cost(&self, module: &str) -> u64 {
+        self.set.match_cost(module)
     }
 
     pub(super) fn problem(&self) -> Option<&str> {
@@ -126,56 +126,56 @@ impl Ignored {
     }
 }
 
-/// The modules of a block that alone are quantised, by the ends of their names.
+/// `modules_in_block_to_quantize`: suffixes of the only modules that are quantised.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Only {
+pub(super) struct Inclusions {
     set: PatternSet,
-    is_there: bool,
+    has_entries: bool,
 }
 
-impl Only {
+impl Inclusions {
     pub(super) const KEY: &'static str = "modules_in_block_to_quantize";
 
-    pub(super) fn read(members: &Members, allowance: &mut Allowance) -> Self {
+    pub(super) fn read(members: &Members, budget: &mut PatternBudget) -> Self {
         let mut only = Self::default();
         let mut pending: Vec<_> = members.get(Self::KEY).into_iter().collect();
         while let Some(value) = pending.pop() {
             match value {
                 Json::List(items) => pending.extend(items),
-                Json::Text(end) => only.is_there |= allowance.add(ModulePattern::end, end, &mut only.set).is_ok(),
+                Json::Text(end) => only.has_entries |= budget.add(ModulePattern::end, end, &mut only.set).is_ok(),
                 _ => {}
             }
         }
         only
     }
 
-    /// The bytes that are looked at, at most, to ask for a module.
-    pub(super) fn work(&self, module: &str) -> u64 {
-        self.set.work(module)
+    /// The bytes examined, at most, to match a module.
+    pub(super) fn match_cost(&self, module: &str) -> u64 {
+        self.set.match_cost(module)
     }
 
-    /// Whether the module is none of them.
-    pub(super) fn leaves_out(&self, module: &str) -> bool {
-        self.is_there && self.set.first(module).is_none()
+    /// Whether the list exists and does not match the module.
+    pub(super) fn excludes(&self, module: &str) -> bool {
+        self.has_entries && self.set.first(module).is_none()
     }
 }
 
-/// What leaves a module as it is.
+/// Why a module is not quantised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Left<'a> {
+pub(crate) struct Exclusion<'a> {
     /// The list or the rule.
     pub(crate) place: Place<'a>,
-    /// Its entry; empty where the list has none for the module.
+    /// The matching entry; empty if the module is missing from a list of inclusions.
     pub(crate) entry: &'a str,
-    /// Whether a rule about which modules are quantised says so, and not a list of names to pass over.
+    /// Whether this is a rule or a list of inclusions, and not a list of excluded names.
     pub(crate) is_rule: bool,
 }
 
-impl std::fmt::Display for Left<'_> {
+impl std::fmt::Display for Exclusion<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.entry {
-            "" => write!(f, "{} leaves it out", self.place),
-            entry => write!(f, "{} leaves it as it is by {}", self.place, crate::error::quoted(entry)),
+            "" => write!(f, "{} does not include it", self.place),
+            entry => write!(f, "{} excludes it by {}", self.place, crate::error::quoted(entry)),
         }
     }
 }

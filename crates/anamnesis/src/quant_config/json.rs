@@ -1,5 +1,5 @@
-//! JSON as it is written: members in their order, since rules are read so, and every one of them, since a key that stands
-//! twice is read differently by different readers.
+//! JSON values with members in document order, because rules depend on it, and with duplicate keys, because readers
+//! differ in which one they use.
 
 use std::cell::Cell;
 use std::fmt;
@@ -22,15 +22,15 @@ pub(crate) enum Json {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Members {
     entries: Vec<(String, Json)>,
-    /// Places in `entries`, ordered by key.
+    /// Indices into `entries`, sorted by key.
     by_key: Vec<u32>,
 }
 
-/// Most values of one object that describes a quantisation, over all its depths.
+/// Most values of one description, at all depths.
 pub(super) const MAX_VALUES: usize = 1 << 21;
 
 impl Json {
-    /// What to say was found, short whatever it is.
+    /// A short form of the value for messages.
     pub(super) fn brief(&self) -> String {
         match self {
             Self::Object(members) => format!("an object of {}", members.len()),
@@ -55,14 +55,14 @@ impl Members {
         Self { entries, by_key }
     }
 
-    /// The value of a key, the last one where it stands twice.
+    /// The value of a key, the last one if it is duplicated.
     pub(super) fn get(&self, key: &str) -> Option<&Json> {
         let after = self.by_key.partition_point(|&place| self.entries[place as usize].0.as_str() <= key);
         let (found, value) = &self.entries[self.by_key[after.checked_sub(1)?] as usize];
         (found == key).then_some(value)
     }
 
-    /// Keys and values in the order of the text.
+    /// Keys and values in document order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.entries.iter().map(|(key, value)| (key.as_str(), value))
     }
@@ -75,7 +75,7 @@ impl Members {
         self.entries.len()
     }
 
-    /// A key that stands twice.
+    /// A duplicate key.
     pub(super) fn repeated(&self) -> Option<&str> {
         let key = |place: u32| self.entries[place as usize].0.as_str();
         self.by_key.windows(2).find(|pair| key(pair[0]) == key(pair[1])).map(|pair| key(pair[0]))
@@ -108,23 +108,23 @@ impl fmt::Display for Json {
     }
 }
 
-/// Reads one value; the cell counts what is left of [`MAX_VALUES`].
+/// Deserialises one value; the cell counts down from [`MAX_VALUES`].
 #[derive(Clone, Copy)]
-pub(super) struct Tree<'a>(pub(super) &'a Cell<usize>);
+pub(super) struct JsonSeed<'a>(pub(super) &'a Cell<usize>);
 
-impl<'de> DeserializeSeed<'de> for Tree<'_> {
+impl<'de> DeserializeSeed<'de> for JsonSeed<'_> {
     type Value = Json;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
-        let left = self.0.get().checked_sub(1).ok_or_else(|| {
+        let remaining = self.0.get().checked_sub(1).ok_or_else(|| {
             D::Error::custom(format_args!("the quantisation is described by more than {MAX_VALUES} values"))
         })?;
-        self.0.set(left);
+        self.0.set(remaining);
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Tree<'_> {
+impl<'de> Visitor<'de> for JsonSeed<'_> {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -148,7 +148,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Json, E> {
-        // The reader gives finite numbers only.
+        // serde_json yields only finite numbers.
         Ok(Number::from_f64(number).map_or(Json::Null, Json::Number))
     }
 
@@ -178,11 +178,11 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> serde_json::Result<Json> {
-        Tree(&Cell::new(MAX_VALUES)).deserialize(&mut serde_json::Deserializer::from_str(text))
+        JsonSeed(&Cell::new(MAX_VALUES)).deserialize(&mut serde_json::Deserializer::from_str(text))
     }
 
     #[test]
-    fn values_are_kept_as_they_stand() {
+    fn values_round_trip_in_document_order() {
         let text = r#"{"z":[1,-2,0.5,1e300],"a":{"b":null,"":true},"é":"q\"\n"}"#;
         let json = read(text).unwrap();
         assert_eq!(json.to_string(), text.replace("1e300", "1e+300"));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_noticed_and_the_last_counts() {
+    fn a_duplicate_key_is_reported_and_its_last_value_wins() {
         let json = read(r#"{"b":1,"a":2,"b":3}"#).unwrap();
         let members = json.members().unwrap();
         assert_eq!((members.repeated(), members.len()), (Some("b"), 3));
@@ -202,10 +202,10 @@ mod tests {
     }
 
     #[test]
-    fn values_that_never_end_are_refused() {
+    fn too_many_values_are_refused() {
         let seed = Cell::new(10);
         let text = format!("[{}1]", "1,".repeat(10));
-        assert!(Tree(&seed).deserialize(&mut serde_json::Deserializer::from_str(&text)).is_err());
+        assert!(JsonSeed(&seed).deserialize(&mut serde_json::Deserializer::from_str(&text)).is_err());
         assert!(read(&"[".repeat(1000)).is_err());
     }
 }

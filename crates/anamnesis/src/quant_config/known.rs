@@ -1,21 +1,21 @@
-//! The members that mean something, and what their values may be. Members that nobody knows are passed over.
+//! The known members of a description and the types of their values. Unknown members are ignored.
 
 use super::json::{Json, Members};
 use super::place::Place;
 
-/// What a value may be, besides `null`.
+/// The type of a value; `null` is always accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Flag,
     Integer,
-    /// EXL2 and EXL3 count bits in fractions.
+    /// EXL2 and EXL3 use fractional bits.
     Number,
     /// AutoRound also writes a pair.
     GroupSize,
     /// Rows and columns.
     Pair,
-    /// The same, or `128x128`.
+    /// A pair, or `128x128`.
     Block,
     Names,
     /// Names, or lists of them.
@@ -78,15 +78,15 @@ const WEIGHTS: [(&str, Kind); 6] = [
 ];
 
 impl Kind {
-    /// What to say is needed.
+    /// The name of the type in error messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Text => "text",
             Flag => "true or false",
-            Integer => "a whole number",
+            Integer => "an integer",
             Number => "a number",
-            GroupSize => "a whole number or a pair of them",
-            Pair | Block => "a pair of positive whole numbers",
+            GroupSize => "an integer or a pair of integers",
+            Pair | Block => "a pair of positive integers",
             Names => "a list of names",
             NestedNames => "a list of names or of lists of names",
             Object => "an object",
@@ -134,15 +134,15 @@ pub(super) fn pair(value: &Json) -> Option<(u64, u64)> {
     (rows > 0 && cols > 0).then_some((rows, cols))
 }
 
-/// Whether a member of this name has a meaning of its own.
+/// Whether a member of this name is known.
 pub(super) fn is_known(key: &str) -> bool {
     KNOWN.iter().any(|(known, _)| *known == key)
 }
 
-/// Problems that are told of one description.
+/// Problems reported per description, at most.
 const MAX_PROBLEMS: usize = 100;
 
-/// What is wrong with the members of an object, and of the groups and overrides inside it.
+/// Checks the members of an object, and of the groups and overrides inside it.
 pub(super) fn check(members: &Members, place: Place<'_>, problems: &mut Vec<String>) {
     check_against(&KNOWN, members, place, problems);
     let inside = |key: &'static str| members.get(key).and_then(Json::members).map(|inner| (inner, place.with(key)));
@@ -156,7 +156,7 @@ pub(super) fn check(members: &Members, place: Place<'_>, problems: &mut Vec<Stri
                         check_against(&WEIGHTS, weights, place.with("weights"), problems);
                     }
                 }
-                // A scheme of the library by its name, for these targets.
+                // A preset scheme of compressed-tensors by name, for these targets.
                 Json::List(_) if Names.accepts(group) => {}
                 other => problems.push(wrong(place, other, Object)),
             }
@@ -187,14 +187,14 @@ fn check_against(known: &[(&'static str, Kind)], members: &Members, place: Place
     note_repeated(members, place, problems);
 }
 
-/// A key that stands twice leaves open which of them a reader believes.
+/// Reports a duplicate key: readers differ in which value they use.
 fn note_repeated(members: &Members, place: Place<'_>, problems: &mut Vec<String>) {
     if let Some(key) = members.repeated() {
-        problems.push(format!("{} stands twice", place.with(key)));
+        problems.push(format!("{} appears twice", place.with(key)));
     }
 }
 
-/// That a value is not what its place needs.
+/// The message for a value of the wrong type.
 pub(super) fn wrong(place: Place<'_>, found: &Json, kind: Kind) -> String {
     format!("{place} is {}, {} is needed", found.brief(), kind.name())
 }

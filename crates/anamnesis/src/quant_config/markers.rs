@@ -1,13 +1,12 @@
-//! Markers: what a file says about single modules by itself, besides the configuration of its model.
+//! Markers: descriptions of single modules inside a weight file.
 //!
-//! | marker | says it by |
+//! | marker | content |
 //! |---|---|
-//! | `X.comfy_quant`, a tensor of bytes | a JSON object about the module `X` |
+//! | `X.comfy_quant`, a tensor of bytes | a JSON object for the module `X` |
 //! | `_quantization_metadata`, an entry of the metadata | `{"layers": {X: object}}`, the same objects |
 //! | `scaled_fp8`, a tensor | its type: the format of all weights that have a `scale_weight` |
 //!
-//! Older writers put everything but `format` into an object `params`. Where two markers speak of one module, what both say must
-//! be the same.
+//! Older writers put everything but `format` into an object `params`. Two markers of one module must agree.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,24 +14,24 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeSeed;
 
 use super::args::{Args, Layer};
-use super::json::{Json, MAX_VALUES, Members, Tree};
+use super::json::{Json, JsonSeed, MAX_VALUES, Members};
 use super::place::Place;
 use crate::error::{AnamnesisError, quoted};
 use crate::json::strict;
 
-/// The dialect whose markers these are, for messages.
+/// The name of the dialect in messages.
 const DIALECT: &str = "ComfyUI";
 
-/// The member with the objects of single modules.
+/// The member with one object per module.
 const LAYERS: &str = "layers";
 
-/// The member that older writers put the others into.
+/// The member with the options of older writers.
 const PARAMS: &str = "params";
 
-/// The members that change what a weight is.
+/// The members on which two markers must agree.
 const DECISIVE: [&str; 6] = ["format", "group_size", "convrot", "convrot_groupsize", "layout", "linear_dtype"];
 
-/// What is said about one module in one place.
+/// One marker of one module.
 #[derive(Debug)]
 struct Marker {
     document: String,
@@ -44,20 +43,20 @@ struct Marker {
 #[derive(Debug)]
 pub(crate) struct Markers {
     modules: BTreeMap<String, Vec<Marker>>,
-    /// What cannot be read: it leaves in doubt what tensors mean.
+    /// Invalid markers, which leave the meaning of tensors in doubt.
     problems: Vec<AnamnesisError>,
-    /// What is left of the values that markers may have.
-    left: usize,
+    /// How many more values markers may have.
+    remaining: usize,
 }
 
 impl Default for Markers {
     fn default() -> Self {
-        Self { modules: BTreeMap::new(), problems: Vec::new(), left: MAX_VALUES }
+        Self { modules: BTreeMap::new(), problems: Vec::new(), remaining: MAX_VALUES }
     }
 }
 
 impl Markers {
-    /// Adds the text of an object about a module.
+    /// Adds the JSON text of a marker of a module.
     pub(crate) fn add_text(&mut self, module: &str, document: String, text: &[u8]) {
         match self.object(text) {
             Ok(members) => self.add(module, Marker { document, path: "", members }),
@@ -65,7 +64,7 @@ impl Markers {
         }
     }
 
-    /// Adds the text of an entry of the metadata, which has an object about each of several modules.
+    /// Adds the JSON text of a metadata entry with the markers of several modules.
     pub(crate) fn add_entry(&mut self, key: &'static str, text: &[u8]) {
         const DOCUMENT: &str = "__metadata__";
         let members = match self.object(text) {
@@ -73,8 +72,7 @@ impl Markers {
             Err(why) => return self.refuse(format!("{DOCUMENT}: {key} {why}")),
         };
         let Some(Json::Object(layers)) = members.get(LAYERS) else {
-            return self
-                .refuse(format!("{DOCUMENT}: {key} says nothing about single modules: it has no object {LAYERS}"));
+            return self.refuse(format!("{DOCUMENT}: {key} has no object {LAYERS}"));
         };
         if let Some(module) = layers.repeated() {
             self.refuse(format!("{DOCUMENT}: {key}.{LAYERS} has {} twice", quoted(module)));
@@ -87,24 +85,24 @@ impl Markers {
                 }
                 other => {
                     let (module, found) = (quoted(module), other.brief());
-                    self.refuse(format!("{DOCUMENT}: {key}.{LAYERS} says of {module} {found}, an object is needed"));
+                    self.refuse(format!("{DOCUMENT}: {key}.{LAYERS} has {found} for {module}, an object is needed"));
                 }
             }
         }
     }
 
-    /// Adds what the type of a tensor says about a module.
+    /// Adds a format that the type of a tensor implies.
     pub(crate) fn add_format(&mut self, module: &str, document: String, format: &str) {
         let members = Members::new(vec![("format".to_owned(), Json::Text(format.to_owned()))]);
         self.add(module, Marker { document, path: "", members });
     }
 
-    /// Notes that a marker cannot be read.
+    /// Records an invalid marker.
     pub(crate) fn refuse(&mut self, why: String) {
         self.problems.push(AnamnesisError::unsupported(DIALECT, why));
     }
 
-    /// What is wrong: markers that cannot be read or contradict each other, and entries about modules that are nowhere.
+    /// The problems: invalid or contradicting markers, and markers of modules without tensors.
     pub(super) fn problems(&mut self, is_stored: &dyn Fn(&str) -> bool) -> Vec<AnamnesisError> {
         let mut problems = std::mem::take(&mut self.problems);
         for (module, markers) in &self.modules {
@@ -118,12 +116,12 @@ impl Markers {
         problems
     }
 
-    /// The modules that are spoken of, in order.
+    /// The modules with a marker, in order.
     pub(super) fn modules(&self) -> impl Iterator<Item = &str> {
         self.modules.keys().map(String::as_str)
     }
 
-    /// What is said about a module.
+    /// The options of a module.
     pub(super) fn of(&self, module: &str) -> Option<Args<'_>> {
         let markers = self.modules.get(module)?;
         Some(Args { layers: markers.iter().flat_map(Marker::layers).collect() })
@@ -137,13 +135,13 @@ impl Markers {
         self.modules.entry(module.to_owned()).or_default().push(marker);
     }
 
-    /// The members of a text that is a JSON object.
+    /// Parses a JSON object.
     fn object(&mut self, text: &[u8]) -> Result<Members, String> {
         let text = strict(text);
         let mut reader = serde_json::Deserializer::from_slice(&text);
-        let left = Cell::new(self.left);
-        let value = Tree(&left).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-        self.left = left.get();
+        let remaining = Cell::new(self.remaining);
+        let value = JsonSeed(&remaining).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+        self.remaining = remaining.get();
         match value {
             Ok(Json::Object(members)) => Ok(*members),
             Ok(other) => Err(format!("is {}, an object is needed", other.brief())),
@@ -165,18 +163,18 @@ impl Marker {
         std::iter::once(Layer { members: &self.members, place: self.place() }).chain(params)
     }
 
-    fn said(&self, key: &str) -> Option<&Json> {
+    fn value_of(&self, key: &str) -> Option<&Json> {
         self.layers().find_map(|layer| layer.members.get(key)).filter(|value| **value != Json::Null)
     }
 }
 
-/// Where two markers of one module say different things of the same.
+/// A contradiction between two markers of one module.
 fn conflict(markers: &[Marker]) -> Option<String> {
     DECISIVE.into_iter().find_map(|key| {
-        let mut saying = markers.iter().filter_map(|marker| Some((marker, marker.said(key)?)));
-        let (first, a) = saying.next()?;
-        let (other, b) = saying.find(|(_, value)| *value != a)?;
-        Some(format!("{} says {key} is {}, {} says {}", first.place(), a.brief(), other.place(), b.brief()))
+        let mut values = markers.iter().filter_map(|marker| Some((marker, marker.value_of(key)?)));
+        let (first, a) = values.next()?;
+        let (other, b) = values.find(|(_, value)| *value != a)?;
+        Some(format!("{}: {key} is {}, but {} in {}", first.place(), a.brief(), b.brief(), other.place()))
     })
 }
 
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_and_metadata_say_the_same_in_the_same_words() {
+    fn marker_tensors_and_metadata_entries_have_the_same_grammar() {
         let mut markers = Markers::default();
         markers.add_text(
             "a",
@@ -210,23 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn markers_that_contradict_each_other_are_told_with_their_places() {
+    fn contradicting_markers_are_errors_that_name_both_places() {
         let mut markers = Markers::default();
         markers.add_format("a", "tensor \"scaled_fp8\"".to_owned(), "float8_e5m2");
         markers.add_entry("_quantization_metadata", br#"{"layers": {"a": {"format": "float8_e4m3fn"}}}"#);
         let all = problems(markers).join("");
-        assert!(all.contains("tensor \"scaled_fp8\" says format is \"float8_e5m2\""), "{all}");
-        assert!(all.contains("__metadata__: _quantization_metadata.layers says \"float8_e4m3fn\""), "{all}");
+        assert!(all.contains("tensor \"scaled_fp8\": format is \"float8_e5m2\""), "{all}");
+        assert!(all.contains("\"float8_e4m3fn\" in __metadata__: _quantization_metadata.layers"), "{all}");
     }
 
     #[test]
-    fn what_is_no_marker_or_of_no_module_is_told() {
+    fn invalid_markers_and_markers_of_missing_modules_are_errors() {
         for (text, word) in [
             ("", "not valid JSON"),
             ("[]", "an object is needed"),
             ("{}", "no object layers"),
             (r#"{"layers": []}"#, "no object layers"),
-            (r#"{"layers": {"a": "nvfp4"}}"#, "says of \"a\" \"nvfp4\""),
+            (r#"{"layers": {"a": "nvfp4"}}"#, "has \"nvfp4\" for \"a\""),
             (r#"{"layers": {"a": {}, "a": {}}}"#, "twice"),
             (r#"{"layers": {"gone": {}}}"#, "no tensor here"),
             (r#"{"layers": {"a": {"format": "x", "format": "y"}}}"#, "has \"format\" twice"),

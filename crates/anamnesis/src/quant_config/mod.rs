@@ -1,17 +1,17 @@
-//! What the configuration says about a module, and where it says so.
+//! The quantisation configuration of a model: the options of each module, and the place that sets each of them.
 //!
-//! | file | answers |
+//! | file | holds |
 //! |---|---|
-//! | `documents` | which documents and places describe a quantisation |
-//! | `known` `args` | what their members may be, and what they are |
-//! | `expression` `pattern` `pattern_set` | which modules an entry means |
-//! | `ignored` `rules` `groups` | which modules are left as they are, which have arguments of their own |
-//! | `markers` | what a file says about single modules by itself |
-//! | `module` | all of that for one module |
+//! | `documents` | the documents and members that describe a quantisation |
+//! | `known` `args` | the known members, their types and values |
+//! | `expression` `pattern` `pattern_set` | patterns that match modules |
+//! | `ignored` `rules` `groups` | excluded modules, overrides and groups |
+//! | `markers` | descriptions of single modules inside weight files |
+//! | `module` | the result for one module |
 //!
-//! Everything is read once, when a checkpoint is opened. What cannot be read, contradicts itself or asks for what nobody does
-//! is a problem that names document, key, what was found and what is allowed; it stops a conversion and not an inspection.
-//! A new list is a line in `ignored`, a new kind of override a line in `rules`.
+//! Everything is read once, when a checkpoint is opened. A member that is malformed, contradictory or unsupported is a
+//! problem that names document, key, value and allowed values; it stops a conversion but not an inspection. A new
+//! ignore list is a line in `ignored`, a new kind of override a line in `rules`.
 
 mod args;
 mod description;
@@ -37,47 +37,48 @@ use documents::Search;
 pub(crate) use documents::{DOCUMENTS, QUANTISATION_ONLY, is_quantisation};
 pub use gptq_format::GptqFormat;
 pub(crate) use groups::Target;
-use ignored::Allowance;
+use ignored::PatternBudget;
 pub(crate) use markers::Markers;
 pub(crate) use module::ModuleConfig;
 pub(crate) use place::Place;
 
-/// What is said about the quantisation of a model. Without any configuration, everything here is empty.
+/// The quantisation configuration of a model; empty if there is none.
 #[derive(Debug, Default)]
 pub(crate) struct QuantConfig {
-    /// The most telling first.
+    /// The most authoritative first.
     descriptions: Vec<Description>,
-    /// What the files of the weights say by themselves.
+    /// Markers inside the weight files.
     markers: Markers,
     problems: Vec<AnamnesisError>,
-    /// The kinds of the model and of its parts, by the names that transformers has for them.
+    /// The `model_type` of the model and of its sub-models.
     model_types: Vec<String>,
-    /// What the caller says about GPTQ weights, whatever the documents say.
+    /// The GPTQ format that the caller sets, which overrides the documents.
     gptq_format: Option<GptqFormat>,
 }
 
-/// Most bytes of names that are looked at to ask every pattern for every module once. The largest models take a thousandth.
+/// Limit on the bytes of names examined to match every pattern against every module. The largest models need a
+/// thousandth of it.
 const MAX_MATCHING_WORK: u64 = 1 << 29;
 
 impl QuantConfig {
-    /// Reads the documents that stand beside the weights (name and text, the most telling first).
+    /// Reads the documents next to the weights (name and text, the most authoritative first).
     pub(crate) fn read<'a>(documents: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         Self::read_as(documents, Search::of)
     }
 
-    /// Reads a document that the caller gives: a configuration, or a description by itself.
+    /// Reads a document given by the caller: a configuration, or a bare description.
     pub(crate) fn read_given(name: &str, text: &[u8]) -> Self {
         Self::read_as([(name, text)], |_| Search::Either)
     }
 
     fn read_as<'a>(documents: impl IntoIterator<Item = (&'a str, &'a [u8])>, search: fn(&str) -> Search) -> Self {
         let mut config = Self::default();
-        let mut allowance = Allowance::default();
+        let mut budget = PatternBudget::default();
         for (name, text) in documents {
             match documents::find(text, search(name)) {
                 Ok(findings) => {
                     let found = findings.descriptions.into_iter();
-                    config.descriptions.extend(found.map(|found| Description::read(name, found, &mut allowance)));
+                    config.descriptions.extend(found.map(|found| Description::read(name, found, &mut budget)));
                     config.model_types.extend(findings.model_types);
                     let misplaced =
                         findings.misplaced.iter().map(|why| AnamnesisError::parse(format!("{name}: {why}")));
@@ -95,18 +96,18 @@ impl QuantConfig {
         config
     }
 
-    /// Refuses to ask patterns for modules where that would take too long: nothing is said then, which is a problem.
-    pub(crate) fn within_work<'a>(mut self, tensors: impl Iterator<Item = &'a str>) -> Self {
-        let (mut work, mut last) = (0u64, "");
+    /// Drops the descriptions, with a problem, if matching all patterns against all modules would take too long.
+    pub(crate) fn within_matching_limit<'a>(mut self, tensors: impl Iterator<Item = &'a str>) -> Self {
+        let (mut match_cost, mut last) = (0u64, "");
         for tensor in tensors {
             let module = tensor.rsplit_once('.').map_or(tensor, |(module, _)| module);
             if module != std::mem::replace(&mut last, module) {
-                let asked = self.descriptions.iter().map(|description| description.work(module));
-                work = asked.fold(work, u64::saturating_add);
+                let costs = self.descriptions.iter().map(|description| description.match_cost(module));
+                match_cost = costs.fold(match_cost, u64::saturating_add);
             }
-            if work > MAX_MATCHING_WORK {
+            if match_cost > MAX_MATCHING_WORK {
                 let why = format!(
-                    "{}: the lists and expressions that mean modules are too many, or too complex, for the names of this \
+                    "{}: the patterns of modules are too many, or too complex, for the number of modules of this \
                      checkpoint",
                     self.file()
                 );
@@ -118,55 +119,55 @@ impl QuantConfig {
         self
     }
 
-    /// Lets the caller say how GPTQ weights store their zero points.
+    /// Sets the GPTQ format of the zero points.
     pub(crate) fn with_gptq_format(mut self, format: Option<GptqFormat>) -> Self {
         self.gptq_format = format;
         self
     }
 
-    /// Adds what the files of the weights say by themselves; `is_stored` tells whether a module has tensors in them.
+    /// Adds the markers of the weight files; `is_stored` returns whether a module has tensors.
     pub(crate) fn with_markers(mut self, mut markers: Markers, is_stored: &dyn Fn(&str) -> bool) -> Self {
         self.problems.extend(markers.problems(is_stored));
         self.markers = markers;
         self
     }
 
-    /// The modules that files speak of by themselves, in order.
+    /// The modules with a marker, in order.
     pub(crate) fn marked(&self) -> impl Iterator<Item = &str> {
         self.markers.modules()
     }
 
-    /// What the caller says about GPTQ weights.
+    /// The GPTQ format that the caller set.
     pub(crate) fn gptq_format(&self) -> Option<GptqFormat> {
         self.gptq_format
     }
 
-    /// The kinds of the model and of its parts.
+    /// The `model_type` of the model and of its sub-models.
     pub(crate) fn model_types(&self) -> &[String] {
         &self.model_types
     }
 
-    /// Whether the configuration says that the model is quantised.
+    /// Whether the configuration describes a quantisation.
     pub(crate) fn is_present(&self) -> bool {
         !self.descriptions.is_empty()
     }
 
-    /// The most telling document, for messages.
+    /// The name of the most authoritative document, for messages.
     pub(crate) fn file(&self) -> &str {
         self.descriptions.first().map_or("config.json", Description::document)
     }
 
-    /// The telling members of every description, for people.
+    /// The main members of every description, for people.
     pub(crate) fn evidence(&self) -> Vec<String> {
         self.descriptions.iter().flat_map(Description::evidence).collect()
     }
 
-    /// What is wrong with the configuration. It leaves in doubt what the tensors mean.
+    /// The problems of the configuration, which leave the meaning of tensors in doubt.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &AnamnesisError> {
         self.problems.iter()
     }
 
-    /// Where two descriptions say different things of the same.
+    /// A contradiction between two descriptions.
     fn conflict(&self) -> Option<String> {
         const KEYS: [&str; 9] = [
             METHOD,
@@ -180,48 +181,50 @@ impl QuantConfig {
             "weight_block_size",
         ];
         KEYS.into_iter().find_map(|key| {
-            let said = |description: &&Description| {
+            let has_value = |description: &&Description| {
                 description.members.get(key).is_some_and(|value| *value != json::Json::Null)
             };
-            let mut saying =
-                self.descriptions.iter().filter(said).map(|description| (description, description.members.get(key)));
-            let (first, a) = saying.next()?;
-            let (other, b) = saying.find(|(_, value)| *value != a)?;
+            let mut values = self
+                .descriptions
+                .iter()
+                .filter(has_value)
+                .map(|description| (description, description.members.get(key)));
+            let (first, a) = values.next()?;
+            let (other, b) = values.find(|(_, value)| *value != a)?;
             let [(first, a), (other, b)] =
                 [(first, a?), (other, b?)].map(|(description, value)| (description.place(), value.brief()));
             Some(match first.document() == other.document() {
-                true => format!("{first} says {key} is {a}, {other} says {b}"),
-                false => format!("{} says {key} is {a}, {} says {b}", first.document(), other.document()),
+                true => format!("{first}: {key} is {a}, but {b} in {other}"),
+                false => format!("{}: {key} is {a}, but {b} in {}", first.document(), other.document()),
             })
         })
     }
 
-    /// Where a description says something about single modules that MLX's does not: MLX reads its own, and others may read the
-    /// other.
+    /// A difference in per-module overrides between the description of MLX and another one: MLX reads its own, other
+    /// libraries may read the other.
     fn conflict_with_mlx(&self) -> Option<String> {
         let mlx = self.descriptions.iter().find(|description| description.is_mlx())?;
         let others = self.descriptions.iter().filter(|other| !std::ptr::eq(*other, mlx));
         let pairs = others.flat_map(|other| [(other, mlx), (mlx, other)]);
         let mut pairs = pairs.filter(|(_, reader)| reader.is_mlx());
-        pairs.find_map(|(saying, reader)| {
-            let (key, found) = saying.choice(reader)?;
-            let found =
-                found.map_or_else(|| "says nothing of it".to_owned(), |value| format!("says {}", value.brief()));
-            Some(format!("{} decides about single modules, {} {found}", saying.place().with(key), reader.place()))
+        pairs.find_map(|(described, reader)| {
+            let (key, found) = described.differing_override(reader)?;
+            let found = found.map_or_else(|| "does not have it".to_owned(), |value| format!("has {}", value.brief()));
+            Some(format!("{} overrides single modules, but {} {found}", described.place().with(key), reader.place()))
         })
     }
 
-    /// What is said about all modules.
+    /// The options that apply to all modules.
     pub(crate) fn args(&self) -> Args<'_> {
         Args { layers: self.descriptions.iter().map(Description::layer).collect() }
     }
 
-    /// What is said about a module.
+    /// The options of a module.
     pub(crate) fn module(&self, name: &str) -> ModuleConfig<'_> {
         ModuleConfig::of(&self.descriptions, self.markers.of(name), name)
     }
 
-    /// `quant_method`, the scheme's name in the configuration.
+    /// `quant_method`: the name of the scheme.
     pub(crate) fn method(&self) -> Option<&str> {
         self.descriptions.iter().find_map(|description| description.text(METHOD))
     }
@@ -238,28 +241,28 @@ impl QuantConfig {
         self.descriptions.iter().find_map(|description| description.text(ALGORITHM))
     }
 
-    /// That the configuration says the weights are quantised, as a clause for a message.
-    pub(crate) fn says_quantised(&self) -> Option<String> {
+    /// A clause for messages that the configuration declares the weights quantised; `None` if it does not.
+    pub(crate) fn declared_quantisation(&self) -> Option<String> {
         let method = self.method().or_else(|| self.general_algorithm())?;
-        Some(format!("{} says the weights are quantised by {}", self.file(), crate::error::quoted(method)))
+        Some(format!("{} declares the weights quantised by {}", self.file(), crate::error::quoted(method)))
     }
 
-    /// Whether a quantisation of MLX is described.
+    /// Whether a description is in the form of MLX.
     pub(crate) fn is_mlx(&self) -> bool {
         self.descriptions.iter().any(Description::is_mlx)
     }
 
-    /// The first entry of the ignore lists that cannot be read, and why. It means no module.
+    /// The first invalid entry of the ignore lists, and why. It matches no module.
     pub(crate) fn ignore_problem(&self) -> Option<&str> {
         self.descriptions.iter().find_map(|description| description.ignored.problem())
     }
 
-    /// The groups that mean none of these modules, for people.
+    /// The groups that match none of these modules, for people.
     pub(crate) fn unused_groups(&self, modules: &[&str]) -> Vec<String> {
         let unused = |description: &Description| {
             let place = description.place().with(groups::Groups::KEY);
             let names = description.groups.unused(modules).into_iter();
-            names.map(|name| format!("{} is for no module of this checkpoint", place.with(name))).collect::<Vec<_>>()
+            names.map(|name| format!("{} matches no module of this checkpoint", place.with(name))).collect::<Vec<_>>()
         };
         self.descriptions.iter().flat_map(unused).collect()
     }

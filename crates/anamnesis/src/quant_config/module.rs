@@ -1,22 +1,22 @@
-//! What is said about one module.
+//! The options of one module.
 
 use super::args::{Args, Layer};
-use super::description::{Description, WEIGHT_KEYS, telling};
+use super::description::{Description, WEIGHT_KEYS, summary};
 use super::groups::{Groups, Target};
-use super::ignored::{Left, Only};
+use super::ignored::{Exclusion, Inclusions};
 use super::place::Place;
 use super::rules::Effect;
 
-/// What the configuration says about a module: whether it is left as it is, and the arguments that apply to it.
+/// The configuration of a module: its exclusion, if any, and the options that apply to it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ModuleConfig<'a> {
-    left: Option<Left<'a>>,
+    exclusion: Option<Exclusion<'a>>,
     rule: Option<Place<'a>>,
     groups: Vec<Args<'a>>,
     target: Option<Target>,
     args: Args<'a>,
     undecided: Option<String>,
-    /// Where there are groups, whether or not one is for the module.
+    /// The place of the groups, whether or not one matches the module.
     grouped: Option<Place<'a>>,
     marker: Option<Args<'a>>,
 }
@@ -25,7 +25,7 @@ impl<'a> ModuleConfig<'a> {
     pub(super) fn of(descriptions: &'a [Description], marker: Option<Args<'a>>, module: &str) -> Self {
         let mut config = Self { marker, ..Self::default() };
         for description in descriptions {
-            config.left = config.left.or_else(|| left(description, module));
+            config.exclusion = config.exclusion.or_else(|| exclusion(description, module));
             config.add_rules(description, module);
             config.add_groups(description, module);
         }
@@ -33,7 +33,7 @@ impl<'a> ModuleConfig<'a> {
         config
     }
 
-    /// The first description with a rule for the module counts.
+    /// The first description with a matching rule applies.
     fn add_rules(&mut self, description: &'a Description, module: &str) {
         for rules in &description.rules {
             let place = description.place().with(rules.key);
@@ -41,7 +41,9 @@ impl<'a> ModuleConfig<'a> {
                 self.rule = Some(place.with(key));
                 match effect {
                     Effect::Args(members) => self.args.layers.push(Layer { members, place: place.with(key) }),
-                    Effect::Left => self.left = self.left.or(Some(Left { place, entry: key, is_rule: true })),
+                    Effect::Exclude => {
+                        self.exclusion = self.exclusion.or(Some(Exclusion { place, entry: key, is_rule: true }))
+                    }
                 }
             }
             if let Some(problem) = rules.problem() {
@@ -50,7 +52,7 @@ impl<'a> ModuleConfig<'a> {
         }
     }
 
-    /// The first description with groups for the module counts.
+    /// The first description with matching groups applies.
     fn add_groups(&mut self, description: &'a Description, module: &str) {
         let place = description.place().with(Groups::KEY);
         if let Some(problem) = description.groups.problem() {
@@ -70,42 +72,42 @@ impl<'a> ModuleConfig<'a> {
         }
     }
 
-    /// What leaves the module as it is, where something does.
-    pub(crate) fn left(&self) -> Option<&Left<'a>> {
-        self.left.as_ref()
+    /// Why the module is not quantised, if it is excluded.
+    pub(crate) fn exclusion(&self) -> Option<&Exclusion<'a>> {
+        self.exclusion.as_ref()
     }
 
-    /// The arguments that apply to the module: those of its rule, then the general ones.
+    /// The options of the module: those of its rule, then the general ones.
     pub(crate) fn args(&self) -> &Args<'a> {
         &self.args
     }
 
-    /// The arguments of the module's own rule, without the general ones.
+    /// The options of the rule alone.
     pub(crate) fn rule(&self) -> Option<Args<'a>> {
         let first = self.args.layers.first().filter(|layer| Some(layer.place) == self.rule)?;
         Some(Args { layers: vec![*first] })
     }
 
-    /// What the file of the module says about it by itself.
+    /// The options of the marker in the weight file.
     pub(crate) fn marker(&self) -> Option<&Args<'a>> {
         self.marker.as_ref()
     }
 
-    /// The arguments of the groups for the module, of its weights first, and how these groups mean it. Several groups mean a
-    /// module in the same way.
+    /// The arguments of the matching groups, those of `weights` first, and how the groups match. Several groups match
+    /// only in the same way.
     pub(crate) fn groups(&self) -> Option<(Target, &[Args<'a>])> {
         Some((self.target?, &self.groups))
     }
 
-    /// Why it is open which rule or group the module has.
+    /// Why it is undecided which rule or group matches the module.
     pub(crate) fn undecided(&self) -> Option<&str> {
         self.undecided.as_deref()
     }
 
-    /// What decides for this module in particular, for people.
+    /// The entry that decides for this module, for people.
     pub(crate) fn evidence(&self) -> Option<String> {
-        if let Some(left) = &self.left {
-            return Some(left.to_string());
+        if let Some(exclusion) = &self.exclusion {
+            return Some(exclusion.to_string());
         }
         let layer = match (self.rule, self.groups.first(), self.grouped) {
             (None, Some(group), _) => group.layers.first(),
@@ -113,17 +115,19 @@ impl<'a> ModuleConfig<'a> {
             _ => self.args.layers.first(),
         }?;
         let keys = ["quant_method", "quant_algo", "bits", "mode"].into_iter().chain(WEIGHT_KEYS).collect::<Vec<_>>();
-        Some(format!("{}: {}", layer.place, telling(layer.members, &keys)))
+        Some(format!("{}: {}", layer.place, summary(layer.members, &keys)))
     }
 }
 
-/// What leaves a module as it is in one description, apart from its rules.
-fn left<'a>(description: &'a Description, module: &str) -> Option<Left<'a>> {
+/// The exclusion of a module by the lists of one description.
+fn exclusion<'a>(description: &'a Description, module: &str) -> Option<Exclusion<'a>> {
     let place = description.place();
     match description.ignored.find(module) {
-        Some((list, entry)) => Some(Left { place: place.with(list), entry, is_rule: false }),
-        None => {
-            description.only.leaves_out(module).then(|| Left { place: place.with(Only::KEY), entry: "", is_rule: true })
-        }
+        Some((list, entry)) => Some(Exclusion { place: place.with(list), entry, is_rule: false }),
+        None => description.only.excludes(module).then(|| Exclusion {
+            place: place.with(Inclusions::KEY),
+            entry: "",
+            is_rule: true,
+        }),
     }
 }

@@ -1,6 +1,6 @@
-//! Patterns that mean modules, in the dialect of the library that wrote them.
+//! Patterns that match modules, in the dialect of the library that wrote them.
 //!
-//! | dialect | where | an entry means |
+//! | dialect | members | an entry matches |
 //! |---|---|---|
 //! | compressed-tensors | `ignore`, `targets` | `re:` and a regular expression that matches from the start of the name (not to its end), or one exact name |
 //! | transformers | `modules_to_not_convert`, `ignored_layers` | a regular expression that matches from the start up to a boundary, or the plain end of the name |
@@ -8,10 +8,10 @@
 //! | GPTQModel | `dynamic` | a regular expression that matches from the start |
 //! | AutoRound | `extra_config` | one exact name, or a regular expression that matches anywhere |
 //!
-//! Ignoring too much excuses a missing scale, so doubt is decided against a match. transformers lets an expression stop
-//! anywhere, so that `layers.1` also covers `layers.10`; here it stops before or after a dot, or at the end. Class names
-//! (`Linear`) are in no file and match nothing. Expressions that this crate cannot run (look-around, back-references)
-//! are errors, for the caller to report.
+//! Ignoring too much would hide a missing scale, so ambiguous cases do not match. transformers lets an expression end
+//! anywhere, so that `layers.1` also matches `layers.10`; here it must end before or after a dot, or at the end. Class
+//! names (`Linear`) are in no file and match nothing. Unsupported expressions (look-around, back-references) are
+//! errors, which the caller reports.
 
 use super::expression::Expression;
 use crate::error::{AnamnesisError, Result, quoted};
@@ -19,28 +19,28 @@ use crate::error::{AnamnesisError, Result, quoted};
 /// Longest entry, in characters.
 const MAX_ENTRY_CHARS: usize = 1000;
 
-/// How a library reads one entry of its lists.
+/// The parser of one library for an entry of its lists.
 pub(super) type Dialect = fn(&str) -> Result<ModulePattern>;
 
-/// One entry.
+/// The pattern of one entry.
 #[derive(Debug, Clone)]
-pub(super) struct ModulePattern(pub(super) Rule);
+pub(super) struct ModulePattern(pub(super) Matcher);
 
 #[derive(Debug, Clone)]
-pub(super) enum Rule {
-    /// This name and no other.
+pub(super) enum Matcher {
+    /// Exactly this name.
     Exact(String),
     /// This module and everything below it.
     Subtree(String),
-    /// Names that start like this.
+    /// Names with this prefix.
     Start(String),
-    /// Names that end like this.
+    /// Names with this suffix.
     End(String),
-    /// An expression, or a pattern of wildcards.
+    /// An expression or a wildcard pattern.
     Expression(Expression),
-    /// An expression of letters, digits and dots, which stand for any character; up to a boundary, or the plain end.
+    /// A key of letters, digits and dots, in which a dot matches any character, up to a boundary; or a literal suffix.
     PlainKey(String),
-    /// Any other expression up to a boundary, or the plain end.
+    /// Any other expression up to a boundary; or a literal suffix.
     Key { expression: Expression, end: String },
 }
 
@@ -49,8 +49,8 @@ impl ModulePattern {
     pub(super) fn compressed_tensors(entry: &str) -> Result<Self> {
         check_length(entry)?;
         match entry.strip_prefix("re:") {
-            Some(expression) => Ok(Self(Rule::Expression(compile(entry, expression, "")?))),
-            None => Ok(Self(Rule::Exact(entry.to_owned()))),
+            Some(expression) => Ok(Self(Matcher::Expression(compile(entry, expression, "")?))),
+            None => Ok(Self(Matcher::Exact(entry.to_owned()))),
         }
     }
 
@@ -58,18 +58,18 @@ impl ModulePattern {
     pub(super) fn transformers(entry: &str) -> Result<Self> {
         check_length(entry)?;
         if entry.is_empty() {
-            // As an expression it would match every module there is.
+            // As an expression it would match every module.
             return Err(unreadable(entry, "it is empty"));
         }
         if is_plain(entry) {
-            return Ok(Self(Rule::PlainKey(entry.to_owned())));
+            return Ok(Self(Matcher::PlainKey(entry.to_owned())));
         }
         let expression = match entry.strip_suffix('.') {
             Some(stem) if stem.ends_with('\\') => compile(entry, entry, "")?,
             Some(stem) => compile(entry, stem, r"\.")?,
             None => compile(entry, entry, r"(?:\.|$)")?,
         };
-        Ok(Self(Rule::Key { expression, end: entry.to_owned() }))
+        Ok(Self(Matcher::Key { expression, end: entry.to_owned() }))
     }
 
     /// An entry of ModelOpt's `exclude_modules`.
@@ -77,17 +77,17 @@ impl ModulePattern {
         check_length(entry)?;
         let is_plain = |text: &str| !text.contains(['*', '?']);
         Ok(Self(match (entry.strip_suffix('*').filter(|start| is_plain(start)), entry.strip_prefix('*')) {
-            (Some(start), _) => Rule::Start(start.to_owned()),
-            (_, Some(end)) if is_plain(end) => Rule::End(end.to_owned()),
-            _ if is_plain(entry) => Rule::Subtree(entry.to_owned()),
-            _ => Rule::Expression(Expression::wildcard(entry).map_err(|why| unreadable(entry, &why))?),
+            (Some(start), _) => Matcher::Start(start.to_owned()),
+            (_, Some(end)) if is_plain(end) => Matcher::End(end.to_owned()),
+            _ if is_plain(entry) => Matcher::Subtree(entry.to_owned()),
+            _ => Matcher::Expression(Expression::wildcard(entry).map_err(|why| unreadable(entry, &why))?),
         }))
     }
 
     /// A key of ModelOpt's `quantized_layers`.
     pub(super) fn subtree(entry: &str) -> Result<Self> {
         check_length(entry)?;
-        Ok(Self(Rule::Subtree(entry.to_owned())))
+        Ok(Self(Matcher::Subtree(entry.to_owned())))
     }
 
     /// A key of GPTQModel's `dynamic`, without its sign.
@@ -95,8 +95,8 @@ impl ModulePattern {
         check_length(entry)?;
         let literal = entry.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')).and_then(literal);
         Ok(Self(match literal {
-            Some(name) => Rule::Exact(name),
-            None => Rule::Expression(compile(entry, entry, "")?),
+            Some(name) => Matcher::Exact(name),
+            None => Matcher::Expression(compile(entry, entry, "")?),
         }))
     }
 
@@ -104,44 +104,44 @@ impl ModulePattern {
     pub(super) fn auto_round(entry: &str) -> Result<Self> {
         check_length(entry)?;
         if is_plain(entry) {
-            return Ok(Self(Rule::Exact(entry.to_owned())));
+            return Ok(Self(Matcher::Exact(entry.to_owned())));
         }
-        Ok(Self(Rule::Expression(Expression::anywhere(entry).map_err(|why| unreadable(entry, &why))?)))
+        Ok(Self(Matcher::Expression(Expression::anywhere(entry).map_err(|why| unreadable(entry, &why))?)))
     }
 
     /// The end of a module's name.
     pub(super) fn end(entry: &str) -> Result<Self> {
         check_length(entry)?;
-        Ok(Self(Rule::End(entry.to_owned())))
+        Ok(Self(Matcher::End(entry.to_owned())))
     }
 
     /// A module's name.
     pub(super) fn exact(entry: &str) -> Result<Self> {
         check_length(entry)?;
-        Ok(Self(Rule::Exact(entry.to_owned())))
+        Ok(Self(Matcher::Exact(entry.to_owned())))
     }
 
-    /// Bytes of its automaton, where it has one.
+    /// Bytes of its automaton; 0 without one.
     pub(super) fn automaton_bytes(&self) -> usize {
         match &self.0 {
-            Rule::Expression(expression) | Rule::Key { expression, .. } => expression.bytes(),
+            Matcher::Expression(expression) | Matcher::Key { expression, .. } => expression.bytes(),
             _ => 0,
         }
     }
 
-    /// Whether this entry means the module.
+    /// Whether the pattern matches the module.
     pub(super) fn matches(&self, module: &str) -> bool {
         match &self.0 {
-            Rule::Exact(name) => module == name,
-            Rule::Subtree(name) => {
+            Matcher::Exact(name) => module == name,
+            Matcher::Subtree(name) => {
                 let below = module.strip_prefix(name.as_str());
                 !name.is_empty() && below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
             }
-            Rule::Start(start) => module.starts_with(start.as_str()),
-            Rule::End(end) => module.ends_with(end.as_str()),
-            Rule::Expression(expression) => expression.is_match(module),
-            Rule::PlainKey(key) => starts_with_key(module, key) || module.ends_with(key.as_str()),
-            Rule::Key { expression, end } => expression.is_match(module) || module.ends_with(end.as_str()),
+            Matcher::Start(start) => module.starts_with(start.as_str()),
+            Matcher::End(end) => module.ends_with(end.as_str()),
+            Matcher::Expression(expression) => expression.is_match(module),
+            Matcher::PlainKey(key) => starts_with_key(module, key) || module.ends_with(key.as_str()),
+            Matcher::Key { expression, end } => expression.is_match(module) || module.ends_with(end.as_str()),
         }
     }
 }
@@ -149,23 +149,23 @@ impl ModulePattern {
 fn check_length(entry: &str) -> Result<()> {
     let chars = entry.chars().count();
     if chars > MAX_ENTRY_CHARS {
-        return Err(unreadable(entry, &format!("it takes {chars} characters, {MAX_ENTRY_CHARS} are allowed")));
+        return Err(unreadable(entry, &format!("it has {chars} characters, at most {MAX_ENTRY_CHARS} are allowed")));
     }
     Ok(())
 }
 
-/// Whether this is a module's name, or a part of one, and no expression.
+/// Whether this is a module name or a part of one, and not an expression.
 fn is_plain(entry: &str) -> bool {
     entry.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
-/// The one text that an expression without anchors matches, if it is one.
+/// The only text that an expression without anchors matches, if there is one.
 fn literal(expression: &str) -> Option<String> {
     let mut text = String::with_capacity(expression.len());
     let mut chars = expression.chars();
     while let Some(c) = chars.next() {
         match c {
-            // `\d` and its kin are classes.
+            // `\d` and the like are classes.
             '\\' => text.push(chars.next().filter(|escaped| !escaped.is_alphanumeric())?),
             '.' | '^' | '$' | '*' | '+' | '?' | '{' | '}' | '[' | ']' | '(' | ')' | '|' => return None,
             plain => text.push(plain),
@@ -183,7 +183,7 @@ fn unreadable(entry: &str, why: &str) -> AnamnesisError {
     AnamnesisError::parse(format!("the entry {} cannot be read: {why}", quoted(entry)))
 }
 
-/// Whether the name starts with the key, whose dots stand for any character, and the match ends at a boundary.
+/// Whether the name starts with the key, in which a dot matches any character, and the match ends at a boundary.
 fn starts_with_key(module: &str, key: &str) -> bool {
     let mut rest = module.chars();
     for wanted in key.chars() {
@@ -203,7 +203,7 @@ mod tests {
 
     use super::super::pattern_set::PatternSet;
 
-    /// Checks which modules an entry means, and which not, alone and in a set.
+    /// Checks which modules an entry matches, alone and in a set.
     fn check(dialect: Dialect, entry: &str, meant: &[&str], not_meant: &[&str]) {
         let pattern = dialect(entry).unwrap();
         let mut set = PatternSet::default();
@@ -288,7 +288,7 @@ mod tests {
             for module in
                 ["lm_head", "model.layers.1", "model.layers.10", "model_layers_1.x", "a.b", "axb", "a.b.c", "a", ""]
             {
-                // The plain end and a key's own last dot are what the parentheses hide.
+                // The parentheses disable the literal suffix and the special last dot.
                 if !module.ends_with(key) && !key.ends_with('.') {
                     assert_eq!(plain.matches(module), forced.matches(module), "{key} {module}");
                 }
@@ -341,8 +341,8 @@ mod tests {
         check(dialect, r"model\.layers\.1\.", &["model.layers.1.mlp"], &["x.model.layers.1.mlp", "model.layers.10"]);
         check(dialect, r".*\.(18|19)\..*gate.*", &["model.layers.18.mlp.gate_proj"], &["model.layers.8.mlp.gate_proj"]);
         check(dialect, "^a$|b", &["a", "bc"], &["ab"]);
-        assert!(matches!(ModulePattern::gptqmodel(r"^a\.b\-c$").unwrap().0, Rule::Exact(name) if name == "a.b-c"));
-        assert!(matches!(ModulePattern::gptqmodel(r"^layers\.\d$").unwrap().0, Rule::Expression(_)));
+        assert!(matches!(ModulePattern::gptqmodel(r"^a\.b\-c$").unwrap().0, Matcher::Exact(name) if name == "a.b-c"));
+        assert!(matches!(ModulePattern::gptqmodel(r"^layers\.\d$").unwrap().0, Matcher::Expression(_)));
         assert!(ModulePattern::gptqmodel("(?!a)").is_err());
     }
 

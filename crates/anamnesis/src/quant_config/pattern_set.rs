@@ -1,11 +1,11 @@
-//! Many patterns, asked at once which of them means a module, in time that does not grow with their number: names, ends
-//! and starts are looked up; only expressions are tried one by one, and there are few.
+//! A set of patterns that finds the first match in time independent of their number: names, prefixes and suffixes are
+//! looked up in hash tables; only the few expressions are tried one by one.
 
 use std::collections::HashMap;
 
-use super::pattern::{ModulePattern, Rule};
+use super::pattern::{Matcher, ModulePattern};
 
-/// Patterns in their order.
+/// Patterns in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PatternSet {
     count: usize,
@@ -14,53 +14,53 @@ pub(super) struct PatternSet {
     starts: Affixes,
     ends: Affixes,
     keys: PlainKeys,
-    /// Whatever only an attempt can tell.
-    tried: Vec<(usize, ModulePattern)>,
+    /// Patterns that must be tried one by one.
+    expressions: Vec<(usize, ModulePattern)>,
 }
 
 impl PatternSet {
-    /// Adds a pattern behind the others.
+    /// Appends a pattern.
     pub(super) fn insert(&mut self, pattern: ModulePattern) {
         let place = self.count;
         self.count += 1;
         match pattern.0 {
-            Rule::Exact(name) => note(&mut self.names, name, place),
-            Rule::Subtree(name) if name.is_empty() => {}
-            Rule::Subtree(name) => note(&mut self.subtrees, name, place),
-            Rule::Start(start) => self.starts.insert(start, place),
-            Rule::End(end) => self.ends.insert(end, place),
-            Rule::PlainKey(key) => {
+            Matcher::Exact(name) => note(&mut self.names, name, place),
+            Matcher::Subtree(name) if name.is_empty() => {}
+            Matcher::Subtree(name) => note(&mut self.subtrees, name, place),
+            Matcher::Start(start) => self.starts.insert(start, place),
+            Matcher::End(end) => self.ends.insert(end, place),
+            Matcher::PlainKey(key) => {
                 self.ends.insert(key.clone(), place);
                 self.keys.insert(key, place);
             }
-            rule @ (Rule::Expression(_) | Rule::Key { .. }) => {
-                self.tried.push((place, ModulePattern(rule)));
+            matcher @ (Matcher::Expression(_) | Matcher::Key { .. }) => {
+                self.expressions.push((place, ModulePattern(matcher)));
             }
         }
     }
 
-    /// How many patterns are tried one by one.
-    pub(super) fn tried(&self) -> usize {
-        self.tried.len()
+    /// The number of patterns that are tried one by one.
+    pub(super) fn expressions(&self) -> usize {
+        self.expressions.len()
     }
 
-    /// The bytes that are looked at, at most, to ask for a module.
-    pub(super) fn work(&self, module: &str) -> u64 {
+    /// The bytes examined, at most, to match a module.
+    pub(super) fn match_cost(&self, module: &str) -> u64 {
         let length = module.len();
         let dots = module.bytes().filter(|&byte| byte == b'.').count();
         let affixes = |affixes: &Affixes| affixes.lengths.iter().take_while(|&&affix| affix <= length).sum::<usize>();
         let ancestors = if self.subtrees.is_empty() { 0 } else { dots };
-        let passes = self.tried.len() + ancestors + self.keys.passes(module, dots);
+        let passes = self.expressions.len() + ancestors + self.keys.passes(module, dots);
         let affixes = affixes(&self.starts) + affixes(&self.ends);
         (passes as u64).saturating_mul(length as u64).saturating_add(affixes as u64)
     }
 
-    /// The place of the pattern that is this name.
+    /// The index of the pattern that is exactly this name.
     pub(super) fn named(&self, module: &str) -> Option<usize> {
         self.names.get(module).copied()
     }
 
-    /// The place of the first pattern that means the module; of several modules that contain it, the nearest counts.
+    /// The index of the first pattern that matches the module; among several ancestors, the nearest one.
     pub(super) fn first(&self, module: &str) -> Option<usize> {
         let found = [
             self.named(module),
@@ -70,7 +70,7 @@ impl PatternSet {
             self.keys.first(module),
         ];
         let looked_up = found.into_iter().flatten().min();
-        let earlier = self.tried.iter().take_while(|(place, _)| looked_up.is_none_or(|found| *place < found));
+        let earlier = self.expressions.iter().take_while(|(place, _)| looked_up.is_none_or(|found| *place < found));
         earlier
             .map(|(place, pattern)| (place, pattern))
             .find(|(_, pattern)| pattern.matches(module))
@@ -78,21 +78,21 @@ impl PatternSet {
     }
 }
 
-/// Notes the first place of a text.
+/// Inserts the index of a text unless it has one.
 fn note(places: &mut HashMap<String, usize>, text: String, place: usize) {
     places.entry(text).or_insert(place);
 }
 
-/// The module and those that contain it, the nearest first.
+/// The module and its ancestors, the nearest first.
 fn ancestors(module: &str) -> impl Iterator<Item = &str> {
     let dots = module.rmatch_indices('.').map(|(at, _)| &module[..at]);
     std::iter::once(module).chain(dots)
 }
 
-/// Texts at one end of a name.
+/// A set of prefixes or suffixes.
 #[derive(Debug, Clone, Default)]
 struct Affixes {
-    /// In order, each once.
+    /// The distinct lengths in ascending order.
     lengths: Vec<usize>,
     places: HashMap<String, usize>,
 }
@@ -105,38 +105,38 @@ impl Affixes {
         note(&mut self.places, text, place);
     }
 
-    /// The first of the texts that `part` gives for lengths up to `longest` bytes.
+    /// The first of the affixes up to `longest` bytes; `part` returns the affix of a given length.
     fn first<'a>(&self, part: impl Fn(usize) -> Option<&'a str>, longest: usize) -> Option<usize> {
         let lengths = self.lengths.iter().take_while(|length| **length <= longest);
         lengths.filter_map(|&length| self.places.get(part(length)?).copied()).min()
     }
 }
 
-/// Keys of letters, digits and dots that match from the start of a name to a boundary, and whose dots stand for any
+/// Keys of letters, digits and dots, anchored at the start and ending at a boundary, in which a dot matches any
 /// character.
 #[derive(Debug, Clone, Default)]
 struct PlainKeys {
     places: HashMap<String, usize>,
-    /// By the number of characters: keys whose dots are at the same positions, so that a name with dots put at these
-    /// positions can be looked up.
-    shapes: HashMap<usize, Vec<Shape>>,
+    /// By length in characters: keys grouped by their dot positions, so that a name with dots put at these positions
+    /// can be looked up.
+    shapes: HashMap<usize, Vec<DotPositions>>,
     shape_count: usize,
     /// Whether a key ends in a dot.
     has_dot_at_end: bool,
 }
 
 #[derive(Debug, Clone)]
-struct Shape {
+struct DotPositions {
     dots: Vec<usize>,
     places: HashMap<String, usize>,
 }
 
-/// Most shapes; the dots of further keys are dots. Names of one model have few.
+/// Most groups of dot positions; dots of further keys match only dots. The names of one model have few.
 const MAX_SHAPES: usize = 1 << 10;
 
 impl PlainKeys {
     fn insert(&mut self, key: String, place: usize) {
-        // A last dot is a boundary, and stands for itself.
+        // A last dot is a boundary and matches only a dot.
         let stem = key.strip_suffix('.').unwrap_or(&key);
         self.has_dot_at_end |= key.ends_with('.');
         let dots: Vec<_> = stem.match_indices('.').map(|(at, _)| at).collect();
@@ -146,7 +146,7 @@ impl PlainKeys {
                 Some(shape) => note(&mut shape.places, key.clone(), place),
                 None if self.shape_count < MAX_SHAPES => {
                     self.shape_count += 1;
-                    shapes.push(Shape { dots, places: HashMap::from([(key.clone(), place)]) });
+                    shapes.push(DotPositions { dots, places: HashMap::from([(key.clone(), place)]) });
                 }
                 None => {}
             }
@@ -164,18 +164,18 @@ impl PlainKeys {
         before.chain(after).chain([module]).filter_map(|start| self.start(start)).min()
     }
 
-    /// How often the bytes of a name are looked at.
+    /// How often the bytes of a name are examined.
     fn passes(&self, module: &str, dots: usize) -> usize {
         if self.places.is_empty() {
             return 0;
         }
-        // Characters up to each dot, and behind it, are about as many as bytes.
+        // The number of characters up to each dot is about the number of bytes.
         let starts = module.match_indices('.').map(|(at, _)| at).chain([module.len()]);
         let shapes = |length: usize| self.shapes.get(&length).map_or(0, Vec::len);
         2 * dots + 1 + starts.map(|at| shapes(at) + shapes(at + 1)).sum::<usize>()
     }
 
-    /// The first key that matches a start of a name as a whole.
+    /// The first key that matches a whole prefix of a name.
     fn start(&self, start: &str) -> Option<usize> {
         let shapes = self.shapes.get(&start.chars().count()).into_iter().flatten();
         let in_shape = shapes.filter_map(|shape| shape.places.get(&with_dots(start, &shape.dots)?).copied());
@@ -183,7 +183,7 @@ impl PlainKeys {
     }
 }
 
-/// The text with dots at these positions, counted in characters; an expression's dot does not stand for a line's end.
+/// The text with dots at these positions, counted in characters; a dot does not match a line end.
 fn with_dots(text: &str, dots: &[usize]) -> Option<String> {
     let mut dots = dots.iter().peekable();
     let dotted = text.chars().enumerate().map(|(position, c)| match dots.next_if_eq(&&position) {
@@ -262,7 +262,7 @@ mod tests {
                 set.insert(dialect(&name(2 * number)).unwrap());
             }
             let found = (0..60_000).filter(|&number| set.first(&name(number)).is_some()).count();
-            assert_eq!((found, set.tried()), (30_000, 0));
+            assert_eq!((found, set.expressions()), (30_000, 0));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Where a configuration says something, for messages.
+//! The location of a member of a configuration, for messages.
 
 use std::fmt;
 
 use crate::error::printable;
 
-/// Where something is said: a document, and the keys that lead there.
+/// A location: a document, and the keys that lead to a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place<'a> {
     pub(super) document: &'a str,
     /// The keys of the description itself.
     pub(super) path: &'a str,
-    /// The keys inside it; empty ones do not count.
+    /// The keys inside it; empty strings are unused.
     pub(super) inside: [&'a str; 4],
 }
 
@@ -23,7 +23,7 @@ impl<'a> Place<'a> {
         self.document
     }
 
-    /// A place inside this one.
+    /// The location of a member of this one.
     pub(super) fn with(mut self, key: &'a str) -> Self {
         if let Some(empty) = self.inside.iter_mut().find(|key| key.is_empty()) {
             *empty = key;

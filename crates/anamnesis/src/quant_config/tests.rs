@@ -1,4 +1,4 @@
-//! Descriptions as the tools write them, and what they mean.
+//! Tests of descriptions as the quantisation tools write them.
 
 use serde_json::{Value, json};
 
@@ -18,11 +18,11 @@ fn problems(config: &QuantConfig) -> Vec<String> {
 }
 
 fn ignores(config: &QuantConfig, module: &str) -> bool {
-    config.module(module).left().is_some()
+    config.module(module).exclusion().is_some()
 }
 
 #[test]
-fn the_description_is_found_where_models_put_it() {
+fn the_description_is_found_in_every_known_document() {
     let inner = json!({"quant_method": "fp8", "weight_block_size": [128, 128]});
     for document in [
         json!({"quantization_config": inner}),
@@ -65,11 +65,11 @@ fn each_list_is_read_in_the_dialect_of_its_library() {
 }
 
 #[test]
-fn what_leaves_a_module_as_it_is_is_named_with_its_place() {
+fn an_exclusion_names_its_list_and_entry() {
     let config = config(&json!({"ignore": ["a", "re:.*lm_head"], "modules_to_not_convert": ["b"]}));
-    let said = |module: &str| config.module(module).left().unwrap().to_string();
-    assert_eq!(said("lm_head"), r#"config.json: quantization_config.ignore leaves it as it is by "re:.*lm_head""#);
-    assert_eq!(said("b"), r#"config.json: quantization_config.modules_to_not_convert leaves it as it is by "b""#);
+    let exclusion = |module: &str| config.module(module).exclusion().unwrap().to_string();
+    assert_eq!(exclusion("lm_head"), r#"config.json: quantization_config.ignore excludes it by "re:.*lm_head""#);
+    assert_eq!(exclusion("b"), r#"config.json: quantization_config.modules_to_not_convert excludes it by "b""#);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn modelopt_writes_wildcards_under_either_name() {
 }
 
 #[test]
-fn an_entry_that_cannot_be_read_is_reported_and_the_others_count() {
+fn an_invalid_entry_is_reported_and_the_others_apply() {
     let config = config(&json!({"ignore": ["re:(", "lm_head", "re:(?!x)"]}));
     assert!(ignores(&config, "lm_head"));
     let problem = config.ignore_problem().unwrap().to_string();
@@ -92,7 +92,7 @@ fn an_entry_that_cannot_be_read_is_reported_and_the_others_count() {
 }
 
 #[test]
-fn lists_that_never_end_are_cut_and_reported() {
+fn lists_beyond_the_limit_are_truncated_and_reported() {
     let names: Vec<_> = (0..=1 << 16).map(|number| format!("a.{number}")).collect();
     let expressions: Vec<_> = (0..=1 << 10).map(|number| format!("re:a.{number}$")).collect();
     for entries in [names, expressions] {
@@ -109,8 +109,8 @@ fn a_value_of_another_type_is_a_problem_that_names_place_found_and_allowed() {
     let cases = [
         (json!({"bits": "4"}), r#"quantization_config.bits is "4", a number is needed"#),
         (json!({"desc_act": "true"}), r#"quantization_config.desc_act is "true", true or false is needed"#),
-        (json!({"weight_block_size": 128}), "weight_block_size is 128, a pair of positive whole numbers is needed"),
-        (json!({"group_size": "128"}), r#"group_size is "128", a whole number or a pair of them is needed"#),
+        (json!({"weight_block_size": 128}), "weight_block_size is 128, a pair of positive integers is needed"),
+        (json!({"group_size": "128"}), r#"group_size is "128", an integer or a pair of integers is needed"#),
         (json!({"ignore": "lm_head"}), r#"ignore is "lm_head", a list of names is needed"#),
         (json!({"ignore": ["lm_head", 3]}), r#"ignore is ["lm_head",3], a list of names is needed"#),
         (json!({"config_groups": []}), "config_groups is [], an object is needed"),
@@ -120,7 +120,7 @@ fn a_value_of_another_type_is_a_problem_that_names_place_found_and_allowed() {
         ),
         (
             json!({"config_groups": {"g": {"weights": {"num_bits": 8.5}}}}),
-            "config_groups.g.weights.num_bits is 8.5, a whole number is needed",
+            "config_groups.g.weights.num_bits is 8.5, an integer is needed",
         ),
         (json!({"dynamic": {"+:a": {"bits": "8"}}}), r#"dynamic.+:a.bits is "8", a number is needed"#),
         (json!({"quantized_layers": {"a": 3}}), "quantized_layers.a is 3, an object is needed"),
@@ -132,7 +132,7 @@ fn a_value_of_another_type_is_a_problem_that_names_place_found_and_allowed() {
 }
 
 #[test]
-fn null_is_nothing_said_and_unknown_members_are_passed_over() {
+fn null_members_count_as_absent_and_unknown_ones_are_ignored() {
     let description = json!({"quant_method": "x", "bits": null, "group_size": null, "ignore": null, "format": null,
         "config_groups": null, "weight_block_size": null, "transform_config": null, "unheard_of": {"bits": "4"},
         "weights": "int8", "version": 2});
@@ -141,7 +141,7 @@ fn null_is_nothing_said_and_unknown_members_are_passed_over() {
     let module = config.module("a");
     assert!(module.args().integer(&["group_size"]).unwrap().is_none());
     let error = module.args().needed_integer(&["group_size"]).unwrap_err().to_string();
-    assert!(error.contains("quantization_config.group_size is null, a whole number is needed"), "{error}");
+    assert!(error.contains("quantization_config.group_size is null, an integer is needed"), "{error}");
 }
 
 #[test]
@@ -160,11 +160,11 @@ fn typed_members_are_read_or_refused() {
 }
 
 #[test]
-fn a_member_that_stands_twice_is_a_problem() {
+fn a_duplicate_member_is_a_problem() {
     let text = r#"{"quantization_config": {"bits": 4, "sym": true, "bits": 8}}"#;
     assert_eq!(
         problems(&read(&[("config.json", text)])),
-        ["parse error: config.json: quantization_config.bits stands twice"]
+        ["parse error: config.json: quantization_config.bits appears twice"]
     );
 }
 
@@ -176,15 +176,15 @@ fn descriptions_that_contradict_each_other_are_a_problem() {
     let own = |bits: u32| json!({"bits": bits, "group_size": 128}).to_string();
     assert!(problems(&read(&[("config.json", &bits(4)), ("quantize_config.json", &own(4))])).is_empty());
     let found = problems(&read(&[("config.json", &bits(4)), ("quantize_config.json", &own(8))]));
-    assert_eq!(found, ["parse error: config.json says bits is 4, quantize_config.json says 8"]);
+    assert_eq!(found, ["parse error: config.json: bits is 4, but 8 in quantize_config.json"]);
     let nested = json!({"quantization_config": {"bits": 4}, "text_config": {"quantization_config": {"bits": 8}}});
     let found = problems(&read(&[("config.json", &nested.to_string())]));
-    let wanted = "config.json: quantization_config says bits is 4, config.json: text_config.quantization_config says 8";
+    let wanted = "config.json: quantization_config: bits is 4, but 8 in config.json: text_config.quantization_config";
     assert_eq!(found, [format!("parse error: {wanted}")]);
 }
 
 #[test]
-fn weights_that_are_transformed_or_thinned_out_are_refused_by_name() {
+fn transformed_or_sparse_weights_are_refused_by_name() {
     let transform = json!({"config_groups": {"u": {"type": "hadamard", "apply": []}}});
     for (key, value) in [
         ("transform_config", transform),
@@ -210,7 +210,7 @@ fn bits_of(config: &QuantConfig, module: &str) -> Option<i64> {
 }
 
 #[test]
-fn the_first_rule_of_gptqmodel_counts() {
+fn the_first_matching_rule_of_gptqmodel_applies() {
     let text = r#"{"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {
         "-:.*\\.gate$": {}, "+:z\\.1\\.": {"bits": 8, "group_size": 32}, "z.*": {"bits": 2}, "a.*": {"bits": 3}}}}"#;
     let config = read(&[("config.json", text)]);
@@ -219,20 +219,20 @@ fn the_first_rule_of_gptqmodel_counts() {
     assert_eq!(bits_of(&config, "a.1"), Some(3));
     assert_eq!(bits_of(&config, "b.a.1"), Some(4));
     let skipped = config.module("z.1.gate");
-    let left = skipped.left().unwrap();
+    let left = skipped.exclusion().unwrap();
     assert!(left.is_rule && left.entry.starts_with("-:"), "{left}");
     let group = config.module("z.1.up").args().integer(&["group_size"]).unwrap().unwrap();
     assert_eq!(group.place.to_string(), r"config.json: quantization_config.dynamic.+:z\.1\.");
 }
 
 #[test]
-fn a_rule_that_cannot_be_read_leaves_every_module_open() {
+fn an_invalid_rule_leaves_every_module_undecided() {
     let config = config(&json!({"bits": 4, "quant_method": "gptq", "dynamic": {"-:^(?!.*mlp)": {}}}));
     assert!(config.module("a").undecided().unwrap().contains("dynamic"));
 }
 
 #[test]
-fn names_count_before_expressions_in_auto_round() {
+fn names_take_precedence_over_expressions_in_auto_round() {
     let text = r#"{"quantization_config": {"quant_method": "auto-round", "bits": 4, "extra_config": {
         ".*experts.*": {"bits": 2}, ".*": {"bits": 3}, "a.experts.0": {"bits": 8}, "lm_head": {"bits": 16}}}}"#;
     let config = read(&[("config.json", text)]);
@@ -265,7 +265,7 @@ fn the_algorithm_of_the_innermost_module_counts() {
 }
 
 #[test]
-fn mlx_puts_overrides_beside_its_own_members() {
+fn mlx_overrides_are_members_of_the_description_itself() {
     let quantization = json!({"group_size": 64, "bits": 4, "mode": "affine", "model.embed": {"bits": 8, "group_size": 32},
         "lm_head": false, "model.norm": true});
     let document = json!({"quantization": quantization, "quantization_config": quantization});
@@ -288,7 +288,7 @@ fn only_the_named_modules_of_a_block_are_quantised() {
         "modules_in_block_to_quantize": [["self_attn.q_proj", "self_attn.k_proj"], ["mlp.up_proj"]]}));
     assert!(!ignores(&config, "model.layers.0.self_attn.k_proj"));
     let module = config.module("model.layers.0.mlp.gate");
-    assert!(module.left().unwrap().to_string().ends_with("modules_in_block_to_quantize leaves it out"));
+    assert!(module.exclusion().unwrap().to_string().ends_with("modules_in_block_to_quantize does not include it"));
 }
 
 // Groups
@@ -301,7 +301,7 @@ fn strategies(config: &QuantConfig, module: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_name_counts_before_an_expression_and_both_before_a_class() {
+fn a_name_takes_precedence_over_an_expression_and_both_over_a_class() {
     let group = |strategy: &str, targets: Value| json!({"targets": targets, "weights": {"strategy": strategy}});
     let config = config(&json!({"quant_method": "compressed-tensors", "ignore": ["lm_head"], "config_groups": {
         "group_0": group("class", json!(["Linear"])),
@@ -312,12 +312,12 @@ fn a_name_counts_before_an_expression_and_both_before_a_class() {
     assert_eq!(strategies(&config, "a.experts.0"), ["name"]);
     assert_eq!(strategies(&config, "a.experts.1"), ["expression"]);
     assert_eq!(strategies(&config, "a.up"), ["class"]);
-    // Two groups mean this one in the same way.
+    // Two groups match this module in the same way.
     assert_eq!(strategies(&config, "a.experts.7"), ["expression", "second"]);
     assert_eq!(config.module("a.q").groups().unwrap().0, Target::Name);
     assert!(ignores(&config, "lm_head"));
     let unused = config.unused_groups(&["a.q", "a.experts.7", "lm_head"]);
-    assert_eq!(unused, ["config.json: quantization_config.config_groups.group_4 is for no module of this checkpoint"]);
+    assert_eq!(unused, ["config.json: quantization_config.config_groups.group_4 matches no module of this checkpoint"]);
     assert_eq!(
         config.module("a.q").evidence().unwrap(),
         "config.json: quantization_config.config_groups.group_2.weights: strategy \"name\""
@@ -325,7 +325,7 @@ fn a_name_counts_before_an_expression_and_both_before_a_class() {
 }
 
 #[test]
-fn what_a_group_does_not_say_of_its_weights_it_or_the_description_says() {
+fn missing_weight_arguments_come_from_the_group_then_the_description() {
     let group = |format: Value| json!({"targets": ["Linear"], "format": format, "weights": {"num_bits": 4}});
     for (own, wanted) in [(json!("pack-quantized"), "pack-quantized"), (json!(null), "mixed-precision")] {
         let config = config(&json!({"format": "mixed-precision", "config_groups": {"g": group(own)}}));
@@ -337,14 +337,14 @@ fn what_a_group_does_not_say_of_its_weights_it_or_the_description_says() {
 }
 
 #[test]
-fn a_module_that_no_group_means_has_none() {
+fn a_module_that_no_group_matches_has_none() {
     let config = config(&json!({"config_groups": {"g": {"targets": ["re:.*experts"], "weights": {"num_bits": 4}}}}));
     assert!(config.module("a.q").groups().is_none());
     assert!(config.module("a.q").evidence().unwrap().contains("config_groups has no group for it"));
 }
 
 #[test]
-fn many_modules_are_asked_of_a_configuration_of_as_many_entries() {
+fn matching_many_modules_against_many_entries_is_fast() {
     // Compared one by one this takes minutes.
     let name = |number: usize| format!("model.layers.{}.mlp.experts.{}.up_proj", number % 61, number / 61);
     let names: Vec<_> = (0..20_000).map(|number| name(2 * number)).collect();
@@ -359,7 +359,7 @@ fn many_modules_are_asked_of_a_configuration_of_as_many_entries() {
 // Given by the caller
 
 #[test]
-fn a_given_configuration_may_be_the_description_alone() {
+fn a_configuration_given_by_the_caller_may_be_a_bare_description() {
     for text in
         [r#"{"quant_method": "gptq", "bits": 4}"#, r#"{"quantization_config": {"quant_method": "gptq", "bits": 4}}"#]
     {
@@ -372,7 +372,7 @@ fn a_given_configuration_may_be_the_description_alone() {
 }
 
 #[test]
-fn evidence_tells_places_groups_and_rules() {
+fn evidence_lists_places_groups_and_rules() {
     let config = config(&json!({"quant_method": "compressed-tensors", "format": "float-quantized", "version": "0.11",
         "config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "group_size": null}}},
         "quantized_layers": {"a": {}, "b": {}}}));
@@ -381,7 +381,7 @@ fn evidence_tells_places_groups_and_rules() {
         [
             r#"config.json: quant_method "compressed-tensors", format "float-quantized", version "0.11""#,
             r#"config.json: config_groups.g: num_bits 8, type "float""#,
-            "config.json: quantized_layers: 2 rules for some modules",
+            "config.json: quantized_layers: 2 overrides of modules",
         ]
     );
 }

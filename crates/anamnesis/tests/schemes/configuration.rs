@@ -228,7 +228,7 @@ fn a_group_for_no_module_is_told() {
     let folder = Folder::staged(&scaled().bytes(), Some(&config));
     let checkpoint = Checkpoint::open(folder.path(""), &Default::default()).unwrap();
     let oddities = checkpoint.oddities();
-    assert!(oddities.len() == 1 && oddities[0].contains("config_groups.g1 is for no module"), "{oddities:?}");
+    assert!(oddities.len() == 1 && oddities[0].contains("config_groups.g1 matches no module"), "{oddities:?}");
 }
 
 // GPTQ and AWQ
@@ -240,7 +240,7 @@ fn rules_for_single_modules_are_obeyed() {
     for (rule, words) in [
         (rule("+:a", json!({"bits": 8})), ["its shapes mean 4 bits", "says 8"]),
         (rule("+:a", json!({"group_size": 32})), ["groups of 32", "the scales have 2"]),
-        (rule("-:a", json!({})), ["it is packed", "leaves it as it is by \"-:a\""]),
+        (rule("-:a", json!({})), ["it is packed", "excludes it by \"-:a\""]),
     ] {
         assert_mentions(&parse_reason(refused(&gptq(7), Some(&rule))), &words);
     }

@@ -83,7 +83,7 @@ fn a_configuration_of_another_tool_is_refused() {
 #[test]
 fn a_module_that_a_rule_leaves_as_it_is_is_not_packed() {
     let rule = config(json!({"bits": 4, "group_size": 64, "a": false}));
-    assert_mentions(&parse_reason(refused(&four_bit(), Some(&rule))), &["\"a.weight\"", "leaves it as it is"]);
+    assert_mentions(&parse_reason(refused(&four_bit(), Some(&rule))), &["\"a.weight\"", "excludes it"]);
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_configuration_that_contradicts_the_blocks_is_refused() {
     let gptq = config(json!({"quant_method": "gptq", "bits": 4}));
     assert_mentions(&parse_reason(refused(&gpt_oss(), Some(&gptq))), &["\"e.down_proj_blocks\"", "\"gptq\""]);
     let left = config(json!({"quant_method": "mxfp4", "modules_to_not_convert": ["e"]}));
-    assert_mentions(&parse_reason(refused(&gpt_oss(), Some(&left))), &["\"e.down_proj_blocks\"", "leaves it as it is"]);
+    assert_mentions(&parse_reason(refused(&gpt_oss(), Some(&left))), &["\"e.down_proj_blocks\"", "excludes it"]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn signed_bytes_that_the_configuration_says_are_none_are_refused() {
     for (quantization, word) in [
         (json!({"quant_method": "fp8", "expert_dtype": "fp8"}), "\"fp8\""),
         (json!({"quant_method": "gptq"}), "\"gptq\""),
-        (json!({"quant_method": "fp8", "modules_to_not_convert": ["a"]}), "leaves it as it is"),
+        (json!({"quant_method": "fp8", "modules_to_not_convert": ["a"]}), "excludes it"),
     ] {
         assert_mentions(&parse_reason(refused(&deepseek(), Some(&config(quantization)))), &["\"a.weight\"", word]);
     }

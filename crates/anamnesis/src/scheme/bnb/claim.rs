@@ -171,7 +171,7 @@ fn four_bit_weight(
 fn reason_for_a_state(claims: &Claims<'_>, weight: &str, others: bool) -> Option<String> {
     let elsewhere = ["nf4", "fp4"].iter().find_map(|kind| claims.elsewhere(&format!("{weight}{QUANT_STATE}{kind}")));
     let others = || others.then(|| "other weights of this checkpoint have theirs".to_owned());
-    elsewhere.or_else(|| claims.config.says_quantised()).or_else(others)
+    elsewhere.or_else(|| claims.config.declared_quantisation()).or_else(others)
 }
 
 fn claim_eight_bit(claims: &mut Claims<'_>, scales: TensorId) {

@@ -234,7 +234,7 @@ impl Leftovers {
             _ => false,
         };
         let is_buffer = || is_buffer(last) && !names_a_weight(last);
-        let suspected = looks_packed && !is_buffer() && claims.config.module(module).left().is_none();
+        let suspected = looks_packed && !is_buffer() && claims.config.module(module).exclusion().is_none();
         suspected.then(|| format!("it may hold packed values, and {sign}"))
     }
 }
@@ -278,7 +278,7 @@ impl Owner {
 fn config_says(claims: &Claims<'_>) -> Option<String> {
     let config = claims.config;
     let present = || config.is_present().then(|| format!("{} describes a quantisation", config.file()));
-    config.says_quantised().or_else(present)
+    config.declared_quantisation().or_else(present)
 }
 
 /// Types that codes and packed words are stored in.

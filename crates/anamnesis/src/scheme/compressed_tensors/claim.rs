@@ -59,7 +59,7 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId, end: &str) {
 fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let codes = claims.catalog.get(parts.codes);
     let module = claims.config.module(parts.module(claims));
-    if let Some(left) = module.left().filter(|left| left.is_rule) {
+    if let Some(left) = module.exclusion().filter(|left| left.is_rule) {
         return Err(AnamnesisError::parse(format!("it is packed, but {left}")));
     }
     let specs = Spec::of_module(claims.config, &module)?;

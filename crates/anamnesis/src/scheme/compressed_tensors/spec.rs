@@ -58,7 +58,9 @@ impl Spec {
         if !config.is_present() {
             return Ok(Vec::new());
         }
-        if let Some(says) = config.says_quantised().filter(|_| config.method().is_some_and(|method| method != METHOD)) {
+        if let Some(says) =
+            config.declared_quantisation().filter(|_| config.method().is_some_and(|method| method != METHOD))
+        {
             return Err(AnamnesisError::parse(format!("it is packed as {METHOD} does, but {says}")));
         }
         let Some((target, groups)) = module.groups() else {

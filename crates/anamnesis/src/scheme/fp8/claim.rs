@@ -269,10 +269,10 @@ fn scale_is_missing(
     if let Some(marker) = config.marker().and_then(Args::place) {
         return Some(format!("{marker} says that it is quantised"));
     }
-    if config.left().is_some() {
+    if config.exclusion().is_some() {
         return None;
     }
-    if let Some(says) = claims.config.says_quantised() {
+    if let Some(says) = claims.config.declared_quantisation() {
         let unread = claims.config.ignore_problem().map_or_else(String::new, |problem| format!(" ({problem})"));
         return Some(format!("{says}{unread}"));
     }

@@ -103,7 +103,7 @@ impl<'a> Expectation<'a> {
                 Ok(true)
             }
             Some(algorithm) if algorithm.starts_with("FP8") => Ok(true),
-            Some(algorithm) if algorithm != "MIXED_PRECISION" && module.left().is_none() => {
+            Some(algorithm) if algorithm != "MIXED_PRECISION" && module.exclusion().is_none() => {
                 let (place, algorithm) = (args.place_of(&["quant_algo"]).unwrap_or_default(), quoted(algorithm));
                 Err(AnamnesisError::parse(format!("it is of eight-bit floats, and {place} is {algorithm}")))
             }

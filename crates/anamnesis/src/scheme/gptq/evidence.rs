@@ -46,7 +46,7 @@ impl Evidence {
         if args.flag(&["is_marlin_format"])? == Some(true) {
             return Err(refused_format("marlin"));
         }
-        if let Some(left) = module.left().filter(|left| left.is_rule) {
+        if let Some(left) = module.exclusion().filter(|left| left.is_rule) {
             return Err(AnamnesisError::parse(format!("it is packed, but {left}")));
         }
         let metadata = |key: &str| claims.catalog.metadata.as_ref()?.get(key)?.as_string();

@@ -19,7 +19,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let codes = claims.catalog.get(parts.codes);
     let module = claims.config.module(&parts.module);
     let args = module.args();
-    if let Some(left) = module.left() {
+    if let Some(left) = module.exclusion() {
         return Err(AnamnesisError::parse(format!("it is packed, but {left}")));
     }
     let told = parts.form.told(claims.config.method(), args)?;

@@ -111,7 +111,7 @@ fn mode(
     shape: &Shape<'_>,
 ) -> Result<(Mode, Evidence)> {
     let config = claims.config.module(module);
-    if let Some(left) = config.left() {
+    if let Some(left) = config.exclusion() {
         return Err(AnamnesisError::parse(format!("it is packed in words, but {left}")));
     }
     if is_metal {

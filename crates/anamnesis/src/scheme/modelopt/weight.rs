@@ -16,7 +16,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let codes = claims.catalog.get(parts.codes);
     let names = &parts.names;
     let module = claims.config.module(&names.module);
-    if let Some(left) = module.left() {
+    if let Some(left) = module.exclusion() {
         return Err(AnamnesisError::parse(format!("it is packed in bytes, but {left}")));
     }
     refuse_what_changes_it(claims, parts)?;

@@ -6,7 +6,7 @@ use crate::scheme::claim::Claims;
 
 /// Refuses a module that the configuration leaves as it is, or says another method of than these.
 pub(super) fn check_method(claims: &Claims<'_>, module: &ModuleConfig<'_>, methods: &[&str]) -> Result<()> {
-    if let Some(left) = module.left() {
+    if let Some(left) = module.exclusion() {
         return Err(AnamnesisError::parse(format!("it is packed in bytes, but {left}")));
     }
     match claims.config.method() {

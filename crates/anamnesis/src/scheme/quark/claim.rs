@@ -71,7 +71,7 @@ fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
 fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let codes = claims.catalog.get(parts.codes);
     let module = claims.config.module(codes.name.trim_end_matches(".weight"));
-    if let Some(left) = module.left() {
+    if let Some(left) = module.exclusion() {
         return Err(AnamnesisError::parse(format!("it is packed, but {left}")));
     }
     let told = QuarkSpec::all(claims.config)?;
