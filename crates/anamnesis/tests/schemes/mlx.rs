@@ -96,13 +96,13 @@ fn a_rule_is_by_itself() {
 }
 
 #[test]
-fn places_that_say_different_things_are_refused() {
+fn contradicting_descriptions_are_refused() {
     let both = json!({"quantization": {"bits": 4, "group_size": 64},
         "quantization_config": {"bits": 4, "group_size": 64, "mode": "mxfp4"}});
     let one =
         json!({"quantization": {"bits": 4, "group_size": 64}, "quantization_config": {"bits": 8, "group_size": 64}});
-    assert_mentions(&parse_reason(refused(&four_bit(), Some(&one))), &["bits is 4", "says 8"]);
-    // A mode that one place alone names is that of both.
+    assert_mentions(&parse_reason(refused(&four_bit(), Some(&one))), &["bits is 4", "but 8"]);
+    // A mode in one of two descriptions applies to both.
     assert_mentions(&parse_reason(refused(&four_bit(), Some(&both))), &["group_size is 64", "mxfp4"]);
 }
 
