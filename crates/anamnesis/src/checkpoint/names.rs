@@ -20,7 +20,7 @@ pub(super) const TORCH_INDEX_FILE: &str = "pytorch_model.bin.index.json";
 /// Whether the ending of a name says that the file is of this format.
 pub(super) fn is_named_as(name: &str, format: Format) -> bool {
     let ending = Path::new(name).extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    format.about().is_told_by(&ending)
+    format.about().owns_extension(&ending)
 }
 
 /// Files that an error lists; the rest are counted.

@@ -1,8 +1,8 @@
-//! From a file to its container: what it holds decides, and its name where that does not say.
+//! Format detection: by the first bytes of a file, then by its extension.
 
 use std::path::Path;
 
-use super::explain::{explain, no_tensor_file};
+use super::explain::{explain, non_tensor_kind};
 use super::identity::Format;
 use super::interface::Opened;
 use super::options::OpenOptions;
@@ -20,11 +20,10 @@ use crate::limits::{Budget, ParseLimits};
 /// ```
 ///
 /// # Errors
-/// `Io` where the file cannot be read, `NotAModel` where it is certainly no tensor file: empty, text of any kind, or compressed
-/// as a whole.
+/// `Io` if the file cannot be read, `NotAModel` if it is empty, text, or compressed as a whole.
 pub fn detect_format(path: &Path) -> Result<Format> {
     let source = FileSource::open(path)?;
-    detect(&source.head()?, &ending_of(Some(path))).map_err(|error| error.in_file(path))
+    detect(&source.head()?, &extension_of(Some(path))).map_err(|error| error.in_file(path))
 }
 
 /// The format of a file's bytes.
@@ -42,43 +41,43 @@ pub fn detect_format_from_bytes(bytes: &[u8]) -> Result<Format> {
     detect_format_from_bytes_with_limits(bytes, &ParseLimits::default())
 }
 
-/// [`detect_format_from_bytes`] within limits; the whole input counts as one buffer.
+/// [`detect_format_from_bytes`] within limits; the input is charged as one buffer.
 ///
 /// # Errors
-/// As [`detect_format_from_bytes`], and `LimitExceeded` where a limit is passed.
+/// As [`detect_format_from_bytes`], and `LimitExceeded` if a limit is exceeded.
 pub fn detect_format_from_bytes_with_limits(bytes: &[u8], limits: &ParseLimits) -> Result<Format> {
     Budget::new(limits).buffer(bytes.len() as u64, "the input")?;
     detect(&crate::io::BytesSource(bytes).head()?, "")
 }
 
-/// Reads the front matter of a file of any format. `file` is its index in the checkpoint.
+/// Detects the format of a file and reads its front matter. `file` is its index in the checkpoint.
 pub(crate) fn open(
     source: Box<dyn Source>,
     file: u32,
     options: &OpenOptions,
     budget: &mut Budget,
 ) -> Result<(Format, Opened)> {
-    let (head, ending) = (source.head()?, ending_of(source.path()));
-    let format = detect(&head, &ending)?;
+    let (head, extension) = (source.head()?, extension_of(source.path()));
+    let format = detect(&head, &extension)?;
     let opened = of(format).open(source, file, options, budget);
-    Ok((format, opened.map_err(|error| explain(error, format, &head, &ending))?))
+    Ok((format, opened.map_err(|error| explain(error, format, &head, &extension))?))
 }
 
-/// The ending of a file's name in lower case, without the dot.
-fn ending_of(path: Option<&Path>) -> String {
+/// The extension of a path, in lower case, without the dot.
+fn extension_of(path: Option<&Path>) -> String {
     path.and_then(Path::extension).unwrap_or_default().to_string_lossy().to_ascii_lowercase()
 }
 
-fn detect(head: &[u8], ending: &str) -> Result<Format> {
-    match no_tensor_file(head) {
+fn detect(head: &[u8], extension: &str) -> Result<Format> {
+    match non_tensor_kind(head) {
         Some(kind) if kind == FileKind::Empty || kind == FileKind::Gzip || kind.is_text() => Err(kind.into()),
-        _ => Ok(by_content(head, ending)),
+        _ => Ok(best_match(head, extension)),
     }
 }
 
-/// The format whose container is the surest. That of safetensors takes what no other does.
-fn by_content(head: &[u8], ending: &str) -> Format {
-    let surest = ALL.iter().max_by_key(|about| about.matches(head, ending));
+/// The format with the strongest match. safetensors has no magic, so it is the fallback.
+fn best_match(head: &[u8], extension: &str) -> Format {
+    let surest = ALL.iter().max_by_key(|about| about.matches(head, extension));
     surest.map_or(Format::Safetensors, |about| about.format)
 }
 
@@ -92,7 +91,7 @@ mod tests {
         [b"PK\x03\x04", &[0; 22][..], &[name.len() as u8, 0, 0, 0], name].concat()
     }
 
-    /// Beginnings of files, and the formats they are of by themselves, with endings that tell something.
+    /// Leading bytes of files, and the format they identify; `None` where the extension decides.
     fn heads() -> [(Vec<u8>, Option<Format>); 13] {
         let header = |length: u64, text: &[u8]| [&length.to_le_bytes(), text].concat();
         [
@@ -112,67 +111,68 @@ mod tests {
         ]
     }
 
-    const ENDINGS: [&str; 9] = ["safetensors", "gguf", "npz", "npy", "pth", "pt", "bin", "txt", ""];
+    const EXTENSIONS: [&str; 9] = ["safetensors", "gguf", "npz", "npy", "pth", "pt", "bin", "txt", ""];
 
     #[test]
-    fn every_ending_leads_to_its_format() {
+    fn every_extension_selects_its_format() {
         for format in Format::all() {
-            // What a `.bin` file is, only its content tells.
+            // `.bin` is shared by several formats.
             for extension in format.extensions().iter().filter(|extension| **extension != "bin") {
-                assert_eq!(by_content(b"", extension), format, "{extension}");
+                assert_eq!(best_match(b"", extension), format, "{extension}");
             }
         }
     }
 
     #[test]
     fn content_decides_before_the_name() {
-        assert_eq!(by_content(b"GGUF", "safetensors"), Format::Gguf);
-        assert_eq!(by_content(b"PK\x03\x04", "bin"), Format::Pth);
-        assert_eq!(by_content(b"PK\x03\x04", "npz"), Format::Npz);
-        assert_eq!(by_content(b"\x93NUMPY\x01\0", "bin"), Format::Npy);
-        assert_eq!(by_content(b"\x10\0\0\0", "bin"), Format::Safetensors);
-        assert_eq!(by_content(b"\x80\x02\x8a\x0a", "bin"), Format::Pth);
-        assert_eq!(by_content(b"", "pt"), Format::Pth);
-        assert_eq!(by_content(b"", ""), Format::Safetensors);
+        assert_eq!(best_match(b"GGUF", "safetensors"), Format::Gguf);
+        assert_eq!(best_match(b"PK\x03\x04", "bin"), Format::Pth);
+        assert_eq!(best_match(b"PK\x03\x04", "npz"), Format::Npz);
+        assert_eq!(best_match(b"\x93NUMPY\x01\0", "bin"), Format::Npy);
+        assert_eq!(best_match(b"\x10\0\0\0", "bin"), Format::Safetensors);
+        assert_eq!(best_match(b"\x80\x02\x8a\x0a", "bin"), Format::Pth);
+        assert_eq!(best_match(b"", "pt"), Format::Pth);
+        assert_eq!(best_match(b"", ""), Format::Safetensors);
     }
 
     #[test]
-    fn an_archive_without_a_telling_name_is_told_by_its_first_entry() {
+    fn an_archive_without_an_extension_is_detected_by_its_first_entry() {
         assert_eq!(detect_format_from_bytes(&archive(b"a.npy")).unwrap(), Format::Npz);
         assert_eq!(detect_format_from_bytes(&archive(b"m/data.pkl")).unwrap(), Format::Pth);
         assert_eq!(detect_format_from_bytes(&archive(b"a.npy")[..33]).unwrap(), Format::Pth);
-        assert_eq!(by_content(&archive(b"a.npy"), "pt"), Format::Pth);
+        assert_eq!(best_match(&archive(b"a.npy"), "pt"), Format::Pth);
     }
 
     #[test]
-    fn no_file_is_of_two_formats() {
+    fn no_file_matches_two_formats_equally() {
         for (head, format) in heads() {
-            for ending in ENDINGS {
-                let mut matches: Vec<_> = ALL.iter().map(|about| (about.matches(&head, ending), about.name)).collect();
+            for extension in EXTENSIONS {
+                let mut matches: Vec<_> =
+                    ALL.iter().map(|about| (about.matches(&head, extension), about.name)).collect();
                 matches.sort();
                 let [.., second, first] = matches[..] else { panic!("two containers at least") };
-                assert!(first.0 > second.0, "{head:?} .{ending}: {first:?} and {second:?}");
-                assert!(first.0 > Match::No, "{head:?} .{ending}");
+                assert!(first.0 > second.0, "{head:?} .{extension}: {first:?} and {second:?}");
+                assert!(first.0 > Match::No, "{head:?} .{extension}");
             }
             let sure = ALL.iter().filter(|about| about.matches(&head, "") >= Match::Probable);
             let sure: Vec<_> = sure.map(|about| about.format).collect();
-            // An archive of arrays may be a PyTorch file by its beginning alone.
+            // By its first bytes, an archive of arrays may also be a PyTorch file.
             assert!(sure.len() < 2 || head.starts_with(b"PK"), "{head:?}: {sure:?}");
-            assert_eq!(by_content(&head, ""), format.unwrap_or(Format::Safetensors), "{head:?}");
+            assert_eq!(best_match(&head, ""), format.unwrap_or(Format::Safetensors), "{head:?}");
         }
     }
 
     #[test]
-    fn an_archive_is_what_it_is_called_and_everything_else_what_it_holds() {
+    fn the_extension_decides_for_archives_and_the_content_for_all_others() {
         for (head, format) in heads() {
-            for ending in ENDINGS {
-                let named = Format::all().find(|format| format.about().is_told_by(ending));
+            for extension in EXTENSIONS {
+                let named = Format::all().find(|format| format.about().owns_extension(extension));
                 let wanted = match (format, named) {
                     (Some(_), Some(named @ (Format::Npz | Format::Pth))) if head.starts_with(b"PK") => named,
                     (Some(format), _) => format,
                     (None, named) => named.unwrap_or(Format::Safetensors),
                 };
-                assert_eq!(by_content(&head, ending), wanted, "{head:?} .{ending}");
+                assert_eq!(best_match(&head, extension), wanted, "{head:?} .{extension}");
             }
         }
     }

@@ -1,22 +1,22 @@
-//! Why a file could not be opened, where it is none of the format it was taken for.
+//! Better errors for files that are not of the format they were opened as.
 
 use super::identity::{About, Format};
 use super::interface::Evidence;
 use super::registry::ALL;
-use super::sniff::{by_ending, sniff};
+use super::sniff::{kind_by_extension, sniff};
 use crate::error::{AnamnesisError, FileKind};
 use crate::limits::is_limit_of_caller;
 
-/// The error of opening a file that was taken for one of `format`: what it is, where its first bytes or the ending of its
-/// name (in lower case) tell that it is something else, and otherwise what was wrong with it.
-pub(crate) fn explain(error: AnamnesisError, format: Format, head: &[u8], ending: &str) -> AnamnesisError {
+/// Replaces the error of opening a file as `format` by the kind of file it is, if the first bytes or the extension
+/// (lower case) identify another one.
+pub(crate) fn explain(error: AnamnesisError, format: Format, head: &[u8], extension: &str) -> AnamnesisError {
     let is_about_content = match &error {
         AnamnesisError::Parse { .. } => true,
-        // Other kinds of files begin with what reads as enormous numbers.
+        // The first bytes of other files, read as counts, exceed the permanent caps.
         AnamnesisError::LimitExceeded { limit, .. } => !is_limit_of_caller(limit),
         _ => false,
     };
-    if !is_about_content || format.about().container.recognises(head) >= Evidence::Alike {
+    if !is_about_content || format.about().container.recognises(head) >= Evidence::Ambiguous {
         return error;
     }
     if let Some((evidence, other)) = other_format(head) {
@@ -24,22 +24,22 @@ pub(crate) fn explain(error: AnamnesisError, format: Format, head: &[u8], ending
         let detail = format!("this {seems} {}, not {}", other.file, format.about().file);
         return AnamnesisError::not_a_model(FileKind::OtherFormat(other.name), detail);
     }
-    match (sniff(head), by_ending(ending)) {
+    match (sniff(head), kind_by_extension(extension)) {
         (Some(kind), _) => kind.into(),
         (None, Some(kind)) => AnamnesisError::not_a_model(kind, format!("by its name, this is {kind}")),
         (None, None) => error,
     }
 }
 
-/// What a file is that holds no tensors, by its first bytes.
-pub(super) fn no_tensor_file(head: &[u8]) -> Option<FileKind> {
-    let is_tensor_file = ALL.iter().any(|about| about.container.recognises(head) >= Evidence::Alike);
+/// The kind of a file that is not a tensor file, by its first bytes.
+pub(super) fn non_tensor_kind(head: &[u8]) -> Option<FileKind> {
+    let is_tensor_file = ALL.iter().any(|about| about.container.recognises(head) >= Evidence::Ambiguous);
     if is_tensor_file { None } else { sniff(head) }
 }
 
-/// The format that the first bytes of a file speak for. An archive may be of any format that is one, which says too little.
+/// The format that the first bytes identify. A ZIP signature alone does not: several formats are archives.
 fn other_format(head: &[u8]) -> Option<(Evidence, &'static About)> {
     let found = ALL.iter().map(|about| (about.container.recognises(head), about));
     let best = found.max_by_key(|(evidence, _)| *evidence)?;
-    matches!(best.0, Evidence::Alike | Evidence::Certain).then_some(best)
+    matches!(best.0, Evidence::Ambiguous | Evidence::Certain).then_some(best)
 }

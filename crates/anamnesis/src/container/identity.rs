@@ -1,4 +1,4 @@
-//! What a container is: its format, and how its files are told from others.
+//! Identity of a container: its format, its extensions, and how well a file matches it.
 
 use super::interface::{Container, Evidence};
 
@@ -18,48 +18,48 @@ pub enum Format {
     Npy,
 }
 
-/// What a container says of itself.
+/// Description of a container.
 pub(crate) struct About {
     pub format: Format,
     pub name: &'static str,
-    /// One of its files, in a sentence.
+    /// Noun phrase for one of its files, used in error messages.
     pub file: &'static str,
-    /// The endings of its files, the usual one first, without dots.
+    /// File extensions without dots, the usual one first.
     pub extensions: &'static [&'static str],
-    /// Those of them that files of other formats have as well, so that they tell nothing.
+    /// Extensions that other formats use too, which therefore do not identify this one.
     pub shared_extensions: &'static [&'static str],
     pub writes: bool,
-    /// Whether the parts of a split model are one file that was cut, so that together they become one again.
+    /// Whether the files of a split model are slices of one file, so that they are merged into one.
     pub parts_are_one_file: bool,
     pub container: &'static dyn Container,
 }
 
-/// How surely a file is of a format, the surest last: what it holds counts more than what it is called.
+/// How well a file matches a format, the strongest last. Content outranks the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Match {
     No,
     Possible,
-    Alike,
-    Ending,
+    Ambiguous,
+    Extension,
     Probable,
     Certain,
-    ContentAndEnding,
+    ContentAndExtension,
 }
 
 impl About {
-    /// Whether a name with this ending, in lower case, says that a file is of this format.
-    pub(crate) fn is_told_by(&self, ending: &str) -> bool {
-        self.extensions.contains(&ending) && !self.shared_extensions.contains(&ending)
+    /// Whether this extension (lower case) identifies the format.
+    pub(crate) fn owns_extension(&self, extension: &str) -> bool {
+        self.extensions.contains(&extension) && !self.shared_extensions.contains(&extension)
     }
 
-    /// How surely a file is of this format, by its first bytes and the ending of its name in lower case.
-    pub(super) fn matches(&self, head: &[u8], ending: &str) -> Match {
-        match (self.container.recognises(head), self.is_told_by(ending)) {
-            (Evidence::Alike | Evidence::Probable | Evidence::Certain, true) => Match::ContentAndEnding,
+    /// How well a file matches, by its first bytes and its extension (lower case).
+    pub(super) fn matches(&self, head: &[u8], extension: &str) -> Match {
+        match (self.container.recognises(head), self.owns_extension(extension)) {
+            (Evidence::Ambiguous | Evidence::Probable | Evidence::Certain, true) => Match::ContentAndExtension,
             (Evidence::Certain, false) => Match::Certain,
             (Evidence::Probable, false) => Match::Probable,
-            (_, true) => Match::Ending,
-            (Evidence::Alike, false) => Match::Alike,
+            (_, true) => Match::Extension,
+            (Evidence::Ambiguous, false) => Match::Ambiguous,
             (Evidence::Possible, false) => Match::Possible,
             (Evidence::No, false) => Match::No,
         }

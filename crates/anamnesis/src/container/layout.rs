@@ -1,4 +1,4 @@
-//! The shape of a new file.
+//! Layout of a new file.
 
 use crate::catalog::Dtype;
 use crate::error::Result;
@@ -12,31 +12,31 @@ pub(crate) struct OutputTensor {
     pub bytes: u64,
 }
 
-/// The shape of a new file: the bytes around the tensors, and where each tensor's bytes go.
+/// Layout of a new file: the bytes around the tensors, and the offset of each tensor.
 pub(crate) struct Layout {
-    /// What is not a tensor, with its place. The first piece is the front of the file.
+    /// All bytes outside the tensors, with their offsets. The first piece is the start of the file.
     pub pieces: Vec<(u64, Vec<u8>)>,
     /// Absolute offset of each tensor, in the order they were given.
     pub offsets: Vec<u64>,
     pub total_bytes: u64,
-    /// Writes what depends on the tensors' bytes, where the format has such a thing.
-    pub seal: Option<Box<dyn Seal>>,
+    /// Bytes that depend on the tensors' checksums, for formats that carry any.
+    pub deferred: Option<Box<dyn DeferredHeaders>>,
 }
 
 impl Layout {
-    /// A file that is a header and tensors.
-    pub(crate) fn behind_header(header: Vec<u8>, offsets: Vec<u64>, total_bytes: u64) -> Self {
-        Self { pieces: vec![(0, header)], offsets, total_bytes, seal: None }
+    /// A file that consists of a header followed by tensors.
+    pub(crate) fn with_header(header: Vec<u8>, offsets: Vec<u64>, total_bytes: u64) -> Self {
+        Self { pieces: vec![(0, header)], offsets, total_bytes, deferred: None }
     }
 
-    /// The front of the file.
+    /// The first piece: the start of the file.
     pub(crate) fn front(&self) -> &[u8] {
         self.pieces.first().map_or(&[], |(_, bytes)| bytes)
     }
 }
 
-/// The last step of a file that carries checksums of its tensors.
-pub(crate) trait Seal: Send + Sync {
-    /// The pieces to write last, from the CRC-32 of every tensor's bytes, in the order they were given.
-    fn seal(&self, checksums: &[u32]) -> Result<Vec<(u64, Vec<u8>)>>;
+/// Headers that contain checksums of the tensors and are therefore written last.
+pub(crate) trait DeferredHeaders: Send + Sync {
+    /// The pieces to write, given the CRC-32 of every tensor in the order of `Layout::offsets`.
+    fn pieces(&self, checksums: &[u32]) -> Result<Vec<(u64, Vec<u8>)>>;
 }

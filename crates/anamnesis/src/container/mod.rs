@@ -1,8 +1,8 @@
-//! File formats: what a container holds, and how one is laid out. Containers know nothing of quantisation schemes, nor of each
-//! other.
+//! Containers: file formats, how they are read and laid out. A container knows neither quantisation schemes nor other
+//! containers.
 //!
-//! A container says beside its reader what its files are called and how they begin. A new one is a folder here, a variant of
-//! [`Format`] and a line in [`ALL`]. [`open`] takes a file of any of them, [`sniff`] knows what else a file may be.
+//! Each container describes its extensions and magic in an `About`. A new one is a folder here, a variant of
+//! [`Format`] and a line in [`ALL`]. [`open`] reads a file of any of them, [`sniff`] identifies other kinds of files.
 
 mod detect;
 mod explain;
@@ -25,7 +25,7 @@ pub use detect::{detect_format, detect_format_from_bytes, detect_format_from_byt
 pub(crate) use explain::explain;
 pub use identity::Format;
 pub(crate) use interface::{Container, Opened};
-pub(crate) use layout::{Layout, OutputTensor, Seal};
+pub(crate) use layout::{DeferredHeaders, Layout, OutputTensor};
 pub use options::{Configuration, OpenOptions};
 pub(crate) use registry::{ALL, of};
 pub(crate) use sniff::sniff;

@@ -1,8 +1,8 @@
-//! NumPy's codes of element types, which NPY headers and pickled arrays share: a letter for the kind, and bytes.
+//! NumPy's type codes, shared by NPY headers and pickled arrays: a letter for the kind, then the bytes per element.
 
 use crate::catalog::Dtype;
 
-/// The codes of the types that are read.
+/// The supported type codes.
 pub(crate) const CODES: [(&str, Dtype); 13] = [
     ("b1", Dtype::Bool),
     ("u1", Dtype::U8),
@@ -19,12 +19,12 @@ pub(crate) const CODES: [(&str, Dtype); 13] = [
     ("c8", Dtype::C64),
 ];
 
-/// The type of a code without its byte order.
+/// The dtype of a code without its byte-order character.
 pub(crate) fn dtype_of(code: &str) -> Option<Dtype> {
     CODES.iter().find(|(known, _)| *known == code).map(|(_, dtype)| *dtype)
 }
 
-/// Why numbers of a code are not read; `None` where it is no code of numbers, or one that is read.
+/// Why numbers of this code are not supported; `None` for supported codes and for codes of other things.
 pub(crate) fn unread_numbers(code: &str) -> Option<&'static str> {
     match code.as_bytes() {
         b"c16" | b"c24" | b"c32" => Some("complex numbers wider than two F32, which no tensor format has"),
@@ -33,12 +33,12 @@ pub(crate) fn unread_numbers(code: &str) -> Option<&'static str> {
     }
 }
 
-/// The code behind the byte order.
+/// The code without its byte-order character.
 pub(crate) fn without_order(text: &str) -> &str {
     text.strip_prefix(['<', '>', '|', '=']).unwrap_or(text)
 }
 
-/// The width of the numbers whose bytes stand in one order or the other: of each part, where they are complex.
+/// Bytes that are swapped as a unit: the element, or each part of a complex number.
 pub(crate) fn number_bytes(dtype: Dtype) -> usize {
     if dtype == Dtype::C64 { 4 } else { dtype.byte_size() }
 }

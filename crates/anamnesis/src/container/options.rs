@@ -1,4 +1,4 @@
-//! How an input is read, where the file itself leaves a choice.
+//! Options for opening an input.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::catalog::{Dtype, Rounding, Selection};
 use crate::limits::ParseLimits;
 use crate::quant_config::GptqFormat;
 
-/// How an input is opened. The defaults suit every file that says all about itself.
+/// Options for opening an input. The defaults suit every self-describing file.
 ///
 /// ```
 /// use anamnesis::OpenOptions;
@@ -16,26 +16,26 @@ use crate::quant_config::GptqFormat;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// What opening may cost.
+    /// Limits on the resources that opening may use.
     pub limits: ParseLimits,
-    /// The part of a nested checkpoint to take, as a dotted path.
+    /// The part of a nested checkpoint to read, as a dotted path.
     pub select: Option<String>,
-    /// Take everything of a nested checkpoint, not only the model's weights.
+    /// Read all tensors of a nested checkpoint, not only the model's weights.
     pub all: bool,
-    /// Leave out, and tell, what cannot be held as a tensor, instead of refusing the file.
+    /// Omit values that cannot be read as tensors, with a note, instead of refusing the file.
     pub skip_unsupported: bool,
-    /// Take as plain data, and tell, what looks like a part of a quantised weight and belongs to none, instead of refusing
-    /// it.
+    /// Treat tensors that look like parts of a quantised weight but belong to none as plain data, with a note,
+    /// instead of refusing them.
     pub allow_unclaimed: bool,
-    /// The element types of arrays whose file cannot say them, by name.
+    /// Element types, by array name, for arrays whose file does not record them.
     pub npy_dtypes: Vec<(String, Dtype)>,
-    /// The model's configuration, in place of the documents that stand beside the weights.
+    /// The model's configuration, replacing the files next to the weights.
     pub config: Option<Configuration>,
-    /// How GPTQ weights store their zero points, whatever is said elsewhere.
+    /// How GPTQ weights store their zero points, overriding all other sources.
     pub gptq_format: Option<GptqFormat>,
-    /// When numbers are rounded on their way from codes to the output.
+    /// When intermediate values are rounded during decoding.
     pub rounding: Rounding,
-    /// The weights to open, as if there were no others; `None` means all. Names stay as they are.
+    /// The weights to open, as if there were no others; `None` means all. Names do not change.
     pub selection: Option<Selection>,
 }
 
@@ -43,9 +43,9 @@ pub struct OpenOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Configuration {
-    /// Its JSON text.
+    /// JSON text.
     Text(String),
-    /// The file that holds it.
+    /// A JSON file.
     File(PathBuf),
 }
 
@@ -104,45 +104,45 @@ impl OpenOptions {
         self
     }
 
-    /// Takes one part of a nested checkpoint.
+    /// Reads one part of a nested checkpoint.
     #[must_use]
     pub fn with_select(mut self, path: impl Into<String>) -> Self {
         self.select = Some(path.into());
         self
     }
 
-    /// Takes everything of a nested checkpoint, or the model's weights only.
+    /// Reads all of a nested checkpoint, or the model's weights only.
     #[must_use]
     pub const fn with_all(mut self, all: bool) -> Self {
         self.all = all;
         self
     }
 
-    /// Leaves out what cannot be held as a tensor, or refuses it.
+    /// Omits values that cannot be read as tensors, or refuses them.
     #[must_use]
     pub const fn with_skip_unsupported(mut self, skip: bool) -> Self {
         self.skip_unsupported = skip;
         self
     }
 
-    /// Takes as plain data what looks like a part of a quantised weight and belongs to none, or refuses it.
+    /// Treats tensors that look like parts of a quantised weight but belong to none as plain data, or refuses them.
     ///
-    /// What is taken so is listed by [`Checkpoint::unclaimed`](crate::Checkpoint::unclaimed) and told by the notes of a plan.
+    /// Such tensors are listed by [`Checkpoint::unclaimed`](crate::Checkpoint::unclaimed) and in the notes of a plan.
     #[must_use]
     pub const fn with_allow_unclaimed(mut self, allow: bool) -> Self {
         self.allow_unclaimed = allow;
         self
     }
 
-    /// Says the element type of an array whose file cannot.
+    /// Sets the element type of an array whose file does not record it.
     #[must_use]
     pub fn with_npy_dtype(mut self, array: impl Into<String>, dtype: Dtype) -> Self {
         self.npy_dtypes.push((array.into(), dtype));
         self
     }
 
-    /// Takes this configuration in place of the documents beside the weights: JSON text, or the path of a file. Bytes and
-    /// readers have nothing beside them, and no other configuration.
+    /// Sets the configuration, replacing the files next to the weights: JSON text, or the path of a file. It is the
+    /// only configuration of inputs read from bytes or readers.
     ///
     /// ```
     /// use anamnesis::OpenOptions;
@@ -157,14 +157,14 @@ impl OpenOptions {
         self
     }
 
-    /// Says how GPTQ weights store their zero points.
+    /// Sets how GPTQ weights store their zero points.
     #[must_use]
     pub const fn with_gptq_format(mut self, format: GptqFormat) -> Self {
         self.gptq_format = Some(format);
         self
     }
 
-    /// Says when numbers are rounded.
+    /// Sets when intermediate values are rounded.
     ///
     /// ```
     /// use anamnesis::{OpenOptions, Rounding};
@@ -177,7 +177,7 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the chosen weights only.
+    /// Opens the selected weights only.
     #[must_use]
     pub fn with_selection(mut self, selection: Selection) -> Self {
         self.selection = Some(selection);

@@ -1,10 +1,10 @@
-//! Every container there is.
+//! The list of containers.
 
 use super::identity::{About, Format};
 use super::interface::Container;
 use super::{gguf, npy, pth, safetensors};
 
-/// The containers, a line each, in the order they are listed for people.
+/// All containers, in the order they are listed to users.
 pub(crate) const ALL: &[About] = &[safetensors::ABOUT, gguf::ABOUT, npy::NPZ, npy::NPY, pth::ABOUT];
 
 /// The container of a format.
@@ -13,12 +13,12 @@ pub(crate) fn of(format: Format) -> &'static dyn Container {
 }
 
 impl Format {
-    /// Every format that is told apart.
+    /// All formats.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         ALL.iter().map(|about| about.format)
     }
 
-    /// The endings of its files, the usual one first, without dots.
+    /// File extensions without dots, the usual one first.
     #[must_use]
     pub const fn extensions(self) -> &'static [&'static str] {
         self.about().extensions
@@ -30,8 +30,7 @@ impl Format {
         self.about().name
     }
 
-    /// Whether the parts of a split model are one file that was cut, so that together they become one again. Of other
-    /// formats the files of a directory stay files.
+    /// Whether the files of a split model are slices of one file, so that they are merged into one.
     #[must_use]
     pub const fn parts_are_one_file(self) -> bool {
         self.about().parts_are_one_file

@@ -1,8 +1,8 @@
-//! What a file is that is no tensor file, by its first bytes or, where they do not say, by its name.
+//! Kinds of files that are not tensor files, identified by their first bytes or their extension.
 
 use crate::error::FileKind;
 
-/// Bytes at fixed places. The longest and most telling come first.
+/// Magic bytes at fixed offsets, the most specific first.
 const MAGICS: [(usize, &[u8], FileKind); 19] = {
     use FileKind as K;
     [
@@ -18,7 +18,7 @@ const MAGICS: [(usize, &[u8], FileKind); 19] = {
         (0, b"\x28\xb5\x2f\xfd", K::Zstandard),
         (4, b"TFL3", K::TensorFlowLite),
         (0, b"\x1f\x8b\x08", K::Gzip),
-        // Numbers of four bytes, which little-endian machines wrote.
+        // 32-bit magic numbers as little-endian machines write them.
         (0, b"lmgg", K::Ggml),
         (0, b"fmgg", K::Ggml),
         (0, b"tjgg", K::Ggml),
@@ -29,8 +29,8 @@ const MAGICS: [(usize, &[u8], FileKind); 19] = {
     ]
 };
 
-/// Endings of files whose first bytes say nothing for certain.
-const ENDINGS: [(&str, FileKind); 5] = [
+/// Extensions of files that have no reliable magic.
+const EXTENSIONS: [(&str, FileKind); 5] = [
     ("onnx", FileKind::Onnx),
     ("h5", FileKind::Hdf5),
     ("hdf5", FileKind::Hdf5),
@@ -38,7 +38,7 @@ const ENDINGS: [(&str, FileKind); 5] = [
     ("msgpack", FileKind::Flax),
 ];
 
-/// What a file is by its first bytes; `None` where they do not tell. Tensor files are not looked for here.
+/// The kind of a file by its first bytes, if they identify one. Tensor formats are not considered.
 pub(crate) fn sniff(head: &[u8]) -> Option<FileKind> {
     if head.is_empty() {
         return Some(FileKind::Empty);
@@ -57,22 +57,21 @@ pub(crate) fn sniff(head: &[u8]) -> Option<FileKind> {
     if is_sentence_piece(head) {
         return Some(FileKind::SentencePiece);
     }
-    let text = text_of(head)?;
-    kind_of_text(text).or_else(|| (head.len() >= MIN_TEXT_BYTES).then_some(FileKind::Text))
+    let text = leading_text(head)?;
+    text_kind(text).or_else(|| (head.len() >= MIN_TEXT_BYTES).then_some(FileKind::Text))
 }
 
-/// What a file is by the ending of its name, in lower case.
-pub(super) fn by_ending(ending: &str) -> Option<FileKind> {
-    ENDINGS.iter().find(|(known, _)| *known == ending).map(|(_, kind)| *kind)
+/// The kind of a file by its extension, in lower case.
+pub(super) fn kind_by_extension(extension: &str) -> Option<FileKind> {
+    EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, kind)| *kind)
 }
 
-/// The protocol, and an opcode that can follow it. The length of a safetensors header may begin alike, with zeros behind.
+/// A `PROTO` opcode and one that can follow it. A safetensors header length may start alike, but zeros follow.
 fn is_pickle(head: &[u8]) -> bool {
     matches!(head, [0x80, 2..=5, opcode, ..] if opcode.is_ascii_graphic() || *opcode >= 0x80)
 }
 
-/// ONNX's message begins with a version of the format and the name of the program that wrote it, which is text of at least
-/// one character, and goes on with a field that such a message has.
+/// An ONNX protobuf starts with the IR version and a non-empty producer name, followed by a known field.
 fn is_onnx(head: &[u8]) -> bool {
     let [0x08, 1..=32, 0x12, length, rest @ ..] = head else { return false };
     let Some((name, rest)) = rest.split_at_checked(usize::from(*length)) else { return false };
@@ -80,7 +79,7 @@ fn is_onnx(head: &[u8]) -> bool {
     is_name && matches!(rest, [0x1a | 0x22 | 0x28 | 0x32 | 0x3a | 0x42, ..])
 }
 
-/// SentencePiece's message begins with a piece of its vocabulary: a message of its text and, as a float, its score.
+/// A SentencePiece protobuf starts with a vocabulary piece: a message of its text and its score, a float.
 fn is_sentence_piece(head: &[u8]) -> bool {
     let [0x0a, piece_bytes, 0x0a, text_bytes, rest @ ..] = head else { return false };
     let Some((text, rest)) = rest.split_at_checked(usize::from(*text_bytes)) else { return false };
@@ -88,11 +87,11 @@ fn is_sentence_piece(head: &[u8]) -> bool {
     has_room && !text.is_empty() && str::from_utf8(text).is_ok() && rest.first() == Some(&0x15)
 }
 
-/// Fewest bytes that are called text: the shortest piece of a safetensors file that cannot be any.
+/// Minimum length of text: shorter inputs could be the start of a safetensors file.
 const MIN_TEXT_BYTES: usize = 4;
 
-/// The text that a file begins with, without a byte order mark; `None` where it is none. A character may be cut at the end.
-fn text_of(head: &[u8]) -> Option<&str> {
+/// The leading text of a file without its byte order mark, if it is UTF-8. The last character may be cut off.
+fn leading_text(head: &[u8]) -> Option<&str> {
     let text = match str::from_utf8(head) {
         Ok(text) => text,
         Err(error) if error.error_len().is_none() => str::from_utf8(head.get(..error.valid_up_to())?).ok()?,
@@ -103,7 +102,7 @@ fn text_of(head: &[u8]) -> Option<&str> {
     text.chars().all(is_text).then(|| text.trim_start_matches('\u{feff}').trim_start())
 }
 
-fn kind_of_text(text: &str) -> Option<FileKind> {
+fn text_kind(text: &str) -> Option<FileKind> {
     let begins = |start: &str| text.get(..start.len()).is_some_and(|front| front.eq_ignore_ascii_case(start));
     if begins("<!doctype html") || begins("<html") || begins("<head") {
         return Some(FileKind::Html);
@@ -114,7 +113,7 @@ fn kind_of_text(text: &str) -> Option<FileKind> {
     is_json(text).then_some(FileKind::Json)
 }
 
-/// Whether text begins as an object or a list does.
+/// Whether text starts like a JSON object or array.
 fn is_json(text: &str) -> bool {
     let mut characters = text.chars().filter(|character| !character.is_ascii_whitespace());
     match (characters.next(), characters.next()) {
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_told_apart() {
+    fn kinds_of_text_are_distinguished() {
         for (text, kind) in [
             ("{\"a\": 1}", FileKind::Json),
             ("\u{feff}\n  [1, 2]", FileKind::Json),
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_certain_is_not_said() {
+    fn uncertain_input_is_not_identified() {
         for head in [
             &b"X"[..],
             b"abc",
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_known_by_how_they_begin() {
+    fn protobuf_messages_are_identified_by_their_first_fields() {
         assert_eq!(sniff(b"\x08\x07\x12\x07pytorch\x1a\x051.9.0"), Some(FileKind::Onnx));
         assert_eq!(sniff(b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"), Some(FileKind::SentencePiece));
         assert_eq!(sniff(b"\x80\x04\x95\0\0"), Some(FileKind::Pickle));

@@ -1,4 +1,4 @@
-//! Elements at regular distances, read as if they stood side by side: transposed, sliced and expanded arrays.
+//! Strided views: transposed, sliced and expanded arrays, read in C order.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -7,22 +7,22 @@ use crate::catalog::dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
 
-/// Bytes read for one tile where reading goes across the stored order.
-const ACROSS_TILE_BYTES: u64 = 4 << 20;
-/// Columns that are put into their rows together, so that a row's memory is touched a few times only.
-const COLUMNS: usize = 16;
-/// Bytes read at a time where single elements are picked.
-const PICK_BYTES: usize = 64 << 10;
+/// Bytes of one tile if the view transposes the stored order.
+const TRANSPOSE_TILE_BYTES: u64 = 4 << 20;
+/// Columns transposed per pass, to limit how often the memory of a row is touched.
+const COLUMNS_PER_PASS: usize = 16;
+/// Bytes read at a time if elements are gathered one by one.
+const GATHER_READ_BYTES: usize = 64 << 10;
 
-/// A view of stored elements in the order of its own axes, the last varying fastest.
+/// A strided view of stored elements, in C order of its own axes.
 #[derive(Debug, Clone)]
 pub(crate) struct Strided {
-    /// Where the element of index 0 starts in the source below.
+    /// Offset of element 0 in the underlying source.
     base: u64,
     element_bytes: usize,
-    /// Bytes whose order is reversed; 1 where it is right already.
+    /// Bytes to reverse as a unit; 1 if the byte order is already little-endian.
     swap_bytes: usize,
-    /// Sizes and distances (in elements) of the axes that matter, none of size 1, neighbours merged where they can be.
+    /// Sizes and strides (in elements) of the axes, without those of size 1 and with adjacent ones merge_axes.
     axes: Vec<Axis>,
     elements: u64,
 }
@@ -34,8 +34,8 @@ struct Axis {
 }
 
 impl Strided {
-    /// A view of `shape` with `strides` in elements, whose element of index 0 starts at `base`. `stored_bytes` from there on
-    /// may be read. `swap_bytes` is the width of big-endian numbers in the elements, 1 where nothing is to be swapped.
+    /// A view of `shape` with `strides` in elements, whose element 0 is at `base`. It may read `stored_bytes` from
+    /// there. `swap_bytes` is the width of big-endian numbers in the elements, or 1.
     pub(crate) fn new(
         base: u64,
         stored_bytes: u64,
@@ -51,7 +51,7 @@ impl Strided {
             || swap_bytes == 0
             || !element_bytes.is_multiple_of(swap_bytes)
         {
-            return Err(AnamnesisError::parse(format!("shape {shape:?} and strides {strides:?} do not go together")));
+            return Err(AnamnesisError::parse(format!("shape {shape:?} and strides {strides:?} do not match")));
         }
         let elements = dtype::elements(shape).ok_or_else(too_large)?;
         elements.checked_mul(element_bytes as u64).ok_or_else(too_large)?;
@@ -69,10 +69,10 @@ impl Strided {
                 return Err(AnamnesisError::parse(why));
             }
         }
-        Ok(Self { base, element_bytes, swap_bytes, axes: merged(shape, strides), elements })
+        Ok(Self { base, element_bytes, swap_bytes, axes: merge_axes(shape, strides), elements })
     }
 
-    /// Where element `index` of the view stands in the source below.
+    /// Offset of element `index` of the view in the underlying source.
     fn offset(&self, mut index: u64) -> u64 {
         let mut distance = 0;
         for axis in self.axes.iter().rev() {
@@ -82,30 +82,30 @@ impl Strided {
         self.base + distance * self.element_bytes as u64
     }
 
-    /// Where the element stands that is furthest behind the first.
-    fn furthest(&self) -> u64 {
+    /// Offset of the element with the highest address.
+    fn last_offset(&self) -> u64 {
         let distance: u64 = self.axes.iter().map(|axis| axis.size.saturating_sub(1) * axis.stride).sum();
         self.base + distance * self.element_bytes as u64
     }
 
-    /// The axis along which stored elements are neighbours.
+    /// The axis with stride 1.
     fn unit_axis(&self) -> Option<usize> {
         self.axes.iter().rposition(|axis| axis.stride == 1)
     }
 
-    /// Elements of the axes behind `axis`.
-    fn behind(&self, axis: usize) -> u64 {
+    /// Product of the sizes of the axes inside `axis`.
+    fn inner_elements(&self, axis: usize) -> u64 {
         self.axes[axis + 1..].iter().map(|axis| axis.size).product()
     }
 
     fn gather(&self, below: &dyn Source, elements: Range<u64>, out: &mut [u8]) -> Result<()> {
-        let Some(unit) = self.unit_axis() else { return self.pick(below, elements, out) };
-        let row = self.behind(unit);
+        let Some(unit) = self.unit_axis() else { return self.gather_elements(below, elements, out) };
+        let row = self.inner_elements(unit);
         let rows = self.axes[unit].size;
         let mut at = elements.start;
         let mut out = out;
         while at < elements.end {
-            // Up to the end of this run along the unit axis, in whole rows where there are any.
+            // Up to the end of this run along the unit axis, in whole rows if possible.
             let run_end = (at / (row * rows) + 1) * (row * rows);
             let end = run_end.min(elements.end);
             let whole = if at.is_multiple_of(row) { (end - at) / row * row } else { 0 };
@@ -115,22 +115,22 @@ impl Strided {
             };
             let (piece, rest) = std::mem::take(&mut out).split_at_mut((next - at) as usize * self.element_bytes);
             match whole {
-                0 => self.pick(below, at..next, piece)?,
+                0 => self.gather_elements(below, at..next, piece)?,
                 _ if row == 1 => below.read_at(self.offset(at), piece)?,
-                whole => self.across(below, at, row, whole / row, piece)?,
+                whole => self.transpose_rows(below, at, row, whole / row, piece)?,
             }
             (at, out) = (next, rest);
         }
         Ok(())
     }
 
-    /// `count` whole rows of `row` elements from element `start`: each column is a run of neighbours in the source.
-    fn across(&self, below: &dyn Source, start: u64, row: u64, count: u64, out: &mut [u8]) -> Result<()> {
+    /// Reads `count` whole rows of `row` elements from element `start`: each column is contiguous in the source.
+    fn transpose_rows(&self, below: &dyn Source, start: u64, row: u64, count: u64, out: &mut [u8]) -> Result<()> {
         let width = self.element_bytes;
         let (row, count) = (row as usize, count as usize);
-        let mut columns = vec![0; COLUMNS.min(row) * count * width];
-        for first in (0..row).step_by(COLUMNS) {
-            let taken = COLUMNS.min(row - first);
+        let mut columns = vec![0; COLUMNS_PER_PASS.min(row) * count * width];
+        for first in (0..row).step_by(COLUMNS_PER_PASS) {
+            let taken = COLUMNS_PER_PASS.min(row - first);
             for (index, column) in (first..first + taken).zip(columns.chunks_exact_mut(count * width)) {
                 below.read_at(self.offset(start + index as u64), column)?;
             }
@@ -144,8 +144,8 @@ impl Strided {
         Ok(())
     }
 
-    /// Single elements, wherever they are.
-    fn pick(&self, below: &dyn Source, elements: Range<u64>, out: &mut [u8]) -> Result<()> {
+    /// Reads elements one by one.
+    fn gather_elements(&self, below: &dyn Source, elements: Range<u64>, out: &mut [u8]) -> Result<()> {
         let mut block = Vec::new();
         let mut block_start = 0;
         for (index, place) in elements.zip(out.chunks_exact_mut(self.element_bytes)) {
@@ -153,9 +153,9 @@ impl Strided {
             let inside =
                 |start: u64, len: usize| offset >= start && offset + self.element_bytes as u64 <= start + len as u64;
             if !inside(block_start, block.len()) {
-                let bytes = (below.len() - offset).min(PICK_BYTES as u64) as usize;
+                let bytes = (below.len() - offset).min(GATHER_READ_BYTES as u64) as usize;
                 block.resize(bytes, 0);
-                // Where a run of bytes is not to be had at once, the element alone is.
+                // The rest of the block may not be readable; the element is.
                 if below.read_at(offset, &mut block).is_err() {
                     block.resize(self.element_bytes, 0);
                     below.read_at(offset, &mut block)?;
@@ -182,7 +182,7 @@ impl Region for Strided {
             reverse_each(buffer, self.swap_bytes);
             return Ok(());
         }
-        // A reader that does not think in elements gets the bytes it asks for all the same.
+        // Unaligned request: read whole elements and copy the requested bytes.
         let mut whole = vec![0; (elements.end - elements.start) as usize * self.element_bytes];
         let skip = (offset % width) as usize;
         self.gather(below, elements, &mut whole)?;
@@ -194,19 +194,19 @@ impl Region for Strided {
     fn identify(&self, below: &dyn Source, range: Range<u64>, mut hasher: &mut dyn Hasher) {
         let Self { base, element_bytes, swap_bytes, axes, elements } = self;
         ("strided", range, element_bytes, swap_bytes, axes, elements).hash(&mut hasher);
-        let end = elements.checked_sub(1).map_or(*base, |_| self.furthest() + *element_bytes as u64);
+        let end = elements.checked_sub(1).map_or(*base, |_| self.last_offset() + *element_bytes as u64);
         below.identify(*base..end, hasher);
     }
 
     fn tile_bytes(&self) -> Option<u64> {
-        let row_bytes = self.behind(self.unit_axis()?) * self.element_bytes as u64;
-        let rows = ACROSS_TILE_BYTES / row_bytes.max(1);
+        let row_bytes = self.inner_elements(self.unit_axis()?) * self.element_bytes as u64;
+        let rows = TRANSPOSE_TILE_BYTES / row_bytes.max(1);
         (row_bytes > self.element_bytes as u64 && rows > 0).then_some(rows * row_bytes)
     }
 }
 
-/// The axes without those of size 1, neighbours merged where stepping over the inner one is a step of the outer.
-fn merged(shape: &[usize], strides: &[u64]) -> Vec<Axis> {
+/// The axes without those of size 1, adjacent ones merge_axes where the outer stride spans the inner axis.
+fn merge_axes(shape: &[usize], strides: &[u64]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::with_capacity(shape.len());
     for (&size, &stride) in shape.iter().zip(strides) {
         let axis = Axis { size: size as u64, stride };
@@ -224,16 +224,16 @@ fn merged(shape: &[usize], strides: &[u64]) -> Vec<Axis> {
     axes
 }
 
-/// Reverses every `width` bytes.
+/// Reverses the bytes of every word of `width` bytes.
 fn reverse_each(bytes: &mut [u8], width: usize) {
-    fn words<const N: usize>(bytes: &mut [u8]) {
+    fn reverse_words<const N: usize>(bytes: &mut [u8]) {
         bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|word| word.reverse());
     }
     match width {
         1 => {}
-        2 => words::<2>(bytes),
-        4 => words::<4>(bytes),
-        8 => words::<8>(bytes),
+        2 => reverse_words::<2>(bytes),
+        4 => reverse_words::<4>(bytes),
+        8 => reverse_words::<8>(bytes),
         width => bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse),
     }
 }
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::io::{ArrangedSource, BytesSource};
 
-    /// What the definition of a strided view says, element by element.
+    /// The definition of a strided view, element by element.
     fn naive(stored: &[u8], width: usize, swap: usize, shape: &[usize], strides: &[u64]) -> Vec<u8> {
         let mut out = Vec::new();
         let count: usize = shape.iter().product();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn views_of_any_order_read_as_the_definition_says() {
+    fn views_of_any_order_match_the_definition() {
         let stored: Vec<u8> = (0..960u32).flat_map(|number| number.to_le_bytes()).collect();
         let cases: &[(&[usize], &[u64])] = &[
             (&[6, 8], &[8, 1]),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_reaches_outside_or_wraps() {
+    fn refuses_views_that_exceed_the_storage_or_overflow() {
         let new = |shape: &[usize], strides: &[u64]| Strided::new(0, 100, 4, 1, shape, strides);
         assert!(new(&[5, 5], &[5, 1]).is_ok());
         assert!(new(&[5, 5], &[6, 1]).is_err());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::shared::SharedScale;
 use super::values::{Origin, Values};
 use crate::catalog::{Extent, Metadata, TargetDtype, TensorId};
-use crate::container::{Container, Layout, OutputTensor, Seal};
+use crate::container::{Container, DeferredHeaders, Layout, OutputTensor};
 use crate::error::Result;
 use crate::scheme::TileEncoder;
 
@@ -17,7 +17,7 @@ pub(crate) struct Plan {
     pub(crate) pieces: Vec<(u64, Vec<u8>)>,
     pub(crate) total_bytes: u64,
     /// The last step, where the file carries checksums.
-    pub(crate) seal: Option<Box<dyn Seal>>,
+    pub(crate) deferred: Option<Box<dyn DeferredHeaders>>,
 }
 
 /// One or several tensors of the output that come about together.
@@ -117,7 +117,7 @@ impl Plan {
     /// Lays tensors out in one file of `container`.
     pub(crate) fn new(planned: Vec<Planned>, container: &dyn Container, metadata: Option<&Metadata>) -> Result<Self> {
         let outputs: Vec<OutputTensor> = planned.iter().flat_map(|planned| planned.outputs.iter().cloned()).collect();
-        let Layout { pieces, offsets, total_bytes, seal } = container.lay_out(&outputs, metadata)?;
+        let Layout { pieces, offsets, total_bytes, deferred } = container.lay_out(&outputs, metadata)?;
         let mut placed = outputs.into_iter().zip(offsets).enumerate().map(|(index, (output, offset))| Placed {
             output,
             index,
@@ -129,7 +129,7 @@ impl Plan {
             .collect();
         // Written from the front to the back, so that a single worker writes the file in order.
         jobs.sort_by_key(|job| job.outputs.first().map_or(0, |first| first.offset));
-        Ok(Self { jobs, pieces, total_bytes, seal })
+        Ok(Self { jobs, pieces, total_bytes, deferred })
     }
 
     /// Every output tensor with the job it belongs to.
@@ -140,7 +140,7 @@ impl Plan {
     /// What of it loses precision: the weights that are quantised, and nothing else.
     pub(crate) fn into_encoded(mut self) -> Self {
         self.jobs.retain(|job| matches!(job.work, Work::Encode { .. }));
-        Self { seal: None, ..self }
+        Self { deferred: None, ..self }
     }
 
     /// Quantised weights that are decoded.

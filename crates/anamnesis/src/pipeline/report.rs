@@ -141,7 +141,7 @@ struct Checksums(Option<Vec<Vec<Piece>>>);
 
 impl Checksums {
     fn new(plan: &Plan) -> Self {
-        Self(plan.seal.as_ref().map(|_| plan.tensors().map(|_| Vec::new()).collect()))
+        Self(plan.deferred.as_ref().map(|_| plan.tensors().map(|_| Vec::new()).collect()))
     }
 
     fn add(&mut self, tensor: usize, piece: Piece) {

@@ -77,8 +77,8 @@ pub(crate) fn run_all(
 /// Ends a file that has all its tensors.
 fn finish(outputs: &[Output<'_>], desk: &Desk<'_, '_>, Complete { output, checksums }: Complete) -> Result<()> {
     let Some(sink) = desk.sink(output) else { return Ok(()) };
-    if let Some(seal) = &outputs[output].plan.seal {
-        for (offset, piece) in seal.seal(&checksums)? {
+    if let Some(deferred) = &outputs[output].plan.deferred {
+        for (offset, piece) in deferred.pieces(&checksums)? {
             sink.put(offset, &piece)?;
         }
     }
@@ -148,10 +148,10 @@ impl Worker<'_, '_> {
 
     fn fill(&mut self, file: usize, job: &Job, tile: &Tile, sink: &dyn TileSink) -> Result<()> {
         let Self { outputs, sources, cancel, sender, buffers, encoding, .. } = self;
-        let has_seal = outputs[file].plan.seal.is_some();
+        let needs_checksums = outputs[file].plan.deferred.is_some();
         let tell = |what| drop(sender.send(Done { output: file, what }));
         let mut put = |output: usize, start: u64, content: &[u8]| {
-            let checksum = if has_seal { crc32fast::hash(content) } else { 0 };
+            let checksum = if needs_checksums { crc32fast::hash(content) } else { 0 };
             sink.put(job.outputs[output].offset + start, content)?;
             let piece = Piece { start, bytes: content.len() as u64, checksum };
             tell(What::Piece { job: tile.job, tensor: output, piece });
@@ -161,7 +161,7 @@ impl Worker<'_, '_> {
             Work::Copy { extent, .. } => {
                 for range in tile.steps() {
                     cancel.check()?;
-                    if !has_seal && copy_unseen(extent, sources, &range, job.outputs[0].offset, sink)? {
+                    if !needs_checksums && copy_unseen(extent, sources, &range, job.outputs[0].offset, sink)? {
                         let piece = Piece { start: range.start, bytes: range.end - range.start, checksum: 0 };
                         tell(What::Piece { job: tile.job, tensor: 0, piece });
                     } else {

@@ -40,7 +40,7 @@ struct State<'a, W> {
 impl<'a, W: Write + Send> StreamSink<'a, W> {
     /// A sink for this plan; `None` where the plan is not written from front to back.
     pub(crate) fn new(plan: &Plan, writer: &'a mut W, cancel: &CancelToken) -> Option<Self> {
-        if plan.seal.is_some() || !plan.jobs.iter().all(is_written_in_order) {
+        if plan.deferred.is_some() || !plan.jobs.iter().all(is_written_in_order) {
             return None;
         }
         let extent = |start: u64, bytes: u64| Some((start, start.checked_add(bytes)?));

@@ -59,7 +59,7 @@ impl Watcher for Recorder<'_> {
         Ok(())
     }
 
-    fn nonsense(&mut self, error: AnamnesisError) -> Result<()> {
+    fn malformed(&mut self, error: AnamnesisError) -> Result<()> {
         self.problem.get_or_insert_with(|| error.to_string());
         Ok(())
     }

@@ -155,7 +155,7 @@ fn what_is_left_out_is_told() {
         assert!(told.contains(part), "{told}");
     }
     let told = notes("checkpoint", &OpenOptions::new().with_all(true));
-    assert!(told.contains("values that are no tensors: \"epoch\""), "{told}");
+    assert!(told.contains("values that are not tensors: \"epoch\""), "{told}");
     let told = notes("other_kinds", &OpenOptions::new().with_skip_unsupported(true));
     assert!(told.contains("left out \"quantised\", \"sparse\", \"wide\""), "{told}");
     let told = notes("views", &OpenOptions::new());

@@ -104,8 +104,8 @@ fn content_that_does_not_fit_the_shape_is_refused() {
     refused(&Array { shape: shape(&[0]), ..Array::default() }, &["takes 0 bytes and has 8"]);
     refused(&Array { dtype: dtype("f8", "<"), ..Array::default() }, &["takes 32 bytes and has 8"]);
     refused(&Array { content: encoded("abcdefg\u{e9}\u{e9}", "latin1"), ..Array::default() }, &["has 9"]);
-    refused(&Array { shape: shape(&[i64::MAX, 2]), ..Array::default() }, &["no possible size"]);
-    refused(&Array { shape: shape(&[1 << 40, 1 << 40]), ..Array::default() }, &["no possible size"]);
+    refused(&Array { shape: shape(&[i64::MAX, 2]), ..Array::default() }, &["overflows"]);
+    refused(&Array { shape: shape(&[1 << 40, 1 << 40]), ..Array::default() }, &["overflows"]);
     refused(&Array { shape: shape(&[1 << 62]), ..Array::default() }, &["and has 8"]);
     refused(&Array { shape: shape(&[-2, -2]), ..Array::default() }, &["negative"]);
     let many = Array { shape: shape(&[1; 65]), content: bytes(&[0, 0]), ..Array::default() };
@@ -131,7 +131,7 @@ fn parts_of_the_wrong_type_are_refused() {
     refused(&Array { content: b"N".to_vec(), ..Array::default() }, &["byte string"]);
     refused(&Array { content: b"](K\x01K\x02e".to_vec(), ..Array::default() }, &["byte string"]);
     refused(&Array { content: encoded("12345678", "utf-16"), ..Array::default() }, &["byte string"]);
-    refused(&Array { content: encoded("1234567\u{100}", "latin1"), ..Array::default() }, &["no byte"]);
+    refused(&Array { content: encoded("1234567\u{100}", "latin1"), ..Array::default() }, &["not a byte"]);
     // Without a state, or with something given afterwards.
     let made = Pickle::new().only("w", |pickle| {
         pickle
@@ -160,7 +160,7 @@ fn scalars_are_tensors_without_axes() {
     assert_mentions(&parse_reason(scalar(&dtype("f4", "<"), &bytes(&[0; 8])).unwrap_err()), &["takes 4 bytes"]);
     let parsed = scalar(&dtype("c16", "<"), &bytes(&[0; 16])).unwrap();
     assert!(parsed.is_empty());
-    assert_mentions(&parsed.notes()[0].text, &["1 value that is no tensor", "\"w\""]);
+    assert_mentions(&parsed.notes()[0].text, &["1 value that is not a tensor", "\"w\""]);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn what_is_no_number_is_told_and_what_is_too_wide_is_refused() {
     for code in ["O8", "U5", "S3", "V8", "M8", "m8"] {
         let parsed = parse_pth_bytes(Array { dtype: dtype(code, "<"), ..Array::default() }.file()).unwrap();
         assert!(parsed.is_empty());
-        assert_mentions(&parsed.notes()[0].text, &["1 value that is no tensor", "\"w\""]);
+        assert_mentions(&parsed.notes()[0].text, &["1 value that is not a tensor", "\"w\""]);
     }
     for code in ["c16", "f16"] {
         let error = parse_pth_bytes(Array { dtype: dtype(code, "<"), ..Array::default() }.file()).unwrap_err();

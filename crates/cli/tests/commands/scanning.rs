@@ -108,7 +108,7 @@ fn a_pickle_beside_the_one_that_is_loaded_is_marked_and_never_called_safe() {
     ] {
         fs::write(folder.path("model.pth"), with_entry(&fixture, "bare/extra/more.pkl", stray)).unwrap();
         let text = folder.amn("remember model.pth -o out.safetensors --force").ok();
-        assert!(text.contains("Note: the pickle \"bare/extra/more.pkl\" is no part of the object"), "{text}");
+        assert!(text.contains("Note: the pickle \"bare/extra/more.pkl\" is not part of the object"), "{text}");
         let scanned = folder.amn("scan model.pth");
         assert_eq!(scanned.code, Some(1), "{scanned:?}");
         assert!(scanned.stdout.contains("bare/extra/more.pkl (not loaded)\n"), "{scanned:?}");

@@ -1,9 +1,8 @@
-//! Big-endian files: their numbers have the highest byte first, those inside blocks too. A region behind the file shows the
-//! tensors as a little-endian file has them.
+//! Big-endian GGUF files: a region behind the file presents the tensors in little-endian order.
 //!
-//! A block is ggml's C structure as a big-endian machine has it in memory, so that the numbers in it are swapped and its bytes
-//! are not. Some structures declare bytes where ggml's code reads numbers of its own machine; what a big-endian file holds
-//! there depends on who wrote it, so that these types are refused.
+//! A block is ggml's C struct in the memory layout of a big-endian machine: its multi-byte fields are swapped. Some
+//! structs declare a byte array that ggml's code reads as native integers. The byte order of these fields depends on
+//! the writer, so those types are refused.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -12,70 +11,70 @@ use crate::catalog::{BlockType, Dtype};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
 
-/// Numbers inside a block: where the first starts, the bytes of each, and how many stand side by side.
+/// A run of multi-byte fields in a block: offset of the first, bytes per field, number of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Numbers(usize, usize, usize);
+struct Fields(usize, usize, usize);
 
-/// The numbers of a type that take more than a byte; `None` where it is not defined what a big-endian file holds.
-fn numbers_of(dtype: Dtype) -> Option<&'static [Numbers]> {
+/// The multi-byte fields of a type; `None` if its big-endian layout is undefined.
+fn multibyte_fields(dtype: Dtype) -> Option<&'static [Fields]> {
     use BlockType as B;
-    const HALF: &[Numbers] = &[Numbers(0, 2, 1)];
-    const TWO_HALVES: &[Numbers] = &[Numbers(0, 2, 2)];
+    const F16_FIELD: &[Fields] = &[Fields(0, 2, 1)];
+    const TWO_F16_FIELDS: &[Fields] = &[Fields(0, 2, 2)];
     let Dtype::Block(block) = dtype else {
         return match dtype.byte_size() {
             1 => Some(&[]),
-            2 => Some(HALF),
-            4 => Some(&[Numbers(0, 4, 1)]),
-            8 => Some(&[Numbers(0, 8, 1)]),
+            2 => Some(F16_FIELD),
+            4 => Some(&[Fields(0, 4, 1)]),
+            8 => Some(&[Fields(0, 8, 1)]),
             _ => None,
         };
     };
     match block {
-        B::Q4_0 | B::Q8_0 | B::IQ4_NL | B::IQ2_S | B::IQ3_S | B::Q1_0 | B::Q2_0 => Some(HALF),
+        B::Q4_0 | B::Q8_0 | B::IQ4_NL | B::IQ2_S | B::IQ3_S | B::Q1_0 | B::Q2_0 => Some(F16_FIELD),
         // A scale and a minimum or a sum; IQ4_XS: the scale and the high bits of the sub-scales.
-        B::Q4_1 | B::Q8_1 | B::Q4_K | B::Q5_K | B::IQ4_XS => Some(TWO_HALVES),
-        B::Q2_K => Some(&[Numbers(80, 2, 2)]),
-        B::Q3_K => Some(&[Numbers(108, 2, 1)]),
-        B::Q6_K => Some(&[Numbers(208, 2, 1)]),
+        B::Q4_1 | B::Q8_1 | B::Q4_K | B::Q5_K | B::IQ4_XS => Some(TWO_F16_FIELDS),
+        B::Q2_K => Some(&[Fields(80, 2, 2)]),
+        B::Q3_K => Some(&[Fields(108, 2, 1)]),
+        B::Q6_K => Some(&[Fields(208, 2, 1)]),
         // An F32 scale, 256 bytes of codes, 16 sums.
-        B::Q8_K => Some(&[Numbers(0, 4, 1), Numbers(260, 2, 16)]),
+        B::Q8_K => Some(&[Fields(0, 4, 1), Fields(260, 2, 16)]),
         // The scale and 32 codes of 16 bits.
-        B::IQ2_XS => Some(&[Numbers(0, 2, 33)]),
-        B::IQ1_S => Some(&[Numbers(0, 2, 1), Numbers(34, 2, 8)]),
-        B::TQ1_0 => Some(&[Numbers(52, 2, 1)]),
-        B::TQ2_0 => Some(&[Numbers(64, 2, 1)]),
+        B::IQ2_XS => Some(&[Fields(0, 2, 33)]),
+        B::IQ1_S => Some(&[Fields(0, 2, 1), Fields(34, 2, 8)]),
+        B::TQ1_0 => Some(&[Fields(52, 2, 1)]),
+        B::TQ2_0 => Some(&[Fields(64, 2, 1)]),
         B::MXFP4 | B::NVFP4 => Some(&[]),
-        // `qh` is bytes, copied to and from a u32.
+        // `qh` is a byte array that is copied to and from a u32.
         B::Q5_0 | B::Q5_1 => None,
-        // u16 codes, read as pairs of u32; bytes, read as u32; bytes, read as u16.
+        // u16 codes read as pairs of u32; bytes read as u32; bytes read as u16.
         B::IQ2_XXS | B::IQ3_XXS | B::IQ1_M => None,
     }
 }
 
-/// Whether tensors of this type can be read from a big-endian file.
-pub(super) fn is_defined(dtype: Dtype) -> bool {
-    numbers_of(dtype).is_some()
+/// Whether the big-endian layout of this type is defined.
+pub(super) fn has_big_endian_layout(dtype: Dtype) -> bool {
+    multibyte_fields(dtype).is_some()
 }
 
-/// The whole file once more, with the numbers of its tensors in little-endian order. Only tensors can be read.
+/// A copy of the file with its tensors in little-endian order. Only tensors can be read.
 pub(super) struct LittleEndian {
     file_bytes: u64,
-    /// In the order of the file; none overlap.
-    tensors: Vec<Swapped>,
+    /// In file order, without overlaps.
+    tensors: Vec<SwappedTensor>,
 }
 
-struct Swapped {
+struct SwappedTensor {
     range: Range<u64>,
     block_bytes: usize,
-    numbers: &'static [Numbers],
+    fields: &'static [Fields],
 }
 
 impl LittleEndian {
-    /// A file of `file_bytes` bytes with tensors of these types at these places. Those of types that are not defined are
-    /// left out.
+    /// A file of `file_bytes` bytes with tensors of these types at these ranges. Types without a defined layout are
+    /// omitted.
     pub(super) fn new(tensors: impl Iterator<Item = (Dtype, Range<u64>)>, file_bytes: u64) -> Self {
         let swapped = |(dtype, range): (Dtype, Range<u64>)| {
-            Some(Swapped { range, block_bytes: dtype.byte_size(), numbers: numbers_of(dtype)? })
+            Some(SwappedTensor { range, block_bytes: dtype.byte_size(), fields: multibyte_fields(dtype)? })
         };
         let mut tensors: Vec<_> = tensors.filter_map(swapped).collect();
         tensors.sort_by_key(|tensor| tensor.range.start);
@@ -93,48 +92,48 @@ impl Region for LittleEndian {
         let behind = self.tensors.partition_point(|tensor| tensor.range.start <= offset);
         let tensor = behind.checked_sub(1).and_then(|index| self.tensors.get(index));
         let Some(tensor) = tensor.filter(|tensor| end <= tensor.range.end) else {
-            let why = format!("bytes {offset} to {end} of a big-endian file are not of one tensor");
+            let why = format!("bytes {offset} to {end} of a big-endian file are not within one tensor");
             return Err(AnamnesisError::parse(why));
         };
         let block = tensor.block_bytes as u64;
         let skipped = (offset - tensor.range.start) % block;
         if skipped == 0 && buffer.len().is_multiple_of(tensor.block_bytes) {
             below.read_at(offset, buffer)?;
-            tensor.swap(buffer);
+            tensor.swap_blocks(buffer);
             return Ok(());
         }
-        // A reader that does not think in blocks gets the bytes it asks for all the same.
+        // Unaligned request: read whole blocks and copy the requested bytes.
         let blocks = (skipped + buffer.len() as u64).div_ceil(block) * block;
         let mut whole = vec![0; blocks as usize];
         below.read_at(offset - skipped, &mut whole)?;
-        tensor.swap(&mut whole);
+        tensor.swap_blocks(&mut whole);
         buffer.copy_from_slice(&whole[skipped as usize..][..buffer.len()]);
         Ok(())
     }
 
     fn identify(&self, below: &dyn Source, range: Range<u64>, mut hasher: &mut dyn Hasher) {
-        // How the bytes of a range are swapped is the file's alone to say.
+        // The swaps of a range follow from the file's content, which `below` identifies.
         "little endian".hash(&mut hasher);
         below.identify(range, hasher);
     }
 }
 
-impl Swapped {
-    /// Reverses the numbers in whole blocks.
-    fn swap(&self, blocks: &mut [u8]) {
-        if let [Numbers(0, bytes, 1)] = *self.numbers
+impl SwappedTensor {
+    /// Swaps the bytes of all fields in whole blocks.
+    fn swap_blocks(&self, blocks: &mut [u8]) {
+        if let [Fields(0, bytes, 1)] = *self.fields
             && bytes == self.block_bytes
         {
-            // Plain numbers, in the form that becomes vector instructions.
+            // One number per block: a fixed width vectorises.
             match bytes {
-                2 => reverse_each::<2>(blocks),
-                4 => reverse_each::<4>(blocks),
-                _ => reverse_each::<8>(blocks),
+                2 => reverse_words::<2>(blocks),
+                4 => reverse_words::<4>(blocks),
+                _ => reverse_words::<8>(blocks),
             }
             return;
         }
         for block in blocks.chunks_exact_mut(self.block_bytes) {
-            for &Numbers(offset, bytes, count) in self.numbers {
+            for &Fields(offset, bytes, count) in self.fields {
                 let numbers = block.get_mut(offset..offset + bytes * count).unwrap_or_default();
                 numbers.chunks_exact_mut(bytes).for_each(<[u8]>::reverse);
             }
@@ -142,7 +141,7 @@ impl Swapped {
     }
 }
 
-fn reverse_each<const BYTES: usize>(numbers: &mut [u8]) {
+fn reverse_words<const BYTES: usize>(numbers: &mut [u8]) {
     let (numbers, _) = numbers.as_chunks_mut::<BYTES>();
     numbers.iter_mut().for_each(|number| number.reverse());
 }
@@ -154,10 +153,10 @@ mod tests {
     use crate::io::BytesSource;
 
     #[test]
-    fn numbers_lie_inside_their_blocks_and_apart() {
+    fn fields_are_inside_their_block_and_do_not_overlap() {
         for dtype in GgufType::all().filter_map(GgufType::dtype) {
             let mut end = 0;
-            for &Numbers(offset, bytes, count) in numbers_of(dtype).unwrap_or_default() {
+            for &Fields(offset, bytes, count) in multibyte_fields(dtype).unwrap_or_default() {
                 assert!(offset >= end && bytes > 1 && count > 0, "{dtype}");
                 end = offset + bytes * count;
             }
@@ -166,12 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn any_range_of_a_tensor_is_read_as_a_part_of_the_whole() {
+    fn any_range_of_a_tensor_matches_the_whole() {
         let bytes: Vec<u8> = (0..=255).collect();
         let source = BytesSource(&bytes);
         let range = 32..32 + 5 * 18;
-        let numbers = numbers_of(Dtype::Block(BlockType::Q4_0)).unwrap();
-        let tensors = vec![Swapped { range: range.clone(), block_bytes: 18, numbers }];
+        let fields = multibyte_fields(Dtype::Block(BlockType::Q4_0)).unwrap();
+        let tensors = vec![SwappedTensor { range: range.clone(), block_bytes: 18, fields }];
         let region = LittleEndian { file_bytes: 256, tensors };
         let mut whole = vec![0; 90];
         region.read_at(&source, range.start, &mut whole).unwrap();

@@ -1,4 +1,4 @@
-//! What no GGUF file may pass, whatever the caller allows.
+//! Permanent caps of GGUF files, independent of the caller's limits.
 
 use super::cursor::Cap;
 
@@ -12,5 +12,5 @@ pub(super) const ARRAY_LEN: Cap = Cap("MAX_ARRAY_LEN", 16_000_000);
 pub(super) const ARRAY_DEPTH: Cap = Cap("MAX_ARRAY_DEPTH", 4);
 pub(super) const TENSOR_DIMS: Cap = Cap("MAX_TENSOR_DIMS", 8);
 pub(super) const TENSOR_ELEMENTS: Cap = Cap("MAX_TENSOR_ELEMENTS", 1_000_000_000_000);
-/// Larger than any page of any system.
+/// Larger than the page size of any system.
 pub(super) const ALIGNMENT: Cap = Cap("MAX_ALIGNMENT", 1 << 24);

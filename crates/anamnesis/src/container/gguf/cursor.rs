@@ -1,4 +1,5 @@
-//! Reading front matter in order: every length is held against the bytes that are left before anything is allocated.
+//! Sequential reading of the front matter. Every length is checked against the remaining bytes before memory is
+//! allocated.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -6,14 +7,14 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 use crate::limits::Budget;
 
-/// Bytes of the first read, and of the largest. Reads grow with the front matter, so that little is read beyond it.
+/// Bytes of the first and the largest read. Reads grow with the front matter, so that little is read beyond it.
 const FIRST_READ_BYTES: usize = 16 << 10;
 const LARGEST_READ_BYTES: usize = 512 << 10;
 
-/// Arrays of numbers are read in pieces of so many bytes.
+/// Bytes read at a time for arrays of numbers.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// How many items room is made for before the first is read.
+/// Maximum number of items that are preallocated.
 const RESERVED_ITEMS: usize = 1 << 16;
 
 /// Fills a buffer from an offset in the file.
@@ -23,13 +24,13 @@ type Fill<'a> = Box<dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a>;
 pub(super) struct Cursor<'a> {
     fill: Fill<'a>,
     file_bytes: u64,
-    /// Bytes that were read ahead, the offset in the file where they end, and how many of them were taken.
+    /// Bytes read ahead; `window_end` is their end in the file, `taken` the number already consumed.
     window: Vec<u8>,
     window_end: u64,
     taken: usize,
     next_read: usize,
-    /// Whether bytes that were taken stay in the window.
-    keeps: bool,
+    /// Whether consumed bytes stay in the window.
+    records: bool,
     pub(super) big_endian: bool,
 }
 
@@ -41,26 +42,26 @@ impl<'a> Cursor<'a> {
     pub(super) fn over_reader(mut reader: impl Read + Seek + 'a) -> Result<Self> {
         let file_bytes = reader.seek(SeekFrom::End(0))?;
         reader.seek(SeekFrom::Start(0))?;
-        // The cursor never goes back and skips nothing, so the reader is always where the next read begins.
+        // The cursor only moves forward without gaps, so the reader is always at the next offset.
         Ok(Self::new(file_bytes, Box::new(move |_, buffer: &mut [u8]| Ok(reader.read_exact(buffer)?))))
     }
 
     fn new(file_bytes: u64, fill: Fill<'a>) -> Self {
         let next_read = FIRST_READ_BYTES;
         let window = Vec::new();
-        Self { fill, file_bytes, window, window_end: 0, taken: 0, next_read, keeps: false, big_endian: false }
+        Self { fill, file_bytes, window, window_end: 0, taken: 0, next_read, records: false, big_endian: false }
     }
 
-    /// Keeps what is taken from here on, until [`kept`](Self::kept) asks for it.
-    pub(super) fn keep(&mut self) {
+    /// Starts to record the consumed bytes, for [`take_recorded`](Self::take_recorded).
+    pub(super) fn record(&mut self) {
         self.window.drain(..self.taken);
         self.taken = 0;
-        self.keeps = true;
+        self.records = true;
     }
 
-    /// What was taken since [`keep`](Self::keep).
-    pub(super) fn kept(&mut self) -> Vec<u8> {
-        self.keeps = false;
+    /// The bytes consumed since [`record`](Self::record).
+    pub(super) fn take_recorded(&mut self) -> Vec<u8> {
+        self.records = false;
         let rest = self.window.split_off(self.taken);
         self.taken = 0;
         std::mem::replace(&mut self.window, rest)
@@ -78,7 +79,7 @@ impl<'a> Cursor<'a> {
         self.file_bytes - self.position()
     }
 
-    /// The next bytes.
+    /// Consumes the next bytes.
     #[inline]
     pub(super) fn take(&mut self, bytes: usize) -> Result<&[u8]> {
         if self.window.len() - self.taken < bytes {
@@ -98,8 +99,8 @@ impl<'a> Cursor<'a> {
 
     #[cold]
     fn read_ahead(&mut self, bytes: usize) -> Result<()> {
-        self.check(bytes as u64)?;
-        if !self.keeps {
+        self.check_remaining(bytes as u64)?;
+        if !self.records {
             self.window.drain(..self.taken);
             self.taken = 0;
         }
@@ -113,8 +114,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Whether so many bytes are left.
-    fn check(&self, bytes: u64) -> Result<()> {
+    /// Checks that at least `bytes` bytes remain.
+    fn check_remaining(&self, bytes: u64) -> Result<()> {
         if bytes <= self.remaining() {
             return Ok(());
         }
@@ -137,7 +138,7 @@ impl<'a> Cursor<'a> {
         Ok(if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 
-    /// A declared number of items of at least `item_bytes` bytes each, held against a cap and the bytes that are left.
+    /// A declared number of items of at least `item_bytes` each, checked against a cap and the remaining bytes.
     pub(super) fn count(&mut self, item_bytes: u64, cap: Cap, what: &str) -> Result<usize> {
         let count = self.u64()?;
         cap.check(count, what)?;
@@ -151,17 +152,17 @@ impl<'a> Cursor<'a> {
         Ok(count as usize)
     }
 
-    /// A string: its length and its bytes.
+    /// A string: u64 length, then UTF-8.
     #[inline]
     pub(super) fn string(&mut self, cap: Cap, budget: &mut Budget) -> Result<&str> {
         let bytes = self.u64()?;
         cap.check(bytes, "bytes of text")?;
-        self.check(bytes)?;
+        self.check_remaining(bytes)?;
         budget.buffer(bytes, "a string")?;
-        std::str::from_utf8(self.take(bytes as usize)?).map_err(|error| not_text(&error))
+        std::str::from_utf8(self.take(bytes as usize)?).map_err(|error| invalid_utf8(&error))
     }
 
-    /// Numbers of a fixed size, one after the other.
+    /// An array of numbers of a fixed size.
     pub(super) fn numbers<T, const BYTES: usize>(
         &mut self,
         count: usize,
@@ -169,7 +170,7 @@ impl<'a> Cursor<'a> {
         read: impl Fn([u8; BYTES]) -> T,
     ) -> Result<Vec<T>> {
         let bytes = count as u64 * BYTES as u64;
-        self.check(bytes)?;
+        self.check_remaining(bytes)?;
         budget.buffer(bytes, "an array")?;
         let mut numbers = Vec::with_capacity(count);
         while numbers.len() < count {
@@ -180,9 +181,14 @@ impl<'a> Cursor<'a> {
         Ok(numbers)
     }
 
-    /// Goes past bytes that `check` looks at, piece by piece.
-    pub(super) fn pass(&mut self, bytes: u64, budget: &mut Budget, check: impl Fn(&[u8]) -> Result<()>) -> Result<()> {
-        self.check(bytes)?;
+    /// Skips bytes in chunks, each of which is passed to `check`.
+    pub(super) fn skip_checked(
+        &mut self,
+        bytes: u64,
+        budget: &mut Budget,
+        check: impl Fn(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.check_remaining(bytes)?;
         budget.buffer(bytes, "an array")?;
         let mut left = bytes;
         while left > 0 {
@@ -193,28 +199,28 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Room for declared items, not more than a file is likely to hold.
-    pub(super) fn room<T>(count: usize) -> Vec<T> {
+    /// An empty vector with capacity for the declared items, up to `RESERVED_ITEMS`.
+    pub(super) fn with_reserved<T>(count: usize) -> Vec<T> {
         Vec::with_capacity(count.min(RESERVED_ITEMS))
     }
 }
 
-fn not_text(error: &std::str::Utf8Error) -> AnamnesisError {
+fn invalid_utf8(error: &std::str::Utf8Error) -> AnamnesisError {
     AnamnesisError::parse(format!("a string is not UTF-8: {error}"))
 }
 
-/// A permanent cap with its tag.
+/// A permanent cap: its name and value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cap(pub &'static str, pub u64);
 
 impl Cap {
     #[inline]
     pub(super) fn check(self, count: u64, what: &str) -> Result<()> {
-        if count <= self.1 { Ok(()) } else { Err(self.passed(count, what)) }
+        if count <= self.1 { Ok(()) } else { Err(self.exceeded(count, what)) }
     }
 
     #[cold]
-    fn passed(self, count: u64, what: &str) -> AnamnesisError {
+    fn exceeded(self, count: u64, what: &str) -> AnamnesisError {
         AnamnesisError::limit(self.0, format!("{count} {what}, {} are allowed", self.1))
     }
 }

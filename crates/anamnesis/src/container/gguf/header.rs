@@ -1,4 +1,4 @@
-//! Reading and validating the front matter: metadata, then tensors, then where their bytes are.
+//! Reading and validating the front matter: metadata, tensor infos, tensor offsets.
 
 use super::GgufMetadataValue;
 use super::caps::{ALIGNMENT, KV_COUNT, NAME_BYTES, TENSOR_COUNT, TENSOR_DIMS, TENSOR_ELEMENTS};
@@ -11,21 +11,21 @@ use crate::catalog::{Catalog, Dtype, Extent, Facts, SplitPart, StoredTensor, Sub
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
-/// The first bytes of every file, of either byte order.
+/// The magic of files of both byte orders.
 pub(super) const MAGIC: &[u8; 4] = b"GGUF";
-/// Fewest bytes of a tensor's entry: the length of its name, its rank, one dimension, its type and its offset.
+/// Minimum bytes of a tensor info: name length, rank, one dimension, type and offset.
 const TENSOR_BYTES: u64 = 8 + 4 + 8 + 4 + 8;
 
-/// The front matter of a file, validated. What needs no knowledge of a tensor's type holds for all tensors: names occur
-/// once, tensors follow one another without holes, each aligned, and nothing lies past the end of the file.
+/// The validated front matter of a file: names are unique, and tensors are aligned, contiguous, and inside the file.
+/// Tensors of unknown type are included.
 #[derive(Debug)]
 pub(crate) struct GgufHeader {
     pub version: u32,
     pub big_endian: bool,
     pub alignment: u32,
-    /// In the order of the file; each key once.
+    /// In file order, with unique keys.
     pub metadata: Vec<(String, GgufMetadataValue)>,
-    /// In the order of the file.
+    /// In file order.
     pub tensors: Vec<GgufTensorInfo>,
 }
 
@@ -35,38 +35,38 @@ pub(crate) struct GgufHeader {
 pub struct GgufTensorInfo {
     /// Its name.
     pub name: String,
-    /// Its shape as the file has it: the dimension that varies fastest comes first.
+    /// Its shape in file order: the fastest-varying dimension first.
     pub shape: Vec<usize>,
     /// The type of its elements.
     pub dtype: GgufType,
-    /// Where its bytes start in the file.
+    /// Its absolute offset in the file.
     pub data_offset: u64,
-    /// Its bytes, where the size of its type is known.
+    /// Its size in bytes, if the type is known.
     pub byte_len: Option<u64>,
-    /// The id of its type in the file.
+    /// The id of its type.
     pub type_id: u32,
 }
 
 impl GgufTensorInfo {
-    /// How many elements it has.
+    /// The number of elements.
     #[must_use]
     pub fn num_elements(&self) -> u64 {
-        // Reading has checked the product.
+        // The product was checked while parsing.
         self.shape.iter().fold(1, |product: u64, &dim| product.saturating_mul(dim as u64))
     }
 
-    /// Its type and bytes, where they can be decoded.
+    /// Its type and size, if it can be decoded.
     ///
     /// # Errors
-    /// Why it cannot be read, where the type is not known, or not defined in a big-endian file.
+    /// `Unreadable` if the type is unknown, or undefined in a big-endian file.
     pub(crate) fn stored_as(&self, big_endian: bool) -> std::result::Result<(Dtype, u64), Unreadable> {
         let name = quoted(&self.name);
         let why = match (self.dtype.dtype(), self.byte_len) {
-            (Some(dtype), Some(_)) if big_endian && !byte_order::is_defined(dtype) => {
-                format!("tensor {name} is of type {dtype}, whose bytes in a big-endian file are not defined")
+            (Some(dtype), Some(_)) if big_endian && !byte_order::has_big_endian_layout(dtype) => {
+                format!("tensor {name} has type {dtype}, whose big-endian layout is not defined")
             }
             (Some(dtype), Some(bytes)) => return Ok((dtype, bytes)),
-            _ => format!("tensor {name} is of {}", describe_unknown(self.type_id)),
+            _ => format!("tensor {name} has {}", describe_unknown(self.type_id)),
         };
         Err(Unreadable { format: "GGUF", why })
     }
@@ -77,13 +77,13 @@ impl GgufHeader {
         Self::read_with(cursor, budget, |cursor, count, budget| read_entries(cursor, count, keep, budget))
     }
 
-    /// Reads the front matter, and arrays of the metadata only when they are asked for.
+    /// Reads the front matter, and defers the arrays of the metadata.
     pub(super) fn read_lazily(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<(Self, LazyMetadata)> {
         let mut lazy = LazyMetadata::default();
         let header = Self::read_with(cursor, budget, |cursor, count, budget| {
-            cursor.keep();
+            cursor.record();
             let entries = read_entries(cursor, count, Keep::Scalars, budget)?;
-            lazy = LazyMetadata::new(cursor.kept(), count, cursor.big_endian);
+            lazy = LazyMetadata::new(cursor.take_recorded(), count, cursor.big_endian);
             Ok(entries)
         })?;
         Ok((header, lazy))
@@ -106,7 +106,7 @@ impl GgufHeader {
             None => DEFAULT_ALIGNMENT,
         };
 
-        let mut tensors = Cursor::room(tensor_count);
+        let mut tensors = Cursor::with_reserved(tensor_count);
         for _ in 0..tensor_count {
             tensors.push(read_tensor(cursor, alignment, budget)?);
         }
@@ -114,14 +114,14 @@ impl GgufHeader {
             return Err(AnamnesisError::parse(format!("tensor {} occurs twice", quoted(name))));
         }
         let data = cursor.position().checked_next_multiple_of(u64::from(alignment));
-        place(&mut tensors, data.unwrap_or(u64::MAX), alignment, cursor.file_bytes())?;
+        resolve_offsets(&mut tensors, data.unwrap_or(u64::MAX), alignment, cursor.file_bytes())?;
         Ok(Self { version, big_endian: cursor.big_endian, alignment, metadata, tensors })
     }
 
-    /// The tensors for conversion, with row-major shapes; offsets count from `base`.
+    /// The catalog of the tensors, with row-major shapes; offsets are relative to `base`.
     ///
     /// # Errors
-    /// `Unsupported` where a tensor's type is not known, or not defined in a big-endian file.
+    /// `Unsupported` if a type is unknown, or undefined in a big-endian file.
     pub(crate) fn catalog(&self, file: u32, base: u64) -> Result<Catalog> {
         let (mut tensors, mut unreadable) = (Vec::with_capacity(self.tensors.len()), Vec::new());
         for tensor in &self.tensors {
@@ -133,19 +133,19 @@ impl GgufHeader {
                 }
             };
             let shape = tensor.shape.iter().rev().copied().collect();
-            // The source is at least as long as this sum, so that it does not overflow.
+            // Cannot overflow: the source contains this range.
             let extent = Extent { file, offset: base + tensor.data_offset, bytes };
             tensors.push(StoredTensor { name: tensor.name.clone(), dtype, shape, extent });
         }
         let mut catalog = Catalog::new(tensors, None)?;
         catalog.unreadable = unreadable;
-        catalog.part = self.part()?;
+        catalog.part = self.split_part()?;
         catalog.unread_metadata = self.metadata.len();
         catalog.facts = Some(self.facts());
         Ok(catalog)
     }
 
-    /// What is known of the file besides its tensors.
+    /// Facts about the file other than its tensors.
     fn facts(&self) -> Facts {
         let architecture = self.get(ARCHITECTURE_KEY).and_then(GgufMetadataValue::as_string);
         let mut facts = Facts::new(format!("GGUF v{}", self.version));
@@ -159,8 +159,8 @@ impl GgufHeader {
         }
     }
 
-    /// Which part of a split model this file is, where it is one.
-    fn part(&self) -> Result<Option<SplitPart>> {
+    /// The position of this file in a split model, if it is part of one.
+    fn split_part(&self) -> Result<Option<SplitPart>> {
         let number = |key: &str| {
             let Some(value) = self.get(key) else { return Ok(None) };
             let number = match *value {
@@ -185,13 +185,13 @@ impl GgufHeader {
         Ok(Some(SplitPart { index, count, tensors: number("split.tensors.count")? }))
     }
 
-    /// A metadata value by its key.
+    /// The value of a metadata key.
     pub(crate) fn get(&self, key: &str) -> Option<&GgufMetadataValue> {
         self.metadata.iter().find(|(other, _)| other == key).map(|(_, value)| value)
     }
 }
 
-/// The magic and the version, whose bytes tell the order of all others.
+/// Reads magic and version; the version determines the byte order.
 fn read_version(cursor: &mut Cursor<'_>) -> Result<u32> {
     let refuse = |detail: &str| Err(AnamnesisError::unsupported("GGUF", detail));
     match &cursor.array()? {
@@ -221,7 +221,7 @@ fn read_version(cursor: &mut Cursor<'_>) -> Result<u32> {
     }
 }
 
-/// What is wrong with an alignment.
+/// An invalid `general.alignment`.
 pub(super) enum BadAlignment {
     Malformed(String),
     Large(AnamnesisError),
@@ -239,10 +239,10 @@ impl BadAlignment {
 pub(super) fn check_alignment(value: &GgufMetadataValue) -> std::result::Result<u32, BadAlignment> {
     let malformed = |why: String| Err(BadAlignment::Malformed(format!("{ALIGNMENT_KEY} {why}")));
     let Some(alignment) = value.as_u32() else {
-        return malformed("is not of type U32".to_owned());
+        return malformed("is not a U32".to_owned());
     };
     if !alignment.is_power_of_two() {
-        return malformed(format!("is {alignment}, which is no power of two"));
+        return malformed(format!("is {alignment}, which is not a power of two"));
     }
     ALIGNMENT.check(u64::from(alignment), "bytes of alignment").map_err(BadAlignment::Large)?;
     Ok(alignment)
@@ -251,7 +251,7 @@ pub(super) fn check_alignment(value: &GgufMetadataValue) -> std::result::Result<
 fn read_tensor(cursor: &mut Cursor<'_>, alignment: u32, budget: &mut Budget) -> Result<GgufTensorInfo> {
     budget.buffer(size_of::<GgufTensorInfo>() as u64, "a tensor's entry")?;
     let name = cursor.string(NAME_BYTES, budget)?.to_owned();
-    match read_placed(cursor, alignment, budget) {
+    match read_tensor_fields(cursor, alignment, budget) {
         Ok((shape, type_id, data_offset)) => {
             let dtype = GgufType::from_id(type_id).unwrap_or(GgufType::Unknown);
             let byte_len = check_size(&name, &shape, dtype)?;
@@ -261,8 +261,8 @@ fn read_tensor(cursor: &mut Cursor<'_>, alignment: u32, budget: &mut Budget) -> 
     }
 }
 
-/// The shape, the type's id and the relative offset of a tensor.
-fn read_placed(cursor: &mut Cursor<'_>, alignment: u32, budget: &mut Budget) -> Result<(Vec<usize>, u32, u64)> {
+/// Reads shape, type id and relative offset of a tensor.
+fn read_tensor_fields(cursor: &mut Cursor<'_>, alignment: u32, budget: &mut Budget) -> Result<(Vec<usize>, u32, u64)> {
     let rank = cursor.u32()?;
     TENSOR_DIMS.check(u64::from(rank), "dimensions")?;
     if rank == 0 {
@@ -278,12 +278,14 @@ fn read_placed(cursor: &mut Cursor<'_>, alignment: u32, budget: &mut Budget) -> 
     let type_id = cursor.u32()?;
     let offset = cursor.u64()?;
     if !offset.is_multiple_of(u64::from(alignment)) {
-        return Err(AnamnesisError::parse(format!("its offset {offset} is no multiple of the alignment {alignment}")));
+        return Err(AnamnesisError::parse(format!(
+            "its offset {offset} is not a multiple of the alignment {alignment}"
+        )));
     }
     Ok((shape, type_id, offset))
 }
 
-/// The bytes of a tensor, where its type is known. Rows must be whole blocks.
+/// The size of a tensor in bytes, if its type is known. Rows must be whole blocks.
 pub(super) fn check_size(name: &str, shape: &[usize], dtype: GgufType) -> Result<Option<u64>> {
     let fault = |what: &str| AnamnesisError::parse(format!("tensor {} of shape {shape:?} {what}", quoted(name)));
     if shape.contains(&0) {
@@ -296,16 +298,16 @@ pub(super) fn check_size(name: &str, shape: &[usize], dtype: GgufType) -> Result
     let Some(known) = dtype.dtype() else { return Ok(None) };
     let block = dtype.block_size();
     if shape.first().is_none_or(|row| row % block != 0) {
-        return Err(fault(&format!("has rows that are no whole number of {dtype} blocks of {block} elements")));
+        return Err(fault(&format!("has rows that are not a whole number of {dtype} blocks of {block} elements")));
     }
     known.byte_len(elements).map(Some).ok_or_else(|| fault("has more than 2^64 bytes"))
 }
 
-/// Makes relative offsets absolute. Each tensor must begin where the padding behind the one before it ends, in the order of
-/// the file, as ggml demands it, and nothing may follow the padding behind the last.
-fn place(tensors: &mut [GgufTensorInfo], data: u64, alignment: u32, file_bytes: u64) -> Result<()> {
+/// Makes relative offsets absolute. As in ggml, each tensor must start directly after the padding of the preceding one,
+/// and nothing may follow the padding of the last.
+fn resolve_offsets(tensors: &mut [GgufTensorInfo], data: u64, alignment: u32, file_bytes: u64) -> Result<()> {
     let mut before: Option<(&str, u64)> = None;
-    // Where the next tensor begins; unknown behind a tensor of unknown size.
+    // The start of the next tensor; unknown after a tensor of unknown size.
     let mut expected = Some(data);
     for tensor in tensors {
         let name = || quoted(&tensor.name);

@@ -1,4 +1,4 @@
-//! Laying out a new file: version 3, metadata in the order of its keys, tensors in the order they are given.
+//! Layout of a new GGUF file, version 3.
 
 use super::caps::{ARRAY_DEPTH, ARRAY_LEN, KEY_BYTES, KV_COUNT, NAME_BYTES, STRING_BYTES, TENSOR_COUNT, TENSOR_DIMS};
 use super::cursor::Cap;
@@ -12,7 +12,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 
 const WRITTEN_VERSION: u32 = 3;
 
-/// A tensor to be written. The shape is in the order of the file: the dimension that varies fastest comes first.
+/// A tensor to be written. The shape is in file order: the fastest-varying dimension first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewTensor<'a> {
     pub name: &'a str,
@@ -21,20 +21,20 @@ pub(crate) struct NewTensor<'a> {
     pub bytes: u64,
 }
 
-/// Where everything goes. Whatever is laid out can be read again: the caps of reading hold here too.
-///
-/// # Errors
-/// `Parse` where a tensor's shape and bytes do not go together or a name occurs twice, `Unsupported` for an unknown type or
-/// a wrong alignment, `LimitExceeded` where a cap is passed.
-/// The order of metadata, and what goes with it.
+/// The order of the metadata keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keys {
-    /// By name, and the alignment is always told.
+    /// Sorted by name; the alignment is always included.
     Sorted,
-    /// As they are given, and nothing is added; the last tensor is padded as well, as llama.cpp does.
+    /// As given, with nothing added; the last tensor is padded too. This is llama.cpp's layout.
     AsGiven,
 }
 
+/// Computes the layout of a file. The caps of the reader apply, so every laid-out file can be read.
+///
+/// # Errors
+/// `Parse` if a tensor's shape does not match its bytes or a name occurs twice, `Unsupported` for an unknown type or
+/// an invalid alignment, `LimitExceeded` if a cap is exceeded.
 pub(crate) fn lay_out<'a>(
     tensors: &[NewTensor<'_>],
     metadata: impl IntoIterator<Item = (&'a str, &'a GgufMetadataValue)>,
@@ -104,7 +104,7 @@ pub(crate) fn lay_out<'a>(
     let end = if keys == Keys::AsGiven { align(end)? } else { end };
     let total_bytes = data.checked_add(end).ok_or_else(too_large)?;
     let offsets = offsets.into_iter().map(|offset| data + offset).collect();
-    Ok(Layout::behind_header(header, offsets, total_bytes))
+    Ok(Layout::with_header(header, offsets, total_bytes))
 }
 
 fn check_tensor(tensor: &NewTensor<'_>) -> Result<()> {
@@ -118,7 +118,7 @@ fn check_tensor(tensor: &NewTensor<'_>) -> Result<()> {
         return Err(in_tensor(AnamnesisError::parse("it has no dimensions")));
     }
     match check_size(name, shape, dtype)? {
-        None => Err(AnamnesisError::unsupported("GGUF", format!("tensor {} is of {dtype} type", quoted(name)))),
+        None => Err(AnamnesisError::unsupported("GGUF", format!("tensor {} has {dtype} type", quoted(name)))),
         Some(expected) if expected == bytes => Ok(()),
         Some(expected) => Err(AnamnesisError::parse(format!(
             "tensor {} of {dtype} {shape:?} takes {expected} bytes, {bytes} were given",

@@ -1,5 +1,4 @@
-//! Metadata whose values come into being when they are asked for: a vocabulary is hundreds of thousands of strings, and most
-//! uses of a file never look at them.
+//! Lazily parsed metadata: a vocabulary has hundreds of thousands of strings, which most callers never use.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -11,7 +10,7 @@ use crate::error::Result;
 use crate::io::BytesSource;
 use crate::limits::{Budget, ParseLimits};
 
-/// The metadata of a file as its bytes, which have been read and checked once.
+/// The metadata section of a file as validated bytes.
 #[derive(Debug, Default)]
 pub(crate) struct LazyMetadata {
     bytes: Vec<u8>,
@@ -30,10 +29,10 @@ impl LazyMetadata {
         self.count
     }
 
-    /// All values by their keys.
+    /// All values by key, parsed on the first call.
     ///
     /// # Errors
-    /// None that depend on the file: these bytes were read before, within the limits of the caller.
+    /// None that depend on the file: the bytes were validated within the caller's limits.
     pub(crate) fn map(&self) -> Result<&HashMap<String, GgufMetadataValue>> {
         if let Some(map) = self.map.get() {
             return Ok(map);

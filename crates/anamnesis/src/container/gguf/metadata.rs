@@ -6,7 +6,7 @@ use super::{GgufMetadataArray, GgufMetadataValue};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
-/// Fewest bytes of an entry: the length of a key of one byte, that byte, a type tag and a value of one byte.
+/// Minimum bytes of an entry: key length, a key of one byte, type tag and a value of one byte.
 pub(super) const ENTRY_BYTES: u64 = 8 + 1 + 4 + 1;
 
 /// Type tags.
@@ -26,23 +26,23 @@ pub(super) mod tag {
     pub(in super::super) const F64: u32 = 12;
 }
 
-/// Which values are wanted. Those that are not are checked and charged to the budget all the same.
+/// The values to keep. Others are validated and charged to the budget all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// All values.
     All,
-    /// All values but arrays, which can be very many strings: they are read as empty arrays.
+    /// All values except arrays, which are read as empty.
     Scalars,
 }
 
-/// Reads so many entries; a key that occurs twice is refused.
+/// Reads `count` entries and refuses duplicate keys.
 pub(super) fn read_entries(
     cursor: &mut Cursor<'_>,
     count: usize,
     keep: Keep,
     budget: &mut Budget,
 ) -> Result<Vec<(String, GgufMetadataValue)>> {
-    let mut entries = Cursor::room(count);
+    let mut entries = Cursor::with_reserved(count);
     for _ in 0..count {
         entries.push(read_entry(cursor, keep, budget)?);
     }
@@ -52,14 +52,14 @@ pub(super) fn read_entries(
     }
 }
 
-/// A name that occurs more than once.
+/// The first name that occurs more than once.
 pub(super) fn first_repeated<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-/// One entry.
+/// Reads one entry.
 fn read_entry(cursor: &mut Cursor<'_>, keep: Keep, budget: &mut Budget) -> Result<(String, GgufMetadataValue)> {
     budget.buffer(size_of::<(String, GgufMetadataValue)>() as u64, "a metadata entry")?;
     let key = cursor.string(KEY_BYTES, budget)?.to_owned();
@@ -73,7 +73,7 @@ fn read_entry(cursor: &mut Cursor<'_>, keep: Keep, budget: &mut Budget) -> Resul
     }
 }
 
-/// Numbers in the file's byte order.
+/// An array of numbers in the file's byte order.
 macro_rules! number {
     ($cursor:expr, $type:ty) => {{
         let bytes = $cursor.array()?;
@@ -104,7 +104,7 @@ fn read_value(cursor: &mut Cursor<'_>, value_tag: u32, keep: Keep, budget: &mut 
         tag::U64 => Value::U64(number!(cursor, u64)),
         tag::I64 => Value::I64(number!(cursor, i64)),
         tag::F64 => Value::F64(number!(cursor, f64)),
-        tag::BOOL => Value::Bool(truth(cursor.u8()?)?),
+        tag::BOOL => Value::Bool(parse_bool(cursor.u8()?)?),
         tag::STRING => Value::String(cursor.string(STRING_BYTES, budget)?.to_owned()),
         tag::ARRAY => Value::Array(Box::new(read_array(cursor, 1, keep, budget)?)),
         other => return Err(unknown_tag(other)),
@@ -120,7 +120,7 @@ fn read_array(cursor: &mut Cursor<'_>, depth: u64, keep: Keep, budget: &mut Budg
         tag::U16 | tag::I16 => 2,
         tag::U32 | tag::I32 | tag::F32 => 4,
         tag::U64 | tag::I64 | tag::F64 => 8,
-        // A length, or a type tag and a length.
+        // The minimum of a string is its length; that of an array, its type tag and length.
         tag::STRING => 8,
         tag::ARRAY => 12,
         other => return Err(unknown_tag(other)),
@@ -128,10 +128,10 @@ fn read_array(cursor: &mut Cursor<'_>, depth: u64, keep: Keep, budget: &mut Budg
     let count = cursor.count(item_bytes, ARRAY_LEN, "items of an array")?;
     if keep == Keep::Scalars && !matches!(item_tag, tag::STRING | tag::ARRAY) {
         let check = |bytes: &[u8]| match item_tag {
-            tag::BOOL => bytes.iter().try_for_each(|&byte| truth(byte).map(drop)),
+            tag::BOOL => bytes.iter().try_for_each(|&byte| parse_bool(byte).map(drop)),
             _ => Ok(()),
         };
-        cursor.pass(count as u64 * item_bytes, budget, check)?;
+        cursor.skip_checked(count as u64 * item_bytes, budget, check)?;
         return Ok(Array::U8(Vec::new()));
     }
     Ok(match item_tag {
@@ -147,11 +147,11 @@ fn read_array(cursor: &mut Cursor<'_>, depth: u64, keep: Keep, budget: &mut Budg
         tag::F64 => Array::F64(numbers!(cursor, count, budget, f64)),
         tag::BOOL => {
             let bytes = numbers!(cursor, count, budget, u8);
-            Array::Bool(bytes.into_iter().map(truth).collect::<Result<_>>()?)
+            Array::Bool(bytes.into_iter().map(parse_bool).collect::<Result<_>>()?)
         }
         tag::STRING => {
             budget.buffer(count as u64 * size_of::<String>() as u64, "an array of strings")?;
-            let mut strings = Cursor::room(if keep == Keep::All { count } else { 0 });
+            let mut strings = Cursor::with_reserved(if keep == Keep::All { count } else { 0 });
             for _ in 0..count {
                 let string = cursor.string(STRING_BYTES, budget)?;
                 if keep == Keep::All {
@@ -162,7 +162,7 @@ fn read_array(cursor: &mut Cursor<'_>, depth: u64, keep: Keep, budget: &mut Budg
         }
         _ => {
             budget.buffer(count as u64 * size_of::<GgufMetadataArray>() as u64, "an array of arrays")?;
-            let mut arrays = Cursor::room(if keep == Keep::All { count } else { 0 });
+            let mut arrays = Cursor::with_reserved(if keep == Keep::All { count } else { 0 });
             for _ in 0..count {
                 let array = read_array(cursor, depth + 1, keep, budget)?;
                 if keep == Keep::All {
@@ -174,14 +174,14 @@ fn read_array(cursor: &mut Cursor<'_>, depth: u64, keep: Keep, budget: &mut Budg
     })
 }
 
-fn truth(byte: u8) -> Result<bool> {
+fn parse_bool(byte: u8) -> Result<bool> {
     match byte {
         0 => Ok(false),
         1 => Ok(true),
-        other => Err(AnamnesisError::parse(format!("a truth value is the byte {other}, 0 or 1 is allowed"))),
+        other => Err(AnamnesisError::parse(format!("a bool is {other}, 0 or 1 is allowed"))),
     }
 }
 
 fn unknown_tag(tag: u32) -> AnamnesisError {
-    AnamnesisError::parse(format!("value type {tag} is not known, 0 to 12 are"))
+    AnamnesisError::parse(format!("value type {tag} is unknown, 0 to 12 are allowed"))
 }

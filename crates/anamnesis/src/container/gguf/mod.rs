@@ -1,16 +1,17 @@
-//! GGUF: typed metadata, the tensors' names and places, and their bytes behind them.
+//! GGUF: typed metadata, tensor infos, and the tensors' data.
 //!
 //! | part | content |
 //! |---|---|
 //! | head | `GGUF`, u32 version, u64 number of tensors, u64 number of metadata entries |
 //! | metadata | per entry: key, u32 type tag, value |
-//! | tensors | per tensor: name, u32 rank, u64 dimensions (the fastest first), u32 type, u64 offset in the data |
-//! | data | starts at the next multiple of the alignment, as does every tensor in it |
+//! | tensor infos | per tensor: name, u32 rank, u64 dimensions (fastest-varying first), u32 type, u64 offset in the
+//! data |
+//! | data | starts at the next multiple of the alignment, as does every tensor |
 //!
-//! Strings are a u64 length and UTF-8 without a terminator; arrays are a u32 type tag, a u64 length and the items. The
-//! alignment is the metadata value `general.alignment`, or 32. Versions 2 and 3 are read, version 3 also where its numbers are
-//! big endian. Holes between tensors and bytes behind the last are allowed, as padding is; overlaps are not. The format is
-//! specified in `docs/gguf.md` of the ggml project.
+//! Strings are a u64 length and UTF-8 without a terminator; arrays are a u32 type tag, a u64 length and the items.
+//! The alignment is the metadata value `general.alignment`, or 32. Versions 2 and 3 are read, version 3 in both byte
+//! orders. Tensors follow one another in file order, separated by padding only. The format is specified in
+//! `docs/gguf.md` of the ggml project.
 
 mod byte_order;
 mod caps;
@@ -89,7 +90,7 @@ impl Container for Gguf {
         GgufType::from_dtype(dtype).is_some() && !shape.contains(&0)
     }
 
-    /// There are no scalars: one value is a row of one.
+    /// GGUF has no scalars: they are stored with shape `[1]`.
     fn shape(&self, shape: &[usize]) -> Vec<usize> {
         if shape.is_empty() { vec![1] } else { shape.to_vec() }
     }
@@ -97,13 +98,13 @@ impl Container for Gguf {
 
 fn new_tensor<'a>(tensor: &'a OutputTensor, shape: &'a [usize]) -> Result<NewTensor<'a>> {
     let dtype = GgufType::from_dtype(tensor.dtype).ok_or_else(|| {
-        let why = format!("tensor {} is of type {}, which GGUF does not have", quoted(&tensor.name), tensor.dtype);
+        let why = format!("tensor {} has type {}, which GGUF does not have", quoted(&tensor.name), tensor.dtype);
         AnamnesisError::unsupported("GGUF", why)
     })?;
     Ok(NewTensor { name: &tensor.name, shape, dtype, bytes: tensor.bytes })
 }
 
-/// The source that shows the tensors in little-endian order, and where in it the file that offsets count from begins.
+/// A source that presents the tensors in little-endian order, and the offset of the file in it.
 pub(crate) fn arrange(source: Box<dyn Source>, header: &GgufHeader) -> Result<(Box<dyn Source>, u64)> {
     if !header.big_endian {
         return Ok((source, 0));
@@ -123,12 +124,12 @@ pub(crate) fn read_header(source: &dyn Source, keep: Keep, budget: &mut Budget) 
     GgufHeader::read(&mut Cursor::over_source(source), keep, budget)
 }
 
-/// Reads the front matter of a file, and arrays of the metadata only when they are asked for: those of the header are empty.
+/// Reads the front matter of a file and defers the metadata arrays, which are empty in the header.
 pub(crate) fn read_header_lazily(source: &dyn Source, budget: &mut Budget) -> Result<(GgufHeader, LazyMetadata)> {
     GgufHeader::read_lazily(&mut Cursor::over_source(source), budget)
 }
 
-/// Reads the front matter from a reader, in order and once.
+/// Reads the front matter from a reader, sequentially.
 pub(crate) fn read_header_from(reader: impl Read + Seek, keep: Keep, budget: &mut Budget) -> Result<GgufHeader> {
     GgufHeader::read(&mut Cursor::over_reader(reader)?, keep, budget)
 }

@@ -1,4 +1,4 @@
-//! Tensor types by their ids.
+//! Tensor types and their ids.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use crate::error::{AnamnesisError, Result};
 
 macro_rules! types {
     ($($variant:ident $id:literal $dtype:expr;)*) => {
-        /// The type of a tensor's elements; the discriminants are the ids in the file.
+        /// The type of a tensor; the discriminants are the ids in the file.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[repr(u32)]
         #[allow(non_camel_case_types, missing_docs, reason = "the names of the format are the documentation")]
         pub enum GgufType {
             $($variant = $id,)*
-            /// A type that is not read: ggml has removed it, a fork has added it, or it is new. Its id is the tensor's
+            /// An unsupported type: removed from ggml, added by a fork, or new. Its id is
             /// [`type_id`](super::GgufTensorInfo::type_id).
             Unknown = u32::MAX,
         }
@@ -22,7 +22,7 @@ macro_rules! types {
         impl GgufType {
             const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The type with this id, where it is read.
+            /// The supported type with this id.
             pub(crate) const fn from_id(id: u32) -> Option<Self> {
                 match id {
                     $($id => Some(Self::$variant),)*
@@ -30,7 +30,7 @@ macro_rules! types {
                 }
             }
 
-            /// The same type in a catalog.
+            /// The corresponding dtype of the catalog.
             pub(crate) const fn dtype(self) -> Option<Dtype> {
                 match self {
                     $(Self::$variant => Some($dtype),)*
@@ -80,12 +80,12 @@ types! {
 }
 
 impl GgufType {
-    /// All types that are read.
+    /// All supported types.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         Self::ALL.iter().copied()
     }
 
-    /// Elements of a block; 1 for types that are not packed.
+    /// Elements per block; 1 for types that are not packed.
     #[must_use]
     pub const fn block_size(self) -> usize {
         match self.dtype() {
@@ -94,7 +94,7 @@ impl GgufType {
         }
     }
 
-    /// Bytes of a block, or of an element; `None` for an unknown type.
+    /// Bytes per block, or per element of plain types; `None` for an unknown type.
     #[must_use]
     pub const fn type_size(self) -> Option<usize> {
         match self.dtype() {
@@ -103,26 +103,26 @@ impl GgufType {
         }
     }
 
-    /// Whether the type is packed: everything but the plain numbers.
+    /// Whether the type is packed: anything but plain numbers.
     #[must_use]
     pub const fn is_quantized(self) -> bool {
         matches!(self.dtype(), Some(Dtype::Block(_)) | None)
     }
 
-    /// Bytes of `elements` elements.
+    /// The size of `elements` elements in bytes.
     ///
     /// # Errors
-    /// `Parse` where they are no whole number of blocks, `Unsupported` for an unknown type.
+    /// `Parse` if they are not a whole number of blocks, `Unsupported` for an unknown type.
     pub fn byte_size_for_n_elements(self, elements: u64) -> Result<u64> {
-        let unknown = || AnamnesisError::unsupported("GGUF", "the size of a tensor of unknown type is not known");
+        let unknown = || AnamnesisError::unsupported("GGUF", "a tensor of unknown type has no known size");
         let dtype = self.dtype().ok_or_else(unknown)?;
         dtype.byte_len(elements).ok_or_else(|| {
             let block = self.block_size();
-            AnamnesisError::parse(format!("{elements} elements are no whole number of {self} blocks of {block}"))
+            AnamnesisError::parse(format!("{elements} elements are not a whole number of {self} blocks of {block}"))
         })
     }
 
-    /// The type of a catalog's tensor, where GGUF has it.
+    /// The GGUF type of a dtype, if there is one.
     pub(crate) fn from_dtype(dtype: Dtype) -> Option<Self> {
         Self::all().find(|known| known.dtype() == Some(dtype))
     }
@@ -141,7 +141,7 @@ impl fmt::Display for GgufType {
     }
 }
 
-/// Types of ggml's past and of a fork, which are refused by name.
+/// Types removed from ggml and types of a fork; refused by name.
 const FOREIGN: &[(u32, &str)] = &[
     (4, "Q4_2"),
     (5, "Q4_3"),
@@ -197,14 +197,14 @@ const FOREIGN: &[(u32, &str)] = &[
     (399, "Q8_K_R8"),
 ];
 
-/// What a type that is not read is, by its id.
+/// Describes an unsupported type by its id.
 pub(crate) fn describe_unknown(id: u32) -> String {
     let name = FOREIGN.iter().find(|(known, _)| *known == id).map(|(_, name)| *name);
     let whose = match id {
         36 => "which ggml has removed, or I2_S of a fork",
         4 | 5 | 31..=33 | 37 | 38 => "which ggml has removed",
         97..=99 | 133..=158 | 202..=233 | 335..=399 => "which only the fork ik_llama.cpp has",
-        _ => "which is not known",
+        _ => "which is unknown",
     };
     name.map_or_else(|| format!("type {id}, {whose}"), |name| format!("type {id} ({name}), {whose}"))
 }
@@ -234,10 +234,10 @@ mod tests {
     }
 
     #[test]
-    fn types_that_are_not_read_are_named() {
+    fn unsupported_types_are_named() {
         assert_eq!(describe_unknown(31), "type 31 (Q4_0_4_4), which ggml has removed");
         assert_eq!(describe_unknown(146), "type 146 (IQ4_KSS), which only the fork ik_llama.cpp has");
-        assert_eq!(describe_unknown(43), "type 43, which is not known");
+        assert_eq!(describe_unknown(43), "type 43, which is unknown");
         assert!(FOREIGN.iter().all(|(id, _)| GgufType::from_id(*id).is_none()));
     }
 }

@@ -1,7 +1,7 @@
-//! The arrays of an NPZ archive: which entries they are, and what their headers say.
+//! The arrays of an NPZ archive.
 
 use super::header::Header;
-use super::names::leaves_folder;
+use super::names::unsafe_path_reason;
 use crate::catalog::Note;
 use crate::container::options::OpenOptions;
 use crate::container::zip::{Archive, Entry, read_prefix};
@@ -16,11 +16,11 @@ pub(crate) struct Array {
     pub(super) entry: Entry,
 }
 
-/// What an archive holds.
+/// The arrays of an archive.
 pub(crate) struct Arrays {
-    /// In the archive's order.
+    /// In archive order.
     pub arrays: Vec<Array>,
-    /// What was left out, for people.
+    /// Notes on omitted entries.
     pub notes: Vec<Note>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn read_arrays(
     let archive = Archive::read(source, budget)?;
     let (mut arrays, mut notes) = (Vec::new(), Vec::new());
     for entry in archive.entries {
-        if let Some(why) = leaves_folder(&entry.name) {
+        if let Some(why) = unsafe_path_reason(&entry.name) {
             return Err(AnamnesisError::parse(format!("an entry of the archive: {why}")));
         }
         let Some(name) = entry.name.strip_suffix(".npy") else {
@@ -66,23 +66,24 @@ fn read_array(
 ) -> Result<Array> {
     entry.check_readable("NPZ", budget)?;
     let header = Header::read(&name, entry.bytes, options, budget, |bytes| read_prefix(source, &entry, bytes, true))?;
-    // An array without elements is never read again, so this is where its CRC is checked.
+    // The data of an empty array is never read, so its CRC is checked here.
     if header.data_bytes == 0 {
         read_prefix(source, &entry, entry.bytes, true)?;
     }
     Ok(Array { name, header, entry })
 }
 
-/// Refuses a type that was told for an array that is not there.
+/// Refuses an element type that the caller set for an array that does not exist.
 pub(super) fn refuse_unknown_names<'a>(options: &OpenOptions, names: impl IntoIterator<Item = &'a str>) -> Result<()> {
     if options.npy_dtypes.is_empty() {
         return Ok(());
     }
     let names: std::collections::HashSet<&str> = names.into_iter().collect();
     match options.npy_dtypes.iter().find(|(name, _)| !names.contains(name.as_str())) {
-        Some((name, dtype)) => {
-            Err(AnamnesisError::parse(format!("there is no array {} that could be of type {dtype}", quoted(name))))
-        }
+        Some((name, dtype)) => Err(AnamnesisError::parse(format!(
+            "an element type ({dtype}) was given for array {}, which does not exist",
+            quoted(name)
+        ))),
         None => Ok(()),
     }
 }

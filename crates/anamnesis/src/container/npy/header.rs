@@ -1,4 +1,4 @@
-//! The header of an array: its shape, the order and the type of its elements.
+//! The header of an array: shape, order and element type.
 
 use super::descr::Element;
 use super::literal::{Literal, parse_dictionary};
@@ -7,28 +7,28 @@ use crate::container::options::OpenOptions;
 use crate::error::{AnamnesisError, Result, printable, quoted};
 use crate::limits::Budget;
 
-/// Longest header of an array, in bytes.
+/// Maximum header length in bytes.
 pub(crate) const NPY_MAX_HEADER_BYTES: u64 = 1 << 20;
-/// Most dimensions of an array.
+/// Maximum number of dimensions.
 pub(crate) const NPY_MAX_DIMS: usize = 64;
 
 pub(super) const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Bytes of the first read; almost every header is within them.
+/// Bytes of the first read; nearly every header fits.
 const FIRST_READ_BYTES: u64 = 256;
 
-/// A checked header: the elements fill the rest of the file exactly.
+/// A validated header: the elements fill the rest of the file exactly.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
     pub element: Element,
     pub shape: Vec<usize>,
     pub fortran_order: bool,
-    /// Where the elements begin.
+    /// Offset of the elements.
     pub data_offset: u64,
     pub data_bytes: u64,
 }
 
 impl Header {
-    /// Reads the header of the array `name`, whose file has `file_bytes` bytes. `prefix` gives the first bytes of it.
+    /// Reads the header of the array `name`, whose file has `file_bytes` bytes. `prefix` returns its first bytes.
     pub(super) fn read(
         name: &str,
         file_bytes: u64,
@@ -37,7 +37,7 @@ impl Header {
         prefix: impl Fn(u64) -> Result<Vec<u8>>,
     ) -> Result<Self> {
         let mut bytes = prefix(FIRST_READ_BYTES)?;
-        let end = header_end(name, &bytes)?;
+        let end = locate_header_text(name, &bytes)?;
         if end.text_bytes > NPY_MAX_HEADER_BYTES {
             let message = format!(
                 "array {} has a header of {} bytes, {NPY_MAX_HEADER_BYTES} are allowed",
@@ -49,7 +49,7 @@ impl Header {
         budget.buffer(end.text_bytes, "an NPY header")?;
         let data_offset = end.start + end.text_bytes;
         if data_offset > file_bytes {
-            return Err(broken(
+            return Err(malformed(
                 name,
                 &format!("its header ends at byte {data_offset}, the array has {file_bytes} bytes"),
             ));
@@ -62,14 +62,14 @@ impl Header {
         let text = match (end.is_utf8, str::from_utf8(text)) {
             (_, Ok(text)) => text.to_owned(),
             (false, Err(_)) => text.iter().copied().map(char::from).collect(),
-            (true, Err(error)) => return Err(broken(name, &format!("its header is not UTF-8: {error}"))),
+            (true, Err(error)) => return Err(malformed(name, &format!("its header is not UTF-8: {error}"))),
         };
         Self::parse(name, &text, data_offset, file_bytes - data_offset, options)
     }
 
     fn parse(name: &str, text: &str, data_offset: u64, data_bytes: u64, options: &OpenOptions) -> Result<Self> {
         let entries = parse_dictionary(text).map_err(|error| match error {
-            AnamnesisError::Parse { reason } => broken(name, &format!("its header is not one: {reason}")),
+            AnamnesisError::Parse { reason } => malformed(name, &format!("its header is malformed: {reason}")),
             other => other,
         })?;
         let [mut descr, mut order, mut shape] = [None, None, None];
@@ -78,17 +78,17 @@ impl Header {
                 "descr" => &mut descr,
                 "fortran_order" => &mut order,
                 "shape" => &mut shape,
-                other => return Err(broken(name, &format!("its header has an unknown key {}", quoted(other)))),
+                other => return Err(malformed(name, &format!("its header has an unknown key {}", quoted(other)))),
             };
             if place.replace(value).is_some() {
-                return Err(broken(name, &format!("its header has {} twice", quoted(&key))));
+                return Err(malformed(name, &format!("its header has {} twice", quoted(&key))));
             }
         }
         let (Some(descr), Some(order), Some(shape)) = (descr, order, shape) else {
-            return Err(broken(name, "its header lacks one of descr, fortran_order and shape"));
+            return Err(malformed(name, "its header lacks one of descr, fortran_order and shape"));
         };
         let Literal::Bool(fortran_order) = order else {
-            return Err(broken(name, &format!("fortran_order is neither True nor False but {}", shown(&order))));
+            return Err(malformed(name, &format!("fortran_order is neither True nor False but {}", shown(&order))));
         };
         let shape = dimensions(name, &shape)?;
         let told = options.npy_dtypes.iter().rev().find(|(told, _)| told == name).map(|(_, dtype)| *dtype);
@@ -97,17 +97,17 @@ impl Header {
         if needed != Some(data_bytes) {
             let needed = needed.map_or_else(|| String::from("more than 2^64"), |bytes| bytes.to_string());
             let why = format!("{} {shape:?} takes {needed} bytes, {data_bytes} are there", element.dtype);
-            return Err(broken(name, &why));
+            return Err(malformed(name, &why));
         }
         Ok(Self { element, shape, fortran_order, data_offset, data_bytes })
     }
 
-    /// Whether the elements stand in another order than C's.
-    pub(super) fn crosses(&self) -> bool {
+    /// Whether the elements have to be reordered into C order.
+    pub(super) fn needs_reordering(&self) -> bool {
         self.fortran_order && self.shape.iter().filter(|&&size| size > 1).count() > 1
     }
 
-    /// Distances along the axes, in elements.
+    /// Strides of the axes, in elements.
     pub(super) fn strides(&self) -> Vec<u64> {
         let mut strides = vec![1u64; self.shape.len()];
         let mut distance = 1u64;
@@ -124,16 +124,16 @@ impl Header {
     }
 }
 
-/// Where a header's text is.
+/// The position of the header's text.
 struct HeaderText {
     start: u64,
     text_bytes: u64,
     is_utf8: bool,
 }
 
-fn header_end(name: &str, bytes: &[u8]) -> Result<HeaderText> {
+fn locate_header_text(name: &str, bytes: &[u8]) -> Result<HeaderText> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
-        return Err(broken(name, "it does not begin as an NPY file does"));
+        return Err(malformed(name, "it does not start with the NPY magic"));
     };
     match *rest {
         [1, 0, a, b, ..] => {
@@ -142,9 +142,9 @@ fn header_end(name: &str, bytes: &[u8]) -> Result<HeaderText> {
         [version @ (2 | 3), 0, a, b, c, d, ..] => {
             Ok(HeaderText { start: 12, text_bytes: u64::from(u32::from_le_bytes([a, b, c, d])), is_utf8: version == 3 })
         }
-        [1..=3, 0, ..] | [] | [_] => Err(broken(name, "it ends inside the length of its header")),
+        [1..=3, 0, ..] | [] | [_] => Err(malformed(name, "it ends inside the length of its header")),
         [major, minor, ..] => {
-            let detail = format!("array {} is of version {major}.{minor}, 1.0 to 3.0 are read", quoted(name));
+            let detail = format!("array {} has version {major}.{minor}, 1.0 to 3.0 are supported", quoted(name));
             Err(AnamnesisError::unsupported("NPY", detail))
         }
     }
@@ -152,7 +152,7 @@ fn header_end(name: &str, bytes: &[u8]) -> Result<HeaderText> {
 
 fn dimensions(name: &str, shape: &Literal) -> Result<Vec<usize>> {
     let Literal::Tuple(sizes) = shape else {
-        return Err(broken(name, &format!("its shape is not a tuple but {}", shown(shape))));
+        return Err(malformed(name, &format!("its shape is not a tuple but {}", shown(shape))));
     };
     if sizes.len() > NPY_MAX_DIMS {
         let message = format!("array {} has {} dimensions, {NPY_MAX_DIMS} are allowed", quoted(name), sizes.len());
@@ -163,10 +163,10 @@ fn dimensions(name: &str, shape: &Literal) -> Result<Vec<usize>> {
         _ => None,
     };
     let sizes = sizes.iter().map(|literal| size(literal).ok_or(literal)).collect::<std::result::Result<_, _>>();
-    sizes.map_err(|literal| broken(name, &format!("its shape has a size of {}", shown(literal))))
+    sizes.map_err(|literal| malformed(name, &format!("its shape has a size of {}", shown(literal))))
 }
 
-fn broken(name: &str, why: &str) -> AnamnesisError {
+fn malformed(name: &str, why: &str) -> AnamnesisError {
     AnamnesisError::parse(format!("array {}: {why}", quoted(name)))
 }
 

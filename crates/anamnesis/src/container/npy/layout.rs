@@ -1,16 +1,16 @@
-//! Laying out a new NPZ archive: stored entries in the order of the tensors, each array's elements at a multiple of 64. The
-//! headers carry checksums, so they are written last. The same tensors give the same bytes: the date is ZIP's first.
+//! Layout of a new NPZ archive: stored entries in tensor order, each array aligned to 64 bytes. The headers contain
+//! checksums, so they are written last. The same tensors give the same bytes: the date is fixed.
 
 use super::descr::descr_of;
 use super::header::{MAGIC, NPY_MAX_DIMS};
-use super::names::leaves_folder;
-use crate::container::layout::{Layout, OutputTensor, Seal};
+use super::names::unsafe_path_reason;
+use crate::container::layout::{DeferredHeaders, Layout, OutputTensor};
 use crate::container::zip::{EntryHeaders, ZIP_MAX_ENTRIES, check_new_names, end_of_archive};
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// What the elements' offsets and the headers' lengths are multiples of, as NumPy has it.
+/// Alignment of headers and elements, as in NumPy.
 const ALIGNMENT: u64 = 64;
-/// Digits that NumPy leaves room for, so that the first axis can grow in place.
+/// Digits that NumPy reserves so that the first axis can grow in place.
 const GROWTH_DIGITS: usize = 21;
 
 pub(super) fn lay_out(tensors: &[OutputTensor]) -> Result<Layout> {
@@ -23,8 +23,8 @@ pub(super) fn lay_out(tensors: &[OutputTensor]) -> Result<Layout> {
     let mut end = 0;
     let too_large = || AnamnesisError::parse("the output is larger than 2^64 bytes");
     for tensor in tensors {
-        if let Some(why) = leaves_folder(&tensor.name) {
-            return Err(AnamnesisError::unsupported("NPZ", format!("an array cannot be a file: {why}")));
+        if let Some(why) = unsafe_path_reason(&tensor.name) {
+            return Err(AnamnesisError::unsupported("NPZ", format!("an array cannot be stored as a file: {why}")));
         }
         let head = array_header(tensor)?;
         let bytes = tensor.bytes.checked_add(head.len() as u64).ok_or_else(too_large)?;
@@ -39,8 +39,8 @@ pub(super) fn lay_out(tensors: &[OutputTensor]) -> Result<Layout> {
     let tail = end_of_archive(entries.len() as u64, end, directory_bytes);
     let total_bytes = (end.checked_add(directory_bytes)).and_then(|end| end.checked_add(tail.len() as u64));
     let total_bytes = total_bytes.ok_or_else(too_large)?;
-    let seal = Box::new(ArchiveSeal { entries, directory: end, tail });
-    Ok(Layout { pieces: Vec::new(), offsets, total_bytes, seal: Some(seal) })
+    let deferred = Box::new(ArchiveHeaders { entries, directory: end, tail });
+    Ok(Layout { pieces: Vec::new(), offsets, total_bytes, deferred: Some(deferred) })
 }
 
 struct NewEntry {
@@ -50,15 +50,15 @@ struct NewEntry {
     tensor_bytes: u64,
 }
 
-struct ArchiveSeal {
+struct ArchiveHeaders {
     entries: Vec<NewEntry>,
-    /// Where the central directory begins.
+    /// Offset of the central directory.
     directory: u64,
     tail: Vec<u8>,
 }
 
-impl Seal for ArchiveSeal {
-    fn seal(&self, checksums: &[u32]) -> Result<Vec<(u64, Vec<u8>)>> {
+impl DeferredHeaders for ArchiveHeaders {
+    fn pieces(&self, checksums: &[u32]) -> Result<Vec<(u64, Vec<u8>)>> {
         let mut pieces = Vec::with_capacity(self.entries.len() + 1);
         let mut directory = Vec::new();
         for (entry, &checksum) in self.entries.iter().zip(checksums) {
@@ -81,7 +81,7 @@ impl Seal for ArchiveSeal {
 fn array_header(tensor: &OutputTensor) -> Result<Vec<u8>> {
     let name = || quoted(&tensor.name);
     let Some(descr) = descr_of(tensor.dtype) else {
-        let detail = format!("tensor {} is of type {}, which NumPy does not have", name(), tensor.dtype);
+        let detail = format!("tensor {} has type {}, which NumPy does not have", name(), tensor.dtype);
         return Err(AnamnesisError::unsupported("NPZ", detail));
     };
     if tensor.shape.len() > NPY_MAX_DIMS {
@@ -97,7 +97,7 @@ fn array_header(tensor: &OutputTensor) -> Result<Vec<u8>> {
     if let Some(first) = sizes.first() {
         text.extend(std::iter::repeat_n(' ', GROWTH_DIGITS.saturating_sub(first.len())));
     }
-    // A newline ends the text; magic, version and length come before it.
+    // Magic, version and length precede the text, a newline ends it.
     let prefix = MAGIC.len() + 4;
     let length = (prefix + text.len() + 1).next_multiple_of(ALIGNMENT as usize) - prefix;
     text.extend(std::iter::repeat_n(' ', length - text.len() - 1));

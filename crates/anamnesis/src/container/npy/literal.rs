@@ -1,10 +1,10 @@
-//! The part of Python's literals that array headers are written in, read as data.
+//! A parser for the subset of Python literals that occurs in array headers.
 
 use std::fmt;
 
 use crate::error::{AnamnesisError, Result};
 
-/// Lists inside lists; record types of records are the deepest that NumPy writes.
+/// Maximum nesting; NumPy nests records of records at most.
 const MAX_DEPTH: usize = 32;
 
 /// A Python literal.
@@ -12,10 +12,10 @@ const MAX_DEPTH: usize = 32;
 pub(super) enum Literal {
     Text(String),
     Bool(bool),
-    /// An integer that is not negative, with or without the suffix of Python 2's long integers.
+    /// An unsigned integer, with or without the suffix `L` of Python 2.
     Number(u64),
-    /// Any other number: negative, too large, not whole.
-    OddNumber(String),
+    /// Any other number: negative, too large, or not an integer.
+    OtherNumber(String),
     Tuple(Vec<Literal>),
     List(Vec<Literal>),
     None,
@@ -28,7 +28,7 @@ impl fmt::Display for Literal {
             Self::Text(text) => write!(f, "'{text}'"),
             Self::Bool(value) => f.write_str(if *value { "True" } else { "False" }),
             Self::Number(number) => number.fmt(f),
-            Self::OddNumber(text) => f.write_str(text),
+            Self::OtherNumber(text) => f.write_str(text),
             Self::Tuple(items) if items.len() == 1 => write!(f, "({},)", list(items)),
             Self::Tuple(items) => write!(f, "({})", list(items)),
             Self::List(items) => write!(f, "[{}]", list(items)),
@@ -37,7 +37,7 @@ impl fmt::Display for Literal {
     }
 }
 
-/// The dictionary that `text` is, and nothing behind it but white space.
+/// Parses a dictionary, followed by white skip_whitespace only.
 pub(super) fn parse_dictionary(text: &str) -> Result<Vec<(String, Literal)>> {
     let mut parser = Parser { rest: text };
     parser.expect('{')?;
@@ -51,7 +51,7 @@ pub(super) fn parse_dictionary(text: &str) -> Result<Vec<(String, Literal)>> {
             break;
         }
     }
-    parser.space();
+    parser.skip_whitespace();
     if parser.rest.is_empty() { Ok(entries) } else { Err(parser.unexpected("the end of the header")) }
 }
 
@@ -60,7 +60,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn space(&mut self) {
+    fn skip_whitespace(&mut self) {
         self.rest = self.rest.trim_ascii_start();
     }
 
@@ -70,7 +70,7 @@ impl Parser<'_> {
     }
 
     fn accept(&mut self, wanted: char) -> bool {
-        self.space();
+        self.skip_whitespace();
         self.rest.strip_prefix(wanted).map(|rest| self.rest = rest).is_some()
     }
 
@@ -79,7 +79,7 @@ impl Parser<'_> {
     }
 
     fn literal(&mut self, depth: usize) -> Result<Literal> {
-        self.space();
+        self.skip_whitespace();
         let Some(depth) = depth.checked_sub(1) else { return Err(self.unexpected("less nesting")) };
         match self.rest.chars().next() {
             Some(quote @ ('\'' | '"')) => self.text(quote),
@@ -90,7 +90,7 @@ impl Parser<'_> {
             Some('(') => {
                 self.rest = &self.rest[1..];
                 let (mut items, has_comma) = self.items(')', depth)?;
-                // A single item in brackets is itself.
+                // A single item in parentheses is not a tuple.
                 if items.len() == 1 && !has_comma { Ok(items.remove(0)) } else { Ok(Literal::Tuple(items)) }
             }
             Some('[') => {
@@ -101,7 +101,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Items up to `end`, and whether a comma follows any of them.
+    /// Items up to `end`, and whether there was a comma.
     fn items(&mut self, end: char, depth: usize) -> Result<(Vec<Literal>, bool)> {
         let (mut items, mut has_comma) = (Vec::new(), false);
         while !self.accept(end) {
@@ -125,7 +125,7 @@ impl Parser<'_> {
                 return Ok(Literal::Text(text));
             }
             text.push(c);
-            // Escapes occur in the field names of record types only, which are shown and not used.
+            // Escapes occur only in field names of record types, which are displayed but not used.
             if c == '\\' {
                 text.extend(characters.next().map(|(_, escaped)| escaped));
             }
@@ -146,7 +146,7 @@ impl Parser<'_> {
                 match digits.parse() {
                     Ok(number) if is_number => Literal::Number(number),
                     _ if word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) => {
-                        Literal::OddNumber(word.to_owned())
+                        Literal::OtherNumber(word.to_owned())
                     }
                     _ => return Err(self.unexpected("a value")),
                 }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_numpy_writes() {
+    fn parses_headers_written_by_numpy() {
         let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3L, 4), }     \n";
         let entries = parse_dictionary(header).unwrap();
         assert_eq!(entries[0], ("descr".into(), Literal::Text("<f4".into())));
@@ -173,7 +173,7 @@ mod tests {
         let entries = parse_dictionary(records).unwrap();
         assert!(matches!(&entries[0].1, Literal::List(items) if items.len() == 2));
         assert_eq!(entries[1].1, Literal::Number(5));
-        assert!(matches!(&entries[2].1, Literal::Tuple(items) if matches!(&items[2], Literal::OddNumber(_))));
+        assert!(matches!(&entries[2].1, Literal::Tuple(items) if matches!(&items[2], Literal::OtherNumber(_))));
         assert!(parse_dictionary("{}").unwrap().is_empty());
     }
 

@@ -1,19 +1,19 @@
-//! NumPy files: NPY, one array, and NPZ, a ZIP archive of them.
+//! NumPy files: NPY, a single array, and NPZ, a ZIP archive of arrays.
 //!
 //! | offset | bytes | content of an NPY file |
 //! |---|---|---|
 //! | 0 | 6 | `\x93NUMPY` |
 //! | 6 | 2 | version: 1.0, 2.0 or 3.0 |
-//! | 8 | 2, or 4 from version 2 on | N, the header's length, little endian |
+//! | 8 | 2, or 4 from version 2 on | N, the length of the header, little-endian |
 //! | 10 or 12 | N | a Python dictionary: `descr`, `fortran_order`, `shape`; padded with spaces, ends in a newline |
-//! | behind | rest | the elements, C or Fortran order, either byte order |
+//! | 10 + N or 12 + N | rest | the elements, C or Fortran order, either byte order |
 //!
-//! In an NPZ every entry `name.npy` is an array; other entries are left out. Arrays are shown in C order and little endian,
-//! whatever the file has. Read are booleans, integers, floats up to 64 bits, complex numbers of two F32, and the types that
-//! the `ml_dtypes` package adds, as far as their files tell them: `V2` is BF16 and `f1` is F8_E5M2, but `V1` is written for a
-//! dozen types, so the caller has to say which. Objects, strings, dates, records and wider numbers are refused. Written are
-//! stored entries with the headers that NumPy itself writes. Names that would lead out of
-//! the folder that an archive is unpacked into are neither read nor written. The format is specified in NumPy's `numpy.lib.format`.
+//! In an NPZ every entry `name.npy` is an array; other entries are omitted. Arrays are presented in C order and
+//! little-endian. Supported are booleans, integers, floats up to 64 bits, complex numbers of two F32, and the types
+//! of the `ml_dtypes` package if `descr` identifies them: `V2` is BF16 and `f1` is F8_E5M2, but `V1` is shared by a
+//! dozen types, so the caller has to choose. Objects, strings, dates, records and wider numbers are refused. Archives
+//! are written with stored entries and NumPy's own headers. Names that are unsafe as file paths are neither read nor
+//! written. The format is specified in NumPy's `numpy.lib.format`.
 
 mod arrays;
 mod descr;
@@ -35,7 +35,7 @@ use crate::container::interface::{Container, Evidence, Opened};
 use crate::container::layout::{Layout, OutputTensor};
 use crate::container::options::OpenOptions;
 use crate::container::strided::Strided;
-use crate::container::zip::{Checked, Inflated, Method, Spill, begins_archive, damaged_entries, first_name};
+use crate::container::zip::{Checked, Inflated, Method, Spill, begins_archive, checksum_errors, first_name};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Region, Source};
 use crate::limits::Budget;
@@ -58,11 +58,11 @@ pub(super) const NPZ: About = About {
 };
 
 impl Container for Npz {
-    /// Any archive may hold arrays; one whose first entry is an array is made of them.
+    /// Any archive may hold arrays; if the first entry is an array, it is an NPZ.
     fn recognises(&self, head: &[u8]) -> Evidence {
         match first_name(head) {
             Some(name) if name.ends_with(b".npy") => Evidence::Certain,
-            _ if begins_archive(head) => Evidence::Alike,
+            _ if begins_archive(head) => Evidence::Ambiguous,
             _ => Evidence::No,
         }
     }
@@ -84,7 +84,7 @@ impl Container for Npz {
     }
 
     fn damage(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<String>> {
-        damaged_entries(source, budget)
+        checksum_errors(source, budget)
     }
 
     fn lay_out(&self, tensors: &[OutputTensor], _metadata: Option<&Metadata>) -> Result<Layout> {
@@ -142,7 +142,7 @@ fn stored_tensor(name: String, header: &Header, file: u32, offset: u64) -> Store
     StoredTensor { name, dtype: header.element.dtype, shape: header.shape.clone(), extent }
 }
 
-/// Makes an entry's elements readable in C order and little endian; where they begin.
+/// Adds a region that presents an entry's elements in C order and little-endian, and returns its offset.
 fn arrange_entry(arranged: &mut ArrangedSource, array: &Array, spill: &Arc<Spill>) -> Result<u64> {
     let Array { entry, header, .. } = array;
     if header.data_bytes == 0 {
@@ -150,38 +150,38 @@ fn arrange_entry(arranged: &mut ArrangedSource, array: &Array, spill: &Arc<Spill
     }
     match entry.method {
         Method::Stored => {
-            // Elements that are picked across the stored order are read more than once, or with others.
-            let make = if header.crosses() { Checked::at_once } else { Checked::behind };
+            // A reordering view reads some bytes repeatedly or not at all.
+            let make = if header.needs_reordering() { Checked::upfront } else { Checked::incremental };
             let start = arranged.add(Box::new(make(header.data_offset, entry.clone())))?;
             arrange(arranged, header, start, false)
         }
-        Method::Deflated if header.crosses() => {
-            let start = arranged.add(Box::new(Inflated::unpacked(entry.clone(), true, spill)))?;
+        Method::Deflated if header.needs_reordering() => {
+            let start = arranged.add(Box::new(Inflated::random_access(entry.clone(), true, spill)))?;
             arrange(arranged, header, start + header.data_offset, false)
         }
         Method::Deflated => {
-            let start = arranged.add(Box::new(Inflated::in_order(entry.clone(), true, spill)))?;
+            let start = arranged.add(Box::new(Inflated::sequential(entry.clone(), true, spill)))?;
             arrange(arranged, header, start + header.data_offset, true)
         }
         Method::Other(_) => Err(AnamnesisError::parse(format!("ZIP entry {} cannot be read", quoted(&entry.name)))),
     }
 }
 
-/// Puts the order of the elements and of their bytes right, where it is not.
+/// Adds a region that reorders elements and swaps bytes, if needed, and returns its offset.
 fn arrange(arranged: &mut ArrangedSource, header: &Header, start: u64, in_order: bool) -> Result<u64> {
-    if !header.crosses() && header.element.swap_bytes == 1 {
+    if !header.needs_reordering() && header.element.swap_bytes == 1 {
         return Ok(start);
     }
     let width = header.element.dtype.byte_size();
     let view =
         Strided::new(start, header.data_bytes, width, header.element.swap_bytes, &header.shape, &header.strides())?;
-    arranged.add(if in_order { Box::new(InOrder(view)) } else { Box::new(view) })
+    arranged.add(if in_order { Box::new(Sequential(view)) } else { Box::new(view) })
 }
 
-/// A region over one that is best read from front to back.
-struct InOrder(Strided);
+/// A view of a region that is best read sequentially.
+struct Sequential(Strided);
 
-impl Region for InOrder {
+impl Region for Sequential {
     fn len(&self) -> u64 {
         self.0.len()
     }

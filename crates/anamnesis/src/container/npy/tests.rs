@@ -1,4 +1,4 @@
-//! Archives that were written: NumPy's own headers, and the same arrays when they are read again.
+//! Written archives: NumPy's headers, and a round trip.
 
 use super::*;
 use crate::catalog::Dtype;
@@ -12,7 +12,7 @@ fn fixture(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/npz").join(name)
 }
 
-/// The arrays of a file as a new archive.
+/// Converts a file into a new archive.
 fn rewritten(name: &str, threads: usize) -> Vec<u8> {
     let bytes = std::fs::read(fixture(name)).unwrap();
     let options = ConvertOptions::new().with_threads(threads);
@@ -20,7 +20,7 @@ fn rewritten(name: &str, threads: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read_again_and_has_numpys_headers() {
+fn written_archives_round_trip_and_have_numpys_headers() {
     for name in ["dtypes_stored.npz", "shapes_stored.npz"] {
         let bytes = rewritten(name, 1);
         assert_eq!(bytes, rewritten(name, 3), "any number of threads gives the same bytes");
@@ -38,7 +38,7 @@ fn what_is_written_is_read_again_and_has_numpys_headers() {
                 bytes[entry.offset as usize..][..entry.bytes as usize].to_vec()
             };
             let (ours, theirs) = (content(&bytes, &entry), content(&theirs, &their));
-            // NumPy keeps the order and the byte order of the array it is given.
+            // NumPy keeps the element order and byte order of its input.
             if !theirs.starts_with(b"\x93NUMPY\x01\0v\0{'descr': '>") && !theirs[..100].windows(4).any(|w| w == b"True")
             {
                 assert!(ours == theirs, "{}", entry.name);
@@ -83,7 +83,7 @@ fn types_that_numpy_lacks_are_refused_by_name() {
         OutputTensor { name: name.into(), dtype, shape: shape.to_vec(), bytes }
     };
     let refusal = |tensors: &[OutputTensor]| Npz.lay_out(tensors, None).err().unwrap().to_string();
-    assert!(refusal(&[tensor("w", Dtype::F4, &[2])]).contains("\"w\" is of type F4"));
+    assert!(refusal(&[tensor("w", Dtype::F4, &[2])]).contains("\"w\" has type F4"));
     assert!(refusal(&[tensor("w", Dtype::U8, &[1; 65])]).contains("NPY_MAX_DIMS"));
     assert!(refusal(&[tensor("w\0", Dtype::U8, &[1])]).contains("name"));
     assert!(refusal(&[tensor(&"w".repeat(5000), Dtype::U8, &[1])]).contains("ZIP_MAX_NAME_LEN"));
@@ -95,7 +95,7 @@ fn types_that_numpy_lacks_are_refused_by_name() {
     assert!(error.to_string().contains("NPZ"));
 }
 
-/// The bytes of a file of which only the ends of a few pieces exist; the rest is zero.
+/// A file of zeros with a few non-zero pieces.
 struct Sparse {
     pieces: Vec<(u64, Vec<u8>)>,
     bytes: u64,
@@ -134,8 +134,8 @@ fn archives_beyond_four_gigabytes_are_written_and_read() {
         })
         .collect();
     let layout = Npz.lay_out(&tensors, None).unwrap();
-    // The last entry is so short that opening reads it whole; the others' sums are looked at when they are.
-    let pieces = layout.seal.unwrap().seal(&[0, 0, 0, crc32fast::hash(&[0; 7])]).unwrap();
+    // The last entry is short enough to be read while opening; the CRCs of the others are checked later.
+    let pieces = layout.deferred.unwrap().pieces(&[0, 0, 0, crc32fast::hash(&[0; 7])]).unwrap();
     let source = Sparse { pieces, bytes: layout.total_bytes };
     let opened = Npz.open(Box::new(source), 0, &OpenOptions::new(), &mut Budget::new(&ParseLimits::default())).unwrap();
     let found: Vec<_> = opened.catalog.iter().map(|(_, tensor)| tensor.shape[0] as u64).collect();

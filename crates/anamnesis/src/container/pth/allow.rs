@@ -1,15 +1,15 @@
-//! What a pickle may refer to: names whose effect is plain data, and nothing else.
+//! The allow list of globals in a pickle: names that stand for plain data.
 //!
-//! Nothing is imported or called in any case. The list decides what is *read*: a name outside it may mean anything, so a
-//! file that uses one is refused instead of half understood.
+//! Nothing is ever imported or called. A file that refers to any other name is refused, because its meaning is
+//! unknown.
 
 use super::pickle::Watcher;
 use crate::error::{AnamnesisError, Result, printable};
 
-/// Longest part of a global's name in an error, in characters.
+/// Maximum characters of a global's name in an error.
 const MAX_NAME_CHARS: usize = 160;
 
-/// Modules with the names allowed in them.
+/// Allowed names by module.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("collections", &["OrderedDict", "defaultdict", "Counter", "deque"]),
     (
@@ -51,7 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("numpy._core.multiarray", &["scalar", "_reconstruct"]),
     ("numpy.core.numeric", &["_frombuffer"]),
     ("numpy._core.numeric", &["_frombuffer"]),
-    // Types of elements that NumPy does not have itself.
+    // Element types that NumPy itself lacks.
     (
         "ml_dtypes",
         &["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"],
@@ -61,7 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("pathlib._local", &["PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"]),
     ("typing", &["Any"]),
     ("torch.torch_version", &["TorchVersion"]),
-    // Hyperparameters of training frameworks: nodes of a tree of settings.
+    // Hyperparameters of training frameworks.
     ("omegaconf.listconfig", &["ListConfig"]),
     ("omegaconf.dictconfig", &["DictConfig"]),
     ("omegaconf.base", &["ContainerMetadata", "Metadata"]),
@@ -69,7 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("datetime", &["datetime", "date", "time", "timedelta", "timezone"]),
 ];
 
-/// Types, as a value or as what makes the values of a `defaultdict`.
+/// Types, as values or as the default factory of a `defaultdict`.
 const BUILTINS: &[&str] = &[
     "bool",
     "bytearray",
@@ -90,7 +90,7 @@ const BUILTINS: &[&str] = &[
     "unicode",
 ];
 
-/// Types of elements and memory layouts, which are names in `torch` itself.
+/// Memory layouts and quantisation schemes, which are names in `torch` itself.
 const TORCH_CONSTANTS: &[&str] = &[
     "strided",
     "sparse_coo",
@@ -109,8 +109,8 @@ const TORCH_CONSTANTS: &[&str] = &[
     "preserve_format",
 ];
 
-/// Whether a pickle may refer to this name. `script` says that the archive is a TorchScript one, where classes under
-/// `__torch__` are records of attributes.
+/// Whether a pickle may refer to this name. `script` means a TorchScript archive, where classes under `__torch__` are
+/// plain records.
 pub(crate) fn is_allowed(module: &str, name: &str, script: bool) -> bool {
     let listed = ALLOWED.iter().any(|(allowed, names)| *allowed == module && names.contains(&name));
     let in_torch = || {
@@ -126,18 +126,18 @@ pub(crate) fn is_allowed(module: &str, name: &str, script: bool) -> bool {
         || (script && (module == "__torch__" || module.starts_with("__torch__.")))
 }
 
-/// `FloatTensor` and its kin.
+/// `FloatTensor` and the like.
 fn is_typed_tensor(name: &str) -> bool {
     name.strip_suffix("Tensor").is_some_and(|kind| super::element::of_storage(&format!("{kind}Storage")).is_some())
 }
 
-/// Stops at the first name that is not allowed.
+/// Stops at the first global that is not allowed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Strict {
+pub(super) struct AllowedGlobals {
     pub(super) script: bool,
 }
 
-impl Watcher for Strict {
+impl Watcher for AllowedGlobals {
     fn global(&mut self, module: &str, name: &str, _: usize) -> Result<()> {
         if is_allowed(module, name, self.script) {
             return Ok(());

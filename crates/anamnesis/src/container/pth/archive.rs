@@ -1,14 +1,14 @@
-//! The form since version 1.6: a ZIP archive of a pickle and storages, all below one folder of any name.
+//! The format since PyTorch 1.6: a ZIP archive of a pickle and storages, all in one folder of any name.
 //!
 //! | entry | content |
 //! |---|---|
 //! | `data.pkl` | the object |
 //! | `data/KEY` | the bytes of one storage |
-//! | `byteorder` | `little` or `big`; little where it is not there |
-//! | `constants.pkl`, `constants/KEY` | TorchScript: tensors that the code refers to |
-//! | `code/…` | TorchScript: never looked at |
+//! | `byteorder` | `little` or `big`; `little` by default |
+//! | `constants.pkl`, `constants/KEY` | TorchScript: tensors used by the code |
+//! | `code/…` | TorchScript: ignored |
 //!
-//! Everything else (`version`, `.data/serialization_id`, …) changes nothing.
+//! All other entries (`version`, `.data/serialization_id`, …) are ignored.
 
 use std::borrow::Cow;
 
@@ -18,17 +18,17 @@ use crate::error::{AnamnesisError, FileKind, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
 
-/// Longest `byteorder`, in bytes.
+/// Maximum size of `byteorder` in bytes.
 const MAX_BYTEORDER_SIZE: u64 = 64;
 
-/// An archive of torch.
+/// An archive written by PyTorch.
 pub(super) struct TorchArchive {
-    /// All entries, ordered by their names.
+    /// All entries, sorted by name.
     pub(super) entries: Vec<Entry>,
-    /// What the names of those that count begin with.
+    /// The folder of the archive, with a slash.
     folder: String,
-    /// Names of pickles that are no part of it, and that are never read.
-    pub(super) strays: Vec<String>,
+    /// Pickles that are not part of the saved object; never read.
+    pub(super) extra_pickles: Vec<String>,
 }
 
 impl TorchArchive {
@@ -54,10 +54,10 @@ impl TorchArchive {
                 && !matches!(below, Some("data.pkl" | "constants.pkl"))
         };
         let names = archive.entries.iter().map(|entry| &entry.name);
-        let strays = names.filter(|name| is_stray(name)).cloned().collect();
+        let extra_pickles = names.filter(|name| is_stray(name)).cloned().collect();
         let mut entries = archive.entries;
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(Self { entries, folder, strays })
+        Ok(Self { entries, folder, extra_pickles })
     }
 
     /// Whether this is a TorchScript archive.
@@ -65,15 +65,15 @@ impl TorchArchive {
         self.find("constants.pkl").is_some()
     }
 
-    /// The entry of this name below the folder, and its index.
-    pub(super) fn place(&self, name: &str) -> Option<(usize, &Entry)> {
+    /// The entry with this name in the folder, and its index.
+    pub(super) fn find_indexed(&self, name: &str) -> Option<(usize, &Entry)> {
         let name = format!("{}{name}", self.folder);
         let index = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(&name)).ok()?;
         Some((index, &self.entries[index]))
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Entry> {
-        self.place(name).map(|(_, entry)| entry)
+        self.find_indexed(name).map(|(_, entry)| entry)
     }
 
     pub(super) fn is_big_endian(&self, source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<bool> {
@@ -92,7 +92,7 @@ impl TorchArchive {
         }
     }
 
-    /// The bytes of a pickle, and those that its values may take; `None` where there is no such entry.
+    /// The bytes of a pickle and the memory allowed for its values; `None` if the entry does not exist.
     pub(super) fn pickle<'s>(
         &self,
         name: &str,
@@ -105,19 +105,19 @@ impl TorchArchive {
     }
 }
 
-/// Whether an entry has a checksum. Torch can be told to write none, and then leaves 0 in its place.
+/// Whether an entry has a checksum. PyTorch can omit them and writes 0 instead.
 pub(super) fn has_checksum(entry: &Entry) -> bool {
     entry.crc != 0
 }
 
-/// All bytes of an entry that is not large.
+/// Reads all bytes of a small entry.
 fn read_entry<'s>(entry: &Entry, source: &'s (impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Cow<'s, [u8]>> {
     entry.check_readable("pth", budget)?;
     budget.buffer(entry.bytes, &quoted(&entry.name))?;
     read_whole(source, entry, has_checksum(entry))
 }
 
-/// Refuses a pickle that is too large to be read; otherwise the bytes that its values may take.
+/// Refuses a pickle that is too large, and returns the memory allowed for its values.
 pub(crate) fn check_pickle_size(entry: &Entry) -> Result<u64> {
     if entry.bytes > MAX_PKL_SIZE {
         let message = format!("{} takes {} bytes, {MAX_PKL_SIZE} are allowed", quoted(&entry.name), entry.bytes);
@@ -144,6 +144,6 @@ fn no_object(archive: &Archive) -> AnamnesisError {
     } else {
         ""
     };
-    let detail = format!("the archive holds no data.pkl, so it is no PyTorch file{what}");
+    let detail = format!("the archive has no data.pkl, so it is not a PyTorch file{what}");
     AnamnesisError::not_a_model(FileKind::Zip, detail)
 }

@@ -1,13 +1,13 @@
-//! From views of storages to extents: what does not lie in the file as it should be read becomes a region over it.
+//! From views of storages to extents: views that are not contiguous, compressed or byte-swapped become regions.
 
 use std::sync::Arc;
 
 use super::archive::has_checksum;
 use super::front::{Front, StoragePlace};
-use super::latin::LatinRegion;
-use super::signs::Signed;
+use super::latin1::Latin1Region;
+use super::signs::SignedRegion;
 use super::storage::ByteOrder;
-use super::view::{Signs, View};
+use super::view::{SignBits, View};
 use crate::catalog::{Dtype, Extent, Note, StoredTensor};
 use crate::container::strided::Strided;
 use crate::container::zip::{Checked, Entry, Inflated, Method, Spill};
@@ -17,17 +17,17 @@ use crate::io::{ArrangedSource, Region, Source};
 /// A file whose tensors can be read.
 pub(crate) struct PthFile {
     pub(crate) source: Box<dyn Source>,
-    /// In the order of the pickle.
+    /// In pickle order.
     pub(crate) tensors: Vec<StoredTensor>,
     pub(crate) notes: Vec<Note>,
     pub(crate) big_endian: bool,
 }
 
-/// Puts the regions that the tensors need over the source.
+/// Adds the regions that the tensors need to the source.
 pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> {
     let Front { tensors, places, entries, notes, big_endian } = front;
     let mut arranged = ArrangedSource::new(source);
-    let covered = covered(&tensors, places.len());
+    let covered = coverage(&tensors, places.len());
     let spill = Spill::new();
     let mut starts = vec![None; places.len()];
     let (mut kept, mut texts) = (Vec::new(), Vec::new());
@@ -39,7 +39,7 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
             Some(StoragePlace::Text { pickle, latin }) => texts.push((index, pickle, latin)),
         }
     }
-    // An entry is one storage.
+    // An entry holds one storage.
     kept.sort_unstable();
     let mut kept = kept.into_iter().peekable();
     let mut needed: Vec<(Entry, usize)> = Vec::new();
@@ -56,7 +56,7 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
     for (index, pickle, latin) in texts {
         let pickle = starts.get(pickle as usize).copied().flatten();
         let pickle = pickle.ok_or_else(|| AnamnesisError::parse("the texts of a pickle are nowhere"))?;
-        let region = LatinRegion { base: pickle + latin.start, latin: *latin };
+        let region = Latin1Region { base: pickle + latin.start, latin: *latin };
         starts[index] = Some(arranged.add(Box::new(region))?);
     }
     let mut stored = Vec::with_capacity(tensors.len());
@@ -73,40 +73,40 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
     Ok(PthFile { source: Box::new(arranged), tensors: stored, notes, big_endian })
 }
 
-/// What tensors that lie side by side read of a storage.
+/// The part of a storage that contiguous tensors read.
 #[derive(Debug, Clone, Copy, Default)]
-struct Covered {
+struct Coverage {
     tensors: usize,
-    /// The byte up to which there is no gap.
+    /// The end of the bytes that are read without a gap.
     end: u64,
 }
 
-/// What is read of each storage; `None` where a tensor is not read from front to back, or where there are gaps.
-fn covered(tensors: &[(String, View)], storages: usize) -> Vec<Option<Covered>> {
+/// Coverage of each storage; `None` if a tensor is not read sequentially, or if there are gaps.
+fn coverage(tensors: &[(String, View)], storages: usize) -> Vec<Option<Coverage>> {
     let mut views: Vec<&View> = tensors.iter().map(|(_, view)| view).filter(|view| view.bytes > 0).collect();
     views.sort_by_key(|view| (view.storage, view.start));
-    let mut covered = vec![Some(Covered::default()); storages];
+    let mut covered = vec![Some(Coverage::default()); storages];
     for view in views {
         let place = &mut covered[view.storage as usize];
         *place = place
             .filter(|so_far| view.is_plain() && view.start <= so_far.end)
-            .map(|so_far| Covered { tensors: so_far.tensors + 1, end: so_far.end.max(view.start + view.span) });
+            .map(|so_far| Coverage { tensors: so_far.tensors + 1, end: so_far.end.max(view.start + view.span) });
     }
     covered
 }
 
-/// The bytes of a storage, held against its checksum where it has one.
-fn storage(entry: Entry, covered: Option<Covered>, spill: &Arc<Spill>) -> Box<dyn Region> {
+/// A region for the bytes of a storage, verified if it has a checksum.
+fn storage(entry: Entry, covered: Option<Coverage>, spill: &Arc<Spill>) -> Box<dyn Region> {
     let checks = has_checksum(&entry);
     match (entry.method, covered.filter(|covered| covered.end == entry.bytes)) {
-        (Method::Stored, Some(_)) => Box::new(Checked::behind(0, entry)),
-        (Method::Stored, None) => Box::new(Checked::at_once(0, entry)),
-        (_, Some(Covered { tensors: 1, .. })) => Box::new(Inflated::in_order(entry, checks, spill)),
-        _ => Box::new(Inflated::unpacked(entry, checks, spill)),
+        (Method::Stored, Some(_)) => Box::new(Checked::incremental(0, entry)),
+        (Method::Stored, None) => Box::new(Checked::upfront(0, entry)),
+        (_, Some(Coverage { tensors: 1, .. })) => Box::new(Inflated::sequential(entry, checks, spill)),
+        _ => Box::new(Inflated::random_access(entry, checks, spill)),
     }
 }
 
-/// Where the bytes of a tensor are, whose storage begins at `start`.
+/// The offset of a tensor whose storage starts at `start`.
 fn offset(name: &str, view: &View, start: u64, big_endian: bool, source: &mut ArrangedSource) -> Result<u64> {
     let element_bytes = view.dtype.byte_size();
     let is_complex = view.dtype == Dtype::C64;
@@ -118,7 +118,7 @@ fn offset(name: &str, view: &View, start: u64, big_endian: bool, source: &mut Ar
     };
     let swaps = is_big && width > 1;
     if swaps && view.order == ByteOrder::OfMachine {
-        // Torch leaves such bytes as they are, which gives other numbers on another machine.
+        // Torch does not swap these bytes, so their value depends on the machine.
         let what = format!("tensor {}: big-endian numbers of type {} are not read", quoted(name), view.dtype);
         return Err(AnamnesisError::unsupported("pth", what));
     }
@@ -129,12 +129,18 @@ fn offset(name: &str, view: &View, start: u64, big_endian: bool, source: &mut Ar
     let swap = if swaps { width } else { 1 };
     let strided = Strided::new(base, view.span, element_bytes, swap, &view.shape, &view.strides())?;
     let gathered = source.add(Box::new(strided))?;
-    if view.signs == Signs::default() {
+    if view.signs == SignBits::default() {
         return Ok(gathered);
     }
     if !matches!(view.dtype, Dtype::C64 | Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64) {
         let what = format!("tensor {}: negated views of type {} are not read", quoted(name), view.dtype);
         return Err(AnamnesisError::unsupported("pth", what));
     }
-    source.add(Box::new(Signed { base: gathered, bytes: view.bytes, width, complex: is_complex, signs: view.signs }))
+    source.add(Box::new(SignedRegion {
+        base: gathered,
+        bytes: view.bytes,
+        width,
+        complex: is_complex,
+        signs: view.signs,
+    }))
 }

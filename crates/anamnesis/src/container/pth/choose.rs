@@ -1,14 +1,14 @@
-//! Which part of a checkpoint is meant: the model's weights where they stand under a usual key, or what is at a path.
+//! Selection of the part of a checkpoint to read: the model's weights under a usual key, or a path.
 
-use super::inside::Inside;
-use super::notes::Listed;
+use super::contents::PickleContents;
+use super::notes::NameList;
 use super::pickle::Id;
 use super::storage::name_of;
 use crate::catalog::Note;
 use crate::error::{Remedy, Request, Result, quoted};
 use crate::limits::Budget;
 
-/// Where checkpoints keep the model's weights, in the order they are looked for.
+/// Usual keys of the model's weights, in order of preference.
 const WRAPPERS: [&str; 13] = [
     "state_dict",
     "model_state_dict",
@@ -24,14 +24,14 @@ const WRAPPERS: [&str; 13] = [
     "ema_state_dict",
     "model_ema",
 ];
-/// Starts of the keys under which training keeps what is no model.
+/// Prefixes of keys that hold training state.
 const TRAINING: [&str; 9] = ["optim", "sched", "lr_", "rng", "random", "scaler", "amp", "callback", "loop"];
-/// Wrappers inside wrappers that are looked through.
+/// Maximum nesting of wrappers.
 const MAX_WRAPPED: usize = 3;
 
-impl Inside<'_, '_> {
-    /// The entry of a dict that keeps the model's weights.
-    fn wrapped(&mut self, entries: &[(Id, Id)], budget: &mut Budget) -> Result<Option<(&'static str, Id)>> {
+impl PickleContents<'_, '_> {
+    /// The entry of a dict that holds the model's weights.
+    fn find_wrapper(&mut self, entries: &[(Id, Id)], budget: &mut Budget) -> Result<Option<(&'static str, Id)>> {
         for wrapper in WRAPPERS {
             let under = entries.iter().find(|&&(key, _)| self.values.text(key) == Some(wrapper));
             if let Some(&(_, value)) = under
@@ -45,18 +45,18 @@ impl Inside<'_, '_> {
     }
 
     /// The model's weights in a checkpoint, or the value itself.
-    pub(super) fn weights(&mut self, root: Id, notes: &mut Vec<Note>, budget: &mut Budget) -> Result<Id> {
+    pub(super) fn find_weights(&mut self, root: Id, notes: &mut Vec<Note>, budget: &mut Budget) -> Result<Id> {
         let mut at = root;
         let mut path: Vec<&str> = Vec::new();
-        let mut left_out = Listed::default();
+        let mut left_out = NameList::default();
         while path.len() < MAX_WRAPPED && !self.is_script(at) {
             let entries = self.mapping(at).unwrap_or_default();
-            // Where most values are tensors, the dict is the model itself, whatever its keys.
+            // A dict of mostly tensors is the model itself, whatever its keys.
             let tensors = entries.iter().filter(|&&(_, value)| self.is_weight(value)).count();
             if tensors * 2 > entries.len() {
                 break;
             }
-            let Some((wrapper, value)) = self.wrapped(&entries, budget)? else { break };
+            let Some((wrapper, value)) = self.find_wrapper(&entries, budget)? else { break };
             if let Some(other) = entries.iter().find(|&&(key, other)| other != value && self.is_other_model(key, other))
             {
                 let other = name_of(other.0, self.values).unwrap_or_default();
@@ -85,8 +85,8 @@ impl Inside<'_, '_> {
         Ok(at)
     }
 
-    /// Whether this is a dict of tensors that neither repeats the model nor belongs to training: then all is taken, as nobody
-    /// can say which of the two is meant.
+    /// Whether this is another dict of weights that is neither a copy of the model nor training state. Then all are
+    /// read, because the choice would be ambiguous.
     fn is_other_model(&self, key: Id, value: Id) -> bool {
         let name = name_of(key, self.values).unwrap_or_default();
         let is_known = WRAPPERS.contains(&name.as_str()) || TRAINING.iter().any(|start| name.starts_with(start));
@@ -95,14 +95,14 @@ impl Inside<'_, '_> {
         !is_known && tensors * 2 > entries.len()
     }
 
-    /// What is at a path. Keys may have dots in them, so the longest key that fits is taken.
+    /// The value at a path. Keys may contain dots, so the longest matching key is used.
     pub(super) fn select(&self, root: Id, path: &str) -> Result<Id> {
         let mut at = root;
         let mut rest = path;
         while !rest.is_empty() {
             let missing = || {
                 let keys = self.mapping(at).unwrap_or_default();
-                let mut listed = Listed::default();
+                let mut listed = NameList::default();
                 keys.iter().filter_map(|&(key, _)| name_of(key, self.values)).for_each(|key| listed.add(&key));
                 let there = if listed.count == 0 { "nothing with a name".to_owned() } else { listed.text() };
                 Request::UnknownPart { path: path.to_owned(), missing: rest.to_owned(), found: there }

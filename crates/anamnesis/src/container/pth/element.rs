@@ -1,19 +1,19 @@
-//! The types of elements by the names that torch gives them: as a dtype, and as a class of storages.
+//! Element types by the names of torch: as a dtype and as a storage class.
 
 use crate::catalog::Dtype;
 
-/// A type of elements.
+/// An element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Element {
     /// Its name in torch, without `torch.`.
     pub(crate) name: &'static str,
-    /// Bytes of one element.
+    /// Bytes per element.
     pub(crate) bytes: u64,
-    /// What it is here; `None` where it is not read.
+    /// The corresponding dtype; `None` if unsupported.
     pub(crate) dtype: Option<Dtype>,
 }
 
-/// Names as a dtype (with an older one) and as a storage, bytes, and the type here.
+/// dtype, its alias, storage class, bytes per element, and the dtype of the catalog.
 const ELEMENTS: &[(&str, &str, &str, u64, Option<Dtype>)] = &[
     ("float32", "float", "FloatStorage", 4, Some(Dtype::F32)),
     ("float64", "double", "DoubleStorage", 8, Some(Dtype::F64)),
@@ -38,7 +38,7 @@ const ELEMENTS: &[(&str, &str, &str, u64, Option<Dtype>)] = &[
     ("float8_e4m3fnuz", "", "", 1, Some(Dtype::F8E4M3Fnuz)),
     ("float8_e5m2fnuz", "", "", 1, Some(Dtype::F8E5M2Fnuz)),
     ("float8_e8m0fnu", "", "", 1, Some(Dtype::F8E8M0)),
-    // Two elements per byte, which the shape counts as one.
+    // Two elements per byte, counted as one by the shape.
     ("float4_e2m1fn_x2", "", "", 1, None),
     ("uint16", "", "", 2, Some(Dtype::U16)),
     ("uint32", "", "", 4, Some(Dtype::U32)),
@@ -55,15 +55,15 @@ fn find(matches: impl Fn(&(&str, &str, &str, u64, Option<Dtype>)) -> bool) -> Op
     Some(Element { name, bytes, dtype })
 }
 
-/// The elements of a class of storages.
+/// The element type of a storage class.
 pub(crate) fn of_storage(class: &str) -> Option<Element> {
     find(|row| !row.2.is_empty() && row.2 == class)
 }
 
-/// The elements that a name in `torch` stands for.
+/// The element type of a torch dtype.
 pub(crate) fn of_dtype(name: &str) -> Option<Element> {
     find(|row| row.0 == name || (!row.1.is_empty() && row.1 == name))
 }
 
-/// Untyped bytes.
+/// The element type of untyped storages.
 pub(crate) const BYTE: Element = Element { name: "uint8", bytes: 1, dtype: Some(Dtype::U8) };

@@ -1,12 +1,12 @@
-//! The front matter of a file of either form: its tensors as views, and where their storages are.
+//! The front matter of a file of either format: tensors as views, and the places of their storages.
 
-use super::allow::Strict;
+use super::allow::AllowedGlobals;
 use super::archive::{TorchArchive, has_checksum};
-use super::latin::Latin;
+use super::latin1::Latin1Text;
 use super::legacy::{self, Stream};
 use super::pickle::{self, PickleValues, Value};
-use super::storage::{Kept, Storages};
-use super::tree::{self, Tree, Wanted};
+use super::storage::{StorageData, Storages};
+use super::tree::{self, NamedTensors, TensorRequest};
 use super::view::View;
 use crate::catalog::{Dtype, Note};
 use crate::container::options::OpenOptions;
@@ -15,25 +15,25 @@ use crate::error::{AnamnesisError, Remedy, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
 
-/// How many times larger than the file all tensors may be together, where they share storages.
+/// Maximum ratio of the size of all tensors, which may share storages, to that of the file.
 const PTH_MAX_SHARING_RATIO: u64 = 64;
 
 /// Where the bytes of a storage are.
 #[derive(Debug, Clone)]
 pub(super) enum StoragePlace {
-    /// In the file, from this byte on.
+    /// In the file, from this offset on.
     At(u64),
-    /// In an entry that is checked or compressed, by its index.
+    /// In the archive entry with this index, which is checksummed or compressed.
     In(u32),
-    /// In the pickle, which is the storage of this index, as a text.
-    Text { pickle: u32, latin: Box<Latin> },
+    /// In the pickle, encoded as text. `pickle` is the storage that is the pickle itself.
+    Text { pickle: u32, latin: Box<Latin1Text> },
 }
 
-/// What a file says before its numbers.
+/// The front matter of a file.
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(super) tensors: Vec<(String, View)>,
-    /// Where each storage is that a tensor needs.
+    /// The places of the storages that tensors use.
     pub(super) places: Vec<Option<StoragePlace>>,
     /// The entries of an archive.
     pub(super) entries: Vec<Entry>,
@@ -42,14 +42,17 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Name, shape, type and bytes of each tensor.
+    /// Name, shape, dtype and size of each tensor.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &[usize], Dtype, u64)> {
         self.tensors.iter().map(|(name, view)| (name.as_str(), &view.shape[..], view.dtype, view.bytes))
     }
 
     pub(crate) fn read(source: &(impl ReadAt + ?Sized), options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
-        let wanted =
-            Wanted { select: options.select.as_deref(), all: options.all, skip_unsupported: options.skip_unsupported };
+        let wanted = TensorRequest {
+            select: options.select.as_deref(),
+            all: options.all,
+            skip_unsupported: options.skip_unsupported,
+        };
         let head = source.head()?;
         let front = if begins_archive(&head) {
             archive(source, wanted, budget)?
@@ -63,8 +66,8 @@ impl Front {
         Ok(front)
     }
 
-    /// Holds the bytes of all tensors against those that the file has. Tensors that share a storage are written once for
-    /// each of their names: some for tied weights, thousands for a file that is made to grow.
+    /// Checks the size of all tensors against that of the file. Tensors that share a storage are written once per
+    /// name: tied weights do so a few times, a decompression bomb thousands of times.
     fn check_sharing(&self, file_bytes: u64) -> Result<()> {
         let unpacked = self.entries.iter().fold(0u64, |sum, entry| sum.saturating_add(entry.bytes));
         let stored = file_bytes.max(unpacked);
@@ -79,7 +82,7 @@ impl Front {
     }
 }
 
-fn archive(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Budget) -> Result<Front> {
+fn archive(source: &(impl ReadAt + ?Sized), wanted: TensorRequest<'_>, budget: &mut Budget) -> Result<Front> {
     let archive = TorchArchive::read(source, budget)?;
     let big_endian = archive.is_big_endian(source, budget)?;
     let script = archive.is_script();
@@ -90,7 +93,7 @@ fn archive(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Bud
         Front { tensors: Vec::new(), places: Vec::new(), entries: Vec::new(), notes: Vec::new(), big_endian };
     if !wants_constants {
         read_tree((&object, most), script, wanted, budget, |tree, found, budget| {
-            front.places = places(&archive, Folder::DATA, found, &tree.tensors, budget)?;
+            front.places = locate_storages(&archive, Folder::DATA, found, &tree.tensors, budget)?;
             (front.tensors, front.notes) = (tree.tensors, tree.notes);
             Ok(())
         })?;
@@ -99,33 +102,33 @@ fn archive(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Bud
     if let Some((constants, most)) = constants {
         front.constants(&archive, (&constants, most), wanted, budget)?;
     }
-    front.notes.extend(match &archive.strays[..] {
+    front.notes.extend(match &archive.extra_pickles[..] {
         [] => None,
-        [stray] => Some(Note::new(format!("the pickle {} is no part of the object and was not read", quoted(stray)))),
+        [stray] => Some(Note::new(format!("the pickle {} is not part of the object and was not read", quoted(stray)))),
         [first, rest @ ..] => {
             let (first, more) = (quoted(first), rest.len());
-            Some(Note::new(format!("the pickle {first} and {more} more are no part of the object and were not read")))
+            Some(Note::new(format!("the pickle {first} and {more} more are not part of the object and were not read")))
         }
     });
     front.entries = archive.entries;
     Ok(front)
 }
 
-/// What the constants of a TorchScript archive are called, as its code calls them.
+/// Prefix of the names of TorchScript constants, as in the code of the archive.
 const CONSTANTS: &str = "CONSTANTS";
 
 impl Front {
-    /// Adds the tensors that the code of a TorchScript archive refers to: where they are asked for, or where they are all
-    /// there is, as in a frozen module.
+    /// Adds the constants of a TorchScript archive, if they are selected or if there are no other tensors, as in a
+    /// frozen module.
     fn constants(
         &mut self,
         archive: &TorchArchive,
         pickle: (&[u8], u64),
-        wanted: Wanted<'_>,
+        wanted: TensorRequest<'_>,
         budget: &mut Budget,
     ) -> Result<()> {
         let selected = wanted.select.and_then(|path| path.strip_prefix(CONSTANTS));
-        let every = Wanted { select: None, all: true, ..wanted };
+        let every = TensorRequest { select: None, all: true, ..wanted };
         read_tree(pickle, true, every, budget, |mut tree, found, budget| {
             for (name, _) in &mut tree.tensors {
                 *name = format!("{CONSTANTS}.c{name}");
@@ -146,8 +149,8 @@ impl Front {
                 }
                 return Ok(());
             }
-            let mut places = places(archive, Folder::CONSTANTS, found, &tree.tensors, budget)?;
-            // The storages of one pickle are fewer than its bytes.
+            let mut places = locate_storages(archive, Folder::CONSTANTS, found, &tree.tensors, budget)?;
+            // A pickle has fewer storages than bytes.
             let before = self.places.len() as u32;
             for place in places.iter_mut().flatten() {
                 if let StoragePlace::Text { pickle, .. } = place {
@@ -164,33 +167,33 @@ impl Front {
     }
 }
 
-/// The storages that a pickle declares, and the values that their keys are among.
+/// The storages that a pickle declares, and the values that contain their keys.
 #[derive(Debug, Clone, Copy)]
-struct Found<'v, 'a> {
+struct PickleStorages<'v, 'a> {
     storages: &'v Storages,
     values: &'v PickleValues<'a>,
 }
 
-/// Finds the tensors of a pickle and hands them on while its values are there.
+/// Finds the tensors of a pickle and passes them on while its values are alive.
 fn read_tree(
     (bytes, most): (&[u8], u64),
     script: bool,
-    wanted: Wanted<'_>,
+    wanted: TensorRequest<'_>,
     budget: &mut Budget,
-    then: impl FnOnce(Tree, Found<'_, '_>, &mut Budget) -> Result<()>,
+    then: impl FnOnce(NamedTensors, PickleStorages<'_, '_>, &mut Budget) -> Result<()>,
 ) -> Result<()> {
-    let object = pickle::read_within(bytes, most, &mut Strict { script }, budget)?;
-    // Python does not read them; what stands there is for another reader's eyes.
+    let object = pickle::read_within(bytes, most, &mut AllowedGlobals { script }, budget)?;
+    // Python ignores trailing bytes; another reader might not.
     if object.bytes < bytes.len() {
         let behind = bytes.len() - object.bytes;
         return Err(AnamnesisError::parse(format!(
             "{behind} bytes follow the end of the pickle and belong to nothing"
         )));
     }
-    let root = object.root.ok_or_else(|| AnamnesisError::parse("the pickle holds nothing"))?;
+    let root = object.root.ok_or_else(|| AnamnesisError::parse("the pickle is empty"))?;
     let mut storages = Storages::default();
     let tree = tree::tensors(root, &object.values, &mut storages, wanted, budget)?;
-    then(tree, Found { storages: &storages, values: &object.values }, budget)
+    then(tree, PickleStorages { storages: &storages, values: &object.values }, budget)
 }
 
 /// A pickle of an archive and the folder of its storages.
@@ -205,28 +208,35 @@ impl Folder {
     const CONSTANTS: Self = Self { pickle: "constants.pkl", storages: "constants" };
 }
 
-/// Where a storage is that is a part of the pickle; `false` where it is beside it.
-fn place_inside(index: u32, storages: &Storages, pickle: &StoragePlace, places: &mut [Option<StoragePlace>]) -> bool {
-    let kept = &storages.get(index).kept;
-    let (Some(whole), Kept::Pickle | Kept::Text(_)) = (storages.find_pickle(), kept) else { return false };
+/// Sets the place of a storage inside the pickle; `false` if it is outside.
+fn locate_in_pickle(
+    index: u32,
+    storages: &Storages,
+    pickle: &StoragePlace,
+    places: &mut [Option<StoragePlace>],
+) -> bool {
+    let kept = &storages.get(index).data;
+    let (Some(whole), StorageData::Pickle | StorageData::Text(_)) = (storages.find_pickle(), kept) else {
+        return false;
+    };
     places[whole as usize] = Some(pickle.clone());
-    if let Kept::Text(latin) = kept {
+    if let StorageData::Text(latin) = kept {
         places[index as usize] = Some(StoragePlace::Text { pickle: whole, latin: latin.clone() });
     }
     true
 }
 
-/// Finds the entries of the storages that tensors need, and holds their sizes against what the pickle says.
-fn places(
+/// Finds the entries of the storages that tensors use, and checks their sizes against the pickle.
+fn locate_storages(
     archive: &TorchArchive,
     folder: Folder,
-    Found { storages, values }: Found<'_, '_>,
+    PickleStorages { storages, values }: PickleStorages<'_, '_>,
     tensors: &[(String, View)],
     budget: &Budget,
 ) -> Result<Vec<Option<StoragePlace>>> {
     let mut places = vec![None; storages.len()];
-    // Its checksum is known to be right, as all of it has been read.
-    let pickle = archive.place(folder.pickle).map(|(index, entry)| match entry.method {
+    // The pickle was read completely, so its checksum is verified.
+    let pickle = archive.find_indexed(folder.pickle).map(|(index, entry)| match entry.method {
         Method::Stored => StoragePlace::At(entry.offset),
         _ => StoragePlace::In(index as u32),
     });
@@ -234,12 +244,12 @@ fn places(
         if view.bytes == 0 || places[view.storage as usize].is_some() {
             continue;
         }
-        if pickle.as_ref().is_some_and(|pickle| place_inside(view.storage, storages, pickle, &mut places)) {
+        if pickle.as_ref().is_some_and(|pickle| locate_in_pickle(view.storage, storages, pickle, &mut places)) {
             continue;
         }
         let storage = storages.get(view.storage);
         let path = format!("{}/{}", folder.storages, storages.key(view.storage, values));
-        let (index, entry) = archive.place(&path).ok_or_else(|| {
+        let (index, entry) = archive.find_indexed(&path).ok_or_else(|| {
             AnamnesisError::parse(format!(
                 "tensor {} needs {}, which the archive does not hold",
                 quoted(name),
@@ -262,23 +272,23 @@ fn places(
     Ok(places)
 }
 
-fn stream(source: &(impl ReadAt + ?Sized), wanted: Wanted<'_>, budget: &mut Budget) -> Result<Front> {
+fn stream(source: &(impl ReadAt + ?Sized), wanted: TensorRequest<'_>, budget: &mut Budget) -> Result<Front> {
     let stream = Stream::read(source, legacy::PICKLES, budget)?;
     let object = legacy::object(&stream, budget)?;
-    let root = object.root.ok_or_else(|| AnamnesisError::parse("the pickle holds nothing"))?;
+    let root = object.root.ok_or_else(|| AnamnesisError::parse("the pickle is empty"))?;
     let mut storages = Storages::default();
-    // The sizes of all storages are needed to find any of them.
+    // A storage is located by the sizes of all storages before it.
     for id in object.values.ids() {
         if let Value::Persistent(pid) = object.values.get(id) {
             storages.declare(pid, &object.values)?;
         }
     }
-    let Tree { tensors, mut notes } = tree::tensors(root, &object.values, &mut storages, wanted, budget)?;
-    let (offsets, behind) = legacy::places(source, &stream, (&storages, &object.values), budget)?;
+    let NamedTensors { tensors, mut notes } = tree::tensors(root, &object.values, &mut storages, wanted, budget)?;
+    let (offsets, behind) = legacy::locate_storages(source, &stream, (&storages, &object.values), budget)?;
     let mut places: Vec<_> = offsets.into_iter().map(|offset| offset.map(StoragePlace::At)).collect();
     let pickle = StoragePlace::At(stream.object_start());
     for (name, view) in tensors.iter().filter(|(_, view)| view.bytes > 0) {
-        if places[view.storage as usize].is_none() && !place_inside(view.storage, &storages, &pickle, &mut places) {
+        if places[view.storage as usize].is_none() && !locate_in_pickle(view.storage, &storages, &pickle, &mut places) {
             return Err(AnamnesisError::parse(format!("the storage of tensor {} is not in the file", quoted(name))));
         }
     }

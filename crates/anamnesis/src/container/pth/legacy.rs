@@ -1,17 +1,17 @@
-//! The form before ZIP archives: pickles and storages one behind the other.
+//! The format before ZIP archives: a sequence of pickles, then the storages.
 //!
 //! | part | content |
 //! |---|---|
 //! | pickle | the magic number |
 //! | pickle | 1001, the version |
-//! | pickle | facts about the machine that wrote the file |
+//! | pickle | properties of the machine that wrote the file |
 //! | pickle | the object |
-//! | pickle | the keys of the storages, in the order they follow |
+//! | pickle | the keys of the storages, in the order of their data |
 //! | per storage | i64 number of elements, the elements |
 //!
-//! Numbers are little-endian, whatever the machine.
+//! Numbers are little-endian on all machines.
 
-use super::allow::Strict;
+use super::allow::AllowedGlobals;
 use super::pickle::caps::MAX_PKL_SIZE;
 use super::pickle::{self, Pickle, PickleValues, Value};
 use super::storage::Storages;
@@ -21,32 +21,32 @@ use crate::limits::Budget;
 
 const MAGIC: i128 = 0x1950_a86a_20f9_469c_fc6c;
 const VERSION: i128 = 1001;
-/// Bytes in front of a storage.
+/// Bytes of the element count before a storage.
 const COUNT_BYTES: u64 = 8;
 /// Bytes of the first read.
 const FIRST_READ_BYTES: u64 = 64 << 10;
 
-/// The start of the first pickle of every such file: protocol 2, then ten bytes of a long integer.
+/// The start of every such file: protocol 2, then the magic number as a ten-byte long.
 const HEAD: [u8; 14] = [0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
-/// Whether a file begins with a pickle of a long integer of ten bytes, as no other files do.
+/// Whether a file starts with a pickled ten-byte long.
 pub(super) fn begins_with_long(head: &[u8]) -> bool {
     matches!(head, [0x80, 2..=5, 0x8a, 10, ..])
 }
 
-/// Whether a file begins as one of this form does.
+/// Whether a file starts like a legacy stream.
 pub(crate) fn is_legacy(head: &[u8]) -> bool {
     head.starts_with(&HEAD) || (head.starts_with(&[0x80]) && head.get(2..14) == Some(&HEAD[2..]))
 }
 
-/// The pickles at the start of a file, and where each begins.
+/// The pickles at the start of a file and their ends.
 pub(crate) struct Stream {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Stream {
-    /// Reads `count` pickles from the start of `source`, or as many as there are up to one that makes no sense.
+    /// Reads up to `count` pickles from the start of `source`; stops at a malformed one.
     pub(crate) fn read(source: &(impl ReadAt + ?Sized), count: usize, budget: &mut Budget) -> Result<Self> {
         let mut stream = Self { bytes: Vec::new(), ends: Vec::new() };
         let mut ahead = FIRST_READ_BYTES;
@@ -80,13 +80,13 @@ impl Stream {
         source.fill_at(have, &mut self.bytes[have as usize..])
     }
 
-    /// A pickle, and the byte of the file it begins at.
+    /// A pickle and its offset in the file.
     pub(crate) fn pickle(&self, index: usize) -> (usize, &[u8]) {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         (start, &self.bytes[start..self.ends[index]])
     }
 
-    /// The byte of the file that the object begins at.
+    /// The offset of the object in the file.
     pub(super) fn object_start(&self) -> u64 {
         self.pickle(OBJECT).0 as u64
     }
@@ -97,14 +97,14 @@ impl Stream {
     }
 }
 
-/// Pickles of a file.
+/// Number of pickles in a file.
 pub(crate) const PICKLES: usize = 5;
 const OBJECT: usize = 3;
 const KEYS: usize = 4;
 
-/// Reads the object of a stream after the pickles in front of it were found to be those of torch.
+/// Reads the object of a stream, after checking the magic number and version.
 pub(super) fn object<'s>(stream: &'s Stream, budget: &mut Budget) -> Result<Pickle<'s>> {
-    let mut strict = Strict { script: false };
+    let mut strict = AllowedGlobals { script: false };
     for (index, wanted, what) in [(0, MAGIC, "magic number"), (1, VERSION, "version")] {
         let number = pickle::read(stream.pickle(index).1, &mut strict, budget)?;
         let found = number.root.and_then(|root| number.values.wide_int(root));
@@ -116,17 +116,17 @@ pub(super) fn object<'s>(stream: &'s Stream, budget: &mut Budget) -> Result<Pick
     pickle::read(stream.pickle(OBJECT).1, &mut strict, budget)
 }
 
-/// Where each storage begins, by its index; and bytes behind the last one.
-pub(super) fn places(
+/// The offset of each storage by index, and the number of bytes after the last one.
+pub(super) fn locate_storages(
     source: &(impl ReadAt + ?Sized),
     stream: &Stream,
     (storages, values): (&Storages, &PickleValues<'_>),
     budget: &mut Budget,
 ) -> Result<(Vec<Option<u64>>, u64)> {
-    let keys = pickle::read(stream.pickle(KEYS).1, &mut Strict { script: false }, budget)?;
+    let keys = pickle::read(stream.pickle(KEYS).1, &mut AllowedGlobals { script: false }, budget)?;
     let listed = match keys.root.map(|root| keys.values.get(root)) {
         Some(Value::List(listed)) => listed,
-        _ => return Err(AnamnesisError::parse("the keys of the storages are no list")),
+        _ => return Err(AnamnesisError::parse("the keys of the storages are not a list")),
     };
     let mut places = vec![None; storages.len()];
     let mut at = stream.bytes();
@@ -149,7 +149,7 @@ pub(super) fn places(
         source.fill_at(at, &mut count)?;
         let (count, wanted) = (i64::from_le_bytes(count), storage.bytes / u64::from(storage.element_bytes));
         if u64::try_from(count) != Ok(wanted) {
-            let why = format!("storage {} says it has {count} elements, the pickle says {wanted}", quoted(&key));
+            let why = format!("storage {} has {count} elements, the pickle declares {wanted}", quoted(&key));
             return Err(AnamnesisError::parse(why));
         }
         places[index as usize] = Some(at + COUNT_BYTES);

@@ -1,22 +1,21 @@
-//! PyTorch files: objects that `torch.save` and `torch.jit.save` wrote, in a ZIP archive or as a legacy stream.
+//! PyTorch files, written by `torch.save` and `torch.jit.save`: a ZIP archive or a legacy stream.
 //!
-//! Both forms are a pickle that describes an object and storages of plain numbers beside it. The pickle is read as data: the
-//! names it refers to must be on a list, nothing is imported, nothing is called. A tensor is a view of a storage: any shape,
-//! strides and offset that stay inside it are read. NumPy arrays are tensors too, whose numbers are in the pickle. Only the
-//! pickle and the places of the storages are read here.
+//! Both consist of a pickle that describes an object, and storages of plain numbers. The pickle is read as data: its
+//! globals must be on an allow list, nothing is imported, nothing is called. A tensor is a view of a storage: all
+//! shapes, strides and offsets inside the storage are supported. NumPy arrays are tensors too, with their data in the
+//! pickle. Opening reads the pickle and locates the storages only.
 //!
-//! Refused by name: quantised, sparse and nested tensors, complex numbers of 128 bits, whole modules (which are code), and the
-//! tar files of versions before 0.1.10.
+//! Refused by name: quantised, sparse and nested tensors, complex128, pickled modules (which are code), and the tar
+//! files of PyTorch before 0.1.10.
 
 mod allow;
 mod archive;
 mod arrange;
-mod by_key;
 mod choose;
+mod contents;
 mod element;
 mod front;
-mod inside;
-mod latin;
+mod latin1;
 pub(crate) mod legacy;
 mod notes;
 mod numpy;
@@ -24,6 +23,7 @@ pub(crate) mod pickle;
 mod rebuild;
 mod signs;
 mod storage;
+mod storage_index;
 mod tree;
 mod view;
 
@@ -32,7 +32,7 @@ use crate::container::identity::{About, Format};
 use crate::container::interface::{Container, Evidence, Opened};
 use crate::container::layout::{Layout, OutputTensor};
 use crate::container::options::OpenOptions;
-use crate::container::zip::{begins_archive, damaged_entries};
+use crate::container::zip::{begins_archive, checksum_errors};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{ReadAt, Source};
 use crate::limits::Budget;
@@ -50,7 +50,7 @@ pub(super) const ABOUT: About = About {
     name: "pth",
     file: "a PyTorch file",
     extensions: &["pth", "pt", "bin"],
-    // What a `.bin` file is, only its content tells.
+    // `.bin` is shared by several formats.
     shared_extensions: &["bin"],
     writes: false,
     parts_are_one_file: false,
@@ -82,7 +82,7 @@ impl Container for Pth {
 
     fn damage(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<String>> {
         let head = source.head()?;
-        if begins_archive(&head) { damaged_entries(source, budget) } else { Ok(Vec::new()) }
+        if begins_archive(&head) { checksum_errors(source, budget) } else { Ok(Vec::new()) }
     }
 
     fn lay_out(&self, _: &[OutputTensor], _: Option<&Metadata>) -> Result<Layout> {

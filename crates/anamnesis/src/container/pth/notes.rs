@@ -1,20 +1,20 @@
-//! What is told about how a file was read.
+//! Notes on how a file was read.
 
 use super::view::View;
 use crate::catalog::Note;
 use crate::error::quoted;
 
-/// Names that a note gives before it counts.
+/// Number of names in a note; the rest are counted.
 const NAMED: usize = 5;
 
-/// The first names of a list, and how many there are.
+/// The first names of a list, and its length.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct NameList {
     names: Vec<String>,
     pub(super) count: usize,
 }
 
-impl Listed {
+impl NameList {
     pub(super) fn add(&mut self, name: &str) {
         if self.names.len() < NAMED {
             self.names.push(quoted(name));
@@ -29,11 +29,11 @@ impl Listed {
     }
 }
 
-/// A note on the tensors whose bytes overlap in their storage.
+/// A note on tensors that overlap in their storage.
 pub(super) fn shared(tensors: &[(String, View)]) -> Option<Note> {
     let mut places: Vec<_> = tensors.iter().filter(|(_, view)| view.span > 0).collect();
     places.sort_by_key(|(_, view)| (view.storage, view.start));
-    let mut listed = Listed::default();
+    let mut listed = NameList::default();
     let mut reach: Option<(u32, u64, &str, bool)> = None;
     for (name, view) in places {
         let end = view.start + view.span;

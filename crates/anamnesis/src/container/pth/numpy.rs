@@ -1,36 +1,37 @@
-//! NumPy arrays and scalars, whose numbers stand in the pickle itself.
+//! NumPy arrays and scalars, whose data is in the pickle itself.
 //!
-//! | the pickle calls | with | and gives it as its state |
+//! | callable | arguments | state |
 //! |---|---|---|
-//! | `numpy.core.multiarray._reconstruct` | a class, a shape and a type that mean nothing | 1, shape, dtype, whether in Fortran order, bytes |
-//! | `numpy.core.numeric._frombuffer` | bytes, dtype, shape, order, and axes where the order is `K` | |
+//! | `numpy.core.multiarray._reconstruct` | class, placeholder shape and type | 1, shape, dtype, is Fortran order,
+//! bytes |
+//! | `numpy.core.numeric._frombuffer` | bytes, dtype, shape, order, and axes if the order is `K` | |
 //! | `numpy.core.multiarray.scalar` | dtype, bytes | |
 //!
-//! A dtype is a call of `numpy.dtype` with a code or a class of `ml_dtypes`; its state has the byte order. Protocols before 3
-//! have no bytes: there they are a text whose characters are the bytes, and a call of `_codecs.encode`. Arrays of anything but
-//! numbers are values like others.
+//! A dtype is a call of `numpy.dtype` with a code or an `ml_dtypes` class; its state contains the byte order.
+//! Protocols before 3 have no byte strings: they call `_codecs.encode` on a Latin1Text-1 text. Arrays of anything but
+//! numbers are not tensors.
 
 use super::element::{self, Element};
-use super::latin::Latin;
+use super::latin1::Latin1Text;
 use super::pickle::{Global, Id, Object, PickleValues, RawBytes, Value};
 use super::storage::{ByteOrder, StorageSlice, Storages};
-use super::view::{Kind, Signs, View, check_dims, numbers, place};
+use super::view::{Kind, SignBits, View, check_dims, checked_view, numbers};
 use crate::catalog::Dtype;
 use crate::container::numpy::{dtype_of, unread_numbers, without_order};
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// The version of an array's state.
+/// Version of an array's state.
 const ARRAY_VERSION: i64 = 1;
 
-/// What makes an array or a scalar.
+/// The call that makes an array or a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Maker {
+enum NumpyCall {
     Reconstruct,
     FromBuffer,
     Scalar,
 }
 
-impl Maker {
+impl NumpyCall {
     fn of(global: Global<'_>) -> Option<Self> {
         match (global.module, global.name) {
             ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Some(Self::Reconstruct),
@@ -41,35 +42,35 @@ impl Maker {
     }
 }
 
-/// What an object of NumPy is to someone who looks for tensors; `None` where it is none.
+/// The kind of a NumPy object; `None` if it is not one.
 pub(super) fn kind(object: &Object, values: &PickleValues<'_>) -> Option<Kind> {
-    let maker = Maker::of(values.global(object.callable)?)?;
-    // What contradicts itself is found out where it is read.
+    let maker = NumpyCall::of(values.global(object.callable)?)?;
+    // Contradictions are reported when the array is read.
     let numbers = dtype_in(maker, object, values).map(|dtype| numbers_of(dtype, values));
     Some(match (numbers, maker) {
-        (Some(Ok(Numbers::Other)), _) | (Some(Ok(Numbers::Unread(_))), Maker::Scalar) => Kind::Other,
-        (_, Maker::Scalar) => Kind::Scalar,
-        (_, Maker::Reconstruct | Maker::FromBuffer) => Kind::Tensor,
+        (Some(Ok(Numbers::Other)), _) | (Some(Ok(Numbers::Unread(_))), NumpyCall::Scalar) => Kind::Other,
+        (_, NumpyCall::Scalar) => Kind::Scalar,
+        (_, NumpyCall::Reconstruct | NumpyCall::FromBuffer) => Kind::Tensor,
     })
 }
 
-/// The type of an array, where it should be.
-fn dtype_in(maker: Maker, object: &Object, values: &PickleValues<'_>) -> Option<Id> {
+/// The dtype argument of an array.
+fn dtype_in(maker: NumpyCall, object: &Object, values: &PickleValues<'_>) -> Option<Id> {
     let (tuple, place) = match maker {
-        Maker::Scalar => (object.args, 0),
-        Maker::FromBuffer => (object.args, 1),
-        Maker::Reconstruct => (object.state?, 2),
+        NumpyCall::Scalar => (object.args, 0),
+        NumpyCall::FromBuffer => (object.args, 1),
+        NumpyCall::Reconstruct => (object.state?, 2),
     };
     values.tuple(tuple)?.get(place).copied()
 }
 
-/// The tensor that an array or a scalar is; `None` where the object is neither.
+/// The view of an array or a scalar; `None` for any other object.
 pub(super) fn tensor(object: &Object, values: &PickleValues<'_>, storages: &mut Storages) -> Option<Result<View>> {
-    let maker = Maker::of(values.global(object.callable)?)?;
+    let maker = NumpyCall::of(values.global(object.callable)?)?;
     Some(parts(maker, object, values).and_then(|parts| view(&parts, values, storages)))
 }
 
-/// What an array is made of.
+/// The parts of an array.
 struct Parts {
     dtype: Id,
     shape: Vec<u64>,
@@ -77,61 +78,61 @@ struct Parts {
     content: Id,
 }
 
-/// Which axis varies fastest.
+/// The order of the axes.
 enum Axes {
     LastFastest,
     FirstFastest,
-    /// The last of the stored axes, which this puts into their order.
+    /// A permutation of the stored axes.
     Ordered(Vec<u64>),
 }
 
 fn wrong(what: &str) -> AnamnesisError {
-    AnamnesisError::parse(format!("an array of NumPy {what}"))
+    AnamnesisError::parse(format!("a NumPy array {what}"))
 }
 
-fn parts(maker: Maker, object: &Object, values: &PickleValues<'_>) -> Result<Parts> {
+fn parts(maker: NumpyCall, object: &Object, values: &PickleValues<'_>) -> Result<Parts> {
     if !object.items().is_empty() || !object.appended().is_empty() {
         return Err(wrong("that the pickle changes after it is made"));
     }
     let args = values.tuple(object.args).unwrap_or_default();
     let shape_of = |id| {
-        let shape = numbers(id, values).ok_or_else(|| wrong("whose shape is negative or no number"))?;
+        let shape = numbers(id, values).ok_or_else(|| wrong("whose shape is not unsigned integers"))?;
         check_dims(shape.len()).map(|()| shape)
     };
-    if maker != Maker::Reconstruct && object.state.is_some() {
+    if maker != NumpyCall::Reconstruct && object.state.is_some() {
         return Err(wrong("that the pickle changes after it is made"));
     }
     match (maker, args) {
-        (Maker::Scalar, &[dtype, content]) => {
+        (NumpyCall::Scalar, &[dtype, content]) => {
             Ok(Parts { dtype, shape: Vec::new(), layout: Axes::LastFastest, content })
         }
-        (Maker::FromBuffer, &[content, dtype, shape, order, ref axes @ ..]) => {
+        (NumpyCall::FromBuffer, &[content, dtype, shape, order, ref axes @ ..]) => {
             let layout = match (values.text(order), axes) {
                 (Some("C"), []) => Axes::LastFastest,
                 (Some("F"), []) => Axes::FirstFastest,
                 (Some("K"), &[axes]) => {
                     let axes = numbers(axes, values);
-                    Axes::Ordered(axes.ok_or_else(|| wrong("whose axes are no numbers"))?)
+                    Axes::Ordered(axes.ok_or_else(|| wrong("whose axes are not integers"))?)
                 }
-                _ => return Err(wrong("in an order that is not known")),
+                _ => return Err(wrong("in an unknown order")),
             };
             Ok(Parts { dtype, shape: shape_of(shape)?, layout, content })
         }
-        (Maker::Reconstruct, &[class, ..]) => {
+        (NumpyCall::Reconstruct, &[class, ..]) => {
             if !values.global(class).is_some_and(|class| class.is("numpy", "ndarray")) {
-                return Err(wrong("of a class that is not known"));
+                return Err(wrong("of an unknown class"));
             }
             let state = object.state.and_then(|state| values.tuple(state));
             let Some(&[version, shape, dtype, is_fortran, content]) = state else {
                 return Err(wrong("without shape, type and content"));
             };
             if values.int(version) != Some(ARRAY_VERSION) {
-                return Err(wrong("of a version that is not known"));
+                return Err(wrong("of an unknown version"));
             }
             let layout = match values.get(is_fortran) {
                 Value::Bool(false) | Value::Int(0) => Axes::LastFastest,
                 Value::Bool(true) | Value::Int(1) => Axes::FirstFastest,
-                _ => return Err(wrong("in an order that is not known")),
+                _ => return Err(wrong("in an unknown order")),
             };
             Ok(Parts { dtype, shape: shape_of(shape)?, layout, content })
         }
@@ -143,12 +144,12 @@ fn view(parts: &Parts, values: &PickleValues<'_>, storages: &mut Storages) -> Re
     let (dtype, order) = match numbers_of(parts.dtype, values)? {
         Numbers::Read(dtype, order) => (dtype, order),
         Numbers::Unread(what) => return Err(AnamnesisError::unsupported("pth", format!("{what}, are not read"))),
-        Numbers::Other => return Err(wrong("that holds no numbers")),
+        Numbers::Other => return Err(wrong("that does not hold numbers")),
     };
     let element = Element { name: "array", bytes: dtype.byte_size() as u64, dtype: Some(dtype) };
     let elements = parts.shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim));
     let wanted = elements.and_then(|elements| elements.checked_mul(element.bytes));
-    let wanted = wanted.ok_or_else(|| wrong(&format!("of shape {:?}, which has no possible size", parts.shape)))?;
+    let wanted = wanted.ok_or_else(|| wrong(&format!("of shape {:?}, which overflows", parts.shape)))?;
     let (storage, start, bytes) = content(parts.content, values, storages)?;
     if bytes != wanted {
         let why = format!("of shape {:?} and type {dtype} that takes {wanted} bytes and has {bytes}", parts.shape);
@@ -156,13 +157,13 @@ fn view(parts: &Parts, values: &PickleValues<'_>, storages: &mut Storages) -> Re
     }
     let (shape, strides) = parts.axes()?;
     let part = StorageSlice { storage, element, start, bytes, order };
-    place(part, element, dtype, 0, shape, strides, Signs::default())
+    checked_view(part, element, dtype, 0, shape, strides, SignBits::default())
 }
 
 impl Parts {
-    /// Sizes and distances of the axes as they are to be read.
+    /// Sizes and strides of the axes, in reading order.
     fn axes(&self) -> Result<(Vec<u64>, Vec<u64>)> {
-        // Distances matter where there are elements, and then they are fewer than 2^64.
+        // Strides matter only if there are elements, and then they are less than 2^64.
         let distances = |shape: &mut dyn Iterator<Item = &u64>| {
             let step = |distance: &mut u64, &size: &u64| {
                 let here = *distance;
@@ -180,7 +181,7 @@ impl Parts {
                 let mut sorted = axes.clone();
                 sorted.sort_unstable();
                 if !sorted.iter().copied().eq(0..self.shape.len() as u64) {
-                    return Err(wrong("whose axes are not in an order"));
+                    return Err(wrong("whose axes are not a permutation"));
                 }
                 let ordered = |all: &[u64]| axes.iter().filter_map(|&axis| all.get(axis as usize).copied()).collect();
                 Ok((ordered(&self.shape), ordered(&strides)))
@@ -189,12 +190,12 @@ impl Parts {
     }
 }
 
-/// What the elements of an array are.
+/// The element type of an array.
 enum Numbers {
     Read(Dtype, ByteOrder),
-    /// Numbers that are not read, in words.
+    /// Unsupported numbers, described.
     Unread(String),
-    /// No numbers.
+    /// Not numbers.
     Other,
 }
 
@@ -217,7 +218,7 @@ fn numbers_of(id: Id, values: &PickleValues<'_>) -> Result<Numbers> {
     };
     if let Some(state) = object.state {
         let Some(&[_, said, parent, names, fields, ..]) = values.tuple(state) else {
-            return Err(wrong("of a type that is not whole"));
+            return Err(wrong("with an incomplete dtype"));
         };
         if [parent, names, fields].iter().any(|&part| !matches!(values.get(part), Value::None)) {
             return Ok(Numbers::Other);
@@ -226,12 +227,12 @@ fn numbers_of(id: Id, values: &PickleValues<'_>) -> Result<Numbers> {
             "|" if dtype.byte_size() == 1 => Some(ByteOrder::Little),
             said => order_of(said),
         });
-        order = said.ok_or_else(|| wrong("in a byte order that is not known"))?;
+        order = said.ok_or_else(|| wrong("in an unknown byte order"))?;
     }
     Ok(Numbers::Read(dtype, order))
 }
 
-/// Little is what nearly all machines call their own.
+/// Native order is little-endian on nearly all machines.
 fn order_of(text: &str) -> Option<ByteOrder> {
     match text {
         "<" | "=" => Some(ByteOrder::Little),
@@ -240,7 +241,7 @@ fn order_of(text: &str) -> Option<ByteOrder> {
     }
 }
 
-/// The storage that is the content of an array, the byte of it that the content begins at, and its bytes.
+/// The storage that holds the data of an array, the offset in it, and the size in bytes.
 fn content(id: Id, values: &PickleValues<'_>, storages: &mut Storages) -> Result<(u32, u64, u64)> {
     let raw = match values.get(id) {
         Value::Object(object) => match encoded(object, values)? {
@@ -255,14 +256,14 @@ fn content(id: Id, values: &PickleValues<'_>, storages: &mut Storages) -> Result
             Ok((storages.pickle(), start, text.len() as u64))
         }
         (id, Some(RawBytes::Text { start, text })) => {
-            let (storage, bytes) = storages.text(id, || Latin::new(start, text))?;
+            let (storage, bytes) = storages.text(id, || Latin1Text::new(start, text))?;
             Ok((storage, 0, bytes))
         }
-        (_, None) => Err(wrong("whose content is no byte string")),
+        (_, None) => Err(wrong("whose content is not a byte string")),
     }
 }
 
-/// The text that `_codecs.encode` makes bytes of; `None` for the empty byte string, which is `bytes()`.
+/// The text argument of `_codecs.encode`; `None` for `bytes()`, the empty byte string.
 fn encoded(object: &Object, values: &PickleValues<'_>) -> Result<Option<Id>> {
     let args = values.tuple(object.args).unwrap_or_default();
     let global = values.global(object.callable);
@@ -273,6 +274,6 @@ fn encoded(object: &Object, values: &PickleValues<'_>) -> Result<Option<Id>> {
             Ok(Some(text))
         }
         (Some(("builtins" | "__builtin__", "bytes")), []) => Ok(None),
-        _ => Err(wrong("whose content is no byte string")),
+        _ => Err(wrong("whose content is not a byte string")),
     }
 }

@@ -1,13 +1,13 @@
-//! From what a pickle would have called to the tensor that the call would have made.
+//! Tensors from the calls that a pickle records.
 
 use super::element::{self, Element};
 use super::numpy;
 use super::pickle::{Global, Id, Object, PickleValues, Value};
 use super::storage::Storages;
-use super::view::{Kind, Signs, View, numbers, place};
+use super::view::{Kind, SignBits, View, checked_view, numbers};
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// How many wrappers (a parameter, a type) may be around a tensor.
+/// Maximum number of wrappers (parameter, type) around a tensor.
 const MAX_WRAPPERS: usize = 8;
 
 pub(super) fn kind(object: &Object, values: &PickleValues<'_>) -> Kind {
@@ -15,7 +15,7 @@ pub(super) fn kind(object: &Object, values: &PickleValues<'_>) -> Kind {
     for _ in 0..MAX_WRAPPERS {
         let Some(global) = values.global(object.callable) else { return Kind::Other };
         match (global.module, global.name) {
-            // A parameter is what it is a parameter of.
+            // A parameter has the kind of its data.
             ("torch.nn.parameter" | "torch.nn" | "torch.autograd" | "torch.autograd.variable", _) => {
                 let inner = values.tuple(object.args).and_then(|args| args.first());
                 match inner.map(|&inner| values.get(inner)) {
@@ -34,10 +34,10 @@ pub(super) fn kind(object: &Object, values: &PickleValues<'_>) -> Kind {
     Kind::Tensor
 }
 
-/// The tensor that an object of [`Kind::Tensor`] or [`Kind::Scalar`] stands for.
+/// The view of an object of [`Kind::Tensor`] or [`Kind::Scalar`].
 ///
 /// # Errors
-/// `Unsupported` where it is a kind of tensor that is not read, `Parse` where it contradicts itself.
+/// `Unsupported` for an unsupported kind of tensor, `Parse` if it is inconsistent.
 pub(super) fn tensor(object: &Object, values: &PickleValues<'_>, storages: &mut Storages) -> Result<View> {
     if let Some(array) = numpy::tensor(object, values, storages) {
         return array;
@@ -47,11 +47,12 @@ pub(super) fn tensor(object: &Object, values: &PickleValues<'_>, storages: &mut 
         if object.state.is_some() || !object.items().is_empty() || !object.appended().is_empty() {
             return Err(AnamnesisError::parse("the pickle changes a tensor after it is made"));
         }
-        let global = values.global(object.callable).ok_or_else(|| AnamnesisError::parse("a call of nothing"))?;
+        let global =
+            values.global(object.callable).ok_or_else(|| AnamnesisError::parse("a call without a callable"))?;
         let args = values.tuple(object.args).unwrap_or_default();
-        match made_by(global, args, values)? {
-            Made::View(function, args) => return view(function, args, values, storages),
-            Made::Wrapped(inner) => match values.get(inner) {
+        match classify_call(global, args, values)? {
+            RebuildCall::View(function, args) => return view(function, args, values, storages),
+            RebuildCall::Wrapped(inner) => match values.get(inner) {
                 Value::Object(inner) => object = inner,
                 _ => return Err(AnamnesisError::parse("a parameter without a tensor")),
             },
@@ -60,24 +61,24 @@ pub(super) fn tensor(object: &Object, values: &PickleValues<'_>, storages: &mut 
     Err(AnamnesisError::parse(format!("a tensor inside more than {MAX_WRAPPERS} wrappers")))
 }
 
-/// What a call makes.
-enum Made<'p> {
-    /// A view of a storage, by this function.
+/// The meaning of a call.
+enum RebuildCall<'p> {
+    /// A view of a storage: the function and its arguments.
     View(&'p str, &'p [Id]),
-    /// The tensor that another value is.
+    /// A wrapper around another value.
     Wrapped(Id),
 }
 
-fn made_by<'p>(global: Global<'p>, args: &'p [Id], values: &'p PickleValues<'_>) -> Result<Made<'p>> {
+fn classify_call<'p>(global: Global<'p>, args: &'p [Id], values: &'p PickleValues<'_>) -> Result<RebuildCall<'p>> {
     let refused = |what: &str| {
         let name = format!("{}.{}", global.module, global.name);
         AnamnesisError::unsupported("pth", format!("{what} ({name}) are not read"))
     };
     let first = || args.first().copied().ok_or_else(|| AnamnesisError::parse("a tensor without its parts"));
     match global.name {
-        name @ ("_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3") => Ok(Made::View(name, args)),
+        name @ ("_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3") => Ok(RebuildCall::View(name, args)),
         "_rebuild_parameter" | "_rebuild_parameter_with_state" | "Parameter" | "Buffer" | "Variable" => {
-            first().map(Made::Wrapped)
+            first().map(RebuildCall::Wrapped)
         }
         "_rebuild_from_type_v2" => {
             let [function, class, args, _state] = args else {
@@ -91,11 +92,11 @@ fn made_by<'p>(global: Global<'p>, args: &'p [Id], values: &'p PickleValues<'_>)
             let (Some(function), Some(args), true) = (values.global(*function), values.tuple(*args), is_known) else {
                 return Err(refused("tensors of other classes"));
             };
-            // The function may be any of the above but this one.
+            // The inner function may be any of the others, but not this one again.
             if function.name == "_rebuild_from_type_v2" {
                 return Err(AnamnesisError::parse("a tensor of a class inside another"));
             }
-            made_by(function, args, values)
+            classify_call(function, args, values)
         }
         "_rebuild_qtensor" => Err(refused("quantised tensors")),
         "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => Err(refused("sparse tensors")),
@@ -110,8 +111,8 @@ fn made_by<'p>(global: Global<'p>, args: &'p [Id], values: &'p PickleValues<'_>)
     }
 }
 
-/// Checks the arguments of `_rebuild_tensor` and its successors:
-/// storage, offset, size, stride; then gradient, hooks; version 3 the type; then signs.
+/// Checks the arguments of `_rebuild_tensor` and its successors: storage, offset, size, stride; requires_grad, hooks;
+/// in version 3 the dtype; then conj and neg bits.
 fn view(function: &str, args: &[Id], values: &PickleValues<'_>, storages: &mut Storages) -> Result<View> {
     let wrong = |what: &str| AnamnesisError::parse(format!("a tensor {what}"));
     let [storage, offset, size, stride, rest @ ..] = args else {
@@ -126,15 +127,15 @@ fn view(function: &str, args: &[Id], values: &PickleValues<'_>, storages: &mut S
         AnamnesisError::unsupported("pth", format!("tensors of type torch.{} are not read", element.name))
     })?;
     let offset = values.int(*offset).and_then(|offset| u64::try_from(offset).ok());
-    let offset = offset.ok_or_else(|| wrong("at no possible place of its storage"))?;
+    let offset = offset.ok_or_else(|| wrong("with an invalid storage offset"))?;
     let (shape, strides) = (numbers(*size, values), numbers(*stride, values));
     let (Some(shape), Some(strides)) = (shape, strides) else {
-        return Err(wrong("with a size or stride that is negative or no number"));
+        return Err(wrong("with a size or stride that is not an unsigned integer"));
     };
     if shape.len() != strides.len() {
         return Err(wrong(&format!("with {} dimensions and {} strides", shape.len(), strides.len())));
     }
-    place(part, element, dtype, offset, shape, strides, signs)
+    checked_view(part, element, dtype, offset, shape, strides, signs)
 }
 
 fn dtype_of(id: Option<&Id>, values: &PickleValues<'_>) -> Result<Element> {
@@ -146,9 +147,9 @@ fn dtype_of(id: Option<&Id>, values: &PickleValues<'_>) -> Result<Element> {
     })
 }
 
-fn signs_of(id: Option<&Id>, values: &PickleValues<'_>) -> Result<Signs> {
-    let mut signs = Signs::default();
-    let unknown = || AnamnesisError::unsupported("pth", "a tensor with properties that are not known");
+fn signs_of(id: Option<&Id>, values: &PickleValues<'_>) -> Result<SignBits> {
+    let mut signs = SignBits::default();
+    let unknown = || AnamnesisError::unsupported("pth", "a tensor with unknown properties");
     match id.map(|&id| values.get(id)) {
         None | Some(Value::None) => {}
         Some(Value::Dict(entries)) => {

@@ -1,26 +1,26 @@
-//! Numbers whose signs torch keeps beside them: conjugated and negated views.
+//! Conjugated and negated views, whose sign changes torch applies lazily.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-use super::view::Signs;
+use super::view::SignBits;
 use crate::error::Result;
 use crate::io::{Region, Source};
 
-/// The numbers of a region of the source, with their signs changed. Negation of a float is one bit.
+/// A region with the signs of its numbers changed. Negating a float flips one bit.
 #[derive(Debug)]
-pub(super) struct Signed {
-    /// Where the numbers are in the source below.
+pub(super) struct SignedRegion {
+    /// Offset of the numbers in the underlying source.
     pub(super) base: u64,
     pub(super) bytes: u64,
     /// Bytes of one real number.
     pub(super) width: usize,
     /// Whether numbers are pairs of a real and an imaginary part.
     pub(super) complex: bool,
-    pub(super) signs: Signs,
+    pub(super) signs: SignBits,
 }
 
-impl Region for Signed {
+impl Region for SignedRegion {
     fn len(&self) -> u64 {
         self.bytes
     }
@@ -31,7 +31,7 @@ impl Region for Signed {
         for (at, byte) in (offset..).zip(buffer.iter_mut()) {
             let is_imaginary = self.complex && (at / width) % 2 == 1;
             let changes = self.signs.negated ^ (self.signs.conjugated && is_imaginary);
-            // The sign is the highest bit of the highest byte.
+            // The sign is the top bit of the last byte.
             if changes && at % width == width - 1 {
                 *byte ^= 0x80;
             }

@@ -1,72 +1,72 @@
-//! Storages as a pickle declares them: the persistent identifier behind a tensor.
+//! Storages as declared by the persistent ids of a pickle.
 //!
-//! | place | content |
+//! | index | content |
 //! |---|---|
 //! | 0 | `"storage"` |
-//! | 1 | the class, such as `torch.FloatStorage` |
-//! | 2 | the key that its bytes are stored under |
-//! | 3 | the device it was on |
-//! | 4 | how many elements |
-//! | 5 | legacy streams only: `None`, or a part of the storage (key, first element, elements) |
+//! | 1 | the class, for example `torch.FloatStorage` |
+//! | 2 | the key of its data |
+//! | 3 | the device |
+//! | 4 | the number of elements |
+//! | 5 | legacy streams only: `None`, or a slice of the storage (key, first element, elements) |
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::by_key::ByKey;
 use super::element::{self, Element};
-use super::latin::Latin;
+use super::latin1::Latin1Text;
 use super::pickle::{Id, PickleValues, Value};
+use super::storage_index::StorageIndex;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// The order of the bytes of numbers.
+/// The byte order of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByteOrder {
-    /// That of the file.
+    /// The byte order of the file.
     OfFile,
-    /// That of the machine that wrote the file: the storage does not say what its elements are.
+    /// That of the machine that wrote the file: untyped storages are not swapped.
     OfMachine,
     Little,
     Big,
 }
 
-/// One storage.
+/// A storage.
 #[derive(Debug)]
 pub(super) struct Storage {
     pub(super) bytes: u64,
-    pub(super) kept: Kept,
-    /// Bytes of an element.
+    pub(super) data: StorageData,
+    /// Bytes per element.
     pub(super) element_bytes: u8,
 }
 
-/// Where a storage is kept.
+/// The location of a storage's data.
 #[derive(Debug)]
-pub(super) enum Kept {
-    /// Beside the pickle, under this key.
-    Beside(Id),
-    /// It is the pickle, of which arrays take parts.
+pub(super) enum StorageData {
+    /// Outside the pickle, under this key.
+    External(Id),
+    /// The pickle itself, which contains the data of arrays.
     Pickle,
-    /// In the pickle, as a text.
-    Text(Box<Latin>),
+    /// In the pickle, encoded as text.
+    Text(Box<Latin1Text>),
 }
 
-/// A storage, or a part of it, that a tensor is a view of.
+/// A storage, or a slice of it, that a tensor is a view of.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StorageSlice {
     /// Index of the storage.
     pub(super) storage: u32,
-    /// The elements that this use of the storage speaks of.
+    /// The element type of this use of the storage.
     pub(super) element: Element,
-    /// The first byte, and how many.
+    /// Offset and length in bytes.
     pub(super) start: u64,
     pub(super) bytes: u64,
     pub(super) order: ByteOrder,
 }
 
-/// The storages of a file, each once. Keys stay in the pickle, of which there may be a million.
+/// The storages of a file, without duplicates. Keys stay in the pickle: there may be a million.
 #[derive(Debug, Default)]
 pub(super) struct Storages {
     all: Vec<Storage>,
-    by_key: ByKey,
+    by_key: StorageIndex,
     pickle: Option<u32>,
     by_text: HashMap<Id, u32>,
 }
@@ -81,7 +81,7 @@ impl Storages {
         self.by_key.find(key, |index| self.key(index, values) == key).ok()
     }
 
-    /// The key of a storage that is kept beside the pickle.
+    /// The key of a storage outside the pickle.
     pub(super) fn key<'v>(&self, index: u32, values: &'v PickleValues<'_>) -> Cow<'v, str> {
         key_of(self.get(index), values)
     }
@@ -90,36 +90,36 @@ impl Storages {
         self.all.len()
     }
 
-    /// Adds a storage, of which there are no more than bytes of the pickle.
+    /// Adds a storage; there are fewer of them than bytes in the pickle.
     fn push(&mut self, storage: Storage) -> u32 {
         self.all.push(storage);
         self.all.len() as u32 - 1
     }
 
-    /// The storage that is the pickle itself.
+    /// The storage that is the pickle itself, added on first use.
     pub(super) fn pickle(&mut self) -> u32 {
         if let Some(index) = self.pickle {
             return index;
         }
-        let index = self.push(Storage { bytes: 0, kept: Kept::Pickle, element_bytes: 1 });
+        let index = self.push(Storage { bytes: 0, data: StorageData::Pickle, element_bytes: 1 });
         self.pickle = Some(index);
         index
     }
 
-    /// The index of the storage that is the pickle, where anything is a part of it.
+    /// The storage that is the pickle itself, if it is used.
     pub(super) fn find_pickle(&self) -> Option<u32> {
         self.pickle
     }
 
-    /// The storage that is a text of the pickle, and its bytes.
-    pub(super) fn text(&mut self, id: Id, latin: impl FnOnce() -> Result<Latin>) -> Result<(u32, u64)> {
+    /// The storage that is a text of the pickle, and its size.
+    pub(super) fn text(&mut self, id: Id, latin: impl FnOnce() -> Result<Latin1Text>) -> Result<(u32, u64)> {
         let index = match self.by_text.get(&id) {
             Some(&index) => index,
             None => {
                 self.pickle();
                 let latin = Box::new(latin()?);
-                let (bytes, kept) = (latin.bytes, Kept::Text(latin));
-                let index = self.push(Storage { bytes, kept, element_bytes: 1 });
+                let (bytes, data) = (latin.bytes, StorageData::Text(latin));
+                let index = self.push(Storage { bytes, data, element_bytes: 1 });
                 self.by_text.insert(id, index);
                 index
             }
@@ -127,23 +127,21 @@ impl Storages {
         Ok((index, self.get(index).bytes))
     }
 
-    /// The storage behind a persistent identifier, which joins the others.
+    /// Declares the storage of a persistent id.
     pub(super) fn declare(&mut self, pid: Id, values: &PickleValues<'_>) -> Result<StorageSlice> {
         let fields = values.tuple(pid).filter(|fields| fields.len() >= 5);
         let Some([kind, class, key, _, elements, rest @ ..]) = fields else {
-            return Err(AnamnesisError::parse("a persistent identifier of the pickle is not that of a storage"));
+            return Err(AnamnesisError::parse("a persistent id of the pickle is not that of a storage"));
         };
         let kind = name_of(*kind, values);
         if kind.as_deref() != Some("storage") {
             let shown = quoted(&kind.unwrap_or_default());
-            return Err(AnamnesisError::parse(format!(
-                "a persistent identifier of kind {shown}, storages are known only"
-            )));
+            return Err(AnamnesisError::parse(format!("a persistent id of kind {shown}, only storages are known")));
         }
         let name = borrowed_name_of(*key, values).ok_or_else(|| AnamnesisError::parse("a storage without a key"))?;
         let (element, order) = class_of(*class, values)?;
         let whole = bytes_of(values.int(*elements), element)
-            .ok_or_else(|| AnamnesisError::parse(format!("storage {} has no possible size", quoted(&name))))?;
+            .ok_or_else(|| AnamnesisError::parse(format!("storage {} has an invalid size", quoted(&name))))?;
         let storage = self.join(*key, &name, element, whole, values)?;
         let part = StorageSlice { storage, element, start: 0, bytes: whole, order };
         match rest.first().map(|view| values.get(*view)) {
@@ -152,16 +150,16 @@ impl Storages {
                 let start = bytes_of(values.int(*first), element);
                 let bytes = bytes_of(values.int(*elements), element);
                 let (Some(start), Some(bytes)) = (start, bytes) else {
-                    return Err(AnamnesisError::parse("a part of a storage has no possible size"));
+                    return Err(AnamnesisError::parse("a slice of a storage has an invalid size"));
                 };
                 if start.checked_add(bytes).is_none_or(|end| end > whole) {
                     let key = quoted(&name);
-                    let why = format!("a part of storage {key} ends past its {whole} bytes");
+                    let why = format!("a slice of storage {key} ends past its {whole} bytes");
                     return Err(AnamnesisError::parse(why));
                 }
                 Ok(StorageSlice { start, bytes, ..part })
             }
-            Some(_) => Err(AnamnesisError::parse("a storage is part of something unknown")),
+            Some(_) => Err(AnamnesisError::parse("a storage is a slice of an unknown value")),
         }
     }
 
@@ -172,13 +170,14 @@ impl Storages {
                 let other = self.get(index).bytes;
                 if other != bytes {
                     let sizes = format!("{other} bytes and {bytes} bytes");
-                    return Err(AnamnesisError::parse(format!("storage {} is said to have {sizes}", quoted(name))));
+                    return Err(AnamnesisError::parse(format!("storage {} is declared with {sizes}", quoted(name))));
                 }
                 Ok(index)
             }
             Err(slot) => {
-                // Elements take a few bytes.
-                let index = self.push(Storage { bytes, kept: Kept::Beside(key), element_bytes: element.bytes as u8 });
+                // Elements have a few bytes.
+                let index =
+                    self.push(Storage { bytes, data: StorageData::External(key), element_bytes: element.bytes as u8 });
                 self.by_key.insert(slot, index);
                 Ok(index)
             }
@@ -187,9 +186,9 @@ impl Storages {
 }
 
 fn key_of<'v>(storage: &Storage, values: &'v PickleValues<'_>) -> Cow<'v, str> {
-    match storage.kept {
-        Kept::Beside(key) => borrowed_name_of(key, values).unwrap_or_default(),
-        Kept::Pickle | Kept::Text(_) => Cow::Borrowed(""),
+    match storage.data {
+        StorageData::External(key) => borrowed_name_of(key, values).unwrap_or_default(),
+        StorageData::Pickle | StorageData::Text(_) => Cow::Borrowed(""),
     }
 }
 
@@ -209,12 +208,12 @@ fn bytes_of(elements: Option<i64>, element: Element) -> Option<u64> {
     u64::try_from(elements?).ok()?.checked_mul(element.bytes)
 }
 
-/// A text or an integer as a name.
+/// A string or an integer as a name.
 pub(super) fn name_of(id: Id, values: &PickleValues<'_>) -> Option<String> {
     borrowed_name_of(id, values).map(Cow::into_owned)
 }
 
-/// A text or an integer as a name, which a text is already.
+/// A string or an integer as a name, borrowed if it is a string.
 pub(super) fn borrowed_name_of<'v>(id: Id, values: &'v PickleValues<'_>) -> Option<Cow<'v, str>> {
     match values.get(id) {
         Value::Text(text) => Some(Cow::Borrowed(text)),

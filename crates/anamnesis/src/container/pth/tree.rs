@@ -1,18 +1,19 @@
-//! From the value a pickle stands for to named tensors.
+//! From the root value of a pickle to named tensors.
 //!
 //! | the pickle holds | the tensors are named |
 //! |---|---|
 //! | a dict of tensors | by its keys |
-//! | a training checkpoint: a dict with the model's weights under a usual key | by the keys of the weights; the rest is left out |
-//! | anything else with tensors inside | by the path to them, with dots |
+//! | a training checkpoint: a dict with the model's weights under a usual key | by the keys of the weights; the rest
+//! is omitted |
+//! | anything else that contains tensors | by their paths, joined with dots |
 //! | one tensor | `tensor` |
 //!
-//! A caller can ask for everything, or for what is at one path.
+//! A caller can select everything, or the value at one path.
 
 use std::borrow::Cow;
 
-use super::inside::{Inside, check_depth};
-use super::notes::{Listed, shared};
+use super::contents::{PickleContents, check_depth};
+use super::notes::{NameList, shared};
 use super::pickle::caps::MAX_PICKLE_WORKING_SET;
 use super::pickle::{Id, PickleValues, Value};
 use super::rebuild;
@@ -22,35 +23,35 @@ use crate::catalog::Note;
 use crate::error::{AnamnesisError, Remedy, Result, quoted};
 use crate::limits::Budget;
 
-/// The name of a tensor that is the whole file.
+/// The name of a tensor that is the root value.
 const BARE_TENSOR: &str = "tensor";
-/// Most tensors of a file.
+/// Maximum number of tensors.
 const PTH_MAX_TENSORS: usize = 1 << 21;
-/// Bytes of names and shapes that any file may have.
+/// Bytes of names and shapes that every file may have.
 const FREE_LIST_BYTES: u64 = 4 << 20;
-/// Bytes of names and shapes for each byte of the pickle. A tensor takes more than a hundred of them; only a long key or a long
-/// shape that many tensors have in common gives more than that many times over.
+/// Bytes of names and shapes per byte of the pickle. A tensor takes more than a hundred bytes of pickle; only shared
+/// long keys or shapes exceed this ratio.
 const LIST_BYTES_PER_BYTE: u64 = 8;
-/// Bytes that an axis of a tensor takes: its size, its stride, and both again where the tensor is put in order.
+/// Bytes per axis of a tensor: size and stride, twice for reordered tensors.
 const AXIS_BYTES: u64 = 32;
-/// Fewest bytes of a pickle that a tensor takes: those of a reference to it.
+/// Minimum bytes of pickle per tensor: a memo reference.
 const REFERENCE_BYTES: usize = 2;
-/// Bytes that a tensor in the list takes beside its name.
+/// Bytes per tensor, without its name.
 const ENTRY_BYTES: u64 = 256;
-/// Which of a file's tensors are wanted.
+/// The tensors that the caller requests.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wanted<'o> {
-    /// What is at this path, with dots between keys.
+pub(super) struct TensorRequest<'o> {
+    /// The value at this path, with dots between keys.
     pub(super) select: Option<&'o str>,
-    /// Everything, by its whole path.
+    /// Everything, named by its full path.
     pub(super) all: bool,
-    /// Tensors that are not read are left out instead of refused.
+    /// Omit unsupported tensors instead of refusing them.
     pub(super) skip_unsupported: bool,
 }
 
-/// The tensors of a file in its order, and what to tell about them.
+/// The tensors of a file in file order, with notes.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(super) struct NamedTensors {
     pub(super) tensors: Vec<(String, View)>,
     pub(super) notes: Vec<Note>,
 }
@@ -60,15 +61,15 @@ pub(super) fn tensors(
     root: Id,
     values: &PickleValues<'_>,
     storages: &mut Storages,
-    wanted: Wanted<'_>,
+    wanted: TensorRequest<'_>,
     budget: &mut Budget,
-) -> Result<Tree> {
+) -> Result<NamedTensors> {
     let mut walk = Walk::new(values, storages, wanted, budget);
     let mut notes = Vec::new();
     let chosen = match wanted.select {
         Some(path) => walk.inside.select(root, path)?,
         None if wanted.all => root,
-        None => walk.inside.weights(root, &mut notes, walk.budget)?,
+        None => walk.inside.find_weights(root, &mut notes, walk.budget)?,
     };
     if walk.inside.is_tensor(chosen) {
         let name = wanted.select.map_or(BARE_TENSOR, |path| path.rsplit('.').next().unwrap_or(path));
@@ -80,15 +81,15 @@ pub(super) fn tensors(
 }
 
 struct Walk<'w, 'a> {
-    inside: Inside<'w, 'a>,
+    inside: PickleContents<'w, 'a>,
     storages: &'w mut Storages,
-    wanted: Wanted<'w>,
+    wanted: TensorRequest<'w>,
     budget: &'w mut Budget,
     tensors: Vec<(String, View)>,
     list_bytes: u64,
-    /// Values that are no tensors.
-    others: Listed,
-    unsupported: Listed,
+    /// Values that are not tensors.
+    others: NameList,
+    unsupported: NameList,
     unsupported_why: String,
 }
 
@@ -96,33 +97,33 @@ impl<'w, 'a> Walk<'w, 'a> {
     fn new(
         values: &'w PickleValues<'a>,
         storages: &'w mut Storages,
-        wanted: Wanted<'w>,
+        wanted: TensorRequest<'w>,
         budget: &'w mut Budget,
     ) -> Self {
         Self {
-            inside: Inside::new(values),
+            inside: PickleContents::new(values),
             storages,
             wanted,
             budget,
             tensors: Vec::new(),
             list_bytes: 0,
-            others: Listed::default(),
-            unsupported: Listed::default(),
+            others: NameList::default(),
+            unsupported: NameList::default(),
             unsupported_why: String::new(),
         }
     }
 
-    /// Adds the tensors inside a value, whose own name is `path`.
+    /// Adds the tensors inside the value at `path`.
     fn descend(&mut self, id: Id, path: &mut String, depth: usize) -> Result<()> {
         check_depth(depth)?;
         if let Some(entries) = self.inside.mapping(id) {
             let is_script = self.inside.is_script(id);
             let values = self.inside.values;
-            refuse_twins(&entries, values, path)?;
+            refuse_duplicate_keys(&entries, values, path)?;
             for &(key, value) in &*entries {
                 let Some(name) = borrowed_name_of(key, values) else {
                     if self.inside.holds_tensor(value, depth, self.budget)? {
-                        let why = format!("a key of {} is neither text nor an integer", place(path));
+                        let why = format!("a key of {} is neither text nor an integer", path_label(path));
                         return Err(AnamnesisError::parse(why));
                     }
                     self.others.count += 1;
@@ -159,7 +160,7 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     fn tensor(&mut self, name: String, id: Id) -> Result<()> {
         let Value::Object(object) = self.inside.values.get(id) else { return Ok(()) };
-        // A tensor takes many bytes of a pickle; only containers inside one another many times make more of them.
+        // A tensor takes many bytes of pickle; only shared containers, nested repeatedly, exceed this.
         let most = PTH_MAX_TENSORS.min(self.inside.values.pickle_bytes() / REFERENCE_BYTES);
         if self.tensors.len() + self.unsupported.count >= most {
             return Err(AnamnesisError::limit("PTH_MAX_TENSORS", format!("the pickle names more than {most} tensors")));
@@ -184,7 +185,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    /// Pays for a part of the list of tensors that a pickle can repeat, and for what is the same for all.
+    /// Charges the memory of the tensor list: a part that a pickle can repeat, and a fixed part.
     fn list(&mut self, bytes: u64, fixed_bytes: u64) -> Result<()> {
         self.budget.working_set(bytes + fixed_bytes, "the list of tensors")?;
         self.list_bytes += bytes;
@@ -198,12 +199,12 @@ impl<'w, 'a> Walk<'w, 'a> {
         Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message))
     }
 
-    fn finish(self, mut notes: Vec<Note>) -> Result<Tree> {
+    fn finish(self, mut notes: Vec<Note>) -> Result<NamedTensors> {
         self.budget.items(self.tensors.len() as u64, "tensors")?;
         let mut names: Vec<&str> = self.tensors.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(AnamnesisError::parse(format!("two tensors are called {}", quoted(pair[0]))));
+            return Err(AnamnesisError::parse(format!("two tensors are named {}", quoted(pair[0]))));
         }
         drop(names);
         if self.unsupported.count > 0 {
@@ -211,28 +212,29 @@ impl<'w, 'a> Walk<'w, 'a> {
             notes.push(Note::new(format!("left out {names}: {why}")));
         }
         if self.others.count > 0 {
-            let noun = if self.others.count == 1 { "value that is no tensor" } else { "values that are no tensors" };
+            let noun =
+                if self.others.count == 1 { "value that is not a tensor" } else { "values that are not tensors" };
             notes.push(Note::new(format!("left out {} {noun}: {}", self.others.count, self.others.text())));
         }
         notes.extend(shared(&self.tensors));
-        Ok(Tree { tensors: self.tensors, notes })
+        Ok(NamedTensors { tensors: self.tensors, notes })
     }
 }
 
-/// Refuses a dict that names two values alike: which of them Python means depends on how it got there.
-fn refuse_twins(entries: &[(Id, Id)], values: &PickleValues<'_>, path: &str) -> Result<()> {
+/// Refuses a dict with duplicate keys, whose meaning depends on the reader.
+fn refuse_duplicate_keys(entries: &[(Id, Id)], values: &PickleValues<'_>, path: &str) -> Result<()> {
     let named = |key| borrowed_name_of(key, values);
     let mut names: Vec<Cow<'_, str>> = entries.iter().filter_map(|&(key, _)| named(key)).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => {
-            let (name, place) = (quoted(&pair[0]), place(path));
+            let (name, place) = (quoted(&pair[0]), path_label(path));
             Err(AnamnesisError::parse(format!("key {name} of {place} occurs twice")))
         }
         None => Ok(()),
     }
 }
 
-fn place(path: &str) -> String {
+fn path_label(path: &str) -> String {
     if path.is_empty() { "the outermost dict".to_owned() } else { quoted(path) }
 }

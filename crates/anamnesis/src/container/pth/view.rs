@@ -8,46 +8,46 @@ use super::storage::{ByteOrder, StorageSlice};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 
-/// Most dimensions of a tensor.
+/// Maximum number of dimensions.
 const PTH_MAX_DIMS: usize = 64;
-/// How many times larger than its storage a tensor may be whose elements are used more than once.
+/// Maximum ratio of the size of a tensor to that of its storage, for expanded views.
 const PTH_MAX_MATERIALISE_RATIO: u64 = 16;
 
-/// A tensor as a view of a storage, inside its bounds.
+/// A tensor as a view of a storage, validated against its bounds.
 #[derive(Debug, Clone)]
 pub(super) struct View {
     /// Index of the storage.
     pub(super) storage: u32,
     pub(super) dtype: Dtype,
     pub(super) shape: Vec<usize>,
-    /// In elements; empty where elements follow one another as they are to be read.
+    /// In elements; empty if the view is contiguous.
     pub(super) strides: Box<[u64]>,
-    /// Byte of the storage that the first element begins at.
+    /// Offset of the first element in the storage, in bytes.
     pub(super) start: u64,
     /// Bytes of the storage from the first element to the end of the last.
     pub(super) span: u64,
-    /// Bytes of the tensor.
+    /// Size of the tensor in bytes.
     pub(super) bytes: u64,
     pub(super) order: ByteOrder,
-    pub(super) signs: Signs,
+    pub(super) signs: SignBits,
 }
 
-/// Signs that torch keeps beside the numbers.
+/// Lazy sign changes: torch's conj and neg bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(super) struct Signs {
-    /// The imaginary parts are to be negated.
+pub(super) struct SignBits {
+    /// The imaginary parts are negated.
     pub(super) conjugated: bool,
-    /// All parts are to be negated.
+    /// All parts are negated.
     pub(super) negated: bool,
 }
 
 impl View {
-    /// Whether the elements lie in the storage as they are to be read.
+    /// Whether the storage contains the tensor's bytes verbatim.
     pub(super) fn is_plain(&self) -> bool {
-        self.signs == Signs::default() && self.strides.is_empty()
+        self.signs == SignBits::default() && self.strides.is_empty()
     }
 
-    /// Distances between the elements along each axis.
+    /// Strides in elements.
     pub(super) fn strides(&self) -> Cow<'_, [u64]> {
         if !self.strides.is_empty() {
             return Cow::Borrowed(&self.strides);
@@ -60,7 +60,7 @@ impl View {
     }
 }
 
-/// Whether elements at these distances follow one another.
+/// Whether these strides are contiguous.
 fn is_contiguous(shape: &[u64], strides: &[u64]) -> bool {
     let mut expected = 1u64;
     for (&dim, &stride) in shape.iter().zip(strides).rev() {
@@ -72,34 +72,33 @@ fn is_contiguous(shape: &[u64], strides: &[u64]) -> bool {
     true
 }
 
-/// What a value is to someone who looks for tensors.
+/// The kind of an object, in a search for tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tensor,
-    /// A number with a type of NumPy, which is a tensor without axes and no sign of a model.
+    /// A NumPy scalar: a tensor without axes, not an indication of a model.
     Scalar,
-    /// Keys with values.
+    /// A dict.
     Mapping,
-    /// A value with attributes of TorchScript.
+    /// A TorchScript object.
     Script,
-    /// What its first argument is: a list or a dict with a type, in TorchScript.
+    /// A type tag around its first argument, in TorchScript.
     Tagged,
     Other,
 }
 
-/// A view of elements at these distances, inside the bounds of its storage.
-pub(super) fn place(
+/// A validated view of a storage.
+pub(super) fn checked_view(
     part: StorageSlice,
     element: Element,
     dtype: Dtype,
     offset: u64,
     shape: Vec<u64>,
     strides: Vec<u64>,
-    signs: Signs,
+    signs: SignBits,
 ) -> Result<View> {
     check_dims(shape.len())?;
-    let overflow =
-        || AnamnesisError::parse(format!("a tensor of shape {shape:?} and strides {strides:?} has no possible size"));
+    let overflow = || AnamnesisError::parse(format!("a tensor of shape {shape:?} and strides {strides:?} overflows"));
     let elements = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)).ok_or_else(overflow)?;
     let bytes = elements.checked_mul(element.bytes).ok_or_else(overflow)?;
     let mut dims = Vec::with_capacity(shape.len());
@@ -152,7 +151,7 @@ pub(super) fn place(
     Ok(view)
 }
 
-/// Refuses a tensor with too many axes.
+/// Refuses a tensor with too many dimensions.
 pub(super) fn check_dims(dims: usize) -> Result<()> {
     if dims <= PTH_MAX_DIMS {
         return Ok(());
@@ -161,7 +160,7 @@ pub(super) fn check_dims(dims: usize) -> Result<()> {
     Err(AnamnesisError::limit("PTH_MAX_DIMS", message))
 }
 
-/// A tuple, list or `torch.Size` of numbers that are not negative.
+/// A tuple, list or `torch.Size` of unsigned integers.
 pub(super) fn numbers(id: Id, values: &PickleValues<'_>) -> Option<Vec<u64>> {
     let items = match values.get(id) {
         Value::Tuple(items) | Value::List(items) => items,

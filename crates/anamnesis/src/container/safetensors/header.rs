@@ -1,4 +1,4 @@
-//! Reading and validating a safetensors header: one linear pass over the tensors in the order of their bytes.
+//! Reading and validating a safetensors header: one linear pass over the tensors in offset order.
 
 use std::io::Read;
 
@@ -8,24 +8,24 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::Source;
 use crate::limits::Budget;
 
-/// Longest header accepted, in bytes.
+/// Maximum header length in bytes.
 pub const MAX_SAFETENSORS_HEADER_BYTES: u64 = 100 * 1024 * 1024;
 
-/// Bytes of the length in front of the header.
+/// Bytes of the header length at the start of the file.
 pub(crate) const PREFIX_BYTES: u64 = 8;
 
-/// A validated header. Tensors are in the order of their bytes, which follow each other without holes.
+/// A validated header. Tensors are in offset order and contiguous.
 #[derive(Debug)]
 pub(crate) struct Header {
     pub tensors: Vec<HeaderTensor>,
     pub metadata: Option<Metadata>,
-    /// Bytes of the JSON.
+    /// Length of the JSON in bytes.
     pub json_bytes: u64,
-    /// Bytes of the data section that the tensors fill.
+    /// Length of the data section in bytes.
     pub data_bytes: u64,
 }
 
-/// A tensor of the header; `start` is relative to the data section.
+/// A tensor of the header; `start` is an offset in the data section.
 #[derive(Debug)]
 pub(crate) struct HeaderTensor {
     pub name: String,
@@ -48,13 +48,13 @@ impl Header {
     }
 }
 
-/// Whether a file begins with a length that a header can have, and an object behind it.
+/// Whether a file starts with a plausible header length and a JSON object.
 pub(super) fn begins_header(head: &[u8]) -> bool {
     let Some((length, rest)) = head.split_first_chunk() else { return false };
     u64::from_le_bytes(*length) <= MAX_SAFETENSORS_HEADER_BYTES && rest.first() == Some(&b'{')
 }
 
-/// Reads the header of a whole file: the data section must be exactly as long as the tensors need.
+/// Reads the header of a whole file; the data section must match the tensors exactly.
 pub(crate) fn read_header(source: &dyn Source, budget: &mut Budget) -> Result<Header> {
     let file_bytes = source.len();
     if file_bytes < PREFIX_BYTES {
@@ -76,7 +76,7 @@ pub(crate) fn read_header(source: &dyn Source, budget: &mut Budget) -> Result<He
     check_data_bytes(parse_header(&json, budget)?, rest - json_bytes)
 }
 
-/// Reads the header from the start of a stream; whatever follows is left unread and unchecked.
+/// Reads the header at the start of a stream; the data section is not checked.
 pub(crate) fn parse_header_prefix(mut reader: impl Read, budget: &mut Budget) -> Result<Header> {
     let mut prefix = [0; PREFIX_BYTES as usize];
     reader.read_exact(&mut prefix)?;
@@ -96,7 +96,7 @@ fn header_buffer(json_bytes: u64, budget: &mut Budget) -> Result<Vec<u8>> {
     Ok(vec![0; json_bytes as usize])
 }
 
-/// Parses and validates the JSON of a header; the data section is not looked at.
+/// Parses and validates the JSON of a header.
 pub(crate) fn parse_header(json: &[u8], budget: &mut Budget) -> Result<Header> {
     if json.first() != Some(&b'{') {
         return Err(AnamnesisError::parse("failed to parse safetensors header: it does not start with '{'"));
@@ -108,7 +108,7 @@ pub(crate) fn parse_header(json: &[u8], budget: &mut Budget) -> Result<Header> {
     }
     let mut end = 0;
     let mut tensors = Vec::with_capacity(declared.len());
-    for json::Declared { name, dtype, shape, start, end: declared_end } in declared {
+    for json::DeclaredTensor { name, dtype, shape, start, end: declared_end } in declared {
         let bytes = dtype::elements(&shape).and_then(|elements| dtype.byte_len(elements)).ok_or_else(|| {
             let why = format!("tensor {} of shape {shape:?} has no size in whole bytes of {dtype}", quoted(&name));
             AnamnesisError::parse(why)

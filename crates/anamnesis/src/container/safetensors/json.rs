@@ -1,5 +1,4 @@
-//! The header's JSON, read by a visitor that sees every key as it comes: duplicates are refused instead of merged, and
-//! nothing is kept but what the format knows.
+//! The JSON of the header, parsed with a visitor: duplicate keys are refused, unknown ones ignored.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,12 +8,12 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use crate::catalog::{Dtype, Metadata, MetadataValue};
 use crate::error::{AnamnesisError, Result};
 
-/// The key of the metadata, which no tensor can have.
+/// The key of the metadata, reserved by the format.
 pub(super) const METADATA: &str = "__metadata__";
 
-/// One tensor as the header declares it, not yet checked against anything.
+/// A tensor as declared in the header, not validated.
 #[derive(Debug)]
-pub(super) struct Declared {
+pub(super) struct DeclaredTensor {
     pub name: String,
     pub dtype: Dtype,
     pub shape: Vec<usize>,
@@ -22,10 +21,10 @@ pub(super) struct Declared {
     pub end: u64,
 }
 
-/// The header's content in its own order.
+/// The content of the header, in file order.
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    pub tensors: Vec<Declared>,
+    pub tensors: Vec<DeclaredTensor>,
     pub metadata: Option<Metadata>,
 }
 
@@ -50,7 +49,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Document, A::Error> {
         let mut document = Document::default();
         let mut seen_metadata = false;
-        while let Some(name) = map.next_key_seed(Text)? {
+        while let Some(name) = map.next_key_seed(StringSeed)? {
             if name == METADATA {
                 if std::mem::replace(&mut seen_metadata, true) {
                     return Err(A::Error::custom("__metadata__ occurs twice"));
@@ -66,9 +65,9 @@ impl<'de> Visitor<'de> for DocumentVisitor {
 }
 
 /// A string, borrowed from the header where it has no escapes.
-struct Text;
+struct StringSeed;
 
-impl<'de> DeserializeSeed<'de> for Text {
+impl<'de> DeserializeSeed<'de> for StringSeed {
     type Value = Cow<'de, str>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
@@ -76,7 +75,7 @@ impl<'de> DeserializeSeed<'de> for Text {
     }
 }
 
-impl<'de> Visitor<'de> for Text {
+impl<'de> Visitor<'de> for StringSeed {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,8 +115,8 @@ impl<'de> Visitor<'de> for MetadataSeed {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
         let mut metadata = Metadata::new();
-        while let Some(key) = map.next_key_seed(Text)? {
-            let value = map.next_value_seed(Text)?.into_owned();
+        while let Some(key) = map.next_key_seed(StringSeed)? {
+            let value = map.next_value_seed(StringSeed)?.into_owned();
             if metadata.insert(key.clone().into_owned(), MetadataValue::String(value)).is_some() {
                 return Err(A::Error::custom(format_args!("__metadata__ has the key {key:?} twice")));
             }
@@ -132,7 +131,7 @@ struct TensorSeed {
 }
 
 impl<'de> DeserializeSeed<'de> for TensorSeed {
-    type Value = Declared;
+    type Value = DeclaredTensor;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
@@ -140,30 +139,30 @@ impl<'de> DeserializeSeed<'de> for TensorSeed {
 }
 
 impl<'de> Visitor<'de> for TensorSeed {
-    type Value = Declared;
+    type Value = DeclaredTensor;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "tensor {} to be an object", crate::error::quoted(&self.name))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Declared, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<DeclaredTensor, A::Error> {
         let name = self.name;
         let (mut dtype, mut shape, mut offsets) = (None, None, None);
         let fault = |what: &str| A::Error::custom(format_args!("tensor {} {what}", crate::error::quoted(&name)));
-        while let Some(key) = map.next_key_seed(Text)? {
+        while let Some(key) = map.next_key_seed(StringSeed)? {
             let twice = match &*key {
                 "dtype" => {
-                    let text = map.next_value_seed(Text)?;
+                    let text = map.next_value_seed(StringSeed)?;
                     let known = Dtype::from_name(&text)
                         .ok_or_else(|| fault(&format!("has the unknown dtype {}", crate::error::quoted(&text))))?;
                     dtype.replace(known).is_some()
                 }
                 "shape" => {
-                    let numbers = map.next_value_seed(Numbers);
+                    let numbers = map.next_value_seed(ShapeSeed);
                     shape.replace(numbers.map_err(|error| fault(&format!("has a wrong {key}: {error}")))?).is_some()
                 }
                 "data_offsets" => {
-                    let pair = map.next_value_seed(Pair);
+                    let pair = map.next_value_seed(OffsetsSeed);
                     offsets.replace(pair.map_err(|error| fault(&format!("has a wrong {key}: {error}")))?).is_some()
                 }
                 _ => {
@@ -178,17 +177,17 @@ impl<'de> Visitor<'de> for TensorSeed {
         let dtype = dtype.ok_or_else(|| fault("has no dtype"))?;
         let shape = shape.ok_or_else(|| fault("has no shape"))?;
         match offsets {
-            Some(Some([start, end])) => Ok(Declared { name, dtype, shape, start, end }),
+            Some(Some([start, end])) => Ok(DeclaredTensor { name, dtype, shape, start, end }),
             Some(None) => Err(fault("has data_offsets that are not a pair")),
             None => Err(fault("has no data_offsets")),
         }
     }
 }
 
-/// A list of whole numbers that are not negative.
-struct Numbers;
+/// A list of unsigned integers.
+struct ShapeSeed;
 
-impl<'de> DeserializeSeed<'de> for Numbers {
+impl<'de> DeserializeSeed<'de> for ShapeSeed {
     type Value = Vec<usize>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
@@ -196,7 +195,7 @@ impl<'de> DeserializeSeed<'de> for Numbers {
     }
 }
 
-impl<'de> Visitor<'de> for Numbers {
+impl<'de> Visitor<'de> for ShapeSeed {
     type Value = Vec<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,10 +211,10 @@ impl<'de> Visitor<'de> for Numbers {
     }
 }
 
-/// Two whole numbers that are not negative; `None` for a list of fewer or more.
-struct Pair;
+/// A pair of unsigned integers; `None` for a list of any other length.
+struct OffsetsSeed;
 
-impl<'de> DeserializeSeed<'de> for Pair {
+impl<'de> DeserializeSeed<'de> for OffsetsSeed {
     type Value = Option<[u64; 2]>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
@@ -223,7 +222,7 @@ impl<'de> DeserializeSeed<'de> for Pair {
     }
 }
 
-impl<'de> Visitor<'de> for Pair {
+impl<'de> Visitor<'de> for OffsetsSeed {
     type Value = Option<[u64; 2]>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

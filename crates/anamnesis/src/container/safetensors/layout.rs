@@ -1,5 +1,5 @@
-//! Laying out a new safetensors file. Order and padding are those of the reference serializer (wider types first, then by
-//! name; the header padded with spaces to a multiple of 8), so that the same tensors give the same bytes.
+//! Layout of a new safetensors file. Order and padding are those of the reference serializer (wider types first, then
+//! by name; the header padded with spaces to a multiple of 8), so that the same tensors give the same bytes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,8 +14,7 @@ pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> 
     let mut order = Vec::with_capacity(tensors.len());
     for (index, tensor) in tensors.iter().enumerate() {
         if tensor.name == METADATA {
-            let why =
-                format!("a tensor cannot be called {}, which is where the format keeps metadata", quoted(METADATA));
+            let why = format!("a tensor cannot be named {}, the key of the metadata", quoted(METADATA));
             return Err(AnamnesisError::unsupported("safetensors", why));
         }
         order.push((std::cmp::Reverse(tensor.dtype.to_safetensors_dtype()?), tensor.name.as_str(), index));
@@ -34,7 +33,7 @@ pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> 
     if let Some(metadata) = metadata {
         write_json(&mut header, METADATA)?;
         header.push(b':');
-        serde_json::to_writer(&mut header, &texts(metadata)?).map_err(std::io::Error::from)?;
+        serde_json::to_writer(&mut header, &string_metadata(metadata)?).map_err(std::io::Error::from)?;
     }
     for (_, name, index) in order {
         let tensor = &tensors[index];
@@ -67,20 +66,20 @@ pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> 
     let total_bytes =
         end.checked_add(data).ok_or_else(|| AnamnesisError::parse("the output is larger than 2^64 bytes"))?;
     let offsets = relative.into_iter().map(|offset| data + offset).collect();
-    Ok(Layout::behind_header(header, offsets, total_bytes))
+    Ok(Layout::with_header(header, offsets, total_bytes))
 }
 
-/// The format has metadata of one type only.
-fn texts(metadata: &Metadata) -> Result<BTreeMap<&str, &str>> {
-    let mut texts = BTreeMap::new();
+/// The metadata as strings, the only type the format has.
+fn string_metadata(metadata: &Metadata) -> Result<BTreeMap<&str, &str>> {
+    let mut string_metadata = BTreeMap::new();
     for (key, value) in metadata.iter() {
         let MetadataValue::String(text) = value else {
-            let why = format!("metadata entry {} is no string; safetensors holds strings only", quoted(key));
+            let why = format!("metadata entry {} is not a string; safetensors stores strings only", quoted(key));
             return Err(AnamnesisError::unsupported("safetensors", why));
         };
-        texts.insert(key.as_str(), text.as_str());
+        string_metadata.insert(key.as_str(), text.as_str());
     }
-    Ok(texts)
+    Ok(string_metadata)
 }
 
 fn write_json(header: &mut Vec<u8>, text: &str) -> Result<()> {

@@ -1,13 +1,14 @@
-//! safetensors: a JSON header and the tensors' bytes behind it.
+//! safetensors: a JSON header followed by the tensors' data.
 //!
 //! | offset | bytes | content |
 //! |---|---|---|
-//! | 0 | 8 | N, the header's length, little endian |
-//! | 8 | N | JSON object: tensor name → `dtype`, `shape`, `data_offsets`; `__metadata__` → strings; may end in spaces |
-//! | 8 + N | rest | the tensors, C order, little endian, no holes, no overlaps, nothing behind the last |
+//! | 0 | 8 | N, the length of the header, little-endian |
+//! | 8 | N | JSON object: tensor name → `dtype`, `shape`, `data_offsets`; `__metadata__` → strings; may end in spaces
+//! |
+//! | 8 + N | rest | the tensors, C order, little-endian, contiguous up to the end of the file |
 //!
-//! All element types of the format are read. Offsets in the header are relative to the data section. Unknown keys of a
-//! tensor's entry are ignored, as the reference implementation does; everything else that is out of order is refused.
+//! All element types of the format are read. Offsets are relative to the data section. Unknown keys of a tensor's
+//! entry are ignored, as in the reference implementation; any other deviation is refused.
 
 mod header;
 mod json;
@@ -40,9 +41,9 @@ pub(super) const ABOUT: About = About {
 };
 
 impl Container for Safetensors {
-    /// There is no magic: a file begins with a number, and what is of no other format may be of this one.
+    /// There is no magic: any file that starts with a number may be a safetensors file.
     fn recognises(&self, head: &[u8]) -> Evidence {
-        if header::begins_header(head) { Evidence::Alike } else { Evidence::Possible }
+        if header::begins_header(head) { Evidence::Ambiguous } else { Evidence::Possible }
     }
 
     fn open(&self, source: Box<dyn Source>, file: u32, _options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {

@@ -1,4 +1,4 @@
-//! The central directory: what it says about every entry, before the entries themselves are looked at.
+//! The central directory of a ZIP archive.
 
 use super::end::End;
 use super::entry::Method;
@@ -10,26 +10,26 @@ use crate::limits::Budget;
 
 const SIGNATURE: &[u8; 4] = b"PK\x01\x02";
 const FIXED_BYTES: u64 = 46;
-/// Bytes of the directory read at a time.
+/// Bytes read at a time.
 const READ_BYTES: u64 = 256 << 10;
-/// How many entries room is made for before the first is read.
+/// Maximum number of entries that are preallocated.
 const RESERVED_ENTRIES: u64 = 1 << 12;
 
-/// A data descriptor follows the data.
+/// General-purpose flag: a data descriptor follows the data.
 pub(super) const HAS_DESCRIPTOR: u16 = 1 << 3;
-/// Names are UTF-8; without it they are in a code page.
+/// General-purpose flag: the name is UTF-8, not in a code page.
 const IS_UTF8: u16 = 1 << 11;
-/// Bits 1 and 2 tell how hard a deflater tried.
+/// Bits 1 and 2 are the compression level of deflate.
 const KNOWN_FLAGS: u16 = HAS_DESCRIPTOR | IS_UTF8 | 0b110;
-/// Traditional, patched-data, strong encryption and the hidden directory that goes with it.
+/// Traditional encryption, strong encryption, and the masked directory that goes with it.
 const ENCRYPTION_FLAGS: u16 = 1 | 1 << 6 | 1 << 13;
 const PATCH_FLAG: u16 = 1 << 5;
 
-/// Tags of the extra fields that change what a header says.
+/// Extra fields that override header fields.
 const ZIP64_FIELD: u16 = 0x0001;
 const UNICODE_NAME_FIELD: u16 = 0x7075;
 
-/// What the directory says about an entry.
+/// A record of the central directory.
 #[derive(Debug)]
 pub(super) struct Record {
     pub name: String,
@@ -42,7 +42,7 @@ pub(super) struct Record {
     pub header: u64,
 }
 
-/// Reads the directory that the end record describes, and nothing beyond it.
+/// Reads the central directory.
 pub(super) fn read(source: &(impl ReadAt + ?Sized), end: &End, budget: &mut Budget) -> Result<Vec<Record>> {
     budget.items(end.entries, "ZIP entries")?;
     if end.entries > ZIP_MAX_ENTRIES {
@@ -86,7 +86,7 @@ fn parse(record: &[u8]) -> Result<Record> {
     check_flags(flags, &name)?;
     let fields = Fields::parse(extra, &name)?;
     let mut wide = fields.zip64.unwrap_or_default();
-    let mut number = |place: usize| widen(u32_at(record, place), &mut wide, &name);
+    let mut number = |place: usize| zip64_value(u32_at(record, place), &mut wide, &name);
     let bytes = number(24)?;
     let stored_bytes = number(20)?;
     let header = number(42)?;
@@ -102,14 +102,14 @@ fn parse(record: &[u8]) -> Result<Record> {
     Ok(Record { name, flags, method, crc: u32_at(record, 16), stored_bytes, bytes, header })
 }
 
-/// The two fields of variable length behind the fixed part of a header.
+/// The variable-length fields after the fixed part of a header.
 pub(super) fn name_and_extra(header: &[u8], fixed: usize, name: u16, extra: u16) -> (&[u8], &[u8]) {
     let (name, rest) = header[fixed..].split_at(usize::from(name));
     (name, &rest[..usize::from(extra)])
 }
 
-/// A number that is in the ZIP64 field where it does not fit here.
-pub(super) fn widen(narrow: u32, wide: &mut &[u8], name: &str) -> Result<u64> {
+/// A 32-bit field, or its value in the ZIP64 field if it is all ones.
+pub(super) fn zip64_value(narrow: u32, wide: &mut &[u8], name: &str) -> Result<u64> {
     if narrow != u32::MAX {
         return Ok(u64::from(narrow));
     }
@@ -129,7 +129,7 @@ fn decode_name(bytes: &[u8], flags: u16) -> Result<String> {
         }
         Err(error) => return Err(AnamnesisError::parse(format!("its name is not UTF-8: {error}"))),
     };
-    // Readers that end names at a NUL would see another name.
+    // Readers that truncate names at a NUL would see a different name.
     if name.is_empty() || name.contains('\0') {
         return Err(AnamnesisError::parse(format!("{} is not a name", quoted(name))));
     }
@@ -150,17 +150,17 @@ fn check_flags(flags: u16, name: &str) -> Result<()> {
     Err(AnamnesisError::unsupported("ZIP", why))
 }
 
-/// The extra fields that matter.
+/// The relevant extra fields.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
-    /// Numbers that did not fit the header, in the header's order.
+    /// 64-bit values of saturated header fields, in header order.
     pub zip64: Option<&'a [u8]>,
 }
 
 impl<'a> Fields<'a> {
     pub(super) fn parse(mut extra: &'a [u8], name: &str) -> Result<Self> {
         let mut zip64 = None;
-        // Up to three bytes that make no field are padding.
+        // Up to three trailing bytes are padding.
         while let Some((head, rest)) = extra.split_at_checked(4) {
             let (tag, length) = (u16_at(head, 0), usize::from(u16_at(head, 2)));
             let (field, rest) = rest.split_at_checked(length).ok_or_else(|| {
@@ -171,7 +171,7 @@ impl<'a> Fields<'a> {
                 ZIP64_FIELD if zip64.replace(field).is_some() => {
                     return Err(AnamnesisError::parse(format!("{} has two ZIP64 fields", quoted(name))));
                 }
-                // One byte of version, four of checksum, and the name that some readers put in place of the header's.
+                // One byte of version, four of CRC, then the name that some readers use instead of the header's.
                 UNICODE_NAME_FIELD if field.get(5..) != Some(name.as_bytes()) => {
                     return Err(AnamnesisError::parse(format!("{} has another name in Unicode", quoted(name))));
                 }

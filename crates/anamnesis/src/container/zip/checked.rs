@@ -1,6 +1,6 @@
-//! A stored entry as a region whose CRC is checked on the way: pieces may be read in any order and by several workers, and
-//! whoever reads the last of them learns whether they are what was written. An entry of which only a part will be read is
-//! checked as a whole before its first byte.
+//! A stored entry as a region that verifies its CRC while it is read. Pieces may be read in any order and by several
+//! workers; the CRC is checked when the last piece has been read. An entry that will only be read in part is checked
+//! in one check_in_one_pass before its first byte.
 
 use std::hash::Hasher;
 use std::ops::Range;
@@ -11,27 +11,27 @@ use super::inflated::check_crc;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
 
-/// Pieces that do not touch each other yet. More than this means reading out of order, and the entry is checked in one pass.
+/// Maximum number of disjoint runs. Beyond this the access is random, and the entry is checked in one check_in_one_pass.
 const MAX_RUNS: usize = 64;
-/// Bytes hashed at a time in such a pass.
+/// Bytes hashed at a time in that check_in_one_pass.
 const PASS_BYTES: u64 = 256 << 10;
 
-/// The end of a stored entry, from some byte on.
+/// A stored entry, from some byte on.
 pub(crate) struct Checked {
     entry: Entry,
-    /// Where the region starts in the entry.
+    /// Offset of the region in the entry.
     start: u64,
-    /// Whether all of it is going to be read.
-    by_pieces: bool,
+    /// Whether the whole region will be read.
+    is_incremental: bool,
     state: Mutex<State>,
 }
 
 enum State {
-    /// What was read so far, in order, no two runs touching.
-    Open(Vec<Run>),
-    Right,
-    /// What is wrong; it stays wrong.
-    Wrong(String),
+    /// Runs read so far, in order, no two adjacent.
+    Pending(Vec<Run>),
+    Verified,
+    /// The error; it is permanent.
+    Corrupt(String),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,57 +42,63 @@ struct Run {
 }
 
 impl Run {
-    fn joined(self, next: Self) -> Self {
-        Self { end: next.end, crc: combined(self.crc, next.crc, next.end - next.start), ..self }
+    fn merge(self, next: Self) -> Self {
+        Self { end: next.end, crc: combine_crcs(self.crc, next.crc, next.end - next.start), ..self }
     }
 }
 
-fn combined(first: u32, second: u32, second_bytes: u64) -> u32 {
+fn combine_crcs(first: u32, second: u32, second_bytes: u64) -> u32 {
     let mut both = crc32fast::Hasher::new_with_initial(first);
     both.combine(&crc32fast::Hasher::new_with_initial_len(second, second_bytes));
     both.finalize()
 }
 
 impl Checked {
-    /// The entry from byte `start` on, every byte of which is going to be read.
-    pub(crate) fn behind(start: u64, entry: Entry) -> Self {
-        Self { start: start.min(entry.bytes), entry, by_pieces: true, state: Mutex::new(State::Open(Vec::new())) }
+    /// The entry from byte `start` on, all of which will be read.
+    pub(crate) fn incremental(start: u64, entry: Entry) -> Self {
+        Self {
+            start: start.min(entry.bytes),
+            entry,
+            is_incremental: true,
+            state: Mutex::new(State::Pending(Vec::new())),
+        }
     }
 
-    /// The entry from byte `start` on, of which some bytes may not be read.
-    pub(crate) fn at_once(start: u64, entry: Entry) -> Self {
-        Self { by_pieces: false, ..Self::behind(start, entry) }
+    /// The entry from byte `start` on, some of which may not be read.
+    pub(crate) fn upfront(start: u64, entry: Entry) -> Self {
+        Self { is_incremental: false, ..Self::incremental(start, entry) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a region of this CRC, with what is before it, is what was written.
-    fn verdict(&self, below: &dyn Source, crc: u32) -> Result<State> {
-        let head = hash(below, self.entry.offset, self.start)?;
-        check_crc(&self.entry, combined(head, crc, self.len()))?;
-        Ok(State::Right)
+    /// Checks the entry, given the CRC of the region.
+    fn check_crc_with_prefix(&self, below: &dyn Source, crc: u32) -> Result<State> {
+        let head = crc_of_range(below, self.entry.offset, self.start)?;
+        check_crc(&self.entry, combine_crcs(head, crc, self.len()))?;
+        Ok(State::Verified)
     }
 
-    /// The verdict after a pass over all of it.
-    fn pass(&self, below: &dyn Source) -> Result<State> {
-        hash(below, self.entry.offset + self.start, self.len()).and_then(|crc| self.verdict(below, crc))
+    /// Reads and checks the whole entry.
+    fn check_in_one_pass(&self, below: &dyn Source) -> Result<State> {
+        crc_of_range(below, self.entry.offset + self.start, self.len())
+            .and_then(|crc| self.check_crc_with_prefix(below, crc))
     }
 
-    /// Settles what the runs tell, where they tell anything.
-    fn settle(&self, below: &dyn Source, state: &mut State) -> Result<()> {
-        let State::Open(runs) = state else { return Ok(()) };
+    /// Checks the entry if the runs cover it, or if it has to be checked in one check_in_one_pass.
+    fn check_if_complete(&self, below: &dyn Source, state: &mut State) -> Result<()> {
+        let State::Pending(runs) = state else { return Ok(()) };
         let next = match runs[..] {
-            [Run { start: 0, end, crc }] if end == self.len() => self.verdict(below, crc),
-            _ if !self.by_pieces || runs.len() > MAX_RUNS => self.pass(below),
+            [Run { start: 0, end, crc }] if end == self.len() => self.check_crc_with_prefix(below, crc),
+            _ if !self.is_incremental || runs.len() > MAX_RUNS => self.check_in_one_pass(below),
             _ => return Ok(()),
         };
         match next {
             Ok(next) => *state = next,
             Err(error) => {
                 if let AnamnesisError::Parse { reason } = &error {
-                    *state = State::Wrong(reason.clone());
+                    *state = State::Corrupt(reason.clone());
                 }
                 return Err(error);
             }
@@ -100,22 +106,22 @@ impl Checked {
         Ok(())
     }
 
-    /// The first bytes of `range` that nobody has seen; `None` where all were or it does not matter any more.
-    fn unseen(&self, below: &dyn Source, range: &Range<u64>) -> Result<Option<Range<u64>>> {
+    /// The first bytes of `range` that are not hashed yet; `None` if there are none or the entry is verified.
+    fn first_unhashed(&self, below: &dyn Source, range: &Range<u64>) -> Result<Option<Range<u64>>> {
         let mut state = self.state();
-        if !self.by_pieces {
-            self.settle(below, &mut state)?;
+        if !self.is_incremental {
+            self.check_if_complete(below, &mut state)?;
         }
         match &*state {
-            State::Right => Ok(None),
-            State::Wrong(reason) => Err(AnamnesisError::parse(reason)),
-            State::Open(runs) => Ok(first_gap(runs, range)),
+            State::Verified => Ok(None),
+            State::Corrupt(reason) => Err(AnamnesisError::parse(reason)),
+            State::Pending(runs) => Ok(first_gap(runs, range)),
         }
     }
 }
 
-/// The CRC of bytes that are read for it alone.
-fn hash(below: &dyn Source, start: u64, bytes: u64) -> Result<u32> {
+/// The CRC of a range of the source.
+fn crc_of_range(below: &dyn Source, start: u64, bytes: u64) -> Result<u32> {
     let mut piece = vec![0; PASS_BYTES.min(bytes) as usize];
     let mut hasher = crc32fast::Hasher::new();
     let mut at = 0;
@@ -128,7 +134,7 @@ fn hash(below: &dyn Source, start: u64, bytes: u64) -> Result<u32> {
     Ok(hasher.finalize())
 }
 
-/// The first part of `range` that is in no run.
+/// The first part of `range` outside all runs.
 fn first_gap(runs: &[Run], range: &Range<u64>) -> Option<Range<u64>> {
     let mut start = range.start;
     for run in &runs[runs.partition_point(|run| run.end <= start)..] {
@@ -140,17 +146,17 @@ fn first_gap(runs: &[Run], range: &Range<u64>) -> Option<Range<u64>> {
     (start < range.end).then_some(start..range.end)
 }
 
-/// Puts a run among the others, none of which has any of its bytes.
-fn add(runs: &mut Vec<Run>, run: Run) {
+/// Inserts a run, which overlaps none of the others, and merges adjacent runs.
+fn insert_run(runs: &mut Vec<Run>, run: Run) {
     let at = runs.partition_point(|other| other.end <= run.start);
     runs.insert(at, run);
     if runs.get(at + 1).is_some_and(|next| next.start == run.end) {
         let next = runs.remove(at + 1);
-        runs[at] = runs[at].joined(next);
+        runs[at] = runs[at].merge(next);
     }
     if at > 0 && runs[at - 1].end == run.start {
         let last = runs.remove(at);
-        runs[at - 1] = runs[at - 1].joined(last);
+        runs[at - 1] = runs[at - 1].merge(last);
     }
 }
 
@@ -175,15 +181,15 @@ impl Region for Checked {
 
     fn seen(&self, below: &dyn Source, offset: u64, bytes: &[u8]) -> Result<()> {
         let range = offset..offset + bytes.len() as u64;
-        while let Some(gap) = self.unseen(below, &range)? {
+        while let Some(gap) = self.first_unhashed(below, &range)? {
             let crc = crc32fast::hash(&bytes[(gap.start - offset) as usize..(gap.end - offset) as usize]);
             let mut state = self.state();
-            // Another worker may have come first, with the same bytes or some of them.
-            if let State::Open(runs) = &mut *state
+            // Another worker may have hashed some of these bytes meanwhile.
+            if let State::Pending(runs) = &mut *state
                 && first_gap(runs, &gap) == Some(gap.clone())
             {
-                add(runs, Run { start: gap.start, end: gap.end, crc });
-                self.settle(below, &mut state)?;
+                insert_run(runs, Run { start: gap.start, end: gap.end, crc });
+                self.check_if_complete(below, &mut state)?;
             }
         }
         Ok(())
@@ -201,9 +207,9 @@ mod tests {
         Entry { name: "a".into(), method: Method::Stored, offset: 0, stored_bytes: bytes, bytes, crc }
     }
 
-    /// Reads pieces of a region and says whether all went well.
+    /// Reads pieces of a region; whether all succeeded.
     fn reads(content: &[u8], crc: u32, pieces: impl IntoIterator<Item = (usize, usize)>) -> bool {
-        reads_from(&Checked::behind(10, entry(content, crc)), content, pieces)
+        reads_from(&Checked::incremental(10, entry(content, crc)), content, pieces)
     }
 
     fn reads_from(region: &Checked, content: &[u8], pieces: impl IntoIterator<Item = (usize, usize)>) -> bool {
@@ -219,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_piece_tells_whatever_the_order() {
+    fn the_last_piece_checks_the_crc_in_any_order() {
         let content: Vec<u8> = (0..1010u32).map(|number| (number * 7) as u8).collect();
         let crc = crc32fast::hash(&content);
         let orders: [&[(usize, usize)]; 6] = [
@@ -238,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_all_over_the_place_is_checked_in_one_pass() {
+    fn random_access_is_checked_in_one_pass() {
         let content = vec![5; 1010];
         let scattered = || (0..100).map(|index| (index * 10, index * 10 + 3));
         assert!(reads(&content, crc32fast::hash(&content), scattered()));
@@ -249,7 +255,7 @@ mod tests {
     #[test]
     fn an_entry_read_in_part_is_checked_before_its_first_byte() {
         let content = vec![7; 1010];
-        let read = |crc| reads_from(&Checked::at_once(10, entry(&content, crc)), &content, [(5, 6), (900, 903)]);
+        let read = |crc| reads_from(&Checked::upfront(10, entry(&content, crc)), &content, [(5, 6), (900, 903)]);
         assert!(read(crc32fast::hash(&content)));
         assert!(!read(1));
     }

@@ -1,4 +1,4 @@
-//! Finding the central directory: the end record, with its ZIP64 form, read from the end of the file.
+//! The end record of an archive and its ZIP64 form, which locate the central directory.
 
 use super::{begins_archive, u16_at, u32_at, u64_at};
 use crate::error::{AnamnesisError, Result};
@@ -13,7 +13,7 @@ const LOCATOR_64_BYTES: u64 = 20;
 const END_64_BYTES: u64 = 56;
 const MAX_COMMENT_BYTES: u64 = u16::MAX as u64;
 
-/// What the end of an archive says about its directory.
+/// The position of the central directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
     pub entries: u64,
@@ -21,7 +21,7 @@ pub(super) struct End {
     pub directory_bytes: u64,
 }
 
-/// Finds the one end record and holds it against the file.
+/// Finds the only end record and validates it.
 pub(super) fn find(source: &(impl ReadAt + ?Sized)) -> Result<End> {
     let file_bytes = source.bytes();
     let tail_bytes = file_bytes.min(END_BYTES + MAX_COMMENT_BYTES);
@@ -67,8 +67,8 @@ pub(super) fn find(source: &(impl ReadAt + ?Sized)) -> Result<End> {
     Ok(end)
 }
 
-/// Where in the last bytes of a file its end record is. A record whose comment reaches exactly to the end is one; the last
-/// signature must be such a record's, and there must not be a second, or readers would differ about which one counts.
+/// The offset of the end record in the last bytes of a file. Its comment must end with the file. The last signature
+/// must be that of such a record, and there must not be a second one, or readers would disagree.
 fn last_record(tail: &[u8]) -> Result<Option<usize>> {
     let signatures = tail.windows(END.len()).enumerate().filter(|(_, bytes)| bytes == END).map(|(at, _)| at);
     let ends = |at: usize| {
@@ -93,7 +93,7 @@ fn last_record(tail: &[u8]) -> Result<Option<usize>> {
     }
 }
 
-/// The ZIP64 end record and where it starts, if there is one before the end record at `end`.
+/// The ZIP64 end record and its offset, if there is one before the end record at `end`.
 fn zip64(source: &(impl ReadAt + ?Sized), end: u64) -> Result<Option<(End, u64)>> {
     let Some(locator_at) = end.checked_sub(LOCATOR_64_BYTES) else { return Ok(None) };
     let mut locator = [0; LOCATOR_64_BYTES as usize];
@@ -110,7 +110,7 @@ fn zip64(source: &(impl ReadAt + ?Sized), end: u64) -> Result<Option<(End, u64)>
     let room = locator_at.checked_sub(start).filter(|&room| room >= END_64_BYTES).ok_or_else(misplaced)?;
     let mut record = [0; END_64_BYTES as usize];
     source.fill_at(start, &mut record)?;
-    // The record's own length does not count its signature and itself.
+    // The length field excludes the signature and itself.
     if &record[..4] != END_64 || u64_at(&record, 4).checked_add(12) != Some(room) {
         return Err(misplaced());
     }

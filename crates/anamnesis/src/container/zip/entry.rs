@@ -1,17 +1,17 @@
-//! An entry of an archive: where its bytes are, and what they should be.
+//! An entry of an archive.
 
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
-/// Bytes that one byte of deflate data can become: 258 for every two bits.
+/// Maximum expansion of deflate: 258 bytes for every two bits.
 const MAX_GROWTH: u64 = 1032;
 
-/// How an entry's bytes are kept.
+/// Compression method of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Stored,
     Deflated,
-    /// A method that is not read, by its number.
+    /// An unsupported method, by its number.
     Other(u16),
 }
 
@@ -25,23 +25,23 @@ impl Method {
     }
 }
 
-/// An entry whose headers have been checked. Its data lies inside the file; what it inflates to has not been looked at.
+/// An entry with validated headers. Its data is inside the file; the inflated content is not validated yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub name: String,
     pub method: Method,
     /// Absolute offset of the data.
     pub offset: u64,
-    /// Bytes of the data in the file.
+    /// Compressed size.
     pub stored_bytes: u64,
-    /// Bytes of the entry itself; the same where it is stored.
+    /// Uncompressed size.
     pub bytes: u64,
     pub crc: u32,
 }
 
 impl Entry {
-    /// Refuses an entry whose bytes cannot be had: one of an unknown method, in the name of the `format` that asks, or one
-    /// that would grow beyond what the caller allows.
+    /// Refuses an entry with an unsupported method, reported under `format`, or one that expands beyond the caller's
+    /// limits.
     pub(crate) fn check_readable(&self, format: &str, budget: &Budget) -> Result<()> {
         match self.method {
             Method::Stored => Ok(()),

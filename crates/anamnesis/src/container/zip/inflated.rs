@@ -1,7 +1,7 @@
-//! A deflated entry as a region: inflated while it is read from front to back, in small pieces.
+//! A deflated entry as a region that is inflated while it is read sequentially.
 //!
-//! A reader that goes back starts over once; one that keeps doing so, or that is known to read out of order, gets the whole
-//! entry unpacked into a [`Spill`]. The length is exact and the CRC is right by the time the last byte is handed out.
+//! The first backward seek restarts the stream; after a second one, or if random access is expected, the whole entry
+//! is inflated into a [`Spill`]. Length and CRC are verified before the last byte is returned.
 
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::entry::{Entry, Method};
-use super::spill::{Room, Spill};
+use super::spill::{Spill, SpillSlot};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ReadAt, Region, Source};
 
-/// Compressed bytes of the first read, and of the largest: little is read where only the front is wanted.
+/// Compressed bytes of the first and the largest read: little is read if only a prefix is needed.
 const FIRST_READ_BYTES: u64 = 4 << 10;
 const LARGEST_READ_BYTES: u64 = 256 << 10;
-/// Bytes that are inflated at a time where nobody waits for them.
+/// Bytes inflated at a time while skipping or unpacking.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What a deflated entry inflates to.
+/// The inflated content of an entry.
 pub(crate) struct Inflated {
     entry: Entry,
     checks_crc: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Inflated {
 }
 
 enum State {
-    /// Nothing is under way; whether a reader has gone back before the end.
+    /// No stream is open; `went_back` records a backward seek.
     Idle {
         went_back: bool,
     },
@@ -39,21 +39,21 @@ enum State {
         stream: Box<Stream>,
         went_back: bool,
     },
-    Unpacked(Arc<Room>),
-    /// What is wrong with the entry; it stays wrong.
+    Unpacked(Arc<SpillSlot>),
+    /// The error; it is permanent.
     Broken(String),
 }
 
 impl Inflated {
-    /// An entry that is read from front to back.
-    pub(crate) fn in_order(entry: Entry, checks_crc: bool, spill: &Arc<Spill>) -> Self {
+    /// An entry that is read sequentially.
+    pub(crate) fn sequential(entry: Entry, checks_crc: bool, spill: &Arc<Spill>) -> Self {
         let state = Mutex::new(State::Idle { went_back: false });
         Self { entry, checks_crc, spill: Arc::clone(spill), state, is_sequential: true }
     }
 
-    /// An entry that is read in any order, by any number of readers: it is unpacked when the first of them comes.
-    pub(crate) fn unpacked(entry: Entry, checks_crc: bool, spill: &Arc<Spill>) -> Self {
-        Self { is_sequential: false, ..Self::in_order(entry, checks_crc, spill) }
+    /// An entry for random access: it is unpacked on the first read.
+    pub(crate) fn random_access(entry: Entry, checks_crc: bool, spill: &Arc<Spill>) -> Self {
+        Self { is_sequential: false, ..Self::sequential(entry, checks_crc, spill) }
     }
 
     fn read(&self, below: &dyn Source, offset: u64, buffer: &mut [u8], state: &mut State) -> Result<()> {
@@ -77,7 +77,7 @@ impl Inflated {
 
     fn unpack(&self, below: &dyn Source, state: &mut State) -> Result<()> {
         let mut stream = Stream::new(&self.entry);
-        let mut place = self.spill.place(self.entry.bytes)?;
+        let mut place = self.spill.allocate(self.entry.bytes)?;
         let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(self.entry.bytes).unwrap_or(PIECE_BYTES))];
         while stream.made < self.entry.bytes {
             let at = stream.made;
@@ -128,8 +128,8 @@ impl Region for Inflated {
     }
 }
 
-/// The first `bytes` bytes of an entry, or all of it where it has fewer; nothing is read far beyond them. The CRC is checked
-/// where that is the whole entry.
+/// The first `bytes` bytes of an entry, or all of a shorter one. Little is read beyond them. The CRC is checked if
+/// they are the whole entry.
 pub(crate) fn read_prefix(
     source: &(impl ReadAt + ?Sized),
     entry: &Entry,
@@ -152,7 +152,7 @@ pub(crate) fn read_prefix(
     Ok(prefix)
 }
 
-/// All bytes of an entry, borrowed where the source has them in memory as they are.
+/// All bytes of an entry, borrowed if the source has them in memory uncompressed.
 pub(crate) fn read_whole<'s>(
     source: &'s (impl ReadAt + ?Sized),
     entry: &Entry,
@@ -178,16 +178,16 @@ pub(super) fn check_crc(entry: &Entry, found: u32) -> Result<()> {
     Err(AnamnesisError::parse(format!("ZIP entry {name} is damaged: its CRC is {found:08x}, {wanted:08x} was written")))
 }
 
-/// Inflating from the front.
+/// A deflate stream.
 struct Stream {
     entry: Entry,
     inflate: Decompress,
     hasher: crc32fast::Hasher,
-    /// Compressed bytes that were read, and how many of them were used.
+    /// Compressed input, and how much of it is consumed.
     input: Vec<u8>,
     used: usize,
     read: u64,
-    /// Bytes handed out.
+    /// Bytes produced so far.
     made: u64,
     has_ended: bool,
 }
@@ -220,7 +220,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Inflates exactly `out`.
+    /// Inflates exactly `out.len()` bytes.
     fn fill(&mut self, source: &(impl ReadAt + ?Sized), out: &mut [u8]) -> Result<()> {
         let mut filled = 0;
         while filled < out.len() {
@@ -234,7 +234,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Inflates something, or reads more to inflate.
+    /// Inflates some bytes, or reads more input.
     fn step(&mut self, source: &(impl ReadAt + ?Sized), out: &mut [u8]) -> Result<usize> {
         if self.used == self.input.len() {
             self.read_more(source)?;
@@ -261,7 +261,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Holds the end of the data against what the archive says.
+    /// Checks that the stream ends here and, if asked, the CRC.
     fn finish(&mut self, source: &(impl ReadAt + ?Sized), checks_crc: bool) -> Result<()> {
         while !self.has_ended {
             let mut beyond = [0];
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
     use crate::io::BytesSource;
 
-    /// A deflated entry of its own, and what it inflates to.
+    /// A deflated entry and its content.
     fn deflated(bytes: usize) -> (Entry, BytesSource<Vec<u8>>, Vec<u8>) {
         use std::io::Write;
         let content: Vec<u8> = (0..bytes as u32).map(|number| (number.wrapping_mul(number) >> 7) as u8).collect();
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn going_back_starts_over_once_and_then_unpacks() {
         let (entry, source, content) = deflated(300_000);
-        let region = Inflated::in_order(entry, true, &Spill::new());
+        let region = Inflated::sequential(entry, true, &Spill::new());
         let read = |start: usize, end: usize| {
             let mut bytes = vec![0; end - start];
             region.read_at(&source, start as u64, &mut bytes).unwrap();
@@ -334,18 +334,18 @@ mod tests {
     fn damage_is_found_at_the_end_and_stays() {
         let (entry, source, content) = deflated(70_000);
         let wrong = || Entry { crc: entry.crc ^ 1, ..entry.clone() };
-        let region = Inflated::in_order(wrong(), true, &Spill::new());
+        let region = Inflated::sequential(wrong(), true, &Spill::new());
         let mut bytes = vec![0; 69_999];
         region.read_at(&source, 0, &mut bytes).unwrap();
         for _ in 0..2 {
             assert!(region.read_at(&source, 69_999, &mut [0]).is_err());
             assert_eq!(state(&region), "broken");
         }
-        let unchecked = Inflated::in_order(wrong(), false, &Spill::new());
+        let unchecked = Inflated::sequential(wrong(), false, &Spill::new());
         let mut bytes = vec![0; 70_000];
         unchecked.read_at(&source, 0, &mut bytes).unwrap();
         assert_eq!(bytes, content);
-        let unpacked = Inflated::unpacked(wrong(), true, &Spill::new());
+        let unpacked = Inflated::random_access(wrong(), true, &Spill::new());
         assert!(unpacked.read_at(&source, 5, &mut [0]).is_err(), "an unpacked entry is checked before its first byte");
         assert_eq!(read_prefix(&source, &entry, 100, true).unwrap(), content[..100]);
         assert!(read_prefix(&source, &wrong(), 70_000, true).is_err());

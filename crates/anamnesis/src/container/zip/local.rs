@@ -1,6 +1,6 @@
-//! The entries themselves: each local header is held against the directory, and the entries against each other.
+//! The local headers of an archive, checked against the central directory and one another.
 
-use super::central::{Fields, HAS_DESCRIPTOR, Record, name_and_extra, widen};
+use super::central::{Fields, HAS_DESCRIPTOR, Record, name_and_extra, zip64_value};
 use super::entry::{Entry, Method};
 use super::window::Window;
 use super::{LOCAL_SIGNATURE, begins_archive, u16_at, u32_at, u64_at};
@@ -9,16 +9,16 @@ use crate::io::ReadAt;
 
 const DESCRIPTOR_SIGNATURE: &[u8; 4] = b"PK\x07\x08";
 const FIXED_BYTES: u64 = 30;
-/// Bytes read at a time: a descriptor and the header behind it.
+/// Bytes read at a time: a descriptor and the following header.
 const READ_BYTES: u64 = 256;
 
-/// The name in the header that these bytes begin with, where it is all there.
-pub(super) fn name_in(bytes: &[u8]) -> Option<&[u8]> {
+/// The entry name of the local header at the start of `bytes`, if it is complete.
+pub(super) fn entry_name(bytes: &[u8]) -> Option<&[u8]> {
     let fixed = bytes.get(..FIXED_BYTES as usize).filter(|fixed| begins_archive(fixed))?;
     bytes.get(fixed.len()..fixed.len() + usize::from(u16_at(fixed, 26)))
 }
 
-/// Walks the entries in the order of their bytes, from the first byte of the file to the directory.
+/// Checks that the entries fill the file from its first byte to the central directory.
 pub(super) fn check(source: &(impl ReadAt + ?Sized), records: Vec<Record>, directory: u64) -> Result<Vec<Entry>> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_by_key(|&index| records[index].header);
@@ -55,14 +55,14 @@ pub(super) fn check(source: &(impl ReadAt + ?Sized), records: Vec<Record>, direc
 fn check_place(found: u64, expected: u64, what: impl Fn() -> String) -> Result<()> {
     let how = match found.cmp(&expected) {
         std::cmp::Ordering::Equal => return Ok(()),
-        std::cmp::Ordering::Less => "overlaps what is before it",
+        std::cmp::Ordering::Less => "overlaps the preceding entry",
         std::cmp::Ordering::Greater if expected == 0 => "leaves bytes in front of the archive",
         std::cmp::Ordering::Greater => "leaves a hole before it",
     };
     Err(AnamnesisError::parse(format!("{} begins at byte {found} and {how}: {expected} was expected", what())))
 }
 
-/// Holds a local header against the directory; where its data begins.
+/// Checks a local header against the central directory and returns the offset of the data.
 fn check_header(window: &mut Window<'_, impl ReadAt + ?Sized>, record: &Record) -> Result<u64> {
     let what = || format!("the local header of ZIP entry {}", quoted(&record.name));
     let fixed = window.bytes(record.header, FIXED_BYTES, &what)?;
@@ -88,10 +88,10 @@ fn check_header(window: &mut Window<'_, impl ReadAt + ?Sized>, record: &Record) 
         return disagree("method", method.to_string(), format!("{:?}", record.method));
     }
     let mut wide = Fields::parse(extra, &record.name)?.zip64.unwrap_or_default();
-    let bytes = widen(u32_at(header, 22), &mut wide, &record.name)?;
-    let stored_bytes = widen(u32_at(header, 18), &mut wide, &record.name)?;
+    let bytes = zip64_value(u32_at(header, 22), &mut wide, &record.name)?;
+    let stored_bytes = zip64_value(u32_at(header, 18), &mut wide, &record.name)?;
     let crc = u32_at(header, 14);
-    // With a descriptor the header was written before these numbers were known.
+    // With a descriptor, these fields are zero: the header was written before the data.
     let agrees = |local: u64, central: u64| local == central || (flags & HAS_DESCRIPTOR != 0 && local == 0);
     if !agrees(u64::from(crc), u64::from(record.crc)) {
         return disagree("CRC", format!("{crc:08x}"), format!("{:08x}", record.crc));
@@ -105,7 +105,7 @@ fn check_header(window: &mut Window<'_, impl ReadAt + ?Sized>, record: &Record) 
     Ok(record.header + header_bytes)
 }
 
-/// Holds the descriptor between an entry's data and `next` against the directory; how long it is.
+/// Checks the data descriptor between an entry's data and `next` against the directory, and returns its length.
 fn check_descriptor(window: &mut Window<'_, impl ReadAt + ?Sized>, record: &Record, at: u64, next: u64) -> Result<u64> {
     if record.flags & HAS_DESCRIPTOR == 0 {
         return Ok(0);
@@ -114,7 +114,7 @@ fn check_descriptor(window: &mut Window<'_, impl ReadAt + ?Sized>, record: &Reco
     let bytes = next.checked_sub(at).filter(|bytes| matches!(bytes, 0 | 12 | 16 | 20 | 24)).ok_or_else(|| {
         AnamnesisError::parse(format!("there is no data descriptor between ZIP entry {} and byte {next}", name()))
     })?;
-    // Writers that know that there is no data write no descriptor for it.
+    // Some writers omit the descriptor of an empty entry.
     if bytes == 0 && record.bytes == 0 && record.crc == 0 {
         return Ok(0);
     }

@@ -1,18 +1,18 @@
-//! ZIP archives: entries one behind the other, a directory of them, and a record that says where the directory is.
+//! ZIP archives: entries, the central directory, and the end record that locates it.
 //!
 //! | part | content |
 //! |---|---|
 //! | per entry | local header (30 bytes, name, extra fields), data, a data descriptor where flag bit 3 is set |
 //! | central directory | per entry 46 bytes, name, extra fields, comment |
-//! | end, ZIP64 | record of 56 bytes and locator of 20, where a number does not fit the one below |
-//! | end | 22 bytes and a comment, up to the last byte of the file |
+//! | end, ZIP64 | record of 56 bytes and locator of 20, if a value exceeds the fields of the end record |
+//! | end | 22 bytes and a comment, up to the end of the file |
 //!
-//! ZIP says most things twice, and readers that believe different copies see different archives. So an archive is read only
-//! where there is nothing to choose: both headers of every entry agree, the entries fill the file from its first byte to the
-//! directory without holes or overlaps, the directory reaches to its end record, that record reaches to the end of the file,
-//! and no name occurs twice. Encryption and archives of several disks are refused. Entries are stored or deflated; other
-//! methods are refused where such an entry's bytes are asked for. Names are never used as paths here, so they are taken as
-//! they are. The format is specified in PKWARE's APPNOTE.TXT.
+//! ZIP stores most values twice, and readers that use different copies see different archives. So an archive is
+//! accepted only if it is unambiguous: both headers of every entry agree, the entries fill the file from its first
+//! byte to the directory without holes or overlaps, the directory ends at its end record, that record ends with the
+//! file, and names are unique. Encrypted and multi-disk archives are refused. Entries are stored or deflated; other
+//! methods are refused when the entry is read. Names are never used as paths here. The format is specified in
+//! PKWARE's APPNOTE.TXT.
 
 mod central;
 mod checked;
@@ -30,49 +30,49 @@ use crate::io::ReadAt;
 use crate::limits::Budget;
 
 pub(crate) use checked::Checked;
-pub(crate) use damage::damaged_entries;
+pub(crate) use damage::checksum_errors;
 pub(crate) use entry::{Entry, Method};
 pub(crate) use inflated::{Inflated, read_prefix, read_whole};
 pub(crate) use spill::Spill;
 pub(crate) use write::{EntryHeaders, check_new_names, end_of_archive};
 
-/// How the header of an entry begins, and with it every archive that has any.
+/// Signature of a local header, and so of every non-empty archive.
 const LOCAL_SIGNATURE: &[u8; 4] = b"PK\x03\x04";
 
-/// Most entries of an archive.
+/// Maximum number of entries.
 pub(crate) const ZIP_MAX_ENTRIES: u64 = 1 << 20;
-/// Longest name of an entry, in bytes.
+/// Maximum length of an entry name in bytes.
 pub(crate) const ZIP_MAX_NAME_LEN: u64 = 4096;
 
-/// Whether a file begins as archives with entries do.
+/// Whether a file starts with a local header.
 pub(crate) fn begins_archive(head: &[u8]) -> bool {
     head.starts_with(LOCAL_SIGNATURE)
 }
 
-/// The name of the first entry, where all of it is in the first bytes of a file.
+/// The name of the first entry, if it is completely in `head`.
 pub(crate) fn first_name(head: &[u8]) -> Option<&[u8]> {
-    local::name_in(head)
+    local::entry_name(head)
 }
 
-/// The entries of an archive, in the order of its directory.
+/// The entries of an archive, in directory order.
 #[derive(Debug)]
 pub(crate) struct Archive {
     pub entries: Vec<Entry>,
 }
 
 impl Archive {
-    /// Reads all headers of an archive and none of its data.
+    /// Reads and validates all headers of an archive.
     pub(crate) fn read(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Self> {
         let end = end::find(source)?;
         let records = central::read(source, &end, budget)?;
         let entries = local::check(source, records, end.directory_offset)?;
-        refuse_twins(entries.iter().map(|entry| entry.name.as_str()))?;
+        refuse_duplicate_names(entries.iter().map(|entry| entry.name.as_str()))?;
         Ok(Self { entries })
     }
 }
 
-/// Refuses two names that some reader takes for one.
-fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+/// Refuses duplicate names, also those that differ only in their path separators.
+fn refuse_duplicate_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let read = |name: &'a str| name.bytes().map(|byte| if byte == b'\\' { b'/' } else { byte });
     let mut names: Vec<&str> = names.collect();
     names.sort_by(|a, b| read(a).cmp(read(b)));
@@ -88,7 +88,7 @@ fn refuse_twins<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     }
 }
 
-/// Little-endian numbers at fixed places of a header that was read whole.
+/// Little-endian fields of a header.
 fn u16_at(header: &[u8], at: usize) -> u16 {
     let mut bytes = [0; 2];
     bytes.copy_from_slice(&header[at..at + 2]);

@@ -1,4 +1,4 @@
-//! Where entries go that have to be read out of order: a little memory, then one unnamed temporary file.
+//! Storage for inflated entries that need random access: limited memory, then one unnamed temporary file.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{read_exact_at, write_all_at};
 
-/// Bytes that the inflated entries of one archive may keep in memory together.
+/// Memory for all inflated entries of one archive, in bytes.
 const MEMORY_BYTES: u64 = 16 << 20;
 
-/// Room for the inflated entries of one archive. The file is made when it is first needed and goes when the room does.
+/// Storage for the inflated entries of one archive. The temporary file is created on first use and removed on drop.
 pub(crate) struct Spill(Mutex<State>);
 
 struct State {
@@ -23,33 +23,33 @@ impl Spill {
         Arc::new(Self(Mutex::new(State { memory_left: MEMORY_BYTES, file: None, file_bytes: 0 })))
     }
 
-    /// A place for `bytes` bytes.
-    pub(super) fn place(&self, bytes: u64) -> Result<Room> {
+    /// Allocates `bytes` bytes.
+    pub(super) fn allocate(&self, bytes: u64) -> Result<SpillSlot> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(left) = state.memory_left.checked_sub(bytes) {
             state.memory_left = left;
-            return Ok(Room::Memory(vec![0; bytes as usize]));
+            return Ok(SpillSlot::Memory(vec![0; bytes as usize]));
         }
         let file = match &state.file {
             Some(file) => Arc::clone(file),
             None => {
-                let file = tempfile::tempfile().map_err(no_room)?;
+                let file = tempfile::tempfile().map_err(spill_failed)?;
                 Arc::clone(state.file.insert(Arc::new(file)))
             }
         };
         let start = state.file_bytes;
         state.file_bytes = start.saturating_add(bytes);
-        Ok(Room::File { file, start })
+        Ok(SpillSlot::File { file, start })
     }
 }
 
-/// Room for one entry.
-pub(super) enum Room {
+/// Storage of one entry.
+pub(super) enum SpillSlot {
     Memory(Vec<u8>),
     File { file: Arc<File>, start: u64 },
 }
 
-impl Room {
+impl SpillSlot {
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Memory(memory) => {
@@ -57,7 +57,7 @@ impl Room {
                 memory[at..at + bytes.len()].copy_from_slice(bytes);
                 Ok(())
             }
-            Self::File { file, start } => write_all_at(file, bytes, *start + offset).map_err(no_room),
+            Self::File { file, start } => write_all_at(file, bytes, *start + offset).map_err(spill_failed),
         }
     }
 
@@ -73,7 +73,7 @@ impl Room {
     }
 }
 
-fn no_room(error: std::io::Error) -> AnamnesisError {
+fn spill_failed(error: std::io::Error) -> AnamnesisError {
     let directory = std::env::temp_dir();
     let text = format!("{}: no room to unpack an array for reading it out of order: {error}", directory.display());
     AnamnesisError::Io(std::io::Error::new(error.kind(), text))
@@ -86,10 +86,10 @@ mod tests {
     #[test]
     fn memory_is_used_first_and_then_one_file() {
         let spill = Spill::new();
-        let mut places: Vec<_> = [MEMORY_BYTES - 10, 11, 10, 5].map(|bytes| spill.place(bytes).unwrap()).into();
-        let kinds: Vec<_> = places.iter().map(|place| matches!(place, Room::Memory(_))).collect();
+        let mut places: Vec<_> = [MEMORY_BYTES - 10, 11, 10, 5].map(|bytes| spill.allocate(bytes).unwrap()).into();
+        let kinds: Vec<_> = places.iter().map(|place| matches!(place, SpillSlot::Memory(_))).collect();
         assert_eq!(kinds, [true, false, true, false]);
-        assert!(matches!(&places[3], Room::File { start: 11, .. }));
+        assert!(matches!(&places[3], SpillSlot::File { start: 11, .. }));
         for (index, place) in places.iter_mut().enumerate() {
             place.write(2, &[index as u8; 3]).unwrap();
         }

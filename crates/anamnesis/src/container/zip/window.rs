@@ -1,16 +1,16 @@
-//! Reading headers that stand close together with few reads.
+//! Buffered reading of headers that are close to one another.
 
 use std::ops::Range;
 
 use crate::error::{AnamnesisError, Result};
 use crate::io::ReadAt;
 
-/// A part of a source through which headers are looked at.
+/// A read-ahead window over a source.
 pub(super) struct Window<'a, S: ?Sized> {
     source: &'a S,
-    /// No byte from here on is looked at.
+    /// End of the readable range.
     end: u64,
-    /// Bytes read at a time, at least.
+    /// Minimum bytes per read.
     ahead: u64,
     start: u64,
     bytes: Vec<u8>,
@@ -21,7 +21,7 @@ impl<'a, S: ReadAt + ?Sized> Window<'a, S> {
         Self { source, end, ahead, start: 0, bytes: Vec::new() }
     }
 
-    /// The bytes at `offset`; `what` names them where they reach past the end.
+    /// The bytes at `offset`; `what` names them in an error.
     pub(super) fn bytes(&mut self, offset: u64, bytes: u64, what: &dyn Fn() -> String) -> Result<&[u8]> {
         let inside = offset.checked_add(bytes).filter(|&end| end <= self.end);
         let end = inside.ok_or_else(|| {
@@ -29,7 +29,7 @@ impl<'a, S: ReadAt + ?Sized> Window<'a, S> {
             AnamnesisError::parse(reason)
         })?;
         if offset < self.start || end > self.start + self.bytes.len() as u64 {
-            // What is asked for at once is a header with a name and extra fields, each shorter than 64 KiB.
+            // A request is a header with its name and extra fields, each shorter than 64 KiB.
             self.bytes.resize(bytes.max(self.ahead).min(self.end - offset) as usize, 0);
             self.start = offset;
             self.source.fill_at(offset, &mut self.bytes)?;

@@ -1,24 +1,24 @@
-//! Headers of new archives: entries stored as they are, ZIP64 only where a number needs it.
+//! Headers of new archives: stored entries, ZIP64 only if a value requires it.
 
-use super::{ZIP_MAX_NAME_LEN, refuse_twins};
+use super::{ZIP_MAX_NAME_LEN, refuse_duplicate_names};
 use crate::error::{AnamnesisError, Result, quoted};
 
 const VERSION: u16 = 20;
 const VERSION_64: u16 = 45;
-/// 1 January 1980, the first date ZIP has: archives do not depend on when they are written.
+/// 1 January 1980, the ZIP epoch: archives do not depend on the time of writing.
 const DATE: u16 = 1 << 5 | 1;
-/// The system whose attributes an entry has. It also lets every tool take a UTF-8 name as it is.
+/// The host system of the attributes. With this one, all tools accept UTF-8 names.
 const UNIX: u16 = 3 << 8;
-/// A file that its owner may write and everyone may read.
+/// Regular file, 0644.
 const FILE_MODE: u32 = 0o100_644;
 const UTF8_FLAG: u16 = 1 << 11;
-/// Zeros in front of data that is to be aligned, as Android's tools write them.
+/// Extra field with the padding that aligns the data, as written by Android's tools.
 const ALIGNMENT_FIELD: u16 = 0xd935;
 const ZIP64_FIELD: u16 = 1;
 const LOCAL_BYTES: u64 = 30;
 const CENTRAL_BYTES: u64 = 46;
 
-/// The two headers of a stored entry.
+/// The local and the central header of a stored entry.
 #[derive(Debug)]
 pub(crate) struct EntryHeaders {
     name: String,
@@ -30,7 +30,7 @@ pub(crate) struct EntryHeaders {
 }
 
 impl EntryHeaders {
-    /// An entry whose header is at `offset`, and whose data begins at a multiple of `alignment`.
+    /// An entry whose local header is at `offset` and whose data is aligned.
     pub(crate) fn new(name: String, offset: u64, bytes: u64, alignment: u64) -> Self {
         let mut headers = Self { name, offset, bytes, padding: 0, alignment: alignment as u16 };
         let unpadded = headers.data_offset();
@@ -46,26 +46,26 @@ impl EntryHeaders {
         self.offset
     }
 
-    fn is_large(&self) -> bool {
+    fn has_wide_size(&self) -> bool {
         self.bytes >= u64::from(u32::MAX)
     }
 
-    fn is_far(&self) -> bool {
+    fn has_wide_offset(&self) -> bool {
         self.offset >= u64::from(u32::MAX)
     }
 
     fn local_extra_bytes(&self) -> u64 {
-        (if self.is_large() { 20 } else { 0 }) + 6 + self.padding
+        (if self.has_wide_size() { 20 } else { 0 }) + 6 + self.padding
     }
 
     fn central_extra_bytes(&self) -> u64 {
-        match (self.is_large(), self.is_far()) {
+        match (self.has_wide_size(), self.has_wide_offset()) {
             (false, false) => 0,
             (large, far) => 4 + if large { 16 } else { 0 } + if far { 8 } else { 0 },
         }
     }
 
-    /// Where the data begins.
+    /// Offset of the data.
     pub(crate) fn data_offset(&self) -> u64 {
         self.offset + LOCAL_BYTES + self.name.len() as u64 + self.local_extra_bytes()
     }
@@ -74,10 +74,10 @@ impl EntryHeaders {
         CENTRAL_BYTES + self.name.len() as u64 + self.central_extra_bytes()
     }
 
-    /// What both headers have in common, from the version on.
+    /// The fields that both headers share, from the version on.
     fn common(&self, crc: u32, extra_bytes: u64) -> Vec<u8> {
         let mut header = Vec::new();
-        let version = if self.is_large() || self.is_far() { VERSION_64 } else { VERSION };
+        let version = if self.has_wide_size() || self.has_wide_offset() { VERSION_64 } else { VERSION };
         let flags = if self.name.is_ascii() { 0 } else { UTF8_FLAG };
         for half in [version, flags, 0, 0, DATE] {
             header.extend(half.to_le_bytes());
@@ -85,7 +85,7 @@ impl EntryHeaders {
         header.extend(crc.to_le_bytes());
         header.extend(narrow(self.bytes).to_le_bytes());
         header.extend(narrow(self.bytes).to_le_bytes());
-        // Both are short: names are checked before anything is written, and the extra fields are ours.
+        // Both fit: names are validated before, and the extra fields are bounded.
         header.extend((self.name.len() as u16).to_le_bytes());
         header.extend((extra_bytes as u16).to_le_bytes());
         header
@@ -95,7 +95,7 @@ impl EntryHeaders {
         let mut header = b"PK\x03\x04".to_vec();
         header.extend(self.common(crc, self.local_extra_bytes()));
         header.extend(self.name.as_bytes());
-        if self.is_large() {
+        if self.has_wide_size() {
             header.extend(zip64_field(&[self.bytes, self.bytes]));
         }
         for half in [ALIGNMENT_FIELD, 2 + self.padding as u16, self.alignment] {
@@ -109,14 +109,17 @@ impl EntryHeaders {
         let mut header = b"PK\x01\x02".to_vec();
         header.extend((UNIX | VERSION_64).to_le_bytes());
         header.extend(self.common(crc, self.central_extra_bytes()));
-        // No comment, disk 0, no attributes of the content.
+        // No comment, disk 0, no internal attributes.
         header.extend([0; 6]);
         header.extend((FILE_MODE << 16).to_le_bytes());
         header.extend(narrow(self.offset).to_le_bytes());
         header.extend(self.name.as_bytes());
         let large = [self.bytes, self.bytes];
-        let wide: Vec<u64> =
-            large.into_iter().filter(|_| self.is_large()).chain(self.is_far().then_some(self.offset)).collect();
+        let wide: Vec<u64> = large
+            .into_iter()
+            .filter(|_| self.has_wide_size())
+            .chain(self.has_wide_offset().then_some(self.offset))
+            .collect();
         if !wide.is_empty() {
             header.extend(zip64_field(&wide));
         }
@@ -124,7 +127,7 @@ impl EntryHeaders {
     }
 }
 
-/// A number in a field of 32 bits, or what stands there when it is in the ZIP64 field.
+/// A 32-bit field; all ones if the value is in the ZIP64 field.
 fn narrow(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -136,7 +139,7 @@ fn zip64_field(numbers: &[u64]) -> Vec<u8> {
     field
 }
 
-/// The end records of an archive whose directory is known.
+/// The end records of an archive.
 pub(crate) fn end_of_archive(entries: u64, directory: u64, directory_bytes: u64) -> Vec<u8> {
     let mut end = Vec::new();
     let is_wide =
@@ -166,7 +169,7 @@ pub(crate) fn end_of_archive(entries: u64, directory: u64, directory_bytes: u64)
     end
 }
 
-/// Refuses names that could not be read back.
+/// Refuses names that the reader would not accept.
 pub(crate) fn check_new_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let check = |name: &'a str| {
         if name.contains('\0') {
@@ -179,5 +182,5 @@ pub(crate) fn check_new_names<'a>(names: impl Iterator<Item = &'a str>) -> Resul
         Ok(name)
     };
     let names = names.map(check).collect::<Result<Vec<_>>>()?;
-    refuse_twins(names.into_iter())
+    refuse_duplicate_names(names.into_iter())
 }

@@ -1,5 +1,5 @@
-//! What values are called by.
+//! Ids of values.
 
-/// A value, by its place in the arena.
+/// The index of a value in the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id(pub(super) u32);

@@ -1,7 +1,7 @@
-//! The stack machine: runs a pickle's instructions and constructs nothing.
+//! The stack machine: executes a pickle's instructions without importing or calling anything.
 //!
-//! Where Python would import and call, an [`Object`](super::value::Object) notes what would have been called with what.
-//! Every global that is reached is told to a [`Watcher`] before anything else happens with it.
+//! Where Python would call, an [`Object`](super::value::Object) records callable and arguments. Every global is
+//! reported to a [`Watcher`] first.
 
 use std::collections::HashMap;
 
@@ -13,38 +13,38 @@ use super::value::{PickleValues, Value};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
-/// Hears of what a pickle refers to and does wrong; an error stops the machine.
+/// Observer of a pickle's globals and malformed instructions; an error stops the machine.
 pub(crate) trait Watcher {
-    /// A global is reached by the instruction at `position`.
+    /// A global is referenced by the instruction at `position`.
     fn global(&mut self, module: &str, name: &str, position: usize) -> Result<()>;
 
-    /// An instruction that can be read makes no sense where it stands. Where this returns `Ok`, it is passed over.
-    fn nonsense(&mut self, error: AnamnesisError) -> Result<()> {
+    /// An instruction is malformed. On `Ok` it is skipped.
+    fn malformed(&mut self, error: AnamnesisError) -> Result<()> {
         Err(error)
     }
 }
 
-/// The highest protocol there is.
+/// The highest protocol version.
 const MAX_PROTOCOL: u8 = 5;
-/// Bytes a memo entry out of order takes at most.
+/// Maximum bytes of a sparse memo entry.
 const SPARSE_ENTRY_BYTES: usize = 40;
 
-/// A pickle that has been read.
+/// A parsed pickle.
 #[derive(Debug)]
 pub(crate) struct Pickle<'a> {
     pub(crate) values: PickleValues<'a>,
-    /// What the pickle as a whole stands for; `None` where a watcher let nonsense pass and there is nothing left.
+    /// The root value; `None` if malformed instructions were skipped and none is left.
     pub(crate) root: Option<Id>,
-    /// Bytes up to and with its end.
+    /// Bytes up to and including `STOP`.
     pub(crate) bytes: usize,
 }
 
-/// Reads the pickle at the start of `bytes`.
+/// Parses the pickle at the start of `bytes`.
 pub(crate) fn read<'a>(bytes: &'a [u8], watcher: &mut dyn Watcher, budget: &mut Budget) -> Result<Pickle<'a>> {
     read_within(bytes, MAX_PICKLE_WORKING_SET, watcher, budget)
 }
 
-/// [`read`] with at most so many bytes for its values.
+/// [`read`] with a memory limit for its values.
 pub(crate) fn read_within<'a>(
     bytes: &'a [u8],
     most: u64,
@@ -65,14 +65,14 @@ pub(crate) fn read_within<'a>(
         let start = machine.reader.position();
         let op = machine.reader.next()?;
         if let Err(error) = machine.check_frame(op, start) {
-            machine.watcher.nonsense(error)?;
+            machine.watcher.malformed(error)?;
         }
         if op == Op::Stop {
             let root = machine.pop(start);
             let root = match root {
                 Ok(root) => Some(root),
                 Err(error) => {
-                    machine.watcher.nonsense(error)?;
+                    machine.watcher.malformed(error)?;
                     None
                 }
             };
@@ -81,19 +81,19 @@ pub(crate) fn read_within<'a>(
         }
         if let Err(error) = machine.step(op, start) {
             match error {
-                AnamnesisError::Parse { .. } => machine.watcher.nonsense(error)?,
+                AnamnesisError::Parse { .. } => machine.watcher.malformed(error)?,
                 other => return Err(other),
             }
         }
     }
 }
 
-/// What the pickle put aside under a number: in order nearly always, so that one number takes four bytes.
+/// The memo. Indices are nearly always consecutive, so that an entry takes four bytes.
 #[derive(Debug, Default)]
 struct Memo {
     dense: Vec<Id>,
     sparse: HashMap<u64, Id>,
-    /// Numbers in use, which is where `MEMOIZE` goes on.
+    /// Number of entries, and the index of the next `MEMOIZE`.
     count: u64,
 }
 
@@ -103,7 +103,7 @@ impl Memo {
         dense.or_else(|| self.sparse.get(&index)).copied()
     }
 
-    /// Whether `index` is the next in order.
+    /// Whether `index` is the next consecutive one.
     fn is_next(&self, index: u64) -> bool {
         index == self.dense.len() as u64
     }
@@ -127,10 +127,10 @@ struct Machine<'a, 'w> {
     reader: Reader<'a>,
     values: PickleValues<'a>,
     stack: Vec<Id>,
-    /// Heights of the stack where marks stand.
+    /// Stack heights at the marks.
     marks: Vec<usize>,
     memo: Memo,
-    /// Where the last frame ends.
+    /// End of the last frame.
     frame_end: usize,
     watcher: &'w mut dyn Watcher,
     budget: &'w mut Budget,
@@ -140,7 +140,7 @@ impl<'a> Machine<'a, '_> {
     fn step(&mut self, op: Op<'a>, at: usize) -> Result<()> {
         let id = match op {
             Op::Proto(version) if version > MAX_PROTOCOL => {
-                let why = format!("protocol {version}, of which there are {MAX_PROTOCOL}");
+                let why = format!("protocol {version}, {MAX_PROTOCOL} is the highest");
                 return Err(malformed(at, &why));
             }
             Op::Proto(_) | Op::Frame(_) | Op::Stop => return Ok(()),
@@ -222,7 +222,7 @@ impl<'a> Machine<'a, '_> {
             }
             Op::Get(index) => {
                 let found = self.memo.get(index);
-                found.ok_or_else(|| malformed(at, &format!("nothing was put aside under {index}")))?
+                found.ok_or_else(|| malformed(at, &format!("memo entry {index} does not exist")))?
             }
             Op::Put(index) => return self.put(index, at),
             Op::Memoize => return self.put(self.memo.count, at),
@@ -270,8 +270,8 @@ impl<'a> Machine<'a, '_> {
         self.push(id)
     }
 
-    /// Holds an instruction, which has been read, against the frames: they lie behind one another and inside the pickle, and
-    /// no instruction reaches over the end of one.
+    /// Checks an instruction against the frames: they do not overlap, end inside the pickle, and no instruction
+    /// crosses the end of one.
     fn check_frame(&mut self, op: Op<'_>, start: usize) -> Result<()> {
         let (end, frame_end) = (self.reader.position(), self.frame_end);
         if let Op::Frame(bytes) = op {
@@ -283,10 +283,7 @@ impl<'a> Machine<'a, '_> {
             let inside = inside.ok_or_else(|| malformed(start, &format!("a frame of {bytes} bytes, {left} follow")))?;
             self.frame_end = end + inside;
         } else if start < frame_end && end > frame_end {
-            return Err(malformed(
-                start,
-                &format!("an instruction that reaches to byte {end}, its frame to {frame_end}"),
-            ));
+            return Err(malformed(start, &format!("an instruction that ends at byte {end}, its frame at {frame_end}")));
         } else if op == Op::Stop && end < frame_end {
             return Err(malformed(
                 start,
@@ -297,25 +294,25 @@ impl<'a> Machine<'a, '_> {
     }
 
     fn push(&mut self, id: Id) -> Result<()> {
-        self.values.room(&mut self.stack, 1, self.budget)?;
+        self.values.reserve(&mut self.stack, 1, self.budget)?;
         self.stack.push(id);
         Ok(())
     }
 
-    /// The height below which nothing may be taken: that of the last mark.
+    /// The stack height of the last mark, below which nothing may be popped.
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
 
-    /// The height of the stack without its `count` topmost values.
+    /// The stack height without its `count` topmost values.
     fn below(&self, count: usize, at: usize) -> Result<usize> {
         let start = self.stack.len().checked_sub(count).filter(|&start| start >= self.floor());
-        start.ok_or_else(|| malformed(at, "an instruction that needs more values than there are"))
+        start.ok_or_else(|| malformed(at, "an instruction that needs more values than the stack has"))
     }
 
     fn pop(&mut self, at: usize) -> Result<Id> {
         self.below(1, at)?;
-        self.stack.pop().ok_or_else(|| malformed(at, "nothing to take"))
+        self.stack.pop().ok_or_else(|| malformed(at, "the stack is empty"))
     }
 
     fn top(&self, at: usize) -> Result<Id> {
@@ -323,10 +320,10 @@ impl<'a> Machine<'a, '_> {
         Ok(self.stack[start])
     }
 
-    /// The value below `start`, which the values from there on are given to.
+    /// The value below `start`, the target of the values above.
     fn under(&self, start: usize, at: usize) -> Result<Id> {
         let target = start.checked_sub(1).filter(|&place| place >= self.floor());
-        target.map(|place| self.stack[place]).ok_or_else(|| malformed(at, "items without something that takes them"))
+        target.map(|place| self.stack[place]).ok_or_else(|| malformed(at, "items without a container"))
     }
 
     fn mark(&mut self) -> Result<()> {
@@ -339,10 +336,10 @@ impl<'a> Machine<'a, '_> {
     }
 
     fn pop_mark(&mut self, at: usize) -> Result<usize> {
-        self.marks.pop().ok_or_else(|| malformed(at, "no mark to go back to"))
+        self.marks.pop().ok_or_else(|| malformed(at, "no open mark"))
     }
 
-    /// `POP` takes a value, or the mark where there is none above it.
+    /// `POP` removes a value, or the mark if there is no value above it.
     fn discard(&mut self, at: usize) -> Result<()> {
         if self.marks.last() == Some(&self.stack.len()) {
             self.marks.pop();
@@ -354,8 +351,8 @@ impl<'a> Machine<'a, '_> {
     fn put(&mut self, index: u64, at: usize) -> Result<()> {
         let top = self.top(at)?;
         match self.memo.is_next(index) {
-            true => self.values.room(&mut self.memo.dense, 1, self.budget)?,
-            false if self.memo.get(index).is_none() => self.values.pay(SPARSE_ENTRY_BYTES, self.budget)?,
+            true => self.values.reserve(&mut self.memo.dense, 1, self.budget)?,
+            false if self.memo.get(index).is_none() => self.values.charge(SPARSE_ENTRY_BYTES, self.budget)?,
             false => {}
         }
         self.memo.put(index, top);
@@ -370,7 +367,7 @@ impl<'a> Machine<'a, '_> {
         self.values.new_text(bytes, self.budget)
     }
 
-    /// A string of Python 2 is text where it can be.
+    /// A Python 2 string: text if it is valid UTF-8.
     fn string(&mut self, bytes: &'a [u8]) -> Result<Id> {
         self.budget.buffer(bytes.len() as u64, "a string of the pickle")?;
         match std::str::from_utf8(bytes) {
@@ -389,17 +386,17 @@ impl<'a> Machine<'a, '_> {
         let target = self.under(start, at)?;
         let taken = self.values.append(target, &self.stack[start..], self.budget)?;
         self.stack.truncate(start);
-        taken.ok_or_else(|| malformed(at, "items for something that is no list"))
+        taken.ok_or_else(|| malformed(at, "items for a value that is not a list"))
     }
 
-    /// Gives the keys and values from `start` on to `target`.
+    /// Stores the keys and values from `start` on in `target`.
     fn set_items(&mut self, target: Id, start: usize, at: usize) -> Result<()> {
         if !(self.stack.len() - start).is_multiple_of(2) {
             return Err(malformed(at, "a key without a value"));
         }
         let taken = self.values.set_items(target, &self.stack[start..], self.budget)?;
         self.stack.truncate(start);
-        taken.ok_or_else(|| malformed(at, "keys and values for something that is no dict"))
+        taken.ok_or_else(|| malformed(at, "keys and values for a value that is not a dict"))
     }
 
     fn named_global(&mut self, module: &'a [u8], name: &'a [u8], at: usize) -> Result<Id> {
@@ -407,7 +404,7 @@ impl<'a> Machine<'a, '_> {
         self.global(module, name, at)
     }
 
-    /// What is no text cannot be the name of anything; it is told all the same.
+    /// Invalid UTF-8 cannot name anything; it is reported with replacement characters.
     fn name(&mut self, bytes: &'a [u8]) -> Result<Id> {
         match std::str::from_utf8(bytes) {
             Ok(_) => self.values.new_text(bytes, self.budget),
@@ -420,7 +417,7 @@ impl<'a> Machine<'a, '_> {
         let mut names = [self.stack[start], self.stack[start + 1]];
         self.stack.truncate(start);
         for name in &mut names {
-            // A name that is made by a call is known to whoever runs the call only.
+            // A name that is the result of a call is unknown.
             if self.values.text(*name).is_none() {
                 *name = self.values.new_owned_text("(not a text)".to_owned(), self.budget)?;
             }
@@ -434,7 +431,7 @@ impl<'a> Machine<'a, '_> {
         self.global(module, name, at)
     }
 
-    /// A global of two texts.
+    /// A global, by the ids of its module and name.
     fn global(&mut self, module: Id, name: Id, at: usize) -> Result<Id> {
         let [module_text, name_text] = [module, name].map(|text| self.values.text(text).unwrap_or_default());
         self.watcher.global(module_text, name_text, at)?;
@@ -443,10 +440,10 @@ impl<'a> Machine<'a, '_> {
 
     fn object(&mut self, callable: Id, args: Id, at: usize) -> Result<Id> {
         if self.values.global(callable).is_none() {
-            return Err(malformed(at, "a call of something that is no global"));
+            return Err(malformed(at, "a call of a value that is not a global"));
         }
         if self.values.tuple(args).is_none() {
-            return Err(malformed(at, "a call whose arguments are no tuple"));
+            return Err(malformed(at, "a call whose arguments are not a tuple"));
         }
         self.values.new_object(callable, args, self.budget)
     }
@@ -458,6 +455,6 @@ impl<'a> Machine<'a, '_> {
             let why = format!("a state for {} itself", quoted(&format!("{}.{}", global.module, global.name)));
             return Err(malformed(at, &why));
         }
-        self.values.build(target, state).ok_or_else(|| malformed(at, "a state for something that takes none"))
+        self.values.build(target, state).ok_or_else(|| malformed(at, "a state for a value without one"))
     }
 }

@@ -1,11 +1,11 @@
-//! Pickles as data: a machine that reads every protocol, constructs nothing and calls nothing.
+//! A pickle parser for all protocols that constructs no objects and calls nothing.
 
 pub(crate) mod caps;
 mod id;
+mod intern;
 mod machine;
+mod memory;
 pub(crate) mod opcodes;
-mod recent;
-mod spent;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -18,7 +18,7 @@ pub(crate) use value::{Global, Object, PickleValues, RawBytes, Value};
 use crate::error::Result;
 use opcodes::{Op, Reader};
 
-/// Bytes of the pickle at the start of `bytes`, found without running it; `None` where it does not end there.
+/// Length of the pickle at the start of `bytes`, without executing it; `None` if it is incomplete.
 pub(crate) fn length(bytes: &[u8]) -> Result<Option<usize>> {
     let mut reader = Reader::new(bytes);
     loop {

@@ -1,20 +1,20 @@
-//! The instructions of a pickle, as bytes: where each begins, what it carries, nothing of what it means.
+//! The instructions of a pickle and their arguments, without their meaning.
 //!
-//! | protocol | brings |
+//! | protocol | adds |
 //! |---|---|
-//! | 0 | text arguments that end at a newline |
-//! | 1 | binary arguments of fixed size, or behind a length of one or four bytes |
-//! | 2 | `PROTO`, objects without a constructor, long integers, short tuples, extension codes |
+//! | 0 | text arguments terminated by a newline |
+//! | 1 | binary arguments of fixed size, or with a length of one or four bytes |
+//! | 2 | `PROTO`, `NEWOBJ`, long integers, short tuples, extension codes |
 //! | 3 | bytes |
 //! | 4 | frames, lengths of eight bytes, globals named on the stack, sets, `MEMOIZE` |
-//! | 5 | byte arrays and buffers beside the pickle |
+//! | 5 | byte arrays and out-of-band buffers |
 //!
 //! The format is specified in `Lib/pickletools.py` of CPython.
 
 use super::caps::MAX_PICKLE_PAYLOAD;
 use crate::error::{AnamnesisError, Result};
 
-/// One instruction with its argument, which is borrowed from the pickle.
+/// An instruction with its argument, borrowed from the pickle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op<'a> {
     Proto(u8),
@@ -27,17 +27,17 @@ pub(crate) enum Op<'a> {
     None,
     Bool(bool),
     Int(i64),
-    /// An integer of more than eight bytes, lowest byte first.
+    /// An integer of more than eight bytes, little-endian.
     LongBytes(&'a [u8]),
-    /// An integer as decimal digits that do not fit into eight bytes.
+    /// A decimal integer that does not fit into 64 bits.
     LongText(&'a [u8]),
     Float(f64),
     Text(&'a [u8]),
     /// Text with `\uXXXX` escapes.
     EscapedText(&'a [u8]),
-    /// A string of Python 2.
+    /// A Python 2 string.
     String(&'a [u8]),
-    /// A string of Python 2 in quotes, with escapes.
+    /// A Python 2 string literal, with quotes and escapes.
     QuotedString(&'a [u8]),
     Bytes(&'a [u8]),
     ByteArray(&'a [u8]),
@@ -45,7 +45,7 @@ pub(crate) enum Op<'a> {
     ReadonlyBuffer,
     /// A tuple of the topmost values.
     TupleOf(usize),
-    /// A tuple of everything down to the mark.
+    /// A tuple of all values above the mark.
     Tuple,
     EmptyList,
     List,
@@ -69,13 +69,13 @@ pub(crate) enum Op<'a> {
     NewObjEx,
     Reduce,
     Build,
-    /// A code of the registry of extensions.
+    /// A code of the extension registry.
     Ext(u32),
     PersId(&'a [u8]),
     BinPersId,
 }
 
-/// Reads instructions one after the other.
+/// Reads instructions sequentially.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -92,12 +92,12 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Bytes behind what was read.
+    /// Bytes left to read.
     pub(super) fn left(&self) -> usize {
         self.bytes.len().saturating_sub(self.at)
     }
 
-    /// Whether the last error was that the bytes end inside the pickle.
+    /// Whether the last error was an incomplete pickle.
     pub(crate) fn ran_out(&self) -> bool {
         self.ran_out
     }
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
             }
             b'F' => {
                 let text = std::str::from_utf8(self.line()?).ok().and_then(|text| text.trim().parse().ok());
-                Op::Float(text.ok_or_else(|| malformed(start, "text that is no number"))?)
+                Op::Float(text.ok_or_else(|| malformed(start, "text that is not a number"))?)
             }
             b'G' => Op::Float(f64::from_be_bytes(self.array()?)),
             b'S' => Op::QuotedString(self.line()?),
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
             0x84 => Op::Ext(u32::from_le_bytes(self.array()?)),
             b'P' => Op::PersId(self.line()?),
             b'Q' => Op::BinPersId,
-            other => return Err(malformed(start, &format!("0x{other:02x}, which is no instruction"))),
+            other => return Err(malformed(start, &format!("0x{other:02x}, which is not an opcode"))),
         })
     }
 
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Bytes behind a length of 1, 4 or 8 bytes.
+    /// Bytes with a length prefix of 1, 4 or 8 bytes.
     fn counted(&mut self, length_bytes: usize, start: usize) -> Result<&'a [u8]> {
         let mut length = [0; 8];
         length[..length_bytes].copy_from_slice(self.take(length_bytes)?);
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
         self.take(length as usize)
     }
 
-    /// Bytes up to a newline, which is passed.
+    /// Bytes up to a newline, which is consumed.
     fn line(&mut self) -> Result<&'a [u8]> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let limit = usize::try_from(MAX_PICKLE_PAYLOAD).unwrap_or(usize::MAX);
@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `I`: an integer, or a truth value of protocol 0.
+    /// `INT`: an integer, or a bool of protocol 0.
     fn int_line(&mut self, start: usize) -> Result<Op<'a>> {
         match self.line()? {
             b"00" => Ok(Op::Bool(false)),
@@ -271,7 +271,7 @@ impl<'a> Reader<'a> {
 
     fn index_line(&mut self, start: usize) -> Result<u64> {
         let text = std::str::from_utf8(self.line()?).ok().and_then(|text| text.trim().parse().ok());
-        text.ok_or_else(|| malformed(start, "an index that is no number"))
+        text.ok_or_else(|| malformed(start, "an index that is not a number"))
     }
 }
 
@@ -282,12 +282,12 @@ fn decimal(digits: &[u8], start: usize) -> Result<Op<'_>> {
     }
     let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);
     if unsigned.is_empty() || !unsigned.iter().all(u8::is_ascii_digit) {
-        return Err(malformed(start, "text that is no integer"));
+        return Err(malformed(start, "text that is not an integer"));
     }
     Ok(Op::LongText(digits))
 }
 
-/// An integer in two's complement, lowest byte first.
+/// A little-endian integer in two's complement.
 fn long(bytes: &[u8]) -> Op<'_> {
     if bytes.len() > 8 {
         return Op::LongBytes(bytes);

@@ -1,11 +1,11 @@
-//! The machine on pickles written by hand.
+//! The machine on hand-written pickles.
 
 use super::caps::MAX_PICKLE_MARK_DEPTH;
 use super::*;
 use crate::error::AnamnesisError;
 use crate::limits::{Budget, ParseLimits};
 
-/// Accepts everything and remembers it.
+/// Accepts and records all globals.
 #[derive(Default)]
 struct Everything(Vec<(String, String, usize)>);
 
@@ -32,7 +32,7 @@ fn error(bytes: &[u8]) -> AnamnesisError {
     read(bytes, &mut Everything::default(), &mut budget).unwrap_err()
 }
 
-/// A value in words.
+/// A value as text.
 fn shown(values: &PickleValues<'_>, id: Id) -> String {
     let list = |items: &[Id]| items.iter().map(|&item| shown(values, item)).collect::<Vec<_>>().join(",");
     match values.get(id) {
@@ -66,7 +66,7 @@ fn value(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_instruction_means_what_python_means_by_it() {
+fn every_instruction_has_pythons_semantics() {
     let cases: &[(&[u8], &str)] = &[
         (b"N.", "None"),
         (b"I01\n.", "true"),
@@ -131,30 +131,30 @@ fn every_instruction_means_what_python_means_by_it() {
 }
 
 #[test]
-fn memoize_counts_as_python_does() {
-    // PUT 0, PUT 5, then MEMOIZE goes to number 2.
+fn memoize_counts_like_python() {
+    // PUT 0, PUT 5, then MEMOIZE uses index 2.
     assert_eq!(value(b"K\x0aq\0K\x0bq\x05K\x0c\x94000h\x02."), "12");
-    // A number that was put out of order is found when the order reaches it.
+    // An index stored out of order is found when the sequence reaches it.
     assert_eq!(value(b"K\x0aq\x010K\x0bq\0h\x01\x86."), "(11,10)");
 }
 
 #[test]
-fn names_are_told_where_they_are_reached_however_they_are_written() {
+fn globals_are_reported_however_they_are_written() {
     let reached =
         |bytes: &[u8]| globals(bytes).into_iter().map(|(m, n, at)| format!("{m}.{n}@{at}")).collect::<Vec<_>>();
     assert_eq!(reached(b"cos\nsystem\n."), ["os.system@0"]);
-    // The call's result is thrown away.
+    // The result of the call is discarded.
     assert_eq!(reached(b"cos\nsystem\nU\x02ls\x85R0N."), ["os.system@0"]);
-    // The names come out of the memo, and are written with escapes.
+    // The names come from the memo and have escapes.
     assert_eq!(reached(b"V\\u006fs\nq\0V\\u0073ystem\nq\x0100h\0h\x01\x93."), ["os.system@32"]);
     assert_eq!(reached(b"(ios\nsystem\n."), ["os.system@1"]);
-    // A name that a call would make.
+    // A name that is the result of a call.
     assert_eq!(reached(b"cbuiltins\nstr\nU\x02os\x85RU\x06system\x93."), ["builtins.str@0", "(not a text).system@28"]);
     assert_eq!(reached(b"\x84\xff\xff\xff\xff."), ["copyreg.extension 4294967295@0"]);
 }
 
 #[test]
-fn nonsense_is_an_error_that_says_where() {
+fn malformed_instructions_are_errors_with_their_offset() {
     let cases: &[(&[u8], &str)] = &[
         (b"", "ends at byte 0"),
         (b"N", "ends at byte 1"),
@@ -189,7 +189,7 @@ fn nonsense_is_an_error_that_says_where() {
 }
 
 #[test]
-fn announced_sizes_are_refused_before_anything_is_made() {
+fn declared_sizes_are_refused_before_allocation() {
     let tag = |bytes: &[u8]| match error(bytes) {
         AnamnesisError::LimitExceeded { limit, .. } => limit,
         other => panic!("{other}"),
@@ -205,7 +205,7 @@ fn announced_sizes_are_refused_before_anything_is_made() {
 
 #[test]
 fn a_memo_bomb_is_a_handful_of_nodes() {
-    // Each step makes a tuple of the one before, twice: 2^1000 leaves.
+    // Each step makes a tuple of the previous one, twice: 2^1000 leaves.
     let mut bytes = b"N".to_vec();
     for _ in 0..1000 {
         bytes.extend(b"2\x86");
@@ -215,7 +215,7 @@ fn a_memo_bomb_is_a_handful_of_nodes() {
 }
 
 #[test]
-fn a_million_levels_are_read_and_dropped() {
+fn a_million_nested_values_are_read_and_dropped() {
     let mut bytes = b"N".to_vec();
     bytes.extend(b"\x85".repeat(1_000_000));
     bytes.push(b'.');
@@ -223,7 +223,7 @@ fn a_million_levels_are_read_and_dropped() {
 }
 
 #[test]
-fn the_callers_limits_hold() {
+fn the_limits_of_the_caller_apply() {
     let limited = |limits: ParseLimits| {
         read(b"X\x64\0\0\0aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.",
              &mut Everything::default(), &mut Budget::new(&limits)).map(|_| ())

@@ -1,10 +1,10 @@
-//! Texts of protocol 0, which are written with escapes.
+//! Strings of protocol 0 with escapes.
 
 use crate::error::Result;
 
 use super::opcodes::malformed;
 
-/// Text whose `\uXXXX` and `\UXXXXXXXX` stand for characters; every other byte is one character.
+/// Decodes `\uXXXX` and `\UXXXXXXXX`; all other bytes are Latin1Text-1.
 pub(super) fn unescaped_text(line: &[u8], at: usize) -> Result<String> {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
@@ -20,13 +20,13 @@ pub(super) fn unescaped_text(line: &[u8], at: usize) -> Result<String> {
             continue;
         }
         let number = tail.get(1..1 + digits).and_then(|hex| number(hex, 16)).and_then(char::from_u32);
-        text.push(number.ok_or_else(|| malformed(at, "a text with an escape that is no character"))?);
+        text.push(number.ok_or_else(|| malformed(at, "a text with an invalid escape"))?);
         rest = tail.get(1 + digits..).unwrap_or_default();
     }
     Ok(text)
 }
 
-/// A string literal of Python 2 with its quotes: the bytes that it stands for.
+/// Decodes a Python 2 string literal.
 pub(super) fn unquoted_string(line: &[u8], at: usize) -> Result<Vec<u8>> {
     let line = line.trim_ascii_end();
     let inside = match line {
@@ -61,7 +61,7 @@ pub(super) fn unquoted_string(line: &[u8], at: usize) -> Result<Vec<u8>> {
         match byte.and_then(|value| u8::try_from(value).ok()) {
             Some(byte) => bytes.push(byte),
             None if taken == 1 => {}
-            None => return Err(malformed(at, "a string with an escape that is no byte")),
+            None => return Err(malformed(at, "a string with an invalid escape")),
         }
         rest = tail.get(taken..).unwrap_or_default();
     }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_what_python_means_by_them() {
+    fn escapes_decode_as_in_python() {
         assert_eq!(unescaped_text(br"\u006fs\n", 0).unwrap(), "os\\n");
         assert_eq!(unescaped_text(b"\\U0001f600\xe9", 0).unwrap(), "\u{1f600}é");
         assert!(unescaped_text(br"\ud800", 0).is_err());

@@ -1,15 +1,15 @@
-//! The values of a pickle: an arena of small nodes that refer to one another by number.
+//! The values of a pickle: an arena of small nodes that refer to one another by index.
 //!
-//! A value that the pickle names a thousand times is one node, so nothing is ever copied; and as nodes own nothing, a
-//! value of any depth is dropped without recursion. Texts stay in the pickle's bytes.
+//! A value that is referenced a thousand times is one node. Nodes own nothing, so values of any depth are dropped
+//! without recursion. Strings stay in the pickle's bytes.
 
 use super::id::Id;
-use super::recent::{MAX_TEXT_BYTES, MAX_TUPLE_ITEMS, Recent, Slot};
-use super::spent::{BLOCK_BYTES, Spent};
+use super::intern::{InternTable, MAX_TEXT_BYTES, MAX_TUPLE_ITEMS, Slot};
+use super::memory::{BLOCK_BYTES, MemoryMeter};
 use crate::error::Result;
 use crate::limits::Budget;
 
-/// A range of the pickle's bytes, or of the items of tuples.
+/// A range of the pickle's bytes, or of the tuple items.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: u32,
@@ -32,28 +32,28 @@ enum Node {
     LongBytes(Span),
     LongText(Span),
     Text(Span),
-    /// A string of Python 2 that can be read as text.
+    /// A Python 2 string that is valid UTF-8.
     String(Span),
     /// Text that had escapes.
     OwnedText(u32),
     Bytes(Span),
-    /// Bytes that had escapes, which nobody asks for.
+    /// Bytes that had escapes; the content is not kept.
     EscapedBytes,
     Tuple(Span),
     List(u32),
-    /// A set; nobody asks for its items.
+    /// A set; the items are not kept.
     Set,
     Dict(u32),
-    /// A module and a name, both texts.
+    /// Module and name.
     Global(Id, Id),
     Object(u32),
-    /// What a persistent identifier stands for.
+    /// The object of a persistent id.
     Persistent(Id),
-    /// Something beside the pickle.
+    /// An out-of-band buffer.
     Buffer,
 }
 
-/// A value as its user sees it.
+/// A value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'p> {
     None,
@@ -74,7 +74,7 @@ pub(crate) enum Value<'p> {
     Buffer,
 }
 
-/// Something that a pickle imports by name.
+/// A global: a module attribute that a pickle refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Global<'p> {
     pub(crate) module: &'p str,
@@ -87,47 +87,47 @@ impl Global<'_> {
     }
 }
 
-/// A byte string as it stands in the pickle.
+/// A byte string as encoded in the pickle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RawBytes<'p> {
-    /// As they are, from this byte of the pickle on.
+    /// Verbatim, at this offset of the pickle.
     Plain { start: u64, bytes: u64 },
-    /// As a text whose characters are the bytes.
+    /// As Latin1Text-1 text.
     Text { start: u64, text: &'p str },
 }
 
-/// What Python would get by calling a global, as the pickle says it: nothing is called here.
+/// The recorded call of a global; nothing is executed.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
-    /// The global, by its own node.
+    /// The global.
     pub(crate) callable: Id,
     /// A tuple.
     pub(crate) args: Id,
     pub(crate) state: Option<Id>,
-    /// What few objects have.
-    given: Option<Box<Given>>,
+    /// Items and attributes, which few objects have.
+    additions: Option<Box<AddedItems>>,
 }
 
-/// What a pickle gives to an object after it is made.
+/// Items that a pickle adds to an object after its construction.
 #[derive(Debug, Clone, Default)]
-struct Given {
+struct AddedItems {
     items: Vec<(Id, Id)>,
     appended: Vec<Id>,
 }
 
 impl Object {
-    /// Keys with their values.
+    /// Items by key.
     pub(crate) fn items(&self) -> &[(Id, Id)] {
-        self.given.as_deref().map_or(&[], |given| &given.items)
+        self.additions.as_deref().map_or(&[], |additions| &additions.items)
     }
 
     /// Items in order.
     pub(crate) fn appended(&self) -> &[Id] {
-        self.given.as_deref().map_or(&[], |given| &given.appended)
+        self.additions.as_deref().map_or(&[], |additions| &additions.appended)
     }
 }
 
-/// All values of one pickle.
+/// All values of a pickle.
 #[derive(Debug)]
 pub(crate) struct PickleValues<'a> {
     bytes: &'a [u8],
@@ -137,11 +137,11 @@ pub(crate) struct PickleValues<'a> {
     dicts: Vec<Vec<(Id, Id)>>,
     objects: Vec<Object>,
     owned: Vec<Vec<u8>>,
-    recent: Recent,
-    spent: Spent,
+    recent: InternTable,
+    spent: MemoryMeter,
 }
 
-/// Nodes of values that cannot change are made once: `None`, the truth values, the empty tuple, 0 to 255.
+/// Shared nodes of immutable values: `None`, bools, the empty tuple, 0 to 255.
 const NONE: Id = Id(0);
 const FALSE: Id = Id(1);
 const TRUE: Id = Id(2);
@@ -149,7 +149,7 @@ const EMPTY_TUPLE: Id = Id(3);
 const FIRST_SMALL_INT: u32 = 4;
 
 impl<'a> PickleValues<'a> {
-    /// No values yet, and `most` bytes for them.
+    /// No values, and a memory limit of `most` bytes.
     pub(super) fn new(bytes: &'a [u8], most: u64) -> Self {
         let mut nodes = vec![Node::None, Node::Bool(false), Node::Bool(true), Node::Tuple(Span { start: 0, len: 0 })];
         nodes.extend((0..=255).map(Node::Int));
@@ -161,23 +161,23 @@ impl<'a> PickleValues<'a> {
             dicts: Vec::new(),
             objects: Vec::new(),
             owned: Vec::new(),
-            recent: Recent::new(),
-            spent: Spent::new(most),
+            recent: InternTable::new(),
+            spent: MemoryMeter::new(most),
         }
     }
 
-    /// Pays for memory beside the values.
-    pub(super) fn pay(&mut self, bytes: usize, budget: &mut Budget) -> Result<()> {
-        self.spent.pay(bytes, budget)
+    /// Charges memory other than values.
+    pub(super) fn charge(&mut self, bytes: usize, budget: &mut Budget) -> Result<()> {
+        self.spent.charge(bytes, budget)
     }
 
-    /// Makes room in a list beside the values.
-    pub(super) fn room<T>(&mut self, items: &mut Vec<T>, more: usize, budget: &mut Budget) -> Result<()> {
-        self.spent.room(items, more, budget)
+    /// Reserves capacity in a list other than values.
+    pub(super) fn reserve<T>(&mut self, items: &mut Vec<T>, more: usize, budget: &mut Budget) -> Result<()> {
+        self.spent.reserve(items, more, budget)
     }
 
     fn push(&mut self, node: Node, budget: &mut Budget) -> Result<Id> {
-        self.spent.room(&mut self.nodes, 1, budget)?;
+        self.spent.reserve(&mut self.nodes, 1, budget)?;
         // The working set holds far fewer than 2^32 nodes.
         let id = Id(self.nodes.len() as u32);
         self.nodes.push(node);
@@ -208,13 +208,13 @@ impl<'a> PickleValues<'a> {
     }
 
     pub(super) fn new_persistent(&mut self, pid: Id, budget: &mut Budget) -> Result<Id> {
-        let slot = Recent::slot(b'Q', [pid.0].into_iter());
+        let slot = InternTable::slot(b'Q', [pid.0].into_iter());
         let is_same = |node| matches!(node, Node::Persistent(known) if known == pid);
-        self.again(slot, |_, node| is_same(node), |values, budget| values.push(Node::Persistent(pid), budget), budget)
+        self.intern(slot, |_, node| is_same(node), |values, budget| values.push(Node::Persistent(pid), budget), budget)
     }
 
-    /// The value in a slot where it is the same, or a new one that takes its place.
-    fn again(
+    /// The value in a slot if it is equal, or a new one that replaces it.
+    fn intern(
         &mut self,
         slot: Slot,
         is_same: impl FnOnce(&Self, Node) -> bool,
@@ -230,9 +230,9 @@ impl<'a> PickleValues<'a> {
         Ok(id)
     }
 
-    /// The place of a part of the pickle's own bytes.
+    /// The position of a part of the pickle's bytes.
     fn span(&self, part: &'a [u8]) -> Span {
-        // The part is a slice of `bytes`, which are fewer than 2^32.
+        // The part is a slice of `bytes`, which has less than 2^32 bytes.
         Span { start: (part.as_ptr() as usize - self.bytes.as_ptr() as usize) as u32, len: part.len() as u32 }
     }
 
@@ -244,18 +244,18 @@ impl<'a> PickleValues<'a> {
         self.push(Node::LongText(self.span(part)), budget)
     }
 
-    /// Text of the pickle's own bytes, which must be UTF-8.
+    /// A string in the pickle's bytes, which must be UTF-8.
     pub(super) fn new_text(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
         let make = |values: &mut Self, budget: &mut Budget| values.push(Node::Text(values.span(part)), budget);
         if part.len() > MAX_TEXT_BYTES {
             return make(self, budget);
         }
-        let slot = Recent::slot(b'X', part.iter().map(|&byte| byte.into()));
+        let slot = InternTable::slot(b'X', part.iter().map(|&byte| byte.into()));
         let is_same = |values: &Self, node| matches!(node, Node::Text(span) if span.slice(values.bytes) == part);
-        self.again(slot, is_same, make, budget)
+        self.intern(slot, is_same, make, budget)
     }
 
-    /// A string of Python 2, which is UTF-8 by chance or on purpose.
+    /// A Python 2 string that is valid UTF-8.
     pub(super) fn new_string(&mut self, part: &'a [u8], budget: &mut Budget) -> Result<Id> {
         self.push(Node::String(self.span(part)), budget)
     }
@@ -274,8 +274,8 @@ impl<'a> PickleValues<'a> {
     }
 
     fn own(&mut self, bytes: Vec<u8>, budget: &mut Budget) -> Result<u32> {
-        self.spent.pay(bytes.capacity() + BLOCK_BYTES, budget)?;
-        self.spent.room(&mut self.owned, 1, budget)?;
+        self.spent.charge(bytes.capacity() + BLOCK_BYTES, budget)?;
+        self.spent.reserve(&mut self.owned, 1, budget)?;
         self.owned.push(bytes);
         Ok(self.owned.len() as u32 - 1)
     }
@@ -285,7 +285,7 @@ impl<'a> PickleValues<'a> {
             return Ok(EMPTY_TUPLE);
         }
         let make = |values: &mut Self, budget: &mut Budget| {
-            values.spent.room(&mut values.tuple_items, items.len(), budget)?;
+            values.spent.reserve(&mut values.tuple_items, items.len(), budget)?;
             let span = Span { start: values.tuple_items.len() as u32, len: items.len() as u32 };
             values.tuple_items.extend_from_slice(items);
             values.push(Node::Tuple(span), budget)
@@ -293,17 +293,17 @@ impl<'a> PickleValues<'a> {
         if items.len() > MAX_TUPLE_ITEMS {
             return make(self, budget);
         }
-        // The same items in the same order are the same tuple, whatever becomes of the items.
-        let slot = Recent::slot(b't', items.iter().map(|item| item.0));
+        // Tuples are equal if their items are identical, even if the items change later.
+        let slot = InternTable::slot(b't', items.iter().map(|item| item.0));
         let is_same =
             |values: &Self, node| matches!(node, Node::Tuple(span) if span.slice(&values.tuple_items) == items);
-        self.again(slot, is_same, make, budget)
+        self.intern(slot, is_same, make, budget)
     }
 
     pub(super) fn new_list(&mut self, items: &[Id], budget: &mut Budget) -> Result<Id> {
         let mut list = Vec::new();
-        self.spent.room(&mut self.lists, 1, budget)?;
-        self.spent.room(&mut list, items.len(), budget)?;
+        self.spent.reserve(&mut self.lists, 1, budget)?;
+        self.spent.reserve(&mut list, items.len(), budget)?;
         list.extend_from_slice(items);
         self.lists.push(list);
         self.push(Node::List(self.lists.len() as u32 - 1), budget)
@@ -314,52 +314,52 @@ impl<'a> PickleValues<'a> {
     }
 
     pub(super) fn new_dict(&mut self, budget: &mut Budget) -> Result<Id> {
-        self.spent.room(&mut self.dicts, 1, budget)?;
+        self.spent.reserve(&mut self.dicts, 1, budget)?;
         self.dicts.push(Vec::new());
         self.push(Node::Dict(self.dicts.len() as u32 - 1), budget)
     }
 
-    /// A global of two texts, which stay where they are: a pickle can name long ones many times.
+    /// A global. Module and name are stored once: a pickle can repeat long ones.
     pub(super) fn new_global(&mut self, module: Id, name: Id, budget: &mut Budget) -> Result<Id> {
-        let slot = Recent::slot(b'c', [module.0, name.0].into_iter());
+        let slot = InternTable::slot(b'c', [module.0, name.0].into_iter());
         let is_same = |node| matches!(node, Node::Global(a, b) if (a, b) == (module, name));
         let make = |values: &mut Self, budget: &mut Budget| values.push(Node::Global(module, name), budget);
-        self.again(slot, |_, node| is_same(node), make, budget)
+        self.intern(slot, |_, node| is_same(node), make, budget)
     }
 
     pub(super) fn new_object(&mut self, callable: Id, args: Id, budget: &mut Budget) -> Result<Id> {
-        self.spent.room(&mut self.objects, 1, budget)?;
-        self.objects.push(Object { callable, args, state: None, given: None });
+        self.spent.reserve(&mut self.objects, 1, budget)?;
+        self.objects.push(Object { callable, args, state: None, additions: None });
         self.push(Node::Object(self.objects.len() as u32 - 1), budget)
     }
 
-    /// Adds items to a list or to an object; `None` where the value takes none.
+    /// Appends items to a list or an object; `None` for any other value.
     pub(super) fn append(&mut self, target: Id, items: &[Id], budget: &mut Budget) -> Result<Option<()>> {
         let list = match self.nodes[target.0 as usize] {
             Node::List(index) => &mut self.lists[index as usize],
             Node::Set => return Ok(Some(())),
-            Node::Object(index) => &mut given(&mut self.objects[index as usize], &mut self.spent, budget)?.appended,
+            Node::Object(index) => &mut additions(&mut self.objects[index as usize], &mut self.spent, budget)?.appended,
             _ => return Ok(None),
         };
-        self.spent.room(list, items.len(), budget)?;
+        self.spent.reserve(list, items.len(), budget)?;
         list.extend_from_slice(items);
         Ok(Some(()))
     }
 
-    /// Adds keys with their values, which alternate, to a dict or to an object; `None` where the value takes none.
+    /// Adds alternating keys and values to a dict or an object; `None` for any other value.
     pub(super) fn set_items(&mut self, target: Id, items: &[Id], budget: &mut Budget) -> Result<Option<()>> {
         let entries = match self.nodes[target.0 as usize] {
             Node::Dict(index) => &mut self.dicts[index as usize],
-            Node::Object(index) => &mut given(&mut self.objects[index as usize], &mut self.spent, budget)?.items,
+            Node::Object(index) => &mut additions(&mut self.objects[index as usize], &mut self.spent, budget)?.items,
             _ => return Ok(None),
         };
         let (pairs, _) = items.as_chunks::<2>();
-        self.spent.room(entries, pairs.len(), budget)?;
+        self.spent.reserve(entries, pairs.len(), budget)?;
         entries.extend(pairs.iter().map(|&[key, value]| (key, value)));
         Ok(Some(()))
     }
 
-    /// Gives an object its state; `None` where the value is no object or has one.
+    /// Sets the state of an object; `None` if the value is not an object or has a state.
     pub(super) fn build(&mut self, target: Id, state: Id) -> Option<()> {
         let Node::Object(index) = self.nodes[target.0 as usize] else { return None };
         let object = &mut self.objects[index as usize];
@@ -370,12 +370,12 @@ impl<'a> PickleValues<'a> {
         Some(())
     }
 
-    /// Bytes of the pickle.
+    /// Size of the pickle in bytes.
     pub(crate) fn pickle_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Every value, also those that the pickle made and threw away.
+    /// All values, including those that the pickle discarded.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
         (0..self.nodes.len() as u32).map(Id)
     }
@@ -421,7 +421,7 @@ impl<'a> PickleValues<'a> {
         if let Value::Global(global) = self.get(id) { Some(global) } else { None }
     }
 
-    /// Where the bytes of a byte string are; `None` for what is none, or has escapes.
+    /// The encoding of a byte string; `None` for any other value, or if it has escapes.
     pub(crate) fn raw_bytes(&self, id: Id) -> Option<RawBytes<'_>> {
         match self.nodes[id.0 as usize] {
             Node::Bytes(span) | Node::String(span) => {
@@ -451,12 +451,12 @@ impl<'a> PickleValues<'a> {
     }
 }
 
-/// Where an object keeps what it is given.
-fn given<'o>(object: &'o mut Object, spent: &mut Spent, budget: &mut Budget) -> Result<&'o mut Given> {
-    if object.given.is_none() {
-        spent.pay(size_of::<Given>() + BLOCK_BYTES, budget)?;
+/// The added items of an object, created on first use.
+fn additions<'o>(object: &'o mut Object, spent: &mut MemoryMeter, budget: &mut Budget) -> Result<&'o mut AddedItems> {
+    if object.additions.is_none() {
+        spent.charge(size_of::<AddedItems>() + BLOCK_BYTES, budget)?;
     }
-    Ok(object.given.get_or_insert_default())
+    Ok(object.additions.get_or_insert_default())
 }
 
 #[cfg(test)]

@@ -1,29 +1,30 @@
-//! Values that cannot change, found again: a pickle writes the same short texts, names and tuples for every tensor.
+//! A small intern table for immutable values: pickles repeat the same short strings, globals and tuples for every
+//! tensor.
 
 use super::id::Id;
 
-/// Values that are remembered.
+/// Number of slots.
 const SLOTS: usize = 1024;
-/// Longest text, and most items of a tuple, that is worth finding again.
+/// Maximum length of interned strings, and of interned tuples.
 pub(super) const MAX_TEXT_BYTES: usize = 32;
 pub(super) const MAX_TUPLE_ITEMS: usize = 8;
 
-/// The last value of each slot. Which slot one has follows from its content, so what is in the slot need only be compared.
+/// The most recent value of each slot. The slot is the hash of the content; the value has to be compared.
 #[derive(Debug)]
-pub(super) struct Recent {
+pub(super) struct InternTable {
     slots: Vec<Option<Id>>,
 }
 
-/// Where a value is remembered.
+/// The slot of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot(usize);
 
-impl Recent {
+impl InternTable {
     pub(super) fn new() -> Self {
         Self { slots: vec![None; SLOTS] }
     }
 
-    /// The slot of a content, as bytes; `kind` tells texts, tuples and names apart.
+    /// The slot of a content; `kind` separates strings, tuples and globals.
     pub(super) fn slot(kind: u8, content: impl Iterator<Item = u32>) -> Slot {
         const PRIME: u64 = 0x0000_0100_0000_01b3;
         let hash = content.fold(u64::from(kind), |hash, part| (hash ^ u64::from(part)).wrapping_mul(PRIME));

@@ -1,4 +1,4 @@
-//! Bytes that a pickle has as a text, a character for each: as protocols without byte strings write them.
+//! Byte strings that a pickle encodes as Latin1Text-1 text, as protocols without byte strings do.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -6,28 +6,28 @@ use std::ops::Range;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
 
-/// Bytes of a block: what is read and decoded at a time.
+/// Decoded bytes per block.
 const BLOCK: usize = 16 << 10;
 
-/// A text whose characters are bytes, and where its blocks begin.
+/// A Latin1Text-1 text with the offsets of its blocks.
 #[derive(Debug, Clone)]
-pub(super) struct Latin {
-    /// The first byte of the text, in the pickle.
+pub(super) struct Latin1Text {
+    /// Offset of the text in the pickle.
     pub(super) start: u64,
-    /// Where each block begins, in bytes of the text, and where the last one ends.
+    /// Offset of each block in the text, and the end of the last one.
     blocks: Vec<u32>,
-    /// Bytes that the text stands for.
+    /// Decoded length in bytes.
     pub(super) bytes: u64,
 }
 
-impl Latin {
-    /// The bytes that `text` stands for, which begins at byte `start` of the pickle.
+impl Latin1Text {
+    /// Indexes `text`, which starts at byte `start` of the pickle.
     pub(super) fn new(start: u64, text: &str) -> Result<Self> {
         let mut blocks = Vec::with_capacity(text.len() / BLOCK + 2);
         let mut bytes = 0u64;
         for (at, character) in text.char_indices() {
             if u8::try_from(character).is_err() {
-                return Err(AnamnesisError::parse("a byte string of the pickle has a character that is no byte"));
+                return Err(AnamnesisError::parse("a byte string of the pickle has a character that is not a byte"));
             }
             if bytes.is_multiple_of(BLOCK as u64) {
                 // Texts of a pickle are far shorter than 2^32 bytes.
@@ -40,18 +40,18 @@ impl Latin {
     }
 }
 
-/// The bytes that such a text stands for, as something to read.
+/// The decoded bytes of a text as a region.
 #[derive(Debug)]
-pub(super) struct LatinRegion {
-    /// Where the text begins in the source below.
+pub(super) struct Latin1Region {
+    /// Offset of the text in the underlying source.
     pub(super) base: u64,
-    pub(super) latin: Latin,
+    pub(super) latin: Latin1Text,
 }
 
-impl LatinRegion {
-    /// The bytes of a block.
+impl Latin1Region {
+    /// Decodes a block.
     fn block(&self, below: &dyn Source, index: usize) -> Result<Vec<u8>> {
-        let changed = || AnamnesisError::parse("a text of the pickle is no longer what it was");
+        let changed = || AnamnesisError::parse("a text of the pickle has changed");
         let Some(&[start, end]) = self.latin.blocks.get(index..index + 2) else { return Err(changed()) };
         let mut text = vec![0; end.saturating_sub(start) as usize];
         below.read_at(self.base + u64::from(start), &mut text)?;
@@ -60,20 +60,20 @@ impl LatinRegion {
     }
 }
 
-impl Region for LatinRegion {
+impl Region for Latin1Region {
     fn len(&self) -> u64 {
         self.latin.bytes
     }
 
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let mut at = usize::try_from(offset).map_err(|_| AnamnesisError::parse("a place past the end of a text"))?;
+        let mut at = usize::try_from(offset).map_err(|_| AnamnesisError::parse("an offset past the end of a text"))?;
         let mut rest = buffer;
         while !rest.is_empty() {
             let block = self.block(below, at / BLOCK)?;
             let from = block.get(at % BLOCK..).unwrap_or_default();
             let taken = from.len().min(rest.len());
             if taken == 0 {
-                return Err(AnamnesisError::parse("a text of the pickle is no longer what it was"));
+                return Err(AnamnesisError::parse("a text of the pickle has changed"));
             }
             let (piece, more) = rest.split_at_mut(taken);
             piece.copy_from_slice(&from[..taken]);
@@ -96,11 +96,11 @@ mod tests {
     use crate::io::BytesSource;
 
     #[test]
-    fn every_window_of_a_text_is_that_of_its_bytes() {
+    fn every_window_of_a_text_decodes_to_its_bytes() {
         let bytes: Vec<u8> = (0..3 * BLOCK + 77).map(|index| (index * 7 % 256) as u8).collect();
         let text: String = bytes.iter().map(|&byte| char::from(byte)).collect();
         let source = BytesSource(format!("ab{text}").into_bytes());
-        let region = LatinRegion { base: 2, latin: Latin::new(2, &text).unwrap() };
+        let region = Latin1Region { base: 2, latin: Latin1Text::new(2, &text).unwrap() };
         assert_eq!(region.len(), bytes.len() as u64);
         for (from, to) in
             [(0, bytes.len()), (1, 2), (BLOCK - 1, BLOCK + 1), (BLOCK, 2 * BLOCK), (3 * BLOCK, bytes.len())]
@@ -109,6 +109,6 @@ mod tests {
             region.read_at(&source, from as u64, &mut found).unwrap();
             assert_eq!(found, bytes[from..to], "{from}..{to}");
         }
-        assert!(Latin::new(0, "ab\u{100}").is_err());
+        assert!(Latin1Text::new(0, "ab\u{100}").is_err());
     }
 }

@@ -1,5 +1,4 @@
-//! What is inside a value, to someone who looks for tensors: entries with keys, items in order, and whether it is worth
-//! looking further.
+//! Queries on the values of a pickle: entries, items, and whether a value contains tensors.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,21 +10,21 @@ use super::view::Kind;
 use crate::error::{AnamnesisError, Result};
 use crate::limits::Budget;
 
-/// Types around one value.
+/// Maximum nesting of type tags.
 const MAX_TAGS: usize = 8;
-/// Arguments of a dict's class: what makes missing values, and entries.
+/// Maximum arguments of a dict class: default factory and entries.
 const MAX_MAPPING_ARGS: usize = 2;
-/// Bytes that knowing about one value takes.
+/// Bytes of a cache entry.
 const KNOWN_BYTES: u64 = 64;
 
-/// A look into values.
-pub(super) struct Inside<'v, 'a> {
+/// Queries on the values of a pickle, with a cache.
+pub(super) struct PickleContents<'v, 'a> {
     pub(super) values: &'v PickleValues<'a>,
-    /// What is inside a value.
+    /// Contents of values already examined.
     holds: HashMap<Id, Holds>,
 }
 
-/// What is inside a value, the more the greater.
+/// The contents of a value, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Holds {
     NoTensor,
@@ -33,7 +32,7 @@ enum Holds {
     Weights,
 }
 
-impl<'v, 'a> Inside<'v, 'a> {
+impl<'v, 'a> PickleContents<'v, 'a> {
     pub(super) fn new(values: &'v PickleValues<'a>) -> Self {
         Self { values, holds: HashMap::new() }
     }
@@ -42,7 +41,7 @@ impl<'v, 'a> Inside<'v, 'a> {
         matches!(self.kind(id), Some(Kind::Tensor | Kind::Scalar))
     }
 
-    /// Whether a value is a tensor that may be a weight of a model.
+    /// Whether a value is a tensor that may be a weight.
     pub(super) fn is_weight(&self, id: Id) -> bool {
         self.kind(id) == Some(Kind::Tensor)
     }
@@ -52,7 +51,7 @@ impl<'v, 'a> Inside<'v, 'a> {
         Some(rebuild::kind(object, self.values))
     }
 
-    /// The value itself, where it is one with a type around it.
+    /// The value without its type tags.
     fn untagged(&self, id: Id) -> Id {
         let mut id = id;
         for _ in 0..MAX_TAGS {
@@ -69,14 +68,14 @@ impl<'v, 'a> Inside<'v, 'a> {
         id
     }
 
-    /// The entries of a value that has keys: a dict, or the attributes of a TorchScript module.
+    /// The entries of a mapping: a dict, or the attributes of a TorchScript module.
     pub(super) fn mapping(&self, id: Id) -> Option<Cow<'v, [(Id, Id)]>> {
         match self.values.get(self.untagged(id)) {
             Value::Dict(entries) => Some(Cow::Borrowed(entries)),
             Value::Object(object) => match rebuild::kind(object, self.values) {
                 Kind::Mapping => {
                     let mut entries = Vec::new();
-                    // Python 2 gives the entries of an ordered dict as a list of pairs.
+                    // Python 2 pickles the entries of an ordered dict as a list of pairs.
                     for &argument in self.values.tuple(object.args).unwrap_or_default().iter().take(MAX_MAPPING_ARGS) {
                         match self.values.get(argument) {
                             Value::Dict(given) => entries.extend_from_slice(given),
@@ -108,12 +107,12 @@ impl<'v, 'a> Inside<'v, 'a> {
         if let Value::Dict(entries) = self.values.get(state) { Some(Cow::Borrowed(entries)) } else { None }
     }
 
-    /// The items of a value that has them in order.
+    /// The items of a sequence.
     pub(super) fn sequence(&self, id: Id) -> Option<&'v [Id]> {
         match self.values.get(self.untagged(id)) {
             Value::Tuple(items) | Value::List(items) => Some(items),
             Value::Object(object) => match rebuild::kind(object, self.values) {
-                // A module that packs its own state: a tuple of what it needs.
+                // A TorchScript module with a custom `__getstate__`: a tuple.
                 Kind::Script => match self.values.get(object.state?) {
                     Value::Tuple(items) | Value::List(items) => Some(items),
                     _ => None,
@@ -128,17 +127,17 @@ impl<'v, 'a> Inside<'v, 'a> {
         self.kind(id) == Some(Kind::Script)
     }
 
-    /// Whether there is a tensor in a value.
+    /// Whether a value contains a tensor.
     pub(super) fn holds_tensor(&mut self, id: Id, depth: usize, budget: &mut Budget) -> Result<bool> {
         Ok(self.holds(id, depth, budget)? > Holds::NoTensor)
     }
 
-    /// Whether there is a tensor in a value that may be a weight of a model.
+    /// Whether a value contains a tensor that may be a weight.
     pub(super) fn holds_weight(&mut self, id: Id, budget: &mut Budget) -> Result<bool> {
         Ok(self.holds(id, 0, budget)? == Holds::Weights)
     }
 
-    /// What is in a value. Each is looked at once, however often it is referred to.
+    /// The contents of a value. Each value is examined once.
     fn holds(&mut self, id: Id, depth: usize, budget: &mut Budget) -> Result<Holds> {
         match self.kind(id) {
             Some(Kind::Tensor) => return Ok(Holds::Weights),
@@ -154,7 +153,7 @@ impl<'v, 'a> Inside<'v, 'a> {
             (None, Some(items)) => items.to_vec(),
             (None, None) => return Ok(Holds::NoTensor),
         };
-        // A value inside itself adds nothing.
+        // Breaks cycles.
         budget.working_set(KNOWN_BYTES, "the values of the pickle")?;
         self.holds.insert(id, Holds::NoTensor);
         let mut most = Holds::NoTensor;
@@ -169,11 +168,11 @@ impl<'v, 'a> Inside<'v, 'a> {
     }
 }
 
-/// Refuses values that lie too deep inside one another.
+/// Refuses values that are nested too deeply.
 pub(super) fn check_depth(depth: usize) -> Result<()> {
     if depth <= MAX_PICKLE_VM_DEPTH {
         return Ok(());
     }
-    let message = format!("values of the pickle lie more than {MAX_PICKLE_VM_DEPTH} deep inside one another");
+    let message = format!("values of the pickle are nested more than {MAX_PICKLE_VM_DEPTH} deep");
     Err(AnamnesisError::limit("MAX_PICKLE_VM_DEPTH", message))
 }

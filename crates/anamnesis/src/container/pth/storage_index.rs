@@ -1,20 +1,20 @@
-//! A table of storages by their keys, which keeps no keys: there may be a million, and the pickle has them.
+//! A hash index of storages that does not own its keys: there may be a million, and the pickle contains them.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 
-/// Indices of storages by the hashes of their keys, each at the first free place from its own on.
+/// Indices of storages by the hash of their key, with linear probing.
 #[derive(Debug, Default)]
-pub(super) struct ByKey {
+pub(super) struct StorageIndex {
     hasher: RandomState,
-    /// A power of two of them, at most half of them taken.
+    /// A power of two, at most half full.
     slots: Vec<Option<NonZeroU32>>,
     taken: usize,
 }
 
-impl ByKey {
-    /// The index that `is_it` knows among those of this key, or the slot to put one into.
+impl StorageIndex {
+    /// The index with this key for which `is_it` holds, or the slot to insert it into.
     pub(super) fn find(&self, key: &str, is_it: impl Fn(u32) -> bool) -> std::result::Result<u32, usize> {
         let mask = self.slots.len().wrapping_sub(1);
         let mut at = self.hasher.hash_one(key) as usize & mask;
@@ -27,7 +27,7 @@ impl ByKey {
         Err(at)
     }
 
-    /// Makes room for one more.
+    /// Grows the table for one more index.
     pub(super) fn grow<'k>(&mut self, key_of: impl Fn(u32) -> Cow<'k, str>) {
         if (self.taken + 1) * 2 <= self.slots.len() {
             return;
