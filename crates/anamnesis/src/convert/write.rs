@@ -1,4 +1,4 @@
-//! Running plans into files, all of which appear or none, and into memory.
+//! Running plans into files, all of which publish or none, and into memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 use crate::io::output::{CompleteFile, PendingFile, check_space, check_target, same_file};
-use crate::io::together::appear_together;
+use crate::io::transaction::commit_together;
 use crate::limits::{Budget, ParseLimits};
 use crate::pipeline::{
     self, Distance, FileSink, Job, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, WaitingSink,
@@ -24,7 +24,7 @@ pub(crate) fn write_file(
     Ok(write_files(&files, sources, options, watch)?.pop().unwrap_or_default())
 }
 
-/// Runs plans into files, none of which may be one of the inputs. They get their names once all are complete, together.
+/// Runs plans into files, none of which may be one of the inputs. They get their names once all are complete, :transaction:x.
 pub(super) fn write_files(
     files: &[(&Plan, PathBuf)],
     sources: &[Box<dyn Source>],
@@ -57,7 +57,7 @@ pub(super) fn write_files(
     drop(outputs);
     let mut complete = complete.into_inner().unwrap_or_else(PoisonError::into_inner);
     complete.sort_by_key(|(number, _)| *number);
-    appear_together(complete.into_iter().map(|(_, file)| file).collect())?;
+    commit_together(complete.into_iter().map(|(_, file)| file).collect())?;
     Ok(distances)
 }
 

@@ -1,5 +1,5 @@
-//! A source with more to read than its file holds: behind the file's own bytes come regions that are made when they are read,
-//! such as a compressed entry or a transposed array. Extents lead to either, and nobody behind them sees a difference.
+//! A source followed by regions: computed byte ranges, such as an inflated archive entry or a transposed array.
+//! Extents refer to both alike.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -12,45 +12,45 @@ use super::Source;
 use super::source::{past_end, usize_of};
 use crate::error::{AnamnesisError, Result};
 
-/// Bytes that come into being when they are read.
+/// A computed byte range.
 pub(crate) trait Region: Send + Sync {
     fn len(&self) -> u64;
 
-    /// Fills `buffer` from `offset`, which with the buffer lies inside the region. `below` is the arranged source itself, so
-    /// that one region may read from another that was added before it.
+    /// Fills `buffer` from `offset`; the range is inside the region. `below` is the arranged source itself, so that a
+    /// region may read from regions added before it.
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Hashes what tells the bytes of `range` from those of all other regions. Where a region starts tells nothing: that
-    /// depends on what else is read.
+    /// Hashes the identity of the bytes of `range`: the stored bytes they are computed from, and how. The offset of
+    /// the region is not part of it, as it depends on the other regions.
     fn identify(&self, below: &dyn Source, range: Range<u64>, hasher: &mut dyn Hasher);
 
-    /// Where the source below has the same bytes, one behind the other. Who takes them from there shows them to
-    /// [`seen`](Self::seen).
+    /// Offset of the same bytes in the underlying source, if they are stored contiguously. Whoever reads them there
+    /// must pass them to [`verify`](Self::verify).
     fn stored_at(&self) -> Option<u64> {
         None
     }
 
-    /// Holds bytes of the region, from `offset` on, against whatever it knows of them.
-    fn seen(&self, below: &dyn Source, offset: u64, bytes: &[u8]) -> Result<()> {
+    /// Verifies bytes of the region from `offset` on, for example against a checksum.
+    fn verify(&self, below: &dyn Source, offset: u64, bytes: &[u8]) -> Result<()> {
         let _ = (below, offset, bytes);
         Ok(())
     }
 
-    /// Whether it can only be read well from front to back.
+    /// Whether random access is expensive.
     fn is_sequential(&self) -> bool {
         false
     }
 
-    /// Bytes to read at a time, where that matters.
+    /// Preferred number of bytes per read.
     fn tile_bytes(&self) -> Option<u64> {
         None
     }
 }
 
-/// A source and the regions over it.
+/// A source and the regions behind it.
 pub(crate) struct ArrangedSource {
     inner: Box<dyn Source>,
-    /// Where each region starts, in order.
+    /// Regions with their offsets, in order.
     regions: Vec<(u64, Box<dyn Region>)>,
     end: u64,
 }
@@ -61,7 +61,7 @@ impl ArrangedSource {
         Self { inner, regions: Vec::new(), end }
     }
 
-    /// Adds a region and says where it starts.
+    /// Adds a region and returns its offset.
     pub(crate) fn add(&mut self, region: Box<dyn Region>) -> Result<u64> {
         let start = self.end;
         self.end = start
@@ -71,7 +71,7 @@ impl ArrangedSource {
         Ok(start)
     }
 
-    /// The region that holds all of `range`, and where it starts.
+    /// The region that contains `range`, and its offset.
     fn region(&self, range: &Range<u64>) -> Option<(u64, &dyn Region)> {
         let index = self.regions.partition_point(|(start, _)| *start <= range.start).checked_sub(1)?;
         let (start, region) = &self.regions[index];
@@ -82,8 +82,8 @@ impl ArrangedSource {
         range.end <= self.inner.len()
     }
 
-    /// Where the bytes of a region are that the file has as they are, with the region and the place in it.
-    fn lent(&self, range: &Range<u64>) -> Option<(Range<u64>, &dyn Region, u64)> {
+    /// The stored bytes of a region's range, with the region and the offset in it.
+    fn stored_range(&self, range: &Range<u64>) -> Option<(Range<u64>, &dyn Region, u64)> {
         let (start, region) = self.region(range)?;
         let offset = range.start - start;
         let from = region.stored_at()? + offset;
@@ -129,26 +129,26 @@ impl Source for ArrangedSource {
     }
 
     fn is_stored(&self, range: Range<u64>) -> bool {
-        self.is_inner(&range) || self.lent(&range).is_some()
+        self.is_inner(&range) || self.stored_range(&range).is_some()
     }
 
     fn resident(&self, range: Range<u64>) -> Option<&[u8]> {
         if self.is_inner(&range) {
             return self.inner.resident(range);
         }
-        let (place, region, offset) = self.lent(&range)?;
+        let (place, region, offset) = self.stored_range(&range)?;
         let bytes = self.inner.resident(place)?;
-        // Reading them says what is wrong.
-        region.seen(self, offset, bytes).ok().map(|()| bytes)
+        // `read_at` reports the error.
+        region.verify(self, offset, bytes).ok().map(|()| bytes)
     }
 
     fn view(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
         if self.is_inner(&range) {
             return self.inner.view(range);
         }
-        if let Some((place, region, offset)) = self.lent(&range) {
+        if let Some((place, region, offset)) = self.stored_range(&range) {
             let bytes = self.inner.view(place)?;
-            region.seen(self, offset, &bytes)?;
+            region.verify(self, offset, &bytes)?;
             return Ok(bytes);
         }
         let bytes = usize_of(range.end.saturating_sub(range.start))?;
@@ -174,7 +174,7 @@ mod tests {
     use super::super::BytesSource;
     use super::*;
 
-    /// The bytes of a range, backwards.
+    /// The bytes of a range in reverse.
     struct Backwards(Range<u64>);
 
     impl Region for Backwards {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_stand_behind_the_file_and_may_read_each_other() {
+    fn regions_follow_the_file_and_may_read_one_another() {
         let mut source = ArrangedSource::new(Box::new(BytesSource(b"abcdef")));
         let first = source.add(Box::new(Backwards(1..4))).unwrap();
         let second = source.add(Box::new(Backwards(first..first + 3))).unwrap();

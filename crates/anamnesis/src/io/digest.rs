@@ -1,4 +1,4 @@
-//! Digests that stores name their files by.
+//! Digests that content-addressed stores use as file names.
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -6,34 +6,34 @@ use sha2::{Digest, Sha256};
 use super::Source;
 use crate::error::Result;
 
-/// How a digest is made.
+/// A digest algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DigestKind {
     /// SHA-256 of the bytes.
     Sha256,
-    /// SHA-1 of the bytes behind `blob`, their number and a zero, as Git names a file.
+    /// SHA-1 of a Git blob: `blob`, the length and a zero, then the bytes.
     GitBlob,
 }
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
 impl DigestKind {
-    /// The digest of a file, in hexadecimal digits.
+    /// The digest of a file in hexadecimal.
     pub(crate) fn of(self, file: &dyn Source) -> Result<String> {
         match self {
-            Self::Sha256 => hashed(Sha256::new(), file),
-            Self::GitBlob => hashed(Sha1::new_with_prefix(format!("blob {}\0", file.len())), file),
+            Self::Sha256 => digest_of(Sha256::new(), file),
+            Self::GitBlob => digest_of(Sha1::new_with_prefix(format!("blob {}\0", file.len())), file),
         }
     }
 }
 
-/// The SHA-256 of bytes, in hexadecimal digits.
+/// The SHA-256 of bytes in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-fn hashed(mut hasher: impl Digest, file: &dyn Source) -> Result<String> {
+fn digest_of(mut hasher: impl Digest, file: &dyn Source) -> Result<String> {
     let mut buffer = vec![0; file.len().min(PIECE_BYTES) as usize];
     let mut at = 0;
     while at < file.len() {
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!((of(DigestKind::Sha256, b"abc").as_str(), sha256(b"abc").as_str()), (abc, abc));
         assert_eq!(of(DigestKind::GitBlob, b""), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
         assert_eq!(of(DigestKind::GitBlob, b"test content\n"), "d670460b4b4aece5915caf5c68d12f560a9fe3e4");
-        // A million times the letter a, in pieces.
+        // One million `a`, digest_of in pieces.
         let million = vec![b'a'; 1_000_000];
         let wanted = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
         assert_eq!(of(DigestKind::Sha256, &million), wanted);

@@ -11,19 +11,19 @@ use super::pool::{self, FilePool, PooledFile};
 use super::source::{past_end, usize_of};
 use crate::error::{AnamnesisError, Result};
 
-/// A file on disk, read with positioned reads; mapped only when a [`view`](Source::view) asks for it.
+/// A file, read with positioned reads; mapped only by [`view`](Source::view).
 pub(crate) struct FileSource {
     file: PooledFile,
     map: OnceLock<memmap2::Mmap>,
 }
 
 impl FileSource {
-    /// A file by itself, which stays open.
+    /// Opens a single file, which stays open.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         Self::open_in(&FilePool::new(1), path)
     }
 
-    /// One file of many, which is open while it is needed.
+    /// Opens one file of many, which the pool may close temporarily.
     pub(crate) fn open_in(pool: &Arc<FilePool>, path: &Path) -> Result<Self> {
         Ok(Self { file: PooledFile::open(pool, path)?, map: OnceLock::new() })
     }
@@ -76,7 +76,7 @@ mod tests {
     use super::super::{BytesSource, ReaderSource};
     use super::*;
 
-    /// The same promises for every kind of source.
+    /// Checks the contract of `Source`.
     fn holds_the_promises(source: &dyn Source, content: &[u8]) {
         assert_eq!(source.len(), content.len() as u64);
         let mut buffer = [0; 3];
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn files_bytes_and_readers_are_read_alike() {
+    fn files_bytes_and_readers_behave_alike() {
         let content = b"0123456789";
         holds_the_promises(&BytesSource(content), content);
         holds_the_promises(&ReaderSource::new(std::io::Cursor::new(content)).unwrap(), content);

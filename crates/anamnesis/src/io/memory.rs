@@ -1,4 +1,4 @@
-//! Memory for large outputs.
+//! Memory for large buffers.
 
 /// Allocations of at least this size ask the system for huge pages: with pages of 4 KiB, the page faults of a large output
 /// take longer than filling it.
@@ -18,35 +18,34 @@ pub(crate) fn with_capacity(bytes: usize) -> Vec<u8> {
     memory
 }
 
-/// Bytes of a line of the caches.
-const LINE: usize = 64;
+/// Bytes of a cache line.
+const CACHE_LINE_BYTES: usize = 64;
 
-/// Memory that grows as it is asked for and begins with a line of the caches: a wide store that reaches into a second line costs
-/// as much as two.
+/// A growable buffer aligned to a cache line: wide stores that cross a line cost twice as much.
 #[derive(Debug, Default)]
-pub(crate) struct Lines(Vec<u8>);
+pub(crate) struct AlignedBuffer(Vec<u8>);
 
-impl Lines {
+impl AlignedBuffer {
     pub(crate) const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// So many bytes, with what they were left with.
-    pub(crate) fn of(&mut self, bytes: usize) -> &mut [u8] {
-        if self.0.len() < bytes.saturating_add(LINE) {
-            self.0.resize(bytes.saturating_add(LINE), 0);
+    /// The first `bytes` bytes, with arbitrary content.
+    pub(crate) fn prefix_mut(&mut self, bytes: usize) -> &mut [u8] {
+        if self.0.len() < bytes.saturating_add(CACHE_LINE_BYTES) {
+            self.0.resize(bytes.saturating_add(CACHE_LINE_BYTES), 0);
         }
         let start = self.start();
         &mut self.0[start..start + bytes]
     }
 
-    /// So many of the bytes that were asked for last.
-    pub(crate) fn held(&self, bytes: usize) -> &[u8] {
+    /// The first `bytes` bytes of the last request.
+    pub(crate) fn prefix(&self, bytes: usize) -> &[u8] {
         self.0.get(self.start()..).and_then(|held| held.get(..bytes)).unwrap_or_default()
     }
 
     fn start(&self) -> usize {
-        self.0.as_ptr().align_offset(LINE).min(LINE)
+        self.0.as_ptr().align_offset(CACHE_LINE_BYTES).min(CACHE_LINE_BYTES)
     }
 }
 
@@ -76,19 +75,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_begin_where_the_caches_do_and_keep_what_they_hold() {
-        let mut lines = Lines::new();
-        assert_eq!(lines.held(1), [0; 0]);
+    fn buffers_are_aligned_to_cache_lines_and_keep_their_content() {
+        let mut buffer = AlignedBuffer::new();
+        assert_eq!(buffer.prefix(1), [0; 0]);
         for bytes in [0, 1, 1000, 63, 5000] {
-            let found = lines.of(bytes);
-            assert_eq!((found.len(), found.as_ptr().addr() % LINE), (bytes, 0));
+            let found = buffer.prefix_mut(bytes);
+            assert_eq!((found.len(), found.as_ptr().addr() % CACHE_LINE_BYTES), (bytes, 0));
             found.fill(7);
-            assert_eq!(lines.held(bytes), vec![7; bytes]);
+            assert_eq!(buffer.prefix(bytes), vec![7; bytes]);
         }
     }
 
     #[test]
-    fn memory_of_any_size_is_zero() {
+    fn memory_of_any_size_is_zeroed() {
         for bytes in [0, 1, LARGE_BYTES - 1, LARGE_BYTES, 3 * LARGE_BYTES + 12_345] {
             let memory = zeroed(bytes);
             assert_eq!(memory.len(), bytes);

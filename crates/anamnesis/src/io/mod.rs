@@ -1,4 +1,4 @@
-//! Bytes in and out: where they are read from, and how an output file comes into being all at once.
+//! Input and output: sources of bytes, and atomic output files.
 
 mod arranged;
 mod digest;
@@ -10,12 +10,12 @@ mod positioned;
 mod read_at;
 mod source;
 pub(crate) mod temporary;
-pub(crate) mod together;
+pub(crate) mod transaction;
 
 pub(crate) use arranged::{ArrangedSource, Region};
 pub(crate) use digest::{DigestKind, sha256};
 pub(crate) use file::FileSource;
-pub(crate) use memory::{Lines, with_capacity, zeroed};
+pub(crate) use memory::{AlignedBuffer, with_capacity, zeroed};
 pub(crate) use output::write_all_at;
 pub(crate) use pool::{FilePool, MAX_OPEN_FILES, read_exact_at};
 pub use positioned::PositionedRead;

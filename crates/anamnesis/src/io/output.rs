@@ -1,7 +1,7 @@
-//! An output file that appears complete or not at all.
+//! Atomic output files: they publish complete or not at all.
 //!
-//! Bytes go into a [temporary file](super::temporary); [`PendingFile::commit`] gives it its name. Dropped before that, it is
-//! removed and the target is as it was.
+//! Bytes are written to a [temporary file](super::temporary), which [`PendingFile::commit`] renames. If it is dropped
+//! before, it is removed and the target is unchanged.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind};
@@ -11,29 +11,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::temporary::{TemporaryFile, directory_of};
 use crate::error::{AnamnesisError, Result};
 
-/// What to do when the target exists already.
+/// What to do if the target exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Existing {
-    /// Replace it, in one step, once the new file is complete.
+    /// Replace it atomically once the new file is complete.
     #[default]
     Replace,
     /// Refuse before anything is written.
     Refuse,
 }
 
-/// A file being written that has not got its name.
+/// An output file before its commit.
 #[derive(Debug)]
 pub(crate) struct PendingFile {
     file: Arc<File>,
-    /// Where it is, until it gets the name it is to have.
+    /// The temporary file, until the commit.
     temporary: Mutex<Option<TemporaryFile>>,
     target: PathBuf,
     existing: Existing,
 }
 
 impl PendingFile {
-    /// Starts a file that will become `target`, of `bytes` bytes, which the disk must have room for.
+    /// Creates the temporary file of `target` and reserves `bytes` bytes on the disk.
     pub(crate) fn create(target: &Path, existing: Existing, bytes: u64) -> Result<Self> {
         let target = resolve(target, existing)?;
         check_space(&target, bytes)?;
@@ -47,34 +47,33 @@ impl PendingFile {
         Ok(Self { file, temporary: Mutex::new(Some(temporary)), target, existing })
     }
 
-    /// Writes all of `bytes` at `offset`; threads may write different places at once.
+    /// Writes `bytes` at `offset`; threads may write disjoint ranges concurrently.
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         write_all_at(&self.file, bytes, offset).map_err(|error| AnamnesisError::at_path(error, &self.target))
     }
 
-    /// Copies `bytes` bytes of another file from `from` on to `offset`, inside the system. Says no, with nothing lost, where
-    /// the system cannot.
+    /// Copies `bytes` bytes of another file from `from` to `offset` inside the kernel; `false` if the system cannot.
     pub(crate) fn copy_at(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
         copy_range(file, from, &self.file, offset, bytes).map_err(|error| AnamnesisError::at_path(error, &self.target))
     }
 
-    /// Waits until everything written so far is on the disk.
+    /// Waits until all written bytes are on the disk.
     pub(crate) fn flush(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| AnamnesisError::at_path(error, &self.target))
     }
 
-    /// Gives the file its name, once its bytes are on the disk: not even a power cut leaves a file with holes.
+    /// Names the file after a flush, so that not even a power failure leaves an incomplete one.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.complete()?.map_or(Ok(()), CompleteFile::appear)
+        self.complete()?.map_or(Ok(()), CompleteFile::publish)
     }
 
-    /// [`commit`](Self::commit), and the open file, which stays this process's own until it is closed.
+    /// [`commit`](Self::commit), and returns the open file, which keeps its lock until it is closed.
     pub(crate) fn commit_locked(self) -> Result<Arc<File>> {
         self.commit()?;
         Ok(self.file)
     }
 
-    /// Ends the file and leaves its name for later; `None` where that has been done.
+    /// Flushes the file without naming it; `None` if that has been done before.
     pub(crate) fn complete(&self) -> Result<Option<CompleteFile>> {
         self.flush()?;
         let temporary = self.temporary.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -83,7 +82,7 @@ impl PendingFile {
     }
 }
 
-/// A file that has all its bytes and waits for its name; dropped, it is removed.
+/// A complete file before it is named; removed on drop.
 #[derive(Debug)]
 pub(crate) struct CompleteFile {
     temporary: TemporaryFile,
@@ -92,8 +91,8 @@ pub(crate) struct CompleteFile {
 }
 
 impl CompleteFile {
-    /// Gives the file its name.
-    pub(crate) fn appear(self) -> Result<()> {
+    /// Gives the file its final name.
+    pub(crate) fn publish(self) -> Result<()> {
         let Self { temporary, target, existing } = self;
         let named = match existing {
             Existing::Replace => temporary.replace(&target),
@@ -102,9 +101,9 @@ impl CompleteFile {
         named.map_err(|error| AnamnesisError::at_path(error, &target))
     }
 
-    /// Gives the file its name, which nothing may have.
-    pub(super) fn appear_anew(self) -> Result<()> {
-        Self { existing: Existing::Refuse, ..self }.appear()
+    /// Gives the file its final name, which must be free.
+    pub(super) fn publish_new(self) -> Result<()> {
+        Self { existing: Existing::Refuse, ..self }.publish()
     }
 
     pub(super) fn target(&self) -> &Path {
@@ -116,18 +115,18 @@ impl CompleteFile {
     }
 }
 
-/// Has the disk set room aside, where the file system can: writes then find their place without looking for it.
+/// Preallocates disk space if the file system supports it.
 #[cfg(target_os = "linux")]
 fn reserve(file: &File, bytes: u64) -> std::io::Result<()> {
     use rustix::io::Errno;
-    // In memory, pages come as fast while they are written.
+    // tmpfs: preallocating gains nothing.
     let is_memory = rustix::fs::fstatfs(file).is_ok_and(|about| about.f_type as u64 == 0x0102_1994);
     if bytes == 0 || is_memory {
         return Ok(());
     }
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
         Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error.into()),
-        // Whoever cannot do it says so.
+        // Not supported by this file system.
         Ok(()) | Err(_) => Ok(()),
     }
 }
@@ -143,7 +142,7 @@ pub(crate) fn check_target(target: &Path, existing: Existing) -> Result<()> {
     resolve(target, existing).map(drop)
 }
 
-/// The file that `target` means: symbolic links are followed, and whatever is no regular file is refused.
+/// Resolves symbolic links and refuses anything but regular files.
 fn resolve(target: &Path, existing: Existing) -> Result<PathBuf> {
     let refuse = |kind, text: &str| Err(AnamnesisError::at_path(Error::new(kind, text), target));
     match std::fs::metadata(target) {
@@ -157,7 +156,7 @@ fn resolve(target: &Path, existing: Existing) -> Result<PathBuf> {
     }
 }
 
-/// Whether two paths lead to one file, by whatever name or link.
+/// Whether two paths refer to the same file, also through links.
 pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -169,7 +168,7 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
     matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Bytes that can still be written where `output` is, or will be created; `None` where the system does not tell.
+/// Free bytes on the disk of `output`, which need not exist; `None` if the system does not report them.
 ///
 /// ```
 /// let free = anamnesis::free_bytes("not-there-yet/model.safetensors".as_ref());
@@ -181,7 +180,7 @@ pub fn free_bytes(output: &Path) -> Option<u64> {
     #[cfg(unix)]
     {
         let space = rustix::fs::statvfs(place).ok()?;
-        // A file system without blocks does not count them.
+        // Some file systems report no blocks.
         space.f_bavail.checked_mul(space.f_frsize).filter(|_| space.f_blocks > 0)
     }
     #[cfg(not(unix))]
@@ -191,7 +190,7 @@ pub fn free_bytes(output: &Path) -> Option<u64> {
     }
 }
 
-/// Refuses before writing what the disk cannot hold, where that can be asked.
+/// Refuses an output that exceeds the free space, if that is known.
 pub(crate) fn check_space(output: &Path, needed: u64) -> Result<()> {
     match free_bytes(output) {
         Some(free) if free < needed => {
@@ -202,21 +201,21 @@ pub(crate) fn check_space(output: &Path, needed: u64) -> Result<()> {
     }
 }
 
-/// Copies a range of one file into another without bringing it into this process.
+/// Copies a range of one file into another inside the kernel.
 #[cfg(target_os = "linux")]
 fn copy_range(from: &File, mut source: u64, to: &File, mut target: u64, bytes: u64) -> std::io::Result<bool> {
     let end = source + bytes;
     while source < end {
         let wanted = usize::try_from(end - source).unwrap_or(usize::MAX);
         match rustix::fs::copy_file_range(from, Some(&mut source), to, Some(&mut target), wanted) {
-            // The file has become shorter; reading it says so properly.
+            // The file is shorter now; the caller's read reports that.
             Ok(0) => return Ok(false),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => {}
             Err(error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG)) => {
                 return Err(error.into());
             }
-            // Not between these files, or not on this system.
+            // Not supported between these files, or on this system.
             Err(_) => return Ok(false),
         }
     }
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_copied_by_the_system_is_the_same_and_one_past_the_end_is_left_to_the_caller() {
+    fn a_range_is_copied_inside_the_kernel_unless_it_ends_past_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let (source, target) = (directory.path().join("in"), directory.path().join("out"));
         std::fs::write(&source, "0123456789").unwrap();

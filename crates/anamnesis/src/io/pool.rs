@@ -1,11 +1,10 @@
-//! Many files, few of them open: a checkpoint of hundreds of shards must not run out of file handles.
+//! A pool of open files: a checkpoint of hundreds of shards must not exhaust the file handles.
 //!
-//! A [`PooledFile`] is opened when it is read and stays open until others need its place; then the one that was read
-//! longest ago is closed. What was read of a file before and after it was closed has to fit together, so its length,
-//! modification time and (on Unix) device and inode are remembered and compared when it is opened again.
+//! A [`PooledFile`] is opened when it is read and closed when others need its slot, the least recently used first. A
+//! reopened file must be the same as before: length, modification time and (on Unix) device and inode are compared.
 //!
-//! A file that is being read is never closed. Readers that find every place taken by such files open theirs for that one
-//! read, so the bound is passed by at most the number of threads.
+//! A file that is being read is never closed. If all slots are in use, a reader opens its file for that one read, so
+//! that the bound is exceeded by at most the number of threads.
 
 use std::fs::{File, Metadata};
 use std::io::{Error, ErrorKind};
@@ -18,10 +17,10 @@ use super::Source;
 use super::source::past_end;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Files kept open by default: well below the handles that systems grant a process (256 on the least generous).
+/// Default number of open files, well below the limits of all systems (256 at least).
 pub(crate) const MAX_OPEN_FILES: usize = 64;
 
-/// A bound on the files that are open at once.
+/// A bound on the number of open files.
 pub(crate) struct FilePool {
     max_open: usize,
     next_id: AtomicU64,
@@ -30,15 +29,14 @@ pub(crate) struct FilePool {
 }
 
 impl FilePool {
-    /// A pool that keeps at most `max_open` files open, and one at least.
+    /// A pool of at most `max_open` files, and at least one.
     pub(crate) fn new(max_open: usize) -> Arc<Self> {
         Arc::new(Self { max_open: max_open.max(1), next_id: AtomicU64::new(0), open: Mutex::default() })
     }
 
-    /// The file `id`, opened by `open` where it is not open already.
+    /// The file `id`, opened by `open` if it is not open.
     fn get(&self, id: u64, open: impl FnOnce() -> Result<File>) -> Result<Arc<File>> {
-        // Nothing under this lock leaves the list half changed. Opening happens under it as well, which is what keeps the
-        // bound when threads open files at the same time.
+        // The list is consistent at all times. Files are opened under the lock too, to keep the bound.
         let mut files = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = files.iter().position(|(other, _)| *other == id) {
             let entry = files.remove(place);
@@ -62,7 +60,7 @@ impl FilePool {
     }
 }
 
-/// A file that is open while it is needed.
+/// A file of a pool.
 pub(crate) struct PooledFile {
     pool: Arc<FilePool>,
     id: u64,
@@ -71,10 +69,10 @@ pub(crate) struct PooledFile {
 }
 
 impl PooledFile {
-    /// Opens a file for the first time and remembers what it is.
+    /// Opens a file for the first time and records its identity.
     ///
     /// # Errors
-    /// `Io` where it cannot be opened or is not a regular file.
+    /// `Io` if it cannot be opened or is not a regular file.
     pub(crate) fn open(pool: &Arc<FilePool>, path: &Path) -> Result<Self> {
         let id = pool.next_id.fetch_add(1, Ordering::Relaxed);
         let mut identity = None;
@@ -87,10 +85,10 @@ impl PooledFile {
         Ok(Self { pool: Arc::clone(pool), id, path: path.to_path_buf(), identity })
     }
 
-    /// The open file, which stays open as long as the handle lives.
+    /// The open file; it stays open while the handle exists.
     ///
     /// # Errors
-    /// `Io` where it cannot be opened again or is another file by now.
+    /// `Io` if it cannot be reopened or has been replaced.
     pub(super) fn handle(&self) -> Result<Arc<File>> {
         self.pool.get(self.id, || {
             let (file, identity) = open_regular(&self.path)?;
@@ -127,11 +125,11 @@ impl Source for PooledFile {
     }
 }
 
-/// What tells a file from another one under the same name.
+/// Distinguishes a file from another one with the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     len: u64,
-    /// `None` where the system does not say.
+    /// `None` if the system does not report it.
     modified: Option<SystemTime>,
     #[cfg(unix)]
     device_and_inode: (u64, u64),
@@ -151,10 +149,10 @@ impl Identity {
     }
 }
 
-/// Opens what is a regular file.
+/// Opens a regular file.
 fn open_regular(path: &Path) -> Result<(File, Identity)> {
     let at_path = |error| AnamnesisError::at_path(error, path);
-    // Looked at before it is opened: opening a pipe without a writer would wait for ever.
+    // Checked before opening: opening a FIFO without a writer blocks.
     let metadata = std::fs::metadata(path).map_err(at_path)?;
     if !metadata.is_file() {
         let what = if metadata.is_dir() { "is a directory, a file is needed" } else { "is not a regular file" };
@@ -169,7 +167,7 @@ fn changed(path: &Path) -> AnamnesisError {
     AnamnesisError::at_path(Error::other("the file changed while it was being read"), path)
 }
 
-/// An open file that does not have the `len` bytes any more with which it was opened.
+/// The error for an open file that has become shorter than `len`.
 pub(super) fn shortened(path: &Path, len: u64) -> AnamnesisError {
     let path = quoted(&path.to_string_lossy());
     AnamnesisError::parse(format!("{path} had {len} bytes and was shortened: it changed while it was being read"))
@@ -199,7 +197,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// `count` files, each holding its own number.
+    /// Creates `count` files, each containing its number.
     fn files(directory: &Path, count: u64) -> Vec<PathBuf> {
         let write = |number: u64| {
             let path = directory.join(number.to_string());
@@ -267,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_read_longest_ago_is_closed_first_and_one_in_use_never() {
+    fn the_least_recently_used_file_is_closed_first_and_one_in_use_never() {
         let directory = tempfile::tempdir().unwrap();
         let paths = files(directory.path(), 4);
         let pool = FilePool::new(2);
@@ -286,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_replaced_while_closed_is_not_read_on() {
+    fn a_file_replaced_while_closed_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let paths = files(directory.path(), 2);
         let pool = FilePool::new(1);
@@ -300,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_truncated_is_not_read_on_whether_open_or_closed() {
+    fn a_truncated_file_is_an_error_whether_open_or_closed() {
         let directory = tempfile::tempdir().unwrap();
         let paths = files(directory.path(), 2);
         let pool = FilePool::new(1);
@@ -312,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_removed_is_named() {
+    fn a_removed_file_is_an_error_with_its_path() {
         let directory = tempfile::tempdir().unwrap();
         let paths = files(directory.path(), 2);
         let pool = FilePool::new(1);
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_regular_file_is_refused_without_waiting() {
+    fn special_files_are_refused_without_blocking() {
         let directory = tempfile::tempdir().unwrap();
         let pool = FilePool::new(MAX_OPEN_FILES);
         let refused = |path: &Path| PooledFile::open(&pool, path).err().unwrap().to_string();

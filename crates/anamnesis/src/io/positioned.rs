@@ -1,4 +1,4 @@
-//! Bytes that callers keep in a place of their own.
+//! Positioned reads from storage of the caller.
 
 use std::ops::Range;
 
@@ -6,8 +6,8 @@ use super::Source;
 use super::source::past_end;
 use crate::error::Result;
 
-/// Bytes that can be read anywhere, by several threads at once: what a checkpoint is opened from. Implement it for where you
-/// keep yours, such as ranges of an object store.
+/// Positioned reads that several threads may share: a checkpoint can be opened from it. Implement it for other kinds
+/// of storage, for example ranges of an object store.
 ///
 /// ```
 /// use anamnesis::PositionedRead;
@@ -18,20 +18,20 @@ use crate::error::Result;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait PositionedRead: Send + Sync {
-    /// How many bytes there are. Asked once.
+    /// The size in bytes. Called once.
     ///
     /// # Errors
-    /// Whatever keeps it from being told.
+    /// Any error of the storage.
     fn size(&self) -> std::io::Result<u64>;
 
-    /// Fills `buffer` from `offset` on; anything short of that is an error.
+    /// Fills `buffer` from `offset`; a short read is an error.
     ///
     /// # Errors
-    /// Whatever keeps the bytes from being read.
+    /// Any error of the storage.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()>;
 
-    /// Fills `buffer` with rows of `row_bytes` bytes, one behind the other, that begin every `stride` bytes from `offset` on. The
-    /// default reads them one by one; where a request costs more than bytes do, read the gaps too.
+    /// Fills `buffer` with rows of `row_bytes` bytes, which start every `stride` bytes from `offset`. The default
+    /// reads them one by one; if requests are more expensive than bytes, read the gaps too.
     ///
     /// # Errors
     /// As [`read_exact_at`](Self::read_exact_at).
@@ -78,7 +78,7 @@ impl<R: PositionedRead + ?Sized> PositionedRead for std::sync::Arc<R> {
     }
 }
 
-/// A caller's bytes as a source.
+/// A `PositionedRead` as a source.
 pub(crate) struct PositionedSource<R> {
     reader: R,
     len: u64,

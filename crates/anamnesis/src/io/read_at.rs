@@ -1,4 +1,4 @@
-//! Positioned reading, of sources and of readers that are not shared between threads.
+//! Positioned reads, from sources and from readers that are not shared between threads.
 
 use std::cell::RefCell;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,23 +8,23 @@ use super::Source;
 use super::source::past_end;
 use crate::error::Result;
 
-/// Bytes by which files are told apart. The latest telling ones are those of a tar file, which says what it is at byte 257.
+/// Bytes read for format detection. The last magic is that of tar, at byte 257.
 const HEAD_BYTES: u64 = 512;
 
-/// Bytes that can be read anywhere. All that reading front matter needs of a [`Source`].
+/// Positioned reads: the part of a [`Source`] that front matter needs.
 pub(crate) trait ReadAt {
     fn bytes(&self) -> u64;
 
-    /// Fills `buffer` from `offset`; anything short of that is an error.
+    /// Fills `buffer` from `offset`; a short read is an error.
     fn fill_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// The bytes of `range` where they are in memory already.
-    fn lend(&self, range: Range<u64>) -> Option<&[u8]> {
+    /// The bytes of `range`, if they are in memory.
+    fn in_memory(&self, range: Range<u64>) -> Option<&[u8]> {
         let _ = range;
         None
     }
 
-    /// The first bytes, by which files are told apart.
+    /// The first bytes, for format detection.
     fn head(&self) -> Result<Vec<u8>> {
         let mut head = vec![0; self.bytes().min(HEAD_BYTES) as usize];
         self.fill_at(0, &mut head)?;
@@ -41,7 +41,7 @@ impl<S: Source + ?Sized> ReadAt for S {
         self.read_at(offset, buffer)
     }
 
-    fn lend(&self, range: Range<u64>) -> Option<&[u8]> {
+    fn in_memory(&self, range: Range<u64>) -> Option<&[u8]> {
         self.resident(range)
     }
 }

@@ -1,4 +1,4 @@
-//! Random access to the bytes of an input, wherever they live.
+//! Random access to the bytes of an input.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -11,25 +11,24 @@ use std::sync::{Arc, Mutex};
 use crate::error::{AnamnesisError, Result};
 use crate::limits::Budget;
 
-/// The bytes of one input file. Reading is positioned, so that worker threads share a source.
+/// The bytes of an input file. Reads are positioned, so that worker threads share a source.
 pub(crate) trait Source: Send + Sync {
     fn len(&self) -> u64;
 
-    /// The bytes that are the input's own, in front of any that are made of them.
+    /// The length of the file itself, without computed regions.
     fn own_len(&self) -> u64 {
         self.len()
     }
 
-    /// Fills `buffer` from `offset`; anything short of that is an error.
+    /// Fills `buffer` from `offset`; a short read is an error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Hashes what tells the bytes of `range` from all others that can be read here: where the input has them, and how they
-    /// are made of what it has.
+    /// Hashes the identity of the bytes of `range` within this source.
     fn identify(&self, range: Range<u64>, mut hasher: &mut dyn Hasher) {
         range.hash(&mut hasher);
     }
 
-    /// Fills `buffer` with rows of `row_bytes` bytes, one behind the other, that begin every `stride` bytes from `offset` on.
+    /// Fills `buffer` with rows of `row_bytes` bytes, which start every `stride` bytes from `offset`.
     fn read_rows(&self, offset: u64, row_bytes: u64, stride: u64, buffer: &mut [u8]) -> Result<()> {
         let mut at = offset;
         for row in buffer.chunks_exact_mut(usize_of(row_bytes)?.max(1)) {
@@ -39,42 +38,42 @@ pub(crate) trait Source: Send + Sync {
         Ok(())
     }
 
-    /// The file these bytes are in, if it is one.
+    /// The path of the file, if it is one.
     fn path(&self) -> Option<&Path> {
         None
     }
 
-    /// Whether the bytes of `range` can only be read well from front to back.
+    /// Whether random access to the bytes of `range` is expensive.
     fn is_sequential(&self, range: Range<u64>) -> bool {
         let _ = range;
         false
     }
 
-    /// How many of the bytes of `range` to read at a time, where that matters.
+    /// Preferred number of bytes of `range` per read.
     fn tile_bytes(&self, range: Range<u64>) -> Option<u64> {
         let _ = range;
         None
     }
 
-    /// Whether the input has the bytes of `range` as they are, so that a view of them is nothing new in memory.
+    /// Whether the bytes of `range` are stored verbatim, so that viewing them allocates nothing.
     fn is_stored(&self, range: Range<u64>) -> bool {
         range.end <= self.own_len()
     }
 
-    /// The open file that holds the bytes of `range` as they are, and where: the system can copy them without showing them.
+    /// The open file that stores the bytes of `range` verbatim, and their offset, for copies inside the kernel.
     fn file(&self, range: Range<u64>) -> Option<(Arc<File>, u64)> {
         let _ = range;
         None
     }
 
-    /// The bytes of `range` where they are in memory already, at no cost.
+    /// The bytes of `range`, if they are in memory.
     fn resident(&self, range: Range<u64>) -> Option<&[u8]> {
         let _ = range;
         None
     }
 
-    /// The bytes of `range`, borrowed where possible. Unlike [`read_at`](Self::read_at) this may map the file, whose pages
-    /// then count as this process's memory.
+    /// The bytes of `range`, borrowed if possible. Unlike [`read_at`](Self::read_at) this may map the file, whose
+    /// pages then count as memory of this process.
     fn view(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
         match self.resident(range.clone()) {
             Some(bytes) => Ok(Cow::Borrowed(bytes)),
@@ -116,7 +115,7 @@ impl<B: AsRef<[u8]> + Send + Sync> Source for BytesSource<B> {
     }
 }
 
-/// Any reader that can seek; readers take turns.
+/// A seekable reader behind a mutex.
 pub(crate) struct ReaderSource<R> {
     reader: Mutex<R>,
     len: u64,
@@ -138,14 +137,14 @@ impl<R: Read + Seek + Send> Source for ReaderSource<R> {
         if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > self.len) {
             return Err(past_end(offset, buffer.len(), self.len));
         }
-        // A reader that panicked in another thread left no state that a seek does not reset.
+        // A seek resets whatever state a panicked thread left behind.
         let mut reader = self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         reader.seek(SeekFrom::Start(offset))?;
         Ok(reader.read_exact(buffer)?)
     }
 }
 
-/// Reads everything `reader` has, within the budget: it stops one byte after the limit.
+/// Reads to the end of `reader`, at most one byte beyond `limit`.
 pub(crate) fn read_all(reader: impl Read, budget: &mut Budget, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;

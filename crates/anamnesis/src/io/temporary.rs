@@ -1,8 +1,8 @@
-//! The file that bytes go into before an output gets its name.
+//! Temporary files for outputs before their commit.
 //!
-//! Where the file system can, it has no name at all (`O_TMPFILE`), and the system takes it back however the process ends.
-//! Elsewhere its name is `.NAME.xxxxxx.partial` in the same directory. Its owner holds a lock on it; one without a living owner
-//! was left by a process that was killed, and goes when the same output is begun again.
+//! On file systems that support it, they are unnamed (`O_TMPFILE`), and the system removes them however the process
+//! ends. Elsewhere they are named `.NAME.xxxxxx.partial` in the same directory and locked by their owner. Unlocked
+//! ones were left by killed processes and are removed when the same output is started again.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -11,48 +11,48 @@ use std::sync::Arc;
 
 use tempfile::{Builder, TempPath};
 
-/// The ending of files that are being written.
+/// The suffix of named temporary files.
 pub(crate) const PARTIAL: &str = ".partial";
 
-/// How often a name is tried that others take for abandoned before it is locked.
+/// Attempts to create a file that other processes mistake for an abandoned one before it is locked.
 const ATTEMPTS: usize = 16;
 
-/// Characters of the output's name that the name of a temporary file has.
+/// Maximum characters of the output's name in that of its temporary file.
 const NAME_CHARS: usize = 100;
 
-/// A file on its way to be an output. It goes when it is dropped.
+/// A temporary file; removed on drop.
 #[derive(Debug)]
 pub(super) struct TemporaryFile {
     pub(super) file: Arc<File>,
-    /// `None` where it has no name.
+    /// `None` for an unnamed file.
     name: Option<TempPath>,
 }
 
 impl TemporaryFile {
-    /// Begins the file that will be `name` in `directory`, and removes what killed processes left of it.
+    /// Creates a temporary file for `name` in `directory`, and removes abandoned ones.
     pub(super) fn create(directory: &Path, name: &str) -> Result<Self> {
         remove_abandoned(directory, name);
-        if let Some(file) = nameless(directory) {
+        if let Some(file) = create_unnamed(directory) {
             lock(&file);
             return Ok(Self { file: Arc::new(file), name: None });
         }
         Self::named(directory, name)
     }
 
-    /// Where every file has a name.
+    /// Creates a named file.
     fn named(directory: &Path, name: &str) -> Result<Self> {
         let prefix = prefix(name);
         for _ in 0..ATTEMPTS {
             let (file, path) = builder(&prefix, PARTIAL).tempfile_in(directory)?.into_parts();
-            // Whoever came between took it for abandoned and has it removed.
-            if lock(&file) != Lock::Others && has_name(&file)? {
+            // Another process mistook it for an abandoned file and removed it.
+            if lock(&file) != Lock::Others && is_linked(&file)? {
                 return Ok(Self { file: Arc::new(file), name: Some(path) });
             }
         }
-        Err(Error::new(ErrorKind::ResourceBusy, "temporary files are removed as soon as they are made"))
+        Err(Error::new(ErrorKind::ResourceBusy, "temporary files are removed as soon as they are created"))
     }
 
-    /// Gives it the name `target`, which nothing may have.
+    /// Links it to `target`, which must be free.
     pub(super) fn link(self, target: &Path) -> Result<()> {
         match self.name {
             None => link(&self.file, target),
@@ -60,7 +60,7 @@ impl TemporaryFile {
         }
     }
 
-    /// Gives it the name `target`, in place of what has it.
+    /// Links it to `target`, replacing an existing file.
     pub(super) fn replace(self, target: &Path) -> Result<()> {
         let Some(path) = self.name else {
             return match link(&self.file, target) {
@@ -72,7 +72,7 @@ impl TemporaryFile {
     }
 }
 
-/// Links a file without a name over another: under a temporary name first, because only renaming replaces.
+/// Links an unnamed file to a temporary name and renames it, because only a rename replaces.
 fn replace(file: &File, target: &Path) -> Result<()> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let prefix = prefix(&name);
@@ -80,7 +80,7 @@ fn replace(file: &File, target: &Path) -> Result<()> {
     linked.into_temp_path().persist(target).map_err(|error| error.error)
 }
 
-/// The directory of a file.
+/// The parent directory of a file.
 pub(super) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -88,7 +88,7 @@ pub(super) fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Makes names of temporary files that everybody may read who may read others that are written here.
+/// A builder of temporary files with the default permissions of new files.
 pub(super) fn builder<'a>(prefix: &'a str, suffix: &'a str) -> Builder<'a, 'a> {
     let mut builder = Builder::new();
     builder.prefix(prefix).suffix(suffix);
@@ -97,31 +97,31 @@ pub(super) fn builder<'a>(prefix: &'a str, suffix: &'a str) -> Builder<'a, 'a> {
     builder
 }
 
-/// How the names of temporary forms of the file `name` begin.
+/// The prefix of temporary names for the file `name`.
 pub(super) fn prefix(name: &str) -> String {
     format!(".{}.", name.chars().take(NAME_CHARS).collect::<String>())
 }
 
-/// Whether `found` is a temporary form of the file `name`, of the kind with this ending.
+/// Whether `found` is a temporary name for the file `name` with this suffix.
 pub(crate) fn is_temporary(found: &str, name: &str, suffix: &str) -> bool {
     let random = found.strip_prefix(&prefix(name)).and_then(|rest| rest.strip_suffix(suffix));
     random.is_some_and(|random| !random.is_empty() && !random.contains('.'))
 }
 
-/// Removes what processes that are no more left of this file.
+/// Removes temporary files of this output that killed processes left.
 fn remove_abandoned(directory: &Path, name: &str) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if !entry.file_name().to_str().is_some_and(|found| is_temporary(found, name, PARTIAL)) {
             continue;
         }
-        // What cannot be opened or removed is in nobody's way.
+        // Errors are ignored: the file does no harm.
         if File::open(entry.path()).is_ok_and(|file| lock(&file) == Lock::Ours) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
 }
 
-/// Whose a file is.
+/// The owner of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lock {
     Ours,
@@ -130,18 +130,18 @@ pub(crate) enum Lock {
     Unknown,
 }
 
-/// Takes a file for this process, until it is closed, where nobody else has it.
+/// Tries to lock a file exclusively, until it is closed.
 pub(crate) fn lock(file: &File) -> Lock {
     lock_by(file, File::try_lock)
 }
 
-/// Takes a file for this process and others that share it, in place of what it held before.
-pub(crate) fn share(file: &File) -> Lock {
+/// Replaces a lock on the file by a shared one.
+pub(crate) fn lock_shared(file: &File) -> Lock {
     lock_by(file, File::try_lock_shared)
 }
 
 fn lock_by(file: &File, lock: fn(&File) -> std::result::Result<(), std::fs::TryLockError>) -> Lock {
-    // Elsewhere, locks would keep others from reading.
+    // Windows locks are mandatory and would block readers.
     if cfg!(not(unix)) {
         return Lock::Unknown;
     }
@@ -152,35 +152,35 @@ fn lock_by(file: &File, lock: fn(&File) -> std::result::Result<(), std::fs::TryL
     }
 }
 
-/// Whether a file is still in a directory.
+/// Whether a file is still linked in a directory.
 #[cfg(unix)]
-pub(crate) fn has_name(file: &File) -> Result<bool> {
+pub(crate) fn is_linked(file: &File) -> Result<bool> {
     Ok(std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) > 0)
 }
 
 #[cfg(not(unix))]
-pub(crate) fn has_name(_file: &File) -> Result<bool> {
+pub(crate) fn is_linked(_file: &File) -> Result<bool> {
     Ok(true)
 }
 
-/// Where the system shows the files that this process has open.
+/// Directory of the open files of this process.
 #[cfg(target_os = "linux")]
 const OPEN_FILES: &str = "/proc/self/fd";
 
-/// A file without a name, which can get one later; `None` where that cannot be had.
+/// Creates an unnamed file that can be linked later; `None` if that is not supported.
 #[cfg(target_os = "linux")]
-fn nameless(directory: &Path) -> Option<File> {
+fn create_unnamed(directory: &Path) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
     if !Path::new(OPEN_FILES).is_dir() {
         return None;
     }
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    // Whatever is wrong with the directory is said where a named file is tried.
+    // Errors of the directory are reported when a named file is created.
     rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666)).ok().map(File::from)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn nameless(_directory: &Path) -> Option<File> {
+fn create_unnamed(_directory: &Path) -> Option<File> {
     None
 }
 
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_temporary_files_belong_to_one_output() {
+    fn temporary_names_belong_to_one_output() {
         assert!(is_temporary(".a.b.x1y2z3.partial", "a.b", PARTIAL));
         for found in [".a.b.c.x1y2z3.partial", ".a.b..partial", "a.b.x.partial", ".a.b.x1y2z3.old", ".a.b.partial"] {
             assert!(!is_temporary(found, "a.b", PARTIAL), "{found}");
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_temporary_name_goes_or_gets_its_own() {
+    fn a_named_temporary_file_is_removed_or_linked() {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("out");
         let names = || std::fs::read_dir(directory.path()).unwrap().count();
         let create = || TemporaryFile::named(directory.path(), "out").unwrap();
         let file = create();
         assert_eq!(names(), 1);
-        // Another that begins the same output leaves it alone.
+        // A second writer of the same output leaves it alone.
         drop(TemporaryFile::create(directory.path(), "out").unwrap());
         assert_eq!(names(), 1);
         drop(file);
@@ -232,7 +232,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_a_killed_process_left_goes_and_what_another_writes_stays() {
+    fn abandoned_files_are_removed_and_locked_ones_kept() {
         let directory = tempfile::tempdir().unwrap();
         let names = [".out.dead00.partial", ".out.alive0.partial", ".other.dead00.partial"];
         let paths = names.map(|name| directory.path().join(name));

@@ -8,13 +8,13 @@ use super::values::Values;
 use crate::catalog::{Extent, TargetDtype};
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
-use crate::io::{Lines, Source};
+use crate::io::{AlignedBuffer, Source};
 use crate::scheme::coder::filled;
 use crate::scheme::{Context, Window};
 
 pub(super) struct Buffers {
     input: Vec<u8>,
-    out: Lines,
+    out: AlignedBuffer,
     windows: Vec<Window>,
     /// Values before they were rounded, where some became infinite.
     exact: Vec<u8>,
@@ -24,7 +24,7 @@ pub(super) struct Buffers {
 impl Buffers {
     pub(super) const fn new(cpu: CpuLevel) -> Self {
         let context = Context::new(cpu);
-        Self { input: Vec::new(), out: Lines::new(), windows: Vec::new(), exact: Vec::new(), context }
+        Self { input: Vec::new(), out: AlignedBuffer::new(), windows: Vec::new(), exact: Vec::new(), context }
     }
 
     /// Bytes as they are stored.
@@ -42,11 +42,11 @@ impl Buffers {
     pub(super) fn decode(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<&[u8]> {
         let bytes = ((range.end - range.start) * values.each()) as usize;
         let mut out = std::mem::take(&mut self.out);
-        let tile = out.of(bytes);
+        let tile = out.prefix_mut(bytes);
         poison(tile);
         self.decode_into(values, sources, range, tile)?;
         self.out = out;
-        Ok(self.out.held(bytes))
+        Ok(self.out.prefix(bytes))
     }
 
     /// [`decode`](Self::decode), and how many finite values became infinite by it.
@@ -58,10 +58,10 @@ impl Buffers {
     ) -> Result<(&[u8], u64)> {
         let bytes = self.decode(values, sources, range.clone())?.len();
         let overflowed = match values.dtype {
-            TargetDtype::F16 if has_infinity(self.out.held(bytes)) => self.overflowed(values, sources, range)?,
+            TargetDtype::F16 if has_infinity(self.out.prefix(bytes)) => self.overflowed(values, sources, range)?,
             _ => 0,
         };
-        Ok((self.out.held(bytes), overflowed))
+        Ok((self.out.prefix(bytes), overflowed))
     }
 
     /// How many of the F16 values in `out` are infinite where the values of `range` are not.
@@ -73,7 +73,7 @@ impl Buffers {
         let exact = &mut exact[..count * 4];
         poison(exact);
         filled(values.decoder.decode(range, &inputs, TargetDtype::F32, exact, context)?, exact.len())?;
-        let pairs = out.held(2 * count).as_chunks::<2>().0.iter().zip(exact.as_chunks::<4>().0).take(count);
+        let pairs = out.prefix(2 * count).as_chunks::<2>().0.iter().zip(exact.as_chunks::<4>().0).take(count);
         let is_lost =
             |(half, exact): &(&[u8; 2], &[u8; 4])| is_infinite(half) && f32::from_le_bytes(**exact).is_finite();
         Ok(pairs.filter(is_lost).count() as u64)

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
-use crate::io::{Lines, with_capacity};
+use crate::io::{AlignedBuffer, with_capacity};
 use crate::scheme::coder::filled;
 use crate::scheme::packed::{PackedBytes, PackedMatrix, RowDecoder, check_group_index};
 use crate::scheme::{Context, ScaleType, TileDecoder};
@@ -40,8 +40,8 @@ pub(super) fn filled_once<E: OutputElement>(
 ) -> Result<Vec<u8>> {
     let too_many = || AnamnesisError::limit("available_memory", format!("{elements} output values"));
     let bytes = elements.checked_mul(E::BYTES).ok_or_else(too_many)?;
-    let (mut out, mut lines) = (with_capacity(bytes), Lines::new());
-    let piece = lines.of(step.max(1).saturating_mul(E::BYTES).min(bytes));
+    let (mut out, mut buffer) = (with_capacity(bytes), AlignedBuffer::new());
+    let piece = buffer.prefix_mut(step.max(1).saturating_mul(E::BYTES).min(bytes));
     for start in (0..elements).step_by(step.max(1)) {
         let end = start.saturating_add(step.max(1)).min(elements);
         let piece = &mut piece[..(end - start) * E::BYTES];

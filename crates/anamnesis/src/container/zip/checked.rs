@@ -167,7 +167,7 @@ impl Region for Checked {
 
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
         below.read_at(self.entry.offset + self.start + offset, buffer)?;
-        self.seen(below, offset, buffer)
+        self.verify(below, offset, buffer)
     }
 
     fn identify(&self, below: &dyn Source, range: Range<u64>, hasher: &mut dyn Hasher) {
@@ -179,7 +179,7 @@ impl Region for Checked {
         Some(self.entry.offset + self.start)
     }
 
-    fn seen(&self, below: &dyn Source, offset: u64, bytes: &[u8]) -> Result<()> {
+    fn verify(&self, below: &dyn Source, offset: u64, bytes: &[u8]) -> Result<()> {
         let range = offset..offset + bytes.len() as u64;
         while let Some(gap) = self.first_unhashed(below, &range)? {
             let crc = crc32fast::hash(&bytes[(gap.start - offset) as usize..(gap.end - offset) as usize]);

@@ -159,7 +159,7 @@ pub(crate) fn read_whole<'s>(
     checks_crc: bool,
 ) -> Result<Cow<'s, [u8]>> {
     let range = entry.offset..entry.offset.saturating_add(entry.bytes);
-    match source.lend(range).filter(|_| entry.method == Method::Stored) {
+    match source.in_memory(range).filter(|_| entry.method == Method::Stored) {
         Some(bytes) => {
             if checks_crc {
                 check_crc(entry, crc32fast::hash(bytes))?;

@@ -1,6 +1,6 @@
 //! Entering an output directory and leaving it: whose it is, and what is left of it.
 //!
-//! A run holds the directory by a lock on its manifest: alone where it writes all of it, together with others where it writes
+//! A run holds the directory by a lock on its manifest: alone where it writes all of it, :transaction:x with others where it writes
 //! a part. A run that fails with nothing finished leaves the directory as it was; one that is stopped leaves what it had finished,
 //! with the manifest, so that the same command goes on.
 
@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::{DirectoryPlan, manifest};
 use crate::error::{AnamnesisError, Fault, Result};
-use crate::io::temporary::{Lock, PARTIAL, has_name, is_temporary, lock, share};
-use crate::io::together::again;
+use crate::io::temporary::{Lock, PARTIAL, is_linked, is_temporary, lock, lock_shared};
+use crate::io::transaction::retry;
 
 /// How long the first of several parts may take to write the manifest.
 const TRIES: usize = 200;
@@ -42,7 +42,7 @@ impl Entry {
         let held = hold(output, manifest, is_part);
         if is_created && !matches!(held, Ok(Some(_))) {
             // Not where another run has come between.
-            let _ = again(|| std::fs::remove_dir(output));
+            let _ = retry(|| std::fs::remove_dir(output));
         }
         Ok(held?.map(|manifest| Self { manifest, is_created, is_part }))
     }
@@ -54,7 +54,7 @@ impl Entry {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed,
         };
-        again(remove).map_err(|error| AnamnesisError::at_path(error, &path))
+        retry(remove).map_err(|error| AnamnesisError::at_path(error, &path))
     }
 
     /// Ends with a directory that has not everything, and says why.
@@ -74,8 +74,8 @@ impl Entry {
             let path = output.join(&shard.name);
             is_left |= path.symlink_metadata().is_ok() && !(is_hopeless && std::fs::remove_file(&path).is_ok());
         }
-        if !is_left && again(|| std::fs::remove_file(output.join(manifest::FILE))).is_ok() && self.is_created {
-            let _ = again(|| std::fs::remove_dir(output));
+        if !is_left && retry(|| std::fs::remove_file(output.join(manifest::FILE))).is_ok() && self.is_created {
+            let _ = retry(|| std::fs::remove_dir(output));
         }
         error
     }
@@ -84,7 +84,7 @@ impl Entry {
 /// Holds the manifest of a directory, which is written where there is none.
 fn hold(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Arc<File>>> {
     let path = output.join(manifest::FILE);
-    let take = if is_part { share } else { lock };
+    let take = if is_part { lock_shared } else { lock };
     for _ in 0..TRIES {
         let file = match File::open(&path) {
             Ok(file) => file,
@@ -95,7 +95,7 @@ fn hold(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Arc<Fil
                 match manifest::write(output, manifest) {
                     Ok(file) => {
                         if is_part {
-                            share(&file);
+                            lock_shared(&file);
                         }
                         return Ok(Some(file));
                     }
@@ -107,12 +107,12 @@ fn hold(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Arc<Fil
             Err(error) => return Err(AnamnesisError::at_path(error, &path)),
         };
         match take(&file) {
-            // The first of several parts is about to share it.
+            // The first of several parts is about to lock_shared it.
             Lock::Others if is_part => std::thread::sleep(PAUSE),
             Lock::Others => break,
             // Otherwise its run has just finished.
             Lock::Ours | Lock::Unknown => {
-                if has_name(&file).map_err(|error| AnamnesisError::at_path(error, &path))?
+                if is_linked(&file).map_err(|error| AnamnesisError::at_path(error, &path))?
                     && let Some(found) = manifest::read(output)?
                 {
                     manifest::compare(&found, manifest)?;

@@ -12,7 +12,7 @@ use super::shards::is_weight_of;
 use super::write::DirectoryReport;
 use super::{DirectoryPlan, manifest};
 use crate::error::{AnamnesisError, Result};
-use crate::io::together::{Change, again};
+use crate::io::transaction::{FileTransaction, retry};
 use crate::pipeline::{Progress, RememberOptions};
 
 impl DirectoryPlan {
@@ -43,22 +43,22 @@ impl DirectoryPlan {
             Err(error) => {
                 let error = entry.leave(self, &stage, error);
                 // Empty where nothing was finished.
-                let _ = again(|| std::fs::remove_dir(&stage));
+                let _ = retry(|| std::fs::remove_dir(&stage));
                 return Err(error);
             }
         };
-        let mut change = Change::begin(output);
+        let mut change = FileTransaction::begin(output);
         if let Err(error) = self.change_places(output, &stage, &mut change) {
             return Err(change.undo(error));
         }
-        change.keep();
+        change.commit();
         entry.finish(&stage)?;
-        again(|| std::fs::remove_dir(&stage)).map_err(|error| AnamnesisError::at_path(error, &stage))?;
+        retry(|| std::fs::remove_dir(&stage)).map_err(|error| AnamnesisError::at_path(error, &stage))?;
         Ok(report)
     }
 
     /// Moves what is replaced aside, what loaders look for first of all, and the new files to its place, those last.
-    fn change_places(&self, output: &Path, stage: &Path, change: &mut Change) -> Result<()> {
+    fn change_places(&self, output: &Path, stage: &Path, change: &mut FileTransaction) -> Result<()> {
         let mut new = names_in(stage)?;
         new.retain(|name| name != manifest::FILE);
         let begun = manifest::read(output).ok().flatten();

@@ -1,9 +1,8 @@
-//! Files that get their names together: all of them, or none.
+//! Commits of several files: all of them are named, or none.
 //!
-//! Old files of these names are moved aside first, as `.NAME.xxxxxx.old`, the one that loaders are given before the others;
-//! the new ones then get their names, that one last. A process that is killed in between leaves a set whose first file is
-//! missing, which nobody takes for a model, and never one that is mixed of both. Where something fails, everything goes back to
-//! where it was.
+//! Existing files are first renamed to `.NAME.xxxxxx.old`, starting with the one that loaders open; then the new
+//! files are named, that one last. A process killed in between leaves a set without its first file, which no loader
+//! accepts, and never a mix of both sets. On an error all steps are undone.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,58 +13,58 @@ use super::output::{CompleteFile, Existing};
 use super::temporary::{Lock, builder, directory_of, is_temporary, lock, prefix};
 use crate::error::{AnamnesisError, Result};
 
-/// The ending of files that were moved aside.
+/// The suffix of files that were moved aside.
 const OLD: &str = ".old";
 
-/// How long another process may take to give its files their names.
+/// How long to wait for another process that commits in the same directory.
 const LOCK_TRIES: usize = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Gives files their names; loaders are given the first.
-pub(crate) fn appear_together(files: Vec<CompleteFile>) -> Result<()> {
+/// Commits files :transaction:x; the first is the one that loaders open.
+pub(crate) fn commit_together(files: Vec<CompleteFile>) -> Result<()> {
     if files.len() < 2 {
-        return files.into_iter().try_for_each(CompleteFile::appear);
+        return files.into_iter().try_for_each(CompleteFile::publish);
     }
     let Some(directory) = files.first().map(|first| directory_of(first.target()).to_path_buf()) else { return Ok(()) };
-    let mut change = Change::begin(&directory);
+    let mut change = FileTransaction::begin(&directory);
     let targets: Vec<_> = files.iter().map(|file| (file.target().to_path_buf(), file.existing())).collect();
-    let change_all = |change: &mut Change| -> Result<()> {
+    let change_all = |change: &mut FileTransaction| -> Result<()> {
         for (target, existing) in &targets {
             if *existing == Existing::Replace {
                 change.set_aside(target)?;
             }
         }
-        files.into_iter().rev().try_for_each(|file| change.appear(file))
+        files.into_iter().rev().try_for_each(|file| change.publish(file))
     };
     match change_all(&mut change) {
         Ok(()) => {
-            change.keep();
+            change.commit();
             Ok(())
         }
         Err(error) => Err(change.undo(error)),
     }
 }
 
-/// A change of several files that can be undone until it is kept.
+/// A set of renames that can be undone until it is committed.
 #[derive(Debug)]
-pub(crate) struct Change {
-    /// What keeps other processes out of the directory's names meanwhile, where that can be had.
+pub(crate) struct FileTransaction {
+    /// Lock on the directory, if available.
     lock: Option<File>,
     steps: Vec<Step>,
 }
 
 #[derive(Debug)]
 enum Step {
-    /// An old file was moved.
+    /// An existing file was moved aside.
     Aside { from: PathBuf, to: PathBuf },
-    /// A new file has got this name, which was free.
+    /// A new file was named; the name was free.
     Appeared(PathBuf),
-    /// A file was moved to a name that was free.
+    /// A file was renamed; the name was free.
     Moved { from: PathBuf, to: PathBuf },
 }
 
-impl Change {
-    /// Begins a change in `directory`.
+impl FileTransaction {
+    /// Begins a transaction in `directory`.
     pub(crate) fn begin(directory: &Path) -> Self {
         let mut held = None;
         if let Ok(file) = File::open(directory) {
@@ -84,7 +83,7 @@ impl Change {
         Self { lock: held, steps: Vec::new() }
     }
 
-    /// Moves what has this name out of the way, if anything has.
+    /// Moves an existing file with this name aside.
     pub(crate) fn set_aside(&mut self, path: &Path) -> Result<()> {
         let at = |error| AnamnesisError::at_path(error, path);
         match std::fs::symlink_metadata(path) {
@@ -103,30 +102,30 @@ impl Change {
         Ok(())
     }
 
-    /// Gives a file its name, which is free by now.
-    pub(crate) fn appear(&mut self, file: CompleteFile) -> Result<()> {
+    /// Names a file; the name must be free by now.
+    pub(crate) fn publish(&mut self, file: CompleteFile) -> Result<()> {
         let target = file.target().to_path_buf();
-        file.appear_anew()?;
+        file.publish_new()?;
         self.steps.push(Step::Appeared(target));
         Ok(())
     }
 
-    /// Moves a file to a name that is free by now.
+    /// Renames a file; the new name must be free by now.
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> Result<()> {
         std::fs::rename(from, to).map_err(|error| AnamnesisError::at_path(error, to))?;
         self.steps.push(Step::Moved { from: from.to_path_buf(), to: to.to_path_buf() });
         Ok(())
     }
 
-    /// Ends the change: what was moved aside goes, and so does what a killed process had moved aside before.
-    pub(crate) fn keep(self) {
+    /// Completes the transaction: removes the files moved aside, also those of killed processes.
+    pub(crate) fn commit(self) {
         for step in &self.steps {
             match step {
-                // Left where it cannot be removed: the new files are all there.
+                // A file that cannot be removed stays; the new ones are complete.
                 Step::Aside { from, to } => {
-                    remove_again(to);
+                    remove_with_retry(to);
                     if self.lock.is_some() {
-                        remove_old_forms(from);
+                        remove_backups(from);
                     }
                 }
                 Step::Appeared(_) | Step::Moved { .. } => {}
@@ -134,14 +133,14 @@ impl Change {
         }
     }
 
-    /// Takes every step back, the last first, and says in the error what could not be.
+    /// Undoes all steps in reverse order; the error names files that could not be restored.
     pub(crate) fn undo(self, error: AnamnesisError) -> AnamnesisError {
         let mut stuck = Vec::new();
         for step in self.steps.into_iter().rev() {
             let (undone, place) = match step {
-                Step::Aside { from, to } => (again(|| std::fs::rename(&to, &from)), to),
-                Step::Moved { from, to } => (again(|| std::fs::rename(&to, &from)), to),
-                Step::Appeared(path) => (again(|| std::fs::remove_file(&path)), path),
+                Step::Aside { from, to } => (retry(|| std::fs::rename(&to, &from)), to),
+                Step::Moved { from, to } => (retry(|| std::fs::rename(&to, &from)), to),
+                Step::Appeared(path) => (retry(|| std::fs::remove_file(&path)), path),
             };
             if undone.is_err() {
                 stuck.push(place.display().to_string());
@@ -150,22 +149,22 @@ impl Change {
         if stuck.is_empty() {
             return error;
         }
-        let text = format!("{error}; what was there before could not be restored, see {}", stuck.join(", "));
+        let text = format!("{error}; existing files could not be restored, see {}", stuck.join(", "));
         AnamnesisError::Io(std::io::Error::other(text))
     }
 }
 
-fn remove_again(path: &Path) {
-    let _ = again(|| std::fs::remove_file(path));
+fn remove_with_retry(path: &Path) {
+    let _ = retry(|| std::fs::remove_file(path));
 }
 
-/// Does what is tried more than once before it is given up.
-pub(crate) fn again(work: impl Fn() -> std::io::Result<()>) -> std::io::Result<()> {
+/// Retries a file operation.
+pub(crate) fn retry(work: impl Fn() -> std::io::Result<()>) -> std::io::Result<()> {
     work().or_else(|_| work())
 }
 
-/// Removes what killed processes moved aside of this file and never got to remove.
-fn remove_old_forms(path: &Path) {
+/// Removes files that killed processes moved aside and never removed.
+fn remove_backups(path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for entry in std::fs::read_dir(directory_of(path)).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(|found| is_temporary(found, &name, OLD)) {
@@ -206,32 +205,32 @@ mod tests {
         std::fs::write(&paths[0], "old 1").unwrap();
         std::fs::write(&paths[2], "old 3").unwrap();
         std::fs::write(directory.path().join(".1.gone00.old"), "older").unwrap();
-        appear_together(paths.iter().map(|path| complete(path, "new", Existing::Replace)).collect()).unwrap();
+        commit_together(paths.iter().map(|path| complete(path, "new", Existing::Replace)).collect()).unwrap();
         assert_eq!(contents(directory.path()), pairs(&[("1", "new"), ("2", "new"), ("3", "new")]));
     }
 
     #[test]
-    fn a_change_that_is_undone_brings_all_old_files_back() {
+    fn an_undone_transaction_restores_all_files() {
         let directory = tempfile::tempdir().unwrap();
         let paths = ["1", "2", "3"].map(|name| directory.path().join(name));
         std::fs::write(&paths[0], "old 1").unwrap();
         std::fs::write(&paths[2], "old 3").unwrap();
-        let mut change = Change::begin(directory.path());
+        let mut change = FileTransaction::begin(directory.path());
         paths.iter().for_each(|path| change.set_aside(path).unwrap());
-        change.appear(complete(&paths[2], "new", Existing::Replace)).unwrap();
-        change.appear(complete(&paths[1], "new", Existing::Replace)).unwrap();
+        change.publish(complete(&paths[2], "new", Existing::Replace)).unwrap();
+        change.publish(complete(&paths[1], "new", Existing::Replace)).unwrap();
         let error = change.undo(AnamnesisError::Cancelled);
         assert!(matches!(error, AnamnesisError::Cancelled));
         assert_eq!(contents(directory.path()), pairs(&[("1", "old 1"), ("3", "old 3")]));
     }
 
     #[test]
-    fn a_name_that_was_taken_meanwhile_leaves_nothing_of_the_set() {
+    fn a_name_taken_meanwhile_undoes_the_whole_set() {
         let directory = tempfile::tempdir().unwrap();
         let paths = ["1", "2", "3"].map(|name| directory.path().join(name));
         let files = paths.iter().map(|path| complete(path, "new", Existing::Refuse)).collect();
         std::fs::write(&paths[0], "other").unwrap();
-        let error = appear_together(files).unwrap_err();
+        let error = commit_together(files).unwrap_err();
         assert!(error.to_string().contains('1'), "{error}");
         assert_eq!(contents(directory.path()), pairs(&[("1", "other")]));
     }
