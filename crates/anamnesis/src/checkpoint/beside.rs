@@ -100,7 +100,7 @@ impl Sidecars {
 
     /// A configuration that cannot be read or contradicts itself leaves in doubt what the tensors mean.
     pub(super) fn problems(&self) -> impl Iterator<Item = AnamnesisError> {
-        self.unreadable.iter().chain(self.config.problems()).map(AnamnesisError::again)
+        self.unreadable.iter().chain(self.config.problems()).map(AnamnesisError::duplicate)
     }
 
     /// Where a tensor may be that is not in this input, as a clause for a message.

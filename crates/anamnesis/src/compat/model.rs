@@ -49,8 +49,8 @@ pub fn parse_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result
 /// # Errors
 /// As [`parse_with_limits`].
 pub fn parse_with_options(path: impl AsRef<Path>, options: &OpenOptions) -> Result<ParsedModel> {
-    check_format(detect_format(path.as_ref()).map_err(AnamnesisError::plain)?)?;
-    ParsedModel::new(Checkpoint::open_file_with(path, options).map_err(AnamnesisError::plain)?)
+    check_format(detect_format(path.as_ref()).map_err(AnamnesisError::for_single_format)?)?;
+    ParsedModel::new(Checkpoint::open_file_with(path, options).map_err(AnamnesisError::for_single_format)?)
 }
 
 /// Files of other formats have entry points of their own; `Checkpoint::open` takes them all.
@@ -77,9 +77,9 @@ pub fn parse_bytes(bytes: Vec<u8>) -> Result<ParsedModel> {
 /// # Errors
 /// As [`parse_bytes`], and `LimitExceeded` where a limit is passed.
 pub fn parse_bytes_with_limits(bytes: Vec<u8>, limits: &ParseLimits) -> Result<ParsedModel> {
-    let format = detect_format_from_bytes_with_limits(&bytes, limits).map_err(AnamnesisError::plain)?;
+    let format = detect_format_from_bytes_with_limits(&bytes, limits).map_err(AnamnesisError::for_single_format)?;
     check_format(format)?;
-    ParsedModel::new(Checkpoint::from_bytes(bytes, limits).map_err(AnamnesisError::plain)?)
+    ParsedModel::new(Checkpoint::from_bytes(bytes, limits).map_err(AnamnesisError::for_single_format)?)
 }
 
 /// Reads a safetensors file to its end.

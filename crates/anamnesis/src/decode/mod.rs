@@ -170,7 +170,7 @@ impl Checkpoint {
     fn values(&self, name: &str, dtype: TargetDtype) -> Result<(Vec<usize>, Values)> {
         let claimed = self.claimed();
         if let Some(problem) = claimed.problems.first() {
-            return Err(problem.again());
+            return Err(problem.duplicate());
         }
         if let Some(weight) = claimed.weight(name) {
             return self.weight_values(weight, dtype);

@@ -1,4 +1,4 @@
-//! I/O errors that know their file.
+//! I/O errors with their path.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::text::{MAX_TEXT_CHARS, printable};
 
-/// What an [`io::Error`] carries: the file it happened at, beside the text.
+/// The payload of an [`io::Error`]: path and text.
 #[derive(Debug)]
 struct AtPath {
     path: PathBuf,
@@ -21,18 +21,18 @@ impl fmt::Display for AtPath {
 
 impl std::error::Error for AtPath {}
 
-/// `error` with the file it happened at, in its text and as data; its kind stays.
+/// Adds the path to an error, in its text and as data; the kind is unchanged.
 pub(super) fn new(error: &io::Error, path: &Path) -> io::Error {
     let text = format!("{}: {error}", printable(&path.to_string_lossy(), MAX_TEXT_CHARS));
     io::Error::new(error.kind(), AtPath { path: path.to_path_buf(), text })
 }
 
-/// The file that an error happened at, where it knows.
+/// The path of an error, if known.
 pub(super) fn path(error: &io::Error) -> Option<&Path> {
     Some(&error.get_ref()?.downcast_ref::<AtPath>()?.path)
 }
 
-/// `error` with another text; its kind and its file stay.
+/// Replaces the text of an error; kind and path are unchanged.
 pub(super) fn with_text(error: &io::Error, text: String) -> io::Error {
     match path(error) {
         Some(path) => io::Error::new(error.kind(), AtPath { path: path.to_path_buf(), text }),

@@ -1,8 +1,8 @@
-//! What a file is that is no model.
+//! Kinds of files that are not models.
 
 use std::fmt;
 
-/// What a file is that is no model, or not one of the format it was taken for.
+/// The kind of a file that is not a model, or not of the expected format.
 ///
 /// ```
 /// use anamnesis::{AnamnesisError, FileKind, detect_format_from_bytes};
@@ -13,33 +13,33 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileKind {
-    /// Nothing at all.
+    /// An empty file.
     Empty,
-    /// The text that stands for a file which Git LFS has not downloaded.
+    /// A Git LFS pointer: the file itself has not been downloaded.
     GitLfsPointer,
     /// A JSON document.
     Json,
-    /// A page of the Web, as a failed download leaves it.
+    /// An HTML page, typically from a failed download.
     Html,
     /// An XML document.
     Xml,
     /// Other text.
     Text,
-    /// A file compressed by gzip.
+    /// A gzip file.
     Gzip,
-    /// A file compressed by bzip2.
+    /// A bzip2 file.
     Bzip2,
-    /// A file compressed by xz.
+    /// An xz file.
     Xz,
-    /// A file compressed by Zstandard.
+    /// A Zstandard file.
     Zstandard,
     /// A 7z archive.
     SevenZip,
     /// A RAR archive.
     Rar,
-    /// A tar file, which the first versions of PyTorch wrote, too.
+    /// A tar file, also the format of the first versions of PyTorch.
     Tar,
-    /// A ZIP archive of something else.
+    /// Any other ZIP archive.
     Zip,
     /// An HDF5 file, as Keras writes them.
     Hdf5,
@@ -49,20 +49,20 @@ pub enum FileKind {
     TensorFlowLite,
     /// The weights of a Flax model in MessagePack.
     Flax,
-    /// A file of ggml from before GGUF.
+    /// A ggml file older than GGUF.
     Ggml,
-    /// A tokenizer of SentencePiece.
+    /// A SentencePiece tokenizer.
     SentencePiece,
-    /// A pickle that torch did not write.
+    /// A pickle that was not written by `torch.save`.
     Pickle,
-    /// What training leaves beside a model: the state of an optimizer, its arguments.
+    /// Training state: optimizer state or training arguments.
     TrainingState,
-    /// A tensor file of another format than it was taken for, by the name of that format.
+    /// A tensor file of another format, by its name.
     OtherFormat(&'static str),
 }
 
 impl FileKind {
-    /// Whether it has to be unpacked before anything can be said about what is in it.
+    /// Whether it has to be unpacked before its content is known.
     #[must_use]
     pub const fn is_packed(self) -> bool {
         matches!(self, Self::Gzip | Self::Bzip2 | Self::Xz | Self::Zstandard | Self::SevenZip | Self::Rar | Self::Tar)
@@ -75,7 +75,7 @@ impl FileKind {
     }
 }
 
-/// As part of a sentence: `a JSON document`.
+/// As a noun phrase: `a JSON document`.
 impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -91,15 +91,15 @@ impl fmt::Display for FileKind {
             Self::Zstandard => "a Zstandard file",
             Self::SevenZip => "a 7z archive",
             Self::Rar => "a RAR archive",
-            Self::Tar => "a tar file, which versions of PyTorch before 0.1.10 wrote, too",
+            Self::Tar => "a tar file, also the format of PyTorch before 0.1.10",
             Self::Zip => "a ZIP archive, such as a PyTorch file or an NPZ",
             Self::Hdf5 => "an HDF5 file",
             Self::Onnx => "an ONNX model",
             Self::TensorFlowLite => "a TensorFlow Lite model",
             Self::Flax => "the weights of a Flax model",
-            Self::Ggml => "a file of ggml from before GGUF",
+            Self::Ggml => "a ggml file older than GGUF",
             Self::SentencePiece => "a SentencePiece tokenizer",
-            Self::Pickle => "a Python pickle, but none that torch.save wrote",
+            Self::Pickle => "a Python pickle that was not written by torch.save",
             Self::TrainingState => "the state of a training run, not a model",
             Self::OtherFormat(name) => return write!(f, "a file of the format {name}"),
         })

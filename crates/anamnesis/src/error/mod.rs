@@ -1,7 +1,6 @@
-//! What can go wrong, in one type: who is at fault (the file, the request, a limit, the system) is the variant.
+//! The error type; its variants tell who is at fault: the file, the request, a limit, the system.
 //!
-//! Errors state facts: the tensor, the place, the numbers. What to do about them depends on who asks, so that flags and
-//! advice are the front end's.
+//! Errors state facts: tensor, place, values. Flags and advice belong to the front ends.
 
 mod at_path;
 mod file_kind;
@@ -28,92 +27,92 @@ pub type Result<T> = std::result::Result<T, AnamnesisError>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AnamnesisError {
-    /// Malformed bytes, or values that contradict each other.
+    /// Malformed or inconsistent data.
     Parse {
-        /// What is wrong, where, and what was expected.
+        /// What is wrong and where, what was found and what is allowed.
         reason: String,
     },
-    /// A container, scheme or dtype that is recognised, but not read or written by this build or not at all.
+    /// A container, scheme or dtype that is recognised but not supported by this build or at all.
     Unsupported {
-        /// The container, scheme or dtype by its own name.
+        /// The name of the container, scheme or dtype.
         format: String,
-        /// What was met, and what can be done about it.
+        /// What was found, and what is supported.
         detail: String,
     },
-    /// A model that the conversion between Hugging Face and GGUF has no rules for.
+    /// A model that has no conversion between Hugging Face and GGUF.
     UnsupportedModel {
-        /// Which part of it is not known.
+        /// The part that is not supported.
         part: ModelPart,
-        /// The class, architecture, tokenizer or pre-tokenizer by its own name; empty where it has none.
+        /// The name of the class, architecture, tokenizer or pre-tokenizer; empty if it has none.
         name: String,
-        /// What was met, and what is known.
+        /// What was found, and what is supported.
         detail: String,
     },
-    /// A limit of the caller or a permanent cap would have been passed.
+    /// A limit of the caller or a permanent cap was exceeded.
     LimitExceeded {
-        /// The stable tag of the limit.
+        /// The stable name of the limit.
         limit: &'static str,
-        /// What asked for how much.
+        /// What exceeded it, and by how much.
         message: String,
     },
-    /// A pickle refers to something outside the allow-list.
+    /// A pickle refers to a global that is not on the allow list.
     DisallowedGlobal {
         /// The Python module.
         module: String,
-        /// The name inside the module.
+        /// The name in the module.
         name: String,
     },
     /// The operating system or a reader failed.
     Io(std::io::Error),
-    /// The caller's [`CancelToken`](crate::CancelToken) was set.
+    /// The [`CancelToken`](crate::CancelToken) was cancelled.
     Cancelled,
-    /// A file that is no model, or not one of the format it was taken for.
+    /// A file that is not a model, or not of the expected format.
     NotAModel {
-        /// What it is.
+        /// The kind of the file.
         kind: FileKind,
-        /// The same in a sentence, with the place of the file.
+        /// A description with the path of the file.
         detail: String,
     },
-    /// A tensor that is not read, in a file whose others may be.
+    /// A tensor that is not supported, in a file that may have others.
     TensorNotRead {
         /// The format of the file.
         format: String,
-        /// The tensor, and what of it is not read.
+        /// The tensor, and why it is not supported.
         detail: String,
-        /// What can be done about it.
+        /// How to proceed.
         remedy: Remedy,
     },
-    /// The caller asks for what cannot be, whatever the file.
+    /// A request that cannot be fulfilled, whatever the file.
     Request(Request),
-    /// A value that is no finite number, where only numbers can be quantised.
+    /// A NaN or infinity, which cannot be quantised.
     NotFinite {
         /// The tensor.
         tensor: String,
-        /// The place of the value among the tensor's.
+        /// The index of the value in the tensor.
         index: u64,
         /// The value.
         value: f32,
     },
-    /// A finite value that the encoding cannot hold: what would be written decodes to an infinity or to NaN.
+    /// A finite value that the encoding cannot represent: it would decode to an infinity or to NaN.
     Overflow {
         /// The tensor.
         tensor: String,
-        /// The place of the value among the tensor's.
+        /// The index of the value in the tensor.
         index: u64,
         /// The value.
         value: f32,
-        /// What it would decode to.
+        /// The value it would decode to.
         decoded: f32,
-        /// The encoding, in detail.
+        /// The encoding.
         encoding: String,
     },
-    /// Something that neither the file nor what stands beside it tells, and that the caller can say.
+    /// A property that neither the file nor its sidecars define, and that the caller can set.
     Undecided {
-        /// The tensor that cannot be decoded without it.
+        /// The tensor that depends on it.
         tensor: String,
-        /// What is not told, such as `the GPTQ format`.
+        /// The property, for example `the GPTQ format`.
         what: &'static str,
-        /// What it may be.
+        /// The possible values.
         choices: Vec<&'static str>,
     },
     /// A directory without weights.
@@ -121,25 +120,25 @@ pub enum AnamnesisError {
         /// The directory.
         directory: PathBuf,
     },
-    /// A defect of this library, which was noticed before its consequences were written.
+    /// A defect of this library, detected before wrong data was written.
     Internal {
-        /// What contradicts itself, and where.
+        /// What is inconsistent, and where.
         reason: String,
     },
-    /// An output that another conversion has begun.
+    /// An output directory that was started by another conversion.
     OtherPlan {
-        /// Where the two differ.
+        /// How the two differ.
         difference: String,
     },
 }
 
-/// Who has to change something before an operation can succeed.
+/// Who is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The file is malformed, or of a kind that is not read.
+    /// The file is malformed or not supported.
     File,
-    /// The request makes no sense.
+    /// The request is invalid.
     Request,
     /// A limit is too small.
     Limit,
@@ -152,21 +151,21 @@ pub enum Fault {
 }
 
 impl AnamnesisError {
-    /// A [`Parse`](Self::Parse) error; the reason is made safe to print.
+    /// A [`Parse`](Self::Parse) error; the text is escaped for display.
     #[cold]
     #[inline(never)]
     pub(crate) fn parse(reason: impl AsRef<str>) -> Self {
         Self::Parse { reason: printable(reason.as_ref(), MAX_TEXT_CHARS) }
     }
 
-    /// An [`Internal`](Self::Internal) error; the reason is made safe to print.
+    /// An [`Internal`](Self::Internal) error; the text is escaped for display.
     #[cold]
     #[inline(never)]
     pub(crate) fn internal(reason: impl AsRef<str>) -> Self {
         Self::Internal { reason: printable(reason.as_ref(), MAX_TEXT_CHARS) }
     }
 
-    /// An [`Unsupported`](Self::Unsupported) error; its texts are made safe to print.
+    /// An [`Unsupported`](Self::Unsupported) error; the texts are escaped for display.
     #[cold]
     #[inline(never)]
     pub(crate) fn unsupported(format: impl AsRef<str>, detail: impl AsRef<str>) -> Self {
@@ -176,7 +175,7 @@ impl AnamnesisError {
         }
     }
 
-    /// An [`UnsupportedModel`](Self::UnsupportedModel) error; its texts are made safe to print.
+    /// An [`UnsupportedModel`](Self::UnsupportedModel) error; the texts are escaped for display.
     #[cold]
     #[inline(never)]
     pub(crate) fn unsupported_model(part: ModelPart, name: &str, detail: impl AsRef<str>) -> Self {
@@ -220,7 +219,7 @@ impl AnamnesisError {
         }
     }
 
-    /// The same error with the place it happened at in front, such as `tensor "x"`.
+    /// Prefixes the error with its place, for example `tensor "x"`.
     pub(crate) fn within(self, place: impl fmt::Display) -> Self {
         self.within_place(&place)
     }
@@ -245,12 +244,12 @@ impl AnamnesisError {
         }
     }
 
-    /// The same error with the tensor it happened in.
+    /// Adds the tensor that the error occurred in.
     #[cold]
     #[inline(never)]
     pub(crate) fn in_tensor(self, name: &str) -> Self {
         match self {
-            // Where weights are looked at together, the innermost place is the value's own.
+            // If weights are processed together, the tensor of the value is already set.
             Self::NotFinite { tensor, index, value } if tensor.is_empty() => {
                 Self::NotFinite { tensor: name.to_owned(), index, value }
             }
@@ -262,8 +261,8 @@ impl AnamnesisError {
         }
     }
 
-    /// The same error once more, for a caller who asks again.
-    pub(crate) fn again(&self) -> Self {
+    /// A copy of the error, for repeated calls.
+    pub(crate) fn duplicate(&self) -> Self {
         match self {
             Self::Parse { reason } => Self::Parse { reason: reason.clone() },
             Self::Internal { reason } => Self::Internal { reason: reason.clone() },
@@ -302,7 +301,7 @@ impl AnamnesisError {
         }
     }
 
-    /// The same error with the file it happened in; I/O errors name theirs already.
+    /// Adds the file that the error occurred in; I/O errors have a path already.
     #[cold]
     #[inline(never)]
     pub(crate) fn in_file(self, path: &Path) -> Self {
@@ -312,7 +311,7 @@ impl AnamnesisError {
         }
     }
 
-    /// The same error where something can be done about a tensor that is not read.
+    /// Adds a remedy to the error of an unsupported tensor.
     pub(crate) fn with_remedy(self, remedy: Remedy) -> Self {
         match self {
             Self::Unsupported { format, detail } => Self::TensorNotRead { format, detail, remedy },
@@ -320,9 +319,9 @@ impl AnamnesisError {
         }
     }
 
-    /// The same error for callers who ask for one format and have no say in how it is read: a file of anything else is
-    /// malformed, and a tensor that is not read is unsupported.
-    pub(crate) fn plain(self) -> Self {
+    /// Maps the error for entry points of a single format: a file of another kind is malformed, a tensor with a
+    /// remedy is unsupported.
+    pub(crate) fn for_single_format(self) -> Self {
         match self {
             Self::NotAModel { detail, .. } => Self::parse(detail),
             Self::TensorNotRead { format, detail, .. } => Self::Unsupported { format, detail },
@@ -330,14 +329,14 @@ impl AnamnesisError {
         }
     }
 
-    /// An I/O error that names the path it happened at and keeps its kind.
+    /// An I/O error with its path; the kind is unchanged.
     #[cold]
     #[inline(never)]
     pub(crate) fn at_path(error: std::io::Error, path: &Path) -> Self {
         Self::Io(at_path::new(&error, path))
     }
 
-    /// The file or directory that an [`Io`](Self::Io) error happened at, where it is known.
+    /// The path of an [`Io`](Self::Io) error, if known.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -375,14 +374,14 @@ impl fmt::Display for AnamnesisError {
                 write!(f, "tensor {tensor}: value {index} is {value:e}, which {encoding} would hold as {decoded:e}")
             }
             Self::Undecided { tensor, what, choices } => {
-                write!(f, "tensor {}: nothing tells {what}, which is {}", quoted(tensor), choices.join(" or "))
+                write!(f, "tensor {}: {what} is not defined; it can be {}", quoted(tensor), choices.join(" or "))
             }
             Self::NoWeights { directory } => {
                 let directory = printable(&directory.to_string_lossy(), MAX_TEXT_CHARS);
-                write!(f, "{directory}: holds no safetensors file and no GGUF file, and no PyTorch model")
+                write!(f, "{directory}: contains no safetensors, GGUF or PyTorch weights")
             }
             Self::OtherPlan { difference } => {
-                write!(f, "the output directory was begun by another conversion: {difference}")
+                write!(f, "the output directory was started by another conversion: {difference}")
             }
         }
     }
@@ -432,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_those_users_match_on() {
+    fn texts_match_the_published_ones() {
         assert_eq!(AnamnesisError::parse("x").to_string(), "parse error: x");
         assert_eq!(AnamnesisError::unsupported("GPTQ", "y").to_string(), "unsupported format `GPTQ`: y");
         assert_eq!(AnamnesisError::limit("max_total_bytes", "z").to_string(), "limit exceeded (max_total_bytes): z");
@@ -448,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_put_in_front_and_the_kind_stays() {
+    fn a_place_is_prepended_and_the_kind_is_unchanged() {
         let error = AnamnesisError::limit("x", "too much").within("tensor 1").within("file 2");
         assert_eq!(error.to_string(), "limit exceeded (x): file 2: tensor 1: too much");
         let full = AnamnesisError::Io(std::io::ErrorKind::StorageFull.into()).within("tensor 1");
@@ -469,14 +468,14 @@ mod tests {
     fn io_errors_know_their_file_wherever_they_pass() {
         let path = Path::new("folder/model\u{1b}.gguf");
         let error = AnamnesisError::at_path(std::io::ErrorKind::PermissionDenied.into(), path);
-        let error = error.in_file(Path::new("other")).in_tensor("w").again();
+        let error = error.in_file(Path::new("other")).in_tensor("w").duplicate();
         assert_eq!(error.path(), Some(path));
         assert!(!error.to_string().contains('\u{1b}') && error.to_string().starts_with("tensor \"w\": "), "{error}");
         assert_eq!(AnamnesisError::parse("x").path(), None);
     }
 
     #[test]
-    fn what_is_unknown_of_a_model_is_called_by_its_kind() {
+    fn unsupported_parts_of_a_model_are_named_by_their_kind() {
         let error = AnamnesisError::unsupported_model(ModelPart::Class, "BertForMaskedLM", "y").within("here");
         assert_eq!(error.to_string(), "unsupported model class `BertForMaskedLM`: here: y");
         assert_eq!(error.fault(), Fault::File);

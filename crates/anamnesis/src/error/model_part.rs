@@ -1,18 +1,18 @@
-//! Which part of a model is not known, where a model goes from one family of tools to another.
+//! Parts of a model that a conversion between Hugging Face and GGUF may not support.
 
 use std::fmt;
 
-/// The part of a model that a conversion between Hugging Face and GGUF has no rules for.
+/// A part of a model that has no conversion between Hugging Face and GGUF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ModelPart {
-    /// A class of Hugging Face's library, such as `BertForMaskedLM`.
+    /// A class of transformers, for example `BertForMaskedLM`.
     Class,
-    /// An architecture by its name in GGUF, or what its tensors and keys are.
+    /// A GGUF architecture, or its tensors and keys.
     Architecture,
-    /// The vocabulary, or how text is cut into tokens.
+    /// The vocabulary, or the tokenization.
     Tokenizer,
-    /// The name that llama.cpp has for the pre-tokenizer, `tokenizer.ggml.pre`, which a caller can say.
+    /// llama.cpp's name of the pre-tokenizer, `tokenizer.ggml.pre`, which the caller can set.
     PreTokenizer,
 }
 

@@ -1,19 +1,19 @@
-//! What a caller can do about what was refused or left out, as data: front ends say how that is asked for.
+//! Remedies for refused or omitted tensors, as data; front ends name the flags.
 
-/// How to get what was refused or left out.
+/// How to read tensors that were refused or omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// Choose one part of the file, by [`OpenOptions::select`](crate::OpenOptions::select).
+    /// Select a part of the file with [`OpenOptions::select`](crate::OpenOptions::select).
     ChoosePart,
-    /// Take everything, by [`OpenOptions::all`](crate::OpenOptions::all), or choose a part.
+    /// Read everything with [`OpenOptions::all`](crate::OpenOptions::all), or select a part.
     TakeAllOrChoose {
-        /// The part, where it is one.
+        /// The omitted part, if there is only one.
         path: Option<String>,
     },
-    /// Leave out what is not read, by [`OpenOptions::skip_unsupported`](crate::OpenOptions::skip_unsupported).
+    /// Omit unsupported tensors with [`OpenOptions::skip_unsupported`](crate::OpenOptions::skip_unsupported).
     LeaveOut,
-    /// Say the element type that the file does not name, by [`OpenOptions::npy_dtypes`](crate::OpenOptions::npy_dtypes).
+    /// Set the element type with [`OpenOptions::npy_dtypes`](crate::OpenOptions::npy_dtypes).
     NameType {
         /// The array.
         array: String,

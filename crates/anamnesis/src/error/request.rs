@@ -1,4 +1,4 @@
-//! What a caller asked for and cannot have, as facts: front ends add what to ask for instead.
+//! Requests that cannot be fulfilled, as data; front ends add suggestions.
 
 use std::fmt;
 
@@ -14,87 +14,87 @@ use super::text::quoted;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Request {
-    /// A pattern that fits no tensor.
+    /// A pattern that matches no tensor.
     UnusedPattern {
-        /// The pattern as it was given.
+        /// The pattern.
         pattern: String,
     },
-    /// A tensor that is not there.
+    /// A tensor that does not exist.
     UnknownTensor {
         /// Its name.
         name: String,
     },
-    /// A metadata key that is not there.
+    /// A metadata key that does not exist.
     UnknownKey {
         /// The key.
         key: String,
     },
-    /// A part of a nested checkpoint that is not there.
+    /// A part of a nested checkpoint that does not exist.
     UnknownPart {
-        /// The path that was asked for.
+        /// The requested path.
         path: String,
-        /// The part of the path that leads nowhere.
+        /// The part of the path that does not exist.
         missing: String,
-        /// What is there instead, in words.
+        /// What exists there instead.
         found: String,
     },
-    /// A name that stands for nothing here.
+    /// An unknown name.
     UnknownName {
-        /// What it should be the name of, such as `target`.
+        /// What the name should be, for example `target`.
         what: &'static str,
-        /// The name as it was given.
+        /// The name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: Vec<String>,
     },
-    /// Something known by name that this machine does not have.
+    /// A feature that this machine lacks.
     Unavailable {
-        /// What it is, such as `CPU level`.
+        /// What it is, for example `CPU level`.
         what: &'static str,
         /// Its name.
         name: String,
-        /// The names of those that the machine has.
+        /// The names of the available ones.
         available: Vec<String>,
     },
-    /// Text that cannot be read as what it should be.
+    /// Text that cannot be parsed.
     Malformed {
-        /// What it should be, such as `pattern`.
+        /// What it should be, for example `pattern`.
         what: &'static str,
-        /// The text as it was given.
+        /// The text.
         text: String,
         /// What is wrong with it.
         why: String,
     },
-    /// A selection that leaves no tensor.
+    /// A selection without tensors.
     NothingSelected,
-    /// Two tensors that would get one name.
+    /// Two tensors with the same output name.
     SameName {
-        /// The name both would get.
+        /// The output name.
         name: String,
         /// Their names in the input.
         tensors: [String; 2],
     },
-    /// Tensors whose rows cannot be cut into groups of equal size.
+    /// Tensors whose rows are not divisible into groups.
     Indivisible {
-        /// What was to be made of them.
+        /// The target encoding.
         target: String,
-        /// Values that would share a scale.
+        /// The group size.
         group: u64,
-        /// Their names, each with the length of its rows.
+        /// Their names and row lengths.
         tensors: Vec<(String, u64)>,
     },
-    /// A model that takes more bytes than it may, however it is quantised.
+    /// A model that exceeds the requested size with every mix.
     DoesNotFit {
-        /// The bytes it may take.
+        /// The requested size in bytes.
         bytes: u64,
-        /// The least it can take.
+        /// The smallest possible size in bytes.
         least: u64,
     },
-    /// Options that contradict each other or the input.
+    /// Options that contradict one another or the input.
     Contradiction {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// Why that cannot be.
+        /// Why it cannot be fulfilled.
         why: String,
     },
 }

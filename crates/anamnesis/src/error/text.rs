@@ -1,11 +1,11 @@
-//! Text that came from a file or a caller, made safe to show.
+//! Escaping of untrusted text for display.
 
-/// Longest error text in characters.
+/// Maximum characters of an error text.
 pub(super) const MAX_TEXT_CHARS: usize = 2048;
-/// Longest tensor name, key or path quoted inside an error text, in characters.
+/// Maximum characters of a name in an error text.
 pub(super) const MAX_NAME_CHARS: usize = 160;
 
-/// A name that came from a file, in quotes, safe for a terminal and cut to a readable length.
+/// An untrusted name in quotes, escaped and truncated.
 #[cold]
 #[inline(never)]
 pub(crate) fn quoted(name: &str) -> String {

@@ -67,7 +67,7 @@ fn a_missing_part_is_named() {
 #[test]
 fn a_directory_without_models_says_so() {
     let text = refused(&[("README.md", b"text".to_vec())]);
-    assert!(text.contains("holds no safetensors file and no GGUF file"), "{text}");
+    assert!(text.contains("contains no safetensors, GGUF or PyTorch weights"), "{text}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn a_format_that_nothing_tells_can_be_said() {
     fs::create_dir(folder.path("untold")).unwrap();
     fs::copy(folder.path("Tiny-GPTQ/model.safetensors"), folder.path("untold/model.safetensors")).unwrap();
     let error = folder.amn("remember untold/model.safetensors").failed();
-    assert!(error.contains("nothing tells the GPTQ format, which is v1 or v2"), "{error}");
+    assert!(error.contains("the GPTQ format is not defined; it can be v1 or v2"), "{error}");
     assert!(error.contains("say it with --gptq-format, or name the model's configuration with --config"), "{error}");
 
     let decoded = |line: &str| {

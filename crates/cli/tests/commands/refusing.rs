@@ -91,7 +91,7 @@ fn a_weight_without_its_scale_is_refused() {
 fn a_directory_without_weights_is_told_as_such() {
     let folder = Folder::empty();
     let error = folder.amn("remember .").failed();
-    assert!(error.contains("holds no safetensors file"), "{error}");
+    assert!(error.contains("contains no safetensors, GGUF or PyTorch weights"), "{error}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn read_front(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Fr
         Ok(AnamnesisError::NotAModel { kind, detail }) if kind == FileKind::Pickle || kind.is_packed() => {
             AnamnesisError::unsupported("pth", detail)
         }
-        Ok(error) | Err(error) => error.plain(),
+        Ok(error) | Err(error) => error.for_single_format(),
     })
 }
 

@@ -8,11 +8,11 @@ use crate::io::ReadAt;
 pub(super) fn explained<T>(result: Result<T>, format: Format, source: &(impl ReadAt + ?Sized)) -> Result<T> {
     result.map_err(|error| match source.head() {
         Ok(head) => told(error, format, &head),
-        Err(_) => error.plain(),
+        Err(_) => error.for_single_format(),
     })
 }
 
 /// The same where the first bytes are known.
 pub(super) fn told(error: AnamnesisError, format: Format, head: &[u8]) -> AnamnesisError {
-    explain(error, format, head, "").plain()
+    explain(error, format, head, "").for_single_format()
 }
