@@ -1,11 +1,11 @@
-//! A one-way switch that stops a running operation.
+//! Cancellation of a running operation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{AnamnesisError, Result};
 
-/// Stops the operation it was given to; clones share the switch. It is polled before every tile, and a cancelled
+/// Cancels the operations it is passed to; clones share the state. It is polled before every tile, and a cancelled
 /// operation leaves no output.
 ///
 /// ```
@@ -25,7 +25,7 @@ impl CancelToken {
         Self::default()
     }
 
-    /// Cancels for good; there is no way back.
+    /// Cancels permanently.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }

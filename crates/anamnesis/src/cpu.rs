@@ -1,4 +1,4 @@
-//! Which CPU instructions decode and encode: a value that can only be had where the CPU has them.
+//! CPU levels: instruction sets for decoding and encoding, constructible only if the CPU has them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use anamnesis_kernels::Level;
 
 use crate::error::{AnamnesisError, Request, Result};
 
-/// A set of CPU instructions that this machine has. Every level gives the same bits; better ones give them sooner.
+/// An instruction set of this CPU. All levels give the same bits; higher ones are faster.
 ///
 /// | name | where | instructions |
 /// |---|---|---|
-/// | `portable` | everywhere | those that every CPU of the target has |
+/// | `portable` | everywhere | the baseline of the target |
 /// | `v3` | x86-64 | AVX2, F16C, FMA, BMI1, BMI2, LZCNT, MOVBE, POPCNT |
 /// | `v4` | x86-64 | `v3` and AVX-512 F, BW, CD, DQ, VL |
 ///
@@ -37,7 +37,7 @@ impl CpuLevel {
         Level::available().map(Self)
     }
 
-    /// The level of this CPU that has this name.
+    /// The level of this CPU with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::available().find(|level| level.name() == name)
@@ -49,7 +49,7 @@ impl CpuLevel {
         self.0.name()
     }
 
-    /// The same for kernels.
+    /// The level for kernels.
     pub(crate) const fn level(self) -> Level {
         self.0
     }
@@ -68,16 +68,16 @@ impl fmt::Display for CpuLevel {
     }
 }
 
-/// What levels are levels of, in errors.
+/// The noun for levels in errors.
 const WHAT: &str = "CPU level";
 
 impl FromStr for CpuLevel {
     type Err = AnamnesisError;
 
-    /// The level of this name.
+    /// The level with this name.
     ///
     /// # Errors
-    /// `Request`: `UnknownName` where no level has the name, `Unavailable` where this CPU does not have the level.
+    /// `Request`: `UnknownName` if there is no such level, `Unavailable` if this CPU lacks it.
     fn from_str(name: &str) -> Result<Self> {
         Self::named(name).ok_or_else(|| {
             let (what, name) = (WHAT, name.to_owned());
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_is_had_by_its_name() {
+    fn a_level_is_found_by_its_name() {
         for level in CpuLevel::available() {
             assert_eq!(level.name().parse::<CpuLevel>().unwrap(), level);
         }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_means_nothing_is_another_fault_than_a_level_that_is_not_there() {
+    fn an_unknown_name_and_an_unavailable_level_are_different_errors() {
         let names: Vec<_> = CpuLevel::available().map(CpuLevel::name).collect();
         let refused = |name: &str| name.parse::<CpuLevel>().unwrap_err();
         assert_eq!(refused("v9").to_string(), format!("\"v9\" is no CPU level; there are {}", names.join(", ")));

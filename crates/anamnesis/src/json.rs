@@ -1,21 +1,21 @@
-//! JSON as Python writes it: `NaN`, `Infinity` and `-Infinity` stand for numbers, which the format does not have.
+//! JSON as written by Python, with the literals `NaN`, `Infinity` and `-Infinity`, which JSON lacks.
 //!
-//! A text is made strict by putting a short string of the same length in place of each of them. So places in the text stay what
-//! they are, and whoever needs a number there finds that it is none.
+//! The text is made strict by replacing each literal with a string of the same length. Offsets do not change, and a
+//! number parsed there is a type error.
 
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 
-/// What Python writes, and what stands for it.
+/// Python's literals and their replacements.
 const TOKENS: [(&[u8], &[u8]); 3] = [(b"-Infinity", b"\"-inf\"   "), (b"Infinity", b"\"inf\"   "), (b"NaN", b"\"N\"")];
 
-/// Reads a value.
+/// Parses a value.
 pub(crate) fn from_slice<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(&strict(text))
 }
 
-/// The text with a string of the same length in place of every number that JSON does not have.
+/// The text with every literal that JSON lacks replaced by a string of the same length.
 pub(crate) fn strict(text: &[u8]) -> Cow<'_, [u8]> {
     let mut strict = Cow::Borrowed(text);
     let (mut at, mut in_string) = (0, false);
@@ -42,7 +42,7 @@ pub(crate) fn strict(text: &[u8]) -> Cow<'_, [u8]> {
     strict
 }
 
-/// Whether this token stands at a place, as a value by itself.
+/// Whether this token is at `at`, delimited on both sides.
 fn is_at(text: &[u8], at: usize, token: &[u8]) -> bool {
     let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(byte));
     let before = at.checked_sub(1).and_then(|before| text.get(before));
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_json_does_not_have_are_read_as_text_of_the_same_length() {
+    fn non_json_literals_are_read_as_strings_of_the_same_length() {
         let text = br#"{"limit": [0.0, Infinity], "low":-Infinity,"x":NaN , "NaN": "a \" NaN, Infinity", "n": null}"#;
         let strict = strict(text);
         assert_eq!(strict.len(), text.len());
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_stays_an_error() {
+    fn other_words_stay_errors() {
         for text in
             ["[NaNs]", "[-NaN]", "[Infinity1]", "[+Infinity]", "[xNaN]", "[nan]", "[inf]", "[--Infinity]", "[1NaN]"]
         {

@@ -1,8 +1,8 @@
-//! How much a caller lets a file make us allocate, and the budget that is spent while parsing it.
+//! Limits on the resources that parsing may use, and the budget that tracks them.
 
 use crate::error::{AnamnesisError, Result};
 
-/// What the caller allows. Every axis is unbounded by default; the permanent caps of each format always apply too.
+/// Limits of the caller. All are unbounded by default; the permanent caps of each format always apply.
 ///
 /// ```
 /// use anamnesis::ParseLimits;
@@ -26,7 +26,7 @@ impl Default for ParseLimits {
 }
 
 impl ParseLimits {
-    /// No limit but the permanent caps.
+    /// No limits except the permanent caps.
     #[must_use]
     pub const fn unbounded() -> Self {
         Self {
@@ -51,14 +51,14 @@ impl ParseLimits {
         self
     }
 
-    /// Bounds each count a file declares: tensors, metadata entries, archive entries.
+    /// Bounds each count that a file declares: tensors, metadata entries, archive entries.
     #[must_use]
     pub const fn with_max_item_count(mut self, items: u64) -> Self {
         self.max_item_count = items;
         self
     }
 
-    /// Bounds how many bytes one compressed byte may become.
+    /// Bounds the ratio of decompressed to compressed bytes.
     #[must_use]
     pub const fn with_max_decompression_ratio(mut self, ratio: u64) -> Self {
         self.max_decompression_ratio = ratio;
@@ -83,19 +83,20 @@ impl ParseLimits {
         self.max_item_count
     }
 
-    /// The bound on the growth of compressed data.
+    /// The bound on the decompression ratio.
     #[must_use]
     pub const fn max_decompression_ratio(&self) -> u64 {
         self.max_decompression_ratio
     }
 }
 
-/// Whether the tag of a limit is that of one the caller sets, and not that of a permanent cap.
-pub(crate) fn is_limit_of_caller(tag: &str) -> bool {
+/// Whether the name of a limit is one of the caller's, not a permanent cap.
+pub(crate) fn is_caller_limit(tag: &str) -> bool {
     matches!(tag, "max_single_alloc_bytes" | "max_total_bytes" | "max_item_count" | "max_decompression_ratio")
 }
 
-/// The limits of one call while they are being spent. Everything that allocates because a file says so asks here first.
+/// The limits of one call and what has been spent of them. Every allocation whose size a file declares is charged
+/// here first.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: ParseLimits,
@@ -107,7 +108,7 @@ impl Budget {
         Self { limits: limits.clone(), spent_bytes: 0 }
     }
 
-    /// Spends `bytes` on one buffer for `what`.
+    /// Charges one buffer of `bytes` bytes for `what`.
     pub(crate) fn buffer(&mut self, bytes: u64, what: &str) -> Result<()> {
         if bytes > self.limits.max_single_alloc_bytes {
             return Err(AnamnesisError::limit(
@@ -118,7 +119,7 @@ impl Budget {
         self.working_set(bytes, what)
     }
 
-    /// Spends `bytes` on many small things for `what`, of which none is a buffer by itself.
+    /// Charges `bytes` bytes of small allocations for `what`.
     pub(crate) fn working_set(&mut self, bytes: u64, what: &str) -> Result<()> {
         let spent = self.spent_bytes.saturating_add(bytes);
         if spent > self.limits.max_total_bytes {
@@ -131,7 +132,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Checks a declared count of `what`.
+    /// Checks a declared number of `what`.
     pub(crate) fn items(&self, count: u64, what: &str) -> Result<()> {
         if count > self.limits.max_item_count {
             return Err(AnamnesisError::limit(
@@ -142,10 +143,10 @@ impl Budget {
         Ok(())
     }
 
-    /// Checks how far compressed bytes of `what` say they grow. Nothing may become nothing, but not something.
+    /// Checks the decompression ratio of `what`. Empty input must not decompress to anything.
     pub(crate) fn growth(&self, compressed: u64, bytes: u64, what: &str) -> Result<()> {
         let ratio = self.limits.max_decompression_ratio;
-        // A product beyond u64 is beyond any size.
+        // A product that overflows is larger than any size.
         if compressed.checked_mul(ratio).is_some_and(|most| bytes > most) {
             return Err(AnamnesisError::limit(
                 "max_decompression_ratio",
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_spent_by_the_sum_not_only_by_each_item() {
+    fn a_budget_limits_the_sum_and_each_item() {
         let mut budget = Budget::new(&ParseLimits::unbounded().with_max_total_bytes(100));
         budget.buffer(60, "a").unwrap();
         assert_eq!(tag(budget.buffer(41, "b")), "max_total_bytes");
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_axis_has_its_own_tag() {
+    fn each_limit_has_its_own_name() {
         let limits = ParseLimits::default().with_max_single_alloc(10).with_max_item_count(3);
         let mut budget = Budget::new(&limits);
         assert_eq!(tag(budget.buffer(11, "a")), "max_single_alloc_bytes");
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_near_the_end_of_u64_do_not_wrap() {
+    fn sums_near_u64_max_do_not_wrap() {
         let mut budget = Budget::new(&ParseLimits::default().with_max_total_bytes(u64::MAX - 1));
         budget.buffer(u64::MAX - 1, "a").unwrap();
         assert_eq!(tag(budget.buffer(u64::MAX - 1, "b")), "max_total_bytes");

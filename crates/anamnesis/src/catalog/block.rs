@@ -1,8 +1,8 @@
-//! Block types: values packed in blocks of fixed size with their own scales, as GGUF stores them.
+//! Block types: values packed in blocks of fixed size with their scales, as in GGUF.
 
 use std::fmt;
 
-/// A type of packed blocks, by the name ggml gives it.
+/// A block type, with ggml's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(non_camel_case_types, missing_docs, reason = "the names of the format are the documentation")]
@@ -36,10 +36,10 @@ pub enum BlockType {
     Q2_0,
 }
 
-/// One type: its name, the elements of a block, the bytes of a block.
+/// A type with its name, elements per block and bytes per block.
 struct Geometry(BlockType, &'static str, u64, u64);
 
-/// In the order of the enum above, so that a type is its own index.
+/// In the order of the enum, so that a discriminant is an index.
 static TABLE: [Geometry; 27] = {
     use BlockType as B;
     [
@@ -74,7 +74,7 @@ static TABLE: [Geometry; 27] = {
 };
 
 impl BlockType {
-    /// Elements of the longest block of any type.
+    /// Maximum elements per block.
     pub(crate) const MAX_ELEMENTS: u64 = {
         let (mut longest, mut index) = (0, 0);
         while index < TABLE.len() {
@@ -97,13 +97,13 @@ impl BlockType {
         TABLE[self as usize].1
     }
 
-    /// Elements of a block.
+    /// Elements per block.
     #[must_use]
     pub const fn block_elements(self) -> u64 {
         TABLE[self as usize].2
     }
 
-    /// Bytes of a block.
+    /// Bytes per block.
     #[must_use]
     pub const fn block_bytes(self) -> u64 {
         TABLE[self as usize].3
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_is_its_own_index() {
+    fn every_discriminant_is_its_index() {
         for (index, row) in TABLE.iter().enumerate() {
             assert_eq!(row.0 as usize, index);
             assert_eq!(format!("{:?}", row.0), row.1);

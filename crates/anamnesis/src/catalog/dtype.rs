@@ -1,28 +1,28 @@
-//! Element types of stored tensors, as data: one line of the table below per type.
+//! Element types of stored tensors, one line of a table per type.
 
 use std::fmt;
 
 use super::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
 
-/// The types with their names in a safetensors header and the bits of an element.
+/// The types with their safetensors names and bits per element.
 macro_rules! dtypes {
     ($($(#[$attribute:meta])* $variant:ident $name:literal $bits:literal $other:ident;)*) => {
-        /// The type of a stored tensor's elements. `Display` and [`Dtype::from_name`] use the spelling of safetensors.
+        /// The element type of a stored tensor. `Display` and [`Dtype::from_name`] use the names of safetensors.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[allow(missing_docs, reason = "the names are the documentation")]
         pub enum Dtype {
             $($(#[$attribute])* $variant,)*
-            /// Blocks of packed values, as GGUF stores them.
+            /// Blocks of packed values, as in GGUF.
             Block(BlockType),
         }
 
         impl Dtype {
-            /// All types but the block types.
+            /// All types except block types.
             const SCALARS: &[Self] = &[$(Self::$variant,)*];
 
-            /// Elements and bits of the smallest piece.
+            /// Elements and bits of the smallest unit.
             const fn piece(self) -> (u64, u64) {
                 match self {
                     $(Self::$variant => (1, $bits),)*
@@ -30,7 +30,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The name in a safetensors header, or of the block type.
+            /// The safetensors name, or that of the block type.
             pub(crate) const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -38,10 +38,10 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The same type in the `safetensors` crate.
+            /// The corresponding type of the `safetensors` crate.
             ///
             /// # Errors
-            /// `Unsupported` for block types, which safetensors does not have.
+            /// `Unsupported` for block types, which safetensors lacks.
             pub fn to_safetensors_dtype(self) -> Result<safetensors::Dtype> {
                 match self {
                     $(Self::$variant => Ok(safetensors::Dtype::$other),)*
@@ -85,14 +85,14 @@ dtypes! {
 }
 
 impl Dtype {
-    /// Bytes of one element; types of less than a byte count as one, blocks as a whole (the exact size of a tensor is
-    /// [`byte_len`](Self::byte_len)).
+    /// Bytes per element; types smaller than a byte count as one byte, blocks as a whole. The exact size of a tensor
+    /// is [`byte_len`](Self::byte_len).
     #[must_use]
     pub const fn byte_size(self) -> usize {
         self.piece().1.div_ceil(8) as usize
     }
 
-    /// Whether this is a type made for compressed weights: F8, F6, F4 and blocks.
+    /// Whether the type is specific to compressed weights: F8, F6, F4 and blocks.
     #[must_use]
     pub const fn is_quantized(self) -> bool {
         matches!(
@@ -114,7 +114,7 @@ impl Dtype {
         self.is_quantized() || matches!(self, Self::BF16 | Self::F16 | Self::F32 | Self::F64 | Self::F8E8M0)
     }
 
-    /// Bytes of `elements` elements; `None` where that overflows or does not fill whole bytes and blocks.
+    /// Bytes of `elements` elements; `None` on overflow, or if they are not whole bytes or blocks.
     #[must_use]
     pub const fn byte_len(self, elements: u64) -> Option<u64> {
         let (piece, piece_bits) = self.piece();
@@ -127,7 +127,7 @@ impl Dtype {
         }
     }
 
-    /// The type with this name in a safetensors header.
+    /// The type with this safetensors name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::SCALARS.iter().copied().find(|dtype| dtype.name() == name)
@@ -165,7 +165,7 @@ impl TryFrom<safetensors::Dtype> for Dtype {
     }
 }
 
-/// Elements of a tensor of this shape; `None` where the product overflows.
+/// The number of elements of a shape; `None` on overflow.
 pub(crate) fn elements(shape: &[usize]) -> Option<u64> {
     shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim as u64))
 }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_less_than_a_byte_must_fill_whole_bytes() {
+    fn sub_byte_types_must_fill_whole_bytes() {
         assert_eq!(Dtype::F4.byte_len(6), Some(3));
         assert_eq!(Dtype::F4.byte_len(5), None);
         assert_eq!(Dtype::F6E2M3.byte_len(4), Some(3));

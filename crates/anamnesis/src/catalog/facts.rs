@@ -1,38 +1,38 @@
-//! What a file tells besides its tensors, and what is worth knowing about how it was read; for people.
+//! Facts and notes about a file, for display.
 
 use std::fmt;
 
 use crate::error::Remedy;
 
-/// What a format tells of a file besides its tensors, for people.
+/// Facts about a file other than its tensors.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Facts {
-    /// The format, such as `GGUF v3`.
+    /// The format, for example `GGUF v3`.
     pub title: String,
     /// The facts, those about the model first.
     pub entries: Vec<Fact>,
 }
 
-/// One fact.
+/// A fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fact {
-    /// What is told, such as `Alignment`.
+    /// The label, for example `Alignment`.
     pub label: &'static str,
-    /// The fact itself, such as `32 bytes`.
+    /// The value, for example `32 bytes`.
     pub value: String,
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
 }
 
-/// What a fact is about.
+/// The subject of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Subject {
-    /// The model, whatever file it is in.
+    /// The model.
     Model,
-    /// How this file is laid out.
+    /// The layout of the file.
     Layout,
 }
 
@@ -46,19 +46,19 @@ impl Facts {
         self
     }
 
-    /// Those that are about the model, or about the layout.
+    /// The facts about this subject.
     pub fn about(&self, subject: Subject) -> impl Iterator<Item = &Fact> {
         self.entries.iter().filter(move |fact| fact.subject == subject)
     }
 }
 
-/// What is worth knowing about how a file was read, such as what was left out.
+/// A note on how a file was read, for example on omitted values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Note {
-    /// What was done, for people.
+    /// The text.
     pub text: String,
-    /// How to have it otherwise.
+    /// How to read it differently.
     pub remedy: Option<Remedy>,
 }
 

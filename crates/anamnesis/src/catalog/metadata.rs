@@ -1,9 +1,9 @@
-//! Typed metadata: thirteen types of values, and arrays of them. GGUF has them all, safetensors has strings only.
+//! Typed metadata: thirteen value types, and arrays of them. GGUF has all of them, safetensors only strings.
 
-/// The types in the order of their tags: variant, its Rust type, accessor of a value, accessor of an array.
+/// The types in tag order: variant, Rust type, accessor of a value, accessor of an array.
 macro_rules! values {
     ($($variant:ident($type:ty) $slice:ident;)*) => {
-        /// A value of a file's metadata.
+        /// A metadata value.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(missing_docs, reason = "the names of the format are the documentation")]
         pub enum MetadataValue {
@@ -12,7 +12,7 @@ macro_rules! values {
             Array(Box<MetadataArray>),
         }
 
-        /// An array of a file's metadata: all its items have one type.
+        /// A metadata array; all items have the same type.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(missing_docs, reason = "the names of the format are the documentation")]
         pub enum MetadataArray {
@@ -22,7 +22,7 @@ macro_rules! values {
         }
 
         impl MetadataArray {
-            /// How many items there are.
+            /// The number of items.
             #[must_use]
             pub const fn len(&self) -> usize {
                 match self {
@@ -33,7 +33,7 @@ macro_rules! values {
             }
 
             $(
-                #[doc = concat!("The items, where they are of type `", stringify!($type), "`.")]
+                #[doc = concat!("The items, if their type is `", stringify!($type), "`.")]
                 #[must_use]
                 pub fn $slice(&self) -> Option<&[$type]> {
                     match self {
@@ -60,9 +60,9 @@ values! {
     F64(f64) as_f64_slice;
 }
 
-/// The accessors match their own variant only: a `U32` is no `U64`.
+/// Each accessor matches its own variant only: a `U32` is not a `U64`.
 impl MetadataValue {
-    /// The text of a `String`.
+    /// The value of a `String`.
     #[must_use]
     pub fn as_string(&self) -> Option<&str> {
         match self {
@@ -71,7 +71,7 @@ impl MetadataValue {
         }
     }
 
-    /// The number of a `U32`.
+    /// The value of a `U32`.
     #[must_use]
     pub const fn as_u32(&self) -> Option<u32> {
         match self {
@@ -80,7 +80,7 @@ impl MetadataValue {
         }
     }
 
-    /// The number of a `U64`.
+    /// The value of a `U64`.
     #[must_use]
     pub const fn as_u64(&self) -> Option<u64> {
         match self {
@@ -89,7 +89,7 @@ impl MetadataValue {
         }
     }
 
-    /// The truth of a `Bool`.
+    /// The value of a `Bool`.
     #[must_use]
     pub const fn as_bool(&self) -> Option<bool> {
         match self {
@@ -98,7 +98,7 @@ impl MetadataValue {
         }
     }
 
-    /// The array of an `Array`.
+    /// The value of an `Array`.
     #[must_use]
     pub fn as_array(&self) -> Option<&MetadataArray> {
         match self {
@@ -115,7 +115,7 @@ impl MetadataArray {
         self.len() == 0
     }
 
-    /// The items, where they are strings.
+    /// The items, if they are strings.
     #[must_use]
     pub fn as_string_slice(&self) -> Option<&[String]> {
         match self {
@@ -124,7 +124,7 @@ impl MetadataArray {
         }
     }
 
-    /// The items, where they are arrays.
+    /// The items, if they are arrays.
     #[must_use]
     pub fn as_nested_slice(&self) -> Option<&[Self]> {
         match self {

@@ -1,4 +1,4 @@
-//! The nouns every room shares: element types, stored tensors, the catalog of a checkpoint.
+//! Types that all modules share: dtypes, stored tensors, the catalog of a checkpoint.
 
 mod block;
 pub(crate) mod dtype;

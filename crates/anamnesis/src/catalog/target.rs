@@ -1,4 +1,4 @@
-//! The float types that quantised weights are decoded to.
+//! Output types of decoded weights.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::Dtype;
 use crate::error::AnamnesisError;
 
-/// What decoded weights become. Tensors that are not quantised keep their own type.
+/// The output type of decoded weights. Plain tensors keep their type.
 ///
 /// ```
 /// use anamnesis::TargetDtype;
@@ -20,9 +20,9 @@ pub enum TargetDtype {
     /// bfloat16, rounded once to nearest even.
     #[default]
     BF16,
-    /// The decoded values as they are computed.
+    /// F32, without rounding.
     F32,
-    /// IEEE half precision, rounded once to nearest even; too large becomes infinite.
+    /// IEEE half precision, rounded once to nearest even; overflows become infinite.
     F16,
 }
 
@@ -63,14 +63,14 @@ impl FromStr for TargetDtype {
     }
 }
 
-/// When numbers are rounded on their way from codes to the output.
+/// When intermediate values are rounded during decoding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rounding {
-    /// Once: they are calculated in F32 and rounded to the output type.
+    /// Once: computed in F32 and rounded to the output type.
     #[default]
     Once,
-    /// As the scheme's own library does when it decodes, often after every operation and to the type of the scales; then to
-    /// the output type.
+    /// As in the scheme's own library, often after every operation to the type of the scales; finally to the output
+    /// type.
     AsLibrary,
 }

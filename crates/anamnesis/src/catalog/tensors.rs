@@ -1,4 +1,4 @@
-//! The catalog: the stored tensors of one checkpoint, ordered and found by name.
+//! The catalog: the stored tensors of a checkpoint, sorted by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +6,18 @@ use super::dtype::elements;
 use super::{Dtype, Facts, MetadataValue, Note};
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Where a tensor's bytes are: a range of one of the checkpoint's files.
+/// A byte range of one of the checkpoint's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Index of the file in the checkpoint.
     pub file: u32,
-    /// Absolute offset of the first byte in that file.
+    /// Absolute offset in that file.
     pub offset: u64,
     pub bytes: u64,
 }
 
-/// A tensor as the file stores it. Its extent lies inside the file and holds exactly `shape` elements of `dtype`: the
-/// container reader has checked that.
+/// A tensor as stored. Its container has checked that the extent is inside the file and has exactly the size of
+/// `shape` and `dtype`.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredTensor {
     pub name: String,
@@ -28,16 +28,16 @@ pub(crate) struct StoredTensor {
 
 impl StoredTensor {
     pub(crate) fn elements(&self) -> u64 {
-        // A stored tensor's byte count was computed from this product, so it cannot overflow.
+        // Cannot overflow: the extent was computed from this product.
         elements(&self.shape).unwrap_or(u64::MAX)
     }
 }
 
-/// What a checkpoint says about itself, such as the `__metadata__` of safetensors.
+/// Metadata of a checkpoint, for example the `__metadata__` of safetensors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metadata {
     entries: BTreeMap<String, MetadataValue>,
-    /// The keys in the order an output shall have; empty where it is theirs by name.
+    /// The output order of the keys; empty if sorted.
     order: Vec<String>,
 }
 
@@ -46,18 +46,18 @@ impl Metadata {
         Self { entries: BTreeMap::new(), order: Vec::new() }
     }
 
-    /// The same, to be written in this order; what it does not name comes behind, by name.
+    /// Sets the output order; keys that it lacks follow, sorted.
     pub(crate) fn in_order(mut self, order: Vec<String>) -> Self {
         self.order = order;
         self
     }
 
-    /// Whether an output shall have its entries in an order of their own.
+    /// Whether the entries have an output order of their own.
     pub(crate) const fn has_order(&self) -> bool {
         !self.order.is_empty()
     }
 
-    /// The entries as an output has them.
+    /// The entries in output order.
     pub(crate) fn written(&self) -> impl Iterator<Item = (&str, &MetadataValue)> {
         let named: BTreeSet<&str> = self.order.iter().map(String::as_str).collect();
         let first = self.order.iter().filter_map(|key| self.entries.get_key_value(key));
@@ -111,39 +111,38 @@ impl TensorId {
     }
 }
 
-/// A file that says of itself that it is one part of several.
+/// The position of a file in a split model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SplitPart {
-    /// Its place among the parts, from 0.
+    /// Its index among the parts, from 0.
     pub index: u32,
     pub count: u32,
-    /// Tensors of all parts together, where the file says it.
+    /// Number of tensors of all parts, if the file records it.
     pub tensors: Option<u32>,
 }
 
-/// The stored tensors of one checkpoint, each name once, ordered by name.
+/// The stored tensors of a checkpoint, with unique names, sorted by name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Catalog {
     tensors: Vec<StoredTensor>,
     pub(crate) metadata: Option<Metadata>,
-    /// Entries of metadata that are read only where an output can hold them.
+    /// Number of metadata entries that are read only for outputs that can hold them.
     pub(crate) unread_metadata: usize,
-    /// Which part of a split model the file is; `None` for a whole model.
+    /// The position in a split model; `None` for a whole model.
     pub(crate) part: Option<SplitPart>,
-    /// Whether the format is one of numbers, not of weights: an eight-bit float that nothing scales is its own value there,
-    /// and stays what it is.
+    /// Whether dtypes are final: an eight-bit float without a scale is plain data then, not a quantised weight.
     pub(crate) types_are_final: bool,
-    /// Whether the file holds arrays of numbers, which may be anything: integers are no sign of packed weights there.
-    pub(crate) is_of_arrays: bool,
-    /// What the format tells of the file besides its tensors, for people.
+    /// Whether the file contains arbitrary arrays, so that integers do not indicate packed weights.
+    pub(crate) holds_plain_arrays: bool,
+    /// Facts about the file other than its tensors.
     pub(crate) facts: Option<Facts>,
-    /// What is worth knowing about how the file was read, such as what was left out; for people.
+    /// Notes on how the file was read, for example on omitted values.
     pub(crate) notes: Vec<Note>,
-    /// Tensors that are stored and cannot be read. Looking at the others is still possible, converting is not.
+    /// Stored tensors that cannot be read. They prevent a conversion, but not an inspection.
     pub(crate) unreadable: Vec<Unreadable>,
 }
 
-/// Why a stored tensor is not in the catalog: a format, and what of it is not read.
+/// Why a stored tensor is not in the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub format: &'static str,
@@ -157,7 +156,7 @@ impl Unreadable {
 }
 
 impl Catalog {
-    /// A catalog of `tensors`; a name that occurs twice is refused.
+    /// A catalog of `tensors`; duplicate names are refused.
     pub(crate) fn new(mut tensors: Vec<StoredTensor>, metadata: Option<Metadata>) -> Result<Self> {
         if u32::try_from(tensors.len()).is_err() {
             return Err(AnamnesisError::limit("tensor_count", format!("{} tensors", tensors.len())));
@@ -171,8 +170,7 @@ impl Catalog {
         Ok(Self { tensors, metadata, ..Self::default() })
     }
 
-    /// One catalog of several files, whose names are for messages. Text that two files give differently is taken from the
-    /// first.
+    /// Merges the catalogs of several files, whose names are for messages. The first value of a metadata key wins.
     pub(crate) fn merge(catalogs: Vec<Self>, files: &[String]) -> Result<Self> {
         let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
         let mut metadata: Option<Metadata> = None;
@@ -202,7 +200,7 @@ impl Catalog {
         Ok(Self { types_are_final, facts, notes, unreadable, unread_metadata, ..catalog })
     }
 
-    /// Leaves out the tensors that `keep` says no to.
+    /// Keeps the tensors for which `keep` returns true.
     pub(crate) fn retain(&mut self, keep: impl Fn(TensorId, &StoredTensor) -> bool) {
         let mut index = 0;
         self.tensors.retain(|tensor| {
@@ -219,7 +217,7 @@ impl Catalog {
         &self.tensors[id.index()]
     }
 
-    /// All tensors with their ids, ordered by name.
+    /// All tensors with their ids, sorted by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (TensorId, &StoredTensor)> {
         self.tensors.iter().enumerate().map(|(index, tensor)| (TensorId(index as u32), tensor))
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::container::OpenOptions;
 use crate::error::{AnamnesisError, FileKind, Result};
-use crate::limits::is_limit_of_caller;
+use crate::limits::is_caller_limit;
 
 /// What such files are, where their names are always the same.
 const NAMES: [(&str, FileKind, &str); 17] = {
@@ -67,7 +67,7 @@ pub(super) fn explain(error: AnamnesisError, path: &Path) -> AnamnesisError {
             AnamnesisError::not_a_model(kind, format!("{detail}, {what}"))
         }
         AnamnesisError::Parse { .. } => AnamnesisError::not_a_model(by_name, format!("this is {what}")),
-        AnamnesisError::LimitExceeded { limit, .. } if !is_limit_of_caller(limit) => {
+        AnamnesisError::LimitExceeded { limit, .. } if !is_caller_limit(limit) => {
             AnamnesisError::not_a_model(by_name, format!("this is {what}"))
         }
         other => other,

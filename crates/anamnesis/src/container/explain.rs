@@ -5,7 +5,7 @@ use super::interface::Evidence;
 use super::registry::ALL;
 use super::sniff::{kind_by_extension, sniff};
 use crate::error::{AnamnesisError, FileKind};
-use crate::limits::is_limit_of_caller;
+use crate::limits::is_caller_limit;
 
 /// Replaces the error of opening a file as `format` by the kind of file it is, if the first bytes or the extension
 /// (lower case) identify another one.
@@ -13,7 +13,7 @@ pub(crate) fn explain(error: AnamnesisError, format: Format, head: &[u8], extens
     let is_about_content = match &error {
         AnamnesisError::Parse { .. } => true,
         // The first bytes of other files, read as counts, exceed the permanent caps.
-        AnamnesisError::LimitExceeded { limit, .. } => !is_limit_of_caller(limit),
+        AnamnesisError::LimitExceeded { limit, .. } => !is_caller_limit(limit),
         _ => false,
     };
     if !is_about_content || format.about().container.recognises(head) >= Evidence::Ambiguous {

@@ -7,47 +7,47 @@ use super::{comma_list, format_bytes};
 use crate::catalog::{Catalog, Dtype, TargetDtype};
 use crate::scheme::{Claimed, ClaimedTensor, Coding, QuantScheme, TensorRole};
 
-/// Counts and sizes of a checkpoint, and the schemes it uses.
+/// Counts, sizes and schemes of a checkpoint.
 #[derive(Debug, Clone)]
 #[must_use]
 #[non_exhaustive]
 pub struct InspectInfo {
     /// The scheme of most quantised values.
     pub format: QuantScheme,
-    /// Quantised weights.
+    /// Number of quantised weights.
     pub quantized: usize,
-    /// Scale tensors.
+    /// Number of scale tensors.
     pub scales: usize,
-    /// Tensors kept as they are.
+    /// Number of tensors that are not quantised.
     pub passthrough: usize,
-    /// Types of the scales, in the order they occur.
+    /// Types of the scales, in order of first occurrence.
     pub scale_dtypes: Vec<Dtype>,
-    /// Types of the tensors kept as they are, in the order they occur.
+    /// Types of the tensors that are not quantised, in order of first occurrence.
     pub passthrough_dtypes: Vec<Dtype>,
-    /// Zero-point tensors.
+    /// Number of zero-point tensors.
     pub zeropoints: usize,
-    /// Group-index tensors.
+    /// Number of group-index tensors.
     pub group_indices: usize,
-    /// Look-up tables.
+    /// Number of lookup tables.
     pub quant_maps: usize,
-    /// Nested scale tensors.
+    /// Number of nested scale tensors.
     pub nested_scales: usize,
-    /// All stored tensors.
+    /// Number of stored tensors.
     pub tensor_count: usize,
     /// Bytes of all stored tensors.
     pub current_size: u64,
-    /// Bytes of all tensors once decoded; those that are not decoded count as they are stored, see
+    /// Bytes of all tensors after decoding; tensors that cannot be decoded count as stored, see
     /// [`decoded_size`](Self::decoded_size).
     pub dequantized_size: u64,
-    /// Weights among the quantised that are recognised and not decoded.
+    /// Number of quantised weights that are recognised but cannot be decoded.
     pub undecoded: usize,
-    /// The type assumed for decoded weights.
+    /// The output type of decoded weights.
     pub output_dtype: TargetDtype,
-    /// Each scheme in detail with its number of weights, the most frequent first.
+    /// Descriptions of the schemes with their numbers of weights, the most frequent first.
     pub schemes: Vec<(String, usize)>,
-    /// The same as data, once for everything that decided it.
+    /// The same as data, one entry per coding.
     pub codings: Vec<SchemeSummary>,
-    /// Why the checkpoint could not be decoded; empty where it can.
+    /// Why the checkpoint cannot be decoded; empty if it can.
     pub problems: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl InspectInfo {
     pub(crate) fn of_claimed(catalog: &Catalog, claimed: &Claimed, output_dtype: TargetDtype) -> Self {
         let mut info = Self::of_rows(claimed.dominant_scheme(catalog), claimed.rows(catalog), output_dtype);
         info.codings = codings(claimed);
-        info.schemes = texts(&info.codings);
+        info.schemes = distinct_descriptions(&info.codings);
         info.problems = claimed.problems.iter().map(ToString::to_string).collect();
         info
     }
@@ -117,23 +117,23 @@ impl InspectInfo {
         info
     }
 
-    /// Bytes of all tensors once decoded; `None` where some are not, so that nobody knows.
+    /// Bytes of all tensors after decoding; `None` if some cannot be decoded.
     #[must_use]
     pub const fn decoded_size(&self) -> Option<u64> {
         if self.undecoded == 0 { Some(self.dequantized_size) } else { None }
     }
 
-    /// Bytes that decoding gives back.
+    /// Bytes that quantisation saved.
     #[must_use]
     pub const fn lethe_took(&self) -> u64 {
         self.dequantized_size.saturating_sub(self.current_size)
     }
 
-    /// The scheme of most quantised values in words, with the float format and the blocks that the checkpoint has.
+    /// The scheme of most quantised values as text, with its float format and block size.
     #[must_use]
     pub fn scheme_name(&self) -> String {
         let of_scheme = || self.codings.iter().filter(|summary| summary.scheme == self.format);
-        // One value where all weights of the scheme agree.
+        // A value that all weights of the scheme share.
         let mut formats = of_scheme().map(|summary| summary.coding.format.as_str());
         let format = formats.next().filter(|first| formats.all(|other| other == *first));
         let mut blocks = of_scheme().map(|summary| summary.coding.block_shape);
@@ -154,7 +154,7 @@ impl InspectInfo {
         }
     }
 
-    /// The types of the tensors once decoded: those of the plain tensors where nothing is quantised.
+    /// The types of the decoded tensors: those of the plain tensors if nothing is quantised.
     #[must_use]
     pub fn decoded_types(&self) -> String {
         match self.quantized {
@@ -163,12 +163,12 @@ impl InspectInfo {
         }
     }
 
-    /// The summary in lines, with sizes written as `size` does; `Display` has those of [`format_bytes`].
+    /// The summary as text, with sizes formatted by `size`; `Display` uses [`format_bytes`].
     pub fn with_sizes(&self, size: fn(u64) -> String) -> impl fmt::Display {
         WithSizes { info: self, size }
     }
 
-    /// Whether the known line tells the whole truth about the schemes.
+    /// Whether the published scheme line describes all schemes exactly.
     fn scheme_line_is_exact(&self) -> bool {
         let exact = match self.format {
             QuantScheme::FineGrainedFp8 => "FP8 E4M3, 128x128 blocks",
@@ -186,7 +186,7 @@ impl fmt::Display for InspectInfo {
     }
 }
 
-/// The summary with another way to write sizes.
+/// A summary with a size formatter.
 struct WithSizes<'a> {
     info: &'a InspectInfo,
     size: fn(u64) -> String,
@@ -236,21 +236,21 @@ impl InspectInfo {
     }
 }
 
-/// One way in which weights are quantised, and what decided it.
+/// A coding of weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchemeSummary {
-    /// In words.
+    /// Its description.
     pub description: String,
     /// The family.
     pub scheme: QuantScheme,
     /// The codes.
     pub coding: Coding,
-    /// Weights that are quantised so.
+    /// Number of weights with this coding.
     pub weights: usize,
 }
 
-/// Each scheme in detail, the most frequent first.
+/// All codings, the most frequent first.
 fn codings(claimed: &Claimed) -> Vec<SchemeSummary> {
     let mut codings: Vec<SchemeSummary> = Vec::new();
     let mut known = HashMap::new();
@@ -266,35 +266,35 @@ fn codings(claimed: &Claimed) -> Vec<SchemeSummary> {
     codings
 }
 
-/// The descriptions, each once.
-fn texts(codings: &[SchemeSummary]) -> Vec<(String, usize)> {
-    let mut texts: Vec<(String, usize)> = Vec::new();
+/// The distinct descriptions.
+fn distinct_descriptions(codings: &[SchemeSummary]) -> Vec<(String, usize)> {
+    let mut distinct_descriptions: Vec<(String, usize)> = Vec::new();
     let mut known = HashMap::new();
     for summary in codings {
-        let index = *known.entry(&summary.description).or_insert(texts.len());
-        match texts.get_mut(index) {
+        let index = *known.entry(&summary.description).or_insert(distinct_descriptions.len());
+        match distinct_descriptions.get_mut(index) {
             Some((_, weights)) => *weights += summary.weights,
-            None => texts.push((summary.description.clone(), summary.weights)),
+            None => distinct_descriptions.push((summary.description.clone(), summary.weights)),
         }
     }
-    texts.sort_by_key(|(_, weights)| std::cmp::Reverse(*weights));
-    texts
+    distinct_descriptions.sort_by_key(|(_, weights)| std::cmp::Reverse(*weights));
+    distinct_descriptions
 }
 
-/// Problems that are printed; the rest are counted.
+/// Maximum number of problems to print.
 const PROBLEMS_SHOWN: usize = 5;
 
-/// What all inspections have in common.
+/// Fields that all inspection types share.
 pub trait InspectSummary: sealed::Sealed {
-    /// Stored tensors.
+    /// Number of stored tensors.
     fn tensor_count(&self) -> usize;
     /// Bytes of all stored tensors.
     fn current_size(&self) -> u64;
-    /// Bytes of all tensors once decoded.
+    /// Bytes of all tensors after decoding.
     fn dequantized_size(&self) -> u64;
-    /// The type assumed for decoded weights.
+    /// The output type of decoded weights.
     fn output_dtype(&self) -> TargetDtype;
-    /// How many bytes more the decoded tensors take.
+    /// How many bytes larger the decoded tensors are.
     fn expansion(&self) -> u64 {
         self.dequantized_size().saturating_sub(self.current_size())
     }

@@ -1,4 +1,4 @@
-//! What a checkpoint is, in numbers: plain data that the front ends print.
+//! Summaries of checkpoints as plain data, which the front ends print.
 
 mod info;
 
@@ -16,26 +16,25 @@ pub(crate) use info::sealed;
 pub use info::{InspectInfo, InspectSummary, SchemeSummary};
 
 impl Checkpoint {
-    /// Sizes, schemes and counts. Reads nothing but what opening has read.
+    /// Sizes, schemes and counts, without further reads.
     pub fn inspect(&self, options: &InspectOptions) -> InspectInfo {
         InspectInfo::of_claimed(&self.catalog, self.claimed(), options.output_dtype)
     }
 
-    /// Every quantised weight: what it is called once decoded, its shape, how it is quantised, and the stored tensors it is
-    /// made of. Where only a small companion knows the shape, it is read.
+    /// All quantised weights: decoded name, shape, scheme and stored tensors. Reads a small companion if only that
+    /// contains the shape.
     #[must_use]
     pub fn weights(&self) -> Vec<WeightSummary> {
         self.claimed().weights.iter().map(|weight| self.weight_summary(weight)).collect()
     }
 
-    /// The quantised weight of this name; `None` where there is none.
+    /// The quantised weight with this name.
     #[must_use]
     pub fn weight(&self, name: &str) -> Option<WeightSummary> {
         self.claimed().weight(name).map(|weight| self.weight_summary(weight))
     }
 
-    /// The names that the tensors have once decoded, in order: of quantised weights, and of everything else but their
-    /// companions.
+    /// The names of all decoded tensors in order: quantised weights, and plain tensors without their companions.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let weights = self.claimed().weights.iter().map(|weight| weight.name.as_str());
@@ -44,7 +43,7 @@ impl Checkpoint {
         names
     }
 
-    /// The stored tensor of this name; `None` where there is none.
+    /// The stored tensor with this name.
     #[must_use]
     pub fn stored(&self, name: &str) -> Option<TensorSummary<'_>> {
         let id = self.catalog.find(name)?;
@@ -53,7 +52,7 @@ impl Checkpoint {
     }
 
     fn weight_summary(&self, weight: &Weight) -> WeightSummary {
-        // A companion that cannot be read is reported where the weight is decoded.
+        // An unreadable companion is reported when the weight is decoded.
         let prepared = if weight.shape.is_empty() { self.prepare(weight).ok() } else { None };
         let (shape, coding) = match prepared {
             Some(prepared) => (Some(prepared.shape), prepared.coding),
@@ -70,14 +69,14 @@ impl Checkpoint {
         }
     }
 
-    /// Every stored tensor with its role and the file it is in, ordered by name.
+    /// All stored tensors with their roles and files, sorted by name.
     #[must_use]
     pub fn tensors(&self) -> Vec<TensorSummary<'_>> {
         let claimed = self.claimed();
         self.catalog.iter().zip(&claimed.roles).map(|((_, tensor), &role)| self.summary(tensor, role)).collect()
     }
 
-    /// [`tensors`](Self::tensors) in the order in which the files hold them.
+    /// [`tensors`](Self::tensors) in file order.
     #[must_use]
     pub fn tensors_as_stored(&self) -> Vec<TensorSummary<'_>> {
         let claimed = self.claimed();
@@ -98,27 +97,27 @@ impl Checkpoint {
     }
 }
 
-/// One quantised weight.
+/// A quantised weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WeightSummary {
-    /// Its name once decoded.
+    /// Its decoded name.
     pub name: String,
-    /// Its shape once decoded; `None` where it cannot be read.
+    /// Its decoded shape; `None` if it cannot be read.
     pub shape: Option<Vec<usize>>,
-    /// How many values it has; `None` where its shape is not known.
+    /// Number of values; `None` if the shape is unknown.
     pub values: Option<u64>,
-    /// How it is quantised, in words.
+    /// Description of its scheme.
     pub scheme: String,
     /// The family of its scheme.
     pub family: QuantScheme,
     /// Its codes.
     pub coding: Coding,
-    /// The stored tensors it is made of; the first holds the codes.
+    /// Its stored tensors; the first contains the codes.
     pub parts: Vec<String>,
 }
 
-/// One stored tensor.
+/// A stored tensor.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct TensorSummary<'a> {
@@ -128,19 +127,19 @@ pub struct TensorSummary<'a> {
     pub dtype: Dtype,
     /// Its shape.
     pub shape: &'a [usize],
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// The part it plays.
+    /// Its role.
     pub role: TensorRole,
-    /// The file it is in; `None` where the checkpoint was not opened from files.
+    /// Its file; `None` if the checkpoint was not opened from files.
     pub file: Option<&'a Path>,
 }
 
-/// What an inspection assumes and may spend.
+/// Options of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct InspectOptions {
-    /// The type that quantised weights would be decoded to.
+    /// The output type of decoded weights.
     pub output_dtype: TargetDtype,
     /// Limits for entry points that parse.
     pub limits: ParseLimits,
@@ -153,7 +152,7 @@ impl InspectOptions {
         Self { output_dtype: TargetDtype::BF16, limits: ParseLimits::unbounded() }
     }
 
-    /// Assumes another output type.
+    /// Sets the output type.
     #[must_use]
     pub const fn with_output_dtype(mut self, dtype: TargetDtype) -> Self {
         self.output_dtype = dtype;
@@ -168,7 +167,7 @@ impl InspectOptions {
     }
 }
 
-/// A number of bytes for people, in binary units.
+/// Formats a size in binary units.
 ///
 /// ```
 /// use anamnesis::format_bytes;
@@ -200,7 +199,7 @@ mod tests {
     use super::format_bytes;
 
     #[test]
-    fn sizes_are_printed_as_users_know_them() {
+    fn sizes_have_the_published_format() {
         let cases = [(0, "0 B"), (1024, "1.0 KB"), (1_048_575, "1024.0 KB"), (1_572_864, "2 MB"), (1 << 30, "1.00 GB")];
         for (bytes, text) in cases {
             assert_eq!(format_bytes(bytes), text);

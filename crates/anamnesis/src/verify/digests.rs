@@ -1,4 +1,4 @@
-//! Files that their store names by their content.
+//! Verification of files in content-addressed stores, whose names are digests.
 //!
 //! | store | name of a file | digest |
 //! |---|---|---|
@@ -6,7 +6,7 @@
 //! | Hugging Face cache | `models--ORG--NAME/blobs/HEX`, 64 digits | SHA-256 |
 //! | Hugging Face cache | the same with 40 digits | SHA-1 of a Git blob |
 //!
-//! Snapshots are links to such files, so names count behind all links.
+//! Snapshots are symbolic links to these files, so links are resolved first.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use crate::error::quoted;
 use crate::io::{DigestKind, FileSource};
 
-/// How the folders of a cache begin that hold `blobs`.
+/// Prefixes of cache folders that contain `blobs`.
 const REPOSITORIES: [&str; 3] = ["models--", "datasets--", "spaces--"];
 const OLLAMA: &str = "sha256-";
 
-/// What is wrong with the files of a checkpoint, and with all others of the place it was found at, by their names.
+/// Digest mismatches of the files of a checkpoint and of all others in the same place.
 pub(super) fn problems(place: &Path, files: &[PathBuf]) -> Vec<String> {
     let entries = std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
     let all: BTreeSet<PathBuf> = entries.chain([place.to_path_buf()]).chain(files.iter().cloned()).collect();
@@ -38,13 +38,13 @@ fn check(path: &Path, blob: &Path, kind: DigestKind, digits: &str) -> Option<Str
         Ok(found) if found.eq_ignore_ascii_case(digits) => None,
         Ok(found) => {
             let what = if kind == DigestKind::Sha256 { "SHA-256" } else { "Git digest" };
-            Some(format!("{shown} is damaged: its {what} is {found}, its store names it {digits}"))
+            Some(format!("{shown} is damaged: its {what} is {found}, its name is {digits}"))
         }
         Err(error) => Some(error.to_string()),
     }
 }
 
-/// The digest that the name of a file is, where it lies in a store.
+/// The digest that a file of a store is named by.
 fn named_digest(blob: &Path) -> Option<(DigestKind, String)> {
     let folder = blob.parent()?;
     if folder.file_name()? != "blobs" {

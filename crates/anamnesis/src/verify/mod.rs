@@ -1,4 +1,4 @@
-//! Whether a checkpoint is complete and sound.
+//! Verification of checkpoints.
 
 mod digests;
 
@@ -12,47 +12,47 @@ use crate::error::{Fault, Result};
 use crate::io::{PositionedRead, PositionedSource};
 use crate::limits::ParseLimits;
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Files of weights.
+    /// Number of weight files.
     pub files: usize,
-    /// Stored tensors.
+    /// Number of stored tensors.
     pub tensors: usize,
     /// Bytes of all tensors.
     pub bytes: u64,
-    /// Everything that is wrong; empty where the checkpoint is complete and sound.
+    /// All problems; empty for a complete and consistent checkpoint.
     pub problems: Vec<String>,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Whether there are no problems.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// Checks that a checkpoint is complete and sound: every file there with a valid header, index and configuration consistent
-/// with the tensors, every quantised weight with its companions, nothing half-written, and where the architecture is known, the
-/// tensors those that the configuration implies. Tensor data is read only where there are checksums of it: in the format, as NPZ
-/// and PyTorch archives have them, or in the name that a store gives to a file, as Ollama and the Hugging Face cache do.
+/// Verifies that a checkpoint is complete and consistent: all files exist and have valid headers, index and
+/// configuration match the tensors, every quantised weight has its companions, no file is partially written and, for
+/// known architectures, the tensors are those that the configuration implies. Tensor data is read only if there are
+/// checksums for it: in the format (NPZ and PyTorch archives), or in the file names of a store (Ollama, the Hugging
+/// Face cache).
 ///
 /// # Errors
-/// `Io` where the checkpoint cannot be looked at, at all, `Request` where what is asked for is no name of one; whatever is wrong
-/// with it is in the report.
+/// `Io` if the checkpoint cannot be accessed, `Request` if the name is invalid; all other problems are in the report.
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport> {
     verify_with_limits(path, &ParseLimits::default())
 }
 
-/// [`verify()`], with limits to what the checkpoint may ask for.
+/// [`verify()`] within limits.
 ///
 /// # Errors
-/// As [`verify()`]. A checkpoint that asks for more has that in its report.
+/// As [`verify()`]. Exceeded limits are in the report.
 pub fn verify_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<VerifyReport> {
     let path = path.as_ref();
-    // Looked at first, so that a wrong path is an error and not a finding.
+    // Checked first, so that a wrong path is an error and not a problem of the checkpoint.
     if !is_in_store(path) {
         std::fs::metadata(path).map_err(|error| crate::error::AnamnesisError::at_path(error, path))?;
     }
@@ -64,9 +64,9 @@ pub fn verify_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Resul
     match Checkpoint::open(path, limits) {
         Ok(checkpoint) => {
             files = checkpoint.files().to_vec();
-            report.look_at(&checkpoint, Checkpoint::damage);
+            report.add_checkpoint(&checkpoint, Checkpoint::damage);
         }
-        // What was asked for is at fault, and no checkpoint.
+        // An invalid request is not a problem of the checkpoint.
         Err(error) if error.fault() == Fault::Request => return Err(error),
         Err(error) => report.problems.push(error.to_string()),
     }
@@ -76,23 +76,23 @@ pub fn verify_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Resul
     Ok(report)
 }
 
-/// [`verify`] of bytes that can be read anywhere, such as an open file without a name. Nothing stands beside them.
+/// [`verify`] of a file given by positioned reads, without sidecars.
 ///
 /// # Errors
-/// `Io` where their number cannot be told; whatever is wrong with them is in the report.
+/// `Io` if the size cannot be determined; all other problems are in the report.
 pub fn verify_positioned<R: PositionedRead + 'static>(reader: R, limits: &ParseLimits) -> Result<VerifyReport> {
     let reader = Arc::new(reader);
     let source = PositionedSource::new(Arc::clone(&reader))?;
     let mut report = VerifyReport::default();
     match Checkpoint::from_positioned(reader, &OpenOptions::new().with_limits(limits.clone())) {
-        Ok(checkpoint) => report.look_at(&checkpoint, |checkpoint| checkpoint.damage_of(&source)),
+        Ok(checkpoint) => report.add_checkpoint(&checkpoint, |checkpoint| checkpoint.damage_of(&source)),
         Err(error) => report.problems.push(error.to_string()),
     }
     Ok(report)
 }
 
 impl VerifyReport {
-    fn look_at(&mut self, checkpoint: &Checkpoint, damage: impl FnOnce(&Checkpoint) -> Result<Vec<String>>) {
+    fn add_checkpoint(&mut self, checkpoint: &Checkpoint, damage: impl FnOnce(&Checkpoint) -> Result<Vec<String>>) {
         let info = checkpoint.inspect(&Default::default());
         self.files = checkpoint.file_count();
         self.tensors = info.tensor_count;

@@ -1,15 +1,15 @@
-//! Regular expressions of the caller. They are matched in time linear in the name, and what they compile to is bounded.
+//! Regular expressions of the caller: matched in linear time, with bounded compiled size.
 
 use regex_lite::{Regex, RegexBuilder};
 
-/// Longest expression, in characters.
+/// Maximum characters of an expression.
 const MAX_CHARS: usize = 1000;
-/// Largest compiled expression, in bytes.
+/// Maximum size of a compiled expression in bytes.
 const MAX_COMPILED_BYTES: usize = 64 << 10;
-/// Deepest nesting of groups.
+/// Maximum nesting of groups.
 const MAX_DEPTH: u32 = 32;
 
-/// Compiles an expression, or says why it cannot be used, behind the expression itself.
+/// Compiles an expression; the error is a predicate such as `is too long`.
 pub(crate) fn expression(text: &str, ignores_case: bool) -> Result<Regex, String> {
     if text.chars().nth(MAX_CHARS).is_some() {
         return Err("is too long".to_owned());
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_expression_or_too_large_is_refused() {
+    fn invalid_and_large_expressions_are_refused() {
         let nested = format!("{}a{}", "(".repeat(400), ")".repeat(400));
         let long = "a".repeat(MAX_CHARS + 1);
         for text in ["(", "*a", "(?!a)b", r"(a)\1", "(a{1000}){1000}", &nested, &long] {

@@ -1,8 +1,8 @@
-//! Patterns over tensor names: `*` stands for any characters, `?` for one, `[abc]`, `[a-z]` and `[!a-z]` for one of a set.
+//! Glob patterns over tensor names: `*` matches any characters, `?` one, `[abc]`, `[a-z]` and `[!a-z]` one of a set.
 
 use crate::error::{AnamnesisError, Request, Result};
 
-/// Longest pattern, in characters.
+/// Maximum characters of a pattern.
 const MAX_PATTERN_CHARS: usize = 1000;
 
 /// A compiled pattern.
@@ -21,10 +21,10 @@ enum Piece {
 }
 
 impl Glob {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// `Request` where it is too long or a set is not closed.
+    /// `Request` if it is too long or a set is not closed.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let refuse = |why: &str| -> AnamnesisError {
             Request::Malformed { what: "pattern", text: text.to_owned(), why: why.to_owned() }.into()
@@ -43,7 +43,7 @@ impl Glob {
                     let mut ranges = Vec::new();
                     loop {
                         let start = rest.next().ok_or_else(|| refuse("has a [ without its ]"))?;
-                        // A bracket that comes first stands for itself.
+                        // A leading `]` is part of the set.
                         if start == ']' && !ranges.is_empty() {
                             break;
                         }
@@ -64,27 +64,27 @@ impl Glob {
         Ok(Self { text: text.to_owned(), pieces })
     }
 
-    /// The pattern that one name fits.
+    /// A pattern that matches exactly one name.
     pub(crate) fn literal(name: &str) -> Self {
         Self { text: name.to_owned(), pieces: name.chars().map(Piece::Literal).collect() }
     }
 
-    /// The pattern as it was written.
+    /// The pattern as given.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The one name that fits, where the pattern leaves nothing open.
+    /// The only name that matches, if the pattern has no wildcards.
     pub(crate) fn only_name(&self) -> Option<&str> {
         let is_exact = self.pieces.iter().all(|piece| matches!(piece, Piece::Literal(_)));
         is_exact.then_some(self.text.as_str())
     }
 
-    /// Whether the whole name fits. Time is at most the product of both lengths.
+    /// Whether the whole name matches, in time proportional to the product of both lengths.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut piece, mut at) = (0, 0);
-        // Where the last `*` stands, and how much of the name it has taken.
+        // Position of the last `*`, and the characters it has consumed.
         let mut star: Option<(usize, usize)> = None;
         while at < name.len() {
             match self.pieces.get(piece) {
@@ -92,7 +92,7 @@ impl Glob {
                     star = Some((piece, at));
                     piece += 1;
                 }
-                Some(other) if other.fits(name[at]) => {
+                Some(other) if other.matches_char(name[at]) => {
                     piece += 1;
                     at += 1;
                 }
@@ -110,7 +110,7 @@ impl Glob {
 }
 
 impl Piece {
-    fn fits(&self, character: char) -> bool {
+    fn matches_char(&self, character: char) -> bool {
         match self {
             Self::Any => false,
             Self::One => true,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_cannot_be_meant_are_refused() {
+    fn invalid_patterns_are_refused() {
         for pattern in ["", "a[bc", "[", &"x".repeat(1001)] {
             assert!(Glob::parse(pattern).is_err(), "{pattern}");
         }

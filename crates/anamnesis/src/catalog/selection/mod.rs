@@ -1,4 +1,4 @@
-//! Which tensors are taken, and what they are called then.
+//! Selection and renaming of tensors.
 
 mod expression;
 mod glob;
@@ -12,10 +12,10 @@ pub(crate) use glob::Glob;
 pub(crate) use patterns::NamePatterns;
 use rename::Rename;
 
-/// Chooses tensors by name and renames them. Names are those of the weights that come out, not of their packed parts:
-/// `layer.weight`, whose parts may be `layer.qweight`, `layer.scales` and more, which follow it.
+/// Selects tensors by name and renames them. Names are those of decoded weights, not of their stored parts:
+/// `layer.weight`, whose parts may be `layer.qweight`, `layer.scales` and more.
 ///
-/// The order is fixed: choose by the names of the input, take off the prefix, rename, put the new prefix in front.
+/// The order is fixed: select by input names, strip the prefix, rename, add the new prefix.
 ///
 /// ```
 /// use anamnesis::Selection;
@@ -34,57 +34,58 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Everything, under its own name.
+    /// All tensors, not renamed.
     #[must_use]
     pub const fn new() -> Self {
         Self { names: NamePatterns::new(), renames: Vec::new(), prefix: String::new(), strip_prefix: String::new() }
     }
 
-    /// Takes tensors that fit this pattern (`*`, `?`, `[a-z]`) or another one given so; without any, all are taken.
+    /// Includes tensors that match this pattern (`*`, `?`, `[a-z]`), in addition to others; by default all are
+    /// included.
     ///
     /// # Errors
-    /// `Request` where it is no pattern.
+    /// `Request` if the pattern is invalid.
     pub fn with_include(mut self, pattern: &str) -> Result<Self> {
         self.names.include(pattern)?;
         Ok(self)
     }
 
-    /// Takes the tensor of exactly this name, whatever characters it has, besides those that fit a pattern.
+    /// Includes the tensor with exactly this name, in addition to patterns.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.names.include_name(name.into());
         self
     }
 
-    /// Leaves out tensors that fit this pattern, even where they are included.
+    /// Excludes tensors that match this pattern, even if they are included.
     ///
     /// # Errors
-    /// `Request` where it is no pattern.
+    /// `Request` if the pattern is invalid.
     pub fn with_exclude(mut self, pattern: &str) -> Result<Self> {
         self.names.exclude(pattern)?;
         Ok(self)
     }
 
-    /// Renames by `s/EXPRESSION/REPLACEMENT/`, with a `g` behind it for every match. Renamings follow each other.
+    /// Renames by `s/EXPRESSION/REPLACEMENT/`, or with a trailing `g` for all matches. Renames are applied in order.
     ///
     /// # Errors
-    /// `Request` where it is no such command.
+    /// `Request` if the command is invalid.
     pub fn with_rename(mut self, command: &str) -> Result<Self> {
         self.renames.push(Rename::parse(command)?);
         Ok(self)
     }
 
-    /// Puts `prefix` in front of every name.
+    /// Adds a prefix to every name.
     #[must_use]
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Takes `prefix` off the names that have it.
+    /// Strips a prefix from the names that have it.
     ///
     /// # Errors
-    /// `Request` where it is empty.
+    /// `Request` if it is empty.
     pub fn with_strip_prefix(mut self, prefix: &str) -> Result<Self> {
         if prefix.is_empty() {
             let why = "must not be empty".to_owned();
@@ -94,13 +95,13 @@ impl Selection {
         Ok(self)
     }
 
-    /// Whether a tensor of this name is taken.
+    /// Whether a tensor with this name is selected.
     #[must_use]
     pub fn takes(&self, name: &str) -> bool {
         self.names.takes(name)
     }
 
-    /// What a tensor of this name is called in the output.
+    /// The output name of a tensor.
     #[must_use]
     pub fn renamed(&self, name: &str) -> String {
         let bare = name.strip_prefix(&self.strip_prefix).unwrap_or(name);
@@ -108,7 +109,7 @@ impl Selection {
         format!("{}{name}", self.prefix)
     }
 
-    /// Refuses patterns that fit none of the names: they are mistyped more often than meant.
+    /// Refuses patterns that match no name, which are usually typing errors.
     pub(crate) fn check_used(&self, names: &[&str]) -> Result<()> {
         self.names.check_used(names)
     }

@@ -1,15 +1,15 @@
-//! Patterns that names must fit, and patterns they must not. Whoever lists every name of a large model is answered as fast as
-//! who writes a star: a pattern that stands for one name is looked up, and only the others are tried one by one.
+//! Include and exclude patterns. Patterns without wildcards are looked up in a set, so that lists of all names of a
+//! large model stay fast.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::glob::Glob;
 use crate::error::{Request, Result};
 
-/// What names are held against.
+/// Include and exclude patterns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NamePatterns {
-    /// Names that are taken as they are.
+    /// Names that are included literally.
     names: BTreeSet<String>,
     include: Patterns,
     exclude: Patterns,
@@ -35,19 +35,19 @@ impl NamePatterns {
     }
 
     pub(crate) fn takes(&self, name: &str) -> bool {
-        (self.takes_all() || self.names.contains(name) || self.include.fit(name)) && !self.excludes(name)
+        (self.takes_all() || self.names.contains(name) || self.include.matches(name)) && !self.excludes(name)
     }
 
-    /// Whether nothing is asked for by name, so that everything is.
+    /// Whether there are no include patterns, so that everything is included.
     pub(crate) fn takes_all(&self) -> bool {
-        self.names.is_empty() && self.include.given.is_empty()
+        self.names.is_empty() && self.include.globs.is_empty()
     }
 
     pub(crate) fn excludes(&self, name: &str) -> bool {
-        self.exclude.fit(name)
+        self.exclude.matches(name)
     }
 
-    /// Refuses what fits none of the names.
+    /// Refuses a pattern that matches no name.
     pub(crate) fn check_used(&self, names: &[&str]) -> Result<()> {
         let known: HashSet<&str> = names.iter().copied().collect();
         if let Some(name) = self.names.iter().find(|name| !known.contains(name.as_str())) {
@@ -57,40 +57,40 @@ impl NamePatterns {
             Some(name) => !known.contains(name),
             None => !names.iter().any(|name| glob.matches(name)),
         };
-        match self.include.given.iter().chain(&self.exclude.given).find(is_unused) {
+        match self.include.globs.iter().chain(&self.exclude.globs).find(is_unused) {
             None => Ok(()),
             Some(glob) => Err(Request::UnusedPattern { pattern: glob.text().to_owned() }.into()),
         }
     }
 }
 
-/// Patterns of which a name needs to fit one.
+/// A set of patterns, of which one has to match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Patterns {
-    /// In the order they were given.
-    given: Vec<Glob>,
-    /// The names that patterns without wildcards stand for.
+    /// In the given order.
+    globs: Vec<Glob>,
+    /// Patterns without wildcards.
     exact: BTreeSet<String>,
-    /// The places of the others.
-    open: Vec<usize>,
+    /// Indices of the patterns with wildcards.
+    wildcards: Vec<usize>,
 }
 
 impl Patterns {
     const fn new() -> Self {
-        Self { given: Vec::new(), exact: BTreeSet::new(), open: Vec::new() }
+        Self { globs: Vec::new(), exact: BTreeSet::new(), wildcards: Vec::new() }
     }
 
     fn add(&mut self, glob: Glob) {
         match glob.only_name() {
             Some(name) => drop(self.exact.insert(name.to_owned())),
-            None => self.open.push(self.given.len()),
+            None => self.wildcards.push(self.globs.len()),
         }
-        self.given.push(glob);
+        self.globs.push(glob);
     }
 
-    fn fit(&self, name: &str) -> bool {
-        let open = || self.open.iter().filter_map(|&index| self.given.get(index));
-        self.exact.contains(name) || open().any(|glob| glob.matches(name))
+    fn matches(&self, name: &str) -> bool {
+        let wildcards = || self.wildcards.iter().filter_map(|&index| self.globs.get(index));
+        self.exact.contains(name) || wildcards().any(|glob| glob.matches(name))
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_patterns_choose_together_and_what_is_excluded_stays_out() {
+    fn names_and_patterns_are_combined_and_exclusion_wins() {
         let mut patterns = NamePatterns::new();
         for pattern in ["a.weight", "b.*", "c.[w]"] {
             patterns.include(pattern).unwrap();
@@ -127,12 +127,12 @@ mod tests {
         let started = std::time::Instant::now();
         patterns.check_used(&names.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
         assert_eq!(names.iter().filter(|name| patterns.takes(name)).count(), 60_000);
-        // Trying each takes minutes.
+        // Matching each pattern would take minutes.
         assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
     #[test]
-    fn the_first_that_fits_nothing_is_named() {
+    fn the_first_unused_pattern_is_named() {
         let mut patterns = NamePatterns::new();
         for pattern in ["a", "b*", "missing", "also*missing"] {
             patterns.include(pattern).unwrap();

@@ -1,11 +1,11 @@
-//! Renaming: `s/EXPRESSION/REPLACEMENT/` with an optional `g`, as editors write it.
+//! Rename commands: `s/EXPRESSION/REPLACEMENT/` with an optional `g`, as in sed.
 
 use regex_lite::Regex;
 
 use super::expression;
 use crate::error::{AnamnesisError, Request, Result};
 
-/// Longest command, in characters.
+/// Maximum characters of a command.
 const MAX_COMMAND_CHARS: usize = 1000;
 
 /// A compiled command.
@@ -13,16 +13,16 @@ const MAX_COMMAND_CHARS: usize = 1000;
 pub(crate) struct Rename {
     expression: Regex,
     replacement: String,
-    /// Whether every match is replaced, not the first only.
+    /// Whether all matches are replaced, not only the first.
     is_global: bool,
 }
 
 impl Rename {
-    /// Reads a command. Whatever follows the `s` separates its parts; `\1` to `\9` and `&` in the replacement stand for
-    /// groups and for the match.
+    /// Parses a command. The character after `s` is the delimiter; `\1` to `\9` and `&` in the replacement are groups
+    /// and the match.
     ///
     /// # Errors
-    /// `Request` where it is no such command or its expression cannot be read.
+    /// `Request` if the command or its expression is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let refuse = |why: &str| -> AnamnesisError {
             Request::Malformed { what: "renaming", text: text.to_owned(), why: why.to_owned() }.into()
@@ -67,7 +67,7 @@ impl Rename {
     }
 }
 
-/// The replacement in the spelling of the expressions: `$` is plain in an editor's command, `\1` and `&` are not.
+/// Translates the replacement to the syntax of `regex`: `$` is literal in sed, `\1` and `&` are not.
 fn replacement_of(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text.chars();
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_rewritten_as_editors_do() {
+    fn names_are_rewritten_as_in_sed() {
         let cases = [
             ("s/model/net/", "model.model.w", "net.model.w"),
             ("s/model/net/g", "model.model.w", "net.net.w"),

@@ -77,7 +77,7 @@ impl Container for Npz {
             tensors.push(stored_tensor(array.name, &array.header, file, offset));
         }
         let mut catalog = Catalog::new(tensors, None)?;
-        catalog.is_of_arrays = true;
+        catalog.holds_plain_arrays = true;
         catalog.notes = notes;
         catalog.facts = Some(Facts::new("NPZ archive"));
         Ok(Opened { source: Box::new(arranged), catalog })
@@ -127,7 +127,7 @@ impl Container for Npy {
         let mut arranged = ArrangedSource::new(source);
         let offset = arrange(&mut arranged, &header, header.data_offset, false)?;
         let mut catalog = Catalog::new(vec![stored_tensor(name, &header, file, offset)], None)?;
-        catalog.is_of_arrays = true;
+        catalog.holds_plain_arrays = true;
         catalog.facts = Some(Facts::new("NPY array"));
         Ok(Opened { source: Box::new(arranged), catalog })
     }

@@ -98,7 +98,7 @@ impl Leftovers {
         let names = decoded.into_iter().chain(refused).flat_map(|(_, names)| names.clone()).collect();
         // Bytes that nobody has claimed are a weight too, where something stands beside them that may be their scale.
         let bytes = claims.free().map(|(_, tensor)| tensor).filter(|tensor| is_bytes_of_a_weight(tensor));
-        let bytes = bytes.filter(|_| !claims.catalog.is_of_arrays);
+        let bytes = bytes.filter(|_| !claims.catalog.holds_plain_arrays);
         let mut weights: HashMap<_, _> = quantised().chain(bytes).map(owner).collect();
         for (codes, weight, shape) in claims.modules() {
             // Codes may be called otherwise than the weight that they are of, which is all of its module then too.
@@ -223,7 +223,7 @@ impl Leftovers {
     }
 
     fn by_type(&self, claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
-        let sign = self.sign.as_ref().filter(|_| !claims.catalog.is_of_arrays)?;
+        let sign = self.sign.as_ref().filter(|_| !claims.catalog.holds_plain_arrays)?;
         let (module, last) = tensor.name.rsplit_once('.').unwrap_or(("", &tensor.name));
         let is_matrix = tensor.shape.iter().filter(|&&dim| dim > 1).count() > 1;
         let looks_packed = match tensor.dtype {
