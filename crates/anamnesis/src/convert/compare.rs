@@ -14,7 +14,7 @@ use crate::catalog::Dtype;
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
-use crate::pipeline::{self, Distance, Nowhere, Output, Plan, Progress, Work};
+use crate::pipeline::{self, Distance, NullSink, Output, Plan, Progress, Work};
 use crate::scheme::{BlockOptions, BnbOptions, GroupOptions};
 
 /// What one target comes to, or why the model cannot become it.
@@ -181,7 +181,7 @@ impl Trial {
             }
         }
         let plans: Vec<_> = plans.into_iter().map(Plan::into_encoded).collect();
-        let begin = || -> Result<Box<dyn pipeline::TileSink>> { Ok(Box::new(Nowhere)) };
+        let begin = || -> Result<Box<dyn pipeline::TileSink>> { Ok(Box::new(NullSink)) };
         let mut outputs = Vec::with_capacity(plans.len());
         for plan in &plans {
             outputs.push(Output { plan, begin: Box::new(begin) });

@@ -18,7 +18,7 @@ use crate::error::{Request, Result};
 use crate::io::Source;
 use crate::limits::ParseLimits;
 use crate::pipeline::{
-    self, Distance, Job, Origin, Placed, Plan, Progress, RememberOptions, SpoolSink, StreamSink, Work,
+    self, Distance, Job, Origin, PlacedTensor, Plan, Progress, RememberOptions, SpoolSink, StreamSink, Work,
 };
 use crate::scheme::Keeping;
 
@@ -240,7 +240,7 @@ impl ConvertPlan {
 }
 
 /// A planned tensor for people.
-pub(crate) fn describe(input: &PlanInput, file: usize, job: &Job, placed: &Placed) -> PlannedOutput {
+pub(crate) fn describe(input: &PlanInput, file: usize, job: &Job, placed: &PlacedTensor) -> PlannedOutput {
     let name = |&id| input.catalog.get(id).name.clone();
     let (scheme, encoding, sources) = match &job.work {
         Work::Copy { source, .. } => (None, None, vec![name(source)]),

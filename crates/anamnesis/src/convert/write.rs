@@ -9,7 +9,7 @@ use crate::io::output::{CompleteFile, PendingFile, check_space, check_target, sa
 use crate::io::transaction::commit_together;
 use crate::limits::{Budget, ParseLimits};
 use crate::pipeline::{
-    self, Distance, FileSink, Job, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, WaitingSink,
+    self, Distance, FileSink, Job, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, UnnamedFileSink,
 };
 
 /// [`write_files`] of one.
@@ -46,7 +46,7 @@ pub(super) fn write_files(
     let begin = |number: usize| -> Result<Box<dyn TileSink + '_>> {
         let (plan, output) = &files[number];
         let file = FileSink::new(PendingFile::create(output, options.existing, plan.total_bytes)?);
-        Ok(Box::new(WaitingSink::new(file, move |file| keep(number, file))))
+        Ok(Box::new(UnnamedFileSink::new(file, move |file| keep(number, file))))
     };
     let begin = &begin;
     let mut outputs = Vec::with_capacity(files.len());

@@ -1,4 +1,4 @@
-//! The memory of one worker, which lives from tile to tile.
+//! Buffers of one worker, reused from tile to tile.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) struct Buffers {
     input: Vec<u8>,
     out: AlignedBuffer,
     windows: Vec<Window>,
-    /// Values before they were rounded, where some became infinite.
+    /// F32 values, used to count overflows.
     exact: Vec<u8>,
     context: Context,
 }
@@ -27,7 +27,7 @@ impl Buffers {
         Self { input: Vec::new(), out: AlignedBuffer::new(), windows: Vec::new(), exact: Vec::new(), context }
     }
 
-    /// Bytes as they are stored.
+    /// Stored bytes of an extent.
     pub(super) fn copy<'a>(
         &'a mut self,
         extent: &Extent,
@@ -38,7 +38,7 @@ impl Buffers {
         Ok(read(&mut self.input, sources, std::slice::from_ref(extent), &[window])?[0])
     }
 
-    /// The values of `range`, rounded, as bytes.
+    /// Decodes `range` to the output type.
     pub(super) fn decode(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<&[u8]> {
         let bytes = ((range.end - range.start) * values.each()) as usize;
         let mut out = std::mem::take(&mut self.out);
@@ -49,7 +49,7 @@ impl Buffers {
         Ok(self.out.prefix(bytes))
     }
 
-    /// [`decode`](Self::decode), and how many finite values became infinite by it.
+    /// [`decode`](Self::decode), and the number of finite values that overflowed to an infinity.
     pub(super) fn decode_counting(
         &mut self,
         values: &Values,
@@ -64,7 +64,7 @@ impl Buffers {
         Ok((self.out.prefix(bytes), overflowed))
     }
 
-    /// How many of the F16 values in `out` are infinite where the values of `range` are not.
+    /// The number of infinite F16 values in `out` whose exact values are finite.
     fn overflowed(&mut self, values: &Values, sources: &[Box<dyn Source>], range: Range<u64>) -> Result<u64> {
         let count = (range.end - range.start) as usize;
         let Self { input, out, windows, exact, context } = self;
@@ -79,8 +79,7 @@ impl Buffers {
         Ok(pairs.filter(is_lost).count() as u64)
     }
 
-    /// The values of `range`, rounded, into `out`, which is exactly as long as they take. A decoder that leaves a byte of it is
-    /// refused.
+    /// Decodes `range` into `out`, which has exactly the output size. A decoder that does not fill it is an error.
     pub(super) fn decode_into(
         &mut self,
         values: &Values,
@@ -95,7 +94,7 @@ impl Buffers {
         filled(values.decoder.decode(range, &inputs, values.dtype, out, context)?, out.len())
     }
 
-    /// The values of `range`, rounded, as numbers.
+    /// Decodes `range` as F32.
     pub(super) fn numbers(
         &mut self,
         values: &Values,
@@ -121,14 +120,14 @@ impl Buffers {
     }
 }
 
-/// The contents of `windows`: borrowed where they are in memory, otherwise read into `input`.
+/// The contents of `windows`, borrowed if they are in memory, otherwise read into `input`.
 fn read<'a>(
     input: &'a mut Vec<u8>,
     sources: &'a [Box<dyn Source>],
     parts: &[Extent],
     windows: &[Window],
 ) -> Result<Vec<&'a [u8]>> {
-    let places = windows.iter().map(|window| place(sources, parts, window)).collect::<Result<Vec<_>>>()?;
+    let places = windows.iter().map(|window| locate_window(sources, parts, window)).collect::<Result<Vec<_>>>()?;
     let to_read = places.iter().filter(|place| place.borrowed().is_none());
     let to_read = to_read.map(|place| place.window.bytes() as usize).sum();
     grow(input, to_read);
@@ -148,31 +147,31 @@ fn read<'a>(
     Ok(contents)
 }
 
-/// A window found in its source.
-struct FoundWindow<'a> {
+/// A window with its source.
+struct SourceWindow<'a> {
     source: &'a dyn Source,
     /// Absolute offset of the first row.
     start: u64,
     window: Window,
 }
 
-fn place<'a>(sources: &'a [Box<dyn Source>], parts: &[Extent], window: &Window) -> Result<FoundWindow<'a>> {
+fn locate_window<'a>(sources: &'a [Box<dyn Source>], parts: &[Extent], window: &Window) -> Result<SourceWindow<'a>> {
     let inside = |part: &&Extent| {
         window.span().and_then(|span| window.offset.checked_add(span)).is_some_and(|end| end <= part.bytes)
     };
     let part = parts.get(window.part).filter(inside);
     let found = part.and_then(|part| Some((part.offset + window.offset, sources.get(part.file as usize)?)));
-    let (start, source) = found.ok_or_else(|| AnamnesisError::parse("a tile reaches outside its tensor"))?;
-    Ok(FoundWindow { source: &**source, start, window: *window })
+    let (start, source) = found.ok_or_else(|| AnamnesisError::parse("a tile exceeds its tensor"))?;
+    Ok(SourceWindow { source: &**source, start, window: *window })
 }
 
-impl<'a> FoundWindow<'a> {
-    /// The bytes, where they are in memory without gaps.
+impl<'a> SourceWindow<'a> {
+    /// The bytes, if they are contiguous in memory.
     fn borrowed(&self) -> Option<&'a [u8]> {
         if self.window.rows != 1 { None } else { self.source.resident(self.start..self.start + self.window.row_bytes) }
     }
 
-    /// Reads the rows one behind the other.
+    /// Reads the rows consecutively.
     fn read(&self, out: &mut [u8]) -> Result<()> {
         let Window { row_bytes, stride, rows, .. } = self.window;
         match rows {
@@ -182,18 +181,18 @@ impl<'a> FoundWindow<'a> {
     }
 }
 
-/// Whether an F16 value is infinite, of either sign.
+/// Whether an F16 value is infinite.
 fn is_infinite(half: &[u8; 2]) -> bool {
     u16::from_le_bytes(*half) & 0x7fff == 0x7c00
 }
 
 fn has_infinity(halves: &[u8]) -> bool {
-    // Without an early end, which lets it go many values at a time.
+    // Without an early exit, so that the loop vectorises.
     halves.as_chunks::<2>().0.iter().fold(false, |found, half| found | is_infinite(half))
 }
 
-/// Overwrites what the tile before has left, in builds with debug assertions: a test sees what was not written even where the
-/// count says otherwise.
+/// Overwrites the previous tile in builds with debug assertions, so that tests detect unwritten bytes even if the
+/// count is wrong.
 pub(super) fn poison(tile: &mut [u8]) {
     if cfg!(debug_assertions) {
         tile.fill(0xA5);

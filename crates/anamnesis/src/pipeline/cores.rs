@@ -1,10 +1,11 @@
-//! How many threads are worth starting.
+//! The number of threads to start.
 
 use std::fmt;
 
 /// The cores that this process may use.
 ///
-/// Two threads on one core share what decoding needs, so that one for each core is as fast as one for each hardware thread.
+/// Two hardware threads of a core share its execution units, so one thread per core is as fast as one per hardware
+/// thread.
 ///
 /// ```
 /// let cores = anamnesis::Cores::found();
@@ -18,12 +19,12 @@ pub struct Cores {
     pub cores: usize,
     /// Hardware threads that this process may run on.
     pub hardware_threads: usize,
-    /// How many may run at a time: fewer where a container or a service has a share of the processor only.
+    /// How many hardware threads may run concurrently; fewer in containers with a CPU quota.
     pub at_once: usize,
 }
 
 impl Cores {
-    /// Asks the system.
+    /// Queries the system.
     #[must_use]
     pub fn found() -> Self {
         let at_once = std::thread::available_parallelism().map_or(1, usize::from);
@@ -33,12 +34,12 @@ impl Cores {
         let known = siblings.len();
         siblings.sort_unstable();
         siblings.dedup();
-        // Where not every one tells its siblings, each counts as a core.
+        // If siblings are unknown, each hardware thread counts as a core.
         let cores = if known == hardware_threads { siblings.len() } else { hardware_threads.max(at_once) };
         Self { cores, hardware_threads: hardware_threads.max(at_once), at_once }
     }
 
-    /// The threads a conversion starts where nobody says how many.
+    /// The default number of threads of a conversion.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.cores.min(self.at_once).max(1)
@@ -62,7 +63,7 @@ impl fmt::Display for Cores {
     }
 }
 
-/// The hardware threads that this process may run on, by number.
+/// The numbers of the hardware threads that this process may run on.
 #[cfg(target_os = "linux")]
 fn allowed() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None).ok();
@@ -75,7 +76,7 @@ fn allowed() -> Vec<usize> {
     Vec::new()
 }
 
-/// The hardware threads of the core that this one belongs to, as the system lists them.
+/// The hardware threads of the same core, as the system lists them.
 fn siblings(number: usize) -> Option<String> {
     std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list")).ok()
 }
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_as_many_as_cores_and_as_are_allowed() {
+    fn there_is_one_thread_per_core_within_the_quota() {
         for (cores, hardware_threads, at_once, wanted) in [(8, 16, 16, 8), (8, 16, 3, 3), (1, 2, 2, 1), (0, 0, 0, 1)] {
             assert_eq!(Cores { cores, hardware_threads, at_once }.threads(), wanted);
         }

@@ -1,4 +1,4 @@
-//! Decoding one tensor straight into memory.
+//! Decoding a single tensor into memory.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use super::values::Values;
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 
-/// Decodes all values into `out`, which must be exactly as long as they take.
+/// Decodes all values into `out`, which must have exactly the output size.
 pub(crate) fn decode_into(
     values: &Values,
     sources: &[Box<dyn Source>],
@@ -22,8 +22,8 @@ pub(crate) fn decode_into(
     decode_range(values, sources, options, 0..values.elements, out)
 }
 
-/// Decodes the values of `range` into `out`, which must be exactly as long as they take. Only the tiles that hold them are
-/// read and decoded.
+/// Decodes the values of `range` into `out`, which must have exactly the output size. Only the tiles that contain
+/// them are read and decoded.
 pub(crate) fn decode_range(
     values: &Values,
     sources: &[Box<dyn Source>],
@@ -77,7 +77,7 @@ pub(crate) fn decode_range(
     })
 }
 
-/// The tiles that a range of values touches: cut at multiples of `step`, as a whole tensor is.
+/// The tiles that overlap a range of values, cut at multiples of `step` like a whole tensor.
 struct RangeTiles {
     step: u64,
     elements: u64,
@@ -90,7 +90,7 @@ impl RangeTiles {
         usize::try_from(tiles).unwrap_or(usize::MAX)
     }
 
-    /// Every tile, the values of it that are wanted, and their share of `out`.
+    /// Every tile with the requested values in it and their part of `out`.
     fn split(self, mut out: &mut [u8], each: u64) -> impl Iterator<Item = (Range<u64>, Range<u64>, &mut [u8])> {
         let Self { step, elements, range } = self;
         let mut at = range.start;
@@ -109,10 +109,10 @@ impl RangeTiles {
     }
 }
 
-/// Takes decoded values, with their place.
+/// Receives decoded values with their range.
 type Take<'a> = &'a mut dyn FnMut(Range<u64>, &[u8]) -> Result<()>;
 
-/// Decodes values from front to back and hands them over tile by tile, with the place of the first.
+/// Decodes values sequentially and passes them on tile by tile.
 pub(crate) fn decode_in_steps(
     values: &Values,
     sources: &[Box<dyn Source>],

@@ -1,4 +1,4 @@
-//! Encoding one tile: its values come in the steps of the input and go in the granules of the output.
+//! Encoding of one tile: values are decoded in steps of the input and encoded in granules of the output.
 
 use std::ops::Range;
 
@@ -15,14 +15,14 @@ use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::filled;
 use crate::scheme::{Context, TileEncoder, Window};
 
-/// Reads the values of a range.
+/// Decodes the values of a range.
 type Read<'a> = &'a mut dyn FnMut(Range<u64>, &mut [f32]) -> Result<()>;
-/// Takes whole granules of values, with their place.
+/// Receives whole granules of values with their range.
 type Take<'a> = &'a mut dyn FnMut(&Range<u64>, &mut [f32]) -> Result<()>;
-/// Takes bytes of an output, by its index and their place in it.
+/// Receives output bytes: index of the output, offset, bytes.
 type Put<'a> = &'a mut dyn FnMut(usize, u64, &[u8]) -> Result<()>;
 
-/// The memory of one worker that encodes.
+/// Buffers of one worker for encoding.
 pub(super) struct Encoding {
     held: Vec<f32>,
     encoded: Vec<u8>,
@@ -52,7 +52,7 @@ impl Encoding {
     ) -> Result<f32> {
         let mut held = std::mem::take(&mut self.held);
         let mut largest = 0.0f32;
-        walk(tile, 1, &mut held, read, &mut |range, values| {
+        for_each_granule(tile, 1, &mut held, read, &mut |range, values| {
             largest = largest.max(make_finite(self.context.level(), checks, encoder, range, values)?.largest);
             Ok(())
         })?;
@@ -60,8 +60,8 @@ impl Encoding {
         Ok(largest)
     }
 
-    /// Encodes a tile from front to back. Gives how far the result is from the values. `shared` is the largest magnitude of all
-    /// weights that share a global scale, where it is found already.
+    /// Encodes a tile sequentially and returns the quantisation error. `shared` is the largest magnitude of all
+    /// weights that share a global scale, if it is known.
     pub(super) fn run(
         &mut self,
         encoder: &dyn TileEncoder,
@@ -79,7 +79,7 @@ impl Encoding {
                 Some(largest) => first_pass.see_largest(largest),
                 None => {
                     is_finite = true;
-                    walk(tile, granule, &mut held, read, &mut |range, values| {
+                    for_each_granule(tile, granule, &mut held, read, &mut |range, values| {
                         let finite = make_finite(self.context.level(), checks, encoder, range, values)?;
                         is_finite &= finite.replaced == 0;
                         first_pass.see(values, finite.largest, &mut self.context)
@@ -90,7 +90,7 @@ impl Encoding {
         }
         let encoder = ready.as_deref().unwrap_or(encoder);
         let mut distance = Distance::default();
-        walk(tile, granule, &mut held, read, &mut |range, values| {
+        for_each_granule(tile, granule, &mut held, read, &mut |range, values| {
             if !is_finite {
                 let level = self.context.level();
                 distance.replaced += make_finite(level, checks, encoder, range, values)?.replaced;
@@ -124,12 +124,12 @@ impl Encoding {
             outs.push(out);
         }
         filled(encoder.encode(range, values, &mut outs, &mut self.context)?, bytes as usize)?;
-        // What is put may complete the file, so that it is looked at before.
+        // Checked before it is written, because `put` may complete the file.
         let distance = if checks.measure || !checks.allow_nonfinite {
             self.decoded.resize(values.len() * 4, 0);
             poison(&mut self.decoded);
             filled(encoder.decode(range, &outs, &mut self.decoded, &mut self.context)?, self.decoded.len())?;
-            compare(self.context.level(), encoder, checks, range, values, &mut self.decoded)?
+            measure_error(self.context.level(), encoder, checks, range, values, &mut self.decoded)?
         } else {
             Distance::default()
         };
@@ -143,8 +143,8 @@ impl Encoding {
     }
 }
 
-/// How far values are from what they decode to, which has to be finite unless the caller allows it otherwise.
-fn compare(
+/// The error between values and their decoded encoding, which has to be finite unless the caller allows otherwise.
+fn measure_error(
     level: Level,
     encoder: &dyn TileEncoder,
     checks: Checks,
@@ -152,10 +152,10 @@ fn compare(
     values: &[f32],
     decoded: &mut [u8],
 ) -> Result<Distance> {
-    let limit = infinite_from(checks.loaded_as);
+    let limit = overflow_threshold(checks.loaded_as);
     let is_held = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes).abs() < limit;
     let numbers = decoded.as_chunks_mut::<4>().0;
-    // All are looked at: a loop that may stop takes them one by one.
+    // Without an early exit, so that the loop vectorises.
     if numbers.iter().fold(true, |all, bytes| all & is_held(bytes)) {
         return if checks.measure { Distance::between(level, values, decoded) } else { Ok(Distance::default()) };
     }
@@ -170,7 +170,7 @@ fn compare(
             encoding: encoder.describe(),
         });
     }
-    // They are counted, and have no part in the distance.
+    // Overflows are counted, and excluded from the error.
     let mut values = values.to_vec();
     for &place in &lost {
         (values[place], numbers[place]) = (0.0, [0; 4]);
@@ -178,8 +178,8 @@ fn compare(
     Ok(Distance { overflowed: lost.len() as u64, ..Distance::between(level, &values, decoded)? })
 }
 
-/// The least magnitude that is infinite when rounded to a type.
-const fn infinite_from(dtype: TargetDtype) -> f32 {
+/// The smallest magnitude that rounds to an infinity.
+const fn overflow_threshold(dtype: TargetDtype) -> f32 {
     match dtype {
         TargetDtype::F16 => 65520.0,
         TargetDtype::BF16 => f32::from_bits(0x7F7F_8000),
@@ -187,8 +187,8 @@ const fn infinite_from(dtype: TargetDtype) -> f32 {
     }
 }
 
-/// Hands the values of a tile to `take` in whole granules; only the last may be less than one.
-fn walk(tile: &Tile, granule: usize, held: &mut Vec<f32>, read: Read<'_>, take: Take<'_>) -> Result<()> {
+/// Passes the values of a tile to `take` in whole granules; only the last may be partial.
+fn for_each_granule(tile: &Tile, granule: usize, held: &mut Vec<f32>, read: Read<'_>, take: Take<'_>) -> Result<()> {
     let (mut start, mut filled) = (tile.range.start, 0);
     for step in tile.steps() {
         let is_last = step.end == tile.range.end;
@@ -209,28 +209,28 @@ fn walk(tile: &Tile, granule: usize, held: &mut Vec<f32>, read: Read<'_>, take: 
     Ok(())
 }
 
-/// Values that are all numbers.
-struct Finite {
+/// The result of [`make_finite`].
+struct FiniteValues {
     /// The largest magnitude.
     largest: f32,
-    /// How many of them were no numbers before.
+    /// The number of values that were NaN or infinite.
     replaced: u64,
 }
 
-/// Makes sure that all values are numbers: refuses the first that is none, or gives each a value that its scale can hold.
+/// Refuses the first NaN or infinity, or replaces each by a value that its scale can represent.
 fn make_finite(
     level: Level,
     checks: Checks,
     encoder: &dyn TileEncoder,
     range: &Range<u64>,
     values: &mut [f32],
-) -> Result<Finite> {
+) -> Result<FiniteValues> {
     let largest = largest_of(level, values)?;
     if largest.is_finite() {
-        return Ok(Finite { largest, replaced: 0 });
+        return Ok(FiniteValues { largest, replaced: 0 });
     }
     let Some(position) = values.iter().position(|value| !value.is_finite()) else {
-        return Ok(Finite { largest, replaced: 0 });
+        return Ok(FiniteValues { largest, replaced: 0 });
     };
     if !checks.allow_nonfinite {
         let (place, value) = (range.start + position as u64, values[position]);
@@ -246,10 +246,10 @@ fn make_finite(
             replaced += 1;
         }
     }
-    Ok(Finite { largest: largest_of(level, values)?, replaced })
+    Ok(FiniteValues { largest: largest_of(level, values)?, replaced })
 }
 
-/// The largest magnitude; NaN is larger than every number.
+/// The largest magnitude; NaN counts as largest.
 fn largest_of(level: Level, values: &[f32]) -> Result<f32> {
     let mut largest = [0.0];
     let count = usize::from(!values.is_empty());

@@ -1,8 +1,8 @@
-//! What makes two plans the same: every output with its name, type, shape and place; the stored bytes it is made of; how it is
-//! decoded, encoded and rounded.
+//! The fingerprint of a plan: outputs with name, type, shape and offset; the stored bytes they are computed from; how
+//! they are decoded, encoded and rounded.
 //!
-//! The numbers are the same on every machine and for every number of threads, so that machines which share a conversion
-//! agree, and a conversion that was interrupted finds its own output.
+//! It is the same on every machine and for any number of threads, so that machines that share a conversion agree, and
+//! an interrupted conversion recognises its own output.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -12,19 +12,19 @@ use super::values::Values;
 use crate::catalog::Extent;
 use crate::io::Source;
 
-/// The identity of a plan, in three parts so that a difference can be told.
+/// The identity of a plan, in three parts so that differences can be reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
-    /// Of everything that is written besides values: names, types, shapes, places, the front of the file.
+    /// Names, types, shapes, offsets and headers.
     pub outputs: Digest,
-    /// Of the stored bytes that values come from.
+    /// The stored bytes of the values.
     pub sources: Digest,
-    /// Of how values are decoded, encoded and rounded.
+    /// How values are decoded, encoded and rounded.
     pub coding: Digest,
 }
 
 impl Fingerprint {
-    /// Of a plan that reads from these sources.
+    /// The fingerprint of a plan that reads from these sources.
     pub(crate) fn of(plan: &Plan, inputs: &[Box<dyn Source>]) -> Self {
         let [mut outputs, mut sources, mut coding] = [Digest::new(), Digest::new(), Digest::new()];
         (plan.total_bytes, &plan.pieces).hash(&mut outputs);
@@ -45,8 +45,8 @@ fn hash_outputs(job: &Job, digest: &mut Digest) {
     }
 }
 
-/// Where a source puts bytes that it makes while they are read depends on what else is read, so that it says itself which
-/// they are.
+/// Hashes the identity of stored bytes. The offset of a computed region depends on other regions, so the source
+/// identifies its bytes.
 fn hash_extent(extent: &Extent, inputs: &[Box<dyn Source>], digest: &mut Digest) {
     extent.file.hash(digest);
     if let Some(source) = inputs.get(extent.file as usize) {
@@ -69,7 +69,7 @@ fn hash_coding(work: &Work, digest: &mut Digest) {
             2u8.hash(digest);
             hash_values(values, digest);
             encoder.identify(digest);
-            // Measuring and refusing change no byte.
+            // Measuring and refusing do not change the output.
             let Checks { allow_nonfinite, measure: _, loaded_as: _ } = checks;
             allow_nonfinite.hash(digest);
             work.shared().into_iter().for_each(|values| hash_values(values, digest));
@@ -77,7 +77,7 @@ fn hash_coding(work: &Work, digest: &mut Digest) {
     }
 }
 
-/// A hash that does not depend on the machine: FNV-1a of 128 bits, numbers as eight bytes, little endian.
+/// A machine-independent hash: 128-bit FNV-1a, with integers as eight little-endian bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digest(u128);
 
@@ -139,15 +139,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_the_known_function() {
+    fn the_digest_is_fnv_1a() {
         let mut digest = Digest::new();
         digest.write(b"a");
-        // From the description of the function.
+        // Test vector of the specification.
         assert_eq!(digest.to_string(), "d228cb696f1a8caf78912b704e4a8964");
     }
 
     #[test]
-    fn numbers_and_texts_do_not_run_into_each_other() {
+    fn consecutive_values_hash_differently_from_their_concatenation() {
         let of = |value: &dyn Fn(&mut Digest)| {
             let mut digest = Digest::new();
             value(&mut digest);

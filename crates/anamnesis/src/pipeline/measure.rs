@@ -1,4 +1,4 @@
-//! How far encoded values are from what they were: sums that do not depend on which worker had which tile.
+//! Quantisation error: sums that do not depend on the assignment of tiles to workers.
 
 use crate::error::Result;
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 use crate::scheme::coder::filled;
 use anamnesis_kernels::{self as kernels, DistanceSums, Level};
 
-/// Sums over values `x` and what they became, `y`.
+/// Sums over values `x` and their decoded encodings `y`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Distance {
     pub values: u64,
-    /// Values that were no numbers and were given one.
+    /// Number of NaNs and infinities that were replaced.
     pub replaced: u64,
-    /// Finite values that became infinite or no number.
+    /// Number of finite values that decode to an infinity or NaN.
     pub overflowed: u64,
     /// Of `|x − y|`.
     pub absolute: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Distance {
 }
 
 impl Distance {
-    /// `after` is F32, little endian.
+    /// `after` is little-endian F32.
     pub(super) fn between(level: Level, before: &[f32], after: &[u8]) -> Result<Self> {
         let mut lanes = DistanceSums::default();
         filled(kernels::add_distance(level, before, after, &mut lanes), before.len())?;
@@ -49,16 +49,16 @@ impl Distance {
     }
 }
 
-/// The distance of one tensor, put together from its tiles in their order. Tiles that come early wait for those before them.
+/// The error of one tensor, summed in tile order. Tiles that arrive early are kept back.
 #[derive(Debug, Default)]
-pub(super) struct Measured {
+pub(super) struct DistanceSum {
     total: Distance,
     next: u64,
-    /// In the order of their places.
+    /// Sorted by range.
     early: Vec<(Range<u64>, Distance)>,
 }
 
-impl Measured {
+impl DistanceSum {
     pub(super) fn add(&mut self, tile: Range<u64>, distance: Distance) {
         let place = self.early.partition_point(|(early, _)| early.start < tile.start);
         self.early.insert(place, (tile, distance));
@@ -71,7 +71,7 @@ impl Measured {
         self.early.drain(..ready);
     }
 
-    /// Where only some tiles had something to tell, none waits for the others any more.
+    /// The total. Tiles without a measurement leave gaps, which are ignored here.
     pub(super) fn total(mut self) -> Distance {
         for (_, distance) in &self.early {
             self.total.add(distance);
@@ -85,15 +85,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_with_nothing_to_tell_are_not_waited_for() {
-        let mut measured = Measured::default();
+    fn gaps_between_tiles_are_ignored() {
+        let mut measured = DistanceSum::default();
         measured.add(200..300, Distance { overflowed: 2, ..Distance::default() });
         measured.add(100..200, Distance { overflowed: 1, ..Distance::default() });
         assert_eq!(measured.total().overflowed, 3);
     }
 
     #[test]
-    fn the_order_in_which_tiles_come_does_not_matter() {
+    fn the_sum_does_not_depend_on_the_order_of_tiles() {
         let values: Vec<f32> = (0..1000).map(|index| (index as f32 * 0.37).sin()).collect();
         let coarse: Vec<f32> = values.iter().map(|value| (value * 4.0).round() / 4.0).collect();
         let bytes: Vec<u8> = coarse.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -106,7 +106,7 @@ mod tests {
             )
         };
         let total = |order: &[usize]| {
-            let mut measured = Measured::default();
+            let mut measured = DistanceSum::default();
             for (range, distance) in order.iter().map(|&index| tile(index)) {
                 measured.add(range, distance);
             }

@@ -1,11 +1,10 @@
-//! From claimed tensors to an output: plan every byte, then fill it tile by tile.
+//! From claimed tensors to an output: plan every byte, then fill the file tile by tile.
 //!
-//! Memory is workers × (input window + tile), whatever the size of the model, and the bytes are the same for any number of
-//! workers.
+//! Memory is workers × (input window + tile), whatever the size of the model. The output does not depend on the
+//! number of workers.
 
 mod buffers;
 mod cores;
-mod desk;
 mod direct;
 mod encode;
 mod fingerprint;
@@ -14,6 +13,7 @@ mod options;
 mod plan;
 mod report;
 mod run;
+mod scheduler;
 mod shared;
 mod sink;
 mod stream;
@@ -21,16 +21,16 @@ mod tiles;
 mod values;
 
 pub use cores::Cores;
-pub(crate) use desk::Output;
 pub(crate) use direct::{decode_in_steps, decode_into, decode_range};
 pub(crate) use fingerprint::{Digest, Fingerprint};
 pub(crate) use measure::Distance;
 pub(crate) use options::RunOptions;
 pub use options::{OnTensor, RememberOptions};
-pub(crate) use plan::{Checks, Job, Placed, Plan, Planned, Work};
+pub(crate) use plan::{Checks, Job, PlacedTensor, Plan, Planned, Work};
 pub use report::Progress;
 pub(crate) use run::{run, run_all};
+pub(crate) use scheduler::Output;
 pub(crate) use shared::SharedScale;
-pub(crate) use sink::{FileSink, MemorySink, Nowhere, TileSink, WaitingSink};
+pub(crate) use sink::{FileSink, MemorySink, NullSink, TileSink, UnnamedFileSink};
 pub(crate) use stream::{SpoolSink, StreamSink};
 pub(crate) use values::{Origin, Values};

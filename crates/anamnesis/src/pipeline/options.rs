@@ -1,4 +1,4 @@
-//! How a conversion runs.
+//! Options for running a conversion.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use crate::cancel::CancelToken;
 use crate::cpu::CpuLevel;
 use crate::io::output::Existing;
 
-/// What one worker takes, roughly: a window of the input, a tile of the output, and what is between them.
+/// Approximate memory of one worker: an input window, an output tile, and intermediate buffers.
 const WORKER_BYTES: u64 = 6 << 20;
 
-/// How a conversion runs; none of it changes the bytes it writes.
+/// Options for running a conversion; none of them changes the output.
 ///
 /// ```
 /// let options = anamnesis::RememberOptions::new().with_threads(2);
@@ -20,15 +20,15 @@ const WORKER_BYTES: u64 = 6 << 20;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct RememberOptions {
-    /// Worker threads; `None` means as many as [`Cores`] advise.
+    /// Worker threads; `None` means the default of [`Cores`].
     pub threads: Option<usize>,
-    /// The CPU instructions to use; `None` means the best there are.
+    /// The CPU level; `None` means the best available.
     pub cpu: Option<CpuLevel>,
-    /// Stops the conversion from another thread.
+    /// Cancels the conversion from another thread.
     pub cancel: Option<CancelToken>,
-    /// What to do with a file that is already there.
+    /// What to do if the output exists.
     pub existing: Existing,
-    /// Told the name of every output tensor that is finished.
+    /// Called with the name of every finished output tensor.
     pub on_tensor: Option<OnTensor>,
 }
 
@@ -46,41 +46,41 @@ impl RememberOptions {
         self
     }
 
-    /// Sets the CPU instructions to use.
+    /// Sets the CPU level.
     #[must_use]
     pub const fn with_cpu_level(mut self, cpu: CpuLevel) -> Self {
         self.cpu = Some(cpu);
         self
     }
 
-    /// Lets `cancel` stop the conversion.
+    /// Sets the token that cancels the conversion.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
         self.cancel = Some(cancel);
         self
     }
 
-    /// Decides about a file that is already there.
+    /// Sets what to do if the output exists.
     #[must_use]
     pub const fn with_existing(mut self, existing: Existing) -> Self {
         self.existing = existing;
         self
     }
 
-    /// Lets `tell` know the name of every output tensor once it is finished, on the calling thread.
+    /// Sets a callback for the name of every finished output tensor, called on the calling thread.
     #[must_use]
-    pub fn with_on_tensor(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.on_tensor = Some(OnTensor(Arc::new(tell)));
+    pub fn with_on_tensor(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_tensor = Some(OnTensor(Arc::new(callback)));
         self
     }
 
-    /// The number of worker threads that a conversion starts.
+    /// The number of worker threads of a conversion.
     #[must_use]
     pub fn threads_used(&self) -> usize {
         self.threads.unwrap_or_else(|| Cores::found().threads())
     }
 
-    /// The memory that a conversion takes, roughly, whatever the size of the model.
+    /// The approximate memory of a conversion, whatever the size of the model.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         WORKER_BYTES.saturating_mul(self.threads_used() as u64)
@@ -96,7 +96,7 @@ impl RememberOptions {
     }
 }
 
-/// Is told the names of tensors.
+/// A callback for tensor names.
 #[derive(Clone)]
 pub struct OnTensor(pub(super) Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -106,7 +106,7 @@ impl fmt::Debug for OnTensor {
     }
 }
 
-/// What a run needs to know besides the plan.
+/// Options of a run other than the plan.
 #[derive(Debug, Clone)]
 pub(crate) struct RunOptions {
     pub threads: usize,

@@ -1,4 +1,4 @@
-//! The plan: every output tensor with its name, type, size and place, before any value is known.
+//! The plan: every output tensor with name, type, size and offset, before any value is known.
 
 use std::sync::Arc;
 
@@ -9,69 +9,69 @@ use crate::container::{Container, DeferredHeaders, Layout, OutputTensor};
 use crate::error::Result;
 use crate::scheme::TileEncoder;
 
-/// An output file, planned to the byte.
+/// The plan of an output file.
 pub(crate) struct Plan {
-    /// In the order of their first bytes.
+    /// Sorted by their first output byte.
     pub(crate) jobs: Vec<Job>,
-    /// What is not a tensor, with its place in the file.
+    /// All bytes outside the tensors, with their offsets.
     pub(crate) pieces: Vec<(u64, Vec<u8>)>,
     pub(crate) total_bytes: u64,
-    /// The last step, where the file carries checksums.
+    /// Headers that contain checksums, written last.
     pub(crate) deferred: Option<Box<dyn DeferredHeaders>>,
 }
 
-/// One or several tensors of the output that come about together.
+/// Output tensors that are produced together.
 pub(crate) struct Job {
-    pub(crate) outputs: Vec<Placed>,
+    pub(crate) outputs: Vec<PlacedTensor>,
     pub(crate) work: Work,
 }
 
-/// One tensor of the output.
-pub(crate) struct Placed {
+/// An output tensor with its offset.
+pub(crate) struct PlacedTensor {
     pub(crate) output: OutputTensor,
-    /// Its place in the order in which the container was given the tensors.
+    /// Its index in the order passed to the container.
     pub(crate) index: usize,
     /// Absolute offset in the output.
     pub(crate) offset: u64,
 }
 
-/// How output tensors come about.
+/// How output tensors are produced.
 pub(crate) enum Work {
-    /// Bytes are copied as they are.
+    /// Stored bytes are copied.
     Copy { extent: Extent, source: TensorId },
-    /// Values become one tensor of plain floats.
+    /// Values are decoded to one tensor of plain floats.
     Decode(Values),
-    /// Values become a quantised weight with its companions, which people know by one name.
+    /// Values are encoded to a quantised weight with its companions; `name` is that of the weight.
     Encode {
         name: String,
         values: Values,
         encoder: Box<dyn TileEncoder>,
         checks: Checks,
-        /// The weights it shares its global scale with, itself among them.
+        /// The weights that share its global scale, including itself.
         shared: Option<Arc<SharedScale>>,
     },
 }
 
-/// What is asked of values on their way into a quantised weight.
+/// Checks of values that are quantised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checks {
-    /// Whether NaN becomes zero and infinities the largest value under their scale, and what decodes to no number is written,
-    /// instead of being refused.
+    /// Replace NaN by zero and infinities by the largest value of their scale, and write values that decode to NaN or
+    /// infinity, instead of refusing them.
     pub allow_nonfinite: bool,
-    /// Whether the distance to what was encoded is measured.
+    /// Measure the quantisation error.
     pub measure: bool,
-    /// The type that loaders decode the weight to: what is encoded must be finite in it.
+    /// The type that loaders decode the weight to, in which values must be finite.
     pub loaded_as: TargetDtype,
 }
 
-/// Output tensors that have no place in a file yet.
+/// A job before its outputs have offsets.
 pub(crate) struct Planned {
     pub(crate) outputs: Vec<OutputTensor>,
     pub(crate) work: Work,
 }
 
 impl Planned {
-    /// Where the bytes it is made of begin: planning in this order reads the input from front to back.
+    /// The position of its input: jobs in this order read the input sequentially.
     pub(crate) fn source(&self) -> (u32, u64) {
         self.work.parts().first().map_or((0, 0), |extent| (extent.file, extent.offset))
     }
@@ -83,7 +83,7 @@ impl Planned {
 }
 
 impl Work {
-    /// The stored bytes it is made of, the most telling first.
+    /// The stored bytes it reads, the main part first.
     pub(crate) fn parts(&self) -> &[Extent] {
         match self {
             Self::Copy { extent, .. } => std::slice::from_ref(extent),
@@ -91,7 +91,7 @@ impl Work {
         }
     }
 
-    /// The values it goes through, where it does.
+    /// The values it decodes, if any.
     pub(crate) fn values(&self) -> Option<&Values> {
         match self {
             Self::Copy { .. } => None,
@@ -99,7 +99,7 @@ impl Work {
         }
     }
 
-    /// The values of all weights that it shares a global scale with, where it does.
+    /// The values of all weights that share its global scale.
     pub(super) fn shared(&self) -> Vec<&Values> {
         match self {
             Self::Encode { shared: Some(shared), .. } => shared.values().collect(),
@@ -114,11 +114,11 @@ impl Work {
 }
 
 impl Plan {
-    /// Lays tensors out in one file of `container`.
+    /// Computes the layout of a file of `container`.
     pub(crate) fn new(planned: Vec<Planned>, container: &dyn Container, metadata: Option<&Metadata>) -> Result<Self> {
         let outputs: Vec<OutputTensor> = planned.iter().flat_map(|planned| planned.outputs.iter().cloned()).collect();
         let Layout { pieces, offsets, total_bytes, deferred } = container.lay_out(&outputs, metadata)?;
-        let mut placed = outputs.into_iter().zip(offsets).enumerate().map(|(index, (output, offset))| Placed {
+        let mut placed = outputs.into_iter().zip(offsets).enumerate().map(|(index, (output, offset))| PlacedTensor {
             output,
             index,
             offset,
@@ -127,23 +127,23 @@ impl Plan {
             .into_iter()
             .map(|Planned { outputs, work }| Job { outputs: placed.by_ref().take(outputs.len()).collect(), work })
             .collect();
-        // Written from the front to the back, so that a single worker writes the file in order.
+        // Sorted by offset, so that a single worker writes sequentially.
         jobs.sort_by_key(|job| job.outputs.first().map_or(0, |first| first.offset));
         Ok(Self { jobs, pieces, total_bytes, deferred })
     }
 
-    /// Every output tensor with the job it belongs to.
-    pub(crate) fn tensors(&self) -> impl Iterator<Item = (&Job, &Placed)> {
+    /// Every output tensor with its job.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (&Job, &PlacedTensor)> {
         self.jobs.iter().flat_map(|job| job.outputs.iter().map(move |placed| (job, placed)))
     }
 
-    /// What of it loses precision: the weights that are quantised, and nothing else.
+    /// The plan reduced to the weights that are quantised, the only ones that lose precision.
     pub(crate) fn into_encoded(mut self) -> Self {
         self.jobs.retain(|job| matches!(job.work, Work::Encode { .. }));
         Self { deferred: None, ..self }
     }
 
-    /// Quantised weights that are decoded.
+    /// The number of quantised weights that are decoded.
     pub(crate) fn decoded(&self) -> usize {
         self.jobs.iter().filter(|job| job.work.is_decoded()).count()
     }
@@ -154,7 +154,7 @@ impl Job {
         self.outputs.iter().map(|placed| placed.output.bytes).sum()
     }
 
-    /// What it makes, for messages.
+    /// The name of its output, for messages.
     pub(crate) fn name(&self) -> &str {
         match &self.work {
             Work::Encode { name, .. } => name,

@@ -1,141 +1,141 @@
-//! What workers tell the calling thread, and what it makes of it.
+//! Progress events of workers, collected on the calling thread.
 
 use std::ops::Range;
 use std::sync::mpsc;
 
-use super::measure::{Distance, Measured};
+use super::measure::{Distance, DistanceSum};
 use super::options::OnTensor;
 use super::plan::Plan;
 
-/// How far a running conversion is.
+/// Progress of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Progress {
     /// Output bytes written so far.
     pub bytes: u64,
-    /// Output bytes in all.
+    /// Total output bytes.
     pub total_bytes: u64,
     /// Output tensors finished so far.
     pub tensors: usize,
-    /// Output tensors in all.
+    /// Total output tensors.
     pub total_tensors: usize,
-    /// Quantised weights that were decoded and are finished.
+    /// Quantised weights decoded so far.
     pub decoded: usize,
 }
 
 /// Output bytes between two flushes.
 const FLUSH_BYTES: u64 = 64 << 20;
 
-/// What workers tell of an output file.
-pub(super) struct Done {
+/// An event of an output file.
+pub(super) struct WorkerEvent {
     pub output: usize,
-    pub what: What,
+    pub kind: EventKind,
 }
 
-pub(super) enum What {
-    /// It has been begun.
+pub(super) enum EventKind {
+    /// The file was started.
     Begun,
-    /// A piece of one of its tensors is where it belongs.
+    /// A piece of a tensor was written.
     Piece { job: usize, tensor: usize, piece: Piece },
-    /// A tile of an encoded tensor was this far from what it was.
+    /// A tile was encoded with this error.
     Measured { job: usize, tile: Range<u64>, distance: Distance },
 }
 
-/// A finished piece of an output tensor.
+/// A written piece of an output tensor.
 pub(super) struct Piece {
-    /// Where it starts in the tensor.
+    /// Its offset in the tensor.
     pub start: u64,
     pub bytes: u64,
-    /// Its CRC-32, where the file carries checksums.
+    /// Its CRC-32, if the file needs checksums.
     pub checksum: u32,
 }
 
-/// An output file that has all its tensors.
+/// An output file whose tensors are all written.
 pub(super) struct Complete {
     pub output: usize,
-    /// Of its tensors, in the order of the container, where the file carries them.
+    /// CRC-32 of its tensors in container order, if the file needs checksums.
     pub checksums: Vec<u32>,
 }
 
-/// Adds up what the workers tell until the last of them is done. `written` is asked to flush now and then, `filled` is told of
-/// every output that has all its tensors. Gives the distance of every job, in the order of the plans.
+/// Processes events until all workers are done. Files to flush are sent to `written`, completed ones to `filled`.
+/// Returns the quantisation error of every job, in plan order.
 pub(super) fn collect(
     plans: &[&Plan],
-    receiver: &mpsc::Receiver<Done>,
+    receiver: &mpsc::Receiver<WorkerEvent>,
     watch: &mut dyn FnMut(&Progress),
     on_tensor: Option<&OnTensor>,
     written: &mpsc::SyncSender<usize>,
     filled: &mpsc::Sender<Complete>,
 ) -> Vec<Vec<Distance>> {
-    let mut tallies: Vec<_> = plans.iter().map(|plan| Tally::of(plan)).collect();
+    let mut states: Vec<_> = plans.iter().map(|plan| OutputState::of(plan)).collect();
     let mut progress = Progress {
-        total_bytes: tallies.iter().map(|tally| tally.left).sum(),
+        total_bytes: states.iter().map(|state| state.left).sum(),
         total_tensors: plans.iter().map(|plan| plan.tensors().count()).sum(),
         ..Progress::default()
     };
     watch(&progress);
-    for Done { output, what } in receiver {
-        let (plan, tally) = (plans[output], &mut tallies[output]);
+    for WorkerEvent { output, kind } in receiver {
+        let (plan, state) = (plans[output], &mut states[output]);
         let mut finish = |job: usize| {
             progress.tensors += plan.jobs[job].outputs.len();
             progress.decoded += usize::from(plan.jobs[job].work.is_decoded());
-            if let Some(OnTensor(tell)) = on_tensor {
-                plan.jobs[job].outputs.iter().for_each(|placed| tell(&placed.output.name));
+            if let Some(OnTensor(callback)) = on_tensor {
+                plan.jobs[job].outputs.iter().for_each(|placed| callback(&placed.output.name));
             }
         };
-        match what {
-            // Tensors without elements have no tile to wait for.
-            What::Begun => (0..plan.jobs.len()).filter(|&job| tally.jobs[job] == 0).for_each(finish),
-            What::Measured { job, tile, distance } => {
-                tally.measured[job].add(tile, distance);
+        match kind {
+            // Empty tensors have no tiles.
+            EventKind::Begun => (0..plan.jobs.len()).filter(|&job| state.jobs[job] == 0).for_each(finish),
+            EventKind::Measured { job, tile, distance } => {
+                state.measured[job].add(tile, distance);
                 continue;
             }
-            What::Piece { job, tensor, piece } => {
+            EventKind::Piece { job, tensor, piece } => {
                 let bytes = piece.bytes;
-                tally.checksums.add(plan.jobs[job].outputs[tensor].index, piece);
-                tally.jobs[job] -= bytes;
-                tally.left -= bytes;
-                tally.unflushed += bytes;
-                if tally.jobs[job] == 0 {
+                state.checksums.add(plan.jobs[job].outputs[tensor].index, piece);
+                state.jobs[job] -= bytes;
+                state.left -= bytes;
+                state.unflushed += bytes;
+                if state.jobs[job] == 0 {
                     finish(job);
                 }
                 progress.bytes += bytes;
-                // A flusher that is busy will catch up; one that failed has ended, and its error is collected at the end.
-                if tally.unflushed >= FLUSH_BYTES && written.try_send(output).is_ok() {
-                    tally.unflushed = 0;
+                // A busy flusher catches up later; the error of a failed one is collected at the end.
+                if state.unflushed >= FLUSH_BYTES && written.try_send(output).is_ok() {
+                    state.unflushed = 0;
                 }
             }
         }
-        if tally.left == 0 {
-            let checksums = std::mem::take(&mut tally.checksums).finish();
-            // One that failed has ended, and its error is collected at the end.
+        if state.left == 0 {
+            let checksums = std::mem::take(&mut state.checksums).finish();
+            // The error of a failed receiver is collected at the end.
             let _ = filled.send(Complete { output, checksums });
         }
         watch(&progress);
     }
-    let total = |tally: Tally| tally.measured.into_iter().map(Measured::total).collect();
-    tallies.into_iter().map(total).collect()
+    let total = |state: OutputState| state.measured.into_iter().map(DistanceSum::total).collect();
+    states.into_iter().map(total).collect()
 }
 
-/// What is known of one output file.
-struct Tally {
-    /// Bytes to come, of all its tensors and of each job.
+/// The state of one output file.
+struct OutputState {
+    /// Bytes left, in total and per job.
     left: u64,
     jobs: Vec<u64>,
     unflushed: u64,
     checksums: Checksums,
-    measured: Vec<Measured>,
+    measured: Vec<DistanceSum>,
 }
 
-impl Tally {
+impl OutputState {
     fn of(plan: &Plan) -> Self {
         let jobs: Vec<u64> = plan.jobs.iter().map(|job| job.bytes()).collect();
-        let measured = plan.jobs.iter().map(|_| Measured::default()).collect();
+        let measured = plan.jobs.iter().map(|_| DistanceSum::default()).collect();
         Self { left: jobs.iter().sum(), jobs, unflushed: 0, checksums: Checksums::new(plan), measured }
     }
 }
 
-/// The checksums of output tensors, put together from those of their pieces.
+/// The CRC-32 of output tensors, combined from those of their pieces.
 #[derive(Default)]
 struct Checksums(Option<Vec<Vec<Piece>>>);
 

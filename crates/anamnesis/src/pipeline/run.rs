@@ -1,16 +1,16 @@
-//! Running a plan: workers take tiles, read their windows, decode or encode, and put the result at its place.
+//! Running a plan: workers take tiles, read their windows, decode or encode them, and write the result.
 
 use std::ops::Range;
 use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use super::buffers::Buffers;
-use super::desk::{Assignment, Desk, Output};
 use super::encode::Encoding;
 use super::measure::Distance;
 use super::options::RunOptions;
 use super::plan::{Job, Plan, Work};
-use super::report::{Complete, Done, Piece, Progress, What, collect};
+use super::report::{Complete, EventKind, Piece, Progress, WorkerEvent, collect};
+use super::scheduler::{Assignment, Output, Scheduler};
 use super::sink::TileSink;
 use super::tiles::Tile;
 use super::values::Values;
@@ -19,8 +19,8 @@ use crate::catalog::Extent;
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 
-/// Fills the sink as planned. `watch` is called on the calling thread, after every tile. Gives how far every encoded job
-/// ended up from its values, in the order of the plan.
+/// Fills the sink according to the plan. `watch` is called on the calling thread after every tile. Returns the
+/// quantisation error of every job, in plan order.
 pub(crate) fn run(
     plan: &Plan,
     sources: &[Box<dyn Source>],
@@ -32,7 +32,7 @@ pub(crate) fn run(
     Ok(run_all(&[output], sources, options, watch)?.pop().unwrap_or_default())
 }
 
-/// [`run`] of several files, each of which is finished as soon as its last byte is there. A failure leaves those that are.
+/// [`run`] for several files, each of which is completed after its last byte. On an error, completed files remain.
 pub(crate) fn run_all(
     outputs: &[Output<'_>],
     sources: &[Box<dyn Source>],
@@ -40,32 +40,33 @@ pub(crate) fn run_all(
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<Vec<Distance>>> {
     options.cancel.check()?;
-    let desk = &Desk::new(outputs, sources, options.threads);
+    let scheduler = &Scheduler::new(outputs, sources, options.threads);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         let start = |_| {
             let mut worker = Worker {
                 outputs,
                 sources,
-                desk,
+                scheduler,
                 cancel: &options.cancel,
                 sender: sender.clone(),
                 buffers: Buffers::new(options.cpu),
                 encoding: Encoding::new(options.cpu),
             };
             spawn(scope, move || {
-                let _stop = StopOnPanic(desk);
-                worker.work().inspect_err(|_| desk.stop())
+                let _stop = StopOnPanic(scheduler);
+                worker.work().inspect_err(|_| scheduler.stop())
             })
         };
-        let workers = (0..options.threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| desk.stop());
+        let workers =
+            (0..options.threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| scheduler.stop());
         drop(sender);
         let (written, flushes) = mpsc::sync_channel::<usize>(1);
-        let flush = move |output| desk.sink(output).map_or(Ok(()), |sink| sink.flush());
-        let flusher = spawn(scope, move || flushes.iter().try_for_each(flush).inspect_err(|_| desk.stop()));
+        let flush = move |output| scheduler.sink(output).map_or(Ok(()), |sink| sink.flush());
+        let flusher = spawn(scope, move || flushes.iter().try_for_each(flush).inspect_err(|_| scheduler.stop()));
         let (filled, finishes) = mpsc::channel();
-        let finish = move |complete: Complete| finish(outputs, desk, complete);
-        let finisher = spawn(scope, move || finishes.iter().try_for_each(finish).inspect_err(|_| desk.stop()));
+        let finish = move |complete: Complete| finish(outputs, scheduler, complete);
+        let finisher = spawn(scope, move || finishes.iter().try_for_each(finish).inspect_err(|_| scheduler.stop()));
         let plans: Vec<_> = outputs.iter().map(|output| output.plan).collect();
         let distances = collect(&plans, &receiver, watch, options.on_tensor.as_ref(), &written, &filled);
         drop((written, filled));
@@ -74,21 +75,25 @@ pub(crate) fn run_all(
     })
 }
 
-/// Ends a file that has all its tensors.
-fn finish(outputs: &[Output<'_>], desk: &Desk<'_, '_>, Complete { output, checksums }: Complete) -> Result<()> {
-    let Some(sink) = desk.sink(output) else { return Ok(()) };
+/// Completes a file: writes deferred headers and commits it.
+fn finish(
+    outputs: &[Output<'_>],
+    scheduler: &Scheduler<'_, '_>,
+    Complete { output, checksums }: Complete,
+) -> Result<()> {
+    let Some(sink) = scheduler.sink(output) else { return Ok(()) };
     if let Some(deferred) = &outputs[output].plan.deferred {
         for (offset, piece) in deferred.pieces(&checksums)? {
             sink.put(offset, &piece)?;
         }
     }
     sink.complete()?;
-    desk.close(output);
+    scheduler.close(output);
     Ok(())
 }
 
-/// Stops the desk where its owner panics: others may wait for bytes that will never come.
-struct StopOnPanic<'r, 'a>(&'r Desk<'r, 'a>);
+/// Stops the scheduler on a panic, because other workers may wait for bytes that never come.
+struct StopOnPanic<'r, 'a>(&'r Scheduler<'r, 'a>);
 
 impl Drop for StopOnPanic<'_, '_> {
     fn drop(&mut self) {
@@ -98,7 +103,7 @@ impl Drop for StopOnPanic<'_, '_> {
     }
 }
 
-/// Starts a thread that ends with the scope.
+/// Starts a scoped thread.
 pub(super) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
@@ -109,25 +114,25 @@ pub(super) fn spawn<'scope, T: Send + 'scope>(
     })
 }
 
-/// Waits for a thread.
+/// Joins a thread.
 pub(super) fn join(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
     thread.join().unwrap_or_else(|_| Err(AnamnesisError::parse("a worker thread panicked")))
 }
 
-/// The failure that made the others stop, where there is one.
+/// The first error that is not a consequence of another.
 fn first_failure(results: Vec<Result<()>>) -> Result<()> {
     let (stopped, failed): (Vec<_>, Vec<_>) =
         results.into_iter().filter_map(Result::err).partition(|error| matches!(error, AnamnesisError::Cancelled));
     failed.into_iter().chain(stopped).next().map_or(Ok(()), Err)
 }
 
-/// One worker: its buffers live from tile to tile.
+/// A worker with its buffers.
 struct Worker<'r, 'a> {
     outputs: &'r [Output<'a>],
     sources: &'r [Box<dyn Source>],
-    desk: &'r Desk<'r, 'a>,
+    scheduler: &'r Scheduler<'r, 'a>,
     cancel: &'r CancelToken,
-    sender: mpsc::Sender<Done>,
+    sender: mpsc::Sender<WorkerEvent>,
     buffers: Buffers,
     encoding: Encoding,
 }
@@ -136,9 +141,9 @@ impl Worker<'_, '_> {
     fn work(&mut self) -> Result<()> {
         let mut last = None;
         loop {
-            // The receiver outlives the workers; if it did not, nobody would be waiting for progress.
-            let began = |output| drop(self.sender.send(Done { output, what: What::Begun }));
-            let Some(Assignment { output, sink, tile }) = self.desk.next(last, &began)? else { return Ok(()) };
+            // The receiver outlives the workers.
+            let began = |output| drop(self.sender.send(WorkerEvent { output, kind: EventKind::Begun }));
+            let Some(Assignment { output, sink, tile }) = self.scheduler.next(last, &began)? else { return Ok(()) };
             let outputs = self.outputs;
             let job = &outputs[output].plan.jobs[tile.job];
             self.fill(output, job, &tile, &*sink).map_err(|error| error.in_tensor(job.name()))?;
@@ -149,21 +154,21 @@ impl Worker<'_, '_> {
     fn fill(&mut self, file: usize, job: &Job, tile: &Tile, sink: &dyn TileSink) -> Result<()> {
         let Self { outputs, sources, cancel, sender, buffers, encoding, .. } = self;
         let needs_checksums = outputs[file].plan.deferred.is_some();
-        let tell = |what| drop(sender.send(Done { output: file, what }));
+        let send = |kind| drop(sender.send(WorkerEvent { output: file, kind }));
         let mut put = |output: usize, start: u64, content: &[u8]| {
             let checksum = if needs_checksums { crc32fast::hash(content) } else { 0 };
             sink.put(job.outputs[output].offset + start, content)?;
             let piece = Piece { start, bytes: content.len() as u64, checksum };
-            tell(What::Piece { job: tile.job, tensor: output, piece });
+            send(EventKind::Piece { job: tile.job, tensor: output, piece });
             Ok(())
         };
         match &job.work {
             Work::Copy { extent, .. } => {
                 for range in tile.steps() {
                     cancel.check()?;
-                    if !needs_checksums && copy_unseen(extent, sources, &range, job.outputs[0].offset, sink)? {
+                    if !needs_checksums && copy_in_kernel(extent, sources, &range, job.outputs[0].offset, sink)? {
                         let piece = Piece { start: range.start, bytes: range.end - range.start, checksum: 0 };
-                        tell(What::Piece { job: tile.job, tensor: 0, piece });
+                        send(EventKind::Piece { job: tile.job, tensor: 0, piece });
                     } else {
                         put(0, range.start, buffers.copy(extent, sources, range)?)?;
                     }
@@ -179,7 +184,7 @@ impl Worker<'_, '_> {
                     put(0, range.start * each, bytes)?;
                 }
                 if distance.overflowed > 0 {
-                    tell(What::Measured { job: tile.job, tile: tile.range.clone(), distance });
+                    send(EventKind::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }
             }
             Work::Encode { values, encoder, checks, shared, .. } => {
@@ -198,7 +203,7 @@ impl Worker<'_, '_> {
                 };
                 let distance = encoding.run(&**encoder, *checks, tile, largest, &mut read, &mut put)?;
                 if checks.measure || distance.replaced > 0 || distance.overflowed > 0 {
-                    tell(What::Measured { job: tile.job, tile: tile.range.clone(), distance });
+                    send(EventKind::Measured { job: tile.job, tile: tile.range.clone(), distance });
                 }
             }
         }
@@ -206,8 +211,8 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Lets the system copy a range of a tensor from file to file. Says no where it cannot.
-fn copy_unseen(
+/// Copies a range of a tensor from file to file inside the kernel; `false` if that is not possible.
+fn copy_in_kernel(
     extent: &Extent,
     sources: &[Box<dyn Source>],
     range: &Range<u64>,

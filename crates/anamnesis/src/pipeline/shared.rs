@@ -1,4 +1,4 @@
-//! Weights that share a global scale, as loaders join them to one layer: the first pass of each is over all of them.
+//! Weights that share a global scale because loaders fuse them into one layer; the scale depends on all of them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,16 +10,16 @@ pub(crate) struct SharedScale {
     members: Vec<Member>,
 }
 
-/// One of them.
+/// A weight of the group.
 struct Member {
     name: String,
     values: Values,
-    /// Its largest magnitude, once somebody needed it.
+    /// Its largest magnitude, computed on first use.
     largest: Mutex<Option<f32>>,
 }
 
 impl SharedScale {
-    /// Of these weights, by their names.
+    /// A group of named weights.
     pub(crate) fn new(members: impl Iterator<Item = (String, Values)>) -> Arc<Self> {
         let member = |(name, values)| Member { name, values, largest: Mutex::new(None) };
         Arc::new(Self { members: members.map(member).collect() })
@@ -30,7 +30,7 @@ impl SharedScale {
         self.members.iter().map(|member| &member.values)
     }
 
-    /// The largest magnitude of all members. Each is looked at once, by the worker who needs it first; others wait for that.
+    /// The largest magnitude of all members. Each is computed once, by the first worker that needs it; others wait.
     pub(super) fn largest(&self, find: &mut dyn FnMut(&Values) -> Result<f32>) -> Result<f32> {
         self.members.iter().try_fold(0.0, |largest: f32, member| {
             let mut known = member.largest.lock().unwrap_or_else(PoisonError::into_inner);

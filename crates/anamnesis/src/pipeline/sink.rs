@@ -1,4 +1,4 @@
-//! Where finished tiles go.
+//! Sinks: destinations of finished tiles.
 
 use std::fs::File;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -7,26 +7,25 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::output::{CompleteFile, PendingFile};
 use crate::io::zeroed;
 
-/// Takes finished bytes at their place in the output, from several workers at once.
+/// A destination of output bytes, shared by several workers.
 pub(crate) trait TileSink: Send + Sync {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Takes `bytes` bytes of a file from `from` on without showing them to the caller. Says no where that cannot be done.
+    /// Copies `bytes` bytes of a file from `from` on inside the kernel; `false` if that is not possible.
     fn copy(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
         let _ = (offset, file, from, bytes);
         Ok(false)
     }
 
-    /// Lets go of whoever waits in [`put`](Self::put): a worker has failed, and what they wait for may never come.
+    /// Wakes workers that wait in [`put`](Self::put) after another one failed.
     fn stop(&self) {}
 
-    /// Moves what has been put so far to where it stays. Called now and then beside the workers, so that the disk works
-    /// while they do.
+    /// Flushes written bytes. Called from time to time concurrently with the workers, to keep the disk busy.
     fn flush(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Ends the output, once every byte has been put.
+    /// Completes the output after its last byte.
     fn complete(&self) -> Result<()> {
         Ok(())
     }
@@ -54,7 +53,7 @@ impl<T: TileSink + ?Sized> TileSink for &T {
     }
 }
 
-/// A file that appears when it is complete.
+/// A file that is named when it is complete.
 pub(crate) struct FileSink {
     file: PendingFile,
     gate: Gate,
@@ -68,11 +67,11 @@ impl FileSink {
 
 impl TileSink for FileSink {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.gate.pass(|| self.file.write_at(offset, bytes))
+        self.gate.enter(|| self.file.write_at(offset, bytes))
     }
 
     fn copy(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
-        self.gate.pass(|| self.file.copy_at(offset, file, from, bytes))
+        self.gate.enter(|| self.file.copy_at(offset, file, from, bytes))
     }
 
     fn flush(&self) -> Result<()> {
@@ -84,19 +83,19 @@ impl TileSink for FileSink {
     }
 }
 
-/// A file that is given away when it is complete, and gets its name from others.
-pub(crate) struct WaitingSink<F> {
+/// A file that is passed on when it is complete, to be named later.
+pub(crate) struct UnnamedFileSink<F> {
     sink: FileSink,
     take: F,
 }
 
-impl<F: Fn(CompleteFile) + Send + Sync> WaitingSink<F> {
+impl<F: Fn(CompleteFile) + Send + Sync> UnnamedFileSink<F> {
     pub(crate) const fn new(sink: FileSink, take: F) -> Self {
         Self { sink, take }
     }
 }
 
-impl<F: Fn(CompleteFile) + Send + Sync> TileSink for WaitingSink<F> {
+impl<F: Fn(CompleteFile) + Send + Sync> TileSink for UnnamedFileSink<F> {
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.sink.put(offset, bytes)
     }
@@ -117,8 +116,7 @@ impl<F: Fn(CompleteFile) + Send + Sync> TileSink for WaitingSink<F> {
     }
 }
 
-/// Lets few at a time through. The system lets one writer at a time into a file and has the others spin; here they sleep, each
-/// with a tile that is ready.
+/// Limits concurrent writers. The kernel serialises writes to a file by spinning; here workers sleep instead.
 #[derive(Default)]
 struct Gate {
     inside: Mutex<usize>,
@@ -126,12 +124,12 @@ struct Gate {
 }
 
 impl Gate {
-    /// One who writes, and one who is there when he is done.
-    const PLACES: usize = 2;
+    /// One writer, and one that is ready to follow.
+    const MAX_WRITERS: usize = 2;
 
-    fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
+    fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
         let lock = || self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |inside: &mut usize| *inside >= Self::PLACES;
+        let is_full = |inside: &mut usize| *inside >= Self::MAX_WRITERS;
         *self.left.wait_while(lock(), is_full).unwrap_or_else(PoisonError::into_inner) += 1;
         let result = work();
         *lock() -= 1;
@@ -140,21 +138,21 @@ impl Gate {
     }
 }
 
-/// Takes everything and keeps nothing: where only the error of what would be written is wanted.
-pub(crate) struct Nowhere;
+/// Discards all bytes, for measuring quantisation errors only.
+pub(crate) struct NullSink;
 
-impl TileSink for Nowhere {
+impl TileSink for NullSink {
     fn put(&self, _offset: u64, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }
 }
 
-/// The output in memory.
+/// An output in memory.
 pub(crate) struct MemorySink(Mutex<Vec<u8>>);
 
 impl MemorySink {
     pub(crate) fn new(bytes: usize) -> Result<Self> {
-        // Asked for first, because a zeroed vector that cannot be had ends the process.
+        // Fallible first: allocating zeroed memory that is not available aborts the process.
         Vec::<u8>::new()
             .try_reserve_exact(bytes)
             .map_err(|_| AnamnesisError::limit("available_memory", format!("the output takes {bytes} bytes")))?;

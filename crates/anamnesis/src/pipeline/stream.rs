@@ -1,10 +1,9 @@
-//! An output that can only be written from front to back.
+//! Sinks for outputs that can only be written sequentially.
 //!
-//! The sink knows the extent of every piece and tensor of the plan, so that it knows which byte is next, and which bytes are
-//! padding: only those that lie between two extents. Workers wait for their turn. Tiles are handed out in the order of their
-//! bytes and each is written from its front to its back, so that the worker with the first unfinished tile never waits. A plan
-//! for which that does not hold (tensors that come about together, a front that depends on the tensors, a piece behind them)
-//! goes through a temporary file instead.
+//! The sink knows the extents of all pieces and tensors of the plan, and so the next byte and the padding between
+//! extents. Workers wait for their turn. Tiles are assigned in byte order and each is written sequentially, so that
+//! the worker with the first unfinished tile never waits. Plans for which that does not hold (jobs with several
+//! outputs, deferred headers, pieces after the tensors) use a temporary file.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,28 +16,28 @@ use crate::error::{AnamnesisError, Result};
 use crate::io::write_all_at;
 use crate::scheme::TileEncoder;
 
-/// How often a worker that waits for its turn looks whether the run was cancelled.
+/// How often a waiting worker polls for cancellation.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
-/// A writer, filled from front to back.
+/// A writer that is filled sequentially.
 pub(crate) struct StreamSink<'a, W> {
     state: Mutex<State<'a, W>>,
-    moved: Condvar,
+    advanced: Condvar,
     cancel: CancelToken,
 }
 
 struct State<'a, W> {
     writer: &'a mut W,
-    /// The place of the next byte.
+    /// The offset of the next byte.
     next: u64,
-    /// What is not written yet of the pieces and tensors, as start and end, the last first. None of them is empty.
+    /// Unwritten parts of pieces and tensors, as start and end, in reverse order. None is empty.
     extents: Vec<(u64, u64)>,
     total: u64,
     is_stopped: bool,
 }
 
 impl<'a, W: Write + Send> StreamSink<'a, W> {
-    /// A sink for this plan; `None` where the plan is not written from front to back.
+    /// A sink for this plan; `None` if the plan cannot be written sequentially.
     pub(crate) fn new(plan: &Plan, writer: &'a mut W, cancel: &CancelToken) -> Option<Self> {
         if plan.deferred.is_some() || !plan.jobs.iter().all(is_written_in_order) {
             return None;
@@ -48,7 +47,7 @@ impl<'a, W: Write + Send> StreamSink<'a, W> {
         let tensors = plan.tensors().map(|(_, placed)| extent(placed.offset, placed.output.bytes)).filter(is_filled);
         let tensors = tensors.collect::<Option<Vec<_>>>()?;
         let pieces = plan.pieces.iter().map(|(offset, piece)| extent(*offset, piece.len() as u64)).filter(is_filled);
-        // Pieces are put first, one after the other, and tensors as they come in the plan.
+        // Pieces are written first, then tensors in plan order.
         let mut extents = pieces.collect::<Option<Vec<_>>>()?;
         extents.extend(tensors);
         let ends = extents.last().map_or(0, |(_, end)| *end);
@@ -57,7 +56,7 @@ impl<'a, W: Write + Send> StreamSink<'a, W> {
         }
         extents.reverse();
         let state = State { writer, next: 0, extents, total: plan.total_bytes, is_stopped: false };
-        Some(Self { state: Mutex::new(state), moved: Condvar::new(), cancel: cancel.clone() })
+        Some(Self { state: Mutex::new(state), advanced: Condvar::new(), cancel: cancel.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State<'a, W>> {
@@ -65,7 +64,7 @@ impl<'a, W: Write + Send> StreamSink<'a, W> {
     }
 }
 
-/// Whether the bytes of a job come from front to back.
+/// Whether the bytes of a job are written sequentially.
 fn is_written_in_order(job: &Job) -> bool {
     job.outputs.len() == 1
         && match &job.work {
@@ -74,7 +73,7 @@ fn is_written_in_order(job: &Job) -> bool {
         }
 }
 
-/// Whether granules lie behind each other in the one output of an encoder.
+/// Whether the granules of an encoder are consecutive in a single output.
 fn encodes_in_order(encoder: &dyn TileEncoder, elements: u64) -> bool {
     let granule = encoder.granule().max(1);
     let place = |granules: std::ops::Range<u64>| {
@@ -105,7 +104,7 @@ impl<W: Write> State<'_, W> {
         Ok(())
     }
 
-    /// Writes the bytes at the front of the first unfinished extent.
+    /// Writes bytes at the start of the first unfinished extent.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset.saturating_add(bytes.len() as u64);
         match self.extents.last_mut() {
@@ -121,8 +120,8 @@ impl<W: Write> State<'_, W> {
         Ok(())
     }
 
-    /// Whether bytes at this place have to wait for others.
-    fn is_later(&self, offset: u64) -> bool {
+    /// Whether bytes at this offset have to wait for others.
+    fn must_wait(&self, offset: u64) -> bool {
         self.extents.last().is_some_and(|(start, _)| *start < offset)
     }
 }
@@ -138,24 +137,24 @@ impl<W: Write + Send> TileSink for StreamSink<'_, W> {
                 return Err(AnamnesisError::Cancelled);
             }
             self.cancel.check()?;
-            if !state.is_later(offset) {
+            if !state.must_wait(offset) {
                 break;
             }
-            state = self.moved.wait_timeout(state, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.advanced.wait_timeout(state, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0;
         }
         let written = state.write(offset, bytes);
-        // Whoever comes behind bytes that could not be written waits for nothing.
+        // After a failed write, waiting workers must not wait any longer.
         state.is_stopped |= written.is_err();
-        self.moved.notify_all();
+        self.advanced.notify_all();
         written
     }
 
     fn stop(&self) {
         self.lock().is_stopped = true;
-        self.moved.notify_all();
+        self.advanced.notify_all();
     }
 
-    /// Writes the padding behind the last tensor.
+    /// Writes the padding after the last tensor.
     fn complete(&self) -> Result<()> {
         let mut state = self.lock();
         if let Some((start, end)) = state.extents.last() {
@@ -167,7 +166,7 @@ impl<W: Write + Send> TileSink for StreamSink<'_, W> {
     }
 }
 
-/// A file without a name, which goes when it is dropped.
+/// An unnamed temporary file.
 pub(crate) struct SpoolSink(std::fs::File);
 
 impl SpoolSink {
@@ -177,7 +176,7 @@ impl SpoolSink {
         Ok(Self(file))
     }
 
-    /// Copies everything into a writer.
+    /// Copies the file into a writer.
     pub(crate) fn copy_to(mut self, writer: &mut impl Write) -> Result<()> {
         self.0.seek(SeekFrom::Start(0))?;
         let mut buffer = vec![0; 1 << 20];

@@ -1,4 +1,4 @@
-//! Cutting tensors into tiles.
+//! Division of tensors into tiles.
 
 use std::ops::Range;
 
@@ -7,15 +7,15 @@ use super::values::Values;
 use crate::catalog::Extent;
 use crate::io::Source;
 
-/// Bytes copied at a time.
+/// Bytes per tile of a copy.
 const COPIED_TILE_BYTES: u64 = 4 << 20;
 
-/// Values encoded by one worker before another may go on behind them. What is cut larger than the second number, because
-/// the input and the output are cut at different places, is left to one worker.
+/// Values per tile of an encoding. Tiles that would exceed the maximum, because input steps and output granules
+/// rarely coincide, are replaced by one tile for the whole tensor.
 const ENCODED_TILE_VALUES: u64 = 1 << 18;
 const LARGEST_TILE_VALUES: u64 = 1 << 22;
 
-/// A piece of one job: a range of its values, or of its bytes where it is copied, to be done in steps.
+/// A part of a job: a range of its values, or of its bytes if it is a copy, processed in steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tile {
     pub job: usize,
@@ -24,12 +24,12 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    /// All values, in the steps of their decoder.
+    /// All values as one tile, in the steps of their decoder.
     pub(super) fn whole(values: &Values, sources: &[Box<dyn Source>]) -> Self {
         Self { job: 0, range: 0..values.elements, step: step_of(values, sources) }
     }
 
-    /// The steps of the piece, front to back.
+    /// The steps of the tile in order.
     pub(super) fn steps(&self) -> impl Iterator<Item = Range<u64>> + use<> {
         let (range, step) = (self.range.clone(), self.step.max(1));
         let starts = (0..(range.end - range.start).div_ceil(step)).map(move |index| range.start + index * step);
@@ -37,7 +37,7 @@ impl Tile {
     }
 }
 
-/// Hands out the tiles of a plan in order. A tensor whose bytes can only be read from front to back is one tile.
+/// The tiles of a plan in order. A tensor that can only be read sequentially is one tile.
 pub(super) struct Tiles<'a> {
     plan: &'a Plan,
     sources: &'a [Box<dyn Source>],
@@ -58,7 +58,7 @@ impl Iterator for Tiles<'_> {
         loop {
             let index = self.job;
             let job = self.plan.jobs.get(index)?;
-            let Cut { units, step, tile } = Cut::of(job, self.sources);
+            let TileGeometry { units, step, tile } = TileGeometry::of(job, self.sources);
             let start = self.at;
             let taken = if is_sequential(job.work.parts(), self.sources) { units } else { tile };
             let end = start.saturating_add(taken).min(units);
@@ -70,14 +70,14 @@ impl Iterator for Tiles<'_> {
     }
 }
 
-/// How many units (values, or bytes of a copy) a job has, how many of them are read at a time, and how many make a tile.
-struct Cut {
+/// Units of a job (values, or bytes of a copy), and units per step and per tile.
+struct TileGeometry {
     units: u64,
     step: u64,
     tile: u64,
 }
 
-impl Cut {
+impl TileGeometry {
     fn of(job: &Job, sources: &[Box<dyn Source>]) -> Self {
         match &job.work {
             Work::Copy { extent, .. } => {
@@ -104,8 +104,7 @@ impl Cut {
     }
 }
 
-/// How many values are decoded at a time: what the decoder asks for, or more where the bytes they are made of want to be read
-/// in larger pieces.
+/// Values per decoding step: the decoder's preference, or more if the source prefers larger reads.
 pub(super) fn step_of(values: &Values, sources: &[Box<dyn Source>]) -> u64 {
     let granule = values.decoder.granule().max(1);
     let wanted = values.decoder.tile_bytes() / values.each();
@@ -125,7 +124,7 @@ fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
     a.checked_div(x)?.checked_mul(b)
 }
 
-/// Whether bytes of these parts can only be read well from front to back.
+/// Whether these parts are best read sequentially.
 pub(super) fn is_sequential(parts: &[Extent], sources: &[Box<dyn Source>]) -> bool {
     parts.iter().any(|part| {
         let source = sources.get(part.file as usize);
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_meet_where_both_sides_are_cut() {
+    fn tiles_end_where_steps_and_granules_coincide() {
         assert_eq!(least_common_multiple(70, 64), Some(2240));
         assert_eq!(least_common_multiple(64, 64), Some(64));
         assert_eq!(least_common_multiple(u64::MAX, u64::MAX - 1), None);

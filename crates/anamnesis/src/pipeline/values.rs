@@ -1,18 +1,18 @@
-//! Where the values of a tensor come from.
+//! The source of a tensor's values.
 
 use std::sync::Arc;
 
 use crate::catalog::{Extent, TargetDtype, TensorId};
 use crate::scheme::TileDecoder;
 
-/// Where the values of a tensor come from.
+/// The values of a tensor: decoder, stored bytes and output type.
 #[derive(Clone)]
 pub(crate) struct Values {
     pub(crate) decoder: Arc<dyn TileDecoder>,
-    /// The stored bytes they are made of, the most telling first.
+    /// The stored bytes, the main part first.
     pub(crate) parts: Vec<Extent>,
     pub(crate) sources: Vec<TensorId>,
-    /// What they are rounded to.
+    /// The output type.
     pub(crate) dtype: TargetDtype,
     pub(crate) elements: u64,
     pub(crate) origin: Origin,
@@ -22,14 +22,14 @@ pub(crate) struct Values {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Quantised,
-    /// As ordinary floats.
+    /// As plain floats.
     Plain,
-    /// Not as values: codes and scales keep their bits in another order. Elements are bytes then.
+    /// Not as values: codes and scales are rearranged, and elements are bytes.
     Repacked,
 }
 
 impl Values {
-    /// Bytes of the output that each element takes.
+    /// Output bytes per element.
     pub(crate) const fn each(&self) -> u64 {
         match self.origin {
             Origin::Quantised | Origin::Plain => self.dtype.byte_size() as u64,

@@ -1,7 +1,7 @@
-//! Where the pickles of a file are.
+//! Finding the pickles of a file.
 
 use super::report::ScanReport;
-use super::watch::Watch;
+use super::scanner::PickleScanner;
 use crate::container::pth::pickle::caps::MAX_PKL_SIZE;
 use crate::container::pth::{check_pickle_size, legacy};
 use crate::container::zip::{Archive, Entry, read_prefix};
@@ -9,15 +9,15 @@ use crate::error::{AnamnesisError, Result, printable};
 use crate::io::Source;
 use crate::limits::{Budget, ParseLimits};
 
-/// Pickles that may follow one another in a file.
+/// Maximum number of consecutive pickles.
 const MAX_PICKLES: usize = 1024;
-/// Longest NPY header that is looked into.
+/// Maximum length of an NPY header.
 const MAX_NPY_HEADER: usize = 1 << 20;
-/// Bytes of an archive's entry that tell whether it is a pickle.
+/// Bytes of an archive entry that identify a pickle.
 const SNIFFED_BYTES: u64 = 2;
-/// Longest entry that is tried as a pickle although nothing says that it is one.
+/// Maximum size of an entry that is parsed as a pickle without any indication of one.
 const MAX_GUESSED_BYTES: u64 = 16 << 20;
-/// Longest name of an entry in a report, in characters.
+/// Maximum characters of an entry name in a report.
 const MAX_NAME_CHARS: usize = 4096;
 const NPY_MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -27,11 +27,11 @@ pub(super) fn scan(source: &dyn Source, limits: &ParseLimits) -> Result<ScanRepo
     source.read_at(0, &mut head)?;
     let found = match &head[..] {
         [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archive(source, limits, &mut report),
-        [b'G', b'G', b'U', b'F', ..] => named(&mut report, "GGUF file"),
-        head if is_safetensors(head) => named(&mut report, "safetensors file"),
+        [b'G', b'G', b'U', b'F', ..] => set_kind(&mut report, "GGUF file"),
+        head if is_safetensors(head) => set_kind(&mut report, "safetensors file"),
         head if head.starts_with(NPY_MAGIC) => npy_file(source, limits, &mut report),
         head if head.get(257..262) == Some(b"ustar") => {
-            named(&mut report, "tar file")?;
+            set_kind(&mut report, "tar file")?;
             Err(AnamnesisError::unsupported("tar", "its pickles are not looked into; unpack it first"))
         }
         head => stream(source, legacy::is_legacy(head), limits, &mut report),
@@ -44,25 +44,25 @@ pub(super) fn scan(source: &dyn Source, limits: &ParseLimits) -> Result<ScanRepo
     Ok(report)
 }
 
-fn named(report: &mut ScanReport, kind: &str) -> Result<()> {
+fn set_kind(report: &mut ScanReport, kind: &str) -> Result<()> {
     report.kind = kind.to_owned();
     Ok(())
 }
 
-/// A length that is no more than a header can be, and an object behind it.
+/// A plausible header length followed by a JSON object.
 fn is_safetensors(head: &[u8]) -> bool {
     matches!(head, [_, _, _, _, 0..=7, 0, 0, 0, b'{', ..])
 }
 
-/// Every entry of an archive that is a pickle or holds one.
+/// Scans every entry of an archive that is a pickle or contains one.
 fn archive(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
-    named(report, "ZIP archive")?;
+    set_kind(report, "ZIP archive")?;
     let mut budget = Budget::new(limits);
     let archive = Archive::read(source, &mut budget)?;
     let has =
         |end: &str| archive.entries.iter().any(|entry| entry.name.split_once('/').is_some_and(|(_, name)| name == end));
     let script = has("constants.pkl") && has("data.pkl");
-    named(
+    set_kind(
         report,
         match (script, has("data.pkl")) {
             (true, _) => "TorchScript archive",
@@ -71,13 +71,13 @@ fn archive(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -
         },
     )?;
     if script {
-        report.notes.push("the archive holds TorchScript code, which is never looked at".to_owned());
+        report.notes.push("the archive contains TorchScript code, which is not scanned".to_owned());
     }
-    let loaded = Loaded::of(&archive);
-    let mut watch = Watch::new(limits);
+    let loaded = LoadedPickles::of(&archive);
+    let mut scanner = PickleScanner::new(limits);
     for entry in &archive.entries {
         let before = report.pickles.len();
-        let scanned = scan_entry(source, entry, script, &budget, (&mut watch, report));
+        let scanned = scan_entry(source, entry, script, &budget, (&mut scanner, report));
         for pickle in report.pickles.iter_mut().skip(before) {
             pickle.loaded = loaded.has(&entry.name);
         }
@@ -90,17 +90,17 @@ fn archive(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -
     Ok(())
 }
 
-/// Which pickles of an archive a conversion reads.
-struct Loaded {
-    /// The folder of the object that PyTorch loads, where there is one.
+/// The pickles of an archive that a conversion loads.
+struct LoadedPickles {
+    /// The folder of the object that PyTorch loads, if there is one.
     torch: Option<String>,
-    /// Whether the archive holds NumPy arrays, each of which is read.
+    /// Whether the archive contains NumPy arrays, all of which are loaded.
     arrays: bool,
-    /// Whether that is all there is to tell.
+    /// Whether the loaded pickles are known.
     is_known: bool,
 }
 
-impl Loaded {
+impl LoadedPickles {
     fn of(archive: &Archive) -> Self {
         let mut folders = archive.entries.iter().filter_map(|entry| match entry.name.split_once('/') {
             Some((folder, "data.pkl")) => Some(folder),
@@ -108,7 +108,7 @@ impl Loaded {
         });
         let torch = folders.next().map(str::to_owned);
         let arrays = archive.entries.iter().any(|entry| is_array(&entry.name));
-        // Of two objects nobody knows which is meant.
+        // With two objects, it is unknown which one is loaded.
         let is_known = folders.next().is_none() && (torch.is_some() || arrays);
         Self { torch, arrays, is_known }
     }
@@ -131,7 +131,7 @@ fn scan_entry(
     entry: &Entry,
     script: bool,
     budget: &Budget,
-    (watch, report): (&mut Watch, &mut ScanReport),
+    (scanner, report): (&mut PickleScanner, &mut ScanReport),
 ) -> Result<()> {
     let below = entry.name.split_once('/').map_or(entry.name.as_str(), |(_, name)| name);
     let is_storage = below.starts_with("data/") || below.starts_with("constants/");
@@ -149,16 +149,16 @@ fn scan_entry(
     if is_npy {
         entry.check_readable("ZIP", budget)?;
         let head = read_prefix(source, entry, 12, false)?;
-        let Some(start) = npy_data(&head) else { return Ok(()) };
+        let Some(start) = npy_data_offset(&head) else { return Ok(()) };
         let header = read_prefix(source, entry, start as u64, false)?;
-        if !holds_objects(&header) {
+        if !has_object_dtype(&header) {
             return Ok(());
         }
         let most = check_pickle_size(entry)?;
         let bytes = read_prefix(source, entry, entry.bytes, false)?;
         let name = printable(&entry.name, MAX_NAME_CHARS);
         let bytes = bytes.get(start..).unwrap_or_default();
-        report.pickles.push(watch.pickle_within(bytes, most, &name, start as u64, script));
+        report.pickles.push(scanner.pickle_within(bytes, most, &name, start as u64, script));
         return Ok(());
     }
     let is_sure = by_name || looks_like_one()?;
@@ -172,8 +172,8 @@ fn scan_entry(
         Err(error) => return Err(error),
     };
     let bytes = read_prefix(source, entry, entry.bytes, false)?;
-    let scanned = watch.pickle_within(&bytes, most, &printable(&entry.name, MAX_NAME_CHARS), 0, script);
-    // The oldest pickles begin with anything; what reads as one to its end and refers to something is one.
+    let scanned = scanner.pickle_within(&bytes, most, &printable(&entry.name, MAX_NAME_CHARS), 0, script);
+    // Pickles of protocol 0 have no magic: an entry that parses as one and refers to a global is one.
     if is_sure || (scanned.problem.is_none() && !scanned.globals.is_empty()) {
         let behind = (bytes.len() as u64).saturating_sub(scanned.bytes);
         if behind > 0 {
@@ -184,26 +184,26 @@ fn scan_entry(
     Ok(())
 }
 
-/// Pickles one behind the other: a bare pickle, or a legacy stream, which ends in storages.
+/// Scans consecutive pickles: a bare pickle, or a legacy stream, which ends in storages.
 fn stream(source: &dyn Source, is_legacy: bool, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
-    named(report, if is_legacy { "PyTorch legacy stream" } else { "pickle" })?;
+    set_kind(report, if is_legacy { "PyTorch legacy stream" } else { "pickle" })?;
     if source.len() == 0 {
         return Err(AnamnesisError::parse("the file is empty"));
     }
     let mut budget = Budget::new(limits);
     if is_legacy && let Ok(stream) = legacy::Stream::read(source, legacy::PICKLES, &mut budget) {
         let pickles = (0..legacy::PICKLES).map(|index| stream.pickle(index));
-        let mut watch = Watch::new(limits);
-        report.pickles.extend(pickles.map(|(start, bytes)| watch.pickle(bytes, "", start as u64, false)));
+        let mut scanner = PickleScanner::new(limits);
+        report.pickles.extend(pickles.map(|(start, bytes)| scanner.pickle(bytes, "", start as u64, false)));
         return Ok(());
     }
     let mut bytes = vec![0; source.len().min(MAX_PKL_SIZE) as usize];
     source.read_at(0, &mut bytes)?;
     let count = if is_legacy { legacy::PICKLES } else { MAX_PICKLES };
-    let (mut at, mut watch) = (0, Watch::new(limits));
+    let (mut at, mut scanner) = (0, PickleScanner::new(limits));
     while report.pickles.len() < count && at < bytes.len() {
-        let scanned = watch.pickle(&bytes[at..], "", at as u64, false);
-        // Bytes behind a pickle that make no sense as another are not one.
+        let scanned = scanner.pickle(&bytes[at..], "", at as u64, false);
+        // Trailing bytes that do not parse as a pickle are not one.
         if at > 0 && !is_legacy && scanned.problem.is_some() && scanned.globals.is_empty() {
             break;
         }
@@ -222,25 +222,25 @@ fn stream(source: &dyn Source, is_legacy: bool, limits: &ParseLimits, report: &m
 }
 
 fn npy_file(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
-    named(report, "NumPy array")?;
+    set_kind(report, "NumPy array")?;
     let mut head = vec![0; source.len().min(12) as usize];
     source.read_at(0, &mut head)?;
-    let start = npy_data(&head).filter(|&start| start as u64 <= source.len());
-    let start = start.ok_or_else(|| AnamnesisError::parse("the header of the array is not whole"))?;
+    let start = npy_data_offset(&head).filter(|&start| start as u64 <= source.len());
+    let start = start.ok_or_else(|| AnamnesisError::parse("the header of the array is incomplete"))?;
     let mut header = vec![0; start];
     source.read_at(0, &mut header)?;
-    if !holds_objects(&header) {
+    if !has_object_dtype(&header) {
         return Ok(());
     }
-    named(report, "NumPy array of objects")?;
+    set_kind(report, "NumPy array of objects")?;
     let mut bytes = vec![0; (source.len() - start as u64).min(MAX_PKL_SIZE) as usize];
     source.read_at(start as u64, &mut bytes)?;
-    report.pickles.push(Watch::new(limits).pickle(&bytes, "", start as u64, false));
+    report.pickles.push(PickleScanner::new(limits).pickle(&bytes, "", start as u64, false));
     Ok(())
 }
 
-/// Where the data of an NPY array begins.
-fn npy_data(head: &[u8]) -> Option<usize> {
+/// The offset of the data of an NPY array.
+fn npy_data_offset(head: &[u8]) -> Option<usize> {
     let start = match head {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => 10 + usize::from(u16::from_le_bytes([*a, *b])),
         [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
@@ -251,8 +251,8 @@ fn npy_data(head: &[u8]) -> Option<usize> {
     (start <= MAX_NPY_HEADER).then_some(start)
 }
 
-/// Whether an NPY header names the type of objects anywhere.
-fn holds_objects(header: &[u8]) -> bool {
+/// Whether an NPY header contains the object type.
+fn has_object_dtype(header: &[u8]) -> bool {
     let text = String::from_utf8_lossy(header);
     let parts = text.split(['\'', '"']);
     parts.into_iter().any(|part| matches!(part.trim_start_matches(['|', '<', '>', '=']), "O" | "O8" | "O4" | "object"))

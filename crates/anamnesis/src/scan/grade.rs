@@ -1,9 +1,9 @@
-//! What is known of a name that a pickle refers to.
+//! Grading of the globals of a pickle.
 
 use super::report::Grade;
 use crate::container::pth::is_allowed;
 
-/// Modules that run commands, load code, open connections or change files, whichever of their names is taken.
+/// Modules that run commands, load code, open connections or change files.
 const MODULES: [&str; 44] = [
     "_io",
     "_osx_support",
@@ -51,7 +51,7 @@ const MODULES: [&str; 44] = [
     "webbrowser",
 ];
 
-/// Names elsewhere that do.
+/// Names in other modules that do so.
 const NAMES: [(&str, &[&str]); 9] = [
     ("builtins", BUILTINS),
     ("__builtin__", BUILTINS),
@@ -89,7 +89,7 @@ pub(super) fn grade(module: &str, name: &str, script: bool) -> Grade {
     }
     let package = module.split('.').next().unwrap_or_default();
     let listed = NAMES.iter().any(|(known, names)| *known == module && names.contains(&name));
-    // From protocol 4 on a name may lead through attributes: `os.system` of any module that imports `os`.
+    // From protocol 4 on a name may be a path of attributes: `os.system` of any module that imports `os`.
     let inner = name.split('.').collect::<Vec<_>>();
     let leads_there = inner.len() > 1 && inner.iter().any(|part| MODULES.contains(part) || BUILTINS.contains(part));
     if MODULES.contains(&package) || listed || leads_there { Grade::RunsCode } else { Grade::Unknown }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_graded_by_what_they_do() {
+    fn names_are_graded_by_their_effect() {
         for (module, name) in [
             ("os", "system"),
             ("builtins", "eval"),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_runs_code_is_accepted_by_a_conversion() {
+    fn a_conversion_accepts_no_name_that_runs_code() {
         for (module, names) in NAMES {
             for name in names {
                 assert!(!is_allowed(module, name, false) && !is_allowed(module, name, true), "{module}.{name}");

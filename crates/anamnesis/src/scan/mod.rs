@@ -1,13 +1,13 @@
-//! What the pickles of a file refer to, without running any of them.
+//! Scanning pickles for the globals they refer to, without executing them.
 //!
-//! A pickle is a program: loading one with Python can run anything. [`scan`] runs it on a machine that calls nothing and lists
-//! every name it would import, with the place it does so and whether a conversion would accept it.
+//! A pickle is a program: loading one with Python can run arbitrary code. [`scan`] interprets it without calling
+//! anything, and lists every global it would import, with its position and whether a conversion accepts it.
 
 mod find;
 mod folder;
 mod grade;
 mod report;
-mod watch;
+mod scanner;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::limits::ParseLimits;
 pub use folder::{ScannedFile, scan_all, scan_all_with_limits};
 pub use report::{Grade, ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle};
 
-/// Lists what the pickles of a file refer to: of every pickle in an archive, of a legacy PyTorch stream, of a bare pickle and
-/// of NumPy arrays of objects. The content decides what a file is, not its name.
+/// Lists the globals of all pickles in a file: entries of an archive, a legacy PyTorch stream, a bare pickle, NumPy
+/// arrays of objects. The kind of file is detected from the content, not the name.
 ///
 /// ```no_run
 /// let report = anamnesis::scan("model.pth")?;
@@ -36,28 +36,28 @@ pub use report::{Grade, ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle};
 /// ```
 ///
 /// # Errors
-/// `Io` where the file cannot be read. What is wrong with its content is part of the report.
+/// `Io` if the file cannot be read. Problems of its content are in the report.
 pub fn scan(path: impl AsRef<Path>) -> Result<ScanReport> {
-    within(path.as_ref(), &ParseLimits::default())
+    scan_file(path.as_ref(), &ParseLimits::default())
 }
 
-fn within(path: &Path, limits: &ParseLimits) -> Result<ScanReport> {
+fn scan_file(path: &Path, limits: &ParseLimits) -> Result<ScanReport> {
     let report = find::scan(&FileSource::open(path)?, limits)?;
-    judged(report, || Checkpoint::open_file(path, limits))
+    with_refusal(report, || Checkpoint::open_file(path, limits))
 }
 
-/// [`scan`] of bytes that can be read anywhere, such as an open file without a name.
+/// [`scan`] of a file given by positioned reads.
 ///
 /// # Errors
 /// As [`scan`].
 pub fn scan_positioned<R: PositionedRead + 'static>(reader: R, limits: &ParseLimits) -> Result<ScanReport> {
     let reader = Arc::new(reader);
     let report = find::scan(&PositionedSource::new(Arc::clone(&reader))?, limits)?;
-    judged(report, || Checkpoint::from_positioned(reader, &OpenOptions::new().with_limits(limits.clone())))
+    with_refusal(report, || Checkpoint::from_positioned(reader, &OpenOptions::new().with_limits(limits.clone())))
 }
 
-/// The report with why a conversion of a file by itself is refused whose loaded pickles are safe: what it would plan is planned.
-fn judged(mut report: ScanReport, open: impl FnOnce() -> Result<Checkpoint>) -> Result<ScanReport> {
+/// Adds to a safe report why a conversion would refuse the file, found by planning one.
+fn with_refusal(mut report: ScanReport, open: impl FnOnce() -> Result<Checkpoint>) -> Result<ScanReport> {
     if matches!(report.verdict(), ScanVerdict::Safe | ScanVerdict::RefersToCodeUnloaded) {
         report.refusal = match open().and_then(|checkpoint| checkpoint.plan(TargetDtype::BF16).map(drop)) {
             Ok(()) => None,
@@ -68,7 +68,7 @@ fn judged(mut report: ScanReport, open: impl FnOnce() -> Result<Checkpoint>) -> 
     Ok(report)
 }
 
-/// [`scan`] of bytes in memory. Whether they would be converted is not looked at.
+/// [`scan`] of bytes in memory, without checking whether they can be converted.
 ///
 /// # Errors
 /// None that depend on the bytes.

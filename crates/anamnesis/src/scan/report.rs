@@ -2,41 +2,41 @@
 
 use std::fmt;
 
-/// What was found in a file.
+/// The result of scanning a file.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ScanReport {
-    /// What the file is, in words.
+    /// The kind of file.
     pub kind: String,
-    /// Its pickles, in the order they stand in it.
+    /// Its pickles, in file order.
     pub pickles: Vec<ScannedPickle>,
-    /// What is wrong with the file around its pickles.
+    /// Problems of the file other than its pickles.
     pub problems: Vec<String>,
-    /// What else is worth knowing.
+    /// Notes.
     pub notes: Vec<String>,
-    /// Why a conversion refuses a file whose pickles are safe: it holds data, and none that is converted.
+    /// Why a conversion refuses a file with safe pickles, for example because it contains no tensors.
     pub refusal: Option<String>,
 }
 
-/// A pickle and what it refers to.
+/// A pickle and its globals.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ScannedPickle {
-    /// The entry of the archive; empty where the file is no archive.
+    /// The archive entry; empty if the file is not an archive.
     pub name: String,
-    /// Where it begins in the file or entry.
+    /// Its offset in the file or entry.
     pub offset: u64,
-    /// Bytes up to and with its end, or up to where it stops making sense.
+    /// Its length, or that of its well-formed part.
     pub bytes: u64,
-    /// Every name it refers to, each once, in the order they are reached.
+    /// Its globals without duplicates, in order of first use.
     pub globals: Vec<ScannedGlobal>,
-    /// The first thing that is wrong with it.
+    /// The first problem.
     pub problem: Option<String>,
-    /// Whether it is a part of what a conversion, or PyTorch, loads from the file. Another entry of an archive is not.
+    /// Whether a conversion, or PyTorch, loads it. Unrelated entries of an archive are not loaded.
     pub loaded: bool,
 }
 
-/// A name that a pickle refers to.
+/// A global of a pickle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScannedGlobal {
@@ -44,25 +44,25 @@ pub struct ScannedGlobal {
     pub module: String,
     /// The name in it.
     pub name: String,
-    /// The first byte of the pickle where it is reached.
+    /// The offset of its first use in the pickle.
     pub position: u64,
-    /// How often it is reached.
+    /// The number of uses.
     pub uses: u64,
     /// Whether a conversion accepts it.
     pub allowed: bool,
-    /// What it is known to be.
+    /// Its grade.
     pub grade: Grade,
 }
 
-/// What a name is known to be.
+/// The effect of a global.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Grade {
-    /// Plain data, which a conversion accepts.
+    /// Plain data, accepted by a conversion.
     Data,
-    /// Nothing is known of it, so that a conversion refuses it.
+    /// Unknown, and therefore refused by a conversion.
     Unknown,
-    /// It runs commands or code, or gets hold of what does.
+    /// Runs commands or code, or gives access to it.
     RunsCode,
 }
 
@@ -76,20 +76,20 @@ impl fmt::Display for Grade {
     }
 }
 
-/// The result of a scan in a word.
+/// The verdict of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScanVerdict {
     /// There are no pickles.
     HoldsNoCode,
-    /// Everything that is referred to is on the list.
+    /// All globals are on the allow list.
     Safe,
-    /// Something is referred to that is not.
+    /// Some global is not on the allow list.
     RefersToCode,
-    /// Something is, but only by pickles that are not [loaded](ScannedPickle::loaded): a conversion does not read them, and
-    /// another program may.
+    /// Some global is not on the allow list, but only in pickles that are not [loaded](ScannedPickle::loaded): a
+    /// conversion does not read them, another program may.
     RefersToCodeUnloaded,
-    /// Nothing of that kind was found, but not everything could be read.
+    /// No such global was found, but some pickle could not be parsed.
     Malformed,
 }
 
@@ -106,7 +106,7 @@ impl fmt::Display for ScanVerdict {
 }
 
 impl ScanReport {
-    /// All of it in a word.
+    /// The verdict.
     #[must_use]
     pub fn verdict(&self) -> ScanVerdict {
         let has_problem = !self.problems.is_empty() || self.pickles.iter().any(|pickle| pickle.problem.is_some());
@@ -123,13 +123,13 @@ impl ScanReport {
         }
     }
 
-    /// Whether there is nothing to fear.
+    /// Whether the verdict is safe.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         matches!(self.verdict(), ScanVerdict::HoldsNoCode | ScanVerdict::Safe)
     }
 
-    /// The names that a conversion does not accept, with their pickles.
+    /// The globals that a conversion refuses, with their pickles.
     pub fn refused(&self) -> impl Iterator<Item = (&ScannedPickle, &ScannedGlobal)> {
         let all = self.pickles.iter().flat_map(|pickle| pickle.globals.iter().map(move |global| (pickle, global)));
         all.filter(|(_, global)| !global.allowed)

@@ -1,8 +1,8 @@
-//! Which worker does what next, where several files are written at once.
+//! The scheduler: assigns tiles to workers while several files are written concurrently.
 //!
-//! The system lets one or two writers at a time into a file, so threads are spread over files: a worker goes where the fewest
-//! are, and a new file is begun once every one that is being written has its share. When no file is left to begin, the
-//! workers of those that are done help with the others.
+//! The kernel admits one or two writers to a file at a time, so workers are spread over files: a worker goes to the
+//! file with the fewest workers, and a new file is started once all open ones have their share. When no file is left
+//! to start, workers of finished files help with the others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,55 +13,56 @@ use super::tiles::{Tile, Tiles};
 use crate::error::Result;
 use crate::io::Source;
 
-/// Workers for which one file is begun.
-const WORKERS_A_FILE: usize = 2;
+/// Workers per open file.
+const WORKERS_PER_FILE: usize = 2;
 
 /// A file to be written.
 pub(crate) struct Output<'a> {
     pub(crate) plan: &'a Plan,
-    /// Begins it; called once, when its turn has come.
+    /// Creates the sink; called once, when the file is started.
     pub(crate) begin: Box<dyn Fn() -> Result<Box<dyn TileSink + 'a>> + Sync + 'a>,
 }
 
-/// Hands out tiles of several files.
-pub(super) struct Desk<'r, 'a> {
+/// Assigns tiles of several files.
+pub(super) struct Scheduler<'r, 'a> {
     outputs: &'r [Output<'a>],
     sources: &'r [Box<dyn Source>],
-    most_open: usize,
+    max_open: usize,
     is_stopped: AtomicBool,
     state: Mutex<State<'r, 'a>>,
 }
 
 struct State<'r, 'a> {
-    /// The files that have tiles to hand out.
-    open: Vec<Open<'r>>,
-    /// The first that has not begun.
+    /// Files with tiles left to assign.
+    open: Vec<OpenOutput<'r>>,
+    /// The next file to start.
     next: usize,
-    /// Where the bytes of each file go from its beginning to its end.
+    /// The sink of each file while it is being written.
     sinks: Vec<Option<Arc<dyn TileSink + 'a>>>,
 }
 
-struct Open<'r> {
+struct OpenOutput<'r> {
     output: usize,
     tiles: Tiles<'r>,
     workers: usize,
 }
 
-/// What a worker is to do.
+/// A tile assigned to a worker.
 pub(super) struct Assignment<'a> {
     pub(super) output: usize,
     pub(super) sink: Arc<dyn TileSink + 'a>,
     pub(super) tile: Tile,
 }
 
-impl<'r, 'a> Desk<'r, 'a> {
+impl<'r, 'a> Scheduler<'r, 'a> {
     pub(super) fn new(outputs: &'r [Output<'a>], sources: &'r [Box<dyn Source>], threads: usize) -> Self {
         let state = State { open: Vec::new(), next: 0, sinks: outputs.iter().map(|_| None).collect() };
-        let most_open = threads.div_ceil(WORKERS_A_FILE).max(1);
-        Self { outputs, sources, most_open, is_stopped: AtomicBool::new(false), state: Mutex::new(state) }
+        let max_open = threads.div_ceil(WORKERS_PER_FILE).max(1);
+        Self { outputs, sources, max_open, is_stopped: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    /// The next tile for a worker that has done one of `last`; `began` is told of every file that is begun on the way.
+    /// The next tile for a worker that has finished one of file `last`; `began` is called for every file that is
+    /// started.
     pub(super) fn next(&self, last: Option<usize>, began: &dyn Fn(usize)) -> Result<Option<Assignment<'a>>> {
         let mut state = self.lock();
         if let Some(open) = state.open.iter_mut().find(|open| Some(open.output) == last) {
@@ -69,7 +70,7 @@ impl<'r, 'a> Desk<'r, 'a> {
         }
         while !self.is_stopped.load(Ordering::Relaxed) {
             let idlest = (0..state.open.len()).min_by_key(|&index| state.open[index].workers);
-            let has_place = state.open.len() < self.most_open && state.next < self.outputs.len();
+            let has_place = state.open.len() < self.max_open && state.next < self.outputs.len();
             let index = match idlest {
                 Some(index) if state.open[index].workers == 0 || !has_place => index,
                 _ if has_place => self.begin(&mut state, began)?,
@@ -95,22 +96,22 @@ impl<'r, 'a> Desk<'r, 'a> {
             sink.put(*offset, piece)?;
         }
         state.sinks[output] = Some(Arc::from(sink));
-        state.open.push(Open { output, tiles: Tiles::new(plan, self.sources), workers: 0 });
+        state.open.push(OpenOutput { output, tiles: Tiles::new(plan, self.sources), workers: 0 });
         began(output);
         Ok(state.open.len() - 1)
     }
 
-    /// Where the bytes of a file go that is being written.
+    /// The sink of a file that is being written.
     pub(super) fn sink(&self, output: usize) -> Option<Arc<dyn TileSink + 'a>> {
         self.lock().sinks[output].clone()
     }
 
-    /// Lets go of a file that is finished.
+    /// Drops the sink of a finished file.
     pub(super) fn close(&self, output: usize) {
         self.lock().sinks[output] = None;
     }
 
-    /// Hands out nothing more.
+    /// Stops the assignment of tiles.
     pub(super) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
         self.lock().sinks.iter().flatten().for_each(|sink| sink.stop());

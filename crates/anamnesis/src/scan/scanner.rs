@@ -1,4 +1,4 @@
-//! A watcher that lets everything pass and notes it.
+//! A watcher that records all globals.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -11,26 +11,26 @@ use crate::container::pth::pickle::{self, Watcher};
 use crate::error::{AnamnesisError, Result, printable};
 use crate::limits::{Budget, ParseLimits};
 
-/// Different names that one pickle may refer to.
+/// Maximum number of distinct globals of one pickle.
 const MAX_NAMES: usize = 10_000;
-/// Longest part of a name in a report, in characters.
+/// Maximum characters of a name in a report.
 const MAX_NAME_CHARS: usize = 1024;
 
-/// Bytes of all names in a report.
+/// Maximum bytes of all names in a report.
 const MAX_REPORT_BYTES: usize = 8 << 20;
 
-/// Looks at the pickles of one file.
-pub(super) struct Watch {
-    /// Bytes of names that the report may still have.
+/// Scans the pickles of one file.
+pub(super) struct PickleScanner {
+    /// Bytes of names left for the report.
     left: usize,
     limits: ParseLimits,
 }
 
 struct Recorder<'w> {
-    watch: &'w mut Watch,
+    scanner: &'w mut PickleScanner,
     script: bool,
     globals: Vec<ScannedGlobal>,
-    /// Indices of names by their hashes.
+    /// Indices of globals by hash.
     seen: HashMap<u64, Vec<u32>>,
     hasher: RandomState,
     problem: Option<String>,
@@ -39,7 +39,7 @@ struct Recorder<'w> {
 impl Watcher for Recorder<'_> {
     fn global(&mut self, module: &str, name: &str, position: usize) -> Result<()> {
         let (allowed, grade) = (is_allowed(module, name, self.script), grade(module, name, self.script));
-        // A pickle can have one long text in many names.
+        // A pickle can repeat a long text in many names.
         let (module, name) = (printable(module, MAX_NAME_CHARS), printable(name, MAX_NAME_CHARS));
         let alike = self.seen.entry(self.hasher.hash_one((&module, &name, allowed))).or_default();
         let is_it = |known: &ScannedGlobal| known.module == module && known.name == name && known.allowed == allowed;
@@ -50,8 +50,8 @@ impl Watcher for Recorder<'_> {
         if self.globals.len() == MAX_NAMES {
             return Err(AnamnesisError::limit("scan", format!("the pickle refers to more than {MAX_NAMES} names")));
         }
-        let left = self.watch.left.checked_sub(module.len() + name.len());
-        self.watch.left = left.ok_or_else(|| {
+        let left = self.scanner.left.checked_sub(module.len() + name.len());
+        self.scanner.left = left.ok_or_else(|| {
             AnamnesisError::limit("scan", format!("the names take more than {MAX_REPORT_BYTES} bytes"))
         })?;
         alike.push(self.globals.len() as u32);
@@ -65,17 +65,17 @@ impl Watcher for Recorder<'_> {
     }
 }
 
-impl Watch {
+impl PickleScanner {
     pub(super) fn new(limits: &ParseLimits) -> Self {
         Self { left: MAX_REPORT_BYTES, limits: limits.clone() }
     }
 
-    /// Runs the pickle at the start of `bytes`. `script` says that it is one of a TorchScript archive.
+    /// Scans the pickle at the start of `bytes`. `script` means that it belongs to a TorchScript archive.
     pub(super) fn pickle(&mut self, bytes: &[u8], name: &str, offset: u64, script: bool) -> ScannedPickle {
         self.pickle_within(bytes, MAX_PICKLE_WORKING_SET, name, offset, script)
     }
 
-    /// [`pickle`](Self::pickle) with at most so many bytes for its values.
+    /// [`pickle`](Self::pickle) with a memory limit for its values.
     pub(super) fn pickle_within(
         &mut self,
         bytes: &[u8],
@@ -86,7 +86,7 @@ impl Watch {
     ) -> ScannedPickle {
         let mut budget = Budget::new(&self.limits);
         let (globals, seen, hasher) = (Vec::new(), HashMap::new(), RandomState::new());
-        let mut recorder = Recorder { watch: self, script, globals, seen, hasher, problem: None };
+        let mut recorder = Recorder { scanner: self, script, globals, seen, hasher, problem: None };
         let taken = match pickle::read_within(bytes, most, &mut recorder, &mut budget) {
             Ok(pickle) => pickle.bytes,
             Err(error) => {
