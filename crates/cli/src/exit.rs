@@ -1,4 +1,4 @@
-//! What the process tells its caller: exit codes, and the failures behind them.
+//! Exit codes, and the failures behind them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,21 +8,22 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Fault, Request, ScanVerdict};
 
 use crate::args::STREAM;
-use crate::close;
+use crate::suggest;
 
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,
-    /// A file is at fault, of the input or of the output: missing, malformed, not supported, in the way, too large.
+    /// A file is at fault, of the input or of the output: missing, malformed, not supported, existing, too large.
     Failed = 1,
-    /// What was typed is at fault, by itself or for this input: unknown or contradictory options, names that fit nothing.
+    /// The command line is at fault, alone or for this input: unknown or contradictory options, names that match
+    /// nothing.
     Usage = 2,
-    /// Stopped because the terminal has gone (SIGHUP), as shells count it.
+    /// Stopped because the terminal was closed (SIGHUP).
     HungUp = 129,
     /// Stopped by Ctrl-C (SIGINT).
     Interrupted = 130,
-    /// Stopped by a request to end (SIGTERM).
+    /// Stopped by SIGTERM.
     Terminated = 143,
 }
 
@@ -32,27 +33,27 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Longest message printed, in characters.
+/// Maximum characters of a message.
 const MAX_MESSAGE_CHARS: usize = 4096;
 
-/// Why a command did not do what was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The library refused; the advice says what the user can do about it.
+    /// The library refused; `advice` is what the user can do.
     Refused { error: AnamnesisError, advice: Option<String> },
-    /// Nothing is left to do of what was asked for, and why.
+    /// There is nothing to do, and why.
     Nothing(String),
-    /// Options that make no sense for this input.
+    /// Options that are invalid for this input.
     Usage(String),
-    /// The conversion was interrupted; a directory keeps what was finished, standard output what it got.
+    /// The conversion was interrupted; `kept` is the directory with finished shards, or standard output.
     Interrupted { kept: Option<PathBuf> },
-    /// The checkpoint has this many problems, which were told.
+    /// The checkpoint has this many problems, which were printed.
     Unsound { problems: usize },
-    /// A file's pickles refer to this many names that are not accepted, or make no sense.
+    /// Pickles of a file refer to this many globals that are not accepted, or are malformed.
     Unsafe { verdict: ScanVerdict, refused: usize },
-    /// Standard output could not be written.
+    /// Writing to standard output failed.
     Stdout(std::io::Error),
-    /// Decoded values are not those of the reference.
+    /// Decoded values differ from the reference.
     Mismatch { matching: usize, values: usize },
 }
 
@@ -66,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// The stable word for programs that read the failure.
+    /// A stable identifier for programs.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Refused { error, .. } => match error {
@@ -97,7 +98,7 @@ impl Failure {
         }
     }
 
-    /// The message, safe for a terminal.
+    /// The message, escaped for a terminal.
     pub(crate) fn message(&self) -> String {
         printable(&self.to_string(), MAX_MESSAGE_CHARS)
     }
@@ -111,7 +112,7 @@ impl fmt::Display for Failure {
             Self::Usage(why) | Self::Nothing(why) => f.write_str(why),
             Self::Interrupted { kept: None } => f.write_str("interrupted, nothing was written"),
             Self::Interrupted { kept: Some(output) } if output.as_os_str() == STREAM => {
-                f.write_str("interrupted, standard output has a part of the output only")
+                f.write_str("interrupted, standard output is incomplete")
             }
             Self::Interrupted { kept: Some(output) } => {
                 write!(f, "interrupted, finished shards stay in {}; the same command resumes", output.display())
@@ -123,7 +124,7 @@ impl fmt::Display for Failure {
                 let names = if *refused == 1 { "name is" } else { "names are" };
                 let harm = match verdict {
                     ScanVerdict::RefersToCodeUnloaded => "a conversion does not read them, and another program may",
-                    _ => "loading this file with Python can run anything",
+                    _ => "loading this file with Python can run arbitrary code",
                 };
                 write!(f, "{verdict}: {refused} {names} refused; {harm}")
             }
@@ -135,24 +136,24 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Names that are listed where none of them was given; more are what `amn formats` is for.
-const NAMES_LISTED: usize = 12;
-/// Names that are asked about where one may have been meant.
-const NAMES_MEANT: usize = 3;
+/// Maximum number of known names in a message; `amn formats` lists all.
+const MAX_LISTED_NAMES: usize = 12;
+/// Maximum number of suggestions.
+const MAX_SUGGESTIONS: usize = 3;
 
-/// An error in the words of the command line: without a list that fills the screen.
+/// The text of an error, with a short list of names.
 fn text(error: &AnamnesisError) -> String {
     match error {
-        AnamnesisError::Request(Request::UnknownName { what, name, known }) if known.len() > NAMES_LISTED => {
-            let meant = close::closest(name, known.iter().map(String::as_str), NAMES_MEANT);
-            let meant = close::did_you_mean(&meant).map_or_else(String::new, |question| format!("; {question}"));
-            format!("\"{name}\" is no {what}, amn formats lists them{meant}")
+        AnamnesisError::Request(Request::UnknownName { what, name, known }) if known.len() > MAX_LISTED_NAMES => {
+            let meant = suggest::closest(name, known.iter().map(String::as_str), MAX_SUGGESTIONS);
+            let meant = suggest::did_you_mean(&meant).map_or_else(String::new, |question| format!("; {question}"));
+            format!("\"{name}\" is not a known {what}, amn formats lists all{meant}")
         }
         error => error.to_string(),
     }
 }
 
-/// Puts the option in front that an error is about. What was typed is at fault, not a file.
+/// Attributes an error to an option: the command line is at fault, not a file.
 pub(crate) fn about(option: &str) -> impl Fn(AnamnesisError) -> Failure {
     move |error| match error {
         AnamnesisError::Parse { reason } => Failure::Usage(format!("{option}: {reason}")),
@@ -160,14 +161,16 @@ pub(crate) fn about(option: &str) -> impl Fn(AnamnesisError) -> Failure {
     }
 }
 
-/// What to do about weights that nothing tells the format of.
-const UNTOLD: &str = "say it with --gptq-format, or name the model's configuration with --config";
+/// Advice on weights with an undefined format.
+const GPTQ_FORMAT_ADVICE: &str = "say it with --gptq-format, or name the model's configuration with --config";
 
 impl From<AnamnesisError> for Failure {
     fn from(error: AnamnesisError) -> Self {
         match error {
             AnamnesisError::Cancelled => Self::Interrupted { kept: None },
-            error @ AnamnesisError::Undecided { .. } => Self::Refused { error, advice: Some(UNTOLD.to_owned()) },
+            error @ AnamnesisError::Undecided { .. } => {
+                Self::Refused { error, advice: Some(GPTQ_FORMAT_ADVICE.to_owned()) }
+            }
             error => Self::Refused { error, advice: None },
         }
     }

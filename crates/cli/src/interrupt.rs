@@ -1,8 +1,8 @@
-//! Ctrl-C and requests to end: the first stops the conversion cleanly, the second ends the process at once.
+//! Signals: the first one cancels the conversion cleanly, the second one ends the process.
 //!
-//! A thread waits for the signals, which all others block. It cancels the token that workers look at. While the process waits
-//! for a pipe, nobody may be looking: then the thread ends the process itself after a moment, and nothing is lost that a pipe
-//! could have kept.
+//! A thread waits for the signals, which all others block, and cancels the token that workers poll. A process that is
+//! blocked on a pipe may not poll: then the thread ends the process after a grace period, and nothing is lost that a
+//! pipe could have kept.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -12,19 +12,19 @@ use anamnesis::{AnamnesisError, CancelToken};
 
 use crate::exit::Exit;
 
-/// Signals closer together than this are one request: tools like `timeout` signal both the process and its group.
+/// Signals within this time are one request: tools like `timeout` signal both the process and its group.
 const ONE_REQUEST: Duration = Duration::from_millis(300);
 
-/// How long a process that waits for a pipe may take to end by itself.
+/// How long a process blocked on a pipe may take to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The exit code of the first signal; zero where there was none.
+/// The exit code of the first signal; zero before it.
 static REQUESTED: AtomicU8 = AtomicU8::new(0);
 
-/// Whether the process reads from or writes to a pipe that may stand still.
+/// Whether the process reads from or writes to a pipe that may block.
 static IS_IN_PIPE: AtomicBool = AtomicBool::new(false);
 
-/// The token that the user's interruption cancels; the same for every call.
+/// The token that signals cancel, shared by all callers.
 pub(crate) fn token() -> Result<CancelToken, AnamnesisError> {
     static TOKEN: OnceLock<CancelToken> = OnceLock::new();
     if let Some(token) = TOKEN.get() {
@@ -36,7 +36,7 @@ pub(crate) fn token() -> Result<CancelToken, AnamnesisError> {
     Ok(TOKEN.get_or_init(|| token).clone())
 }
 
-/// How an interrupted process ends: as shells count the signal that was first.
+/// The exit code of an interrupted process, that of the first signal.
 pub(crate) fn exit() -> Exit {
     [Exit::HungUp, Exit::Terminated]
         .into_iter()
@@ -44,7 +44,7 @@ pub(crate) fn exit() -> Exit {
         .unwrap_or(Exit::Interrupted)
 }
 
-/// Does what may wait for a pipe: a signal ends that, too.
+/// Runs work that may block on a pipe, so that a signal ends it too.
 pub(crate) fn in_pipe<T>(work: impl FnOnce() -> T) -> T {
     IS_IN_PIPE.store(true, Ordering::Release);
     let result = work();
@@ -52,7 +52,7 @@ pub(crate) fn in_pipe<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What the user asked for so far.
+/// Handles signals.
 struct Request {
     token: CancelToken,
     first: Option<Instant>,
@@ -67,7 +67,7 @@ impl Request {
                 self.first = Some(Instant::now());
                 REQUESTED.store(exit as u8, Ordering::Release);
                 self.token.cancel();
-                // Where this cannot be had, a second signal is needed.
+                // If the thread cannot be started, a second signal is needed.
                 let _ = std::thread::Builder::new().spawn(move || {
                     std::thread::sleep(GRACE);
                     if IS_IN_PIPE.load(Ordering::Acquire) {
@@ -89,7 +89,7 @@ mod system {
     const SIGNALS: [(Signal, Exit); 3] =
         [(Signal::SIGINT, Exit::Interrupted), (Signal::SIGTERM, Exit::Terminated), (Signal::SIGHUP, Exit::HungUp)];
 
-    /// Waits for signals elsewhere. Threads that are started from here on leave them to that one.
+    /// Starts the thread that waits for signals. Threads started later inherit the blocked signals.
     pub(super) fn listen(mut request: Request) -> std::io::Result<()> {
         let ignored = ignored();
         let mut signals = SigSet::empty();
@@ -107,7 +107,8 @@ mod system {
         std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
     }
 
-    /// The signals that whoever started the process wants ignored, as `nohup` does; none where the system does not say.
+    /// The signals that the parent process set to be ignored, as `nohup` does; none if the system does not report
+    /// them.
     fn ignored() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

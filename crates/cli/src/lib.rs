@@ -1,14 +1,14 @@
 //! The command line of anamnesis: `amn` and its long name `anamnesis` are both [`run`].
 //!
-//! `args` is what was typed, `commands` has a file per verb, `ui` decides where text goes, `exit` what the process
-//! tells its caller.
+//! `args` parses the command line, `commands` has a file per command, `ui` decides where text goes, `exit` defines
+//! exit codes.
 
 mod args;
-mod close;
 mod commands;
 mod cpu;
 mod exit;
 mod interrupt;
+mod suggest;
 mod ui;
 
 use std::ffi::OsString;
@@ -23,15 +23,15 @@ use args::Cli;
 use exit::Exit;
 use ui::{Printer, json};
 
-/// Does what the command line asks for.
+/// Runs the command line.
 pub fn run() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let cli = match Cli::typed(&arguments) {
+    let cli = match Cli::from_arguments(&arguments) {
         Ok(cli) => cli,
         Err(error) => return help_or_usage(error, &arguments).into(),
     };
     let printer = Printer::new(&cli.output);
-    match cpu::named().and_then(|cpu| commands::run(&cli, cpu, &printer)).and_then(|()| printer.flush()) {
+    match cpu::from_environment().and_then(|cpu| commands::run(&cli, cpu, &printer)).and_then(|()| printer.flush()) {
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
             printer.failure(&failure);
@@ -44,9 +44,9 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Help and the version are results; everything else that stops the parser is wrong usage.
+/// Help and version are results; all other parser errors are usage errors.
 fn help_or_usage(error: clap::Error, arguments: &[OsString]) -> Exit {
-    // Nobody is left to tell where even these cannot be printed.
+    // If printing fails, there is no one to report it to.
     if !error.use_stderr() {
         let _ = error.print();
         return Exit::Done;
@@ -57,7 +57,7 @@ fn help_or_usage(error: clap::Error, arguments: &[OsString]) -> Exit {
     };
     let error = printable_error(error, arguments);
     if arguments.iter().any(|argument| argument == "--json") {
-        // What is wrong ends at the first empty line; tips and usage follow.
+        // The reason ends at the first empty line; tips and usage follow.
         let text = error.render().to_string();
         let lines: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
         let reason = lines.join(" ");
@@ -73,19 +73,19 @@ fn help_or_usage(error: clap::Error, arguments: &[OsString]) -> Exit {
     Exit::Usage
 }
 
-/// The same error about arguments that are safe for a terminal: what steers one is typed anew as its escape.
+/// The same error with escaped arguments, safe for a terminal.
 fn printable_error(error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let safe: Vec<OsString> =
         arguments.iter().map(|argument| printable(&argument.to_string_lossy(), MAX_REASON_CHARS).into()).collect();
     if safe == arguments {
         return error;
     }
-    match Cli::typed(&safe) {
+    match Cli::from_arguments(&safe) {
         Err(error) if error.use_stderr() => error,
-        // Only the escaped form is fine: say what was wrong without what was typed.
-        _ => Cli::command().error(error.kind(), "an argument has control characters that make no sense there"),
+        // The escaped arguments parse: report the error without them.
+        _ => Cli::command().error(error.kind(), "an argument contains control characters"),
     }
 }
 
-/// Longest reason given to programs, and longest argument repeated, in characters.
+/// Maximum characters of a reason and of a quoted argument.
 const MAX_REASON_CHARS: usize = 4096;

@@ -105,20 +105,20 @@ const NAMED: usize = 3;
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnusedPattern { pattern } => write!(f, "no tensor fits the pattern {}", quoted(pattern)),
+            Self::UnusedPattern { pattern } => write!(f, "no tensor matches the pattern {}", quoted(pattern)),
             Self::UnknownTensor { name } => write!(f, "there is no tensor {}", quoted(name)),
             Self::UnknownKey { key } => write!(f, "the input has no metadata key {}", quoted(key)),
             Self::UnknownPart { path, missing, found } => {
-                write!(f, "there is no {} at {}; there is {found}", quoted(missing), quoted(path))
+                write!(f, "there is no {} at {}, only {found}", quoted(missing), quoted(path))
             }
             Self::UnknownName { what, name, known } => {
-                write!(f, "{} is no {what}; there are {}", quoted(name), known.join(", "))
+                write!(f, "{} is not a known {what}; known are {}", quoted(name), known.join(", "))
             }
             Self::Unavailable { what, name, available } => {
                 write!(f, "this machine has no {what} {}; it has {}", quoted(name), available.join(", "))
             }
             Self::Malformed { what, text, why } => write!(f, "{what} {} {why}", quoted(text)),
-            Self::NothingSelected => f.write_str("the selection leaves no tensor"),
+            Self::NothingSelected => f.write_str("the selection contains no tensor"),
             Self::SameName { name, tensors: [a, b] } => {
                 write!(f, "tensors {} and {} would both be named {}", quoted(a), quoted(b), quoted(name))
             }
@@ -131,7 +131,7 @@ impl fmt::Display for Request {
                 }
             }
             Self::DoesNotFit { bytes, least } => {
-                write!(f, "nothing fits in {bytes} bytes: the smallest mix takes {least}")
+                write!(f, "no mix fits in {bytes} bytes: the smallest takes {least}")
             }
             Self::Contradiction { what, why } => write!(f, "{what}: {why}"),
         }

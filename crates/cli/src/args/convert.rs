@@ -1,4 +1,4 @@
-//! What was typed for `convert` and `forget`, and what they share with other commands.
+//! Arguments of `convert` and `forget`, and those that other commands share.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use super::{InputArgs, named};
 use crate::exit::{Failure, about};
 use crate::ui::size;
 
-/// How many workers are started.
+/// Number of worker threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threads {
-    /// As many as the machine has cores for.
+    /// One per core.
     Auto,
     Count(usize),
 }
@@ -26,7 +26,7 @@ impl Threads {
         }
     }
 
-    /// The number, where one was typed.
+    /// The number, if given.
     pub(crate) const fn count(self) -> Option<usize> {
         match self {
             Self::Auto => None,
@@ -35,7 +35,7 @@ impl Threads {
     }
 }
 
-/// Which tensors are taken, and what they are called.
+/// Selection and renaming of tensors.
 #[derive(Debug, Args)]
 pub(crate) struct SelectArgs {
     #[command(flatten)]
@@ -44,27 +44,27 @@ pub(crate) struct SelectArgs {
     pub(crate) names: NameArgs,
 }
 
-/// Which tensors are taken.
+/// Selection of tensors.
 #[derive(Debug, Args)]
 pub(crate) struct ChoiceArgs {
-    /// Take only tensors that fit a pattern: 'model.layers.[0-3].*' (repeatable)
+    /// Include only tensors that match a pattern: 'model.layers.[0-3].*' (repeatable)
     #[arg(long, alias = "filter", value_name = "GLOB", help_heading = SELECTING)]
     pub(crate) include: Vec<String>,
-    /// Leave out tensors that fit a pattern (repeatable)
+    /// Exclude tensors that match a pattern (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = SELECTING)]
     pub(crate) exclude: Vec<String>,
 }
 
-/// What tensors are called in the output.
+/// Renaming of tensors.
 #[derive(Debug, Args)]
 pub(crate) struct NameArgs {
     /// Rename tensors: 's/REGEX/REPLACEMENT/' or '.../g' (repeatable)
     #[arg(long, value_name = "S/.../.../", help_heading = SELECTING)]
     pub(crate) rename: Vec<String>,
-    /// Put TEXT in front of every name
+    /// Add TEXT to the front of every name
     #[arg(long, value_name = "TEXT", help_heading = SELECTING)]
     pub(crate) prefix: Option<String>,
-    /// Take TEXT off the names that start with it
+    /// Strip TEXT from the front of names
     #[arg(long, value_name = "TEXT", help_heading = SELECTING)]
     pub(crate) strip_prefix: Option<String>,
 }
@@ -88,7 +88,7 @@ impl ChoiceArgs {
         self.exclude.iter().try_fold(selection, |all, glob| all.with_exclude(glob)).map_err(about("--exclude"))
     }
 
-    /// What was chosen.
+    /// The selection.
     pub(crate) fn selection(&self) -> Result<Selection, Failure> {
         self.add_to(Selection::new())
     }
@@ -107,30 +107,29 @@ impl NameArgs {
     }
 }
 
-/// How an output is written.
+/// Options for writing an output.
 #[derive(Debug, Args)]
 pub(crate) struct WriteArgs {
-    /// Where to write, - for standard output [default: beside PATH, named after
-    /// the type]
+    /// The output path, - for standard output [default: next to PATH, named after the type]
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Worker threads: a number, or auto for one per core that may be used
+    /// Worker threads: a number, or auto for one per core
     #[arg(long, value_name = "N", value_parser = Threads::parse, default_value = "auto")]
     pub(crate) threads: Threads,
-    /// Show what would be written, tensor by tensor, and write nothing
+    /// Show the plan, tensor by tensor, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Directories: begin a new file at 500MB, 4GiB, ... [default: 5GB]
+    /// Directories: start a new file at 500MB, 4GiB, ... [default: 5GB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) shard_size: Option<u64>,
-    /// Directories: write one weight file, however large
+    /// Directories: write a single weight file
     #[arg(long, conflicts_with = "shard_size")]
     pub(crate) single_file: bool,
     /// Directories: write one share only; 3/8 is the third of eight
-    // A part that starts again would remove what the other parts have written.
+    // Restarting one part would remove what the others have written.
     #[arg(long, value_name = "I/N", conflicts_with = "force")]
     pub(crate) part: Option<Part>,
 }
@@ -150,8 +149,8 @@ impl WriteArgs {
         }
     }
 
-    /// The first option given that shapes the output of a checkpoint directory.
-    pub(crate) fn option_of_directories(&self) -> Option<&'static str> {
+    /// The first given option that applies to directories only.
+    pub(crate) fn directory_option(&self) -> Option<&'static str> {
         let given = [
             (self.shard_size.is_some(), "--shard-size"),
             (self.single_file, "--single-file"),
@@ -161,29 +160,29 @@ impl WriteArgs {
     }
 }
 
-/// How weights are quantised.
+/// Options for quantisation.
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
     /// Quantise the block scales too (bnb-nf4, bnb-fp4)
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) double_quant: bool,
-    /// Values under one scale (bnb-nf4, bnb-fp4) [default: 64]
+    /// Values per scale (bnb-nf4, bnb-fp4) [default: 64]
     #[arg(long, value_name = "N", help_heading = QUANTISING)]
     pub(crate) block_size: Option<usize>,
-    /// Values of a row under one scale, or channel for all of it (w4a16, mlx-4bit …)
+    /// Values of a row per scale, or channel for the whole row (w4a16, mlx-4bit …)
     #[arg(long, value_name = "N", help_heading = QUANTISING)]
     pub(crate) group_size: Option<GroupSize>,
-    /// Keep codes and scales that mean the same in the target, whatever libraries
-    /// round in half precision (GPTQ, MLX, w4a16 …)
+    /// Keep codes and scales that have the same meaning in the target, ignoring rounding of libraries in half
+    /// precision (GPTQ, MLX, w4a16 …)
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) same_codes: bool,
-    /// How important values are, as llama.cpp's tools measure it (GGUF targets)
+    /// Importance matrix, as written by llama.cpp's tools (GGUF targets)
     #[arg(long, value_name = "FILE", help_heading = QUANTISING)]
     pub(crate) imatrix: Option<PathBuf>,
-    /// One type for every matrix, no mix (GGUF targets)
+    /// Use one type for every matrix, no mix (GGUF targets)
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) pure: bool,
-    /// Leave output.weight as it is (GGUF targets)
+    /// Do not quantise output.weight (GGUF targets)
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) leave_output_tensor: bool,
     /// The type of output.weight, such as q8_0 or f16 (GGUF targets)
@@ -192,23 +191,22 @@ pub(crate) struct QuantizeArgs {
     /// The type of token_embd.weight, such as q8_0 or f16 (GGUF targets)
     #[arg(long, value_name = "TYPE", help_heading = QUANTISING, value_parser = stored_type)]
     pub(crate) token_embedding_type: Option<Dtype>,
-    /// The type of tensors whose names a regular expression is found in:
-    /// attn_v=q8_0, 'blk\.[0-3]\.ffn_.*=f16'; the first that fits counts
-    /// (repeatable, GGUF targets)
+    /// The type of tensors whose name matches a regular expression: attn_v=q8_0, 'blk\.[0-3]\.ffn_.*=f16'; the first
+    /// match counts (repeatable, GGUF targets)
     #[arg(long, value_name = "REGEX=TYPE", help_heading = QUANTISING, value_parser = tensor_type)]
     pub(crate) tensor_type: Vec<(String, Dtype)>,
-    /// Quantise weights that fit a pattern otherwise: '*.down_proj.weight=w8a16', or
-    /// not at all: '*.0.*=keep'; the first that fits counts (repeatable)
+    /// Another target for weights that match a pattern: '*.down_proj.weight=w8a16', or none: '*.0.*=keep'; the first
+    /// match counts (repeatable)
     #[arg(long, value_name = "GLOB=TARGET", help_heading = QUANTISING, value_parser = rule)]
     pub(crate) rule: Vec<(String, String)>,
-    /// Quantise NaN as 0 and infinities as the largest value under their scale,
-    /// and write weights that a type cannot hold and that decode to infinities
+    /// Quantise NaN as 0 and infinities as the largest value of their scale, and write weights that overflow when
+    /// decoded
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) allow_nonfinite: bool,
-    /// Write the output even where no weight is quantised
+    /// Write the output even if no weight is quantised
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) allow_empty: bool,
-    /// Show the error of every quantised weight
+    /// Show the quantisation error of every weight
     #[arg(long, help_heading = QUANTISING)]
     pub(crate) report: bool,
 }
@@ -216,8 +214,8 @@ pub(crate) struct QuantizeArgs {
 const QUANTISING: &str = "Quantising";
 
 impl QuantizeArgs {
-    /// The options given that say how weights are quantised.
-    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
+    /// The given options for quantisation.
+    pub(crate) fn given_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             (self.double_quant, "--double-quant"),
             (self.block_size.is_some(), "--block-size"),
@@ -235,7 +233,7 @@ impl QuantizeArgs {
     }
 }
 
-/// A type by the name that ggml has for it.
+/// A type by its ggml name.
 fn stored_type(text: &str) -> Result<Dtype, String> {
     let wanted = text.to_ascii_uppercase();
     let floats = [Dtype::F32, Dtype::F16, Dtype::BF16].into_iter();
@@ -246,14 +244,14 @@ fn stored_type(text: &str) -> Result<Dtype, String> {
 }
 
 fn tensor_type(text: &str) -> Result<(String, Dtype), String> {
-    // An expression may have such a sign, a type has none.
+    // The expression may contain `=`, the type does not.
     let parts = text.rsplit_once('=').filter(|(expression, _)| !expression.is_empty());
     let (expression, dtype) = parts.ok_or("write REGEX=TYPE, such as attn_v=q8_0")?;
     Ok((expression.to_owned(), stored_type(dtype)?))
 }
 
 fn rule(text: &str) -> Result<(String, String), String> {
-    // A name may have such a sign, a target has none.
+    // The name may contain `=`, the target does not.
     let parts = text.rsplit_once('=').filter(|(glob, spec)| !glob.is_empty() && !spec.is_empty());
     let (glob, spec) = parts.ok_or("write GLOB=TARGET, such as '*.down_proj.weight=w8a16', or GLOB=keep")?;
     Ok((glob.to_owned(), spec.to_owned()))
@@ -264,13 +262,12 @@ fn rule(text: &str) -> Result<(String, String), String> {
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// What to write: safetensors, gguf, npz, fp8, w4a16, q4_k_m … as amn formats
-    /// lists them [default: what -o ends in]
+    /// The target: safetensors, gguf, npz, fp8, w4a16, q4_k_m … as listed by amn formats [default: from the extension
+    /// of -o]
     #[arg(long, value_name = "TARGET", value_parser = named::TARGETS, hide_possible_values = true)]
     pub(crate) to: Option<String>,
-    /// The type of decoded weights: bf16, f16 or f32 [default: bf16]; from a
-    /// model directory to gguf of all matrices, also q8_0 and auto [default:
-    /// auto]
+    /// The output type of decoded weights: bf16, f16 or f32 [default: bf16]; from a model directory to gguf that of
+    /// all matrices, also q8_0 and auto [default: auto]
     #[arg(long, value_name = "TYPE", value_parser = named::MATRIX_TYPES, hide_possible_values = true)]
     pub(crate) out_dtype: Option<String>,
     /// Convert plain floats to --out-dtype too
@@ -282,23 +279,22 @@ pub(crate) struct ConvertArgs {
     pub(crate) select: SelectArgs,
     #[command(flatten)]
     pub(crate) quantize: QuantizeArgs,
-    /// Quantise weights that fit a pattern and no others (repeatable)
+    /// Quantise only weights that match a pattern (repeatable)
     #[arg(long = "quantize", value_name = "GLOB", help_heading = QUANTISING)]
     pub(crate) quantized: Vec<String>,
-    /// Do not quantise weights that fit a pattern (repeatable)
+    /// Do not quantise weights that match a pattern (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
     pub(crate) keep: Vec<String>,
-    /// From a model directory to GGUF: keep the names of tensors, which llama.cpp
-    /// does not know
+    /// From a model directory to GGUF: keep the tensor names, which llama.cpp does not load
     #[arg(long, help_heading = GGUF)]
     pub(crate) keep_names: bool,
-    /// Metadata for a GGUF file, as a JSON object
+    /// GGUF metadata, as a JSON object
     #[arg(long, value_name = "FILE", help_heading = GGUF)]
     pub(crate) gguf_metadata: Option<PathBuf>,
-    /// One metadata entry of text for a GGUF file (repeatable)
+    /// A GGUF metadata entry of type string (repeatable)
     #[arg(long, value_name = "KEY=VALUE", help_heading = GGUF)]
     pub(crate) gguf_kv: Vec<String>,
-    /// Leave out a metadata key of the input (repeatable)
+    /// Omit a metadata key of the input (repeatable)
     #[arg(long, value_name = "KEY", help_heading = GGUF)]
     pub(crate) gguf_remove_kv: Vec<String>,
     #[command(flatten)]
@@ -307,16 +303,16 @@ pub(crate) struct ConvertArgs {
 
 const GGUF: &str = "GGUF metadata";
 
-/// How a GGUF model is cut into files.
+/// Splitting of a GGUF model into files.
 #[derive(Debug, Args)]
 pub(crate) struct SplitArgs {
-    /// Cut the model where the tensors of a file would be more than 2G, 500M, ...
+    /// Split the model so that the tensors of a file take at most 2G, 500M, ...
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = SPLITTING)]
     pub(crate) split_max_size: Option<u64>,
-    /// Cut the model where a file would have more than N tensors
+    /// Split the model so that a file has at most N tensors
     #[arg(long, value_name = "N", value_parser = tensors, help_heading = SPLITTING)]
     pub(crate) split_max_tensors: Option<usize>,
-    /// Cut the model as the GGUF input is cut
+    /// Split the model like the GGUF input
     #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"], help_heading = SPLITTING)]
     pub(crate) keep_split: bool,
 }
@@ -336,7 +332,7 @@ impl SplitArgs {
         }
     }
 
-    /// The first option given.
+    /// The first given option.
     pub(crate) fn option(&self) -> Option<&'static str> {
         let given = [
             (self.split_max_size.is_some(), "--split-max-size"),
@@ -347,45 +343,42 @@ impl SplitArgs {
     }
 }
 
-/// Which plain floats are cast.
+/// The plain floats to cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CastArg {
     All,
 }
 
 const CONVERT_AFTER_HELP: &str = "\
-What needs no change is copied: plain tensors keep their type unless --cast all
-is given, and blocks go from GGUF to GGUF as they are unless --out-dtype is.
-Everything else that is quantised is decoded. A checkpoint directory becomes
-one file for gguf and npz, and a directory that loads as it is for the other
-targets unless -o ends in .safetensors. A model directory of a known
-architecture becomes a GGUF file that llama.cpp runs: names, order, types and
-keys of its converter.";
+Plain tensors are copied unless --cast all is given, and blocks are copied from
+GGUF to GGUF unless --out-dtype is given. Other quantised tensors are decoded.
+A checkpoint directory becomes one file for gguf and npz, and a directory that
+loads without changes for the other targets unless -o ends in .safetensors. A
+model directory of a known architecture becomes a GGUF file for llama.cpp, with
+the names, order, types and keys of its converter.";
 
 #[derive(Debug, Args)]
 #[command(after_help = FORGET_AFTER_HELP)]
 pub(crate) struct ForgetArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// What to make of the weights: fp8, w4a16, q4_k_m … as amn formats lists them;
-    /// with --fit a family (k-quants, compressed-tensors, gptq, mlx) or several
-    /// targets with commas [default with --fit: k-quants]
+    /// The target: fp8, w4a16, q4_k_m … as listed by amn formats; with --fit a family (k-quants, compressed-tensors,
+    /// gptq, mlx) or several targets separated by commas [default with --fit: k-quants]
     #[arg(long, value_name = "TARGET", value_parser = named::ENCODINGS, hide_possible_values = true)]
     #[arg(required_unless_present_any = ["compare", "fit"])]
     pub(crate) to: Option<String>,
-    /// Write nothing: show the size and the error of several targets,
-    /// such as fp8,nvfp4,q4_k_m,bnb-nf4
+    /// Write nothing: show size and quantisation error of several targets, such as fp8,nvfp4,q4_k_m,bnb-nf4
     #[arg(long, value_name = "TARGETS", value_delimiter = ',', value_parser = named::ENCODINGS)]
     #[arg(hide_possible_values = true, conflicts_with_all = ["to", "fit", "output", "force", "dry_run", "part"])]
     pub(crate) compare: Vec<String>,
-    /// Choose the types of weights by their errors, so that all fits in 12GB,
-    /// 8GiB, ... and as little as possible is lost
+    /// Choose the targets of weights by their errors, so that the model takes at most 12GB, 8GiB, ... with the least
+    /// loss
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) fit: Option<u64>,
-    /// Quantise weights that fit a pattern and no others (repeatable)
+    /// Quantise only weights that match a pattern (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
     pub(crate) include: Vec<String>,
-    /// Do not quantise weights that fit a pattern (repeatable)
+    /// Do not quantise weights that match a pattern (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = QUANTISING)]
     pub(crate) exclude: Vec<String>,
     #[command(flatten)]
@@ -394,8 +387,7 @@ pub(crate) struct ForgetArgs {
     pub(crate) write: WriteArgs,
     #[command(flatten)]
     pub(crate) names: NameArgs,
-    /// From a model directory to GGUF: keep the names of tensors, which llama.cpp
-    /// does not know
+    /// From a model directory to GGUF: keep the tensor names, which llama.cpp does not load
     #[arg(long, help_heading = SELECTING)]
     pub(crate) keep_names: bool,
     #[command(flatten)]
@@ -403,10 +395,9 @@ pub(crate) struct ForgetArgs {
 }
 
 const FORGET_AFTER_HELP: &str = "\
-Matrices are quantised, whatever their names. Embeddings, the head, norms,
-biases and everything that is no matrix stay as they are; targets for serving
-keep routers and vision towers too, those of MLX quantise embeddings and the
-head. A model that is quantised already is decoded to BF16 first. --dry-run
-shows what would be done.
+Matrices are quantised, whatever their names. Embeddings, the output head, norms,
+biases and all other tensors are kept; targets for serving keep routers and
+vision towers too, those of MLX quantise embeddings and the head. A model that
+is already quantised is decoded to BF16 first. --dry-run shows the plan.
 
 Also known as: quantize";

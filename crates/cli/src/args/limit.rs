@@ -1,10 +1,10 @@
-//! `--limit NAME=VALUE`: what a file may ask for before it is refused.
+//! `--limit NAME=VALUE`: limits on the resources that parsing may use.
 
 use anamnesis::ParseLimits;
 
 use crate::ui::size;
 
-/// A limit by the name it has here, its name in errors, and how it is set. Sizes are written as such, other values as numbers.
+/// A limit: its name, its name in errors, whether it is a size, and its setter.
 struct Kind {
     name: &'static str,
     tag: &'static str,
@@ -24,28 +24,26 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// Bytes that a file may make the program hold where nobody says: far more than the headers of any model take, and what a laptop
-/// survives.
+/// Default memory limit: far more than the headers of any model need.
 const DEFAULT_MEMORY: u64 = 2 << 30;
 
-/// `--limit`, as often as wanted.
+/// `--limit`, repeatable.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LimitArgs {
-    /// Refuse a file that asks for more than this: memory=SIZE altogether (2 GiB where
-    /// nothing is said), buffer=SIZE at once, items=N of a kind, ratio=N for each
-    /// compressed byte
+    /// Refuse a file that needs more than this: memory=SIZE in total [default: 2GiB], buffer=SIZE for one buffer,
+    /// items=N of a kind, ratio=N per compressed byte
     #[arg(long, value_name = "NAME=VALUE", help_heading = super::READING, value_parser = Limit::parse)]
     limit: Vec<Limit>,
 }
 
 impl LimitArgs {
-    /// All of them together.
+    /// The combined limits.
     pub(crate) fn all(&self) -> ParseLimits {
         Limit::all(&self.limit)
     }
 }
 
-/// One limit, as typed.
+/// A limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     set: fn(ParseLimits, u64) -> ParseLimits,
@@ -64,13 +62,13 @@ impl Limit {
         Ok(Self { set: kind.set, value })
     }
 
-    /// All of them together; of two of a kind the last counts.
+    /// The combined limits; the last one of a kind counts.
     fn all(limits: &[Self]) -> ParseLimits {
         let unsaid = ParseLimits::unbounded().with_max_total_bytes(DEFAULT_MEMORY);
         limits.iter().fold(unsaid, |all, limit| (limit.set)(all, limit.value))
     }
 
-    /// What the limit is called here that errors call `tag`; `None` where it is not the user's to set.
+    /// The name of the limit that errors call `tag`; `None` for permanent caps.
     pub(crate) fn name_of(tag: &str) -> Option<&'static str> {
         KINDS.iter().find(|kind| kind.tag == tag).map(|kind| kind.name)
     }

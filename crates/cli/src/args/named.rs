@@ -1,4 +1,4 @@
-//! Names from a list, which shells complete. Others pass, so that the command can say what may have been meant.
+//! Names for shell completion. Unknown names are accepted here, so that the command can suggest others.
 
 use std::ffi::OsStr;
 
@@ -6,7 +6,7 @@ use anamnesis::ConvertTarget;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 
-/// A parser of names.
+/// A parser with completions.
 #[derive(Clone)]
 pub(super) struct Named(fn() -> Vec<PossibleValue>);
 
@@ -18,7 +18,7 @@ pub(super) const ENCODINGS: Named =
 /// Types of decoded weights.
 pub(super) const DTYPES: Named = Named(|| DTYPE_NAMES.map(PossibleValue::new).to_vec());
 const DTYPE_NAMES: [&str; 3] = ["bf16", "f16", "f32"];
-/// Types of matrices, where a checkpoint becomes GGUF.
+/// Types of matrices in a conversion to GGUF.
 pub(super) const MATRIX_TYPES: Named =
     Named(|| DTYPE_NAMES.into_iter().chain(["q8_0", "auto"]).map(PossibleValue::new).collect());
 

@@ -1,4 +1,4 @@
-//! `demo`: the other commands on a tiny model, and a check of every value they give back.
+//! `demo`: runs other commands on a tiny model and checks every decoded value.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::args::Cli;
 use crate::exit::Failure;
 use crate::ui::Printer;
 
-/// All 256 FP8 codes, twice, under two scales.
+/// All 256 FP8 codes, twice, with two scales.
 const MODEL: &[u8] = include_bytes!("../demo/model-fp8.safetensors");
 const CONFIG: &[u8] = include_bytes!("../demo/config.json");
-/// The same weights as transformers decodes them; `.f32` at the end of a name says which type.
+/// The same weights decoded by transformers; the suffix `.f32` of a name is the type.
 const EXPECTED: &[u8] = include_bytes!("../demo/expected.safetensors");
 const EXPECTED_ENDING: &str = ".f32";
 const F32_BYTES: usize = 4;
@@ -32,14 +32,14 @@ pub(super) fn run(cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
     for (name, content) in written {
         std::fs::write(folder.join(name), content).map_err(AnamnesisError::Io)?;
     }
-    // From here on, so that the steps read exactly as a user would type them.
+    // The steps below use relative paths, as a user would type them.
     std::env::set_current_dir(&folder).map_err(AnamnesisError::Io)?;
     let place = printable(&folder.to_string_lossy(), 4096);
     printer.text(format_args!("A tiny FP8 model, in a fresh folder:\n\n$ cd {place}"))?;
     let silent = Printer::silent();
     for step in STEPS {
         printer.text(format_args!("\n$ {step}"))?;
-        // Steps are constants that parse; what the parser says of one that does not is told, not hidden.
+        // Steps are constants that parse; an error is printed all the same.
         let cli = Cli::try_parse_from(step.split(' '))
             .map_err(|error| AnamnesisError::Io(std::io::Error::other(error.to_string())))?;
         super::run(&cli, Some(cpu), if printer.is_json() { &silent } else { printer })?;
@@ -57,7 +57,7 @@ pub(super) fn run(cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
     printer.document("demo", json!({ "folder": folder.to_string_lossy(), "matching": matching, "values": values }))
 }
 
-/// How many values of the output are those expected, bit for bit, and how many there are.
+/// The number of output values that match bit for bit, and the total.
 fn compare(output: &Path) -> Result<(usize, usize), Failure> {
     let expected = anamnesis::parse_bytes(EXPECTED.to_vec())?;
     let output = anamnesis::parse(output)?;

@@ -1,5 +1,5 @@
-//! The texts of files in other formats than safetensors, from what their containers tell. A format is described by its facts;
-//! what else users know to expect of it is a row of [`Wording`].
+//! Texts about files of formats other than safetensors, from the facts of their containers. Peculiarities of a format
+//! are in [`Wording`].
 
 use std::path::Path;
 
@@ -9,37 +9,42 @@ use anamnesis::{Checkpoint, Facts, Format, InspectInfo, Subject, TensorSummary};
 use super::comma_list;
 use crate::ui::size;
 
-/// What is particular about the texts of a format.
+/// Peculiarities of the texts about a format.
 struct Wording {
-    /// Columns of a tensor's name.
+    /// Width of the name column.
     name_width: usize,
-    /// Behind the title in an inspection, and only there.
+    /// Appended to the title by `inspect`.
     inspected_as: &'static str,
-    /// Whether `parse` lists the types.
+    /// Whether `parse` prints the types.
     parse_has_dtypes: bool,
-    /// Whether blocks are what the format is about, so that their decoded size and number are always told.
-    is_of_blocks: bool,
-    /// Whether the file has the dimension that varies fastest first.
-    is_fastest_first: bool,
+    /// Whether the format stores blocks, so that decoded size and number are always printed.
+    stores_blocks: bool,
+    /// Whether shapes have the fastest-varying dimension first.
+    has_reversed_shapes: bool,
 }
 
-const PLAIN: Wording =
-    Wording { name_width: 30, inspected_as: "", parse_has_dtypes: true, is_of_blocks: false, is_fastest_first: false };
+const PLAIN: Wording = Wording {
+    name_width: 30,
+    inspected_as: "",
+    parse_has_dtypes: true,
+    stores_blocks: false,
+    has_reversed_shapes: false,
+};
 
 fn wording(format: Format) -> Wording {
     match format {
-        Format::Gguf => Wording { name_width: 40, is_of_blocks: true, is_fastest_first: true, ..PLAIN },
+        Format::Gguf => Wording { name_width: 40, stores_blocks: true, has_reversed_shapes: true, ..PLAIN },
         Format::Npz => Wording { parse_has_dtypes: false, ..PLAIN },
         Format::Pth => Wording { inspected_as: " (.pth)", ..PLAIN },
         _ => PLAIN,
     }
 }
 
-/// Longest value of a fact, and longest name, in characters.
+/// Maximum characters of a fact and of a name.
 const MAX_FACT_CHARS: usize = 160;
 const MAX_NAME_CHARS: usize = 512;
 
-/// A checkpoint that its format describes.
+/// A checkpoint described by the facts of its format.
 pub(super) struct Described<'a> {
     checkpoint: &'a Checkpoint,
     facts: &'a Facts,
@@ -48,39 +53,39 @@ pub(super) struct Described<'a> {
 }
 
 impl<'a> Described<'a> {
-    /// `None` for safetensors, and for directories of files that are parts of a checkpoint like those of safetensors.
+    /// `None` for safetensors, and for directories of several files.
     pub(super) fn of(checkpoint: &'a Checkpoint, info: &'a InspectInfo) -> Option<Self> {
         let is_model = checkpoint.directory().is_none() || checkpoint.format().parts_are_one_file();
         let facts = checkpoint.facts().filter(|_| is_model)?;
         Some(Self { checkpoint, facts, info, wording: wording(checkpoint.format()) })
     }
 
-    /// The format, without what only an inspection says of it.
+    /// The format.
     fn title(&self) -> String {
         let title = &self.facts.title;
         printable(title.strip_suffix(self.wording.inspected_as).unwrap_or(title), MAX_FACT_CHARS)
     }
 
-    /// Facts, safe for a terminal: those about the model come before the counts, those about the layout behind them.
-    fn told(&self, subject: Subject) -> Vec<(&'static str, String)> {
+    /// The facts about a subject, escaped for a terminal.
+    fn facts_about(&self, subject: Subject) -> Vec<(&'static str, String)> {
         self.facts.about(subject).map(|fact| (fact.label, printable(&fact.value, MAX_FACT_CHARS))).collect()
     }
 
-    /// What `parse` prints above the tensors.
+    /// The summary printed by `parse`.
     pub(super) fn parsed(&self, path: &Path, tensors: &[TensorSummary<'_>]) -> String {
         let title = format!("Parsed {} ({})", input_name(path, self.checkpoint), self.title());
-        let mut rows = self.told(Subject::Model);
+        let mut rows = self.facts_about(Subject::Model);
         rows.push(("Tensors", self.info.tensor_count.to_string()));
         rows.push(("Total size", size(self.info.current_size)));
         if self.wording.parse_has_dtypes {
             rows.push(("Dtypes", dtypes(tensors)));
         }
-        rows.extend(self.told(Subject::Layout));
+        rows.extend(self.facts_about(Subject::Layout));
         let rows = rows.iter().map(|(label, value)| format!("\n  {:<11} {value}", format!("{label}:")));
         title + &rows.collect::<String>()
     }
 
-    /// The tensors, a line each.
+    /// The tensors, one per line.
     pub(super) fn tensor_lines(&self, tensors: &[TensorSummary<'_>]) -> String {
         let width = self.wording.name_width;
         let line = |tensor: &TensorSummary<'_>| {
@@ -91,56 +96,56 @@ impl<'a> Described<'a> {
         tensors.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// A tensor's shape in the order of the file.
+    /// The shape of a tensor in file order.
     pub(super) fn shape(&self, tensor: &TensorSummary<'_>) -> Vec<usize> {
         let mut shape = tensor.shape.to_vec();
-        if self.wording.is_fastest_first {
+        if self.wording.has_reversed_shapes {
             shape.reverse();
         }
         shape
     }
 
-    /// What `inspect` prints.
+    /// The summary printed by `inspect`.
     pub(super) fn inspected(&self, tensors: &[TensorSummary<'_>]) -> String {
         let mut rows = vec![("Format", self.title() + self.wording.inspected_as)];
-        rows.extend(self.told(Subject::Model));
+        rows.extend(self.facts_about(Subject::Model));
         rows.push(("Tensors", self.info.tensor_count.to_string()));
         rows.push(("Total size", size(self.info.current_size)));
-        if self.wording.is_of_blocks || self.info.quantized > 0 {
+        if self.wording.stores_blocks || self.info.quantized > 0 {
             let decoded = self.info.decoded_size().map_or_else(|| "unknown".to_owned(), size);
             rows.push(("Dequantized", format!("{decoded} ({})", self.info.decoded_types())));
         }
-        if !self.wording.is_of_blocks && self.info.quantized > 0 {
+        if !self.wording.stores_blocks && self.info.quantized > 0 {
             let schemes = self.info.schemes.iter().map(|(scheme, weights)| format!("{weights} × {scheme}"));
             let undecoded = (self.info.undecoded > 0).then(|| format!("{} not decoded", self.info.undecoded));
             let schemes: Vec<_> = schemes.chain(undecoded).collect();
             rows.push(("Schemes", schemes.join(", ")));
         }
         rows.push(("Dtypes", dtypes(tensors)));
-        rows.extend(self.told(Subject::Layout));
+        rows.extend(self.facts_about(Subject::Layout));
         let rows = rows.iter().map(|(label, value)| format!("{:<12} {value}", format!("{label}:")));
         rows.collect::<Vec<_>>().join("\n")
     }
 
-    /// What `remember` prints when it knows how much there is to do.
-    pub(super) fn counted(&self) -> String {
+    /// The counts printed by `remember` before it decodes.
+    pub(super) fn counts(&self) -> String {
         let tensors = super::counted(self.info.tensor_count, "tensor");
-        match self.wording.is_of_blocks {
+        match self.wording.stores_blocks {
             true => format!("  {tensors}"),
             false => format!("  {tensors}, {}", size(self.info.current_size)),
         }
     }
 
-    /// What `remember` prints when it is done.
-    pub(super) fn remembered(&self, decoded: usize, copied: usize, output: &str) -> String {
+    /// The result printed by `remember`.
+    pub(super) fn result(&self, decoded: usize, copied: usize, output: &str) -> String {
         let counts = format!("  {decoded} dequantized to {}, {copied} passed through\n", self.info.output_dtype);
-        let counts = if self.wording.is_of_blocks || decoded > 0 { counts } else { String::new() };
-        let last = if self.wording.is_of_blocks { format!("  Output: {output}") } else { "  Done.".to_owned() };
+        let counts = if self.wording.stores_blocks || decoded > 0 { counts } else { String::new() };
+        let last = if self.wording.stores_blocks { format!("  Output: {output}") } else { "  Done.".to_owned() };
         counts + &last
     }
 }
 
-/// The types in the order they occur.
+/// The types in order of first occurrence.
 fn dtypes(tensors: &[TensorSummary<'_>]) -> String {
     let mut dtypes = Vec::new();
     for tensor in tensors {
@@ -151,7 +156,7 @@ fn dtypes(tensors: &[TensorSummary<'_>]) -> String {
     comma_list(&dtypes)
 }
 
-/// What to call an input: the file it is, or what was typed where it is a model of a store or several files.
+/// The name of an input: the file name, or the argument for a model of a store or several files.
 pub(super) fn input_name(path: &Path, checkpoint: &Checkpoint) -> String {
     match checkpoint.files() {
         _ if checkpoint.origin().is_store() => super::shown(path),
@@ -160,7 +165,7 @@ pub(super) fn input_name(path: &Path, checkpoint: &Checkpoint) -> String {
     }
 }
 
-/// The last part of a path.
+/// The last component of a path.
 pub(super) fn short_name(path: &Path) -> String {
     path.file_name().map_or_else(|| super::shown(path), |name| printable(&name.to_string_lossy(), MAX_NAME_CHARS))
 }

@@ -1,4 +1,4 @@
-//! `formats`: what this build reads, writes, decodes and encodes.
+//! `formats`: lists the supported formats, schemes, targets and types.
 
 use anamnesis::{BlockType, ConvertTarget, Format};
 use serde_json::json;
@@ -6,13 +6,13 @@ use serde_json::json;
 use crate::exit::Failure;
 use crate::ui::{Column, Page, Printer, Table};
 
-/// Columns that lists are wrapped at.
+/// Line width of lists.
 const LINE_CHARS: usize = 78;
-/// Spaces in front of every line.
+/// Indentation of every line.
 const INDENT: usize = 2;
 
 pub(super) fn run(printer: &Printer) -> Result<(), Failure> {
-    // None of these few words is left out, however narrow the terminal: they are wrapped.
+    // These lists are never cut, only wrapped.
     let page = printer.page();
     let page = Page { columns: page.columns.saturating_sub(INDENT), ..page };
     let wrapped = |names: &mut dyn Iterator<Item = &'static str>| wrapped(names, page.columns.min(LINE_CHARS));
@@ -64,17 +64,17 @@ fn targets() -> Table {
     table
 }
 
-/// The commands that know a target.
+/// The commands that accept a target.
 fn commands(target: ConvertTarget) -> &'static [&'static str] {
     if target.is_quantized() { &["convert", "forget"] } else { &["convert"] }
 }
 
-/// As `--to` of `inspect` and `remember` takes them.
+/// The names accepted by `--to` of `inspect` and `remember`.
 fn decoded_types() -> Vec<String> {
     anamnesis::decoded_types().iter().map(|dtype| dtype.to_string().to_ascii_lowercase()).collect()
 }
 
-/// Names in lines.
+/// Names, wrapped.
 fn wrapped(names: &mut dyn Iterator<Item = &'static str>, columns: usize) -> String {
     let mut lines = vec![String::new()];
     for name in names {

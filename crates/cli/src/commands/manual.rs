@@ -1,4 +1,4 @@
-//! `completions` and `man`: what shells and manuals know of the command line, from its own definition.
+//! `completions` and `man`: shell completions and manual pages, generated from the definition of the command line.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::shown;
 use crate::args::{Cli, CompletionsArgs, ManArgs};
-use crate::close::closest;
 use crate::exit::Failure;
+use crate::suggest::closest;
 use crate::ui::Printer;
 
-/// The name users type.
+/// The usual name of the binary.
 const BINARY: &str = "amn";
 
 pub(super) fn completions(args: &CompletionsArgs, printer: &Printer) -> Result<(), Failure> {
@@ -48,7 +48,7 @@ pub(super) fn man(args: &ManArgs, printer: &Printer) -> Result<(), Failure> {
     printer.document("man", json!({ "dir": args.dir.as_deref().map(Path::to_string_lossy), "pages": pages }))
 }
 
-/// The command line under the name users type, its subcommands complete.
+/// The definition of the command line with complete subcommands.
 fn definition() -> Command {
     let mut definition = Cli::command().name(BINARY).bin_name(BINARY).display_name(BINARY);
     definition.build();
@@ -64,7 +64,7 @@ fn find<'a>(definition: &'a Command, topic: &str) -> Result<&'a Command, Failure
     })
 }
 
-/// The name of a command's page, and the page.
+/// The file name and text of a command's page.
 fn page(command: &Command) -> Result<(String, String), Failure> {
     let man = clap_mangen::Man::new(command.clone())
         .source(concat!("anamnesis ", env!("CARGO_PKG_VERSION")))
@@ -72,15 +72,15 @@ fn page(command: &Command) -> Result<(String, String), Failure> {
     let mut text = Vec::new();
     render(&man, command, &mut text).map_err(AnamnesisError::Io)?;
     let text = String::from_utf8_lossy(&text);
-    // Every section comes with the definitions of a whole page.
+    // Every section repeats the preamble of a page.
     let sections = text.replace(PREAMBLE, "");
     Ok((man.get_filename(), format!("{PREAMBLE}{sections}")))
 }
 
-/// What a page begins with.
+/// The preamble of a page.
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
-/// The sections of a page. What stands behind the help has lines that must stay lines, so it is set here.
+/// Renders a page. The text after the help contains preformatted lines, so it is rendered here.
 fn render(man: &clap_mangen::Man, command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
     man.render_title(page)?;
     man.render_name_section(page)?;
@@ -98,7 +98,7 @@ fn render(man: &clap_mangen::Man, command: &Command, page: &mut Vec<u8>) -> std:
     }
 }
 
-/// What stands behind the help, and examples, as sections.
+/// The text after the help, and examples, as sections.
 fn sections(after: &str, examples: &str) -> String {
     let mut text = String::new();
     let (titled, notes): (Vec<_>, Vec<_>) = after.split("\n\n").partition(|part| title(part).is_some());
@@ -118,16 +118,16 @@ fn sections(after: &str, examples: &str) -> String {
     text
 }
 
-/// A paragraph that begins with its title, and the lines below.
+/// A paragraph that starts with a title, and its lines.
 fn title(part: &str) -> Option<(&str, &str)> {
     let (first, lines) = part.split_once('\n')?;
     Some((first.strip_suffix(':')?, lines))
 }
 
 const EXIT_CODES: &str = "  0 done   1 a file is at fault, of the input or of the output\n\
-\x20 2 what was typed is at fault   130, 143 interrupted";
+\x20 2 the command line is at fault   130, 143 interrupted";
 
-/// What to type, for the commands whose help has no examples.
+/// Examples for commands whose help has none.
 fn examples(command: &str) -> &'static str {
     match command {
         "parse" => "  amn parse model.safetensors --list\n  amn parse model.gguf --sort size",
@@ -148,7 +148,7 @@ fn examples(command: &str) -> &'static str {
     }
 }
 
-/// A line as it is, in the language of manual pages.
+/// A literal line in roff.
 fn roff_line(line: &str) -> String {
     let escaped = line.replace('\\', "\\e").replace('-', "\\-");
     if escaped.starts_with(['.', '\'']) { format!("\\&{escaped}") } else { escaped }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_page_are_no_requests() {
+    fn lines_of_a_page_are_not_roff_requests() {
         assert_eq!(roff_line(".nf a-b\\c"), "\\&.nf a\\-b\\ec");
         assert_eq!(roff_line("'x"), "\\&'x");
     }

@@ -1,4 +1,4 @@
-//! One file per verb.
+//! Commands, one file each.
 
 mod convert;
 mod demo;
@@ -27,9 +27,9 @@ use serde_json::{Value, json};
 
 use crate::args::{Cli, Command};
 use crate::exit::Failure;
-use crate::ui::{Printer, json::texts};
+use crate::ui::{Printer, json::strings};
 
-/// Does what was typed, at the best level of the CPU where none is `named`; only conversions have to know it.
+/// Runs a command. `named` is the CPU level of conversions; by default the best available.
 pub(crate) fn run(cli: &Cli, named: Option<CpuLevel>, printer: &Printer) -> Result<(), Failure> {
     let cpu = || named.unwrap_or_else(CpuLevel::detect);
     match &cli.command {
@@ -47,7 +47,7 @@ pub(crate) fn run(cli: &Cli, named: Option<CpuLevel>, printer: &Printer) -> Resu
     }
 }
 
-/// A role by the word that both people and programs read.
+/// The name of a role in text and JSON.
 fn role_name(role: TensorRole) -> &'static str {
     match role {
         TensorRole::Quantized => "quantized",
@@ -62,7 +62,7 @@ fn role_name(role: TensorRole) -> &'static str {
     }
 }
 
-/// What is worth knowing about how the input was read, a line each.
+/// Prints the notes of a checkpoint.
 fn notes(checkpoint: &Checkpoint, label: &str, printer: &Printer) -> Result<(), Failure> {
     for note in checkpoint.notes() {
         printer.text(format_args!("{label}{}", printable(&remedy::note(note), MAX_NOTE_CHARS)))?;
@@ -70,15 +70,15 @@ fn notes(checkpoint: &Checkpoint, label: &str, printer: &Printer) -> Result<(), 
     Ok(())
 }
 
-/// The names of what is plain data although it looks like a part of a quantised weight, for programs.
+/// The names of unclaimed tensors, as JSON.
 fn unclaimed_names(checkpoint: &Checkpoint) -> Value {
     checkpoint.unclaimed().iter().map(|tensor| tensor.name.as_str()).collect()
 }
 
-/// Longest note printed, in characters.
+/// Maximum characters of a note.
 const MAX_NOTE_CHARS: usize = 4096;
 
-/// What `parse` and `inspect` both tell programs.
+/// The fields that `parse` and `inspect` share, as JSON.
 fn counts(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo) -> Value {
     let facts = checkpoint.facts().map(|facts| {
         let field = |fact: &Fact| (fact.label.to_lowercase().replace(' ', "_"), Value::from(fact.value.as_str()));
@@ -97,21 +97,21 @@ fn counts(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo) -> Value {
         "tensor_count": info.tensor_count,
         "quantized": info.quantized,
         "scales": info.scales,
-        "scale_dtypes": texts(&info.scale_dtypes),
+        "scale_dtypes": strings(&info.scale_dtypes),
         "zero_points": info.zeropoints,
         "group_indices": info.group_indices,
         "quant_maps": info.quant_maps,
         "nested_scales": info.nested_scales,
         "passthrough": info.passthrough,
-        "passthrough_dtypes": texts(&info.passthrough_dtypes),
+        "passthrough_dtypes": strings(&info.passthrough_dtypes),
         "bytes": info.current_size,
     })
 }
 
-/// Longest path printed, in characters.
+/// Maximum characters of a path.
 const MAX_PATH_CHARS: usize = 4096;
 
-/// A path, safe for a terminal.
+/// A path, escaped for a terminal.
 fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy(), MAX_PATH_CHARS)
 }
@@ -120,7 +120,7 @@ fn comma_list<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// A number of things: `1 file`, `2 files`.
+/// A count with its noun: `1 file`, `2 files`.
 fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,9 +1,9 @@
-//! The order of names in which numbers count as numbers: `layers.2` before `layers.10`.
+//! Natural order of names: `layers.2` before `layers.10`.
 
 use std::cmp::Ordering;
 
-/// Compares piece by piece, digits by their value. Names that differ only in leading zeros are told apart by their bytes, so
-/// that the order is always the same.
+/// Compares names piece by piece, digits by value. Names that differ only in leading zeros are ordered by their
+/// bytes, so that the order is total.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (pieces(a), pieces(b));
     loop {
@@ -38,7 +38,7 @@ mod tests {
     use super::compare;
 
     #[test]
-    fn numbers_count_as_numbers() {
+    fn digits_compare_by_value() {
         let sorted =
             ["a", "a.2.b", "a.2.c", "a.10.b", "a.10.b.0", "a.99999999999999999999999.b", "b.007", "b.07", "b.7", "b.8"];
         for (index, first) in sorted.iter().enumerate() {

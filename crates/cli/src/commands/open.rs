@@ -1,4 +1,4 @@
-//! Opening the input of a command, and what to do where that fails.
+//! Opening the input of a command, with advice on errors.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
@@ -11,29 +11,29 @@ use anamnesis::{AnamnesisError, Checkpoint, FileKind, Format, Origin, TensorRole
 use super::writing::tensors::relative;
 use super::{counted, remedy, shown};
 use crate::args::{InputArgs, Limit};
-use crate::close::{closest_file, did_you_mean};
 use crate::exit::Failure;
 use crate::interrupt;
+use crate::suggest::{closest_file, did_you_mean};
 use crate::ui::Printer;
 
-/// Opens what the user names: a file, or a whole checkpoint.
+/// Opens the input: a file, or a whole checkpoint.
 pub(super) fn checkpoint(input: &InputArgs, printer: &Printer) -> Result<Checkpoint, Failure> {
     if input.only_this_file && (input.is_stream() || !matches!(Origin::of(&input.path), Origin::File(_))) {
-        return Err(Failure::Usage(format!("--only-this-file needs a file, {} is none", shown(&input.path))));
+        return Err(Failure::Usage(format!("--only-this-file needs a file, {} is not one", shown(&input.path))));
     }
     let started = Instant::now();
     let opened = match input.is_stream() {
-        true => spooled().and_then(|file| Checkpoint::from_positioned(file, &input.options())),
+        true => spool_stdin().and_then(|file| Checkpoint::from_positioned(file, &input.options())),
         false if input.only_this_file => Checkpoint::open_file_with(&input.path, &input.options()),
         false => Checkpoint::open_with(&input.path, &input.options()),
     };
-    let checkpoint = opened.map_err(|error| advise_on(error, input))?;
-    refuse_misplaced(input, checkpoint.format())?;
-    told(checkpoint, started, printer)
+    let checkpoint = opened.map_err(|error| advise_on_input(error, input))?;
+    refuse_inapplicable(input, checkpoint.format())?;
+    print_details(checkpoint, started, printer)
 }
 
-/// Options that a format has no use for are a mistake, not a wish.
-fn refuse_misplaced(input: &InputArgs, format: Format) -> Result<(), Failure> {
+/// Refuses options that do not apply to the format.
+fn refuse_inapplicable(input: &InputArgs, format: Format) -> Result<(), Failure> {
     let is_flat = matches!(format, Format::Safetensors | Format::Gguf);
     let (path, name) = (shown(&input.path), format.name());
     let wrong = if is_flat && input.select.is_some() {
@@ -46,16 +46,16 @@ fn refuse_misplaced(input: &InputArgs, format: Format) -> Result<(), Failure> {
     Err(Failure::Usage(wrong))
 }
 
-/// Standard input as a file without a name: tensors are read where they lie, and what lies last may be needed first.
-pub(super) fn spooled() -> anamnesis::Result<File> {
+/// Copies standard input to an unnamed file, because tensors need random access.
+pub(super) fn spool_stdin() -> anamnesis::Result<File> {
     let named = |error: Error| AnamnesisError::Io(Error::new(error.kind(), format!("standard input: {error}")));
     let mut file = tempfile::tempfile()?;
     interrupt::in_pipe(|| std::io::copy(&mut std::io::stdin().lock(), &mut file)).map_err(named)?;
     Ok(file)
 }
 
-/// Tells those who ask what was found, and which scheme claims which weight.
-fn told(checkpoint: Checkpoint, started: Instant, printer: &Printer) -> Result<Checkpoint, Failure> {
+/// Prints details: what was found, and the scheme of every weight.
+fn print_details(checkpoint: Checkpoint, started: Instant, printer: &Printer) -> Result<Checkpoint, Failure> {
     if printer.is_verbose() {
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
         let (files, tensors) = (checkpoint.file_count(), checkpoint.tensor_count());
@@ -79,32 +79,32 @@ fn told(checkpoint: Checkpoint, started: Instant, printer: &Printer) -> Result<C
     Ok(checkpoint)
 }
 
-/// Longest line of details, in characters.
+/// Maximum characters of a detail.
 const MAX_DETAIL_CHARS: usize = 4096;
 
-/// Adds what the user can do about an input that cannot be opened, or about the configuration it is to be read with.
-fn advise_on(error: AnamnesisError, input: &InputArgs) -> Failure {
+/// Adds advice to the error of opening an input or its configuration.
+fn advise_on_input(error: AnamnesisError, input: &InputArgs) -> Failure {
     let config = input.config.as_ref().filter(|config| input.path.exists() && !config.exists());
     match (&error, config) {
         (AnamnesisError::Io(cause), Some(config)) if cause.kind() == ErrorKind::NotFound => {
-            let advice = meant(config);
+            let advice = suggestions(config);
             Failure::Refused { error, advice }
         }
         _ => advise(error, &input.path),
     }
 }
 
-/// Adds what the user can do about an input that cannot be opened.
+/// Adds advice to the error of opening an input.
 pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
     let advice = match &error {
         AnamnesisError::Io(cause) => match (cause.kind(), path.exists()) {
-            // A store says itself how to get a model.
+            // Errors of a store contain advice already.
             (ErrorKind::NotFound, false) if Origin::of(path).is_store() => None,
-            (ErrorKind::NotFound, false) => meant(path),
+            (ErrorKind::NotFound, false) => suggestions(path),
             (ErrorKind::NotFound, true) => {
-                Some("download the rest of the checkpoint; --only-this-file takes one file alone".to_owned())
+                Some("download the rest of the checkpoint; --only-this-file reads one file alone".to_owned())
             }
-            (ErrorKind::PermissionDenied, _) => Some("reading it is not allowed, ls -l tells whose it is".to_owned()),
+            (ErrorKind::PermissionDenied, _) => Some("it is not readable, ls -l shows its owner".to_owned()),
             _ => None,
         },
         AnamnesisError::DisallowedGlobal { .. } => Some(
@@ -114,25 +114,25 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
         ),
         AnamnesisError::NoWeights { .. } => Some("name a directory with .safetensors or .gguf files".to_owned()),
         AnamnesisError::TensorNotRead { remedy, .. } => remedy::advice(remedy),
-        AnamnesisError::NotAModel { kind, .. } => Some(instead(*kind, path)),
+        AnamnesisError::NotAModel { kind, .. } => Some(advice_for_kind(*kind, path)),
         AnamnesisError::LimitExceeded { limit, .. } if Limit::name_of(limit).is_some() => {
             Limit::name_of(limit).map(|name| format!("--limit {name} allows no more"))
         }
-        error if path.is_file() => unlike(path, error),
+        error if path.is_file() => advice_on_unrecognised(path, error),
         _ => None,
     };
     Failure::Refused { error, advice }
 }
 
-/// What to do with a file that is no model.
-fn instead(kind: FileKind, path: &Path) -> String {
+/// Advice on a file that is not a model.
+fn advice_for_kind(kind: FileKind, path: &Path) -> String {
     match kind {
         FileKind::Empty => "download or copy it again".to_owned(),
         FileKind::GitLfsPointer => "git lfs pull downloads it".to_owned(),
         FileKind::Html | FileKind::Xml => "download it again".to_owned(),
         FileKind::Json | FileKind::SentencePiece => "name the model's folder, or the file of its weights".to_owned(),
         FileKind::Pickle => "amn scan lists what it refers to".to_owned(),
-        FileKind::TrainingState => "--all takes the tensors that are in it all the same".to_owned(),
+        FileKind::TrainingState => "--all reads its tensors anyway".to_owned(),
         FileKind::OtherFormat(name) => match Format::all().find(|format| format.name() == name) {
             Some(format) => format!("rename it to end in .{}", format.extensions().first().unwrap_or(&"")),
             None => LISTED.to_owned(),
@@ -143,25 +143,25 @@ fn instead(kind: FileKind, path: &Path) -> String {
     }
 }
 
-/// Where to read what there is.
+/// Where to find the supported formats.
 const LISTED: &str = "amn formats lists what is read";
 
-/// What to say of a file that nobody recognises, so that it was taken for a safetensors file, which have no mark.
-fn unlike(path: &Path, error: &AnamnesisError) -> Option<String> {
-    let unlike = match error {
+/// Advice on a file that was opened as safetensors only because that format has no magic.
+fn advice_on_unrecognised(path: &Path, error: &AnamnesisError) -> Option<String> {
+    let advice_on_unrecognised = match error {
         AnamnesisError::LimitExceeded { limit: "MAX_SAFETENSORS_HEADER_BYTES", .. } => {
             Some(format!("{} does not look like a safetensors file", shown(path)))
         }
-        // What begins like a header or an index is one, and malformed.
+        // A file that starts like a header or an index is one, and malformed.
         AnamnesisError::Parse { .. } if !begins_as_json(path) => None,
         _ => return None,
     };
-    let listed = (!has_known_ending(path)).then(|| LISTED.to_owned());
-    let advice: Vec<_> = unlike.into_iter().chain(listed).collect();
+    let listed = (!has_known_extension(path)).then(|| LISTED.to_owned());
+    let advice: Vec<_> = advice_on_unrecognised.into_iter().chain(listed).collect();
     (!advice.is_empty()).then(|| advice.join(", "))
 }
 
-/// Whether a file begins with a JSON document, as an index does, or has one behind its length, as safetensors files have.
+/// Whether a file starts with JSON, like an index, or with a length and JSON, like a safetensors file.
 fn begins_as_json(path: &Path) -> bool {
     let mut head = [0; 9];
     let read = File::open(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
@@ -169,13 +169,13 @@ fn begins_as_json(path: &Path) -> bool {
     head.trim_ascii_start().first() == Some(&b'{') || head.get(8) == Some(&b'{')
 }
 
-fn has_known_ending(path: &Path) -> bool {
+fn has_known_extension(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     Format::all().any(|format| format.extensions().contains(&ending.as_str()))
 }
 
-/// What may have been meant by a path that leads nowhere: a file of a close name beside it, or a model in a cache.
-fn meant(path: &Path) -> Option<String> {
+/// Suggestions for a path that does not exist: a file with a similar name, or a model in the cache.
+fn suggestions(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Some(match reads_like_a_model(path) {
@@ -190,11 +190,11 @@ fn meant(path: &Path) -> Option<String> {
     did_you_mean(&near.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Whether a path reads like the name of a model: an organisation, and a name that is no file's.
+/// Whether a path looks like the name of a model: organisation and name.
 fn reads_like_a_model(path: &Path) -> bool {
     let names = path.components().filter(|part| matches!(part, Component::Normal(_))).count();
-    names == 2 && path.components().count() == 2 && !has_known_ending(path)
+    names == 2 && path.components().count() == 2 && !has_known_extension(path)
 }
 
-/// Files that are suggested in place of one that is not there.
+/// Maximum number of suggested files.
 const SUGGESTIONS: usize = 3;

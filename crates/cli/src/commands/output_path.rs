@@ -1,4 +1,4 @@
-//! Where a conversion is written.
+//! The output path of a conversion.
 
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind};
@@ -15,44 +15,44 @@ pub(crate) fn is_stream(output: &Path) -> bool {
     output.as_os_str() == STREAM
 }
 
-/// Whether an output is one file, whatever the input: standard output, or a name that ends like a file of safetensors.
+/// Whether an output is a single file for any input: standard output, or a path with the extension `.safetensors`.
 pub(crate) fn is_file(output: &Path) -> bool {
-    is_stream(output) || (ending(output) == "safetensors" && !output.is_dir())
+    is_stream(output) || (extension_of(output) == "safetensors" && !output.is_dir())
 }
 
-fn ending(path: &Path) -> String {
+fn extension_of(path: &Path) -> String {
     path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
 }
 
-/// The target that an output's name asks for.
+/// The target implied by the extension of an output.
 pub(crate) fn target_of(output: &Path) -> Option<ConvertTarget> {
-    let ending = ending(output);
-    ConvertTarget::all().find(|target| !target.is_quantized() && target.extension() == ending)
+    let extension = extension_of(output);
+    ConvertTarget::all().find(|target| !target.is_quantized() && target.extension() == extension)
 }
 
-/// Refuses a name that says another format than what is written.
-pub(crate) fn check_ending(output: &Path, target: ConvertTarget) -> Result<(), Failure> {
-    let ending = ending(output);
-    let named = Format::all().find(|format| format.extensions().contains(&ending.as_str()));
+/// Refuses an extension that contradicts the target.
+pub(crate) fn check_extension(output: &Path, target: ConvertTarget) -> Result<(), Failure> {
+    let extension = extension_of(output);
+    let named = Format::all().find(|format| format.extensions().contains(&extension.as_str()));
     match named.filter(|format| !format.extensions().contains(&target.extension()) && !output.is_dir()) {
         None => Ok(()),
         Some(_) => {
             let written = target.extension();
-            Err(Failure::Usage(format!("-o ends in .{ending}, and what is written is {written}; name it .{written}")))
+            Err(Failure::Usage(format!("-o ends in .{extension}, but the output is {written}; name it .{written}")))
         }
     }
 }
 
-/// The file that an output is named after: beside the input where nobody says otherwise, with the ending of safetensors. A
-/// model of a store is written here: the store is not the user's to put files into.
+/// The file that a default output is named after: next to the input, with the extension `.safetensors`. A model of a
+/// store is written to the current directory.
 pub(crate) fn named_after(checkpoint: &Checkpoint) -> Result<PathBuf, Failure> {
     let first = checkpoint.files().first().filter(|_| checkpoint.format().parts_are_one_file());
-    after(checkpoint.origin(), first.map(PathBuf::as_path))
+    default_file(checkpoint.origin(), first.map(PathBuf::as_path))
 }
 
-/// `part` is the first part of a file that was cut.
-fn after(origin: &Origin, part: Option<&Path>) -> Result<PathBuf, Failure> {
-    let with_ending = |mut name: OsString| {
+/// `part` is the first file of a split model.
+fn default_file(origin: &Origin, part: Option<&Path>) -> Result<PathBuf, Failure> {
+    let with_extension = |mut name: OsString| {
         name.push(".safetensors");
         name
     };
@@ -60,25 +60,25 @@ fn after(origin: &Origin, part: Option<&Path>) -> Result<PathBuf, Failure> {
         (Origin::File(path), _) => Ok(path.with_extension("safetensors")),
         (Origin::Directory(_), Some(part)) => {
             let whole = Origin::File(part.to_path_buf()).model_name().unwrap_or_default();
-            Ok(part.with_file_name(with_ending(whole)))
+            Ok(part.with_file_name(with_extension(whole)))
         }
-        (origin, _) => beside(origin, with_ending),
+        (origin, _) => next_to(origin, with_extension),
     }
 }
 
-/// The directory that a whole checkpoint becomes: its own name without the quantisation and with `suffix`.
+/// The default output directory of a checkpoint: its name without the quantisation and with `suffix`.
 pub(crate) fn directory(checkpoint: &Checkpoint, suffix: &str) -> Result<PathBuf, Failure> {
-    beside(checkpoint.origin(), |name| output_name(&name, suffix))
+    next_to(checkpoint.origin(), |name| output_name(&name, suffix))
 }
 
-/// Beside a directory; for a model of a store, here.
-fn beside(origin: &Origin, named: impl Fn(OsString) -> OsString) -> Result<PathBuf, Failure> {
+/// A path next to a directory; in the current directory for a model of a store.
+fn next_to(origin: &Origin, named: impl Fn(OsString) -> OsString) -> Result<PathBuf, Failure> {
     let Some(name) = origin.model_name().or_else(|| matches!(origin, Origin::Directory(_)).then(|| "model".into()))
     else {
         return Err(Failure::Usage("-o is needed: standard input has no name to call the output by".to_owned()));
     };
     let folder = match origin {
-        // `.` and `..` have a folder only where they lead.
+        // `.` and `..` have a parent only after resolution.
         Origin::Directory(path) if path.file_name().is_none() => {
             std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()).parent().map(Path::to_path_buf)
         }
@@ -88,7 +88,7 @@ fn beside(origin: &Origin, named: impl Fn(OsString) -> OsString) -> Result<PathB
     Ok(folder.unwrap_or_default().join(named(name)))
 }
 
-/// Refuses early what would fail after all the work: a folder's name, and a folder that is not there.
+/// Refuses early what would fail at the end: an existing folder, or a missing parent.
 pub(crate) fn check(output: &Path) -> Result<(), Failure> {
     if output.as_os_str().as_encoded_bytes().last().is_some_and(|&byte| std::path::is_separator(char::from(byte))) {
         let text = format!("{}: is a folder, a file name is needed", output.display());
@@ -97,7 +97,7 @@ pub(crate) fn check(output: &Path) -> Result<(), Failure> {
     check_parent(output)
 }
 
-/// The same for the output of a whole checkpoint, which is a folder.
+/// The same for an output directory.
 pub(crate) fn check_directory(output: &Path) -> Result<(), Failure> {
     if output.exists() && !output.is_dir() {
         let text = format!("{}: is a file, the output of a checkpoint directory is a folder", output.display());
@@ -132,7 +132,7 @@ mod tests {
         let cases = [
             (file("dir/m.Q4_K_M.gguf"), None, "dir/m.Q4_K_M.safetensors"),
             (file("out-of-time.gguf"), None, "out-of-time.safetensors"),
-            // Taken by itself, a part is no whole.
+            // A single part of a split model is not merged.
             (file("m-00001-of-00003.gguf"), None, "m-00001-of-00003.safetensors"),
             (Origin::Directory("dir".into()), Some("dir/m-00001-of-00003.gguf"), "dir/m.safetensors"),
             (Origin::Directory("a/Llama-3.1-8B".into()), None, "a/Llama-3.1-8B.safetensors"),
@@ -140,13 +140,13 @@ mod tests {
             (ollama("ollama:user/llama3.2:1b-q4_0"), Some("/store/blobs/sha256-0"), "llama3.2-1b-q4_0.safetensors"),
         ];
         for (origin, part, output) in cases {
-            assert_eq!(after(&origin, part.map(Path::new)).unwrap(), Path::new(output), "{origin:?}");
+            assert_eq!(default_file(&origin, part.map(Path::new)).unwrap(), Path::new(output), "{origin:?}");
         }
-        assert!(matches!(after(&Origin::Reader, None), Err(Failure::Usage(_))));
+        assert!(matches!(default_file(&Origin::Reader, None), Err(Failure::Usage(_))));
     }
 
     #[test]
-    fn outputs_that_cannot_be_files_are_refused_early() {
+    fn invalid_outputs_are_refused_early() {
         let text = |path: &str| check(Path::new(path)).unwrap_err().message();
         assert_eq!(text("out/"), "out/: is a folder, a file name is needed; add one to -o");
         assert!(text("no/such/out").starts_with("no/such: there is no such folder"));
@@ -163,7 +163,7 @@ mod tests {
             (hub("hf:gpt2"), "gpt2-bf16"),
             (Origin::Directory("/".into()), "model-bf16"),
         ];
-        let named = |origin: &Origin| beside(origin, |name| output_name(&name, "bf16")).unwrap();
+        let named = |origin: &Origin| next_to(origin, |name| output_name(&name, "bf16")).unwrap();
         for (origin, output) in cases {
             assert_eq!(named(&origin), Path::new(output), "{origin:?}");
         }
@@ -172,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn the_ending_of_an_output_says_what_it_is() {
+    fn the_extension_of_an_output_implies_its_target() {
         assert_eq!(target_of(Path::new("a.GGUF")), Some(ConvertTarget::Gguf));
         assert_eq!(target_of(Path::new("a.bin")), None);
         assert!(is_file(Path::new("-")) && is_file(Path::new("a/b.safetensors")) && !is_file(Path::new("a/b")));
-        assert!(check_ending(Path::new("a.safetensors"), ConvertTarget::BnbNf4).is_ok());
-        assert!(check_ending(Path::new("a.any"), ConvertTarget::Gguf).is_ok());
-        assert!(matches!(check_ending(Path::new("a.npz"), ConvertTarget::Gguf), Err(Failure::Usage(_))));
+        assert!(check_extension(Path::new("a.safetensors"), ConvertTarget::BnbNf4).is_ok());
+        assert!(check_extension(Path::new("a.any"), ConvertTarget::Gguf).is_ok());
+        assert!(matches!(check_extension(Path::new("a.npz"), ConvertTarget::Gguf), Err(Failure::Usage(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! `parse`: what a file contains.
+//! `parse`: lists the content of a file.
 
 use std::path::Path;
 
@@ -16,14 +16,14 @@ use crate::ui::{Column, Printer, Table, size};
 pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     let checkpoint = open::checkpoint(&args.input, printer)?;
     let is_one_file = checkpoint.directory().is_none();
-    let checkpoint = patterns::chosen(&args.choice, checkpoint)?;
+    let checkpoint = patterns::select(&args.choice, checkpoint)?;
     let info = checkpoint.inspect(&InspectOptions::new());
     let described = Described::of(&checkpoint, &info);
     let mut tensors = if described.is_some() { checkpoint.tensors_as_stored() } else { checkpoint.tensors() };
-    // Where a file has an order it is kept; others are listed by name.
+    // Formats with an order keep it; others are sorted by name.
     let by_name = described.is_none().then_some(SortBy::Name);
     sort(&mut tensors, args.sort.or(by_name));
-    // An order is asked for to see it.
+    // `--sort` implies a list.
     let is_listed = args.list || args.sort.is_some();
     if let Some(described) = described {
         printer.text(described.parsed(&args.input.path, &checkpoint.tensors_as_stored()))?;
@@ -52,27 +52,27 @@ pub(super) fn run(args: &ParseArgs, printer: &Printer) -> Result<(), Failure> {
     document(args, &checkpoint, &info, is_listed.then_some(&tensors), printer)
 }
 
-/// What is plain data although it looks like a part of a quantised weight: how many tensors, and some of them.
+/// Prints the unclaimed tensors: their number, and the first ones.
 fn unclaimed(checkpoint: &Checkpoint, label: &str, printer: &Printer) -> Result<(), Failure> {
     let unclaimed = checkpoint.unclaimed();
     match unclaimed.len() {
         0 => return Ok(()),
-        1 => printer.text(format_args!("{label}one tensor that no scheme claims is taken as plain data"))?,
-        many => printer.text(format_args!("{label}{many} tensors that no scheme claims are taken as plain data"))?,
+        1 => printer.text(format_args!("{label}one tensor that no scheme claims is treated as plain data"))?,
+        many => printer.text(format_args!("{label}{many} tensors that no scheme claims are treated as plain data"))?,
     }
     for tensor in unclaimed.iter().take(UNCLAIMED_SHOWN) {
         printer.text(format_args!("{label}{}", printable(&tensor.to_string(), MAX_NOTE_CHARS)))?;
     }
     match unclaimed.len().saturating_sub(UNCLAIMED_SHOWN) {
         0 => Ok(()),
-        more => printer.text(format_args!("{label}and {more} more, which --json names")),
+        more => printer.text(format_args!("{label}and {more} more, listed by --json")),
     }
 }
 
-/// Tensors of this kind that are printed; the rest are counted.
+/// Maximum number of unclaimed tensors to print.
 const UNCLAIMED_SHOWN: usize = 20;
 
-/// Puts tensors in the order asked for.
+/// Sorts tensors.
 fn sort(tensors: &mut [TensorSummary<'_>], by: Option<SortBy>) {
     match by {
         None => {}
@@ -87,7 +87,7 @@ fn sort(tensors: &mut [TensorSummary<'_>], by: Option<SortBy>) {
     }
 }
 
-/// The document for programs, the same for every format.
+/// Prints the JSON document.
 fn document(
     args: &ParseArgs,
     checkpoint: &Checkpoint,
@@ -105,7 +105,7 @@ fn document(
     Ok(())
 }
 
-/// The counts by role; roles that do not occur are left out.
+/// The counts by role, without roles that do not occur.
 fn summary(info: &InspectInfo, tensors: &[TensorSummary<'_>], label: &str) -> String {
     let passthrough = format!("{} (norms, embeddings, lm_head)", comma_list(&info.passthrough_dtypes));
     let lines = [
@@ -122,7 +122,7 @@ fn summary(info: &InspectInfo, tensors: &[TensorSummary<'_>], label: &str) -> St
     text + &format!("{label}: {}", size(info.current_size))
 }
 
-/// The types of zero points. Words hold several of them.
+/// The types of zero points; I32 words hold several of them.
 fn zero_points(tensors: &[TensorSummary<'_>]) -> String {
     let mut dtypes = Vec::new();
     for tensor in tensors.iter().filter(|tensor| tensor.role == TensorRole::ZeroPoint) {
@@ -136,7 +136,7 @@ fn zero_points(tensors: &[TensorSummary<'_>]) -> String {
     }
 }
 
-/// Every tensor; of several files each is named, shards by their number. Shapes are in the order of the format.
+/// A table of all tensors. With several files, a column has the file, shards by number.
 fn table(tensors: &[TensorSummary<'_>], with_files: bool, shape: impl Fn(&TensorSummary<'_>) -> Vec<usize>) -> Table {
     let mut columns = vec![
         Column::Flexible("NAME"),
@@ -161,7 +161,7 @@ fn table(tensors: &[TensorSummary<'_>], with_files: bool, shape: impl Fn(&Tensor
     table
 }
 
-/// `2/3` for `model-00002-of-00003.safetensors`; other names as they are.
+/// `2/3` for `model-00002-of-00003.safetensors`; other names unchanged.
 fn short_file(name: &str) -> String {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -192,7 +192,7 @@ mod tests {
     use super::short_file;
 
     #[test]
-    fn shards_are_called_by_their_numbers() {
+    fn shards_are_shown_by_number() {
         assert_eq!(short_file("model-00002-of-00003.safetensors"), "2/3");
         assert_eq!(short_file("pytorch_model-00010-of-00012.bin"), "10/12");
         for name in ["model.safetensors", "a-of-b.gguf", "out-of-3.bin", "x-+1-of-2.bin"] {

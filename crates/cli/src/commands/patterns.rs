@@ -1,4 +1,4 @@
-//! Patterns that choose tensors, and what may have been meant where one fits none.
+//! Selection of tensors by patterns, with suggestions for unused ones.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use anamnesis::{AnamnesisError, Checkpoint, Request, TensorRole};
 
 use super::remedy;
 use crate::args::ChoiceArgs;
-use crate::close::{closest, closest_dotted, did_you_mean};
 use crate::exit::Failure;
+use crate::suggest::{closest, closest_dotted, did_you_mean};
 
-/// Names that are suggested in place of a pattern that fits none.
+/// Maximum number of suggested names.
 const SUGGESTIONS: usize = 3;
-/// Longest name suggested, in characters.
+/// Maximum characters of a suggested name.
 const MAX_NAME_CHARS: usize = 160;
 
-/// The checkpoint with what was chosen; all of it where nothing was.
-pub(super) fn chosen(choice: &ChoiceArgs, checkpoint: Checkpoint) -> Result<Checkpoint, Failure> {
-    // Choosing takes the checkpoint apart, so its names are needed before it fails.
+/// The checkpoint reduced to the selected tensors.
+pub(super) fn select(choice: &ChoiceArgs, checkpoint: Checkpoint) -> Result<Checkpoint, Failure> {
+    // Selecting consumes the checkpoint, so the names are collected first.
     let names = if choice.is_empty() { Names::default() } else { Names::of(&checkpoint) };
     if choice.is_empty() {
         return Ok(checkpoint);
@@ -25,8 +25,8 @@ pub(super) fn chosen(choice: &ChoiceArgs, checkpoint: Checkpoint) -> Result<Chec
     checkpoint.only(&choice.selection()?).map_err(|error| names.advise(error))
 }
 
-/// Adds what somebody may have meant, where the error is a pattern that fits no tensor.
-pub(super) fn unfit(error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
+/// Adds suggestions to the error of an unused pattern.
+pub(super) fn advise(error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
     match error {
         AnamnesisError::Request(Request::UnknownKey { ref key }) => {
             let key = key.clone();
@@ -40,7 +40,7 @@ pub(super) fn unfit(error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
     }
 }
 
-/// The same for a key that is not there to be removed.
+/// The same for a metadata key to remove.
 fn unknown_key(error: AnamnesisError, key: &str, checkpoint: &Checkpoint) -> Failure {
     let entries = checkpoint.metadata().unwrap_or_default();
     let near = closest_dotted(key, entries.iter().map(|(name, _)| name.as_str()), SUGGESTIONS);
@@ -49,7 +49,7 @@ fn unknown_key(error: AnamnesisError, key: &str, checkpoint: &Checkpoint) -> Fai
     Failure::Refused { error, advice: asked.or_else(|| Some("amn inspect --metadata lists the keys".to_owned())) }
 }
 
-/// The names that patterns are held against, and those of parts with the weights they belong to.
+/// The names that patterns match, and the parts with their weights.
 #[derive(Default)]
 struct Names {
     chosen: Vec<String>,
@@ -79,14 +79,14 @@ impl Names {
             let names = self.parts.iter().map(|(part, _)| part.as_str());
             let part = close_names(pattern, names).into_iter().next()?;
             let (_, weight) = self.parts.iter().find(|(name, _)| name == part)?;
-            Some(format!("{} is a part of {}, whose name chooses both", shown(part), shown(weight)))
+            Some(format!("{} is a part of {}, whose name selects both", shown(part), shown(weight)))
         };
         let advice = asked.or_else(part).unwrap_or_else(|| "amn parse --list shows the names".to_owned());
         Failure::Refused { error, advice: Some(advice) }
     }
 }
 
-/// The names that are close to a pattern. What it leaves open at its end is left out of the names, too.
+/// The names similar to a pattern. For a pattern with a trailing wildcard, names are compared without their ends.
 fn close_names<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let plain: String = pattern.chars().filter(|character| !"*?[]".contains(*character)).collect();
     let plain = plain.trim_matches('.');
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_close_to_patterns() {
+    fn names_similar_to_a_pattern_are_found() {
         let names = ["lm_head.weight", "model.layers.0.mlp.down_proj.weight", "model.norm.weight"];
         let found = |pattern: &str| close_names(pattern, names.into_iter());
         assert_eq!(found("lm_hed*"), ["lm_head.weight"]);

@@ -1,4 +1,4 @@
-//! `scan`: what the pickles of a file, a directory or a model refer to, without running them.
+//! `scan`: lists the globals of the pickles in a file, directory or model, without running them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,18 +11,18 @@ use crate::args::{STREAM, ScanArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
-/// Longest line of a report, in characters.
+/// Maximum characters of a line.
 const MAX_LINE_CHARS: usize = 4096;
 
 pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
     let files = scanned(&args.path, &args.limit.all()).map_err(|error| open::advise(error, &args.path))?;
-    // The paths of several files are theirs; the path of one is what was typed.
+    // For a single file, print the path as given.
     let is_one = matches!(&files[..], [file] if !args.path.is_dir() && !file.path.is_dir());
     for file in &files {
         let place = if is_one { &args.path } else { &file.path };
         let pickles = counted(file.report.pickles.len(), "pickle");
         printer.text(format_args!("{}: {}, {pickles}", shown(place), file.report.kind))?;
-        tell(&file.report, printer)?;
+        print_report(&file.report, printer)?;
         if file.report.is_safe() {
             printer.text(conclusion(&file.report))?;
         } else if !is_one {
@@ -30,7 +30,7 @@ pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
         }
     }
     if files.is_empty() {
-        printer.text(format_args!("{}: no file can hold a pickle", shown(&args.path)))?;
+        printer.text(format_args!("{}: no file can contain a pickle", shown(&args.path)))?;
     }
     let verdict = worst(&files);
     printer.document("scan", document(args, &files, verdict))?;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
     Err(Failure::Unsafe { verdict, refused })
 }
 
-/// A file, or standard input, and what was found in it.
+/// A scanned file, or standard input.
 struct Scanned {
     path: PathBuf,
     report: ScanReport,
@@ -49,28 +49,28 @@ struct Scanned {
 
 fn scanned(path: &Path, limits: &ParseLimits) -> anamnesis::Result<Vec<Scanned>> {
     if path.as_os_str() == STREAM {
-        let report = anamnesis::scan_positioned(open::spooled()?, limits)?;
+        let report = anamnesis::scan_positioned(open::spool_stdin()?, limits)?;
         return Ok(vec![Scanned { path: path.to_path_buf(), report }]);
     }
     let files = anamnesis::scan_all_with_limits(path, limits)?;
     Ok(files.into_iter().map(|file| Scanned { path: file.path, report: file.report }).collect())
 }
 
-/// What can be done with a file that there is nothing to fear of.
+/// The conclusion for a file with a safe verdict.
 fn conclusion(report: &ScanReport) -> String {
     match &report.refusal {
-        Some(why) => printable(&format!("safe, and not converted: {why}"), MAX_LINE_CHARS),
+        Some(why) => printable(&format!("safe, but cannot be converted: {why}"), MAX_LINE_CHARS),
         None => report.verdict().to_string(),
     }
 }
 
-/// The verdict of the worst of them.
+/// The worst verdict.
 fn worst(files: &[Scanned]) -> ScanVerdict {
     let verdicts = files.iter().map(|file| file.report.verdict());
-    verdicts.max_by_key(|verdict| badness(*verdict)).unwrap_or(ScanVerdict::HoldsNoCode)
+    verdicts.max_by_key(|verdict| severity(*verdict)).unwrap_or(ScanVerdict::HoldsNoCode)
 }
 
-fn badness(verdict: ScanVerdict) -> u8 {
+fn severity(verdict: ScanVerdict) -> u8 {
     match verdict {
         ScanVerdict::HoldsNoCode => 0,
         ScanVerdict::Safe => 1,
@@ -80,9 +80,9 @@ fn badness(verdict: ScanVerdict) -> u8 {
     }
 }
 
-fn tell(report: &ScanReport, printer: &Printer) -> Result<(), Failure> {
+fn print_report(report: &ScanReport, printer: &Printer) -> Result<(), Failure> {
     for pickle in &report.pickles {
-        tell_pickle(pickle, printer)?;
+        print_pickle(pickle, printer)?;
     }
     for line in report.problems.iter().chain(&report.notes) {
         printer.text(printable(line, MAX_LINE_CHARS))?;
@@ -90,8 +90,8 @@ fn tell(report: &ScanReport, printer: &Printer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A pickle and what it refers to; what is not accepted stands out.
-fn tell_pickle(pickle: &ScannedPickle, printer: &Printer) -> Result<(), Failure> {
+/// Prints a pickle and its globals.
+fn print_pickle(pickle: &ScannedPickle, printer: &Printer) -> Result<(), Failure> {
     let name = if pickle.name.is_empty() { format!("pickle at byte {}", pickle.offset) } else { pickle.name.clone() };
     let unloaded = if pickle.loaded { "" } else { " (not loaded)" };
     printer.text(format_args!("  {}{unloaded}", printable(&name, MAX_LINE_CHARS)))?;
@@ -118,7 +118,8 @@ fn document(args: &ScanArgs, files: &[Scanned], verdict: ScanVerdict) -> Value {
         })
     });
     let texts = |of: fn(&ScanReport) -> &[String]| {
-        let lines = files.iter().flat_map(|file| of(&file.report).iter().map(|line| told(files, &file.path, line)));
+        let lines =
+            files.iter().flat_map(|file| of(&file.report).iter().map(|line| line_with_path(files, &file.path, line)));
         lines.collect::<Vec<_>>()
     };
     json!({
@@ -136,8 +137,8 @@ fn document(args: &ScanArgs, files: &[Scanned], verdict: ScanVerdict) -> Value {
     })
 }
 
-/// A line about one of several files.
-fn told(files: &[Scanned], path: &Path, line: &str) -> String {
+/// A line, with the path if there are several files.
+fn line_with_path(files: &[Scanned], path: &Path, line: &str) -> String {
     if files.len() == 1 { line.to_owned() } else { format!("{}: {line}", path.display()) }
 }
 

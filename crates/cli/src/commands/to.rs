@@ -1,11 +1,11 @@
-//! What `--to` names, and what may have been meant where it names nothing.
+//! Parsing of `--to`, with suggestions.
 
 use anamnesis::{AnamnesisError, BlockType, ConvertTarget, Dtype, TargetDtype};
 
-use crate::close::{closest, did_you_mean};
 use crate::exit::Failure;
+use crate::suggest::{closest, did_you_mean};
 
-/// What other programs call the types of decoded weights.
+/// Aliases of output types in other programs.
 const OTHER_NAMES: [(&str, &str); 7] = [
     ("bfloat16", "bf16"),
     ("float16", "f16"),
@@ -16,20 +16,20 @@ const OTHER_NAMES: [(&str, &str); 7] = [
     ("float", "f32"),
 ];
 
-/// A type of decoded weights.
+/// An output type of decoded weights.
 pub(super) fn dtype(text: &str) -> Result<TargetDtype, Failure> {
     text.parse().map_err(|error| {
         let names: Vec<_> =
             anamnesis::decoded_types().iter().map(|dtype| dtype.to_string().to_ascii_lowercase()).collect();
         let lower = text.to_ascii_lowercase();
         match OTHER_NAMES.iter().find(|(other, _)| *other == lower) {
-            Some((_, name)) => advised(error, &[*name]),
-            None => advised(error, &closest(text, names.iter().map(String::as_str), 1)),
+            Some((_, name)) => with_suggestion(error, &[*name]),
+            None => with_suggestion(error, &closest(text, names.iter().map(String::as_str), 1)),
         }
     })
 }
 
-/// The type of decoded weights, or of all matrices of a GGUF file; `None` where it goes by the input.
+/// An output type of decoded weights, or of all matrices of a GGUF file; `None` if it depends on the input.
 pub(super) fn matrix_type(text: &str, target: ConvertTarget) -> Result<Option<Dtype>, Failure> {
     match text.to_ascii_lowercase().as_str() {
         "auto" if target == ConvertTarget::Gguf => Ok(None),
@@ -38,10 +38,10 @@ pub(super) fn matrix_type(text: &str, target: ConvertTarget) -> Result<Option<Dt
     }
 }
 
-/// Targets named where one is asked for that there is not; `amn formats` lists the others.
+/// Maximum number of targets in a message; `amn formats` lists all.
 const NAMED_TARGETS: usize = 6;
-/// Targets that are asked about where one may have been meant.
-const MOST_MEANT: usize = 4;
+/// Maximum number of suggestions.
+const MAX_SUGGESTIONS: usize = 4;
 
 /// A target of a conversion.
 pub(super) fn target(text: &str) -> Result<ConvertTarget, Failure> {
@@ -49,18 +49,18 @@ pub(super) fn target(text: &str) -> Result<ConvertTarget, Failure> {
         let names = || ConvertTarget::all().map(ConvertTarget::name);
         let lower = text.to_ascii_lowercase();
         let longer = names().filter(|name| !lower.is_empty() && name.starts_with(&lower));
-        let mut meant: Vec<&str> = longer.take(MOST_MEANT).collect();
+        let mut meant: Vec<&str> = longer.take(MAX_SUGGESTIONS).collect();
         if meant.is_empty() {
             meant = closest(text, names(), 2);
         }
         let first: Vec<&str> = names().take(NAMED_TARGETS).collect();
         let (first, more) = (first.join(", "), names().count().saturating_sub(NAMED_TARGETS));
-        let why = format!("supported convert targets are {first} and {more} more, which amn formats lists");
-        advised(AnamnesisError::Unsupported { format: text.to_owned(), detail: why }, &meant)
+        let why = format!("supported convert targets are {first} and {more} more, listed by amn formats");
+        with_suggestion(AnamnesisError::Unsupported { format: text.to_owned(), detail: why }, &meant)
     })
 }
 
-fn advised(error: AnamnesisError, names: &[&str]) -> Failure {
+fn with_suggestion(error: AnamnesisError, names: &[&str]) -> Failure {
     match did_you_mean(names) {
         Some(question) => Failure::Usage(format!("{error}; {question}")),
         None => Failure::Usage(error.to_string()),
@@ -72,19 +72,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_meant_is_asked() {
-        let asked = |text: &str| dtype(text).unwrap_err().to_string();
-        assert!(asked("bfloat16").ends_with("; did you mean bf16?"), "{}", asked("bfloat16"));
-        assert!(asked("bf-16").ends_with("; did you mean bf16?"));
-        assert!(asked("int3").ends_with("bf16, f16 and f32"));
-        let asked = |text: &str| target(text).unwrap_err().to_string();
-        assert!(asked("safetensor").ends_with("; did you mean safetensors?"));
-        assert!(asked("bnb-nf5").contains("did you mean bnb-"), "{}", asked("bnb-nf5"));
-        assert!(asked("q4").ends_with("; did you mean q4_k_m, q4_k_s, q4_0 or q4_1?"), "{}", asked("q4"));
+    fn similar_names_are_suggested() {
+        let message = |text: &str| dtype(text).unwrap_err().to_string();
+        assert!(message("bfloat16").ends_with("; did you mean bf16?"), "{}", message("bfloat16"));
+        assert!(message("bf-16").ends_with("; did you mean bf16?"));
+        assert!(message("int3").ends_with("bf16, f16 and f32"));
+        let message = |text: &str| target(text).unwrap_err().to_string();
+        assert!(message("safetensor").ends_with("; did you mean safetensors?"));
+        assert!(message("bnb-nf5").contains("did you mean bnb-"), "{}", message("bnb-nf5"));
+        assert!(message("q4").ends_with("; did you mean q4_k_m, q4_k_s, q4_0 or q4_1?"), "{}", message("q4"));
     }
 
     #[test]
-    fn other_names_lead_to_types_there_are() {
+    fn aliases_lead_to_existing_types() {
         for (other, name) in OTHER_NAMES {
             assert!(dtype(other).is_err() && dtype(name).is_ok());
         }

@@ -1,4 +1,4 @@
-//! `verify`: whether a checkpoint is complete and sound.
+//! `verify`: checks that a checkpoint is complete and consistent.
 
 use anamnesis::error::printable;
 use serde_json::json;
@@ -8,17 +8,17 @@ use crate::args::{STREAM, VerifyArgs};
 use crate::exit::Failure;
 use crate::ui::{Printer, size};
 
-/// Longest problem printed, in characters.
+/// Maximum characters of a problem.
 const MAX_PROBLEM_CHARS: usize = 4096;
 
 pub(super) fn run(args: &VerifyArgs, printer: &Printer) -> Result<(), Failure> {
     let limits = args.limit.all();
     let report = match args.path.as_os_str() == STREAM {
-        true => open::spooled().and_then(|file| anamnesis::verify_positioned(file, &limits)),
+        true => open::spool_stdin().and_then(|file| anamnesis::verify_positioned(file, &limits)),
         false => anamnesis::verify_with_limits(&args.path, &limits),
     };
     let report = report.map_err(|error| open::advise(error, &args.path))?;
-    // Where not even the headers can be read, there is nothing to count.
+    // If the headers cannot be read, there is nothing to count.
     if report.files > 0 {
         let (files, tensors) = (super::counted(report.files, "file"), super::counted(report.tensors, "tensor"));
         printer.text(format_args!("{files}, {tensors}, {}", size(report.bytes)))?;

@@ -1,4 +1,4 @@
-//! How results, progress and failures look.
+//! Presentation of results, progress and failures.
 
 pub(crate) mod json;
 mod printer;

@@ -1,4 +1,4 @@
-//! The bar of a running conversion.
+//! The progress bar of a conversion.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use indicatif::{HumanDuration, ProgressState, ProgressStyle};
 
 use super::size;
 
-/// A bar of bytes on standard error, gone when it is dropped. Where standard error is no terminal nothing is drawn.
+/// A progress bar on standard error, removed on drop. Nothing is drawn if standard error is not a terminal.
 pub(crate) struct ProgressBar(indicatif::ProgressBar);
 
-/// The bar is redrawn this often even where no bytes arrive, so that a slow disk looks slow, not dead.
+/// Redraw interval without progress, to show that the process is alive.
 const TICK: Duration = Duration::from_millis(500);
 
 impl ProgressBar {
@@ -29,7 +29,7 @@ impl ProgressBar {
         Self(indicatif::ProgressBar::hidden())
     }
 
-    /// Corrects the total, once it is known how much of it is left to do.
+    /// Corrects the total, once the remaining work is known.
     pub(crate) fn set_total(&self, bytes: u64) {
         self.0.set_length(bytes);
     }
@@ -45,9 +45,9 @@ impl Drop for ProgressBar {
     }
 }
 
-/// Done and total in the units of all other output; speed and time left once there is something to tell them from.
+/// Done and total, then speed and remaining time as soon as they can be estimated.
 fn figures(state: &ProgressState, out: &mut dyn Write) {
-    // A bar that cannot be drawn is no reason to stop.
+    // Errors of the bar are ignored.
     let _ = write!(out, "{} of {}", size(state.pos()), size(state.len().unwrap_or(0)));
     if state.pos() > 0 {
         let _ = write!(out, "  {}/s  {:#} left", size(state.per_sec() as u64), HumanDuration(state.eta()));

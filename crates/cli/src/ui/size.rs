@@ -1,9 +1,9 @@
-//! Sizes in bytes, the same in and out: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB powers of 1024.
+//! Sizes in bytes, for input and output: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB powers of 1024.
 
-/// Units that sizes are printed in, each 1000 of the one before.
+/// Units of printed sizes, each 1000 times the previous one.
 const PRINTED: [&str; 6] = ["KB", "MB", "GB", "TB", "PB", "EB"];
 
-/// A size for people, in three significant digits: `999 B`, `4.77 MB`, `12.0 GB`.
+/// Formats a size with three significant digits: `999 B`, `4.77 MB`, `12.0 GB`.
 pub(crate) fn size(bytes: u64) -> String {
     if bytes < 1000 {
         return format!("{bytes} B");
@@ -11,7 +11,7 @@ pub(crate) fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "B";
     for next in PRINTED {
-        // 999.5 of a unit would be printed with four digits.
+        // 999.5 would round to four digits.
         if value < 999.5 {
             break;
         }
@@ -26,7 +26,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// Bytes per unit, by the unit's name in lower case.
+/// Bytes per unit, by its name in lower case.
 const TYPED: [(&str, u64); 14] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
@@ -44,11 +44,11 @@ const TYPED: [(&str, u64); 14] = [
     ("", 1),
 ];
 
-/// Digits behind the point of a size; more would be less than a byte.
-const MOST_DECIMALS: usize = 12;
+/// Maximum decimal places of a size.
+const MAX_DECIMALS: usize = 12;
 
-/// `500MB`, `2.2 GB`, `5G`, `4GiB`, or plain bytes; a letter alone is decimal, as with `B` behind it. Fractions of a byte are
-/// cut off.
+/// Parses `500MB`, `2.2 GB`, `5G`, `4GiB`, or bytes; a single letter is a decimal unit. Fractions of a byte are
+/// truncated.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let lower = text.trim().to_ascii_lowercase();
     let parsed = TYPED.iter().find_map(|(unit, bytes)| {
@@ -61,11 +61,11 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     })
 }
 
-/// `number` times `unit`, exactly; `None` where it is no plain number, or too large.
+/// `number` times `unit`, exactly; `None` if it is not a decimal number, or too large.
 fn scaled(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_digits(whole) || !is_digits(fraction) || fraction.len() > MOST_DECIMALS {
+    if !is_digits(whole) || !is_digits(fraction) || fraction.len() > MAX_DECIMALS {
         return None;
     }
     let power = 10u128.pow(u32::try_from(fraction.len()).ok()?);
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_digits_are_printed_whatever_the_size() {
+    fn sizes_are_printed_with_three_digits() {
         let cases = [
             (0, "0 B"),
             (999, "999 B"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_can_be_typed() {
+    fn printed_sizes_can_be_parsed() {
         for bytes in [1, 999, 1_234, 56_789, 987_654_321, 12_300_000_000] {
             let typed = parse(&size(bytes)).unwrap();
             assert!(typed.abs_diff(bytes) * 200 <= bytes, "{bytes} {typed}");

@@ -1,4 +1,4 @@
-//! Colours: for people at a terminal who have not said otherwise.
+//! Colours: on terminals, unless disabled.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -6,26 +6,26 @@ use std::io::IsTerminal;
 
 use clap::ColorChoice;
 
-/// How text for one stream looks.
+/// The style of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Style {
     is_coloured: bool,
 }
 
 impl Style {
-    /// No colours at all.
+    /// Without colours.
     pub(crate) const PLAIN: Self = Self { is_coloured: false };
 
     pub(crate) fn of(choice: ColorChoice, stream: &impl IsTerminal) -> Self {
         let is_coloured = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => return Self::PLAIN,
-            ColorChoice::Auto => stream.is_terminal() && is_welcome(|name| std::env::var_os(name)),
+            ColorChoice::Auto => stream.is_terminal() && allows_colour(|name| std::env::var_os(name)),
         };
         Self { is_coloured }
     }
 
-    /// The word that a failure begins with.
+    /// The first word of a failure.
     pub(crate) fn error(self, text: &str) -> impl Display {
         self.apply(console::Style::new().red().bold(), text)
     }
@@ -34,7 +34,7 @@ impl Style {
         self.apply(console::Style::new().bold(), text)
     }
 
-    /// What is told besides the result.
+    /// Text besides the result.
     pub(crate) fn detail(self, text: &str) -> impl Display {
         self.apply(console::Style::new().dim(), text)
     }
@@ -45,12 +45,12 @@ impl Style {
 }
 
 /// What the environment says: <https://no-color.org>, and terminals that know no colours.
-fn is_welcome(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+fn allows_colour(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     variable("NO_COLOR").is_none_or(|value| value.is_empty()) && variable("TERM").is_none_or(|value| value != "dumb")
 }
 
-/// The choice among raw arguments, for messages about arguments that cannot be parsed.
-pub(crate) fn typed_choice(arguments: &[OsString]) -> ColorChoice {
+/// The colour choice in raw arguments, for messages about arguments that do not parse.
+pub(crate) fn choice_in(arguments: &[OsString]) -> ColorChoice {
     let texts: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
     let next = texts.iter().skip(1).map(AsRef::as_ref).chain([""]);
     let values = texts.iter().zip(next).filter_map(|(text, next)| match text.strip_prefix("--color") {
@@ -66,16 +66,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_can_refuse_colours() {
+    fn the_environment_can_disable_colours() {
         let with =
             |known: &'static str, value: &'static str| move |name: &str| (name == known).then(|| OsString::from(value));
-        assert!(is_welcome(|_| None) && is_welcome(with("NO_COLOR", "")) && is_welcome(with("TERM", "xterm")));
-        assert!(!is_welcome(with("NO_COLOR", "1")) && !is_welcome(with("TERM", "dumb")));
+        assert!(allows_colour(|_| None) && allows_colour(with("NO_COLOR", "")) && allows_colour(with("TERM", "xterm")));
+        assert!(!allows_colour(with("NO_COLOR", "1")) && !allows_colour(with("TERM", "dumb")));
     }
 
     #[test]
     fn the_choice_is_found_among_raw_arguments() {
-        let choice = |line: &str| typed_choice(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let choice = |line: &str| choice_in(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(choice("amn --color never frobnicate"), ColorChoice::Never);
         assert_eq!(choice("amn frobnicate --color=always"), ColorChoice::Always);
         assert_eq!(choice("amn parse --colour x --color"), ColorChoice::Auto);

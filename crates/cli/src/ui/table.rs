@@ -1,4 +1,4 @@
-//! Rows in columns that fit the terminal.
+//! Tables fitted to the width of the terminal.
 
 use anamnesis::error::printable;
 
@@ -6,21 +6,21 @@ use super::style::Style;
 
 /// Spaces between columns.
 const GAP: usize = 2;
-/// A shrinking column keeps this many characters.
+/// Minimum width of a flexible column.
 const MIN_FLEXIBLE: usize = 10;
-/// A wrapped column keeps this many characters.
+/// Minimum width of a wrapped column.
 const MIN_WRAPPED: usize = 20;
-/// Longest cell, in characters: names come from files.
+/// Maximum characters of a cell; names come from files.
 const MAX_CELL_CHARS: usize = 512;
 
-/// How a column is set.
+/// Alignment of a column, with its title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Column {
     Left(&'static str),
     Right(&'static str),
-    /// Left, and cut in the middle where the terminal is too narrow.
+    /// Left-aligned, and cut in the middle if the terminal is too narrow.
     Flexible(&'static str),
-    /// Left, the last column, and broken between words into several lines where the terminal is too narrow.
+    /// Left-aligned, the last column, and wrapped between words if the terminal is too narrow.
     Wrapped(&'static str),
 }
 
@@ -32,15 +32,15 @@ impl Column {
     }
 }
 
-/// What a table is drawn on.
+/// The width and style of the output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page {
-    /// Columns there are.
+    /// Width in characters.
     pub(crate) columns: usize,
     pub(crate) style: Style,
 }
 
-/// Text in columns; cells are made safe for a terminal as they come in.
+/// A table; cells are escaped for a terminal when they are added.
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
@@ -57,8 +57,8 @@ impl Table {
         self.rows.push(cells.into().iter().map(|cell| printable(cell, MAX_CELL_CHARS)).collect());
     }
 
-    /// Takes out the columns behind the first that say the same in every row, and tells what they say. Columns that can
-    /// shrink, and those of numbers, stay.
+    /// Removes columns after the first that are equal in every row, and returns their content as text. Flexible and
+    /// numeric columns stay.
     pub(crate) fn without_constants(mut self) -> (Self, Option<String>) {
         let is_constant = |index: usize, column: &Column| {
             let mut cells = self.rows.iter().skip(1).filter_map(|row| row.get(index));
@@ -70,21 +70,21 @@ impl Table {
         };
         let constant: Vec<bool> =
             self.columns.iter().enumerate().map(|(index, column)| is_constant(index, column)).collect();
-        let told = self.columns.iter().zip(&constant).enumerate().filter(|(_, (_, is_constant))| **is_constant);
-        let told = told.filter_map(|(index, (column, _))| {
+        let constants = self.columns.iter().zip(&constant).enumerate().filter(|(_, (_, is_constant))| **is_constant);
+        let constants = constants.filter_map(|(index, (column, _))| {
             Some(format!("{} {}", column.title().to_lowercase(), self.rows.get(1)?.get(index)?))
         });
-        let told = told.collect::<Vec<_>>().join(", ");
+        let constants = constants.collect::<Vec<_>>().join(", ");
         let mut flags = constant.iter().copied();
         self.columns.retain(|_| !flags.next().unwrap_or(false));
         for row in &mut self.rows {
             let mut flags = constant.iter().copied();
             row.retain(|_| !flags.next().unwrap_or(false));
         }
-        (self, (!told.is_empty()).then_some(told))
+        (self, (!constants.is_empty()).then_some(constants))
     }
 
-    /// The table without a last line break, no wider than the page where its columns can shrink that far.
+    /// The table without a final line break, no wider than the page if its columns can shrink that far.
     pub(crate) fn render(&self, page: Page) -> String {
         let widths = self.widths(page.columns);
         let mut lines = Vec::with_capacity(self.rows.len());
@@ -94,7 +94,7 @@ impl Table {
                 let cell = match column {
                     Column::Wrapped(_) => {
                         let indent = line.chars().count();
-                        let mut pieces = words_in_lines(cell, width).into_iter();
+                        let mut pieces = wrap_words(cell, width).into_iter();
                         let first = pieces.next().unwrap_or_default();
                         more.extend(pieces.map(|piece| format!("{:indent$}{piece}", "")));
                         first
@@ -114,7 +114,7 @@ impl Table {
         lines.join("\n")
     }
 
-    /// Whether the page has no room for all of some cell.
+    /// Whether some cell is cut on this page.
     pub(crate) fn is_cut(&self, page: Page) -> bool {
         self.widths(page.columns) != self.natural_widths()
     }
@@ -134,7 +134,7 @@ impl Table {
         if let (Some(Column::Wrapped(_)), Some(last)) = (self.columns.last(), widths.last_mut()) {
             *last = last.saturating_sub(all.saturating_sub(limit)).max((*last).min(MIN_WRAPPED));
         }
-        // The widest column gives way first, a character at a time, until all flexible ones are narrow.
+        // The widest flexible column shrinks first, one character at a time.
         while widths.iter().sum::<usize>() + gaps > limit {
             let flexible = widths.iter_mut().zip(&self.columns);
             let widest = flexible
@@ -149,14 +149,14 @@ impl Table {
     }
 }
 
-/// `text` in at most `width` characters. Numbers stay whole, since they tell layers apart; what is cut is the middle of the
-/// longest text between them.
+/// `text` in at most `width` characters. Numbers stay complete, as they identify layers; the longest text between
+/// them is cut in the middle.
 fn cut_middle(text: &str, width: usize) -> String {
     let characters: Vec<char> = text.chars().collect();
     if characters.len() <= width {
         return text.to_owned();
     }
-    // Pieces in turn of digits and of other text, each with how many of its characters are shown.
+    // Alternating digits and other text, each with the number of characters shown.
     let mut pieces: Vec<(&[char], usize)> = characters
         .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
         .map(|piece| (piece, piece.len()))
@@ -167,7 +167,7 @@ fn cut_middle(text: &str, width: usize) -> String {
         let longest =
             pieces.iter_mut().rev().filter(|(piece, shown)| is_text(piece) && *shown > 1).max_by_key(|piece| piece.1);
         let Some((_, shown)) = longest else { break };
-        // The mark of what is left out takes the place of a character.
+        // The ellipsis takes the place of a character.
         *shown -= 1;
         excess -= 1;
     }
@@ -185,8 +185,8 @@ fn cut_middle(text: &str, width: usize) -> String {
     cut
 }
 
-/// `text` in lines of at most `width` characters, broken between words where there are such.
-fn words_in_lines(text: &str, width: usize) -> Vec<String> {
+/// `text` in lines of at most `width` characters, wrapped between words if possible.
+fn wrap_words(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -267,13 +267,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_in_every_row_is_told_once() {
-        let (table, told) = table().without_constants();
-        assert_eq!((table.columns.len(), told), (3, None));
+    fn equal_columns_are_stated_once() {
+        let (table, constants) = table().without_constants();
+        assert_eq!((table.columns.len(), constants), (3, None));
         let mut table = Table::new([Column::Flexible("NAME"), Column::Left("DTYPE"), Column::Left("ROLE")]);
         table.row(["a".into(), "F32".into(), "scale".into()]);
         table.row(["b".into(), "F32".into(), "scale".into()]);
-        let (table, told) = table.without_constants();
-        assert_eq!((table.render(page(80)).as_str(), told.as_deref()), ("NAME\na\nb", Some("dtype F32, role scale")));
+        let (table, constants) = table.without_constants();
+        assert_eq!(
+            (table.render(page(80)).as_str(), constants.as_deref()),
+            ("NAME\na\nb", Some("dtype F32, role scale"))
+        );
     }
 }

@@ -113,7 +113,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     failed("convert model.safetensors --to gguf-q9", &["supported convert targets", "safetensors, gguf, npz, bnb-nf4"]);
     failed("convert model.safetensors --to gguf", &["\"mask\" (BOOL [2])", "--exclude"]);
     failed("convert model.safetensors --to npz --rename s/.*/x/", &["would both be named \"x\""]);
-    failed("convert model.safetensors --to npz --include nothing", &["no tensor fits", "nothing"]);
+    failed("convert model.safetensors --to npz --include nothing", &["no tensor matches", "nothing"]);
     failed("convert model.safetensors --to npz --rename nonsense", &["s/EXPRESSION/REPLACEMENT/"]);
     failed("convert model.safetensors --to gguf --exclude mask --gguf-kv novalue", &["--gguf-kv", "key=value"]);
     for wrong in ["--to gguf --gguf-kv novalue", "--to npz --rename x", "--to npz --include [", "--to q9", "-o out"] {
@@ -143,7 +143,7 @@ fn values_that_are_no_numbers_are_named_with_their_place() {
     assert!(text.contains("\"layer.weight\": value 70 is inf") && text.contains("--exclude"), "{text}");
     assert_eq!(folder.names(), ["model.safetensors"]);
     let text = folder.amn("forget model.safetensors --to nf4 --allow-nonfinite").ok();
-    assert!(text.contains("  Note: one value was no number and was replaced\n"), "{text}");
+    assert!(text.contains("  Note: one NaN or infinity was replaced\n"), "{text}");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_part_of_a_model_is_looked_at_by_the_names_of_its_weights() {
     let info = fp8.amn(&format!("inspect {MODEL} --include *.weight --json")).json();
     // The companion comes along, though its own name does not fit.
     assert_eq!((&info["quantized"], &info["scales"]), (&json!(1), &json!(1)));
-    assert!(folder.amn("parse model.safetensors --include none").refused().contains("no tensor fits"));
+    assert!(folder.amn("parse model.safetensors --include none").refused().contains("no tensor matches"));
     // A part of a set is no broken set.
     let set = checkpoint::folder();
     let document = set.amn(&format!("inspect {NAME} --exclude *norm* --json")).json();

@@ -288,8 +288,8 @@ fn a_model_is_cut_into_files_and_opened_by_the_first() {
 fn options_for_several_files_are_refused_where_they_have_no_meaning() {
     let folder = folder();
     for (line, words) in [
-        ("convert model.gguf --to npz --split-max-size 1G", "--split-max-size has no meaning for the target npz"),
-        ("forget model.gguf --to bnb-nf4 --keep-split", "--keep-split has no meaning for the target bnb-nf4"),
+        ("convert model.gguf --to npz --split-max-size 1G", "--split-max-size does not apply to the target npz"),
+        ("forget model.gguf --to bnb-nf4 --keep-split", "--keep-split does not apply to the target bnb-nf4"),
         ("convert model.gguf --to gguf --keep-split --split-max-size 1G", "cannot be used with"),
         ("convert model.gguf --to gguf --split-max-tensors 0", "write a number from 1 on"),
         ("convert model.gguf --to gguf --split-max-size 0", "a size is a number of bytes"),

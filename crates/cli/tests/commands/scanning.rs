@@ -174,7 +174,7 @@ fn every_file_of_a_directory_that_may_hold_a_pickle_is_scanned() {
     assert_eq!((&document["verdict"], &document["pickles"][1]["file"]), (&"safe".into(), &"./unet/data".into()));
     fs::remove_dir_all(folder.path("unet")).unwrap();
     fs::remove_file(folder.path("bare.pt")).unwrap();
-    assert_eq!(folder.amn("scan .").ok(), ".: no file can hold a pickle\n");
+    assert_eq!(folder.amn("scan .").ok(), ".: no file can contain a pickle\n");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn what_is_not_read_or_left_out_names_the_option_that_helps() {
         let error = folder.amn(line).failed();
         assert!(error.contains(tip), "amn {line}: {error}");
     }
-    let notes = "left out \"optimizer\", \"step\", \"mean\" (--all or --select takes them)";
+    let notes = "left out \"optimizer\", \"step\", \"mean\" (--all or --select reads them)";
     assert!(folder.amn("inspect checkpoint.pth").ok().contains(notes));
     assert!(folder.amn("inspect checkpoint.pth --json").json()["notes"][0].as_str().unwrap().ends_with(notes));
 }

@@ -49,7 +49,7 @@ fn what_is_copied_unclaimed_is_counted_and_named() {
         assert!(command.starts_with("parse") || (notes.contains(count) && notes.contains("b.qzeros")), "{document}");
     }
     let text = stray().amn("inspect m.safetensors --allow-unclaimed").ok();
-    assert!(text.contains("Unclaimed:   1 tensor, taken as plain data\nOdd:         tensor \"b.qzeros\""), "{text}");
+    assert!(text.contains("Unclaimed:   1 tensor, treated as plain data\nOdd:         tensor \"b.qzeros\""), "{text}");
     let document = Folder::with_model().amn("inspect model-fp8.safetensors --json").json();
     assert_eq!(document["unclaimed"], serde_json::json!([]));
 }

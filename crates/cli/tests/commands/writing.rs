@@ -147,7 +147,7 @@ fn the_table_of_a_plan_fits_the_page_and_says_what_it_cuts() {
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let row = text.lines().find(|line| line.contains('…')).unwrap();
         assert!(row.contains("117") && row.contains("63"), "{text}");
-        assert!(text.contains("\n(… stands for what does not fit 80 columns)\n"), "{text}");
+        assert!(text.contains("\n(… marks text cut to fit 80 columns)\n"), "{text}");
         assert!(folder.amn_on(200, line).ok().contains(names[0]));
     }
     let text = Folder::with_model().amn("remember model-fp8.safetensors --dry-run").ok();

@@ -104,7 +104,7 @@ impl PickleContents<'_, '_> {
                 let keys = self.mapping(at).unwrap_or_default();
                 let mut listed = NameList::default();
                 keys.iter().filter_map(|&(key, _)| name_of(key, self.values)).for_each(|key| listed.add(&key));
-                let there = if listed.count == 0 { "nothing with a name".to_owned() } else { listed.text() };
+                let there = if listed.count == 0 { "unnamed values".to_owned() } else { listed.text() };
                 Request::UnknownPart { path: path.to_owned(), missing: rest.to_owned(), found: there }
             };
             let is_here = |key: &str| rest == key || rest.strip_prefix(key).is_some_and(|more| more.starts_with('.'));

@@ -41,7 +41,7 @@ impl Request<'_> {
         for line in lines {
             printer.text(format_args!("  {line}"))?;
         }
-        // A target that quantises tells of them with the distance.
+        // For targets that quantise, the notes are printed with the error.
         let overflowed = if self.target.is_quantized() { 0 } else { report.overflowed };
         outcome(checkpoint, &notes, overflowed, plan.total_bytes(), printer)?;
         if self.target.is_quantized() {

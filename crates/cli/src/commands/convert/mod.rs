@@ -1,4 +1,4 @@
-//! `convert`: any input to any target. `forget` is the same for targets that quantise.
+//! `convert`: converts any input to any target. `forget` is the same for targets that quantise.
 
 mod directory;
 mod file;
@@ -15,27 +15,27 @@ use anamnesis::{
     Keeping, ModelPart, ParseLimits, Split,
 };
 
-use super::writing::{self, becomes_directory, prepare_output, refuse_options_of_directories};
+use super::writing::{self, becomes_directory, prepare_output, refuse_directory_options};
 use super::{notes, open, output_path, patterns, shown, to};
 use crate::args::{ConvertArgs, InputArgs, QuantizeArgs, SplitArgs, WriteArgs};
 use crate::exit::{Failure, about};
 use crate::ui::Printer;
 use serde_json::Value;
 
-/// What was typed, and what it means.
+/// A conversion request.
 pub(super) struct Request<'a> {
-    /// The command, for programs that read the result.
+    /// The command, for the JSON document.
     pub(super) command: &'static str,
     pub(super) input: &'a InputArgs,
     pub(super) write: &'a WriteArgs,
     pub(super) quantize: &'a QuantizeArgs,
     pub(super) target: ConvertTarget,
     pub(super) options: ConvertOptions,
-    /// Whether the error of every weight is shown.
+    /// Whether to print the error of every weight.
     pub(super) reports: bool,
-    /// Whether an output without a quantised weight is written.
+    /// Whether to write an output without quantised weights.
     pub(super) allow_empty: bool,
-    /// How the types of its weights were found, for programs.
+    /// The result of `--fit`, for the JSON document.
     pub(super) fit: Option<Value>,
 }
 
@@ -55,14 +55,14 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
         .try_fold(options, |options, glob| options.with_quantized(glob))
         .map_err(about("--quantize"))?;
     options = args.keep.iter().try_fold(options, |options, glob| options.with_kept(glob)).map_err(about("--keep"))?;
-    refuse_misplaced(args, target)?;
+    refuse_inapplicable(args, target)?;
     options.split = split(&args.split, target)?;
     options.gguf_removed.clone_from(&args.gguf_remove_kv);
     if let Some(path) = &args.gguf_metadata {
         options.gguf_metadata = read_gguf_metadata_json(path).map_err(|error| open::advise(error, path))?;
     }
     for pair in &args.gguf_kv {
-        // What was typed is at fault, not a file.
+        // The command line is at fault, not a file.
         let (key, value) = parse_gguf_kv_arg(pair).map_err(about("--gguf-kv"))?;
         options.gguf_metadata.insert(key, value);
     }
@@ -72,8 +72,8 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
         .run(printer)
 }
 
-/// Options that the target has no use for are a mistake, not a wish.
-fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Failure> {
+/// Refuses options that do not apply to the target.
+fn refuse_inapplicable(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Failure> {
     let gguf = [
         (args.keep_names, "--keep-names"),
         (args.gguf_metadata.is_some(), "--gguf-metadata"),
@@ -111,21 +111,21 @@ fn refuse_misplaced(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Fai
     };
     match misplaced {
         None => Ok(()),
-        Some(option) => Err(Failure::Usage(format!("{option} has no meaning for the target {target}"))),
+        Some(option) => Err(Failure::Usage(format!("{option} does not apply to the target {target}"))),
     }
 }
 
-/// How the output is cut into files, as typed.
+/// The requested split of the output.
 pub(super) fn split(args: &SplitArgs, target: ConvertTarget) -> Result<Split, Failure> {
     match args.option() {
         Some(option) if target.extension() != ConvertTarget::Gguf.extension() => {
-            Err(Failure::Usage(format!("{option} has no meaning for the target {target}: it is for GGUF")))
+            Err(Failure::Usage(format!("{option} does not apply to the target {target}, only to GGUF")))
         }
         _ => Ok(args.split()),
     }
 }
 
-/// How the conversion quantises, as typed.
+/// The requested conversion options.
 pub(super) fn options(
     write: &WriteArgs,
     quantize: &QuantizeArgs,
@@ -144,7 +144,7 @@ pub(super) fn options(
     Ok(options.with_measure(target.is_quantized()))
 }
 
-/// How blocks are chosen, as typed.
+/// The requested block options.
 fn blocks(quantize: &QuantizeArgs) -> Result<BlockOptions, Failure> {
     let mut options = BlockOptions::new().with_pure(quantize.pure).with_keep_output(quantize.leave_output_tensor);
     options.output_type = quantize.output_tensor_type;
@@ -157,7 +157,7 @@ fn blocks(quantize: &QuantizeArgs) -> Result<BlockOptions, Failure> {
     Ok(options)
 }
 
-/// An error about a file that an option names, with the file.
+/// Adds the path to the error of a file given by an option.
 fn in_file(error: AnamnesisError, path: &Path) -> Failure {
     let is_placed = error.path().is_some();
     match error {
@@ -172,7 +172,7 @@ fn in_file(error: AnamnesisError, path: &Path) -> Failure {
     }
 }
 
-/// The target as typed, or what the name of the output says.
+/// The given target, or that of the output's extension.
 fn target(args: &ConvertArgs) -> Result<ConvertTarget, Failure> {
     let named = || args.write.output.as_deref().and_then(output_path::target_of);
     match &args.to {
@@ -181,7 +181,7 @@ fn target(args: &ConvertArgs) -> Result<ConvertTarget, Failure> {
             let files = ConvertTarget::all().filter(|target| !target.is_quantized()).map(ConvertTarget::name);
             let files: Vec<_> = files.collect();
             let files = files.join(", ");
-            Failure::Usage(format!("--to is needed where -o does not say it: {files}, or a target of amn formats"))
+            Failure::Usage(format!("--to is needed unless -o implies it: {files}, or a target listed by amn formats"))
         }),
     }
 }
@@ -193,59 +193,57 @@ impl Request<'_> {
         self.convert(&checkpoint, printer)
     }
 
-    /// Writes a checkpoint that has been opened.
+    /// Converts an open checkpoint.
     pub(super) fn convert(&self, checkpoint: &Checkpoint, printer: &Printer) -> Result<(), Failure> {
         if becomes_directory(checkpoint, self.write, self.target) {
             return self.convert_directory(checkpoint, printer);
         }
-        refuse_options_of_directories(self.write, "this conversion writes one file")?;
+        refuse_directory_options(self.write, "this conversion writes one file")?;
         self.convert_file(checkpoint, printer)
     }
 
-    /// Adds what the user can do about a conversion that cannot be planned.
+    /// Adds advice to the error of a conversion that cannot be planned.
     pub(super) fn advise(&self, error: AnamnesisError, checkpoint: &Checkpoint) -> Failure {
         let advice = match &error {
             AnamnesisError::UnsupportedModel { part: ModelPart::PreTokenizer, .. } => {
-                Some("--gguf-kv tokenizer.ggml.pre=NAME says which it is".to_owned())
+                Some("--gguf-kv tokenizer.ggml.pre=NAME sets it".to_owned())
             }
             AnamnesisError::UnsupportedModel { part: ModelPart::Class | ModelPart::Architecture, .. }
                 if self.target.extension() == ConvertTarget::Gguf.extension() =>
             {
-                Some("--keep-names writes the file all the same, which llama.cpp will not load".to_owned())
+                Some("--keep-names writes the file anyway, but llama.cpp will not load it".to_owned())
             }
-            // The container of the output: it is what cannot hold some tensor.
+            // The error is that of the output container, which cannot hold some tensor.
             AnamnesisError::Unsupported { format, .. } if format == self.target.extension() => {
-                Some("--exclude leaves tensors out".to_owned())
+                Some("--exclude omits tensors".to_owned())
             }
             AnamnesisError::Request(anamnesis::Request::Indivisible { .. }) => {
                 let keep = if self.command == "forget" { "--exclude" } else { "--keep" };
-                Some(format!("{keep} leaves them as they are, --group-size may change the groups"))
+                Some(format!("{keep} keeps them unquantised, --group-size may change the groups"))
             }
             AnamnesisError::Request(anamnesis::Request::Contradiction { .. }) => self.given(),
-            _ => return patterns::unfit(error, checkpoint),
+            _ => return patterns::advise(error, checkpoint),
         };
         Failure::Refused { error, advice }
     }
 
-    /// The options that contradict each other are among these.
+    /// The given options, some of which contradict one another.
     fn given(&self) -> Option<String> {
-        let given: Vec<_> = self.quantize.given().collect();
-        (!given.is_empty()).then(|| format!("given were --to {} and {}", self.target, given.join(", ")))
+        let given: Vec<_> = self.quantize.given_options().collect();
+        (!given.is_empty()).then(|| format!("given: --to {} and {}", self.target, given.join(", ")))
     }
 
-    /// Refuses to call something quantised that has no quantised weight.
+    /// Refuses an output without quantised weights.
     fn refuse_empty(&self, stats: ConvertStats, kept: &[(String, Keeping)]) -> Result<(), Failure> {
         if !self.target.is_quantized() || stats.quantized + stats.repacked > 0 || self.allow_empty {
             return Ok(());
         }
         let reasons: Vec<_> = report::reasons(kept).iter().map(|(why, count)| format!("{count} {why}")).collect();
         let why = if reasons.is_empty() { "there are no floats".to_owned() } else { reasons.join(", ") };
-        Err(Failure::Nothing(format!(
-            "no weight would be quantised ({why}); --allow-empty writes the output all the same"
-        )))
+        Err(Failure::Nothing(format!("no weight would be quantised ({why}); --allow-empty writes the output anyway")))
     }
 
-    /// The type of decoded weights.
+    /// The output type of decoded weights.
     fn dtype(&self) -> String {
         self.options.output_dtype.map_or_else(|| "BF16".to_owned(), |dtype| dtype.to_string())
     }

@@ -1,4 +1,4 @@
-//! What a conversion came to, for people and for programs.
+//! Results of a conversion, as text and JSON.
 
 use anamnesis::error::printable;
 use anamnesis::{Architecture, ConvertReport, ConvertStats, ConvertTarget, Keeping, QuantizationError};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table};
 
-/// What is done with how many tensors, in short lines.
+/// The numbers of tensors by treatment, in short lines.
 pub(super) fn lines(
     target: ConvertTarget,
     dtype: &str,
@@ -25,14 +25,14 @@ pub(super) fn lines(
         lines.push(format!("{} repacked: the same codes and scales, nothing decoded", stats.repacked));
     }
     if stats.nearly_repacked > 0 {
-        let why = "but for what libraries round in half precision";
+        let why = "except for rounding of libraries in half precision";
         lines.push(format!("{} could keep their codes and scales with --same-codes, {why}", stats.nearly_repacked));
     }
     if stats.folded_scales > 0 {
         lines.push(format!("{} scales folded into their weights", stats.folded_scales));
     }
     if stats.cast > 0 {
-        // llama.cpp needs norms and the like in F32, whatever the others are.
+        // llama.cpp needs norms and some others in F32.
         let types = if architecture.is_some() { "the types of llama.cpp" } else { dtype };
         lines.push(format!("{} cast to {types}", stats.cast));
     }
@@ -43,7 +43,7 @@ pub(super) fn lines(
         let usual = stats.quantized.saturating_sub(stats.by_rules);
         let others = match stats.by_rules {
             0 => String::new(),
-            others => format!("{others} otherwise by rules, "),
+            others => format!("{others} to other targets by rules, "),
         };
         lines.push(format!("{usual} quantized to {name}, {others}{} passed through", stats.passthrough));
     }
@@ -67,12 +67,12 @@ pub(super) fn counts(target: ConvertTarget, stats: ConvertStats, kept: &[(String
     }
 }
 
-/// How far the quantised weights are from what they were.
+/// Prints the quantisation error.
 pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer) -> Result<(), Failure> {
     match report.replaced {
         0 => {}
-        1 => printer.text("  Note: one value was no number and was replaced")?,
-        many => printer.text(format_args!("  Note: {many} values were no numbers and were replaced"))?,
+        1 => printer.text("  Note: one NaN or infinity was replaced")?,
+        many => printer.text(format_args!("  Note: {many} NaNs or infinities were replaced"))?,
     }
     match report.overflowed {
         0 => {}
@@ -91,7 +91,7 @@ pub(super) fn distance(report: &ConvertReport, reports: bool, printer: &Printer)
     printer.text(format_args!("  Lethe distance: {mean:.3e} (mean absolute error of the quantized values)"))
 }
 
-/// The errors of weights.
+/// A table of quantisation errors.
 pub(in crate::commands) fn errors_table<'a>(errors: impl IntoIterator<Item = &'a QuantizationError>) -> Table {
     let mut table = Table::new([
         Column::Flexible("WEIGHT"),
@@ -114,14 +114,14 @@ pub(in crate::commands) fn errors_table<'a>(errors: impl IntoIterator<Item = &'a
     table
 }
 
-/// The error of a weight.
+/// A quantisation error as JSON.
 pub(in crate::commands) fn error_document(error: &QuantizationError) -> Value {
     json!({
         "name": error.name,
         "values": error.values,
         "mean_absolute": error.mean_absolute,
         "mean_squared": error.mean_squared,
-        // Infinite where nothing was lost, which JSON cannot say.
+        // An infinite SQNR has no representation in JSON.
         "sqnr_db": error.sqnr.is_finite().then_some(error.sqnr),
         "cosine": error.cosine,
     })
@@ -136,7 +136,7 @@ pub(super) fn document(report: &ConvertReport, reports: bool, document: &mut Val
     }
 }
 
-/// How many weights are not quantised, by reason.
+/// The number of weights that are not quantised, by reason.
 pub(super) fn reasons(kept: &[(String, Keeping)]) -> Vec<(&'static str, usize)> {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for (_, keeping) in kept {
@@ -148,7 +148,7 @@ pub(super) fn reasons(kept: &[(String, Keeping)]) -> Vec<(&'static str, usize)> 
     reasons
 }
 
-/// The same in short lines; those who ask are told each of the weights.
+/// The same in short lines; the weights are details.
 pub(super) fn kept(kept: &[(String, Keeping)], printer: &Printer) -> Vec<String> {
     for (name, keeping) in kept {
         let line = format!("{name}: not quantized, {}", keeping.reason());
@@ -157,5 +157,5 @@ pub(super) fn kept(kept: &[(String, Keeping)], printer: &Printer) -> Vec<String>
     reasons(kept).iter().map(|(reason, count)| format!("{count} not quantized: {reason}")).collect()
 }
 
-/// Longest line of details, in characters.
+/// Maximum characters of a detail.
 const MAX_LINE_CHARS: usize = 4096;

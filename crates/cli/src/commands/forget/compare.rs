@@ -1,9 +1,9 @@
-//! `forget --compare`: the size and the error of several targets, with nothing written.
+//! `forget --compare`: sizes and quantisation errors of several targets, without writing.
 
 use anamnesis::{Comparison, CpuLevel, Measurement, QuantizationError};
 use serde_json::{Value, json};
 
-use super::{asked, request, target};
+use super::{conversion_options, request, target};
 use crate::args::ForgetArgs;
 use crate::commands::writing::note_texts;
 use crate::commands::{convert, counted, open, shown};
@@ -20,7 +20,7 @@ pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result
         }
     });
     let Some(&first) = targets.first() else { return Ok(()) };
-    let options = asked(args, first, cpu)?;
+    let options = conversion_options(args, first, cpu)?;
     let checkpoint = open::checkpoint(&args.input, printer)?;
     printer.text(format_args!("Comparing {} for {}", counted(targets.len(), "target"), shown(&args.input.path)))?;
     let bar = printer.progress(0);
@@ -36,7 +36,7 @@ pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result
     printer.table(&table(&rows, input_bytes))?;
     for row in &rows {
         if let Err(error) = &row.outcome {
-            printer.text(format_args!("{}: cannot be: {error}", row.target))?;
+            printer.text(format_args!("{}: not possible: {error}", row.target))?;
         }
     }
     if reports {
@@ -49,7 +49,7 @@ pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result
         "input_bytes": input_bytes,
         "targets": rows.iter().map(|row| document(row, reports)).collect::<Vec<_>>(),
     });
-    // Where no target can be had, there is nothing to compare.
+    // If no target is possible, there is nothing to compare.
     if rows.iter().any(|row| row.outcome.is_ok()) {
         return printer.document("forget", document);
     }
@@ -73,7 +73,7 @@ fn table(rows: &[Comparison], input_bytes: u64) -> Table {
         let name = row.target.name().to_owned();
         let nothing = || "-".to_owned();
         table.row(match &row.outcome {
-            Err(_) => vec![name, "cannot be".to_owned(), nothing(), nothing(), nothing(), nothing(), nothing()],
+            Err(_) => vec![name, "impossible".to_owned(), nothing(), nothing(), nothing(), nothing(), nothing()],
             Ok(Measurement { bytes, stats, overall, .. }) => {
                 let error = |show: fn(&QuantizationError) -> String| overall.as_ref().map_or_else(nothing, show);
                 vec![
@@ -91,7 +91,7 @@ fn table(rows: &[Comparison], input_bytes: u64) -> Table {
     table
 }
 
-/// The weights of one target, the worst first.
+/// Prints the weights of one target, the worst first.
 fn weights(row: &Comparison, printer: &Printer) -> Result<(), Failure> {
     let Ok(measured) = &row.outcome else { return Ok(()) };
     let mut errors: Vec<_> = measured.weights.iter().map(|weight| &weight.error).collect();
@@ -115,7 +115,7 @@ fn document(row: &Comparison, reports: bool) -> Value {
     document["values"] = overall.map(|error| error.values).into();
     document["lethe_distance"] = overall.map(|error| error.mean_absolute).into();
     document["mean_squared"] = overall.map(|error| error.mean_squared).into();
-    // Infinite where nothing was lost, which JSON cannot say.
+    // An infinite SQNR has no representation in JSON.
     document["sqnr_db"] = overall.map(|error| error.sqnr).filter(|sqnr| sqnr.is_finite()).into();
     document["cosine"] = overall.map(|error| error.cosine).into();
     if reports {

@@ -1,28 +1,28 @@
-//! `forget --fit`: the types of weights chosen by what they lose, so that the model fits.
+//! `forget --fit`: chooses the targets of weights by their errors, so that the model fits a size.
 
 use anamnesis::{Checkpoint, ConvertTarget, CpuLevel, Fit, FittedWeight};
 use serde_json::{Value, json};
 
-use super::{asked, request};
+use super::{conversion_options, request};
 use crate::args::ForgetArgs;
 use crate::commands::writing::prepare_output;
 use crate::commands::{open, shown, to};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table, size};
 
-/// What is chosen from where nobody says.
-const USUAL: &str = "k-quants";
+/// The default family.
+const DEFAULT_FAMILY: &str = "k-quants";
 
 pub(super) fn run(args: &ForgetArgs, bytes: u64, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
-    let text = args.to.as_deref().unwrap_or(USUAL);
+    let text = args.to.as_deref().unwrap_or(DEFAULT_FAMILY);
     if !Fit::families().any(|family| family.eq_ignore_ascii_case(text)) {
-        // What is no target is answered with what may have been meant.
+        // Unknown targets are reported with suggestions.
         text.split(',').try_for_each(|name| to::target(name.trim()).map(|_| ()))?;
     }
     let targets = Fit::family(text)?;
     let Some(&first) = targets.first() else { return Ok(()) };
     prepare_output(&args.write, first, printer)?;
-    let options = asked(args, first, cpu)?;
+    let options = conversion_options(args, first, cpu)?;
     let checkpoint = open::checkpoint(&args.input, printer)?;
     let names: Vec<_> = targets.iter().map(|target| target.name()).collect();
     let input = shown(&args.input.path);
@@ -34,7 +34,7 @@ pub(super) fn run(args: &ForgetArgs, bytes: u64, cpu: CpuLevel, printer: &Printe
     });
     drop(bar);
     let fit = fit.map_err(|error| request(args, first, options).advise(error, &checkpoint))?;
-    tell(&fit, bytes, printer)?;
+    print_choice(&fit, bytes, printer)?;
     write(args, fit, (bytes, &names), &checkpoint, printer)
 }
 
@@ -45,19 +45,19 @@ fn write(
     checkpoint: &Checkpoint,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    let told = document(&fit, bytes, tried);
+    let fit_document = document(&fit, bytes, tried);
     let mut request = request(args, fit.target, fit.options);
-    request.fit = Some(told);
+    request.fit = Some(fit_document);
     request.convert(checkpoint, printer)
 }
 
-/// What was decided for every weight.
-fn tell(fit: &Fit, bytes: u64, printer: &Printer) -> Result<(), Failure> {
+/// Prints the choice for every weight.
+fn print_choice(fit: &Fit, bytes: u64, printer: &Printer) -> Result<(), Failure> {
     let mut table =
         Table::new([Column::Flexible("WEIGHT"), Column::Left("TARGET"), Column::Right("SIZE"), Column::Right("SQNR")]);
     for FittedWeight { target, bytes, error, .. } in &fit.weights {
         let sqnr = format!("{:.2} dB", error.sqnr);
-        let target = target.map_or("as asked", ConvertTarget::name).to_owned();
+        let target = target.map_or("as given", ConvertTarget::name).to_owned();
         table.row([error.name.clone(), target, size(*bytes), sqnr]);
     }
     printer.text("")?;

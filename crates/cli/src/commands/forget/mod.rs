@@ -1,4 +1,4 @@
-//! `forget`: quantise the weights of a model, or tell what that would come to.
+//! `forget`: quantises the weights of a model, or shows the plan.
 
 mod compare;
 mod fit;
@@ -19,7 +19,7 @@ pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result
         return fit::run(args, bytes, cpu, printer);
     }
     let target = target(args.to.as_deref().unwrap_or_default())?;
-    let options = asked(args, target, cpu)?;
+    let options = conversion_options(args, target, cpu)?;
     request(args, target, options).run(printer)
 }
 
@@ -28,14 +28,14 @@ fn target(text: &str) -> Result<ConvertTarget, Failure> {
     let target = to::target(text)?;
     if !target.is_quantized() {
         return Err(Failure::Usage(format!(
-            "the target {target} quantises nothing, amn convert writes it; bnb-nf4, fp8, q4_k_m and others do, which amn formats lists"
+            "the target {target} does not quantise, amn convert writes it; bnb-nf4, fp8, q4_k_m and others listed by amn formats do"
         )));
     }
     Ok(target)
 }
 
-/// How weights are quantised, as typed.
-fn asked(args: &ForgetArgs, target: ConvertTarget, cpu: CpuLevel) -> Result<ConvertOptions, Failure> {
+/// The requested conversion options.
+fn conversion_options(args: &ForgetArgs, target: ConvertTarget, cpu: CpuLevel) -> Result<ConvertOptions, Failure> {
     let mut options = options(&args.write, &args.quantize, target, cpu)?.with_selection(args.names.selection()?);
     options.keep_names = args.keep_names;
     options.split = split(&args.split, target)?;

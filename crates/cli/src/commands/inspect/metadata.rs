@@ -1,25 +1,25 @@
-//! `inspect --metadata`: what a file says about itself, with types.
+//! `inspect --metadata`: prints the metadata of a file with types.
 
 use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, GgufMetadataArray, GgufMetadataValue, Request};
 use serde_json::{Value, json};
 
-use crate::close::{closest_dotted, did_you_mean};
 use crate::exit::Failure;
+use crate::suggest::{closest_dotted, did_you_mean};
 use crate::ui::{Column, Printer, Table};
 
 type Entry = (String, GgufMetadataValue);
 
-/// Characters of a text, and items of an array, that a line of the list has room for.
+/// Maximum characters of a string, and items of an array, in the list.
 const LISTED_CHARS: usize = 72;
 const LISTED_ITEMS: usize = 6;
-/// The same where one value was asked for.
+/// The same for a single value.
 const WHOLE_CHARS: usize = 1 << 20;
 const WHOLE_ITEMS: usize = 1000;
-/// Keys that are suggested in place of one that is not there.
+/// Maximum number of suggested keys.
 const SUGGESTIONS: usize = 5;
 
-/// All entries, or the one that was asked for.
+/// All entries, or the requested one.
 pub(super) fn entries(checkpoint: &Checkpoint, key: Option<&str>) -> Result<Vec<Entry>, Failure> {
     let mut entries = checkpoint.metadata()?;
     let Some(key) = key else { return Ok(entries) };
@@ -29,7 +29,7 @@ pub(super) fn entries(checkpoint: &Checkpoint, key: Option<&str>) -> Result<Vec<
     }
 }
 
-/// Prints the list, or the one value that was asked for.
+/// Prints the list, or the requested value.
 pub(super) fn print(entries: &[Entry], key: Option<&str>, printer: &Printer) -> Result<(), Failure> {
     match entries {
         [] => printer.text("no metadata"),
@@ -44,7 +44,7 @@ pub(super) fn print(entries: &[Entry], key: Option<&str>, printer: &Printer) -> 
     }
 }
 
-/// The entries for programs: whole, in the form in which metadata for a GGUF file is given.
+/// The entries as JSON, in the form accepted by `--gguf-metadata`.
 pub(super) fn document(entries: &[Entry]) -> Value {
     entries.iter().map(|(key, value)| (key.clone(), typed(value))).collect()
 }
@@ -62,7 +62,7 @@ fn unknown(key: &str, entries: &[Entry]) -> Failure {
     Failure::Refused { error, advice: Some(advice) }
 }
 
-/// One arm for every type of numbers, of a value or of an array: its name, and what it holds.
+/// Match arms for all numeric types, of a value or of an array.
 macro_rules! each_number {
     ($value:expr, $of:ident, $held:ident => $number:expr, $($other:pat => $otherwise:expr),* $(,)?) => {
         match $value {
@@ -82,14 +82,14 @@ macro_rules! each_number {
     };
 }
 
-/// The type of a value, and a number as text.
+/// The type of a value, and its text if it is a number.
 fn scalar(value: &GgufMetadataValue) -> (&'static str, String) {
     each_number!(value, GgufMetadataValue, number => number.to_string(),
         GgufMetadataValue::String(text) => ("string", text.clone()),
         GgufMetadataValue::Array(_) => ("array", String::new()))
 }
 
-/// The type of an array's items, and the first of them as texts.
+/// The item type of an array, and its first items as text.
 fn items(array: &GgufMetadataArray, most: usize) -> (&'static str, Vec<String>) {
     each_number!(array, GgufMetadataArray, numbers => numbers.iter().take(most).map(ToString::to_string).collect(),
     GgufMetadataArray::String(texts) => {
@@ -107,7 +107,7 @@ fn type_name(value: &GgufMetadataValue) -> String {
     }
 }
 
-/// A value in a line of the list.
+/// A value in the list.
 fn shown(value: &GgufMetadataValue) -> String {
     match value {
         GgufMetadataValue::Array(array) => listed(array, LISTED_ITEMS),
@@ -116,13 +116,13 @@ fn shown(value: &GgufMetadataValue) -> String {
     }
 }
 
-/// A value by itself. The lines of a text stay lines.
+/// A single value. Line breaks of a string are kept.
 fn whole(value: &GgufMetadataValue) -> String {
     match value {
         GgufMetadataValue::Array(array) => {
             let mut lines = items(array, WHOLE_ITEMS).1;
             if let Some(more) = array.len().checked_sub(WHOLE_ITEMS + 1) {
-                lines.push(format!("and {} more; --json has them all", more + 1));
+                lines.push(format!("and {} more; --json prints all", more + 1));
             }
             lines.join("\n")
         }
@@ -137,12 +137,12 @@ fn whole(value: &GgufMetadataValue) -> String {
 fn listed(array: &GgufMetadataArray, most: usize) -> String {
     let (_, mut shown) = items(array, most);
     if array.len() > most {
-        shown.push(format!("… {} in all", array.len()));
+        shown.push(format!("… {} in total", array.len()));
     }
     format!("[{}]", shown.join(", "))
 }
 
-/// A text safe for a terminal; where it is cut its length is told.
+/// A string escaped for a terminal; if it is cut, its length is appended.
 fn cut(text: &str, most: usize) -> String {
     let count = text.chars().count();
     let start = printable(text, most);
@@ -164,7 +164,7 @@ fn typed_array(array: &GgufMetadataArray) -> Value {
     json!({ "type": "array", "item_type": name, "value": value })
 }
 
-/// A number; those that JSON does not have as texts.
+/// A number; NaN and infinities as strings.
 fn number_document<T: Into<Value> + ToString + Copy>(number: T) -> Value {
     match number.into() {
         Value::Null => number.to_string().into(),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_in_the_list_and_whole_alone() {
+    fn long_values_are_cut_in_the_list_only() {
         let text = GgufMetadataValue::String(format!("{}\nlast\u{1b}", "x".repeat(100)));
         assert!(shown(&text).ends_with("… (106 characters)"), "{}", shown(&text));
         assert!(whole(&text).ends_with("x\nlast\\u{1b}"));

@@ -1,4 +1,4 @@
-//! `inspect`: how a model is quantised, how large it gets, and what it says about itself.
+//! `inspect`: shows how a model is quantised, its decoded size and its metadata.
 
 mod metadata;
 
@@ -10,11 +10,11 @@ use super::described::Described;
 use super::{MAX_NOTE_CHARS, counted, counts, notes, open, patterns, shown, to};
 use crate::args::InspectArgs;
 use crate::exit::Failure;
-use crate::ui::{Printer, json::texts, size};
+use crate::ui::{Printer, json::strings, size};
 
 pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> {
     let target = to::dtype(&args.to)?;
-    let checkpoint = patterns::chosen(&args.choice, open::checkpoint(&args.input, printer)?)?;
+    let checkpoint = patterns::select(&args.choice, open::checkpoint(&args.input, printer)?)?;
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     let key = args.key.as_deref();
     let entries = args.metadata.then(|| metadata::entries(&checkpoint, key)).transpose()?;
@@ -28,9 +28,9 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
         document["undecoded"] = info.undecoded.into();
         document["to"] = target.to_string().into();
         document["decoded_bytes"] = info.decoded_size().into();
-        document["config"] = texts(&checkpoint.evidence());
-        document["odd"] = texts(&checkpoint.oddities());
-        document["problems"] = texts(&info.problems);
+        document["config"] = strings(&checkpoint.evidence());
+        document["odd"] = strings(&checkpoint.oddities());
+        document["problems"] = strings(&info.problems);
         if let Some(entries) = entries {
             document["metadata"] = metadata::document(&entries);
         }
@@ -47,8 +47,8 @@ fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Re
         }
         None => {
             printer.text(info.with_sizes(size))?;
-            if checkpoint.directory().is_some() || !says_it_all(info.format) {
-                labelled("Decided by:", &info.codings.iter().map(decided).collect::<Vec<_>>(), printer)?;
+            if checkpoint.directory().is_some() || !is_self_explanatory(info.format) {
+                labelled("Decided by:", &info.codings.iter().map(evidence_line).collect::<Vec<_>>(), printer)?;
             }
         }
     }
@@ -58,24 +58,24 @@ fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Re
     }
     let unclaimed = checkpoint.unclaimed().len();
     if unclaimed > 0 {
-        printer.text(format_args!("Unclaimed:   {}, taken as plain data", counted(unclaimed, "tensor")))?;
+        printer.text(format_args!("Unclaimed:   {}, treated as plain data", counted(unclaimed, "tensor")))?;
     }
     labelled("Odd:", &first(&checkpoint.oddities()), printer)?;
     notes(checkpoint, "Note:        ", printer)
 }
 
-/// Whether the name of a scheme leaves nothing to say of one file: no bits, no groups.
-fn says_it_all(scheme: QuantScheme) -> bool {
+/// Whether the name of a scheme describes a file completely: no bits, no groups.
+fn is_self_explanatory(scheme: QuantScheme) -> bool {
     matches!(scheme, QuantScheme::FineGrainedFp8 | QuantScheme::PerChannelFp8 | QuantScheme::PerTensorFp8)
 }
 
-/// A scheme, and what decided that it is this one.
-fn decided(summary: &SchemeSummary) -> String {
+/// A scheme with its evidence.
+fn evidence_line(summary: &SchemeSummary) -> String {
     let line = format!("{} × {}: {}", summary.weights, summary.description, summary.coding.evidence);
     printable(&line, MAX_LINE_CHARS)
 }
 
-/// A scheme for programs.
+/// A scheme as JSON.
 fn scheme_document(summary: &SchemeSummary) -> Value {
     let coding = &summary.coding;
     json!({
@@ -91,20 +91,20 @@ fn scheme_document(summary: &SchemeSummary) -> Value {
     })
 }
 
-/// Longest line about a scheme, in characters.
+/// Maximum characters of a line about a scheme.
 const MAX_LINE_CHARS: usize = 400;
 
-/// The first of many lines, and how many more there are.
+/// The first lines, and the number of others.
 fn first(lines: &[String]) -> Vec<String> {
     let more = lines.len().saturating_sub(LINES_SHOWN);
     let shown = lines.iter().take(LINES_SHOWN).map(|line| printable(line, MAX_NOTE_CHARS));
     shown.chain((more > 0).then(|| format!("and {more} more"))).collect()
 }
 
-/// Problems and oddities that are printed; the rest are counted.
+/// Maximum number of problems and oddities to print.
 const LINES_SHOWN: usize = 5;
 
-/// Lines under one label, in the columns of the summary.
+/// Prints lines under a label, in the columns of the summary.
 fn labelled(label: &str, lines: &[String], printer: &Printer) -> Result<(), Failure> {
     for (index, line) in lines.iter().enumerate() {
         printer.text(format_args!("{:<13}{line}", if index == 0 { label } else { "" }))?;

@@ -22,20 +22,20 @@ pub(super) fn run(
     printer.text(format_args!("Parsing...  {tensors}, {}", info.scheme_name()))?;
     let cut = args.write.directory_options();
     let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, options, &cut);
-    let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
+    let plan = plan.map_err(|error| patterns::advise(error, checkpoint))?;
     let to = target.to_string();
     let job = DirectoryJob { command: "remember", input: &args.input, write: &args.write, to, output };
-    let told: Vec<_> =
+    let note_lines: Vec<_> =
         nothing_decoded(args, checkpoint, plan.stats()).into_iter().chain(note_texts(plan.notes())).collect();
     let mut document = job.document(checkpoint, &plan);
-    document["notes"] = told.as_slice().into();
+    document["notes"] = note_lines.as_slice().into();
     let run = &options.run;
     if args.write.dry_run {
-        return job.forecast(&plan, run, (&told, &summary(plan.stats(), target)), document, printer);
+        return job.forecast(&plan, run, (&note_lines, &summary(plan.stats(), target)), document, printer);
     }
     printer.text(format_args!("Recalling... {}", counted(plan.stats().dequantized, "tensor")))?;
     let report = job.write(&plan, run, printer)?;
-    outcome(checkpoint, &told, report.overflowed, plan.total_bytes(), printer)?;
+    outcome(checkpoint, &note_lines, report.overflowed, plan.total_bytes(), printer)?;
     let bytes = plan.tensors().map(|(_, tensor)| tensor.bytes).sum();
     printer.text(format_args!("Output: {} ({})", shown(&job.output), size(bytes)))?;
     for line in job.outcome(&plan, &report) {

@@ -36,26 +36,26 @@ pub(super) fn run(
     }
     notes(checkpoint, "  Note: ", printer)?;
     let plan = checkpoint.plan_convert(ConvertTarget::Safetensors, options);
-    let plan = plan.map_err(|error| patterns::unfit(error, checkpoint))?;
-    let told: Vec<_> =
+    let plan = plan.map_err(|error| patterns::advise(error, checkpoint))?;
+    let note_lines: Vec<_> =
         nothing_decoded(args, checkpoint, plan.stats()).into_iter().chain(note_texts(plan.notes())).collect();
     let mut document = job.document(checkpoint, &plan);
-    document["notes"] = told.as_slice().into();
+    document["notes"] = note_lines.as_slice().into();
     if args.write.dry_run {
         let (output, bytes) = (shown(&job.output), size(plan.total_bytes()));
         let line = format!("Would write {output} ({bytes}): {}", summary(plan.stats(), target));
-        return job.forecast(&plan, &told, &[line], document, printer);
+        return job.forecast(&plan, &note_lines, &[line], document, printer);
     }
     match &described {
-        Some(described) => printer.text(described.counted())?,
+        Some(described) => printer.text(described.counts())?,
         None => printer.text(format_args!("Recalling... {}", counted(plan.stats().dequantized, "tensor")))?,
     }
     let report = job.write(&plan, printer)?;
-    outcome(checkpoint, &told, report.overflowed, plan.total_bytes(), printer)?;
+    outcome(checkpoint, &note_lines, report.overflowed, plan.total_bytes(), printer)?;
     let written = shown(&job.output);
     match &described {
         Some(described) => {
-            printer.text(described.remembered(plan.stats().dequantized, plan.stats().passthrough, &written))?;
+            printer.text(described.result(plan.stats().dequantized, plan.stats().passthrough, &written))?;
         }
         None => {
             let bytes = plan.tensors().map(|tensor| tensor.bytes).sum();
@@ -66,11 +66,11 @@ pub(super) fn run(
     printer.document("remember", document)
 }
 
-/// A file of another format keeps its name, one of the same gets the name of the new type.
+/// The default output: an input of another format keeps its stem, one of the same gets the type as a suffix.
 fn default_output(checkpoint: &Checkpoint, target: TargetDtype) -> Result<PathBuf, Failure> {
     let named = output_path::named_after(checkpoint)?;
     Ok(match checkpoint.format() {
-        // What a store holds has no name of its own.
+        // A file of a store has no name of its own.
         Format::Safetensors if !checkpoint.origin().is_store() => {
             derive_output_path_for_dtype(&named, ConvertTarget::Safetensors, target.dtype())
         }

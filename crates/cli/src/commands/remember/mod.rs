@@ -1,5 +1,4 @@
-//! `remember`: decode a model, or show what decoding it would write. A file becomes a file, a checkpoint directory a
-//! directory.
+//! `remember`: decodes a model, or shows the plan. A file becomes a file, a checkpoint directory a directory.
 
 mod directory;
 mod file;
@@ -8,13 +7,13 @@ use anamnesis::{
     Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Format, InspectOptions, TargetDtype,
 };
 
-use super::writing::{self, becomes_directory, prepare_output, refuse_options_of_directories};
+use super::writing::{self, becomes_directory, prepare_output, refuse_directory_options};
 use super::{open, shown, to};
 use crate::args::RememberArgs;
 use crate::exit::Failure;
 use crate::ui::Printer;
 
-/// Where the input is of another format, the format of the output may be named in place of a type, and means the default.
+/// Accepted in place of a type for inputs of other formats; means the default type.
 const OUTPUT_FORMAT: &str = "safetensors";
 
 pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
@@ -28,7 +27,7 @@ pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Resu
     let options = options(args, target, cpu)?;
     let checkpoint = open::checkpoint(&args.input, printer)?;
     if is_format && checkpoint.format() == Format::Safetensors {
-        // Says which types there are.
+        // Reports the known types.
         to::dtype(OUTPUT_FORMAT)?;
     }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
@@ -42,18 +41,18 @@ pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Resu
             shown(&args.input.path)
         ),
     };
-    refuse_options_of_directories(&args.write, &why)?;
+    refuse_directory_options(&args.write, &why)?;
     file::run(args, &checkpoint, &info, &options, printer)
 }
 
-/// What is converted, and how, as typed.
+/// The requested conversion options.
 fn options(args: &RememberArgs, target: TargetDtype, cpu: CpuLevel) -> Result<ConvertOptions, Failure> {
     let options = writing::options(&args.write, cpu)?.with_output_dtype(target.dtype());
     let cast = if args.cast.is_some() { Cast::All } else { Cast::Quantized };
     Ok(options.with_cast(cast).with_selection(args.select.selection()?))
 }
 
-/// What to say where nothing is decoded. An input of another format is converted all the same.
+/// Why there is nothing to decode. Inputs of other formats are converted anyway.
 fn nothing_decoded(args: &RememberArgs, checkpoint: &Checkpoint, stats: ConvertStats) -> Option<String> {
     let is_asked = args.to.as_deref().is_some_and(|to| !to.eq_ignore_ascii_case(OUTPUT_FORMAT));
     let is_idle = stats.dequantized == 0 && args.cast.is_none();
@@ -61,7 +60,7 @@ fn nothing_decoded(args: &RememberArgs, checkpoint: &Checkpoint, stats: ConvertS
     is_told.then(|| "nothing to decode; --cast all converts plain tensors".to_owned())
 }
 
-/// What is done with how many tensors: `1 decoded to BF16, 2 copied`.
+/// The numbers of tensors by treatment: `1 decoded to BF16, 2 copied`.
 fn summary(stats: ConvertStats, target: TargetDtype) -> String {
     let cast = if stats.cast > 0 { format!("{} cast to {target}, ", stats.cast) } else { String::new() };
     format!("{} decoded to {target}, {cast}{} copied", stats.dequantized, stats.passthrough)

@@ -1,4 +1,4 @@
-//! What a user can do about an output that cannot be written.
+//! Advice on outputs that cannot be written.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::commands::shown;
 use crate::exit::Failure;
 use crate::ui::size;
 
-/// Adds what the user can do about an output file of `bytes` bytes that cannot be written.
+/// Adds advice to the error of writing an output file of `bytes` bytes.
 pub(super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failure {
     let AnamnesisError::Io(cause) = &error else { return advise_on_values(error) };
     let advice = match cause.kind() {
@@ -27,36 +27,34 @@ pub(super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failur
     Failure::Refused { error, advice: Some(advice) }
 }
 
-/// The same for standard output, from which nothing can be taken back.
+/// The same for standard output, where written bytes cannot be undone.
 pub(super) fn advise_stream(error: AnamnesisError) -> Failure {
     match error {
         AnamnesisError::Cancelled => Failure::Interrupted { kept: Some(STREAM.into()) },
-        error => {
-            Failure::Refused { error, advice: Some("what standard output has of the output is not all".to_owned()) }
-        }
+        error => Failure::Refused { error, advice: Some("standard output is incomplete".to_owned()) },
     }
 }
 
-/// Adds what the user can do about values or an output that stop a conversion.
+/// Adds advice to errors that stop a running conversion.
 pub(super) fn advise_on_values(error: AnamnesisError) -> Failure {
     let advice = match &error {
         AnamnesisError::NotFinite { .. } => {
-            "keep this weight as it is (forget --exclude, convert --keep), or replace such values (--allow-nonfinite)"
+            "keep this weight unquantised (forget --exclude, convert --keep), or replace such values (--allow-nonfinite)"
         }
         AnamnesisError::Overflow { .. } => {
-            "keep this weight as it is (forget --exclude, convert --keep), choose another type, or write it all the same \
-             (--allow-nonfinite)"
+            "keep this weight unquantised (forget --exclude, convert --keep), choose another type, or write it anyway \
+            (--allow-nonfinite)"
         }
-        AnamnesisError::OtherPlan { .. } => "use --force to start again",
+        AnamnesisError::OtherPlan { .. } => "--force starts again",
         _ => return error.into(),
     };
     Failure::Refused { error, advice: Some(advice.to_owned()) }
 }
 
-/// A file is written as one file by one run, whatever these options say.
-pub(crate) fn refuse_options_of_directories(write: &WriteArgs, why: &str) -> Result<(), Failure> {
-    match write.option_of_directories() {
+/// Refuses options for directories when a single file is written.
+pub(crate) fn refuse_directory_options(write: &WriteArgs, why: &str) -> Result<(), Failure> {
+    match write.directory_option() {
         None => Ok(()),
-        Some(option) => Err(Failure::Usage(format!("{option} shapes the output of a checkpoint directory, and {why}"))),
+        Some(option) => Err(Failure::Usage(format!("{option} applies to checkpoint directories only, and {why}"))),
     }
 }

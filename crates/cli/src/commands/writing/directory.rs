@@ -12,33 +12,33 @@ use anamnesis::{
 use serde_json::{Value, json};
 
 use super::advice::advise_on_values;
-use super::{shared_fields, tell_machine};
+use super::{print_machine, shared_fields};
 use crate::args::{InputArgs, WriteArgs};
 use crate::commands::{counted, output_path, shown};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
-/// Files that are left out and named one by one; the rest are counted.
+/// Maximum number of omitted files to name.
 const DROPPED_SHOWN: usize = 10;
-/// Longest file name printed, in characters.
+/// Maximum characters of a file name.
 const MAX_NAME_CHARS: usize = 255;
 
-/// What was typed, and what it means.
+/// A directory to be written.
 pub(crate) struct DirectoryJob<'a> {
-    /// The command, for programs that read the result.
+    /// The command, for the JSON document.
     pub(crate) command: &'static str,
     pub(crate) input: &'a InputArgs,
     pub(crate) write: &'a WriteArgs,
-    /// What was asked for.
+    /// The requested target.
     pub(crate) to: String,
     pub(crate) output: PathBuf,
 }
 
 impl DirectoryJob<'_> {
-    /// Where the output goes: beside the input where nobody says, under its name with `suffix`.
+    /// The output directory: by default next to the input, with `suffix` appended to its name.
     pub(crate) fn output(write: &WriteArgs, checkpoint: &Checkpoint, suffix: &str) -> Result<PathBuf, Failure> {
         let output = write.output.clone().map_or_else(|| output_path::directory(checkpoint, suffix), Ok)?;
-        // A file of weights may be named that the directory shall have.
+        // The path of a weight file inside the directory may be given.
         let output = match output_path::is_file(&output) && !output_path::is_stream(&output) {
             true => {
                 output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
@@ -55,13 +55,13 @@ impl DirectoryJob<'_> {
         options: &RememberOptions,
         printer: &Printer,
     ) -> Result<DirectoryReport, Failure> {
-        tell_machine(options, printer);
+        print_machine(options, printer);
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let mut written = 0;
         let result = plan.write(&self.output, options, |progress| {
             written = progress.bytes;
-            // Less than all where shards are kept from an earlier run, or belong to other parts.
+            // Shards kept from an earlier run and those of other parts are not written.
             bar.set_total(progress.total_bytes);
             bar.set(progress.bytes);
         });
@@ -71,7 +71,7 @@ impl DirectoryJob<'_> {
         Ok(report)
     }
 
-    /// Adds what the user can do about an output that cannot be written.
+    /// Adds advice to the error of writing the directory.
     fn advise(&self, error: AnamnesisError, plan: &DirectoryPlan) -> Failure {
         let cause = match &error {
             AnamnesisError::Io(cause) => cause,
@@ -81,7 +81,7 @@ impl DirectoryJob<'_> {
             }
             _ => return advise_on_values(error),
         };
-        // What is wrong with an input is not mended by another output.
+        // Errors of an input are not fixed by another output.
         if !error.path().is_some_and(|path| path.starts_with(&self.output)) {
             return error.into();
         }
@@ -94,19 +94,19 @@ impl DirectoryJob<'_> {
                 format!("cannot write {}, choose another place with -o", shown(&self.output))
             }
             ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => {
-                "finished shards stay; make room and run the same command to go on".to_owned()
+                "finished shards are kept; free disk space and run the same command to resume".to_owned()
             }
             _ => return error.into(),
         };
         Failure::Refused { error, advice: Some(advice) }
     }
 
-    /// Whether this run writes what is not a shard: the first part does.
+    /// Whether this run writes the sidecars: the first part does.
     pub(super) fn writes_sidecars(&self) -> bool {
         self.write.part.is_none_or(Part::is_first)
     }
 
-    /// What came of it, in short lines.
+    /// The result in short lines.
     pub(crate) fn outcome(&self, plan: &DirectoryPlan, report: &DirectoryReport) -> Vec<String> {
         let mut shards = format!("{} written", counted(report.written.len(), "shard"));
         if !report.kept.is_empty() {
@@ -119,7 +119,7 @@ impl DirectoryJob<'_> {
         if self.writes_sidecars() {
             lines.extend(sidecar_lines(plan.sidecars()));
         } else {
-            lines.push("the files beside the weights come with part 1".to_owned());
+            lines.push("sidecar files are written by part 1".to_owned());
         }
         lines
     }
@@ -142,7 +142,7 @@ impl DirectoryJob<'_> {
     }
 }
 
-/// How many files are copied, what is changed in others, and which are left out.
+/// Lines about copied, changed and omitted sidecars.
 pub(super) fn sidecar_lines(sidecars: &[Sidecar]) -> Vec<String> {
     let (mut copied, mut changed, mut dropped, mut made) = (0, Vec::new(), Vec::new(), Vec::new());
     for sidecar in sidecars {

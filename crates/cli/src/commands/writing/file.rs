@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 use super::advice::{advise, advise_stream};
 use super::needs::Needs;
 use super::tensors::{self, Forecast};
-use super::{plan_notes, shared_fields, tell_machine};
+use super::{plan_notes, print_machine, shared_fields};
 use crate::args::{InputArgs, WriteArgs};
 use crate::commands::{output_path, shown};
 use crate::exit::Failure;
 use crate::interrupt;
 use crate::ui::Printer;
 
-/// What was typed, and what it means.
+/// A file to be written.
 pub(crate) struct FileJob<'a> {
-    /// The command, for programs that read the result.
+    /// The command, for the JSON document.
     pub(crate) command: &'static str,
     pub(crate) input: &'a InputArgs,
     pub(crate) write: &'a WriteArgs,
-    /// What was asked for.
+    /// The requested target.
     pub(crate) to: String,
     pub(crate) output: PathBuf,
 }
 
 impl<'a> FileJob<'a> {
-    /// The output is where the user says, or else where `default` does.
+    /// The output is `-o`, or `default()`.
     pub(crate) fn new(
         command: &'static str,
         (input, write): (&'a InputArgs, &'a WriteArgs),
@@ -48,7 +48,7 @@ impl<'a> FileJob<'a> {
     }
 
     pub(crate) fn write(&self, plan: &ConvertPlan, printer: &Printer) -> Result<ConvertReport, Failure> {
-        tell_machine(plan.run(), printer);
+        print_machine(plan.run(), printer);
         let started = Instant::now();
         let bar = printer.progress(plan.total_bytes());
         let result = match output_path::is_stream(&self.output) {
@@ -66,7 +66,7 @@ impl<'a> FileJob<'a> {
         Ok(report)
     }
 
-    /// Tells the plan and writes nothing.
+    /// Prints the plan.
     pub(crate) fn forecast(
         &self,
         plan: &ConvertPlan,
@@ -85,11 +85,11 @@ impl<'a> FileJob<'a> {
             printer.text(line)?;
         }
         let needs = Needs::of(&self.output, plan.total_bytes(), plan.run());
-        needs.tell(printer)?;
+        needs.print(printer)?;
         let exists = !output_path::is_stream(&self.output) && files.iter().any(|(path, _)| path.exists());
         if exists && !self.write.force {
             let which = if is_split { "One of those files" } else { "That file" };
-            printer.text(format_args!("{which} exists already: --force replaces it, -o chooses another name"))?;
+            printer.text(format_args!("{which} exists: --force replaces it, -o chooses another name"))?;
         }
         if printer.is_json() {
             let mut document = document;
@@ -119,7 +119,7 @@ impl<'a> FileJob<'a> {
         document
     }
 
-    /// What is written, in words: the output, or the first and the last of its files.
+    /// The output as text: its path, or its first and last file.
     pub(crate) fn written(&self, plan: &ConvertPlan) -> String {
         let names: Vec<_> = plan.files(&self.output).map(|(path, _)| path).collect();
         match &names[..] {

@@ -1,4 +1,4 @@
-//! `--dry-run` for a checkpoint directory: the plan, and what it takes.
+//! `--dry-run` for a checkpoint directory: prints the plan and the resources it needs.
 
 use anamnesis::{DirectoryPlan, OutputState, RememberOptions};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::commands::{counted, shown};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table, size};
 
-/// What is at the place of an output, by the word that programs read.
+/// The state of an output directory in JSON.
 fn state_name(state: OutputState) -> &'static str {
     match state {
         OutputState::Begun => "begun",
@@ -21,7 +21,7 @@ fn state_name(state: OutputState) -> &'static str {
 }
 
 impl DirectoryJob<'_> {
-    /// Tells the plan and writes nothing.
+    /// Prints the plan.
     pub(crate) fn forecast(
         &self,
         plan: &DirectoryPlan,
@@ -36,7 +36,7 @@ impl DirectoryJob<'_> {
         let mut last = ("", 0);
         let mut planned = Vec::new();
         for (shard, tensor) in plan.tensors() {
-            // Tensors come shard by shard, so each name is looked up once.
+            // Tensors are ordered by shard, so each name is looked up once.
             if shard != last.0 {
                 last = (shard, number(shard));
             }
@@ -60,19 +60,19 @@ impl DirectoryJob<'_> {
             size(plan.total_bytes()),
         ))?;
         if let Some(part) = self.write.part {
-            let beside = if self.writes_sidecars() { ", and the files beside the weights" } else { "" };
+            let beside = if self.writes_sidecars() { ", and the sidecar files" } else { "" };
             let mine = is_mine.iter().filter(|mine| **mine).count();
             let (number, count) = (part.number(), part.count());
             printer.text(format_args!("Part {number} of {count} writes {}{beside}", counted(mine, "shard")))?;
         }
-        needs.tell(printer)?;
+        needs.print(printer)?;
         match found {
             OutputState::Begun if self.write.force => {
-                printer.text("That directory was begun already and would be replaced")?;
+                printer.text("That directory was started already and would be replaced")?;
             }
             OutputState::Begun => {
                 printer
-                    .text("That directory was begun already: the same conversion goes on, --force starts it again")?;
+                    .text("That directory was started already: the same conversion resumes, --force starts again")?;
             }
             OutputState::Foreign if self.write.force => {
                 printer.text("That directory is not empty: files of the same names would be replaced")?;

@@ -1,5 +1,5 @@
-//! What commands that write a model share: how they run, files and directories, the tensors of a plan, what is told of an
-//! output, and what to do where writing fails.
+//! Shared code of commands that write a model: options, files and directories, the tensors of a plan, results,
+//! advice.
 
 mod advice;
 mod directory;
@@ -9,7 +9,7 @@ mod needs;
 mod outcome;
 pub(super) mod tensors;
 
-pub(super) use advice::refuse_options_of_directories;
+pub(super) use advice::refuse_directory_options;
 pub(super) use directory::DirectoryJob;
 pub(super) use file::FileJob;
 pub(super) use outcome::{note_texts, outcome};
@@ -23,7 +23,7 @@ use crate::exit::Failure;
 use crate::interrupt;
 use crate::ui::Printer;
 
-/// How a conversion runs, as typed.
+/// The requested conversion options.
 pub(super) fn options(write: &WriteArgs, cpu: CpuLevel) -> Result<ConvertOptions, Failure> {
     let existing = if write.force { Existing::Replace } else { Existing::Refuse };
     let mut options = ConvertOptions::new().with_existing(existing).with_cancel(interrupt::token()?);
@@ -32,10 +32,10 @@ pub(super) fn options(write: &WriteArgs, cpu: CpuLevel) -> Result<ConvertOptions
     Ok(options)
 }
 
-/// Whether a checkpoint becomes a directory: where it is one, unless the target or the name of the output is a file's. Parts
-/// of one file that was cut become one again, unless asked otherwise.
+/// Whether a checkpoint becomes a directory: if it is one, unless the target or the output path is a single file.
+/// Split models are merged, unless requested otherwise.
 pub(super) fn becomes_directory(checkpoint: &Checkpoint, write: &WriteArgs, target: ConvertTarget) -> bool {
-    let is_cut_file = checkpoint.format().parts_are_one_file() && write.option_of_directories().is_none();
+    let is_cut_file = checkpoint.format().parts_are_one_file() && write.directory_option().is_none();
     if target == ConvertTarget::Hf {
         return true;
     }
@@ -43,18 +43,18 @@ pub(super) fn becomes_directory(checkpoint: &Checkpoint, write: &WriteArgs, targ
     checkpoint.directory().is_some() && target.extension() == "safetensors" && !is_cut_file && !is_named_as_file
 }
 
-/// Refuses an output that contradicts its target, and leaves standard output to it where it goes there.
+/// Refuses an output path that contradicts its target, and reserves standard output if it is the output.
 pub(super) fn prepare_output(write: &WriteArgs, target: ConvertTarget, printer: &Printer) -> Result<(), Failure> {
     let Some(output) = write.output.as_deref() else { return Ok(()) };
     if output_path::is_stream(output) {
-        printer.give_way();
+        printer.reserve_stdout();
         return Ok(());
     }
-    output_path::check_ending(output, target)
+    output_path::check_extension(output, target)
 }
 
-/// Tells those who ask which CPU instructions are used, before the first of them is, and how many threads.
-fn tell_machine(options: &RememberOptions, printer: &Printer) {
+/// Prints details: CPU level and number of threads.
+fn print_machine(options: &RememberOptions, printer: &Printer) {
     printer.detail(format_args!("CPU level {}", options.cpu.unwrap_or_default()));
     match options.threads {
         Some(count) => printer.detail(super::counted(count, "worker thread")),

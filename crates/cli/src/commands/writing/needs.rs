@@ -1,4 +1,4 @@
-//! What a conversion takes of the machine, told before it begins.
+//! Resources of a conversion, printed before it starts.
 
 use std::path::Path;
 
@@ -9,22 +9,22 @@ use crate::commands::output_path;
 use crate::exit::Failure;
 use crate::ui::{Printer, size};
 
-/// Memory and room on the disk.
+/// Memory and disk space.
 pub(super) struct Needs {
     memory_bytes: u64,
     disk_bytes: u64,
-    /// `None` where the system does not tell.
+    /// `None` if the system does not report it.
     free_bytes: Option<u64>,
 }
 
 impl Needs {
-    /// Of writing `disk_bytes` bytes to `output`.
+    /// The resources for writing `disk_bytes` bytes to `output`.
     pub(super) fn of(output: &Path, disk_bytes: u64, run: &RememberOptions) -> Self {
         let free_bytes = if output_path::is_stream(output) { None } else { anamnesis::free_bytes(output) };
         Self { memory_bytes: run.memory_bytes(), disk_bytes, free_bytes }
     }
 
-    pub(super) fn tell(&self, printer: &Printer) -> Result<(), Failure> {
+    pub(super) fn print(&self, printer: &Printer) -> Result<(), Failure> {
         printer.text(format_args!("Memory: about {}", size(self.memory_bytes)))?;
         let free = match self.free_bytes {
             Some(free) if free < self.disk_bytes => format!(", only {} free", size(free)),

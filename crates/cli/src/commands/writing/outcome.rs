@@ -1,4 +1,4 @@
-//! What is told of every output that is written, whatever the command: sizes, what was left out, and what was lost.
+//! Results that all writing commands print: sizes, omitted data and losses.
 
 use anamnesis::error::printable;
 use anamnesis::{Checkpoint, ConvertStats, PlanNote};
@@ -8,29 +8,29 @@ use crate::commands::unclaimed_names;
 use crate::exit::Failure;
 use crate::ui::{Printer, size};
 
-/// Longest note printed, in characters.
+/// Maximum characters of a note.
 const MAX_NOTE_CHARS: usize = 4096;
 
-/// Notes that are printed; the rest are counted.
+/// Maximum number of notes to print.
 const NOTES_SHOWN: usize = 40;
 
-/// The notes of a plan in words.
+/// The notes of a plan as text.
 pub(crate) fn note_texts(notes: &[PlanNote]) -> Vec<String> {
     notes.iter().map(ToString::to_string).collect()
 }
 
-/// What a plan says about its output.
+/// Prints the notes of a plan.
 pub(crate) fn plan_notes(notes: &[String], printer: &Printer) -> Result<(), Failure> {
     for note in notes.iter().take(NOTES_SHOWN) {
         printer.text(format_args!("  Note: {}", printable(note, MAX_NOTE_CHARS)))?;
     }
     match notes.len().saturating_sub(NOTES_SHOWN) {
         0 => Ok(()),
-        more => printer.text(format_args!("  Note: and {more} more, which --json has")),
+        more => printer.text(format_args!("  Note: and {more} more, listed by --json")),
     }
 }
 
-/// What the output does not have of the input, what it cannot hold, and how large both are.
+/// Prints notes, overflows and sizes.
 pub(crate) fn outcome(
     checkpoint: &Checkpoint,
     notes: &[String],
@@ -41,15 +41,17 @@ pub(crate) fn outcome(
     plan_notes(notes, printer)?;
     match overflowed {
         0 => {}
-        1 => printer.text("  Note: one finite value is infinite in the output: F16 ends at 65504")?,
+        1 => printer.text("  Note: one finite value is infinite in the output: the maximum of F16 is 65504")?,
         many => {
-            printer.text(format_args!("  Note: {many} finite values are infinite in the output: F16 ends at 65504"))?;
+            printer.text(format_args!(
+                "  Note: {many} finite values are infinite in the output: the maximum of F16 is 65504"
+            ))?;
         }
     }
     printer.text(format_args!("  Size: {} -> {}", size(checkpoint.file_bytes()), size(output_bytes)))
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub(crate) fn shared_fields(checkpoint: &Checkpoint, stats: ConvertStats, notes: &[PlanNote], document: &mut Value) {
     document["input_bytes"] = checkpoint.file_bytes().into();
     document["cast"] = stats.cast.into();

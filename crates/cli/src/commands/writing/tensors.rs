@@ -1,4 +1,4 @@
-//! Planned tensors, for people and for programs.
+//! Tensors of a plan, as text and JSON.
 
 use std::collections::HashMap;
 
@@ -9,33 +9,32 @@ use serde_json::{Value, json};
 use crate::exit::Failure;
 use crate::ui::{Column, Printer, Table, size};
 
-/// Prints tensors, with what all of them have in common below.
+/// Prints a table, and below it the columns that are equal in all rows.
 pub(crate) fn list(table: Table, printer: &Printer) -> Result<(), Failure> {
     let (table, common) = table.without_constants();
     printer.text("")?;
     printer.table(&table)?;
     match common {
-        Some(common) => printer.text(format_args!("all of them: {common}")),
+        Some(common) => printer.text(format_args!("all: {common}")),
         None => Ok(()),
     }
 }
 
-/// The tensors of a plan, and how each comes about. Ways that take many words are numbered, so that the words stand below
-/// the table, whole and once.
+/// The tensors of a plan and how each is produced. Long descriptions are numbered and printed once below the table.
 #[derive(Default)]
 pub(crate) struct Forecast<'a> {
     rows: Vec<(Option<usize>, &'a PlannedOutput, String)>,
-    ways: Vec<String>,
+    descriptions: Vec<String>,
     numbers: HashMap<String, usize>,
 }
 
 impl<'a> Forecast<'a> {
-    /// Of an output file, or of the files it is split into, which have numbers.
+    /// The tensors of a file, or of the numbered files it is split into.
     pub(crate) fn of_files(tensors: &'a [PlannedOutput], is_split: bool) -> Self {
         Self::of(tensors.iter().map(|tensor| (is_split.then_some(tensor.file + 1), tensor)))
     }
 
-    /// Of an output directory, whose shards have numbers.
+    /// The tensors of a directory with numbered shards.
     pub(super) fn of_shards(tensors: &'a [(usize, PlannedOutput)]) -> Self {
         Self::of(tensors.iter().map(|(shard, tensor)| (Some(*shard), tensor)))
     }
@@ -43,34 +42,34 @@ impl<'a> Forecast<'a> {
     fn of(tensors: impl Iterator<Item = (Option<usize>, &'a PlannedOutput)>) -> Self {
         let mut forecast = Self::default();
         for (shard, tensor) in tensors {
-            let way = forecast.way(tensor);
-            forecast.rows.push((shard, tensor, way));
+            let description = forecast.describe(tensor);
+            forecast.rows.push((shard, tensor, description));
         }
         forecast
     }
 
-    /// How a tensor comes about: a word, or the number of a line below.
-    fn way(&mut self, tensor: &PlannedOutput) -> String {
+    /// How a tensor is produced: a word, or the number of a description below the table.
+    fn describe(&mut self, tensor: &PlannedOutput) -> String {
         let sources: Vec<_> = tensor.sources.iter().map(|source| relative(source, &tensor.name)).collect();
         let is_itself = tensor.sources.len() == 1 && tensor.sources.first() == Some(&tensor.name);
-        let way = match work(tensor) {
+        let description = match work(tensor) {
             None if is_itself => return "copied".to_owned(),
             None => format!("copied from {}", sources.join(" + ")),
             Some(work) if is_itself => work,
             Some(work) => format!("{work}, from {}", sources.join(" + ")),
         };
-        let ways = &mut self.ways;
-        let number = self.numbers.entry(way.clone()).or_insert_with(|| {
-            ways.push(way);
-            ways.len()
+        let descriptions = &mut self.descriptions;
+        let number = self.numbers.entry(description.clone()).or_insert_with(|| {
+            descriptions.push(description);
+            descriptions.len()
         });
         number.to_string()
     }
 
     pub(crate) fn print(&self, printer: &Printer) -> Result<(), Failure> {
         list(self.table(), printer)?;
-        for (number, way) in (1..).zip(&self.ways) {
-            printer.text(format_args!("how {number}: {}", printable(way, MAX_WAY_CHARS)))?;
+        for (number, description) in (1..).zip(&self.descriptions) {
+            printer.text(format_args!("how {number}: {}", printable(description, MAX_DESCRIPTION_CHARS)))?;
         }
         Ok(())
     }
@@ -81,13 +80,13 @@ impl<'a> Forecast<'a> {
         let has_shards = self.rows.iter().any(|(shard, ..)| shard.is_some());
         let shards = has_shards.then_some(Column::Right("SHARD"));
         let mut table = Table::new(shards.into_iter().chain(columns).collect::<Vec<_>>());
-        for (shard, tensor, way) in &self.rows {
+        for (shard, tensor, description) in &self.rows {
             let cells = [
                 tensor.name.clone(),
                 tensor.dtype.to_string(),
                 format!("{:?}", tensor.shape),
                 size(tensor.bytes),
-                way.clone(),
+                description.clone(),
             ];
             table.row(shard.iter().map(usize::to_string).chain(cells).collect::<Vec<_>>());
         }
@@ -97,10 +96,10 @@ impl<'a> Forecast<'a> {
 
 const HOW: Column = Column::Left("HOW");
 
-/// Longest description of how a tensor comes about, in characters.
-const MAX_WAY_CHARS: usize = 4096;
+/// Maximum characters of a description.
+const MAX_DESCRIPTION_CHARS: usize = 4096;
 
-/// What is done with a tensor; `None` where it is copied.
+/// The treatment of a tensor; `None` if it is copied.
 fn work(tensor: &PlannedOutput) -> Option<String> {
     match (&tensor.scheme, &tensor.encoding) {
         (None, None) => None,
@@ -110,7 +109,7 @@ fn work(tensor: &PlannedOutput) -> Option<String> {
     }
 }
 
-/// The name of a source, without the innermost module around its output that it is in, too: `.weight_scale` next to
+/// The name of a source, without the innermost module that it shares with its output: `.weight_scale` for
 /// `layers.0.weight` or `layers.0.weight.absmax`.
 pub(crate) fn relative<'a>(source: &'a str, output: &str) -> &'a str {
     let modules = output.rmatch_indices('.').filter_map(|(end, _)| output.get(..end));
@@ -118,7 +117,7 @@ pub(crate) fn relative<'a>(source: &'a str, output: &str) -> &'a str {
     inside.next().unwrap_or(source)
 }
 
-/// A tensor of a file, with its number where there are several.
+/// A tensor of a file as JSON, with the number of the file if there are several.
 pub(crate) fn document_in(tensor: &PlannedOutput, is_split: bool) -> Value {
     let mut document = document(tensor);
     if is_split {

@@ -1,20 +1,20 @@
-//! What somebody may have meant: known names that are close to the one typed.
+//! Suggestions: known names that are similar to the given one.
 
-/// The known names that are close to `typed`, the closest first.
+/// The known names that are similar to `typed`, the closest first.
 pub(crate) fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
-    ranked(typed, known, most, distance)
+    rank(typed, known, most, distance)
 }
 
-/// The same for names with dots, whose last part may be right where the rest is not: tensors and metadata keys.
+/// The same for dotted names of tensors and metadata keys, whose last part may match alone.
 pub(crate) fn closest_dotted<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
-    ranked(typed, known, most, dotted_distance)
+    rank(typed, known, most, dotted_distance)
 }
 
-/// The same for file names, whose ending may be wrong where the rest is right.
+/// The same for file names, whose extension may be wrong.
 pub(crate) fn closest_file<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
-    ranked(typed, known, most, |typed, name| {
-        // Endings are long and few: they must not make the rest look close.
-        let ((stem, ending), (known_stem, known_ending)) = (parted(typed), parted(name));
+    rank(typed, known, most, |typed, name| {
+        // Extensions are compared separately, so that equal ones do not make names similar.
+        let ((stem, ending), (known_stem, known_ending)) = (split_extension(typed), split_extension(name));
         let edits = distance(stem, known_stem)?;
         match ending == known_ending {
             true => Some(edits),
@@ -23,25 +23,25 @@ pub(crate) fn closest_file<'a>(typed: &str, known: impl IntoIterator<Item = &'a 
     })
 }
 
-/// A file name and its ending.
-fn parted(name: &str) -> (&str, &str) {
+/// A file name and its extension.
+fn split_extension(name: &str) -> (&str, &str) {
     name.rsplit_once('.').unwrap_or((name, ""))
 }
 
-/// A question to put behind a message.
+/// A question to append to a message.
 pub(crate) fn did_you_mean(names: &[&str]) -> Option<String> {
     let (last, others) = names.split_last()?;
     let others = others.join(", ");
     Some(if others.is_empty() { format!("did you mean {last}?") } else { format!("did you mean {others} or {last}?") })
 }
 
-fn ranked<'a>(
+fn rank<'a>(
     typed: &str,
     known: impl IntoIterator<Item = &'a str>,
     most: usize,
     distance: impl Fn(&str, &str) -> Option<usize>,
 ) -> Vec<&'a str> {
-    // Names come from files, and comparing takes their lengths multiplied.
+    // Comparing takes time proportional to the product of both lengths, and names come from files.
     let is_short = |name: &&str| !name.is_empty() && name.len() <= MAX_COMPARED_BYTES;
     if !is_short(&typed) {
         return Vec::new();
@@ -54,19 +54,19 @@ fn ranked<'a>(
     near.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Longest name that is compared, in bytes.
+/// Maximum bytes of a name to compare.
 const MAX_COMPARED_BYTES: usize = 256;
-/// Shortest piece of a name that stands for it, in characters.
-const MIN_PIECE_CHARS: usize = 3;
+/// Minimum characters of a substring that matches a name.
+const MIN_SUBSTRING_CHARS: usize = 3;
 
-/// How far a name is from what was typed; `None` where it is something else.
+/// The distance of a name from the given one; `None` if they are not similar.
 fn distance(typed: &str, name: &str) -> Option<usize> {
     let (typed, name) = (typed.to_lowercase(), name.to_lowercase());
     let length = typed.chars().count();
-    if length >= MIN_PIECE_CHARS && name.contains(&typed) {
+    if length >= MIN_SUBSTRING_CHARS && name.contains(&typed) {
         return Some(0);
     }
-    Some(edits(&typed, &name)).filter(|&edits| edits <= length.div_ceil(4))
+    Some(levenshtein(&typed, &name)).filter(|&edits| edits <= length.div_ceil(4))
 }
 
 fn dotted_distance(typed: &str, name: &str) -> Option<usize> {
@@ -76,8 +76,8 @@ fn dotted_distance(typed: &str, name: &str) -> Option<usize> {
     whole.or_else(|| if typed.contains('.') { end() } else { None })
 }
 
-/// Characters to add, take out or replace to make one text the other.
-fn edits(from: &str, to: &str) -> usize {
+/// The Levenshtein distance.
+fn levenshtein(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (index, character) in from.chars().enumerate() {
@@ -96,14 +96,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edits_are_counted() {
+    fn the_distance_counts_edits() {
         for (from, to, count) in [("", "", 0), ("", "ab", 2), ("kitten", "sitting", 3), ("größe", "grosse", 3)] {
-            assert_eq!((edits(from, to), edits(to, from)), (count, count), "{from} {to}");
+            assert_eq!((levenshtein(from, to), levenshtein(to, from)), (count, count), "{from} {to}");
         }
     }
 
     #[test]
-    fn close_names_are_found_and_others_are_not() {
+    fn similar_names_are_found_and_others_are_not() {
         let known = ["general.architecture", "qwen2.context_length"];
         for typed in ["architecture", "general.architectur", "general.arhcitecture"] {
             assert_eq!(closest_dotted(typed, known, 1), ["general.architecture"], "{typed}");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_not_close_for_its_ending_alone() {
+    fn a_file_is_not_similar_for_its_extension_alone() {
         let known = ["model.safetensors", "other.safetensors", "mode.txt"];
         assert_eq!(closest_file("model.gguf", known, 1), ["model.safetensors"]);
         assert_eq!(closest_file("modle.safetensors", known, 5), ["model.safetensors"]);
