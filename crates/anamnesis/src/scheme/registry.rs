@@ -1,4 +1,4 @@
-//! The schemes and encodings of this build, one line each, and the order in which schemes claim.
+//! The list of schemes, in the order in which they claim, and of encodings; one line for each.
 
 use super::claim::{self, About, Claimed, Claims, PartName, Scheme};
 use super::quantise::Encoding;
@@ -9,15 +9,15 @@ use super::{
 use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
 
-/// What every scheme knows, in the order they claim.
+/// The formats that each scheme decodes or refuses, in the order in which schemes claim.
 pub(crate) fn about() -> impl Iterator<Item = About> {
     ALL.iter().map(|scheme| scheme.about())
 }
 
-/// All schemes in the order they claim. Eight-bit floats also occur as the scales of packed formats, so they come last.
+/// All schemes in the order in which they claim. FP8 comes last, because packed formats store their scales as FP8 too.
 static ALL: [&dyn Scheme; 18] = [
     &ggml::Ggml,
-    &claim::methods::Methods,
+    &claim::refused_methods::RefusedMethods,
     &comfy::Comfy,
     &marlin::Marlin,
     &gptq::Gptq,
@@ -32,11 +32,11 @@ static ALL: [&dyn Scheme; 18] = [
     &quark::Quark,
     &modelopt::ModelOpt,
     &mxfp4::Mxfp4,
-    &claim::foreign::Foreign,
+    &claim::refused_layouts::RefusedLayouts,
     &fp8::Fp8,
 ];
 
-/// What can be asked for when quantising, in the order it is listed.
+/// The encodings that a model can be quantised to, in the order in which they are listed.
 pub(crate) static ENCODINGS: [&[Encoding]; 11] = [
     &bnb::ENCODINGS,
     &fp8::ENCODINGS,
@@ -51,14 +51,16 @@ pub(crate) static ENCODINGS: [&[Encoding]; 11] = [
     &ggml::ENCODINGS,
 ];
 
-/// The part names of every scheme, and whether it refuses what it recognises.
+/// The part names of every scheme; `true` if the scheme refuses the weights that it recognises.
 fn part_names() -> Vec<(bool, Vec<PartName>)> {
     ALL.iter().map(|scheme| (matches!(scheme.about(), About::Refused(_)), scheme.part_names())).collect()
 }
 
-/// Lets every scheme claim its share of the catalog. `elsewhere` says where a tensor may be that is not in it;
-/// `allow_unclaimed` whether what is suspected of being packed is plain data where nobody claims it; `rounding` by whose
-/// arithmetic weights are decoded.
+/// Lets every scheme claim its weights in the catalog, then refuses the leftovers.
+///
+/// `elsewhere` names another file that may hold a tensor missing from the catalog. With `allow_unclaimed`, unclaimed
+/// tensors
+/// that look packed are copied as plain data. `rounding` selects whose arithmetic weights are decoded with.
 pub(crate) fn claim(
     catalog: &Catalog,
     config: &QuantConfig,
@@ -68,12 +70,12 @@ pub(crate) fn claim(
 ) -> Claimed {
     let mut claims = Claims::new(catalog, config, elsewhere, rounding);
     for scheme in ALL {
-        claims.begin(match scheme.about() {
+        claims.set_format(match scheme.about() {
             About::Decoded(name, _) => name,
             About::Refused(_) => "packed weights",
         });
         scheme.claim(&mut claims);
     }
-    claim::suspicion::refuse_leftovers(&mut claims, allow_unclaimed, &part_names());
+    claim::leftover_check::refuse_leftovers(&mut claims, allow_unclaimed, &part_names());
     claims.finish()
 }

@@ -39,12 +39,12 @@ impl Scheme for BitNet {
         // Weights that are not packed stay what they are.
         let is_codes = |dtype: Dtype| !matches!(dtype, Dtype::F32 | Dtype::BF16 | Dtype::F16 | Dtype::F64);
         let codes: Vec<_> = claims
-            .free()
+            .unclaimed()
             .filter(|(_, tensor)| tensor.name.ends_with(CODES) && is_codes(tensor.dtype))
             .map(|(id, _)| id)
             .collect();
         for id in codes {
-            let scale = claims.find_free(&format!("{}_scale", claims.catalog.get(id).name));
+            let scale = claims.find_unclaimed(&format!("{}_scale", claims.catalog.get(id).name));
             claims.take(id, TensorRole::Quantized);
             if let Some(scale) = scale {
                 claims.take(scale, TensorRole::Scale);

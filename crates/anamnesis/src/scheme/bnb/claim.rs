@@ -40,7 +40,7 @@ impl Scheme for Bnb {
         let mut four_bit = BTreeSet::new();
         let mut has_states = false;
         let mut eight_bit = Vec::new();
-        for (id, tensor) in claims.free() {
+        for (id, tensor) in claims.unclaimed() {
             // Few names have two bars, and those are searched.
             let has_bars = tensor.name.as_bytes().windows(2).any(|pair| pair == b"__");
             let weight = match has_bars.then(|| tensor.name.split_once(QUANT_STATE)).flatten() {
@@ -68,9 +68,9 @@ impl Scheme for Bnb {
 fn claim_four_bit(claims: &mut Claims<'_>, name: &str, has_states: bool) {
     let state_prefix = format!("{name}{QUANT_STATE}");
     let states: Vec<_> = claims.catalog.with_prefix(&state_prefix).map(|(id, _)| id).collect();
-    let companions = COMPANIONS.map(|(end, role)| (claims.find_free(&format!("{name}{end}")), role));
+    let companions = COMPANIONS.map(|(end, role)| (claims.find_unclaimed(&format!("{name}{end}")), role));
     let found: Vec<(TensorId, TensorRole)> = companions.iter().filter_map(|(id, role)| Some(((*id)?, *role))).collect();
-    let weight = claims.find_free(name);
+    let weight = claims.find_unclaimed(name);
     // Names alone do not make a scheme: without a description, codes, scales and map must all be there.
     let has_core = weight.is_some() && companions[0].0.is_some() && companions[1].0.is_some();
     if states.is_empty() && !has_core {
@@ -178,7 +178,7 @@ fn claim_eight_bit(claims: &mut Claims<'_>, scales: TensorId) {
     let scale_tensor = claims.catalog.get(scales);
     let module = scale_tensor.name.trim_end_matches("SCB");
     let name = format!("{module}weight");
-    let Some(weight) = claims.find_free(&name) else {
+    let Some(weight) = claims.find_unclaimed(&name) else {
         if claims.catalog.find(&name).is_none() {
             let place = claims.elsewhere(&name).unwrap_or_else(|| "it is nowhere in this input".to_owned());
             let text = format!("scale {} has no weight {}: {place}", quoted(&scale_tensor.name), quoted(&name));
@@ -195,7 +195,7 @@ fn claim_eight_bit(claims: &mut Claims<'_>, scales: TensorId) {
         let text = format!("tensor {name} is {}; beside {scales} it must be I8", tensor.dtype);
         return claims.refuse(AnamnesisError::parse(text));
     }
-    let format = claims.find_free(&format!("{module}weight_format"));
+    let format = claims.find_unclaimed(&format!("{module}weight_format"));
     if let Some(format) = format {
         claims.take(format, TensorRole::QuantState);
     }

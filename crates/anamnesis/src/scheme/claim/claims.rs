@@ -1,4 +1,5 @@
-//! Claiming: every stored tensor is claimed exactly once, as a weight, as somebody's companion, or as plain data.
+//! The state of claiming: every stored tensor gets exactly one role, as the codes of a weight, as a companion, or as
+//! plain data.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -12,24 +13,24 @@ use super::role::{ClaimedTensor, QuantScheme, TensorRole};
 use crate::scheme::coder::{Coding, Evidence, Recipe};
 use crate::scheme::model_class::{Layer, ModelClass};
 
-/// A quantised weight: what it will be called, and the stored tensors it is made of.
+/// A quantised weight: the name it is decoded under, and the stored tensors it is made of.
 pub(crate) struct Weight {
     pub name: String,
-    /// Its shape, empty where only its companions know it.
+    /// Its shape; empty if the shape is known only from the contents of its companions.
     pub shape: Vec<usize>,
-    /// How many values it stands for, as far as the header tells.
+    /// How many values it decodes to, if the header determines it.
     pub values: u64,
     pub scheme: QuantScheme,
-    /// How its codes are grouped under scales, where the header alone tells.
+    /// How its codes are grouped under scales, if the header determines it.
     pub blocks: Option<Blocks>,
-    /// Its codes, as far as the header tells.
+    /// How its codes are stored, as far as the header determines it.
     pub coding: Coding,
     /// The stored tensors that the decoder reads, in its order; the first holds the codes.
     pub parts: Vec<TensorId>,
     pub recipe: Recipe,
 }
 
-/// Codes of so many bits, so many of them under one scale.
+/// The geometry of a block-wise quantisation: bits per code and codes per scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Blocks {
     pub bits: u8,
@@ -38,16 +39,16 @@ pub(crate) struct Blocks {
     pub nested: bool,
 }
 
-/// The catalog while schemes claim from it.
+/// A catalog whose tensors are being claimed: the roles given so far, and the weights found.
 pub(crate) struct Claims<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) config: &'a QuantConfig,
     elsewhere: &'a dyn Fn(&str) -> Option<String>,
     rounding: Rounding,
     roles: Vec<Option<TensorRole>>,
-    /// What codes are called that are claimed now.
-    claiming: &'static str,
-    /// Codes, and what they are called.
+    /// The format name under which codes are claimed next.
+    format: &'static str,
+    /// The tensors claimed as codes, each with the name of its format.
     codes: Vec<(TensorId, &'static str)>,
     weights: Vec<Weight>,
     problems: Vec<AnamnesisError>,
@@ -55,25 +56,27 @@ pub(crate) struct Claims<'a> {
     notes: Vec<String>,
 }
 
-/// The outcome: everything has a role, and whatever must not be converted is listed as a problem.
+/// The result of claiming: every tensor has a role, and whatever must not be converted is listed as a problem.
 #[derive(Default)]
 pub(crate) struct Claimed {
     pub(crate) roles: Vec<TensorRole>,
     pub(crate) weights: Vec<Weight>,
-    /// Codes that are no weight, because something is wrong or nobody decodes them: what they are called.
+    /// Codes that belong to no decoded weight, because they are inconsistent or their format is not decoded; each with
+    /// the name of the format.
     pub(crate) refused: Vec<(TensorId, &'static str)>,
     /// Why this checkpoint cannot be decoded, in the order found. Inspecting it is still possible.
     pub(crate) problems: Vec<AnamnesisError>,
-    /// What looks like a part of a quantised weight and belongs to none, whether it is refused or plain data.
+    /// Tensors that look like parts of a quantised weight and belong to none, whether they are refused or copied as
+    /// plain data.
     pub(crate) leftovers: Vec<Leftover>,
-    /// What is doubtful about a weight that is decoded all the same, for people.
+    /// Human-readable doubts about weights that are decoded all the same.
     pub(crate) notes: Vec<String>,
-    /// The places of `weights` in the order of their names, once one is looked up.
+    /// Indices into `weights` sorted by name, built by the first lookup.
     by_name: OnceLock<Vec<u32>>,
 }
 
 impl Claimed {
-    /// Of a catalog of so many tensors that are all plain data.
+    /// The result for a catalog of `tensors` tensors that are all plain data.
     pub(crate) fn all_plain(tensors: usize) -> Self {
         Self { roles: vec![TensorRole::Passthrough; tensors], ..Self::default() }
     }
@@ -107,7 +110,7 @@ impl<'a> Claims<'a> {
             elsewhere,
             rounding,
             roles,
-            claiming: "",
+            format: "",
             codes,
             weights,
             problems,
@@ -116,31 +119,31 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// Names what is claimed from here on.
-    pub(in crate::scheme) fn begin(&mut self, name: &'static str) {
-        self.claiming = name;
+    /// Sets the format name under which codes are claimed from here on.
+    pub(in crate::scheme) fn set_format(&mut self, format: &'static str) {
+        self.format = format;
     }
 
-    /// The tensors nobody has claimed yet.
-    pub(in crate::scheme) fn free(&self) -> impl Iterator<Item = (TensorId, &'a StoredTensor)> + use<'_, 'a> {
+    /// The tensors that are not claimed yet.
+    pub(in crate::scheme) fn unclaimed(&self) -> impl Iterator<Item = (TensorId, &'a StoredTensor)> + use<'_, 'a> {
         let catalog = self.catalog;
         catalog.iter().filter(|(id, _)| self.roles[id.index()].is_none())
     }
 
     /// The unclaimed tensor of this name.
-    pub(in crate::scheme) fn find_free(&self, name: &str) -> Option<TensorId> {
+    pub(in crate::scheme) fn find_unclaimed(&self, name: &str) -> Option<TensorId> {
         self.catalog.find(name).filter(|id| self.roles[id.index()].is_none())
     }
 
-    /// Whether nobody has claimed a tensor yet.
-    pub(in crate::scheme) fn is_free(&self, id: TensorId) -> bool {
+    /// Whether a tensor is not claimed yet.
+    pub(in crate::scheme) fn is_unclaimed(&self, id: TensorId) -> bool {
         self.roles.get(id.index()).is_some_and(Option::is_none)
     }
 
     /// Claims a tensor for a role; a second claim is refused.
     pub(in crate::scheme) fn take(&mut self, id: TensorId, role: TensorRole) {
         if role == TensorRole::Quantized {
-            self.codes.push((id, self.claiming));
+            self.codes.push((id, self.format));
         }
         if self.roles[id.index()].replace(role).is_some() {
             let name = quoted(&self.catalog.get(id).name);
@@ -150,9 +153,9 @@ impl<'a> Claims<'a> {
 
     /// Claims the codes of a format that is not decoded.
     pub(in crate::scheme) fn take_refused(&mut self, id: TensorId, format: &'static str) {
-        let scheme = std::mem::replace(&mut self.claiming, format);
+        let outer = std::mem::replace(&mut self.format, format);
         self.take(id, TensorRole::Quantized);
-        self.claiming = scheme;
+        self.format = outer;
     }
 
     /// Adds a weight whose parts have been [taken](Self::take).
@@ -161,16 +164,16 @@ impl<'a> Claims<'a> {
             Rounding::Once => weight.recipe,
             Rounding::AsLibrary => weight.recipe.by_library(),
         };
-        match self.as_its_class_has_it(Weight { recipe, ..weight }) {
+        match self.transpose_conv1d(Weight { recipe, ..weight }) {
             Ok(weight) => self.weights.push(weight),
             Err(problem) => self.refuse(problem),
         }
     }
 
-    /// A weight as the class of its model has it: bitsandbytes and GPTQ store the layers of `Conv1D` as those of `Linear`.
-    fn as_its_class_has_it(&self, weight: Weight) -> Result<Weight> {
-        let is_of_linear = matches!(weight.scheme, QuantScheme::Bnb4 | QuantScheme::BnbInt8 | QuantScheme::Gptq);
-        if !is_of_linear || ModelClass::of(self.config.model_types()).layer(&weight.name) != Layer::Conv1d {
+    /// Transposes the weight of a `Conv1D` layer, which bitsandbytes and GPTQ store like that of a `Linear` layer.
+    fn transpose_conv1d(&self, weight: Weight) -> Result<Weight> {
+        let is_stored_as_linear = matches!(weight.scheme, QuantScheme::Bnb4 | QuantScheme::BnbInt8 | QuantScheme::Gptq);
+        if !is_stored_as_linear || ModelClass::of(self.config.model_types()).layer(&weight.name) != Layer::Conv1d {
             return Ok(weight);
         }
         let bias = weight.name.strip_suffix("weight").and_then(|module| self.catalog.find(&format!("{module}bias")));
@@ -178,50 +181,54 @@ impl<'a> Claims<'a> {
             [outputs] => Some(outputs),
             _ => None,
         });
-        let turned = weight.recipe.turned(&weight.shape, outputs);
-        let (recipe, shape) = turned.map_err(|error| error.in_tensor(&weight.name))?;
+        let transposed = weight.recipe.turned(&weight.shape, outputs);
+        let (recipe, shape) = transposed.map_err(|error| error.in_tensor(&weight.name))?;
         Ok(Weight { recipe, shape, ..weight })
     }
 
-    /// Notes why a tensor cannot be decoded.
+    /// Records why a tensor cannot be decoded.
     pub(in crate::scheme) fn refuse(&mut self, problem: AnamnesisError) {
         self.problems.push(problem);
     }
 
-    /// The configuration where it says one of these keys; names where it does not.
+    /// The evidence for a weight's format: the configuration if it has one of these keys, otherwise the tensor names.
     pub(in crate::scheme) fn evidence(&self, keys: &[&'a str]) -> Evidence {
         self.config.args().place_of(keys).map_or(Evidence::Names, Evidence::Configuration)
     }
 
-    /// Where else a tensor may be, as a clause for a message; `None` where this input is all there is.
+    /// Which other file may hold a tensor, as a clause for a message; `None` if this input is complete.
     pub(in crate::scheme) fn elsewhere(&self, name: &str) -> Option<String> {
         (self.elsewhere)(name)
     }
 
-    /// Notes what is doubtful about a weight that is decoded.
+    /// Records a doubt about a weight that is decoded all the same.
     pub(in crate::scheme) fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
     /// Lists a tensor that is left over.
-    pub(in crate::scheme) fn tell(&mut self, leftover: Leftover) {
+    pub(in crate::scheme) fn add_leftover(&mut self, leftover: Leftover) {
         self.leftovers.push(leftover);
     }
 
     /// The tensors that were claimed for a role.
-    pub(in crate::scheme) fn taken(&self, role: TensorRole) -> impl Iterator<Item = &'a StoredTensor> + use<'_, 'a> {
+    pub(in crate::scheme) fn with_role(
+        &self,
+        role: TensorRole,
+    ) -> impl Iterator<Item = &'a StoredTensor> + use<'_, 'a> {
         let catalog = self.catalog;
         catalog.iter().filter(move |(id, _)| self.roles[id.index()] == Some(role)).map(|(_, tensor)| tensor)
     }
 
-    /// Whether a quantised weight, other than blocks, has been claimed whose name starts with `prefix`.
+    /// Whether a quantised weight whose name starts with `prefix` has been claimed; tensors of ggml blocks do not
+    /// count.
     pub(in crate::scheme) fn has_quantised(&self, prefix: &str) -> bool {
         let mut inside =
             self.catalog.with_prefix(prefix).filter(|(_, tensor)| !matches!(tensor.dtype, Dtype::Block(_)));
         inside.any(|(id, _)| self.roles[id.index()] == Some(TensorRole::Quantized))
     }
 
-    /// The names of the stored codes, each with the shape of its weight; an empty one is not known yet.
+    /// The names of the stored codes, each with the shape of its weight; a shape that is not known yet is empty.
     pub(in crate::scheme) fn shapes(&self) -> impl Iterator<Item = (&'a str, &[usize])> {
         let catalog = self.catalog;
         let codes = |weight: &Weight| weight.parts.first().map(|&codes| catalog.get(codes).name.as_str());
@@ -238,7 +245,7 @@ impl<'a> Claims<'a> {
         })
     }
 
-    /// The name of a weight that needs companions.
+    /// The name of the first weight that needs companions.
     pub(in crate::scheme) fn scaled_weight(&self) -> Option<&str> {
         let needs_companions = |weight: &&Weight| weight.parts.len() > 1 && weight.scheme != QuantScheme::Ggml;
         self.weights.iter().find(needs_companions).map(|weight| weight.name.as_str())
@@ -257,7 +264,7 @@ impl<'a> Claims<'a> {
 }
 
 impl Claimed {
-    /// The scheme of most values, or of nothing. Of what is not decoded, the stored elements count.
+    /// The scheme with the most values, or `Unquantized`. A tensor that is not decoded counts by its stored elements.
     pub(crate) fn dominant_scheme(&self, catalog: &Catalog) -> QuantScheme {
         let decoded = self.weights.iter().map(|weight| (weight.scheme, weight.values));
         let named = |&(id, name): &(TensorId, _)| (QuantScheme::Refused(name), catalog.get(id).elements());
@@ -268,7 +275,7 @@ impl Claimed {
                 None => totals.push((scheme, values)),
             }
         }
-        // The first of equals wins, so that the answer does not depend on how the maximum is searched.
+        // Of equal totals the first wins: `max_by_key` returns the last maximum, hence `rev`.
         totals.iter().rev().max_by_key(|(_, total)| *total).map_or(QuantScheme::Unquantized, |(scheme, _)| *scheme)
     }
 

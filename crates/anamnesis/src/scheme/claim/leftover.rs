@@ -1,4 +1,4 @@
-//! A tensor that no scheme has claimed and that is not taken for plain data.
+//! [`Leftover`]: a tensor that no scheme has claimed and that does not look like plain data.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct Leftover {
     pub name: String,
     /// Its type.
     pub dtype: Dtype,
-    /// Why it is not taken for plain data.
+    /// Why it does not look like plain data.
     pub why: String,
 }
 

@@ -1,13 +1,13 @@
 //! Claiming: which stored tensors are a weight with its companions, which are plain data, and which are refused.
 
 mod claims;
-pub(in crate::scheme) mod foreign;
 mod leftover;
-pub(in crate::scheme) mod methods;
+pub(in crate::scheme) mod leftover_check;
 mod part_name;
+pub(in crate::scheme) mod refused_layouts;
+pub(in crate::scheme) mod refused_methods;
 mod role;
 mod scheme;
-pub(in crate::scheme) mod suspicion;
 
 pub(crate) use claims::{Blocks, Claimed, Claims, Weight};
 pub use leftover::Leftover;

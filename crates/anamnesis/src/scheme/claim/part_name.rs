@@ -1,37 +1,39 @@
-//! The names that schemes give to the stored parts of a weight, so that a part is known by its name where it is alone.
+//! The names that schemes give to the stored parts of a weight, so that a part whose weight is missing is recognised by
+//! its name.
 
-/// How words begin that may be longer than a scheme calls its parts.
-const LONGER: &str = "weight_";
+/// The prefix of name components that may extend a scheme's name of a part, such as `weight_scale_inv_2`.
+const WEIGHT_PREFIX: &str = "weight_";
 
-/// How surely a name is that of a part of a quantised weight.
+/// How surely a tensor of some name is a part of a quantised weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Confidence {
-    /// Models use the name for data of their own: another part of the same weight must be there.
+    /// Unquantised models use the name too: another part of the same weight must be present.
     Weak,
-    /// A part, if its type is one of packed values.
+    /// A part, if its type is one that packed values are stored in.
     IfPacked,
     /// A part, if the checkpoint has a quantised weight.
     IfQuantised,
-    /// A part, if anything says that the checkpoint is quantised.
+    /// A part, if the configuration or a claimed weight shows that the checkpoint is quantised.
     IfConfigured,
-    /// A part: nothing else is called so.
+    /// A part: no unquantised model uses the name.
     Certain,
 }
 
-/// How the name of a part ends, and how that of the codes ends instead.
+/// The suffix of a part's name, and the suffix that the weight's codes have in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartName {
-    pub end: &'static str,
+    pub suffix: &'static str,
     pub codes: &'static str,
-    pub says: Confidence,
+    pub confidence: Confidence,
     ending: Ending,
 }
 
-/// The last eight bytes of a name in lower case, the last of them lowest: most names are told apart by these.
+/// The last eight bytes of a name in lower case, as a big-endian integer: enough to tell most names apart in one
+/// comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::scheme) struct Tail(u64);
 
-/// The tail of a name's end without its dot, and which bytes of a whole name's tail are compared with it.
+/// The tail of a suffix without its dot, and the mask of the bytes of a name's tail that are compared with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::scheme) struct Ending {
     tail: Tail,
@@ -52,8 +54,8 @@ impl Tail {
     }
 }
 
-/// Eight bytes with the capital letters of ASCII made small: of each byte, the top bit of a sum says on which side of a letter
-/// it is.
+/// Eight bytes with ASCII capitals in lower case. Per byte, the top bits of two sums tell whether it is at least `A`
+/// and past `Z`.
 const fn lower_case(bytes: u64) -> u64 {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     let low = bytes & (0x7f * EACH);
@@ -63,50 +65,50 @@ const fn lower_case(bytes: u64) -> u64 {
 }
 
 impl Ending {
-    pub(in crate::scheme) const fn of(end: &str) -> Self {
-        let word = match end.as_bytes() {
+    pub(in crate::scheme) const fn of(suffix: &str) -> Self {
+        let word = match suffix.as_bytes() {
             [b'.', word @ ..] | word => word,
         };
         let mask = if word.len() < 8 { (1 << (8 * word.len())) - 1 } else { u64::MAX };
         Self { tail: Tail::of(word), mask }
     }
 
-    /// Whether a name with this tail may end so; most do not.
-    pub(in crate::scheme) const fn may_end(self, name: Tail) -> bool {
+    /// Whether a name with this tail may have the suffix. `false` is certain.
+    pub(in crate::scheme) const fn may_match(self, name: Tail) -> bool {
         name.0 & self.mask == self.tail.0
     }
 }
 
 impl PartName {
-    pub(crate) const fn new(end: &'static str, codes: &'static str, says: Confidence) -> Self {
-        Self { end, codes, says, ending: Ending::of(end) }
+    pub(crate) const fn new(suffix: &'static str, codes: &'static str, confidence: Confidence) -> Self {
+        Self { suffix, codes, confidence, ending: Ending::of(suffix) }
     }
 
-    /// Whether a name with this tail may end as the part's does.
-    pub(in crate::scheme) const fn may_end(&self, name: Tail) -> bool {
-        self.ending.may_end(name)
+    /// Whether a name with this tail may have the part's suffix. `false` is certain.
+    pub(in crate::scheme) const fn may_match(&self, name: Tail) -> bool {
+        self.ending.may_match(name)
     }
 
-    /// Whether `name` has a component that may be a [longer](Self::base_of_longer) name of a part.
-    pub(in crate::scheme) fn has_longer(name: &str) -> bool {
-        name.match_indices('_').any(|(at, _)| name[..=at].ends_with(LONGER))
+    /// Whether `name` has a component that may be an [extended](Self::base_of_extended) name of a part.
+    pub(in crate::scheme) fn has_weight_prefix(name: &str) -> bool {
+        name.match_indices('_').any(|(at, _)| name[..=at].ends_with(WEIGHT_PREFIX))
     }
 
-    /// What precedes the end in `name`, whatever the case of its letters; the dot in front of an end that says something may
+    /// `name` without the suffix, compared regardless of case. The dot of a suffix that no unquantised model uses may
     /// be missing.
     pub(in crate::scheme) fn base<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let start = name.len().checked_sub(self.end.len());
+        let start = name.len().checked_sub(self.suffix.len());
         let strip = || {
             let (base, tail) = name.split_at_checked(start?)?;
-            tail.eq_ignore_ascii_case(self.end).then_some(base)
+            tail.eq_ignore_ascii_case(self.suffix).then_some(base)
         };
         let bare = || {
-            let word = self.end.strip_prefix('.')?;
+            let word = self.suffix.strip_prefix('.')?;
             if name == word {
                 return Some("");
             }
             let base = name.strip_suffix(Some(word).filter(|word| !word.starts_with('_'))?)?;
-            match self.says {
+            match self.confidence {
                 Confidence::Certain => Some(base),
                 Confidence::IfQuantised | Confidence::IfConfigured => Some(base).filter(|base| !base.ends_with('_')),
                 Confidence::Weak | Confidence::IfPacked => None,
@@ -115,14 +117,15 @@ impl PartName {
         strip().or_else(bare)
     }
 
-    /// The word that the name ends in.
+    /// The suffix without its dot or underscore.
     pub(in crate::scheme) fn word(&self) -> &'static str {
-        self.end.trim_start_matches(['.', '_'])
+        self.suffix.trim_start_matches(['.', '_'])
     }
 
-    /// What precedes the first component of `name` that begins with a word of this part that says all, whatever follows.
-    pub(in crate::scheme) fn base_of_longer<'n>(&self, name: &'n str) -> Option<&'n str> {
-        if self.says != Confidence::Certain || !self.end.trim_start_matches('.').starts_with(LONGER) {
+    /// `name` up to the first component that begins with the part's word, if that word is `Certain` and begins with
+    /// `weight_`.
+    pub(in crate::scheme) fn base_of_extended<'n>(&self, name: &'n str) -> Option<&'n str> {
+        if self.confidence != Confidence::Certain || !self.suffix.trim_start_matches('.').starts_with(WEIGHT_PREFIX) {
             return None;
         }
         let starts = std::iter::once(0).chain(name.match_indices('.').map(|(dot, _)| dot + 1));
@@ -132,7 +135,7 @@ impl PartName {
 
     /// The name of the codes of a weight whose part is called `name`.
     pub(in crate::scheme) fn codes_of(&self, name: &str) -> Option<String> {
-        let base = self.base(name).or_else(|| self.base_of_longer(name))?;
+        let base = self.base(name).or_else(|| self.base_of_extended(name))?;
         Some(format!("{base}{}", self.codes))
     }
 }
@@ -142,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_found_in_any_case_and_one_that_says_something_without_its_dot() {
+    fn a_suffix_is_found_in_any_case_and_a_distinctive_one_without_its_dot() {
         let zeros = PartName::new(".qzeros", ".qweight", Confidence::Certain);
         for name in ["a.b.qzeros", "a.b.QZEROS", "a.b.Qzeros"] {
             assert_eq!(zeros.codes_of(name).as_deref(), Some("a.b.qweight"), "{name}");
@@ -172,22 +175,22 @@ mod tests {
     }
 
     #[test]
-    fn no_name_that_ends_in_a_part_is_passed_over() {
-        let ends = [".scale", "_scale_inv", ".SCB", "._data", ".B", "", ".weight_packed", "é.qzeros"];
+    fn no_name_with_the_suffix_of_a_part_is_passed_over() {
+        let suffixes = [".scale", "_scale_inv", ".SCB", "._data", ".B", "", ".weight_packed", "é.qzeros"];
         let befores = ["", "a", "a.b", "a_", "A.é", "layers.0.down_proj", "weight"];
-        for end in ends {
-            for says in [Confidence::Weak, Confidence::IfQuantised, Confidence::Certain] {
-                let part = PartName::new(end, ".weight", says);
+        for suffix in suffixes {
+            for confidence in [Confidence::Weak, Confidence::IfQuantised, Confidence::Certain] {
+                let part = PartName::new(suffix, ".weight", confidence);
                 for before in befores {
-                    for name in [format!("{before}{end}"), format!("{before}{}", part.word())] {
+                    for name in [format!("{before}{suffix}"), format!("{before}{}", part.word())] {
                         for name in [name.to_ascii_lowercase(), name.to_ascii_uppercase(), name] {
-                            let may_end = part.may_end(Tail::of(name.as_bytes()));
-                            assert!(may_end || part.base(&name).is_none(), "{name:?} ends in {end:?}");
+                            let may_match = part.may_match(Tail::of(name.as_bytes()));
+                            assert!(may_match || part.base(&name).is_none(), "{name:?} ends in {suffix:?}");
                         }
                     }
                 }
             }
         }
-        assert!(!PartName::new(".qweight", "", Confidence::Certain).may_end(Tail::of(b"a.weight")));
+        assert!(!PartName::new(".qweight", "", Confidence::Certain).may_match(Tail::of(b"a.weight")));
     }
 }

@@ -1,10 +1,10 @@
-//! What part a stored tensor plays, and the names of the schemes.
+//! The roles of stored tensors, and the names of the schemes.
 
 use std::fmt;
 
 use crate::catalog::Dtype;
 
-/// The part a stored tensor plays in its checkpoint.
+/// The role of a stored tensor in its checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TensorRole {
@@ -16,13 +16,13 @@ pub enum TensorRole {
     Passthrough,
     /// Zero points of a quantised weight.
     ZeroPoint,
-    /// Which group each input channel belongs to.
+    /// The group of each input channel (`g_idx` of GPTQ).
     GroupIndex,
-    /// The table that codes are looked up in.
+    /// The lookup table of a quantised weight: the value of each code.
     QuantMap,
     /// Scales of the scales.
     NestedScale,
-    /// A description of a quantised weight.
+    /// Metadata of a quantised weight, such as `quant_state` of BitsAndBytes.
     QuantState,
 }
 
@@ -48,16 +48,16 @@ pub enum QuantScheme {
     BnbInt8,
     /// Blocks of ggml.
     Ggml,
-    /// Four-bit floats with a scale for every 16 of them and one for all, as ModelOpt writes them.
+    /// Four-bit floats with a scale per 16 values and a global scale, as ModelOpt writes them.
     Nvfp4,
-    /// Another scheme that is decoded, by its name.
+    /// Another decoded scheme, by its name.
     Named(&'static str),
-    /// A scheme that is recognised and whose weights are not decoded, by its name.
+    /// A scheme that is recognised but not decoded, by its name.
     Refused(&'static str),
 }
 
 impl QuantScheme {
-    /// What the files of this family are called where their size is shown.
+    /// The short name used in lists of file sizes.
     pub(crate) fn short_name(self) -> &'static str {
         match self {
             Self::FineGrainedFp8 | Self::PerChannelFp8 | Self::PerTensorFp8 => "FP8",
@@ -91,12 +91,12 @@ impl fmt::Display for QuantScheme {
     }
 }
 
-/// What is known of one stored tensor once everything is claimed.
+/// The role and size of one stored tensor after claiming.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClaimedTensor {
     pub role: TensorRole,
     pub dtype: Dtype,
     pub bytes: u64,
-    /// For a quantised weight: how many values it stands for; `None` where it is not decoded.
+    /// For the codes of a weight: how many values it decodes to; `None` if it is not decoded.
     pub values: Option<u64>,
 }

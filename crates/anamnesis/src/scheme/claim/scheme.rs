@@ -1,27 +1,28 @@
-//! What a quantisation scheme is to the registry: it claims weights, and says what it knows.
+//! The [`Scheme`] trait: what a quantisation scheme implements to be listed in the registry.
 
 use super::claims::Claims;
 use super::part_name::PartName;
 
 /// A quantisation scheme.
 pub(crate) trait Scheme: Send + Sync {
-    /// Claims the weights of this scheme, with their companions, among the tensors nobody has claimed yet. Whatever is
-    /// inconsistent becomes a problem that names the tensor.
+    /// Claims the weights of this scheme, with their companions, among the unclaimed tensors. An inconsistent weight
+    /// becomes a
+    /// problem that names the tensor.
     fn claim(&self, claims: &mut Claims<'_>);
 
-    /// What it knows, for a list of what this build decodes.
+    /// The formats it decodes or refuses, for the list of supported formats.
     fn about(&self) -> About;
 
-    /// What it calls the stored parts of a weight, so that they are known where the weight is not.
+    /// The names of the stored parts of its weights, by which a part is recognised whose weight is missing.
     fn part_names(&self) -> Vec<PartName> {
         Vec::new()
     }
 }
 
-/// What a scheme knows.
+/// The formats of a scheme.
 pub(crate) enum About {
-    /// Weights that are decoded: the name users know, and which forms of it.
+    /// A decoded format: its usual name, and the supported variants.
     Decoded(&'static str, &'static str),
-    /// Weights that are recognised and refused, by the names of their formats.
+    /// The names of formats that are recognised and refused.
     Refused(Vec<&'static str>),
 }

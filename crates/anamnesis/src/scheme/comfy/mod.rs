@@ -87,10 +87,10 @@ impl Scheme for Comfy {
             let name = |end: &str| if module.is_empty() { end[1..].to_owned() } else { format!("{module}{end}") };
             // Without its weight, a marker is refused as what is left over.
             let Some(id) = claims.catalog.find(&name(".weight")) else { continue };
-            if let Some(marker) = claims.find_free(&name(MARKER)) {
+            if let Some(marker) = claims.find_unclaimed(&name(MARKER)) {
                 claims.take(marker, TensorRole::QuantState);
             }
-            if !claims.is_free(id) {
+            if !claims.is_unclaimed(id) {
                 continue;
             }
             if let Err((format, problem)) = check(claims, module, claims.catalog.get(id)) {
@@ -141,7 +141,8 @@ fn refuse(claims: &mut Claims<'_>, module: &str, weight: TensorId, format: &'sta
         let rest = &name[prefix.len()..];
         !rest.contains('.') && rest != "bias"
     };
-    let parts = claims.catalog.with_prefix(&prefix).filter(|(id, tensor)| claims.is_free(*id) && is_part(&tensor.name));
+    let parts =
+        claims.catalog.with_prefix(&prefix).filter(|(id, tensor)| claims.is_unclaimed(*id) && is_part(&tensor.name));
     let parts: Vec<_> = parts.map(|(id, _)| id).collect();
     for part in parts {
         claims.take(part, TensorRole::Scale);

@@ -32,7 +32,7 @@ pub(super) fn consume(claims: &mut Claims<'_>) {
     // Caches may have one per head, everything else has one.
     let is_vector = |tensor: &StoredTensor| tensor.shape.iter().filter(|&&dim| dim != 1).count() <= 1;
     let found: Vec<_> = claims
-        .free()
+        .unclaimed()
         .filter(|(_, tensor)| is_known_type(tensor) && is_vector(tensor))
         .filter_map(|(id, tensor)| Some((id, ENDS.iter().find_map(|end| tensor.name.strip_suffix(end))?)))
         .filter(|(_, module)| claims.has_quantised(&format!("{module}.")))

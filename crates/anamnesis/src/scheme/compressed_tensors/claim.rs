@@ -24,7 +24,7 @@ impl Scheme for CompressedTensors {
 
     fn claim(&self, claims: &mut Claims<'_>) {
         let packed: Vec<_> =
-            claims.free().filter(|(_, tensor)| tensor.name.ends_with(PACKED)).map(|(id, _)| id).collect();
+            claims.unclaimed().filter(|(_, tensor)| tensor.name.ends_with(PACKED)).map(|(id, _)| id).collect();
         for id in packed {
             claim_weight(claims, id, PACKED);
         }
@@ -42,9 +42,9 @@ fn byte_weights(claims: &Claims<'_>) -> Vec<TensorId> {
     }
     let has_scale = |name: &str| {
         let module = name.strip_suffix(WEIGHT)?;
-        claims.find_free(&format!("{module}.weight_scale"))
+        claims.find_unclaimed(&format!("{module}.weight_scale"))
     };
-    let bytes = claims.free().filter(|(_, tensor)| tensor.dtype == Dtype::I8 && has_scale(&tensor.name).is_some());
+    let bytes = claims.unclaimed().filter(|(_, tensor)| tensor.dtype == Dtype::I8 && has_scale(&tensor.name).is_some());
     bytes.map(|(id, _)| id).collect()
 }
 

@@ -35,7 +35,7 @@ impl Parts {
         let name = &claims.catalog.get(codes).name;
         let module = name.strip_suffix(end).unwrap_or(name);
         let mut companion = |end: &str, role| {
-            let id = claims.find_free(&format!("{module}.{end}"))?;
+            let id = claims.find_unclaimed(&format!("{module}.{end}"))?;
             claims.take(id, role);
             Some(id)
         };

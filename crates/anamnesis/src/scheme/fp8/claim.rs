@@ -26,7 +26,7 @@ impl Scheme for Fp8 {
 
     fn claim(&self, claims: &mut Claims<'_>) {
         let weights: Vec<_> = claims
-            .free()
+            .unclaimed()
             .filter(|(_, tensor)| Fp8Format::of(tensor.dtype).is_some())
             .filter(|(_, tensor)| !is_companion(claims, tensor) && !naming::is_codes_of_others(&tensor.name))
             .filter(|(_, tensor)| !goes_on_from_a_part(claims, &tensor.name))
@@ -36,7 +36,7 @@ impl Scheme for Fp8 {
         let mut first = None;
         for (id, tensor) in weights {
             let scales: Vec<_> =
-                naming::scale_names(&tensor.name).iter().filter_map(|name| claims.find_free(name)).collect();
+                naming::scale_names(&tensor.name).iter().filter_map(|name| claims.find_unclaimed(name)).collect();
             match scales[..] {
                 [] => unscaled.push(id),
                 [scale] => {
@@ -54,7 +54,7 @@ impl Scheme for Fp8 {
         }
         // Those of other schemes count too, and so do their scales: of what others have claimed, eight-bit floats are scales, and
         // one that nothing scales may be another.
-        let are_scales = claims.taken(TensorRole::Scale).any(|tensor| Fp8Format::of(tensor.dtype).is_some());
+        let are_scales = claims.with_role(TensorRole::Scale).any(|tensor| Fp8Format::of(tensor.dtype).is_some());
         let others_are_scaled = scaled > 0 || are_scales || claims.scaled_weight().is_some();
         claim_unscaled(claims, &unscaled, others_are_scaled);
         consume_activation_scales(claims);
@@ -299,7 +299,7 @@ fn scale_is_missing(
 /// Scales of activations go with the weights whose inputs or outputs they describe.
 fn consume_activation_scales(claims: &mut Claims<'_>) {
     let scales: Vec<_> = claims
-        .free()
+        .unclaimed()
         .filter(|(_, tensor)| matches!(tensor.dtype, Dtype::F32 | Dtype::BF16 | Dtype::F16 | Dtype::F8E8M0))
         .filter(|(_, tensor)| {
             let Some(module) = naming::module_of_activation_scale(&tensor.name) else { return false };
@@ -314,7 +314,7 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
         })
         .map(|(id, _)| id)
         .collect();
-    let markers = claims.free().filter(|(_, tensor)| naming::is_marker(&tensor.name));
+    let markers = claims.unclaimed().filter(|(_, tensor)| naming::is_marker(&tensor.name));
     let markers: Vec<_> = markers.map(|(id, _)| id).collect();
     for id in scales.into_iter().chain(markers) {
         claims.take(id, TensorRole::Scale);
@@ -323,11 +323,11 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
 
 /// A scale whose weight is nowhere means that the weight was lost. Tensors that merely end in `scale` are data.
 fn refuse_orphans(claims: &mut Claims<'_>) {
-    let bare = claims.taken(TensorRole::Scale).filter(|tensor| tensor.name.ends_with(BARE_SCALE));
+    let bare = claims.with_role(TensorRole::Scale).filter(|tensor| tensor.name.ends_with(BARE_SCALE));
     let mut bare: Vec<_> = bare.map(|tensor| (tensor.dtype, tensor.shape.len())).collect();
     bare.dedup();
     let orphans: Vec<_> = claims
-        .free()
+        .unclaimed()
         .filter_map(|(id, tensor)| {
             if let Some(stack) = stack_of_scale(claims, tensor) {
                 return Some((id, tensor, stack));

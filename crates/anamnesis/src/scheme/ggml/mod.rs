@@ -35,7 +35,7 @@ impl Scheme for Ggml {
 
     fn claim(&self, claims: &mut Claims<'_>) {
         let blocks: Vec<_> = claims
-            .free()
+            .unclaimed()
             .filter_map(|(id, tensor)| match tensor.dtype {
                 Dtype::Block(block) => Some((id, tensor, block)),
                 _ => None,
@@ -93,5 +93,5 @@ fn weight(claims: &mut Claims<'_>, id: TensorId, tensor: &StoredTensor, block: B
 /// The scale that stands beside a tensor whose blocks may have one.
 fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor, block: BlockType) -> Option<(ScaledBlock, TensorId)> {
     let (scaled, module) = (ScaledBlock::of(block)?, tensor.name.strip_suffix("weight")?);
-    Some((scaled, claims.find_free(&format!("{module}scale"))?))
+    Some((scaled, claims.find_unclaimed(&format!("{module}scale"))?))
 }

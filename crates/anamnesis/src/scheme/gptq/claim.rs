@@ -22,7 +22,7 @@ impl Scheme for Gptq {
         let told = told_to_be_packed_along_inputs(claims);
         let mut weights = Parts::candidates(claims);
         weights.retain(|&id| told.unwrap_or_else(|| looks_packed_along_inputs(claims, id)));
-        let has_indices = claims.free().any(|(_, tensor)| tensor.name.ends_with(".g_idx"));
+        let has_indices = claims.unclaimed().any(|(_, tensor)| tensor.name.ends_with(".g_idx"));
         for id in weights {
             claim_weight(claims, id, has_indices);
         }

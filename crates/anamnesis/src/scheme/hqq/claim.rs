@@ -53,7 +53,7 @@ impl Scheme for Hqq {
 
     fn claim(&self, claims: &mut Claims<'_>) {
         let codes: Vec<_> =
-            claims.free().filter(|(_, tensor)| tensor.name.ends_with(CODES)).map(|(id, _)| id).collect();
+            claims.unclaimed().filter(|(_, tensor)| tensor.name.ends_with(CODES)).map(|(id, _)| id).collect();
         for id in codes {
             claim_weight(claims, id);
         }
@@ -76,7 +76,7 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
     let module = catalog.get(codes).name.trim_end_matches("W_q");
     claims.take(codes, TensorRole::Quantized);
     let mut take = |name: &str, role| {
-        let id = claims.find_free(&format!("{module}{name}"))?;
+        let id = claims.find_unclaimed(&format!("{module}{name}"))?;
         claims.take(id, role);
         Some(id)
     };

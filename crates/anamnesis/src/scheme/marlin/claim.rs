@@ -20,7 +20,7 @@ impl Scheme for Marlin {
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
-        let found: Vec<_> = claims.free().filter_map(|(id, tensor)| Some((id, form(claims, tensor)?))).collect();
+        let found: Vec<_> = claims.unclaimed().filter_map(|(id, tensor)| Some((id, form(claims, tensor)?))).collect();
         let is_used = !found.is_empty() || is_told(claims);
         for (id, form) in found {
             let parts = Parts::take(claims, id, form);
@@ -46,7 +46,7 @@ fn refuse_lone_parts(claims: &mut Claims<'_>) {
     let ends = [(Form::AutoGptq.codes(), TensorRole::Quantized), (Form::AutoGptq.scales(), TensorRole::Scale)];
     for (end, role) in ends {
         let is_part = |name: &str| name.ends_with(end) || end.strip_prefix('.') == Some(name);
-        let lone: Vec<_> = claims.free().filter(|(_, tensor)| is_part(&tensor.name)).map(|(id, _)| id).collect();
+        let lone: Vec<_> = claims.unclaimed().filter(|(_, tensor)| is_part(&tensor.name)).map(|(id, _)| id).collect();
         for id in lone {
             claims.take(id, role);
             let name = quoted(&claims.catalog.get(id).name);

@@ -48,7 +48,7 @@ impl Parts {
         let module = name.strip_suffix(form.codes()).unwrap_or(name).to_owned();
         claims.take(codes, TensorRole::Quantized);
         let mut companion = |end: &str, role| {
-            let id = claims.find_free(&format!("{module}{end}"))?;
+            let id = claims.find_unclaimed(&format!("{module}{end}"))?;
             claims.take(id, role);
             Some(id)
         };

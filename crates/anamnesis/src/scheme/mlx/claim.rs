@@ -21,7 +21,8 @@ impl Scheme for Mlx {
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
-        let weights: Vec<_> = claims.free().filter(|(_, tensor)| is_weight(claims, tensor)).map(|(id, _)| id).collect();
+        let weights: Vec<_> =
+            claims.unclaimed().filter(|(_, tensor)| is_weight(claims, tensor)).map(|(id, _)| id).collect();
         for id in weights {
             let parts = Parts::take(claims, id);
             match mlx_weight(claims, &parts) {

@@ -20,7 +20,8 @@ impl Scheme for ModelOpt {
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
-        let weights: Vec<_> = claims.free().filter(|(_, tensor)| is_weight(claims, tensor)).map(|(id, _)| id).collect();
+        let weights: Vec<_> =
+            claims.unclaimed().filter(|(_, tensor)| is_weight(claims, tensor)).map(|(id, _)| id).collect();
         for id in weights {
             let parts = Parts::take(claims, id);
             match weight(claims, &parts) {
@@ -37,7 +38,7 @@ fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
         return false;
     }
     let names = Names::of(&tensor.name);
-    let find = |name: &str| claims.find_free(name).map(|id| claims.catalog.get(id));
+    let find = |name: &str| claims.find_unclaimed(name).map(|id| claims.catalog.get(id));
     let scale = find(&names.scale);
     if scale.is_some_and(|scale| scale.dtype == Dtype::F8E4M3) || find(&names.scale_of_scales).is_some() {
         return true;

@@ -18,7 +18,7 @@ impl Parts {
         let names = Names::of(&claims.catalog.get(codes).name);
         claims.take(codes, TensorRole::Quantized);
         let mut companion = |name: &str, role| {
-            let id = claims.find_free(name)?;
+            let id = claims.find_unclaimed(name)?;
             claims.take(id, role);
             Some(id)
         };
@@ -27,7 +27,7 @@ impl Parts {
         // The scale of activations has no meaning for a decoded weight. Any other tensor of that name is left over.
         let is_scale =
             |tensor: &StoredTensor| tensor.dtype == Dtype::F32 && tensor.shape.len() <= 1 && tensor.elements() == 1;
-        let activations = claims.find_free(&names.input_scale).filter(|&id| is_scale(claims.catalog.get(id)));
+        let activations = claims.find_unclaimed(&names.input_scale).filter(|&id| is_scale(claims.catalog.get(id)));
         if let Some(id) = activations {
             claims.take(id, TensorRole::Scale);
         }

@@ -18,11 +18,11 @@ pub(super) fn claim(claims: &mut Claims<'_>) {
         let Some(name) = scales_of(tensor).filter(|_| tensor.dtype == Dtype::U8) else { return false };
         claims.catalog.find(&name).is_some() || claims.elsewhere(&name).is_some()
     };
-    let weights: Vec<_> = claims.free().filter(|(_, tensor)| is_weight(tensor)).map(|(id, _)| id).collect();
+    let weights: Vec<_> = claims.unclaimed().filter(|(_, tensor)| is_weight(tensor)).map(|(id, _)| id).collect();
     for id in weights {
         claims.take(id, TensorRole::Quantized);
         let blocks = claims.catalog.get(id);
-        let scales = scales_of(blocks).and_then(|name| claims.find_free(&name));
+        let scales = scales_of(blocks).and_then(|name| claims.find_unclaimed(&name));
         if let Some(scales) = scales {
             claims.take(scales, TensorRole::Scale);
         }

@@ -21,7 +21,7 @@ pub(super) fn claim(claims: &mut Claims<'_>) {
         let scale = scale_of(claims, tensor)?;
         Some((id, scale))
     };
-    let weights: Vec<_> = claims.free().filter_map(found).collect();
+    let weights: Vec<_> = claims.unclaimed().filter_map(found).collect();
     for (id, scale) in weights {
         claims.take(id, TensorRole::Quantized);
         claims.take(scale, TensorRole::Scale);
@@ -40,7 +40,7 @@ fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<TensorId> {
     }
     let own = tensor.name.strip_suffix(".weight").map(|module| format!("{module}.scale"));
     let mut names = own.into_iter().chain([format!("{}_scale_inv", tensor.name)]);
-    let scale = names.find_map(|name| claims.find_free(&name))?;
+    let scale = names.find_map(|name| claims.find_unclaimed(&name))?;
     let told = || matches!(claims.config.args().text(&["expert_dtype"]), Ok(Some("fp4")));
     (claims.catalog.get(scale).dtype == Dtype::F8E8M0 || told()).then_some(scale)
 }

@@ -23,7 +23,7 @@ pub(crate) struct Parts {
 impl Parts {
     /// Every unclaimed `.qweight`.
     pub(crate) fn candidates(claims: &Claims<'_>) -> Vec<TensorId> {
-        claims.free().filter(|(_, tensor)| tensor.name.ends_with(".qweight")).map(|(id, _)| id).collect()
+        claims.unclaimed().filter(|(_, tensor)| tensor.name.ends_with(".qweight")).map(|(id, _)| id).collect()
     }
 
     /// Claims a weight and those of its companions that are there.
@@ -31,7 +31,7 @@ impl Parts {
         claims.take(qweight, TensorRole::Quantized);
         let module = module(claims.catalog.get(qweight));
         let mut companion = |end: &str, role| {
-            let id = claims.find_free(&format!("{module}{end}"))?;
+            let id = claims.find_unclaimed(&format!("{module}{end}"))?;
             claims.take(id, role);
             Some(id)
         };

@@ -32,7 +32,7 @@ impl Scheme for Quanto {
 
     fn claim(&self, claims: &mut Claims<'_>) {
         let codes: Vec<_> =
-            claims.free().filter(|(_, tensor)| tensor.name.ends_with(CODES)).map(|(id, _)| id).collect();
+            claims.unclaimed().filter(|(_, tensor)| tensor.name.ends_with(CODES)).map(|(id, _)| id).collect();
         for id in codes {
             claim_weight(claims, id);
         }
@@ -43,7 +43,7 @@ fn claim_weight(claims: &mut Claims<'_>, id: TensorId) {
     let codes = claims.catalog.get(id);
     let is_packed = codes.name.ends_with(PACKED);
     let Some(name) = codes.name.strip_suffix(if is_packed { PACKED } else { CODES }) else { return };
-    let [scale, shift] = ["_scale", "_shift"].map(|end| claims.find_free(&format!("{name}.{end}")));
+    let [scale, shift] = ["_scale", "_shift"].map(|end| claims.find_unclaimed(&format!("{name}.{end}")));
     // Other libraries call data so; only beside a scale, or as a weight, it is one of these.
     if scale.is_none() && shift.is_none() && !name.ends_with("weight") {
         return;

@@ -26,7 +26,8 @@ impl Scheme for Quark {
             return;
         }
         refuse_other_floats(claims);
-        let weights: Vec<_> = claims.free().filter(|(_, tensor)| is_weight(claims, tensor)).map(|(id, _)| id).collect();
+        let weights: Vec<_> =
+            claims.unclaimed().filter(|(_, tensor)| is_weight(claims, tensor)).map(|(id, _)| id).collect();
         for id in weights {
             let parts = Parts::take(claims, id);
             match weight(claims, &parts) {
@@ -50,7 +51,7 @@ fn refuse_other_floats(claims: &mut Claims<'_>) {
         };
         !told.is_empty() && told.iter().all(|told| told.dtype != name)
     };
-    let others: Vec<_> = claims.free().filter(|(_, tensor)| is_other(tensor)).collect();
+    let others: Vec<_> = claims.unclaimed().filter(|(_, tensor)| is_other(tensor)).collect();
     for (id, tensor) in others {
         let said: Vec<_> = told.iter().map(|told| format!("{} is {}", told.place(), quoted(told.dtype))).collect();
         let what = format!("tensor {} is {}, and {}", quoted(&tensor.name), tensor.dtype, said.join(", "));

@@ -21,7 +21,7 @@ impl Parts {
         let name = &claims.catalog.get(codes).name;
         let module = name.strip_suffix("weight").unwrap_or(name);
         let mut companion = |end: &str, role| {
-            let id = claims.find_free(&format!("{name}_{end}"))?;
+            let id = claims.find_unclaimed(&format!("{name}_{end}"))?;
             claims.take(id, role);
             Some(id)
         };
@@ -31,7 +31,8 @@ impl Parts {
             zeros: companion("zero_point", TensorRole::ZeroPoint),
         };
         for end in OF_ACTIVATIONS {
-            let one = claims.find_free(&format!("{module}{end}")).filter(|&id| claims.catalog.get(id).elements() == 1);
+            let one =
+                claims.find_unclaimed(&format!("{module}{end}")).filter(|&id| claims.catalog.get(id).elements() == 1);
             if let Some(id) = one {
                 claims.take(id, TensorRole::Scale);
             }

@@ -56,7 +56,7 @@ fn claim_tensor(claims: &mut Claims<'_>, description: &Description) {
     let catalog = claims.catalog;
     let Some(prefix) = description.prefix() else { return };
     // A part of another tensor may begin alike: `_weight_scale` of `weight`, and of `weight_scale`.
-    let stored = catalog.with_prefix(&prefix).filter(|(id, _)| claims.is_free(*id));
+    let stored = catalog.with_prefix(&prefix).filter(|(id, _)| claims.is_unclaimed(*id));
     let stored: Vec<(TensorId, String)> =
         stored.map(|(id, tensor)| (id, tensor.name[prefix.len()..].to_owned())).collect();
     let Some((codes, _)) = stored.iter().find(|(_, part)| part == "qdata").or(stored.first()).cloned() else {
@@ -148,7 +148,7 @@ fn told_floats(config: &QuantConfig) -> Vec<Dtype> {
 /// Codes that nothing describes.
 fn refuse_undescribed(claims: &mut Claims<'_>) {
     let lost: Vec<_> = claims
-        .free()
+        .unclaimed()
         .filter(|(_, tensor)| {
             let last = tensor.name.rsplit('.').next().unwrap_or_default();
             last.starts_with('_') && last.ends_with(CODES)
@@ -157,7 +157,7 @@ fn refuse_undescribed(claims: &mut Claims<'_>) {
     for (id, tensor) in lost {
         claims.take(id, TensorRole::Quantized);
         let base = tensor.name.trim_end_matches(CODES);
-        let beside: Vec<_> = claims.catalog.with_prefix(base).filter(|(id, _)| claims.is_free(*id)).collect();
+        let beside: Vec<_> = claims.catalog.with_prefix(base).filter(|(id, _)| claims.is_unclaimed(*id)).collect();
         for (id, _) in beside {
             claims.take(id, TensorRole::Scale);
         }
