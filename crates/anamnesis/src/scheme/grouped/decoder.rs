@@ -29,11 +29,11 @@ impl Grouped {
     fn is_cut(&self) -> bool {
         let (cols, unit) = (self.grid.cols, self.layout.unit());
         let starts_bytes = self.grid.grid_cols == 1 || self.is_indexed || self.grid.block_cols.is_multiple_of(unit);
-        let is_unclaimed = match self.layout {
+        let is_free = match self.layout {
             Layout::RowPairs => self.grid.block_cols == 1,
             _ => self.is_spread(),
         };
-        row_granule(cols) < cols && cols.is_multiple_of(unit) && (starts_bytes || is_unclaimed)
+        row_granule(cols) < cols && cols.is_multiple_of(unit) && (starts_bytes || is_free)
     }
 
     /// Whether codes are rearranged first. Kernels read four-bit floats from nibbles only.
