@@ -110,7 +110,7 @@ impl<'a> Drafts<'a> {
                 _ => quantise.encoding,
             };
             match draft.shape[..] {
-                [rows, cols] if encoding.turns(layer) => (vec![cols, rows], true),
+                [rows, cols] if encoding.transposes(layer) => (vec![cols, rows], true),
                 _ => (draft.shape.clone(), false),
             }
         };
@@ -132,7 +132,7 @@ impl<'a> Drafts<'a> {
                 shape,
                 dtype: stored.dtype,
                 place: stored.place().filter(|_| quantise.in_stored_order),
-                wish: *wish,
+                requested: *wish,
                 layer: *layer,
             })
             .collect();

@@ -1,37 +1,41 @@
-//! What the classes of transformers make of a weight: whether the loaders of quantised models replace its layer, and how that stores it.
+//! The class that transformers gives to the layer of a weight: it decides whether a loader replaces the layer by a
+//! quantised one, and
+//! whether the weight is stored transposed.
 //!
-//! Loaders replace modules of the class `Linear`, and some of them `Conv1D`. Almost every matrix of a model belongs to one; here are the
-//! exceptions, by the kind of model that its configuration names. `reference/gen_classes.py` lists what each class of transformers has, and
-//! the tests hold this table against that.
+//! Loaders replace modules of the class `Linear`, and some also `Conv1D`. Almost every matrix of a model belongs to one
+//! of them; this
+//! file lists the exceptions, by the `model_type` of the configuration. `reference/gen_classes.py` lists the layers of
+//! every class of
+//! transformers, and the tests compare this table with that list.
 
-/// What the layer of a weight is to a loader.
+/// The class of a weight's layer, as far as loaders distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Layer {
-    /// `Linear`, or nothing is known of it.
+    /// `Linear`, or unknown.
     Linear,
-    /// A class of its own that inherits from `Linear`: some loaders ask for the very class.
+    /// A subclass of `Linear`, which loaders that compare the exact class do not replace.
     Inherited,
     /// `Conv1D`: a linear layer that stores its weight transposed.
     Conv1d,
-    /// A linear layer that stays F32 whatever else is asked for.
+    /// A linear layer that its model keeps in F32.
     InF32,
-    /// One of several experts, which are one tensor in memory.
+    /// An expert of a mixture; transformers holds all experts of a layer in one tensor.
     Expert,
-    /// The head of the model, or what is tied to it.
+    /// The head of the model, or a projection that loaders treat as one.
     Head,
-    /// A parameter that is no linear layer's.
+    /// A parameter that does not belong to a linear layer.
     Other,
 }
 
-/// The kinds of a model and of its parts.
+/// The `model_type`s of a model and of its parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ModelClass<'a> {
     types: &'a [String],
 }
 
-/// Exceptions for kinds of models: the ends of the names of modules, and what these are.
+/// Modules whose layer is not `Linear`, by the suffixes of their names.
 struct Exception {
-    /// Kinds; none where all have it.
+    /// The model types it applies to; empty for all.
     types: &'static [&'static str],
     modules: &'static [&'static str],
     layer: Layer,
@@ -104,14 +108,15 @@ const EXCEPTIONS: [Exception; 13] = [
         ],
         layer: Layer::Other,
     },
-    // What loaders leave because it comes last.
+    // Loaders keep these because they are the last layers.
     Exception { types: &[], modules: &["text_projection", "visual_projection"], layer: Layer::Head },
 ];
 
-/// Modules that stay F32 with everything inside them, by the kind of the model.
+/// Modules that stay F32 with all their submodules: the model type, and the name of the module.
 const WHOLE_IN_F32: [(&str, &str); 1] = [("blip-2", "qformer")];
 
-/// Heads that share the numbers of an embedding, so that files need not have them: kinds of models, and how they call theirs.
+/// Heads that may be tied to an embedding, so that files need not store them: the model types, and the name of the
+/// head.
 const TIED_HEADS: [(&[&str], &str); 19] = [
     (&[], "lm_head"),
     (&["whisper", "moonshine", "canary", "cohere_asr"], "proj_out"),
@@ -134,7 +139,8 @@ const TIED_HEADS: [(&[&str], &str); 19] = [
     (&["t5gemma", "t5gemma2"], "lm_head.out_proj"),
 ];
 
-/// Heads of several layers, the last of which shares the numbers of an embedding: how their names begin, and what that layer is called.
+/// Heads of several layers, the last of which may be tied to an embedding: a prefix of the others, and the name of the
+/// last.
 const LAYERED_HEADS: [(&str, &str); 3] = [
     ("cls.predictions.", "cls.predictions.decoder"),
     ("lm_head.dense.", "lm_head.decoder"),
@@ -142,21 +148,23 @@ const LAYERED_HEADS: [(&str, &str); 3] = [
 ];
 
 impl<'a> ModelClass<'a> {
-    /// Of a configuration's `model_type`s.
+    /// The class of a model with these `model_type`s in its configuration.
     pub(crate) const fn of(types: &'a [String]) -> Self {
         Self { types }
     }
 
-    /// Whether the configuration names a kind of model, which a library then loads.
+    /// Whether the configuration has a `model_type`.
     pub(crate) const fn is_known(&self) -> bool {
         !self.types.is_empty()
     }
 
-    fn is_any(&self, kinds: &[&str]) -> bool {
-        kinds.is_empty() || kinds.iter().any(|kind| self.types.iter().any(|of_model| of_model == kind))
+    /// Whether the model has one of these types; an empty list fits every model.
+    fn is_any(&self, types: &[&str]) -> bool {
+        types.is_empty() || types.iter().any(|wanted| self.types.iter().any(|model_type| model_type == wanted))
     }
 
-    /// What the layer of a matrix is, by the name of the matrix. Nothing is known of it where the configuration names no kind.
+    /// The class of the layer that a matrix belongs to, by the name of the matrix; `Linear` if the configuration has no
+    /// `model_type`.
     pub(crate) fn layer(&self, name: &str) -> Layer {
         if !self.is_known() {
             return Layer::Linear;
@@ -168,8 +176,8 @@ impl<'a> ModelClass<'a> {
         if heads.any(|head| ends_in(module, head)) {
             return Layer::Head;
         }
-        let parts = |wanted: &str| module.split('.').any(|part| part == wanted);
-        if WHOLE_IN_F32.iter().any(|(kind, module)| self.is_any(&[kind]) && parts(module)) {
+        let is_inside = |wanted: &str| module.split('.').any(|part| part == wanted);
+        if WHOLE_IN_F32.iter().any(|(model_type, module)| self.is_any(&[model_type]) && is_inside(module)) {
             return Layer::InF32;
         }
         let exception = EXCEPTIONS.iter().find(|exception| {
@@ -184,10 +192,11 @@ impl<'a> ModelClass<'a> {
 
     fn heads(&self) -> impl Iterator<Item = &'static str> + use<'a> {
         let class = *self;
-        TIED_HEADS.iter().filter(move |(kinds, _)| class.is_any(kinds)).map(|(_, head)| *head)
+        TIED_HEADS.iter().filter(move |(types, _)| class.is_any(types)).map(|(_, head)| *head)
     }
 
-    /// The heads that a model may have though its file does not, which loaders must not take for quantised layers.
+    /// The heads that the model may have although its file does not store them. Unless the configuration excludes them,
+    /// loaders take them for quantised layers.
     pub(crate) fn unstored_heads<'n>(&self, names: impl Iterator<Item = &'n str> + Clone) -> Vec<&'static str> {
         let is_stored = |head: &str| names.clone().any(|name| name.strip_suffix(".weight") == Some(head));
         let has_part = |part: &str| names.clone().any(|name| name.starts_with(part));
@@ -198,12 +207,12 @@ impl<'a> ModelClass<'a> {
     }
 }
 
-/// Whether a module's name ends in these parts.
+/// Whether a module's name ends in these components.
 fn ends_in(module: &str, parts: &str) -> bool {
     module.strip_suffix(parts).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// Whether a module belongs to an expert by its number: `experts.3.up_proj`.
+/// Whether a module belongs to a numbered expert: `experts.3.up_proj`.
 fn is_expert(module: &str) -> bool {
     let mut parts = module.split('.').skip_while(|part| *part != "experts").skip(1);
     parts.next().is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -214,9 +223,9 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::scheme::quantise::linear::is_left_by_name;
+    use crate::scheme::quantise::linear::is_kept_by_name;
 
-    /// What transformers has, by kinds of models.
+    /// The layers of the classes of transformers, by model types.
     fn kinds() -> Vec<(Vec<String>, Value)> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/model_classes.json");
         let all: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -251,30 +260,31 @@ mod tests {
     }
 
     #[test]
-    fn a_linear_layer_is_nothing_else() {
+    fn a_linear_layer_is_never_an_exception() {
         let linear = [Layer::Linear, Layer::Expert, Layer::Head];
         each("linear", |class, module| linear.contains(&class.layer(&format!("{module}.weight"))));
     }
 
     #[test]
-    fn what_is_no_linear_layer_is_left_by_its_class_or_by_its_name() {
+    fn a_matrix_outside_linear_layers_is_kept_by_its_class_or_by_its_name() {
         let others = [Layer::Other, Layer::Inherited, Layer::Expert, Layer::Head];
         each("other", |class, module| {
             let name = format!("{module}.weight");
-            // Of attention that takes the weights of its layers itself, the tensor beside them tells.
-            others.contains(&class.layer(&name)) || is_left_by_name(&name) || module.ends_with("out_proj")
+            // `MultiheadAttention` uses the weight of `out_proj` itself; it is recognised by `in_proj_weight` in the
+            // same module.
+            others.contains(&class.layer(&name)) || is_kept_by_name(&name) || module.ends_with("out_proj")
         });
     }
 
     #[test]
     fn heads_that_files_need_not_have_are_known() {
         each("tied", |class, module| {
-            class.layer(&format!("{module}.weight")) == Layer::Head || is_left_by_name(&format!("{module}.weight"))
+            class.layer(&format!("{module}.weight")) == Layer::Head || is_kept_by_name(&format!("{module}.weight"))
         });
     }
 
     #[test]
-    fn nothing_is_known_where_no_kind_is_named() {
+    fn without_a_model_type_every_layer_is_linear() {
         assert_eq!(ModelClass::of(&[]).layer("h.0.attn.c_attn.weight"), Layer::Linear);
         assert_eq!(ModelClass::of(&[]).layer("W_enc"), Layer::Linear);
         let llama = ["llama".to_owned()];
@@ -283,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_of_several_layers_are_told_by_what_a_file_has_of_them() {
+    fn heads_of_several_layers_are_recognised_by_their_stored_layers() {
         let roberta = ["roberta".to_owned()];
         let heads = |names: &[&'static str]| ModelClass::of(&roberta).unstored_heads(names.iter().copied());
         assert_eq!(heads(&["lm_head.dense.weight", "lm_head.layer_norm.weight"]), ["lm_head", "lm_head.decoder"]);

@@ -45,7 +45,7 @@ pub use write::{DirectoryReport, OutputState};
 
 /// Refuses a model of a type that the loaders of its target do not run.
 fn check_runs(encoding: &Encoding, dtype: TargetDtype) -> Result<()> {
-    match encoding.quantiser.runs_in().filter(|only| *only != dtype) {
+    match encoding.quantiser.required_dtype().filter(|only| *only != dtype) {
         None => Ok(()),
         Some(only) => {
             let (found, only) = (dtype.dtype(), only.dtype());

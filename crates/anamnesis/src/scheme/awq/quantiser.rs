@@ -13,8 +13,8 @@ use crate::scheme::coder::ScaleType;
 use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule};
 use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, GroupSize, Packing, QuantiseOptions, QuantisedModel, Quantiser, SERVED, Task,
-    encode, plan_layers,
+    Candidate, Decision, Encoding, GroupSize, KEPT_FOR_SERVING, Packing, QuantiseOptions, QuantisedModel, Quantiser,
+    Task, encode, plan_layers,
 };
 
 /// What can be asked for.
@@ -48,7 +48,7 @@ impl Quantiser for Gemm {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_only_groups(NAME)?;
         let group = group(task.options);
-        plan_layers(task, NAME, &SERVED, group.unwrap_or(1), |tensor| {
+        plan_layers(task, NAME, &KEPT_FOR_SERVING, group.unwrap_or(1), |tensor| {
             check_shape(NAME, tensor, 4)?;
             encode(weight(tensor, group.unwrap_or(tensor.row())))
         })
@@ -58,11 +58,11 @@ impl Quantiser for Gemm {
         "AutoAWQ 0.2.9, and transformers 5.22 (with GPTQModel), vLLM and SGLang, in F16"
     }
 
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
         Some(json!({
             "bits": 4,
-            "group_size": group(made.options).map_or(-1, |group| group as i64),
-            "modules_to_not_convert": made.left_by_ends(),
+            "group_size": group(model.options).map_or(-1, |group| group as i64),
+            "modules_to_not_convert": model.kept_module_patterns(),
             "quant_method": "awq",
             "version": "gemm",
             "zero_point": true,

@@ -7,9 +7,9 @@ use crate::catalog::TargetDtype;
 use crate::scheme::quantise::QuantisedModel;
 
 /// The `quantization_config` of a model.
-pub(super) fn quantization_config(kind: BnbKind, made: &QuantisedModel<'_>) -> Value {
+pub(super) fn quantization_config(kind: BnbKind, model: &QuantisedModel<'_>) -> Value {
     let four_bit = kind != BnbKind::Int8;
-    let compute_dtype = match (four_bit, made.dtype) {
+    let compute_dtype = match (four_bit, model.dtype) {
         (true, TargetDtype::BF16) => "bfloat16",
         (true, TargetDtype::F16) => "float16",
         _ => "float32",
@@ -20,11 +20,11 @@ pub(super) fn quantization_config(kind: BnbKind, made: &QuantisedModel<'_>) -> V
         "bnb_4bit_compute_dtype": compute_dtype,
         "bnb_4bit_quant_storage": "uint8",
         "bnb_4bit_quant_type": if kind == BnbKind::Nf4 { "nf4" } else { "fp4" },
-        "bnb_4bit_use_double_quant": four_bit && made.options.bnb.double_quant,
+        "bnb_4bit_use_double_quant": four_bit && model.options.bnb.double_quant,
         "llm_int8_enable_fp32_cpu_offload": false,
         "llm_int8_has_fp16_weight": false,
         // Where none are named, loaders leave what they think is the head, which depends on the class that is loaded.
-        "llm_int8_skip_modules": made.left_by_ends(),
+        "llm_int8_skip_modules": model.kept_module_patterns(),
         "llm_int8_threshold": 6.0,
         "load_in_4bit": four_bit,
         "load_in_8bit": !four_bit,
@@ -39,7 +39,7 @@ mod tests {
 
     fn skipped(quantised: &[&'static str], kept: &[(&'static str, Keeping)], unstored: &[&'static str]) -> Value {
         let options = QuantiseOptions::default();
-        let made = QuantisedModel {
+        let model = QuantisedModel {
             options: &options,
             quantised: quantised.to_vec(),
             others: Vec::new(),
@@ -47,7 +47,7 @@ mod tests {
             unstored: unstored.to_vec(),
             dtype: TargetDtype::BF16,
         };
-        quantization_config(BnbKind::Nf4, &made)["llm_int8_skip_modules"].clone()
+        quantization_config(BnbKind::Nf4, &model)["llm_int8_skip_modules"].clone()
     }
 
     #[test]

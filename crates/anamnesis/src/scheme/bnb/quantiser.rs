@@ -11,8 +11,8 @@ use crate::scheme::coder::TileEncoder;
 use crate::scheme::model_class::Layer;
 use crate::scheme::quantise::BnbOptions;
 use crate::scheme::quantise::{
-    BlockOptions, Candidate, Decision, Encoding, GroupOptions, Keeping, QuantisedModel, Quantiser, Task,
-    WITHOUT_ROUTERS, linear,
+    BlockOptions, Candidate, Decision, Encoding, GroupOptions, KEPT_BY_BNB, Keeping, QuantisedModel, Quantiser, Task,
+    linear,
 };
 
 /// What can be asked for.
@@ -38,7 +38,7 @@ impl Quantiser for BnbKind {
             return Err(contradiction("a group size".to_owned(), why));
         }
         let rule = Rule::new(*self, task.options.bnb)?;
-        let decide = |tensor: &Candidate<'_>| match linear::decide_by(tensor, task.rules, &WITHOUT_ROUTERS) {
+        let decide = |tensor: &Candidate<'_>| match linear::decide_by(tensor, task.rules, &KEPT_BY_BNB) {
             Ok(()) => rule.encoder(tensor).map(Decision::Encode),
             Err(keeping) => Ok(Decision::Keep(keeping)),
         };
@@ -50,7 +50,7 @@ impl Quantiser for BnbKind {
     }
 
     /// transformers replaces layers of the very class `Linear`, and `Conv1D`; experts are no layers to it.
-    fn leaves(&self, layer: Layer) -> Option<Keeping> {
+    fn keeps(&self, layer: Layer) -> Option<Keeping> {
         match layer {
             Layer::Linear | Layer::Conv1d => None,
             Layer::Inherited | Layer::Expert => Some(Keeping::NotReplaced),
@@ -60,12 +60,12 @@ impl Quantiser for BnbKind {
         }
     }
 
-    fn turns_conv1d(&self) -> bool {
+    fn transposes_conv1d(&self) -> bool {
         true
     }
 
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
-        Some(quantization_config(*self, made))
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
+        Some(quantization_config(*self, model))
     }
 
     fn needs_configuration(&self) -> bool {

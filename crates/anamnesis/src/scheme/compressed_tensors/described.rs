@@ -18,14 +18,14 @@ const MIXED: &str = "mixed-precision";
 pub(super) fn quantization_config(
     preset: &Preset,
     others: &[(&Preset, Vec<&str>)],
-    made: &QuantisedModel<'_>,
+    model: &QuantisedModel<'_>,
 ) -> Value {
     let mut groups = Map::new();
     let mut add = |preset: &Preset, targets: &[&str]| {
         let name = format!("group_{}", groups.len());
-        groups.insert(name, group(preset, targets, made));
+        groups.insert(name, group(preset, targets, model));
     };
-    if others.is_empty() || made.usual_modules().next().is_some() {
+    if others.is_empty() || model.modules_of_main_encoding().next().is_some() {
         add(preset, &["Linear"]);
     }
     for (other, modules) in others {
@@ -38,7 +38,7 @@ pub(super) fn quantization_config(
         "config_groups": groups,
         "format": format,
         "global_compression_ratio": null,
-        "ignore": made.left(),
+        "ignore": model.kept_modules(),
         "kv_cache_scheme": null,
         "quant_method": METHOD,
         "quantization_status": "compressed",
@@ -46,9 +46,9 @@ pub(super) fn quantization_config(
     })
 }
 
-fn group(preset: &Preset, targets: &[&str], made: &QuantisedModel<'_>) -> Value {
+fn group(preset: &Preset, targets: &[&str], model: &QuantisedModel<'_>) -> Value {
     // What cannot be is refused when planning.
-    let strategy = preset.strategy(made.options).unwrap_or(preset.strategy);
+    let strategy = preset.strategy(model.options).unwrap_or(preset.strategy);
     json!({
         "format": format(preset.codes),
         "input_activations": activations(preset, strategy),

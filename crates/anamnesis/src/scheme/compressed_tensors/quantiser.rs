@@ -9,8 +9,8 @@ use super::spec::Strategy;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::quantise::{
-    BY_LLM_COMPRESSOR, Decision, Encoding, Packing, QuantisedModel, Quantiser, SERVED, Task, encode, encode_joined,
-    plan_layers,
+    BY_LLM_COMPRESSOR, Decision, Encoding, KEPT_FOR_SERVING, Packing, QuantisedModel, Quantiser, Task, encode,
+    encode_fused, plan_layers,
 };
 
 macro_rules! presets {
@@ -75,8 +75,8 @@ impl Quantiser for Preset {
             Strategy::Group(values) => values,
             _ => 1,
         };
-        plan_layers(task, self.name, &SERVED, group, |tensor| match self.codes {
-            Codes::Nvfp4 => encode_joined(tensor, BY_LLM_COMPRESSOR, weight(self, strategy, tensor)),
+        plan_layers(task, self.name, &KEPT_FOR_SERVING, group, |tensor| match self.codes {
+            Codes::Nvfp4 => encode_fused(tensor, BY_LLM_COMPRESSOR, weight(self, strategy, tensor)),
             _ => encode(weight(self, strategy, tensor)),
         })
     }
@@ -86,7 +86,7 @@ impl Quantiser for Preset {
     }
 
     /// compressed-tensors decodes what has scales of its own to BF16, and leaves it there.
-    fn runs_in(&self) -> Option<TargetDtype> {
+    fn required_dtype(&self) -> Option<TargetDtype> {
         matches!(self.codes, Codes::Mxfp4 | Codes::Mxfp8 | Codes::Nvfp4).then_some(TargetDtype::BF16)
     }
 
@@ -94,9 +94,9 @@ impl Quantiser for Preset {
         preset(other).is_some()
     }
 
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
-        let others = made.modules_of_others().into_iter();
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
+        let others = model.modules_of_other_encodings().into_iter();
         let others: Vec<_> = others.filter_map(|(name, modules)| Some((preset(name)?, modules))).collect();
-        Some(quantization_config(self, &others, made))
+        Some(quantization_config(self, &others, model))
     }
 }

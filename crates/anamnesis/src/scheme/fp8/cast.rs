@@ -12,7 +12,7 @@ use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::{Context, EncodedTensor, Grid, TileDecoder, TileEncoder, Window, mishandled};
 use crate::scheme::model_class::Layer;
-use crate::scheme::quantise::{Candidate, Decision, Keeping, Quantiser, Task, USUAL, encode, plan_layers};
+use crate::scheme::quantise::{Candidate, Decision, KEPT_BY_DEFAULT, Keeping, Quantiser, Task, encode, plan_layers};
 
 /// Values handed over together.
 const GRANULE: u64 = 1 << 12;
@@ -38,7 +38,7 @@ impl Cast {
 impl Quantiser for Cast {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_unused(self.name())?;
-        plan_layers(task, self.name(), &USUAL, 1, |tensor| encode(CastEncoder::new(*self, tensor)))
+        plan_layers(task, self.name(), &KEPT_BY_DEFAULT, 1, |tensor| encode(CastEncoder::new(*self, tensor)))
     }
 
     fn loaded_by(&self) -> &'static str {
@@ -46,7 +46,7 @@ impl Quantiser for Cast {
     }
 
     /// No layers, but numbers.
-    fn leaves(&self, _layer: Layer) -> Option<Keeping> {
+    fn keeps(&self, _layer: Layer) -> Option<Keeping> {
         None
     }
 

@@ -19,7 +19,8 @@ use crate::error::Result;
 use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType};
 use crate::scheme::grouped::{Extremes, Factor, Goal, Group, GroupedEncoder, Layout, ScaleRule, ZeroPointStorage};
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, Keeping, Packing, QuantisedModel, Quantiser, SERVED, Task, encode, plan_layers,
+    Candidate, Decision, Encoding, KEPT_FOR_SERVING, Keeping, Packing, QuantisedModel, Quantiser, Task, encode,
+    plan_layers,
 };
 
 /// What can be asked for.
@@ -48,7 +49,7 @@ struct Blocks;
 impl Quantiser for Blocks {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_unused("fp8")?;
-        plan_layers(task, "fp8", &SERVED, 1, |tensor| match weight(tensor) {
+        plan_layers(task, "fp8", &KEPT_FOR_SERVING, 1, |tensor| match weight(tensor) {
             Some(encoder) => encode(encoder),
             None => Ok(Decision::Keep(Keeping::Indivisible)),
         })
@@ -58,11 +59,11 @@ impl Quantiser for Blocks {
         "transformers 5.22 (decoded where there is no GPU), vLLM and SGLang"
     }
 
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
         Some(json!({
             "activation_scheme": "dynamic",
             "fmt": "e4m3",
-            "modules_to_not_convert": made.left_by_ends(),
+            "modules_to_not_convert": model.kept_module_patterns(),
             "quant_method": "fp8",
             "weight_block_size": [BLOCK, BLOCK],
         }))

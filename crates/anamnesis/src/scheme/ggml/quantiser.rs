@@ -64,7 +64,7 @@ impl Quantiser for Mix {
                 false => match linear::decide(tensor, task.rules) {
                     Ok(()) => {
                         let usual = TensorType::Block(self.block());
-                        let asked = wished(tensor).map(TensorType::Block).or_else(|| types.of(tensor.output_name));
+                        let asked = requested(tensor).map(TensorType::Block).or_else(|| types.of(tensor.output_name));
                         self.encode(tensor, asked.unwrap_or(usual), options)?
                     }
                     Err(keeping) => Decision::Keep(keeping),
@@ -81,7 +81,7 @@ impl Quantiser for Mix {
         Self::named(other).is_some()
     }
 
-    fn metadata(&self, made: &QuantisedModel<'_>) -> Metadata {
+    fn metadata(&self, model: &QuantisedModel<'_>) -> Metadata {
         let mut metadata = Metadata::new();
         let keys = ["general.quantization_version", "general.file_type"];
         let of_importance =
@@ -89,7 +89,7 @@ impl Quantiser for Mix {
         let order = keys.map(str::to_owned).into_iter().chain(of_importance).collect();
         metadata.insert("general.quantization_version".to_owned(), MetadataValue::U32(2));
         metadata.insert("general.file_type".to_owned(), MetadataValue::U32(self.file_type()));
-        if let Some(importance) = &made.options.blocks.importance {
+        if let Some(importance) = &model.options.blocks.importance {
             let text = |text: &str| MetadataValue::String(text.to_owned());
             metadata.insert("quantize.imatrix.file".to_owned(), text(&importance.file));
             if let Some(dataset) = &importance.dataset {
@@ -137,12 +137,12 @@ impl Mix {
         if !mix::is_touched(name, rank) {
             return Ok(Decision::Keep(if name.contains("norm") { Keeping::Norm } else { Keeping::NotALayer }));
         }
-        let is_kept = match tensor.wish {
+        let is_kept = match tensor.requested {
             Some(Override::Keep) => true,
             Some(Override::Encode(_)) => task.rules.excludes(tensor.name),
             None => !task.rules.takes(tensor.name),
         } || options.keep_output && mix::is_output(name);
-        let wished = wished(tensor).map(TensorType::Block);
+        let wished = requested(tensor).map(TensorType::Block);
         if let (None, false, Some(asked)) = (wished, is_kept, types.of(name)) {
             return self.encode(tensor, asked, options);
         }
@@ -183,9 +183,9 @@ impl Mix {
     }
 }
 
-/// The type that is wished for a tensor: what most tensors of the mix of that name are.
-fn wished(tensor: &Candidate<'_>) -> Option<BlockType> {
-    match tensor.wish {
+/// The block type requested for a tensor: the main type of the requested mix.
+fn requested(tensor: &Candidate<'_>) -> Option<BlockType> {
+    match tensor.requested {
         Some(Override::Encode(encoding)) => Mix::named(encoding.name()).map(Mix::block),
         Some(Override::Keep) | None => None,
     }

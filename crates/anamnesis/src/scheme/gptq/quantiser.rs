@@ -23,8 +23,8 @@ use crate::scheme::grouped::{Extremes, Group, Ratio, ScaleRule};
 use crate::scheme::model_class::Layer;
 use crate::scheme::packed::{Grouping, PackedEncoder, PackedMatrix, Words, ZeroPoints, check_shape};
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, GroupSize, Keeping, Packing, QuantiseOptions, QuantisedModel, Quantiser, SERVED,
-    Task, encode, plan_layers,
+    Candidate, Decision, Encoding, GroupSize, KEPT_FOR_SERVING, Keeping, Packing, QuantiseOptions, QuantisedModel,
+    Quantiser, Task, encode, plan_layers,
 };
 
 macro_rules! kinds {
@@ -95,7 +95,7 @@ impl Quantiser for Kind {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_only_groups(self.name)?;
         let group = group(task.options);
-        plan_layers(task, self.name, &SERVED, group.unwrap_or(1), |tensor| {
+        plan_layers(task, self.name, &KEPT_FOR_SERVING, group.unwrap_or(1), |tensor| {
             check_shape(self.name, tensor, self.bits.into())?;
             encode(self.weight(tensor, group.unwrap_or(tensor.row())))
         })
@@ -105,7 +105,7 @@ impl Quantiser for Kind {
         "GPTQModel 7.7, and transformers 5.22, vLLM and SGLang, which load with it or like it"
     }
 
-    fn leaves(&self, layer: Layer) -> Option<Keeping> {
+    fn keeps(&self, layer: Layer) -> Option<Keeping> {
         match layer {
             Layer::Linear | Layer::Inherited | Layer::Expert | Layer::Conv1d => None,
             Layer::InF32 => Some(Keeping::InF32),
@@ -114,19 +114,19 @@ impl Quantiser for Kind {
         }
     }
 
-    fn turns_conv1d(&self) -> bool {
+    fn transposes_conv1d(&self) -> bool {
         true
     }
 
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
         let format = if self.zeros == ZeroPoints::Stored { "gptq_v2" } else { "gptq" };
         let mut config = json!({
             "bits": self.bits,
             "checkpoint_format": format,
             "desc_act": false,
             "format": format,
-            "group_size": group(made.options).map_or(-1, |group| group as i64),
-            "lm_head": made.quantised.contains(&"lm_head.qweight"),
+            "group_size": group(model.options).map_or(-1, |group| group as i64),
+            "lm_head": model.quantised.contains(&"lm_head.qweight"),
             "meta": { "quantizer": [QUANTIZER] },
             "pack_dtype": "int32",
             "quant_method": "gptq",
@@ -135,9 +135,9 @@ impl Quantiser for Kind {
         // A minus in front of an expression says that it means modules which are left as they are, a plus that it means
         // modules with arguments of their own.
         let rule = |sign: char, module: &str| format!("{sign}:^{}$", module.replace('.', "\\."));
-        let left = made.left().into_iter().filter(|module| module != "lm_head");
+        let left = model.kept_modules().into_iter().filter(|module| module != "lm_head");
         let mut dynamic: Map<_, _> = left.map(|module| (rule('-', &module), json!({}))).collect();
-        for (name, modules) in made.modules_of_others() {
+        for (name, modules) in model.modules_of_other_encodings() {
             let Self { bits, symmetric, .. } = kind(name)?;
             dynamic.extend(modules.iter().map(|module| (rule('+', module), json!({ "bits": bits, "sym": symmetric }))));
         }

@@ -16,8 +16,8 @@ use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{Request, Result, quoted};
 use crate::scheme::coder::{EncodedTensor, FieldOrder, ScaleType};
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, GroupSize, QuantiseOptions, QuantisedModel, Quantiser, SERVED, Task, encode,
-    plan_layers,
+    Candidate, Decision, Encoding, GroupSize, KEPT_FOR_SERVING, QuantiseOptions, QuantisedModel, Quantiser, Task,
+    encode, plan_layers,
 };
 
 /// What can be asked for.
@@ -125,7 +125,7 @@ impl Quantiser for Kind {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_only_groups(self.name)?;
         let group = group(task.options);
-        plan_layers(task, self.name, &SERVED, group.unwrap_or(1), |tensor| {
+        plan_layers(task, self.name, &KEPT_FOR_SERVING, group.unwrap_or(1), |tensor| {
             self.weight(tensor, group.unwrap_or(tensor.row()))
         })
     }
@@ -134,11 +134,11 @@ impl Quantiser for Kind {
         "hqq 0.2.8, layer by layer (HQQLinear.load_state_dict); transformers 5.22 refuses it, as it reads no HQQ tensors"
     }
 
-    fn finds_experts(&self) -> bool {
+    fn loads_experts(&self) -> bool {
         false
     }
 
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
         Some(json!({
             "quant_config": {
                 "offload_meta": false,
@@ -146,7 +146,7 @@ impl Quantiser for Kind {
                 "weight_quant_params": {
                     "axis": 1,
                     "channel_wise": true,
-                    "group_size": group(made.options),
+                    "group_size": group(model.options),
                     "nbits": self.bits,
                     "optimize": false,
                     "round_zero": self.rounds_zeros(),
@@ -156,7 +156,7 @@ impl Quantiser for Kind {
             },
             // Not as `skip_modules`, which transformers 5 insists on: it would take the model for one it quantises itself, find none
             // of the weights it looks for, and fill in random numbers.
-            "modules_to_not_convert": made.left(),
+            "modules_to_not_convert": model.kept_modules(),
             "quant_method": "hqq",
         }))
     }

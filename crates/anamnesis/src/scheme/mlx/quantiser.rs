@@ -15,8 +15,8 @@ use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, ScaleType};
 use crate::scheme::grouped::{Factor, Goal, GroupedEncoder, Layout, Ratio, Step, ZeroPointStorage};
 use crate::scheme::model_class::Layer;
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, GroupSize, Keeping, LEAST, Packing, QuantiseOptions, QuantisedModel, Quantiser,
-    Task, encode, plan_layers,
+    Candidate, Decision, Encoding, GroupSize, KEPT_ALWAYS, Keeping, Packing, QuantiseOptions, QuantisedModel,
+    Quantiser, Task, encode, plan_layers,
 };
 
 macro_rules! modes {
@@ -84,8 +84,8 @@ impl Quantiser for Asked {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_only_groups(self.name)?;
         let usual = self.mode(task.options)?;
-        plan_layers(task, self.name, &LEAST, 1, |tensor| {
-            let is_router = tensor.wish.is_none() && tensor.module().ends_with(ROUTER_END);
+        plan_layers(task, self.name, &KEPT_ALWAYS, 1, |tensor| {
+            let is_router = tensor.requested.is_none() && tensor.module().ends_with(ROUTER_END);
             let mode = if is_router && tensor.row().is_multiple_of(ROUTER.group) { ROUTER } else { usual };
             match tensor.row().is_multiple_of(mode.group) && tensor.row() >= 32 {
                 true => encode(weight(mode, tensor)),
@@ -99,7 +99,7 @@ impl Quantiser for Asked {
     }
 
     /// Embeddings and heads are quantised too.
-    fn leaves(&self, layer: Layer) -> Option<Keeping> {
+    fn keeps(&self, layer: Layer) -> Option<Keeping> {
         match layer {
             Layer::Conv1d => Some(Keeping::Transposed),
             Layer::Other => Some(Keeping::NotReplaced),
@@ -107,15 +107,15 @@ impl Quantiser for Asked {
         }
     }
 
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
-        let mode = self.mode(made.options).ok()?;
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
+        let mode = self.mode(model.options).ok()?;
         let told = |mode: Mode| json!({ "bits": mode.bits, "group_size": mode.group, "mode": mode.kind.name() });
         let mut config = told(mode);
-        for router in made.usual_modules().filter(|module| module.ends_with(ROUTER_END) && mode != ROUTER) {
+        for router in model.modules_of_main_encoding().filter(|module| module.ends_with(ROUTER_END) && mode != ROUTER) {
             config[router] = told(ROUTER);
         }
-        for (name, modules) in made.modules_of_others() {
-            let mode = asked(name)?.mode(made.options).ok()?;
+        for (name, modules) in model.modules_of_other_encodings() {
+            let mode = asked(name)?.mode(model.options).ok()?;
             modules.into_iter().for_each(|module| config[module] = told(mode));
         }
         Some(config)

@@ -14,8 +14,8 @@ use crate::scheme::grouped::{
     step_of,
 };
 use crate::scheme::quantise::{
-    BY_MODELOPT, Candidate, Decision, Encoding, QuantisedModel, Quantiser, SERVED, Task, encode, encode_joined,
-    plan_layers,
+    BY_MODELOPT, Candidate, Decision, Encoding, KEPT_FOR_SERVING, QuantisedModel, Quantiser, Task, encode,
+    encode_fused, plan_layers,
 };
 
 /// What can be asked for.
@@ -86,8 +86,8 @@ impl Kind {
 impl Quantiser for Kind {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_unused(self.name())?;
-        plan_layers(task, self.name(), &SERVED, self.group().unwrap_or(1), |tensor| match self {
-            Self::Nvfp4 => encode_joined(tensor, BY_MODELOPT, weight(*self, tensor)),
+        plan_layers(task, self.name(), &KEPT_FOR_SERVING, self.group().unwrap_or(1), |tensor| match self {
+            Self::Nvfp4 => encode_fused(tensor, BY_MODELOPT, weight(*self, tensor)),
             Self::Fp8 | Self::Mxfp8 => encode(weight(*self, tensor)),
         })
     }
@@ -96,10 +96,10 @@ impl Quantiser for Kind {
         "vLLM, SGLang and TensorRT-LLM, as ModelOpt 0.47 exports it; not by transformers"
     }
 
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
-        let others = made.modules_of_others();
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
+        let others = model.modules_of_other_encodings();
         let mut config = json!({
-            "ignore": made.left(),
+            "ignore": model.kept_modules(),
             "producer": { "name": "modelopt", "version": VERSION },
             "quant_algo": if others.is_empty() { self.algorithm() } else { MIXED },
             "quant_method": "modelopt",
@@ -116,7 +116,7 @@ impl Quantiser for Kind {
         }
         let mut layers = Map::new();
         let mut add = |kind: Self, module: &str| told(kind, layers.entry(module).or_insert_with(|| json!({})));
-        made.usual_modules().for_each(|module| add(*self, module));
+        model.modules_of_main_encoding().for_each(|module| add(*self, module));
         for (name, modules) in others {
             let kind = KINDS.into_iter().find(|kind| kind.name() == name)?;
             modules.into_iter().for_each(|module| add(kind, module));
@@ -126,8 +126,8 @@ impl Quantiser for Kind {
     }
 
     /// The same as ModelOpt's own document has it, which its loaders read first.
-    fn documents(&self, made: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
-        let Some(mut config) = self.configuration(made) else { return Vec::new() };
+    fn documents(&self, model: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
+        let Some(mut config) = self.configuration(model) else { return Vec::new() };
         let mut quantization = json!({ "exclude_modules": config["ignore"], "kv_cache_quant_algo": null });
         for key in ["quant_algo", "group_size", "quantized_layers"] {
             if let Some(value) = config.get_mut(key) {

@@ -59,7 +59,7 @@ impl Quantiser for Experts {
     }
 
     /// It looks for experts only.
-    fn leaves(&self, _layer: Layer) -> Option<Keeping> {
+    fn keeps(&self, _layer: Layer) -> Option<Keeping> {
         None
     }
 
@@ -73,7 +73,7 @@ fn stack(tensor: &Candidate<'_>, task: &Task<'_>) -> std::result::Result<[usize;
     let &[experts, inputs, outputs] = tensor.shape else {
         return Err(if tensor.shape.len() == 2 { Keeping::NotALayer } else { Keeping::NotAMatrix });
     };
-    let is_asked = match tensor.wish {
+    let is_asked = match tensor.requested {
         Some(Override::Keep) => false,
         Some(Override::Encode(_)) => !task.rules.excludes(tensor.name),
         None => task.rules.takes(tensor.name),
@@ -82,7 +82,7 @@ fn stack(tensor: &Candidate<'_>, task: &Task<'_>) -> std::result::Result<[usize;
         return Err(Keeping::Asked);
     }
     let is_expert = tensor.name.split('.').any(|part| part == "experts") && !tensor.name.ends_with("bias");
-    let is_wished = tensor.wish.is_some() || !task.rules.takes_all();
+    let is_wished = tensor.requested.is_some() || !task.rules.takes_all();
     match (is_expert || is_wished, tensor.shape.contains(&0)) {
         (true, false) => Ok([experts, inputs, outputs]),
         (true, true) => Err(Keeping::Empty),

@@ -1,11 +1,11 @@
-//! How a model is quantised to blocks, where the mix leaves a choice.
+//! Options of quantising to ggml blocks.
 
 use std::sync::Arc;
 
 use super::importance::Importance;
 use crate::catalog::Dtype;
 
-/// How a model is quantised to the blocks of ggml.
+/// Options of quantising to ggml blocks.
 ///
 /// ```
 /// use anamnesis::{BlockType, BlockOptions};
@@ -15,23 +15,25 @@ use crate::catalog::Dtype;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BlockOptions {
-    /// One type for every matrix.
+    /// Use one block type for every matrix instead of a mix.
     pub pure: bool,
-    /// Leave the output as it is.
+    /// Keep the output matrix unquantised.
     pub keep_output: bool,
-    /// The type of the output: blocks, or F16, BF16 or F32. It is that of the embedding where the model has no other output.
+    /// The type of the output matrix: blocks, F16, BF16 or F32. A model whose output is tied to the token embedding
+    /// uses it for the embedding.
     pub output_type: Option<Dtype>,
     /// The type of the token embedding.
     pub embedding_type: Option<Dtype>,
-    /// Types of tensors by regular expressions, which are found anywhere in a name of the output, in upper or lower case; the
-    /// first that fits counts. One that fits no tensor is refused.
+    /// Types of tensors by regular expression. An expression matches anywhere in the output name, regardless of case;
+    /// the first
+    /// match counts. An expression that matches no tensor is refused.
     pub tensor_types: Vec<(String, Dtype)>,
-    /// How important values are.
+    /// The importance matrix.
     pub importance: Option<Arc<Importance>>,
 }
 
 impl BlockOptions {
-    /// The defaults: what the mix says.
+    /// The defaults: every type is chosen by the mix.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -44,21 +46,21 @@ impl BlockOptions {
         }
     }
 
-    /// Takes one type for every matrix, or the mix.
+    /// Uses one block type for every matrix, or the mix.
     #[must_use]
     pub const fn with_pure(mut self, pure: bool) -> Self {
         self.pure = pure;
         self
     }
 
-    /// Leaves the output as it is, or not.
+    /// Keeps the output matrix unquantised, or not.
     #[must_use]
     pub const fn with_keep_output(mut self, keep: bool) -> Self {
         self.keep_output = keep;
         self
     }
 
-    /// Sets the type of the output.
+    /// Sets the type of the output matrix.
     #[must_use]
     pub fn with_output_type(mut self, dtype: impl Into<Dtype>) -> Self {
         self.output_type = Some(dtype.into());
@@ -79,7 +81,7 @@ impl BlockOptions {
         self
     }
 
-    /// Sets how important values are.
+    /// Sets the importance matrix.
     #[must_use]
     pub fn with_importance(mut self, importance: Arc<Importance>) -> Self {
         self.importance = Some(importance);

@@ -1,12 +1,12 @@
-//! How weights are quantised to BitsAndBytes, where there is a choice.
+//! Options of quantising to BitsAndBytes.
 
-/// How weights are quantised to BitsAndBytes.
+/// Options of quantising to BitsAndBytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BnbOptions {
     /// Values under one scale; `None` means 64. Four-bit weights only.
     pub block_size: Option<usize>,
-    /// Whether scales are quantised too. Four-bit weights only.
+    /// Whether the scales are quantised too (double quantisation). Four-bit weights only.
     pub double_quant: bool,
 }
 
@@ -24,7 +24,7 @@ impl BnbOptions {
         self
     }
 
-    /// Quantises scales too, or not.
+    /// Quantises the scales too (double quantisation), or not.
     #[must_use]
     pub const fn with_double_quant(mut self, double_quant: bool) -> Self {
         self.double_quant = double_quant;

@@ -1,4 +1,4 @@
-//! What can be asked of weights whose values share scales in groups.
+//! Options of group-wise quantisation.
 
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ use crate::error::{AnamnesisError, Request};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GroupSize {
-    /// So many that follow each other in a row.
+    /// This many adjacent values of a row.
     Values(u32),
     /// All of a row.
     Row,
@@ -36,19 +36,20 @@ impl FromStr for GroupSize {
     }
 }
 
-/// How values share scales.
+/// Options of group-wise quantisation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupOptions {
-    /// Which values share a scale; `None` means what is usual for the target.
+    /// Which values share a scale; `None` means the target's default.
     pub size: Option<GroupSize>,
-    /// Whether quantised weights keep their codes and scales wherever those stand for the same numbers in the target, also
-    /// where its own library, which calculates in half precision, gets another last bit than theirs.
+    /// Whether quantised weights keep their codes and scales if these decode to the same values in the target's format,
+    /// even if
+    /// the target's library, which calculates in half precision, decodes them to values that differ in the last bit.
     pub same_codes: bool,
 }
 
 impl GroupOptions {
-    /// What is usual for the target.
+    /// The target's defaults.
     #[must_use]
     pub const fn new() -> Self {
         Self { size: None, same_codes: false }
@@ -61,7 +62,7 @@ impl GroupOptions {
         self
     }
 
-    /// Lets quantised weights keep their codes and scales wherever those stand for the same numbers.
+    /// Lets quantised weights keep their codes and scales if these decode to the same values in the target's format.
     #[must_use]
     pub const fn with_same_codes(mut self, same_codes: bool) -> Self {
         self.same_codes = same_codes;

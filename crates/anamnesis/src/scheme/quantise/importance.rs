@@ -1,7 +1,8 @@
-//! How important the inputs of each weight are.
+//! Importance matrices (`imatrix`): a weighting of the inputs of each weight.
 //!
-//! The files that say it reach a gigabyte, and may be of another model: an entry is its number of values, which are read when a
-//! tensor of this name with as many inputs asks for them.
+//! Such files reach a gigabyte and may belong to another model, so an entry holds only its number of values. The values
+//! are read
+//! when a tensor of the same name and as many inputs is quantised.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,21 +10,21 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
-/// How important the inputs of each weight are.
+/// An importance matrix: a weighting of the inputs of each weight.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Importance {
-    /// By the name of the weight: a number for each input, for every matrix of a stack or for all.
+    /// By the name of the weight: a value per input, either for each matrix of a stack or shared by all of them.
     pub weights: BTreeMap<String, InputWeights>,
-    /// The file it was read from, as it is told in the output.
+    /// The file it was read from, as the output's metadata names it.
     pub file: String,
-    /// The text it was made with, where the file says it.
+    /// The calibration text, if the file names it.
     pub dataset: Option<String>,
-    /// Pieces of that text.
+    /// The number of chunks of the calibration text.
     pub chunks: Option<u32>,
 }
 
-/// The importance of each input of one weight: in memory, or in a file until it is asked for.
+/// The importance of each input of one weight: in memory, or read from a file on demand.
 ///
 /// ```
 /// use anamnesis::InputWeights;
@@ -45,7 +46,7 @@ enum Values {
 }
 
 impl InputWeights {
-    /// `len` values that `read` gives.
+    /// `len` values that `read` returns on demand.
     pub(crate) fn stored(len: usize, read: impl Fn() -> Result<Arc<[f32]>> + Send + Sync + 'static) -> Self {
         Self { len, values: Values::Stored(Arc::new(read)) }
     }
@@ -65,7 +66,7 @@ impl InputWeights {
     /// The values.
     ///
     /// # Errors
-    /// `Io` where the file cannot be read again.
+    /// `Io` if the file cannot be read again.
     pub fn read(&self) -> Result<Arc<[f32]>> {
         match &self.values {
             Values::Held(values) => Ok(Arc::clone(values)),
@@ -80,7 +81,7 @@ impl From<Vec<f32>> for InputWeights {
     }
 }
 
-/// Values in memory are equal where their numbers are, those in files where they are the same entry.
+/// Values in memory are compared; values in files are equal if they are the same entry.
 impl PartialEq for InputWeights {
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len

@@ -1,15 +1,16 @@
-//! Planning what is quantised layer by layer: which matrices, and that all of them can be.
+//! Planning layer by layer: which matrices are quantised, and the check that all of them can be.
 
 use super::linear;
 use super::quantiser::{Candidate, Decision, Keeping, Task};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::coder::TileEncoder;
 
-/// Longest row that is encoded: its scale is known only when all of it has been seen.
+/// The longest row that is encoded. A row is buffered whole, because its scale depends on all its values.
 const MAX_ROW_VALUES: u64 = 1 << 24;
 
-/// Lets `make` decide about every matrix that the ecosystem does not keep, once all are known to divide into groups of `group`
-/// values.
+/// Calls `make` for every matrix that is not kept for one of the reasons in `keeps`, after checking that the rows of
+/// all of them
+/// divide into groups of `group` values.
 pub(crate) fn plan_layers(
     task: &Task<'_>,
     target: &str,
@@ -20,7 +21,7 @@ pub(crate) fn plan_layers(
     plan(task, target, keeps, group, &make)
 }
 
-/// [`plan_layers`], compiled once for all schemes.
+/// [`plan_layers`] with a trait object, so that it is compiled once for all schemes.
 fn plan(
     task: &Task<'_>,
     target: &str,

@@ -1,20 +1,20 @@
-//! Which weights are quantised where nobody says: every matrix but embeddings, the head, norms and biases, whatever its name.
+//! Which weights are quantised by default: every matrix except embeddings, the head, norms and biases.
 
 use super::quantiser::{Candidate, Keeping, Override};
 use crate::catalog::NamePatterns;
 
-/// Parts of a name that tell an embedding.
+/// Words in a name component that mark an embedding.
 const EMBEDDINGS: [&str; 9] =
     ["embed", "embd", "wte", "wpe", "shared", "token_types", "relative_attention_bias", "codebook", "pos_bias"];
-/// Modules that make the model's output, by their whole name or as its last part.
+/// Modules that compute the model's output: the last component of a name.
 const HEADS: [&str; 5] = ["lm_head", "output", "score", "classifier", "head"];
 
-/// Matrices that are no weights of a layer though nothing else tells: the state of state-space models.
+/// Matrices that are not the weight of a layer: parameters of state-space models.
 const STATES: [&str; 1] = ["A_log"];
 
-/// Modules that choose experts, as a part of a name.
+/// Name components of modules that choose experts.
 const ROUTERS: [&str; 5] = ["gate", "router", "gating", "shared_expert_gate", "expert_gate"];
-/// Models in front of the language model, as a part of a name.
+/// Name components of vision and audio encoders, and of the projectors behind them.
 const TOWERS: [&str; 12] = [
     "visual",
     "vision_tower",
@@ -30,7 +30,8 @@ const TOWERS: [&str; 12] = [
     "merger",
 ];
 
-/// How the parts of names of adapters begin: LoRA and DoRA of PEFT, diffusers and others, LoHa, LoKr, OFT, IA3, VeRA.
+/// Prefixes of the name components of adapters: LoRA and DoRA of PEFT, diffusers and others, LoHa, LoKr, OFT, IA3,
+/// VeRA.
 const ADAPTERS: [&str; 12] = [
     "lora_A",
     "lora_B",
@@ -46,30 +47,30 @@ const ADAPTERS: [&str; 12] = [
     "vera_lambda",
 ];
 
-/// What llama.cpp leaves as it is, by its name.
-pub(crate) const USUAL: [Keeping; 4] = [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer];
-/// What BitsAndBytes leaves: that, and routers, which are linear layers in few classes.
-pub(crate) const WITHOUT_ROUTERS: [Keeping; 5] =
+/// The matrices that are kept by default.
+pub(crate) const KEPT_BY_DEFAULT: [Keeping; 4] = [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer];
+/// The matrices that BitsAndBytes keeps: routers too, which are linear layers in few classes only.
+pub(crate) const KEPT_BY_BNB: [Keeping; 5] =
     [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer, Keeping::Router];
-/// What quantisers of linear layers for serving leave: that, and what steers a model more than its size tells.
-pub(crate) const SERVED: [Keeping; 6] =
+/// The matrices that quantisers for serving engines keep: routers and vision or audio towers too, which are small and
+/// sensitive.
+pub(crate) const KEPT_FOR_SERVING: [Keeping; 6] =
     [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer, Keeping::Router, Keeping::Tower];
-/// What must stay where embeddings and heads are quantised too.
-pub(crate) const LEAST: [Keeping; 2] = [Keeping::Norm, Keeping::NotALayer];
+/// The matrices that are kept even by schemes that quantise embeddings and heads.
+pub(crate) const KEPT_ALWAYS: [Keeping; 2] = [Keeping::Norm, Keeping::NotALayer];
 
-/// Whether a matrix is quantised, or why not: as the caller says, and where the caller says nothing, unless its name is that
-/// of something that usually stays exact.
+/// Whether a matrix is quantised, or why not: by the caller's patterns, and without any, by its name.
 pub(crate) fn decide(tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<(), Keeping> {
-    decide_by(tensor, rules, &USUAL)
+    decide_by(tensor, rules, &KEPT_BY_DEFAULT)
 }
 
-/// [`decide`] by what an ecosystem keeps.
+/// [`decide`], where without patterns of the caller a matrix is kept for the reasons in `keeps`.
 pub(crate) fn decide_by(tensor: &Candidate<'_>, rules: &NamePatterns, keeps: &[Keeping]) -> Result<(), Keeping> {
     let &[_, _] = tensor.shape else { return Err(Keeping::NotAMatrix) };
     if rules.excludes(tensor.name) {
         return Err(Keeping::Asked);
     }
-    match tensor.wish {
+    match tensor.requested {
         Some(Override::Keep) => return Err(Keeping::Asked),
         Some(Override::Encode(_)) => {}
         None if rules.takes_all() => by_name(tensor.name, keeps)?,
@@ -79,7 +80,8 @@ pub(crate) fn decide_by(tensor: &Candidate<'_>, rules: &NamePatterns, keeps: &[K
     if tensor.shape.contains(&0) { Err(Keeping::Empty) } else { Ok(()) }
 }
 
-/// Whether a matrix of this name is quantised. A name that tells nothing is no reason to keep it.
+/// Whether a matrix of this name is quantised, or for which of the reasons in `keeps` not. An unknown name is
+/// quantised.
 fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
     let module = match name.strip_suffix("weight") {
         Some(module) if module.is_empty() || module.ends_with('.') => module.trim_end_matches('.'),
@@ -90,9 +92,9 @@ fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
         |part: &str| EMBEDDINGS.iter().any(|word| part == *word || (word.len() > 3 && part.contains(word)));
     let is_embedding_too = last == "emb" || last.ends_with("_emb");
     let is_head = match last {
-        // What is inside a head is part of it.
+        // A submodule of a head is part of it.
         _ if module.split('.').any(|part| matches!(part, "lm_head" | "lm_heads" | "classifier")) => true,
-        // Inner layers of BERT and others are called so too.
+        // Inner layers of BERT and others have these names too.
         "output" | "head" => module == last,
         _ => HEADS.contains(&last),
     };
@@ -112,13 +114,13 @@ fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
     keeps.iter().find(is).map_or(Ok(()), |keeping| Err(*keeping))
 }
 
-/// Whether BitsAndBytes leaves a matrix because of its name.
+/// Whether BitsAndBytes keeps a matrix because of its name.
 #[cfg(test)]
-pub(crate) fn is_left_by_name(name: &str) -> bool {
-    by_name(name, &WITHOUT_ROUTERS).is_err()
+pub(crate) fn is_kept_by_name(name: &str) -> bool {
+    by_name(name, &KEPT_BY_BNB).is_err()
 }
 
-/// Whether a module is called a norm: `norm1`, `input_layernorm`, `ln_f`.
+/// Whether a module has the name of a norm: `norm1`, `input_layernorm`, `ln_f`.
 fn is_norm(module: &str) -> bool {
     let lower = module.to_ascii_lowercase();
     let is_word = |word: &str| {
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_must_stay_exact_is_told_by_its_name_and_everything_else_is_quantised() {
+    fn embeddings_heads_norms_and_adapters_are_kept_by_name_and_every_other_matrix_is_quantised() {
         let cases = [
             ("model.layers.0.self_attn.q_proj.weight", Ok(())),
             ("model.layers.0.mlp.gate.weight", Ok(())),
@@ -172,7 +174,7 @@ mod tests {
             ("layers.0.expert_bias", Err(Keeping::NotALayer)),
         ];
         for (name, wanted) in cases {
-            assert_eq!(by_name(name, &USUAL), wanted, "{name}");
+            assert_eq!(by_name(name, &KEPT_BY_DEFAULT), wanted, "{name}");
         }
     }
 }

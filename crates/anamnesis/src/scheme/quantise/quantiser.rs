@@ -1,7 +1,9 @@
-//! Quantising a model: which of its tensors, by which encoder, and what is told of it afterwards.
+//! Quantising a model: which of its tensors, by which encoder, and the configuration and metadata that describe the
+//! result.
 //!
-//! An [`Encoding`] is one line of a scheme's table: what can be asked for by name. Its [`Quantiser`] sees all tensors at once,
-//! because what becomes of one may depend on the others, and answers for each with an encoder or with the reason to keep it.
+//! An [`Encoding`] is an entry of a scheme's table that can be requested by name. Its [`Quantiser`] sees all tensors at
+//! once,
+//! because the decision for one may depend on the others, and returns for each an encoder or the reason to keep it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,13 +18,13 @@ use crate::error::{Request, Result, quoted};
 use crate::scheme::coder::TileEncoder;
 use crate::scheme::model_class::Layer;
 
-/// A way of quantising that can be asked for.
+/// A target format of quantisation that can be requested by name.
 pub(crate) struct Encoding {
-    /// The names it is asked for by. The first is its own; files are called by it too.
+    /// Its name, which output files have too, and aliases.
     pub names: &'static [&'static str],
-    /// What weights become, in a few words.
+    /// A description of the quantised weights in a few words.
     pub about: &'static str,
-    /// What a weight is short for in reports, such as `NF4`.
+    /// The abbreviation used in reports, such as `NF4`.
     pub short: &'static str,
     pub packing: Packing,
     pub quantiser: &'static dyn Quantiser,
@@ -35,7 +37,7 @@ impl fmt::Debug for Encoding {
 }
 
 impl Encoding {
-    /// One whose weights have their scales in tensors beside them.
+    /// An encoding whose weights have their scales in companion tensors.
     pub(crate) const fn with_companions(
         names: &'static [&'static str],
         about: &'static str,
@@ -45,18 +47,19 @@ impl Encoding {
         Self { names, about, short, packing: Packing::Companions, quantiser }
     }
 
-    /// Its own name.
+    /// Its name.
     pub(crate) const fn name(&self) -> &'static str {
         self.names[0]
     }
 
-    /// What becomes of every tensor, in their order: each by the quantiser that is wished for it.
+    /// The decision for every tensor, in their order, by the quantiser of this encoding or of the one the caller
+    /// requested for it.
     pub(crate) fn plan(&'static self, task: &Task<'_>) -> Result<Vec<Decision>> {
-        // What a mix makes of a tensor depends on all the others.
+        // A mix needs all tensors: the type of one depends on the others.
         if self.packing == Packing::Blocks {
             return self.quantiser.plan(task);
         }
-        let of = |tensor: &Candidate<'_>| match tensor.wish {
+        let of = |tensor: &Candidate<'_>| match tensor.requested {
             Some(Override::Encode(other)) => other,
             Some(Override::Keep) | None => self,
         };
@@ -68,7 +71,7 @@ impl Encoding {
         }
         let mut decisions: Vec<Option<Decision>> = task.tensors.iter().map(|_| None).collect();
         for (decision, tensor) in decisions.iter_mut().zip(task.tensors) {
-            *decision = of(tensor).left_by_its_loader(tensor, task.rules)?.map(Decision::Keep);
+            *decision = of(tensor).kept_by_loader(tensor, task.rules)?.map(Decision::Keep);
         }
         for encoding in encodings {
             let mine = task.tensors.iter().zip(&decisions).enumerate();
@@ -83,23 +86,23 @@ impl Encoding {
         Ok(decisions.into_iter().map(|decision| decision.unwrap_or(Decision::Keep(Keeping::NotALayer))).collect())
     }
 
-    /// Why a matrix stays what it is because loaders would not look for it quantised. To ask for it all the same is refused, but for
-    /// the head.
-    fn left_by_its_loader(&self, tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<Option<Keeping>> {
-        if tensor.layer == Layer::Expert && !self.quantiser.finds_experts() {
+    /// Why a matrix is kept because loaders would not replace its layer. A request to quantise it is refused, except
+    /// for the head.
+    fn kept_by_loader(&self, tensor: &Candidate<'_>, rules: &NamePatterns) -> Result<Option<Keeping>> {
+        if tensor.layer == Layer::Expert && !self.quantiser.loads_experts() {
             let what = format!("{} for a model with experts, such as {}", self.name(), quoted(tensor.name));
             let why =
                 "its loader fills the modules of transformers by name, and experts are one tensor there".to_owned();
             return Err(Request::Contradiction { what, why }.into());
         }
-        let left = self.quantiser.leaves(tensor.layer).filter(|_| tensor.shape.len() == 2);
-        let Some(keeping) = left.filter(|_| !rules.excludes(tensor.name)) else { return Ok(None) };
-        let is_asked = match tensor.wish {
+        let kept = self.quantiser.keeps(tensor.layer).filter(|_| tensor.shape.len() == 2);
+        let Some(keeping) = kept.filter(|_| !rules.excludes(tensor.name)) else { return Ok(None) };
+        let is_requested = match tensor.requested {
             Some(Override::Keep) => return Ok(None),
             Some(Override::Encode(_)) => true,
             None => !rules.takes_all() && rules.takes(tensor.name),
         };
-        match is_asked {
+        match is_requested {
             true if keeping == Keeping::Head => Ok(None),
             true => {
                 let what = format!("{} for tensor {}", self.name(), quoted(tensor.name));
@@ -111,30 +114,30 @@ impl Encoding {
     }
 
     /// Whether the weight of a layer is transposed before it is encoded.
-    pub(crate) fn turns(&self, layer: Layer) -> bool {
-        layer == Layer::Conv1d && self.packing == Packing::Companions && self.quantiser.turns_conv1d()
+    pub(crate) fn transposes(&self, layer: Layer) -> bool {
+        layer == Layer::Conv1d && self.packing == Packing::Companions && self.quantiser.transposes_conv1d()
     }
 }
 
-/// How the output holds quantised weights.
+/// How the output stores quantised weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// As several tensors, which the model's configuration tells of.
+    /// As codes and companion tensors, which the model's configuration describes.
     Companions,
-    /// As blocks of ggml: each weight is one tensor.
+    /// As ggml blocks: each weight is one tensor.
     Blocks,
 }
 
-/// Decides how a model is quantised.
+/// Plans the quantisation of a model to one encoding.
 pub(crate) trait Quantiser: Send + Sync {
-    /// What becomes of every tensor, in their order. Options that make no sense are refused here.
+    /// The decision for every tensor, in their order. Options that do not apply are refused here.
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>>;
 
-    /// Which libraries read what it writes, with the versions this was tried with.
+    /// The libraries that load the result, with the versions it was tested with.
     fn loaded_by(&self) -> &'static str;
 
-    /// Why the weight of such a layer stays what it is: its loaders do not replace the layer by a quantised one.
-    fn leaves(&self, layer: Layer) -> Option<Keeping> {
+    /// Why the weight of a layer is kept: loaders do not replace a layer of this class by a quantised one.
+    fn keeps(&self, layer: Layer) -> Option<Keeping> {
         match layer {
             Layer::Linear | Layer::Inherited | Layer::Expert => None,
             Layer::Conv1d => Some(Keeping::Transposed),
@@ -144,95 +147,95 @@ pub(crate) trait Quantiser: Send + Sync {
         }
     }
 
-    /// Whether its loaders find the experts of a model, which are one tensor in memory, by their own names in a file.
-    fn finds_experts(&self) -> bool {
+    /// Whether loaders find experts that a file stores one by one, although transformers holds them in one tensor.
+    fn loads_experts(&self) -> bool {
         true
     }
 
-    /// Whether layers of the class `Conv1D`, whose weights are stored transposed, are quantised as linear layers are.
-    fn turns_conv1d(&self) -> bool {
+    /// Whether layers of the class `Conv1D`, whose weights are stored transposed, are quantised like linear layers.
+    fn transposes_conv1d(&self) -> bool {
         false
     }
 
-    /// The type that its loaders decode to whatever the model's is, so that no other model runs.
-    fn runs_in(&self) -> Option<TargetDtype> {
+    /// The type that loaders always decode to, so that only models of this type run.
+    fn required_dtype(&self) -> Option<TargetDtype> {
         None
     }
 
-    /// What the model's configuration tells of the quantised weights.
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
-        let _ = made;
+    /// The description of the quantised weights in the model's configuration.
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
+        let _ = model;
         None
     }
 
-    /// Files beside the weights that tell of them too, where loaders look for some.
-    fn documents(&self, made: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
-        let _ = made;
+    /// Sidecar files that describe the quantised weights too, if loaders look for any.
+    fn documents(&self, model: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
+        let _ = model;
         Vec::new()
     }
 
-    /// Whether the weights cannot be read without that.
+    /// Whether the weights cannot be read without [`configuration`](Self::configuration).
     fn needs_configuration(&self) -> bool {
         true
     }
 
-    /// Whether the configuration can tell of weights of this other encoding beside its own.
+    /// Whether the configuration can describe weights of this other encoding too.
     fn mixes_with(&self, other: &str) -> bool {
         let _ = other;
         false
     }
 
-    /// The members of the configuration that say so.
+    /// The keys of `config.json` that [`configuration`](Self::configuration) is written under.
     fn members(&self) -> &'static [&'static str] {
         &["quantization_config"]
     }
 
-    /// What the metadata of a file tells of them.
-    fn metadata(&self, made: &QuantisedModel<'_>) -> Metadata {
-        let _ = made;
+    /// The metadata of an output file that describes the quantised weights.
+    fn metadata(&self, model: &QuantisedModel<'_>) -> Metadata {
+        let _ = model;
         Metadata::new()
     }
 }
 
-/// What is to be quantised, and how.
+/// The input of planning: the tensors of a model, and what the caller requested.
 pub(crate) struct Task<'a> {
     pub tensors: &'a [Candidate<'a>],
     pub options: &'a QuantiseOptions,
-    /// What the caller wants quantised and kept.
+    /// The caller's patterns of tensors to quantise and to keep.
     pub rules: &'a NamePatterns,
-    /// What the input says of the model.
+    /// The metadata of the input.
     pub metadata: Option<&'a Metadata>,
 }
 
-/// A tensor that could be quantised.
+/// A tensor that may be quantised.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate<'a> {
     /// Its name in the input.
     pub name: &'a str,
-    /// What it would be called in the output.
+    /// Its name in the output.
     pub output_name: &'a str,
     pub shape: &'a [usize],
-    /// What its values are stored as, or decoded to.
+    /// The type that its values are stored as, or decoded to.
     pub dtype: TargetDtype,
-    /// The file it is stored in and where, if the output has tensors in that order.
+    /// The file it is stored in and its offset, if the output keeps that order.
     pub place: Option<(u32, u64)>,
-    /// What the caller wants of it in particular.
-    pub wish: Option<Override>,
-    /// What its layer is to loaders.
+    /// The caller's override for this tensor.
+    pub requested: Option<Override>,
+    /// The class of its layer.
     pub layer: Layer,
 }
 
-/// What the caller wants of single tensors, whatever is usual.
+/// The caller's request for a single tensor, which overrides the defaults.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Override {
-    /// To stay as it is.
+    /// Keep it unquantised.
     Keep,
-    /// To be quantised so.
+    /// Quantise it to this encoding.
     Encode(&'static Encoding),
 }
 
 impl Candidate<'_> {
-    /// What its module is called in the output.
+    /// The name of its module in the output.
     pub(crate) fn module(&self) -> &str {
         match self.output_name.strip_suffix("weight") {
             Some(module) => module.strip_suffix('.').unwrap_or(if module.is_empty() { "" } else { self.output_name }),
@@ -240,7 +243,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// The name of a tensor of its module, by which loaders find it.
+    /// The name of a tensor in its module, such as a companion.
     pub(crate) fn part(&self, part: &str) -> String {
         match self.module() {
             "" => part.to_owned(),
@@ -248,38 +251,39 @@ impl Candidate<'_> {
         }
     }
 
-    /// Values of a row.
+    /// The number of values in a row.
     pub(crate) fn row(&self) -> u64 {
         self.shape.last().map_or(1, |&row| row as u64)
     }
 }
 
-/// What becomes of a tensor.
+/// Whether and how a tensor is encoded.
 pub(crate) enum Decision {
     Encode(Box<dyn TileEncoder>),
-    /// Its rows are not divided by the blocks of this type, and another is taken.
+    /// Encoded to another type, because its rows do not divide into blocks of this one.
     EncodeInstead(Box<dyn TileEncoder>, BlockType),
-    /// It shares its global scale with all weights of the set of this name.
+    /// Encoded with a global scale that all weights of the set of this name share.
     EncodeShared(Box<dyn TileEncoder>, String),
     Keep(Keeping),
 }
 
-/// What has been decided for a model.
+/// The decisions for a model.
 pub(crate) struct QuantisedModel<'a> {
     pub options: &'a QuantiseOptions,
     /// The names of quantised weights in the output.
     pub quantised: Vec<&'a str>,
-    /// Those of them that are of another encoding, with its name.
+    /// The quantised weights that have another encoding than the main one, with its name.
     pub others: Vec<(&'a str, &'static str)>,
     /// The weights that are kept, by their names in the output.
     pub kept: Vec<(&'a str, Keeping)>,
-    /// Heads that the model may have though its file does not, which loaders take for quantised layers where nobody says otherwise.
+    /// Heads that the model may have although its file does not store them; loaders take them for quantised layers by
+    /// default.
     pub unstored: Vec<&'static str>,
-    /// What the first quantised weight was before.
+    /// The type of the first quantised weight before quantisation.
     pub dtype: TargetDtype,
 }
 
-/// Modules that are embeddings in every class, so that loaders do not ask for them.
+/// Modules that are embeddings in every class, so that loaders never replace them.
 const EMBEDDINGS: [&str; 16] = [
     "embed_tokens",
     "embed_positions",
@@ -306,8 +310,8 @@ fn module_of(name: &str) -> &str {
 }
 
 impl<'a> QuantisedModel<'a> {
-    /// The modules of other encodings than the usual one, by their encodings in the order they come.
-    pub(crate) fn modules_of_others(&self) -> Vec<(&'static str, Vec<&'a str>)> {
+    /// The modules of other encodings than the main one, grouped by encoding in order of appearance.
+    pub(crate) fn modules_of_other_encodings(&self) -> Vec<(&'static str, Vec<&'a str>)> {
         let mut all: Vec<(&'static str, Vec<&'a str>)> = Vec::new();
         for &(name, encoding) in &self.others {
             let module = name.rsplit_once('.').map_or("", |(module, _)| module);
@@ -319,44 +323,45 @@ impl<'a> QuantisedModel<'a> {
         all
     }
 
-    /// The modules of the usual encoding.
-    pub(crate) fn usual_modules(&self) -> impl Iterator<Item = &'a str> {
+    /// The modules of the main encoding.
+    pub(crate) fn modules_of_main_encoding(&self) -> impl Iterator<Item = &'a str> {
         let others: HashSet<&str> = self.others.iter().map(|(name, _)| *name).collect();
-        let usual = self.quantised.iter().filter(move |name| !others.contains(*name));
-        usual.map(|name| name.rsplit_once('.').map_or("", |(module, _)| module)).collect::<Vec<_>>().into_iter()
+        let main = self.quantised.iter().filter(move |name| !others.contains(*name));
+        main.map(|name| name.rsplit_once('.').map_or("", |(module, _)| module)).collect::<Vec<_>>().into_iter()
     }
 
-    /// The layers that loaders would look for and that are not quantised, as modules.
-    pub(crate) fn left(&self) -> Vec<String> {
+    /// The modules that are not quantised although loaders would replace them.
+    pub(crate) fn kept_modules(&self) -> Vec<String> {
         let is_layer = |name: &str, keeping: Keeping| match keeping {
             Keeping::Embedding => !name.rsplit('.').next().is_some_and(|last| EMBEDDINGS.contains(&last)),
             Keeping::NotAMatrix | Keeping::Norm | Keeping::NotALayer | Keeping::Empty => false,
             _ => true,
         };
         let kept = self.kept.iter().filter_map(|(name, keeping)| Some((name.strip_suffix(".weight")?, *keeping)));
-        let mut left: Vec<_> =
+        let mut modules: Vec<_> =
             kept.filter(|(name, keeping)| is_layer(name, *keeping)).map(|(name, _)| name.to_owned()).collect();
-        for head in &self.unstored {
-            if !self.quantised.iter().any(|name| module_of(name) == *head) && !left.iter().any(|module| module == head)
-            {
-                left.push((*head).to_owned());
+        for &head in &self.unstored {
+            let is_quantised = self.quantised.iter().any(|name| module_of(name) == head);
+            if !is_quantised && !modules.iter().any(|module| module == head) {
+                modules.push(head.to_owned());
             }
         }
-        left
+        modules
     }
 
-    /// [`left`](Self::left) for loaders that also leave what is inside such a module or whose name ends like it: where that would be a
-    /// quantised one, the entry is an expression that means the module alone.
-    pub(crate) fn left_by_ends(&self) -> Vec<String> {
-        let is_inside = |module: &str, entry: &str| {
+    /// [`kept_modules`](Self::kept_modules) for loaders that match an entry as a prefix or a suffix of module names. An
+    /// entry that would
+    /// match a quantised module too is written as a regular expression that matches only its own module.
+    pub(crate) fn kept_module_patterns(&self) -> Vec<String> {
+        let matches = |module: &str, entry: &str| {
             module.ends_with(entry) || module.strip_prefix(entry).is_some_and(|rest| rest.starts_with('.'))
         };
-        let means_another = |entry: &str| self.quantised.iter().any(|name| is_inside(module_of(name), entry));
-        let exactly = |entry: String| match means_another(&entry) {
+        let matches_quantised = |entry: &str| self.quantised.iter().any(|name| matches(module_of(name), entry));
+        let exactly = |entry: String| match matches_quantised(&entry) {
             true => format!("^{}$", entry.replace('.', "\\.")),
             false => entry,
         };
-        self.left().into_iter().map(exactly).collect()
+        self.kept_modules().into_iter().map(exactly).collect()
     }
 }
 
@@ -372,25 +377,25 @@ pub enum Keeping {
     Head,
     /// It is a norm.
     Norm,
-    /// It is a bias or a state, not the weight of a layer.
+    /// It is a bias or a state-space parameter, not the weight of a layer.
     NotALayer,
     /// It chooses among experts.
     Router,
-    /// It belongs to a model for images or sound in front of the language model.
+    /// It belongs to a vision or audio encoder in front of the language model.
     Tower,
-    /// It is a small matrix of an adapter, which is added to a weight.
+    /// It belongs to an adapter, such as LoRA.
     Adapter,
-    /// The blocks of its target do not divide it, and the target's own library leaves it then.
+    /// Its rows do not divide into blocks of the target type, and the target's own library keeps such weights.
     Indivisible,
     /// It is stored transposed (`Conv1D`), and its loader quantises linear layers only.
     Transposed,
     /// Its class keeps it in F32.
     InF32,
-    /// Its class is not one that its loader replaces by a quantised layer.
+    /// Its loader does not replace layers of its class by quantised ones.
     NotReplaced,
     /// It has no values.
     Empty,
-    /// The caller keeps it.
+    /// The caller asked to keep it.
     Asked,
 }
 
@@ -417,7 +422,7 @@ impl Keeping {
     }
 }
 
-/// The options of all quantisers: a field for each that has any.
+/// The options of all quantisers.
 ///
 /// ```
 /// use anamnesis::{BnbOptions, ConvertOptions};
@@ -427,16 +432,16 @@ impl Keeping {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct QuantiseOptions {
-    /// Of BitsAndBytes.
+    /// For BitsAndBytes.
     pub bnb: BnbOptions,
-    /// Of the blocks of ggml.
+    /// For ggml blocks.
     pub blocks: BlockOptions,
-    /// Of weights whose values share scales in groups.
+    /// For group-wise quantisation.
     pub groups: GroupOptions,
 }
 
 impl QuantiseOptions {
-    /// Refuses options that have no meaning for `target`, which quantises nothing or otherwise.
+    /// Refuses any option, because `target` has none.
     pub(crate) fn check_unused(&self, target: &str) -> Result<()> {
         if *self == Self::default() {
             return Ok(());
@@ -445,7 +450,7 @@ impl QuantiseOptions {
         Err(Request::Contradiction { what, why: "it has none of them".to_owned() }.into())
     }
 
-    /// Refuses options of other quantisers than those that work in groups.
+    /// Refuses all options except those of group-wise quantisation.
     pub(crate) fn check_only_groups(&self, target: &str) -> Result<()> {
         Self { groups: GroupOptions::default(), ..self.clone() }.check_unused(target)
     }

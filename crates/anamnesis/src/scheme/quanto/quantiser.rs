@@ -23,7 +23,7 @@ use crate::scheme::grouped::{
     ScaleRule, Scales, ZeroPointStorage, step_of,
 };
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, QuantisedModel, Quantiser, SERVED, Task, encode, plan_layers,
+    Candidate, Decision, Encoding, KEPT_FOR_SERVING, QuantisedModel, Quantiser, Task, encode, plan_layers,
 };
 
 /// What can be asked for.
@@ -87,34 +87,34 @@ impl Kind {
 impl Quantiser for Kind {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_unused(self.name())?;
-        plan_layers(task, self.name(), &SERVED, 1, |tensor| encode(weight(*self, tensor)))
+        plan_layers(task, self.name(), &KEPT_FOR_SERVING, 1, |tensor| encode(weight(*self, tensor)))
     }
 
     fn loaded_by(&self) -> &'static str {
         "optimum-quanto 0.2.7 (requantize with quanto_qmap.json); transformers 5.22 refuses it, as it reads no quanto tensors"
     }
 
-    fn finds_experts(&self) -> bool {
+    fn loads_experts(&self) -> bool {
         false
     }
 
-    fn configuration(&self, made: &QuantisedModel<'_>) -> Option<Value> {
+    fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
         // By the names that quanto has for types. transformers 5 has others for what it quantises itself, and refuses these: under its own
         // it would take the model for one of its kind, find none of the weights it looks for, and fill in random numbers.
         let weights = self.told();
         Some(json!({
             "activations": null,
-            "modules_to_not_convert": made.left_by_ends(),
+            "modules_to_not_convert": model.kept_module_patterns(),
             "quant_method": NAME,
             "weights": weights,
         }))
     }
 
     /// The map by which quanto itself loads a model.
-    fn documents(&self, made: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
+    fn documents(&self, model: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
         let weights = self.told();
         // The first tensor of a weight is called after it: `layer.weight._data`.
-        let modules = made.usual_modules().map(|weight| weight.strip_suffix(".weight").unwrap_or(weight));
+        let modules = model.modules_of_main_encoding().map(|weight| weight.strip_suffix(".weight").unwrap_or(weight));
         let told = |module: &str| (module.to_owned(), json!({ "activations": "none", "weights": weights }));
         vec![("quanto_qmap.json", modules.map(told).collect::<Map<_, _>>().into())]
     }

@@ -1,15 +1,18 @@
-//! Layers that serving engines join to one: their weights share a global scale, of which such an engine keeps the largest.
+//! Layers that serving engines fuse into one, such as q, k and v. Their weights share a global scale, because the
+//! engine keeps only
+//! the largest one of the fused layer.
 
 use super::layers::encode;
 use super::quantiser::{Candidate, Decision};
 use crate::error::Result;
 use crate::scheme::coder::TileEncoder;
 
-/// The layers that llm-compressor gives one global scale, by their names in a module.
+/// The sets of layers of a module to which llm-compressor gives a common global scale.
 pub(crate) const BY_LLM_COMPRESSOR: &[&[&str]] =
     &[&["gate_proj", "up_proj"], &["q_proj", "k_proj", "v_proj"], &["q_a_proj", "kv_a_proj_with_mqa"], &["w1", "w3"]];
 
-/// The same for ModelOpt, which joins whatever has the same input: the names that models have for these.
+/// The same for ModelOpt, which gives a common global scale to all layers with the same input; these are their usual
+/// names.
 pub(crate) const BY_MODELOPT: &[&[&str]] = &[
     &["gate_proj", "up_proj"],
     &["q_proj", "k_proj", "v_proj"],
@@ -21,8 +24,8 @@ pub(crate) const BY_MODELOPT: &[&[&str]] = &[
     &["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"],
 ];
 
-/// The decision to encode a weight, with the others of its set where it is of one.
-pub(crate) fn encode_joined(
+/// The decision to encode a weight; if its layer is in one of `sets`, with the global scale of the set.
+pub(crate) fn encode_fused(
     tensor: &Candidate<'_>,
     sets: &[&[&str]],
     encoder: impl TileEncoder + 'static,
@@ -33,7 +36,7 @@ pub(crate) fn encode_joined(
     }
 }
 
-/// The set that a layer belongs to.
+/// The name of the set that a layer belongs to.
 fn set_of(module: &str, sets: &[&[&str]]) -> Option<String> {
     let (parent, layer) = module.rsplit_once('.').unwrap_or(("", module));
     let set = sets.iter().find(|set| set.contains(&layer))?;
@@ -45,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_of_one_module_and_one_set_belong_together() {
+    fn layers_of_one_module_and_one_set_share_a_name() {
         let of = |module: &str| set_of(module, BY_LLM_COMPRESSOR);
         assert_eq!(of("a.0.self_attn.q_proj"), of("a.0.self_attn.v_proj"));
         assert_ne!(of("a.0.self_attn.q_proj"), of("a.1.self_attn.q_proj"));
