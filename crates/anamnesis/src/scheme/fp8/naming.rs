@@ -35,7 +35,7 @@ pub(super) fn weight_of_scale(name: &str) -> Option<String> {
 
 /// Whether nothing but the scale of a weight is called so, whatever its type and wherever the weight is.
 pub(super) fn is_only_a_scale(name: &str) -> bool {
-    PART_NAMES.iter().any(|part| part.says == Confidence::Certain && name.ends_with(part.end))
+    PART_NAMES.iter().any(|part| part.confidence == Confidence::Certain && name.ends_with(part.suffix))
 }
 
 /// The module a tensor of this name belongs to.
