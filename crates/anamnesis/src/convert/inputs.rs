@@ -51,7 +51,7 @@ impl<'a> ClaimedCatalog<'a> {
     pub(super) fn select(self, selection: &Selection, quantise: Option<&Quantise<'_>>) -> Result<Selected> {
         let Self { catalog, sources, claimed } = self;
         if let Some(problem) = claimed.problems.first() {
-            return Err(problem.again());
+            return Err(problem.duplicate());
         }
         let plain = catalog.iter().zip(&claimed.roles).filter(|(_, role)| **role == TensorRole::Passthrough);
         let plain: Vec<_> = plain.map(|(tensor, _)| tensor).collect();

@@ -142,8 +142,8 @@ impl Mix {
             Some(Override::Encode(_)) => task.rules.excludes(tensor.name),
             None => !task.rules.takes(tensor.name),
         } || options.keep_output && mix::is_output(name);
-        let wished = requested(tensor).map(TensorType::Block);
-        if let (None, false, Some(asked)) = (wished, is_kept, types.of(name)) {
+        let requested_type = requested(tensor).map(TensorType::Block);
+        if let (None, false, Some(asked)) = (requested_type, is_kept, types.of(name)) {
             return self.encode(tensor, asked, options);
         }
         let usual = self.block();
@@ -154,7 +154,7 @@ impl Mix {
         };
         match is_kept {
             true => Ok(Decision::Keep(Keeping::Asked)),
-            false => self.encode(tensor, wished.unwrap_or(chosen), options),
+            false => self.encode(tensor, requested_type.unwrap_or(chosen), options),
         }
     }
 
