@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::catalog::{Catalog, Extent, Facts, Note, Rounding, StoredTensor};
 use crate::container::{self, Format, OpenOptions, Opened};
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::{
     BytesSource, FilePool, FileSource, MAX_OPEN_FILES, PositionedRead, PositionedSource, ReaderSource, Source,
 };
@@ -75,6 +75,8 @@ pub struct Checkpoint {
     is_partial: bool,
     /// Whether what looks packed and belongs to no weight is plain data.
     allow_unclaimed: bool,
+    /// Whether all tensors are plain data.
+    plain: bool,
     rounding: Rounding,
 }
 
@@ -240,6 +242,7 @@ impl Checkpoint {
             origin,
             is_partial: false,
             allow_unclaimed: options.allow_unclaimed,
+            plain: options.plain,
             rounding: options.rounding,
         };
         match &options.selection {
@@ -273,13 +276,16 @@ impl Checkpoint {
     }
 
     fn claim(&self) -> Claimed {
-        let mut claimed = scheme::claim(
-            &self.catalog,
-            self.quant_config(),
-            &|name| self.beside.elsewhere(name),
-            self.allow_unclaimed,
-            self.rounding,
-        );
+        let mut claimed = match self.plain {
+            true => Claimed::all_plain(self.catalog.len()),
+            false => scheme::claim(
+                &self.catalog,
+                self.quant_config(),
+                &|name| self.beside.elsewhere(name),
+                self.allow_unclaimed,
+                self.rounding,
+            ),
+        };
         let index = self.set.as_ref().filter(|_| !self.is_partial).and_then(|set| Some((set, set.index.as_ref()?)));
         let index_problems = index.map(|(set, (name, index))| index.problems(&self.catalog, &set.files, name));
         let problems = self.beside.problems().chain(index_problems.into_iter().flatten());
@@ -455,6 +461,29 @@ impl Checkpoint {
         let extent = self.catalog.get(id).extent;
         let source = &self.sources[extent.file as usize];
         source.view(extent.offset..extent.offset + extent.bytes).map(Some)
+    }
+
+    /// Reads stored bytes of a tensor into `out`, from byte `offset` of the tensor on. Nothing is mapped.
+    ///
+    /// ```no_run
+    /// use anamnesis::{Checkpoint, ParseLimits};
+    /// let checkpoint = Checkpoint::open("model.safetensors", &ParseLimits::default())?;
+    /// let mut row = [0; 4096 * 2];
+    /// checkpoint.read_tensor_data("model.embed_tokens.weight", 17 * row.len() as u64, &mut row)?;
+    /// # Ok::<(), anamnesis::AnamnesisError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Request` where there is no such tensor or it ends before `out` does, `Io` where the bytes cannot be read.
+    pub fn read_tensor_data(&self, name: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        let unknown = || Request::UnknownTensor { name: name.to_owned() };
+        let extent = self.catalog.get(self.catalog.find(name).ok_or_else(unknown)?).extent;
+        let end = offset.checked_add(out.len() as u64);
+        if end.is_none_or(|end| end > extent.bytes) {
+            let what = format!("{} bytes from byte {offset} of {} on", out.len(), quoted(name));
+            return Err(Request::Contradiction { what, why: format!("it has {}", extent.bytes) }.into());
+        }
+        self.sources[extent.file as usize].read_at(extent.offset + offset, out)
     }
 }
 

@@ -27,6 +27,8 @@ pub struct OpenOptions {
     /// Treat tensors that look like parts of a quantised weight but belong to none as plain data, with a note,
     /// instead of refusing them.
     pub allow_unclaimed: bool,
+    /// Treat every stored tensor as plain data: no scheme claims any, nothing is decoded.
+    pub plain: bool,
     /// Element types, by array name, for arrays whose file does not record them.
     pub npy_dtypes: Vec<(String, Dtype)>,
     /// The model's configuration, replacing the files next to the weights.
@@ -89,6 +91,7 @@ impl OpenOptions {
             all: false,
             skip_unsupported: false,
             allow_unclaimed: false,
+            plain: false,
             npy_dtypes: Vec::new(),
             config: None,
             gptq_format: None,
@@ -131,6 +134,14 @@ impl OpenOptions {
     #[must_use]
     pub const fn with_allow_unclaimed(mut self, allow: bool) -> Self {
         self.allow_unclaimed = allow;
+        self
+    }
+
+    /// Treats every stored tensor as plain data, whatever its name and the configuration: no scheme claims any, and a
+    /// conversion copies their bytes.
+    #[must_use]
+    pub const fn with_plain(mut self, plain: bool) -> Self {
+        self.plain = plain;
         self
     }
 

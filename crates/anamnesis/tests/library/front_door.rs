@@ -47,6 +47,36 @@ fn one_tensor_is_decoded_by_its_name() {
 }
 
 #[test]
+fn a_plain_checkpoint_has_every_stored_tensor_as_it_is() {
+    let options = OpenOptions::new().with_plain(true);
+    let checkpoint = Checkpoint::from_bytes_with(mixed(), &options).unwrap();
+    assert_eq!(checkpoint.names(), ["a.weight", "a.weight_scale", "half", "ids", "norm"]);
+    assert!(checkpoint.weights().is_empty() && checkpoint.weight("a.weight").is_none());
+    let plan = checkpoint.plan_convert(ConvertTarget::Safetensors, &ConvertOptions::new()).unwrap();
+    let (written, _) = plan.to_bytes(|_| {}).unwrap();
+    let written = Checkpoint::from_bytes_with(written, &options).unwrap();
+    for tensor in checkpoint.tensors() {
+        let data = checkpoint.tensor_data(tensor.name).unwrap();
+        assert_eq!(written.tensor_data(tensor.name).unwrap(), data, "{}", tensor.name);
+        assert_eq!(written.stored(tensor.name).unwrap().dtype, tensor.dtype, "{}", tensor.name);
+    }
+}
+
+#[test]
+fn stored_bytes_are_read_from_any_place() {
+    let checkpoint = open(mixed());
+    let mut out = [0; 4];
+    checkpoint.read_tensor_data("a.weight", 1, &mut out).unwrap();
+    assert_eq!(out, [0x40, 0xb8, 0x38, 0x30]);
+    checkpoint.read_tensor_data("a.weight", 6, &mut []).unwrap();
+    for (name, offset) in [("a.weight", 3), ("a.weight", u64::MAX), ("nothing", 0)] {
+        let error = checkpoint.read_tensor_data(name, offset, &mut out).unwrap_err();
+        assert!(matches!(error, AnamnesisError::Request(_)), "{name} {offset}: {error}");
+    }
+    assert_eq!(out, [0x40, 0xb8, 0x38, 0x30], "nothing was written");
+}
+
+#[test]
 fn what_cannot_be_decoded_is_a_fact() {
     let checkpoint = open(mixed());
     let error = checkpoint.decode::<f32>("a.weigth").unwrap_err();
