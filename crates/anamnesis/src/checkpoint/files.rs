@@ -27,7 +27,7 @@ pub(crate) fn read_sidecar(directory: &Path, name: &str) -> Result<Vec<u8>> {
 
 /// The content of a file that must be there.
 pub(crate) fn read_existing(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Vec<u8>> {
-    let missing = || AnamnesisError::at_path(Error::from(ErrorKind::NotFound), path);
+    let missing = || AnamnesisError::at_path(Error::new(ErrorKind::NotFound, "no such file"), path);
     read_bounded(path, max_bytes, budget)?.ok_or_else(missing)
 }
 

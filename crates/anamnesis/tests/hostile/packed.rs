@@ -329,3 +329,42 @@ fn two_descriptions_of_one_weight_are_refused() {
     let second = "a.weight.quant_state.bitsandbytes__fp4";
     nf4().with(second, "U8", &[state.len()], state).is_refused(None, &["\"a.weight\"", "two"]);
 }
+
+#[test]
+fn symmetric_zero_points_that_are_packed_otherwise_than_the_format_says_are_refused() {
+    // 32 codes of three bits take three words, one after the other or in planes of two bits and of one.
+    let straight = |zero: u32| {
+        let bits = (0..32u32).fold(0u128, |bits, at| bits | u128::from(zero) << (3 * at));
+        bits.to_le_bytes()[..12].to_vec()
+    };
+    let planes = |zero: u32| {
+        let low = u32::MAX / 3 * (zero & 3);
+        integers(&[low as i32, low as i32, if zero & 4 == 0 { 0 } else { -1 }])
+    };
+    let weight = |zeros: Vec<u8>| {
+        gptq()
+            .without("a.g_idx")
+            .with("a.qweight", "I32", &[3, 32], vec![0x5a; 384])
+            .with("a.qzeros", "I32", &[1, 3], zeros)
+            .with("a.scales", "F16", &[1, 32], vec![0x3c; 64])
+    };
+    let config = |format: Option<&str>, sym: Option<bool>| {
+        let mut section = json!({"quant_method": "gptq", "bits": 3, "group_size": 32});
+        format.inspect(|format| section["checkpoint_format"] = json!(format));
+        sym.inspect(|sym| section["sym"] = json!(sym));
+        Some(json!({"quantization_config": section}))
+    };
+    for sym in [None, Some(true), Some(false)] {
+        weight(planes(4)).is_sound(config(Some("gptq_p"), sym).as_ref());
+        weight(straight(4)).is_sound(config(Some("gptq_v2"), sym).as_ref());
+        for zero in [3, 4] {
+            let words = ["\"a.qweight\"", "zero points", "one after the other", "in planes"];
+            weight(straight(zero)).is_refused(config(Some("gptq_p"), sym).as_ref(), &words);
+            for format in [None, Some("gptq"), Some("gptq_v2")] {
+                weight(planes(zero)).is_refused(config(format, sym).as_ref(), &words);
+            }
+        }
+    }
+    // Zero points that differ are those of neither.
+    weight(integers(&[0x1234_5678, 0x0fed_cba9, 0x7654_3210])).is_sound(config(Some("gptq_p"), Some(false)).as_ref());
+}

@@ -7,6 +7,7 @@ use super::case::Case;
 use super::mutation::Mutation;
 use super::trial::Surroundings;
 use super::verdict::Verdict;
+use crate::support::Tensor;
 
 const ZERO_POINTS: &str =
     "which of two GPTQ formats zero points are of, checkpoint_format, packing_format, backend or the writer says";
@@ -23,7 +24,7 @@ const INTEGERS: &str =
 const LONE: &str =
     "without a configuration or another weight nothing says what a lone tensor of a common name belonged to";
 const BIAS: &str = "a vector of floats as long as a weight has rows, called bias, is a bias";
-const ALIKE: &str = "two parts of one type and shape are told apart by their names alone";
+const ALIKE: &str = "two parts of one type and shape, or two numbers of one type, are told apart by their names alone, in one module or in two";
 const AMONG_OTHERS: &str = "what else a module of several parameters holds is not known from its names";
 const CONFIGURED: &str = "the configured size of a block is nowhere else, and fits the shapes";
 const BITS: &str = "how many bits a code has is nowhere else, and as many words hold codes of more bits";
@@ -54,8 +55,6 @@ fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&
         "metadata" if place.configured => None,
         "metadata" => match mutation.part.as_str() {
             "gptq_bits" => Some(ZERO_POINTS),
-            // Scales in the order of a kernel have the shape of those in rows.
-            "_quantization_metadata" => Some(ARRANGEMENT),
             _ => None,
         },
         "retype" | "change the width" | "reshape" | "resize" => of_entry(case, end, mutation, place),
@@ -129,8 +128,13 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
     let other = case.subject.find(&mutation.to).map(|other| &other.tensor);
     match mutation.class {
         "swap names" => {
-            let alike = other.is_some_and(|other| (&other.dtype, &other.shape) == (&stored.dtype, &stored.shape));
-            alike.then_some(ALIKE)
+            // A number is as good without dimensions as with one of length 1.
+            let is_number = |tensor: &Tensor| tensor.shape.iter().all(|&dim| dim == 1);
+            let alike = |other: &Tensor| {
+                let is_of_one_shape = other.shape == stored.shape || (is_number(other) && is_number(stored));
+                other.dtype == stored.dtype && is_of_one_shape
+            };
+            other.is_some_and(alike).then_some(ALIKE)
         }
         "duplicate" if case.parts().any(|part| is_among_others(case, &part.name)) => Some(AMONG_OTHERS),
         "rename" if mutation.part.ends_with("_input_scale") => Some(AMONG_OTHERS),

@@ -2,7 +2,7 @@
 //! in more than one form is read in each.
 
 use crate::support;
-use crate::support::{Contents, Folder, Model, assert_mentions, refused, remember};
+use crate::support::{Contents, Folder, Model, assert_mentions, parse_reason, refused, remember};
 use anamnesis::{AnamnesisError, ConvertOptions, ConvertTarget, convert};
 use serde_json::{Value, json};
 
@@ -431,4 +431,28 @@ fn a_decoded_directory_is_one_that_says_nothing_of_a_quantisation() {
     assert_eq!(written["model_type"], "llama");
     assert!(written.get("quantization_config").is_none(), "{written}");
     assert_eq!(Contents::read(output.join("model.safetensors")).names(), ["a.weight"]);
+}
+
+#[test]
+fn six_bit_floats_without_a_configuration_are_refused_by_their_name() {
+    let model = |bytes: usize, scales: usize| {
+        Model::new().tensor("a.weight_packed", "U8", &[2, bytes], &vec![0; 2 * bytes]).tensor(
+            "a.weight_scale",
+            "U8",
+            &[2, scales],
+            &vec![127; 2 * scales],
+        )
+    };
+    for scales in [1, 3, 4] {
+        match refused(&model(24 * scales, scales), None) {
+            AnamnesisError::Unsupported { format, detail } => {
+                assert_eq!(format, "mxfp6-pack-quantized");
+                assert_mentions(&detail, &["\"a.weight_packed\"", "six bits"]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // Four bits are decoded, and other sizes fit neither.
+    assert_eq!(remember(&model(16, 1), None).floats("a.weight").len(), 64);
+    assert_mentions(&parse_reason(refused(&model(40, 2), None)), &["\"a.weight_packed\""]);
 }

@@ -326,6 +326,21 @@ fn packings_of_auto_round_that_are_not_read_are_refused_by_name() {
     assert_mentions(&parse_reason(refused(&gptq(7), Some(&awq))), &["\"a.qweight\"", "do not go together"]);
 }
 
+#[test]
+fn a_format_of_gptq_that_is_not_known_is_refused_by_name_whatever_else_is_said() {
+    let auto_round = |format: &str| {
+        json!({"quantization_config": {"quant_method": "auto-round", "packing_format": "auto_round:auto_gptq", "bits": 4,
+            "group_size": 16, "checkpoint_format": format}})
+    };
+    for format in ["gptq_v3", "bitblas", "x", ""] {
+        for config in [gptq_config(json!({"checkpoint_format": format})), auto_round(format)] {
+            let (found, detail) = unsupported(refused(&gptq(7), Some(&config)));
+            assert_eq!(found, format);
+            assert_mentions(&detail, &["gptq_v2", "gptq_p"]);
+        }
+    }
+}
+
 // What nothing tells, and what the caller says
 
 #[test]

@@ -326,3 +326,13 @@ fn codes_and_scales_under_unusual_names_are_refused() {
         assert_mentions(&refused(&model, config.as_ref()).to_string(), &[name]);
     }
 }
+
+#[test]
+fn a_lone_scale_of_marlin_24_is_refused() {
+    let config = json!({"quantization_config": {"quant_method": "compressed-tensors", "format": "marlin-24"}});
+    for name in ["a.scale_packed", "scale_packed", "a_scale_packed", "a.Scale_Packed"] {
+        for config in [None, Some(&config)] {
+            assert_mentions(&parse_reason(refused(&with(Model::new(), name, "F16", &[3, 64]), config)), &[name]);
+        }
+    }
+}

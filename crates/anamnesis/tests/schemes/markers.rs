@@ -91,6 +91,26 @@ fn a_layout_that_looks_like_another_is_refused_by_its_name() {
 }
 
 #[test]
+fn powers_of_two_that_may_be_in_the_order_of_a_kernel_are_refused_where_nothing_says_it() {
+    let model = |rows: usize, cols: usize, dtype: &str| {
+        let scales = rows * cols / 32;
+        ones(Model::new(), "a", [rows, cols]).tensor("a.weight_scale", dtype, &[rows, cols / 32], &vec![127; scales])
+    };
+    for (rows, cols) in [(128, 128), (256, 128), (128, 512)] {
+        let (format, detail) = unsupported(refused(&model(rows, cols, "F8_E8M0"), None));
+        assert_eq!(format, "MXFP8");
+        assert_mentions(&detail, &["\"a.weight\"", "\"a.weight_scale\"", "ComfyUI"]);
+    }
+    // The shape tells it where no tile is whole, and a configuration everywhere.
+    assert_eq!(remember(&model(127, 128, "F8_E8M0"), None).floats("a.weight")[0], 1.0);
+    assert_eq!(remember(&model(128, 96, "F8_E8M0"), None).floats("a.weight")[0], 1.0);
+    let config = json!({"quantization_config": {"quant_method": "compressed-tensors", "format": "mxfp8-quantized",
+        "config_groups": {"group_0": {"targets": ["Linear"], "format": "mxfp8-quantized", "weights": {"num_bits": 8,
+        "type": "float", "strategy": "group", "group_size": 32, "symmetric": true}}}}});
+    assert_eq!(remember(&model(128, 128, "F8_E8M0"), Some(&config)).floats("a.weight")[0], 1.0);
+}
+
+#[test]
 fn every_format_that_is_not_decoded_is_refused_by_its_name() {
     let integers = Model::new().tensor("a.weight", "I8", &[2, 2], &[1; 4]).floats("a.weight_scale", &[2, 1], &[1.0; 2]);
     let floats = ones(Model::new(), "a", [2, 2]).floats("a.weight_scale", &[], &[3.0]);

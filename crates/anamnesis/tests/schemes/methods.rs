@@ -1,7 +1,7 @@
 //! Every method that transformers knows is decoded or refused by its name; what it packs is never copied.
 
 use crate::support::{Folder, Model, assert_mentions, refused, remember};
-use anamnesis::TargetDtype;
+use anamnesis::{AnamnesisError, TargetDtype};
 use serde_json::json;
 
 /// `quant_method` as transformers and the tools beside it write it.
@@ -159,4 +159,19 @@ fn ternary_weights_need_their_scale_and_a_layer_that_is_known() {
     assert_mentions(&refused(&model(), Some(&config(json!({})))).to_string(), &["a.weight", "a.weight_scale"]);
     let two = model().floats("a.weight_scale", &[2], &[2.0; 2]);
     assert_mentions(&refused(&two, Some(&config(json!({})))).to_string(), &["a.weight_scale", "[2]"]);
+}
+
+#[test]
+fn codes_of_eetq_are_refused_by_its_name_without_a_configuration() {
+    for codes in ["a.weight", "a.qweight"] {
+        let model = Model::new().tensor(codes, "I8", &[2, 2], &[1; 4]).tensor(
+            "a.weight_scales",
+            "F16",
+            &[2],
+            &[0, 0x3c, 0, 0x3c],
+        );
+        let error = refused(&model, None);
+        assert!(matches!(&error, AnamnesisError::Unsupported { format, .. } if format == "EETQ"), "{error:?}");
+        assert_mentions(&error.to_string(), &[codes]);
+    }
 }

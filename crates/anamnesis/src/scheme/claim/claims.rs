@@ -18,7 +18,7 @@ pub(crate) struct Weight {
     pub name: String,
     /// Its shape; empty if the shape is known only from the contents of its companions.
     pub shape: Vec<usize>,
-    /// How many values it decodes to, if the header determines it.
+    /// How many values it decodes to; an estimate if the header does not determine it.
     pub values: u64,
     pub scheme: QuantScheme,
     /// How its codes are grouped under scales, if the header determines it.

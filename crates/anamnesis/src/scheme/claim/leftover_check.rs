@@ -60,7 +60,7 @@ struct Owner {
     leaf: Option<String>,
     /// Its shape; empty if it is not known yet.
     shape: Vec<usize>,
-    /// Whether it is made of ggml blocks, which have no companions: an activation scale in its module is plain data.
+    /// Whether it is made of ggml blocks: then an activation scale in its module is plain data.
     is_block: bool,
 }
 

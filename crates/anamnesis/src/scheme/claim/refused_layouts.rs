@@ -35,6 +35,7 @@ const VALUES: &[Dtype] = &[Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::I8];
 /// All layouts. If several match a tensor, the first one names the format.
 static LAYOUTS: &[PackedLayout] = &[
     with_companion("EETQ", ".weight", &[Dtype::I8], &[".weight_scales"]),
+    with_companion("EETQ", ".qweight", &[Dtype::I8], &[".weight_scales"]),
     with_companion("BnB", ".weight", BYTES, &[".weight.absmax", ".weight.quant_map", ".weight.nested_absmax", ".SCB"]),
     with_companion(
         "integer weights with scales",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::parts::Parts;
 use super::scales::Rows;
 use super::spec::{Spec, Strategy};
-use crate::catalog::Dtype;
+use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
 use crate::scheme::coder::ScaleOp;
@@ -59,6 +59,10 @@ pub(super) fn fp4_weight(claims: &Claims<'_>, parts: &Parts, spec: Option<&Spec>
         Some(spec) => group_of(kind, spec)?,
     };
     let (rows, bytes) = Rows::of(codes)?;
+    if spec.is_none() && is_six_bits(kind, bytes, scale) {
+        let detail = "a scale belongs to 24 bytes, which are 32 codes of six bits; those of four bits are read";
+        return Err(AnamnesisError::unsupported("mxfp6-pack-quantized", detail));
+    }
     if !rows.stack.is_empty() {
         let (format, shape) = (kind.format, &codes.shape);
         return Err(AnamnesisError::unsupported(format, format!("it has shape {shape:?}; matrices are read")));
@@ -111,6 +115,12 @@ pub(super) fn fp4_weight(claims: &Claims<'_>, parts: &Parts, spec: Option<&Spec>
         parts: ids,
         recipe: Recipe::Ready(Arc::new(decoder)),
     })
+}
+
+/// Whether the bytes of a row are codes of six bits in groups of as many as MXFP4 has.
+fn is_six_bits(kind: &Kind, bytes: u64, scale: &StoredTensor) -> bool {
+    let scales = scale.shape.last().map_or(0, |&scales| scales as u64);
+    !kind.has_global_scale && scales > 0 && bytes.checked_mul(8) == scales.checked_mul(kind.group * 6)
 }
 
 /// The size of a group that the configuration says, where it speaks of weights like these.

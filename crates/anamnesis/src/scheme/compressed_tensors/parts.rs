@@ -10,12 +10,14 @@ pub(super) const PACKED: &str = ".weight_packed";
 pub(super) const WEIGHT: &str = ".weight";
 
 /// What the parts of a weight are called, besides the scale, which FP8 has too.
-pub(super) const PART_NAMES: [PartName; 5] = [
+pub(super) const PART_NAMES: [PartName; 6] = [
     PartName::new(PACKED, PACKED, Confidence::Certain),
     PartName::new(".weight_zero_point", PACKED, Confidence::Certain),
     PartName::new(".weight_shape", PACKED, Confidence::Certain),
     PartName::new(".weight_g_idx", PACKED, Confidence::Certain),
     PartName::new(".weight_global_scale", PACKED, Confidence::Certain),
+    // Of marlin-24.
+    PartName::new(".scale_packed", PACKED, Confidence::Certain),
 ];
 
 /// Codes and the companions that were found.

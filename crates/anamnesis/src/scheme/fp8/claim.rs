@@ -135,6 +135,15 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
         let why = format!("tensor {name} has a power of two for every {cols} values in {scale}; {MX_GROUP} are usual");
         return Err(AnamnesisError::parse(why));
     }
+    if expectation.arrangements.is_empty() && may_be_tiles(scale_tensor, grid.arrangement) {
+        let (name, scale) = (quoted(&tensor.name), quoted(&scale_tensor.name));
+        let detail = format!(
+            "{scale} may hold the scales of {name} row after row, or in tiles of {} rows as ComfyUI does: the shape fits both, and \
+             no configuration, header or marker says which",
+            TILE.0
+        );
+        return Err(AnamnesisError::unsupported("MXFP8", detail));
+    }
     let scheme = match grid.arrangement {
         Arrangement::Tensor | Arrangement::Matrix => QuantScheme::PerTensorFp8,
         Arrangement::Row | Arrangement::Column => QuantScheme::PerChannelFp8,
@@ -166,6 +175,15 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
         values: tensor.elements(),
         recipe: Recipe::Ready(Arc::new(Fp8Decoder::new(format, grid, Some(scale_type)))),
     })
+}
+
+/// Rows and columns of the tiles in which kernels for MXFP8 want its scales.
+const TILE: (usize, usize) = (128, 4);
+
+/// Whether powers of two for runs of a row may be stored in tiles as well as row after row: tiles are whole.
+fn may_be_tiles(scale: &StoredTensor, arrangement: Arrangement) -> bool {
+    let is_whole = matches!(scale.shape[..], [rows, cols] if rows % TILE.0 == 0 && cols % TILE.1 == 0);
+    scale.dtype == Dtype::F8E8M0 && matches!(arrangement, Arrangement::Block(1, _)) && is_whole
 }
 
 /// Refuses a weight beside a tensor that changes what its codes mean in a way that is not decoded.

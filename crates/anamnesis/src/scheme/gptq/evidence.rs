@@ -40,6 +40,9 @@ pub(super) struct Said {
 /// Members of `__metadata__` that AutoGPTQ writes.
 const METADATA: [&str; 3] = ["gptq_bits", "gptq_group_size", "gptq_desc_act"];
 
+/// The formats that `checkpoint_format` may name.
+const FORMATS: [&str; 3] = ["gptq", "gptq_v2", "gptq_p"];
+
 impl Evidence {
     pub(super) fn read(claims: &Claims<'_>, module: &ModuleConfig<'_>) -> Result<Self> {
         let args = module.args();
@@ -87,6 +90,9 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
     let config = claims.config;
     let packing = auto_round_packing(config, args)?;
     let format = args.text(&["checkpoint_format", "format"])?.map(str::to_ascii_lowercase);
+    if let Some(other) = format.as_deref().filter(|format| !FORMATS.contains(format)) {
+        return Err(refused_format(other));
+    }
     let told = match (packing, format.as_deref()) {
         (Some(AutoRoundPacking::LessOne), Some("gptq_v2" | "gptq_p"))
         | (Some(AutoRoundPacking::AsTheyAre), Some("gptq")) => {
@@ -99,8 +105,7 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
         (Some(AutoRoundPacking::AsTheyAre), _) => Zeros::Told(ZeroPoints::Stored),
         (Some(AutoRoundPacking::Awq), _) => return Err(refused_format("AWQ")),
         (None, Some("gptq")) => Zeros::Told(ZeroPoints::OneMore),
-        (None, Some("gptq_v2" | "gptq_p")) => Zeros::Told(ZeroPoints::Stored),
-        (None, Some(other)) => return Err(refused_format(other)),
+        (None, Some(_)) => Zeros::Told(ZeroPoints::Stored),
         (None, None) if matches!(config.method(), Some("gptq" | "gptq_marlin")) || is_auto_gptq => Zeros::Usual,
         // Older files say how many bits there are, and not by which method.
         (None, None) if config.method().is_none() && args.integer(&["bits"])?.is_some() => Zeros::Usual,

@@ -12,7 +12,7 @@ use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
 use crate::scheme::coder::{Coding, Prepare, Prepared, Recipe, ScaleType};
 use crate::scheme::packed::{
     BLOCK, ColumnDecoder, Dialect, Grouping, InputGroups, PackedMatrix, Parts, Words, ZeroPoints, check_group_index,
-    is_planar,
+    has_two_packings, is_planar, unpack_planes,
 };
 
 pub(super) fn gptq_weight(
@@ -98,7 +98,7 @@ pub(super) fn gptq_weight(
     // The caller's word counts before what the values say.
     let is_symmetric = evidence.symmetric == Some(true) && !planar && claims.config.gptq_format().is_none();
     let recipe = match (parts.g_idx, said_zeros) {
-        (None, Zeros::Told(_)) if !is_symmetric => Recipe::Ready(Arc::new(decoder)),
+        (None, Zeros::Told(_)) if !is_symmetric && !has_two_packings(bits) => Recipe::Ready(Arc::new(decoder)),
         (g_idx, zeros) => {
             let (name, shape) = (qweight.name.clone(), shape.clone());
             let (is_indexed, run_is_said) = (g_idx.is_some(), said.is_some());
@@ -184,12 +184,25 @@ impl Prepare for Unsettled {
         }
         // Symmetric weights tell it by their values: all zero points are half of what the codes span.
         let middle = (1u32 << (matrix.words.bits() - 1)) as f32;
+        if has_two_packings(matrix.words.bits()) {
+            let packed = read(ZERO_POINTS)?;
+            let [stored, otherwise] =
+                [decoder.is_planar, !decoder.is_planar].map(|is_planar| the_zero_point(&packed, matrix, is_planar));
+            if stored.is_none() && otherwise.is_some_and(|zero| zero == middle || zero == middle - 1.0) {
+                let (name, ways) = (quoted(&self.name), ["one after the other", "in planes"]);
+                let [said, shown] = if decoder.is_planar { [ways[1], ways[0]] } else { ways };
+                return Err(AnamnesisError::parse(format!(
+                    "tensor {name}: its zero points are those of symmetric codes if they are packed {shown}, and its \
+                     format packs them {said}"
+                )));
+            }
+        }
         if let (Zeros::Told(told), true) = (self.zeros, self.is_symmetric) {
             let (stored, format) = match told {
                 ZeroPoints::Stored => (middle - 1.0, GptqFormat::V2),
                 ZeroPoints::OneMore | ZeroPoints::OneMoreUnbounded => (middle, GptqFormat::V1),
             };
-            if the_zero_point(&read(ZERO_POINTS)?, matrix) == Some(stored) {
+            if the_zero_point(&read(ZERO_POINTS)?, matrix, decoder.is_planar) == Some(stored) {
                 let name = quoted(&self.name);
                 let why =
                     format!("all zero points are {stored}, which are not those of symmetric codes in GPTQ {format}");
@@ -197,7 +210,7 @@ impl Prepare for Unsettled {
             }
         }
         if !matches!(self.zeros, Zeros::Told(_)) {
-            match (the_zero_point(&read(ZERO_POINTS)?, matrix), self.zeros) {
+            match (the_zero_point(&read(ZERO_POINTS)?, matrix, decoder.is_planar), self.zeros) {
                 (Some(zero), _) if zero == middle => matrix.zeros = ZeroPoints::Stored,
                 (Some(zero), _) if zero == middle - 1.0 => {}
                 (_, Zeros::Open) => {
@@ -216,13 +229,16 @@ impl Prepare for Unsettled {
 }
 
 /// The zero point of all outputs and groups as it is stored, where there is only one.
-fn the_zero_point(packed: &[u8], matrix: &PackedMatrix) -> Option<f32> {
+fn the_zero_point(packed: &[u8], matrix: &PackedMatrix, is_planar: bool) -> Option<f32> {
     let row_bytes = packed.len() / (matrix.groups as usize).max(1);
     let mut zeros = vec![0.0; matrix.outputs as usize];
     let mut found = None;
     for row in packed.chunks_exact(row_bytes.max(1)) {
         // Few enough for any level, and which one runs is decided after planning.
-        ZeroPoints::Stored.unpack(Level::portable(), matrix.words, row, &mut [], &mut zeros).ok()?;
+        match is_planar {
+            true => (unpack_planes(matrix.words.bits() as u8, row, &mut zeros) == zeros.len()).then_some(())?,
+            false => ZeroPoints::Stored.unpack(Level::portable(), matrix.words, row, &mut [], &mut zeros).ok()?,
+        }
         let first = *found.get_or_insert(*zeros.first()?);
         if zeros.iter().any(|zero| *zero != first) {
             return None;

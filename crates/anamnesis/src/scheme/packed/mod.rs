@@ -25,7 +25,7 @@ pub(crate) use columns::{ColumnDecoder, Dialect};
 pub(crate) use encoder::{PackedEncoder, check_shape};
 pub(crate) use groups::{InputGroups, check_group_index};
 pub(crate) use parts::{PART_NAMES, Parts};
-pub(crate) use planar::{BLOCK, is_planar};
+pub(crate) use planar::{BLOCK, has_two_packings, is_planar, unpack as unpack_planes};
 pub(crate) use rows::{PackedBytes, RowDecoder};
 pub(crate) use zeros::ZeroPoints;
 

@@ -21,9 +21,13 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Every unclaimed `.qweight`.
+    /// Every unclaimed `.qweight` but those of EETQ, which are bytes and have their scales in `weight_scales`.
     pub(crate) fn candidates(claims: &Claims<'_>) -> Vec<TensorId> {
-        claims.unclaimed().filter(|(_, tensor)| tensor.name.ends_with(".qweight")).map(|(id, _)| id).collect()
+        let is_eetq = |tensor: &StoredTensor| {
+            tensor.dtype == Dtype::I8 && claims.catalog.find(&format!("{}weight_scales", module(tensor))).is_some()
+        };
+        let is_candidate = |tensor: &StoredTensor| tensor.name.ends_with(".qweight") && !is_eetq(tensor);
+        claims.unclaimed().filter(|(_, tensor)| is_candidate(tensor)).map(|(id, _)| id).collect()
     }
 
     /// Claims a weight and those of its companions that are there.

@@ -29,6 +29,11 @@ pub(crate) const fn is_planar(bits: u64, said: bool) -> bool {
     matches!(bits, 5..=7) || (said && bits == 3)
 }
 
+/// Whether checkpoints have codes of so many bits in planes and one after the other.
+pub(crate) const fn has_two_packings(bits: u64) -> bool {
+    is_planar(bits, true) && !is_planar(bits, false)
+}
+
 /// Brings codes from their words into bytes of their own.
 pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) -> usize {
     let mut written = 0;
@@ -50,7 +55,7 @@ pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) -> usize {
 }
 
 /// The same, as numbers.
-pub(super) fn unpack(bits: u8, words: &[u8], out: &mut [f32]) -> usize {
+pub(crate) fn unpack(bits: u8, words: &[u8], out: &mut [f32]) -> usize {
     let (mut codes, mut written) = ([0; BLOCK], 0);
     for (block, out) in words.chunks_exact(4 * usize::from(bits.max(1))).zip(out.chunks_exact_mut(BLOCK)) {
         written += spread(bits, block, &mut codes);
