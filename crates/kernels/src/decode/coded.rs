@@ -19,6 +19,7 @@ use crate::base::simd::{SMALL_TABLE, Simd, Twice};
 use crate::decode::extent::{count, zero_of};
 use crate::decode::halves::{looked_up_by_half, products_by_half};
 use crate::decode::mirror::Mirror;
+use crate::decode::operands::canonical_operands;
 use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Rule, Step};
 
 /// Decodes `packed` and rounds into `out`: `(map[code] - zeros[i / block]) * scales[i / block]`.
@@ -45,14 +46,11 @@ pub fn coded_blocks<P: Packing, O: Output>(
     block: usize,
     out: &mut [u8],
 ) -> usize {
-    let block = block.max(1);
-    if block == GROUP / 2 && P::BITS == 4 && zeros.is_empty() {
-        products_by_half::<P, O>(level, packed, map, Mirror::of(map).as_ref(), scales, out)
-    } else if block.is_multiple_of(GROUP) {
-        whole_groups::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out)
-    } else {
-        any_length::<P, O>(level, Arithmetic::default(), packed, map, zeros, scales, block, out)
-    }
+    let (block, map) = (block.max(1), &map.map(canonical_nan));
+    let operands = (zeros, scales, block);
+    canonical_operands(level, (packed, P::BITS), operands, (out, O::BYTES), |packed, zeros, scales, out| {
+        affine_blocks::<P, O>(level, packed, map, zeros, scales, block, out)
+    })
 }
 
 /// [`coded_blocks`] by any [`Arithmetic`]: the zero points are its offsets.
@@ -77,13 +75,13 @@ pub fn ruled_blocks<P: Packing, O: Output>(
     block: usize,
     out: &mut [u8],
 ) -> usize {
-    let block = block.max(1);
-    let is_by_half = block == GROUP / 2 && P::BITS == 4;
-    match rule {
-        Arithmetic { formula: Formula::Affine, step: Step::F32 } if offsets.is_empty() || !is_by_half => {
-            coded_blocks::<P, O>(level, packed, map, offsets, scales, block, out)
+    let (block, map) = (block.max(1), &map.map(canonical_nan));
+    let operands = (offsets, scales, block);
+    canonical_operands(level, (packed, P::BITS), operands, (out, O::BYTES), |packed, offsets, scales, out| match rule {
+        Arithmetic { formula: Formula::Affine, step: Step::F32 } => {
+            affine_blocks::<P, O>(level, packed, map, offsets, scales, block, out)
         }
-        rule if is_by_half => looked_up_by_half::<P, O>(level, rule, packed, map, offsets, scales, out),
+        rule if is_by_half::<P>(block) => looked_up_by_half::<P, O>(level, rule, packed, map, offsets, scales, out),
         rule if !block.is_multiple_of(GROUP) => {
             any_length::<P, O>(level, rule, packed, map, offsets, scales, block, out)
         }
@@ -91,6 +89,33 @@ pub fn ruled_blocks<P: Packing, O: Output>(
             whole_groups::<P, Biased, O>(level, Biased, packed, map, offsets, scales, block, out)
         }
         rule => whole_groups::<P, Arithmetic, O>(level, rule, packed, map, offsets, scales, block, out),
+    })
+}
+
+/// Whether a group of codes is looked up in the tables of two blocks.
+const fn is_by_half<P: Packing>(block: usize) -> bool {
+    block == GROUP / 2 && P::BITS == 4
+}
+
+/// [`coded_blocks`] whose NaNs are canonical.
+fn affine_blocks<P: Packing, O: Output>(
+    level: Level,
+    packed: &[u8],
+    map: &[f32; 16],
+    zeros: &[f32],
+    scales: &[f32],
+    block: usize,
+    out: &mut [u8],
+) -> usize {
+    let rule = Arithmetic::default();
+    if is_by_half::<P>(block) && zeros.is_empty() {
+        products_by_half::<P, O>(level, packed, map, Mirror::of(map).as_ref(), scales, out)
+    } else if is_by_half::<P>(block) {
+        looked_up_by_half::<P, O>(level, rule, packed, map, zeros, scales, out)
+    } else if block.is_multiple_of(GROUP) {
+        whole_groups::<P, Affine, O>(level, Affine, packed, map, zeros, scales, block, out)
+    } else {
+        any_length::<P, O>(level, rule, packed, map, zeros, scales, block, out)
     }
 }
 
@@ -176,12 +201,12 @@ macro_rules! walk_blocks {
     }};
 }
 
-/// The map as the look-ups want it: repeated after the last code, NaN canonical.
+/// The map as the look-ups want it: repeated after the last code.
 #[inline(always)]
 fn repeated<P: Packing>(map: &[f32; 16]) -> [f32; SMALL_TABLE] {
     let mut repeated = [0.0; SMALL_TABLE];
     for (i, value) in repeated.iter_mut().enumerate() {
-        *value = canonical_nan(map[i % (1 << P::BITS.min(4))]);
+        *value = map[i % (1 << P::BITS.min(4))];
     }
     repeated
 }
@@ -201,8 +226,8 @@ fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     let map = repeated::<P>(map);
     walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, table = {
-        let (zero, scale) = (canonical_nan(zero_of(zeros, index)), canonical_nan(*scale));
-        O::round_sixteen::<S, Twice>(simd, &rule.numbers(simd, &map, &[zero; SMALL_TABLE], &[scale; SMALL_TABLE]))
+        let numbers = rule.numbers(simd, &map, &[zero_of(zeros, index); SMALL_TABLE], &[*scale; SMALL_TABLE]);
+        O::round_sixteen::<S, Twice>(simd, &numbers)
     }, group => O::look_up_packed::<S, P>(simd, &table, group), out)
 }
 
@@ -219,7 +244,7 @@ fn broadcast<S: Simd, P: Packing, R: Rule, O: Output>(
 ) -> usize {
     let elements = count::<P, O>(packed, zeros, scales, block, out);
     walk_blocks!(P, O, elements, packed, block, (scale, index) in scales, shared = {
-        (canonical_nan(zero_of(zeros, index)), canonical_nan(*scale))
+        (zero_of(zeros, index), *scale)
     }, group => {
         let codes = numbers::<S, P>(simd, group);
         O::round_products(simd, &rule.numbers(simd, &codes, &[shared.0; GROUP], &[shared.1; GROUP]))
@@ -251,7 +276,7 @@ fn spread<S: Simd, P: Packing, O: Output>(
         } else {
             map!(word in simd.values::<P>(&table, group) => f32::from_bits(word))
         };
-        O::round_group(simd, &rule.numbers(simd, &values, &zeros, &scales))
+        O::round_products(simd, &rule.numbers(simd, &values, &zeros, &scales))
     }, out)
 }
 
@@ -272,8 +297,8 @@ impl Blocks<'_> {
         let (mut zeros, mut scales) = ([0.0; 2 * GROUP], [0.0; 2 * GROUP]);
         let mut filled = 0;
         while filled < GROUP {
-            zeros[filled..filled + GROUP].fill(canonical_nan(zero_of(self.zeros, self.index)));
-            scales[filled..filled + GROUP].fill(canonical_nan(self.scales.get(self.index).copied().unwrap_or(0.0)));
+            zeros[filled..filled + GROUP].fill(zero_of(self.zeros, self.index));
+            scales[filled..filled + GROUP].fill(self.scales.get(self.index).copied().unwrap_or(0.0));
             let end = GROUP.min(filled.saturating_add(self.left));
             self.left -= end - filled;
             filled = end;

@@ -1,4 +1,4 @@
-//! Four-bit codes in blocks of half a group: a group is looked up in two tables at once.
+//! Four-bit codes in blocks of half a group: a group is looked up in two tables at once. All NaNs are canonical.
 
 #![allow(
     clippy::too_many_arguments,
@@ -6,7 +6,6 @@
 )]
 
 use crate::base::GROUP;
-use crate::base::float::canonical_nan;
 use crate::base::group::twice;
 use crate::base::output::Output;
 use crate::base::packing::{Packing, load};
@@ -74,7 +73,6 @@ fn half_tables<S: Simd, P: Packing, O: Output>(
     out: &mut [u8],
 ) -> usize {
     let elements = count::<P, O>(packed, zeros, scales, GROUP / 2, out);
-    let map = &map.map(canonical_nan);
     walk_pairs!(simd, P, O, elements, packed, (pair, index) in scales => {
         let zeros = [zero_of(zeros, 2 * index), zero_of(zeros, 2 * index + 1)];
         two_tables::<S, O>(simd, rule, map, zeros, pair)
@@ -93,7 +91,6 @@ fn half_products<S: Simd, P: Packing, O: Output>(
 ) -> usize {
     let elements = count::<P, O>(packed, &[], scales, GROUP / 2, out);
     let scales = &scales[..elements.div_ceil(GROUP / 2)];
-    let map = &map.map(canonical_nan);
     match mirror {
         Some(mirror) if O::TABLES && are_finite(scales) => {
             walk_pairs!(simd, P, O, elements, packed, (pair, _index) in scales => {
@@ -101,12 +98,12 @@ fn half_products<S: Simd, P: Packing, O: Output>(
             }, out)
         }
         _ => walk_pairs!(simd, P, O, elements, packed, (pair, _index) in scales => {
-            let mut products = [canonical_nan(pair[0]); GROUP];
-            products[SMALL_TABLE..].fill(canonical_nan(pair[1]));
+            let mut products = [pair[0]; GROUP];
+            products[SMALL_TABLE..].fill(pair[1]);
             for i in 0..GROUP {
                 products[i] *= map[i % SMALL_TABLE];
             }
-            O::round_group(simd, &products)
+            O::round_products(simd, &products)
         }, out),
     }
 }
@@ -120,9 +117,8 @@ fn two_tables<S: Simd, O: Output>(
     zeros: [f32; 2],
     scales: [f32; 2],
 ) -> [O::Word; GROUP] {
-    let (zeros, scales) = (zeros.map(canonical_nan), scales.map(canonical_nan));
     let (mut of_zeros, mut of_scales) = ([zeros[0]; GROUP], [scales[0]; GROUP]);
     of_zeros[SMALL_TABLE..].fill(zeros[1]);
     of_scales[SMALL_TABLE..].fill(scales[1]);
-    O::round_group(simd, &rule.numbers(simd, &twice(map), &of_zeros, &of_scales))
+    O::round_products(simd, &rule.numbers(simd, &twice(map), &of_zeros, &of_scales))
 }

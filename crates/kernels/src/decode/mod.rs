@@ -6,6 +6,7 @@
 //! | [`coded`], [`affine`] | packed codes with zero points and scales |
 //! | [`spread`] | nothing yet: it unpacks codes of any layout, one to a byte |
 //! | `extent`, `halves`, `mirror` | element counts, blocks of half a group, tables for symmetric maps |
+//! | `operands` | zero points and scales with canonical NaNs |
 //! | [`rule`] | how value, offset and scale become a number |
 //! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
 //! | [`ggml`] | the block types of GGUF files |
@@ -22,6 +23,7 @@ pub mod ggml;
 mod halves;
 mod mirror;
 pub mod nested;
+mod operands;
 pub mod rule;
 pub mod runs;
 pub mod scaled;

@@ -4,10 +4,11 @@
 //! any other length is spread into a group of scales first.
 
 use crate::base::GROUP;
-use crate::base::float::{Format8, canonical_nan};
+use crate::base::float::{DEFAULT_NAN, Format8, canonical_nan};
 use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::simd::Simd;
+use crate::decode::operands::count_nans;
 use crate::decode::scaled::{group_words, scaled};
 
 /// Runs at least this long are decoded one by one, as if each were a tensor.
@@ -65,19 +66,29 @@ pub(crate) fn broadcast<S: Simd, F: Format8, O: Output>(
     }
     let codes = covered(codes, scales, run);
     let mut runs = Runs::new(scales, run);
-    walk!(O, group in codes => group_words::<S, F, O>(simd, group, canonical_nan(*runs.next_group())), out)
+    walk!(O, group in codes => {
+        let scale = canonical_nan(*runs.next_group());
+        // Under NaN the codes do not matter, not even those that are NaN themselves.
+        group_words::<S, F, O>(simd, if scale.is_nan() { &[0; GROUP] } else { group }, scale)
+    }, out)
 }
 
 /// Multiplies each element by its own scale.
 #[inline(always)]
 fn spread<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scales: &[f32], run: usize, out: &mut [u8]) -> usize {
     let codes = covered(codes, scales, run);
+    let has_nans = count_nans(simd, scales) > 0;
     let mut factors = Factors { scales, run, left: run };
     walk!(O, group in codes => {
         let factors = factors.next_group();
         let mut values = F::decode_group(simd, group);
         for (value, factor) in values.iter_mut().zip(&factors) {
-            *value = if factor.is_nan() { *factor } else { *value * factor };
+            *value *= factor;
+        }
+        if has_nans {
+            for (value, factor) in values.iter_mut().zip(&factors) {
+                *value = if factor.is_nan() { DEFAULT_NAN } else { *value };
+            }
         }
         O::round_products(simd, &values)
     }, out)
@@ -134,7 +145,7 @@ impl Factors<'_> {
         {
             let end = GROUP.min(filled + self.left);
             for factor in &mut factors[filled..end] {
-                *factor = canonical_nan(*scale);
+                *factor = *scale;
             }
             self.left -= end - filled;
             filled = end;

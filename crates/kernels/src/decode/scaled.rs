@@ -33,24 +33,19 @@ pub fn cast<F: Format8, O: Output>(level: Level, codes: &[u8], out: &mut [u8]) -
     scaled::<F, O>(level, codes, 1.0, out)
 }
 
-/// The words of one group of codes under one scale, which is no NaN but [`canonical_nan`]'s: then no product is a
-/// signalling NaN, or all ones.
-///
-/// Under that NaN the codes do not matter, not even those that are NaN themselves.
+/// The words of one group of codes under one scale, of which only one side may be NaN, a quiet one.
 #[inline(always)]
 pub(crate) fn group_words<S: Simd, F: Format8, O: Output>(
     simd: S,
     codes: &[u8; GROUP],
     scale: f32,
 ) -> [O::Word; GROUP] {
-    let codes = if scale.is_nan() { &[0; GROUP] } else { codes };
     O::round_products(simd, &map!(value in F::decode_group(simd, codes) => value * scale))
 }
 
-/// The words of all 128 magnitudes under any scale.
+/// The words of all 128 magnitudes under a scale that [keeps their signs](keeps_signs).
 #[inline(always)]
 pub(crate) fn magnitude_words<S: Simd, F: Format8, O: Output>(simd: S, scale: f32) -> [O::Word; TABLE] {
-    let scale = canonical_nan(scale);
     let mut words = [O::Word::default(); TABLE];
     for (quarter, index) in words.as_chunks_mut::<GROUP>().0.iter_mut().zip(0u8..) {
         let codes = std::array::from_fn(|i| index * GROUP as u8 + i as u8);
@@ -76,8 +71,11 @@ fn body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: 
     if has_tables::<S, F, O>() && codes.len() >= LEAST_FOR_TABLE && keeps_signs(scale) {
         let table = magnitude_words::<S, F, O>(simd, scale);
         walk!(O, group in codes => O::look_up(simd, &table, group), out)
+    } else if scale.is_nan() {
+        // The codes do not matter, not even those that are NaN themselves.
+        let words = O::round_products(simd, &[canonical_nan(scale); GROUP]);
+        walk!(O, _group in codes => words, out)
     } else {
-        let scale = canonical_nan(scale);
         walk!(O, group in codes => group_words::<S, F, O>(simd, group, scale), out)
     }
 }

@@ -50,8 +50,10 @@ pub(super) fn four_even_signs(bits: u32) -> u32 {
     even_signs(bits) | even_signs(bits >> 7) << 8 | even_signs(bits >> 14) << 16 | even_signs(bits >> 21) << 24
 }
 
-/// Points with signs, times a scale for each half of the group.
+/// Points times a scale for each half of the group, with signs unless the scale of the block is NaN: then all products are
+/// that NaN.
 #[inline(always)]
-pub(super) fn signed_values(points: [f32; GROUP], scales: [f32; 2], signs: u32) -> [f32; GROUP] {
-    in_halves(negate(points, signs), scales)
+pub(super) fn signed_values(points: [f32; GROUP], scales: [f32; 2], signs: u32, of_block: f32) -> [f32; GROUP] {
+    let signed = if of_block.is_nan() { 0 } else { u32::MAX };
+    negate(in_halves(points, scales), signs & signed)
 }

@@ -44,6 +44,6 @@ impl GgmlBlock for Iq2S {
         for (i, index) in indices.iter_mut().enumerate() {
             *index |= (upper >> (2 * i) & 3) << 8;
         }
-        signed_values(points_of(&GRID, indices), pair(scales, group), double_word(block, 34 + 4 * group))
+        signed_values(points_of(&GRID, indices), pair(scales, group), double_word(block, 34 + 4 * group), scales[0])
     }
 }

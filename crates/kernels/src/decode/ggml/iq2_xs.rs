@@ -47,6 +47,6 @@ impl GgmlBlock for Iq2Xs {
         let signs = (signs | signs >> 16) as u32;
         let indices = [words, words >> 16, words >> 32, words >> 48];
         let indices = [indices[0] as usize, indices[1] as usize, indices[2] as usize, indices[3] as usize];
-        signed_values(points_of(&GRID, indices), pair(scales, group), signs)
+        signed_values(points_of(&GRID, indices), pair(scales, group), signs, scales[0])
     }
 }

@@ -40,8 +40,8 @@ impl GgmlBlock for Iq2Xxs {
     #[inline(always)]
     fn values<S: Simd>(_simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
         let rest = double_word(block, 6 + 8 * group);
-        let scale = scale * (2 * (rest >> 28) + 1) as f32;
+        let of_group = scale * (2 * (rest >> 28) + 1) as f32;
         let points = points_of(&GRID, indices::<4>(block, 2 + 8 * group));
-        signed_values(points, [scale; 2], four_even_signs(rest))
+        signed_values(points, [of_group; 2], four_even_signs(rest), *scale)
     }
 }

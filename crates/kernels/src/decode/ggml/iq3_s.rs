@@ -42,6 +42,6 @@ impl GgmlBlock for Iq3S {
         for (i, index) in indices.iter_mut().enumerate() {
             *index |= (ninth >> i & 1) << 8;
         }
-        signed_values(points_of(&GRID, indices), [scales[group]; 2], double_word(block, 74 + 4 * group))
+        signed_values(points_of(&GRID, indices), [scales[group]; 2], double_word(block, 74 + 4 * group), scales[0])
     }
 }

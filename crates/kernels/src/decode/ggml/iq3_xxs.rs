@@ -37,8 +37,8 @@ impl GgmlBlock for Iq3Xxs {
     fn values<S: Simd>(_simd: S, block: &[u8], scale: &f32, group: usize) -> [f32; GROUP] {
         let indices = indices::<8>(block, 2 + 8 * group);
         let rest = double_word(block, 66 + 4 * group);
-        let scale = scale * (2 * (rest >> 28) + 1) as f32;
+        let of_group = scale * (2 * (rest >> 28) + 1) as f32;
         let points = points_of(&GRID, indices);
-        signed_values(points, [scale; 2], four_even_signs(rest))
+        signed_values(points, [of_group; 2], four_even_signs(rest), *scale)
     }
 }

@@ -1,0 +1,52 @@
+//! Zero points and scales whose NaNs are all the same one.
+//!
+//! NaN is rare and scales are few, so they are looked through once per call. Where there is none, kernels calculate with
+//! them as they are; otherwise with copies of a few blocks at a time in which every NaN is canonical.
+
+use crate::base::float::canonical_nan;
+use crate::base::level::Level;
+use crate::base::simd::Simd;
+
+/// Blocks whose zero points and scales are copied at once. Their codes are whole groups, however long a block is.
+const PIECE: usize = 64;
+
+kernel! {
+    fn nans(numbers: &[f32]) = count_nans
+}
+
+/// How many of the numbers are NaN.
+#[inline(always)]
+pub(crate) fn count_nans<S: Simd>(_simd: S, numbers: &[f32]) -> usize {
+    numbers.iter().map(|number| u32::from(number.is_nan())).sum::<u32>() as usize
+}
+
+/// Calls `run` with the codes, zero points, scales and output of all blocks, or of a few blocks at a time, such that no
+/// zero point or scale is a NaN but [`canonical_nan`]'s, and adds up what it returns.
+///
+/// Codes have `bits` bits, elements of the output `bytes` bytes.
+pub(crate) fn canonical_operands(
+    level: Level,
+    (codes, bits): (&[u8], usize),
+    (zeros, scales, block): (&[f32], &[f32], usize),
+    (out, bytes): (&mut [u8], usize),
+    mut run: impl FnMut(&[u8], &[f32], &[f32], &mut [u8]) -> usize,
+) -> usize {
+    let elements = codes.len().div_ceil(bits).saturating_mul(8).min(out.len() / bytes);
+    let stored = if zeros.is_empty() { scales.len() } else { scales.len().min(zeros.len()) };
+    let blocks = elements.div_ceil(block).min(stored);
+    let (zeros, scales) = (&zeros[..blocks.min(zeros.len())], &scales[..blocks]);
+    if nans(level, zeros) + nans(level, scales) == 0 {
+        return run(codes, zeros, scales, out);
+    }
+    let elements = block.saturating_mul(PIECE);
+    let pieces = codes.chunks((elements / 8).saturating_mul(bits)).zip(out.chunks_mut(elements.saturating_mul(bytes)));
+    let mut written = 0;
+    for (index, ((codes, out), scales)) in pieces.zip(scales.chunks(PIECE)).enumerate() {
+        let zeros = zeros.chunks(PIECE).nth(index).unwrap_or_default();
+        let copied = |numbers: &[f32]| -> [f32; PIECE] {
+            std::array::from_fn(|i| numbers.get(i).copied().map_or(0.0, canonical_nan))
+        };
+        written += run(codes, &copied(zeros)[..zeros.len()], &copied(scales)[..scales.len()], out);
+    }
+    written
+}
