@@ -63,7 +63,7 @@ pub(super) fn sets_apart(
 type GlobalScale = (BlockType, [u8; 4], ScaleOp);
 
 fn global_scale(stored: &Stored, catalog: &Catalog, sources: &[Box<dyn Source>]) -> Result<Option<GlobalScale>> {
-    let blocks = (stored.origin == Origin::Quantised).then(|| stored.decoder.as_blocks()).flatten();
+    let blocks = (stored.origin == Origin::Quantised).then(|| stored.decoder.codes().blocks()).flatten();
     let Some(blocks) = blocks else { return Ok(None) };
     let mut scale = 1f32.to_le_bytes();
     let Some((part, takes)) = blocks.whole else { return Ok(Some((blocks.block, scale, ScaleOp::Multiply))) };

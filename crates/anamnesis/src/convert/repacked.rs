@@ -13,7 +13,7 @@ use crate::io::Source;
 use crate::pipeline::{Origin, Planned, RunOptions, Values, Work, decode_in_steps};
 use crate::scheme::{
     Agreement, BlockParts, Companion, Constant, FourBitFloats, Integers, MadeIntegers, PlainDecoder, Reciprocals,
-    SameGroups, SameWords, ScaleType, TileDecoder, TileEncoder, UnitScale,
+    SameGroups, SameWords, ScaleType, TileDecoder, TileEncoder,
 };
 
 /// Whether a weight keeps its codes and scales.
@@ -48,7 +48,7 @@ impl Repacking<'_> {
         if let Some(planned) = self.four_bit_floats(input, encoder)? {
             return Ok(Repacked::As(planned));
         }
-        match (input.decoder.as_integers(), encoder.as_integers()) {
+        match (input.decoder.codes().integers(), encoder.integers()) {
             (Some(from), Some(made)) => self.integers(input, encoder, from, made),
             _ => Ok(Repacked::Not),
         }
@@ -112,7 +112,9 @@ impl Repacking<'_> {
 
     /// Codes and scales that are in the blocks of ggml too.
     fn four_bit_floats(&self, input: &Input<'_>, encoder: &dyn TileEncoder) -> Result<Option<Vec<Planned>>> {
-        let (Some(from), Some(to)) = (input.decoder.as_blocks(), encoder.as_blocks()) else { return Ok(None) };
+        let to = encoder.decoder().and_then(|decoder| decoder.codes().blocks());
+        let (Some(from), Some(to)) = (input.decoder.codes().blocks(), to) else { return Ok(None) };
+        let made = encoded(encoder)?;
         let Some(kind) = FourBitFloats::of(from.block) else { return Ok(None) };
         if from.block != to.block || from.is_transposed || to.is_transposed {
             return Ok(None);
@@ -124,7 +126,10 @@ impl Repacking<'_> {
         match (from.whole, to.whole) {
             (None, None) => {}
             (Some(_), None) => return Ok(None),
-            (None, Some(_)) => decoders.push((Arc::new(UnitScale), Origin::Plain)),
+            (None, Some((part, _))) => {
+                let values = made.get(part).map_or(0, |made| made.bytes / 4) as usize;
+                decoders.push((Arc::new(Constant(1f32.to_le_bytes().repeat(values))), Origin::Repacked));
+            }
             (Some((part, takes)), Some((_, wanted))) => {
                 let Some(&id) = input.sources.get(part) else { return Ok(None) };
                 let tensor = self.catalog.get(id);
@@ -138,7 +143,6 @@ impl Repacking<'_> {
                 (parts, sources) = (vec![tensor.extent], vec![id]);
             }
         }
-        let made = encoded(encoder)?;
         if made.len() != decoders.len() {
             return Ok(None);
         }

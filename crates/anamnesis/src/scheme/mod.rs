@@ -47,4 +47,4 @@ pub use quantise::{
 };
 pub(crate) use quantise::{Candidate, Decision, Encoding, Override, Packing, QuantisedModel, Task};
 pub(crate) use registry::{ENCODINGS, about, claim};
-pub(crate) use repack::{Agreement, BlockParts, Companion, Constant, SameGroups, SameWords, UnitScale};
+pub(crate) use repack::{Agreement, BlockParts, Companion, Constant, SameGroups, SameWords};

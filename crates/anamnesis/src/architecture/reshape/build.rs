@@ -55,7 +55,7 @@ pub(crate) fn as_values(tree: &Tree, leaves: &dyn Fn(usize) -> Leaf) -> Built {
 /// only.
 pub(crate) fn as_blocks(tree: &Tree, leaves: &dyn Fn(usize) -> Leaf) -> Option<(BlockType, Built)> {
     let first = leaves(*tree.tensors().first()?);
-    let block = first.decoder.as_blocks()?.block;
+    let block = first.decoder.codes().blocks()?.block;
     Some((block, Builder { leaves, block: Some(block) }.build(tree)?))
 }
 
@@ -118,7 +118,7 @@ impl Builder<'_> {
     fn leaf(&self, index: usize) -> Option<Built> {
         let Leaf { decoder, elements, parts, .. } = (self.leaves)(index);
         let Some(block) = self.block else { return Some(Built { decoder, elements, parts }) };
-        let blocked = decoder.as_blocks().filter(|blocked| blocked.block == block && !blocked.is_transposed)?;
+        let blocked = decoder.codes().blocks().filter(|blocked| blocked.block == block && !blocked.is_transposed)?;
         let parts = parts.into_iter().take(2).collect();
         Some(Built { decoder: blocked.bytes, elements: self.scaled(elements)?, parts })
     }
@@ -153,7 +153,7 @@ impl Builder<'_> {
     fn turned_leaf(&self, index: usize, rows: u64, cols: u64) -> Option<Built> {
         let leaf = (self.leaves)(index);
         let elements = leaf.elements;
-        if let Some(blocked) = leaf.decoder.as_blocks().filter(|blocked| blocked.is_transposed) {
+        if let Some(blocked) = leaf.decoder.codes().blocks().filter(|blocked| blocked.is_transposed) {
             let bytes = elements / blocked.block.block_elements() * blocked.block.block_bytes();
             let parts = leaf.parts.into_iter().take(2).collect();
             return match self.block {

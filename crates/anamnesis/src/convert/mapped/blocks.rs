@@ -94,7 +94,7 @@ impl MappedBlocks<'_> {
         for index in mapped.tree.tensors() {
             let tensor = &self.tensors[index];
             let leaf = tensor.leaf(&self.checkpoint.catalog)?;
-            let Some(Blocked { whole: Some((part, op)), .. }) = leaf.decoder.as_blocks() else { continue };
+            let Some(Blocked { whole: Some((part, op)), .. }) = leaf.decoder.codes().blocks() else { continue };
             let Some(&extent) = leaf.parts.get(part).filter(|extent| extent.bytes == 4) else {
                 let why = "a scale of scales that is no single F32 value";
                 return Err(AnamnesisError::unsupported("NVFP4", why).in_tensor(&tensor.name));

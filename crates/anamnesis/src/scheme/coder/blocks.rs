@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::byte_tiles::ByteTiles;
 use super::context::Context;
 use super::decoder::{TileDecoder, Window};
 use super::filled::mishandled;
@@ -79,27 +80,20 @@ fn halves<const N: usize>(pairs: &[u8; N]) -> [u8; N] {
     std::array::from_fn(|index| code(index) | code(index + N) << 4)
 }
 
-impl TileDecoder for ToGgmlBlocks {
+impl ByteTiles for ToGgmlBlocks {
     fn granule(&self) -> u64 {
         self.kind.block().block_bytes()
     }
 
     fn windows(&self, bytes: Range<u64>, windows: &mut Vec<Window>) {
-        let (each, scales) = (self.granule(), self.kind.scales());
+        let (each, scales) = (self.kind.block().block_bytes(), self.kind.scales());
         let (start, count) = (bytes.start / each, (bytes.end - bytes.start) / each);
         let code_bytes = each - scales;
         windows.push(Window::run(0, start * code_bytes, count * code_bytes));
         windows.push(Window::run(1, start * scales, count * scales));
     }
 
-    fn decode(
-        &self,
-        _bytes: Range<u64>,
-        inputs: &[&[u8]],
-        _target: TargetDtype,
-        out: &mut [u8],
-        _context: &mut Context,
-    ) -> Result<usize> {
+    fn fill(&self, _bytes: Range<u64>, inputs: &[&[u8]], out: &mut [u8], _context: &mut Context) -> Result<usize> {
         let [codes, scales, ..] = inputs else { return Err(mishandled("fewer windows than")) };
         let mut written = 0;
         self.kind.check(scales)?;
@@ -141,7 +135,7 @@ impl TileDecoder for Reciprocals {
     }
 
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
-        windows.push(Window::run(0, elements.start * 4, (elements.end - elements.start) * 4));
+        windows.push(Window::between(0, elements.start * 4..elements.end * 4));
     }
 
     fn decode(

@@ -56,7 +56,7 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
     /// Output bytes a tile should have. The default keeps input, tile and scratch in the second-level cache; decoders that
     /// gather their input in short rows want more.
     fn tile_bytes(&self) -> u64 {
-        256 << 10
+        TILE_BYTES
     }
 
     /// The bytes that the output `elements` need, in the order [`decode`](Self::decode) expects them.
@@ -90,19 +90,40 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
     /// The scheme in detail, for people.
     fn describe(&self) -> String;
 
-    /// The same codes and scales as blocks of ggml, where they can be had.
-    fn as_blocks(&self) -> Option<Blocked> {
-        None
-    }
-
-    /// What its codes are, where they are whole numbers that other schemes pack too.
-    fn as_integers(&self) -> Option<Integers> {
-        None
+    /// Its codes and scales, where other schemes have the same.
+    fn codes(&self) -> Codes {
+        Codes::Own
     }
 
     /// How the scheme's own library calculates this weight.
     fn as_library(&self) -> AsLibrary {
         AsLibrary::Same
+    }
+}
+
+/// The codes and scales of a weight, as far as other schemes have the same.
+pub(crate) enum Codes {
+    /// No other scheme has them.
+    Own,
+    /// They fit into blocks of ggml.
+    Blocks(Blocked),
+    /// Whole numbers that other schemes pack too.
+    Integers(Integers),
+}
+
+impl Codes {
+    pub(crate) fn blocks(self) -> Option<Blocked> {
+        match self {
+            Self::Blocks(blocked) => Some(blocked),
+            Self::Own | Self::Integers(_) => None,
+        }
+    }
+
+    pub(crate) fn integers(self) -> Option<Integers> {
+        match self {
+            Self::Integers(integers) => Some(integers),
+            Self::Own | Self::Blocks(_) => None,
+        }
     }
 }
 
@@ -138,6 +159,8 @@ impl AsLibrary {
     }
 }
 
+/// Output bytes of a tile, unless a decoder wants others.
+pub(super) const TILE_BYTES: u64 = 256 << 10;
 /// Rows are cut only when one is longer than this.
 const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
 /// Where a long row is cut.

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use super::context::Context;
-use super::decoder::Blocked;
-use super::decoder::Window;
+use super::decoder::{TileDecoder, Window};
 use super::field_order::FieldOrder;
+use super::filled::mishandled;
 use super::identity::Identity;
 use super::integers::MadeIntegers;
-use crate::catalog::Dtype;
+use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 
 /// Encodes any tile of one weight. It neither reads nor writes nor allocates: the pipeline brings the values and takes the
@@ -48,6 +48,11 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
         context: &mut Context,
     ) -> Result<usize>;
 
+    /// The decoder whose parts are its outputs, but for constants behind them.
+    fn decoder(&self) -> Option<&dyn TileDecoder> {
+        None
+    }
+
     /// What the encoded values of `range` decode to, as F32, and how many bytes that are.
     fn decode(
         &self,
@@ -55,22 +60,24 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
         outs: &[&mut [u8]],
         decoded: &mut [u8],
         context: &mut Context,
-    ) -> Result<usize>;
-
-    /// What it makes as blocks of ggml, where those have the same codes and scales: its first two outputs, and the scale of
-    /// scales is the part of that number.
-    fn as_blocks(&self) -> Option<Blocked> {
-        None
+    ) -> Result<usize> {
+        let Some(decoder) = self.decoder() else { return Err(mishandled("codes to decode, which")) };
+        let mut windows = Vec::new();
+        decoder.windows(range.clone(), &mut windows);
+        let inputs: Vec<&[u8]> = outs.iter().take(windows.len()).map(|out| &**out).collect();
+        decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
     }
 
-    /// What its codes are, where they are whole numbers that other schemes pack too. Its outputs are the parts, and constants
-    /// behind them.
-    fn as_integers(&self) -> Option<MadeIntegers> {
+    /// Its codes, where they are whole numbers that other schemes pack too. Its outputs are the parts, and constants behind
+    /// them.
+    fn integers(&self) -> Option<MadeIntegers> {
         None
     }
 
     /// The scheme in detail, for people.
-    fn describe(&self) -> String;
+    fn describe(&self) -> String {
+        self.decoder().map_or_else(String::new, TileDecoder::describe)
+    }
 }
 
 /// A tensor that an encoder makes.

@@ -48,10 +48,11 @@ impl Prepare for ByLibrary {
     }
 }
 
-/// Rounds to one type first, then to the output.
+/// Rounds to one type first, then to the output: always, or as the scheme's library does.
 pub(crate) struct Rounded {
     decoder: Arc<dyn TileDecoder>,
     first: TargetDtype,
+    is_of_library: bool,
 }
 
 impl Rounded {
@@ -59,15 +60,20 @@ impl Rounded {
     pub(crate) fn to(first: TargetDtype, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
         match first {
             TargetDtype::F32 => decoder,
-            TargetDtype::BF16 | TargetDtype::F16 => Arc::new(Self { decoder, first }),
+            TargetDtype::BF16 | TargetDtype::F16 => Arc::new(Self { decoder, first, is_of_library: false }),
         }
+    }
+
+    /// A decoder whose library calculates in F32 and gives this type, not what the decoder would say.
+    pub(crate) fn in_library(first: TargetDtype, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
+        Arc::new(Self { decoder, first, is_of_library: true })
     }
 }
 
 impl Hash for Rounded {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.decoder.identify(hasher);
-        self.first.hash(hasher);
+        (self.first, self.is_of_library).hash(hasher);
     }
 }
 
@@ -92,6 +98,9 @@ impl TileDecoder for Rounded {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
+        if self.is_of_library {
+            return self.decoder.decode(elements, inputs, target, out, context);
+        }
         // The first type takes two bytes. They go where they will be, or into the upper half, and widen from below.
         let start = if target == TargetDtype::F32 { out.len() / 2 } else { 0 };
         let end = start + 2 * (elements.end - elements.start) as usize;
@@ -118,56 +127,11 @@ impl TileDecoder for Rounded {
     fn describe(&self) -> String {
         self.decoder.describe()
     }
-}
-
-/// A decoder whose library calculates as it does, and gives a result of another type than the decoder would tell.
-pub(crate) struct InLibrary {
-    decoder: Arc<dyn TileDecoder>,
-    result: TargetDtype,
-}
-
-impl InLibrary {
-    /// The decoder of a library that calculates in F32 and gives this type.
-    pub(crate) fn gives(result: TargetDtype, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
-        Arc::new(Self { decoder, result })
-    }
-}
-
-impl Hash for InLibrary {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.decoder.identify(hasher);
-    }
-}
-
-impl TileDecoder for InLibrary {
-    fn granule(&self) -> u64 {
-        self.decoder.granule()
-    }
-
-    fn tile_bytes(&self) -> u64 {
-        self.decoder.tile_bytes()
-    }
-
-    fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
-        self.decoder.windows(elements, windows);
-    }
-
-    fn decode(
-        &self,
-        elements: Range<u64>,
-        inputs: &[&[u8]],
-        target: TargetDtype,
-        out: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
-        self.decoder.decode(elements, inputs, target, out, context)
-    }
-
-    fn describe(&self) -> String {
-        self.decoder.describe()
-    }
 
     fn as_library(&self) -> AsLibrary {
-        AsLibrary::In(self.result)
+        match self.is_of_library {
+            true => AsLibrary::Otherwise(Self::to(self.first, self.decoder.clone())),
+            false => AsLibrary::Same,
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use anamnesis_kernels::{self as kernels, Factor, Goal};
 
 use super::{Fp8Decoder, Fp8Format};
-use crate::catalog::{Dtype, TargetDtype};
+use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::{Context, EncodedTensor, Grid, TileDecoder, TileEncoder, Window, mishandled};
 use crate::scheme::model_class::Layer;
@@ -118,18 +118,7 @@ impl TileEncoder for CastEncoder {
         Ok(kernels::group_codes(context.level(), goal, values, values.len(), &[1.0], &[], codes))
     }
 
-    fn decode(
-        &self,
-        range: &Range<u64>,
-        outs: &[&mut [u8]],
-        decoded: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
-        let inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
-        self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
-    }
-
-    fn describe(&self) -> String {
-        self.decoder.describe()
+    fn decoder(&self) -> Option<&dyn TileDecoder> {
+        Some(&self.decoder)
     }
 }

@@ -8,7 +8,7 @@ use anamnesis_kernels::chosen::{BlockKernels, Rounded, blocks, nvfp4_times};
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
-use crate::scheme::coder::{Blocked, Context, FourBitFloats, ScaleOp, TileDecoder, Window, rounded};
+use crate::scheme::coder::{Blocked, Codes, Context, FourBitFloats, ScaleOp, TileDecoder, Window, rounded};
 use crate::scheme::repack::StoredBlocks;
 
 /// The kernels of a block type.
@@ -136,10 +136,10 @@ impl TileDecoder for GgmlDecoder {
         self.block.name().to_owned()
     }
 
-    fn as_blocks(&self) -> Option<Blocked> {
-        let block = FourBitFloats::of(self.block)?.block();
+    fn codes(&self) -> Codes {
+        let Some(block) = FourBitFloats::of(self.block).map(FourBitFloats::block) else { return Codes::Own };
         let whole = self.scales.map(|_| (1, ScaleOp::Multiply));
-        Some(Blocked { block, bytes: Arc::new(StoredBlocks { block }), whole, is_transposed: false })
+        Codes::Blocks(Blocked { block, bytes: Arc::new(StoredBlocks { block }), whole, is_transposed: false })
     }
 }
 

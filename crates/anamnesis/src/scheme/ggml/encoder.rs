@@ -31,6 +31,7 @@ impl std::hash::Hash for Weights {
 #[derive(Debug, Hash)]
 pub(crate) struct BlockEncoder {
     block: BlockType,
+    decoder: GgmlDecoder,
     row: usize,
     /// Rows of one matrix of a stack.
     rows: usize,
@@ -54,7 +55,7 @@ impl BlockEncoder {
             return Err(AnamnesisError::limit("MAX_ROW_VALUES", message));
         }
         let output = [EncodedTensor { name: name.to_owned(), dtype: Dtype::Block(block), shape: shape.to_vec() }];
-        Ok(Self { block, row, rows, weights, output })
+        Ok(Self { block, decoder: GgmlDecoder::new(block), row, rows, weights, output })
     }
 
     /// Bytes of so many values.
@@ -110,15 +111,8 @@ impl TileEncoder for BlockEncoder {
         Ok(written)
     }
 
-    fn decode(
-        &self,
-        range: &Range<u64>,
-        outs: &[&mut [u8]],
-        decoded: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
-        let elements = 0..range.end - range.start;
-        GgmlDecoder::new(self.block).decode(elements, &[&*outs[0]], TargetDtype::F32, decoded, context)
+    fn decoder(&self) -> Option<&dyn TileDecoder> {
+        Some(&self.decoder)
     }
 
     fn describe(&self) -> String {
@@ -149,13 +143,14 @@ pub(crate) fn encode_rows(
 #[derive(Debug, Hash)]
 pub(crate) struct FloatEncoder {
     dtype: TargetDtype,
+    decoder: Option<PlainDecoder>,
     output: [EncodedTensor; 1],
 }
 
 impl FloatEncoder {
     pub(crate) fn new(name: &str, shape: &[usize], dtype: TargetDtype) -> Self {
         let output = [EncodedTensor { name: name.to_owned(), dtype: dtype.dtype(), shape: shape.to_vec() }];
-        Self { dtype, output }
+        Self { dtype, decoder: PlainDecoder::of(dtype.dtype()), output }
     }
 }
 
@@ -189,15 +184,8 @@ impl TileEncoder for FloatEncoder {
         Ok(round_slice(level, rounded(self.dtype), values, outs[0]))
     }
 
-    fn decode(
-        &self,
-        range: &Range<u64>,
-        outs: &[&mut [u8]],
-        decoded: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
-        let Some(decoder) = PlainDecoder::of(self.dtype.dtype()) else { return Err(mishandled("a type")) };
-        decoder.decode(0..range.end - range.start, &[&*outs[0]], TargetDtype::F32, decoded, context)
+    fn decoder(&self) -> Option<&dyn TileDecoder> {
+        self.decoder.as_ref().map(|decoder| decoder as &dyn TileDecoder)
     }
 
     fn describe(&self) -> String {

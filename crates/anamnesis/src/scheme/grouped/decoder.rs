@@ -10,7 +10,7 @@ use super::{Arithmetic, Formula, GlobalScale, Grouped, Layout, Meaning, Offsets,
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::{
-    AsLibrary, Blocked, CodeOrder, Context, FourBitFloats, Grid, Integers, ScaleOp, ScaleType, TileDecoder,
+    AsLibrary, Blocked, CodeOrder, Codes, Context, FourBitFloats, Grid, Integers, ScaleOp, ScaleType, TileDecoder,
     ToGgmlBlocks, Window, Zeros, filled, rounded, row_granule,
 };
 
@@ -143,6 +143,48 @@ impl Grouped {
         };
         Ok(self.run(level, packing, to, &tile, out))
     }
+
+    /// Its codes and scales as blocks of four-bit floats.
+    fn blocks(&self) -> Option<Blocked> {
+        let is_plain = self.offsets == Offsets::None && !self.is_indexed && self.arithmetic == Arithmetic::default();
+        let is_float = matches!(self.meaning, Meaning::E2m1 | Meaning::E2m1NoMinusZero);
+        let (kind, values) = match (self.scales.kind, self.grid.block_cols) {
+            (ScaleType::E8m0 | ScaleType::Exponent, 32) if self.scales.whole.is_none() => (FourBitFloats::Mxfp4, 32),
+            (ScaleType::E4m3, 16) => (FourBitFloats::Nvfp4, 64),
+            _ => return None,
+        };
+        let cols = self.grid.cols;
+        let is_gapless = self.layout.is_gapless(cols) && self.grid.block_rows == 1 && cols.is_multiple_of(values);
+        // Codes and scales are the first two parts, and the scale of scales is the next.
+        (is_plain && is_float && is_gapless).then(|| Blocked {
+            block: kind.block(),
+            bytes: Arc::new(ToGgmlBlocks { kind }),
+            whole: self.scales.whole.map(|whole| match whole.takes {
+                ScaleOp::Multiply => (2, ScaleOp::Multiply),
+                ScaleOp::Divide => (2, ScaleOp::Divide),
+            }),
+            is_transposed: false,
+        })
+    }
+
+    /// Its codes as whole numbers that other schemes pack too.
+    fn integers(&self) -> Option<Integers> {
+        let bits = self.layout.bits();
+        let middle = 1u8.checked_shl(u32::from(bits).saturating_sub(1))?;
+        let offsets = match (self.arithmetic.formula, self.offsets) {
+            (Formula::Biased, Offsets::Stored { kind, plus: 0 }) if kind == self.scales.kind => Zeros::Biases,
+            (Formula::Affine, Offsets::Constant(zero)) => Zeros::Constant(zero),
+            (Formula::Affine, Offsets::Stored { kind: ScaleType::I8, plus }) if plus == middle => Zeros::Bytes,
+            (Formula::Affine, Offsets::PackedDown { bits: packed, dense }) if packed == bits => Zeros::Down { dense },
+            _ => return None,
+        };
+        let Grid { rows, cols, block_rows, block_cols, .. } = self.grid;
+        let is_plain = self.meaning == Meaning::Unsigned && !self.is_indexed && self.scales.whole.is_none();
+        let is_plain = is_plain && self.arithmetic.step == Step::F32 && block_rows == 1;
+        let integers =
+            Integers { bits, rows, cols, group: block_cols, words: CodeOrder::Rows, scale: self.scales.kind, offsets };
+        (is_plain && self.layout.is_gapless(cols)).then_some(integers)?.checked()
+    }
 }
 
 impl TileDecoder for Grouped {
@@ -178,44 +220,9 @@ impl TileDecoder for Grouped {
         self.description.clone()
     }
 
-    fn as_blocks(&self) -> Option<Blocked> {
-        let is_plain = self.offsets == Offsets::None && !self.is_indexed && self.arithmetic == Arithmetic::default();
-        let is_float = matches!(self.meaning, Meaning::E2m1 | Meaning::E2m1NoMinusZero);
-        let (kind, values) = match (self.scales.kind, self.grid.block_cols) {
-            (ScaleType::E8m0 | ScaleType::Exponent, 32) if self.scales.whole.is_none() => (FourBitFloats::Mxfp4, 32),
-            (ScaleType::E4m3, 16) => (FourBitFloats::Nvfp4, 64),
-            _ => return None,
-        };
-        let cols = self.grid.cols;
-        let is_gapless = self.layout.is_gapless(cols) && self.grid.block_rows == 1 && cols.is_multiple_of(values);
-        // Codes and scales are the first two parts, and the scale of scales is the next.
-        (is_plain && is_float && is_gapless).then(|| Blocked {
-            block: kind.block(),
-            bytes: Arc::new(ToGgmlBlocks { kind }),
-            whole: self.scales.whole.map(|whole| match whole.takes {
-                ScaleOp::Multiply => (2, ScaleOp::Multiply),
-                ScaleOp::Divide => (2, ScaleOp::Divide),
-            }),
-            is_transposed: false,
-        })
-    }
-
-    fn as_integers(&self) -> Option<Integers> {
-        let bits = self.layout.bits();
-        let middle = 1u8.checked_shl(u32::from(bits).saturating_sub(1))?;
-        let offsets = match (self.arithmetic.formula, self.offsets) {
-            (Formula::Biased, Offsets::Stored { kind, plus: 0 }) if kind == self.scales.kind => Zeros::Biases,
-            (Formula::Affine, Offsets::Constant(zero)) => Zeros::Constant(zero),
-            (Formula::Affine, Offsets::Stored { kind: ScaleType::I8, plus }) if plus == middle => Zeros::Bytes,
-            (Formula::Affine, Offsets::PackedDown { bits: packed, dense }) if packed == bits => Zeros::Down { dense },
-            _ => return None,
-        };
-        let Grid { rows, cols, block_rows, block_cols, .. } = self.grid;
-        let is_plain = self.meaning == Meaning::Unsigned && !self.is_indexed && self.scales.whole.is_none();
-        let is_plain = is_plain && self.arithmetic.step == Step::F32 && block_rows == 1;
-        let integers =
-            Integers { bits, rows, cols, group: block_cols, words: CodeOrder::Rows, scale: self.scales.kind, offsets };
-        (is_plain && self.layout.is_gapless(cols)).then_some(integers)?.checked()
+    fn codes(&self) -> Codes {
+        let blocks = self.blocks().map(Codes::Blocks);
+        blocks.or_else(|| self.integers().map(Codes::Integers)).unwrap_or(Codes::Own)
     }
 
     fn as_library(&self) -> AsLibrary {

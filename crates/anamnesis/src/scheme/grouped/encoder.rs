@@ -23,8 +23,8 @@ use super::scaling::{Extremes, Groups, ScaleRule};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::{
-    Arrangement, Blocked, Context, EncodedTensor, FirstPass, Grid, MadeIntegers, ScaleType, TileDecoder, TileEncoder,
-    Window, Zeros, filled, mishandled,
+    Arrangement, Context, EncodedTensor, FirstPass, Grid, MadeIntegers, ScaleType, TileDecoder, TileEncoder, Window,
+    Zeros, filled, mishandled,
 };
 
 /// Values handed over together where all of them share one scale.
@@ -356,21 +356,17 @@ impl TileEncoder for GroupedEncoder {
         self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
     }
 
-    fn as_blocks(&self) -> Option<Blocked> {
-        self.decoder.as_blocks()
+    fn decoder(&self) -> Option<&dyn TileDecoder> {
+        Some(&*self.decoder)
     }
 
-    fn as_integers(&self) -> Option<MadeIntegers> {
-        let integers = self.decoder.as_integers()?;
+    fn integers(&self) -> Option<MadeIntegers> {
+        let integers = self.decoder.codes().integers()?;
         let zero = match integers.offsets {
             Zeros::Constant(zero) => Some(zero),
             _ => None,
         };
         Some(MadeIntegers { integers, zero, any_scale: true, constants: self.constants.clone() })
-    }
-
-    fn describe(&self) -> String {
-        self.decoder.describe()
     }
 }
 

@@ -7,7 +7,7 @@ use super::parts::Parts;
 use crate::catalog::{Dtype, StoredTensor, TargetDtype};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
-use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, InLibrary, Recipe, ScaleType, TileDecoder};
+use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, Rounded, ScaleType, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{Arithmetic, Formula, Grouped, Layout, Meaning, Offsets, Scales, Step};
 
@@ -95,8 +95,8 @@ fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<We
         },
         parts: ids,
         recipe: Recipe::Ready(match (is_metal, scale) {
-            (true, ScaleType::Bf16) => InLibrary::gives(TargetDtype::BF16, decoder),
-            (true, ScaleType::F16) => InLibrary::gives(TargetDtype::F16, decoder),
+            (true, ScaleType::Bf16) => Rounded::in_library(TargetDtype::BF16, decoder),
+            (true, ScaleType::F16) => Rounded::in_library(TargetDtype::F16, decoder),
             _ => decoder,
         }),
     })

@@ -6,7 +6,7 @@ use anamnesis_kernels::chosen::{self, Values};
 use anamnesis_kernels::{self as kernels, Goal};
 
 use super::transposed::{BLOCK, TransposedBlocks};
-use crate::catalog::{Dtype, TargetDtype};
+use crate::catalog::Dtype;
 use crate::error::Result;
 use crate::scheme::coder::{Context, EncodedTensor, TileDecoder, TileEncoder, Window, filled};
 use crate::scheme::quantise::Candidate;
@@ -94,19 +94,8 @@ impl TileEncoder for TransposedEncoder {
         Ok(written)
     }
 
-    fn decode(
-        &self,
-        range: &Range<u64>,
-        outs: &[&mut [u8]],
-        decoded: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
-        let inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
-        self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
-    }
-
-    fn describe(&self) -> String {
-        self.decoder.describe()
+    fn decoder(&self) -> Option<&dyn TileDecoder> {
+        Some(&self.decoder)
     }
 }
 

@@ -8,7 +8,9 @@ use anamnesis_kernels::float::e2m1;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{Blocked, Context, FourBitFloats, TileDecoder, ToGgmlBlocks, Window, filled, rounded};
+use crate::scheme::coder::{
+    Blocked, Codes, Context, FourBitFloats, TileDecoder, ToGgmlBlocks, Window, filled, rounded,
+};
 
 /// Codes of a block, and the bytes they take.
 pub(super) const BLOCK: u64 = 32;
@@ -128,9 +130,14 @@ impl TileDecoder for TransposedBlocks {
         "MXFP4, groups of 32, turned".to_owned()
     }
 
-    fn as_blocks(&self) -> Option<Blocked> {
+    fn codes(&self) -> Codes {
         let kind = FourBitFloats::Mxfp4;
-        Some(Blocked { block: kind.block(), bytes: Arc::new(ToGgmlBlocks { kind }), whole: None, is_transposed: true })
+        Codes::Blocks(Blocked {
+            block: kind.block(),
+            bytes: Arc::new(ToGgmlBlocks { kind }),
+            whole: None,
+            is_transposed: true,
+        })
     }
 }
 

@@ -8,7 +8,9 @@ use anamnesis_kernels::{self as kernels, Level};
 use super::{Grouping, PackedMatrix, Words, ZeroPoints, planar};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{AsLibrary, CodeOrder, Context, Integers, TileDecoder, Window, Zeros, filled, rounded};
+use crate::scheme::coder::{
+    AsLibrary, CodeOrder, Codes, Context, Integers, TileDecoder, Window, Zeros, filled, rounded,
+};
 
 /// Where tiles may be cut: 32 codes of any width fill whole words.
 const STRIP: u64 = 32;
@@ -172,6 +174,25 @@ impl ColumnDecoder {
             Grouping::Indexed => chosen::coded_indexed(level, packing, to, packed, indices, zeros, scales, out),
         }
     }
+
+    /// Its codes, where other schemes have them as they are.
+    fn integers(&self) -> Option<Integers> {
+        let PackedMatrix { words, inputs, outputs, groups, grouping, zeros, scale } = self.matrix;
+        let (words, bits) = match words {
+            Words::Gptq(bits) => (CodeOrder::Columns, bits),
+            Words::Awq => (CodeOrder::Awq, 4),
+        };
+        let Grouping::Runs(run) = grouping else { return None };
+        let less = match zeros {
+            ZeroPoints::Stored => false,
+            ZeroPoints::OneMore => true,
+            ZeroPoints::OneMoreUnbounded => return None,
+        };
+        let (group, offsets) = (run.min(inputs), Zeros::Along { less });
+        let integers = Integers { bits, rows: outputs, cols: inputs, group, words, scale, offsets };
+        let is_usual = !self.is_planar && self.dialect == Dialect::Usual;
+        integers.checked().filter(|integers| is_usual && integers.groups() == groups)
+    }
 }
 
 /// Space for one row of zero points and scales before they are turned.
@@ -225,22 +246,8 @@ impl TileDecoder for ColumnDecoder {
         self.description.clone()
     }
 
-    fn as_integers(&self) -> Option<Integers> {
-        let PackedMatrix { words, inputs, outputs, groups, grouping, zeros, scale } = self.matrix;
-        let (words, bits) = match words {
-            Words::Gptq(bits) => (CodeOrder::Columns, bits),
-            Words::Awq => (CodeOrder::Awq, 4),
-        };
-        let Grouping::Runs(run) = grouping else { return None };
-        let less = match zeros {
-            ZeroPoints::Stored => false,
-            ZeroPoints::OneMore => true,
-            ZeroPoints::OneMoreUnbounded => return None,
-        };
-        let (group, offsets) = (run.min(inputs), Zeros::Along { less });
-        let integers = Integers { bits, rows: outputs, cols: inputs, group, words, scale, offsets };
-        let is_usual = !self.is_planar && self.dialect == Dialect::Usual;
-        integers.checked().filter(|integers| is_usual && integers.groups() == groups)
+    fn codes(&self) -> Codes {
+        self.integers().map_or(Codes::Own, Codes::Integers)
     }
 
     fn as_library(&self) -> AsLibrary {

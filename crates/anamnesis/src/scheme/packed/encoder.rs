@@ -9,7 +9,7 @@ use anamnesis_kernels::float::bf16;
 use anamnesis_kernels::{self as kernels, F16, Goal, Level, Output, Ratio};
 
 use super::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
-use crate::catalog::{Dtype, TargetDtype};
+use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::coder::{
     Context, EncodedTensor, MadeIntegers, TileDecoder, TileEncoder, Window, filled, mishandled,
@@ -288,26 +288,15 @@ impl TileEncoder for PackedEncoder {
         Ok(written)
     }
 
-    fn decode(
-        &self,
-        range: &Range<u64>,
-        outs: &[&mut [u8]],
-        decoded: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
-        let inputs: Vec<&[u8]> = outs.iter().take(3).map(|out| &**out).collect();
-        self.decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
+    fn decoder(&self) -> Option<&dyn TileDecoder> {
+        Some(&self.decoder)
     }
 
-    fn as_integers(&self) -> Option<MadeIntegers> {
-        let integers = self.decoder.as_integers()?;
+    fn integers(&self) -> Option<MadeIntegers> {
+        let integers = self.decoder.codes().integers()?;
         let index = self.outputs.get(3).map(|_| (0..integers.cols as usize).flat_map(|input| self.group_of(input)));
         let constants = index.map(Iterator::collect).into_iter().collect();
         Some(MadeIntegers { integers, zero: self.zero, any_scale: false, constants })
-    }
-
-    fn describe(&self) -> String {
-        self.decoder.describe()
     }
 }
 

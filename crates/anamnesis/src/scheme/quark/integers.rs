@@ -7,7 +7,7 @@ use super::spec::{QuarkSpec, only};
 use crate::catalog::{StoredTensor, TargetDtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
-use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, InLibrary, Recipe, ScaleType, TileDecoder};
+use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, Rounded, ScaleType, TileDecoder};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
 use crate::scheme::packed::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
 
@@ -158,5 +158,5 @@ pub(super) fn bytes(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) 
     };
     let coding =
         Coding { format: "int8".to_owned(), bits: Some(8), symmetric: Some(true), evidence, ..Coding::default() };
-    stored.weight(vec![rows, columns], coding, None, InLibrary::gives(TargetDtype::F32, Arc::new(decoder)))
+    stored.weight(vec![rows, columns], coding, None, Rounded::in_library(TargetDtype::F32, Arc::new(decoder)))
 }

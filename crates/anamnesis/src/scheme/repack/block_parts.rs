@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
-use crate::scheme::coder::{Context, FourBitFloats, TileDecoder, Window, filled};
+use crate::scheme::coder::{ByteTiles, Context, FourBitFloats, TileDecoder, Window, filled};
 
 /// The bytes of blocks (part 0) as they are stored.
 #[derive(Debug, Clone, Copy, Hash)]
@@ -15,7 +15,7 @@ pub(crate) struct StoredBlocks {
     pub block: BlockType,
 }
 
-impl TileDecoder for StoredBlocks {
+impl ByteTiles for StoredBlocks {
     fn granule(&self) -> u64 {
         self.block.block_bytes()
     }
@@ -24,14 +24,7 @@ impl TileDecoder for StoredBlocks {
         windows.push(Window::between(0, bytes));
     }
 
-    fn decode(
-        &self,
-        _bytes: Range<u64>,
-        inputs: &[&[u8]],
-        _target: TargetDtype,
-        out: &mut [u8],
-        _context: &mut Context,
-    ) -> Result<usize> {
+    fn fill(&self, _bytes: Range<u64>, inputs: &[&[u8]], out: &mut [u8], _context: &mut Context) -> Result<usize> {
         out.copy_from_slice(inputs.first().copied().unwrap_or_default());
         Ok(out.len())
     }
@@ -91,7 +84,7 @@ fn pairs<const N: usize>(halves: &[u8; N]) -> [u8; N] {
     std::array::from_fn(|index| code(2 * index) | code(2 * index + 1) << 4)
 }
 
-impl TileDecoder for BlockParts {
+impl ByteTiles for BlockParts {
     fn granule(&self) -> u64 {
         // Whatever gives blocks is cut between blocks, so that one of the two divides the other.
         (self.blocks.granule() / self.kind.block().block_bytes()).max(1) * self.each()
@@ -105,17 +98,10 @@ impl TileDecoder for BlockParts {
         self.blocks.windows(self.range(&bytes), windows);
     }
 
-    fn decode(
-        &self,
-        bytes: Range<u64>,
-        inputs: &[&[u8]],
-        target: TargetDtype,
-        out: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
+    fn fill(&self, bytes: Range<u64>, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) -> Result<usize> {
         let range = self.range(&bytes);
         let mut blocks = context.lend((range.end - range.start) as usize);
-        filled(self.blocks.decode(range, inputs, target, &mut blocks, context)?, blocks.len())?;
+        filled(self.blocks.decode(range, inputs, TargetDtype::F32, &mut blocks, context)?, blocks.len())?;
         let mut written = 0;
         let scales = self.kind.scales() as usize;
         let of_blocks = blocks.chunks_exact(self.kind.block().block_bytes() as usize);
@@ -146,34 +132,6 @@ impl TileDecoder for BlockParts {
             OfBlock::Scales => "scales",
         };
         format!("the same {what} as {}", self.kind.block().name())
-    }
-}
-
-/// 1 as F32, however often: the scale of scales where there is none.
-#[derive(Debug, Clone, Copy, Hash)]
-pub(crate) struct UnitScale;
-
-impl TileDecoder for UnitScale {
-    fn granule(&self) -> u64 {
-        1
-    }
-
-    fn windows(&self, _elements: Range<u64>, _windows: &mut Vec<Window>) {}
-
-    fn decode(
-        &self,
-        _elements: Range<u64>,
-        _inputs: &[&[u8]],
-        _target: TargetDtype,
-        out: &mut [u8],
-        _context: &mut Context,
-    ) -> Result<usize> {
-        out.as_chunks_mut::<4>().0.fill(1.0f32.to_le_bytes());
-        Ok(out.len() / 4 * 4)
-    }
-
-    fn describe(&self) -> String {
-        "F32, 1".to_owned()
     }
 }
 

@@ -3,5 +3,5 @@
 mod block_parts;
 mod reordered;
 
-pub(crate) use block_parts::{BlockParts, StoredBlocks, UnitScale};
+pub(crate) use block_parts::{BlockParts, StoredBlocks};
 pub(crate) use reordered::{Agreement, Companion, Constant, SameGroups, SameWords};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::codes::{F16_OVERFLOW, encode_int8_rows};
 use super::decoder::BnbInt8Decoder;
-use crate::catalog::{Dtype, TargetDtype};
+use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::bnb::write_floats;
 use crate::scheme::coder::{Context, EncodedTensor, TileDecoder, TileEncoder, Window};
@@ -16,6 +16,7 @@ const MAX_ROW_VALUES: usize = 1 << 24;
 #[derive(Debug, Hash)]
 pub(crate) struct Int8Encoder {
     cols: usize,
+    decoder: BnbInt8Decoder,
     /// Codes, scales, and the layout of the codes.
     outputs: [EncodedTensor; 3],
 }
@@ -37,7 +38,7 @@ impl Int8Encoder {
             tensor(format!("{module}SCB"), Dtype::F32, &[rows]),
             tensor(format!("{module}weight_format"), Dtype::U8, &[]),
         ];
-        Ok(Self { cols, outputs })
+        Ok(Self { cols, decoder: BnbInt8Decoder { cols: cols as u64 }, outputs })
     }
 }
 
@@ -82,15 +83,8 @@ impl TileEncoder for Int8Encoder {
         Ok(written + outs[2].len())
     }
 
-    fn decode(
-        &self,
-        range: &Range<u64>,
-        outs: &[&mut [u8]],
-        decoded: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
-        let decoder = BnbInt8Decoder { cols: self.cols as u64 };
-        decoder.decode(0..range.end - range.start, &[&*outs[0], &*outs[1]], TargetDtype::F32, decoded, context)
+    fn decoder(&self) -> Option<&dyn TileDecoder> {
+        Some(&self.decoder)
     }
 
     fn describe(&self) -> String {

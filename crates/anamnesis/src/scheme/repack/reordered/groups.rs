@@ -6,9 +6,8 @@ use anamnesis_kernels::Level;
 
 use super::TILE_BYTES;
 use super::stored::{Rectangle, one_more, place, put};
-use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::coder::{Context, Integers, TileDecoder, Window, Zeros, mishandled};
+use crate::scheme::coder::{ByteTiles, Context, Integers, Window, Zeros, mishandled};
 
 /// Rows whose codes fill whole words, however many bits they have.
 const STRIP: u64 = 32;
@@ -160,7 +159,7 @@ impl SameGroups {
     }
 }
 
-impl TileDecoder for SameGroups {
+impl ByteTiles for SameGroups {
     fn granule(&self) -> u64 {
         let Integers { rows, bits, .. } = self.to;
         let groups = self.to.groups();
@@ -180,14 +179,7 @@ impl TileDecoder for SameGroups {
         self.from.windows(&self.of_input(&self.rectangle(&bytes)), self.needs_offsets(), windows);
     }
 
-    fn decode(
-        &self,
-        bytes: Range<u64>,
-        inputs: &[&[u8]],
-        _target: TargetDtype,
-        out: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
+    fn fill(&self, bytes: Range<u64>, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) -> Result<usize> {
         let rectangle = self.rectangle(&bytes);
         let of_input = self.of_input(&rectangle);
         let level = context.level();

@@ -9,9 +9,8 @@ mod words;
 
 use std::ops::Range;
 
-use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{Context, TileDecoder, Window};
+use crate::scheme::coder::{ByteTiles, Context, Window};
 
 pub(crate) use groups::{Agreement, Companion, SameGroups};
 pub(crate) use words::SameWords;
@@ -23,21 +22,14 @@ const TILE_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Hash)]
 pub(crate) struct Constant(pub Vec<u8>);
 
-impl TileDecoder for Constant {
+impl ByteTiles for Constant {
     fn granule(&self) -> u64 {
         1
     }
 
     fn windows(&self, _bytes: Range<u64>, _windows: &mut Vec<Window>) {}
 
-    fn decode(
-        &self,
-        bytes: Range<u64>,
-        _inputs: &[&[u8]],
-        _target: TargetDtype,
-        out: &mut [u8],
-        _context: &mut Context,
-    ) -> Result<usize> {
+    fn fill(&self, bytes: Range<u64>, _inputs: &[&[u8]], out: &mut [u8], _context: &mut Context) -> Result<usize> {
         out.copy_from_slice(self.0.get(bytes.start as usize..bytes.end as usize).unwrap_or_default());
         Ok(out.len())
     }

@@ -1,8 +1,7 @@
 //! Every layout to every other.
 
 use super::{Agreement, Companion, SameGroups, SameWords};
-use crate::catalog::TargetDtype;
-use crate::scheme::coder::{CodeOrder, Context, Integers, ScaleType, TileDecoder, Window, Zeros};
+use crate::scheme::coder::{ByteTiles, CodeOrder, Context, Integers, ScaleType, Window, Zeros};
 
 const ROWS: u64 = 32;
 
@@ -16,7 +15,7 @@ fn awq() -> Integers {
 }
 
 /// All of a part, from parts.
-fn converted(decoder: &dyn TileDecoder, all: u64, parts: &[Vec<u8>]) -> Vec<u8> {
+fn converted(decoder: &dyn ByteTiles, all: u64, parts: &[Vec<u8>]) -> Vec<u8> {
     let mut out = Vec::new();
     let step = decoder.granule();
     // One granule after the other, as the smallest tiles are.
@@ -32,7 +31,7 @@ fn converted(decoder: &dyn TileDecoder, all: u64, parts: &[Vec<u8>]) -> Vec<u8> 
         let inputs: Vec<Vec<u8>> = windows.iter().map(rows).collect();
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
         let mut tile = vec![0; (range.end - range.start) as usize];
-        decoder.decode(range, &inputs, TargetDtype::F32, &mut tile, &mut Context::default()).unwrap();
+        decoder.fill(range, &inputs, &mut tile, &mut Context::default()).unwrap();
         out.extend(tile);
     }
     out
@@ -91,7 +90,7 @@ fn a_group_that_disagrees_is_refused() {
         let mut biases = 0xC800u16.to_le_bytes().repeat(ROWS as usize);
         biases[10..12].copy_from_slice(&bias.to_le_bytes());
         let inputs = [&scales[..], &biases];
-        decoder.decode(0..2 * ROWS, &inputs, TargetDtype::F32, &mut out, &mut Context::default())
+        decoder.fill(0..2 * ROWS, &inputs, &mut out, &mut Context::default())
     };
     assert!(with(0xC800).is_ok(), "-8");
     assert!(with(0xC700).is_err(), "-7, where 8 is taken for granted");

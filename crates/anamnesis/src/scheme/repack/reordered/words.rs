@@ -6,9 +6,8 @@ use anamnesis_kernels::{transpose_awq, transpose_words};
 
 use super::TILE_BYTES;
 use super::stored::awq_shift;
-use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{CodeOrder, Context, Integers, TileDecoder, Window, mishandled};
+use crate::scheme::coder::{ByteTiles, CodeOrder, Context, Integers, Window, mishandled};
 
 /// The words of codes (part 0) as the other layout has them.
 #[derive(Debug, Clone, Copy, Hash)]
@@ -31,7 +30,7 @@ impl SameWords {
     }
 }
 
-impl TileDecoder for SameWords {
+impl ByteTiles for SameWords {
     fn granule(&self) -> u64 {
         self.together()
     }
@@ -55,14 +54,7 @@ impl TileDecoder for SameWords {
         });
     }
 
-    fn decode(
-        &self,
-        _bytes: Range<u64>,
-        inputs: &[&[u8]],
-        _target: TargetDtype,
-        out: &mut [u8],
-        context: &mut Context,
-    ) -> Result<usize> {
+    fn fill(&self, _bytes: Range<u64>, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) -> Result<usize> {
         let (level, rows, words) = (context.level(), self.from.rows as usize, self.from.words_of_row() as usize);
         let stored = inputs.first().copied().unwrap_or_default();
         // Words of a column, and of all rows.
