@@ -3,12 +3,13 @@
 //! Four-bit floats go through the blocks of ggml, which have the codes and scales of all schemes. Whole numbers are the same
 //! codes everywhere, and their scales and offsets are held against each other while planning, group by group.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::output_tensor::{encoded, output};
 use crate::catalog::{Catalog, Dtype, Extent, TargetDtype, TensorId};
 use crate::container::OutputTensor;
-use crate::error::{AnamnesisError, Result};
+use crate::error::Result;
 use crate::io::Source;
 use crate::pipeline::{Origin, Planned, RunOptions, Values, Work, decode_in_steps};
 use crate::scheme::{
@@ -159,13 +160,14 @@ impl Repacking<'_> {
         Ok(Some(made.into_iter().zip(decoders).map(plan).collect()))
     }
 
-    /// Whether all groups stand for the same numbers: they are gone through in tiles, and nothing is kept of them.
+    /// Whether all groups stand for the same numbers: they are gone through in tiles, up to the first that disagrees.
     fn agree(&self, values: &Values) -> Result<bool> {
-        match decode_in_steps(values, self.sources, self.run, &mut |_, _| Ok(())) {
-            Ok(()) => Ok(true),
-            Err(AnamnesisError::Unsupported { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let mut agree = true;
+        decode_in_steps(values, self.sources, self.run, &mut |_, flags| {
+            agree = flags.iter().all(|flag| *flag == 1);
+            Ok(if agree { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        Ok(agree)
     }
 }
 

@@ -134,6 +134,12 @@ impl ConvertTarget {
         }
     }
 
+    /// Whether an error says that files of this target cannot hold some tensor, so that a selection without it would do.
+    #[must_use]
+    pub fn cannot_hold(self, error: &AnamnesisError) -> bool {
+        matches!(error, AnamnesisError::Unsupported { format, .. } if format == self.extension())
+    }
+
     /// Whether it makes quantised weights.
     #[must_use]
     pub const fn is_quantized(self) -> bool {

@@ -2,7 +2,7 @@
 
 mod element;
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use crate::catalog::{Dtype, TargetDtype, dtype::elements};
@@ -34,7 +34,7 @@ impl Checkpoint {
         let options = RememberOptions::new().run_options();
         let mut take = |_, bytes: &[u8]| {
             T::append(bytes, &mut decoded);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         };
         decode_in_steps(&values, &self.sources, &options, &mut take).map_err(|error| error.in_tensor(name))?;
         Ok(decoded)
@@ -77,7 +77,9 @@ impl Checkpoint {
     ) -> Result<()> {
         let (_, values) = self.values(name, dtype)?;
         let options = RememberOptions::new().run_options();
-        decode_in_steps(&values, &self.sources, &options, &mut |range, bytes| take(range.start, bytes))
+        decode_in_steps(&values, &self.sources, &options, &mut |range, bytes| {
+            take(range.start, bytes).map(ControlFlow::Continue)
+        })
     }
 
     /// Every tensor of floats, decoded to `dtype` when it is asked for, in the order of their names. Tensors of other elements

@@ -1,6 +1,6 @@
 //! Decoding a single tensor into memory.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -109,8 +109,8 @@ impl RangeTiles {
     }
 }
 
-/// Receives decoded values with their range.
-type Take<'a> = &'a mut dyn FnMut(Range<u64>, &[u8]) -> Result<()>;
+/// Receives decoded values with their range, and returns whether to go on.
+type Take<'a> = &'a mut dyn FnMut(Range<u64>, &[u8]) -> Result<ControlFlow<()>>;
 
 /// Decodes values sequentially and passes them on tile by tile.
 pub(crate) fn decode_in_steps(
@@ -125,7 +125,9 @@ pub(crate) fn decode_in_steps(
     while start < values.elements {
         options.cancel.check()?;
         let range = start..start.saturating_add(step).min(values.elements);
-        take(range.clone(), buffers.decode(values, sources, range.clone())?)?;
+        if take(range.clone(), buffers.decode(values, sources, range.clone())?)?.is_break() {
+            break;
+        }
         start = range.end;
     }
     Ok(())

@@ -81,15 +81,13 @@ impl Checkpoint {
         let options = ConvertOptions::new();
         let checked = match self.format() {
             Format::Gguf => self.check_restorable(&options),
-            _ => match self.model_for(ConvertTarget::Gguf, &options) {
-                Err(AnamnesisError::UnsupportedModel { .. }) | Ok(None) => Ok(()),
-                Err(error) => Err(error),
-                Ok(Some(model)) => model.check(),
-            },
+            _ => self
+                .model_for(ConvertTarget::Gguf, &options)
+                .and_then(|model| model.map_or(Ok(()), |model| model.check())),
         };
         match checked {
-            // A form of a known architecture that is not converted may be sound all the same.
-            Err(AnamnesisError::Unsupported { .. }) => Ok(()),
+            // What is not converted may be sound all the same.
+            Err(AnamnesisError::UnsupportedModel { .. } | AnamnesisError::Unsupported { .. }) => Ok(()),
             checked => checked,
         }
     }

@@ -213,10 +213,7 @@ impl Request<'_> {
             {
                 Some("--keep-names writes the file anyway, but llama.cpp will not load it".to_owned())
             }
-            // The error is that of the output container, which cannot hold some tensor.
-            AnamnesisError::Unsupported { format, .. } if format == self.target.extension() => {
-                Some("--exclude omits tensors".to_owned())
-            }
+            error if self.target.cannot_hold(error) => Some("--exclude omits tensors".to_owned()),
             AnamnesisError::Request(anamnesis::Request::Indivisible { .. }) => {
                 let keep = if self.command == "forget" { "--exclude" } else { "--keep" };
                 Some(format!("{keep} keeps them unquantised, --group-size may change the groups"))

@@ -11,8 +11,6 @@ use crate::scheme::coder::{ByteTiles, Context, Integers, Window, Zeros, mishandl
 
 /// Rows whose codes fill whole words, however many bits they have.
 const STRIP: u64 = 32;
-/// What a disagreement is told about.
-const WHAT: &str = "the same codes in another layout";
 
 /// What stands beside codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,14 +19,14 @@ pub(crate) enum Companion {
     Offsets,
 }
 
-/// What must be found out about groups.
+/// Whether it is known that groups stand for the same numbers in both layouts, or asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Agreement {
-    /// Nothing: it is known that they agree.
+    /// It is known: scales or offsets are made.
     Known,
-    /// Whether they stand for the same numbers.
+    /// It is asked. Every byte of a tile is 1 where all groups of the tile agree, and 0 where one does not.
     Numbers,
-    /// Whether both libraries also get the same numbers by their own arithmetic.
+    /// As `Numbers`, and the libraries of both must get the same numbers by their own arithmetic.
     Libraries,
 }
 
@@ -190,13 +188,18 @@ impl ByteTiles for SameGroups {
         let (offsets, floats) = floats.split_at_mut(of_offsets);
         let (spare, ordered) = floats.split_at_mut(stored);
         self.from.read(level, &of_input, inputs, [scales, offsets, spare])?;
+        let mut agree = true;
         for (&scale, offset) in scales.iter().zip(&mut *offsets) {
             let agreed = self.from.agree(&self.to, scale, *offset, self.agreement == Agreement::Libraries);
-            let agreed = agreed.filter(|&zero| self.zero.is_none_or(|wanted| zero == f32::from(wanted)));
-            *offset = agreed.ok_or_else(|| {
-                let detail = format!("a group with the scale {scale} and the offset {offset} has other numbers there");
-                AnamnesisError::unsupported(WHAT, detail)
-            })?;
+            match agreed.filter(|&zero| self.zero.is_none_or(|wanted| zero == f32::from(wanted))) {
+                Some(zero) => *offset = zero,
+                None if self.agreement == Agreement::Known => return Err(changed(scale, *offset)),
+                None => agree = false,
+            }
+        }
+        if self.agreement != Agreement::Known {
+            out.fill(u8::from(agree));
+            return Ok(out.len());
         }
         let values = if self.of == Companion::Scales { &*scales } else { &*offsets };
         let (rows, groups, ratio) = (rectangle.rows(), rectangle.groups(), self.ratio());
@@ -223,4 +226,12 @@ impl ByteTiles for SameGroups {
             Companion::Offsets => "the same zero points".to_owned(),
         }
     }
+}
+
+/// The refusal of a group that agreed while the conversion was planned.
+fn changed(scale: f32, offset: f32) -> AnamnesisError {
+    AnamnesisError::parse(format!(
+        "a group with the scale {scale} and the offset {offset} stands for other numbers in the layout of the output: the \
+         input has changed since the conversion was planned"
+    ))
 }
