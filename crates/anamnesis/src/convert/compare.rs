@@ -186,7 +186,7 @@ impl Trial {
         for plan in &plans {
             outputs.push(Output { plan, begin: Box::new(begin) });
         }
-        let distances = pipeline::run_all(&outputs, &input.sources, &options.run_options(), watch)?;
+        let distances = pipeline::run_all(&outputs, &input.sources, &options.run, watch)?;
         let mut overall = Distance::default();
         for (plan, distances) in plans.iter().zip(&distances) {
             for (job, distance) in plan.jobs.iter().zip(distances).filter(|(_, distance)| distance.values > 0) {

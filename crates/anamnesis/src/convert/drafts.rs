@@ -9,7 +9,7 @@ use crate::catalog::{Catalog, Metadata, NamePatterns};
 use crate::container::Container;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::Source;
-use crate::pipeline::{Checks, RunOptions};
+use crate::pipeline::{Checks, RememberOptions};
 use crate::scheme::{Candidate, Decision, Encoding, Layer, ModelClass, Override, QuantiseOptions, Task};
 
 /// How weights are quantised, and which.
@@ -33,7 +33,7 @@ pub(crate) struct Quantise<'a> {
     pub in_stored_order: bool,
     /// What the input is read from while planning, and how.
     pub sources: &'a [Box<dyn Source>],
-    pub run: RunOptions,
+    pub run: &'a RememberOptions,
 }
 
 /// The outputs of a plan while they are gathered.

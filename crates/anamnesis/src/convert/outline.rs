@@ -89,7 +89,7 @@ impl Checkpoint {
             keeps_blocks: dtype.is_none() && !cast_all,
             in_stored_order: options.split == Split::AsInput,
             sources: &self.sources,
-            run: options.run_options(),
+            run: &options.run,
         });
         let (outputs, told_of_model, notes_of_model) = match &model {
             Some(model) => {

@@ -189,13 +189,13 @@ impl ConvertPlan {
     /// # Errors
     /// As [`write`](Self::write), and `Request` where the output is split into several files.
     pub fn write_to<W: Write + Send>(&self, mut writer: W, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
-        let (sources, options) = (&self.input.sources, self.run.run_options());
+        let (sources, options) = (&self.input.sources, &self.run);
         let plan = self.only_file()?;
-        let distances = match StreamSink::new(plan, &mut writer, &options.cancel) {
-            Some(sink) => pipeline::run(plan, sources, &sink, &options, &mut watch)?,
+        let distances = match StreamSink::new(plan, &mut writer, &options.cancel_token()) {
+            Some(sink) => pipeline::run(plan, sources, &sink, options, &mut watch)?,
             None => {
                 let spool = SpoolSink::new(plan.total_bytes)?;
-                let distances = pipeline::run(plan, sources, &spool, &options, &mut watch)?;
+                let distances = pipeline::run(plan, sources, &spool, options, &mut watch)?;
                 spool.copy_to(&mut writer)?;
                 distances
             }

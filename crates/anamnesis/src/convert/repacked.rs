@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, Dtype, Extent, TargetDtype, TensorId};
 use crate::container::OutputTensor;
 use crate::error::Result;
 use crate::io::Source;
-use crate::pipeline::{Origin, Planned, RunOptions, Values, Work, decode_in_steps};
+use crate::pipeline::{Origin, Planned, RememberOptions, Values, Work, decode_in_steps};
 use crate::scheme::{
     Agreement, BlockParts, Companion, Constant, FourBitFloats, Integers, MadeIntegers, PlainDecoder, Reciprocals,
     SameGroups, SameWords, ScaleType, TileDecoder, TileEncoder,
@@ -38,7 +38,7 @@ pub(super) struct Input<'a> {
 pub(super) struct Repacking<'a> {
     pub catalog: &'a Catalog,
     pub sources: &'a [Box<dyn Source>],
-    pub run: &'a RunOptions,
+    pub run: &'a RememberOptions,
     /// Whether it is enough that codes stand for the same numbers, whatever the libraries round them to.
     pub same_codes: bool,
 }

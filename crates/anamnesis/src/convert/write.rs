@@ -53,7 +53,7 @@ pub(super) fn write_files(
     for (number, (plan, _)) in files.iter().enumerate() {
         outputs.push(Output { plan, begin: Box::new(move || begin(number)) });
     }
-    let distances = pipeline::run_all(&outputs, sources, &options.run_options(), watch)?;
+    let distances = pipeline::run_all(&outputs, sources, options, watch)?;
     drop(outputs);
     let mut complete = complete.into_inner().unwrap_or_else(PoisonError::into_inner);
     complete.sort_by_key(|(number, _)| *number);
@@ -74,6 +74,6 @@ pub(crate) fn to_bytes(
     let bytes = usize::try_from(plan.total_bytes)
         .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", plan.total_bytes)))?;
     let sink = MemorySink::new(bytes)?;
-    let distances = pipeline::run(plan, sources, &sink, &options.run_options(), watch)?;
+    let distances = pipeline::run(plan, sources, &sink, options, watch)?;
     Ok((sink.into_bytes(), distances))
 }

@@ -31,7 +31,7 @@ impl Checkpoint {
     pub fn decode<T: DecodedElement>(&self, name: &str) -> Result<Vec<T>> {
         let (_, values) = self.values(name, T::DTYPE)?;
         let mut decoded = self.room(name, values.elements)?;
-        let options = RememberOptions::new().run_options();
+        let options = RememberOptions::new();
         let mut take = |_, bytes: &[u8]| {
             T::append(bytes, &mut decoded);
             Ok(ControlFlow::Continue(()))
@@ -61,7 +61,7 @@ impl Checkpoint {
     ) -> Result<()> {
         let (_, values) = self.values(name, dtype)?;
         check_room(name, values.elements, out.len(), dtype)?;
-        decode_into(&values, &self.sources, &options.run_options(), out).map_err(|error| error.in_tensor(name))
+        decode_into(&values, &self.sources, options, out).map_err(|error| error.in_tensor(name))
     }
 
     /// Decodes one tensor from front to back without holding all of it: `take` gets the values tile by tile, as the bytes of
@@ -76,7 +76,7 @@ impl Checkpoint {
         mut take: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let (_, values) = self.values(name, dtype)?;
-        let options = RememberOptions::new().run_options();
+        let options = RememberOptions::new();
         decode_in_steps(&values, &self.sources, &options, &mut |range, bytes| {
             take(range.start, bytes).map(ControlFlow::Continue)
         })
@@ -120,7 +120,7 @@ impl Checkpoint {
         let bytes = (range.end - range.start).saturating_mul(T::DTYPE.byte_size() as u64);
         let mut data: Vec<u8> = self.room(name, bytes)?;
         data.resize(bytes as usize, 0);
-        let options = RememberOptions::new().run_options();
+        let options = RememberOptions::new();
         let count = range.end - range.start;
         decode_range(&values, &self.sources, &options, range, &mut data).map_err(|error| error.in_tensor(name))?;
         let mut decoded = self.room(name, count)?;
@@ -143,8 +143,7 @@ impl Checkpoint {
         let (shape, values) = self.values(name, dtype)?;
         let range = range_of_rows(name, &shape, &rows)?;
         check_room(name, range.end - range.start, out.len(), dtype)?;
-        let run = options.run_options();
-        decode_range(&values, &self.sources, &run, range, out).map_err(|error| error.in_tensor(name))
+        decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
     }
 
     fn decode_tensor(&self, name: &str, dtype: TargetDtype) -> Result<DecodedTensor> {
@@ -152,7 +151,7 @@ impl Checkpoint {
         let bytes = values.elements.saturating_mul(dtype.byte_size() as u64);
         let mut data = self.room(name, bytes)?;
         data.resize(bytes as usize, 0);
-        let options = RememberOptions::new().run_options();
+        let options = RememberOptions::new();
         decode_into(&values, &self.sources, &options, &mut data).map_err(|error| error.in_tensor(name))?;
         Ok(DecodedTensor { name: name.to_owned(), dtype, shape, data })
     }

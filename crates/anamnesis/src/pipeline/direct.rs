@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::buffers::Buffers;
-use super::options::RunOptions;
+use super::options::RememberOptions;
 use super::run::{join, spawn};
 use super::tiles::{is_sequential, step_of};
 use super::values::Values;
@@ -16,7 +16,7 @@ use crate::io::Source;
 pub(crate) fn decode_into(
     values: &Values,
     sources: &[Box<dyn Source>],
-    options: &RunOptions,
+    options: &RememberOptions,
     out: &mut [u8],
 ) -> Result<()> {
     decode_range(values, sources, options, 0..values.elements, out)
@@ -27,7 +27,7 @@ pub(crate) fn decode_into(
 pub(crate) fn decode_range(
     values: &Values,
     sources: &[Box<dyn Source>],
-    options: &RunOptions,
+    options: &RememberOptions,
     range: Range<u64>,
     out: &mut [u8],
 ) -> Result<()> {
@@ -42,14 +42,17 @@ pub(crate) fn decode_range(
         return Ok(());
     }
     let tiles = RangeTiles { step: step_of(values, sources), elements: values.elements, range };
-    let threads = if is_sequential(&values.parts, sources) { 1 } else { options.threads.clamp(1, tiles.count()) };
+    // How many cores there are is asked only where it matters: a small tensor takes less time than the answer.
+    let is_alone = tiles.count() == 1 || is_sequential(&values.parts, sources);
+    let threads = if is_alone { 1 } else { options.threads_used().clamp(1, tiles.count()) };
+    let cancel = options.cancel_token();
     let pieces = Mutex::new(tiles.split(out, each));
     let stop = AtomicBool::new(false);
     let work = || {
-        let mut buffers = Buffers::new(options.cpu);
+        let mut buffers = Buffers::new(options.cpu_level());
         while !stop.load(Ordering::Relaxed) {
             let Some((tile, wanted, out)) = pieces.lock().unwrap_or_else(PoisonError::into_inner).next() else { break };
-            let done = options.cancel.check().and_then(|()| match tile == wanted {
+            let done = cancel.check().and_then(|()| match tile == wanted {
                 true => buffers.decode_into(values, sources, tile, out),
                 false => {
                     let start = ((wanted.start - tile.start) * each) as usize;
@@ -116,14 +119,15 @@ type Take<'a> = &'a mut dyn FnMut(Range<u64>, &[u8]) -> Result<ControlFlow<()>>;
 pub(crate) fn decode_in_steps(
     values: &Values,
     sources: &[Box<dyn Source>],
-    options: &RunOptions,
+    options: &RememberOptions,
     take: Take<'_>,
 ) -> Result<()> {
     let step = step_of(values, sources);
-    let mut buffers = Buffers::new(options.cpu);
+    let mut buffers = Buffers::new(options.cpu_level());
+    let cancel = options.cancel_token();
     let mut start = 0;
     while start < values.elements {
-        options.cancel.check()?;
+        cancel.check()?;
         let range = start..start.saturating_add(step).min(values.elements);
         if take(range.clone(), buffers.decode(values, sources, range.clone())?)?.is_break() {
             break;

@@ -24,7 +24,6 @@ pub use cores::Cores;
 pub(crate) use direct::{decode_in_steps, decode_into, decode_range};
 pub(crate) use fingerprint::{Digest, Fingerprint};
 pub(crate) use measure::Distance;
-pub(crate) use options::RunOptions;
 pub use options::{OnTensor, RememberOptions};
 pub(crate) use plan::{Checks, Job, PlacedTensor, Plan, Planned, Work};
 pub use report::Progress;

@@ -86,13 +86,14 @@ impl RememberOptions {
         WORKER_BYTES.saturating_mul(self.threads_used() as u64)
     }
 
-    pub(crate) fn run_options(&self) -> RunOptions {
-        RunOptions {
-            threads: self.threads_used(),
-            cpu: self.cpu.unwrap_or_default(),
-            cancel: self.cancel.clone().unwrap_or_default(),
-            on_tensor: self.on_tensor.clone(),
-        }
+    /// The CPU instructions to use.
+    pub(crate) fn cpu_level(&self) -> CpuLevel {
+        self.cpu.unwrap_or_default()
+    }
+
+    /// The token that stops the run; one that nobody else has by default.
+    pub(crate) fn cancel_token(&self) -> CancelToken {
+        self.cancel.clone().unwrap_or_default()
     }
 }
 
@@ -104,13 +105,4 @@ impl fmt::Debug for OnTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OnTensor")
     }
-}
-
-/// Options of a run other than the plan.
-#[derive(Debug, Clone)]
-pub(crate) struct RunOptions {
-    pub threads: usize,
-    pub cpu: CpuLevel,
-    pub cancel: CancelToken,
-    pub on_tensor: Option<OnTensor>,
 }

@@ -7,7 +7,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use super::buffers::Buffers;
 use super::encode::Encoding;
 use super::measure::Distance;
-use super::options::RunOptions;
+use super::options::RememberOptions;
 use super::plan::{Job, Plan, Work};
 use super::report::{Complete, EventKind, Piece, Progress, WorkerEvent, collect};
 use super::scheduler::{Assignment, Output, Scheduler};
@@ -25,7 +25,7 @@ pub(crate) fn run(
     plan: &Plan,
     sources: &[Box<dyn Source>],
     sink: &dyn TileSink,
-    options: &RunOptions,
+    options: &RememberOptions,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<Distance>> {
     let output = Output { plan, begin: Box::new(|| Ok(Box::new(sink))) };
@@ -36,11 +36,12 @@ pub(crate) fn run(
 pub(crate) fn run_all(
     outputs: &[Output<'_>],
     sources: &[Box<dyn Source>],
-    options: &RunOptions,
+    options: &RememberOptions,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<Vec<Distance>>> {
-    options.cancel.check()?;
-    let scheduler = &Scheduler::new(outputs, sources, options.threads);
+    let (threads, cpu, cancel) = (options.threads_used(), options.cpu_level(), &options.cancel_token());
+    cancel.check()?;
+    let scheduler = &Scheduler::new(outputs, sources, threads);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         let start = |_| {
@@ -48,18 +49,17 @@ pub(crate) fn run_all(
                 outputs,
                 sources,
                 scheduler,
-                cancel: &options.cancel,
+                cancel,
                 sender: sender.clone(),
-                buffers: Buffers::new(options.cpu),
-                encoding: Encoding::new(options.cpu),
+                buffers: Buffers::new(cpu),
+                encoding: Encoding::new(cpu),
             };
             spawn(scope, move || {
                 let _stop = StopOnPanic(scheduler);
                 worker.work().inspect_err(|_| scheduler.stop())
             })
         };
-        let workers =
-            (0..options.threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| scheduler.stop());
+        let workers = (0..threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| scheduler.stop());
         drop(sender);
         let (written, flushes) = mpsc::sync_channel::<usize>(1);
         let flush = move |output| scheduler.sink(output).map_or(Ok(()), |sink| sink.flush());

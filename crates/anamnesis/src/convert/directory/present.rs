@@ -36,7 +36,7 @@ impl DirectoryPlan {
             };
             outputs.push(Output { plan: &shard.plan, begin: Box::new(begin) });
         }
-        let run = pipeline::run_all(&outputs, &self.input.sources, &options.run_options(), watch);
+        let run = pipeline::run_all(&outputs, &self.input.sources, options, watch);
         drop(outputs);
         if differs.into_inner() {
             return Ok(None);

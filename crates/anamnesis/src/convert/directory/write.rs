@@ -138,7 +138,7 @@ impl DirectoryPlan {
         for &shard in &to_write {
             outputs.push(Output { plan: &shard.plan, begin: Box::new(|| begin(shard)) });
         }
-        let distances = pipeline::run_all(&outputs, &self.input.sources, &options.run_options(), watch)?;
+        let distances = pipeline::run_all(&outputs, &self.input.sources, options, watch)?;
         drop(outputs);
         report.take(&to_write, &distances);
         report.written = to_write.iter().map(|shard| shard.name.clone()).collect();
