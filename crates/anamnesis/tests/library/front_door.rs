@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use crate::support::{Contents, Model, fixture, floats};
+use crate::support::{Contents, Model, fixture, floats, le_bytes};
 use anamnesis::{
     AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, OpenOptions, ParseLimits, PositionedRead,
     RememberOptions, Request, Selection, TargetDtype,
@@ -191,24 +192,74 @@ fn a_writer_that_fails_ends_the_conversion() {
 
 #[test]
 fn callers_bring_bytes_from_where_they_keep_them() {
-    /// Counts what is read.
-    struct Counted(Vec<u8>, AtomicU64);
-    impl PositionedRead for Counted {
-        fn size(&self) -> std::io::Result<u64> {
-            self.0.size()
-        }
-
-        fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
-            self.1.fetch_add(buffer.len() as u64, Ordering::Relaxed);
-            self.0.read_exact_at(buffer, offset)
-        }
-    }
     let model = Model::new().floats("large", &[1 << 20], &vec![1.0; 1 << 20]).floats("small", &[2], &[3.0, 4.0]);
-    let source = Arc::new(Counted(model.bytes(), AtomicU64::new(0)));
+    let source = Counted::new(model.bytes());
     let checkpoint = Checkpoint::from_positioned(source.clone(), &OpenOptions::new()).unwrap();
     assert_eq!(checkpoint.decode::<f32>("small").unwrap(), [3.0, 4.0]);
-    let read = source.1.load(Ordering::Relaxed);
+    let (_, read) = source.take();
     assert!(read < 10_000, "{read} bytes were read for two values");
+}
+
+#[test]
+fn decoding_all_of_many_tensors_takes_as_many_reads_as_reading_them() {
+    const WEIGHTS: u64 = 25_000;
+    const PLAIN: u64 = 50_000;
+    let (scale, plain) = (2f32.to_le_bytes(), le_bytes(&[1.0, 2.0]));
+    let mut model = Model::new();
+    for index in 0..WEIGHTS {
+        model = model.tensor(&format!("{index}.weight"), "F8_E4M3", &[1, 4], &[0x38; 4]);
+        model = model.tensor(&format!("{index}.weight_scale"), "F32", &[1, 1], &scale);
+    }
+    for index in 0..PLAIN {
+        model = model.tensor(&format!("norms.{index}"), "F32", &[2], &plain);
+    }
+    let source = Counted::new(model.bytes());
+    let checkpoint = Checkpoint::from_positioned(source.clone(), &OpenOptions::new()).unwrap();
+    let names: Vec<String> = checkpoint.tensors().iter().map(|tensor| tensor.name.to_owned()).collect();
+    assert_eq!(checkpoint.decode::<f32>("0.weight").unwrap(), [2.0; 4]);
+    source.take();
+    let started = Instant::now();
+    for name in &names {
+        assert!(checkpoint.tensor_data(name).unwrap().is_some_and(|bytes| bytes.len() >= 4));
+    }
+    let (reading, (reads, bytes)) = (started.elapsed(), source.take());
+    assert_eq!((reads, bytes), (2 * WEIGHTS + PLAIN, 8 * (WEIGHTS + PLAIN)));
+    let started = Instant::now();
+    let decoded = checkpoint.decoded(TargetDtype::F32).map(|tensor| tensor.unwrap().data.len() as u64).sum::<u64>();
+    let decoding = started.elapsed();
+    assert_eq!(decoded, 16 * WEIGHTS + 8 * PLAIN);
+    assert_eq!(source.take(), (reads, bytes), "every stored byte once");
+    println!("{} tensors: read in {reading:?}, decoded in {decoding:?}", names.len());
+}
+
+/// Counts reads, and the bytes of them.
+struct Counted {
+    bytes: Vec<u8>,
+    reads: AtomicU64,
+    read: AtomicU64,
+}
+
+impl Counted {
+    fn new(bytes: Vec<u8>) -> Arc<Self> {
+        Arc::new(Self { bytes, reads: AtomicU64::new(0), read: AtomicU64::new(0) })
+    }
+
+    /// The reads and the bytes since it was asked before.
+    fn take(&self) -> (u64, u64) {
+        (self.reads.swap(0, Ordering::Relaxed), self.read.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl PositionedRead for Counted {
+    fn size(&self) -> std::io::Result<u64> {
+        self.bytes.size()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        self.bytes.read_exact_at(buffer, offset)
+    }
 }
 
 #[test]
