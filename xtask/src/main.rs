@@ -12,6 +12,7 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test         formatting, clippy with warnings denied, all tests and doc tests, the assembly check
+  fmt          format all files, also those that cargo fmt does not find
   asm          every kernel uses the vector instructions of its CPU level
   bench        measure beside other libraries, and write docs/performance.md (GGML=..., PYTHON=... name more of them)
   ggml-types   the tensor types of GGUF are those of the gguf package (PYTHON=... names a Python that has it)";
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1);
     let outcome = match task.as_deref() {
         Some("test") => test(),
+        Some("fmt") => fmt(&[]),
         Some("asm") => asm::run(),
         Some("bench") => bench::run(),
         Some("ggml-types") => ggml_types::run(),
@@ -35,10 +37,20 @@ fn main() -> ExitCode {
 }
 
 fn test() -> Result<(), String> {
-    cargo(&["fmt", "--all", "--check"])?;
+    fmt(&["--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
     cargo(&["test", "--workspace"])?;
     asm::run()
+}
+
+/// Formats the workspace, and the architectures, whose modules a macro declares: rustfmt does not find them by itself.
+fn fmt(options: &[&str]) -> Result<(), String> {
+    let models = "crates/anamnesis/src/architecture/models";
+    let entries = std::fs::read_dir(models).map_err(|error| format!("{models}: {error}"))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let paths: Vec<String> = names.map(|name| format!("{models}/{name}")).collect();
+    let arguments = ["fmt", "--all", "--"].into_iter().chain(options.iter().copied());
+    cargo(&arguments.chain(paths.iter().map(String::as_str)).collect::<Vec<_>>())
 }
 
 /// Runs cargo in the workspace, showing the command as a person would type it.

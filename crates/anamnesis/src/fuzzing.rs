@@ -13,7 +13,7 @@ pub fn vocabulary(name: &str, text: &[u8]) {
     let files = InMemory::default().with(name, text);
     let config: Map<String, Value> = Map::new();
     let rules = if name == "tokenizer.model" { &PIECES_OR_BPE } else { &LLAMA_LIKE };
-    let wanted = Wanted { rules, config: &config, vocab_size: None, architecture: "llama", pre: None };
+    let wanted = Wanted { rules, config: &config, vocab_size: None, architecture: "", pre: None };
     let Ok(told) = keys(&files, &wanted) else { return };
     let (metadata, _) = told.into_parts();
     let Ok(restored) = back(&metadata) else { return };

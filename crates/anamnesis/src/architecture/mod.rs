@@ -30,6 +30,8 @@ mod rule;
 mod size;
 mod sleef;
 mod state_space;
+#[cfg(test)]
+mod tests;
 pub(crate) mod tokenizer;
 pub(crate) mod tree;
 pub(crate) mod types;

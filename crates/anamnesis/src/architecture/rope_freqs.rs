@@ -49,7 +49,8 @@ pub(super) fn restore_scaling(file: &Gguf<'_>, config: &mut Map<String, Value>) 
         }
     }
     let why = "no scaling of positions that is known gives the factors of rope_freqs.weight";
-    Err(AnamnesisError::unsupported_model(ModelPart::Architecture, "llama", why))
+    let architecture = file.text("general.architecture").unwrap_or_default();
+    Err(AnamnesisError::unsupported_model(ModelPart::Architecture, architecture, why))
 }
 
 /// A number without a fraction as an integer, as configurations write contexts.

@@ -63,9 +63,63 @@ fn every_container_is_in_its_list() {
 
 #[test]
 fn every_architecture_of_models_is_in_its_list() {
-    let room = source().join("architecture");
-    let text = read(&room.join("registry.rs"));
-    assert_eq!(members(&room, "pub(super) static ARCHITECTURE:"), listed(&text, "static ALL:"));
+    let room = source().join("architecture/models");
+    let text = read(&room.join("mod.rs"));
+    let (_, list) = text.split_once("architectures! {").unwrap();
+    let lines = list.lines().map(str::trim).filter_map(|line| line.strip_suffix(','));
+    assert_eq!(members(&room, "pub(super) static ARCHITECTURE:"), lines.map(str::to_owned).collect());
+}
+
+/// Names of architectures that are also names of other things, by the files that have them in that sense.
+const OTHER_SENSES: [(&str, &[&str]); 5] = [
+    // The kinds of vocabularies (`tokenizer.ggml.model`) and pre-tokenizers (`tokenizer.ggml.pre`).
+    ("src/architecture/tokenizer/", &["llama", "qwen2", "glm4", "falcon-h1"]),
+    ("src/architecture/models/glm4moe.rs", &["glm4"]),
+    // `llama_tensor_get_type` asks for the names of architectures, also of those that have no rules here.
+    ("src/scheme/ggml/mix.rs", &["llama", "qwen2"]),
+    // A layout of experts and a method of quantisation, both called after the models that came with them.
+    ("src/scheme/mxfp4/", &["gpt-oss", "gpt_oss"]),
+    ("src/scheme/claim/methods.rs", &["gemma"]),
+];
+
+/// Whether code names a module in a path.
+fn has_path(code: &str, module: &str) -> bool {
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    code.match_indices(module).any(|(place, _)| {
+        let (before, after) = (&code[..place], &code[place + module.len()..]);
+        let is_path = after.starts_with("::") || before.ends_with("::") && !after.starts_with(is_word);
+        is_path && !before.ends_with(is_word)
+    })
+}
+
+#[test]
+fn nothing_names_an_architecture_but_its_file_and_its_line() {
+    let room = source().join("architecture/models");
+    let code = |text: &str| {
+        let code = text.split("#[cfg(test)]").next().unwrap().lines();
+        code.filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    };
+    let codes: Vec<(PathBuf, String)> = ["src", "../cli/src", "../kernels/src"]
+        .iter()
+        .flat_map(|folder| files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)))
+        .filter(|(path, _)| !["tests.rs", "hostile.rs"].iter().any(|end| path.ends_with(end)))
+        .map(|(path, text)| (path, code(&text)))
+        .collect();
+    assert!(codes.len() > 300, "only {} files were read", codes.len());
+    for (own, text) in files(&room).iter().filter(|(path, _)| !path.ends_with("mod.rs")) {
+        let module = own.file_stem().unwrap().to_str().unwrap();
+        let names = ["name: \"", "model_type: \""].iter().flat_map(|field| text.split(field).skip(1));
+        let names: BTreeSet<&str> = names.filter_map(|rest| Some(rest.split_once('"')?.0)).collect();
+        assert!(names.len() >= 2, "{module}: {names:?}");
+        for (path, code) in codes.iter().filter(|(path, _)| path != own && *path != room.join("mod.rs")) {
+            let path = path.display().to_string();
+            let senses = OTHER_SENSES.iter().filter(|(place, _)| path.contains(place)).flat_map(|(_, names)| *names);
+            let is_other = |name: &str| senses.clone().any(|other| *other == name);
+            let is_named = |name: &&&str| code.contains(&format!("\"{name}\"")) && !is_other(name);
+            assert_eq!(names.iter().find(is_named), None, "{path} names an architecture");
+            assert!(!has_path(code, module) || is_other(module), "{path} names the module {module}");
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::architecture::modules::{AROUND, ATTENTION, GATED};
 use crate::architecture::restore;
 use crate::architecture::rule::{Rule, layer};
 use crate::architecture::size::WIDTH;
-use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
+use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -40,7 +40,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         restore::layer_types(file, config, 4);
         Ok(0)
     },
-    tokenizer: TokenizerRules { pre: Some((PreTokenizer::Digits, "command-r")), ..BPE },
+    tokenizer: TokenizerRules {
+        pre: Some((PreTokenizer::Digits, "command-r")),
+        classes: &[("cohere2", TokenizerClass::Registered("CohereTokenizer"))],
+        ..BPE
+    },
     ..USUAL
 };
 

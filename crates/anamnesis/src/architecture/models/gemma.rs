@@ -8,7 +8,7 @@ use crate::architecture::modules::{ATTENTION, GATED, TIED_AROUND};
 use crate::architecture::restore::{GELU, set};
 use crate::architecture::rule::{Rule, layer};
 use crate::architecture::size::WIDTH;
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerRules};
+use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "gemma",
@@ -38,6 +38,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         no_space_prefix: true,
         // Of the tokens of CodeGemma, GGUF has a key for this one only.
         add: |_, keys| keys.number("tokenizer.ggml.eot_token_id", 107),
+        classes: &[("gemma", TokenizerClass::Registered("GemmaTokenizer"))],
         ..BPE
     },
     head: Head::Never,

@@ -5,7 +5,7 @@ use crate::architecture::key::{Key, WITHOUT_ROPE, count, real};
 use crate::architecture::kind::{Architecture, Class, Head, USUAL};
 use crate::architecture::modules::{ATTENTION, FOUR_NORMS, GATED, TIED_AROUND};
 use crate::architecture::restore;
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerRules};
+use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "gemma2",
@@ -34,7 +34,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[TIED_AROUND, FOUR_NORMS, ATTENTION, GATED],
     keys: &[WITHOUT_ROPE, LIMITS],
-    tokenizer: TokenizerRules { pieces: PiecesUse::Required, no_space_prefix: true, ..BPE },
+    tokenizer: TokenizerRules {
+        pieces: PiecesUse::Required,
+        no_space_prefix: true,
+        classes: &[("gemma2", TokenizerClass::Registered("GemmaTokenizer"))],
+        ..BPE
+    },
     head: Head::Never,
     restore: |file, config| {
         restore::gemma_queries(file, config, 46);

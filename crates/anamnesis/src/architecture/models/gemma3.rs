@@ -10,7 +10,7 @@ use crate::architecture::modules::{ATTENTION, FOUR_NORMS, GATED};
 use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer, model};
 use crate::architecture::size::{HEAD, Size, VOCABULARY, WIDTH, size};
-use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerRules};
+use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -21,7 +21,14 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ],
     rules: &[AROUND, FOUR_NORMS, ATTENTION, QK_NORMS, GATED],
     keys: &[COMMON, LIMITS],
-    tokenizer: TokenizerRules { no_space_prefix: true, ..PIECES_OR_BPE },
+    tokenizer: TokenizerRules {
+        no_space_prefix: true,
+        classes: &[
+            ("gemma3", TokenizerClass::Registered("GemmaTokenizer")),
+            ("gemma3_text", TokenizerClass::Registered("GemmaTokenizer")),
+        ],
+        ..PIECES_OR_BPE
+    },
     head: Head::Never,
     restore: |file, config| {
         restore::gemma_queries(file, config, 62);

@@ -7,7 +7,7 @@ use crate::architecture::modules::{AROUND, HALF_BIASED_ATTENTION};
 use crate::architecture::restore;
 use crate::architecture::rule::{Rule, layer};
 use crate::architecture::size::{GATE_AND_UP, INNER, WIDTH};
-use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
+use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "glm4",
@@ -34,6 +34,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     tokenizer: TokenizerRules {
         roles: &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("bos", "<|endoftext|>")],
         pre: Some((PreTokenizer::Llama3, "glm4")),
+        classes: &[("glm4", TokenizerClass::NoDefaults)],
         ..BPE
     },
     restore: |file, config| {

@@ -9,7 +9,7 @@ use crate::architecture::need::{Need, Presence, SPARSE};
 use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer};
 use crate::architecture::size::{EXPERTS as EXPERT_COUNT, HEAD, Size, VOCABULARY, WIDTH, size};
-use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
+use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -45,6 +45,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     tokenizer: TokenizerRules {
         roles: &[("bos", "[gMASK]"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("eom", "<|observation|>")],
         pre: Some((PreTokenizer::Llama3, "glm4")),
+        classes: &[("glm4_moe", TokenizerClass::NoDefaults)],
         ..BPE
     },
     further_layers: Some(NEXT_LAYERS),

@@ -7,7 +7,7 @@ use crate::architecture::kind::{Architecture, Class, USUAL};
 use crate::architecture::modules::{AROUND, BIASED_GATED, NORMS, PAIRED_ATTENTION};
 use crate::architecture::restore::set;
 use crate::architecture::rope_freqs::{self, ROPE_FREQS};
-use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PreTokenizer, TokenizerRules};
+use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -28,7 +28,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED],
     keys: &[COMMON, SIZES],
     made: ROPE_FREQS,
-    tokenizer: TokenizerRules { pre: Some((PreTokenizer::Digits, "refact")), ..LLAMA_LIKE },
+    tokenizer: TokenizerRules {
+        pre: Some((PreTokenizer::Digits, "refact")),
+        classes: &[("granite", TokenizerClass::NoDefaults)],
+        ..LLAMA_LIKE
+    },
     restore: |file, config| {
         rope_freqs::restore_scaling(file, config)?;
         for (key, name) in SCALES {

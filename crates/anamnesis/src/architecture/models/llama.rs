@@ -11,7 +11,7 @@ use crate::architecture::restore::set;
 use crate::architecture::rope_freqs::{self, ROPE_FREQS};
 use crate::architecture::rule::{Rule, layer};
 use crate::architecture::size::{EXPERTS as EXPERT_COUNT, WIDTH};
-use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PreTokenizer, TokenizerRules};
+use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::AnamnesisError;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -55,7 +55,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED, MIXTURE, EXPERTS],
     keys: &[COMMON, VOCABULARY_AND_ROPE],
     made: ROPE_FREQS,
-    tokenizer: TokenizerRules { pre: Some((PreTokenizer::Digits, "smollm")), ..LLAMA_LIKE },
+    tokenizer: TokenizerRules {
+        pre: Some((PreTokenizer::Digits, "smollm")),
+        classes: &[("mistral", TokenizerClass::NoDefaults), ("mixtral", TokenizerClass::NoDefaults)],
+        ..LLAMA_LIKE
+    },
     restore: |file, config| {
         rope_freqs::restore_scaling(file, config)?;
         let has_biases = file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias", "ffn_up.bias"]);

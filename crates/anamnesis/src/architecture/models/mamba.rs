@@ -10,7 +10,7 @@ use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer, model};
 use crate::architecture::size::{Size, VOCABULARY, size};
 use crate::architecture::state_space::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerRules};
+use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -26,6 +26,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         pieces: PiecesUse::Last,
         pad_to: Some(8),
         pre: Some((PreTokenizer::Gpt2, "olmo")),
+        classes: &[
+            ("mamba", TokenizerClass::Registered("GPTNeoXTokenizer")),
+            ("falcon_mamba", TokenizerClass::Registered("GPTNeoXTokenizer")),
+        ],
         ..BPE
     },
     restore: |file, config| {

@@ -10,7 +10,7 @@ use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer, model};
 use crate::architecture::size::{ONE, Size, VOCABULARY, first, size};
 use crate::architecture::state_space::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerRules};
+use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::{AnamnesisError, Result};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -27,6 +27,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         pieces: PiecesUse::First,
         pad_to: Some(16),
         pre: Some((PreTokenizer::Gpt2, "olmo")),
+        classes: &[("mamba2", TokenizerClass::Registered("GPTNeoXTokenizer"))],
         ..BPE
     },
     restore: |file, config| {

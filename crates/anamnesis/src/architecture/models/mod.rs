@@ -35,4 +35,6 @@ architectures! {
     mamba,
     mamba2,
     falcon_h1,
+    #[cfg(test)]
+    toy,
 }

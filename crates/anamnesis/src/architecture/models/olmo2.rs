@@ -8,7 +8,7 @@ use crate::architecture::modules::{AROUND, ATTENTION, GATED};
 use crate::architecture::restore::set;
 use crate::architecture::rule::{Rule, layer};
 use crate::architecture::size::{KEYS, QUERIES, WIDTH};
-use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
+use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -30,7 +30,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         Ok(1)
     },
     head: Head::Always,
-    tokenizer: TokenizerRules { pre: Some((PreTokenizer::Llama3, "dbrx")), ..BPE },
+    tokenizer: TokenizerRules {
+        pre: Some((PreTokenizer::Llama3, "dbrx")),
+        classes: &[("olmo2", TokenizerClass::NoDefaults), ("olmo3", TokenizerClass::NoDefaults)],
+        ..BPE
+    },
     ..USUAL
 };
 

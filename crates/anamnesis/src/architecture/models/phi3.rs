@@ -13,7 +13,7 @@ use crate::architecture::modules::{AROUND, NORMS};
 use crate::architecture::restore::set;
 use crate::architecture::rule::{Rule, layer};
 use crate::architecture::size::{self, GATE_AND_UP, QUERIES, QUERIES_KEYS_VALUES};
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerRules};
+use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerClass, TokenizerRules};
 use crate::error::{AnamnesisError, Result};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -41,7 +41,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         MadeTensor { name: "rope_factors_long.weight", values: |config| factors(config, "long_factor") },
         MadeTensor { name: "rope_factors_short.weight", values: |config| factors(config, "short_factor") },
     ],
-    tokenizer: TokenizerRules { pieces: PiecesUse::RequiredUnlessGpt2, replaces_pieces: true, ..BPE },
+    tokenizer: TokenizerRules {
+        pieces: PiecesUse::RequiredUnlessGpt2,
+        replaces_pieces: true,
+        classes: &[("phi3", TokenizerClass::NoDefaults)],
+        ..BPE
+    },
     restore: |file, config| {
         if let (Some(dimensions), Some(width), Some(heads)) = (
             file.count("rope.dimension_count"),

@@ -7,7 +7,7 @@ use crate::architecture::need::Need;
 use crate::architecture::restore::set;
 use crate::architecture::rule::{Rule, layer};
 use crate::architecture::size::{KEYS, QUERIES, WIDTH};
-use crate::architecture::tokenizer::rules::PIECES_OR_BPE;
+use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "qwen2",
@@ -25,7 +25,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[AROUND, NORMS, ATTENTION, GATED],
-    tokenizer: PIECES_OR_BPE,
+    tokenizer: TokenizerRules { classes: &[("qwen2", TokenizerClass::Always("Qwen2Tokenizer"))], ..PIECES_OR_BPE },
     restore: |_, config| {
         set(config, "use_sliding_window", false);
         config.remove("attention_bias");

@@ -8,7 +8,7 @@ use crate::architecture::need::Need;
 use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer};
 use crate::architecture::size::{KEYS, QUERIES, WIDTH};
-use crate::architecture::tokenizer::rules::PIECES_OR_BPE;
+use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "qwen2moe",
@@ -35,7 +35,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[AROUND, NORMS, ATTENTION, GATED, EXPERTS, SHARED_EXPERT],
     keys: &[COMMON, EXPERT_SIZES],
-    tokenizer: PIECES_OR_BPE,
+    tokenizer: TokenizerRules {
+        classes: &[("qwen2_moe", TokenizerClass::Registered("Qwen2Tokenizer"))],
+        ..PIECES_OR_BPE
+    },
     restore: |file, config| {
         config.remove("attention_bias");
         set(config, "qkv_bias", file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias"]));

@@ -4,7 +4,7 @@ use crate::architecture::defaults::{BASE, Count};
 use crate::architecture::kind::{Architecture, Class, USUAL};
 use crate::architecture::modules::{AROUND, ATTENTION, GATED, NORMS, QK_NORMS};
 use crate::architecture::restore::set;
-use crate::architecture::tokenizer::rules::PIECES_OR_BPE;
+use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "qwen3",
@@ -23,7 +23,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[AROUND, NORMS, ATTENTION, QK_NORMS, GATED],
-    tokenizer: PIECES_OR_BPE,
+    tokenizer: TokenizerRules { classes: &[("qwen3", TokenizerClass::Registered("Qwen2Tokenizer"))], ..PIECES_OR_BPE },
     restore: |_, config| {
         set(config, "use_sliding_window", false);
         Ok(0)

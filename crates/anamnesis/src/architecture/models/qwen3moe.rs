@@ -5,7 +5,7 @@ use crate::architecture::key::{COMMON, EXPERT_SIZES};
 use crate::architecture::kind::{Architecture, Class, USUAL};
 use crate::architecture::modules::{AROUND, ATTENTION, EXPERTS, GATED, NORMS, QK_NORMS};
 use crate::architecture::restore;
-use crate::architecture::tokenizer::rules::PIECES_OR_BPE;
+use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "qwen3moe",
@@ -29,7 +29,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[AROUND, NORMS, ATTENTION, QK_NORMS, GATED, EXPERTS],
     keys: &[COMMON, EXPERT_SIZES],
-    tokenizer: PIECES_OR_BPE,
+    tokenizer: TokenizerRules {
+        classes: &[("qwen3_moe", TokenizerClass::Registered("Qwen2Tokenizer"))],
+        ..PIECES_OR_BPE
+    },
     restore: |file, config| restore::experts(file, config, true),
     ..USUAL
 };

@@ -8,6 +8,7 @@ use crate::architecture::need::{Need, UNTIED};
 use crate::architecture::restore::{GELU, set};
 use crate::architecture::rule::{Rule, layer, model};
 use crate::architecture::size::{INNER, KEYS, QUERIES, VOCABULARY, WIDTH};
+use crate::architecture::tokenizer::rules::{BPE, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "starcoder2",
@@ -42,6 +43,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         Ok(0)
     },
     lost: Some("llama.cpp knows no window of attention for this architecture, and none is restored"),
+    tokenizer: TokenizerRules { classes: &[("starcoder2", TokenizerClass::Registered("GPT2Tokenizer"))], ..BPE },
     ..USUAL
 };
 

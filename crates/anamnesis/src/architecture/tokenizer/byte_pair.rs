@@ -28,7 +28,7 @@ pub(super) fn tell(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut Me
     if document.model.merges.is_empty() {
         document.model.merges = sources.merges()?;
     }
-    let settings = class::with_defaults(&sources.settings, wanted.config, true);
+    let settings = class::with_defaults(&sources.settings, wanted, true);
     let vocabulary = Vocabulary::new(&document, &settings)?;
     vocabulary.check_merges(&document)?;
     let (texts, kinds) = tokens(&vocabulary, &document.decoder, wanted.size())?;

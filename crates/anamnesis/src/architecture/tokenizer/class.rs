@@ -1,8 +1,10 @@
 //! Tokens that the classes of transformers bring along where a model's files name none.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::rules::TokenizerClass;
 use super::settings::Settings;
+use super::wanted::Wanted;
 
 /// The special tokens of a class: role and content.
 type Defaults = &'static [(&'static str, &'static str)];
@@ -24,30 +26,25 @@ const COHERE: Defaults = &[
 const GEMMA: Defaults = &[("bos", "<bos>"), ("eos", "<eos>"), ("unk", "<unk>"), ("pad", "<pad>"), ("mask", "<mask>")];
 
 /// Fills in what the class that loads the vocabulary has as defaults.
-pub(super) fn with_defaults(settings: &Settings, config: &Map<String, Value>, is_byte_level: bool) -> Settings {
+pub(super) fn with_defaults(settings: &Settings, wanted: &Wanted<'_>, is_byte_level: bool) -> Settings {
     let mut filled = settings.clone();
-    for (role, content) in defaults(settings.class(), config, is_byte_level) {
+    for (role, content) in defaults(settings.class(), wanted, is_byte_level) {
         // One that is null has been taken away on purpose.
         filled.0.entry(format!("{role}_token")).or_insert_with(|| Value::from(*content));
     }
     filled
 }
 
-fn defaults(declared: Option<&str>, config: &Map<String, Value>, is_byte_level: bool) -> Defaults {
-    let registered = match config.get("model_type").and_then(Value::as_str).unwrap_or_default() {
-        // Whatever its files say.
-        "qwen2" => return QWEN2,
-        kind if kind.starts_with("qwen2") || kind.starts_with("qwen3") => Some("Qwen2Tokenizer"),
-        kind if kind.starts_with("gemma") => Some("GemmaTokenizer"),
-        "cohere" | "cohere2" => Some("CohereTokenizer"),
-        "starcoder2" | "phi" => Some("GPT2Tokenizer"),
-        "mamba" | "mamba2" | "falcon_mamba" | "olmo" | "olmoe" => Some("GPTNeoXTokenizer"),
-        // Their vocabularies are read as they stand.
-        kind if kind.starts_with("glm") || kind.starts_with("granite") => return &[],
-        "olmo2" | "olmo3" | "phi3" | "mistral" | "mistral3" | "mixtral" => return &[],
-        _ => None,
+fn defaults(declared: Option<&str>, wanted: &Wanted<'_>, is_byte_level: bool) -> Defaults {
+    let model_type = wanted.config.get("model_type").and_then(Value::as_str);
+    let registered = wanted.rules.classes.iter().find(|(known, _)| Some(*known) == model_type);
+    let class = match registered {
+        Some((_, TokenizerClass::Always(class))) => Some(*class),
+        Some((_, TokenizerClass::Registered(class))) => declared.or(Some(*class)),
+        Some((_, TokenizerClass::NoDefaults)) => return &[],
+        None => declared,
     };
-    match declared.or(registered) {
+    match class {
         Some("Qwen2Tokenizer") => QWEN2,
         Some("GPT2Tokenizer") => GPT2,
         Some("GPTNeoXTokenizer") => GPT_NEOX,

@@ -32,7 +32,7 @@ pub(super) fn tell(
         let detail = format!("the normalizer {} of tokenizer.json has no place in GGUF", quoted(&kind));
         return Err(AnamnesisError::unsupported("tokenizer", detail));
     }
-    let settings = class::with_defaults(&sources.settings, wanted.config, false);
+    let settings = class::with_defaults(&sources.settings, wanted, false);
     let vocabulary = Vocabulary::new(document, &settings)?;
     let special: Vec<String> = settings.named().into_iter().map(|token| token.content).collect();
     let base = vocabulary.base();

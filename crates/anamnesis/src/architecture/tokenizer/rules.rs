@@ -19,6 +19,8 @@ pub(crate) struct TokenizerRules {
     pub no_space_prefix: bool,
     /// The name of a pre-tokenizer that has another name for other architectures.
     pub pre: Option<(PreTokenizer, &'static str)>,
+    /// The tokenizer class of transformers for values of `model_type`, whose special tokens are defaults.
+    pub classes: &'static [(&'static str, TokenizerClass)],
     /// Keys that depend on nothing but the size of the vocabulary.
     pub add: fn(Option<u64>, &mut MetadataBuilder),
 }
@@ -35,6 +37,17 @@ pub(crate) enum PiecesUse {
     Required,
     /// Always but for tokenizers of the class `GPT2Tokenizer`.
     RequiredUnlessGpt2,
+}
+
+/// The tokenizer class that transformers has for a `model_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenizerClass {
+    /// Whatever `tokenizer_config.json` names.
+    Always(&'static str),
+    /// Where `tokenizer_config.json` names none.
+    Registered(&'static str),
+    /// The vocabulary is read as it is, without special tokens of a class.
+    NoDefaults,
 }
 
 /// Pre-tokenizers, those that cut text alike as one.
@@ -64,6 +77,7 @@ pub(crate) const BPE: TokenizerRules = TokenizerRules {
     roles: &[],
     no_space_prefix: false,
     pre: None,
+    classes: &[],
     add: |_, _| {},
 };
 
