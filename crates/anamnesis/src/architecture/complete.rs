@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::config::Config;
-use super::key::LAYERS;
+use super::key::LAYER_KEYS;
 use super::kind::Architecture;
 use super::names::{self, Caught};
 use super::need::{Need, Presence};
@@ -39,8 +39,8 @@ pub(super) struct Tensors<'a> {
 impl Architecture {
     /// The layers that a configuration tells, and with those that follow the last.
     pub(super) fn layer_counts(&self, config: &Config) -> Result<(u64, u64)> {
-        let own = size::first(config, LAYERS)?;
-        let further = match self.further_layers {
+        let own = size::first(config, LAYER_KEYS)?;
+        let further = match self.nextn_layers {
             Some(key) => config.count(&[key])?.unwrap_or(0),
             None => 0,
         };
@@ -158,7 +158,7 @@ impl Check<'_> {
     fn missing(&self, layer: Option<u64>, ending: &str, need: Need) -> AnamnesisError {
         let caught = Caught { expert: Some(0), ending };
         let name = match self.tensors.side {
-            Side::Checkpoint => self.rule.hf_name(self.of.layers, layer, caught),
+            Side::Checkpoint => self.rule.hf_name(self.of.layer_prefix, layer, caught),
             Side::Gguf => self.rule.gguf_name(layer, caught),
         };
         let keys = need.keys().map_or_else(String::new, |keys| format!(" ({keys})"));

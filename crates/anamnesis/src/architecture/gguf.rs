@@ -43,16 +43,16 @@ impl Gguf<'_> {
         real(self.own(key)?)
     }
 
-    pub(crate) fn said(&self, key: &str) -> Option<&str> {
+    pub(crate) fn string(&self, key: &str) -> Option<&str> {
         match self.own(key)? {
             MetadataValue::String(text) => Some(text),
             _ => None,
         }
     }
 
-    pub(crate) fn told(&self, key: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         match self.own(key)? {
-            MetadataValue::Bool(told) => Some(*told),
+            MetadataValue::Bool(flag) => Some(*flag),
             _ => None,
         }
     }

@@ -69,58 +69,58 @@ pub(crate) const fn real(gguf: &'static str, keys: &'static [&'static str]) -> K
     Key { gguf, from: ValueSource::Real(keys) }
 }
 
-pub(crate) const fn counted(gguf: &'static str, work: fn(&Config) -> Result<Option<u64>>) -> Key {
+pub(crate) const fn count_fn(gguf: &'static str, work: fn(&Config) -> Result<Option<u64>>) -> Key {
     Key { gguf, from: ValueSource::CountFn(work) }
 }
 
-pub(crate) const fn worked(gguf: &'static str, work: fn(&Config) -> Result<Option<f64>>) -> Key {
+pub(crate) const fn real_fn(gguf: &'static str, work: fn(&Config) -> Result<Option<f64>>) -> Key {
     Key { gguf, from: ValueSource::RealFn(work) }
 }
 
 pub(crate) const FILE_TYPE: Key = Key { gguf: "general.file_type", from: ValueSource::FileType };
 
 /// Names of the same size in configurations.
-pub(crate) const LAYERS: &[&str] = &["num_hidden_layers", "n_layers", "n_layer", "num_layers"];
-pub(crate) const CONTEXT: &[&str] =
+pub(crate) const LAYER_KEYS: &[&str] = &["num_hidden_layers", "n_layers", "n_layer", "num_layers"];
+pub(crate) const CONTEXT_KEYS: &[&str] =
     &["max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length", "model_max_length"];
-pub(crate) const WIDTH: &[&str] = &["hidden_size", "n_embd", "dim"];
-pub(crate) const INNER: &[&str] =
+pub(crate) const HIDDEN_KEYS: &[&str] = &["hidden_size", "n_embd", "dim"];
+pub(crate) const FFN_KEYS: &[&str] =
     &["prefix_dense_intermediate_size", "dense_intermediate_size", "intermediate_size", "n_inner", "hidden_dim"];
-pub(crate) const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
-pub(crate) const KV_HEADS: &[&str] = &["num_key_value_heads", "n_kv_heads"];
-pub(crate) const RMS_EPSILON: &[&str] = &["rms_norm_eps", "norm_eps"];
-pub(crate) const EXPERT_COUNT: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts"];
+pub(crate) const HEAD_KEYS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
+pub(crate) const KV_HEAD_KEYS: &[&str] = &["num_key_value_heads", "n_kv_heads"];
+pub(crate) const EPSILON_KEYS: &[&str] = &["rms_norm_eps", "norm_eps"];
+pub(crate) const EXPERT_KEYS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts"];
 
 /// What most decoders tell, in the order of the file.
 pub(crate) const COMMON: &[Key] = &[
-    count("block_count", LAYERS),
-    count("context_length", CONTEXT),
-    count("embedding_length", WIDTH),
-    count("feed_forward_length", INNER),
-    count("attention.head_count", HEADS),
-    count("attention.head_count_kv", KV_HEADS),
+    count("block_count", LAYER_KEYS),
+    count("context_length", CONTEXT_KEYS),
+    count("embedding_length", HIDDEN_KEYS),
+    count("feed_forward_length", FFN_KEYS),
+    count("attention.head_count", HEAD_KEYS),
+    count("attention.head_count_kv", KV_HEAD_KEYS),
     Key { gguf: "rope.scaling.type", from: ValueSource::TextFn(scaling_type) },
-    worked("rope.scaling.factor", |config| of_scaling(config, "factor", true)),
-    counted("rope.scaling.original_context_length", |config| match config.rope().kind() {
+    real_fn("rope.scaling.factor", |config| of_scaling(config, "factor", true)),
+    count_fn("rope.scaling.original_context_length", |config| match config.rope().kind() {
         "yarn" => config.rope().count("original_max_position_embeddings"),
         _ => Ok(None),
     }),
-    worked("rope.scaling.yarn_ext_factor", |config| of_scaling(config, "extrapolation_factor", false)),
-    worked("rope.scaling.yarn_attn_factor", |config| {
+    real_fn("rope.scaling.yarn_ext_factor", |config| of_scaling(config, "extrapolation_factor", false)),
+    real_fn("rope.scaling.yarn_attn_factor", |config| {
         Ok(of_scaling(config, "attention_factor", false)?.or(of_scaling(config, "attn_factor", false)?))
     }),
-    worked("rope.scaling.yarn_beta_fast", |config| of_scaling(config, "beta_fast", false)),
-    worked("rope.scaling.yarn_beta_slow", |config| of_scaling(config, "beta_slow", false)),
+    real_fn("rope.scaling.yarn_beta_fast", |config| of_scaling(config, "beta_fast", false)),
+    real_fn("rope.scaling.yarn_beta_slow", |config| of_scaling(config, "beta_slow", false)),
     Key { gguf: "rope.dimension_sections", from: ValueSource::CountsFn(sections) },
-    worked("rope.freq_base", |config| config.rope().theta()),
-    worked("rope.freq_base_swa", |config| config.rope().sliding_theta()),
-    real("attention.layer_norm_rms_epsilon", RMS_EPSILON),
+    real_fn("rope.freq_base", |config| config.rope().theta()),
+    real_fn("rope.freq_base_swa", |config| config.rope().sliding_theta()),
+    real("attention.layer_norm_rms_epsilon", EPSILON_KEYS),
     real("attention.layer_norm_epsilon", &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"]),
-    count("expert_count", EXPERT_COUNT),
+    count("expert_count", EXPERT_KEYS),
     count("expert_used_count", &["num_experts_per_tok", "num_experts_per_token", "top_k_experts"]),
     count("expert_group_count", &["n_group"]),
     count("expert_group_used_count", &["topk_group"]),
-    counted("expert_gating_func", gating),
+    count_fn("expert_gating_func", gating),
     count("attention.key_length", &["head_dim"]),
     count("attention.value_length", &["head_dim"]),
     FILE_TYPE,
@@ -132,13 +132,13 @@ pub(crate) const COMMON: &[Key] = &[
 
 /// The keys of a converter that writes no RoPE parameters, in the order of the file.
 pub(crate) const WITHOUT_ROPE: &[Key] = &[
-    count("context_length", CONTEXT),
-    count("embedding_length", WIDTH),
-    count("block_count", LAYERS),
-    count("feed_forward_length", INNER),
-    count("attention.head_count", HEADS),
-    count("attention.head_count_kv", KV_HEADS),
-    real("attention.layer_norm_rms_epsilon", RMS_EPSILON),
+    count("context_length", CONTEXT_KEYS),
+    count("embedding_length", HIDDEN_KEYS),
+    count("block_count", LAYER_KEYS),
+    count("feed_forward_length", FFN_KEYS),
+    count("attention.head_count", HEAD_KEYS),
+    count("attention.head_count_kv", KV_HEAD_KEYS),
+    real("attention.layer_norm_rms_epsilon", EPSILON_KEYS),
     count("attention.key_length", &["head_dim"]),
     count("attention.value_length", &["head_dim"]),
     FILE_TYPE,
@@ -146,7 +146,7 @@ pub(crate) const WITHOUT_ROPE: &[Key] = &[
 
 /// The keys of models like Llama, after the common ones.
 pub(crate) const VOCABULARY_AND_ROPE: &[Key] =
-    &[count("vocab_size", &["vocab_size"]), counted("rope.dimension_count", |config| config.head_size().map(Some))];
+    &[count("vocab_size", &["vocab_size"]), count_fn("rope.dimension_count", |config| config.head_size().map(Some))];
 
 /// The sizes of experts, after the common keys.
 pub(crate) const EXPERT_SIZES: &[Key] = &[

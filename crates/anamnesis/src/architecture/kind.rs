@@ -27,30 +27,30 @@ pub struct Architecture {
     pub(super) name: &'static str,
     pub(super) classes: &'static [Class],
     /// What names of tensors in layers begin with.
-    pub(super) layers: &'static str,
+    pub(super) layer_prefix: &'static str,
     pub(super) rules: &'static [&'static [Rule]],
-    /// The keys that are told before the others, while tensors are prepared.
+    /// The keys that are metadata before the others, while tensors are prepared.
     pub(super) early_keys: &'static [Key],
     pub(super) keys: &'static [&'static [Key]],
     /// Tensors that the configuration tells.
-    pub(super) made: &'static [MadeTensor],
+    pub(super) derived_tensors: &'static [DerivedTensor],
     /// How its vocabulary is read.
     pub(super) tokenizer: TokenizerRules,
     pub(super) head: Head,
     /// The key that tells of layers behind the last that belong to the model.
-    pub(super) further_layers: Option<&'static str>,
+    pub(super) nextn_layers: Option<&'static str>,
     /// Whether layers behind the last are left out; otherwise they are refused.
-    pub(super) drops_further_layers: bool,
+    pub(super) drops_nextn_layers: bool,
     /// The way back: what the configuration has that the tables do not tell, and which of the classes it is for.
     pub(super) restore: fn(&Gguf<'_>, &mut Map<String, Value>) -> Result<usize>,
     /// What the configuration tells of experts whose four-bit floats are `_blocks` and `_scales` of their own, where its
     /// checkpoints have such experts.
     pub(super) packed_experts: Option<fn() -> Value>,
     /// What the way back cannot restore.
-    pub(super) lost: Option<&'static str>,
+    pub(super) restore_note: Option<&'static str>,
     /// Models of its classes that become something else in GGUF, by the names that directories, configurations and model cards
     /// give them; they are refused.
-    pub(super) other_kinds: &'static [&'static str],
+    pub(super) refused_names: &'static [&'static str],
 }
 
 /// A class of Hugging Face's library.
@@ -63,7 +63,7 @@ pub(crate) struct Class {
 }
 
 /// A tensor that the configuration tells: its name, and its values where it has any.
-pub(crate) struct MadeTensor {
+pub(crate) struct DerivedTensor {
     pub(super) name: &'static str,
     pub(super) values: fn(&Config) -> Result<Option<Vec<f32>>>,
 }
@@ -82,22 +82,22 @@ pub(crate) enum Head {
 }
 
 /// What most architectures are.
-pub(super) const USUAL: Architecture = Architecture {
+pub(super) const DECODER: Architecture = Architecture {
     name: "",
     classes: &[],
-    layers: "model.layers.",
+    layer_prefix: "model.layers.",
     rules: &[],
     early_keys: &[],
     keys: &[key::COMMON],
-    made: &[],
+    derived_tensors: &[],
     tokenizer: rules::BPE,
     head: Head::IfStored,
-    further_layers: None,
-    drops_further_layers: false,
+    nextn_layers: None,
+    drops_nextn_layers: false,
     restore: |_, _| Ok(0),
     packed_experts: None,
-    lost: None,
-    other_kinds: &[],
+    restore_note: None,
+    refused_names: &[],
 };
 
 impl Architecture {
@@ -121,7 +121,7 @@ impl Architecture {
             return None;
         }
         self.rules().find_map(|rule| {
-            let (layer, caught) = rule.of_hf(self.layers, &bare)?;
+            let (layer, caught) = rule.of_hf(self.layer_prefix, &bare)?;
             (!rule.is_left_out).then(|| rule.gguf_name(layer, caught))
         })
     }
@@ -137,13 +137,13 @@ impl Architecture {
 
     /// Refuses a model that its names say is of another kind.
     pub(crate) fn check_kind(&self, files: &dyn SidecarFiles, raw: &Map<String, Value>) -> Result<()> {
-        if self.other_kinds.is_empty() {
+        if self.refused_names.is_empty() {
             return Ok(());
         }
         let path = raw.get("_name_or_path").and_then(Value::as_str).map(str::to_lowercase);
         let name = files.directory_name().map(|name| name.to_lowercase());
         let card = files.read("README.md")?.map(|card| String::from_utf8_lossy(&card).to_lowercase());
-        for kind in self.other_kinds {
+        for kind in self.refused_names {
             let is_named = [&path, &name].into_iter().flatten().any(|name| name.contains(kind));
             if is_named || card.as_ref().is_some_and(|card| card.contains(&format!("# {kind}"))) {
                 let why = format!("GGUF has a head of its own for {kind}, which is not made");
@@ -175,22 +175,22 @@ impl Architecture {
         defaults::merged(class.map_or(&[], |class| class.defaults))
     }
 
-    /// The keys that are told before the others.
-    pub(crate) fn tell_early(&self, config: &Config, told: &mut MetadataBuilder) -> Result<()> {
-        self.tell(self.early_keys.iter(), config, 0, told)
+    /// The keys that are metadata before the others.
+    pub(crate) fn write_early_keys(&self, config: &Config, metadata: &mut MetadataBuilder) -> Result<()> {
+        self.write(self.early_keys.iter(), config, 0, metadata)
     }
 
     /// The keys that tell a model's sizes.
-    pub(crate) fn tell_sizes(&self, config: &Config, file_type: u32, told: &mut MetadataBuilder) -> Result<()> {
-        self.tell(self.keys.iter().flat_map(|keys| keys.iter()), config, file_type, told)
+    pub(crate) fn write_keys(&self, config: &Config, file_type: u32, metadata: &mut MetadataBuilder) -> Result<()> {
+        self.write(self.keys.iter().flat_map(|keys| keys.iter()), config, file_type, metadata)
     }
 
-    fn tell(
+    fn write(
         &self,
         keys: impl Iterator<Item = &'static Key>,
         config: &Config,
         file_type: u32,
-        told: &mut MetadataBuilder,
+        metadata: &mut MetadataBuilder,
     ) -> Result<()> {
         for key in keys {
             let value: Option<MetadataValue> = key.value(config, file_type)?;
@@ -200,7 +200,7 @@ impl Architecture {
                 format!("{}.{}", self.name, key.gguf)
             };
             if let Some(value) = value {
-                told.set(name, value);
+                metadata.set(name, value);
             }
         }
         Ok(())

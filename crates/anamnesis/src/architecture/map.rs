@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::change::{self, Change, Reshaped};
 use super::complete::{Found, Side, Tensors};
 use super::config::Config;
-use super::key::EXPERT_COUNT;
+use super::key::EXPERT_KEYS;
 use super::kind::{Architecture, Head};
 use super::names::{self, Caught};
 use super::rule::Rule;
@@ -40,7 +40,7 @@ pub(crate) struct Mapping {
 /// The embedding in GGUF.
 pub(super) const EMBEDDING: &str = "token_embd.weight";
 
-/// Tensors named in a refusal; the rest are counted.
+/// Tensors named in a refusal; the rest are count_fn.
 const NAMED_IN_REFUSAL: usize = 3;
 
 /// A tensor of GGUF with its place: that of the tensor it comes with, and of its rule.
@@ -104,7 +104,7 @@ impl Architecture {
             None => {
                 let rule = self.rules().find(|rule| names::caught(rule.gguf, EMBEDDING).is_some());
                 let ending = Caught { expert: None, ending: "weight" };
-                let name = rule.map_or_else(String::new, |rule| rule.hf_name(self.layers, None, ending));
+                let name = rule.map_or_else(String::new, |rule| rule.hf_name(self.layer_prefix, None, ending));
                 AnamnesisError::parse("it is missing: every model has an embedding of its vocabulary").in_tensor(&name)
             }
             Some(tensor) => {
@@ -142,7 +142,7 @@ impl Mapper<'_> {
     fn tensor(&mut self, place: usize, name: &str, layers: u64) -> Result<bool> {
         let of = self.of;
         let fits = |(index, rule): (usize, &'static Rule)| {
-            let (layer, caught) = rule.of_hf(of.layers, name)?;
+            let (layer, caught) = rule.of_hf(of.layer_prefix, name)?;
             Some((index, rule, layer, caught))
         };
         let found: Vec<_> = of.rules().enumerate().filter_map(fits).collect();
@@ -163,7 +163,7 @@ impl Mapper<'_> {
             }
             self.place(place, (index, rule), (layer, caught), gguf)?;
         }
-        let further = names::in_layer(of.layers, name).map(|(layer, _)| layer).filter(|layer| *layer >= layers);
+        let further = names::in_layer(of.layer_prefix, name).map(|(layer, _)| layer).filter(|layer| *layer >= layers);
         if found.is_empty() && further.is_some_and(|layer| self.is_prediction(layer)) {
             self.left_out.push(name.to_owned());
             return Ok(true);
@@ -174,8 +174,8 @@ impl Mapper<'_> {
     /// Whether a layer behind the last only predicts further tokens, which llama.cpp leaves out: it projects the embedding and
     /// the state before it, as no other layer does.
     fn is_prediction(&self, layer: u64) -> bool {
-        let projection = format!("{}{layer}.{PREDICTION}", self.of.layers);
-        self.of.drops_further_layers && self.tensors.iter().any(|tensor| tensor.name == projection)
+        let projection = format!("{}{layer}.{PREDICTION}", self.of.layer_prefix);
+        self.of.drops_nextn_layers && self.tensors.iter().any(|tensor| tensor.name == projection)
     }
 
     fn has_head(&self) -> Result<bool> {
@@ -216,13 +216,13 @@ impl Mapper<'_> {
 
     /// Makes one tensor of the experts of every layer.
     fn stack(&mut self) -> Result<()> {
-        let count = self.config.count(EXPERT_COUNT)?;
+        let count = self.config.count(EXPERT_KEYS)?;
         for Stack { rule, layer, name, experts } in std::mem::take(&mut self.stacks) {
             let count = count.unwrap_or(experts.len() as u64);
             if let Some(missing) = (0..count).find(|expert| !experts.contains_key(expert)) {
                 let caught = Caught { expert: Some(missing), ending: "weight" };
-                let missed = self.of.rules().nth(rule).map(|rule| rule.hf_name(self.of.layers, layer, caught));
-                let keys = EXPERT_COUNT.join(", ");
+                let missed = self.of.rules().nth(rule).map(|rule| rule.hf_name(self.of.layer_prefix, layer, caught));
+                let keys = EXPERT_KEYS.join(", ");
                 let why = format!("it is missing: {} has no expert {missing} of {count} ({keys})", quoted(&name));
                 return Err(AnamnesisError::parse(why).in_tensor(missed.as_deref().unwrap_or(&name)));
             }
@@ -230,7 +230,7 @@ impl Mapper<'_> {
                 return Err(AnamnesisError::parse(format!(
                     "{} has an expert {expert}, there are {count} ({})",
                     quoted(&name),
-                    EXPERT_COUNT.join(", ")
+                    EXPERT_KEYS.join(", ")
                 )));
             }
             // One that is as the configuration says, or the first.
@@ -267,7 +267,7 @@ impl Mapper<'_> {
         let Self { of, config, mut placed, left_out, tensors, .. } = self;
         placed.sort_by_key(|(place, _)| *place);
         let mut made = Vec::new();
-        for tensor in of.made {
+        for tensor in of.derived_tensors {
             if let Some(values) = (tensor.values)(config)? {
                 if values.iter().any(|value| !value.is_finite()) {
                     let why = format!(

@@ -3,117 +3,117 @@
 use super::change::{Change, Halves};
 use super::need::{ATTENTION_BIAS, DENSE, MLP_BIAS, SHARED, SPARSE, UNTIED};
 use super::rule::{Rule, layer, model};
-use super::size::{
-    EXPERT_INNER, EXPERTS as EXPERT_COUNT, HEAD, INNER, KEYS, ONE, QUERIES, SHARED_INNER, Size, VOCABULARY, WIDTH,
-};
+use super::size::{EXPERT_COUNT, EXPERT_FFN, FFN, HEAD_DIM, HIDDEN, KV_DIM, ONE, Q_DIM, SHARED_FFN, Size, VOCAB};
 
 /// The tensors around the layers of most decoders.
-pub(crate) const AROUND: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, WIDTH]),
-    model("model.norm.*", "output_norm.*", &[WIDTH]),
-    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).when(UNTIED),
+pub(crate) const EMBED_NORM_HEAD: &[Rule] = &[
+    model("model.embed_tokens.*", "token_embd.*", &[VOCAB, HIDDEN]),
+    model("model.norm.*", "output_norm.*", &[HIDDEN]),
+    model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED),
 ];
 
 /// Attention with queries, keys and values of their own.
 pub(crate) const ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(ATTENTION_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]).biased(ATTENTION_BIAS),
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(ATTENTION_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]).biased(ATTENTION_BIAS),
 ];
 
 /// The same with queries and keys paired for rotary positions.
-pub(crate) const PAIRED_ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH])
+pub(crate) const PERMUTED_ATTENTION: &[Rule] = &[
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN])
         .with(&[Change::Rotary("num_attention_heads")])
         .biased(ATTENTION_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH])
+    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN])
         .with(&[Change::Rotary("num_key_value_heads")])
         .biased(ATTENTION_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]).biased(ATTENTION_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]).biased(ATTENTION_BIAS),
 ];
 
 /// The same as [`ATTENTION`] with biases of queries, keys and values alone.
-pub(crate) const HALF_BIASED_ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(ATTENTION_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(ATTENTION_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]),
+pub(crate) const QKV_BIASED_ATTENTION: &[Rule] = &[
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(ATTENTION_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]),
 ];
 
 /// Norms of the queries and keys of every head.
 pub(crate) const QK_NORMS: &[Rule] = &[
-    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD]),
-    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD]),
-    layer("self_attn.q_layernorm.*", "attn_q_norm.*", &[HEAD]),
-    layer("self_attn.k_layernorm.*", "attn_k_norm.*", &[HEAD]),
+    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD_DIM]),
+    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD_DIM]),
+    layer("self_attn.q_layernorm.*", "attn_q_norm.*", &[HEAD_DIM]),
+    layer("self_attn.k_layernorm.*", "attn_k_norm.*", &[HEAD_DIM]),
 ];
 
 /// A norm before attention and one before the feed-forward network.
-pub(crate) const NORMS: &[Rule] =
-    &[layer("input_layernorm.*", "attn_norm.*", &[WIDTH]), layer("post_attention_layernorm.*", "ffn_norm.*", &[WIDTH])];
+pub(crate) const NORMS: &[Rule] = &[
+    layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[HIDDEN]),
+];
 
 /// A feed-forward network with a gate, in layers without experts.
-pub(crate) const GATED: &[Rule] = &[
-    layer("mlp.gate_proj.*", "ffn_gate.*", &[INNER, WIDTH]).when(DENSE),
-    layer("mlp.up_proj.*", "ffn_up.*", &[INNER, WIDTH]).when(DENSE),
-    layer("mlp.down_proj.*", "ffn_down.*", &[WIDTH, INNER]).when(DENSE),
+pub(crate) const GATED_FFN: &[Rule] = &[
+    layer("mlp.gate_proj.*", "ffn_gate.*", &[FFN, HIDDEN]).when(DENSE),
+    layer("mlp.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).when(DENSE),
+    layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE),
 ];
 
 /// The same with biases.
-pub(crate) const BIASED_GATED: &[Rule] = &[
-    layer("mlp.gate_proj.*", "ffn_gate.*", &[INNER, WIDTH]).when(DENSE).biased(MLP_BIAS),
-    layer("mlp.up_proj.*", "ffn_up.*", &[INNER, WIDTH]).when(DENSE).biased(MLP_BIAS),
-    layer("mlp.down_proj.*", "ffn_down.*", &[WIDTH, INNER]).when(DENSE).biased(MLP_BIAS),
+pub(crate) const GATED_FFN_BIASED: &[Rule] = &[
+    layer("mlp.gate_proj.*", "ffn_gate.*", &[FFN, HIDDEN]).when(DENSE).biased(MLP_BIAS),
+    layer("mlp.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).when(DENSE).biased(MLP_BIAS),
+    layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE).biased(MLP_BIAS),
 ];
 
 /// The shape of the rows of all gates, or of all that they gate.
-pub(crate) const EXPERTS_IN: &[Size] = &[EXPERT_COUNT, EXPERT_INNER, WIDTH];
+pub(crate) const EXPERTS_UP: &[Size] = &[EXPERT_COUNT, EXPERT_FFN, HIDDEN];
 /// The shape of what leads back to the width of the model.
-pub(crate) const EXPERTS_OUT: &[Size] = &[EXPERT_COUNT, WIDTH, EXPERT_INNER];
+pub(crate) const EXPERTS_DOWN: &[Size] = &[EXPERT_COUNT, HIDDEN, EXPERT_FFN];
 
 /// Experts, each with its own tensors, or stacked already; the way down comes first in GGUF.
 pub(crate) const EXPERTS: &[Rule] = &[
-    layer("mlp.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, WIDTH]).when(SPARSE),
-    layer("mlp.experts.{X}.down_proj.weight", "ffn_down_exps.weight", EXPERTS_OUT).when(SPARSE),
-    layer("mlp.experts.{X}.gate_proj.weight", "ffn_gate_exps.weight", EXPERTS_IN).when(SPARSE),
-    layer("mlp.experts.{X}.up_proj.weight", "ffn_up_exps.weight", EXPERTS_IN).when(SPARSE),
-    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_OUT).when(SPARSE),
-    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_IN)
+    layer("mlp.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, HIDDEN]).when(SPARSE),
+    layer("mlp.experts.{X}.down_proj.weight", "ffn_down_exps.weight", EXPERTS_DOWN).when(SPARSE),
+    layer("mlp.experts.{X}.gate_proj.weight", "ffn_gate_exps.weight", EXPERTS_UP).when(SPARSE),
+    layer("mlp.experts.{X}.up_proj.weight", "ffn_up_exps.weight", EXPERTS_UP).when(SPARSE),
+    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_DOWN).when(SPARSE),
+    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_UP)
         .with(&[Change::First(Halves::Rows)])
         .when(SPARSE),
-    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_IN)
+    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_UP)
         .with(&[Change::Second(Halves::Rows)])
         .when(SPARSE),
 ];
 
 /// An expert that all tokens go through.
 pub(crate) const SHARED_EXPERT: &[Rule] = &[
-    layer("mlp.shared_expert.gate_proj.*", "ffn_gate_shexp.*", &[SHARED_INNER, WIDTH]).when(SHARED),
-    layer("mlp.shared_expert.up_proj.*", "ffn_up_shexp.*", &[SHARED_INNER, WIDTH]).when(SHARED),
-    layer("mlp.shared_expert.down_proj.*", "ffn_down_shexp.*", &[WIDTH, SHARED_INNER]).when(SHARED),
-    layer("mlp.shared_expert_gate.*", "ffn_gate_inp_shexp.*", &[ONE, WIDTH]).when(SHARED),
+    layer("mlp.shared_expert.gate_proj.*", "ffn_gate_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),
+    layer("mlp.shared_expert.up_proj.*", "ffn_up_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),
+    layer("mlp.shared_expert.down_proj.*", "ffn_down_shexp.*", &[HIDDEN, SHARED_FFN]).when(SHARED),
+    layer("mlp.shared_expert_gate.*", "ffn_gate_inp_shexp.*", &[ONE, HIDDEN]).when(SHARED),
 ];
 
 /// The same under the name of several, without a gate.
 pub(crate) const SHARED_EXPERTS: &[Rule] = &[
-    layer("mlp.shared_experts.gate_proj.*", "ffn_gate_shexp.*", &[SHARED_INNER, WIDTH]).when(SHARED),
-    layer("mlp.shared_experts.up_proj.*", "ffn_up_shexp.*", &[SHARED_INNER, WIDTH]).when(SHARED),
-    layer("mlp.shared_experts.down_proj.*", "ffn_down_shexp.*", &[WIDTH, SHARED_INNER]).when(SHARED),
+    layer("mlp.shared_experts.gate_proj.*", "ffn_gate_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),
+    layer("mlp.shared_experts.up_proj.*", "ffn_up_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),
+    layer("mlp.shared_experts.down_proj.*", "ffn_down_shexp.*", &[HIDDEN, SHARED_FFN]).when(SHARED),
 ];
 
-/// [`AROUND`] where the final norm is stored as the difference from 1, and the embedding is always the head.
-pub(crate) const TIED_AROUND: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, WIDTH]),
-    model("model.norm.*", "output_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
-    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).left_out(),
+/// [`EMBED_NORM_HEAD`] where the final norm is stored as the difference from 1, and the embedding is always the head.
+pub(crate) const EMBED_NORM_TIED: &[Rule] = &[
+    model("model.embed_tokens.*", "token_embd.*", &[VOCAB, HIDDEN]),
+    model("model.norm.*", "output_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
+    model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).left_out(),
 ];
 
 /// Norms before and after attention and the feed-forward network, stored as the difference from 1.
 pub(crate) const FOUR_NORMS: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
-    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
-    layer("pre_feedforward_layernorm.*", "ffn_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
-    layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
+    layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
+    layer("pre_feedforward_layernorm.*", "ffn_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
+    layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
 ];

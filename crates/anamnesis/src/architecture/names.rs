@@ -70,7 +70,7 @@ const OTHER_PARTS: [&str; 9] = [
     "embed_vision",
 ];
 
-/// Endings of what is worked out while a model runs.
+/// Endings of what is real_fn out while a model runs.
 const WORKED_OUT: [&str; 3] = [".rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias"];
 
 /// Whether a tensor is no weight of the language model.

@@ -1,7 +1,7 @@
 //! Which tensors a configuration implies.
 
 use super::config::Config;
-use super::key::EXPERT_COUNT;
+use super::key::EXPERT_KEYS;
 use super::value::unexpected;
 use crate::error::Result;
 
@@ -94,7 +94,7 @@ const OF_SHARED: &str = "shared_expert_intermediate_size or expert_shared_feed_f
 
 /// Whether a layer has experts.
 pub(crate) fn has_experts(config: &Config, layer: u64) -> Result<bool> {
-    if config.count(EXPERT_COUNT)?.unwrap_or(0) == 0 {
+    if config.count(EXPERT_KEYS)?.unwrap_or(0) == 0 {
         return Ok(false);
     }
     let leading = config.count(&["first_k_dense_replace"])?.unwrap_or(0);

@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::config::Config;
 use super::gguf::{Gguf, shortest};
-use super::kind::MadeTensor;
+use super::kind::DerivedTensor;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
 /// What the frequencies of rotary positions are divided by.
-pub(crate) const ROPE_FREQS: &[MadeTensor] = &[MadeTensor { name: "rope_freqs.weight", values: frequencies }];
+pub(crate) const ROPE_FREQS: &[DerivedTensor] = &[DerivedTensor { name: "rope_freqs.weight", values: frequencies }];
 
 fn frequencies(config: &Config) -> Result<Option<Vec<f32>>> {
     config.rope().llama3_factors(config.head_size()?)

@@ -1,7 +1,7 @@
 //! Sizes of tensors in terms of the keys of a configuration.
 
 use super::config::Config;
-use super::key::{EXPERT_COUNT, INNER as INNER_KEYS, WIDTH as WIDTH_KEYS};
+use super::key::{EXPERT_KEYS, FFN_KEYS, HIDDEN_KEYS};
 use super::value::missing;
 use crate::error::Result;
 
@@ -20,41 +20,41 @@ pub(crate) const fn size(of: fn(&Config) -> Result<u64>, hf: &'static str, gguf:
 }
 
 /// The width of the model.
-pub(crate) const WIDTH: Size = size(|config| first(config, WIDTH_KEYS), "hidden_size", "embedding_length");
+pub(crate) const HIDDEN: Size = size(|config| first(config, HIDDEN_KEYS), "hidden_size", "embedding_length");
 /// The width of a feed-forward network.
-pub(crate) const INNER: Size = size(|config| first(config, INNER_KEYS), "intermediate_size", "feed_forward_length");
+pub(crate) const FFN: Size = size(|config| first(config, FFN_KEYS), "intermediate_size", "feed_forward_length");
 /// The rows of a gate and of what it gates.
-pub(crate) const GATE_AND_UP: Size =
-    size(|config| Ok(first(config, INNER_KEYS)?.saturating_mul(2)), "intermediate_size", "feed_forward_length");
+pub(crate) const TWO_FFN: Size =
+    size(|config| Ok(first(config, FFN_KEYS)?.saturating_mul(2)), "intermediate_size", "feed_forward_length");
 /// The rows of embedding and head.
-pub(crate) const VOCABULARY: Size =
+pub(crate) const VOCAB: Size =
     size(|config| config.needed("vocab_size"), "vocab_size", "vocab_size, tokenizer.ggml.tokens");
 /// The heads of queries.
 pub(crate) const HEADS: Size =
     size(|config| config.divisor("num_attention_heads"), "num_attention_heads", "attention.head_count");
 /// The size of a head.
-pub(crate) const HEAD: Size =
+pub(crate) const HEAD_DIM: Size =
     size(Config::head_size, "head_dim, hidden_size, num_attention_heads", "attention.key_length, attention.head_count");
 /// All queries of a token.
-pub(crate) const QUERIES: Size =
+pub(crate) const Q_DIM: Size =
     size(queries, "num_attention_heads, head_dim", "attention.head_count, attention.key_length");
 /// All keys of a token, or all values.
-pub(crate) const KEYS: Size =
+pub(crate) const KV_DIM: Size =
     size(keys, "num_key_value_heads, head_dim", "attention.head_count_kv, attention.key_length");
 /// Queries, keys and values in one tensor.
-pub(crate) const QUERIES_KEYS_VALUES: Size = size(
+pub(crate) const QKV_DIM: Size = size(
     |config| Ok(keys(config)?.saturating_mul(2).saturating_add(queries(config)?)),
     "num_attention_heads, num_key_value_heads, head_dim",
     "attention.head_count, attention.head_count_kv, attention.key_length",
 );
 /// The experts of a layer.
-pub(crate) const EXPERTS: Size =
-    size(|config| first(config, EXPERT_COUNT), "num_local_experts, num_experts, n_routed_experts", "expert_count");
+pub(crate) const EXPERT_COUNT: Size =
+    size(|config| first(config, EXPERT_KEYS), "num_local_experts, num_experts, n_routed_experts", "expert_count");
 /// The width of an expert.
-pub(crate) const EXPERT_INNER: Size =
+pub(crate) const EXPERT_FFN: Size =
     size(expert_inner, "moe_intermediate_size", "expert_feed_forward_length, feed_forward_length");
 /// The width of the expert that all tokens go through.
-pub(crate) const SHARED_INNER: Size = size(
+pub(crate) const SHARED_FFN: Size = size(
     |config| match config.count(&["shared_expert_intermediate_size"])? {
         Some(inner) => Ok(inner),
         None => Ok(config.needed("n_shared_experts")?.saturating_mul(expert_inner(config)?)),
@@ -84,6 +84,6 @@ fn keys(config: &Config) -> Result<u64> {
 fn expert_inner(config: &Config) -> Result<u64> {
     match config.count(&["moe_intermediate_size"])? {
         Some(inner) => Ok(inner),
-        None => first(config, INNER_KEYS),
+        None => first(config, FFN_KEYS),
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
 
 /// The scaling of positions, where the keys tell one.
 fn scaling(file: &Gguf<'_>) -> Option<Value> {
-    let kind = file.said("rope.scaling.type").filter(|kind| matches!(*kind, "linear" | "yarn"))?;
+    let kind = file.string("rope.scaling.type").filter(|kind| matches!(*kind, "linear" | "yarn"))?;
     let mut scaling = Map::new();
     scaling.insert("rope_type".to_owned(), json!(kind));
     for (key, name) in [

@@ -20,13 +20,13 @@ pub(super) fn check(
     raw: &Map<String, Value>,
     read: &Config,
 ) -> Result<()> {
-    let told = told(architecture, read)?;
-    for (key, _) in told.entries().iter().filter(|(key, _)| !file.metadata.contains_key(key)) {
+    let metadata = metadata(architecture, read)?;
+    for (key, _) in metadata.entries().iter().filter(|(key, _)| !file.metadata.contains_key(key)) {
         if is_default(architecture, raw, key)? {
             return Err(AnamnesisError::parse(format!("the file has no {}", quoted(key))));
         }
     }
-    for (key, value) in told.entries() {
+    for (key, value) in metadata.entries() {
         let Some(stored) = file.metadata.get(key).filter(|stored| !is_same(stored, value)) else { continue };
         let (stored, value) = (shown(stored), shown(value));
         let why = format!("{} is {stored}, the configuration of a checkpoint can only say {value}", quoted(key));
@@ -35,7 +35,7 @@ pub(super) fn check(
     let prefix = format!("{}.", architecture.name);
     for (key, value) in file.metadata {
         let Some(own) = key.strip_prefix(&prefix) else { continue };
-        let is_told = told.entries().iter().any(|(known, _)| known == key);
+        let is_told = metadata.entries().iter().any(|(known, _)| known == key);
         if is_told || HARMLESS.contains(&own) || is_implied(own, value, read)? {
             continue;
         }
@@ -69,18 +69,18 @@ pub(super) fn check_types(architecture: &'static Architecture, file: &Gguf<'_>) 
     Ok(())
 }
 
-fn told(architecture: &'static Architecture, config: &Config) -> Result<MetadataBuilder> {
-    let mut told = MetadataBuilder::default();
-    architecture.tell_early(config, &mut told)?;
-    architecture.tell_sizes(config, 0, &mut told)?;
-    Ok(told.without("general.file_type"))
+fn metadata(architecture: &'static Architecture, config: &Config) -> Result<MetadataBuilder> {
+    let mut metadata = MetadataBuilder::default();
+    architecture.write_early_keys(config, &mut metadata)?;
+    architecture.write_keys(config, 0, &mut metadata)?;
+    Ok(metadata.without("general.file_type"))
 }
 
 /// Whether a key has its value from the class alone: nothing in the file gives it.
 fn is_default(architecture: &'static Architecture, raw: &Map<String, Value>, key: &str) -> Result<bool> {
-    let told = told(architecture, &architecture.config_without_constants(raw)?);
-    // What cannot be worked out without them needs them.
-    Ok(!told.is_ok_and(|told| told.entries().iter().any(|(known, _)| known == key)))
+    let metadata = metadata(architecture, &architecture.config_without_constants(raw)?);
+    // What cannot be real_fn out without them needs them.
+    Ok(!metadata.is_ok_and(|metadata| metadata.entries().iter().any(|(known, _)| known == key)))
 }
 
 /// Whether a key that is not written any more says what the configuration implies.

@@ -34,7 +34,7 @@ pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) ->
     let architecture = architecture(gguf)?;
     let (config, read) = checked(architecture, gguf, tensors, is_whole)?;
     let (tensors, mut notes) = tensors::restored(architecture, &read, tensors)?;
-    if let Some(note) = architecture.lost {
+    if let Some(note) = architecture.restore_note {
         notes.push(note.to_owned());
     }
     let packed_experts = architecture.packed_experts.map(|told| told());

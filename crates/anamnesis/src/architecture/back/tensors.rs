@@ -27,7 +27,7 @@ pub(super) fn restored(
     let mut origins: BTreeMap<String, Origin> = BTreeMap::new();
     let (mut unknown, mut of_inputs) = (Vec::new(), 0usize);
     for (place, tensor) in tensors.iter().enumerate() {
-        if architecture.made.iter().any(|made| made.name == tensor.name) {
+        if architecture.derived_tensors.iter().any(|made| made.name == tensor.name) {
             continue;
         }
         // They mean nothing to weights that are decoded.
@@ -45,7 +45,7 @@ pub(super) fn restored(
         let experts = tensor.shape.first().filter(|_| rule.is_stacked()).map(|&experts| experts as u64);
         let experts = experts.map_or_else(|| vec![None], |experts| (0..experts).map(Some).collect());
         for expert in experts {
-            let name = rule.hf_name(architecture.layers, layer, Caught { expert, ..caught });
+            let name = rule.hf_name(architecture.layer_prefix, layer, Caught { expert, ..caught });
             let origin = origins.entry(name).or_default();
             origin.parts.push((rule.changes, Reshaped::input(place, tensor.shape)));
             origin.expert = expert;

@@ -24,9 +24,9 @@ pub(crate) fn general(
     config: &Map<String, Value>,
     counts: &Counts,
 ) -> Result<MetadataBuilder> {
-    let mut told = MetadataBuilder::default();
-    told.text("general.type", "model");
-    sampling::tell(files.read("generation_config.json")?.as_deref(), &mut told);
+    let mut metadata = MetadataBuilder::default();
+    metadata.text("general.type", "model");
+    sampling::write(files.read("generation_config.json")?.as_deref(), &mut metadata);
     let card = Card::read(files.read("README.md")?.as_deref());
     let directory = files.directory_name();
     let path = config.get("_name_or_path").and_then(Value::as_str);
@@ -36,10 +36,10 @@ pub(crate) fn general(
         [path, directory.as_deref()].into_iter().flatten().map(|id| ModelName::guess(id, counts.total)).collect();
     let guessed = |part: fn(&ModelName) -> Option<String>| guesses.iter().find_map(part);
     let name = card.text(&["name", "model_name"]).or_else(|| guessed(|name| Some(titled(&name.full))));
-    told.text("general.name", name.or(directory).unwrap_or_default());
+    metadata.text("general.name", name.or(directory).unwrap_or_default());
     let mut one = |key: &str, names: &[&str], otherwise: Option<String>| {
         if let Some(text) = card.text(names).or(otherwise) {
-            told.text(format!("general.{key}"), text);
+            metadata.text(format!("general.{key}"), text);
         }
     };
     one("author", &["author", "model_author", "model_creator"], None);
@@ -49,10 +49,10 @@ pub(crate) fn general(
     one("finetune", &["finetune", "model_finetune"], guessed(|name| name.finetune.clone()));
     one("basename", &["basename", "model_basename", "model_type"], guessed(|name| name.basename.clone()));
     one("description", &["description", "model_description"], None);
-    let counted = (counts.total > 0).then(|| counts.label());
-    one("size_label", &["size_label", "model_size_label"], guessed(|name| name.size_label.clone()).or(counted));
+    let count_fn = (counts.total > 0).then(|| counts.label());
+    one("size_label", &["size_label", "model_size_label"], guessed(|name| name.size_label.clone()).or(count_fn));
     if let Some(license) = card.list("license").filter(|list| !list.is_empty()) {
-        told.text("general.license", license.join(","));
+        metadata.text("general.license", license.join(","));
     }
     for (key, names) in [
         ("license.name", &["license_name"][..]),
@@ -63,18 +63,18 @@ pub(crate) fn general(
         ("source.repo_url", &["repo_url", "model_repo_url"]),
     ] {
         if let Some(text) = card.text(names) {
-            told.text(format!("general.{key}"), text);
+            metadata.text(format!("general.{key}"), text);
         }
     }
     let listed = |names: &[&str]| names.iter().find_map(|name| card.get(name)).map(Entry::items);
     let models = listed(&["base_model", "base_models", "base_model_sources"]);
-    sources::tell("base_model", models, counts.total, &mut told);
-    sources::tell("dataset", listed(&["datasets", "dataset", "dataset_sources"]), counts.total, &mut told);
+    sources::write("base_model", models, counts.total, &mut metadata);
+    sources::write("dataset", listed(&["datasets", "dataset", "dataset_sources"]), counts.total, &mut metadata);
     for (key, names) in [("tags", ["tags", "pipeline_tag"]), ("languages", ["languages", "language"])] {
         let texts = names.iter().filter_map(|name| card.list(name)).flatten().collect();
-        told.array(format!("general.{key}"), MetadataArray::String(texts));
+        metadata.array(format!("general.{key}"), MetadataArray::String(texts));
     }
-    Ok(told)
+    Ok(metadata)
 }
 
 #[cfg(test)]
@@ -87,8 +87,9 @@ mod tests {
     fn the_card_comes_before_the_configuration_and_that_before_the_directory() {
         let config = serde_json::json!({"_name_or_path": "org/other-7B-v2"});
         let named = |files: InMemory, config: &Value| {
-            let told = general(&files.named("tiny-1K-chat"), config.as_object().unwrap(), &Counts::default()).unwrap();
-            let name = told.entries().iter().find(|(key, _)| key == "general.name").unwrap();
+            let metadata =
+                general(&files.named("tiny-1K-chat"), config.as_object().unwrap(), &Counts::default()).unwrap();
+            let name = metadata.entries().iter().find(|(key, _)| key == "general.name").unwrap();
             name.1.as_string().unwrap().to_owned()
         };
         let card = InMemory::default().with("README.md", "---\nmodel_name: Carded\n---\n");
@@ -101,9 +102,9 @@ mod tests {
     fn sampling_that_is_no_number_is_left_out_and_said() {
         let files =
             InMemory::default().with("generation_config.json", r#"{"top_k": 1.5, "temperature": 1, "top_p": null}"#);
-        let told = general(&files, &Map::new(), &Counts::default()).unwrap();
+        let metadata = general(&files, &Map::new(), &Counts::default()).unwrap();
         let temperature = ("general.sampling.temp".to_owned(), MetadataValue::F32(1.0));
-        assert!(told.entries().contains(&temperature) && told.notes.len() == 1, "{told:?}");
-        assert!(told.entries().iter().all(|(key, _)| !key.contains("top_")));
+        assert!(metadata.entries().contains(&temperature) && metadata.notes.len() == 1, "{metadata:?}");
+        assert!(metadata.entries().iter().all(|(key, _)| !key.contains("top_")));
     }
 }

@@ -22,14 +22,14 @@ const SETTINGS: [(&str, &[&str], bool); 11] = [
 ];
 
 /// Writes the settings of a file; one that cannot be read says nothing.
-pub(super) fn tell(text: Option<&[u8]>, told: &mut MetadataBuilder) {
+pub(super) fn write(text: Option<&[u8]>, metadata: &mut MetadataBuilder) {
     let Some(text) = text else { return };
     let Ok(settings) = json::from_slice::<Map<String, Value>>(text) else {
-        told.note("generation_config.json is no JSON object, so that nothing is written about sampling");
+        metadata.note("generation_config.json is no JSON object, so that nothing is written about sampling");
         return;
     };
     if let Some(sequence) = settings.get("sequence").and_then(Value::as_str) {
-        told.text("general.sampling.sequence", sequence);
+        metadata.text("general.sampling.sequence", sequence);
     }
     for (key, names, is_whole) in SETTINGS {
         let Some(value) = names.iter().find_map(|name| settings.get(*name)).filter(|value| !value.is_null()) else {
@@ -40,8 +40,8 @@ pub(super) fn tell(text: Option<&[u8]>, told: &mut MetadataBuilder) {
             false => value.as_f64().map(|number| MetadataValue::F32(number as f32)),
         };
         match number {
-            Some(number) => told.set(format!("general.sampling.{key}"), number),
-            None => told.note(format!("generation_config.json: {key} is {value}, which is left out")),
+            Some(number) => metadata.set(format!("general.sampling.{key}"), number),
+            None => metadata.note(format!("generation_config.json: {key} is {value}, which is left out")),
         }
     }
 }

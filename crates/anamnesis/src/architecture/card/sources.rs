@@ -8,14 +8,14 @@ use crate::architecture::metadata_builder::MetadataBuilder;
 const KEYS: [&str; 9] = ["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
 
 /// Writes how many there are, and what is known of each.
-pub(super) fn tell(kind: &str, listed: Option<Vec<&Entry>>, total: u64, told: &mut MetadataBuilder) {
+pub(super) fn write(kind: &str, listed: Option<Vec<&Entry>>, total: u64, metadata: &mut MetadataBuilder) {
     let Some(listed) = listed else { return };
-    told.number(format!("general.{kind}.count"), u32::try_from(listed.len()).unwrap_or(u32::MAX));
+    metadata.number(format!("general.{kind}.count"), u32::try_from(listed.len()).unwrap_or(u32::MAX));
     for (place, entry) in listed.into_iter().enumerate() {
         let known = known(entry, total);
         for key in KEYS {
             if let Some((_, text)) = known.iter().find(|(name, _)| name == key) {
-                told.text(format!("general.{kind}.{place}.{key}"), text);
+                metadata.text(format!("general.{kind}.{place}.{key}"), text);
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{Absent, BASE, Count, Flag, Quotient, Real};
-use crate::architecture::key::{COMMON, Key, ValueSource, count, counted, real};
-use crate::architecture::kind::{Architecture, Class, USUAL};
-use crate::architecture::modules::{AROUND, ATTENTION, GATED};
+use crate::architecture::key::{COMMON, Key, ValueSource, count, count_fn, real};
+use crate::architecture::kind::{Architecture, Class, DECODER};
+use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, GATED_FFN};
 use crate::architecture::restore;
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::WIDTH;
+use crate::architecture::size::HIDDEN;
 use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
@@ -34,7 +34,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, ONE_NORM, ATTENTION, GATED],
+    rules: &[EMBED_NORM_HEAD, ONE_NORM, ATTENTION, GATED_FFN],
     keys: &[COMMON, SIZES],
     restore: |file, config| {
         restore::layer_types(file, config, 4);
@@ -45,16 +45,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         classes: &[("cohere2", TokenizerClass::Registered("CohereTokenizer"))],
         ..BPE
     },
-    ..USUAL
+    ..DECODER
 };
 
-const ONE_NORM: &[Rule] = &[layer("input_layernorm.*", "attn_norm.*", &[WIDTH])];
+const ONE_NORM: &[Rule] = &[layer("input_layernorm.*", "attn_norm.*", &[HIDDEN])];
 
 const SIZES: &[Key] = &[
     real("logit_scale", &["logit_scale"]),
     count("attention.sliding_window", &["sliding_window"]),
     count("vocab_size", &["vocab_size"]),
-    counted("rope.dimension_count", dimensions),
+    count_fn("rope.dimension_count", dimensions),
     Key { gguf: "rope.scaling.type", from: ValueSource::TextFn(|_| Ok(Some("none"))) },
 ];
 

@@ -6,13 +6,13 @@ use crate::architecture::change::{Change, Halves};
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, ClassDefault, Count, Flag, Real};
 use crate::architecture::gguf::{Gguf, shortest};
-use crate::architecture::key::{COMMON, Key, ValueSource, count, counted, real, worked};
-use crate::architecture::kind::{Architecture, Class, Head, USUAL};
-use crate::architecture::modules::{AROUND, EXPERTS, GATED, NORMS, SHARED_EXPERTS};
+use crate::architecture::key::{COMMON, Key, ValueSource, count, count_fn, real, real_fn};
+use crate::architecture::kind::{Architecture, Class, DECODER, Head};
+use crate::architecture::modules::{EMBED_NORM_HEAD, EXPERTS, GATED_FFN, NORMS, SHARED_EXPERTS};
 use crate::architecture::need::{ATTENTION_BIAS, Need, Presence, flagged, has_experts};
 use crate::architecture::restore::set;
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{EXPERTS as EXPERT_COUNT, HEADS, Size, WIDTH, size};
+use crate::architecture::size::{EXPERT_COUNT, HEADS, HIDDEN, Size, size};
 use crate::error::Result;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -37,12 +37,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         Class { name: "DeepseekV3ForCausalLM", model_type: "deepseek_v3", defaults: V3 },
         Class { name: "KimiK2ForCausalLM", model_type: "kimi_k2", defaults: V3 },
     ],
-    rules: &[AROUND, NORMS, COMPRESSED, GATED, EXPERTS, SHARED_EXPERTS],
+    rules: &[EMBED_NORM_HEAD, NORMS, COMPRESSED, GATED_FFN, EXPERTS, SHARED_EXPERTS],
     keys: &[COMMON, SIZES],
     head: Head::UnlessTied,
-    drops_further_layers: true,
+    drops_nextn_layers: true,
     restore,
-    ..USUAL
+    ..DECODER
 };
 
 /// The ranks and head sizes of multi-head latent attention.
@@ -78,17 +78,17 @@ const V3: &[&[ClassDefault]] = &[
 ];
 
 const COMPRESSED: &[Rule] = &[
-    layer("self_attn.q_a_proj.*", "attn_q_a.*", &[QUERY_RANK, WIDTH]).when(RANKED).biased(RANKED_BIAS),
+    layer("self_attn.q_a_proj.*", "attn_q_a.*", &[QUERY_RANK, HIDDEN]).when(RANKED).biased(RANKED_BIAS),
     layer("self_attn.q_a_layernorm.*", "attn_q_a_norm.*", &[QUERY_RANK]).when(RANKED),
-    layer("self_attn.q_b_proj.*", "attn_q_b.*", &[QUERIES, QUERY_RANK]).when(RANKED),
-    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).when(UNRANKED),
-    layer("self_attn.kv_a_proj_with_mqa.*", "attn_kv_a_mqa.*", &[COMPRESSED_KEYS, WIDTH]).biased(ATTENTION_BIAS),
+    layer("self_attn.q_b_proj.*", "attn_q_b.*", &[Q_DIM, QUERY_RANK]).when(RANKED),
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).when(UNRANKED),
+    layer("self_attn.kv_a_proj_with_mqa.*", "attn_kv_a_mqa.*", &[COMPRESSED_KEYS, HIDDEN]).biased(ATTENTION_BIAS),
     layer("self_attn.kv_a_layernorm.*", "attn_kv_a_norm.*", &[KEY_RANK]),
     layer("self_attn.kv_b_proj.weight", "attn_k_b.weight", &[HEADS, KEY_RANK, UNTURNED])
         .with(&[Change::First(Halves::KeysAndValues), Change::Transposed]),
     layer("self_attn.kv_b_proj.weight", "attn_v_b.weight", &[HEADS, VALUE, KEY_RANK])
         .with(&[Change::Second(Halves::KeysAndValues)]),
-    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, VALUES]).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, VALUES]).biased(ATTENTION_BIAS),
     layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(SCORED),
 ];
 
@@ -124,7 +124,7 @@ const UNTURNED: Size = size(
     "attention.key_length_mla, rope.dimension_count",
 );
 const VALUE: Size = size(|config| config.needed("v_head_dim"), "v_head_dim", "attention.value_length_mla");
-const QUERIES: Size = size(
+const Q_DIM: Size = size(
     |config| {
         let size = config.needed("qk_nope_head_dim")?.saturating_add(config.needed("qk_rope_head_dim")?);
         Ok(config.divisor("num_attention_heads")?.saturating_mul(size))
@@ -144,14 +144,14 @@ const COMPRESSED_KEYS: Size = size(
 );
 
 const SIZES: &[Key] = &[
-    counted("attention.head_count_kv", |_| Ok(Some(1))),
+    count_fn("attention.head_count_kv", |_| Ok(Some(1))),
     count("leading_dense_block_count", &["first_k_dense_replace"]),
     count("vocab_size", &["vocab_size"]),
     count("attention.q_lora_rank", &["q_lora_rank"]),
     count("attention.kv_lora_rank", &["kv_lora_rank"]),
-    counted("attention.key_length", |config| sum(config, "kv_lora_rank", "qk_rope_head_dim")),
+    count_fn("attention.key_length", |config| sum(config, "kv_lora_rank", "qk_rope_head_dim")),
     count("attention.value_length", &["kv_lora_rank"]),
-    counted("attention.key_length_mla", |config| sum(config, "qk_nope_head_dim", "qk_rope_head_dim")),
+    count_fn("attention.key_length_mla", |config| sum(config, "qk_nope_head_dim", "qk_rope_head_dim")),
     count("attention.value_length_mla", &["v_head_dim"]),
     count("expert_feed_forward_length", &["moe_intermediate_size"]),
     count("expert_count", &["n_routed_experts"]),
@@ -162,7 +162,7 @@ const SIZES: &[Key] = &[
         from: ValueSource::BoolFn(|config| Ok(config.flag("norm_topk_prob")?.filter(|norm| *norm))),
     },
     count("rope.dimension_count", &["qk_rope_head_dim"]),
-    worked("rope.scaling.yarn_log_multiplier", |config| {
+    real_fn("rope.scaling.yarn_log_multiplier", |config| {
         Ok(config.rope().real("mscale_all_dim")?.map(|scale| 0.1 * scale))
     }),
 ];
@@ -192,7 +192,7 @@ fn restore(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
         scaling.insert("mscale".to_owned(), scale.into());
         scaling.insert("mscale_all_dim".to_owned(), scale.into());
     }
-    let is_normed = file.told("expert_weights_norm").unwrap_or(false);
+    let is_normed = file.flag("expert_weights_norm").unwrap_or(false);
     set(config, "norm_topk_prob", is_normed);
     let is_third = file.count("expert_gating_func") == Some(2);
     set(config, "scoring_func", if is_third { "sigmoid" } else { "softmax" });

@@ -4,13 +4,14 @@ use crate::architecture::change::{Change, Factor};
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, Count, Flag, Real};
 use crate::architecture::key::{
-    CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, counted, real, worked,
+    CONTEXT_KEYS, EPSILON_KEYS, FFN_KEYS, FILE_TYPE, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS, Key, LAYER_KEYS, count,
+    count_fn, real, real_fn,
 };
-use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::kind::{Architecture, Class, DECODER};
 use crate::architecture::need::{ATTENTION_BIAS, MLP_BIAS, Need, UNTIED};
 use crate::architecture::restore::set;
 use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{self, KEYS, ONE, QUERIES, Size, VOCABULARY, size};
+use crate::architecture::size::{self, KV_DIM, ONE, Q_DIM, Size, VOCAB, size};
 use crate::architecture::state_space;
 use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
 use crate::error::Result;
@@ -65,38 +66,38 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         set(config, "projectors_bias", file.has_in_layers(&["ssm_out.bias"]));
         Ok(0)
     },
-    lost: Some("the multipliers of the model are part of its weights, and 1 in the configuration"),
+    restore_note: Some("the multipliers of the model are part of its weights, and 1 in the configuration"),
     tokenizer: TokenizerRules { pre: Some((PreTokenizer::Llama3, "falcon-h1")), ..BPE },
-    ..USUAL
+    ..DECODER
 };
 
 const IN: Factor = Factor::Key("attention_in_multiplier");
 
 const TENSORS: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, size::WIDTH])
+    model("model.embed_tokens.*", "token_embd.*", &[VOCAB, size::HIDDEN])
         .with(&[Change::Times(Factor::Key("embedding_multiplier"))]),
-    model("model.final_layernorm.*", "output_norm.*", &[size::WIDTH]),
-    model("lm_head.*", "output.*", &[VOCABULARY, size::WIDTH])
+    model("model.final_layernorm.*", "output_norm.*", &[size::HIDDEN]),
+    model("lm_head.*", "output.*", &[VOCAB, size::HIDDEN])
         .with(&[Change::Times(Factor::Key("lm_head_multiplier"))])
         .when(UNTIED),
-    layer("input_layernorm.*", "attn_norm.*", &[size::WIDTH]),
-    layer("pre_ff_layernorm.weight", "ffn_norm", &[size::WIDTH]),
-    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, size::WIDTH]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, size::WIDTH])
+    layer("input_layernorm.*", "attn_norm.*", &[size::HIDDEN]),
+    layer("pre_ff_layernorm.weight", "ffn_norm", &[size::HIDDEN]),
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, size::HIDDEN]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, size::HIDDEN])
         .with(&[Change::Times(IN), Change::Times(Factor::Key("key_multiplier"))])
         .biased(ATTENTION_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, size::WIDTH]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[size::WIDTH, QUERIES])
+    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, size::HIDDEN]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[size::HIDDEN, Q_DIM])
         .with(&[Change::Times(Factor::Key("attention_out_multiplier"))])
         .biased(ATTENTION_BIAS),
-    layer("feed_forward.gate_proj.*", "ffn_gate.*", &[size::INNER, size::WIDTH])
+    layer("feed_forward.gate_proj.*", "ffn_gate.*", &[size::FFN, size::HIDDEN])
         .with(&[Change::Times(Factor::Item("mlp_multipliers", 0))])
         .biased(MLP_BIAS),
-    layer("feed_forward.up_proj.*", "ffn_up.*", &[size::INNER, size::WIDTH]).biased(MLP_BIAS),
-    layer("feed_forward.down_proj.*", "ffn_down.*", &[size::WIDTH, size::INNER])
+    layer("feed_forward.up_proj.*", "ffn_up.*", &[size::FFN, size::HIDDEN]).biased(MLP_BIAS),
+    layer("feed_forward.down_proj.*", "ffn_down.*", &[size::HIDDEN, size::FFN])
         .with(&[Change::Times(Factor::Item("mlp_multipliers", 1))])
         .biased(MLP_BIAS),
-    layer("mamba.in_proj.*", "ssm_in.*", &[STATE_INPUTS, size::WIDTH])
+    layer("mamba.in_proj.*", "ssm_in.*", &[STATE_INPUTS, size::HIDDEN])
         .with(&[Change::Times(Factor::Key("ssm_in_multiplier")), Change::TimesStateSpace])
         .biased(PROJECTION_BIAS),
     layer("mamba.conv1d.bias", "ssm_conv1d.bias", &[CONVOLVED]).when(CONV_BIAS),
@@ -105,7 +106,7 @@ const TENSORS: &[Rule] = &[
     layer("mamba.A_log", "ssm_a", &[STATE_HEADS, ONE]).with(&[Change::NegativeExponential, Change::Column]),
     layer("mamba.D", "ssm_d", &[STATE_HEADS, ONE]).with(&[Change::Column]),
     layer("mamba.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(&[Change::Groups("mamba_n_groups")]).when(NORMED),
-    layer("mamba.out_proj.*", "ssm_out.*", &[size::WIDTH, STATE_INNER])
+    layer("mamba.out_proj.*", "ssm_out.*", &[size::HIDDEN, STATE_INNER])
         .with(&[Change::Times(Factor::Key("ssm_out_multiplier"))])
         .biased(OUTPUT_BIAS),
 ];
@@ -142,21 +143,21 @@ fn convolved(config: &Config) -> Result<u64> {
 }
 
 const SIZES: &[Key] = &[
-    count("context_length", CONTEXT),
-    count("embedding_length", WIDTH),
-    count("feed_forward_length", INNER),
-    count("attention.head_count", HEADS),
-    count("block_count", LAYERS),
+    count("context_length", CONTEXT_KEYS),
+    count("embedding_length", HIDDEN_KEYS),
+    count("feed_forward_length", FFN_KEYS),
+    count("attention.head_count", HEAD_KEYS),
+    count("block_count", LAYER_KEYS),
     count("ssm.conv_kernel", &["mamba_d_conv"]),
     count("ssm.inner_size", &["mamba_d_ssm"]),
     count("ssm.state_size", &["mamba_d_state"]),
     count("ssm.time_step_rank", &["mamba_n_heads"]),
     count("ssm.group_count", &["mamba_n_groups"]),
-    real("attention.layer_norm_rms_epsilon", RMS_EPSILON),
+    real("attention.layer_norm_rms_epsilon", EPSILON_KEYS),
     FILE_TYPE,
     count("vocab_size", &["vocab_size"]),
-    count("attention.head_count_kv", KV_HEADS),
-    counted("attention.key_length", |config| config.head_size().map(Some)),
-    counted("attention.value_length", |config| config.head_size().map(Some)),
-    worked("rope.freq_base", |config| config.rope().theta()),
+    count("attention.head_count_kv", KV_HEAD_KEYS),
+    count_fn("attention.key_length", |config| config.head_size().map(Some)),
+    count_fn("attention.value_length", |config| config.head_size().map(Some)),
+    real_fn("rope.freq_base", |config| config.rope().theta()),
 ];

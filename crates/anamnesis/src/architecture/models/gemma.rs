@@ -3,11 +3,11 @@
 use crate::architecture::change::Change;
 use crate::architecture::defaults::{Absent, BASE, Count, Flag};
 use crate::architecture::key::WITHOUT_ROPE;
-use crate::architecture::kind::{Architecture, Class, Head, USUAL};
-use crate::architecture::modules::{ATTENTION, GATED, TIED_AROUND};
+use crate::architecture::kind::{Architecture, Class, DECODER, Head};
+use crate::architecture::modules::{ATTENTION, EMBED_NORM_TIED, GATED_FFN};
 use crate::architecture::restore::{GELU, set};
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::WIDTH;
+use crate::architecture::size::HIDDEN;
 use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -31,7 +31,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[TIED_AROUND, NORMS, ATTENTION, GATED],
+    rules: &[EMBED_NORM_TIED, NORMS, ATTENTION, GATED_FFN],
     keys: &[WITHOUT_ROPE],
     tokenizer: TokenizerRules {
         pieces: PiecesUse::Required,
@@ -47,10 +47,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         set(config, "hidden_act", GELU);
         Ok(0)
     },
-    ..USUAL
+    ..DECODER
 };
 
 const NORMS: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
-    layer("post_attention_layernorm.*", "ffn_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
+    layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
 ];

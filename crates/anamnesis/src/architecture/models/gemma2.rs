@@ -2,8 +2,8 @@
 
 use crate::architecture::defaults::{Absent, BASE, Count, Flag, Real};
 use crate::architecture::key::{Key, WITHOUT_ROPE, count, real};
-use crate::architecture::kind::{Architecture, Class, Head, USUAL};
-use crate::architecture::modules::{ATTENTION, FOUR_NORMS, GATED, TIED_AROUND};
+use crate::architecture::kind::{Architecture, Class, DECODER, Head};
+use crate::architecture::modules::{ATTENTION, EMBED_NORM_TIED, FOUR_NORMS, GATED_FFN};
 use crate::architecture::restore;
 use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerClass, TokenizerRules};
 
@@ -32,7 +32,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[TIED_AROUND, FOUR_NORMS, ATTENTION, GATED],
+    rules: &[EMBED_NORM_TIED, FOUR_NORMS, ATTENTION, GATED_FFN],
     keys: &[WITHOUT_ROPE, LIMITS],
     tokenizer: TokenizerRules {
         pieces: PiecesUse::Required,
@@ -45,7 +45,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         restore::gemma_queries(file, config, 46);
         Ok(0)
     },
-    ..USUAL
+    ..DECODER
 };
 
 const LIMITS: &[Key] = &[

@@ -4,12 +4,12 @@
 use crate::architecture::change::Change;
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, ClassDefault, Count, Flag, Real};
-use crate::architecture::key::{COMMON, Key, counted, real};
-use crate::architecture::kind::{Architecture, Class, Head, USUAL};
-use crate::architecture::modules::{ATTENTION, FOUR_NORMS, GATED};
+use crate::architecture::key::{COMMON, Key, count_fn, real};
+use crate::architecture::kind::{Architecture, Class, DECODER, Head};
+use crate::architecture::modules::{ATTENTION, FOUR_NORMS, GATED_FFN};
 use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{HEAD, Size, VOCABULARY, WIDTH, size};
+use crate::architecture::size::{HEAD_DIM, HIDDEN, Size, VOCAB, size};
 use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
@@ -19,7 +19,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         Class { name: "Gemma3ForCausalLM", model_type: "gemma3_text", defaults: DEFAULTS },
         Class { name: "Gemma3ForConditionalGeneration", model_type: "gemma3", defaults: DEFAULTS },
     ],
-    rules: &[AROUND, FOUR_NORMS, ATTENTION, QK_NORMS, GATED],
+    rules: &[EMBED_NORM_HEAD, FOUR_NORMS, ATTENTION, QK_NORMS, GATED_FFN],
     keys: &[COMMON, LIMITS],
     tokenizer: TokenizerRules {
         no_space_prefix: true,
@@ -38,8 +38,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         restore::layer_types(file, config, 6);
         Ok(0)
     },
-    lost: Some("vision and audio parts of a larger model, which GGUF keeps elsewhere, are not restored"),
-    ..USUAL
+    restore_note: Some("vision and audio parts of a larger model, which GGUF keeps elsewhere, are not restored"),
+    ..DECODER
 };
 
 const DEFAULTS: &[&[ClassDefault]] = &[
@@ -62,25 +62,22 @@ const DEFAULTS: &[&[ClassDefault]] = &[
 ];
 
 /// The rows of the embedding, without those behind the vocabulary.
-const TOKENS: Size = size(
-    |config| Ok(config.needed("vocab_size")?.min(config.vocabulary.unwrap_or(u64::MAX))),
-    VOCABULARY.hf,
-    VOCABULARY.gguf,
-);
+const TOKENS: Size =
+    size(|config| Ok(config.needed("vocab_size")?.min(config.vocabulary.unwrap_or(u64::MAX))), VOCAB.hf, VOCAB.gguf);
 
-const AROUND: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*", &[TOKENS, WIDTH]).with(&[Change::CutToVocabulary]),
-    model("model.norm.*", "output_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
-    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).left_out(),
+const EMBED_NORM_HEAD: &[Rule] = &[
+    model("model.embed_tokens.*", "token_embd.*", &[TOKENS, HIDDEN]).with(&[Change::CutToVocabulary]),
+    model("model.norm.*", "output_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
+    model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).left_out(),
 ];
 
 const QK_NORMS: &[Rule] = &[
-    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD]).with(&[Change::PlusOne]),
-    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD]).with(&[Change::PlusOne]),
+    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD_DIM]).with(&[Change::PlusOne]),
+    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD_DIM]).with(&[Change::PlusOne]),
 ];
 
 const LIMITS: &[Key] =
-    &[counted("attention.sliding_window", window), real("final_logit_softcapping", &["final_logit_softcapping"])];
+    &[count_fn("attention.sliding_window", window), real("final_logit_softcapping", &["final_logit_softcapping"])];
 
 /// The window of layers that have one; none where every layer sees all.
 fn window(config: &Config) -> Result<Option<u64>> {

@@ -1,12 +1,12 @@
 //! GLM 4: gate and up in one tensor, four norms in a layer, positions that turn half of a head.
 
 use crate::architecture::defaults::{BASE, Count, Flag, Real};
-use crate::architecture::key::{COMMON, Key, counted, half_of_head};
-use crate::architecture::kind::{Architecture, Class, USUAL};
-use crate::architecture::modules::{AROUND, HALF_BIASED_ATTENTION};
+use crate::architecture::key::{COMMON, Key, count_fn, half_of_head};
+use crate::architecture::kind::{Architecture, Class, DECODER};
+use crate::architecture::modules::{EMBED_NORM_HEAD, QKV_BIASED_ATTENTION};
 use crate::architecture::restore;
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{GATE_AND_UP, INNER, WIDTH};
+use crate::architecture::size::{FFN, HIDDEN, TWO_FFN};
 use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -29,7 +29,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, HALF_BIASED_ATTENTION, LAYER],
+    rules: &[EMBED_NORM_HEAD, QKV_BIASED_ATTENTION, LAYER],
     keys: &[COMMON, SIZES],
     tokenizer: TokenizerRules {
         roles: &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("bos", "<|endoftext|>")],
@@ -41,16 +41,16 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         restore::partial_rotary_factor(file, config);
         Ok(0)
     },
-    ..USUAL
+    ..DECODER
 };
 
 const LAYER: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]),
-    layer("post_self_attn_layernorm.*", "post_attention_norm.*", &[WIDTH]),
-    layer("post_attention_layernorm.*", "ffn_norm.*", &[WIDTH]),
-    layer("post_mlp_layernorm.*", "post_ffw_norm.*", &[WIDTH]),
-    layer("mlp.gate_up_proj.*", "ffn_up.*", &[GATE_AND_UP, WIDTH]),
-    layer("mlp.down_proj.*", "ffn_down.*", &[WIDTH, INNER]),
+    layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]),
+    layer("post_self_attn_layernorm.*", "post_attention_norm.*", &[HIDDEN]),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[HIDDEN]),
+    layer("post_mlp_layernorm.*", "post_ffw_norm.*", &[HIDDEN]),
+    layer("mlp.gate_up_proj.*", "ffn_up.*", &[TWO_FFN, HIDDEN]),
+    layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]),
 ];
 
-const SIZES: &[Key] = &[counted("rope.dimension_count", half_of_head)];
+const SIZES: &[Key] = &[count_fn("rope.dimension_count", half_of_head)];

@@ -2,13 +2,13 @@
 
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, Count, Flag, Real};
-use crate::architecture::key::{COMMON, Key, ValueSource, count, counted, half_of_head, real};
-use crate::architecture::kind::{Architecture, Class, USUAL};
-use crate::architecture::modules::{AROUND, EXPERTS, GATED, HALF_BIASED_ATTENTION, SHARED_EXPERTS};
+use crate::architecture::key::{COMMON, Key, ValueSource, count, count_fn, half_of_head, real};
+use crate::architecture::kind::{Architecture, Class, DECODER};
+use crate::architecture::modules::{EMBED_NORM_HEAD, EXPERTS, GATED_FFN, QKV_BIASED_ATTENTION, SHARED_EXPERTS};
 use crate::architecture::need::{Need, Presence, SPARSE};
 use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{EXPERTS as EXPERT_COUNT, HEAD, Size, VOCABULARY, WIDTH, size};
+use crate::architecture::size::{EXPERT_COUNT, HEAD_DIM, HIDDEN, Size, VOCAB, size};
 use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
@@ -40,7 +40,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, HALF_BIASED_ATTENTION, QK_NORMS, LAYER, GATED, EXPERTS, SHARED_EXPERTS, NEXT],
+    rules: &[EMBED_NORM_HEAD, QKV_BIASED_ATTENTION, QK_NORMS, LAYER, GATED_FFN, EXPERTS, SHARED_EXPERTS, NEXT],
     keys: &[COMMON, SIZES],
     tokenizer: TokenizerRules {
         roles: &[("bos", "[gMASK]"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("eom", "<|observation|>")],
@@ -48,7 +48,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         classes: &[("glm4_moe", TokenizerClass::NoDefaults)],
         ..BPE
     },
-    further_layers: Some(NEXT_LAYERS),
+    nextn_layers: Some(NEXT_LAYERS),
     restore: |file, config| {
         config.remove("num_local_experts");
         let next = file.count("nextn_predict_layers").unwrap_or(0);
@@ -56,19 +56,19 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             set(config, "num_hidden_layers", layers.saturating_sub(next));
         }
         restore::partial_rotary_factor(file, config);
-        set(config, "norm_topk_prob", file.told("expert_weights_norm").unwrap_or(true));
+        set(config, "norm_topk_prob", file.flag("expert_weights_norm").unwrap_or(true));
         set(config, "use_qk_norm", file.has_in_layers(&["attn_q_norm.weight"]));
         Ok(0)
     },
-    ..USUAL
+    ..DECODER
 };
 
 /// The key that tells how many layers guess tokens after next.
 const NEXT_LAYERS: &str = "num_nextn_predict_layers";
 
 const LAYER: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]),
-    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]),
+    layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[HIDDEN]),
     layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(SPARSE),
 ];
 
@@ -76,8 +76,8 @@ const LAYER: &[Rule] = &[
 const NORMED: Need = Need::Flag("use_qk_norm");
 
 const QK_NORMS: &[Rule] = &[
-    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD]).when(NORMED),
-    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD]).when(NORMED),
+    layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD_DIM]).when(NORMED),
+    layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD_DIM]).when(NORMED),
 ];
 
 const TWICE_WIDTH: Size =
@@ -97,22 +97,22 @@ fn further(config: &Config, layer: u64, presence: Presence) -> Result<Presence> 
 }
 
 const NEXT: &[Rule] = &[
-    layer("eh_proj.*", "nextn.eh_proj.*", &[WIDTH, TWICE_WIDTH]).when(FURTHER),
-    layer("embed_tokens.*", "nextn.embed_tokens.*", &[VOCABULARY, WIDTH]).when(FURTHER_OPTIONAL),
-    layer("enorm.*", "nextn.enorm.*", &[WIDTH]).when(FURTHER),
-    layer("hnorm.*", "nextn.hnorm.*", &[WIDTH]).when(FURTHER),
-    layer("shared_head.head.*", "nextn.shared_head_head.*", &[VOCABULARY, WIDTH]).when(FURTHER_OPTIONAL),
-    layer("shared_head.norm.*", "nextn.shared_head_norm.*", &[WIDTH]).when(FURTHER_OPTIONAL),
+    layer("eh_proj.*", "nextn.eh_proj.*", &[HIDDEN, TWICE_WIDTH]).when(FURTHER),
+    layer("embed_tokens.*", "nextn.embed_tokens.*", &[VOCAB, HIDDEN]).when(FURTHER_OPTIONAL),
+    layer("enorm.*", "nextn.enorm.*", &[HIDDEN]).when(FURTHER),
+    layer("hnorm.*", "nextn.hnorm.*", &[HIDDEN]).when(FURTHER),
+    layer("shared_head.head.*", "nextn.shared_head_head.*", &[VOCAB, HIDDEN]).when(FURTHER_OPTIONAL),
+    layer("shared_head.norm.*", "nextn.shared_head_norm.*", &[HIDDEN]).when(FURTHER_OPTIONAL),
 ];
 
 const SIZES: &[Key] = &[
-    counted("block_count", all_layers),
-    counted("rope.dimension_count", half_of_head),
+    count_fn("block_count", all_layers),
+    count_fn("rope.dimension_count", half_of_head),
     count("expert_count", &["n_routed_experts"]),
     count("expert_feed_forward_length", &["moe_intermediate_size"]),
     count("expert_shared_count", &["n_shared_experts"]),
     count("leading_dense_block_count", &["first_k_dense_replace"]),
-    counted("expert_gating_func", |_| Ok(Some(2))),
+    count_fn("expert_gating_func", |_| Ok(Some(2))),
     real("expert_weights_scale", &["routed_scaling_factor"]),
     Key { gguf: "expert_weights_norm", from: ValueSource::BoolFn(|config| config.flag("norm_topk_prob")) },
     count("nextn_predict_layers", &[NEXT_LAYERS]),

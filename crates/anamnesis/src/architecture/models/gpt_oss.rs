@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use crate::architecture::change::{Change, Halves};
 use crate::architecture::defaults::{BASE, Count, Flag, Real};
 use crate::architecture::key::{COMMON, Key, count};
-use crate::architecture::kind::{Architecture, Class, Head, USUAL};
-use crate::architecture::modules::{AROUND, ATTENTION, EXPERTS_IN, EXPERTS_OUT};
+use crate::architecture::kind::{Architecture, Class, DECODER, Head};
+use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, EXPERTS_DOWN, EXPERTS_UP};
 use crate::architecture::need::Need;
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{EXPERT_INNER, EXPERTS, HEADS, WIDTH};
+use crate::architecture::size::{EXPERT_COUNT, EXPERT_FFN, HEADS, HIDDEN};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "gpt-oss",
@@ -36,7 +36,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, ATTENTION, LAYER],
+    rules: &[EMBED_NORM_HEAD, ATTENTION, LAYER],
     keys: &[COMMON, SIZES],
     restore: |file, config| {
         // The published models do not round where scaling begins and ends; llama.cpp, which does not tell, always does.
@@ -52,23 +52,23 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         json!({ "modules_to_not_convert": left, "quant_method": "mxfp4" })
     }),
     head: Head::Always,
-    ..USUAL
+    ..DECODER
 };
 
 const LAYER: &[Rule] = &[
-    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]),
-    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]),
+    layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[HIDDEN]),
     layer("self_attn.sinks", "attn_sinks.weight", &[HEADS]),
-    layer("mlp.router.*", "ffn_gate_inp.*", &[EXPERTS, WIDTH]).biased(Need::Always),
-    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_OUT).with(&[Change::Transposed]),
-    layer("mlp.experts.down_proj_bias", "ffn_down_exps.bias", &[EXPERTS, WIDTH]),
-    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_IN)
+    layer("mlp.router.*", "ffn_gate_inp.*", &[EXPERT_COUNT, HIDDEN]).biased(Need::Always),
+    layer("mlp.experts.down_proj", "ffn_down_exps.weight", EXPERTS_DOWN).with(&[Change::Transposed]),
+    layer("mlp.experts.down_proj_bias", "ffn_down_exps.bias", &[EXPERT_COUNT, HIDDEN]),
+    layer("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERTS_UP)
         .with(&[Change::Transposed, Change::First(Halves::AlternateRows)]),
-    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_IN)
+    layer("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERTS_UP)
         .with(&[Change::Transposed, Change::Second(Halves::AlternateRows)]),
-    layer("mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias", &[EXPERTS, EXPERT_INNER])
+    layer("mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias", &[EXPERT_COUNT, EXPERT_FFN])
         .with(&[Change::First(Halves::AlternateValues)]),
-    layer("mlp.experts.gate_up_proj_bias", "ffn_up_exps.bias", &[EXPERTS, EXPERT_INNER])
+    layer("mlp.experts.gate_up_proj_bias", "ffn_up_exps.bias", &[EXPERT_COUNT, EXPERT_FFN])
         .with(&[Change::Second(Halves::AlternateValues)]),
 ];
 

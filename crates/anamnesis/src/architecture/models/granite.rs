@@ -2,9 +2,9 @@
 
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, Real};
-use crate::architecture::key::{COMMON, Key, count, counted, worked};
-use crate::architecture::kind::{Architecture, Class, USUAL};
-use crate::architecture::modules::{AROUND, BIASED_GATED, NORMS, PAIRED_ATTENTION};
+use crate::architecture::key::{COMMON, Key, count, count_fn, real_fn};
+use crate::architecture::kind::{Architecture, Class, DECODER};
+use crate::architecture::modules::{EMBED_NORM_HEAD, GATED_FFN_BIASED, NORMS, PERMUTED_ATTENTION};
 use crate::architecture::restore::set;
 use crate::architecture::rope_freqs::{self, ROPE_FREQS};
 use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PreTokenizer, TokenizerClass, TokenizerRules};
@@ -25,9 +25,9 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED],
+    rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, GATED_FFN_BIASED],
     keys: &[COMMON, SIZES],
-    made: ROPE_FREQS,
+    derived_tensors: ROPE_FREQS,
     tokenizer: TokenizerRules {
         pre: Some((PreTokenizer::Digits, "refact")),
         classes: &[("granite", TokenizerClass::NoDefaults)],
@@ -42,7 +42,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         }
         Ok(0)
     },
-    ..USUAL
+    ..DECODER
 };
 
 /// The scales, by their keys in GGUF and in the configuration.
@@ -55,11 +55,11 @@ const SCALES: [(&str, &str); 4] = [
 
 const SIZES: &[Key] = &[
     count("vocab_size", &["vocab_size"]),
-    counted("rope.dimension_count", |config| config.share_of_width().map(Some)),
-    worked("attention.scale", |config| scale(config, "attention_multiplier")),
-    worked("embedding_scale", |config| scale(config, "embedding_multiplier")),
-    worked("residual_scale", |config| scale(config, "residual_multiplier")),
-    worked("logit_scale", |config| scale(config, "logits_scaling")),
+    count_fn("rope.dimension_count", |config| config.share_of_width().map(Some)),
+    real_fn("attention.scale", |config| scale(config, "attention_multiplier")),
+    real_fn("embedding_scale", |config| scale(config, "embedding_multiplier")),
+    real_fn("residual_scale", |config| scale(config, "residual_multiplier")),
+    real_fn("logit_scale", |config| scale(config, "logits_scaling")),
 ];
 
 fn scale(config: &Config, key: &str) -> Result<Option<f64>> {

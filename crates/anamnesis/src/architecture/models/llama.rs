@@ -4,13 +4,15 @@ use serde_json::Value;
 
 use crate::architecture::defaults::{BASE, Count, Quotient, Real};
 use crate::architecture::key::{COMMON, VOCABULARY_AND_ROPE};
-use crate::architecture::kind::{Architecture, Class, USUAL};
-use crate::architecture::modules::{AROUND, BIASED_GATED, EXPERTS, EXPERTS_IN, EXPERTS_OUT, NORMS, PAIRED_ATTENTION};
+use crate::architecture::kind::{Architecture, Class, DECODER};
+use crate::architecture::modules::{
+    EMBED_NORM_HEAD, EXPERTS, EXPERTS_DOWN, EXPERTS_UP, GATED_FFN_BIASED, NORMS, PERMUTED_ATTENTION,
+};
 use crate::architecture::need::SPARSE;
 use crate::architecture::restore::set;
 use crate::architecture::rope_freqs::{self, ROPE_FREQS};
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{EXPERTS as EXPERT_COUNT, WIDTH};
+use crate::architecture::size::{EXPERT_COUNT, HIDDEN};
 use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::AnamnesisError;
 
@@ -52,9 +54,9 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         },
     ],
-    rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED, MIXTURE, EXPERTS],
+    rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, GATED_FFN_BIASED, MIXTURE, EXPERTS],
     keys: &[COMMON, VOCABULARY_AND_ROPE],
-    made: ROPE_FREQS,
+    derived_tensors: ROPE_FREQS,
     tokenizer: TokenizerRules {
         pre: Some((PreTokenizer::Digits, "smollm")),
         classes: &[("mistral", TokenizerClass::NoDefaults), ("mixtral", TokenizerClass::NoDefaults)],
@@ -80,13 +82,13 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             _ => 0,
         })
     },
-    ..USUAL
+    ..DECODER
 };
 
 /// The experts of Mixtral: the gate comes first in GGUF.
 const MIXTURE: &[Rule] = &[
-    layer("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, WIDTH]).when(SPARSE),
-    layer("block_sparse_moe.experts.{X}.w1.weight", "ffn_gate_exps.weight", EXPERTS_IN).when(SPARSE),
-    layer("block_sparse_moe.experts.{X}.w2.weight", "ffn_down_exps.weight", EXPERTS_OUT).when(SPARSE),
-    layer("block_sparse_moe.experts.{X}.w3.weight", "ffn_up_exps.weight", EXPERTS_IN).when(SPARSE),
+    layer("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, HIDDEN]).when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w1.weight", "ffn_gate_exps.weight", EXPERTS_UP).when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w2.weight", "ffn_down_exps.weight", EXPERTS_DOWN).when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w3.weight", "ffn_up_exps.weight", EXPERTS_UP).when(SPARSE),
 ];

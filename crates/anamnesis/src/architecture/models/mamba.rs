@@ -3,12 +3,12 @@
 use crate::architecture::change::Change;
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{ClassDefault, Flag};
-use crate::architecture::key::{FILE_TYPE, Key, LAYERS, ValueSource, count, counted, real};
-use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::key::{FILE_TYPE, Key, LAYER_KEYS, ValueSource, count, count_fn, real};
+use crate::architecture::kind::{Architecture, Class, DECODER};
 use crate::architecture::need::{Need, UNTIED};
 use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{Size, VOCABULARY, size};
+use crate::architecture::size::{Size, VOCAB, size};
 use crate::architecture::state_space::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
 use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::Result;
@@ -19,7 +19,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         Class { name: "MambaForCausalLM", model_type: "mamba", defaults: TIED },
         Class { name: "FalconMambaForCausalLM", model_type: "falcon_mamba", defaults: TIED },
     ],
-    layers: "backbone.layers.",
+    layer_prefix: "backbone.layers.",
     rules: &[TENSORS],
     keys: &[SIZES],
     tokenizer: TokenizerRules {
@@ -37,32 +37,32 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             set(config, "time_step_rank", rank);
         }
         restore::state_space(file, config);
-        Ok(usize::from(file.told("ssm.dt_b_c_rms") == Some(true)))
+        Ok(usize::from(file.flag("ssm.dt_b_c_rms") == Some(true)))
     },
-    lost: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),
-    ..USUAL
+    restore_note: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),
+    ..DECODER
 };
 
 /// The embedding is the head where nothing is said.
 const TIED: &[&[ClassDefault]] = &[&[("tie_word_embeddings", Flag(true))]];
 
 const TENSORS: &[Rule] = &[
-    model("backbone.embeddings.*", "token_embd.*", &[VOCABULARY, WIDTH]),
-    model("backbone.norm_f.*", "output_norm.*", &[WIDTH]),
-    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).when(UNTIED),
-    layer("norm.*", "attn_norm.*", &[WIDTH]),
-    layer("mixer.in_proj.*", "ssm_in.*", &[TWICE_INNER, WIDTH]).biased(BIAS),
+    model("backbone.embeddings.*", "token_embd.*", &[VOCAB, HIDDEN]),
+    model("backbone.norm_f.*", "output_norm.*", &[HIDDEN]),
+    model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED),
+    layer("norm.*", "attn_norm.*", &[HIDDEN]),
+    layer("mixer.in_proj.*", "ssm_in.*", &[TWICE_INNER, HIDDEN]).biased(BIAS),
     layer("mixer.conv1d.bias", "ssm_conv1d.bias", &[INNER]).when(CONV_BIAS),
     layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[INNER, KERNEL]).with(&[Change::WithoutMiddle]),
     layer("mixer.x_proj.*", "ssm_x.*", &[STEP_AND_STATES, INNER]),
     layer("mixer.dt_proj.*", "ssm_dt.*", &[INNER, STEP]).biased(Need::Always),
     layer("mixer.A_log", "ssm_a", &[INNER, STATE]).with(&[Change::NegativeExponential]),
     layer("mixer.D", "ssm_d", &[INNER]),
-    layer("mixer.out_proj.*", "ssm_out.*", &[WIDTH, INNER]).biased(BIAS),
+    layer("mixer.out_proj.*", "ssm_out.*", &[HIDDEN, INNER]).biased(BIAS),
 ];
 
 const BIAS: Need = Need::Flag("use_bias");
-const WIDTH: Size = size(width, "hidden_size", "embedding_length");
+const HIDDEN: Size = size(width, "hidden_size", "embedding_length");
 const INNER: Size = size(inner, "intermediate_size, hidden_size", "ssm.inner_size");
 const TWICE_INNER: Size =
     size(|config| Ok(inner(config)?.saturating_mul(2)), "intermediate_size, hidden_size", "ssm.inner_size");
@@ -74,15 +74,15 @@ const STEP_AND_STATES: Size = size(
 );
 const STATE: Size = size(state, "state_size", "ssm.state_size");
 const SIZES: &[Key] = &[
-    counted("context_length", |_| Ok(Some(CONTEXT_LENGTH))),
+    count_fn("context_length", |_| Ok(Some(CONTEXT_LENGTH))),
     count("embedding_length", &["hidden_size", "d_model"]),
-    counted("feed_forward_length", |_| Ok(Some(0))),
-    counted("attention.head_count", |_| Ok(Some(0))),
-    count("block_count", LAYERS),
+    count_fn("feed_forward_length", |_| Ok(Some(0))),
+    count_fn("attention.head_count", |_| Ok(Some(0))),
+    count("block_count", LAYER_KEYS),
     Key { gguf: "ssm.conv_kernel", from: ValueSource::CountOr(CONV, CONV_KERNEL) },
-    counted("ssm.inner_size", |config| inner(config).map(Some)),
+    count_fn("ssm.inner_size", |config| inner(config).map(Some)),
     Key { gguf: "ssm.state_size", from: ValueSource::CountOr(STATES, STATE_SIZE) },
-    counted("ssm.time_step_rank", |config| step(config).map(Some)),
+    count_fn("ssm.time_step_rank", |config| step(config).map(Some)),
     real("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon", "rms_norm_eps"]),
     Key {
         gguf: "ssm.dt_b_c_rms",

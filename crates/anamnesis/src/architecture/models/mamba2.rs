@@ -3,12 +3,12 @@
 use crate::architecture::change::Change;
 use crate::architecture::config::Config;
 use crate::architecture::defaults::DefaultValue::{Count, Flag};
-use crate::architecture::key::{FILE_TYPE, Key, LAYERS, ValueSource, count, counted, worked};
-use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::key::{FILE_TYPE, Key, LAYER_KEYS, ValueSource, count, count_fn, real_fn};
+use crate::architecture::kind::{Architecture, Class, DECODER};
 use crate::architecture::need::{Need, UNTIED};
 use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{ONE, Size, VOCABULARY, first, size};
+use crate::architecture::size::{ONE, Size, VOCAB, first, size};
 use crate::architecture::state_space::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
 use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::{AnamnesisError, Result};
@@ -20,7 +20,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         model_type: "mamba2",
         defaults: &[&[("n_groups", Count(1)), ("tie_word_embeddings", Flag(false))]],
     }],
-    layers: "backbone.layers.",
+    layer_prefix: "backbone.layers.",
     rules: &[TENSORS],
     keys: &[SIZES],
     tokenizer: TokenizerRules {
@@ -42,28 +42,28 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         restore::state_space(file, config);
         Ok(0)
     },
-    lost: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),
-    ..USUAL
+    restore_note: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),
+    ..DECODER
 };
 
 const TENSORS: &[Rule] = &[
-    model("backbone.embeddings.*", "token_embd.*", &[VOCABULARY, WIDTH]),
-    model("backbone.norm_f.*", "output_norm.*", &[WIDTH]),
-    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).when(UNTIED),
-    layer("norm.*", "attn_norm.*", &[WIDTH]),
-    layer("mixer.in_proj.*", "ssm_in.*", &[INPUTS, WIDTH]).biased(BIAS),
+    model("backbone.embeddings.*", "token_embd.*", &[VOCAB, HIDDEN]),
+    model("backbone.norm_f.*", "output_norm.*", &[HIDDEN]),
+    model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED),
+    layer("norm.*", "attn_norm.*", &[HIDDEN]),
+    layer("mixer.in_proj.*", "ssm_in.*", &[INPUTS, HIDDEN]).biased(BIAS),
     layer("mixer.conv1d.bias", "ssm_conv1d.bias", &[CONVOLVED]).when(CONV_BIAS),
     layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[CONVOLVED, KERNEL]).with(&[Change::WithoutMiddle]),
     layer("mixer.dt_bias", "ssm_dt.bias", &[HEADS]),
     layer("mixer.A_log", "ssm_a", &[HEADS, ONE]).with(&[Change::NegativeExponential, Change::Column]),
     layer("mixer.D", "ssm_d", &[HEADS, ONE]).with(&[Change::Column]),
     layer("mixer.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(&[Change::Groups("n_groups")]),
-    layer("mixer.out_proj.*", "ssm_out.*", &[WIDTH, INNER]).biased(BIAS),
+    layer("mixer.out_proj.*", "ssm_out.*", &[HIDDEN, INNER]).biased(BIAS),
 ];
 
 const BIAS: Need = Need::Flag("use_bias");
 
-const WIDTH: Size = size(width, "hidden_size", "embedding_length");
+const HIDDEN: Size = size(width, "hidden_size", "embedding_length");
 const INNER: Size = size(inner, "expand, intermediate_size, hidden_size", "ssm.inner_size");
 const HEADS: Size = size(heads, "head_dim, expand, hidden_size", "ssm.time_step_rank, ssm.inner_size");
 const GROUPS: Size = size(|config| config.divisor("n_groups"), "n_groups", "ssm.group_count");
@@ -92,17 +92,17 @@ fn convolved(config: &Config) -> Result<u64> {
 }
 
 const SIZES: &[Key] = &[
-    counted("context_length", |_| Ok(Some(CONTEXT_LENGTH))),
+    count_fn("context_length", |_| Ok(Some(CONTEXT_LENGTH))),
     count("embedding_length", &["hidden_size", "d_model", "dim"]),
-    counted("feed_forward_length", |_| Ok(Some(0))),
-    counted("attention.head_count", |_| Ok(Some(0))),
-    count("block_count", LAYERS),
+    count_fn("feed_forward_length", |_| Ok(Some(0))),
+    count_fn("attention.head_count", |_| Ok(Some(0))),
+    count("block_count", LAYER_KEYS),
     Key { gguf: "ssm.conv_kernel", from: ValueSource::CountOr(CONV, CONV_KERNEL) },
-    counted("ssm.inner_size", |config| inner(config).map(Some)),
+    count_fn("ssm.inner_size", |config| inner(config).map(Some)),
     Key { gguf: "ssm.state_size", from: ValueSource::CountOr(STATES, STATE_SIZE) },
-    counted("ssm.time_step_rank", |config| heads(config).map(Some)),
+    count_fn("ssm.time_step_rank", |config| heads(config).map(Some)),
     count("ssm.group_count", &["n_groups"]),
-    worked("attention.layer_norm_rms_epsilon", |config| {
+    real_fn("attention.layer_norm_rms_epsilon", |config| {
         Ok(Some(config.real(&["layer_norm_epsilon", "rms_norm_eps"])?.unwrap_or(1e-5)))
     }),
     FILE_TYPE,

@@ -3,11 +3,11 @@
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, ClassDefault, Count, Real};
 use crate::architecture::key::{COMMON, Key, ValueSource, count};
-use crate::architecture::kind::{Architecture, Class, Head, USUAL};
-use crate::architecture::modules::{AROUND, ATTENTION, GATED};
+use crate::architecture::kind::{Architecture, Class, DECODER, Head};
+use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, GATED_FFN};
 use crate::architecture::restore::set;
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{KEYS, QUERIES, WIDTH};
+use crate::architecture::size::{HIDDEN, KV_DIM, Q_DIM};
 use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
 use crate::error::Result;
 
@@ -21,7 +21,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             defaults: &[BASE, OLMO, &[("sliding_window", Count(4096)), ("rope_theta", Real(500_000.0))]],
         },
     ],
-    rules: &[AROUND, ATTENTION, QK_NORMS, NORMS, GATED],
+    rules: &[EMBED_NORM_HEAD, ATTENTION, QK_NORMS, NORMS, GATED_FFN],
     keys: &[COMMON, WINDOWS],
     restore: |file, config| {
         let Some(windows) = file.flags("attention.sliding_window_pattern") else { return Ok(0) };
@@ -35,17 +35,17 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         classes: &[("olmo2", TokenizerClass::NoDefaults), ("olmo3", TokenizerClass::NoDefaults)],
         ..BPE
     },
-    ..USUAL
+    ..DECODER
 };
 
 const OLMO: &[ClassDefault] = &[("vocab_size", Count(50304)), ("rms_norm_eps", Real(1e-5))];
 
 const QK_NORMS: &[Rule] =
-    &[layer("self_attn.q_norm.*", "attn_q_norm.*", &[QUERIES]), layer("self_attn.k_norm.*", "attn_k_norm.*", &[KEYS])];
+    &[layer("self_attn.q_norm.*", "attn_q_norm.*", &[Q_DIM]), layer("self_attn.k_norm.*", "attn_k_norm.*", &[KV_DIM])];
 
 const NORMS: &[Rule] = &[
-    layer("post_attention_layernorm.*", "post_attention_norm.*", &[WIDTH]),
-    layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[WIDTH]),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[HIDDEN]),
+    layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[HIDDEN]),
 ];
 
 const WINDOWS: &[Key] = &[

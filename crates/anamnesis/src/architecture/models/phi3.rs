@@ -6,13 +6,14 @@ use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, Count, Real};
 use crate::architecture::gguf::shortest;
 use crate::architecture::key::{
-    CONTEXT, FILE_TYPE, HEADS, INNER, KV_HEADS, Key, LAYERS, RMS_EPSILON, WIDTH, count, counted, real, worked,
+    CONTEXT_KEYS, EPSILON_KEYS, FFN_KEYS, FILE_TYPE, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS, Key, LAYER_KEYS, count,
+    count_fn, real, real_fn,
 };
-use crate::architecture::kind::{Architecture, Class, MadeTensor, USUAL};
-use crate::architecture::modules::{AROUND, NORMS};
+use crate::architecture::kind::{Architecture, Class, DECODER, DerivedTensor};
+use crate::architecture::modules::{EMBED_NORM_HEAD, NORMS};
 use crate::architecture::restore::set;
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{self, GATE_AND_UP, QUERIES, QUERIES_KEYS_VALUES};
+use crate::architecture::size::{self, Q_DIM, QKV_DIM, TWO_FFN};
 use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerClass, TokenizerRules};
 use crate::error::{AnamnesisError, Result};
 
@@ -34,12 +35,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, NORMS, FUSED],
-    early_keys: &[worked("rope.scaling.attn_factor", attention_factor)],
+    rules: &[EMBED_NORM_HEAD, NORMS, FUSED],
+    early_keys: &[real_fn("rope.scaling.attn_factor", attention_factor)],
     keys: &[SIZES],
-    made: &[
-        MadeTensor { name: "rope_factors_long.weight", values: |config| factors(config, "long_factor") },
-        MadeTensor { name: "rope_factors_short.weight", values: |config| factors(config, "short_factor") },
+    derived_tensors: &[
+        DerivedTensor { name: "rope_factors_long.weight", values: |config| factors(config, "long_factor") },
+        DerivedTensor { name: "rope_factors_short.weight", values: |config| factors(config, "short_factor") },
     ],
     tokenizer: TokenizerRules {
         pieces: PiecesUse::RequiredUnlessGpt2,
@@ -75,29 +76,29 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         }
         Ok(0)
     },
-    ..USUAL
+    ..DECODER
 };
 
 const FUSED: &[Rule] = &[
-    layer("self_attn.qkv_proj.*", "attn_qkv.*", &[QUERIES_KEYS_VALUES, size::WIDTH]),
-    layer("self_attn.o_proj.*", "attn_output.*", &[size::WIDTH, QUERIES]),
-    layer("mlp.gate_up_proj.*", "ffn_up.*", &[GATE_AND_UP, size::WIDTH]),
-    layer("mlp.down_proj.*", "ffn_down.*", &[size::WIDTH, size::INNER]),
+    layer("self_attn.qkv_proj.*", "attn_qkv.*", &[QKV_DIM, size::HIDDEN]),
+    layer("self_attn.o_proj.*", "attn_output.*", &[size::HIDDEN, Q_DIM]),
+    layer("mlp.gate_up_proj.*", "ffn_up.*", &[TWO_FFN, size::HIDDEN]),
+    layer("mlp.down_proj.*", "ffn_down.*", &[size::HIDDEN, size::FFN]),
 ];
 
 const SIZES: &[Key] = &[
-    count("context_length", CONTEXT),
+    count("context_length", CONTEXT_KEYS),
     count("rope.scaling.original_context_length", &["original_max_position_embeddings"]),
-    count("embedding_length", WIDTH),
-    count("feed_forward_length", INNER),
-    count("block_count", LAYERS),
-    count("attention.head_count", HEADS),
-    count("attention.head_count_kv", KV_HEADS),
-    real("attention.layer_norm_rms_epsilon", RMS_EPSILON),
-    counted("rope.dimension_count", |config| dimensions(config).map(Some)),
-    worked("rope.freq_base", |config| config.rope().theta()),
+    count("embedding_length", HIDDEN_KEYS),
+    count("feed_forward_length", FFN_KEYS),
+    count("block_count", LAYER_KEYS),
+    count("attention.head_count", HEAD_KEYS),
+    count("attention.head_count_kv", KV_HEAD_KEYS),
+    real("attention.layer_norm_rms_epsilon", EPSILON_KEYS),
+    count_fn("rope.dimension_count", |config| dimensions(config).map(Some)),
+    real_fn("rope.freq_base", |config| config.rope().theta()),
     FILE_TYPE,
-    counted("attention.sliding_window", |config| Ok(Some(config.count(&["sliding_window"])?.unwrap_or(0)))),
+    count_fn("attention.sliding_window", |config| Ok(Some(config.count(&["sliding_window"])?.unwrap_or(0)))),
 ];
 
 /// The dimensions of a head that positions turn.

@@ -1,12 +1,12 @@
 //! Qwen 2 and 2.5.
 
 use crate::architecture::defaults::{BASE, Count};
-use crate::architecture::kind::{Architecture, Class, USUAL};
-use crate::architecture::modules::{AROUND, GATED, NORMS};
+use crate::architecture::kind::{Architecture, Class, DECODER};
+use crate::architecture::modules::{EMBED_NORM_HEAD, GATED_FFN, NORMS};
 use crate::architecture::need::Need;
 use crate::architecture::restore::set;
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{KEYS, QUERIES, WIDTH};
+use crate::architecture::size::{HIDDEN, KV_DIM, Q_DIM};
 use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -24,20 +24,20 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, NORMS, ATTENTION, GATED],
+    rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, GATED_FFN],
     tokenizer: TokenizerRules { classes: &[("qwen2", TokenizerClass::Always("Qwen2Tokenizer"))], ..PIECES_OR_BPE },
     restore: |_, config| {
         set(config, "use_sliding_window", false);
         config.remove("attention_bias");
         Ok(0)
     },
-    ..USUAL
+    ..DECODER
 };
 
 /// Queries, keys and values always have biases.
 const ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(Need::Always),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(Need::Always),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(Need::Always),
-    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]),
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(Need::Always),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(Need::Always),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(Need::Always),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]),
 ];

@@ -2,12 +2,12 @@
 
 use crate::architecture::defaults::{BASE, Count, Flag};
 use crate::architecture::key::{COMMON, EXPERT_SIZES};
-use crate::architecture::kind::{Architecture, Class, Head, USUAL};
-use crate::architecture::modules::{AROUND, EXPERTS, GATED, NORMS, SHARED_EXPERT};
+use crate::architecture::kind::{Architecture, Class, DECODER, Head};
+use crate::architecture::modules::{EMBED_NORM_HEAD, EXPERTS, GATED_FFN, NORMS, SHARED_EXPERT};
 use crate::architecture::need::Need;
 use crate::architecture::restore::{self, set};
 use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{KEYS, QUERIES, WIDTH};
+use crate::architecture::size::{HIDDEN, KV_DIM, Q_DIM};
 use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -33,7 +33,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, NORMS, ATTENTION, GATED, EXPERTS, SHARED_EXPERT],
+    rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERT],
     keys: &[COMMON, EXPERT_SIZES],
     tokenizer: TokenizerRules {
         classes: &[("qwen2_moe", TokenizerClass::Registered("Qwen2Tokenizer"))],
@@ -45,15 +45,15 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         restore::experts(file, config, false)
     },
     head: Head::Always,
-    ..USUAL
+    ..DECODER
 };
 
 /// The biases of queries, keys and values have a flag of their own.
 const QKV_BIAS: Need = Need::Flag("qkv_bias");
 
 const ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(QKV_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(QKV_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(QKV_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]),
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(QKV_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(QKV_BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(QKV_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]),
 ];

@@ -1,8 +1,8 @@
 //! Qwen 3: queries and keys have norms.
 
 use crate::architecture::defaults::{BASE, Count};
-use crate::architecture::kind::{Architecture, Class, USUAL};
-use crate::architecture::modules::{AROUND, ATTENTION, GATED, NORMS, QK_NORMS};
+use crate::architecture::kind::{Architecture, Class, DECODER};
+use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, GATED_FFN, NORMS, QK_NORMS};
 use crate::architecture::restore::set;
 use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 
@@ -22,12 +22,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, NORMS, ATTENTION, QK_NORMS, GATED],
+    rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, QK_NORMS, GATED_FFN],
     tokenizer: TokenizerRules { classes: &[("qwen3", TokenizerClass::Registered("Qwen2Tokenizer"))], ..PIECES_OR_BPE },
     restore: |_, config| {
         set(config, "use_sliding_window", false);
         Ok(0)
     },
-    other_kinds: &["qwen3-reranker", "qwen3-vl-reranker"],
-    ..USUAL
+    refused_names: &["qwen3-reranker", "qwen3-vl-reranker"],
+    ..DECODER
 };

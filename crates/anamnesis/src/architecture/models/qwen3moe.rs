@@ -2,8 +2,8 @@
 
 use crate::architecture::defaults::{BASE, Count, Same};
 use crate::architecture::key::{COMMON, EXPERT_SIZES};
-use crate::architecture::kind::{Architecture, Class, USUAL};
-use crate::architecture::modules::{AROUND, ATTENTION, EXPERTS, GATED, NORMS, QK_NORMS};
+use crate::architecture::kind::{Architecture, Class, DECODER};
+use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, EXPERTS, GATED_FFN, NORMS, QK_NORMS};
 use crate::architecture::restore;
 use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
 
@@ -27,12 +27,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, NORMS, ATTENTION, QK_NORMS, GATED, EXPERTS],
+    rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, QK_NORMS, GATED_FFN, EXPERTS],
     keys: &[COMMON, EXPERT_SIZES],
     tokenizer: TokenizerRules {
         classes: &[("qwen3_moe", TokenizerClass::Registered("Qwen2Tokenizer"))],
         ..PIECES_OR_BPE
     },
     restore: |file, config| restore::experts(file, config, true),
-    ..USUAL
+    ..DECODER
 };

@@ -2,8 +2,8 @@
 
 use crate::architecture::defaults::{BASE, Count, Flag, Real};
 use crate::architecture::key::{COMMON, VOCABULARY_AND_ROPE};
-use crate::architecture::kind::{Architecture, Class, USUAL};
-use crate::architecture::modules::{AROUND, BIASED_GATED, NORMS, PAIRED_ATTENTION};
+use crate::architecture::kind::{Architecture, Class, DECODER};
+use crate::architecture::modules::{EMBED_NORM_HEAD, GATED_FFN_BIASED, NORMS, PERMUTED_ATTENTION};
 use crate::architecture::restore::set;
 use crate::architecture::rope_freqs::{self, ROPE_FREQS};
 use crate::architecture::tokenizer::rules::LLAMA_LIKE;
@@ -27,9 +27,9 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[AROUND, NORMS, PAIRED_ATTENTION, BIASED_GATED],
+    rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, GATED_FFN_BIASED],
     keys: &[COMMON, VOCABULARY_AND_ROPE],
-    made: ROPE_FREQS,
+    derived_tensors: ROPE_FREQS,
     tokenizer: LLAMA_LIKE,
     restore: |file, config| {
         rope_freqs::restore_scaling(file, config)?;
@@ -39,5 +39,5 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         set(config, "use_sliding_window", false);
         Ok(0)
     },
-    ..USUAL
+    ..DECODER
 };

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::architecture::defaults::{Absent, BASE, Count, Flag, Real};
-use crate::architecture::kind::{Architecture, Class, USUAL};
+use crate::architecture::kind::{Architecture, Class, DECODER};
 use crate::architecture::need::{Need, UNTIED};
 use crate::architecture::restore::{GELU, set};
 use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{INNER, KEYS, QUERIES, VOCABULARY, WIDTH};
+use crate::architecture::size::{FFN, HIDDEN, KV_DIM, Q_DIM, VOCAB};
 use crate::architecture::tokenizer::rules::{BPE, TokenizerClass, TokenizerRules};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -42,24 +42,24 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         set(config, "sliding_window", Value::Null);
         Ok(0)
     },
-    lost: Some("llama.cpp knows no window of attention for this architecture, and none is restored"),
+    restore_note: Some("llama.cpp knows no window of attention for this architecture, and none is restored"),
     tokenizer: TokenizerRules { classes: &[("starcoder2", TokenizerClass::Registered("GPT2Tokenizer"))], ..BPE },
-    ..USUAL
+    ..DECODER
 };
 
 /// The biases of everything but norms, which always have them.
 const BIAS: Need = Need::Flag("use_bias");
 
 const TENSORS: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*", &[VOCABULARY, WIDTH]),
-    model("model.norm.*", "output_norm.*", &[WIDTH]).biased(Need::Always),
-    model("lm_head.*", "output.*", &[VOCABULARY, WIDTH]).when(UNTIED),
-    layer("input_layernorm.*", "attn_norm.*", &[WIDTH]).biased(Need::Always),
-    layer("post_attention_layernorm.*", "ffn_norm.*", &[WIDTH]).biased(Need::Always),
-    layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, WIDTH]).biased(BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KEYS, WIDTH]).biased(BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KEYS, WIDTH]).biased(BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[WIDTH, QUERIES]).biased(BIAS),
-    layer("mlp.c_fc.*", "ffn_up.*", &[INNER, WIDTH]).biased(BIAS),
-    layer("mlp.c_proj.*", "ffn_down.*", &[WIDTH, INNER]).biased(BIAS),
+    model("model.embed_tokens.*", "token_embd.*", &[VOCAB, HIDDEN]),
+    model("model.norm.*", "output_norm.*", &[HIDDEN]).biased(Need::Always),
+    model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED),
+    layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]).biased(Need::Always),
+    layer("post_attention_layernorm.*", "ffn_norm.*", &[HIDDEN]).biased(Need::Always),
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(BIAS),
+    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]).biased(BIAS),
+    layer("mlp.c_fc.*", "ffn_up.*", &[FFN, HIDDEN]).biased(BIAS),
+    layer("mlp.c_proj.*", "ffn_down.*", &[HIDDEN, FFN]).biased(BIAS),
 ];

@@ -3,9 +3,9 @@
 use crate::architecture::change::{Change, Halves};
 use crate::architecture::defaults::{BASE, Real};
 use crate::architecture::key::{COMMON, Key, real};
-use crate::architecture::kind::{Architecture, Class, Head, USUAL};
+use crate::architecture::kind::{Architecture, Class, DECODER, Head};
 use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{EXPERTS, INNER, VOCABULARY, WIDTH};
+use crate::architecture::size::{EXPERT_COUNT, FFN, HIDDEN, VOCAB};
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "toy",
@@ -14,20 +14,20 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         model_type: "toy",
         defaults: &[BASE, &[("rms_norm_eps", Real(0.25)), ("toy_scale", Real(0.5))]],
     }],
-    layers: "toy.blocks.",
+    layer_prefix: "toy.blocks.",
     rules: &[TENSORS],
     keys: &[COMMON, KEYS],
     head: Head::Never,
-    ..USUAL
+    ..DECODER
 };
 
 const TENSORS: &[Rule] = &[
-    model("toy.embedding.*", "token_embd.*", &[VOCABULARY, WIDTH]),
-    model("toy.norm.*", "output_norm.*", &[WIDTH]).with(&[Change::PlusOne]),
-    layer("mix.weight", "attn_output.weight", &[WIDTH, WIDTH]).with(&[Change::Transposed]),
-    layer("gate_up.weight", "ffn_gate.weight", &[INNER, WIDTH]).with(&[Change::First(Halves::Rows)]),
-    layer("gate_up.weight", "ffn_up.weight", &[INNER, WIDTH]).with(&[Change::Second(Halves::Rows)]),
-    layer("experts.{X}.weight", "ffn_down_exps.weight", &[EXPERTS, WIDTH, INNER]),
+    model("toy.embedding.*", "token_embd.*", &[VOCAB, HIDDEN]),
+    model("toy.norm.*", "output_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
+    layer("mix.weight", "attn_output.weight", &[HIDDEN, HIDDEN]).with(&[Change::Transposed]),
+    layer("gate_up.weight", "ffn_gate.weight", &[FFN, HIDDEN]).with(&[Change::First(Halves::Rows)]),
+    layer("gate_up.weight", "ffn_up.weight", &[FFN, HIDDEN]).with(&[Change::Second(Halves::Rows)]),
+    layer("experts.{X}.weight", "ffn_down_exps.weight", &[EXPERT_COUNT, HIDDEN, FFN]),
 ];
 
 const KEYS: &[Key] = &[real("toy_scale", &["toy_scale"])];

@@ -125,7 +125,7 @@ impl Builder<'_> {
 
     fn step(&self, tree: &Tree, step: &Step) -> Option<Built> {
         if let (Step::Transpose { rows, cols }, Tree::Tensor(index)) = (step, tree) {
-            return self.turned_leaf(*index, *rows, *cols);
+            return self.transposed_leaf(*index, *rows, *cols);
         }
         let built = self.build(tree)?;
         let (elements, inner) = (built.elements, built.inner(0));
@@ -150,7 +150,7 @@ impl Builder<'_> {
     }
 
     /// A tensor that is turned: read by columns, or not turned at all where its blocks lie the other way already.
-    fn turned_leaf(&self, index: usize, rows: u64, cols: u64) -> Option<Built> {
+    fn transposed_leaf(&self, index: usize, rows: u64, cols: u64) -> Option<Built> {
         let leaf = (self.leaves)(index);
         let elements = leaf.elements;
         if let Some(blocked) = leaf.decoder.codes().blocks().filter(|blocked| blocked.is_transposed) {

@@ -116,10 +116,10 @@ fn parts_and_every_other_row_are_taken() {
 
 #[test]
 fn matrices_are_turned() {
-    let turned = Tree::Tensor(0).after(Step::Transpose { rows: 2, cols: 3 });
+    let transposed = Tree::Tensor(0).after(Step::Transpose { rows: 2, cols: 3 });
     let wanted: Vec<f32> =
         (0..4u8).flat_map(|matrix| [0, 3, 1, 4, 2, 5].map(|at: u8| f32::from(matrix * 6 + at))).collect();
-    assert_gives(&turned, 24, &wanted);
+    assert_gives(&transposed, 24, &wanted);
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn tensors_are_stacked_and_woven() {
     let of = |tensor: u16, at: u16| f32::from(tensor * 1000 + at);
     let wanted: Vec<f32> = [1, 0, 2].into_iter().flat_map(|tensor| (0..24).map(move |at| of(tensor, at))).collect();
     assert_gives(&stack, 24, &wanted);
-    let woven = Tree::Interleaved(vec![(Tree::Tensor(0), 4), (Tree::Tensor(1), 4)]);
+    let interleaved = Tree::Interleaved(vec![(Tree::Tensor(0), 4), (Tree::Tensor(1), 4)]);
     let round = |round: u16| (0..2).flat_map(move |tensor| (0..4).map(move |at| of(tensor, round * 4 + at)));
-    assert_gives(&woven, 24, &(0..6).flat_map(round).collect::<Vec<_>>());
+    assert_gives(&interleaved, 24, &(0..6).flat_map(round).collect::<Vec<_>>());
     let part = stack.after(Step::Part { row: 4, per: 18, start: 5, count: 2 });
     assert_gives(&part, 24, &[1020, 1021, 1022, 1023, 0, 1, 2, 3].map(|at: u16| f32::from(at)));
 }
@@ -152,7 +152,7 @@ fn every_change_is_undone_by_its_inverse() {
     });
     let config = Config::new(config.as_object().unwrap(), &[]).unwrap();
     let halves = |halves| [vec![Change::First(halves)], vec![Change::Second(halves)]];
-    let turned = |change| vec![Change::Transposed, change];
+    let transposed = |change| vec![Change::Transposed, change];
     let cases: Vec<(Vec<Vec<Change>>, &[usize])> = vec![
         (vec![vec![]], &[2, 12]),
         (vec![vec![Change::Rotary("num_attention_heads")]], &[8, 3]),
@@ -169,7 +169,10 @@ fn every_change_is_undone_by_its_inverse() {
         (halves(Halves::AlternateRows).to_vec(), &[2, 4, 3]),
         (halves(Halves::AlternateValues).to_vec(), &[2, 12]),
         (halves(Halves::KeysAndValues).to_vec(), &[6, 4]),
-        (vec![turned(Change::First(Halves::AlternateRows)), turned(Change::Second(Halves::AlternateRows))], &[2, 3, 4]),
+        (
+            vec![transposed(Change::First(Halves::AlternateRows)), transposed(Change::Second(Halves::AlternateRows))],
+            &[2, 3, 4],
+        ),
         (
             vec![
                 vec![Change::First(Halves::KeysAndValues), Change::Transposed],

@@ -49,11 +49,11 @@ impl Model<'_> {
         mapping.tensors.iter().for_each(|mapped| counts.add(&mapped.name, &mapped.shape));
         let mut told = MetadataBuilder::default();
         told.text("general.architecture", self.architecture.name());
-        self.architecture.tell_early(config, &mut told)?;
+        self.architecture.write_early_keys(config, &mut told)?;
         let general = card::general(files, &self.raw, &counts)?;
         general.entries().iter().for_each(|(key, value)| told.set(key.clone(), value.clone()));
         told.notes.extend(general.notes);
-        self.architecture.tell_sizes(config, file_type, &mut told)?;
+        self.architecture.write_keys(config, file_type, &mut told)?;
         told.number("general.quantization_version", 2);
         Ok(told)
     }
