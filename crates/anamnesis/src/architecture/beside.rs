@@ -1,4 +1,4 @@
-//! The small files beside the weights, as whoever reads a vocabulary or a model card sees them.
+//! Sidecar files: the vocabulary, the model card and other small files in the directory of the weights.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use crate::checkpoint::{MAX_CONFIG_BYTES, read_bounded};
 use crate::error::{AnamnesisError, Result};
 use crate::limits::{Budget, ParseLimits};
 
-/// Longest file read whole, in bytes. The largest vocabularies there are take a sixth of it.
+/// Longest file read whole, in bytes: six times the largest known vocabulary.
 const MAX_BESIDE_BYTES: u64 = 256 << 20;
 /// Most entries a folder may have.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// The files beside a model's weights, by their names in its directory.
+/// The sidecar files of a model, by their names in its directory.
 pub(crate) trait SidecarFiles {
-    /// The content of a file, `None` where there is none.
+    /// The content of a file, if it exists.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>>;
 
-    /// The names of the files in a folder, sorted; none where there is no such folder.
+    /// The names of the files in a folder, sorted; none if it does not exist.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
 
     /// The name of the directory, from which names of models are guessed.
     fn directory_name(&self) -> Option<String>;
 }
 
-/// A directory on disk. What is read is spent from one budget.
+/// A directory on disk. All reads share one budget.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -41,7 +41,7 @@ impl Directory {
 impl SidecarFiles for Directory {
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
-        // A vocabulary is long; whatever else is JSON has few values, and all of them are held in memory.
+        // Vocabularies are long; other JSON files are parsed into memory whole and have few values.
         let is_small = ["config.json", "special_tokens_map.json"].iter().any(|end| name.ends_with(end));
         let most = if is_small { MAX_CONFIG_BYTES } else { MAX_BESIDE_BYTES };
         read_bounded(&self.path.join(name), most, Some(&mut budget))
@@ -63,7 +63,7 @@ impl SidecarFiles for Directory {
                 let message = format!("{} has more than {MAX_ENTRIES} entries", folder.display());
                 return Err(AnamnesisError::limit("MAX_ENTRIES", message));
             }
-            // A name that is no text cannot be asked for.
+            // A name that is not UTF-8 is never read.
             names.extend(entry.file_name().into_string().ok());
         }
         names.sort_unstable();

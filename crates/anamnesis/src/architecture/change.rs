@@ -1,6 +1,6 @@
 //! Changes of a tensor between a checkpoint and GGUF, each with its inverse.
 //!
-//! A rule lists the changes that llama.cpp's converter makes (`modify_tensors`), in their order; on the way back they are undone
+//! A rule lists the changes that llama.cpp's converter makes (`modify_tensors`), in their order; GGUF to checkpoint undoes them
 //! from the last to the first. A change that splits a tensor is in the lists of both halves: its inverse joins them.
 
 use super::config::Config;
@@ -11,7 +11,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 /// One change of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Change {
-    /// The two halves of each head's rows alternate, as llama.cpp pairs the dimensions of RoPE. The key counts the heads.
+    /// The two halves of each head's rows alternate, as RoPE pairs dimensions in llama.cpp (`permute`). The key counts heads.
     Rotary(&'static str),
     /// The first of two tensors that a tensor is split into.
     First(Halves),
@@ -67,7 +67,7 @@ impl Factor {
     }
 }
 
-/// A tensor between changes: how its values are made, and its shape.
+/// A tensor between changes: how its values are computed, and its shape.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reshaped {
     pub tree: Tree,
@@ -149,7 +149,7 @@ pub(crate) fn to_checkpoint(mut parts: Vec<(&'static [Change], Reshaped)>, confi
     }
 }
 
-/// The tensors of a layer's experts as one. The names of such rules have `{X}`.
+/// The tensors of a layer's experts as one (`{X}` in the name of a rule).
 pub(crate) fn stacked(experts: Vec<Tree>, shape: &[usize]) -> Reshaped {
     Reshaped { shape: [&[experts.len()], shape].concat(), tree: Tree::Stacked(experts) }
 }
@@ -212,7 +212,7 @@ impl Change {
         }
     }
 
-    /// From GGUF to checkpoint, of a tensor that is whole.
+    /// From GGUF to checkpoint, for a tensor that is no half.
     fn undo(self, tensor: Reshaped, config: &Config) -> Result<Reshaped> {
         let row = tensor.row();
         match self {
@@ -282,10 +282,10 @@ impl Halves {
         }
     }
 
-    /// The tensor that two halves are of; `None` where their shapes do not fit each other.
+    /// The tensor that was split into two halves; `None` if their shapes do not match.
     fn joined(self, first: Reshaped, second: Reshaped) -> Option<Reshaped> {
         let same = (first.shape == second.shape).then_some(&first.shape[..]);
-        // So many values of each half in turn.
+        // The number of values from each half in turn.
         let (each, shape) = match self {
             Self::Rows => {
                 let [stack @ .., rows, cols] = same? else { return None };
@@ -311,7 +311,7 @@ impl Halves {
     }
 }
 
-/// The rows of one head, which RoPE needs in pairs.
+/// The number of rows of a head: even, for the pairs of RoPE.
 fn rows_of_head(shape: &[usize], config: &Config, key: &str) -> Result<u64> {
     let heads = config.divisor(key)?;
     let rows = shape.first().map_or(0, |&rows| rows as u64);

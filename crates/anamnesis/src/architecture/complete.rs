@@ -1,28 +1,28 @@
-//! Whether the tensors of a model are those that its configuration implies: none missing, none too many, each of the shape
-//! that follows from the hyperparameters.
+//! Checks the tensors of a model against its configuration: none missing, none surplus, each of the shape that the
+//! hyperparameters give.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::config::Config;
 use super::key::LAYER_KEYS;
 use super::kind::Architecture;
-use super::names::{self, Caught};
+use super::names::{self, Captures};
 use super::need::{Need, Presence};
 use super::rule::{BLOCKS, Rule};
 use super::size;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Where the tensors come from: whose names and keys messages use.
+/// The format of the source, whose names and keys messages use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Checkpoint,
     Gguf,
 }
 
-/// A tensor that is there.
+/// A tensor of the source.
 pub(super) struct Found<'a> {
-    /// Its name where it comes from.
+    /// Its name in the source.
     pub name: &'a str,
     /// Its shape in GGUF.
     pub shape: &'a [usize],
@@ -32,12 +32,12 @@ pub(super) struct Found<'a> {
 pub(super) struct Tensors<'a> {
     pub side: Side,
     pub found: HashMap<&'a str, Found<'a>>,
-    /// Whether the caller took all tensors of the model; otherwise none is missed.
+    /// Whether these are all tensors of the model; otherwise a missing one is no error.
     pub is_whole: bool,
 }
 
 impl Architecture {
-    /// The layers that a configuration tells, and with those that follow the last.
+    /// The number of layers, without and with those for multi-token prediction.
     pub(super) fn layer_counts(&self, config: &Config) -> Result<(u64, u64)> {
         let own = size::first(config, LAYER_KEYS)?;
         let further = match self.nextn_layers {
@@ -47,7 +47,7 @@ impl Architecture {
         Ok((own, own.saturating_add(further)))
     }
 
-    /// Refuses a model that is not what its configuration says.
+    /// Refuses a model whose tensors do not match its configuration.
     pub(super) fn check_complete(&self, tensors: &Tensors<'_>, config: &Config) -> Result<()> {
         let (_, layers) = self.layer_counts(config)?;
         tensors.check_sizes()?;
@@ -64,7 +64,7 @@ impl Architecture {
 }
 
 impl Tensors<'_> {
-    /// Refuses tensors without values: sizes that nothing stands behind.
+    /// Refuses tensors without values.
     pub(super) fn check_sizes(&self) -> Result<()> {
         match self.found.values().filter(|found| elements(found.shape).unwrap_or(0) == 0).map(|found| found.name).min()
         {
@@ -73,7 +73,7 @@ impl Tensors<'_> {
         }
     }
 
-    /// Refuses a number of layers that is not that of the tensors.
+    /// Refuses a layer count that differs from the tensors.
     pub(super) fn check_layers(&self, architecture: &str, layers: u64) -> Result<()> {
         let of_name = |name: &&str| names::in_layer(BLOCKS, name).map(|(layer, _)| layer.saturating_add(1));
         let stored = self.found.keys().filter_map(of_name).max().unwrap_or(0);
@@ -102,8 +102,8 @@ impl Check<'_> {
         let (mut allowed, mut left_out) = (None, None);
         for number in 0..if self.rule.is_in_layer { layers } else { 1 } {
             let layer = self.rule.is_in_layer.then_some(number);
-            let caught = Caught { expert: None, ending };
-            let name = self.rule.gguf_name(layer, caught);
+            let captures = Captures { expert: None, ending };
+            let name = self.rule.gguf_name(layer, captures);
             let found = self.tensors.found.get(name.as_str());
             match (need.of(self.config, number)?, found) {
                 (Presence::Needed, None) if self.tensors.is_whole => return Err(self.missing(layer, ending, need)),
@@ -133,20 +133,20 @@ impl Check<'_> {
         }
     }
 
-    /// The shape that follows from the configuration, where the rule has one.
+    /// The shape by the configuration, if the rule has one.
     fn shape(&self, ending: &str) -> Result<Option<Vec<u64>>> {
         if self.rule.shape.is_empty() {
             return Ok(None);
         }
         let mut shape = self.rule.shape.iter().map(|size| (size.of)(self.config)).collect::<Result<Vec<_>>>()?;
-        // A bias has one value for every row.
+        // A bias has one value per row.
         if ending == "bias" && shape.len() > 1 {
             shape.pop();
         }
         Ok(Some(shape))
     }
 
-    /// A configuration that gives no shape, with the keys of the file that it comes from.
+    /// Adds the GGUF keys that a missing size would come from.
     fn unsized_by(&self, error: AnamnesisError, name: &str) -> AnamnesisError {
         let keys: Vec<&str> = self.rule.shape.iter().map(|size| size.gguf).filter(|keys| !keys.is_empty()).collect();
         match self.tensors.side {
@@ -156,10 +156,10 @@ impl Check<'_> {
     }
 
     fn missing(&self, layer: Option<u64>, ending: &str, need: Need) -> AnamnesisError {
-        let caught = Caught { expert: Some(0), ending };
+        let captures = Captures { expert: Some(0), ending };
         let name = match self.tensors.side {
-            Side::Checkpoint => self.rule.hf_name(self.of.layer_prefix, layer, caught),
-            Side::Gguf => self.rule.gguf_name(layer, caught),
+            Side::Checkpoint => self.rule.hf_name(self.of.layer_prefix, layer, captures),
+            Side::Gguf => self.rule.gguf_name(layer, captures),
         };
         let keys = need.keys().map_or_else(String::new, |keys| format!(" ({keys})"));
         let why =

@@ -1,5 +1,4 @@
-//! The configuration of a model as its class reads it: what `config.json` says, and the class's defaults where it says
-//! nothing.
+//! The configuration of a model: `config.json` with the defaults of its class.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +7,7 @@ use super::rope::Rope;
 use super::value::{as_count, as_real, as_reals, missing, unexpected};
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Objects that hold the configuration of the language model of a larger one.
+/// Objects with the configuration of a multimodal model's language model.
 const NESTED: [&str; 3] = ["text_config", "llm_config", "language_config"];
 
 /// The configuration of one model.
@@ -16,7 +15,7 @@ const NESTED: [&str; 3] = ["text_config", "llm_config", "language_config"];
 pub(crate) struct Config {
     values: Map<String, Value>,
     rope: Rope,
-    /// Tokens of the vocabulary, once they are known.
+    /// The number of tokens in the vocabulary, once it is read.
     pub(crate) vocabulary: Option<u64>,
 }
 
@@ -29,7 +28,7 @@ pub(crate) fn class_of(raw: &Map<String, Value>) -> Option<&str> {
 }
 
 impl Config {
-    /// What a configuration says, with the defaults of its class.
+    /// A configuration with the defaults of its class.
     pub(crate) fn new(raw: &Map<String, Value>, defaults: &[ClassDefault]) -> Result<Self> {
         let mut values = raw.clone();
         let thinker = raw.get("thinker_config").and_then(|thinker| thinker.get("text_config"));
@@ -61,7 +60,7 @@ impl Config {
         Ok(config)
     }
 
-    /// A value that is there and not `null`.
+    /// A value that is not `null`.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key).filter(|value| !value.is_null())
     }
@@ -76,12 +75,12 @@ impl Config {
         found.map(|(key, value)| as_count(key, value)).transpose()
     }
 
-    /// The same of a key that must be there.
+    /// The count of a required key.
     pub(crate) fn needed(&self, key: &str) -> Result<u64> {
         self.count(&[key])?.ok_or_else(|| missing(key))
     }
 
-    /// The same where it divides something, and must not be zero.
+    /// The count of a required key that must not be zero.
     pub(crate) fn divisor(&self, key: &str) -> Result<u64> {
         match self.needed(key)? {
             0 => Err(AnamnesisError::parse(format!("config.json: {} is 0", quoted(key)))),
@@ -107,18 +106,18 @@ impl Config {
         self.get(key).map(|value| value.as_str().ok_or_else(|| wrong(value))).transpose()
     }
 
-    /// A key that is a list of numbers, which may be missing.
+    /// A key that is a list of numbers.
     pub(crate) fn reals(&self, key: &str) -> Result<Option<Vec<f64>>> {
         self.get(key).map(|value| as_reals(key, value)).transpose()
     }
 
-    /// One count divided by another, where both are there and it divides.
+    /// One count divided by another, if both are set.
     fn quotient(&self, whole: &str, parts: &str) -> Result<Option<u64>> {
         let (Some(_), Some(_)) = (self.get(whole), self.get(parts)) else { return Ok(None) };
         Ok(Some(self.needed(whole)? / self.divisor(parts)?))
     }
 
-    /// Values of a head of attention: as it is said, or an even share of the model's width.
+    /// `head_dim`, or the hidden size divided by the number of heads.
     pub(crate) fn head_size(&self) -> Result<u64> {
         match self.count(&["head_dim"])? {
             Some(size) => Ok(size),
@@ -126,7 +125,7 @@ impl Config {
         }
     }
 
-    /// An even share of the model's width for every head.
+    /// The hidden size divided by the number of heads.
     pub(crate) fn share_of_width(&self) -> Result<u64> {
         Ok(self.needed("hidden_size")? / self.divisor("num_attention_heads")?)
     }

@@ -1,4 +1,4 @@
-//! What a GGUF file says of its model.
+//! The metadata and tensors of a GGUF file, as the architectures read them.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct Gguf<'a> {
     pub metadata: &'a BTreeMap<String, MetadataValue>,
     pub shapes: BTreeMap<&'a str, &'a [usize]>,
     pub values: Values<'a>,
-    /// The type that tensors get.
+    /// The type of restored tensors.
     pub dtype: &'static str,
 }
 
@@ -29,7 +29,7 @@ impl Gguf<'_> {
         }
     }
 
-    /// The value of a key behind the name of the architecture.
+    /// The value of a key of the architecture.
     fn own(&self, key: &str) -> Option<&MetadataValue> {
         let architecture = self.text("general.architecture")?;
         self.metadata.get(&format!("{architecture}.{key}"))
@@ -67,12 +67,12 @@ impl Gguf<'_> {
         }
     }
 
-    /// A count of any key.
+    /// The count of a full key.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         count(self.metadata.get(key)?)
     }
 
-    /// A number of any key.
+    /// The number of a full key.
     pub(crate) fn any_real(&self, key: &str) -> Option<f64> {
         real(self.metadata.get(key)?)
     }
@@ -108,12 +108,12 @@ fn real(value: &MetadataValue) -> Option<f64> {
     }
 }
 
-/// The number with the fewest digits that is this one in F32: what a configuration had before it was rounded.
+/// The shortest decimal number that rounds to this F32: the value in the configuration.
 pub(crate) fn shortest(number: f32) -> f64 {
     number.to_string().parse().unwrap_or(f64::from(number))
 }
 
-/// A number for JSON; `null` where it is none.
+/// A JSON number; `null` for NaN and infinities.
 pub(crate) fn json(number: f64) -> Value {
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }

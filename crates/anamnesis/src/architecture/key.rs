@@ -1,10 +1,10 @@
-//! Keys of GGUF's metadata that tell a model's sizes, and the keys of `config.json` they come from.
+//! Metadata keys of the hyperparameters, and the keys of `config.json` they come from.
 
 use super::config::Config;
 use crate::catalog::MetadataValue;
 use crate::error::Result;
 
-/// A key of GGUF, behind the name of the architecture, and where its value comes from.
+/// A metadata key, after the name of the architecture, with the source of its value.
 #[derive(Clone, Copy)]
 pub(crate) struct Key {
     pub gguf: &'static str,
@@ -16,7 +16,7 @@ pub(crate) struct Key {
 #[derive(Clone, Copy)]
 pub(crate) enum ValueSource {
     Count(&'static [&'static str]),
-    /// A count that has a value where the configuration has none.
+    /// A count with a default.
     CountOr(&'static [&'static str], u64),
     Real(&'static [&'static str]),
     /// A derived count.
@@ -31,12 +31,12 @@ pub(crate) enum ValueSource {
     BoolsFn(fn(&Config) -> Result<Option<Vec<bool>>>),
     /// A derived list of counts.
     CountsFn(fn(&Config) -> Result<Option<Vec<u32>>>),
-    /// The type of most weights: the only key that is not behind the name of the architecture.
+    /// `general.file_type`: the only key without the architecture's prefix.
     FileType,
 }
 
 impl Key {
-    /// The value that a configuration gives.
+    /// The value by a configuration.
     pub(crate) fn value(&self, config: &Config, file_type: u32) -> Result<Option<MetadataValue>> {
         use crate::catalog::MetadataArray;
         let count =
@@ -46,15 +46,15 @@ impl Key {
             ValueSource::Count(keys) => count(config.count(keys)?),
             ValueSource::CountOr(keys, default) => count(Some(config.count(keys)?.unwrap_or(default))),
             ValueSource::Real(keys) => real(config.real(keys)?),
-            ValueSource::CountFn(work) => count(work(config)?),
-            ValueSource::RealFn(work) => real(work(config)?),
-            ValueSource::TextFn(work) => work(config)?.map(|text| MetadataValue::String(text.to_owned())),
-            ValueSource::BoolFn(work) => work(config)?.map(MetadataValue::Bool),
-            ValueSource::BoolsFn(work) => {
-                work(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::Bool(list))))
+            ValueSource::CountFn(derive) => count(derive(config)?),
+            ValueSource::RealFn(derive) => real(derive(config)?),
+            ValueSource::TextFn(derive) => derive(config)?.map(|text| MetadataValue::String(text.to_owned())),
+            ValueSource::BoolFn(derive) => derive(config)?.map(MetadataValue::Bool),
+            ValueSource::BoolsFn(derive) => {
+                derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::Bool(list))))
             }
-            ValueSource::CountsFn(work) => {
-                work(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::U32(list))))
+            ValueSource::CountsFn(derive) => {
+                derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::U32(list))))
             }
             ValueSource::FileType => Some(MetadataValue::U32(file_type)),
         })
@@ -69,17 +69,17 @@ pub(crate) const fn real(gguf: &'static str, keys: &'static [&'static str]) -> K
     Key { gguf, from: ValueSource::Real(keys) }
 }
 
-pub(crate) const fn count_fn(gguf: &'static str, work: fn(&Config) -> Result<Option<u64>>) -> Key {
-    Key { gguf, from: ValueSource::CountFn(work) }
+pub(crate) const fn count_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<u64>>) -> Key {
+    Key { gguf, from: ValueSource::CountFn(derive) }
 }
 
-pub(crate) const fn real_fn(gguf: &'static str, work: fn(&Config) -> Result<Option<f64>>) -> Key {
-    Key { gguf, from: ValueSource::RealFn(work) }
+pub(crate) const fn real_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<f64>>) -> Key {
+    Key { gguf, from: ValueSource::RealFn(derive) }
 }
 
 pub(crate) const FILE_TYPE: Key = Key { gguf: "general.file_type", from: ValueSource::FileType };
 
-/// Names of the same size in configurations.
+/// Configuration keys for the same hyperparameter, by precedence.
 pub(crate) const LAYER_KEYS: &[&str] = &["num_hidden_layers", "n_layers", "n_layer", "num_layers"];
 pub(crate) const CONTEXT_KEYS: &[&str] =
     &["max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length", "model_max_length"];
@@ -91,7 +91,7 @@ pub(crate) const KV_HEAD_KEYS: &[&str] = &["num_key_value_heads", "n_kv_heads"];
 pub(crate) const EPSILON_KEYS: &[&str] = &["rms_norm_eps", "norm_eps"];
 pub(crate) const EXPERT_KEYS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts"];
 
-/// What most decoders tell, in the order of the file.
+/// The keys of most decoders, in the order of the file.
 pub(crate) const COMMON: &[Key] = &[
     count("block_count", LAYER_KEYS),
     count("context_length", CONTEXT_KEYS),
@@ -169,7 +169,7 @@ fn scaling_type(config: &Config) -> Result<Option<&'static str>> {
     })
 }
 
-/// A parameter of the scalings that llama.cpp knows by number.
+/// A parameter of YaRN or, with `also_linear`, of linear scaling.
 fn of_scaling(config: &Config, key: &str, also_linear: bool) -> Result<Option<f64>> {
     match config.rope().kind() {
         "yarn" => config.rope().real(key),
@@ -178,7 +178,7 @@ fn of_scaling(config: &Config, key: &str, also_linear: bool) -> Result<Option<f6
     }
 }
 
-/// Sections of rotary positions that have several coordinates, four of them.
+/// The sections of multimodal RoPE, padded to four.
 fn sections(config: &Config) -> Result<Option<Vec<u32>>> {
     let Some(sections) = config.rope().reals("mrope_section")? else { return Ok(None) };
     let mut sections: Vec<u32> = sections.iter().map(|section| *section as u32).collect();
@@ -186,13 +186,13 @@ fn sections(config: &Config) -> Result<Option<Vec<u32>>> {
     Ok(Some(sections))
 }
 
-/// The number of the function that makes weights of what the router says.
+/// `expert_gating_func`: the number of the router's activation function.
 fn gating(config: &Config) -> Result<Option<u64>> {
-    let mut said = None;
+    let mut name = None;
     for key in ["score_function", "scoring_func", "score_func", "moe_router_activation_func"] {
-        said = said.or(config.text(key)?);
+        name = name.or(config.text(key)?);
     }
-    Ok(match said {
+    Ok(match name {
         Some("softmax") => Some(1),
         Some("sigmoid") => Some(2),
         Some("sqrtsoftplus") => Some(4),

@@ -1,4 +1,4 @@
-//! What an architecture is made of.
+//! The fields of an architecture.
 
 use serde_json::{Map, Value};
 
@@ -26,62 +26,61 @@ use crate::error::{AnamnesisError, Result};
 pub struct Architecture {
     pub(super) name: &'static str,
     pub(super) classes: &'static [Class],
-    /// What names of tensors in layers begin with.
+    /// The prefix of a layer's tensors in a checkpoint.
     pub(super) layer_prefix: &'static str,
     pub(super) rules: &'static [&'static [Rule]],
-    /// The keys that are metadata before the others, while tensors are prepared.
+    /// The keys that the converter writes first, while it prepares tensors.
     pub(super) early_keys: &'static [Key],
     pub(super) keys: &'static [&'static [Key]],
-    /// Tensors that the configuration tells.
+    /// Tensors whose values are derived from the configuration.
     pub(super) derived_tensors: &'static [DerivedTensor],
     /// How its vocabulary is read.
     pub(super) tokenizer: TokenizerRules,
     pub(super) head: Head,
-    /// The key that tells of layers behind the last that belong to the model.
+    /// The configuration key that counts the layers for multi-token prediction, after `num_hidden_layers`.
     pub(super) nextn_layers: Option<&'static str>,
-    /// Whether layers behind the last are left out; otherwise they are refused.
+    /// Whether layers for multi-token prediction are dropped; otherwise layers after the last are refused.
     pub(super) drops_nextn_layers: bool,
-    /// The way back: what the configuration has that the tables do not tell, and which of the classes it is for.
+    /// GGUF to Hugging Face: sets the configuration keys that the tables do not give, and returns the index of the class.
     pub(super) restore: fn(&Gguf<'_>, &mut Map<String, Value>) -> Result<usize>,
-    /// What the configuration tells of experts whose four-bit floats are `_blocks` and `_scales` of their own, where its
-    /// checkpoints have such experts.
+    /// `quantization_config` of checkpoints whose experts are MXFP4, stored as `_blocks` and `_scales`.
     pub(super) packed_experts: Option<fn() -> Value>,
-    /// What the way back cannot restore.
+    /// A note on data that a GGUF file does not hold.
     pub(super) restore_note: Option<&'static str>,
-    /// Models of its classes that become something else in GGUF, by the names that directories, configurations and model cards
-    /// give them; they are refused.
+    /// Models of its classes that have another head in GGUF, by their names in directories, configurations and model cards;
+    /// they are refused.
     pub(super) refused_names: &'static [&'static str],
 }
 
-/// A class of Hugging Face's library.
+/// A model class of transformers.
 pub(crate) struct Class {
     pub(super) name: &'static str,
-    /// What its configurations are called.
+    /// `model_type` of its configurations.
     pub(super) model_type: &'static str,
     /// The defaults of its configuration class: the shared ones, then its differences.
     pub(super) defaults: &'static [&'static [ClassDefault]],
 }
 
-/// A tensor that the configuration tells: its name, and its values where it has any.
+/// A tensor whose values are derived from the configuration; without values it is not written.
 pub(crate) struct DerivedTensor {
     pub(super) name: &'static str,
     pub(super) values: fn(&Config) -> Result<Option<Vec<f32>>>,
 }
 
-/// When the head of the model is a tensor of its own.
+/// When `output.weight` is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// Where the checkpoint has one.
+    /// Where the checkpoint has it.
     IfStored,
-    /// Never: the embedding is it.
+    /// Never: the embedding is the head.
     Never,
-    /// Where the checkpoint has one; llama.cpp does not load a file without.
+    /// Where the checkpoint has it; llama.cpp does not load a file without it.
     Always,
-    /// Where the checkpoint has one and the configuration does not say that it is the embedding.
+    /// Where the checkpoint has it and `tie_word_embeddings` is not set.
     UnlessTied,
 }
 
-/// What most architectures are.
+/// The fields of most decoders.
 pub(super) const DECODER: Architecture = Architecture {
     name: "",
     classes: &[],
@@ -107,26 +106,26 @@ impl Architecture {
         self.name
     }
 
-    /// The classes of Hugging Face's library it is for.
+    /// Its model classes in transformers.
     pub fn classes(&self) -> impl Iterator<Item = &'static str> {
         self.classes.iter().map(|class| class.name)
     }
 
-    /// The name in GGUF of a tensor of a checkpoint; `None` where it has none. One that is split has the name of its first
-    /// part, experts that are stacked share one.
+    /// The GGUF name of a tensor of a checkpoint, if it has one. A tensor that is split has the name of its first half;
+    /// stacked experts share a name.
     #[must_use]
     pub fn map_name(&self, name: &str) -> Option<String> {
         let bare = names::bare(name);
-        if names::is_beside(&bare) {
+        if names::is_not_weight(&bare) {
             return None;
         }
         self.rules().find_map(|rule| {
-            let (layer, caught) = rule.of_hf(self.layer_prefix, &bare)?;
-            (!rule.is_left_out).then(|| rule.gguf_name(layer, caught))
+            let (layer, captures) = rule.of_hf(self.layer_prefix, &bare)?;
+            (!rule.is_left_out).then(|| rule.gguf_name(layer, captures))
         })
     }
 
-    /// Whether it writes such a key.
+    /// Whether it writes a metadata key.
     pub(super) fn has_key(&self, gguf: &str) -> bool {
         self.keys.iter().flat_map(|keys| keys.iter()).any(|key| key.gguf == gguf)
     }
@@ -135,7 +134,7 @@ impl Architecture {
         self.rules.iter().flat_map(|rules| rules.iter())
     }
 
-    /// Refuses a model that its names say is of another kind.
+    /// Refuses a model with a head that is not supported, recognised by its name.
     pub(crate) fn check_kind(&self, files: &dyn SidecarFiles, raw: &Map<String, Value>) -> Result<()> {
         if self.refused_names.is_empty() {
             return Ok(());
@@ -175,12 +174,12 @@ impl Architecture {
         defaults::merged(class.map_or(&[], |class| class.defaults))
     }
 
-    /// The keys that are metadata before the others.
+    /// Writes the keys that come before `general.*`.
     pub(crate) fn write_early_keys(&self, config: &Config, metadata: &mut MetadataBuilder) -> Result<()> {
         self.write(self.early_keys.iter(), config, 0, metadata)
     }
 
-    /// The keys that tell a model's sizes.
+    /// Writes the keys of the hyperparameters.
     pub(crate) fn write_keys(&self, config: &Config, file_type: u32, metadata: &mut MetadataBuilder) -> Result<()> {
         self.write(self.keys.iter().flat_map(|keys| keys.iter()), config, file_type, metadata)
     }

@@ -1,5 +1,4 @@
-//! From the tensors of a checkpoint to those of GGUF: what each is called, in which order they stand, and what each is made
-//! of.
+//! Checkpoint to GGUF: the tensors of the output, in the converter's order, each with the steps that compute it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +7,7 @@ use super::complete::{Found, Side, Tensors};
 use super::config::Config;
 use super::key::EXPERT_KEYS;
 use super::kind::{Architecture, Head};
-use super::names::{self, Caught};
+use super::names::{self, Captures};
 use super::rule::Rule;
 use super::tree::Tree;
 use crate::catalog::dtype::elements;
@@ -33,31 +32,31 @@ pub(crate) struct Mapped {
 #[derive(Debug)]
 pub(crate) struct Mapping {
     pub tensors: Vec<Mapped>,
-    /// Tensors of the checkpoint that are no part of it.
+    /// Tensors of the checkpoint that GGUF does not have.
     pub left_out: Vec<String>,
 }
 
 /// The embedding in GGUF.
 pub(super) const EMBEDDING: &str = "token_embd.weight";
 
-/// Tensors named in a refusal; the rest are count_fn.
+/// Tensors named in a refusal; the rest are counted.
 const NAMED_IN_REFUSAL: usize = 3;
 
-/// A tensor of GGUF with its place: that of the tensor it comes with, and of its rule.
+/// A tensor of GGUF with its sort key: the index of its source tensor and of its rule.
 type Placed = ((usize, usize), Mapped);
 
-/// Experts that become one tensor.
+/// The experts of a stack.
 struct Stack {
     rule: usize,
     layer: Option<u64>,
     name: String,
-    /// By number: the places of the tensors.
+    /// Indices of the tensors, by expert.
     experts: BTreeMap<u64, usize>,
 }
 
 impl Architecture {
-    /// What becomes of the tensors of a checkpoint, which are given by file and name. Where they are all tensors of the model
-    /// (`is_whole`), they must be those that the configuration implies.
+    /// Maps the tensors of a checkpoint, sorted by file and name. If they are the whole model (`is_whole`), they must be
+    /// exactly those that the configuration implies.
     pub(crate) fn map(&'static self, tensors: &[Named<'_>], config: &Config, is_whole: bool) -> Result<Mapping> {
         let (_, layers) = self.layer_counts(config)?;
         let mut mapper = Mapper {
@@ -72,7 +71,7 @@ impl Architecture {
         let mut unknown = Vec::new();
         for (place, tensor) in tensors.iter().enumerate() {
             let name = names::bare(tensor.name);
-            if names::is_beside(&name) {
+            if names::is_not_weight(&name) {
                 mapper.left_out.push(tensor.name.to_owned());
                 continue;
             }
@@ -89,7 +88,7 @@ impl Architecture {
         mapper.finish()
     }
 
-    /// Refuses a vocabulary that is not that of the embedding: nothing is made for tokens that are not there.
+    /// Refuses a `vocab_size` that is not the number of rows of the embedding.
     pub(crate) fn check_vocabulary(&self, tensors: &[Named<'_>], config: &Config) -> Result<()> {
         let Some(tokens) = config.count(&["vocab_size"])? else { return Ok(()) };
         let is_embedding = |name: &str| self.map_name(name).is_some_and(|name| name == EMBEDDING);
@@ -102,8 +101,8 @@ impl Architecture {
         }
         Err(match embedding {
             None => {
-                let rule = self.rules().find(|rule| names::caught(rule.gguf, EMBEDDING).is_some());
-                let ending = Caught { expert: None, ending: "weight" };
+                let rule = self.rules().find(|rule| names::captures(rule.gguf, EMBEDDING).is_some());
+                let ending = Captures { expert: None, ending: "weight" };
                 let name = rule.map_or_else(String::new, |rule| rule.hf_name(self.layer_prefix, None, ending));
                 AnamnesisError::parse("it is missing: every model has an embedding of its vocabulary").in_tensor(&name)
             }
@@ -123,7 +122,7 @@ impl Architecture {
     }
 }
 
-/// The tensor that layers for the prediction of further tokens have, and no others.
+/// The tensor that only layers for multi-token prediction have.
 const PREDICTION: &str = "eh_proj.weight";
 
 struct Mapper<'a> {
@@ -138,15 +137,15 @@ struct Mapper<'a> {
 }
 
 impl Mapper<'_> {
-    /// Places one tensor; says no where no rule knows it.
+    /// Maps one tensor; false if no rule matches.
     fn tensor(&mut self, place: usize, name: &str, layers: u64) -> Result<bool> {
         let of = self.of;
         let fits = |(index, rule): (usize, &'static Rule)| {
-            let (layer, caught) = rule.of_hf(of.layer_prefix, name)?;
-            Some((index, rule, layer, caught))
+            let (layer, captures) = rule.of_hf(of.layer_prefix, name)?;
+            Some((index, rule, layer, captures))
         };
         let found: Vec<_> = of.rules().enumerate().filter_map(fits).collect();
-        for &(index, rule, layer, caught) in &found {
+        for &(index, rule, layer, captures) in &found {
             if let Some(layer) = layer.filter(|layer| *layer >= layers) {
                 if !self.is_prediction(layer) {
                     let key = quoted("num_hidden_layers");
@@ -156,12 +155,12 @@ impl Mapper<'_> {
                 self.left_out.push(name.to_owned());
                 return Ok(true);
             }
-            let gguf = rule.gguf_name(layer, caught);
+            let gguf = rule.gguf_name(layer, captures);
             if rule.is_left_out || gguf == "output.weight" && !self.has_head()? {
                 self.left_out.push(name.to_owned());
                 return Ok(true);
             }
-            self.place(place, (index, rule), (layer, caught), gguf)?;
+            self.place(place, (index, rule), (layer, captures), gguf)?;
         }
         let further = names::in_layer(of.layer_prefix, name).map(|(layer, _)| layer).filter(|layer| *layer >= layers);
         if found.is_empty() && further.is_some_and(|layer| self.is_prediction(layer)) {
@@ -171,8 +170,8 @@ impl Mapper<'_> {
         Ok(!found.is_empty())
     }
 
-    /// Whether a layer behind the last only predicts further tokens, which llama.cpp leaves out: it projects the embedding and
-    /// the state before it, as no other layer does.
+    /// Whether a layer after the last is one for multi-token prediction, which llama.cpp drops: only these project the
+    /// embedding together with the hidden state.
     fn is_prediction(&self, layer: u64) -> bool {
         let projection = format!("{}{layer}.{PREDICTION}", self.of.layer_prefix);
         self.of.drops_nextn_layers && self.tensors.iter().any(|tensor| tensor.name == projection)
@@ -190,10 +189,10 @@ impl Mapper<'_> {
         &mut self,
         place: usize,
         (index, rule): (usize, &Rule),
-        (layer, caught): (Option<u64>, Caught<'_>),
+        (layer, captures): (Option<u64>, Captures<'_>),
         name: String,
     ) -> Result<()> {
-        let Some(expert) = caught.expert else {
+        let Some(expert) = captures.expert else {
             let tensor = Reshaped::input(place, self.tensors[place].shape);
             let Reshaped { tree, shape } = change::to_gguf(rule.changes, tensor, self.config)?;
             self.placed.push(((place, index), Mapped { name, shape, tree }));
@@ -214,14 +213,14 @@ impl Mapper<'_> {
         Ok(())
     }
 
-    /// Makes one tensor of the experts of every layer.
+    /// Stacks the experts of every layer.
     fn stack(&mut self) -> Result<()> {
         let count = self.config.count(EXPERT_KEYS)?;
         for Stack { rule, layer, name, experts } in std::mem::take(&mut self.stacks) {
             let count = count.unwrap_or(experts.len() as u64);
             if let Some(missing) = (0..count).find(|expert| !experts.contains_key(expert)) {
-                let caught = Caught { expert: Some(missing), ending: "weight" };
-                let missed = self.of.rules().nth(rule).map(|rule| rule.hf_name(self.of.layer_prefix, layer, caught));
+                let captures = Captures { expert: Some(missing), ending: "weight" };
+                let missed = self.of.rules().nth(rule).map(|rule| rule.hf_name(self.of.layer_prefix, layer, captures));
                 let keys = EXPERT_KEYS.join(", ");
                 let why = format!("it is missing: {} has no expert {missing} of {count} ({keys})", quoted(&name));
                 return Err(AnamnesisError::parse(why).in_tensor(missed.as_deref().unwrap_or(&name)));
@@ -233,7 +232,7 @@ impl Mapper<'_> {
                     EXPERT_KEYS.join(", ")
                 )));
             }
-            // One that is as the configuration says, or the first.
+            // An expert of the configured shape, or the first.
             let wanted = self.of.rules().nth(rule).and_then(|rule| rule.shape_of_expert(self.config));
             let is_wanted = |place: &&usize| wanted.as_deref() == Some(self.tensors[**place].shape);
             let of_first = experts.values().find(is_wanted).or(experts.values().next());
@@ -252,7 +251,7 @@ impl Mapper<'_> {
         Ok(())
     }
 
-    /// Refuses a model that is not what its configuration says.
+    /// Refuses a model whose tensors do not match its configuration.
     fn check_complete(&self, is_whole: bool) -> Result<()> {
         let source = |mapped: &Mapped| mapped.tree.tensors().first().map_or("", |&place| self.tensors[place].name);
         let mut by_name = HashMap::new();

@@ -1,8 +1,8 @@
-//! What files say as keys of GGUF, in the order they are first set.
+//! GGUF metadata under construction, in the order keys are first set.
 
 use crate::catalog::{Metadata, MetadataArray, MetadataValue};
 
-/// Keys in the order they were first set, and what people should know about them.
+/// Keys in the order they were first set, and notes on them.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct MetadataBuilder {
     entries: Vec<(String, MetadataValue)>,
@@ -51,7 +51,7 @@ impl MetadataBuilder {
         &self.entries
     }
 
-    /// Takes the keys of another behind its own.
+    /// Appends the keys of another.
     pub(crate) fn append(&mut self, other: Self) {
         other.entries.into_iter().for_each(|(key, value)| self.set(key, value));
         self.notes.extend(other.notes);
@@ -63,7 +63,7 @@ impl MetadataBuilder {
         self
     }
 
-    /// The keys that are no lists.
+    /// The keys that are no arrays.
     pub(crate) fn single(&self) -> Metadata {
         let is_single = |(_, value): &&(String, MetadataValue)| !matches!(value, MetadataValue::Array(_));
         self.entries.iter().filter(is_single).cloned().collect()

@@ -1,9 +1,9 @@
-//! What llama.cpp calls a model's architecture: how a checkpoint of Hugging Face and a GGUF file of the same model differ.
+//! Model architectures by llama.cpp's names: how a Hugging Face checkpoint and a GGUF file of the same model differ.
 //!
-//! An architecture is data: the classes it is for, the names of its tensors in both worlds and what is changed between them
-//! (`rule`, `change`), the keys of its metadata and where they come from (`key`). A new one is a file here and a line in
-//! `registry`. What is common is read from these tables: `map` says what every tensor of an output is made of, as `tree`s of
-//! steps, and `reshape` makes decoders of them, which go tile by tile.
+//! An architecture is data: its classes in transformers and their defaults (`defaults`), the names of its tensors in both
+//! formats (`rule`, `modules`) and the changes between them (`change`), its metadata keys (`key`), its vocabulary
+//! (`tokenizer`). A new one is a file in `models` and a line in its list. `map` and `back` read these tables in either
+//! direction; the result is a `tree` of steps per tensor, from which `reshape` builds decoders that work tile by tile.
 
 pub(crate) mod back;
 pub(crate) mod beside;

@@ -5,14 +5,14 @@ use super::need::{ATTENTION_BIAS, DENSE, MLP_BIAS, SHARED, SPARSE, UNTIED};
 use super::rule::{Rule, layer, model};
 use super::size::{EXPERT_COUNT, EXPERT_FFN, FFN, HEAD_DIM, HIDDEN, KV_DIM, ONE, Q_DIM, SHARED_FFN, Size, VOCAB};
 
-/// The tensors around the layers of most decoders.
+/// Embedding, final norm and head of most decoders.
 pub(crate) const EMBED_NORM_HEAD: &[Rule] = &[
     model("model.embed_tokens.*", "token_embd.*", &[VOCAB, HIDDEN]),
     model("model.norm.*", "output_norm.*", &[HIDDEN]),
     model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED),
 ];
 
-/// Attention with queries, keys and values of their own.
+/// Attention with separate query, key and value projections.
 pub(crate) const ATTENTION: &[Rule] = &[
     layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(ATTENTION_BIAS),
     layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
@@ -20,7 +20,7 @@ pub(crate) const ATTENTION: &[Rule] = &[
     layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]).biased(ATTENTION_BIAS),
 ];
 
-/// The same with queries and keys paired for rotary positions.
+/// [`ATTENTION`] with query and key rows permuted for RoPE.
 pub(crate) const PERMUTED_ATTENTION: &[Rule] = &[
     layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN])
         .with(&[Change::Rotary("num_attention_heads")])
@@ -32,7 +32,7 @@ pub(crate) const PERMUTED_ATTENTION: &[Rule] = &[
     layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]).biased(ATTENTION_BIAS),
 ];
 
-/// The same as [`ATTENTION`] with biases of queries, keys and values alone.
+/// [`ATTENTION`] without a bias of the output projection.
 pub(crate) const QKV_BIASED_ATTENTION: &[Rule] = &[
     layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(ATTENTION_BIAS),
     layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
@@ -40,7 +40,7 @@ pub(crate) const QKV_BIASED_ATTENTION: &[Rule] = &[
     layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]),
 ];
 
-/// Norms of the queries and keys of every head.
+/// Norms of queries and keys, per head.
 pub(crate) const QK_NORMS: &[Rule] = &[
     layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD_DIM]),
     layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD_DIM]),
@@ -54,26 +54,26 @@ pub(crate) const NORMS: &[Rule] = &[
     layer("post_attention_layernorm.*", "ffn_norm.*", &[HIDDEN]),
 ];
 
-/// A feed-forward network with a gate, in layers without experts.
+/// The gated feed-forward network of layers without experts.
 pub(crate) const GATED_FFN: &[Rule] = &[
     layer("mlp.gate_proj.*", "ffn_gate.*", &[FFN, HIDDEN]).when(DENSE),
     layer("mlp.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).when(DENSE),
     layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE),
 ];
 
-/// The same with biases.
+/// [`GATED_FFN`] with biases.
 pub(crate) const GATED_FFN_BIASED: &[Rule] = &[
     layer("mlp.gate_proj.*", "ffn_gate.*", &[FFN, HIDDEN]).when(DENSE).biased(MLP_BIAS),
     layer("mlp.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).when(DENSE).biased(MLP_BIAS),
     layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE).biased(MLP_BIAS),
 ];
 
-/// The shape of the rows of all gates, or of all that they gate.
+/// The shape of stacked `gate_proj` or `up_proj`.
 pub(crate) const EXPERTS_UP: &[Size] = &[EXPERT_COUNT, EXPERT_FFN, HIDDEN];
-/// The shape of what leads back to the width of the model.
+/// The shape of stacked `down_proj`.
 pub(crate) const EXPERTS_DOWN: &[Size] = &[EXPERT_COUNT, HIDDEN, EXPERT_FFN];
 
-/// Experts, each with its own tensors, or stacked already; the way down comes first in GGUF.
+/// Routed experts, one tensor each or stacked already; `down_proj` comes first in GGUF.
 pub(crate) const EXPERTS: &[Rule] = &[
     layer("mlp.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, HIDDEN]).when(SPARSE),
     layer("mlp.experts.{X}.down_proj.weight", "ffn_down_exps.weight", EXPERTS_DOWN).when(SPARSE),
@@ -88,7 +88,7 @@ pub(crate) const EXPERTS: &[Rule] = &[
         .when(SPARSE),
 ];
 
-/// An expert that all tokens go through.
+/// A shared expert, with a gate.
 pub(crate) const SHARED_EXPERT: &[Rule] = &[
     layer("mlp.shared_expert.gate_proj.*", "ffn_gate_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),
     layer("mlp.shared_expert.up_proj.*", "ffn_up_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),
@@ -96,7 +96,7 @@ pub(crate) const SHARED_EXPERT: &[Rule] = &[
     layer("mlp.shared_expert_gate.*", "ffn_gate_inp_shexp.*", &[ONE, HIDDEN]).when(SHARED),
 ];
 
-/// The same under the name of several, without a gate.
+/// Shared experts as one tensor, without a gate.
 pub(crate) const SHARED_EXPERTS: &[Rule] = &[
     layer("mlp.shared_experts.gate_proj.*", "ffn_gate_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),
     layer("mlp.shared_experts.up_proj.*", "ffn_up_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),

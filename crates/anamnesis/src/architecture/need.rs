@@ -5,30 +5,30 @@ use super::key::EXPERT_KEYS;
 use super::value::unexpected;
 use crate::error::Result;
 
-/// Whether a model has a tensor.
+/// Which models have a tensor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
-    /// Every model has it.
+    /// All models.
     Always,
-    /// No model has it.
+    /// No model.
     Never,
-    /// The configuration and the number of the layer decide: these keys.
+    /// Decided by these configuration keys and the layer.
     When(&'static str, fn(&Config, u64) -> Result<Presence>),
-    /// A flag of the configuration decides.
+    /// Decided by a flag of the configuration.
     Flag(&'static str),
 }
 
-/// What a configuration says of a tensor of one layer.
+/// The presence of a tensor in a layer, by the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     Needed,
-    /// It may be there: in all layers of which this is said, or in none.
+    /// Optional: in all such layers or in none.
     Allowed,
     Surplus,
 }
 
 impl Need {
-    /// The keys that decide, for people.
+    /// The deciding keys, for messages.
     pub(crate) const fn keys(self) -> Option<&'static str> {
         match self {
             Self::Always | Self::Never => None,
@@ -40,17 +40,17 @@ impl Need {
         match self {
             Self::Always => Ok(Presence::Needed),
             Self::Never => Ok(Presence::Surplus),
-            Self::When(_, said) => said(config, layer),
+            Self::When(_, decide) => decide(config, layer),
             Self::Flag(key) => flagged(config, key),
         }
     }
 }
 
-/// The keys that tell which layers have experts, in checkpoints and in GGUF.
+/// The keys that decide which layers have experts, in checkpoints and in GGUF.
 const OF_EXPERTS: &str = "num_local_experts, num_experts, n_routed_experts or expert_count, first_k_dense_replace or \
                           leading_dense_block_count, mlp_only_layers, decoder_sparse_step, moe_layer_freq";
 
-/// The presence of what a flag of the configuration switches; anything is allowed where it says nothing.
+/// The presence of a tensor by a flag; without the flag it is optional.
 pub(crate) fn flagged(config: &Config, key: &str) -> Result<Presence> {
     Ok(match config.flag(key)? {
         Some(true) => Presence::Needed,
@@ -63,14 +63,14 @@ fn needed_if(is_needed: bool) -> Presence {
     if is_needed { Presence::Needed } else { Presence::Surplus }
 }
 
-/// The head of a model whose embedding is not its head. A stored one is written in any case.
+/// The head of a model without tied embeddings. With tied embeddings it is optional.
 pub(crate) const UNTIED: Need = Need::When("tie_word_embeddings", |config, _| {
     Ok(match config.flag("tie_word_embeddings")? {
         Some(true) => Presence::Allowed,
         _ => Presence::Needed,
     })
 });
-/// Biases of attention.
+/// Biases of the attention projections.
 pub(crate) const ATTENTION_BIAS: Need = Need::Flag("attention_bias");
 /// Biases of the feed-forward network.
 pub(crate) const MLP_BIAS: Need = Need::When("mlp_bias", |config, layer| match has_experts(config, layer)? {
@@ -79,15 +79,15 @@ pub(crate) const MLP_BIAS: Need = Need::When("mlp_bias", |config, layer| match h
 });
 /// The feed-forward network of layers without experts.
 pub(crate) const DENSE: Need = Need::When(OF_EXPERTS, |config, layer| Ok(needed_if(!has_experts(config, layer)?)));
-/// The experts of layers that have them.
+/// The routed experts of MoE layers.
 pub(crate) const SPARSE: Need = Need::When(OF_EXPERTS, |config, layer| Ok(needed_if(has_experts(config, layer)?)));
-/// The expert of such layers that all tokens go through, in models that have one.
+/// The shared expert of MoE layers, in models that have one.
 pub(crate) const SHARED: Need = Need::When(OF_SHARED, |config, layer| {
     let shared = config.count(&["shared_expert_intermediate_size", "n_shared_experts"])?.unwrap_or(0);
     Ok(needed_if(shared > 0 && has_experts(config, layer)?))
 });
 
-/// The keys that tell of such an expert.
+/// The keys that decide on a shared expert.
 const OF_SHARED: &str = "shared_expert_intermediate_size or expert_shared_feed_forward_length, n_shared_experts or \
                          expert_shared_count, num_experts, n_routed_experts or expert_count, first_k_dense_replace or \
                          leading_dense_block_count, mlp_only_layers, decoder_sparse_step, moe_layer_freq";
@@ -104,7 +104,7 @@ pub(crate) fn has_experts(config: &Config, layer: u64) -> Result<bool> {
         Some(Ok(layers)) => layers,
         Some(Err(value)) => return Err(unexpected("mlp_only_layers", value, "a list of layers")),
     };
-    // Of so many layers, the last or the first has experts.
+    // Every nth layer has experts: the last of n, or the first.
     let every = |key: &str| if config.get(key).is_some() { config.divisor(key) } else { Ok(1) };
     let is_dense = layer < leading || dense.iter().any(|number| number.as_u64() == Some(layer));
     let is_turn =

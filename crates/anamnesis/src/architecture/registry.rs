@@ -1,4 +1,4 @@
-//! Which architectures there are.
+//! Looking up an architecture by class, by GGUF name and by configuration.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ impl Architecture {
         ALL.iter().copied()
     }
 
-    /// The architecture of a class of Hugging Face's library.
+    /// The architecture of a model class of transformers.
     #[must_use]
     pub fn of_class(class: &str) -> Option<&'static Self> {
         Self::all().find(|architecture| architecture.classes().any(|known| known == class))
@@ -25,7 +25,7 @@ impl Architecture {
         Self::all().find(|architecture| architecture.name == name)
     }
 
-    /// The architecture that a configuration is for; `None` where it names none.
+    /// The architecture of a configuration; `None` if it names no class.
     pub(crate) fn of_config(raw: &Map<String, Value>) -> Result<Option<&'static Self>> {
         let Some(class) = config::class_of(raw) else { return Ok(None) };
         match Self::of_class(class) {

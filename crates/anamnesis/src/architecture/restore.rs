@@ -1,4 +1,4 @@
-//! Keys of `config.json` that several architectures restore in the same way from a GGUF file.
+//! GGUF to Hugging Face: keys of `config.json` that several architectures restore alike.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ pub(super) fn set(config: &mut Map<String, Value>, key: &str, value: impl Into<V
 /// The activation function of Gemma and StarCoder, by its name in configurations.
 pub(super) const GELU: &str = "gelu_pytorch_tanh";
 
-/// What queries are divided by: the size of a head, but an even share of the width in the largest model, which has so many
+/// `query_pre_attn_scalar`: the head size, or hidden size / heads in the largest model, which has `layers_of_largest`
 /// layers.
 pub(super) fn gemma_queries(file: &Gguf<'_>, config: &mut Map<String, Value>, layers_of_largest: u64) {
     set(config, "hidden_activation", GELU);
@@ -28,8 +28,7 @@ pub(super) fn gemma_queries(file: &Gguf<'_>, config: &mut Map<String, Value>, la
     }
 }
 
-/// What the configuration tells of experts besides their sizes: whether their weights are made to sum to one, and which layers
-/// have none.
+/// The keys of experts besides their sizes: `norm_topk_prob`, and the layers without experts.
 pub(super) fn experts(file: &Gguf<'_>, config: &mut Map<String, Value>, is_normed: bool) -> Result<usize> {
     if let Some(experts) = file.count("expert_count") {
         set(config, "num_experts", experts);
@@ -68,7 +67,7 @@ pub(super) fn state_space(file: &Gguf<'_>, config: &mut Map<String, Value>) {
             set(config, "expand", inner / width);
         }
     }
-    // llama.cpp does not load a file without.
+    // llama.cpp does not load a file without this bias.
     set(config, "use_conv_bias", true);
     set(config, "use_bias", file.has_in_layers(&["ssm_in.bias"]));
 }

@@ -1,5 +1,4 @@
-//! How positions turn queries and keys: the parameters, in the two ways configurations write them, and the factors that
-//! llama.cpp wants as tensors.
+//! The parameters of RoPE in both forms that configurations have, and the frequency factors of Llama 3.
 
 use serde_json::{Map, Value};
 
@@ -7,16 +6,16 @@ use super::sleef;
 use super::value::{as_count, as_real, as_reals};
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// The parameters of rotary positions, one form for all configurations.
+/// The parameters of RoPE, in one form.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rope {
     values: Map<String, Value>,
-    /// Of layers with a window, where they have their own.
+    /// Those of sliding-window layers, if they have their own.
     sliding: Map<String, Value>,
 }
 
-/// Keys that stand beside the parameters in older configurations.
-const BESIDE: [&str; 3] = ["rope_theta", "partial_rotary_factor", "original_max_position_embeddings"];
+/// Parameters that older configurations have at the top level.
+const TOP_LEVEL: [&str; 3] = ["rope_theta", "partial_rotary_factor", "original_max_position_embeddings"];
 
 impl Rope {
     pub(super) fn of(config: &Map<String, Value>) -> Result<Self> {
@@ -27,7 +26,7 @@ impl Rope {
         if full.is_some() || sliding.is_some() {
             values = full.unwrap_or_default();
         }
-        for key in BESIDE {
+        for key in TOP_LEVEL {
             if let (false, Some(value)) = (values.contains_key(key), config.get(key).filter(|value| !value.is_null())) {
                 values.insert(key.to_owned(), value.clone());
             }
@@ -40,7 +39,7 @@ impl Rope {
         Ok(Self { values, sliding: sliding.or(local).unwrap_or_default() })
     }
 
-    /// The kind of scaling.
+    /// `rope_type`: the kind of scaling.
     pub(crate) fn kind(&self) -> &str {
         self.values.get("rope_type").and_then(Value::as_str).unwrap_or("default")
     }
@@ -61,17 +60,17 @@ impl Rope {
         self.get(key).map(|value| as_reals(key, value)).transpose()
     }
 
-    /// The base of the frequencies.
+    /// `rope_theta`: the base of the frequencies.
     pub(crate) fn theta(&self) -> Result<Option<f64>> {
         self.real("rope_theta")
     }
 
-    /// The same of layers with a window, where they have their own.
+    /// `rope_theta` of sliding-window layers, if they have their own.
     pub(crate) fn sliding_theta(&self) -> Result<Option<f64>> {
         self.sliding.get("rope_theta").map(|value| as_real("rope_theta", value)).transpose()
     }
 
-    /// What frequencies are divided by in models of Llama 3; `None` where the scaling is another.
+    /// The frequency factors of Llama 3, one per pair of dimensions; `None` for other kinds of scaling.
     ///
     /// Every bit is that of the converter, which leaves the arithmetic to torch: in F32, with divisions of a constant by a
     /// tensor as the product with its reciprocal.

@@ -7,23 +7,23 @@ use super::gguf::{Gguf, shortest};
 use super::kind::DerivedTensor;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
-/// What the frequencies of rotary positions are divided by.
+/// The RoPE frequency factors (`rope_freqs.weight`), one per pair of dimensions.
 pub(crate) const ROPE_FREQS: &[DerivedTensor] = &[DerivedTensor { name: "rope_freqs.weight", values: frequencies }];
 
 fn frequencies(config: &Config) -> Result<Option<Vec<f32>>> {
     config.rope().llama3_factors(config.head_size()?)
 }
 
-/// Contexts that models had before their positions were scaled: the usual one, then powers of two.
+/// Candidates for `original_max_position_embeddings`: the usual one, then powers of two.
 fn original_contexts() -> impl Iterator<Item = f64> {
     std::iter::once(8192.0).chain((5..=24).rev().map(|power| f64::from(1u32 << power)))
 }
 
-/// Relative difference of factors that are the same but for the machine on which they were made.
+/// Relative tolerance between factors that were computed on different machines.
 const ROUNDING: f32 = 8.0 * f32::EPSILON;
 
-/// The scaling of positions whose factors a file has as a tensor: the last is the factor, and the rest is what gives all of
-/// them.
+/// Restores `rope_scaling` from the factors: the largest is `factor`, the other parameters are searched for until they give
+/// the same tensor.
 pub(super) fn restore_scaling(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<()> {
     let Some(factors) = (file.values)("rope_freqs.weight")? else { return Ok(()) };
     let theta = file.real("rope.freq_base").unwrap_or(10_000.0);
@@ -53,13 +53,13 @@ pub(super) fn restore_scaling(file: &Gguf<'_>, config: &mut Map<String, Value>) 
     Err(AnamnesisError::unsupported_model(ModelPart::Architecture, architecture, why))
 }
 
-/// A number without a fraction as an integer, as configurations write contexts.
+/// A whole number as a JSON integer.
 fn whole(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 1e15 { Value::from(number as u64) } else { Value::from(number) }
 }
 
-/// The contexts and upper limits that the factors between 1 and the largest follow from. Those of two wavelengths give both,
-/// as the share of the old frequency is linear in the frequency; that of one gives the context of models like Llama.
+/// Original contexts and `high_freq_factor`s that fit the factors between 1 and the largest. Two wavelengths give both, as
+/// the smoothing is linear in the frequency; one gives the context for the usual `high_freq_factor`.
 fn fitted(factors: &[f32], theta: f64, largest: f32) -> Vec<(f64, f64)> {
     let frequency = |place: usize| theta.powf(-(place as f64) / factors.len() as f64) / (2.0 * std::f64::consts::PI);
     let share = |factor: f32| (1.0 / f64::from(factor) - 1.0 / f64::from(largest)) / (1.0 - 1.0 / f64::from(largest));
@@ -75,7 +75,7 @@ fn fitted(factors: &[f32], theta: f64, largest: f32) -> Vec<(f64, f64)> {
             fitted.extend([(original.round(), high), (original, high)]);
         }
     } else if let Some(place) = factors.iter().position(|factor| *factor >= largest).filter(|place| *place > 0) {
-        // No wavelength is between the limits: any context between the two around them will do.
+        // No wavelength is between the limits: any context that separates the two groups fits.
         let (short, long) = (1.0 / frequency(place - 1), 1.0 / frequency(place));
         fitted.extend([
             (long * 0.999, 4.0),

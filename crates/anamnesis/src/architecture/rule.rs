@@ -1,30 +1,29 @@
-//! Rules: how a tensor is called in a checkpoint and in GGUF, and what is changed on the way.
+//! Rules: the name of a tensor in a checkpoint and in GGUF, its changes between them, and its shape.
 
 use super::change::Change;
 use super::config::Config;
-use super::names::{self, Caught};
+use super::names::{self, Captures};
 use super::need::Need;
 use super::size::Size;
 
-/// One kind of tensors. Patterns leave open what differs: `{X}` is the number of an expert, `*` at the end `weight` or
-/// `bias`.
+/// The rule of a tensor. In its names, `{X}` is the number of an expert and `*` at the end `weight` or `bias`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule {
-    /// Its name in a checkpoint, behind the number of its layer where it is in one.
+    /// The name in a checkpoint, after the layer's prefix and number.
     pub hf: &'static str,
-    /// Its name in GGUF, behind the number of its layer where it is in one.
+    /// The name in GGUF, after `blk.` and the layer's number.
     pub gguf: &'static str,
     pub is_in_layer: bool,
     /// The changes from checkpoint to GGUF, in their order.
     pub changes: &'static [Change],
     /// Whether GGUF has no tensor for it.
     pub is_left_out: bool,
-    /// Which models have it; of patterns that end in `*`, the weight.
+    /// Which models have the tensor; with `*`, the weight.
     pub need: Need,
-    /// Which models have the bias, of patterns that end in `*`.
+    /// Which models have the bias, with `*`.
     pub bias: Need,
-    /// The shape in GGUF, slowest dimension first, of the weight; a bias has one value for every row. Several rules for one
-    /// tensor of GGUF agree in all of this.
+    /// The shape of the weight in GGUF, slowest dimension first; a bias has one value per row. Rules for the same tensor of
+    /// GGUF have the same shape.
     pub shape: &'static [Size],
 }
 
@@ -33,12 +32,12 @@ pub(crate) const fn layer(hf: &'static str, gguf: &'static str, shape: &'static 
     Rule { hf, gguf, is_in_layer: true, changes: &[], is_left_out: false, need: Need::Always, bias: Need::Never, shape }
 }
 
-/// A tensor of the model.
+/// A tensor outside the layers.
 pub(crate) const fn model(hf: &'static str, gguf: &'static str, shape: &'static [Size]) -> Rule {
     Rule { is_in_layer: false, ..layer(hf, gguf, shape) }
 }
 
-/// The layers of GGUF.
+/// The prefix of a layer's tensors in GGUF.
 pub(crate) const BLOCKS: &str = "blk.";
 
 impl Rule {
@@ -54,7 +53,7 @@ impl Rule {
         self
     }
 
-    /// The same where only some models have the tensor.
+    /// The same for a tensor that only some models have.
     pub(crate) const fn when(mut self, need: Need) -> Self {
         self.need = need;
         self
@@ -71,13 +70,13 @@ impl Rule {
         self.hf.contains(names::EXPERT)
     }
 
-    /// The shape of each of the tensors that are stacked, where the configuration tells it.
+    /// The shape of one expert of a stack, if the configuration gives it.
     pub(crate) fn shape_of_expert(&self, config: &Config) -> Option<Vec<usize>> {
         let sizes = self.shape.iter().skip(1).map(|size| usize::try_from((size.of)(config).ok()?).ok());
         sizes.collect()
     }
 
-    /// The ends that its names may have, with who has such a tensor.
+    /// The endings of its names, with the models that have the tensor.
     pub(crate) fn endings(&self) -> impl Iterator<Item = (&'static str, Need)> {
         let open = [("weight", self.need), ("bias", self.bias)];
         let closed = [("", self.need)];
@@ -85,38 +84,38 @@ impl Rule {
         open.into_iter().filter(move |_| is_open).chain(closed.into_iter().filter(move |_| !is_open))
     }
 
-    /// What a name of a checkpoint has in the open places, with its layer.
-    pub(crate) fn of_hf<'a>(&self, layers: &str, name: &'a str) -> Option<(Option<u64>, Caught<'a>)> {
+    /// Matches a name of a checkpoint: its layer, and its expert and ending.
+    pub(crate) fn of_hf<'a>(&self, layers: &str, name: &'a str) -> Option<(Option<u64>, Captures<'a>)> {
         read(self.hf, self.is_in_layer.then_some(layers), name)
     }
 
-    /// The same of a name of GGUF.
-    pub(crate) fn of_gguf<'a>(&self, name: &'a str) -> Option<(Option<u64>, Caught<'a>)> {
+    /// Matches a name of GGUF.
+    pub(crate) fn of_gguf<'a>(&self, name: &'a str) -> Option<(Option<u64>, Captures<'a>)> {
         read(self.gguf, self.is_in_layer.then_some(BLOCKS), name)
     }
 
-    /// The name in GGUF of what was caught.
-    pub(crate) fn gguf_name(&self, layer: Option<u64>, caught: Caught<'_>) -> String {
-        written(self.gguf, layer.map(|layer| (BLOCKS, layer)), caught)
+    /// The name in GGUF.
+    pub(crate) fn gguf_name(&self, layer: Option<u64>, captures: Captures<'_>) -> String {
+        written(self.gguf, layer.map(|layer| (BLOCKS, layer)), captures)
     }
 
-    /// The name in a checkpoint of what was caught.
-    pub(crate) fn hf_name(&self, layers: &str, layer: Option<u64>, caught: Caught<'_>) -> String {
-        written(self.hf, layer.map(|layer| (layers, layer)), caught)
+    /// The name in a checkpoint.
+    pub(crate) fn hf_name(&self, layers: &str, layer: Option<u64>, captures: Captures<'_>) -> String {
+        written(self.hf, layer.map(|layer| (layers, layer)), captures)
     }
 }
 
-fn read<'a>(pattern: &str, layers: Option<&str>, name: &'a str) -> Option<(Option<u64>, Caught<'a>)> {
+fn read<'a>(pattern: &str, layers: Option<&str>, name: &'a str) -> Option<(Option<u64>, Captures<'a>)> {
     match layers {
-        None => Some((None, names::caught(pattern, name)?)),
+        None => Some((None, names::captures(pattern, name)?)),
         Some(prefix) => {
             let (layer, rest) = names::in_layer(prefix, name)?;
-            Some((Some(layer), names::caught(pattern, rest)?))
+            Some((Some(layer), names::captures(pattern, rest)?))
         }
     }
 }
 
-fn written(pattern: &str, layer: Option<(&str, u64)>, caught: Caught<'_>) -> String {
-    let name = names::filled(pattern, caught);
+fn written(pattern: &str, layer: Option<(&str, u64)>, captures: Captures<'_>) -> String {
+    let name = names::fill(pattern, captures);
     layer.map_or_else(|| name.clone(), |(prefix, layer)| format!("{prefix}{layer}.{name}"))
 }

@@ -1,11 +1,11 @@
-//! Sizes of tensors in terms of the keys of a configuration.
+//! Dimensions of tensors as functions of the configuration.
 
 use super::config::Config;
 use super::key::{EXPERT_KEYS, FFN_KEYS, HIDDEN_KEYS};
 use super::value::missing;
 use crate::error::Result;
 
-/// One dimension of a tensor of GGUF: how it follows from the configuration, and which keys it follows from.
+/// One dimension of a tensor in GGUF, and the keys it is derived from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub of: fn(&Config) -> Result<u64>,
@@ -19,41 +19,41 @@ pub(crate) const fn size(of: fn(&Config) -> Result<u64>, hf: &'static str, gguf:
     Size { of, hf, gguf }
 }
 
-/// The width of the model.
+/// The hidden size of the model.
 pub(crate) const HIDDEN: Size = size(|config| first(config, HIDDEN_KEYS), "hidden_size", "embedding_length");
-/// The width of a feed-forward network.
+/// The intermediate size of the feed-forward network.
 pub(crate) const FFN: Size = size(|config| first(config, FFN_KEYS), "intermediate_size", "feed_forward_length");
-/// The rows of a gate and of what it gates.
+/// The rows of `gate_proj` and `up_proj` in one tensor.
 pub(crate) const TWO_FFN: Size =
     size(|config| Ok(first(config, FFN_KEYS)?.saturating_mul(2)), "intermediate_size", "feed_forward_length");
-/// The rows of embedding and head.
+/// The rows of the embedding and of the head.
 pub(crate) const VOCAB: Size =
     size(|config| config.needed("vocab_size"), "vocab_size", "vocab_size, tokenizer.ggml.tokens");
-/// The heads of queries.
+/// The number of attention heads.
 pub(crate) const HEADS: Size =
     size(|config| config.divisor("num_attention_heads"), "num_attention_heads", "attention.head_count");
 /// The size of a head.
 pub(crate) const HEAD_DIM: Size =
     size(Config::head_size, "head_dim, hidden_size, num_attention_heads", "attention.key_length, attention.head_count");
-/// All queries of a token.
+/// The rows of `q_proj`.
 pub(crate) const Q_DIM: Size =
     size(queries, "num_attention_heads, head_dim", "attention.head_count, attention.key_length");
-/// All keys of a token, or all values.
+/// The rows of `k_proj` or `v_proj`.
 pub(crate) const KV_DIM: Size =
     size(keys, "num_key_value_heads, head_dim", "attention.head_count_kv, attention.key_length");
-/// Queries, keys and values in one tensor.
+/// The rows of a fused `qkv_proj`.
 pub(crate) const QKV_DIM: Size = size(
     |config| Ok(keys(config)?.saturating_mul(2).saturating_add(queries(config)?)),
     "num_attention_heads, num_key_value_heads, head_dim",
     "attention.head_count, attention.head_count_kv, attention.key_length",
 );
-/// The experts of a layer.
+/// The number of routed experts.
 pub(crate) const EXPERT_COUNT: Size =
     size(|config| first(config, EXPERT_KEYS), "num_local_experts, num_experts, n_routed_experts", "expert_count");
-/// The width of an expert.
+/// The intermediate size of an expert.
 pub(crate) const EXPERT_FFN: Size =
     size(expert_inner, "moe_intermediate_size", "expert_feed_forward_length, feed_forward_length");
-/// The width of the expert that all tokens go through.
+/// The intermediate size of the shared expert.
 pub(crate) const SHARED_FFN: Size = size(
     |config| match config.count(&["shared_expert_intermediate_size"])? {
         Some(inner) => Ok(inner),
@@ -64,7 +64,7 @@ pub(crate) const SHARED_FFN: Size = size(
 );
 pub(crate) const ONE: Size = size(|_| Ok(1), "", "");
 
-/// The first of these keys that has a value; one of them must have.
+/// The first of these keys that has a value; one is required.
 pub(crate) fn first(config: &Config, names: &[&str]) -> Result<u64> {
     config.count(names)?.ok_or_else(|| missing(names.first().copied().unwrap_or("")))
 }

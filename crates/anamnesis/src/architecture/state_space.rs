@@ -5,7 +5,7 @@ use super::need::{Need, Presence};
 use super::size::{Size, size};
 use crate::error::{AnamnesisError, Result};
 
-/// The bias of the convolution, which models have where nothing is said.
+/// The bias of the convolution, which models have by default.
 pub(crate) const CONV_BIAS: Need = Need::When("use_conv_bias", |config, _| match config.flag("use_conv_bias")? {
     Some(false) => Ok(Presence::Surplus),
     _ => Ok(Presence::Needed),
@@ -14,14 +14,14 @@ pub(crate) const CONV_BIAS: Need = Need::When("use_conv_bias", |config, _| match
 pub(crate) const KERNEL: Size =
     size(|config| Ok(config.count(CONV)?.unwrap_or(CONV_KERNEL)), "conv_kernel", "ssm.conv_kernel");
 
-/// The width of the convolution, in two ways to write it, and where nothing is said.
+/// The width of the convolution: its configuration keys and its default.
 pub(crate) const CONV: &[&str] = &["conv_kernel", "d_conv"];
 pub(crate) const CONV_KERNEL: u64 = 4;
 
-/// The context llama.cpp is told: state spaces have no limit of their own.
+/// `context_length` of models whose context is unlimited.
 pub(crate) const CONTEXT_LENGTH: u64 = 1 << 20;
 
-/// The values of a state-space layer of Falcon H1.
+/// The inner size of a state-space layer beside attention.
 pub(super) fn inner(config: &Config) -> Result<u64> {
     match config.count(&["mamba_d_ssm"])? {
         Some(inner) => Ok(inner),
@@ -32,7 +32,7 @@ pub(super) fn inner(config: &Config) -> Result<u64> {
     }
 }
 
-/// The factors of the parts of a state-space layer's input, by the rows where each ends.
+/// `ssm_multipliers` of the five parts of `in_proj`, each with the row where its part ends.
 pub(super) fn factors(shape: &[usize], config: &Config) -> Result<Vec<(u64, f32)>> {
     let inner = inner(config)?;
     let groups = config.needed("mamba_n_groups")?.saturating_mul(config.needed("mamba_d_state")?);

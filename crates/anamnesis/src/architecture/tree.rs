@@ -1,47 +1,47 @@
-//! What a tensor is made of: other tensors, and what is done to them, in steps that go tile by tile.
+//! How a tensor is computed from other tensors, in steps that work tile by tile.
 
-/// How the values of one tensor come about.
+/// The computation of a tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Tree {
-    /// A tensor of the input, by its place among those given.
+    /// A tensor of the input, by its index.
     Tensor(usize),
-    /// Values that the configuration tells.
+    /// Values that are derived from the configuration.
     Constant(Vec<f32>),
-    /// Tensors of equal size, one behind the other.
+    /// Tensors of equal size, concatenated.
     Stacked(Vec<Tree>),
-    /// So many values of each, in turn, until all are used.
+    /// Tensors interleaved: a number of values of each in turn.
     Interleaved(Vec<(Tree, u64)>),
     /// A tensor after a step.
     After(Box<Tree>, Step),
 }
 
-/// One thing that is done to a tensor, whose rows have `row` values.
+/// A step on a tensor whose rows have `row` values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
-    /// In every `rows` rows, the halves alternate: as llama.cpp pairs the dimensions of rotary positions.
+    /// In every `rows` rows, the two halves alternate: the pairs of RoPE in llama.cpp.
     Pair { row: u64, rows: u64 },
-    /// The way back: in every `rows` rows, those in even places come first.
+    /// The inverse: in every `rows` rows, even rows come first.
     Unpair { row: u64, rows: u64 },
     /// Of every `per` rows, `count` from `start` on.
     Part { row: u64, per: u64, start: u64, count: u64 },
     /// Every `step`th row from `first` on.
     Every { row: u64, step: u64, first: u64 },
-    /// Every matrix of `rows` by `cols` has rows and columns exchanged.
+    /// Every matrix of `rows` by `cols` is transposed.
     Transpose { rows: u64, cols: u64 },
-    /// A change of every value.
+    /// A formula for every value.
     Each(Formula),
 }
 
-/// What becomes of a value.
+/// A formula for a value x.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Formula {
-    /// It plus a number.
+    /// x + a
     Plus(f32),
-    /// The negative of its exponential.
+    /// -exp(x)
     NegativeExponential,
-    /// The logarithm of its negative.
+    /// ln(-x)
     LogarithmOfNegative,
-    /// It times a number, by its row: ranges of rows by where they end.
+    /// a * x, with factors for ranges of rows, each given by its end.
     Times { row: u64, factors: Vec<(u64, f32)> },
 }
 
@@ -51,7 +51,7 @@ impl Tree {
         Self::After(Box::new(self), step)
     }
 
-    /// The places of the tensors it is made of, in the order their bytes are asked for.
+    /// The indices of its input tensors, in the order they are read.
     pub(crate) fn tensors(&self) -> Vec<usize> {
         match self {
             Self::Tensor(index) => vec![*index],

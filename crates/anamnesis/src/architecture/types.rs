@@ -1,4 +1,4 @@
-//! Which type the tensors of a GGUF file get: what the caller asks for, but F32 where llama.cpp needs it.
+//! The types of tensors in a GGUF file: the requested one, or F32 where llama.cpp needs it.
 
 use crate::catalog::TargetDtype;
 
@@ -6,12 +6,12 @@ use crate::catalog::TargetDtype;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Weights {
     Plain(TargetDtype),
-    /// Blocks of eight bits; F16 where rows do not divide.
+    /// Q8_0 blocks; F16 for rows that do not divide into blocks.
     Q8_0,
 }
 
 impl Weights {
-    /// The number by which files tell of it.
+    /// `general.file_type`.
     pub(crate) const fn file_type(self) -> u32 {
         match self {
             Self::Plain(TargetDtype::F32) => 0,
@@ -33,7 +33,7 @@ const SMALL: [&str; 7] = [
     "indexer.proj",
 ];
 
-/// Whether a tensor is F32 whatever is asked for.
+/// Whether a tensor is F32 whatever type is requested.
 pub(crate) fn stays_f32(name: &str, rank: usize) -> bool {
     if rank < 2 || name.ends_with("_norm.weight") {
         return true;

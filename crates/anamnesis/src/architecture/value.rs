@@ -1,4 +1,4 @@
-//! Values of `config.json` as what they should be.
+//! Typed values of `config.json`.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `config.json` and `generation_config.json` from the keys of GGUF.
+//! `config.json` and `generation_config.json` from GGUF metadata.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::architecture::key::ValueSource;
 use crate::architecture::kind::{Architecture, Head};
 use crate::error::Result;
 
-/// The base of positions that llama.cpp takes where a file has none.
+/// llama.cpp's default of `rope.freq_base`.
 const ROPE_THETA: f64 = 10_000.0;
 
 /// The configuration of the model in a file.
@@ -22,7 +22,7 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
             _ => continue,
         };
         let usual = names.iter().find(|name| **name == "intermediate_size").or(names.first());
-        // A key that says the same in another way comes later; that it does is checked.
+        // A second key for the same hyperparameter comes later; `keys::check` compares them.
         if let (Some(name), Some(value)) = (usual, value) {
             config.entry((*name).to_owned()).or_insert(value);
         }
@@ -72,7 +72,7 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
     Ok(config)
 }
 
-/// The scaling of positions, where the keys tell one.
+/// `rope_scaling`, if the file has linear scaling or YaRN.
 fn scaling(file: &Gguf<'_>) -> Option<Value> {
     let kind = file.string("rope.scaling.type").filter(|kind| matches!(*kind, "linear" | "yarn"))?;
     let mut scaling = Map::new();
@@ -94,7 +94,7 @@ fn scaling(file: &Gguf<'_>) -> Option<Value> {
     Some(Value::Object(scaling))
 }
 
-/// How text is generated, where the file tells anything of it.
+/// The generation parameters, if the file has any.
 pub(super) fn generation(file: &Gguf<'_>) -> Option<Map<String, Value>> {
     let mut generation = Map::new();
     for (key, name) in

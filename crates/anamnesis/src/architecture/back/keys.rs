@@ -1,4 +1,4 @@
-//! Whether a restored configuration says what the file said: converted once more, it must give the same keys.
+//! Checks a restored configuration: converted to GGUF again, it must give the metadata of the file.
 
 use serde_json::{Map, Value};
 
@@ -10,10 +10,10 @@ use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::{MetadataArray, MetadataValue};
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Keys that change nothing of what a model computes.
+/// Keys without influence on what a model computes.
 const HARMLESS: [&str; 4] = ["tensor_data_layout", "rope.scaling.finetuned", "vocab_size", "context_length"];
 
-/// Refuses a file with a key that the configuration does not carry, or without one that it would need.
+/// Refuses a file with a key that the configuration cannot express, or without one that it needs.
 pub(super) fn check(
     architecture: &'static Architecture,
     file: &Gguf<'_>,
@@ -35,8 +35,8 @@ pub(super) fn check(
     let prefix = format!("{}.", architecture.name);
     for (key, value) in file.metadata {
         let Some(own) = key.strip_prefix(&prefix) else { continue };
-        let is_told = metadata.entries().iter().any(|(known, _)| known == key);
-        if is_told || HARMLESS.contains(&own) || is_implied(own, value, read)? {
+        let is_written = metadata.entries().iter().any(|(known, _)| known == key);
+        if is_written || HARMLESS.contains(&own) || is_implied(own, value, read)? {
             continue;
         }
         let why = format!("{} is {}, which a configuration of its checkpoints cannot say", quoted(key), shown(value));
@@ -76,14 +76,14 @@ fn metadata(architecture: &'static Architecture, config: &Config) -> Result<Meta
     Ok(metadata.without("general.file_type"))
 }
 
-/// Whether a key has its value from the class alone: nothing in the file gives it.
+/// Whether the value of a key is a class default: nothing in the file gives it.
 fn is_default(architecture: &'static Architecture, raw: &Map<String, Value>, key: &str) -> Result<bool> {
     let metadata = metadata(architecture, &architecture.config_without_constants(raw)?);
-    // What cannot be real_fn out without them needs them.
+    // Keys that cannot be derived without class defaults need them.
     Ok(!metadata.is_ok_and(|metadata| metadata.entries().iter().any(|(known, _)| known == key)))
 }
 
-/// Whether a key that is not written any more says what the configuration implies.
+/// Whether a key that the converter no longer writes agrees with the configuration.
 fn is_implied(key: &str, value: &MetadataValue, config: &Config) -> Result<bool> {
     Ok(match (key, value) {
         ("expert_weights_norm", MetadataValue::Bool(false)) | ("attention.causal", MetadataValue::Bool(true)) => true,
@@ -129,7 +129,7 @@ fn integers(array: &MetadataArray) -> Option<Vec<i64>> {
     }
 }
 
-/// A value for people, not longer than a few words.
+/// A value for messages, shortened.
 fn shown(value: &MetadataValue) -> String {
     const MOST: usize = 60;
     match (value, number(value)) {

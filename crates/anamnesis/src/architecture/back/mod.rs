@@ -1,4 +1,4 @@
-//! The way back: from a GGUF file to the tensors and the configuration of a checkpoint that Hugging Face's library loads.
+//! GGUF to Hugging Face: the tensors and the configuration of a checkpoint that transformers loads.
 
 mod config;
 mod keys;
@@ -18,18 +18,18 @@ use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 /// The tokens of a vocabulary.
 const TOKENS: &str = "tokenizer.ggml.tokens";
 
-/// What a checkpoint is, as far as GGUF tells.
+/// A checkpoint restored from GGUF.
 pub(crate) struct Restored {
     pub tensors: Vec<Mapped>,
     pub config: Map<String, Value>,
-    /// How text is generated, where the file tells anything of it.
+    /// `generation_config.json`, if the file has generation parameters.
     pub generation: Option<Map<String, Value>>,
-    /// What the configuration tells of experts that are packed, where the architecture has such.
+    /// `quantization_config` for experts that stay MXFP4, if the architecture has such checkpoints.
     pub packed_experts: Option<Value>,
     pub notes: Vec<String>,
 }
 
-/// Restores a model; `tensors` are those of the file, all of them where it `is_whole`.
+/// Restores a model from the tensors of a file: all of them if it `is_whole`.
 pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) -> Result<Restored> {
     let architecture = architecture(gguf)?;
     let (config, read) = checked(architecture, gguf, tensors, is_whole)?;
@@ -37,7 +37,7 @@ pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) ->
     if let Some(note) = architecture.restore_note {
         notes.push(note.to_owned());
     }
-    let packed_experts = architecture.packed_experts.map(|told| told());
+    let packed_experts = architecture.packed_experts.map(|config| config());
     Ok(Restored { tensors, generation: config::generation(gguf), config, packed_experts, notes })
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn check(gguf: &Gguf<'_>, tensors: &[Named<'_>]) -> Result<()> {
     checked(architecture(gguf)?, gguf, tensors, true).map(drop)
 }
 
-/// The configuration of the model in a file, as it is written and as its class reads it.
+/// The restored configuration, without and with the defaults of its class.
 fn checked(
     architecture: &'static Architecture,
     gguf: &Gguf<'_>,
@@ -61,7 +61,7 @@ fn checked(
     };
     let found = tensors.iter().map(|named| (named.name, Found { name: named.name, shape: named.shape })).collect();
     let found = Tensors { side: Side::Gguf, found, is_whole };
-    // Everything that is made for every layer comes later.
+    // Before anything is allocated per layer.
     found.check_sizes()?;
     found.check_layers(architecture.name, layers)?;
     let config = config::restored(architecture, gguf)?;

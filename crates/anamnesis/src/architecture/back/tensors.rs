@@ -1,4 +1,4 @@
-//! The tensors of a checkpoint from those of GGUF: the rules of an architecture, read the other way.
+//! GGUF to checkpoint: the tensors, by the rules of the architecture with their changes undone.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use crate::architecture::change::{self, Change, Reshaped};
 use crate::architecture::config::Config;
 use crate::architecture::kind::Architecture;
 use crate::architecture::map::{Mapped, Named};
-use crate::architecture::names::Caught;
+use crate::architecture::names::Captures;
 use crate::architecture::rule::Rule;
 use crate::error::Result;
 
-/// The tensors of GGUF that a tensor of a checkpoint is made of, with their changes.
+/// The tensors of GGUF that a tensor of a checkpoint comes from, with their changes.
 #[derive(Default)]
 struct Origin {
     parts: Vec<(&'static [Change], Reshaped)>,
-    /// The expert that it is of a stack.
+    /// Its number in a stack of experts.
     expert: Option<u64>,
 }
 
-/// The tensors of a checkpoint, by name, and what is not restored.
+/// The tensors of a checkpoint by name, and notes on those that are left out.
 pub(super) fn restored(
     architecture: &'static Architecture,
     config: &Config,
@@ -30,13 +30,13 @@ pub(super) fn restored(
         if architecture.derived_tensors.iter().any(|made| made.name == tensor.name) {
             continue;
         }
-        // They mean nothing to weights that are decoded.
+        // Input scales have no meaning for decoded weights.
         if tensor.name.ends_with(".input_scale") && tensor.shape.len() <= 1 {
             of_inputs += 1;
             continue;
         }
         let fits = |rule: &&'static Rule| !rule.is_left_out && rule.of_gguf(tensor.name).is_some();
-        let Some((rule, (layer, caught))) =
+        let Some((rule, (layer, captures))) =
             architecture.rules().find(fits).and_then(|rule| Some((rule, rule.of_gguf(tensor.name)?)))
         else {
             unknown.push(tensor.name);
@@ -45,7 +45,7 @@ pub(super) fn restored(
         let experts = tensor.shape.first().filter(|_| rule.is_stacked()).map(|&experts| experts as u64);
         let experts = experts.map_or_else(|| vec![None], |experts| (0..experts).map(Some).collect());
         for expert in experts {
-            let name = rule.hf_name(architecture.layer_prefix, layer, Caught { expert, ..caught });
+            let name = rule.hf_name(architecture.layer_prefix, layer, Captures { expert, ..captures });
             let origin = origins.entry(name).or_default();
             origin.parts.push((rule.changes, Reshaped::input(place, tensor.shape)));
             origin.expert = expert;

@@ -1,7 +1,7 @@
 //! The front matter of a model card, `README.md`: the part of YAML that cards are written in.
 //!
-//! Keys at the margin with a text, a list or a few keys each. Whatever else stands there, such as tables of results, is
-//! passed over.
+//! Keys without indentation whose values are text, a list or a few keys. Anything else, such as tables of results, is
+//! skipped.
 
 /// A value of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// The keys of lines that stand at `margin`.
+/// The keys of lines with this indentation.
 fn map(lines: &[&str], margin: usize) -> Vec<(String, Entry)> {
     let mut entries = Vec::new();
     let mut at = 0;
@@ -80,7 +80,7 @@ fn map(lines: &[&str], margin: usize) -> Vec<(String, Entry)> {
         at += 1;
         let Some((key, rest)) = key_of(line).filter(|_| indent(line) == margin) else { continue };
         let inner = lines.get(at..).unwrap_or_default();
-        // A list may stand at the margin of its key.
+        // A list may have the indentation of its key.
         let belongs = |line: &&&str| indent(line) > margin || indent(line) == margin && is_item(line);
         let inner = inner.get(..inner.iter().take_while(belongs).count()).unwrap_or_default();
         at += inner.len();
@@ -94,7 +94,7 @@ fn is_item(line: &str) -> bool {
     line == "-" || line.starts_with("- ")
 }
 
-/// The key of a line, and what stands behind it.
+/// The key of a line and the rest of the line.
 fn key_of(line: &str) -> Option<(String, &str)> {
     let line = line.trim_start();
     if is_item(line) {
@@ -107,7 +107,7 @@ fn key_of(line: &str) -> Option<(String, &str)> {
     Some((unquoted(key.trim()).unwrap_or_else(|| key.trim().to_owned()), rest.trim()))
 }
 
-/// A value from what stands behind its key and from the lines below it.
+/// A value from the rest of its key's line and the lines below it.
 fn value(rest: &str, inner: &[&str]) -> Entry {
     let rest = without_comment(rest);
     match rest.chars().next() {
@@ -142,7 +142,7 @@ fn list(lines: &[&str], margin: usize) -> Vec<Entry> {
         let first = rest.trim();
         match key_of(first).filter(|_| unquoted(first).is_none()) {
             Some(_) => {
-                // The first key stands behind the hyphen, the others below it.
+                // The first key follows the hyphen, the others are below it.
                 let place = margin + 1 + (rest.len() - rest.trim_start().len());
                 let first = format!("{}{first}", " ".repeat(place));
                 let lines: Vec<&str> = std::iter::once(first.as_str()).chain(inner.iter().copied()).collect();

@@ -1,4 +1,4 @@
-//! Who made a model and what it is called: the `general.*` keys, from the model card, the configuration and the directory.
+//! The `general.*` keys: names, authors and sources of a model, from its card, its configuration and its directory.
 
 mod counts;
 mod front_matter;
@@ -30,7 +30,7 @@ pub(crate) fn general(
     let card = Card::read(files.read("README.md")?.as_deref());
     let directory = files.directory_name();
     let path = config.get("_name_or_path").and_then(Value::as_str);
-    // One that has more than an owner and a name is a place on somebody's disk.
+    // More than an owner and a name is a path on a disk.
     let path = path.filter(|path| path.matches('/').count() <= 1);
     let guesses: Vec<ModelName> =
         [path, directory.as_deref()].into_iter().flatten().map(|id| ModelName::guess(id, counts.total)).collect();

@@ -1,4 +1,4 @@
-//! What the name of a model says: who made it, what it is a version of, how large it is.
+//! The parts of a model's name (`Metadata.get_model_id_components` of gguf): organisation, base name, fine-tune, version, size.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ pub(super) struct ModelName {
     pub(super) size_label: Option<String>,
 }
 
-/// A part between two hyphens, and what it is taken for.
+/// A part between two hyphens, with its meaning.
 #[derive(Debug, Default, Clone)]
 struct Part {
     text: String,
@@ -85,7 +85,7 @@ impl ModelName {
         let size_label = Some(sizes.join("-")).filter(|text| !text.is_empty());
         let finetune = joined(|part| part.is_finetune);
         let version = joined(|part| part.is_version && !part.is_basename);
-        // Alone it says too little.
+        // Alone it is no name.
         let is_clear = size_label.is_some() || finetune.is_some() || version.is_some();
         Self {
             full: full.to_owned(),
@@ -98,7 +98,7 @@ impl ModelName {
     }
 }
 
-/// What a part by itself is taken for.
+/// The meaning of a part by itself.
 fn taken_for(mut part: Part, is_first: bool, total: u64) -> Part {
     if EXPRESSIONS.version.is_match(&part.text) {
         part.is_version = true;
@@ -137,7 +137,7 @@ fn taken_for(mut part: Part, is_first: bool, total: u64) -> Part {
     part
 }
 
-/// What parts are taken for in view of the others.
+/// The meaning of parts in view of the others.
 fn settle(parts: &mut [Part]) {
     let is_counted = |part: &Part| part.is_size && part.text.chars().any(|letter| letter.is_ascii_digit());
     if parts.iter().any(is_counted) {

@@ -1,4 +1,4 @@
-//! How the model's authors draw its tokens: `general.sampling.*`, from `generation_config.json`.
+//! The sampling parameters that the authors recommend: `general.sampling.*`, from `generation_config.json`.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataValue;
 use crate::json;
 
-/// What GGUF calls a setting, what the file calls it, and whether it is a whole number.
+/// A parameter by its names in GGUF and in the file, and whether it is an integer.
 const SETTINGS: [(&str, &[&str], bool); 11] = [
     ("top_k", &["top_k"], true),
     ("top_p", &["top_p"], false),
@@ -21,7 +21,7 @@ const SETTINGS: [(&str, &[&str], bool); 11] = [
     ("mirostat_eta", &["mirostat_eta"], false),
 ];
 
-/// Writes the settings of a file; one that cannot be read says nothing.
+/// Writes the parameters of a file; one that cannot be read gives a note.
 pub(super) fn write(text: Option<&[u8]>, metadata: &mut MetadataBuilder) {
     let Some(text) = text else { return };
     let Ok(settings) = json::from_slice::<Map<String, Value>>(text) else {

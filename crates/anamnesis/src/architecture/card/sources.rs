@@ -4,10 +4,10 @@ use super::front_matter::Entry;
 use super::model_name::{ModelName, titled};
 use crate::architecture::metadata_builder::MetadataBuilder;
 
-/// What GGUF keeps of a source, in the order it is written.
+/// The keys of a source, in the order they are written.
 const KEYS: [&str; 9] = ["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
 
-/// Writes how many there are, and what is known of each.
+/// Writes the number of sources and the keys of each.
 pub(super) fn write(kind: &str, listed: Option<Vec<&Entry>>, total: u64, metadata: &mut MetadataBuilder) {
     let Some(listed) = listed else { return };
     metadata.number(format!("general.{kind}.count"), u32::try_from(listed.len()).unwrap_or(u32::MAX));

@@ -1,4 +1,4 @@
-//! Command R of the second generation: one norm in a layer, attention and feed-forward side by side.
+//! Cohere 2 (Command R7B, Command A): one norm per layer, attention and feed-forward network in parallel.
 
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{Absent, BASE, Count, Flag, Quotient, Real};
@@ -35,7 +35,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[EMBED_NORM_HEAD, ONE_NORM, ATTENTION, GATED_FFN],
-    keys: &[COMMON, SIZES],
+    keys: &[COMMON, KEYS],
     restore: |file, config| {
         restore::layer_types(file, config, 4);
         Ok(0)
@@ -50,7 +50,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 
 const ONE_NORM: &[Rule] = &[layer("input_layernorm.*", "attn_norm.*", &[HIDDEN])];
 
-const SIZES: &[Key] = &[
+const KEYS: &[Key] = &[
     real("logit_scale", &["logit_scale"]),
     count("attention.sliding_window", &["sliding_window"]),
     count("vocab_size", &["vocab_size"]),

@@ -1,4 +1,4 @@
-//! DeepSeek V2 and V3, and what is built like them: keys and values are compressed, and only what is compressed is kept.
+//! DeepSeek V2 and V3, Kimi K2: multi-head latent attention, routed and shared experts.
 
 use serde_json::{Map, Value};
 
@@ -37,8 +37,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         Class { name: "DeepseekV3ForCausalLM", model_type: "deepseek_v3", defaults: V3 },
         Class { name: "KimiK2ForCausalLM", model_type: "kimi_k2", defaults: V3 },
     ],
-    rules: &[EMBED_NORM_HEAD, NORMS, COMPRESSED, GATED_FFN, EXPERTS, SHARED_EXPERTS],
-    keys: &[COMMON, SIZES],
+    rules: &[EMBED_NORM_HEAD, NORMS, LATENT_ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERTS],
+    keys: &[COMMON, KEYS],
     head: Head::UnlessTied,
     drops_nextn_layers: true,
     restore,
@@ -77,23 +77,23 @@ const V3: &[&[ClassDefault]] = &[
     ],
 ];
 
-const COMPRESSED: &[Rule] = &[
-    layer("self_attn.q_a_proj.*", "attn_q_a.*", &[QUERY_RANK, HIDDEN]).when(RANKED).biased(RANKED_BIAS),
-    layer("self_attn.q_a_layernorm.*", "attn_q_a_norm.*", &[QUERY_RANK]).when(RANKED),
-    layer("self_attn.q_b_proj.*", "attn_q_b.*", &[Q_DIM, QUERY_RANK]).when(RANKED),
-    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).when(UNRANKED),
-    layer("self_attn.kv_a_proj_with_mqa.*", "attn_kv_a_mqa.*", &[COMPRESSED_KEYS, HIDDEN]).biased(ATTENTION_BIAS),
-    layer("self_attn.kv_a_layernorm.*", "attn_kv_a_norm.*", &[KEY_RANK]),
-    layer("self_attn.kv_b_proj.weight", "attn_k_b.weight", &[HEADS, KEY_RANK, UNTURNED])
+const LATENT_ATTENTION: &[Rule] = &[
+    layer("self_attn.q_a_proj.*", "attn_q_a.*", &[Q_RANK, HIDDEN]).when(LOW_RANK_Q).biased(LOW_RANK_Q_BIAS),
+    layer("self_attn.q_a_layernorm.*", "attn_q_a_norm.*", &[Q_RANK]).when(LOW_RANK_Q),
+    layer("self_attn.q_b_proj.*", "attn_q_b.*", &[Q_DIM, Q_RANK]).when(LOW_RANK_Q),
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).when(FULL_RANK_Q),
+    layer("self_attn.kv_a_proj_with_mqa.*", "attn_kv_a_mqa.*", &[KV_A_DIM, HIDDEN]).biased(ATTENTION_BIAS),
+    layer("self_attn.kv_a_layernorm.*", "attn_kv_a_norm.*", &[KV_RANK]),
+    layer("self_attn.kv_b_proj.weight", "attn_k_b.weight", &[HEADS, KV_RANK, NOPE_DIM])
         .with(&[Change::First(Halves::KeysAndValues), Change::Transposed]),
-    layer("self_attn.kv_b_proj.weight", "attn_v_b.weight", &[HEADS, VALUE, KEY_RANK])
+    layer("self_attn.kv_b_proj.weight", "attn_v_b.weight", &[HEADS, V_HEAD_DIM, KV_RANK])
         .with(&[Change::Second(Halves::KeysAndValues)]),
-    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, VALUES]).biased(ATTENTION_BIAS),
-    layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(SCORED),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, V_DIM]).biased(ATTENTION_BIAS),
+    layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(CORRECTED),
 ];
 
-/// Corrections of the scores of experts, which the third generation has.
-const SCORED: Need = Need::When(
+/// The router's score correction bias, which V3 has.
+const CORRECTED: Need = Need::When(
     "model_type, n_routed_experts or expert_count, first_k_dense_replace or leading_dense_block_count",
     |config, layer| {
         Ok(match (has_experts(config, layer)?, config.text("model_type")?) {
@@ -103,27 +103,27 @@ const SCORED: Need = Need::When(
         })
     },
 );
-/// Queries are compressed too, in all but the small models.
-const RANKED: Need = Need::When("q_lora_rank or attention.q_lora_rank", |config, _| {
+/// Queries have a low rank too, in whole but the small models.
+const LOW_RANK_Q: Need = Need::When("q_lora_rank or attention.q_lora_rank", |config, _| {
     Ok(if config.get("q_lora_rank").is_some() { Presence::Needed } else { Presence::Surplus })
 });
-const UNRANKED: Need = Need::When("q_lora_rank or attention.q_lora_rank", |config, _| {
+const FULL_RANK_Q: Need = Need::When("q_lora_rank or attention.q_lora_rank", |config, _| {
     Ok(if config.get("q_lora_rank").is_some() { Presence::Surplus } else { Presence::Needed })
 });
-const RANKED_BIAS: Need =
+const LOW_RANK_Q_BIAS: Need =
     Need::When("q_lora_rank or attention.q_lora_rank", |config, _| match config.get("q_lora_rank") {
         Some(_) => flagged(config, "attention_bias"),
         None => Ok(Presence::Surplus),
     });
 
-const QUERY_RANK: Size = size(|config| config.needed("q_lora_rank"), "q_lora_rank", "attention.q_lora_rank");
-const KEY_RANK: Size = size(|config| config.needed("kv_lora_rank"), "kv_lora_rank", "attention.kv_lora_rank");
-const UNTURNED: Size = size(
+const Q_RANK: Size = size(|config| config.needed("q_lora_rank"), "q_lora_rank", "attention.q_lora_rank");
+const KV_RANK: Size = size(|config| config.needed("kv_lora_rank"), "kv_lora_rank", "attention.kv_lora_rank");
+const NOPE_DIM: Size = size(
     |config| config.needed("qk_nope_head_dim"),
     "qk_nope_head_dim",
     "attention.key_length_mla, rope.dimension_count",
 );
-const VALUE: Size = size(|config| config.needed("v_head_dim"), "v_head_dim", "attention.value_length_mla");
+const V_HEAD_DIM: Size = size(|config| config.needed("v_head_dim"), "v_head_dim", "attention.value_length_mla");
 const Q_DIM: Size = size(
     |config| {
         let size = config.needed("qk_nope_head_dim")?.saturating_add(config.needed("qk_rope_head_dim")?);
@@ -132,18 +132,18 @@ const Q_DIM: Size = size(
     "num_attention_heads, qk_nope_head_dim, qk_rope_head_dim",
     "attention.head_count, attention.key_length_mla, rope.dimension_count",
 );
-const VALUES: Size = size(
+const V_DIM: Size = size(
     |config| Ok(config.divisor("num_attention_heads")?.saturating_mul(config.needed("v_head_dim")?)),
     "num_attention_heads, v_head_dim",
     "attention.head_count, attention.value_length_mla",
 );
-const COMPRESSED_KEYS: Size = size(
+const KV_A_DIM: Size = size(
     |config| Ok(config.needed("kv_lora_rank")?.saturating_add(config.needed("qk_rope_head_dim")?)),
     "kv_lora_rank, qk_rope_head_dim",
     "attention.kv_lora_rank, rope.dimension_count",
 );
 
-const SIZES: &[Key] = &[
+const KEYS: &[Key] = &[
     count_fn("attention.head_count_kv", |_| Ok(Some(1))),
     count("leading_dense_block_count", &["first_k_dense_replace"]),
     count("vocab_size", &["vocab_size"]),
@@ -176,10 +176,10 @@ fn restore(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
     if let Some(heads) = file.count("attention.head_count") {
         set(config, "num_key_value_heads", heads);
     }
-    if let (Some(all), Some(turned)) = (file.count("attention.key_length_mla"), file.count("rope.dimension_count")) {
-        set(config, "qk_nope_head_dim", all.saturating_sub(turned));
-        set(config, "qk_rope_head_dim", turned);
-        set(config, "head_dim", turned);
+    if let (Some(whole), Some(rope)) = (file.count("attention.key_length_mla"), file.count("rope.dimension_count")) {
+        set(config, "qk_nope_head_dim", whole.saturating_sub(rope));
+        set(config, "qk_rope_head_dim", rope);
+        set(config, "head_dim", rope);
     }
     if file.count("attention.q_lora_rank").is_none() {
         set(config, "q_lora_rank", Value::Null);
@@ -187,15 +187,15 @@ fn restore(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
     if let (Some(scale), Some(Value::Object(scaling))) =
         (file.real("rope.scaling.yarn_log_multiplier"), config.get_mut("rope_scaling"))
     {
-        // A tenth of it is told.
+        // GGUF has a tenth of it.
         let scale = shortest((scale * 10.0) as f32);
         scaling.insert("mscale".to_owned(), scale.into());
         scaling.insert("mscale_all_dim".to_owned(), scale.into());
     }
     let is_normed = file.flag("expert_weights_norm").unwrap_or(false);
     set(config, "norm_topk_prob", is_normed);
-    let is_third = file.count("expert_gating_func") == Some(2);
-    set(config, "scoring_func", if is_third { "sigmoid" } else { "softmax" });
-    set(config, "topk_method", if is_third { "noaux_tc" } else { "greedy" });
-    Ok(usize::from(is_third))
+    let is_v3 = file.count("expert_gating_func") == Some(2);
+    set(config, "scoring_func", if is_v3 { "sigmoid" } else { "softmax" });
+    set(config, "topk_method", if is_v3 { "noaux_tc" } else { "greedy" });
+    Ok(usize::from(is_v3))
 }

@@ -1,4 +1,4 @@
-//! Falcon H1: attention and state spaces side by side. Its many multipliers become part of the weights.
+//! Falcon H1: attention and a Mamba 2 mixer in parallel. Its multipliers are folded into the weights.
 
 use crate::architecture::change::{Change, Factor};
 use crate::architecture::config::Config;
@@ -39,7 +39,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[TENSORS],
-    keys: &[SIZES],
+    keys: &[KEYS],
     restore: |file, config| {
         for name in [
             "embedding_multiplier",
@@ -136,13 +136,13 @@ const STATE_INPUTS: Size = size(
     "ssm.inner_size, ssm.group_count, ssm.state_size, ssm.time_step_rank",
 );
 
-/// The values that are convolved: those of the layer, and the two of the states of every group.
+/// The channels of the convolution: x, and B and C of every group.
 fn convolved(config: &Config) -> Result<u64> {
     let states = config.needed("mamba_n_groups")?.saturating_mul(config.needed("mamba_d_state")?);
     Ok(state_space::inner(config)?.saturating_add(states.saturating_mul(2)))
 }
 
-const SIZES: &[Key] = &[
+const KEYS: &[Key] = &[
     count("context_length", CONTEXT_KEYS),
     count("embedding_length", HIDDEN_KEYS),
     count("feed_forward_length", FFN_KEYS),

@@ -1,4 +1,4 @@
-//! Gemma: norms are stored without the one that is added to them, and the embedding is the head.
+//! Gemma: norm weights are stored as the difference from 1, and the embedding is the head.
 
 use crate::architecture::change::Change;
 use crate::architecture::defaults::{Absent, BASE, Count, Flag};
@@ -36,7 +36,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     tokenizer: TokenizerRules {
         pieces: PiecesUse::Required,
         no_space_prefix: true,
-        // Of the tokens of CodeGemma, GGUF has a key for this one only.
+        // The only special token of CodeGemma that has a key in GGUF.
         add: |_, keys| keys.number("tokenizer.ggml.eot_token_id", 107),
         classes: &[("gemma", TokenizerClass::Registered("GemmaTokenizer"))],
         ..BPE

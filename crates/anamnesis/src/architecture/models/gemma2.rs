@@ -1,4 +1,4 @@
-//! Gemma 2: four norms in a layer, limits to attention and to logits.
+//! Gemma 2: four norms per layer, soft-capping of attention and logits.
 
 use crate::architecture::defaults::{Absent, BASE, Count, Flag, Real};
 use crate::architecture::key::{Key, WITHOUT_ROPE, count, real};
@@ -33,7 +33,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[EMBED_NORM_TIED, FOUR_NORMS, ATTENTION, GATED_FFN],
-    keys: &[WITHOUT_ROPE, LIMITS],
+    keys: &[WITHOUT_ROPE, KEYS],
     tokenizer: TokenizerRules {
         pieces: PiecesUse::Required,
         no_space_prefix: true,
@@ -48,7 +48,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
-const LIMITS: &[Key] = &[
+const KEYS: &[Key] = &[
     real("attn_logit_softcapping", &["attn_logit_softcapping"]),
     real("final_logit_softcapping", &["final_logit_softcapping"]),
     count("attention.sliding_window", &["sliding_window"]),

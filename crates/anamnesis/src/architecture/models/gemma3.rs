@@ -1,5 +1,4 @@
-//! Gemma 3, alone or as the language model of a larger one: queries and keys have norms, and layers with a window have
-//! positions of their own.
+//! Gemma 3, text-only or multimodal: norms of queries and keys, RoPE parameters of their own for sliding-window layers.
 
 use crate::architecture::change::Change;
 use crate::architecture::config::Config;
@@ -20,7 +19,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         Class { name: "Gemma3ForConditionalGeneration", model_type: "gemma3", defaults: DEFAULTS },
     ],
     rules: &[EMBED_NORM_HEAD, FOUR_NORMS, ATTENTION, QK_NORMS, GATED_FFN],
-    keys: &[COMMON, LIMITS],
+    keys: &[COMMON, KEYS],
     tokenizer: TokenizerRules {
         no_space_prefix: true,
         classes: &[
@@ -61,7 +60,7 @@ const DEFAULTS: &[&[ClassDefault]] = &[
     ],
 ];
 
-/// The rows of the embedding, without those behind the vocabulary.
+/// The rows of the embedding, without those past the end of the vocabulary.
 const TOKENS: Size =
     size(|config| Ok(config.needed("vocab_size")?.min(config.vocabulary.unwrap_or(u64::MAX))), VOCAB.hf, VOCAB.gguf);
 
@@ -76,10 +75,10 @@ const QK_NORMS: &[Rule] = &[
     layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD_DIM]).with(&[Change::PlusOne]),
 ];
 
-const LIMITS: &[Key] =
+const KEYS: &[Key] =
     &[count_fn("attention.sliding_window", window), real("final_logit_softcapping", &["final_logit_softcapping"])];
 
-/// The window of layers that have one; none where every layer sees all.
+/// The sliding window; none if all layers have full attention.
 fn window(config: &Config) -> Result<Option<u64>> {
     match config.count(&["sliding_window_pattern", "_sliding_window_pattern"])? {
         Some(1) => Ok(None),

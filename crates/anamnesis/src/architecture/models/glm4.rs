@@ -1,4 +1,4 @@
-//! GLM 4: gate and up in one tensor, four norms in a layer, positions that turn half of a head.
+//! GLM 4: fused `gate_up_proj`, four norms per layer, RoPE on half of each head.
 
 use crate::architecture::defaults::{BASE, Count, Flag, Real};
 use crate::architecture::key::{COMMON, Key, count_fn, half_of_head};
@@ -30,7 +30,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[EMBED_NORM_HEAD, QKV_BIASED_ATTENTION, LAYER],
-    keys: &[COMMON, SIZES],
+    keys: &[COMMON, KEYS],
     tokenizer: TokenizerRules {
         roles: &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("bos", "<|endoftext|>")],
         pre: Some((PreTokenizer::Llama3, "glm4")),
@@ -53,4 +53,4 @@ const LAYER: &[Rule] = &[
     layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]),
 ];
 
-const SIZES: &[Key] = &[count_fn("rope.dimension_count", half_of_head)];
+const KEYS: &[Key] = &[count_fn("rope.dimension_count", half_of_head)];

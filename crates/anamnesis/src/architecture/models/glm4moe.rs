@@ -1,4 +1,4 @@
-//! GLM 4.5 and 4.6: experts, and layers behind the last that guess the tokens after next.
+//! GLM 4.5 and 4.6: routed experts, and layers for multi-token prediction after the last.
 
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, Count, Flag, Real};
@@ -40,8 +40,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[EMBED_NORM_HEAD, QKV_BIASED_ATTENTION, QK_NORMS, LAYER, GATED_FFN, EXPERTS, SHARED_EXPERTS, NEXT],
-    keys: &[COMMON, SIZES],
+    rules: &[EMBED_NORM_HEAD, QKV_BIASED_ATTENTION, QK_NORMS, LAYER, GATED_FFN, EXPERTS, SHARED_EXPERTS, NEXTN_TENSORS],
+    keys: &[COMMON, KEYS],
     tokenizer: TokenizerRules {
         roles: &[("bos", "[gMASK]"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("eom", "<|observation|>")],
         pre: Some((PreTokenizer::Llama3, "glm4")),
@@ -63,7 +63,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
-/// The key that tells how many layers guess tokens after next.
+/// The number of layers for multi-token prediction.
 const NEXT_LAYERS: &str = "num_nextn_predict_layers";
 
 const LAYER: &[Rule] = &[
@@ -80,32 +80,32 @@ const QK_NORMS: &[Rule] = &[
     layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD_DIM]).when(NORMED),
 ];
 
-const TWICE_WIDTH: Size =
+const TWO_HIDDEN: Size =
     size(|config| Ok(config.needed("hidden_size")?.saturating_mul(2)), "hidden_size", "embedding_length");
-/// The layers behind the last.
-const FURTHER: Need =
+/// Tensors of the layers for multi-token prediction.
+const NEXTN: Need =
     Need::When("num_hidden_layers, num_nextn_predict_layers or nextn_predict_layers", |config, layer| {
-        further(config, layer, Presence::Needed)
+        nextn(config, layer, Presence::Needed)
     });
-const FURTHER_OPTIONAL: Need =
+const NEXTN_OPTIONAL: Need =
     Need::When("num_hidden_layers, num_nextn_predict_layers or nextn_predict_layers", |config, layer| {
-        further(config, layer, Presence::Allowed)
+        nextn(config, layer, Presence::Allowed)
     });
 
-fn further(config: &Config, layer: u64, presence: Presence) -> Result<Presence> {
+fn nextn(config: &Config, layer: u64, presence: Presence) -> Result<Presence> {
     Ok(if layer < config.needed("num_hidden_layers")? { Presence::Surplus } else { presence })
 }
 
-const NEXT: &[Rule] = &[
-    layer("eh_proj.*", "nextn.eh_proj.*", &[HIDDEN, TWICE_WIDTH]).when(FURTHER),
-    layer("embed_tokens.*", "nextn.embed_tokens.*", &[VOCAB, HIDDEN]).when(FURTHER_OPTIONAL),
-    layer("enorm.*", "nextn.enorm.*", &[HIDDEN]).when(FURTHER),
-    layer("hnorm.*", "nextn.hnorm.*", &[HIDDEN]).when(FURTHER),
-    layer("shared_head.head.*", "nextn.shared_head_head.*", &[VOCAB, HIDDEN]).when(FURTHER_OPTIONAL),
-    layer("shared_head.norm.*", "nextn.shared_head_norm.*", &[HIDDEN]).when(FURTHER_OPTIONAL),
+const NEXTN_TENSORS: &[Rule] = &[
+    layer("eh_proj.*", "nextn.eh_proj.*", &[HIDDEN, TWO_HIDDEN]).when(NEXTN),
+    layer("embed_tokens.*", "nextn.embed_tokens.*", &[VOCAB, HIDDEN]).when(NEXTN_OPTIONAL),
+    layer("enorm.*", "nextn.enorm.*", &[HIDDEN]).when(NEXTN),
+    layer("hnorm.*", "nextn.hnorm.*", &[HIDDEN]).when(NEXTN),
+    layer("shared_head.head.*", "nextn.shared_head_head.*", &[VOCAB, HIDDEN]).when(NEXTN_OPTIONAL),
+    layer("shared_head.norm.*", "nextn.shared_head_norm.*", &[HIDDEN]).when(NEXTN_OPTIONAL),
 ];
 
-const SIZES: &[Key] = &[
+const KEYS: &[Key] = &[
     count_fn("block_count", all_layers),
     count_fn("rope.dimension_count", half_of_head),
     count("expert_count", &["n_routed_experts"]),

@@ -1,4 +1,4 @@
-//! gpt-oss: experts whose gate and up rows alternate, turned where they are not quantised, and sinks in attention.
+//! gpt-oss: attention sinks, and experts with interleaved gate and up rows, transposed unless they are MXFP4.
 
 use serde_json::{Value, json};
 
@@ -37,9 +37,9 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[EMBED_NORM_HEAD, ATTENTION, LAYER],
-    keys: &[COMMON, SIZES],
+    keys: &[COMMON, KEYS],
     restore: |file, config| {
-        // The published models do not round where scaling begins and ends; llama.cpp, which does not tell, always does.
+        // `truncate` has no key in GGUF. The published models set it to false.
         let is_published = file.real("rope.scaling.factor") == Some(32.0)
             && file.count("rope.scaling.original_context_length") == Some(4096);
         if let Some(Value::Object(scaling)) = config.get_mut("rope_scaling") {
@@ -72,7 +72,7 @@ const LAYER: &[Rule] = &[
         .with(&[Change::Second(Halves::AlternateValues)]),
 ];
 
-const SIZES: &[Key] = &[
+const KEYS: &[Key] = &[
     count("attention.sliding_window", &["sliding_window"]),
     count("expert_feed_forward_length", &["intermediate_size"]),
 ];

@@ -1,4 +1,4 @@
-//! Granite: Llama with four scales.
+//! Granite: Llama with four multipliers.
 
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, Real};
@@ -26,7 +26,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, GATED_FFN_BIASED],
-    keys: &[COMMON, SIZES],
+    keys: &[COMMON, KEYS],
     derived_tensors: ROPE_FREQS,
     tokenizer: TokenizerRules {
         pre: Some((PreTokenizer::Digits, "refact")),
@@ -45,7 +45,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
-/// The scales, by their keys in GGUF and in the configuration.
+/// The multipliers, by their keys in GGUF and in the configuration.
 const SCALES: [(&str, &str); 4] = [
     ("attention.scale", "attention_multiplier"),
     ("embedding_scale", "embedding_multiplier"),
@@ -53,7 +53,7 @@ const SCALES: [(&str, &str); 4] = [
     ("logit_scale", "logits_scaling"),
 ];
 
-const SIZES: &[Key] = &[
+const KEYS: &[Key] = &[
     count("vocab_size", &["vocab_size"]),
     count_fn("rope.dimension_count", |config| config.share_of_width().map(Some)),
     real_fn("attention.scale", |config| scale(config, "attention_multiplier")),

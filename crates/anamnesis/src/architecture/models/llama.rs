@@ -85,7 +85,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
-/// The experts of Mixtral: the gate comes first in GGUF.
+/// The experts of Mixtral: `w1` (gate) comes first in GGUF.
 const MIXTURE: &[Rule] = &[
     layer("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, HIDDEN]).when(SPARSE),
     layer("block_sparse_moe.experts.{X}.w1.weight", "ffn_gate_exps.weight", EXPERTS_UP).when(SPARSE),

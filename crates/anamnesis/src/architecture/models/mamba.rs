@@ -1,4 +1,4 @@
-//! Mamba: state spaces without attention.
+//! Mamba and Falcon Mamba: state-space layers only.
 
 use crate::architecture::change::Change;
 use crate::architecture::config::Config;
@@ -21,7 +21,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ],
     layer_prefix: "backbone.layers.",
     rules: &[TENSORS],
-    keys: &[SIZES],
+    keys: &[KEYS],
     tokenizer: TokenizerRules {
         pieces: PiecesUse::Last,
         pad_to: Some(8),
@@ -43,7 +43,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
-/// The embedding is the head where nothing is said.
+/// Embeddings are tied by default.
 const TIED: &[&[ClassDefault]] = &[&[("tie_word_embeddings", Flag(true))]];
 
 const TENSORS: &[Rule] = &[
@@ -51,11 +51,11 @@ const TENSORS: &[Rule] = &[
     model("backbone.norm_f.*", "output_norm.*", &[HIDDEN]),
     model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED),
     layer("norm.*", "attn_norm.*", &[HIDDEN]),
-    layer("mixer.in_proj.*", "ssm_in.*", &[TWICE_INNER, HIDDEN]).biased(BIAS),
+    layer("mixer.in_proj.*", "ssm_in.*", &[TWO_INNER, HIDDEN]).biased(BIAS),
     layer("mixer.conv1d.bias", "ssm_conv1d.bias", &[INNER]).when(CONV_BIAS),
     layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[INNER, KERNEL]).with(&[Change::WithoutMiddle]),
-    layer("mixer.x_proj.*", "ssm_x.*", &[STEP_AND_STATES, INNER]),
-    layer("mixer.dt_proj.*", "ssm_dt.*", &[INNER, STEP]).biased(Need::Always),
+    layer("mixer.x_proj.*", "ssm_x.*", &[DT_B_C, INNER]),
+    layer("mixer.dt_proj.*", "ssm_dt.*", &[INNER, DT_RANK]).biased(Need::Always),
     layer("mixer.A_log", "ssm_a", &[INNER, STATE]).with(&[Change::NegativeExponential]),
     layer("mixer.D", "ssm_d", &[INNER]),
     layer("mixer.out_proj.*", "ssm_out.*", &[HIDDEN, INNER]).biased(BIAS),
@@ -64,16 +64,16 @@ const TENSORS: &[Rule] = &[
 const BIAS: Need = Need::Flag("use_bias");
 const HIDDEN: Size = size(width, "hidden_size", "embedding_length");
 const INNER: Size = size(inner, "intermediate_size, hidden_size", "ssm.inner_size");
-const TWICE_INNER: Size =
+const TWO_INNER: Size =
     size(|config| Ok(inner(config)?.saturating_mul(2)), "intermediate_size, hidden_size", "ssm.inner_size");
-const STEP: Size = size(step, "time_step_rank, hidden_size", "ssm.time_step_rank");
-const STEP_AND_STATES: Size = size(
-    |config| Ok(step(config)?.saturating_add(state(config)?.saturating_mul(2))),
+const DT_RANK: Size = size(dt_rank, "time_step_rank, hidden_size", "ssm.time_step_rank");
+const DT_B_C: Size = size(
+    |config| Ok(dt_rank(config)?.saturating_add(state(config)?.saturating_mul(2))),
     "time_step_rank, state_size",
     "ssm.time_step_rank, ssm.state_size",
 );
 const STATE: Size = size(state, "state_size", "ssm.state_size");
-const SIZES: &[Key] = &[
+const KEYS: &[Key] = &[
     count_fn("context_length", |_| Ok(Some(CONTEXT_LENGTH))),
     count("embedding_length", &["hidden_size", "d_model"]),
     count_fn("feed_forward_length", |_| Ok(Some(0))),
@@ -82,7 +82,7 @@ const SIZES: &[Key] = &[
     Key { gguf: "ssm.conv_kernel", from: ValueSource::CountOr(CONV, CONV_KERNEL) },
     count_fn("ssm.inner_size", |config| inner(config).map(Some)),
     Key { gguf: "ssm.state_size", from: ValueSource::CountOr(STATES, STATE_SIZE) },
-    count_fn("ssm.time_step_rank", |config| step(config).map(Some)),
+    count_fn("ssm.time_step_rank", |config| dt_rank(config).map(Some)),
     real("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon", "rms_norm_eps"]),
     Key {
         gguf: "ssm.dt_b_c_rms",
@@ -98,7 +98,7 @@ fn width(config: &Config) -> Result<u64> {
     }
 }
 
-/// The size of a state, in two ways to write it, and where nothing is said.
+/// The state size: its configuration keys and its default.
 const STATES: &[&str] = &["state_size", "d_state"];
 const STATE_SIZE: u64 = 16;
 
@@ -106,8 +106,8 @@ fn state(config: &Config) -> Result<u64> {
     Ok(config.count(STATES)?.unwrap_or(STATE_SIZE))
 }
 
-/// The rank of the steps in time.
-fn step(config: &Config) -> Result<u64> {
+/// The rank of `dt_proj`.
+fn dt_rank(config: &Config) -> Result<u64> {
     match config.count(&["time_step_rank", "dt_rank"])? {
         Some(rank) => Ok(rank),
         None => Ok(width(config)?.div_ceil(16)),

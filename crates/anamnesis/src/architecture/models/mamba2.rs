@@ -1,4 +1,4 @@
-//! Mamba 2: state spaces in heads and groups.
+//! Mamba 2: state-space layers with heads and groups.
 
 use crate::architecture::change::Change;
 use crate::architecture::config::Config;
@@ -22,7 +22,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     layer_prefix: "backbone.layers.",
     rules: &[TENSORS],
-    keys: &[SIZES],
+    keys: &[KEYS],
     tokenizer: TokenizerRules {
         pieces: PiecesUse::First,
         pad_to: Some(16),
@@ -80,18 +80,18 @@ const INPUTS: Size = size(
     "ssm.inner_size, ssm.group_count, ssm.state_size, ssm.time_step_rank",
 );
 
-/// The size of a state, in two ways to write it, and where nothing is said.
+/// The state size: its configuration keys and its default.
 const STATES: &[&str] = &["state_size", "d_state"];
 const STATE_SIZE: u64 = 128;
 
-/// The values that are convolved: those of the layer, and the two of the states of every group.
+/// The channels of the convolution: x, and B and C of every group.
 fn convolved(config: &Config) -> Result<u64> {
     let states = config.count(STATES)?.unwrap_or(STATE_SIZE);
     let states = config.needed("n_groups")?.saturating_mul(states).saturating_mul(2);
     Ok(inner(config)?.saturating_add(states))
 }
 
-const SIZES: &[Key] = &[
+const KEYS: &[Key] = &[
     count_fn("context_length", |_| Ok(Some(CONTEXT_LENGTH))),
     count("embedding_length", &["hidden_size", "d_model", "dim"]),
     count_fn("feed_forward_length", |_| Ok(Some(0))),

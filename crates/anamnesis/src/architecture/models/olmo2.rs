@@ -1,4 +1,4 @@
-//! OLMo 2 and 3: norms behind attention and feed-forward, and over all queries and keys.
+//! OLMo 2 and 3: norms after attention and feed-forward network, norms over all queries and keys.
 
 use crate::architecture::config::Config;
 use crate::architecture::defaults::{BASE, ClassDefault, Count, Real};
@@ -22,7 +22,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         },
     ],
     rules: &[EMBED_NORM_HEAD, ATTENTION, QK_NORMS, NORMS, GATED_FFN],
-    keys: &[COMMON, WINDOWS],
+    keys: &[COMMON, KEYS],
     restore: |file, config| {
         let Some(windows) = file.flags("attention.sliding_window_pattern") else { return Ok(0) };
         let kind = |has_window: &bool| if *has_window { "sliding_attention" } else { "full_attention" };
@@ -48,12 +48,12 @@ const NORMS: &[Rule] = &[
     layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[HIDDEN]),
 ];
 
-const WINDOWS: &[Key] = &[
+const KEYS: &[Key] = &[
     count("attention.sliding_window", &["sliding_window"]),
     Key { gguf: "attention.sliding_window_pattern", from: ValueSource::BoolsFn(windows) },
 ];
 
-/// Which layers have a window, where the model has any.
+/// The layers with a sliding window, if the model has one.
 fn windows(config: &Config) -> Result<Option<Vec<bool>>> {
     if config.get("sliding_window").is_none() {
         return Ok(None);
@@ -61,7 +61,7 @@ fn windows(config: &Config) -> Result<Option<Vec<bool>>> {
     if let Some(kinds) = config.get("layer_types").and_then(|kinds| kinds.as_array()) {
         return Ok(Some(kinds.iter().map(|kind| kind.as_str() == Some("sliding_attention")).collect()));
     }
-    // Without a list, every fourth sees all.
+    // By default every fourth layer has full attention.
     let layers = config.needed("num_hidden_layers")?;
     Ok(Some((0..layers).map(|layer| (layer + 1) % 4 != 0).collect()))
 }

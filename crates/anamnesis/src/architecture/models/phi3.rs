@@ -1,4 +1,4 @@
-//! Phi 3 and 4: queries, keys and values in one tensor, gate and up in another.
+//! Phi 3 and 4: fused `qkv_proj` and `gate_up_proj`, LongRoPE factors as tensors.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[EMBED_NORM_HEAD, NORMS, FUSED],
     early_keys: &[real_fn("rope.scaling.attn_factor", attention_factor)],
-    keys: &[SIZES],
+    keys: &[KEYS],
     derived_tensors: &[
         DerivedTensor { name: "rope_factors_long.weight", values: |config| factors(config, "long_factor") },
         DerivedTensor { name: "rope_factors_short.weight", values: |config| factors(config, "short_factor") },
@@ -86,7 +86,7 @@ const FUSED: &[Rule] = &[
     layer("mlp.down_proj.*", "ffn_down.*", &[size::HIDDEN, size::FFN]),
 ];
 
-const SIZES: &[Key] = &[
+const KEYS: &[Key] = &[
     count("context_length", CONTEXT_KEYS),
     count("rope.scaling.original_context_length", &["original_max_position_embeddings"]),
     count("embedding_length", HIDDEN_KEYS),
@@ -101,18 +101,18 @@ const SIZES: &[Key] = &[
     count_fn("attention.sliding_window", |config| Ok(Some(config.count(&["sliding_window"])?.unwrap_or(0)))),
 ];
 
-/// The dimensions of a head that positions turn.
+/// The dimensions of a head that RoPE rotates.
 fn dimensions(config: &Config) -> Result<u64> {
     let part = config.rope().real("partial_rotary_factor")?.unwrap_or(1.0);
     Ok((part * config.needed("hidden_size")? as f64) as u64 / config.divisor("num_attention_heads")?)
 }
 
-/// Whether positions are scaled by factors for short and for long texts.
+/// Whether RoPE is scaled by factors for short and long contexts.
 fn is_scaled(config: &Config) -> bool {
     matches!(config.rope().kind(), "longrope" | "su" | "yarn")
 }
 
-/// How much sharper attention is where the context is longer than it was.
+/// `rope.scaling.attn_factor`: the attention scale for the extended context.
 fn attention_factor(config: &Config) -> Result<Option<f64>> {
     if !is_scaled(config) {
         return Ok(None);

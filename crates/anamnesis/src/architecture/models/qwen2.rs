@@ -34,7 +34,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
-/// Queries, keys and values always have biases.
+/// `q_proj`, `k_proj` and `v_proj` always have biases.
 const ATTENTION: &[Rule] = &[
     layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(Need::Always),
     layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(Need::Always),

@@ -1,4 +1,4 @@
-//! Qwen 2 with experts, one of them for all tokens.
+//! Qwen 2 MoE: routed experts and a shared expert with a gate.
 
 use crate::architecture::defaults::{BASE, Count, Flag};
 use crate::architecture::key::{COMMON, EXPERT_SIZES};
@@ -48,7 +48,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
-/// The biases of queries, keys and values have a flag of their own.
+/// Biases of `q_proj`, `k_proj` and `v_proj`.
 const QKV_BIAS: Need = Need::Flag("qkv_bias");
 
 const ATTENTION: &[Rule] = &[

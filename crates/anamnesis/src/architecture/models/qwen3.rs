@@ -1,4 +1,4 @@
-//! Qwen 3: queries and keys have norms.
+//! Qwen 3: norms of queries and keys.
 
 use crate::architecture::defaults::{BASE, Count};
 use crate::architecture::kind::{Architecture, Class, DECODER};

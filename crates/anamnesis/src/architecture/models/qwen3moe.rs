@@ -1,4 +1,4 @@
-//! Qwen 3 with experts.
+//! Qwen 3 MoE: norms of queries and keys, routed experts.
 
 use crate::architecture::defaults::{BASE, Count, Same};
 use crate::architecture::key::{COMMON, EXPERT_SIZES};

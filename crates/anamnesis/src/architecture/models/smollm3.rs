@@ -1,4 +1,4 @@
-//! SmolLM 3: Llama with every fourth layer free of positions, which llama.cpp knows by itself.
+//! SmolLM 3: Llama without RoPE in every fourth layer, which llama.cpp has built in.
 
 use crate::architecture::defaults::{BASE, Count, Flag, Real};
 use crate::architecture::key::{COMMON, VOCABULARY_AND_ROPE};
@@ -34,8 +34,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     restore: |file, config| {
         rope_freqs::restore_scaling(file, config)?;
         let layers = file.count("block_count").unwrap_or(0);
-        let turned: Vec<u8> = (0..layers).map(|layer| u8::from((layer + 1) % 4 != 0)).collect();
-        set(config, "no_rope_layers", turned);
+        let with_rope: Vec<u8> = (0..layers).map(|layer| u8::from((layer + 1) % 4 != 0)).collect();
+        set(config, "no_rope_layers", with_rope);
         set(config, "use_sliding_window", false);
         Ok(0)
     },

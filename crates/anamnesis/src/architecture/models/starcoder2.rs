@@ -1,4 +1,4 @@
-//! StarCoder 2: biases everywhere, and no gate.
+//! StarCoder 2: biases everywhere, a feed-forward network without a gate.
 
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
-/// The biases of everything but norms, which always have them.
+/// Biases of all modules but the norms, which always have them.
 const BIAS: Need = Need::Flag("use_bias");
 
 const TENSORS: &[Rule] = &[

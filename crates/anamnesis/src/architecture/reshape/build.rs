@@ -1,4 +1,4 @@
-//! From what a tensor is made of to the decoder that makes it.
+//! Builds the decoder of a tree of steps.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) struct Leaf {
     pub decoder: Arc<dyn TileDecoder>,
     pub elements: u64,
     pub parts: Vec<Extent>,
-    /// The type of a tensor that is stored as ordinary numbers.
+    /// The dtype of a tensor that is stored unquantised.
     pub stored: Option<Dtype>,
 }
 
@@ -29,7 +29,7 @@ impl Leaf {
     }
 }
 
-/// A decoder, the values it gives, and the stored bytes it reads.
+/// A decoder, the number of its elements, and the stored bytes it reads.
 pub(crate) struct Built {
     pub decoder: Arc<dyn TileDecoder>,
     pub elements: u64,
@@ -51,8 +51,7 @@ pub(crate) fn as_values(tree: &Tree, leaves: &dyn Fn(usize) -> Leaf) -> Built {
     })
 }
 
-/// The bytes of a tensor as blocks, where all that it is made of can be had as blocks of one type, and whole blocks are moved
-/// only.
+/// The bytes of a tensor as ggml blocks, if all its inputs are blocks of one type and every step moves whole blocks.
 pub(crate) fn as_blocks(tree: &Tree, leaves: &dyn Fn(usize) -> Leaf) -> Option<(BlockType, Built)> {
     let first = leaves(*tree.tensors().first()?);
     let block = first.decoder.codes().blocks()?.block;
@@ -61,12 +60,12 @@ pub(crate) fn as_blocks(tree: &Tree, leaves: &dyn Fn(usize) -> Leaf) -> Option<(
 
 struct Builder<'a> {
     leaves: &'a dyn Fn(usize) -> Leaf,
-    /// The type of the blocks whose bytes are wanted; `None` where values are.
+    /// The type of the blocks to build; `None` for values.
     block: Option<BlockType>,
 }
 
 impl Builder<'_> {
-    /// `None` only where blocks are wanted and cannot be had.
+    /// `None` only if blocks cannot be built.
     fn build(&self, tree: &Tree) -> Option<Built> {
         match tree {
             Tree::Tensor(index) => self.leaf(*index),
@@ -104,7 +103,7 @@ impl Builder<'_> {
         Some((inner, parts))
     }
 
-    /// As many elements as so many values are: values, or bytes of blocks.
+    /// The elements for a number of values: the values themselves, or the bytes of their blocks.
     fn scaled(&self, values: u64) -> Option<u64> {
         match self.block {
             None => Some(values),
@@ -149,7 +148,7 @@ impl Builder<'_> {
         Some(Built { decoder, elements, parts: built.parts })
     }
 
-    /// A tensor that is turned: read by columns, or not turned at all where its blocks lie the other way already.
+    /// A transposed tensor: read by columns, or as it is if its blocks are stored transposed.
     fn transposed_leaf(&self, index: usize, rows: u64, cols: u64) -> Option<Built> {
         let leaf = (self.leaves)(index);
         let elements = leaf.elements;
@@ -171,7 +170,7 @@ impl Builder<'_> {
         Some(Built { decoder: Arc::new(Transposed { inner, rows, cols, stored }), elements, parts: leaf.parts })
     }
 
-    /// Whether all that a tensor is made of is stored as F16.
+    /// Whether all inputs of a tensor are stored as F16.
     fn is_half(&self, tree: &Tree) -> bool {
         let tensors = tree.tensors();
         !tensors.is_empty() && tensors.iter().all(|index| (self.leaves)(*index).stored == Some(Dtype::F16))

@@ -1,4 +1,4 @@
-//! Values that are known before anything is read.
+//! Constant values.
 
 use std::ops::Range;
 

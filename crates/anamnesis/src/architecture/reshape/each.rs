@@ -1,4 +1,4 @@
-//! Every value changed, in F32; what is stored as F16 stays F16 through the change, as the converter has it.
+//! A formula on every value, in F32; results of F16 tensors are rounded to F16, as in the converter.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -13,11 +13,11 @@ use crate::error::Result;
 use crate::scheme::coder::{filled, rounded};
 use crate::scheme::{Context, Inner, TileDecoder, Window};
 
-/// Values of another decoder, changed.
+/// A formula on the values of another decoder.
 pub(super) struct Each {
     pub(super) inner: Inner,
     pub(super) formula: Formula,
-    /// Whether results are rounded to F16 before anything else.
+    /// Whether results are rounded to F16 first.
     pub(super) is_half: bool,
 }
 

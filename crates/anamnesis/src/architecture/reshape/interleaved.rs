@@ -1,4 +1,4 @@
-//! Pieces of tensors in turn.
+//! Interleaved tensors: a number of elements of each in turn.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::{Context, Inner, TileDecoder, Window, bytes_of_each};
 
-/// So many elements of each decoder in a round, until all are used.
+/// A number of elements of each decoder per round, until all are used.
 #[derive(Hash)]
 pub(super) struct Interleaved {
-    /// With the elements of each in a round.
+    /// Each with its elements per round.
     pub(super) inner: Vec<(Inner, u64)>,
 }
 
 impl Interleaved {
-    /// Elements of a round.
+    /// The elements of a round.
     fn round(&self) -> u64 {
         self.inner.iter().map(|(_, each)| each).sum::<u64>().max(1)
     }

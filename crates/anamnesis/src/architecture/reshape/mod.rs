@@ -3,10 +3,10 @@
 //! | | gives | asks the inner decoder for |
 //! |---|---|---|
 //! | `picked` | rows in another order, or some of them | the rows that a tile covers |
-//! | `stacked` | tensors one behind the other | pieces of each |
-//! | `woven` | pieces of tensors in turn | as many of each |
-//! | `scheme::turned` | rows and columns exchanged | columns of stored numbers, or a whole matrix |
-//! | `each` | every value changed | the same values |
+//! | `stacked` | tensors concatenated | pieces of each |
+//! | `interleaved` | pieces of tensors in turn | as many of each |
+//! | `scheme::Transposed` | matrices transposed | columns of stored numbers, or a whole matrix |
+//! | `each` | a formula on every value | the same values |
 //! | `unblocked` | the values of blocks whose bytes are rearranged | the bytes |
 
 mod build;

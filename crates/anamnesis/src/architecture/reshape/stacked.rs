@@ -1,4 +1,4 @@
-//! Tensors of equal size, one behind the other.
+//! Tensors of equal size, concatenated.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Every step, around decoders of every granule, in tiles of every size, gives what the definition says.
+//! Every step follows its definition, around decoders of every granule and in tiles of every size.
 
 use std::ops::Range;
 use std::sync::Arc;

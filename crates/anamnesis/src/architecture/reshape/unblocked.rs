@@ -1,4 +1,4 @@
-//! The values of blocks whose bytes are made while they are read.
+//! The values of ggml blocks whose bytes another decoder gives.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::scheme::ggml::GgmlDecoder;
 use crate::scheme::{Context, Inner, TileDecoder, Window};
 
-/// Decodes the blocks that another decoder gives the bytes of.
+/// Decodes blocks from the bytes of another decoder.
 #[derive(Hash)]
 pub(super) struct Unblocked {
     /// Its elements are bytes.
