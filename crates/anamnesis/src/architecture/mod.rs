@@ -21,6 +21,7 @@ mod models;
 mod modules;
 mod names;
 mod need;
+mod prelude;
 mod registry;
 pub(crate) mod reshape;
 mod restore;

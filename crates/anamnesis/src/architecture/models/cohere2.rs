@@ -1,15 +1,6 @@
 //! Cohere 2 (Command R7B, Command A): one norm per layer, attention and feed-forward network in parallel.
 
-use crate::architecture::config::Config;
-use crate::architecture::defaults::{Absent, BASE, Count, Flag, Quotient, Real};
-use crate::architecture::key::{COMMON, Key, ValueSource, count, count_fn, real};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, GATED_FFN};
-use crate::architecture::restore;
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::HIDDEN;
-use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
-use crate::error::Result;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "cohere2",

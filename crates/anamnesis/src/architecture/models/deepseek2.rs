@@ -2,18 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::architecture::change::{Change, Halves};
-use crate::architecture::config::Config;
-use crate::architecture::defaults::{BASE, ClassDefault, Count, Flag, Real};
-use crate::architecture::gguf::{Gguf, shortest};
-use crate::architecture::key::{COMMON, Key, ValueSource, count, count_fn, real, real_fn};
-use crate::architecture::kind::{Architecture, Class, DECODER, Head};
-use crate::architecture::modules::{EMBED_NORM_HEAD, EXPERTS, GATED_FFN, NORMS, SHARED_EXPERTS};
-use crate::architecture::need::{ATTENTION_BIAS, Need, Presence, flagged, has_experts};
-use crate::architecture::restore::set;
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{EXPERT_COUNT, HEADS, HIDDEN, Size, size};
-use crate::error::Result;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "deepseek2",

@@ -1,20 +1,6 @@
 //! Falcon H1: attention and a Mamba 2 mixer in parallel. Its multipliers are folded into the weights.
 
-use crate::architecture::change::{Change, Factor};
-use crate::architecture::config::Config;
-use crate::architecture::defaults::{BASE, Count, Flag, Real};
-use crate::architecture::key::{
-    CONTEXT_KEYS, EPSILON_KEYS, FFN_KEYS, FILE_TYPE, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS, Key, LAYER_KEYS, count,
-    count_fn, real, real_fn,
-};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::need::{ATTENTION_BIAS, MLP_BIAS, Need, UNTIED};
-use crate::architecture::restore::set;
-use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{self, KV_DIM, ONE, Q_DIM, Size, VOCAB, size};
-use crate::architecture::state_space;
-use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerRules};
-use crate::error::Result;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "falcon-h1",
@@ -74,30 +60,30 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 const IN: Factor = Factor::Key("attention_in_multiplier");
 
 const TENSORS: &[Rule] = &[
-    model("model.embed_tokens.*", "token_embd.*", &[VOCAB, size::HIDDEN])
+    model("model.embed_tokens.*", "token_embd.*", &[VOCAB, HIDDEN])
         .with(&[Change::Times(Factor::Key("embedding_multiplier"))]),
-    model("model.final_layernorm.*", "output_norm.*", &[size::HIDDEN]),
-    model("lm_head.*", "output.*", &[VOCAB, size::HIDDEN])
+    model("model.final_layernorm.*", "output_norm.*", &[HIDDEN]),
+    model("lm_head.*", "output.*", &[VOCAB, HIDDEN])
         .with(&[Change::Times(Factor::Key("lm_head_multiplier"))])
         .when(UNTIED),
-    layer("input_layernorm.*", "attn_norm.*", &[size::HIDDEN]),
-    layer("pre_ff_layernorm.weight", "ffn_norm", &[size::HIDDEN]),
-    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, size::HIDDEN]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, size::HIDDEN])
+    layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]),
+    layer("pre_ff_layernorm.weight", "ffn_norm", &[HIDDEN]),
+    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
+    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN])
         .with(&[Change::Times(IN), Change::Times(Factor::Key("key_multiplier"))])
         .biased(ATTENTION_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, size::HIDDEN]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[size::HIDDEN, Q_DIM])
+    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).with(&[Change::Times(IN)]).biased(ATTENTION_BIAS),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM])
         .with(&[Change::Times(Factor::Key("attention_out_multiplier"))])
         .biased(ATTENTION_BIAS),
-    layer("feed_forward.gate_proj.*", "ffn_gate.*", &[size::FFN, size::HIDDEN])
+    layer("feed_forward.gate_proj.*", "ffn_gate.*", &[FFN, HIDDEN])
         .with(&[Change::Times(Factor::Item("mlp_multipliers", 0))])
         .biased(MLP_BIAS),
-    layer("feed_forward.up_proj.*", "ffn_up.*", &[size::FFN, size::HIDDEN]).biased(MLP_BIAS),
-    layer("feed_forward.down_proj.*", "ffn_down.*", &[size::HIDDEN, size::FFN])
+    layer("feed_forward.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).biased(MLP_BIAS),
+    layer("feed_forward.down_proj.*", "ffn_down.*", &[HIDDEN, FFN])
         .with(&[Change::Times(Factor::Item("mlp_multipliers", 1))])
         .biased(MLP_BIAS),
-    layer("mamba.in_proj.*", "ssm_in.*", &[STATE_INPUTS, size::HIDDEN])
+    layer("mamba.in_proj.*", "ssm_in.*", &[STATE_INPUTS, HIDDEN])
         .with(&[Change::Times(Factor::Key("ssm_in_multiplier")), Change::TimesStateSpace])
         .biased(PROJECTION_BIAS),
     layer("mamba.conv1d.bias", "ssm_conv1d.bias", &[CONVOLVED]).when(CONV_BIAS),
@@ -106,7 +92,7 @@ const TENSORS: &[Rule] = &[
     layer("mamba.A_log", "ssm_a", &[STATE_HEADS, ONE]).with(&[Change::NegativeExponential, Change::Column]),
     layer("mamba.D", "ssm_d", &[STATE_HEADS, ONE]).with(&[Change::Column]),
     layer("mamba.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(&[Change::Groups("mamba_n_groups")]).when(NORMED),
-    layer("mamba.out_proj.*", "ssm_out.*", &[size::HIDDEN, STATE_INNER])
+    layer("mamba.out_proj.*", "ssm_out.*", &[HIDDEN, STATE_INNER])
         .with(&[Change::Times(Factor::Key("ssm_out_multiplier"))])
         .biased(OUTPUT_BIAS),
 ];

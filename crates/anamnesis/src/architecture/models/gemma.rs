@@ -1,14 +1,6 @@
 //! Gemma: norm weights are stored as the difference from 1, and the embedding is the head.
 
-use crate::architecture::change::Change;
-use crate::architecture::defaults::{Absent, BASE, Count, Flag};
-use crate::architecture::key::WITHOUT_ROPE;
-use crate::architecture::kind::{Architecture, Class, DECODER, Head};
-use crate::architecture::modules::{ATTENTION, EMBED_NORM_TIED, GATED_FFN};
-use crate::architecture::restore::{GELU, set};
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::HIDDEN;
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerClass, TokenizerRules};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "gemma",

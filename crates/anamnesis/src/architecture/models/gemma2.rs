@@ -1,11 +1,6 @@
 //! Gemma 2: four norms per layer, soft-capping of attention and logits.
 
-use crate::architecture::defaults::{Absent, BASE, Count, Flag, Real};
-use crate::architecture::key::{Key, WITHOUT_ROPE, count, real};
-use crate::architecture::kind::{Architecture, Class, DECODER, Head};
-use crate::architecture::modules::{ATTENTION, EMBED_NORM_TIED, FOUR_NORMS, GATED_FFN};
-use crate::architecture::restore;
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerClass, TokenizerRules};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "gemma2",

@@ -1,16 +1,6 @@
 //! Gemma 3, text-only or multimodal: norms of queries and keys, RoPE parameters of their own for sliding-window layers.
 
-use crate::architecture::change::Change;
-use crate::architecture::config::Config;
-use crate::architecture::defaults::{BASE, ClassDefault, Count, Flag, Real};
-use crate::architecture::key::{COMMON, Key, count_fn, real};
-use crate::architecture::kind::{Architecture, Class, DECODER, Head};
-use crate::architecture::modules::{ATTENTION, FOUR_NORMS, GATED_FFN};
-use crate::architecture::restore::{self, set};
-use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{HEAD_DIM, HIDDEN, Size, VOCAB, size};
-use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
-use crate::error::Result;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "gemma3",

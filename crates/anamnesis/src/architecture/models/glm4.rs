@@ -1,13 +1,6 @@
 //! GLM 4: fused `gate_up_proj`, four norms per layer, RoPE on half of each head.
 
-use crate::architecture::defaults::{BASE, Count, Flag, Real};
-use crate::architecture::key::{COMMON, Key, count_fn, half_of_head};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::modules::{EMBED_NORM_HEAD, QKV_BIASED_ATTENTION};
-use crate::architecture::restore;
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{FFN, HIDDEN, TWO_FFN};
-use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "glm4",

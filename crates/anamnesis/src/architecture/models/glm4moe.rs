@@ -1,16 +1,6 @@
 //! GLM 4.5 and 4.6: routed experts, and layers for multi-token prediction after the last.
 
-use crate::architecture::config::Config;
-use crate::architecture::defaults::{BASE, Count, Flag, Real};
-use crate::architecture::key::{COMMON, Key, ValueSource, count, count_fn, half_of_head, real};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::modules::{EMBED_NORM_HEAD, EXPERTS, GATED_FFN, QKV_BIASED_ATTENTION, SHARED_EXPERTS};
-use crate::architecture::need::{Need, Presence, SPARSE};
-use crate::architecture::restore::{self, set};
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{EXPERT_COUNT, HEAD_DIM, HIDDEN, Size, VOCAB, size};
-use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
-use crate::error::Result;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "glm4moe",

@@ -2,14 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::architecture::change::{Change, Halves};
-use crate::architecture::defaults::{BASE, Count, Flag, Real};
-use crate::architecture::key::{COMMON, Key, count};
-use crate::architecture::kind::{Architecture, Class, DECODER, Head};
-use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, EXPERTS_DOWN, EXPERTS_UP};
-use crate::architecture::need::Need;
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{EXPERT_COUNT, EXPERT_FFN, HEADS, HIDDEN};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "gpt-oss",

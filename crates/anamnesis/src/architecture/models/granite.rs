@@ -1,14 +1,6 @@
 //! Granite: Llama with four multipliers.
 
-use crate::architecture::config::Config;
-use crate::architecture::defaults::{BASE, Real};
-use crate::architecture::key::{COMMON, Key, count, count_fn, real_fn};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::modules::{EMBED_NORM_HEAD, GATED_FFN_BIASED, NORMS, PERMUTED_ATTENTION};
-use crate::architecture::restore::set;
-use crate::architecture::rope_freqs::{self, ROPE_FREQS};
-use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PreTokenizer, TokenizerClass, TokenizerRules};
-use crate::error::Result;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "granite",

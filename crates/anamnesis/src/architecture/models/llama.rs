@@ -2,19 +2,7 @@
 
 use serde_json::Value;
 
-use crate::architecture::defaults::{BASE, Count, Quotient, Real};
-use crate::architecture::key::{COMMON, VOCABULARY_AND_ROPE};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::modules::{
-    EMBED_NORM_HEAD, EXPERTS, EXPERTS_DOWN, EXPERTS_UP, GATED_FFN_BIASED, NORMS, PERMUTED_ATTENTION,
-};
-use crate::architecture::need::SPARSE;
-use crate::architecture::restore::set;
-use crate::architecture::rope_freqs::{self, ROPE_FREQS};
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{EXPERT_COUNT, HIDDEN};
-use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PreTokenizer, TokenizerClass, TokenizerRules};
-use crate::error::AnamnesisError;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "llama",

@@ -1,17 +1,6 @@
 //! Mamba and Falcon Mamba: state-space layers only.
 
-use crate::architecture::change::Change;
-use crate::architecture::config::Config;
-use crate::architecture::defaults::{ClassDefault, Flag};
-use crate::architecture::key::{FILE_TYPE, Key, LAYER_KEYS, ValueSource, count, count_fn, real};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::need::{Need, UNTIED};
-use crate::architecture::restore::{self, set};
-use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{Size, VOCAB, size};
-use crate::architecture::state_space::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerClass, TokenizerRules};
-use crate::error::Result;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "mamba",

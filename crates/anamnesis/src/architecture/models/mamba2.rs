@@ -1,17 +1,6 @@
 //! Mamba 2: state-space layers with heads and groups.
 
-use crate::architecture::change::Change;
-use crate::architecture::config::Config;
-use crate::architecture::defaults::DefaultValue::{Count, Flag};
-use crate::architecture::key::{FILE_TYPE, Key, LAYER_KEYS, ValueSource, count, count_fn, real_fn};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::need::{Need, UNTIED};
-use crate::architecture::restore::{self, set};
-use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{ONE, Size, VOCAB, first, size};
-use crate::architecture::state_space::{CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, PreTokenizer, TokenizerClass, TokenizerRules};
-use crate::error::{AnamnesisError, Result};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "mamba2",

@@ -1,15 +1,6 @@
 //! OLMo 2 and 3: norms after attention and feed-forward network, norms over all queries and keys.
 
-use crate::architecture::config::Config;
-use crate::architecture::defaults::{BASE, ClassDefault, Count, Real};
-use crate::architecture::key::{COMMON, Key, ValueSource, count};
-use crate::architecture::kind::{Architecture, Class, DECODER, Head};
-use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, GATED_FFN};
-use crate::architecture::restore::set;
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{HIDDEN, KV_DIM, Q_DIM};
-use crate::architecture::tokenizer::rules::{BPE, PreTokenizer, TokenizerClass, TokenizerRules};
-use crate::error::Result;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "olmo2",

@@ -2,20 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::architecture::config::Config;
-use crate::architecture::defaults::{BASE, Count, Real};
-use crate::architecture::gguf::shortest;
-use crate::architecture::key::{
-    CONTEXT_KEYS, EPSILON_KEYS, FFN_KEYS, FILE_TYPE, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS, Key, LAYER_KEYS, count,
-    count_fn, real, real_fn,
-};
-use crate::architecture::kind::{Architecture, Class, DECODER, DerivedTensor};
-use crate::architecture::modules::{EMBED_NORM_HEAD, NORMS};
-use crate::architecture::restore::set;
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{self, Q_DIM, QKV_DIM, TWO_FFN};
-use crate::architecture::tokenizer::rules::{BPE, PiecesUse, TokenizerClass, TokenizerRules};
-use crate::error::{AnamnesisError, Result};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "phi3",
@@ -80,10 +67,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 const FUSED: &[Rule] = &[
-    layer("self_attn.qkv_proj.*", "attn_qkv.*", &[QKV_DIM, size::HIDDEN]),
-    layer("self_attn.o_proj.*", "attn_output.*", &[size::HIDDEN, Q_DIM]),
-    layer("mlp.gate_up_proj.*", "ffn_up.*", &[TWO_FFN, size::HIDDEN]),
-    layer("mlp.down_proj.*", "ffn_down.*", &[size::HIDDEN, size::FFN]),
+    layer("self_attn.qkv_proj.*", "attn_qkv.*", &[QKV_DIM, HIDDEN]),
+    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]),
+    layer("mlp.gate_up_proj.*", "ffn_up.*", &[TWO_FFN, HIDDEN]),
+    layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]),
 ];
 
 const KEYS: &[Key] = &[

@@ -1,13 +1,6 @@
 //! Qwen 2 and 2.5.
 
-use crate::architecture::defaults::{BASE, Count};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::modules::{EMBED_NORM_HEAD, GATED_FFN, NORMS};
-use crate::architecture::need::Need;
-use crate::architecture::restore::set;
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{HIDDEN, KV_DIM, Q_DIM};
-use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "qwen2",

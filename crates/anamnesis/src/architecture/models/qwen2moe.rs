@@ -1,14 +1,6 @@
 //! Qwen 2 MoE: routed experts and a shared expert with a gate.
 
-use crate::architecture::defaults::{BASE, Count, Flag};
-use crate::architecture::key::{COMMON, EXPERT_SIZES};
-use crate::architecture::kind::{Architecture, Class, DECODER, Head};
-use crate::architecture::modules::{EMBED_NORM_HEAD, EXPERTS, GATED_FFN, NORMS, SHARED_EXPERT};
-use crate::architecture::need::Need;
-use crate::architecture::restore::{self, set};
-use crate::architecture::rule::{Rule, layer};
-use crate::architecture::size::{HIDDEN, KV_DIM, Q_DIM};
-use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "qwen2moe",

@@ -1,10 +1,6 @@
 //! Qwen 3: norms of queries and keys.
 
-use crate::architecture::defaults::{BASE, Count};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, GATED_FFN, NORMS, QK_NORMS};
-use crate::architecture::restore::set;
-use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "qwen3",

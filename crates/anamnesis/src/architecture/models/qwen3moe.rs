@@ -1,11 +1,6 @@
 //! Qwen 3 MoE: norms of queries and keys, routed experts.
 
-use crate::architecture::defaults::{BASE, Count, Same};
-use crate::architecture::key::{COMMON, EXPERT_SIZES};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::modules::{ATTENTION, EMBED_NORM_HEAD, EXPERTS, GATED_FFN, NORMS, QK_NORMS};
-use crate::architecture::restore;
-use crate::architecture::tokenizer::rules::{PIECES_OR_BPE, TokenizerClass, TokenizerRules};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "qwen3moe",

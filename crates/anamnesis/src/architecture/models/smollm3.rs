@@ -1,12 +1,6 @@
 //! SmolLM 3: Llama without RoPE in every fourth layer, which llama.cpp has built in.
 
-use crate::architecture::defaults::{BASE, Count, Flag, Real};
-use crate::architecture::key::{COMMON, VOCABULARY_AND_ROPE};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::modules::{EMBED_NORM_HEAD, GATED_FFN_BIASED, NORMS, PERMUTED_ATTENTION};
-use crate::architecture::restore::set;
-use crate::architecture::rope_freqs::{self, ROPE_FREQS};
-use crate::architecture::tokenizer::rules::LLAMA_LIKE;
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "smollm3",

@@ -2,13 +2,7 @@
 
 use serde_json::Value;
 
-use crate::architecture::defaults::{Absent, BASE, Count, Flag, Real};
-use crate::architecture::kind::{Architecture, Class, DECODER};
-use crate::architecture::need::{Need, UNTIED};
-use crate::architecture::restore::{GELU, set};
-use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{FFN, HIDDEN, KV_DIM, Q_DIM, VOCAB};
-use crate::architecture::tokenizer::rules::{BPE, TokenizerClass, TokenizerRules};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "starcoder2",

@@ -1,11 +1,6 @@
 //! A toy architecture for tests: this file and its line in the list are all there is of it.
 
-use crate::architecture::change::{Change, Halves};
-use crate::architecture::defaults::{BASE, Real};
-use crate::architecture::key::{COMMON, Key, real};
-use crate::architecture::kind::{Architecture, Class, DECODER, Head};
-use crate::architecture::rule::{Rule, layer, model};
-use crate::architecture::size::{EXPERT_COUNT, FFN, HIDDEN, VOCAB};
+use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "toy",
