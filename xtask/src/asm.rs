@@ -1,24 +1,24 @@
-//! The assembly check: every kernel really is vectorised at every CPU level.
+//! The assembly check: every kernel is vectorised at every CPU level.
 //!
-//! A kernel that lost its inlining or its no-alias knowledge still gives the right numbers, several times slower, and no
-//! test notices. So the kernels crate, in which every kernel has its life for every format and output, is compiled to assembly
-//! and each function that is stamped with a level is held to these rules:
+//! A kernel that lost its inlining or alias information is still correct, but several times slower, and no test
+//! notices. So the kernels crate, which instantiates every kernel for every format and output, is compiled to
+//! assembly and each function of a level is checked:
 //!
-//! | rule | because |
+//! | rule | reason |
 //! |---|---|
-//! | a loop uses 256-bit registers at v3, 512-bit at v4 | that is what the level is for |
-//! | nothing is called but `memcpy`, `memset` and panics | a conversion or intrinsic that is called was not inlined |
-//! | an innermost loop of vectors calls nothing | ragged ends may copy bytes, elements may not |
+//! | a loop uses 256-bit registers at v3, 512-bit at v4 | the purpose of the level |
+//! | only `memcpy`, `memset` and panics are called | other calls were not inlined |
+//! | an innermost vector loop calls nothing | only partial blocks may copy bytes |
 //! | no loop inserts, extracts or scatters single elements | it was vectorised across groups instead of within them |
-//! | a loop calculates with single floats only for what its vectors leave over | it was not vectorised |
-//! | nothing is fused, nothing rounds to BF16 by `vcvtneps2bf16` | results are the same bits at every level |
+//! | a loop uses scalar float arithmetic only for the remainder of its vectors | it was not vectorised |
+//! | no FMA, no `vcvtneps2bf16` | all levels give the same bits |
 //!
-//! The encoders of ggml's blocks are searches, which end in single numbers and have rare cases: of them, the first and the last
-//! rule are asked, and that nothing is called but [what is rare](RARELY_CALLED).
+//! The encoders of ggml's blocks are searches with scalar results and rare cases: only the first and the last rule
+//! apply, and they may call [rare functions](RARELY_CALLED).
 //!
-//! What is known and left so is a [list](KNOWN).
+//! Known exceptions are in a [list](KNOWN).
 //!
-//! The kernels have no dependencies, so the compiler is called directly: no cache can hide an old result.
+//! The kernels have no dependencies, so rustc is called directly, without a cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -27,26 +27,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Kernels that search.
+/// Kernels that are searches.
 const SEARCHES: &str = "encode::ggml::";
 
-/// What searches may call: a grid made when it is first needed, the few that are left sorted, distances that only comparing
-/// all can tell apart, a logarithm just below a power of two, the sums of those few cuts that are left, and what was put into
-/// a register.
+/// Functions that searches may call: the lazy construction of a grid, sorting of a few candidates, an exhaustive
+/// search for ties, a logarithm just below a power of two, the sums of the remaining cuts, and calls through a
+/// register.
 const RARELY_CALLED: [&str; 6] = ["once_lock", "ipnsort", "nearest_of_all", "log2", "iq15cut_m", "calls %r"];
 
-/// Faults that are known: what is not vectorised, and why it is left so.
+/// Known exceptions: kernel, fault, reason.
 const KNOWN: [(&str, &str, &str); 3] = [
     ("encode::pack::packed", "no loop uses", "eight codes are packed at a time, in one word"),
-    ("decode::untile::kernel", "uses vp", "tiles are turned by words"),
-    ("decode::untile::kernel", "calls memcpy", "rows of a panel that is not full are copied as they are long"),
+    ("decode::untile::kernel", "uses vp", "tiles are transposed by words"),
+    ("decode::untile::kernel", "calls memcpy", "rows of a partial panel are copied"),
 ];
 
 fn is_known(kernel: &str, fault: &str) -> bool {
     KNOWN.iter().any(|(name, known, _)| kernel.starts_with(name) && fault.contains(known))
 }
 
-/// Whether something is a fault in a search too.
+/// Whether a fault counts for a search too.
 fn is_fault_of_search(fault: &str) -> bool {
     match fault.starts_with("calls ") {
         true => !RARELY_CALLED.iter().any(|name| fault.contains(name)),
@@ -54,7 +54,7 @@ fn is_fault_of_search(fault: &str) -> bool {
     }
 }
 
-/// Compiles the kernels, checks every stamped function and prints a table; the error names the offenders.
+/// Compiles the kernels, checks every function of a level and prints a table; the error lists the faults.
 pub fn run() -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         println!("asm: nothing to check, the kernels are stamped per CPU level on x86-64 only");
@@ -101,7 +101,7 @@ pub fn run() -> Result<(), String> {
     }
 }
 
-/// Compiles the crate; the file of its assembly.
+/// Compiles the crate and returns the path of the assembly.
 fn compile() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -115,7 +115,7 @@ fn compile() -> Result<PathBuf, String> {
     Ok(assembly)
 }
 
-/// The compiler with the release profile's settings. It leaves what it is working on where it is started.
+/// rustc with the settings of the release profile.
 fn rustc(name: &str, kind: &str, source: &Path) -> Command {
     let mut command = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     command.args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
@@ -135,7 +135,7 @@ struct Function<'a> {
     lines: Vec<&'a str>,
 }
 
-/// Splits an assembly file at its function labels.
+/// Splits an assembly file into its functions.
 fn functions(text: &str) -> Vec<Function<'_>> {
     let mut functions: Vec<Function<'_>> = Vec::new();
     let mut inside = false;
@@ -153,7 +153,7 @@ fn functions(text: &str) -> Vec<Function<'_>> {
     functions
 }
 
-/// The kernel and level of a stamped function's symbol: its path up to `v3` or `v4`, then its type arguments.
+/// The kernel and level of a symbol: its path up to `v3` or `v4`, then its type arguments.
 fn stamped_name(symbol: &str) -> Option<(String, &'static str)> {
     let names = identifiers(symbol.trim_start_matches('_').strip_prefix('R')?);
     let (position, level) = names.iter().enumerate().find_map(|(i, name)| match *name {
@@ -193,14 +193,14 @@ fn identifiers(mut mangled: &str) -> Vec<&str> {
     names
 }
 
-/// What was found in one stamped function.
+/// The check of one function.
 struct Report {
     /// Instructions inside loops that use the level's widest registers.
     wide: usize,
     faults: Vec<String>,
 }
 
-/// Holds one function to the rules.
+/// Checks one function.
 fn inspect(lines: &[&str], level: &str) -> Report {
     let register = if level == "v3" { "%ymm" } else { "%zmm" };
     let flow = Flow::of(lines);
@@ -229,7 +229,7 @@ fn inspect(lines: &[&str], level: &str) -> Report {
         }
         if let Some(operation) = ["vmul", "vadd", "vsub", "vdiv"].iter().find(|name| instruction == format!("{name}ss"))
         {
-            // What is left over after the vectors may be done singly.
+            // The remainder of a vector loop may be scalar.
             let vector = format!("{operation}ps");
             let vectors =
                 |(j, line): (usize, &&str)| flow.in_loop(j) && line.starts_with(&vector) && line.contains(register);
@@ -249,13 +249,13 @@ fn inspect(lines: &[&str], level: &str) -> Report {
     report
 }
 
-/// Moves that are followed from a call back to where a function's address came from.
-const MOST_MOVES: usize = 4;
+/// Maximum number of moves to follow from a call to the load of the address.
+const MAX_MOVES: usize = 4;
 
-/// The name of a called function, looked up where its address was put into a register first, or from there into another.
+/// The name of a called function, also if its address is in a register.
 fn callee<'a>(operand: &'a str, lines: &[&'a str]) -> &'a str {
     let operand = operand.trim_start_matches('*');
-    named(operand, lines, MOST_MOVES).unwrap_or(operand).trim_start_matches('_')
+    named(operand, lines, MAX_MOVES).unwrap_or(operand).trim_start_matches('_')
 }
 
 fn named<'a>(place: &str, lines: &[&'a str], moves: usize) -> Option<&'a str> {
@@ -272,9 +272,9 @@ fn panics(line: &str) -> bool {
     line.contains("panic") || line.contains("slice_index_fail")
 }
 
-/// The natural loops of a function's flow graph, as sets of lines by their first.
+/// The natural loops of a function's control flow graph, as sets of lines by their first line.
 ///
-/// The order of the lines does not tell: the compiler moves rare blocks out of a loop's text and others into it.
+/// The order of lines is not sufficient: the compiler moves cold blocks out of a loop and others into it.
 struct Flow {
     loops: BTreeMap<usize, BTreeSet<usize>>,
 }
@@ -284,7 +284,7 @@ impl Flow {
         let labels: BTreeMap<&str, usize> =
             lines.iter().enumerate().filter_map(|(i, line)| Some((line.strip_suffix(':')?, i))).collect();
         let successors: Vec<Vec<usize>> =
-            lines.iter().enumerate().map(|(i, line)| following(line, i, lines.len(), &labels)).collect();
+            lines.iter().enumerate().map(|(i, line)| successors_of(line, i, lines.len(), &labels)).collect();
         let mut predecessors = vec![Vec::new(); lines.len()];
         for (from, all) in successors.iter().enumerate() {
             for to in all {
@@ -316,8 +316,8 @@ impl Flow {
     }
 }
 
-/// The lines that may be executed after a line.
-fn following(line: &str, index: usize, count: usize, labels: &BTreeMap<&str, usize>) -> Vec<usize> {
+/// The possible successors of a line.
+fn successors_of(line: &str, index: usize, count: usize, labels: &BTreeMap<&str, usize>) -> Vec<usize> {
     let mut words = line.split_whitespace();
     let instruction = words.next().unwrap_or("");
     let jumps = instruction.starts_with('j');
@@ -327,12 +327,12 @@ fn following(line: &str, index: usize, count: usize, labels: &BTreeMap<&str, usi
     target.into_iter().chain(next).collect()
 }
 
-/// The edges that lead back to a line on the way from the first.
+/// The back edges of the graph.
 fn back_edges(successors: &[Vec<usize>]) -> Vec<(usize, usize)> {
     let mut edges = Vec::new();
     let mut seen = vec![false; successors.len()];
     let mut on_path = vec![false; successors.len()];
-    // Each entry of the path is a line and how many of its successors were followed.
+    // Each entry of the path is a line and the number of its successors already followed.
     let mut path = vec![(0, 0)];
     while let Some((line, followed)) = path.last_mut() {
         let line = *line;
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_symbol_tells_kernel_types_and_level() {
+    fn a_symbol_contains_kernel_types_and_level() {
         let symbol = "_RINvNvNtCse1GA2XgrMUQ_17anamnesis_kernels6scaled6scaled2v3NtNtNtB6_5float4e4m34E4m3NtNtB6_6output4Bf16ECsBOR9aAJbdW_7stamped";
         assert_eq!(stamped_name(symbol), Some(("scaled::scaled::<E4m3, Bf16>".into(), "v3")));
         assert_eq!(stamped_name("_RNvNtCse1GA2XgrMUQ_17anamnesis_kernels6scaled6scaled"), None);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_may_call_what_is_rare_and_nothing_else() {
+    fn searches_may_call_rare_functions_only() {
         let rare = ["calls log2@GOTPCREL(%rip)", "uses vpextrb in a loop"];
         assert_eq!(rare.map(is_fault_of_search), [false, false]);
         let faults = ["calls closure", "no loop uses zmm", "uses vfmadd213ps"];
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_through_a_register_has_a_name() {
+    fn a_call_through_a_register_is_resolved() {
         assert_eq!(callee("*%r15", &["movq\tmemcpy@GOTPCREL(%rip), %r15"]), "memcpy");
         let moved = ["movq\tmemcpy@GOTPCREL(%rip), %r14", "movq\t%r14, 24(%rsp)", "movq\t24(%rsp), %rax"];
         assert_eq!((callee("*%rax", &moved), callee("*%rcx", &moved)), ("memcpy", "%rcx"));

@@ -1,6 +1,7 @@
-//! `cargo xtask bench`: measures this library beside others, and writes `docs/performance.md`.
+//! `cargo xtask bench`: compares this library with others, and writes `docs/performance.md`.
 //!
-//! `GGML=libggml.so` adds ggml's C, `PYTHON=python` the libraries that Python has. No test looks at the numbers.
+//! `GGML=libggml.so` adds ggml's C code, `PYTHON=python` the installed Python libraries. No test depends on the
+//! results.
 
 use std::path::Path;
 use std::process::Command;
@@ -32,7 +33,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// What a program prints; what it complains of is shown at once.
+/// The standard output of a program; its standard error is passed through.
 fn output(command: &mut Command) -> Result<String, String> {
     println!("$ {command:?}");
     let name = command.get_program().to_string_lossy().into_owned();

@@ -1,10 +1,11 @@
-//! Whether the tensor types that GGUF files are read with are those of the `gguf` package, which follows ggml.
+//! `cargo xtask ggml-types`: compares the supported GGUF tensor types with those of the `gguf` package, which follows
+//! ggml.
 
 use std::process::Command;
 
 use anamnesis::GgufType;
 
-/// Prints the version of the package, then a line per type: id, name, elements and bytes of a block.
+/// Prints the version of the package, then per type: id, name, elements and bytes per block.
 const SCRIPT: &str = "\
 import importlib.metadata
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
@@ -13,38 +14,38 @@ for kind in GGMLQuantizationType:
     print(kind.value, kind.name, *GGML_QUANT_SIZES.get(kind, (0, 0)))
 ";
 
-/// Sizes in which the package is behind ggml: id, elements and bytes of a block there, and why they are wrong.
+/// Types whose size in the package is outdated: id, elements and bytes per block, and why.
 const OUTDATED: [(TypeRow, &str); 1] = [((9, 32, 40), "the scale and the sum of a block are F16 in ggml")];
 
-/// Id, elements of a block, bytes of a block.
+/// Id, elements per block, bytes per block.
 type TypeRow = (u32, usize, usize);
 
 /// A type of the package.
 #[derive(Debug, PartialEq, Eq)]
-struct Theirs {
+struct PackageType {
     name: String,
     row: TypeRow,
 }
 
 pub(crate) fn run() -> Result<(), String> {
-    let answer = ask()?;
+    let answer = run_script()?;
     let (version, theirs) = parse(&answer)?;
     let differences = differences(&theirs);
     for kind in GgufType::all().filter(|kind| theirs.iter().all(|other| other.row.0 != *kind as u32)) {
-        println!("{kind} (id {}) is read and gguf {version} does not have it", kind as u32);
+        println!("{kind} (id {}) is supported, but not in gguf {version}", kind as u32);
     }
     if differences.is_empty() {
-        println!("all {} types of gguf {version} are read", theirs.len());
+        println!("all {} types of gguf {version} are supported", theirs.len());
         return Ok(());
     }
-    Err(format!("gguf {version} has other types:\n  {}", differences.join("\n  ")))
+    Err(format!("gguf {version} has different types:\n  {}", differences.join("\n  ")))
 }
 
-/// What the package says.
-fn ask() -> Result<String, String> {
+/// Runs the script.
+fn run_script() -> Result<String, String> {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let output = Command::new(&python).args(["-c", SCRIPT]).output();
-    let output = output.map_err(|error| format!("{python}: {error}; PYTHON=... names another"))?;
+    let output = output.map_err(|error| format!("{python}: {error}; set PYTHON to another interpreter"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("No module named 'gguf'") {
         return Err(format!("{python} has no gguf package; `{python} -m pip install -U gguf` installs it"));
@@ -56,26 +57,27 @@ fn ask() -> Result<String, String> {
 }
 
 /// The version and the types of the package.
-fn parse(text: &str) -> Result<(&str, Vec<Theirs>), String> {
+fn parse(text: &str) -> Result<(&str, Vec<PackageType>), String> {
     let mut lines = text.lines();
-    let version = lines.next().ok_or("the gguf package said nothing")?;
+    let version = lines.next().ok_or("the gguf package printed nothing")?;
     let theirs = lines.map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [id, name, elements, bytes] = words[..] else { return None };
         let row = (id.parse().ok()?, elements.parse().ok()?, bytes.parse().ok()?);
-        Some(Theirs { name: name.to_owned(), row })
+        Some(PackageType { name: name.to_owned(), row })
     });
     let theirs = theirs.collect::<Option<Vec<_>>>().filter(|theirs| !theirs.is_empty());
-    Ok((version, theirs.ok_or_else(|| format!("the gguf package's types are not understood:\n{text}"))?))
+    Ok((version, theirs.ok_or_else(|| format!("cannot parse the types of the gguf package:\n{text}"))?))
 }
 
-/// The types of the package that are not read, or not as it says.
-fn differences(theirs: &[Theirs]) -> Vec<String> {
+/// The types of the package that are not supported or differ.
+fn differences(theirs: &[PackageType]) -> Vec<String> {
     let mut differences = Vec::new();
-    for Theirs { name, row } in theirs {
+    for PackageType { name, row } in theirs {
         let (id, elements, bytes) = *row;
         let Some(ours) = GgufType::all().find(|kind| *kind as u32 == id) else {
-            differences.push(format!("{name} (id {id}, blocks of {elements} elements, {bytes} bytes) is not read"));
+            differences
+                .push(format!("{name} (id {id}, blocks of {elements} elements, {bytes} bytes) is not supported"));
             continue;
         };
         let (our_elements, our_bytes) = (ours.block_size(), ours.type_size().unwrap_or(0));
@@ -103,11 +105,11 @@ mod tests {
         let found = differences(&theirs);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("id 2 is Q4_0") && found[0].contains("20 bytes"), "{}", found[0]);
-        assert!(found[1].contains("NEW (id 900") && found[1].contains("is not read"), "{}", found[1]);
+        assert!(found[1].contains("NEW (id 900") && found[1].contains("is not supported"), "{}", found[1]);
     }
 
     #[test]
-    fn an_answer_that_is_not_understood_is_no_agreement() {
+    fn unexpected_output_is_an_error() {
         assert!(parse("").is_err() && parse("1.2\n").is_err() && parse("1.2\n0 F32 one 4\n").is_err());
     }
 }

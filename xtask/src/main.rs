@@ -1,6 +1,5 @@
-//! The tasks of this workspace: `cargo xtask test` is everything a change must pass, `cargo xtask asm` looks at the
-//! instructions the kernels were compiled to, `cargo xtask ggml-types` at the types ggml has, and `cargo xtask bench`
-//! measures.
+//! Tasks of this workspace: `cargo xtask test` runs all checks, `cargo xtask asm` checks the instructions of the
+//! kernels, `cargo xtask ggml-types` compares the types with those of ggml, `cargo xtask bench` measures.
 
 mod asm;
 mod bench;
@@ -12,10 +11,10 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test         formatting, clippy with warnings denied, all tests and doc tests, the assembly check
-  fmt          format all files, also those that cargo fmt does not find
-  asm          every kernel uses the vector instructions of its CPU level
-  bench        measure beside other libraries, and write docs/performance.md (GGML=..., PYTHON=... name more of them)
-  ggml-types   the tensor types of GGUF are those of the gguf package (PYTHON=... names a Python that has it)";
+  fmt          format all files, including those that cargo fmt does not find
+  asm          check that every kernel uses the vector instructions of its CPU level
+  bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
+  ggml-types   compare the GGUF tensor types with those of the gguf package (PYTHON=... has it installed)";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1);
@@ -53,7 +52,7 @@ fn fmt(options: &[&str]) -> Result<(), String> {
     cargo(&arguments.chain(paths.iter().map(String::as_str)).collect::<Vec<_>>())
 }
 
-/// Runs cargo in the workspace, showing the command as a person would type it.
+/// Runs cargo in the workspace and prints the command.
 fn cargo(arguments: &[&str]) -> Result<(), String> {
     println!("$ cargo {}", arguments.join(" "));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -88,7 +88,7 @@ pub(crate) enum Command {
     Forget(ForgetArgs),
     /// Check that a checkpoint is complete and consistent
     Verify(VerifyArgs),
-    /// List the globals that the pickles of a file refer to, without running them
+    /// List the imports of a file's pickles, without running them
     Scan(ScanArgs),
     /// List the supported formats, schemes, targets and types
     Formats,

@@ -120,7 +120,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         assert_eq!(folder.amn(&format!("convert model.safetensors {wrong}")).code, Some(2), "{wrong}");
     }
     failed("convert model.safetensors --to safetensors -o model.safetensors --force", &["the input itself"]);
-    failed("forget model.safetensors --to gguf", &["quantises nothing", "bnb-nf4"]);
+    failed("forget model.safetensors --to gguf", &["does not quantise", "bnb-nf4"]);
     failed("forget model.safetensors --to nf4 --block-size 65", &["blocks of 65"]);
     assert_eq!(folder.names(), ["model.safetensors"]);
     folder.amn("convert model.safetensors --to safetensors").ok();

@@ -101,7 +101,7 @@ fn parts_in_any_order_give_the_bytes_of_one_run() {
         let mine: Vec<_> = mine.map(|shard| shard["name"].clone()).collect();
         let text = folder.amn(&line).ok();
         assert!(text.contains(&format!("part {} of 3: 2 shards written", &part[..1])), "{text}");
-        assert_eq!(text.contains("come with part 1"), part != "1/3", "{text}");
+        assert_eq!(text.contains("written by part 1"), part != "1/3", "{text}");
         for shard in &mine {
             assert!(folder.path("parts").join(shard.as_str().unwrap()).is_file(), "{part}: {mine:?}");
         }
@@ -118,7 +118,7 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     for line in [
         "    1  model.layers.0.mlp.weight  [130, 7]  1.82 KB  1",
         "    6  model.norm.weight          [16]         32 B  copied",
-        "all of them: dtype BF16",
+        "all tensors: dtype BF16",
         "how 1: FP8 E4M3, 128x128 blocks, from .weight + .weight_scale_inv",
         "    6  model-00006-of-00006.safetensors  2.03 KB",
         "config.json: removed quantization_config; set torch_dtype",
@@ -189,7 +189,7 @@ Size: 5.54 KB in 2 files in {NAME}
         assert_eq!(set, of_shard, "{command}");
     }
     let shard = folder.amn(&format!("parse {shard} --only-this-file --list")).ok();
-    assert!(shard.starts_with("6 tensors parsed") && shard.contains("\nall of them: dtype F8_E4M3"), "{shard}");
+    assert!(shard.starts_with("6 tensors parsed") && shard.contains("\nall tensors: dtype F8_E4M3"), "{shard}");
     let all = folder.amn(&format!("parse {NAME} --list")).ok();
     assert!(all.contains("FILE") && all.contains("  2/2\n"), "{all}");
     assert_eq!(all.lines().filter(|line| line.ends_with("/2")).count(), 13, "{all}");

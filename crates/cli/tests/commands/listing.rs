@@ -6,7 +6,7 @@ use crate::samples;
 /// The first words of the lines of a table below its heading, up to the next blank line.
 fn names(text: &str) -> Vec<&str> {
     let table = text.split("NAME ").nth(1).unwrap_or_else(|| panic!("no table in {text}"));
-    let rows = table.lines().skip(1).take_while(|line| !line.is_empty() && !line.starts_with("all of them: "));
+    let rows = table.lines().skip(1).take_while(|line| !line.is_empty() && !line.starts_with("all tensors: "));
     rows.filter_map(|line| line.split_whitespace().next()).collect()
 }
 
@@ -145,7 +145,7 @@ fn tables_fit_eighty_columns_and_never_cut_the_number_of_a_layer() {
     assert!(!whole.contains('…') && names.iter().all(|name| whole.contains(name)), "{whole}");
     let text = folder.amn_on(80, "parse deep.safetensors --list").ok();
     let table: Vec<_> = text.lines().skip_while(|line| !line.starts_with("NAME")).skip(1).take(12).collect();
-    assert!(text.contains("\nall of them: dtype U8, shape [4096], role passthrough\n"), "{text}");
+    assert!(text.contains("\nall tensors: dtype U8, shape [4096], role passthrough\n"), "{text}");
     for (layer, line) in table.iter().enumerate() {
         assert!(line.chars().count() <= 80, "{line}");
         assert!(line.contains(&layer.to_string()) && line.contains(&(layer * 7).to_string()), "{line}");

@@ -15,7 +15,7 @@ fn a_comparison_writes_nothing_and_fails_only_where_no_target_can_be_had() {
     assert!(run.stdout.contains("w4a16: not possible: w4a16 needs groups of 128 values"), "{}", run.stdout);
     let run = folder.amn("forget plain.safetensors --compare w4a16");
     assert_eq!(run.code, Some(2), "{run:?}");
-    assert!(run.stderr.contains("--exclude leaves them as they are"), "{}", run.stderr);
+    assert!(run.stderr.contains("--exclude keeps them unquantised"), "{}", run.stderr);
     for line in [
         "forget plain.safetensors --compare fp8 --to fp8",
         "forget plain.safetensors --compare fp8 -o x",
@@ -32,7 +32,7 @@ fn a_rule_that_cannot_be_is_told_by_name() {
     for (rule, wanted) in [
         ("nothing", "write GLOB=TARGET"),
         ("=keep", "write GLOB=TARGET"),
-        ("*=w5a16", "\"w5a16\" is no way of quantising"),
+        ("*=w5a16", "\"w5a16\" is not a known way of quantising"),
         ("*=bnb-nf4", "bnb-nf4 for * beside fp8-channel"),
         ("nothing*=keep", "no tensor matches the pattern \"nothing*\""),
     ] {
@@ -73,9 +73,9 @@ fn types_of_single_tensors_are_matched_as_llama_quantize_does() {
         assert_eq!(line.split_whitespace().nth(1), Some(dtype), "{listed}");
     }
     for (options, wanted) in [
-        ("--tensor-type attn_v=q8_1", "\"Q8_1\" is no type that weights are stored in"),
-        ("--output-tensor-type q8_k", "\"Q8_K\" is no type that weights are stored in"),
-        ("--token-embedding-type q8_1", "\"Q8_1\" is no type that weights are stored in"),
+        ("--tensor-type attn_v=q8_1", "\"Q8_1\" is not a known type that weights are stored in"),
+        ("--output-tensor-type q8_k", "\"Q8_K\" is not a known type that weights are stored in"),
+        ("--token-embedding-type q8_1", "\"Q8_1\" is not a known type that weights are stored in"),
         ("--tensor-type atn_v=q4_0", "no tensor matches the pattern \"atn_v\""),
         ("--tensor-type norm=q4_0", "none of them is quantised"),
         ("--tensor-type (=q4_0", "expression \"(\" cannot be read"),

@@ -133,7 +133,7 @@ fn another_conversion_does_not_go_on_with_this_one() {
     ] {
         let small = if options.starts_with("--to") { SMALL } else { "" };
         let error = folder.amn(&format!("remember {NAME} {small} {options} -o out")).failed();
-        assert!(error.contains("begun by another conversion") && error.contains(reason), "{error}");
+        assert!(error.contains("started by another conversion") && error.contains(reason), "{error}");
         assert!(error.contains("--force"), "{error}");
     }
     folder.amn(&format!("remember {NAME} --shard-size 4KB -o fresh")).ok();

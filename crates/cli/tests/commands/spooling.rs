@@ -62,7 +62,7 @@ fn an_output_that_is_cut_short_is_not_called_whole() {
     let mut command = folder.command(&format!("remember {MODEL} -o -"));
     let run = Run::of(command.stdout(File::options().write(true).open("/dev/full").unwrap()).output().unwrap());
     assert_eq!(run.code, Some(1), "{run:?}");
-    assert!(run.stderr.contains("what standard output has of the output is not all"), "{run:?}");
+    assert!(run.stderr.contains("standard output is incomplete"), "{run:?}");
 }
 
 #[test]

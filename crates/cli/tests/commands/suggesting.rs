@@ -84,10 +84,10 @@ fn what_is_not_read_or_left_out_names_the_option_that_helps() {
         fs::copy(samples::fixtures().join(fixture), folder.path(name)).unwrap();
     }
     for (line, tip) in [
-        ("inspect other_kinds.pth", "; --skip-unsupported leaves them out"),
-        ("inspect others.npz", "; --skip-unsupported leaves them out"),
-        ("inspect ml_dtypes.npz", "; if it is E4M3, say `--npy-dtype e4m3=e4m3`"),
-        ("remember ml_dtypes.npz", "; if it is E4M3, say `--npy-dtype e4m3=e4m3`"),
+        ("inspect other_kinds.pth", "; --skip-unsupported omits them"),
+        ("inspect others.npz", "; --skip-unsupported omits them"),
+        ("inspect ml_dtypes.npz", "; if it is E4M3, add `--npy-dtype e4m3=e4m3`"),
+        ("remember ml_dtypes.npz", "; if it is E4M3, add `--npy-dtype e4m3=e4m3`"),
     ] {
         let error = folder.amn(line).failed();
         assert!(error.contains(tip), "amn {line}: {error}");

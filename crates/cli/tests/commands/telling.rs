@@ -73,7 +73,7 @@ fn values_beyond_f16_are_counted_whatever_the_number_of_threads() {
     for threads in [1, 4] {
         let line = format!("remember m.safetensors --to f16 --cast all --force --threads {threads}");
         let text = folder.amn(&line).ok();
-        let wanted = "  Note: 700000 finite values are infinite in the output: F16 ends at 65504\n";
+        let wanted = "  Note: 700000 finite values are infinite in the output: the maximum of F16 is 65504\n";
         assert!(text.contains(wanted), "{text}");
         assert_eq!(folder.amn(&format!("{line} --json")).json()["overflowed_values"], 700_000);
     }

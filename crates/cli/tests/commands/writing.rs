@@ -47,7 +47,7 @@ Parsing...  3 tensors, Fine-grained FP8 (E4M3), 128x128 blocks
 NAME                                 SHAPE        SIZE  HOW
 lm_head.weight                       [4, 8]       64 B  copied
 model.layers.0.mlp.down_proj.weight  [130, 7]  1.82 KB  1
-all of them: dtype BF16
+all tensors: dtype BF16
 how 1: FP8 E4M3, 128x128 blocks, from .weight + .weight_scale
 
 Would write model-bf16.safetensors (2.09 KB): 1 decoded to BF16, 1 copied
@@ -68,7 +68,7 @@ fn a_dry_run_tells_that_the_output_exists() {
     let folder = Folder::with_model();
     fs::write(folder.path("model-bf16.safetensors"), "old").unwrap();
     let text = folder.amn("remember model-fp8.safetensors --dry-run").ok();
-    assert!(text.ends_with("exists already: --force replaces it, -o chooses another name\n"), "{text}");
+    assert!(text.ends_with("exists: --force replaces it, -o chooses another name\n"), "{text}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(crate) fn list(table: Table, printer: &Printer) -> Result<(), Failure> {
     printer.text("")?;
     printer.table(&table)?;
     match common {
-        Some(common) => printer.text(format_args!("all: {common}")),
+        Some(common) => printer.text(format_args!("all tensors: {common}")),
         None => Ok(()),
     }
 }
