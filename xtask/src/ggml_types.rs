@@ -46,12 +46,12 @@ fn run_script() -> Result<String, String> {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let output = Command::new(&python).args(["-c", SCRIPT]).output();
     let output = output.map_err(|error| format!("{python}: {error}; set PYTHON to another interpreter"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("No module named 'gguf'") {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("No module named 'gguf'") {
         return Err(format!("{python} has no gguf package; `{python} -m pip install -U gguf` installs it"));
     }
     if !output.status.success() {
-        return Err(format!("{python} failed:\n{said}"));
+        return Err(format!("{python} failed:\n{stderr}"));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -77,8 +77,8 @@ fn detect(head: &[u8], extension: &str) -> Result<Format> {
 
 /// The format with the strongest match. safetensors has no magic, so it is the fallback.
 fn best_match(head: &[u8], extension: &str) -> Format {
-    let surest = ALL.iter().max_by_key(|about| about.matches(head, extension));
-    surest.map_or(Format::Safetensors, |about| about.format)
+    let strongest = ALL.iter().max_by_key(|about| about.matches(head, extension));
+    strongest.map_or(Format::Safetensors, |about| about.format)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(crate) struct Strided {
     element_bytes: usize,
     /// Bytes to reverse as a unit; 1 if the byte order is already little-endian.
     swap_bytes: usize,
-    /// Sizes and strides (in elements) of the axes, without those of size 1 and with adjacent ones merge_axes.
+    /// Sizes and strides (in elements) of the axes, without those of size 1 and with adjacent ones merged.
     axes: Vec<Axis>,
     elements: u64,
 }
@@ -205,7 +205,7 @@ impl Region for Strided {
     }
 }
 
-/// The axes without those of size 1, adjacent ones merge_axes where the outer stride spans the inner axis.
+/// The axes without those of size 1, adjacent ones merged where the outer stride spans the inner axis.
 fn merge_axes(shape: &[usize], strides: &[u64]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::with_capacity(shape.len());
     for (&size, &stride) in shape.iter().zip(strides) {

@@ -1,4 +1,4 @@
-//! The error type; its variants tell who is at fault: the file, the request, a limit, the system.
+//! The error type; its variants show who is at fault: the file, the request, a limit, the system.
 //!
 //! Errors state facts: tensor, place, values. Flags and advice belong to the front ends.
 

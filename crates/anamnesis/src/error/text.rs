@@ -13,7 +13,7 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 /// `text` without anything a terminal would act on: control characters and the Unicode characters that reorder or hide
-/// text are written as escapes; what is longer than `max_chars` is cut.
+/// text are written as escapes; text longer than `max_chars` is truncated.
 pub fn printable(text: &str, max_chars: usize) -> String {
     let mut out = String::with_capacity(text.len().min(max_chars));
     for (count, c) in text.chars().enumerate() {

@@ -62,7 +62,7 @@ mod tests {
         assert_eq!((of(DigestKind::Sha256, b"abc").as_str(), sha256(b"abc").as_str()), (abc, abc));
         assert_eq!(of(DigestKind::GitBlob, b""), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
         assert_eq!(of(DigestKind::GitBlob, b"test content\n"), "d670460b4b4aece5915caf5c68d12f560a9fe3e4");
-        // One million `a`, digest_of in pieces.
+        // One million `a`, hashed in pieces.
         let million = vec![b'a'; 1_000_000];
         let wanted = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
         assert_eq!(of(DigestKind::Sha256, &million), wanted);

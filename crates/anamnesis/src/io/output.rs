@@ -1,4 +1,4 @@
-//! Atomic output files: they publish complete or not at all.
+//! Atomic output files: they appear complete or not at all.
 //!
 //! Bytes are written to a [temporary file](super::temporary), which [`PendingFile::commit`] renames. If it is dropped
 //! before, it is removed and the target is unchanged.

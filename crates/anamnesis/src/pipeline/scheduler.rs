@@ -69,11 +69,11 @@ impl<'r, 'a> Scheduler<'r, 'a> {
             open.workers -= 1;
         }
         while !self.is_stopped.load(Ordering::Relaxed) {
-            let idlest = (0..state.open.len()).min_by_key(|&index| state.open[index].workers);
-            let has_place = state.open.len() < self.max_open && state.next < self.outputs.len();
-            let index = match idlest {
-                Some(index) if state.open[index].workers == 0 || !has_place => index,
-                _ if has_place => self.begin(&mut state, began)?,
+            let least_busy = (0..state.open.len()).min_by_key(|&index| state.open[index].workers);
+            let may_start = state.open.len() < self.max_open && state.next < self.outputs.len();
+            let index = match least_busy {
+                Some(index) if state.open[index].workers == 0 || !may_start => index,
+                _ if may_start => self.begin(&mut state, began)?,
                 _ => return Ok(None),
             };
             let open = &mut state.open[index];

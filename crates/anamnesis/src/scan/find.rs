@@ -154,11 +154,11 @@ fn scan_entry(
         if !has_object_dtype(&header) {
             return Ok(());
         }
-        let most = check_pickle_size(entry)?;
+        let max_value_bytes = check_pickle_size(entry)?;
         let bytes = read_prefix(source, entry, entry.bytes, false)?;
         let name = printable(&entry.name, MAX_NAME_CHARS);
         let bytes = bytes.get(start..).unwrap_or_default();
-        report.pickles.push(scanner.pickle_within(bytes, most, &name, start as u64, script));
+        report.pickles.push(scanner.pickle_within(bytes, max_value_bytes, &name, start as u64, script));
         return Ok(());
     }
     let is_sure = by_name || looks_like_one()?;
@@ -166,18 +166,18 @@ fn scan_entry(
         return Ok(());
     }
     entry.check_readable("ZIP", budget)?;
-    let most = match check_pickle_size(entry) {
-        Ok(most) => most,
+    let max_value_bytes = match check_pickle_size(entry) {
+        Ok(max_value_bytes) => max_value_bytes,
         Err(_) if !is_sure => return Ok(()),
         Err(error) => return Err(error),
     };
     let bytes = read_prefix(source, entry, entry.bytes, false)?;
-    let scanned = scanner.pickle_within(&bytes, most, &printable(&entry.name, MAX_NAME_CHARS), 0, script);
+    let scanned = scanner.pickle_within(&bytes, max_value_bytes, &printable(&entry.name, MAX_NAME_CHARS), 0, script);
     // Pickles of protocol 0 have no magic: an entry that parses as one and refers to a global is one.
     if is_sure || (scanned.problem.is_none() && !scanned.globals.is_empty()) {
-        let behind = (bytes.len() as u64).saturating_sub(scanned.bytes);
-        if behind > 0 {
-            report.notes.push(format!("{behind} bytes follow the pickle {}", scanned.name));
+        let trailing_bytes = (bytes.len() as u64).saturating_sub(scanned.bytes);
+        if trailing_bytes > 0 {
+            report.notes.push(format!("{trailing_bytes} bytes follow the pickle {}", scanned.name));
         }
         report.pickles.push(scanned);
     }
@@ -214,9 +214,9 @@ fn stream(source: &dyn Source, is_legacy: bool, limits: &ParseLimits, report: &m
             break;
         }
     }
-    let behind = source.len() - at as u64;
-    if behind > 0 && !is_legacy {
-        report.notes.push(format!("{behind} bytes follow the pickle"));
+    let trailing_bytes = source.len() - at as u64;
+    if trailing_bytes > 0 && !is_legacy {
+        report.notes.push(format!("{trailing_bytes} bytes follow the pickle"));
     }
     Ok(())
 }

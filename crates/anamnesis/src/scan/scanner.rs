@@ -79,7 +79,7 @@ impl PickleScanner {
     pub(super) fn pickle_within(
         &mut self,
         bytes: &[u8],
-        most: u64,
+        max_value_bytes: u64,
         name: &str,
         offset: u64,
         script: bool,
@@ -87,7 +87,7 @@ impl PickleScanner {
         let mut budget = Budget::new(&self.limits);
         let (globals, seen, hasher) = (Vec::new(), HashMap::new(), RandomState::new());
         let mut recorder = Recorder { scanner: self, script, globals, seen, hasher, problem: None };
-        let taken = match pickle::read_within(bytes, most, &mut recorder, &mut budget) {
+        let taken = match pickle::read_within(bytes, max_value_bytes, &mut recorder, &mut budget) {
             Ok(pickle) => pickle.bytes,
             Err(error) => {
                 recorder.problem.get_or_insert_with(|| error.to_string());

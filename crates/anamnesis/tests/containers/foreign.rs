@@ -39,7 +39,7 @@ fn kinds() -> Vec<(FileKind, Vec<u8>, &'static str)> {
         (FileKind::Hdf5, b"\x89HDF\r\n\x1a\n\0\0".to_vec(), "HDF5 file"),
         (FileKind::Onnx, b"\x08\x07\x12\x07pytorch\x1a\x051.9.0".to_vec(), "ONNX model"),
         (FileKind::TensorFlowLite, b"\x1c\0\0\0TFL3\0\0".to_vec(), "TensorFlow Lite model"),
-        (FileKind::Ggml, b"tjgg\x01\0\0\0\0\0".to_vec(), "before GGUF"),
+        (FileKind::Ggml, b"tjgg\x01\0\0\0\0\0".to_vec(), "older than GGUF"),
         (FileKind::SentencePiece, b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02".to_vec(), "SentencePiece tokenizer"),
         (FileKind::Pickle, b"\x80\x04\x95\x10\0\0\0\0\0\0\0}.".to_vec(), "pickle"),
     ]
@@ -185,7 +185,7 @@ fn what_training_leaves_is_read_only_when_asked_for() {
 #[test]
 fn nobody_asks_an_archive_of_something_else_for_tensors() {
     let archive = zip::archive(&[zip::Entry::stored("word/document.xml", b"text")]);
-    assert_kind(Checkpoint::from_bytes(archive, &ParseLimits::default()), FileKind::Zip, "holds no data.pkl");
+    assert_kind(Checkpoint::from_bytes(archive, &ParseLimits::default()), FileKind::Zip, "has no data.pkl");
 }
 
 #[test]

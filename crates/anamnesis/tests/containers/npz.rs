@@ -146,7 +146,7 @@ fn what_is_no_tensor_is_named_or_left_out_and_told() {
 fn a_type_that_the_file_cannot_tell_is_told_by_the_caller() {
     let path = fixture("npz/ml_dtypes.npz");
     let error = |options: OpenOptions| Checkpoint::open_with(&path, &options).err().unwrap().to_string();
-    assert_mentions(&error(OpenOptions::new()), &["\"e4m3\"", "does not name", "<V1"]);
+    assert_mentions(&error(OpenOptions::new()), &["\"e4m3\"", "does not identify", "<V1"]);
     let unnamed = Checkpoint::open(&path, &Default::default()).err().unwrap();
     let AnamnesisError::TensorNotRead { remedy, .. } = unnamed else { panic!("{unnamed}") };
     assert_eq!(remedy, Remedy::NameType { array: "e4m3".to_owned() });

@@ -151,7 +151,7 @@ fn what_can_be_done_about_a_note_is_data() {
 #[test]
 fn what_is_left_out_is_told() {
     let told = notes("checkpoint", &OpenOptions::new());
-    for part in ["took the tensors under \"state_dict\"", "left out \"optimizer\", \"step\", \"mean\""] {
+    for part in ["read the tensors under \"state_dict\"", "left out \"optimizer\", \"step\", \"mean\""] {
         assert!(told.contains(part), "{told}");
     }
     let told = notes("checkpoint", &OpenOptions::new().with_all(true));

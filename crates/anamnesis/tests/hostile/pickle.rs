@@ -395,7 +395,7 @@ fn legacy_streams_are_held_against_themselves() {
     refused(legacy_stream(&object(), &["7", "7"], &[(4, &floats()), (4, &floats())]), &["twice"]);
     refused(legacy_stream(&object(), &[], &[]), &["\"w\"", "not in the file"]);
     let parsed = parse_pth_bytes(legacy_stream(&object(), &["7"], &[(4, &floats()), (0, b"")])).unwrap();
-    assert!(parsed.notes().iter().any(|note| note.text.contains("8 bytes behind")), "{:?}", parsed.notes());
+    assert!(parsed.notes().iter().any(|note| note.text.contains("8 bytes after")), "{:?}", parsed.notes());
     // A part that is larger than the storage.
     let part = Pickle::new().raw(b"}").text("w").global("torch._utils", "_rebuild_tensor").mark().mark();
     let part =

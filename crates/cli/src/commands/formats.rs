@@ -37,11 +37,11 @@ pub(super) fn run(printer: &Printer) -> Result<(), Failure> {
 fn files() -> Table {
     let mut table =
         Table::new([Column::Left("FORMAT"), Column::Left("ENDINGS"), Column::Left("READ"), Column::Left("WRITTEN")]);
-    let said = |can: bool| if can { "yes" } else { "no" }.to_owned();
+    let yes_no = |can: bool| if can { "yes" } else { "no" }.to_owned();
     for support in anamnesis::formats() {
         let endings: Vec<_> = support.format.extensions().iter().map(|ending| format!(".{ending}")).collect();
         let name = support.format.name().to_owned();
-        table.row([name, endings.join(" "), said(support.reads), said(support.writes)]);
+        table.row([name, endings.join(" "), yes_no(support.reads), yes_no(support.writes)]);
     }
     table
 }

@@ -44,7 +44,7 @@ impl Style {
     }
 }
 
-/// What the environment says: <https://no-color.org>, and terminals that know no colours.
+/// Whether the environment allows colours: <https://no-color.org>, and not a dumb terminal.
 fn allows_colour(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     variable("NO_COLOR").is_none_or(|value| value.is_empty()) && variable("TERM").is_none_or(|value| value != "dumb")
 }

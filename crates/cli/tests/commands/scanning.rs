@@ -79,7 +79,10 @@ fn what_is_safe_to_convert_converts_and_what_is_unsafe_is_refused() {
         let remembered = folder.amn("remember model.pth -o out.safetensors --force");
         let is_convertible = scanned.stdout.ends_with("safe to convert\n");
         assert_eq!(is_convertible, remembered.code == Some(0), "{path:?}: {scanned:?} {remembered:?}");
-        assert_eq!(scanned.code == Some(0), is_convertible || scanned.stdout.contains("\nsafe, but cannot be converted: "));
+        assert_eq!(
+            scanned.code == Some(0),
+            is_convertible || scanned.stdout.contains("\nsafe, but cannot be converted: ")
+        );
         verdicts.insert((scanned.code, is_convertible));
     }
     assert_eq!(verdicts.len(), 3, "{verdicts:?}");

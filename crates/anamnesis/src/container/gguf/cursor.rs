@@ -24,10 +24,10 @@ type Fill<'a> = Box<dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a>;
 pub(super) struct Cursor<'a> {
     fill: Fill<'a>,
     file_bytes: u64,
-    /// Bytes read ahead; `window_end` is their end in the file, `taken` the number already consumed.
+    /// Bytes read ahead; `window_end` is their end in the file, `consumed` the number already consumed.
     window: Vec<u8>,
     window_end: u64,
-    taken: usize,
+    consumed: usize,
     next_read: usize,
     /// Whether consumed bytes stay in the window.
     records: bool,
@@ -49,21 +49,21 @@ impl<'a> Cursor<'a> {
     fn new(file_bytes: u64, fill: Fill<'a>) -> Self {
         let next_read = FIRST_READ_BYTES;
         let window = Vec::new();
-        Self { fill, file_bytes, window, window_end: 0, taken: 0, next_read, records: false, big_endian: false }
+        Self { fill, file_bytes, window, window_end: 0, consumed: 0, next_read, records: false, big_endian: false }
     }
 
     /// Starts to record the consumed bytes, for [`take_recorded`](Self::take_recorded).
     pub(super) fn record(&mut self) {
-        self.window.drain(..self.taken);
-        self.taken = 0;
+        self.window.drain(..self.consumed);
+        self.consumed = 0;
         self.records = true;
     }
 
     /// The bytes consumed since [`record`](Self::record).
     pub(super) fn take_recorded(&mut self) -> Vec<u8> {
         self.records = false;
-        let rest = self.window.split_off(self.taken);
-        self.taken = 0;
+        let rest = self.window.split_off(self.consumed);
+        self.consumed = 0;
         std::mem::replace(&mut self.window, rest)
     }
 
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn position(&self) -> u64 {
-        self.window_end - (self.window.len() - self.taken) as u64
+        self.window_end - (self.window.len() - self.consumed) as u64
     }
 
     fn remaining(&self) -> u64 {
@@ -82,11 +82,11 @@ impl<'a> Cursor<'a> {
     /// Consumes the next bytes.
     #[inline]
     pub(super) fn take(&mut self, bytes: usize) -> Result<&[u8]> {
-        if self.window.len() - self.taken < bytes {
+        if self.window.len() - self.consumed < bytes {
             self.read_ahead(bytes)?;
         }
-        let start = self.taken;
-        self.taken += bytes;
+        let start = self.consumed;
+        self.consumed += bytes;
         Ok(&self.window[start..start + bytes])
     }
 
@@ -101,11 +101,11 @@ impl<'a> Cursor<'a> {
     fn read_ahead(&mut self, bytes: usize) -> Result<()> {
         self.check_remaining(bytes as u64)?;
         if !self.records {
-            self.window.drain(..self.taken);
-            self.taken = 0;
+            self.window.drain(..self.consumed);
+            self.consumed = 0;
         }
         let ready = self.window.len();
-        let ahead = self.next_read.max(bytes - (ready - self.taken));
+        let ahead = self.next_read.max(bytes - (ready - self.consumed));
         let ahead = usize::try_from(self.file_bytes - self.window_end).map_or(ahead, |left| left.min(ahead));
         self.window.resize(ready + ahead, 0);
         (self.fill)(self.window_end, &mut self.window[ready..])?;

@@ -197,9 +197,9 @@ fn read_version(cursor: &mut Cursor<'_>) -> Result<u32> {
     match &cursor.array()? {
         MAGIC => {}
         b"FUGG" => return refuse("the magic is byte-swapped; GGUF files of either byte order start with \"GGUF\""),
-        b"GGML" | b"LMGG" => return refuse("this is a GGML file, a format before GGUF, which is not read"),
-        b"GGMF" | b"FMGG" => return refuse("this is a GGMF file, a format before GGUF, which is not read"),
-        b"GGJT" | b"TJGG" => return refuse("this is a GGJT file, a format before GGUF, which is not read"),
+        b"GGML" | b"LMGG" => return refuse("this is a GGML file, a format older than GGUF, which is not supported"),
+        b"GGMF" | b"FMGG" => return refuse("this is a GGMF file, a format older than GGUF, which is not supported"),
+        b"GGJT" | b"TJGG" => return refuse("this is a GGJT file, a format older than GGUF, which is not supported"),
         other => {
             let found = quoted(&String::from_utf8_lossy(other));
             return Err(AnamnesisError::parse(format!("a GGUF file starts with \"GGUF\", this one with {found}")));
@@ -341,8 +341,8 @@ fn resolve_offsets(tensors: &mut [GgufTensorInfo], data: u64, alignment: u32, fi
     match expected.filter(|&expected| file_bytes > expected) {
         None => Ok(()),
         Some(expected) => {
-            let behind = file_bytes - expected;
-            Err(AnamnesisError::parse(format!("{behind} bytes after the last tensor belong to nothing")))
+            let trailing_bytes = file_bytes - expected;
+            Err(AnamnesisError::parse(format!("{trailing_bytes} bytes after the last tensor belong to nothing")))
         }
     }
 }

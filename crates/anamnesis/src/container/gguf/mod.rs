@@ -4,8 +4,7 @@
 //! |---|---|
 //! | head | `GGUF`, u32 version, u64 number of tensors, u64 number of metadata entries |
 //! | metadata | per entry: key, u32 type tag, value |
-//! | tensor infos | per tensor: name, u32 rank, u64 dimensions (fastest-varying first), u32 type, u64 offset in the
-//! data |
+//! | tensor infos | per tensor: name, u32 rank, u64 dimensions (fastest-varying first), u32 type, u64 offset in the data |
 //! | data | starts at the next multiple of the alignment, as does every tensor |
 //!
 //! Strings are a u64 length and UTF-8 without a terminator; arrays are a u32 type tag, a u64 length and the items.

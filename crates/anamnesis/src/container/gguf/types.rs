@@ -200,13 +200,13 @@ const FOREIGN: &[(u32, &str)] = &[
 /// Describes an unsupported type by its id.
 pub(crate) fn describe_unknown(id: u32) -> String {
     let name = FOREIGN.iter().find(|(known, _)| *known == id).map(|(_, name)| *name);
-    let whose = match id {
+    let origin = match id {
         36 => "which ggml has removed, or I2_S of a fork",
         4 | 5 | 31..=33 | 37 | 38 => "which ggml has removed",
         97..=99 | 133..=158 | 202..=233 | 335..=399 => "which only the fork ik_llama.cpp has",
         _ => "which is unknown",
     };
-    name.map_or_else(|| format!("type {id}, {whose}"), |name| format!("type {id} ({name}), {whose}"))
+    name.map_or_else(|| format!("type {id}, {origin}"), |name| format!("type {id} ({name}), {origin}"))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ fn describe_type(code: &str) -> String {
         return format!("holds {numbers}");
     }
     let what = match code.as_bytes() {
-        [b'O', ..] => "holds Python objects, which are not read",
+        [b'O', ..] => "holds Python objects, which are not supported",
         [b'V', ..] => "holds untyped bytes",
         [b'U' | b'S' | b'a' | b'T', ..] => "holds text",
         [b'M' | b'm', ..] => "holds dates or times",

@@ -91,8 +91,8 @@ impl Header {
             return Err(malformed(name, &format!("fortran_order is neither True nor False but {}", shown(&order))));
         };
         let shape = dimensions(name, &shape)?;
-        let told = options.npy_dtypes.iter().rev().find(|(told, _)| told == name).map(|(_, dtype)| *dtype);
-        let element = Element::new(name, &descr, told)?;
+        let dtype_override = options.npy_dtypes.iter().rev().find(|(array, _)| array == name).map(|(_, dtype)| *dtype);
+        let element = Element::new(name, &descr, dtype_override)?;
         let needed = elements(&shape).and_then(|count| element.dtype.byte_len(count));
         if needed != Some(data_bytes) {
             let needed = needed.map_or_else(|| String::from("more than 2^64"), |bytes| bytes.to_string());

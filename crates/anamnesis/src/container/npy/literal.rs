@@ -37,7 +37,7 @@ impl fmt::Display for Literal {
     }
 }
 
-/// Parses a dictionary, followed by white skip_whitespace only.
+/// Parses a dictionary, followed by white space only.
 pub(super) fn parse_dictionary(text: &str) -> Result<Vec<(String, Literal)>> {
     let mut parser = Parser { rest: text };
     parser.expect('{')?;

@@ -100,8 +100,8 @@ impl TorchArchive {
         budget: &mut Budget,
     ) -> Result<Option<(Cow<'s, [u8]>, u64)>> {
         let Some(entry) = self.find(name) else { return Ok(None) };
-        let most = check_pickle_size(entry)?;
-        read_entry(entry, source, budget).map(|bytes| Some((bytes, most)))
+        let max_value_bytes = check_pickle_size(entry)?;
+        read_entry(entry, source, budget).map(|bytes| Some((bytes, max_value_bytes)))
     }
 }
 
@@ -126,13 +126,13 @@ pub(crate) fn check_pickle_size(entry: &Entry) -> Result<u64> {
     if entry.method == Method::Stored {
         return Ok(MAX_PICKLE_WORKING_SET);
     }
-    let most = entry.stored_bytes.saturating_mul(MAX_PICKLE_GROWTH).max(FREE_PICKLE_GROWTH);
-    if entry.bytes > most {
+    let max_value_bytes = entry.stored_bytes.saturating_mul(MAX_PICKLE_GROWTH).max(FREE_PICKLE_GROWTH);
+    if entry.bytes > max_value_bytes {
         let (name, bytes, stored) = (quoted(&entry.name), entry.bytes, entry.stored_bytes);
-        let message = format!("{name} makes {bytes} bytes of {stored}, {most} are allowed");
+        let message = format!("{name} makes {bytes} bytes of {stored}, {max_value_bytes} are allowed");
         return Err(AnamnesisError::limit("MAX_PICKLE_GROWTH", message));
     }
-    Ok(most)
+    Ok(max_value_bytes)
 }
 
 fn no_object(archive: &Archive) -> AnamnesisError {

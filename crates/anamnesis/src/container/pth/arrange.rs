@@ -55,7 +55,7 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
     texts.sort_by_key(|(_, _, latin)| latin.start);
     for (index, pickle, latin) in texts {
         let pickle = starts.get(pickle as usize).copied().flatten();
-        let pickle = pickle.ok_or_else(|| AnamnesisError::parse("the texts of a pickle are nowhere"))?;
+        let pickle = pickle.ok_or_else(|| AnamnesisError::parse("the texts of a pickle have no storage"))?;
         let region = Latin1Region { base: pickle + latin.start, latin: *latin };
         starts[index] = Some(arranged.add(Box::new(region))?);
     }
@@ -65,7 +65,7 @@ pub(crate) fn arrange(front: Front, source: Box<dyn Source>) -> Result<PthFile> 
         let offset = match start {
             _ if view.bytes == 0 => 0,
             Some(start) => offset(&name, &view, start, big_endian, &mut arranged)?,
-            None => return Err(AnamnesisError::parse(format!("tensor {} is nowhere in the file", quoted(&name)))),
+            None => return Err(AnamnesisError::parse(format!("tensor {} has no storage in the file", quoted(&name)))),
         };
         let extent = Extent { file: 0, offset, bytes: view.bytes };
         stored.push(StoredTensor { name, dtype: view.dtype, shape: view.shape, extent });
@@ -119,7 +119,7 @@ fn offset(name: &str, view: &View, start: u64, big_endian: bool, source: &mut Ar
     let swaps = is_big && width > 1;
     if swaps && view.order == ByteOrder::OfMachine {
         // Torch does not swap these bytes, so their value depends on the machine.
-        let what = format!("tensor {}: big-endian numbers of type {} are not read", quoted(name), view.dtype);
+        let what = format!("tensor {}: big-endian numbers of type {} are not supported", quoted(name), view.dtype);
         return Err(AnamnesisError::unsupported("pth", what));
     }
     let base = start + view.start;
@@ -133,7 +133,7 @@ fn offset(name: &str, view: &View, start: u64, big_endian: bool, source: &mut Ar
         return Ok(gathered);
     }
     if !matches!(view.dtype, Dtype::C64 | Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64) {
-        let what = format!("tensor {}: negated views of type {} are not read", quoted(name), view.dtype);
+        let what = format!("tensor {}: negated views of type {} are not supported", quoted(name), view.dtype);
         return Err(AnamnesisError::unsupported("pth", what));
     }
     source.add(Box::new(SignedRegion {

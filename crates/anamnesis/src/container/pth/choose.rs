@@ -75,7 +75,7 @@ impl PickleContents<'_, '_> {
             at = value;
         }
         if !path.is_empty() {
-            let took = format!("took the tensors under {}", quoted(&path.join(".")));
+            let took = format!("read the tensors under {}", quoted(&path.join(".")));
             notes.push(match left_out.count {
                 0 => Note::new(took),
                 _ => Note::new(format!("{took}; left out {}", left_out.text()))

@@ -86,21 +86,21 @@ fn archive(source: &(impl ReadAt + ?Sized), wanted: TensorRequest<'_>, budget: &
     let archive = TorchArchive::read(source, budget)?;
     let big_endian = archive.is_big_endian(source, budget)?;
     let script = archive.is_script();
-    let (object, most) = archive.pickle("data.pkl", source, budget)?.unwrap_or_default();
+    let (object, max_value_bytes) = archive.pickle("data.pkl", source, budget)?.unwrap_or_default();
     let constants = if script { archive.pickle("constants.pkl", source, budget)? } else { None };
     let wants_constants = wanted.select.is_some_and(|path| path == CONSTANTS || path.starts_with("CONSTANTS."));
     let mut front =
         Front { tensors: Vec::new(), places: Vec::new(), entries: Vec::new(), notes: Vec::new(), big_endian };
     if !wants_constants {
-        read_tree((&object, most), script, wanted, budget, |tree, found, budget| {
+        read_tree((&object, max_value_bytes), script, wanted, budget, |tree, found, budget| {
             front.places = locate_storages(&archive, Folder::DATA, found, &tree.tensors, budget)?;
             (front.tensors, front.notes) = (tree.tensors, tree.notes);
             Ok(())
         })?;
     }
     drop(object);
-    if let Some((constants, most)) = constants {
-        front.constants(&archive, (&constants, most), wanted, budget)?;
+    if let Some((constants, max_value_bytes)) = constants {
+        front.constants(&archive, (&constants, max_value_bytes), wanted, budget)?;
     }
     front.notes.extend(match &archive.extra_pickles[..] {
         [] => None,
@@ -176,18 +176,18 @@ struct PickleStorages<'v, 'a> {
 
 /// Finds the tensors of a pickle and passes them on while its values are alive.
 fn read_tree(
-    (bytes, most): (&[u8], u64),
+    (bytes, max_value_bytes): (&[u8], u64),
     script: bool,
     wanted: TensorRequest<'_>,
     budget: &mut Budget,
     then: impl FnOnce(NamedTensors, PickleStorages<'_, '_>, &mut Budget) -> Result<()>,
 ) -> Result<()> {
-    let object = pickle::read_within(bytes, most, &mut AllowedGlobals { script }, budget)?;
+    let object = pickle::read_within(bytes, max_value_bytes, &mut AllowedGlobals { script }, budget)?;
     // Python ignores trailing bytes; another reader might not.
     if object.bytes < bytes.len() {
-        let behind = bytes.len() - object.bytes;
+        let trailing_bytes = bytes.len() - object.bytes;
         return Err(AnamnesisError::parse(format!(
-            "{behind} bytes follow the end of the pickle and belong to nothing"
+            "{trailing_bytes} bytes follow the end of the pickle and belong to nothing"
         )));
     }
     let root = object.root.ok_or_else(|| AnamnesisError::parse("the pickle is empty"))?;
@@ -284,7 +284,7 @@ fn stream(source: &(impl ReadAt + ?Sized), wanted: TensorRequest<'_>, budget: &m
         }
     }
     let NamedTensors { tensors, mut notes } = tree::tensors(root, &object.values, &mut storages, wanted, budget)?;
-    let (offsets, behind) = legacy::locate_storages(source, &stream, (&storages, &object.values), budget)?;
+    let (offsets, trailing_bytes) = legacy::locate_storages(source, &stream, (&storages, &object.values), budget)?;
     let mut places: Vec<_> = offsets.into_iter().map(|offset| offset.map(StoragePlace::At)).collect();
     let pickle = StoragePlace::At(stream.object_start());
     for (name, view) in tensors.iter().filter(|(_, view)| view.bytes > 0) {
@@ -292,8 +292,8 @@ fn stream(source: &(impl ReadAt + ?Sized), wanted: TensorRequest<'_>, budget: &m
             return Err(AnamnesisError::parse(format!("the storage of tensor {} is not in the file", quoted(name))));
         }
     }
-    if behind > 0 {
-        notes.push(Note::new(format!("{behind} bytes behind the last storage were not read")));
+    if trailing_bytes > 0 {
+        notes.push(Note::new(format!("{trailing_bytes} bytes after the last storage were not read")));
     }
     Ok(Front { tensors, places, entries: Vec::new(), notes, big_endian: false })
 }

@@ -1,4 +1,4 @@
-//! Byte strings that a pickle encodes as Latin1Text-1 text, as protocols without byte strings do.
+//! Byte strings that a pickle encodes as Latin-1 text, as protocols without byte strings do.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::io::{Region, Source};
 /// Decoded bytes per block.
 const BLOCK: usize = 16 << 10;
 
-/// A Latin1Text-1 text with the offsets of its blocks.
+/// A Latin-1 text with the offsets of its blocks.
 #[derive(Debug, Clone)]
 pub(super) struct Latin1Text {
     /// Offset of the text in the pickle.

@@ -38,10 +38,10 @@ pub(super) fn shared(tensors: &[(String, View)]) -> Option<Note> {
     for (name, view) in places {
         let end = view.start + view.span;
         match &mut reach {
-            Some((storage, until, first, told)) if *storage == view.storage && view.start < *until => {
-                if !*told {
+            Some((storage, until, first, is_listed)) if *storage == view.storage && view.start < *until => {
+                if !*is_listed {
                     listed.add(first);
-                    *told = true;
+                    *is_listed = true;
                 }
                 listed.add(name);
                 *until = end.max(*until);

@@ -2,13 +2,12 @@
 //!
 //! | callable | arguments | state |
 //! |---|---|---|
-//! | `numpy.core.multiarray._reconstruct` | class, placeholder shape and type | 1, shape, dtype, is Fortran order,
-//! bytes |
+//! | `numpy.core.multiarray._reconstruct` | class, placeholder shape and type | 1, shape, dtype, is Fortran order, bytes |
 //! | `numpy.core.numeric._frombuffer` | bytes, dtype, shape, order, and axes if the order is `K` | |
 //! | `numpy.core.multiarray.scalar` | dtype, bytes | |
 //!
 //! A dtype is a call of `numpy.dtype` with a code or an `ml_dtypes` class; its state contains the byte order.
-//! Protocols before 3 have no byte strings: they call `_codecs.encode` on a Latin1Text-1 text. Arrays of anything but
+//! Protocols before 3 have no byte strings: they call `_codecs.encode` on a Latin-1 text. Arrays of anything but
 //! numbers are not tensors.
 
 use super::element::{self, Element};
@@ -143,7 +142,7 @@ fn parts(maker: NumpyCall, object: &Object, values: &PickleValues<'_>) -> Result
 fn view(parts: &Parts, values: &PickleValues<'_>, storages: &mut Storages) -> Result<View> {
     let (dtype, order) = match numbers_of(parts.dtype, values)? {
         Numbers::Read(dtype, order) => (dtype, order),
-        Numbers::Unread(what) => return Err(AnamnesisError::unsupported("pth", format!("{what}, are not read"))),
+        Numbers::Unread(what) => return Err(AnamnesisError::unsupported("pth", format!("{what}, are not supported"))),
         Numbers::Other => return Err(wrong("that does not hold numbers")),
     };
     let element = Element { name: "array", bytes: dtype.byte_size() as u64, dtype: Some(dtype) };
@@ -217,17 +216,17 @@ fn numbers_of(id: Id, values: &PickleValues<'_>) -> Result<Numbers> {
         _ => return Err(wrong("of a type without a name")),
     };
     if let Some(state) = object.state {
-        let Some(&[_, said, parent, names, fields, ..]) = values.tuple(state) else {
+        let Some(&[_, byte_order, parent, names, fields, ..]) = values.tuple(state) else {
             return Err(wrong("with an incomplete dtype"));
         };
         if [parent, names, fields].iter().any(|&part| !matches!(values.get(part), Value::None)) {
             return Ok(Numbers::Other);
         }
-        let said = values.text(said).and_then(|said| match said {
+        let byte_order = values.text(byte_order).and_then(|byte_order| match byte_order {
             "|" if dtype.byte_size() == 1 => Some(ByteOrder::Little),
-            said => order_of(said),
+            byte_order => order_of(byte_order),
         });
-        order = said.ok_or_else(|| wrong("in an unknown byte order"))?;
+        order = byte_order.ok_or_else(|| wrong("in an unknown byte order"))?;
     }
     Ok(Numbers::Read(dtype, order))
 }

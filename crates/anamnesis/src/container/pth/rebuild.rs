@@ -72,7 +72,7 @@ enum RebuildCall<'p> {
 fn classify_call<'p>(global: Global<'p>, args: &'p [Id], values: &'p PickleValues<'_>) -> Result<RebuildCall<'p>> {
     let refused = |what: &str| {
         let name = format!("{}.{}", global.module, global.name);
-        AnamnesisError::unsupported("pth", format!("{what} ({name}) are not read"))
+        AnamnesisError::unsupported("pth", format!("{what} ({name}) are not supported"))
     };
     let first = || args.first().copied().ok_or_else(|| AnamnesisError::parse("a tensor without its parts"));
     match global.name {
@@ -124,7 +124,7 @@ fn view(function: &str, args: &[Id], values: &PickleValues<'_>, storages: &mut S
     let element = if is_third { dtype_of(rest.get(2), values)? } else { part.element };
     let signs = signs_of(rest.get(if is_third { 3 } else { 2 }), values)?;
     let dtype = element.dtype.ok_or_else(|| {
-        AnamnesisError::unsupported("pth", format!("tensors of type torch.{} are not read", element.name))
+        AnamnesisError::unsupported("pth", format!("tensors of type torch.{} are not supported", element.name))
     })?;
     let offset = values.int(*offset).and_then(|offset| u64::try_from(offset).ok());
     let offset = offset.ok_or_else(|| wrong("with an invalid storage offset"))?;
@@ -143,7 +143,7 @@ fn dtype_of(id: Option<&Id>, values: &PickleValues<'_>) -> Result<Element> {
     let global = global.ok_or_else(|| AnamnesisError::parse("a tensor without a type"))?;
     element::of_dtype(global.name).filter(|_| global.module == "torch").ok_or_else(|| {
         let name = quoted(&format!("{}.{}", global.module, global.name));
-        AnamnesisError::unsupported("pth", format!("tensors of type {name} are not read"))
+        AnamnesisError::unsupported("pth", format!("tensors of type {name} are not supported"))
     })
 }
 

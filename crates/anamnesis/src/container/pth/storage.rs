@@ -199,7 +199,7 @@ fn class_of(class: Id, values: &PickleValues<'_>) -> Result<(Element, ByteOrder)
     }
     let element = element::of_storage(global.name).ok_or_else(|| {
         let name = quoted(&format!("{}.{}", global.module, global.name));
-        AnamnesisError::unsupported("pth", format!("storages of class {name} are not read"))
+        AnamnesisError::unsupported("pth", format!("storages of class {name} are not supported"))
     })?;
     Ok((element, ByteOrder::OfFile))
 }

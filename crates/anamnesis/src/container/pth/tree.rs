@@ -3,8 +3,7 @@
 //! | the pickle holds | the tensors are named |
 //! |---|---|
 //! | a dict of tensors | by its keys |
-//! | a training checkpoint: a dict with the model's weights under a usual key | by the keys of the weights; the rest
-//! is omitted |
+//! | a training checkpoint: a dict with the model's weights under a usual key | by the keys of the weights; the rest is omitted |
 //! | anything else that contains tensors | by their paths, joined with dots |
 //! | one tensor | `tensor` |
 //!
@@ -141,7 +140,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    fn child(&mut self, name: &str, value: Id, path: &mut String, depth: usize, tell: bool) -> Result<()> {
+    fn child(&mut self, name: &str, value: Id, path: &mut String, depth: usize, notes_omission: bool) -> Result<()> {
         let length = path.len();
         if !path.is_empty() {
             path.push('.');
@@ -151,7 +150,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             self.tensor(path.clone(), value)?;
         } else if self.inside.holds_tensor(value, depth, self.budget)? {
             self.descend(value, path, depth + 1)?;
-        } else if tell {
+        } else if notes_omission {
             self.others.add(path);
         }
         path.truncate(length);

@@ -3,8 +3,7 @@
 //! | offset | bytes | content |
 //! |---|---|---|
 //! | 0 | 8 | N, the length of the header, little-endian |
-//! | 8 | N | JSON object: tensor name → `dtype`, `shape`, `data_offsets`; `__metadata__` → strings; may end in spaces
-//! |
+//! | 8 | N | JSON object: tensor name → `dtype`, `shape`, `data_offsets`; `__metadata__` → strings; may end in spaces |
 //! | 8 + N | rest | the tensors, C order, little-endian, contiguous up to the end of the file |
 //!
 //! All element types of the format are read. Offsets are relative to the data section. Unknown keys of a tensor's

@@ -1,6 +1,6 @@
 //! A stored entry as a region that verifies its CRC while it is read. Pieces may be read in any order and by several
 //! workers; the CRC is checked when the last piece has been read. An entry that will only be read in part is checked
-//! in one check_in_one_pass before its first byte.
+//! in one pass before its first byte.
 
 use std::hash::Hasher;
 use std::ops::Range;
@@ -11,9 +11,9 @@ use super::inflated::check_crc;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
 
-/// Maximum number of disjoint runs. Beyond this the access is random, and the entry is checked in one check_in_one_pass.
+/// Maximum number of disjoint runs. Beyond this the access is random, and the entry is checked in one pass.
 const MAX_RUNS: usize = 64;
-/// Bytes hashed at a time in that check_in_one_pass.
+/// Bytes hashed at a time in that pass.
 const PASS_BYTES: u64 = 256 << 10;
 
 /// A stored entry, from some byte on.
@@ -86,7 +86,7 @@ impl Checked {
             .and_then(|crc| self.check_crc_with_prefix(below, crc))
     }
 
-    /// Checks the entry if the runs cover it, or if it has to be checked in one check_in_one_pass.
+    /// Checks the entry if the runs cover it, or if it has to be checked in one pass.
     fn check_if_complete(&self, below: &dyn Source, state: &mut State) -> Result<()> {
         let State::Pending(runs) = state else { return Ok(()) };
         let next = match runs[..] {

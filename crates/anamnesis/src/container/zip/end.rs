@@ -68,7 +68,7 @@ pub(super) fn find(source: &(impl ReadAt + ?Sized)) -> Result<End> {
 }
 
 /// The offset of the end record in the last bytes of a file. Its comment must end with the file. The last signature
-/// must be that of such a record, and there must not be a second one, or readers would disagree.
+/// must belong to this record, and there must not be a second one, or readers would disagree.
 fn last_record(tail: &[u8]) -> Result<Option<usize>> {
     let signatures = tail.windows(END.len()).enumerate().filter(|(_, bytes)| bytes == END).map(|(at, _)| at);
     let ends = |at: usize| {

@@ -270,8 +270,7 @@ impl Stream {
             }
         }
         if self.inflate.total_in() != self.entry.stored_bytes {
-            let why =
-                format!("has {} bytes behind its deflate data", self.entry.stored_bytes - self.inflate.total_in());
+            let why = format!("has {} bytes after its deflate data", self.entry.stored_bytes - self.inflate.total_in());
             return Err(self.broken(&why));
         }
         if checks_crc { check_crc(&self.entry, self.hasher.clone().finalize()) } else { Ok(()) }

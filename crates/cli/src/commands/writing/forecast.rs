@@ -60,10 +60,10 @@ impl DirectoryJob<'_> {
             size(plan.total_bytes()),
         ))?;
         if let Some(part) = self.write.part {
-            let beside = if self.writes_sidecars() { ", and the sidecar files" } else { "" };
+            let sidecars = if self.writes_sidecars() { ", and the sidecar files" } else { "" };
             let mine = is_mine.iter().filter(|mine| **mine).count();
             let (number, count) = (part.number(), part.count());
-            printer.text(format_args!("Part {number} of {count} writes {}{beside}", counted(mine, "shard")))?;
+            printer.text(format_args!("Part {number} of {count} writes {}{sidecars}", counted(mine, "shard")))?;
         }
         needs.print(printer)?;
         match found {

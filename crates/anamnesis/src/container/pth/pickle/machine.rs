@@ -47,13 +47,13 @@ pub(crate) fn read<'a>(bytes: &'a [u8], watcher: &mut dyn Watcher, budget: &mut 
 /// [`read`] with a memory limit for its values.
 pub(crate) fn read_within<'a>(
     bytes: &'a [u8],
-    most: u64,
+    max_value_bytes: u64,
     watcher: &mut dyn Watcher,
     budget: &mut Budget,
 ) -> Result<Pickle<'a>> {
     let mut machine = Machine {
         reader: Reader::new(bytes),
-        values: PickleValues::new(bytes, most),
+        values: PickleValues::new(bytes, max_value_bytes),
         stack: Vec::new(),
         marks: Vec::new(),
         memo: Memo::default(),

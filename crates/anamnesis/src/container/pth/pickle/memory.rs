@@ -8,20 +8,20 @@ use crate::limits::Budget;
 #[derive(Debug)]
 pub(super) struct MemoryMeter {
     bytes: u64,
-    most: u64,
+    max_value_bytes: u64,
 }
 
 impl MemoryMeter {
     /// No memory used, and a maximum.
-    pub(super) fn new(most: u64) -> Self {
-        Self { bytes: 0, most: most.min(MAX_PICKLE_WORKING_SET) }
+    pub(super) fn new(max_value_bytes: u64) -> Self {
+        Self { bytes: 0, max_value_bytes: max_value_bytes.min(MAX_PICKLE_WORKING_SET) }
     }
 
     /// Charges memory before it is used.
     pub(super) fn charge(&mut self, bytes: usize, budget: &mut Budget) -> Result<()> {
         let spent = self.bytes.saturating_add(bytes as u64);
-        if spent > self.most {
-            let message = format!("the values of the pickle take more than {} bytes", self.most);
+        if spent > self.max_value_bytes {
+            let message = format!("the values of the pickle take more than {} bytes", self.max_value_bytes);
             return Err(AnamnesisError::limit("MAX_PICKLE_WORKING_SET", message));
         }
         budget.working_set(bytes as u64, "the values of the pickle")?;

@@ -4,7 +4,7 @@ use crate::error::Result;
 
 use super::opcodes::malformed;
 
-/// Decodes `\uXXXX` and `\UXXXXXXXX`; all other bytes are Latin1Text-1.
+/// Decodes `\uXXXX` and `\UXXXXXXXX`; all other bytes are Latin-1.
 pub(super) fn unescaped_text(line: &[u8], at: usize) -> Result<String> {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;

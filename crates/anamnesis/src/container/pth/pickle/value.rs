@@ -92,7 +92,7 @@ impl Global<'_> {
 pub(crate) enum RawBytes<'p> {
     /// Verbatim, at this offset of the pickle.
     Plain { start: u64, bytes: u64 },
-    /// As Latin1Text-1 text.
+    /// As Latin-1 text.
     Text { start: u64, text: &'p str },
 }
 
@@ -149,8 +149,8 @@ const EMPTY_TUPLE: Id = Id(3);
 const FIRST_SMALL_INT: u32 = 4;
 
 impl<'a> PickleValues<'a> {
-    /// No values, and a memory limit of `most` bytes.
-    pub(super) fn new(bytes: &'a [u8], most: u64) -> Self {
+    /// No values, and a memory limit of `max_value_bytes` bytes.
+    pub(super) fn new(bytes: &'a [u8], max_value_bytes: u64) -> Self {
         let mut nodes = vec![Node::None, Node::Bool(false), Node::Bool(true), Node::Tuple(Span { start: 0, len: 0 })];
         nodes.extend((0..=255).map(Node::Int));
         Self {
@@ -162,7 +162,7 @@ impl<'a> PickleValues<'a> {
             objects: Vec::new(),
             owned: Vec::new(),
             recent: InternTable::new(),
-            spent: MemoryMeter::new(most),
+            spent: MemoryMeter::new(max_value_bytes),
         }
     }
 
