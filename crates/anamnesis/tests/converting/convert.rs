@@ -377,7 +377,7 @@ fn tensors_are_chosen_and_renamed_by_the_names_of_weights() {
     let twice = names(new().with_rename("s/.*/same/")).unwrap_err();
     assert_mentions(&twice, &["layers.0.up.weight", "head.weight", "both be named \"same\""]);
     assert_mentions(&names(new().with_include("no*such")).unwrap_err(), &["no tensor matches", "no*such"]);
-    assert_mentions(&names(new().with_exclude("*")).unwrap_err(), &["leaves no tensor"]);
+    assert_mentions(&names(new().with_exclude("*")).unwrap_err(), &["contains no tensor"]);
 }
 
 #[test]

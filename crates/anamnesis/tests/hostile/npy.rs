@@ -112,8 +112,8 @@ fn names_the_types_that_are_no_tensors() {
     unsupported("[('a', '<f4'), ('b', '<f4')]", &["records"]);
     unsupported("('<f4', (2,))", &["records"]);
     unsupported("[[[]]]", &["records"]);
-    unsupported("'|V1'", &["does not name"]);
-    unsupported("'|V8'", &["bytes without a meaning"]);
+    unsupported("'|V1'", &["does not identify"]);
+    unsupported("'|V8'", &["untyped bytes"]);
     unsupported("'<U4'", &["text"]);
     unsupported("'|S8'", &["text"]);
     unsupported("'<M8[ns]'", &["dates"]);

@@ -45,7 +45,7 @@ fn views_outside_the_storage_are_refused() {
     refused(view(1, &[2, 2], &[2, 1]), &["\"w\"", "ends at byte 20"]);
     refused(view(4, &[1], &[1]), &["\"w\"", "ends at byte 20"]);
     refused(view(0, &[2], &[4]), &["\"w\"", "ends at byte 20"]);
-    refused(view(-1, &[1], &[1]), &["\"w\"", "no possible place"]);
+    refused(view(-1, &[1], &[1]), &["\"w\"", "invalid storage offset"]);
     refused(view(0, &[2], &[-1]), &["\"w\"", "negative"]);
     refused(view(0, &[-2], &[1]), &["\"w\"", "negative"]);
     refused(view(0, &[2, 2], &[1]), &["2 dimensions and 1 strides"]);
@@ -184,7 +184,7 @@ fn frames_are_as_long_as_they_say() {
     assert!(parse_pth_bytes(framed(4, &between)).unwrap().is_empty());
     refused(framed(3, b"}."), &["a frame of 3 bytes, 2 follow"]);
     refused(framed(u64::MAX, b"}."), &["a frame of 18446744073709551615 bytes"]);
-    refused(framed(3, b"}\x8c\x01as."), &["reaches to byte 15", "its frame to 14"]);
+    refused(framed(3, b"}\x8c\x01as."), &["ends at byte 15", "its frame at 14"]);
     refused(framed(12, b"\x95\x02\0\0\0\0\0\0\0}.."), &["a frame inside another"]);
     refused(framed(3, b"}.."), &["the end of the pickle inside a frame"]);
 }

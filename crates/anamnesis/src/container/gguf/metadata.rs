@@ -178,7 +178,7 @@ fn parse_bool(byte: u8) -> Result<bool> {
     match byte {
         0 => Ok(false),
         1 => Ok(true),
-        other => Err(AnamnesisError::parse(format!("a bool is {other}, 0 or 1 is allowed"))),
+        other => Err(AnamnesisError::parse(format!("a bool is the byte {other}, 0 or 1 is allowed"))),
     }
 }
 

@@ -95,7 +95,7 @@ fn parts(maker: NumpyCall, object: &Object, values: &PickleValues<'_>) -> Result
     }
     let args = values.tuple(object.args).unwrap_or_default();
     let shape_of = |id| {
-        let shape = numbers(id, values).ok_or_else(|| wrong("whose shape is not unsigned integers"))?;
+        let shape = numbers(id, values).ok_or_else(|| wrong("whose shape is negative or not an integer"))?;
         check_dims(shape.len()).map(|()| shape)
     };
     if maker != NumpyCall::Reconstruct && object.state.is_some() {

@@ -130,7 +130,7 @@ fn view(function: &str, args: &[Id], values: &PickleValues<'_>, storages: &mut S
     let offset = offset.ok_or_else(|| wrong("with an invalid storage offset"))?;
     let (shape, strides) = (numbers(*size, values), numbers(*stride, values));
     let (Some(shape), Some(strides)) = (shape, strides) else {
-        return Err(wrong("with a size or stride that is not an unsigned integer"));
+        return Err(wrong("with a size or stride that is negative or not an integer"));
     };
     if shape.len() != strides.len() {
         return Err(wrong(&format!("with {} dimensions and {} strides", shape.len(), strides.len())));
