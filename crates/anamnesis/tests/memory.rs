@@ -1,5 +1,5 @@
-//! Memory is what the promise says: a conversion's does not grow with the file, an inspection's is that of the header, a
-//! slice function's that of its result.
+//! Tests of memory bounds: a conversion uses memory independent of the file size, an inspection that of the header, a
+//! slice function that of its result.
 //!
 //! One test in a binary of its own, because the profiler counts the whole process.
 
@@ -21,7 +21,7 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// What `work` allocated: the most bytes held at once, and how many blocks in all.
+/// The peak bytes and the number of blocks that `work` allocated.
 fn profiled<T>(work: impl FnOnce() -> T) -> (usize, u64, T) {
     let profiler = dhat::Profiler::builder().testing().build();
     let result = work();
@@ -64,7 +64,7 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     assert!(std::fs::metadata(large.path("out")).unwrap().len() >= 64 * MIB as u64);
     assert!(peak <= 4 * MIB, "two threads held {peak} bytes");
 
-    // With one thread nothing depends on which worker happens to meet which tensor.
+    // With one thread, memory does not depend on scheduling.
     let (small_peak, small_blocks) = convert(&small.model(), &small.path("out"), 1);
     let (large_peak, large_blocks) = convert(&large.model(), &large.path("out"), 1);
     let growth = large_peak.saturating_sub(small_peak);
@@ -75,7 +75,7 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let more = large_blocks.saturating_sub(small_blocks);
     assert!(more <= 4 * tiles + 12 * 64, "{more} blocks more for {tiles} tiles more");
 
-    // Quantising, with scales that are known only when all values have been seen.
+    // Quantising with scales that need all values first.
     let quantise = |folder: &Folder, threads| {
         let options = ConvertOptions::new().with_threads(threads).with_double_quant(true).with_measure(true);
         let work =
@@ -100,7 +100,7 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let (peak, _, values) =
         profiled(|| dequantize_fp8::<F32Out>(&weight, &scale[..128], 512, 1024, Dtype::F32).unwrap());
     assert_eq!(values.len(), output);
-    // Beside the output, the piece that it is appended from.
+    // In addition to the output, the chunk that is appended to it.
     let most = output + 132 * KIB;
     assert!(peak <= most, "blocks: {peak} for {output}");
     let (peak, _, values) =
@@ -108,7 +108,7 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     assert_eq!(values.len(), output);
     assert!(peak <= most, "rows: {peak} for {output}");
 
-    // A row of 4 million values with a scale for every 16: a tile brings the scales of its own piece of the row.
+    // A row of 4 million values with a scale per 16: a tile reads only the scales of its part of the row.
     let model = Model::new().floats("a.weight_scale_inv", &[2, 1 << 18], &vec![0.5; 2 << 18]).tensor(
         "a.weight",
         "F8_E4M3",
@@ -122,7 +122,7 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let values = std::fs::read(folder.path("out")).unwrap();
     assert!(values[values.len() - (16 << 20)..].chunks_exact(2).all(|value| value == [0x00, 0x3f]), "not all 0.5");
 
-    // What the named functions promise beside their output: a few rows of floats, or the scales.
+    // The documented scratch memory of the slice functions: a few rows of floats, or the scales.
     let (inputs, outputs) = (512, 1024);
     let output = inputs * outputs * 2;
     let (codes, zeros, scales) =
@@ -136,7 +136,7 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let (peak, ..) =
         profiled(|| dequantize_awq::<Bf16Out>(&codes, &scales, &zeros, inputs, outputs, 128, 4, Dtype::F16).unwrap());
     assert!(peak <= output + 5 * outputs * 4, "AWQ: {peak} for {output}");
-    // Down to a scale of its own for every scale.
+    // Down to one nested scale per scale.
     for (block, nested_block) in [(64, 256), (64, 2), (32, 1), (4096, 256), (2, 1)] {
         let (elements, blocks) = (inputs * outputs, inputs * outputs / block);
         let (map, nested_map) = (le_bytes(&[0.5; 16]), le_bytes(&[0.25; 256]));
@@ -151,7 +151,7 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     }
 }
 
-/// A group index that counts up, in groups of 128.
+/// An ascending group index, in groups of 128.
 fn le_indices(inputs: usize) -> Vec<u8> {
     (0..inputs as u32).flat_map(|input| (input / 128).to_le_bytes()).collect()
 }

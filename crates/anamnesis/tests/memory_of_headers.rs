@@ -1,5 +1,5 @@
-//! What is read before any tensor costs what it says, not what it could be made to stand for: small files that name a lot
-//! stay small, and a tensor in a list takes a few hundred bytes.
+//! Tests of the memory of headers: small files that could expand to large structures stay small, and a listed tensor
+//! takes a few hundred bytes.
 //!
 //! One test in a binary of its own, because the profiler counts the whole process.
 
@@ -27,7 +27,7 @@ fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     (peak, result)
 }
 
-/// A dict under a key of 30 KB that names one tensor as often as fits: 60 KB that could become 300 MB of names.
+/// A dict under a key of 30 KB that refers to one tensor as often as fits: 60 KB that could expand to 300 MB of names.
 fn long_names() -> Vec<u8> {
     let mut object = Pickle::new().raw(b"}").text(&"k".repeat(30_000)).raw(b"}(");
     object = object.text("t").tensor("0", 1, 0, &[1], &[1]).raw(b"q\x00");
@@ -39,7 +39,7 @@ fn long_names() -> Vec<u8> {
     torch_archive(&object.raw(b"us").stop(), &[&[0; 4]])
 }
 
-/// One long module with thousands of names, each used and thrown away.
+/// One long module name with thousands of globals, each used once.
 fn long_globals() -> Vec<u8> {
     let module = format!("__torch__.{}", "m".repeat(30_000));
     let mut object = Pickle::new().text(&module).raw(b"q\x000}");
@@ -79,7 +79,7 @@ fn pth(tensors: usize) -> Vec<u8> {
 }
 
 #[test]
-fn front_matter_takes_what_it_says() {
+fn memory_for_headers_is_proportional_to_the_file() {
     let bytes = long_names();
     assert!(bytes.len() < 64 << 10);
     let (most, outcome) = peak(|| parse_pth_bytes(bytes));
@@ -102,7 +102,7 @@ fn front_matter_takes_what_it_says() {
     for (format, bytes, allowed) in
         [("safetensors", safetensors(TENSORS), 500), ("gguf", gguf(TENSORS), 500), ("pth", pth(TENSORS), 500)]
     {
-        // The bytes of the file are the caller's.
+        // The caller owns the bytes of the file.
         let file = bytes.len();
         let (most, checkpoint) = peak(|| Checkpoint::from_bytes(bytes, &ParseLimits::default()));
         assert_eq!(checkpoint.unwrap().tensor_count(), TENSORS);

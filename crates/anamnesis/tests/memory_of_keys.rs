@@ -1,5 +1,5 @@
-//! Whatever number a configuration or the metadata of a GGUF file has, a model is refused or converted in little memory and
-//! time: every number is held against the tensors before anything is made of it.
+//! Tests that hostile numbers in a configuration or in GGUF metadata are refused or converted within little memory and
+//! time: every number is checked against the tensors before it is used.
 //!
 //! One test in a binary of its own, because the allocator counts the whole process. A share of all cases is tried; with
 //! `AMN_KEYS=all`, every one.
@@ -19,13 +19,13 @@ use anamnesis::{
 use serde_json::{Value, json};
 use support::{Folder, fixture};
 
-/// What a run may hold. Under it, the tests themselves need a few megabytes.
+/// The memory of a run. The tests themselves need a few megabytes of it.
 const MOST_BYTES: usize = 256 << 20;
 const MOST_TIME: Duration = Duration::from_secs(2);
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, which has nothing left beyond the limit: a run that wants more aborts.
+/// The system allocator with a limit: a run that needs more aborts.
 struct Limited;
 
 // SAFETY: memory comes from the system's allocator and goes back to it with the same layout.
@@ -58,13 +58,13 @@ fn cases() -> Vec<String> {
     cases
 }
 
-/// Whether a case is tried: one of so many, always the same.
+/// Whether a case is in the sample, which is always the same.
 fn is_tried(number: &mut usize) -> bool {
     *number += 1;
     std::env::var_os("AMN_KEYS").is_some() || number.is_multiple_of(11)
 }
 
-/// The places of all numbers in a document, as pointers.
+/// The JSON pointers of all numbers in a document.
 fn numbers(value: &Value, place: &str, found: &mut Vec<String>) {
     match value {
         Value::Number(_) => found.push(place.to_owned()),
@@ -76,13 +76,13 @@ fn numbers(value: &Value, place: &str, found: &mut Vec<String>) {
     }
 }
 
-/// What a number is replaced by.
+/// The replacements of a number.
 fn hostile() -> [Value; 7] {
     let large = 1u64 << 63;
     [json!(0), json!(-1), json!(1u64 << 31), json!(large), Value::Null, json!("a"), json!([large])]
 }
 
-/// Runs something that must end soon, and gives its refusal.
+/// Runs something within the time limit and returns its error.
 fn timed(what: &str, work: impl FnOnce() -> Result<(), AnamnesisError>) -> Option<String> {
     let start = Instant::now();
     let refused = work().err().map(|error| error.to_string());
@@ -94,7 +94,7 @@ fn to_gguf(path: &Path) -> Result<(), AnamnesisError> {
     Checkpoint::open(path, &ParseLimits::default())?.plan_convert(ConvertTarget::Gguf, &ConvertOptions::new()).map(drop)
 }
 
-/// Keys on which shapes depend: another value of any is never right.
+/// Keys that determine shapes: any other value must be refused.
 const SIZES: [&str; 19] = [
     "hidden_size",
     "num_hidden_layers",
@@ -129,7 +129,7 @@ fn configurations(number: &mut usize, faults: &mut Vec<String>) {
         assert_eq!(timed(&case, || to_gguf(&folder.path(""))), None, "{case}");
         let mut places = Vec::new();
         numbers(&config, "", &mut places);
-        // What is said of quantised weights is the schemes' to refuse.
+        // Members about quantised weights are checked by the schemes.
         places.retain(|place| !place.starts_with("/quantization_config"));
         for place in places {
             for value in hostile().into_iter().filter(|_| is_tried(number)) {
@@ -141,7 +141,7 @@ fn configurations(number: &mut usize, faults: &mut Vec<String>) {
                 let key = place.split('/').rfind(|key| key.parse::<usize>().is_err()).unwrap_or("");
                 match refused {
                     Some(refused) if !refused.contains(key) => faults.push(format!("{what}: {refused}")),
-                    // Without a value, there is that of the class.
+                    // Without a value, the default of the class applies.
                     None if SIZES.contains(&key) && !value.is_null() => faults.push(format!("{what} was planned")),
                     _ => {}
                 }
@@ -150,7 +150,7 @@ fn configurations(number: &mut usize, faults: &mut Vec<String>) {
     }
 }
 
-/// Keys whose value others follow from, and what is named where it contradicts them.
+/// Keys derived from others, and the name in the error when they contradict.
 const FOLLOWING: [(&str, &str); 3] = [
     ("context_length", "rope.scaling.attn_factor"),
     ("rope.scaling.original_context_length", "rope.scaling.attn_factor"),
@@ -179,7 +179,7 @@ fn metadata(number: &mut usize, faults: &mut Vec<String>) {
                     Some(value) => ConvertOptions::new().with_gguf_metadata([(key.clone(), value)].into()),
                     None => ConvertOptions::new().with_gguf_removed(&key),
                 };
-                // Keys that every output has are not set.
+                // Keys that every output has are not changed.
                 let Ok(plan) = checkpoint.plan_convert(ConvertTarget::Gguf, &options) else { continue };
                 let bytes = plan.to_bytes(|_| {}).unwrap().0;
                 let refused = timed(&what, || {
@@ -199,7 +199,7 @@ fn metadata(number: &mut usize, faults: &mut Vec<String>) {
 }
 
 #[test]
-fn every_number_of_a_model_is_held_against_its_tensors() {
+fn every_number_of_a_model_is_checked_against_its_tensors() {
     let (mut number, mut faults) = (0, Vec::new());
     configurations(&mut number, &mut faults);
     metadata(&mut number, &mut faults);

@@ -1,5 +1,5 @@
-//! A file of 64 KB costs megabytes at most, whatever it repeats, nests, promises or compresses: each of these could be made
-//! to stand for hundreds of them.
+//! Tests that a file of 64 KB needs a few megabytes at most, even if its references, nesting, declared sizes or
+//! compression could expand to hundreds.
 //!
 //! One test in a binary of its own, because the profiler counts the whole process.
 
@@ -18,7 +18,7 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 const FILE_BYTES: usize = 64 << 10;
 const MOST: usize = 32 << 20;
 
-/// The most bytes that `work` held at once, and what it says.
+/// The peak bytes of `work`, and its result as text.
 fn peak(work: impl FnOnce() -> String) -> (usize, String) {
     let profiler = dhat::Profiler::builder().testing().build();
     let said = work();
@@ -27,7 +27,7 @@ fn peak(work: impl FnOnce() -> String) -> (usize, String) {
     (peak, said)
 }
 
-/// Everything that is done with a file before its numbers are read.
+/// Everything that is done with a file before its tensor data is read.
 fn look_at(bytes: &[u8]) -> String {
     let options = OpenOptions::new().with_limits(ParseLimits::default()).with_all(true);
     let checkpoint = match Checkpoint::from_bytes_with(bytes.to_vec(), &options) {
@@ -39,7 +39,7 @@ fn look_at(bytes: &[u8]) -> String {
     format!("{tensors} tensors, {} in the summary, {planned:?}", summary.tensor_count)
 }
 
-/// `bytes` as often as they fit.
+/// `with`, repeated up to the file size.
 fn filled(with: &[u8]) -> Vec<u8> {
     with.repeat(55_000 / with.len())
 }

@@ -1,4 +1,5 @@
-//! A shard of a distributed checkpoint holds pieces of tensors under the names of whole ones: it is no model.
+//! Shards of PyTorch distributed checkpoints, which hold slices of tensors under the names of whole tensors, are not
+//! models.
 
 use crate::support::{Contents, Folder, Model, assert_mentions};
 use anamnesis::{AnamnesisError, Checkpoint, ParseLimits, TargetDtype, parse_bytes};
@@ -35,7 +36,7 @@ fn open(folder: &Folder, name: &str) -> anamnesis::Result<Checkpoint> {
 }
 
 #[test]
-fn a_piece_that_begins_inside_of_its_tensor_is_refused_under_any_name() {
+fn a_shard_with_a_nonzero_offset_is_refused_under_any_name() {
     let folder = Folder::new();
     for (name, info) in [
         (SECOND, offsets([2, 0])),

@@ -1,4 +1,4 @@
-//! Files that are no models: what they are is told, as text and as data, whichever way they come in.
+//! Files that are not models are identified, as text and as data, from every entry point.
 
 use crate::support::zip;
 use std::io::Cursor;
@@ -20,7 +20,7 @@ fn tar() -> Vec<u8> {
     tar
 }
 
-/// How files of every kind begin, and a word that tells it.
+/// The first bytes of files of every kind, and a word of the message.
 fn kinds() -> Vec<(FileKind, Vec<u8>, &'static str)> {
     vec![
         (FileKind::Empty, Vec::new(), "empty"),
@@ -58,7 +58,7 @@ fn assert_kind<T>(result: Result<T>, wanted: FileKind, word: &str) {
 }
 
 #[test]
-fn every_kind_is_told_of_files_bytes_and_readers() {
+fn every_kind_is_identified_from_files_bytes_and_readers() {
     let folder = Folder::new();
     let limits = ParseLimits::default();
     for (kind, bytes, word) in kinds() {
@@ -71,7 +71,7 @@ fn every_kind_is_told_of_files_bytes_and_readers() {
 }
 
 #[test]
-fn what_is_certainly_no_tensor_file_has_no_format() {
+fn files_that_cannot_hold_tensors_have_no_format() {
     let folder = Folder::new();
     for (kind, bytes, word) in kinds() {
         let detected = detect_format_from_bytes(&bytes);
@@ -80,14 +80,14 @@ fn what_is_certainly_no_tensor_file_has_no_format() {
             assert_kind(detected, kind, word);
             assert_kind(named, kind, word);
         } else {
-            // Nothing that is found in a hurry speaks against the format without a mark.
+            // A quick detection never excludes the format without a magic number.
             assert_eq!((detected.unwrap(), named.unwrap()), (Format::Safetensors, Format::Gguf), "{kind:?}");
         }
     }
 }
 
 #[test]
-fn entry_points_for_one_format_say_it_too() {
+fn entry_points_for_one_format_identify_other_files_too() {
     type Entry = (&'static str, fn(Vec<u8>) -> Result<()>);
     let entries: [Entry; 9] = [
         ("parse_bytes", |bytes| parse_bytes(bytes).map(drop)),
@@ -106,7 +106,7 @@ fn entry_points_for_one_format_say_it_too() {
             match &error {
                 AnamnesisError::Parse { reason } => assert_mentions(reason, &[word]),
                 AnamnesisError::Unsupported { format, detail } if format == "pth" => assert_mentions(detail, &[word]),
-                // A stream that ends where a header may begin is cut, whatever it is.
+                // A stream that ends where a header may begin is truncated, whatever it is.
                 AnamnesisError::Io(_) => {
                     assert_eq!(name, "parse_safetensors_header_from_reader");
                     assert!(matches!(kind, FileKind::Empty | FileKind::Gzip), "{kind:?}");
@@ -118,7 +118,7 @@ fn entry_points_for_one_format_say_it_too() {
 }
 
 #[test]
-fn tensor_files_of_another_format_are_called_by_it() {
+fn tensor_files_of_another_format_are_named_by_that_format() {
     let folder = Folder::new();
     let model = Model::new().floats("x", &[1], &[1.0]).bytes();
     let open = |name: &str, bytes: &[u8]| Checkpoint::open(folder.write(name, bytes), &ParseLimits::default());
@@ -140,7 +140,7 @@ fn tensor_files_of_another_format_are_called_by_it() {
 }
 
 #[test]
-fn a_file_that_is_of_its_format_keeps_its_own_error() {
+fn a_malformed_file_of_the_expected_format_keeps_its_own_error() {
     // The length of this header reads like the beginning of a pickle, and of a gzip file.
     for length in [640u64, 0x08_8b1f] {
         let broken = [&length.to_le_bytes(), &b"{\"x\": oops"[..]].concat();
@@ -154,7 +154,7 @@ fn a_file_that_is_of_its_format_keeps_its_own_error() {
 }
 
 #[test]
-fn known_files_of_a_checkpoint_are_known_by_their_names() {
+fn sidecar_files_of_a_checkpoint_are_identified_by_name() {
     let folder = Folder::new();
     let open = |name: &str, bytes: &[u8]| Checkpoint::open(folder.write(name, bytes), &ParseLimits::default());
     assert_kind(open("config.json", b"{\"model_type\": \"llama\"}"), FileKind::Json, "the configuration of a model");
@@ -163,12 +163,12 @@ fn known_files_of_a_checkpoint_are_known_by_their_names() {
     assert_kind(open("README.md", b"# A model"), FileKind::Text, "the description of a model");
     assert_kind(open("model.onnx", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff"), FileKind::Onnx, "by its name");
     assert_kind(open("model.h5", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff"), FileKind::Hdf5, "by its name");
-    // What was not downloaded is that first.
+    // A Git LFS pointer is reported first.
     assert_kind(open("config.json", POINTER), FileKind::GitLfsPointer, "not the file itself");
 }
 
 #[test]
-fn what_training_leaves_is_read_only_when_asked_for() {
+fn optimizer_states_are_read_only_on_request() {
     let folder = Folder::new();
     let archive = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/pth/checkpoint.pth")).unwrap();
     let paths = ["optimizer.pt", "rng_state_0.pth", "training_args.bin"].map(|name| folder.write(name, &archive));
@@ -183,13 +183,13 @@ fn what_training_leaves_is_read_only_when_asked_for() {
 }
 
 #[test]
-fn nobody_asks_an_archive_of_something_else_for_tensors() {
+fn archives_without_tensors_are_not_models() {
     let archive = zip::archive(&[zip::Entry::stored("word/document.xml", b"text")]);
     assert_kind(Checkpoint::from_bytes(archive, &ParseLimits::default()), FileKind::Zip, "has no data.pkl");
 }
 
 #[test]
-fn a_set_is_of_one_format() {
+fn shards_must_have_one_format() {
     let folder = Folder::new();
     folder.write("m-00001-of-00002.safetensors", Model::new().floats("x", &[1], &[1.0]).bytes());
     folder.write("m-00002-of-00002.safetensors", b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");

@@ -1,4 +1,4 @@
-//! GGUF files: what is written is read back, from files, bytes and readers alike.
+//! GGUF files round-trip through files, bytes and readers.
 
 use crate::support::gguf as builder;
 use std::borrow::Cow;
@@ -126,7 +126,7 @@ fn what_is_written_is_read_back_from_everywhere() {
 }
 
 #[test]
-fn files_without_tensors_or_metadata_are_files() {
+fn files_without_tensors_or_metadata_are_valid() {
     for metadata in [Metadata::new(), all_types()] {
         let bytes = written(&[], &metadata);
         assert_holds(&parse_gguf_bytes(bytes).unwrap(), &[], &metadata);
@@ -199,7 +199,7 @@ fn a_big_endian_file_is_read_as_if_it_were_little_endian() {
     assert!(parsed.dequantize_tensor(&foreign).is_err());
 }
 
-/// A file that can be looked at says what is wrong with it, and why it is not converted.
+/// The error of a file that can be inspected but not converted.
 fn refused_conversion(file: Vec<u8>) -> AnamnesisError {
     let checkpoint = Checkpoint::from_bytes(file, &ParseLimits::default()).unwrap();
     let info = checkpoint.inspect(&Default::default());
@@ -227,7 +227,7 @@ fn blocks_that_big_endian_files_do_not_define_are_refused_by_name() {
 }
 
 #[test]
-fn types_that_are_not_read_are_inspected_and_refused_by_name() {
+fn unknown_types_can_be_inspected_and_are_refused_by_name() {
     for (type_id, name) in [(31, "Q4_0_4_4"), (146, "IQ4_KSS"), (43, "43"), (u32::MAX, "4294967295")] {
         let file = Gguf::default().tensor("odd", &[256], type_id, 0).tensor("x", &[4], 0, 256).data(272);
         let parsed = parse_gguf_bytes(file.bytes()).unwrap();
@@ -245,7 +245,7 @@ fn types_that_are_not_read_are_inspected_and_refused_by_name() {
 }
 
 #[test]
-fn an_inspection_prints_what_users_know() {
+fn an_inspection_prints_the_documented_summary() {
     let bytes = written(&tensors(), &metadata([("general.architecture", Value::String("lla\u{1b}ma".to_owned()))]));
     let info = inspect_gguf_from_reader(Cursor::new(&bytes)).unwrap();
     let expected = "Format:      GGUF v3\nArch:        lla\\u{1b}ma\nTensors:     3\nTotal size:  317 B\n\
@@ -292,7 +292,7 @@ fn sizes_of_types_are_those_of_the_format() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_before_the_first_byte() {
+fn invalid_tensors_are_refused_before_the_first_byte() {
     let f32 = |name, shape, data| GgufWriteTensor { name, shape, dtype: GgufType::F32, data };
     let zeros = [0; 64];
     let folder = tempfile::tempdir().unwrap();

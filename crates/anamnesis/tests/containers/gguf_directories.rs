@@ -1,4 +1,4 @@
-//! Directories with GGUF files: one model is opened, several are listed, and no part leads out of its directory.
+//! Directories with GGUF files: one model is opened, several are listed, and no part may be outside of the directory.
 
 use crate::support::gguf::{Gguf, tag};
 use anamnesis::{AnamnesisError, Checkpoint, ParseLimits};
@@ -65,13 +65,13 @@ fn a_missing_part_is_named() {
 }
 
 #[test]
-fn a_directory_without_models_says_so() {
+fn a_directory_without_models_is_an_error() {
     let text = refused(&[("README.md", b"text".to_vec())]);
     assert!(text.contains("contains no safetensors, GGUF or PyTorch weights"), "{text}");
 }
 
 #[test]
-fn safetensors_come_first_and_the_others_are_told() {
+fn safetensors_take_precedence_and_other_files_are_noted() {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in [("model.safetensors", safetensors()), ("a.gguf", whole("a")), ("b.gguf", whole("b"))] {
         std::fs::write(folder.path().join(name), bytes).unwrap();
@@ -83,7 +83,7 @@ fn safetensors_come_first_and_the_others_are_told() {
 }
 
 #[test]
-fn what_a_part_says_of_itself_must_make_sense() {
+fn split_metadata_must_be_consistent() {
     let with = |entries: &[(&str, u32, &[u8])]| {
         let file = entries.iter().fold(Gguf::default(), |file, (key, tag, value)| file.entry(key, *tag, value));
         file.tensor("x", &[4], 0, 0).data(16).bytes()
@@ -109,7 +109,7 @@ fn what_a_part_says_of_itself_must_make_sense() {
 
 #[cfg(unix)]
 #[test]
-fn a_part_that_leads_elsewhere_is_refused() {
+fn a_part_outside_the_directory_is_refused() {
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (first, second) = (folder.path().join("m-00001-of-00002.gguf"), folder.path().join("m-00002-of-00002.gguf"));
     std::fs::write(&first, part(0, 2).bytes()).unwrap();
@@ -117,7 +117,7 @@ fn a_part_that_leads_elsewhere_is_refused() {
     let open = || Checkpoint::open(&first, &ParseLimits::default()).map(|_| ()).unwrap_err().to_string();
     std::os::unix::fs::symlink(elsewhere.path().join("x.gguf"), &second).unwrap();
     assert!(open().contains("leaves its directory"), "{}", open());
-    // A link in a circle, and one to the first part.
+    // A circular link, and a link to the first part.
     std::fs::remove_file(&second).unwrap();
     std::os::unix::fs::symlink(&second, &second).unwrap();
     assert!(open().contains("m-00002-of-00002.gguf"), "{}", open());

@@ -1,4 +1,4 @@
-//! What each container holds is read as its own library reads it.
+//! Tests that each container is read like its own library reads it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -104,7 +104,7 @@ fn inspection_keeps_the_order_and_reads_no_elements() {
         &info.to_string(),
         &["Format:      NPZ archive\nTensors:     14\nTotal size:  ", "\nDtypes:      F32, F64"],
     );
-    // The elements of one array are damaged; only those who read them care.
+    // The elements of one array are damaged, which only matters when they are read.
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.windows(9).position(|window| window == b"(4, 3, 5)").unwrap() + 120;
     bytes[at] ^= 1;
@@ -119,7 +119,7 @@ fn inspection_keeps_the_order_and_reads_no_elements() {
 }
 
 #[test]
-fn what_is_no_tensor_is_named_or_left_out_and_told() {
+fn unsupported_arrays_are_refused_by_name_or_skipped_with_a_note() {
     let path = fixture("npz/others.npz");
     let error = Checkpoint::open(&path, &Default::default()).err().unwrap().to_string();
     assert_mentions(&error, &["object", "|O"]);
@@ -143,7 +143,7 @@ fn what_is_no_tensor_is_named_or_left_out_and_told() {
 }
 
 #[test]
-fn a_type_that_the_file_cannot_tell_is_told_by_the_caller() {
+fn a_type_that_the_file_does_not_record_comes_from_the_caller() {
     let path = fixture("npz/ml_dtypes.npz");
     let error = |options: OpenOptions| Checkpoint::open_with(&path, &options).err().unwrap().to_string();
     assert_mentions(&error(OpenOptions::new()), &["\"e4m3\"", "does not identify", "<V1"]);
@@ -184,7 +184,7 @@ fn descr(descr: &str, shape: &str, fortran: bool) -> String {
     format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n")
 }
 
-/// Arrays of several tiles, in every combination of order and compression, are the same numbers.
+/// Arrays of several tiles have the same values in every combination of order and compression.
 #[test]
 fn large_arrays_do_not_depend_on_how_they_are_stored() {
     const ROWS: usize = 500;
@@ -232,7 +232,7 @@ fn large_arrays_do_not_depend_on_how_they_are_stored() {
 }
 
 #[test]
-fn arrays_can_be_built_by_hand() {
+fn array_headers_can_be_built_by_hand() {
     let literal = NpzTensor {
         name: "x".into(),
         shape: vec![2],
@@ -249,7 +249,7 @@ fn arrays_can_be_built_by_hand() {
 }
 
 #[test]
-fn a_tensor_whose_name_leads_out_of_a_folder_is_not_written_as_an_array() {
+fn a_tensor_name_that_escapes_the_folder_is_not_written_as_an_array() {
     for name in ["../w", "a/../../w", "/w", "a\\w", "c:w"] {
         let folder = Folder::staged(&Model::new().floats(name, &[1], &[1.0]).bytes(), None);
         let options = ConvertOptions::new();

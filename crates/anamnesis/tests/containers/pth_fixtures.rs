@@ -99,7 +99,7 @@ fn parsing_gives_the_same_tensors_from_a_file_from_bytes_and_from_a_reader() {
 }
 
 #[test]
-fn bytes_are_borrowed_where_they_lie_in_the_file_as_they_are_read() {
+fn contiguous_tensors_are_borrowed_from_the_file() {
     let parsed = parse_pth(fixture("pth/views.pth")).unwrap();
     for tensor in parsed.tensors().unwrap() {
         let plain = ["scalar", "empty", "base", "row", "parameter"].contains(&tensor.name.as_str());
@@ -120,7 +120,7 @@ fn the_order_is_that_of_the_pickle() {
 }
 
 #[test]
-fn a_summary_reads_as_users_know_it() {
+fn a_summary_has_the_documented_form() {
     let file = std::fs::File::open(fixture("pth/big_endian.pth")).unwrap();
     let info = inspect_pth_from_reader(file).unwrap();
     assert_eq!(info.tensor_count(), 12);
@@ -139,7 +139,7 @@ fn notes(stem: &str, options: &OpenOptions) -> String {
 }
 
 #[test]
-fn what_can_be_done_about_a_note_is_data() {
+fn remedies_of_notes_are_data() {
     let remedies = |stem: &str| -> Vec<_> {
         let checkpoint = Checkpoint::open(input(stem), &ParseLimits::default()).unwrap();
         checkpoint.notes().iter().filter_map(|note| note.remedy.clone()).collect()
@@ -149,7 +149,7 @@ fn what_can_be_done_about_a_note_is_data() {
 }
 
 #[test]
-fn what_is_left_out_is_told() {
+fn skipped_entries_are_noted() {
     let told = notes("checkpoint", &OpenOptions::new());
     for part in ["read the tensors under \"state_dict\"", "left out \"optimizer\", \"step\", \"mean\""] {
         assert!(told.contains(part), "{told}");
@@ -164,7 +164,7 @@ fn what_is_left_out_is_told() {
 }
 
 #[test]
-fn kinds_of_tensors_that_are_not_read_are_refused_by_name() {
+fn unsupported_tensor_kinds_are_refused_by_name() {
     let error = parse_pth(fixture("pth/other_kinds.pth")).unwrap_err();
     let AnamnesisError::Unsupported { format, detail } = &error else { panic!("{error}") };
     assert_eq!(format, "pth");
@@ -176,14 +176,14 @@ fn kinds_of_tensors_that_are_not_read_are_refused_by_name() {
 }
 
 #[test]
-fn a_whole_module_is_code() {
+fn a_pickled_module_is_refused_as_code() {
     let error = parse_pth(fixture("pth/whole_module.pth")).unwrap_err();
     let AnamnesisError::DisallowedGlobal { module, name } = &error else { panic!("{error}") };
     assert_eq!((module.as_str(), name.as_str()), ("torch.nn.modules.container", "Sequential"));
 }
 
 #[test]
-fn a_path_that_is_not_there_is_told_with_what_is() {
+fn an_unknown_path_is_reported_with_the_known_ones() {
     let options = OpenOptions::new().with_select("optimizer.stat");
     let error = Checkpoint::open_with(input("checkpoint"), &options).err().unwrap().to_string();
     assert!(error.contains("\"stat\"") && error.contains("\"state\", \"param_groups\""), "{error}");
@@ -235,7 +235,7 @@ fn sharded(total_size: u64) -> Folder {
 
 #[test]
 fn a_sharded_checkpoint_becomes_safetensors_shards() {
-    // Tensors that share storage are counted once in such an index, so its total is no promise.
+    // Tensors that share a storage are counted once in such an index, so its total may be smaller.
     let folder = sharded(1);
     let out = Folder::new();
     let paths =
@@ -303,7 +303,7 @@ fn tensors_in_memory_are_written_or_refused() {
 }
 
 #[test]
-fn limits_bound_what_is_put_together() {
+fn limits_bound_tensors_assembled_from_views() {
     let limits = ParseLimits::unbounded().with_max_single_alloc(100);
     assert!(matches!(
         anamnesis::parse_pth_with_limits(fixture("pth/views.pth"), &limits),

@@ -1,4 +1,4 @@
-//! Checkpoints of known architectures become what llama.cpp's converter makes of them, and GGUF files become checkpoints again.
+//! Checkpoints of known architectures convert to the files of the llama.cpp converter, and back.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anamnesis::{
 };
 use serde_json::{Value, json};
 
-/// The cases: a directory and what the converter made of it.
+/// The cases: a directory and the output of the converter.
 fn cases() -> Vec<String> {
     let entries = std::fs::read_dir(fixture("architectures")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -32,7 +32,7 @@ fn expected(case: &str) -> Checkpoint {
     open(fixture("architectures").join(format!("{case}.expected.gguf")))
 }
 
-/// What was asked of the converter.
+/// The options of the converter.
 fn options(case: &str) -> ConvertOptions {
     let dtype = match case {
         case if case.ends_with("q8_0") => Dtype::Block(BlockType::Q8_0),
@@ -48,7 +48,7 @@ fn tensors(checkpoint: &Checkpoint) -> Vec<(String, Dtype, Vec<usize>)> {
     plan.tensors().map(|tensor| (tensor.name, tensor.dtype, tensor.shape)).collect()
 }
 
-/// The keys that an architecture tells, in the order of the file.
+/// The keys of the architecture, in file order.
 fn sizes(checkpoint: &Checkpoint) -> Vec<(String, String)> {
     let told =
         |key: &str| !key.starts_with("tokenizer.") && (!key.starts_with("general.") || key == "general.file_type");
@@ -63,7 +63,7 @@ fn assert_same(case: &str, made: &Checkpoint, wanted: &Checkpoint) {
     for (name, ..) in tensors(wanted) {
         let (made, wanted) = (made.tensor_data(&name).unwrap().unwrap(), wanted.tensor_data(&name).unwrap().unwrap());
         if name.ends_with(".ssm_a") {
-            // torch leaves exponentials to MKL, whose last bit is its own.
+            // torch uses MKL for exponentials, whose last bit differs.
             for (made, wanted) in floats(&made).into_iter().zip(floats(&wanted)) {
                 assert!(made.to_bits().abs_diff(wanted.to_bits()) <= 1, "{case}: {name}: {made} {wanted}");
             }
@@ -101,12 +101,12 @@ fn every_checkpoint_becomes_what_the_converter_makes_of_it() {
 }
 
 #[test]
-fn the_only_file_of_a_model_stands_for_its_directory() {
+fn a_single_model_file_is_treated_like_its_directory() {
     let options = options("llama3");
     let bytes = |checkpoint: &Checkpoint| checkpoint.plan_convert(ConvertTarget::Gguf, &options)?.to_bytes(|_| {});
     let directory = bytes(&open(source("llama3"))).unwrap().0;
     assert!(bytes(&open(source("llama3").join("model.safetensors"))).unwrap().0 == directory);
-    // Under another name it may be a part of anything, and beside the configuration of an unknown model as well.
+    // Under another name, or next to the configuration of an unknown model, the file is converted alone.
     let folder = Folder::new();
     let weights = std::fs::read(source("llama3").join("model.safetensors")).unwrap();
     let config = std::fs::read_to_string(source("llama3").join("config.json")).unwrap();
@@ -131,7 +131,7 @@ fn the_only_file_of_a_model_stands_for_its_directory() {
 }
 
 #[test]
-fn quantising_a_checkpoint_is_quantising_the_file_between() {
+fn quantising_a_checkpoint_equals_converting_then_quantising() {
     let q4 = ConvertTarget::parse("q4_0").unwrap();
     for case in cases().into_iter().filter(|case| !case.ends_with("q8_0") && !case.ends_with("fp4")) {
         let quantised = |checkpoint: &Checkpoint| {
@@ -142,7 +142,7 @@ fn quantising_a_checkpoint_is_quantising_the_file_between() {
     }
 }
 
-/// The files of the checkpoint that a file becomes.
+/// The tensors and configuration of the restored checkpoint.
 fn restored(file: &Checkpoint) -> (Contents, Value) {
     let folder = Folder::new();
     let output = folder.path("back");
@@ -154,10 +154,10 @@ fn restored(file: &Checkpoint) -> (Contents, Value) {
 }
 
 #[test]
-fn the_way_back_restores_every_tensor() {
-    // Quantised weights come back decoded, multipliers stay in the weights.
+fn converting_back_restores_every_tensor() {
+    // Quantised weights are restored decoded, and multipliers stay folded into weights.
     let is_lossy = |case: &str| ["fp8", "fp4", "q8_0", "falcon_h1"].iter().any(|end| case.ends_with(end));
-    // Logarithms of states are rounded anew.
+    // Logarithms of states are rounded again.
     let exact = |contents: Contents| {
         let is_exact = |(name, _): &(String, Tensor)| !name.ends_with("A_log");
         contents.tensors.into_iter().filter(is_exact).collect::<BTreeMap<_, _>>()
@@ -180,7 +180,7 @@ fn the_way_back_restores_every_tensor() {
 }
 
 #[test]
-fn a_weight_counts_once_whatever_companions_it_gets() {
+fn a_weight_counts_once_regardless_of_companions() {
     let checkpoint = open(source("llama_nvfp4"));
     let plan = checkpoint.plan_convert(ConvertTarget::Gguf, &ConvertOptions::new()).unwrap();
     let names: Vec<_> = plan.tensors().map(|tensor| tensor.name).collect();
@@ -190,7 +190,7 @@ fn a_weight_counts_once_whatever_companions_it_gets() {
 }
 
 #[test]
-fn scales_of_inputs_are_left_out_of_what_is_decoded_and_told() {
+fn input_scales_of_decoded_weights_are_dropped_with_a_note() {
     let file = expected("llama_nvfp4");
     let plan =
         file.plan_convert_directory(ConvertTarget::Hf, &ConvertOptions::new(), &DirectoryOptions::new()).unwrap();
@@ -204,7 +204,7 @@ fn scales_of_inputs_are_left_out_of_what_is_decoded_and_told() {
 }
 
 #[test]
-fn a_file_that_came_back_becomes_the_same_file_again() {
+fn a_restored_checkpoint_converts_to_the_same_file() {
     let case = "llama3";
     let folder = Folder::new();
     let (options, output) = (ConvertOptions::new(), folder.path("back"));
@@ -231,14 +231,14 @@ fn names_are_mapped_by_architecture() {
     assert!(Architecture::of_class("NoSuchForCausalLM").is_none() && Architecture::of_gguf("llama").is_some());
 }
 
-/// A copy of a case that can be spoilt.
-struct Spoilt {
+/// A copy of a case with modifications.
+struct ModifiedCase {
     tensors: BTreeMap<String, Tensor>,
     config: Value,
     case: &'static str,
 }
 
-impl Spoilt {
+impl ModifiedCase {
     fn of(case: &'static str) -> Self {
         let config = serde_json::from_slice(&std::fs::read(source(case).join("config.json")).unwrap()).unwrap();
         Self { tensors: Contents::read(source(case).join("model.safetensors")).tensors, config, case }
@@ -284,93 +284,99 @@ impl Spoilt {
 }
 
 #[track_caller]
-fn assert_says(text: &str, parts: &[&str]) {
+fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
 }
 
 #[test]
-fn an_unknown_architecture_is_refused_with_those_there_are() {
-    let spoilt = Spoilt::of("llama3").configured("architectures", json!(["NoSuchForCausalLM"]));
-    assert_says(&spoilt.refused(), &["`NoSuchForCausalLM`", "LlamaForCausalLM", "GptOssForCausalLM"]);
-    let notes = spoilt.planned(&ConvertOptions::new().with_keep_names(true)).unwrap();
+fn an_unknown_architecture_is_refused_with_the_known_ones() {
+    let modified = ModifiedCase::of("llama3").configured("architectures", json!(["NoSuchForCausalLM"]));
+    assert_contains(&modified.refused(), &["`NoSuchForCausalLM`", "LlamaForCausalLM", "GptOssForCausalLM"]);
+    let notes = modified.planned(&ConvertOptions::new().with_keep_names(true)).unwrap();
     assert!(notes.iter().any(|note| note.starts_with("llama.cpp will not load the output")), "{notes:?}");
 }
 
 #[test]
-fn a_tensor_without_a_place_is_refused_by_name() {
-    let spoilt = Spoilt::of("llama3").with("model.layers.0.self_attn.q_proj.lora_A", &[4, 4]);
-    assert_says(&spoilt.refused(), &["llama", "has no place for \"model.layers.0.self_attn.q_proj.lora_A\""]);
+fn an_unknown_tensor_is_refused_by_name() {
+    let modified = ModifiedCase::of("llama3").with("model.layers.0.self_attn.q_proj.lora_A", &[4, 4]);
+    assert_contains(&modified.refused(), &["llama", "has no place for \"model.layers.0.self_attn.q_proj.lora_A\""]);
 }
 
 #[test]
-fn a_layer_with_a_hole_is_refused() {
-    let spoilt = Spoilt::of("llama3").without("model.layers.1.self_attn.k_proj.weight");
-    assert_says(&spoilt.refused(), &["\"model.layers.1.self_attn.k_proj.weight\": it is missing"]);
-    let spoilt = Spoilt::of("llama3").configured("num_hidden_layers", json!(3));
-    assert_says(&spoilt.refused(), &["\"num_hidden_layers\" says that there are 3 layers, there are tensors of 2"]);
-    let spoilt = Spoilt::of("llama3").configured("num_hidden_layers", json!(1));
-    assert_says(&spoilt.refused(), &["model.layers.1.", "it is of layer 1, config.json says there are 1"]);
+fn a_missing_layer_is_refused() {
+    let modified = ModifiedCase::of("llama3").without("model.layers.1.self_attn.k_proj.weight");
+    assert_contains(&modified.refused(), &["\"model.layers.1.self_attn.k_proj.weight\": it is missing"]);
+    let modified = ModifiedCase::of("llama3").configured("num_hidden_layers", json!(3));
+    assert_contains(
+        &modified.refused(),
+        &["\"num_hidden_layers\" says that there are 3 layers, there are tensors of 2"],
+    );
+    let modified = ModifiedCase::of("llama3").configured("num_hidden_layers", json!(1));
+    assert_contains(&modified.refused(), &["model.layers.1.", "it is of layer 1, config.json says there are 1"]);
 }
 
 #[test]
 fn experts_that_are_missing_or_too_many_are_refused() {
     let expert = |number: u8| format!("model.layers.0.block_sparse_moe.experts.{number}.w2.weight");
-    assert_says(&Spoilt::of("mixtral").without(&expert(10)).refused(), &["ffn_down_exps.weight", "no expert 10 of 11"]);
-    let many = Spoilt::of("mixtral").with(&expert(11), &[16, 8]);
-    assert_says(&many.refused(), &["has an expert 11, there are 11"]);
-    let odd = Spoilt::of("mixtral").without(&expert(4)).with(&expert(4), &[8, 16]);
-    assert_says(&odd.refused(), &["experts.4.w2.weight", "its shape is [8, 16], that of other experts [16, 8]"]);
+    assert_contains(
+        &ModifiedCase::of("mixtral").without(&expert(10)).refused(),
+        &["ffn_down_exps.weight", "no expert 10 of 11"],
+    );
+    let many = ModifiedCase::of("mixtral").with(&expert(11), &[16, 8]);
+    assert_contains(&many.refused(), &["has an expert 11, there are 11"]);
+    let odd = ModifiedCase::of("mixtral").without(&expert(4)).with(&expert(4), &[8, 16]);
+    assert_contains(&odd.refused(), &["experts.4.w2.weight", "its shape is [8, 16], that of other experts [16, 8]"]);
 }
 
 #[test]
 fn heads_that_do_not_divide_are_refused() {
-    let spoilt = Spoilt::of("llama3").configured("num_attention_heads", json!(3));
-    assert_says(&spoilt.refused(), &["q_proj.", "32 rows", "3 heads"]);
-    let spoilt = Spoilt::of("llama3").configured("num_attention_heads", json!(0));
-    assert_says(&spoilt.refused(), &["\"num_attention_heads\" is 0"]);
-    let spoilt = Spoilt::of("qwen2_yarn").configured("num_key_value_heads", json!(3));
-    assert_says(&spoilt.refused(), &["k_proj.", "[8, 16], but [12, 16] by num_key_value_heads, head_dim"]);
+    let modified = ModifiedCase::of("llama3").configured("num_attention_heads", json!(3));
+    assert_contains(&modified.refused(), &["q_proj.", "32 rows", "3 heads"]);
+    let modified = ModifiedCase::of("llama3").configured("num_attention_heads", json!(0));
+    assert_contains(&modified.refused(), &["\"num_attention_heads\" is 0"]);
+    let modified = ModifiedCase::of("qwen2_yarn").configured("num_key_value_heads", json!(3));
+    assert_contains(&modified.refused(), &["k_proj.", "[8, 16], but [12, 16] by num_key_value_heads, head_dim"]);
 }
 
 #[test]
 fn values_of_the_wrong_kind_are_refused_by_key() {
-    let spoilt = Spoilt::of("llama3").configured("hidden_size", json!("wide"));
-    assert_says(&spoilt.refused(), &["\"hidden_size\" is \"wide\", a count is needed"]);
-    let spoilt = Spoilt::of("llama3").configured("rms_norm_eps", json!([]));
-    assert_says(&spoilt.refused(), &["\"rms_norm_eps\" is [], a number is needed"]);
-    let spoilt = Spoilt::of("deepseek_v3").configured("v_head_dim", json!(5));
-    assert_says(&spoilt.refused(), &["kv_b_proj", "40 rows are not 6 of keys and 5 of values in 4 heads"]);
+    let modified = ModifiedCase::of("llama3").configured("hidden_size", json!("wide"));
+    assert_contains(&modified.refused(), &["\"hidden_size\" is \"wide\", a count is needed"]);
+    let modified = ModifiedCase::of("llama3").configured("rms_norm_eps", json!([]));
+    assert_contains(&modified.refused(), &["\"rms_norm_eps\" is [], a number is needed"]);
+    let modified = ModifiedCase::of("deepseek_v3").configured("v_head_dim", json!(5));
+    assert_contains(&modified.refused(), &["kv_b_proj", "40 rows are not 6 of keys and 5 of values in 4 heads"]);
 }
 
 #[test]
-fn two_tensors_for_one_place_are_refused() {
-    let spoilt = Spoilt::of("qwen3_fp8").with("model.layers.0.self_attn.q_layernorm.weight", &[8]);
-    let text = spoilt.refused();
-    assert_says(&text, &["q_norm.weight", "q_layernorm.weight", "would both be \"blk.0.attn_q_norm.weight\""]);
+fn two_tensors_with_one_output_name_are_refused() {
+    let modified = ModifiedCase::of("qwen3_fp8").with("model.layers.0.self_attn.q_layernorm.weight", &[8]);
+    let text = modified.refused();
+    assert_contains(&text, &["q_norm.weight", "q_layernorm.weight", "would both be \"blk.0.attn_q_norm.weight\""]);
 }
 
 #[test]
 fn a_vocabulary_larger_than_the_embedding_is_refused() {
-    let spoilt =
-        Spoilt::of("llama3").without("model.embed_tokens.weight").with("model.embed_tokens.weight", &[259, 16]);
-    assert_says(&spoilt.refused(), &["\"vocab_size\" is 260, it has 259 rows"]);
+    let modified =
+        ModifiedCase::of("llama3").without("model.embed_tokens.weight").with("model.embed_tokens.weight", &[259, 16]);
+    assert_contains(&modified.refused(), &["\"vocab_size\" is 260, it has 259 rows"]);
 }
 
 #[test]
-fn only_gguf_files_of_whole_models_come_back() {
+fn only_complete_gguf_models_convert_back() {
     let refused = |path: PathBuf| {
         let options = (ConvertOptions::new(), DirectoryOptions::new());
         let plan = open(path).plan_convert_directory(ConvertTarget::Hf, &options.0, &options.1);
         plan.err().expect("it was planned").to_string()
     };
-    assert_says(&refused(fixture("gguf/iq1_m.gguf")), &["it is no whole model"]);
-    assert_says(&refused(source("llama3")), &["only a GGUF file becomes a checkpoint again"]);
+    assert_contains(&refused(fixture("gguf/iq1_m.gguf")), &["it is no whole model"]);
+    assert_contains(&refused(source("llama3")), &["only a GGUF file becomes a checkpoint again"]);
 }
 
 #[test]
-fn a_falcon_mamba_stays_one() {
+fn falcon_mamba_round_trips_as_itself() {
     let (_, config) = restored(&expected("falcon_mamba_f32"));
     assert_eq!(
         (&config["architectures"][0], &config["model_type"]),
@@ -379,13 +385,13 @@ fn a_falcon_mamba_stays_one() {
 }
 
 #[test]
-fn biases_of_a_feed_forward_network_are_told() {
+fn biases_of_a_feed_forward_network_are_recorded() {
     let (_, config) = restored(&expected("granite"));
     assert_eq!((&config["mlp_bias"], &config["attention_bias"]), (&json!(true), &json!(true)));
 }
 
 #[test]
-fn scaled_positions_of_any_size_come_back() {
+fn rope_scaling_of_any_size_round_trips() {
     let (_, config) = restored(&expected("llama_rope"));
     let original: Value =
         serde_json::from_slice(&std::fs::read(source("llama_rope").join("config.json")).unwrap()).unwrap();

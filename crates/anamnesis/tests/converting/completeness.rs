@@ -1,4 +1,4 @@
-//! A model is converted where its tensors are those that its configuration implies, and refused by name where not.
+//! A model is converted if its tensors are those that its configuration implies, and refused by name otherwise.
 
 use std::path::Path;
 
@@ -45,14 +45,14 @@ fn to_hf(bytes: Vec<u8>) -> Result<(), AnamnesisError> {
     checkpoint.plan_convert_directory(ConvertTarget::Hf, &options.0, &options.1).map(drop)
 }
 
-/// A GGUF file of a case, written anew with these options.
+/// The GGUF file of a case, rewritten with these options.
 fn edited(case: &str, options: &ConvertOptions) -> Vec<u8> {
     let path = fixture("architectures").join(format!("{case}.expected.gguf"));
     let checkpoint = Checkpoint::open(path, &ParseLimits::default()).unwrap();
     checkpoint.plan_convert(ConvertTarget::Gguf, options).unwrap().to_bytes(|_| {}).unwrap().0
 }
 
-/// The name of a weight whose companion a tensor is.
+/// The name of the weight that a companion belongs to.
 fn weight_of(name: &str) -> String {
     let ends = ["_blocks", "_scales", "_scale_inv", "_scale_2", "_scale", ".input"];
     ends.iter().fold(name.to_owned(), |name, end| name.strip_suffix(end).unwrap_or(&name).to_owned())
@@ -74,11 +74,11 @@ fn a_checkpoint_without_one_of_its_tensors_is_refused_by_name() {
 
 #[test]
 fn a_gguf_file_without_one_of_its_tensors_is_refused_by_name() {
-    // Without a head, the embedding is it; without factors, positions are not scaled: that is how llama.cpp reads such files.
+    // Without a head, llama.cpp uses the embedding; without factors, RoPE is not scaled.
     let is_optional = |case: &str, name: &str| match name {
         "output.weight" => !["gpt_oss", "olmo", "qwen2_moe"].iter().any(|start| case.starts_with(start)),
         "rope_freqs.weight" => true,
-        // Falcon H1 need not have them, and has one layer here.
+        // These are optional in Falcon H1, which has one layer here.
         "blk.0.ssm_conv1d.bias" | "blk.0.ssm_norm.weight" => case.starts_with("falcon_h1"),
         name => name.ends_with("scale"),
     };
@@ -139,7 +139,7 @@ fn a_number_of_layers_that_is_not_that_of_the_tensors_is_refused() {
 }
 
 #[test]
-fn keys_that_a_configuration_cannot_say_are_refused_and_so_are_missing_ones() {
+fn keys_without_a_configuration_member_and_missing_keys_are_refused() {
     let with = |case: &str, key: &str, value: GgufMetadataValue| {
         let options = ConvertOptions::new().with_gguf_metadata([(key.to_owned(), value)].into());
         to_hf(edited(case, &options)).err().map(|error| error.to_string())
@@ -156,7 +156,7 @@ fn keys_that_a_configuration_cannot_say_are_refused_and_so_are_missing_ones() {
 }
 
 #[test]
-fn biases_that_the_configuration_denies_are_refused() {
+fn biases_that_the_configuration_excludes_are_refused() {
     let contents = Contents::read(fixture("architectures/granite/model.safetensors"));
     let mut said = config("granite");
     said["mlp_bias"] = json!(false);
@@ -165,7 +165,7 @@ fn biases_that_the_configuration_denies_are_refused() {
 }
 
 #[test]
-fn what_a_larger_model_has_besides_is_still_left_out() {
+fn unused_buffers_of_a_checkpoint_are_dropped() {
     let contents = Contents::read(fixture("architectures/llama3/model.safetensors"));
     let further = Tensor { dtype: "F32".to_owned(), shape: vec![4], data: vec![0; 16] };
     let name = "model.layers.0.self_attn.rotary_emb.inv_freq".to_owned();
@@ -184,7 +184,7 @@ fn rerankers_are_refused_by_name() {
 }
 
 #[test]
-fn normalizers_that_gguf_has_no_place_for_are_refused_by_name() {
+fn normalizers_that_gguf_cannot_store_are_refused_by_name() {
     let contents = Contents::read(fixture("architectures/llama3/model.safetensors"));
     let text = std::fs::read(fixture("architectures/llama3/tokenizer.json")).unwrap();
     let normalised = |normalizer: Value| {
@@ -206,7 +206,7 @@ fn normalizers_that_gguf_has_no_place_for_are_refused_by_name() {
         let refused = normalised(normalizer).expect(kind);
         assert!(refused.contains(&format!("normalizer \"{kind}\"")), "{refused}");
     }
-    // Ten such would fill any memory.
+    // Ten of these would exhaust memory.
     let long = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "a".repeat(1000)});
     let refused = normalised(json!({"type": "Sequence", "normalizers": vec![long; 10]})).unwrap();
     assert!(refused.contains("normalizer \"Replace\""), "{refused}");

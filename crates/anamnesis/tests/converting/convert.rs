@@ -1,4 +1,4 @@
-//! Every input to every target: the same bytes for any number of threads, and the values of the reference behind them.
+//! Every input is converted to every target: the same bytes for any number of threads, and the values of the reference.
 
 use crate::support;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ fn inputs() -> Vec<Input> {
     ]
 }
 
-/// What the output must hold, as safetensors has it.
+/// The expected content of the output, as safetensors.
 fn decoded(input: &Input) -> Contents {
     let output = input.folder.path("decoded.safetensors");
     let checkpoint = Checkpoint::open_file(&input.path, &ParseLimits::default()).unwrap();
@@ -132,7 +132,7 @@ fn wide(tensor: &Tensor) -> Vec<f32> {
     }
 }
 
-/// The mean distance of what a quantised output decodes to, in units of the values' mean size.
+/// The mean error of a quantised output, relative to the mean magnitude.
 fn distance(want: &Contents, got: &Contents) -> f64 {
     let (mut off, mut size) = (0.0, 0.0);
     for (name, want) in &want.tensors {
@@ -148,17 +148,17 @@ fn distance(want: &Contents, got: &Contents) -> f64 {
 fn every_input_goes_to_every_target_whatever_the_threads_and_the_cpu_level() {
     for input in inputs() {
         let want = decoded(&input);
-        // The blocks of the big-endian file are random: some of its numbers are more than INT8 can hold.
+        // The blocks of the big-endian file are random: some values exceed the range of INT8.
         let is_random = input.label == "big-endian gguf";
-        // Mixes differ in the types they choose; a few stand for all, but for one input.
+        // Mixes differ only in the types they select; a few of them are tested with all inputs, the others with one.
         let is_tried = |target: &ConvertTarget| {
             let is_mix = target.is_quantized() && target.extension() == "gguf";
             !is_mix || input.label == "plain" || ["q4_k_m", "q8_0", "iq4_xs"].contains(&target.name())
         };
-        // The dialects of safetensors want rows that divide, and most of them a configuration: they have tests of their own.
+        // Safetensors targets need rows that groups divide, and most need a configuration: they have their own tests.
         let is_possible = |target: &ConvertTarget| match target.is_quantized() {
             true => !is_random && (target.extension() == "gguf" || target.name().starts_with("bnb-")),
-            // A checkpoint becomes a directory again, and has tests of its own.
+            // Directories have their own tests.
             false => *target != ConvertTarget::Hf,
         };
         for target in ConvertTarget::all().filter(is_tried).filter(is_possible) {
@@ -166,7 +166,7 @@ fn every_input_goes_to_every_target_whatever_the_threads_and_the_cpu_level() {
             let output = input.folder.path(&format!("out.{target}.{}", target.extension()));
             let options = ConvertOptions::new();
             let stats = match convert(&input.path, target, &output, &options.clone().with_threads(1)) {
-                // Types of the fewest bits are not made without knowing what is important.
+                // Types of the fewest bits need an importance matrix.
                 Err(error) if target.name().starts_with("iq") || target.name() == "q2_k_s" => {
                     assert_mentions(&error.to_string(), &["needs an importance matrix"]);
                     continue;
@@ -207,7 +207,7 @@ fn every_input_goes_to_every_target_whatever_the_threads_and_the_cpu_level() {
     }
 }
 
-/// A quantised output decodes to nearly the values, and going through plain safetensors gives the same bytes.
+/// A quantised output decodes to nearly the input, and converting through plain safetensors gives the same bytes.
 fn check_quantised(case: &str, input: &Input, target: ConvertTarget, want: &Contents, bytes: &[u8], quantised: usize) {
     let path = input.folder.write("quantised.safetensors", bytes);
     let back = input.folder.path("back.safetensors");
@@ -220,15 +220,15 @@ fn check_quantised(case: &str, input: &Input, target: ConvertTarget, want: &Cont
     assert!(Contents::of(&in_two_steps).tensors == Contents::of(bytes).tensors, "{case}: two steps differ from one");
 }
 
-/// Blocks decode to nearly the values, and going through plain safetensors gives the same ones.
+/// Blocks decode to nearly the input, and converting through plain safetensors gives the same blocks.
 fn check_blocks(case: &str, input: &Input, target: ConvertTarget, want: &Contents, output: &Path, quantised: usize) {
     let back = input.folder.path("back.safetensors");
     convert(output, ConvertTarget::Safetensors, &back, &ConvertOptions::new().with_output_dtype(Dtype::F32)).unwrap();
     let distance = distance(want, &Contents::read(&back));
-    // A few rows of a few values: three values and a scale are far from most of them.
+    // Rows of few values: ternary codes are far from most of them.
     let limit = if target.name().starts_with("tq") { 0.9 } else { 0.35 };
     assert!(quantised > 0 && distance < limit, "{case}: {quantised} weights, distance {distance}");
-    // Blocks are decoded to more than BF16 holds, or copied.
+    // Blocks are decoded to more precision than BF16, or copied.
     if input.label.ends_with("gguf") {
         return;
     }
@@ -267,10 +267,10 @@ fn quantised_files_are_those_of_bitsandbytes() {
         }
         let (bytes, _) = result.unwrap();
         let mut got = Contents::of(&bytes).tensors;
-        // bitsandbytes' modules write it, its functions do not.
+        // The modules of bitsandbytes write it, its functions do not.
         got.remove("weight_format");
         for (name, state) in got.iter_mut().filter(|(name, _)| name.contains("quant_state")) {
-            // The mean of nested scales may be followed by spaces, so that the length does not depend on it.
+            // The mean of nested scales may be padded with spaces, so that the length does not depend on it.
             state.data.truncate(state.data.trim_ascii_end().len());
             state.shape = vec![state.data.len()];
             assert_eq!(state.data, want[name].data, "{}", path.display());
@@ -300,7 +300,7 @@ fn gguf_keeps_every_key_and_value_but_those_about_its_own_bytes() {
     assert_eq!(after.metadata(), &want);
     let removed = ConvertOptions::new().with_gguf_removed("no.such.key");
     assert!(convert(&input.path, ConvertTarget::Gguf, &output, &removed).is_err());
-    // Another format has no place for them, and says how many that are.
+    // Other formats cannot store them and count them.
     let (_, stats) =
         convert_bytes(&std::fs::read(&input.path).unwrap(), ConvertTarget::Safetensors, &ConvertOptions::new())
             .unwrap();
@@ -308,7 +308,7 @@ fn gguf_keeps_every_key_and_value_but_those_about_its_own_bytes() {
 }
 
 #[test]
-fn a_split_model_becomes_one_file_without_the_traces_of_splitting() {
+fn a_merged_split_model_has_no_split_metadata() {
     use anamnesis::{GgufMetadataValue as Value, GgufWriteTensor, write_gguf};
     let folder = Folder::new();
     for part in 0..2u16 {
@@ -335,7 +335,7 @@ fn a_split_model_becomes_one_file_without_the_traces_of_splitting() {
 }
 
 #[test]
-fn plain_floats_are_cast_only_where_that_is_asked_for() {
+fn plain_floats_are_cast_only_on_request() {
     let model = plain().bytes();
     let convert = |options: &ConvertOptions| {
         let (bytes, stats) = convert_bytes(&model, ConvertTarget::Safetensors, options).unwrap();
@@ -381,7 +381,7 @@ fn tensors_are_chosen_and_renamed_by_the_names_of_weights() {
 }
 
 #[test]
-fn what_a_target_cannot_hold_is_refused_by_name_before_anything_is_written() {
+fn unsupported_tensors_are_refused_by_name_before_anything_is_written() {
     let bools = |count: usize| {
         (0..count).fold(Model::new(), |model, index| model.tensor(&format!("mask.{index}"), "BOOL", &[2], &[0, 1]))
     };
@@ -397,7 +397,7 @@ fn what_a_target_cannot_hold_is_refused_by_name_before_anything_is_written() {
 }
 
 #[test]
-fn values_that_are_no_numbers_are_refused_with_their_place() {
+fn nonfinite_values_are_refused_with_their_position() {
     let mut numbers = vec![1.0; 128];
     numbers[77] = f32::NAN;
     let model = Model::new().floats("up.weight", &[2, 64], &numbers).floats("down.weight", &[2, 64], &[1.0; 128]);
@@ -426,7 +426,7 @@ fn values_that_are_no_numbers_are_refused_with_their_place() {
 }
 
 #[test]
-fn the_error_that_was_measured_is_that_of_the_file() {
+fn the_measured_error_is_that_of_the_file() {
     let folder = Folder::staged(&plain().bytes(), None);
     let checkpoint = Checkpoint::open_file(folder.model(), &ParseLimits::default()).unwrap();
     for double_quant in [false, true] {
@@ -458,7 +458,7 @@ fn the_error_that_was_measured_is_that_of_the_file() {
 }
 
 #[test]
-fn a_directory_becomes_one_that_tells_its_quantisation() {
+fn a_quantised_directory_has_a_quantization_config() {
     let folder = Folder::new();
     let model = plain().floats("lm_head.weight", &[2, 16], &[0.5; 32]).bytes();
     std::fs::create_dir(folder.path("in")).unwrap();
@@ -482,13 +482,13 @@ fn a_directory_becomes_one_that_tells_its_quantisation() {
     convert(&folder.path("out"), ConvertTarget::Safetensors, &back, &ConvertOptions::new()).unwrap();
     let config: serde_json::Value = serde_json::from_slice(&std::fs::read(back.join("config.json")).unwrap()).unwrap();
     assert!(config.get("quantization_config").is_none());
-    // Formats of one file stay one file.
+    // Single-file formats give one file.
     convert(&folder.path("in"), ConvertTarget::Gguf, &folder.path("model.gguf"), &ConvertOptions::new()).unwrap();
     assert!(parse_gguf(folder.path("model.gguf")).unwrap().tensors().any(|tensor| tensor.dtype == GgufType::F16));
 }
 
 #[test]
-fn names_without_a_weight_get_one_only_where_they_need_it() {
+fn the_suffix_weight_is_added_only_where_needed() {
     let model = Model::new().floats("W_enc", &[2, 64], &[0.5; 128]).floats("x.weight", &[2, 64], &[0.5; 128]).bytes();
     let names = |options: &ConvertOptions| {
         let (bytes, _) = convert_bytes(&model, ConvertTarget::BnbNf4, options).unwrap();

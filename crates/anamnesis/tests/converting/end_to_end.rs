@@ -1,10 +1,10 @@
-//! Quantised checkpoints become the models that three programs make of them one after the other: the library that decodes
-//! them, llama.cpp's converter and llama-quantize.
+//! Quantised checkpoints convert to the files of three programs in sequence: the library that decodes them, the
+//! llama.cpp converter and llama-quantize.
 
 use crate::support::{Folder, fixture};
 use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, CpuLevel, ParseLimits, Split};
 
-/// The cases: a checkpoint and the model that comes of it.
+/// The cases: a checkpoint and the resulting model.
 fn cases() -> Vec<String> {
     let entries = std::fs::read_dir(fixture("end_to_end")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -23,7 +23,7 @@ fn expected(case: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_scheme_becomes_the_file_that_decoding_converting_and_quantising_gives() {
+fn every_scheme_gives_the_file_of_decoding_converting_and_quantising() {
     let target = ConvertTarget::parse("q4_k_m").unwrap();
     for case in cases() {
         for level in CpuLevel::available() {
@@ -36,7 +36,7 @@ fn every_scheme_becomes_the_file_that_decoding_converting_and_quantising_gives()
 }
 
 #[test]
-fn a_quantised_checkpoint_that_is_cut_into_files_has_the_same_tensors() {
+fn a_quantised_checkpoint_split_into_files_has_the_same_tensors() {
     let target = ConvertTarget::parse("q4_k_m").unwrap();
     let (case, folder) = ("qwen3_gptq", Folder::new());
     let options = ConvertOptions::new().with_split(Split::AtMost { bytes: Some(20_000), tensors: None });

@@ -1,4 +1,4 @@
-//! A directory goes on with the plan that began it, and with no other.
+//! A conversion into a directory is resumed only with the plan that began it.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use anamnesis::{
     RememberOptions, Selection,
 };
 
-/// A training checkpoint: two models of the same names and shapes, whose values are theirs alone.
+/// A training checkpoint: two models with the same names and shapes but different values.
 fn training() -> Folder {
     training_of(["0", "1"], [0, 0], &[2, 1], |[model, ema]| {
         let stored = |key: &str, values: &[f32]| Entry::stored(&format!("archive/data/{key}"), &le_bytes(values));
@@ -18,7 +18,7 @@ fn training() -> Folder {
     })
 }
 
-/// The same, whose weights are views of these strides into storages, at these elements.
+/// The same with views of these strides and offsets into storages.
 fn training_of(
     keys: [&str; 2],
     offsets: [i64; 2],
@@ -38,7 +38,7 @@ fn training_of(
     folder
 }
 
-/// Converts a checkpoint into the directory `out`, which may have been begun.
+/// Converts a checkpoint into the directory `out`, which may be unfinished.
 fn convert(
     input: &Path,
     out: &Path,
@@ -68,8 +68,8 @@ fn convert_part(
     Ok(report.kept)
 }
 
-/// The second of two parts is refused where the first was begun, and the first goes on.
-fn tells_parts_apart(what: &str, folder: &Folder) {
+/// Converting the second model is refused where the first was begun, and the first resumes.
+fn refuses_the_other_model(what: &str, folder: &Folder) {
     let out = Folder::new();
     let out = out.path("out");
     let run = |part: &str| {
@@ -102,7 +102,7 @@ fn another_part_of_a_training_checkpoint_is_another_conversion() {
         ("both in one storage", training_of(["0", "0"], [0, 4], transposed, |both| vec![packed("0", &one(both))])),
     ];
     for (what, folder) in cases {
-        tells_parts_apart(what, &folder);
+        refuses_the_other_model(what, &folder);
     }
 }
 
@@ -124,7 +124,7 @@ fn another_order_of_the_same_bytes_is_another_conversion() {
 }
 
 #[test]
-fn whatever_changes_a_byte_makes_another_plan() {
+fn every_option_that_changes_a_byte_changes_the_plan() {
     let values: Vec<f32> = (0..256).map(|value| value as f32 * 0.01 - 1.0).collect();
     let model = Model::new().floats("a.weight", &[4, 64], &values).floats("b.weight", &[4, 64], &values);
     let folder = Folder::staged(&model.bytes(), Some(&serde_json::json!({ "torch_dtype": "float32" })));
@@ -159,7 +159,7 @@ fn whatever_changes_a_byte_makes_another_plan() {
 }
 
 #[test]
-fn a_file_of_the_right_size_and_another_front_is_written_again() {
+fn a_file_with_the_right_size_and_another_header_is_rewritten() {
     let (folder, out) = (training(), Folder::new());
     let out = out.path("out");
     let run = || {

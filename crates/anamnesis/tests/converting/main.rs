@@ -1,4 +1,4 @@
-//! One model to another: every input to every target, whole directories, any number of threads.
+//! Conversion tests: every input to every target, directories, threads.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

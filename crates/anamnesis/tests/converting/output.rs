@@ -1,4 +1,4 @@
-//! An output appears complete or not at all, never over its input, and is what the reference serializer would write.
+//! An output is complete or absent, never overwrites its input, and has the bytes of the reference serializer.
 
 use crate::support;
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ fn io_kind(error: AnamnesisError) -> (ErrorKind, String) {
     }
 }
 
-// Where the output goes
+// Output paths
 
 #[test]
 fn the_input_is_refused_as_output_under_its_own_name() {
@@ -119,7 +119,7 @@ fn a_directory_that_may_not_be_written_is_named() {
     std::fs::create_dir(&closed).unwrap();
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o555)).unwrap();
     let outcome = parse(folder.model()).unwrap().remember(closed.join("out"), TargetDtype::BF16);
-    // The superuser may write everywhere; then the output must be complete instead.
+    // Root may write everywhere; then the output must be complete instead.
     match outcome {
         Ok(()) => assert_eq!(Contents::read(closed.join("out")).names(), ["a.weight", "b"]),
         Err(error) => {
@@ -131,7 +131,7 @@ fn a_directory_that_may_not_be_written_is_named() {
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-// Stopping
+// Cancellation
 
 #[test]
 fn a_conversion_cancelled_before_it_begins_writes_nothing() {
@@ -212,7 +212,7 @@ fn an_input_truncated_after_opening_is_an_error_and_no_output() {
 
 #[test]
 fn a_reader_that_fails_while_converting_leaves_no_output() {
-    /// Reads well until `fails_at`.
+    /// Reads without errors until `fails_at`.
     struct Failing(Cursor<Vec<u8>>, u64);
 
     impl Read for Failing {
@@ -260,7 +260,7 @@ fn progress_grows_to_the_announced_totals() {
 }
 
 #[test]
-fn progress_is_told_once_per_decoded_tensor() {
+fn progress_is_reported_once_per_decoded_tensor() {
     let model = small().tensor("none.weight", "F8_E4M3", &[0, 4], b"").floats("none.weight_scale", &[1], &[1.0]);
     let folder = Folder::staged(&model.bytes(), None);
     let mut calls = 0;
@@ -270,7 +270,7 @@ fn progress_is_told_once_per_decoded_tensor() {
 }
 
 #[test]
-fn a_plan_tells_what_will_be_written() {
+fn a_plan_lists_the_output_tensors() {
     let checkpoint = Checkpoint::from_bytes(small().bytes(), &ParseLimits::default()).unwrap();
     let plan = checkpoint.plan(TargetDtype::BF16).unwrap();
     let output = plan.to_bytes(&RememberOptions::new()).unwrap();
@@ -325,7 +325,7 @@ fn stored_bytes_can_be_borrowed_from_any_source() {
     }
 }
 
-// The file itself
+// File content
 
 #[test]
 fn the_output_is_what_the_reference_serializer_writes() {

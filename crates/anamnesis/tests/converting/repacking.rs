@@ -1,4 +1,4 @@
-//! Weights whose codes and scales GGUF has as blocks go there without being decoded, and back.
+//! Weights whose codes and scales exist as GGUF blocks are repacked in both directions without being decoded.
 
 use crate::support::{Contents, Folder, Model, fixture};
 use anamnesis::{
@@ -6,7 +6,7 @@ use anamnesis::{
 };
 use serde_json::Value;
 
-/// A fixture as a model, and the same as GGUF.
+/// A fixture as a model, and converted to GGUF.
 fn converted(case: &str, options: &ConvertOptions) -> (Checkpoint, Checkpoint, usize) {
     let config = std::fs::read(fixture(&format!("{case}.config.json"))).ok();
     let config = config.map(|text| serde_json::from_slice::<Value>(&text).unwrap());
@@ -19,13 +19,13 @@ fn converted(case: &str, options: &ConvertOptions) -> (Checkpoint, Checkpoint, u
     (before, Checkpoint::from_bytes(bytes, &limits).unwrap(), repacked)
 }
 
-/// The values of a weight, zeros without their sign: blocks of ggml have no negative zero.
+/// The values of a weight, with positive zeros: ggml blocks have no negative zero.
 fn values(checkpoint: &Checkpoint, name: &str) -> Vec<f32> {
     checkpoint.decode::<f32>(name).unwrap().into_iter().map(|value| if value == 0.0 { 0.0 } else { value }).collect()
 }
 
-/// A matrix of each expert with rows and columns exchanged.
-fn turned(values: &[f32], rows: usize, cols: usize) -> Vec<f32> {
+/// The matrix of each expert, transposed.
+fn transposed(values: &[f32], rows: usize, cols: usize) -> Vec<f32> {
     let matrix = |matrix: &[f32]| -> Vec<f32> {
         (0..cols).flat_map(|col| (0..rows).map(move |row| row * cols + col)).map(|at| matrix[at]).collect()
     };
@@ -33,7 +33,7 @@ fn turned(values: &[f32], rows: usize, cols: usize) -> Vec<f32> {
 }
 
 #[test]
-fn blocks_of_one_scale_keep_every_number() {
+fn mxfp4_blocks_keep_every_value() {
     for case in ["compressed_tensors/mxfp4_group", "mxfp4/deepseek_v4"] {
         let (before, after, repacked) = converted(case, &ConvertOptions::new());
         assert!(repacked > 0, "{case}");
@@ -47,7 +47,7 @@ fn blocks_of_one_scale_keep_every_number() {
 }
 
 #[test]
-fn experts_that_are_turned_when_decoded_stay_as_they_lie() {
+fn repacked_experts_are_not_transposed() {
     let (before, after, repacked) = converted("mxfp4/gpt_oss", &ConvertOptions::new());
     assert!(repacked > 0);
     for weight in before.weights() {
@@ -55,12 +55,17 @@ fn experts_that_are_turned_when_decoded_stay_as_they_lie() {
         let [.., rows, cols] = shape[..] else { panic!("{shape:?}") };
         let stored = after.tensors().into_iter().find(|tensor| tensor.name == weight.name).unwrap();
         assert_eq!(stored.shape[shape.len() - 2..], [cols, rows]);
-        assert_eq!(turned(&values(&before, &weight.name), rows, cols), values(&after, &weight.name), "{}", weight.name);
+        assert_eq!(
+            transposed(&values(&before, &weight.name), rows, cols),
+            values(&after, &weight.name),
+            "{}",
+            weight.name
+        );
     }
 }
 
 #[test]
-fn scales_of_scales_stand_beside_their_blocks() {
+fn global_scales_become_companion_tensors_of_blocks() {
     for (case, is_exact) in [("modelopt/nvfp4_wide", false), ("compressed_tensors/nvfp4_global_vector", false)] {
         let (before, after, repacked) = converted(case, &ConvertOptions::new());
         if repacked == 0 {
@@ -69,7 +74,7 @@ fn scales_of_scales_stand_beside_their_blocks() {
         for weight in before.weights() {
             let (exact, found) = (values(&before, &weight.name), values(&after, &weight.name));
             for (exact, found) in exact.iter().zip(&found) {
-                // The order of multiplications is another, so that the last bit may be.
+                // The order of multiplications differs, so the last bit may.
                 let apart = (exact - found).abs();
                 assert!(apart <= exact.abs() * 2.5e-7, "{case}: {found} is not {exact}, {is_exact}");
             }
@@ -78,7 +83,7 @@ fn scales_of_scales_stand_beside_their_blocks() {
 }
 
 #[test]
-fn a_type_that_is_asked_for_is_decoded_to() {
+fn an_explicit_output_type_decodes_instead_of_repacking() {
     let options = ConvertOptions::new().with_output_dtype(Dtype::F32);
     let (_, after, repacked) = converted("compressed_tensors/mxfp4_group", &options);
     assert_eq!(repacked, 0);
@@ -86,7 +91,7 @@ fn a_type_that_is_asked_for_is_decoded_to() {
 }
 
 #[test]
-fn a_scale_that_is_another_number_in_a_block_is_refused() {
+fn a_scale_with_another_value_in_a_block_is_refused() {
     let limits = ParseLimits::default();
     let case = "modelopt/mxfp4";
     let config: Value =
@@ -103,7 +108,7 @@ fn a_scale_that_is_another_number_in_a_block_is_refused() {
 
 const WEIGHT: &str = "model.layers.0.mlp.up_proj.weight";
 
-/// A checkpoint of two matrices as this target quantises them, in the folder.
+/// A checkpoint of two matrices quantised to this target, in the folder.
 fn quantised(folder: &Folder, target: &str) -> Checkpoint {
     let source = folder.path("source");
     std::fs::create_dir_all(&source).unwrap();
@@ -127,7 +132,7 @@ fn as_bytes(checkpoint: &Checkpoint, target: &str, options: &ConvertOptions) -> 
     (plan.to_bytes(|_| {}).unwrap().0, plan.stats())
 }
 
-/// The same as GGUF, by the names it has.
+/// The same as GGUF, with its names.
 fn in_gguf(checkpoint: &Checkpoint) -> Checkpoint {
     let (bytes, stats) = as_bytes(checkpoint, "gguf", &ConvertOptions::new().with_keep_names(true));
     assert_eq!((stats.repacked, stats.dequantized), (2, 0));
@@ -135,7 +140,7 @@ fn in_gguf(checkpoint: &Checkpoint) -> Checkpoint {
 }
 
 #[test]
-fn blocks_go_back_to_the_codes_and_scales_they_came_from() {
+fn blocks_repack_to_the_original_codes_and_scales() {
     for target in ["mxfp4", "mlx-mxfp4", "nvfp4", "modelopt-nvfp4", "mlx-nvfp4"] {
         let folder = Folder::new();
         let before = quantised(&folder, target);
@@ -144,7 +149,7 @@ fn blocks_go_back_to_the_codes_and_scales_they_came_from() {
         let (found, wanted) = (Contents::of(&bytes), Contents::read(folder.path(target).join("model.safetensors")));
         assert_eq!(found.names(), wanted.names(), "{target}");
         for name in wanted.names() {
-            // One over one over a number may be the number beside it.
+            // The reciprocal of a reciprocal may be the adjacent number.
             if name.ends_with("global_scale") {
                 let (found, wanted) = (found.floats(name), wanted.floats(name));
                 assert!((found[0] - wanted[0]).abs() <= wanted[0] * 1.2e-7, "{found:?} {wanted:?}");
@@ -156,7 +161,7 @@ fn blocks_go_back_to_the_codes_and_scales_they_came_from() {
 }
 
 #[test]
-fn codes_and_scales_go_from_one_scheme_to_another_that_has_the_same() {
+fn equal_codes_and_scales_are_repacked_between_schemes() {
     for (from, to) in [
         ("mxfp4", "mlx-mxfp4"),
         ("mlx-mxfp4", "mxfp4"),
@@ -181,7 +186,7 @@ fn codes_and_scales_go_from_one_scheme_to_another_that_has_the_same() {
 }
 
 #[test]
-fn other_codes_are_quantised_anew_and_so_is_what_is_decoded_as_asked() {
+fn incompatible_codes_and_decoded_weights_are_quantised_again() {
     let folder = Folder::new();
     let gguf = in_gguf(&quantised(&folder, "mxfp4"));
     for (target, options) in [
@@ -196,16 +201,16 @@ fn other_codes_are_quantised_anew_and_so_is_what_is_decoded_as_asked() {
         let (_, stats) = as_bytes(&gguf, target, &options);
         assert_eq!((stats.repacked, stats.quantized), (0, 2), "{target}");
     }
-    // A scale of scales has no place where there is none.
+    // A global scale cannot be stored where there is none.
     let (_, stats) = as_bytes(&in_gguf(&quantised(&Folder::new(), "nvfp4")), "mlx-nvfp4", &ConvertOptions::new());
     assert_eq!((stats.repacked, stats.quantized), (0, 2));
 }
 
 #[test]
-fn a_scale_of_a_block_that_is_no_number_elsewhere_is_refused() {
+fn a_block_scale_that_is_nan_in_the_target_is_refused() {
     let folder = Folder::new();
     let (mut bytes, _) = as_bytes(&quantised(&folder, "mxfp4"), "gguf", &ConvertOptions::new().with_keep_names(true));
-    // Blocks are the end of the file; the last has 17 bytes, the scale first.
+    // Blocks are at the end of the file; the last has 17 bytes, the scale first.
     let scale = bytes.len() - 17;
     bytes[scale] = 0xFF;
     let gguf = Checkpoint::from_bytes(bytes, &ParseLimits::default()).unwrap();
@@ -215,7 +220,7 @@ fn a_scale_of_a_block_that_is_no_number_elsewhere_is_refused() {
 }
 
 #[test]
-fn experts_of_gpt_oss_come_back_as_blocks_and_scales() {
+fn experts_of_gpt_oss_round_trip_as_blocks_and_scales() {
     let folder = Folder::new();
     let file = fixture("architectures/gpt_oss_mxfp4.expected.gguf");
     let file = Checkpoint::open(file, &ParseLimits::default()).unwrap();
@@ -231,7 +236,7 @@ fn experts_of_gpt_oss_come_back_as_blocks_and_scales() {
     assert_eq!(found.tensors, wanted.tensors);
     assert_eq!(config["quantization_config"]["quant_method"], "mxfp4");
     assert!(stats.repacked > 0 && stats.dequantized == 0);
-    // A type that is asked for is decoded to, and nothing is told of a quantisation.
+    // An explicit type is decoded to, and the configuration has no quantisation.
     let (stats, config, found) = directory(&ConvertOptions::new().with_output_dtype(Dtype::BF16), "decoded");
     assert!(config.get("quantization_config").is_none() && stats.repacked == 0);
     assert!(found.names().iter().all(|name| !name.ends_with("_blocks")));

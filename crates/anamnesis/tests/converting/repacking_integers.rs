@@ -1,4 +1,4 @@
-//! Whole numbers go between GPTQ, AWQ, MLX and compressed-tensors without being decoded, where they stand for the same numbers.
+//! Integer codes are repacked between GPTQ, AWQ, MLX and compressed-tensors where they represent the same values.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn options(group: Option<&str>, same_codes: bool) -> ConvertOptions {
     options
 }
 
-/// Converts a directory, where the target can hold it and keeps its codes, or in any case.
+/// Converts a directory if the target keeps its codes, or always.
 fn convert(from: &Path, target: &str, options: &ConvertOptions, to: &Path, anyway: bool) -> Option<ConvertStats> {
     let before = Checkpoint::open(from, &ParseLimits::default()).ok()?;
     let target = ConvertTarget::parse(target).unwrap();
@@ -45,7 +45,7 @@ fn convert(from: &Path, target: &str, options: &ConvertOptions, to: &Path, anywa
     Some(plan.stats())
 }
 
-/// All weights of a directory, by somebody's arithmetic.
+/// All weights of a directory, decoded with this arithmetic.
 fn decoded(directory: &Path, rounding: Rounding) -> Vec<(String, Vec<u32>)> {
     let options = OpenOptions::new().with_rounding(rounding);
     let checkpoint = Checkpoint::open_with(directory, &options).unwrap();
@@ -55,7 +55,7 @@ fn decoded(directory: &Path, rounding: Rounding) -> Vec<(String, Vec<u32>)> {
     all
 }
 
-/// The bits of the first weight of a directory, as names of targets have them.
+/// The bits per code of the first weight, as in names of targets.
 fn bits(directory: &Path) -> Option<char> {
     let checkpoint = Checkpoint::open(directory, &ParseLimits::default()).unwrap();
     let bits = checkpoint.weights().first()?.coding.bits?;
@@ -63,7 +63,7 @@ fn bits(directory: &Path) -> Option<char> {
 }
 
 #[test]
-fn what_is_repacked_of_any_fixture_decodes_to_the_same_bits() {
+fn repacked_weights_of_every_fixture_decode_to_the_same_bits() {
     let mut found = BTreeSet::new();
     for scheme in ["gptq", "awq", "mlx", "compressed_tensors"] {
         for entry in std::fs::read_dir(fixture(scheme)).unwrap() {
@@ -81,7 +81,7 @@ fn what_is_repacked_of_any_fixture_decodes_to_the_same_bits() {
                     let to = folder.path(&format!("{target}-{group}-{same_codes}"));
                     match convert(&from, target, &options(Some(group), same_codes), &to, false) {
                         Some(stats) if stats.dequantized == 0 && stats.quantized == 0 => {}
-                        // Some of its weights are decoded, and no fewer where less is allowed.
+                        // Some of its weights are decoded, and no fewer with stricter conditions.
                         _ => break,
                     }
                     found.insert((scheme, target, same_codes));
@@ -105,7 +105,7 @@ fn what_is_repacked_of_any_fixture_decodes_to_the_same_bits() {
     ] {
         assert!(found.contains(&(scheme, target, true)), "{scheme} to {target} is not among {found:?}");
     }
-    // The same arithmetic needs no leave.
+    // The same arithmetic needs no permission.
     for (scheme, target) in [("gptq", "w4a16"), ("awq", "gptq-4bit-asym"), ("awq", "w4a16-asym"), ("gptq", "awq-4bit")]
     {
         assert!(found.contains(&(scheme, target, false)), "{scheme} to {target} is not among {found:?}");
@@ -133,7 +133,7 @@ fn contents(directory: &Path) -> Contents {
 }
 
 #[test]
-fn codes_and_scales_come_back_as_they_were() {
+fn codes_and_scales_round_trip() {
     for (target, over, group) in [
         ("gptq-2bit", "mlx-2bit", Some("64")),
         ("gptq-3bit-v2", "mlx-3bit", Some("32")),
@@ -162,7 +162,7 @@ fn codes_and_scales_come_back_as_they_were() {
 }
 
 #[test]
-fn larger_groups_become_smaller_ones_and_not_the_other_way_round() {
+fn groups_can_be_divided_but_not_merged() {
     let folder = Folder::new();
     let before = quantised(&folder, "gptq-4bit", None);
     let (smaller, larger) = (folder.path("smaller"), folder.path("larger"));
@@ -192,13 +192,13 @@ fn gptq(folder: &Folder, name: &str, scales: impl Fn(usize) -> u16, zero: u8) ->
     directory
 }
 
-/// 1, 2, 4 or 8, of which products with codes have few bits.
+/// 1, 2, 4 or 8, whose products with codes have few bits.
 fn short(index: usize) -> u16 {
     0x3C00 + 0x400 * (index % 4) as u16
 }
 
 #[test]
-fn scales_that_no_arithmetic_rounds_need_no_leave() {
+fn exact_scales_are_repacked_without_same_codes() {
     let folder = Folder::new();
     for zero in [7, 6, 14] {
         let before = gptq(&folder, &format!("{zero}"), short, zero);
@@ -212,7 +212,7 @@ fn scales_that_no_arithmetic_rounds_need_no_leave() {
 }
 
 #[test]
-fn one_group_that_the_libraries_round_differently_is_enough_to_decode_a_weight() {
+fn one_group_that_rounds_differently_prevents_repacking_of_a_weight() {
     let folder = Folder::new();
     // 1 + 3/1024, of which a product with 15 has more bits than F16.
     let before = gptq(&folder, "before", |index| if index == 37 { 0x3C03 } else { short(index) }, 7);
@@ -224,7 +224,7 @@ fn one_group_that_the_libraries_round_differently_is_enough_to_decode_a_weight()
 }
 
 #[test]
-fn a_group_that_stands_for_other_numbers_is_decoded_whatever_is_allowed() {
+fn a_group_with_other_values_is_decoded_even_with_same_codes() {
     let folder = Folder::new();
     let plan = |directory: &Path, target: &str| {
         let checkpoint = Checkpoint::open(directory, &ParseLimits::default()).unwrap();
@@ -234,16 +234,16 @@ fn a_group_that_stands_for_other_numbers_is_decoded_whatever_is_allowed() {
     // Seven times 1 + 3/1024 has more bits than F16, so that there is no such bias.
     let seven = gptq(&folder, "seven", |index| if index == 37 { 0x3C03 } else { short(index) }, 6);
     assert_eq!(plan(&seven, "mlx-4bit"), (0, 1));
-    // Where zero points are told, it does not matter what they are; where they are not, it does.
+    // Stored zero points may have any value; implicit ones may not.
     assert_eq!(plan(&seven, "gptq-4bit-asym"), (1, 0));
     assert_eq!(plan(&seven, "w4a16-asym"), (1, 0));
     assert_eq!(plan(&seven, "gptq-4bit"), (0, 1));
     assert_eq!(plan(&seven, "w4a16"), (0, 1));
-    // A negative scale has negative zeros in products only.
+    // A negative scale gives negative zeros only in products.
     let negative = gptq(&folder, "negative", |index| if index == 63 { 0xBC00 } else { short(index) }, 7);
     assert_eq!(plan(&negative, "mlx-4bit"), (0, 1));
     assert_eq!(plan(&negative, "w4a16"), (1, 0));
-    // A bias beside a multiple of its scale.
+    // A bias that is not a multiple of its scale.
     let mlx = folder.path("mlx");
     convert(&gptq(&folder, "eight", short, 7), "mlx-4bit", &options(None, true), &mlx, true).unwrap();
     assert_eq!(plan(&mlx, "gptq-4bit"), (1, 0));

@@ -1,4 +1,4 @@
-//! Models written as several GGUF files: cut as llama.cpp cuts them, byte for byte, and all of them or none.
+//! Models split into several GGUF files like llama.cpp, byte for byte, all of them or none.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn assert_same(found: &BTreeMap<String, Vec<u8>>, case: &str) {
 }
 
 #[test]
-fn a_checkpoint_is_cut_as_the_converter_cuts_it() {
+fn a_checkpoint_is_split_like_the_converter_splits_it() {
     let checkpoint = open(fixture("architectures/llama3"));
     for (case, split) in [("size", Split::AtMost { bytes: Some(8000), tensors: None }), ("tensors", NINE_TENSORS)] {
         for threads in [1, 3, 8] {
@@ -58,7 +58,7 @@ fn a_checkpoint_is_cut_as_the_converter_cuts_it() {
 }
 
 #[test]
-fn a_cut_model_stays_cut_as_llama_quantize_keeps_it() {
+fn keep_split_gives_the_files_of_llama_quantize() {
     let options = ConvertOptions::new().with_split(Split::AsInput);
     for mix in ["q4_k_m", "q3_k_l"] {
         assert_same(&written(&stored(), mix, &options), &format!("kept_{mix}"));
@@ -66,7 +66,7 @@ fn a_cut_model_stays_cut_as_llama_quantize_keeps_it() {
 }
 
 #[test]
-fn what_was_cut_is_read_as_one_model_with_the_same_tensors() {
+fn split_files_are_read_as_one_model_with_the_same_tensors() {
     let whole = written(&stored(), "q4_k_m", &ConvertOptions::new());
     assert_eq!(whole.keys().collect::<Vec<_>>(), ["model.gguf"]);
     let whole = Checkpoint::from_bytes(whole["model.gguf"].clone(), &ParseLimits::default()).unwrap();
@@ -88,14 +88,14 @@ fn what_was_cut_is_read_as_one_model_with_the_same_tensors() {
 }
 
 #[test]
-fn a_model_that_fits_into_one_file_is_called_as_asked() {
+fn a_model_that_fits_into_one_file_has_the_given_name() {
     let options = ConvertOptions::new().with_split(Split::AtMost { bytes: Some(1 << 30), tensors: Some(1000) });
     let found = written(&stored(), "q8_0", &options);
     assert_eq!(found, written(&stored(), "q8_0", &ConvertOptions::new()));
 }
 
 #[test]
-fn tensors_are_told_with_the_number_of_their_file() {
+fn tensors_are_listed_with_the_number_of_their_file() {
     let options = ConvertOptions::new().with_split(NINE_TENSORS);
     let plan = stored().plan_convert(ConvertTarget::parse("q4_k_m").unwrap(), &options).unwrap();
     let numbers: Vec<_> = plan.tensors().map(|tensor| tensor.file).collect();
@@ -109,7 +109,7 @@ fn a_conversion_that_fails_in_the_last_file_leaves_none_behind() {
     for (name, mut bytes) in files(fixture("splits/stored")) {
         if name.starts_with("model-00004") {
             let start = bytes.len() - 5000;
-            // No number as F16.
+            // NaN as F16.
             bytes[start..].fill(0x7E);
         }
         folder.write(&name, bytes);
@@ -124,7 +124,7 @@ fn a_conversion_that_fails_in_the_last_file_leaves_none_behind() {
 }
 
 #[test]
-fn one_file_that_is_there_already_stops_all_before_anything_is_written() {
+fn one_existing_file_stops_the_conversion_before_anything_is_written() {
     let folder = Folder::new();
     folder.write("model-00003-of-00004.gguf", "mine");
     let options = ConvertOptions::new().with_split(NINE_TENSORS).with_existing(Existing::Refuse);
@@ -148,7 +148,7 @@ fn no_file_of_the_input_is_overwritten() {
 }
 
 #[test]
-fn what_cannot_be_cut_is_refused() {
+fn invalid_split_options_are_refused() {
     let refused = |checkpoint: &Checkpoint, target: &str, split: Split| {
         let options = ConvertOptions::new().with_split(split);
         let target = ConvertTarget::parse(target).unwrap();

@@ -1,5 +1,5 @@
-//! An output that is written from front to back is the output of a file, for every target and any number of threads, and a
-//! stream that cannot go on ends.
+//! An output written sequentially has the bytes of a file, for every target and any number of threads, and a blocked
+//! stream ends.
 
 use std::io::Write;
 use std::sync::mpsc;
@@ -36,14 +36,14 @@ fn open(model: &[u8]) -> Checkpoint {
     Checkpoint::from_bytes(model.to_vec(), &ParseLimits::default()).unwrap()
 }
 
-/// Runs `work` elsewhere, so that one that never ends is a failure and not a hang.
+/// Runs `work` in another thread, so that a hang is a failure.
 fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} does not end"))
 }
 
-/// Takes few bytes at a time, and lets others run in between.
+/// Writes few bytes at a time, and yields in between.
 struct Slow(Vec<u8>);
 
 impl Write for Slow {
@@ -103,7 +103,7 @@ fn every_target_streams_the_bytes_of_its_file_with_any_number_of_threads() {
 
 #[test]
 fn a_writer_that_fails_ends_the_run_with_its_error() {
-    /// Fails after a while, as a pipe does whose reader has gone.
+    /// Fails after some bytes, like a closed pipe.
     struct Broken(usize);
 
     impl Write for Broken {
@@ -134,7 +134,7 @@ fn a_writer_that_fails_ends_the_run_with_its_error() {
 
 #[test]
 fn a_cancelled_stream_ends_though_workers_wait_for_their_turn() {
-    /// Cancels the run on the way, then stays slow.
+    /// Cancels the run after some bytes, then stays slow.
     struct Cancelling(CancelToken, usize);
 
     impl Write for Cancelling {

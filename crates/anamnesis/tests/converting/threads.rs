@@ -1,5 +1,4 @@
-//! The output depends on the input alone: not on threads, not on CPU levels, not on where the bytes come from, not on how
-//! tensors are cut.
+//! The output depends only on the input: not on threads, CPU levels, byte sources or tile boundaries.
 
 use crate::support;
 use std::io::Cursor;
@@ -30,7 +29,7 @@ fn large_model() -> Model {
         .tensor("plain", "U8", &[2_500_001], &codes.bytes(2_500_001))
 }
 
-/// The same of packed schemes, which read their matrices in pieces and turn them.
+/// The same with packed schemes, which read their matrices in pieces and transpose them.
 fn large_packed_model() -> Model {
     let mut noise = Noise(3);
     let group: Vec<u8> = (0..768i32).flat_map(|index| (index * 7 % 6).to_le_bytes()).collect();
@@ -64,7 +63,7 @@ fn any_number_of_threads_and_any_source_give_the_same_bytes_of_packed_schemes() 
 }
 
 #[test]
-fn any_number_of_threads_writes_the_same_shards_and_tells_all_of_their_tensors() {
+fn any_number_of_threads_writes_the_same_shards_and_reports_all_tensors() {
     let folder = Folder::staged(&large_model().bytes(), None);
     let input = folder.path("model");
     std::fs::create_dir(&input).unwrap();
@@ -145,7 +144,7 @@ fn scales(noise: &mut Noise, count: usize) -> (&'static str, Vec<u8>, Vec<f32>) 
             (dtype, bytes, halves.iter().map(|half| half.to_f32()).collect())
         }
         _ => {
-            // 255 is the one byte about which the two types disagree; the fixtures hold it.
+            // 255 is the only byte on which the two types differ; the fixtures cover it.
             let table = code_table("e8m0fnu");
             let bytes: Vec<u8> = (0..count).map(|_| noise.below(255) as u8).collect();
             let values = bytes.iter().map(|&byte| table[usize::from(byte)]).collect();
@@ -162,7 +161,7 @@ fn case(noise: &mut Noise, rows: usize, cols: usize) -> Case {
     let configured = |rows: usize, cols: usize| json!({"quantization_config": {"quant_method": "fp8", "weight_block_size": [rows, cols]}});
     let channel = json!({"quantization_config": {"quant_method": "compressed-tensors", "config_groups": {"group_0": {
         "weights": {"type": "float", "num_bits": 8, "strategy": "channel"}}}}});
-    // Each arrangement as the block it puts over a matrix, the shape of its scales, and its configuration.
+    // Each arrangement: the block of a scale, the shape of the scales, and the configuration.
     let random_block = (1 + noise.below(rows + 3), 1 + noise.below(cols + 3));
     let (block, scale_shape, config) = match noise.below(5) {
         0 if matrices < 2 => ((rows, cols), noise.pick(&[&[][..], &[1]]).to_vec(), None),
@@ -176,7 +175,7 @@ fn case(noise: &mut Noise, rows: usize, cols: usize) -> Case {
         }
     };
     let (scale_dtype, scale_bytes, scale_values) = scales(noise, scale_shape.iter().product());
-    // compressed-tensors knows one format of eight bits.
+    // compressed-tensors has one eight-bit format.
     let is_grouped = config.as_ref().is_some_and(|config| config.to_string().contains("config_groups"));
     let formats = [("F8_E4M3", "e4m3fn"), ("F8_E5M2", "e5m2"), ("F8_E4M3FNUZ", "e4m3fnuz")];
     let (dtype, format) = noise.pick(if is_grouped { &formats[..1] } else { &formats });
@@ -225,7 +224,7 @@ fn random_shapes_and_scales_decode_by_the_plain_formula() {
 
 #[test]
 fn tensors_larger_than_a_tile_decode_by_the_plain_formula() {
-    // Tall, wide, square, and rows long enough to be cut.
+    // Tall, wide, square, and rows long enough to be split.
     let shapes = [(70_001, 3), (3, 70_001), (515, 401), (2, 131_072), (2, 131_073), (1, 262_147)];
     for (seed, (rows, cols)) in (1000..).zip(shapes) {
         for seed in [seed, seed + 100] {
@@ -236,7 +235,7 @@ fn tensors_larger_than_a_tile_decode_by_the_plain_formula() {
 
 #[test]
 fn reading_in_small_pieces_changes_nothing() {
-    /// Gives a few bytes at a time, as a slow connection does.
+    /// Returns a few bytes at a time, like a slow connection.
     struct Drip(Cursor<Vec<u8>>);
 
     impl std::io::Read for Drip {

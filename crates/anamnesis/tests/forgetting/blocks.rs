@@ -1,4 +1,4 @@
-//! GGUF models quantised to the blocks of ggml: what is copied, what is told, and what is refused.
+//! Quantising GGUF models to ggml blocks: copies, notes and refusals.
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -26,7 +26,7 @@ fn model(row: usize) -> Vec<u8> {
     file.into_inner()
 }
 
-/// What a conversion writes and what it notes.
+/// The output and the notes of a conversion.
 fn converted(input: &[u8], target: &str, options: &ConvertOptions) -> Result<(Vec<u8>, Vec<String>), String> {
     let checkpoint = Checkpoint::from_bytes(input.to_vec(), &ParseLimits::default()).unwrap();
     let target = ConvertTarget::parse(target).map_err(|error| error.to_string())?;
@@ -45,7 +45,7 @@ fn values(file: &[u8]) -> [Vec<f32>; 2] {
 }
 
 #[test]
-fn blocks_that_are_already_of_the_wanted_type_are_copied() {
+fn blocks_that_already_have_the_target_type_are_copied() {
     for target in ["q8_0", "q4_0", "q6_k"] {
         let (once, _) = quantised(&model(256), target);
         let (twice, notes) = quantised(&once, target);
@@ -55,7 +55,7 @@ fn blocks_that_are_already_of_the_wanted_type_are_copied() {
 }
 
 #[test]
-fn what_is_quantized_already_is_decoded_to_all_that_it_holds_first_and_told() {
+fn quantised_inputs_are_decoded_to_f32_first_with_a_note() {
     let (eight, _) = quantised(&model(256), "q8_0");
     let mut exactly = ConvertOptions::new();
     exactly.output_dtype = Some(Dtype::F32);
@@ -68,7 +68,7 @@ fn what_is_quantized_already_is_decoded_to_all_that_it_holds_first_and_told() {
 }
 
 #[test]
-fn rows_that_blocks_do_not_divide_are_told_by_name_with_both_types() {
+fn rows_that_blocks_do_not_divide_are_noted_with_both_types() {
     for (row, target, expected) in [
         (96, "q4_k_m", "Q5_0 instead of Q4_K"),
         (96, "q6_k", "Q8_0 instead of Q6_K"),
@@ -82,7 +82,7 @@ fn rows_that_blocks_do_not_divide_are_told_by_name_with_both_types() {
     assert!(notes.iter().all(|note| !note.contains("instead")), "{notes:?}");
 }
 
-/// Options with an importance of these entries.
+/// Options with an importance matrix of these entries.
 fn with_importance(entries: &[(&str, Vec<f32>)]) -> ConvertOptions {
     let mut importance = Importance::default();
     importance.weights = entries.iter().map(|(name, weights)| ((*name).to_owned(), weights.clone().into())).collect();
@@ -92,7 +92,7 @@ fn with_importance(entries: &[(&str, Vec<f32>)]) -> ConvertOptions {
 }
 
 #[test]
-fn an_importance_that_cannot_be_of_the_model_is_refused_by_name() {
+fn an_importance_matrix_of_another_model_is_refused_by_name() {
     let of = |weights: Vec<f32>| with_importance(&[(QUERY, weights), (DOWN, vec![1.0; 256])]);
     let with = |value: f32| {
         let mut weights = vec![1.0; 256];
@@ -117,7 +117,7 @@ fn an_importance_that_cannot_be_of_the_model_is_refused_by_name() {
 }
 
 #[test]
-fn types_that_need_an_importance_name_the_tensor_that_has_none() {
+fn types_that_need_an_importance_matrix_name_the_tensor_without_an_entry() {
     let error = converted(&model(256), "iq2_xxs", &ConvertOptions::new()).unwrap_err();
     assert!(error.contains("importance") && error.contains("blk.0."), "{error}");
     let some = with_importance(&[(DOWN, vec![1.0; 256])]);

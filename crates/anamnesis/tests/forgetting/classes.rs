@@ -1,4 +1,4 @@
-//! Models whose layers are not all alike, against what transformers makes of them with bitsandbytes.
+//! Models with layers other than `Linear`, compared with transformers and bitsandbytes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anamnesis::{
 };
 use serde_json::{Value, json};
 
-/// Models, how transformers has quantised them, and the layers that their classes keep.
+/// Models, their quantisation in transformers, and the layers that their classes exclude.
 const MODELS: [(&str, &str, &[&str]); 4] = [
     ("gpt2", "nf4", &["lm_head"]),
     ("gpt2", "int8", &["lm_head"]),
@@ -30,7 +30,7 @@ fn plan_as(input: &Path, to: &str, options: &ConvertOptions) -> anamnesis::Resul
     checkpoint.plan_convert_directory(ConvertTarget::parse(to).unwrap(), options, &DirectoryOptions::new())
 }
 
-/// A directory made of another.
+/// Converts a directory.
 fn convert(input: &Path, to: &str, output: &Path) {
     let options = ConvertOptions::new();
     let plan = plan_as(input, to, &options).unwrap_or_else(|error| panic!("{to}: {error}"));
@@ -47,7 +47,7 @@ fn contents(directory: &Path) -> Contents {
 }
 
 #[test]
-fn the_layers_are_quantised_that_transformers_quantises_and_lie_as_it_has_them() {
+fn the_layers_and_layouts_are_those_of_transformers() {
     let folder = Folder::new();
     for (name, kind, kept) in MODELS {
         let output = folder.path(&format!("{name}-{kind}"));
@@ -57,11 +57,11 @@ fn the_layers_are_quantised_that_transformers_quantises_and_lie_as_it_has_them()
         let (made_names, wanted_names): (BTreeSet<String>, BTreeSet<String>) = (names(&made), names(&wanted));
         assert_eq!(made_names, wanted_names, "{name} {kind}");
         for (tensor, wanted) in &wanted.tensors {
-            // A JSON text, whose members have another order.
+            // A JSON text whose members are in another order.
             if tensor.contains("quant_state") {
                 continue;
             }
-            // What classes keep in F32 is stored as it was here, and as F32 there.
+            // Layers that classes keep in F32 are stored in their original type here, and as F32 there.
             if wanted.dtype == "F32" && made.tensors[tensor].dtype == "BF16" {
                 assert!(tensor.ends_with("wo.weight"), "{name} {kind} {tensor}");
                 continue;
@@ -73,7 +73,7 @@ fn the_layers_are_quantised_that_transformers_quantises_and_lie_as_it_has_them()
 }
 
 #[test]
-fn what_transformers_has_quantised_is_decoded_as_the_class_stores_it() {
+fn weights_quantised_by_transformers_decode_to_the_layout_of_the_class() {
     let folder = Folder::new();
     for (name, kind, _) in MODELS {
         let source = contents(&model(&format!("{name}/source")));
@@ -95,7 +95,7 @@ fn what_transformers_has_quantised_is_decoded_as_the_class_stores_it() {
 }
 
 #[test]
-fn transposed_layers_come_back_as_they_were_by_gptq_too() {
+fn transposed_layers_round_trip_through_gptq() {
     let (folder, source) = (Folder::new(), model("gpt2/source"));
     let options = ConvertOptions::new();
     let grouped = {
@@ -106,7 +106,7 @@ fn transposed_layers_come_back_as_they_were_by_gptq_too() {
     let quantised = folder.path("gptq");
     plan_as(&source, "gptq-8bit-asym", &grouped).unwrap().write(&quantised, &options.run, |_| {}).unwrap();
     let attention = &contents(&quantised).tensors["transformer.h.0.attn.c_attn.qweight"];
-    // Words of four codes of inputs, by outputs.
+    // Words of four codes along the inputs, by outputs.
     assert_eq!(attention.shape, [64 / 4, 192]);
     let plain = folder.path("plain");
     let checkpoint = Checkpoint::open(&quantised, &ParseLimits::default()).unwrap();
@@ -124,7 +124,7 @@ fn transposed_layers_come_back_as_they_were_by_gptq_too() {
 }
 
 #[test]
-fn loaders_of_linear_layers_alone_find_nothing_in_gpt2() {
+fn targets_for_linear_layers_only_quantise_nothing_in_gpt2() {
     for to in ["w4a16", "fp8-channel", "awq-4bit", "quanto-int8", "hqq-4bit"] {
         let plan = plan_as(&model("gpt2/source"), to, &ConvertOptions::new()).unwrap();
         assert_eq!(plan.stats().quantized, 0, "{to}");
@@ -134,7 +134,7 @@ fn loaders_of_linear_layers_alone_find_nothing_in_gpt2() {
 }
 
 #[test]
-fn a_layer_whose_weight_attention_takes_itself_stays_and_is_named() {
+fn a_layer_whose_weight_is_used_directly_is_not_quantised_and_listed() {
     let matrix = [0.5; 128 * 128];
     let model = Model::new()
         .floats("head.attention.in_proj_weight", &[384, 128], &[0.5; 384 * 128])
@@ -152,7 +152,7 @@ fn a_layer_whose_weight_attention_takes_itself_stays_and_is_named() {
 }
 
 #[test]
-fn a_layer_that_its_loader_does_not_replace_cannot_be_asked_for() {
+fn selecting_a_layer_that_its_loader_does_not_replace_is_an_error() {
     let wish = ConvertOptions::new().with_quantized("*.wo.weight").unwrap();
     let error = plan_as(&model("t5/source"), "bnb-nf4", &wish).err().unwrap();
     assert!(matches!(error, AnamnesisError::Request(_)), "{error:?}");
@@ -160,7 +160,7 @@ fn a_layer_that_its_loader_does_not_replace_cannot_be_asked_for() {
 }
 
 #[test]
-fn a_directory_says_who_loads_it_and_no_other_library_is_invited() {
+fn a_directory_names_its_loader_and_stops_other_libraries() {
     let folder = Folder::new();
     for to in ["quanto-int8", "quanto-float8", "hqq-4bit"] {
         let output = folder.path(to);
@@ -177,7 +177,7 @@ fn a_directory_says_who_loads_it_and_no_other_library_is_invited() {
 }
 
 #[test]
-fn a_type_that_does_not_run_with_what_the_loader_decodes_is_refused() {
+fn a_type_that_the_loader_cannot_run_is_refused() {
     let folder = Folder::new();
     let source = folder.path("f32");
     let checkpoint = Checkpoint::open(model("t5/source"), &ParseLimits::default()).unwrap();

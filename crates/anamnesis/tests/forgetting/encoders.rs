@@ -1,4 +1,4 @@
-//! Quantising into the dialects of safetensors: the bytes of each library, and directories that decode to what was measured.
+//! Quantising to safetensors targets: the bytes of each library, and directories that decode to the measured error.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 
 const LAYER: &str = "model.layers.0.mlp.down_proj";
 
-/// The targets of safetensors that this file is about.
+/// The safetensors targets tested here.
 fn dialects() -> impl Iterator<Item = ConvertTarget> {
     ConvertTarget::all().filter(|target| {
         target.is_quantized() && target.extension() == "safetensors" && !target.name().starts_with("bnb-")
     })
 }
 
-/// Those of them that quantise matrices.
+/// Those that quantise matrices.
 fn targets() -> Vec<(ConvertTarget, ConvertOptions)> {
     let of_matrices = dialects().filter(|target| target.name() != "gpt-oss");
     of_matrices.map(|target| (target, ConvertOptions::new())).collect()
 }
 
-/// Whether a target has nothing to tell in a configuration: each tensor has its type.
+/// Whether a target needs no configuration: each tensor has its type.
 fn is_cast(target: ConvertTarget) -> bool {
     ["fp8-cast", "fp8-e5m2"].contains(&target.name())
 }
@@ -90,7 +90,7 @@ fn weights_are_those_of_their_library() {
     }
 }
 
-/// A model of a few layers, with what no target quantises and what some do.
+/// A model of a few layers, including weights that no target or only some quantise.
 fn model(seed: u64) -> Model {
     println!("seed {seed}");
     let mut noise = Noise(seed);
@@ -163,7 +163,7 @@ fn directories_decode_to_what_was_measured_whatever_the_threads() {
             }
         }
         let embeds = decoded["model.embed_tokens.weight"].dtype == "F32";
-        // Those of BitsAndBytes' habit know neither routers nor towers.
+        // BitsAndBytes targets do not skip routers and towers.
         let usual = if is_cast(target) { 4 } else { 2 };
         assert!(quantised >= usual && (quantised == usual || embeds), "{target}: {quantised}");
     }
@@ -179,7 +179,7 @@ fn rows_that_do_not_divide_are_refused_by_name_before_anything_is_written() {
                 assert_eq!(tensors, [("a.weight".to_owned(), 100)], "{target}");
             }
             Err(error) => panic!("{target}: {error}"),
-            // One scale for a row or for all, blocks that may overhang, or left alone.
+            // One scale per row or tensor, blocks that may overhang, or not quantised.
             Ok((_, stats)) => {
                 let leaves = target.name() == "fp8" || target.name().starts_with("mlx-");
                 assert_eq!(stats.quantized, if !leaves { 2 } else { usize::from(target.name() != "fp8") }, "{target}");
@@ -191,7 +191,7 @@ fn rows_that_do_not_divide_are_refused_by_name_before_anything_is_written() {
 }
 
 #[test]
-fn what_is_no_number_is_refused_by_name_or_replaced_where_allowed() {
+fn nonfinite_values_are_refused_by_name_or_replaced_if_allowed() {
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let mut values = vec![0.25; 128 * 128];
         values[300] = bad;
@@ -246,7 +246,7 @@ fn matrices_that_do_not_fill_words_are_refused_by_name() {
 }
 
 #[test]
-fn weights_pass_through_f16_where_the_library_has_them_in_it() {
+fn weights_are_rounded_to_f16_where_the_library_stores_f16() {
     let mut values = vec![1.0; 32 * 128];
     values[77] = 1e6;
     let model = Model::new().floats("a.weight", &[32, 128], &values);
@@ -255,7 +255,7 @@ fn weights_pass_through_f16_where_the_library_has_them_in_it() {
     assert_mentions(&error, &["a.weight", "value 77 is 1e6", "AWQ", "as inf"]);
 }
 
-/// A stack of experts as gpt-oss has it, with what stays beside it.
+/// A stack of experts of gpt-oss, with other tensors.
 fn experts(seed: u64, shape: [usize; 3]) -> Model {
     println!("seed {seed}");
     let mut noise = Noise(seed);
@@ -297,14 +297,14 @@ fn experts_become_blocks_and_decode_to_what_was_measured_whatever_the_threads() 
 }
 
 #[test]
-fn inputs_of_experts_that_are_no_whole_blocks_are_refused_by_name() {
+fn expert_rows_that_blocks_do_not_divide_are_refused_by_name() {
     let target = ConvertTarget::parse("gpt-oss").unwrap();
     let error = convert_bytes(&experts(17, [2, 48, 8]).bytes(), target, &ConvertOptions::new()).unwrap_err();
     assert_mentions(&error.to_string(), &["gpt-oss", "experts.gate_up_proj", "48", "32"]);
 }
 
 #[test]
-fn a_value_that_a_cast_would_make_infinite_is_refused_and_one_that_it_cuts_is_cut() {
+fn a_cast_refuses_overflow_to_infinity_and_saturates_e4m3() {
     let mut values = vec![1.0; 64];
     values[7] = 61440.0;
     let model = Model::new().floats("a.weight", &[8, 8], &values);
@@ -316,7 +316,7 @@ fn a_value_that_a_cast_would_make_infinite_is_refused_and_one_that_it_cuts_is_cu
 }
 
 #[test]
-fn files_that_loaders_look_for_stand_beside_the_weights_and_go_when_they_are_decoded() {
+fn sidecar_files_of_loaders_are_written_and_removed_on_decoding() {
     let input = Folder::staged(&model(18).bytes(), Some(&json!({ "model_type": "llama" })));
     let staged = input.model();
     std::fs::write(input.path("hf_quant_config.json"), r#"{"quantization": {}}"#).unwrap();

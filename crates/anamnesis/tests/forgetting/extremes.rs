@@ -1,4 +1,5 @@
-//! Every finite extreme through every encoding: what is written decodes to finite numbers, or the tensor is refused by name.
+//! Every finite extreme value through every encoding: the output decodes to finite values, or the tensor is refused by
+//! name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ const COLS: usize = 256;
 const DTYPES: [(&str, TargetDtype); 3] =
     [("F32", TargetDtype::F32), ("F16", TargetDtype::F16), ("BF16", TargetDtype::BF16)];
 
-/// Weights of extreme values by what they are, those that a type cannot hold left out.
+/// Weights of extreme values by description, without those that a type cannot hold.
 fn extremes(dtype: TargetDtype, rows: usize) -> BTreeMap<String, Vec<f32>> {
     let largest = match dtype {
         TargetDtype::F16 => 65504.0,
@@ -44,7 +45,7 @@ fn extremes(dtype: TargetDtype, rows: usize) -> BTreeMap<String, Vec<f32>> {
     all
 }
 
-/// Rows of weights: GPTQ packs 32 of them, and blocks are searched for long.
+/// Rows of weights: GPTQ packs 32 of them, and block searches are slow.
 const fn rows(is_gguf: bool) -> usize {
     if is_gguf { 2 } else { 32 }
 }
@@ -62,7 +63,7 @@ fn layer(name: &str, is_gguf: bool) -> String {
     if is_gguf { format!("blk.0.{name}.weight") } else { format!("model.layers.0.{name}.down_proj.weight") }
 }
 
-/// The names of refused weights, and the values of the others as this type holds them.
+/// The names of refused weights, and the decoded values of the others in this type.
 fn converted(
     target: ConvertTarget,
     mut weights: BTreeMap<String, Vec<u8>>,
@@ -97,7 +98,7 @@ fn converted(
             Ok(()) => {
                 let decoded = output.path("decoded.safetensors");
                 let written = Checkpoint::open(&path, &ParseLimits::default()).unwrap();
-                // Blocks are decoded to F32 while a model runs, other weights to what they were.
+                // Blocks are decoded to F32 at run time, other weights to their original type.
                 let loaded = if is_gguf { TargetDtype::F32 } else { dtype.1 };
                 let to = ConvertOptions::new().with_output_dtype(loaded.dtype()).with_threads(1);
                 written.plan_convert(ConvertTarget::Safetensors, &to).unwrap().write(&decoded, |_| {}).unwrap();
@@ -130,12 +131,12 @@ fn importance(names: impl Iterator<Item = String>, weight: f32) -> Arc<Importanc
     Arc::new(importance)
 }
 
-/// Goes through the targets of one container.
+/// Tests all targets of one container.
 fn check(extension: &str) {
     let (mut written, mut lost) = (0, 0);
     let mut seen = BTreeSet::new();
     for target in ConvertTarget::all().filter(|target| target.is_quantized() && target.extension() == extension) {
-        // The experts of gpt-oss are no matrices, and mixes of one type are the same where they are pure.
+        // gpt-oss has no matrices, and pure mixes of one type are equal.
         if target.name() == "gpt-oss" || extension == "gguf" && !seen.insert(target.about()) {
             continue;
         }
@@ -190,7 +191,7 @@ fn an_importance_too_large_for_the_sums_is_refused_with_the_tensor() {
 }
 
 #[test]
-fn what_would_be_infinite_is_written_where_that_is_allowed_and_counted() {
+fn overflowing_values_are_written_and_counted_if_allowed() {
     let mut values = vec![0.5; rows(true) * COLS];
     values[300] = 1e6;
     let model = Model::new().floats(&layer("ffn_down", true), &[rows(true), COLS], &values);
@@ -208,7 +209,7 @@ fn what_would_be_infinite_is_written_where_that_is_allowed_and_counted() {
 }
 
 #[test]
-fn a_type_of_its_own_cannot_make_an_infinity_either() {
+fn a_per_tensor_type_cannot_overflow_either() {
     let model = Model::new().floats(&layer("ffn_down", true), &[rows(true), COLS], &vec![1e6; rows(true) * COLS]);
     let checkpoint = Checkpoint::from_bytes(model.bytes(), &ParseLimits::default()).unwrap();
     for (dtype, is_held) in [(Dtype::F16, false), (Dtype::BF16, true), (Dtype::F32, true)] {

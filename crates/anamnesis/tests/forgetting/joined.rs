@@ -1,4 +1,4 @@
-//! Layers that loaders join to one: NVFP4 weights that share their global scale, as llm-compressor and ModelOpt have it.
+//! Layers that loaders fuse: NVFP4 weights that share a global scale, as in llm-compressor and ModelOpt.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use anamnesis::convert::convert_bytes;
 use anamnesis::{AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, DirectoryOptions, ParseLimits};
 use serde_json::json;
 
-/// The global scales of an output, as numbers.
+/// The global scales of an output.
 fn global_scales(bytes: &[u8]) -> BTreeMap<String, f32> {
     let tensors = Contents::of(bytes).tensors.into_iter();
     let is_global = |name: &str| name.ends_with("global_scale") || name.ends_with("scale_2");
@@ -89,7 +89,7 @@ fn layers_in_different_files_share_their_scale_too() {
 }
 
 #[test]
-fn a_value_that_is_no_number_is_named_by_its_own_tensor() {
+fn a_nonfinite_value_is_reported_with_its_own_tensor() {
     let mut values = vec![0.5; 32 * 64];
     values[77] = f32::NAN;
     let model =
@@ -103,12 +103,12 @@ fn a_value_that_is_no_number_is_named_by_its_own_tensor() {
 }
 
 #[test]
-fn stored_codes_stay_only_where_all_of_a_set_have_one_scale() {
+fn codes_are_repacked_only_if_all_fused_layers_share_a_scale() {
     let target = |name| ConvertTarget::parse(name).unwrap();
     let options = ConvertOptions::new();
     let shared =
         convert_bytes(&weights(Model::new(), &ATTENTION).bytes(), target("modelopt-nvfp4"), &options).unwrap().0;
-    // Each by itself has a scale of its own.
+    // Each has its own scale.
     let mut apart = Model::new();
     for layer in &ATTENTION {
         let one = weights(Model::new(), std::slice::from_ref(layer)).bytes();

@@ -1,4 +1,4 @@
-//! Quantising, byte for byte like each library.
+//! Quantisation tests, byte for byte against each library.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

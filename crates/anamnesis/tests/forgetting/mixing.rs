@@ -1,4 +1,4 @@
-//! Several ways of quantising at once: compared with nothing written, mixed by rules, and chosen so that the model fits.
+//! Mixed targets: compared without output, mixed by rules, and fitted to a size.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn directory(folder: &Folder) -> Checkpoint {
     open(folder.model().parent().unwrap())
 }
 
-/// What a directory decodes to, and its configuration.
+/// The decoded tensors and the configuration of a directory.
 fn decoded(folder: &Path) -> (BTreeMap<String, Vec<u8>>, Value) {
     let config = serde_json::from_slice(&std::fs::read(folder.join("config.json")).unwrap()).unwrap();
     let output = folder.join("decoded.safetensors");
@@ -97,7 +97,7 @@ fn a_comparison_has_the_sizes_and_errors_of_what_would_be_written() {
 }
 
 #[test]
-fn a_target_that_cannot_hold_a_weight_says_so_and_the_others_go_on() {
+fn an_impossible_target_is_reported_and_the_others_are_compared() {
     let model = Model::new().floats("a.weight", &[32, 96], &[0.5; 32 * 96]);
     let checkpoint = Checkpoint::from_bytes(model.bytes(), &ParseLimits::default()).unwrap();
     let targets = ["w4a16", "fp8-channel"].map(target);
@@ -107,7 +107,7 @@ fn a_target_that_cannot_hold_a_weight_says_so_and_the_others_go_on() {
 }
 
 #[test]
-fn weights_of_a_mix_decode_to_what_each_would_be_by_itself() {
+fn weights_of_a_mix_decode_like_those_of_single_targets() {
     let input = model(2);
     for (usual, other) in [
         ("w4a16", "w8a16"),
@@ -145,7 +145,7 @@ fn weights_of_a_mix_decode_to_what_each_would_be_by_itself() {
 }
 
 #[test]
-fn what_a_rule_keeps_stays_plain_in_every_family() {
+fn weights_kept_by_a_rule_stay_plain_in_every_family() {
     let input = model(3);
     for to in ["w4a16", "fp8", "bnb-nf4", "awq-4bit", "gptq-4bit", "modelopt-fp8", "mlx-4bit"] {
         let folder = Folder::new();
@@ -159,7 +159,7 @@ fn what_a_rule_keeps_stays_plain_in_every_family() {
 }
 
 #[test]
-fn a_rule_quantises_what_is_usually_kept() {
+fn a_rule_quantises_weights_that_are_kept_by_default() {
     let input = model(4);
     let folder = Folder::new();
     let output = folder.path("out");
@@ -172,7 +172,7 @@ fn a_rule_quantises_what_is_usually_kept() {
 }
 
 #[test]
-fn what_a_configuration_cannot_tell_is_refused_before_anything_is_written() {
+fn mixes_that_a_configuration_cannot_describe_are_refused_before_anything_is_written() {
     let input = model(5);
     for (usual, other) in [
         ("bnb-nf4", "bnb-int8"),
@@ -266,13 +266,13 @@ fn a_mix_fits_and_loses_less_the_more_room_there_is() {
 }
 
 #[test]
-fn what_is_asked_for_is_not_chosen_again() {
+fn explicit_rules_are_excluded_from_fitting() {
     let input = model(8);
     let checkpoint = directory(&input);
     let options = ConvertOptions::new().with_rule("*.q_proj.*", "mlx-6bit").unwrap();
     let targets = Fit::family("mlx-4bit,mlx-8bit").unwrap();
     let fit = checkpoint.fit(10_000_000, &targets, &options, &DirectoryOptions::new(), |_| {});
-    // Rules are for what is in the family or can stand beside it.
+    // Rules are for targets of the family or those that can be mixed with it.
     let fit = fit.unwrap();
     let chosen: Vec<_> = fit.weights.iter().map(|weight| (weight.error.name.as_str(), weight.target)).collect();
     assert!(chosen.contains(&(QUERY, None)) && chosen.contains(&(DOWN, Some(target("mlx-8bit")))), "{chosen:?}");

@@ -1,4 +1,4 @@
-//! What has been forgotten once loses nothing the second time: decode(encode(decode(x))) = decode(x).
+//! Quantising is idempotent: decode(encode(decode(x))) = decode(x).
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 const NAME: &str = "model.layers.0.mlp.down_proj.weight";
 const SHAPE: [usize; 2] = [128, 256];
 
-/// The targets whose library, asked twice, gives other values the second time, and why.
+/// The targets that are not idempotent in their library, and why.
 const REASONS: [(&str, &str); 5] = [
     (
         "w8a8 w8a16 w4a16 w3a16 w2a16 gptq-2bit gptq-3bit gptq-4bit gptq-8bit gptq-2bit-v2 gptq-3bit-v2 gptq-4bit-v2 \
@@ -31,10 +31,10 @@ const REASONS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Encodes values as a directory, or a file where the target is one, and decodes them.
+/// Encodes values as a directory or a file, and decodes them.
 fn coded(target: ConvertTarget, name: &str, shape: &[usize], values: &[f32]) -> Option<Vec<f32>> {
     let model = Model::new().floats(name, shape, values);
-    // Of no kind: libraries that decode to BF16 alone are not asked to load F32.
+    // Without a model type: libraries that decode only to BF16 need not load F32.
     let config = if target.extension() == "gguf" { json!({ "model_type": "llama" }) } else { json!({}) };
     let input = Folder::staged(&model.bytes(), Some(&config));
     let folder = Folder::new();
@@ -58,7 +58,7 @@ fn coded(target: ConvertTarget, name: &str, shape: &[usize], values: &[f32]) -> 
 }
 
 #[test]
-fn decoded_values_are_encoded_to_themselves() {
+fn encoding_decoded_values_is_idempotent() {
     let mut noise = Noise(21);
     println!("seed 21");
     let mut faults = Vec::new();

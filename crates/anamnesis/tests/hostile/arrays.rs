@@ -1,4 +1,4 @@
-//! NumPy arrays in PyTorch files: what contradicts itself ends in a typed error, what is no number in a note.
+//! NumPy arrays in PyTorch files: inconsistent ones are typed errors, those without numbers are notes.
 
 use crate::support::pickle::{Pickle, torch_archive};
 use crate::support::{assert_mentions, fixture, limit_tag, parse_reason};
@@ -22,7 +22,7 @@ fn shape(dims: &[i64]) -> Vec<u8> {
     instructions(|pickle| pickle.numbers(dims))
 }
 
-/// A type by its code, with its state.
+/// A dtype by its code, with its state.
 fn dtype(code: &str, order: &str) -> Vec<u8> {
     let called = instructions(|pickle| pickle.global("numpy", "dtype").text(code).raw(b"\x89\x88\x87R"));
     let state = instructions(|pickle| pickle.mark().int(3).text(order).raw(b"NNN").int(-1).int(-1).int(0).tuple());
@@ -88,7 +88,7 @@ fn arrays_are_read_in_either_order_and_from_either_kind_of_bytes() {
         let content = encoded("\u{ff}\0\u{80}\u{1}ab\0\0", encoding);
         assert_eq!(Array { content, ..Array::default() }.values(), [255, 384, 0x6261, 0]);
     }
-    // A string of Python 2 that happens to be UTF-8 is its bytes all the same.
+    // A Python 2 string that happens to be UTF-8 is still bytes.
     let content = [b"U\x08".as_slice(), "éé".as_bytes(), b"abcd"].concat();
     assert_eq!(Array { content, ..Array::default() }.values()[..2], [i16::from_le_bytes([0xc3, 0xa9]); 2]);
     let content = b"U\x08\xff\xfeabcdef".to_vec();
@@ -164,7 +164,7 @@ fn scalars_are_tensors_without_axes() {
 }
 
 #[test]
-fn what_is_no_number_is_told_and_what_is_too_wide_is_refused() {
+fn arrays_without_numbers_are_noted_and_wide_types_are_refused() {
     for code in ["O8", "U5", "S3", "V8", "M8", "m8"] {
         let parsed = parse_pth_bytes(Array { dtype: dtype(code, "<"), ..Array::default() }.file()).unwrap();
         assert!(parsed.is_empty());

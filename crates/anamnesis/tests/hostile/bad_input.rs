@@ -1,5 +1,5 @@
-//! Scales that are no numbers are kept as the libraries keep them; shapes, groups and zero points that do not fit are refused by
-//! name, in every scheme alike.
+//! Non-finite scales propagate as in the libraries; shapes, groups and zero points that do not match are refused by
+//! name, in every scheme.
 
 use crate::support::{Model, assert_mentions, refused, remember};
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ fn per_row() -> Option<Value> {
 }
 
 #[test]
-fn scales_that_are_no_numbers_give_what_they_give() {
+fn nonfinite_scales_propagate_as_in_the_libraries() {
     const INFINITE: u16 = 0x7C00;
     const NAN: u16 = 0x7E00;
     let fp4 = quark(json!({"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"}));
@@ -103,7 +103,7 @@ fn scales_that_are_no_numbers_give_what_they_give() {
         ("MLX", affine("a.biases", infinite), mlx(64), infinite),
         ("ModelOpt", int4(infinite), modelopt(16), infinite),
         ("ModelOpt", int4(nan), modelopt(16), nan),
-        // 255 is no number as an E8M0, and a power of two that F32 has not as an exponent.
+        // 255 is NaN as an E8M0, and infinity as a bare exponent.
         ("DeepSeek", bytes_of("I8", own, 0xFF), None, nan),
         ("Quark MXFP4", bytes_of("U8", beside, 0xFF), fp4, infinite),
     ] {

@@ -1,5 +1,4 @@
-//! What is converted from an archive is what was written into it: bytes that are not those of their checksum end the
-//! conversion, and nothing is left behind.
+//! Data of archives is checked against checksums: a mismatch ends the conversion without output.
 
 use crate::support::pickle::Pickle;
 use crate::support::zip::{Entry, archive, npy};
@@ -15,7 +14,7 @@ fn content(floats: i64) -> Vec<u8> {
     le_bytes(&(0..floats).map(|number| number as f32).collect::<Vec<_>>())
 }
 
-/// The tensors of one storage, by what is read of it.
+/// Pickles of tensors that read different parts of one storage.
 fn objects() -> Vec<(&'static str, Vec<u8>)> {
     let half = FLOATS / 2;
     let tensor =
@@ -38,7 +37,7 @@ fn objects() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// An entry whose bytes are not those of its checksum.
+/// An entry with a wrong checksum.
 fn damaged(entry: Entry) -> Entry {
     entry.both(|head| head.crc ^= 0x100)
 }
@@ -68,7 +67,7 @@ fn refused(folder: &Folder, input: &str, what: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_storage_that_is_not_what_was_written_is_not_converted() {
+fn a_storage_with_a_wrong_checksum_is_not_converted() {
     let content = content(FLOATS);
     for (what, object) in objects() {
         for make in [Entry::stored, Entry::deflated] {
@@ -82,7 +81,7 @@ fn a_storage_that_is_not_what_was_written_is_not_converted() {
             assert_mentions(&parsed.tensors().expect_err(what).to_string(), &["a/data/0", "damaged"]);
             assert_mentions(&parsed.to_safetensors_bytes().expect_err(what).to_string(), &["a/data/0", "damaged"]);
 
-            // Without a checksum, as torch writes it on request, there is nothing to hold against.
+            // Without a checksum, which torch can omit, nothing is checked.
             let [whole, without] = [file(|entry| entry), file(unchecked)].map(|bytes| {
                 folder.write("model.pth", bytes);
                 let checkpoint = Checkpoint::open(folder.path("model.pth"), &ParseLimits::default()).unwrap();
@@ -94,7 +93,7 @@ fn a_storage_that_is_not_what_was_written_is_not_converted() {
 }
 
 #[test]
-fn the_object_itself_and_its_byte_order_are_held_against_their_checksums() {
+fn the_pickle_and_its_byte_order_are_checked_against_their_checksums() {
     let object = Pickle::new().only("w", |pickle| pickle.tensor("0", 1, 0, &[1], &[1]));
     let entries = || {
         vec![
@@ -116,7 +115,7 @@ fn the_object_itself_and_its_byte_order_are_held_against_their_checksums() {
 }
 
 #[test]
-fn an_array_that_is_not_what_was_written_is_not_converted() {
+fn an_array_with_a_wrong_checksum_is_not_converted() {
     let content = content(FLOATS);
     for (descr, order) in [("<f4", "False"), (">f4", "False"), ("<f4", "True"), (">f4", "True")] {
         let rows = FLOATS / 3;
@@ -130,7 +129,7 @@ fn an_array_that_is_not_what_was_written_is_not_converted() {
 }
 
 #[test]
-fn any_bit_of_a_storage_counts() {
+fn every_bit_of_a_storage_is_covered_by_its_checksum() {
     let seed = 0x1dea;
     let mut noise = Noise(seed);
     let content = content(MANY_FLOATS);

@@ -1,4 +1,4 @@
-//! Broken and hostile GGUF files end in a typed error that names what is wrong, within the budget, without a panic.
+//! Malformed GGUF files end in a typed error that names the problem, within the budget, without a panic.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Cursor;
@@ -45,13 +45,13 @@ fn limited(file: &Gguf, tag: &str) {
     assert!(matches!(error, AnamnesisError::LimitExceeded { limit, .. } if limit == tag), "{error}");
 }
 
-// The head
+// Header
 
 #[test]
-fn other_magics_are_told_apart() {
+fn other_magic_numbers_are_distinguished() {
     malformed(&Gguf { magic: *b"ABCD", ..new() }, &["\"GGUF\"", "\"ABCD\""]);
     for magic in [b"FUGG", b"GGML", b"GGMF", b"GGJT", b"TJGG"] {
-        // Only the magic says what such a file is, so a checkpoint takes it for another format.
+        // Only the magic number identifies the format, so a checkpoint detects another one.
         let bytes = Gguf { magic: *magic, ..new() }.bytes();
         let error = parse_gguf_bytes(bytes).unwrap_err();
         assert!(matches!(error, AnamnesisError::Unsupported { .. }), "{error}");
@@ -59,7 +59,7 @@ fn other_magics_are_told_apart() {
 }
 
 #[test]
-fn versions_that_are_not_read_are_named() {
+fn unsupported_versions_are_named() {
     for version in [0, 1, 4, 17, u32::MAX] {
         unsupported(&Gguf { version, ..new() }, &[&format!("version {version} "), "2 and 3"]);
     }
@@ -69,7 +69,7 @@ fn versions_that_are_not_read_are_named() {
 }
 
 #[test]
-fn counts_are_held_against_caps_and_against_the_bytes_that_are_left() {
+fn counts_are_checked_against_caps_and_remaining_bytes() {
     for count in [1 << 63, u64::MAX, 1_000_001, 1 << 32] {
         limited(&Gguf { tensor_count: Some(count), ..new() }, "MAX_TENSOR_COUNT");
         limited(&Gguf { entry_count: Some(count), ..new() }, "MAX_KV_COUNT");
@@ -83,7 +83,7 @@ fn counts_are_held_against_caps_and_against_the_bytes_that_are_left() {
 // Metadata
 
 #[test]
-fn keys_must_be_there_once_and_be_text() {
+fn keys_must_be_unique_utf8_strings() {
     malformed(&new().number("", 1), &["key is empty"]);
     malformed(&new().number("a", 1).string("b", "").number("a", 2), &["\"a\"", "twice"]);
     let mut file = new().number("a", 1);
@@ -117,7 +117,7 @@ fn values_must_be_of_a_known_type_and_in_range() {
 }
 
 #[test]
-fn arrays_are_held_against_caps_and_against_the_bytes_that_are_left() {
+fn arrays_are_checked_against_caps_and_remaining_bytes() {
     for item in [tag::U8, tag::U64, tag::STRING, tag::ARRAY, tag::BOOL] {
         for length in [1 << 62, u64::MAX, 1 << 32, 16_000_001] {
             let array = [new().u32(item), new().u64(length)].concat();
@@ -160,7 +160,7 @@ fn the_alignment_is_a_power_of_two_of_type_u32() {
 // Tensors
 
 #[test]
-fn tensor_names_are_there_once_and_be_text() {
+fn tensor_names_must_be_unique_utf8_strings() {
     malformed(&new().tensor("x", &[4], 0, 0).tensor("x", &[4], 0, 32).data(64), &["\"x\"", "twice"]);
     for length in [1 << 63, u64::MAX, 65_536] {
         let mut file = new().tensor("x", &[4], 0, 0).data(16);
@@ -224,11 +224,11 @@ fn tensors_follow_one_another_in_the_order_of_the_file() {
     malformed(&two(32, 96).data(192), &["\"x\"", "hole"]);
     // The order of the data is that of the tensors.
     malformed(&two(64, 0).data(128), &["\"x\"", "hole"]);
-    // Of an unknown type only the first byte is known.
+    // Only the first byte of a tensor of unknown type is known.
     let unknown = |y| new().tensor("x", &[4], 31, 0).tensor("y", &[16], 0, y);
     malformed(&unknown(0).data(64), &["\"y\"", "inside", "\"x\""]);
     assert!(parse_gguf_bytes(unknown(96).data(160).bytes()).is_ok());
-    // Padding behind the last tensor may be missing, and nothing may follow it.
+    // Padding after the last tensor is optional, and nothing may follow it.
     let one = || new().tensor("x", &[9], 0, 0);
     for bytes in [36, 50, 64] {
         assert!(parse_gguf_bytes(one().data(bytes).bytes()).is_ok(), "{bytes}");
@@ -236,9 +236,9 @@ fn tensors_follow_one_another_in_the_order_of_the_file() {
     malformed(&one().data(65), &["1 bytes after the last tensor"]);
 }
 
-// Limits of the caller
+// Limits
 
-/// A sound file with something of everything.
+/// A valid file with all features.
 fn sound() -> Gguf {
     let strings = [new().u32(tag::STRING), new().u64(3), new().text("a"), new().text(""), new().text("ccc")].concat();
     let numbers = [new().u32(tag::U16), new().u64(3), vec![1, 2, 3, 4, 5, 6]].concat();
@@ -256,7 +256,7 @@ fn sound() -> Gguf {
 }
 
 #[test]
-fn limits_are_spent_by_what_is_read() {
+fn reading_is_charged_to_the_limits() {
     let tag_of = |file: &Gguf, limits: ParseLimits| match parse_gguf_front_matter_from_reader_with_limits(
         Cursor::new(file.bytes()),
         &limits,
@@ -284,7 +284,7 @@ fn limits_are_spent_by_what_is_read() {
     assert!(parse_gguf_bytes_with_limits(sound.bytes(), &limits).is_ok());
 }
 
-// Any bytes
+// Arbitrary bytes
 
 /// Everything that can be done with bytes, none of which may panic.
 fn exercise(bytes: &[u8]) -> bool {
@@ -296,7 +296,7 @@ fn exercise(bytes: &[u8]) -> bool {
         let _ = checkpoint.inspect(&Default::default());
     }
     let Ok(parsed) = from_bytes else { return false };
-    // Debug texts, because a number that is none does not equal itself.
+    // Debug texts, because NaN does not equal itself.
     let texts = |metadata: &HashMap<String, GgufMetadataValue>| {
         metadata.iter().map(|(key, value)| format!("{key} {value:?}")).collect::<BTreeSet<_>>()
     };
@@ -323,7 +323,7 @@ fn a_file_cut_at_any_byte_is_refused() {
         let bytes = file.bytes();
         assert!(parse_gguf_bytes(bytes.clone()).is_ok());
         for end in 0..bytes.len() {
-            // Behind its first byte, nothing is known of the tensor of unknown type.
+            // After its first byte, the extent of a tensor of unknown type is unknown.
             let only_unknown_bytes_are_gone = !file.big_endian && bytes.len() - end < 4;
             assert_eq!(exercise(&bytes[..end]), only_unknown_bytes_are_gone, "{end}");
         }
@@ -331,7 +331,7 @@ fn a_file_cut_at_any_byte_is_refused() {
 }
 
 #[test]
-fn no_single_wrong_byte_makes_anything_panic() {
+fn no_single_byte_change_causes_a_panic() {
     for file in [sound(), big_endian()] {
         let bytes = file.bytes();
         let front_matter = bytes.len() - 100;

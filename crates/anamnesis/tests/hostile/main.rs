@@ -1,4 +1,4 @@
-//! Broken and hostile files end in a typed error or the right numbers: container by container.
+//! Malformed and hostile files end in a typed error or the right values, container by container.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

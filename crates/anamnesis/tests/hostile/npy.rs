@@ -1,10 +1,10 @@
-//! Array headers that lie: every case ends in a typed error that names the array.
+//! Malformed NPY headers: every case ends in a typed error that names the array.
 
 use crate::support::zip::{Entry, archive, npy};
 use crate::support::{assert_mentions, limit_tag, parse_reason};
 use anamnesis::{AnamnesisError, Checkpoint, ParseLimits, parse_npz_bytes, parse_npz_bytes_with_limits};
 
-/// What comes of an array with this file, in an archive and by itself.
+/// The result of reading an array, in an archive and alone.
 fn outcome(content: &[u8]) -> anamnesis::Result<Vec<usize>> {
     let alone = Checkpoint::from_bytes(content.to_vec(), &ParseLimits::default());
     let result = parse_npz_bytes(archive(&[Entry::stored("x.npy", content)]));
@@ -53,7 +53,7 @@ fn reads_headers_as_python_would() {
 }
 
 #[test]
-fn refuses_shapes_that_are_none() {
+fn refuses_invalid_shapes() {
     for (shape, word) in [
         ("(-1,)", "-1"),
         ("(3)", "not a tuple"),
@@ -106,7 +106,7 @@ fn refuses_dictionaries_that_are_not_a_header() {
 }
 
 #[test]
-fn names_the_types_that_are_no_tensors() {
+fn names_unsupported_types() {
     unsupported("'|O'", &["objects", "|O"]);
     unsupported("'O8'", &["objects"]);
     unsupported("[('a', '<f4'), ('b', '<f4')]", &["records"]);
@@ -152,7 +152,7 @@ fn refuses_lengths_past_the_end() {
 }
 
 #[test]
-fn headers_and_elements_are_spent_from_the_budget() {
+fn headers_and_elements_are_charged_to_the_budget() {
     let bytes = archive(&[Entry::deflated("x.npy", &npy(&shaped("(5000,)"), &[0; 20_000]))]);
     let single = |bytes: u64| ParseLimits::default().with_max_single_alloc(bytes);
     let tag = |limits| limit_tag(parse_npz_bytes_with_limits(bytes.clone(), &limits).unwrap_err());
@@ -160,7 +160,7 @@ fn headers_and_elements_are_spent_from_the_budget() {
     assert_eq!(tag(single(19_999)), "max_single_alloc_bytes");
     assert!(parse_npz_bytes_with_limits(bytes.clone(), &single(20_000)).is_ok());
     assert_eq!(tag(ParseLimits::default().with_max_total_bytes(20_000)), "max_total_bytes");
-    // An array that is claimed to be enormous costs nothing.
+    // A huge declared array costs nothing.
     let huge = npy(&shaped("(2305843009213693951,)"), &[0; 8]);
     assert!(outcome(&huge).is_err());
 }

@@ -1,11 +1,11 @@
-//! Packed weights whose companions are broken are refused by name, before anything is written.
+//! Packed weights with malformed companions are refused by name, before anything is written.
 
 use std::collections::BTreeMap;
 
 use crate::support::{Folder, Model, TARGETS, assert_mentions, le_bytes};
 use serde_json::{Value, json};
 
-/// Tensors by name, so that a case can change or remove one of a sound weight.
+/// Tensors by name, so that a case can change or remove one of a valid weight.
 #[derive(Clone)]
 struct Weight(BTreeMap<&'static str, (&'static str, Vec<usize>, Vec<u8>)>);
 
@@ -59,7 +59,7 @@ fn gptq() -> Weight {
         .with("a.g_idx", "I32", &[32], integers(&index))
 }
 
-/// The same size in AWQ's layout.
+/// The same size in the AWQ layout.
 fn awq() -> Weight {
     gptq().without("a.g_idx").with("a.qweight", "I32", &[32, 1], vec![0x5a; 128])
 }
@@ -70,14 +70,14 @@ fn config(method: &str, bits: impl Into<Value>, group_size: impl Into<Value>) ->
 }
 
 #[test]
-fn an_index_that_contradicts_the_size_of_groups_or_is_missing_beside_others_is_refused() {
+fn a_group_index_that_contradicts_the_group_size_or_is_missing_is_refused() {
     let config = |more: Value| {
         let mut section = json!({"quant_method": "gptq", "bits": 4, "group_size": 16, "checkpoint_format": "gptq"});
         section.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({"quantization_config": section})
     };
     gptq().is_sound(Some(&config(json!({}))));
-    // 32 inputs in two groups are of 16 each, and not of 20 and 12.
+    // 32 inputs in two groups are 16 each, not 20 and 12.
     gptq().is_refused(Some(&config(json!({"group_size": 20}))), &["\"a.qweight\"", "group 0", "groups of 20"]);
     let uneven: Vec<i32> = (0..32).map(|input| i32::from(input > 10)).collect();
     let uneven = gptq().with("a.g_idx", "I32", &[32], integers(&uneven));
@@ -90,14 +90,14 @@ fn an_index_that_contradicts_the_size_of_groups_or_is_missing_beside_others_is_r
 }
 
 #[test]
-fn zero_points_of_symmetric_codes_that_are_those_of_the_other_format_are_refused() {
+fn symmetric_zero_points_in_the_other_format_are_refused() {
     let config = |format: &str, sym: bool| json!({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 16, "sym": sym, "checkpoint_format": format}});
     let v2 = || gptq().with("a.qzeros", "I32", &[2, 1], vec![0x88; 8]);
     gptq().is_sound(Some(&config("gptq", true)));
     v2().is_sound(Some(&config("gptq_v2", true)));
     gptq().is_refused(Some(&config("gptq_v2", true)), &["\"a.qweight\"", "all zero points are 7", "v2"]);
     v2().is_refused(Some(&config("gptq", true)), &["\"a.qweight\"", "all zero points are 8", "v1"]);
-    // Codes that are not symmetric may have any.
+    // Asymmetric codes may have any zero point.
     gptq().is_sound(Some(&config("gptq_v2", false)));
 }
 
@@ -129,7 +129,7 @@ fn a_group_index_of_the_wrong_length_or_type_is_refused() {
 }
 
 #[test]
-fn shapes_of_packed_companions_must_go_together() {
+fn shapes_of_packed_companions_must_match() {
     for weight in [gptq(), awq()] {
         for (shape, bytes) in [([1, 1], 4), ([2, 2], 16), ([2, 0], 0), ([3, 1], 12), ([0, 1], 0)] {
             weight.clone().with("a.qzeros", "I32", &shape, vec![0; bytes]).is_refused(None, &["a.q"]);
@@ -210,7 +210,7 @@ fn int8() -> Weight {
 }
 
 #[test]
-fn a_description_that_makes_no_sense_is_refused() {
+fn an_inconsistent_quant_state_is_refused() {
     let huge = 1u64 << 32;
     let shapes = [
         json!([8, 17]),
@@ -292,7 +292,7 @@ fn nested_scales_need_their_offset() {
 }
 
 #[test]
-fn every_member_of_a_description_is_what_it_has_to_be() {
+fn every_member_of_a_quant_state_is_validated() {
     let members = |changes: &[(&str, Option<Value>)]| {
         let mut state = json!({"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [8, 16],
             "nested_blocksize": 256, "nested_offset": 0.25, "nested_dtype": "float32"});

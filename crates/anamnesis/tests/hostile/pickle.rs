@@ -1,4 +1,4 @@
-//! PyTorch files that lie: every case ends in a typed error or the right numbers, and nothing is ever run.
+//! Hostile PyTorch files: every case ends in a typed error or the right values, and no code is ever executed.
 
 use crate::support;
 use crate::support::pickle::{Pickle, legacy_stream, torch_archive};
@@ -60,7 +60,7 @@ fn views_outside_the_storage_are_refused() {
 }
 
 #[test]
-fn storages_are_held_against_what_the_archive_holds() {
+fn storages_are_checked_against_the_archive() {
     let tensor = |elements| Pickle::new().only("w", |pickle| pickle.tensor("0", elements, 0, &[1], &[1]));
     for elements in [3, 5, 1 << 40] {
         refused(torch_archive(&tensor(elements), &[&floats()]), &["data/0", "16"]);
@@ -86,7 +86,7 @@ fn a_tensor_that_changes_after_it_is_made_is_refused() {
 }
 
 #[test]
-fn a_million_views_of_one_storage_are_no_more_than_that() {
+fn a_million_views_of_one_storage_use_bounded_memory() {
     const VIEWS: u32 = 1_000_000;
     let mut object = Pickle::new().raw(b"}(");
     object = object.text("t").tensor("0", 4, 1, &[2], &[1]).raw(b"q\x00");
@@ -102,7 +102,7 @@ fn a_million_views_of_one_storage_are_no_more_than_that() {
 }
 
 #[test]
-fn tensors_that_share_a_storage_grow_so_far_and_no_further() {
+fn tensors_that_share_a_storage_have_a_size_limit() {
     // Sixty-four kilobytes under many names.
     let shared = |names: usize| {
         let mut object = Pickle::new().raw(b"}(").text("t").tensor("0", 16384, 0, &[16384], &[1]).raw(b"q\x00");
@@ -127,14 +127,14 @@ fn tensors_that_share_a_storage_grow_so_far_and_no_further() {
 }
 
 #[test]
-fn bombs_and_towers_cost_nothing() {
-    // Dicts of the dict before, twice: 2^1000 paths without a tensor.
+fn exponential_references_and_deep_nesting_are_cheap() {
+    // Each dict refers to the previous one twice: 2^1000 paths without a tensor.
     let mut bomb = Pickle::new().raw(b"}");
     for _ in 0..200 {
         bomb = bomb.raw(b"q\x01}(U\x01ah\x01U\x01bh\x01u");
     }
     assert!(parse_pth_bytes(torch_archive(&bomb.clone().stop(), &[])).unwrap().is_empty());
-    // With a tensor at the bottom every path is one.
+    // With a tensor at the bottom every path is a tensor.
     let mut bomb = Pickle::new().raw(b"}").text("w").tensor("0", 4, 0, &[1], &[1]).raw(b"s");
     for _ in 0..100 {
         bomb = bomb.raw(b"q\x01}(U\x01ah\x01U\x01bh\x01u");
@@ -146,25 +146,25 @@ fn bombs_and_towers_cost_nothing() {
     // A million tuples inside one another.
     let tower = Pickle::new().raw(b"N").raw(&b"\x85".repeat(1_000_000)).stop();
     assert_eq!(limit_tag(error(torch_archive(&tower, &[]))), "MAX_PICKLE_VM_DEPTH");
-    // A list inside itself, beside a tensor.
+    // A list that contains itself, next to a tensor.
     let ring = Pickle::new().raw(b"]q\x01h\x01a").tensor("0", 4, 0, &[1], &[1]).raw(b"a").stop();
     assert_eq!(limit_tag(error(torch_archive(&ring, &[&floats()]))), "MAX_PICKLE_VM_DEPTH");
 }
 
 #[test]
-fn numbers_out_of_this_world_are_errors() {
+fn out_of_range_numbers_are_errors() {
     let object = |bytes: &[u8]| torch_archive(&Pickle::new().raw(bytes).stop(), &[]);
     assert_eq!(limit_tag(error(object(b"\x8b\xff\xff\xff\x7f"))), "MAX_PICKLE_PAYLOAD");
     refused(object(b"\x8a\xff\x01"), &["ends at byte"]);
     refused(object(b"\x8b\x00\x00\x00\x80"), &["negative"]);
-    // A memo entry far away is one entry.
+    // A memo entry with a large index is one entry.
     assert!(parse_pth_bytes(object(b"}r\xff\xff\xff\x7f")).unwrap().is_empty());
     assert!(parse_pth_bytes(object(b"}p99999999999999999\n")).unwrap().is_empty());
     refused(object(b"K\x01}b"), &["state"]);
 }
 
 #[test]
-fn bytes_behind_the_end_of_the_pickle_are_counted() {
+fn bytes_after_the_end_of_the_pickle_are_refused() {
     let mut trailing = Pickle::new().only("w", |pickle| pickle.tensor("0", 4, 0, &[1], &[1]));
     trailing.extend(b"cos\nsystem\n.");
     let bytes = torch_archive(&trailing, &[&floats()]);
@@ -173,13 +173,13 @@ fn bytes_behind_the_end_of_the_pickle_are_counted() {
 }
 
 #[test]
-fn frames_are_as_long_as_they_say() {
+fn frame_lengths_are_checked() {
     let framed = |length: u64, bytes: &[u8]| {
         let frame = [b"\x80\x04\x95".as_slice(), &length.to_le_bytes(), bytes].concat();
         torch_archive(&frame, &[])
     };
     assert!(parse_pth_bytes(framed(2, b"}.")).unwrap().is_empty());
-    // Long texts stand between frames.
+    // Long strings are between frames.
     let between = [b"}\x8c\x01aX\x02\0\0\0bb".as_slice(), b"\x95\x02\0\0\0\0\0\0\0s."].concat();
     assert!(parse_pth_bytes(framed(4, &between)).unwrap().is_empty());
     refused(framed(3, b"}."), &["a frame of 3 bytes, 2 follow"]);
@@ -189,7 +189,7 @@ fn frames_are_as_long_as_they_say() {
     refused(framed(3, b"}.."), &["the end of the pickle inside a frame"]);
 }
 
-/// Ways to reach `os.system`, all of which are told and none of which are taken.
+/// Ways to reach `os.system`, all of which are listed and none executed.
 fn attacks() -> Vec<(&'static str, Vec<u8>)> {
     let attack = |bytes: &[u8]| Pickle::new().raw(bytes).stop();
     vec![
@@ -209,7 +209,7 @@ fn attacks() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn every_way_to_code_is_refused_and_told() {
+fn every_reference_to_code_is_refused_and_listed() {
     for (how, object) in attacks() {
         let bytes = torch_archive(&object, &[]);
         let report = scan_bytes(&bytes).unwrap();
@@ -233,7 +233,7 @@ fn every_way_to_code_is_refused_and_told() {
 }
 
 #[test]
-fn names_that_lead_elsewhere_are_refused() {
+fn globals_that_can_reach_code_are_refused() {
     for (module, name) in [
         ("builtins", "eval"),
         ("builtins", "getattr"),
@@ -254,20 +254,20 @@ fn names_that_lead_elsewhere_are_refused() {
         assert_eq!(scan_bytes(&bytes).unwrap().verdict(), ScanVerdict::RefersToCode, "{module}.{name}");
         assert!(matches!(error(bytes), AnamnesisError::DisallowedGlobal { .. }), "{module}.{name}");
     }
-    // Extension codes stand for names that only the reader's registry knows.
+    // Extension codes refer to a registry that only the reader has.
     for code in [&b"\x82\x01"[..], b"\x83\x01\x02", b"\x84\x01\x02\x03\x04"] {
         let bytes = torch_archive(&Pickle::new().raw(code).stop(), &[]);
         assert_eq!(scan_bytes(&bytes).unwrap().verdict(), ScanVerdict::RefersToCode);
         assert!(matches!(error(bytes), AnamnesisError::DisallowedGlobal { .. }));
     }
-    // A name that a call makes.
+    // A name computed by a call.
     let made = Pickle::new().global("builtins", "str").text("os").raw(b"\x85R").text("system").raw(b"\x93").stop();
     assert_eq!(scan_bytes(&torch_archive(&made, &[])).unwrap().verdict(), ScanVerdict::RefersToCode);
     assert!(matches!(error(torch_archive(&made, &[])), AnamnesisError::DisallowedGlobal { .. }));
 }
 
 #[test]
-fn file_text_in_names_cannot_steer_a_terminal() {
+fn control_characters_in_names_are_escaped() {
     let bytes = torch_archive(&Pickle::new().global("os\u{1b}[2J", "sys\u{202e}tem").stop(), &[]);
     let report = scan_bytes(&bytes).unwrap();
     assert_eq!(report.pickles[0].globals[0].module, "os\\u{1b}[2J");
@@ -275,14 +275,14 @@ fn file_text_in_names_cannot_steer_a_terminal() {
 }
 
 #[test]
-fn buffers_beside_the_pickle_are_no_tensors() {
+fn out_of_band_buffers_are_not_tensors() {
     let object = Pickle::new().raw(b"\x97\x98").stop();
     assert_eq!(scan_bytes(&object).unwrap().verdict(), ScanVerdict::Safe);
     refused(torch_archive(&object, &[]), &["neither a tensor nor a dict"]);
 }
 
 #[test]
-fn keys_that_are_no_names_are_refused_where_tensors_are_at_stake() {
+fn keys_that_are_not_strings_are_refused_in_dicts_of_tensors() {
     let object = |key: &[u8]| Pickle::new().raw(b"}").raw(key).tensor("0", 4, 0, &[1], &[1]).raw(b"s").stop();
     for key in [&b")"[..], b"N", b"G\x3f\xf8\0\0\0\0\0\0", b"\x88", b"C\x01a"] {
         refused(torch_archive(&object(key), &[&floats()]), &["neither text nor an integer"]);
@@ -299,7 +299,7 @@ fn keys_that_are_no_names_are_refused_where_tensors_are_at_stake() {
 }
 
 #[test]
-fn two_models_in_one_file_are_both_taken() {
+fn two_models_in_one_file_are_both_read() {
     let dict = |pickle: Pickle| pickle.raw(b"}").text("w").tensor("0", 4, 0, &[1], &[1]).raw(b"s");
     let file = |other: &str| {
         let object = dict(dict(Pickle::new().raw(b"}").text("ema")).raw(b"s").text(other)).raw(b"s").stop();
@@ -311,7 +311,7 @@ fn two_models_in_one_file_are_both_taken() {
     assert_eq!(names, ["ema.w", "generator.w"]);
     assert_mentions(&notes[0].text, &["\"ema\"", "\"generator\""]);
     assert_eq!(notes[0].remedy, Some(Remedy::ChoosePart));
-    // The weights that are trained come before their average, and the optimizer is none.
+    // The trained weights come before their average, and the optimizer is not a model.
     assert_eq!(file("model").0, ["w"]);
     assert_mentions(&file("model").1[0].text, &["under \"model\""]);
     assert_mentions(&file("optimizer").1[0].text, &["under \"ema\""]);
@@ -333,7 +333,7 @@ fn archives_need_exactly_one_object() {
     refused(named(&["a.npy"]), &["NumPy"]);
     refused(named(&["a/data.pkl", "b/data.pkl"]), &["two objects"]);
     refused(named(&["a/data.pkl", "a/data.pkl"]), &["twice"]);
-    // A storage below another folder is another file's.
+    // A storage in another folder belongs to another file.
     refused(archive(&[Entry::stored("a/data.pkl", &object), Entry::stored("b/data/0", &floats())]), &["data/0"]);
     let with_order = |order: &[u8]| {
         archive(&[
@@ -362,15 +362,15 @@ fn compressed_and_stored_entries_give_the_same() {
 }
 
 #[test]
-fn a_pickle_that_says_it_is_too_large_is_not_read() {
+fn a_pickle_beyond_the_limit_is_not_read() {
     let huge = Entry::deflated("a/data.pkl", b"N.").both(|head| head.size = 200 << 20);
     assert_eq!(limit_tag(error(archive(&[huge]))), "MAX_PKL_SIZE");
 }
 
 #[test]
-fn legacy_streams_are_held_against_themselves() {
+fn legacy_streams_are_checked_for_consistency() {
     let object = || {
-        // The legacy form says which part of the storage is meant.
+        // The legacy format stores the part of the storage.
         let storage = Pickle::new().raw(b"}").text("w").global("torch._utils", "_rebuild_tensor").mark().mark();
         let storage = storage.text("storage").global("torch", "FloatStorage").text("7").text("cpu").int(4);
         storage
@@ -405,13 +405,13 @@ fn legacy_streams_are_held_against_themselves() {
 }
 
 #[test]
-fn a_magic_number_that_is_code_is_told() {
+fn a_magic_number_computed_by_code_is_reported() {
     let mut stream = b"\x80\x02c__builtin__\neval\nU\x021+\x85R.".to_vec();
     stream.extend(legacy_stream(&Pickle::new().raw(b"}").stop(), &[], &[]));
     let report = scan_bytes(&stream).unwrap();
     assert_eq!(report.verdict(), ScanVerdict::RefersToCode);
     assert!(matches!(error(stream), AnamnesisError::Unsupported { .. }));
-    // The number is there, but what follows it is code.
+    // The magic number is present, but code follows it.
     let mut stream = legacy_stream(b"", &[], &[]);
     stream.truncate(15);
     stream.extend(b"\x80\x02c__builtin__\neval\nU\x021+\x85R.");
@@ -419,7 +419,7 @@ fn a_magic_number_that_is_code_is_told() {
 }
 
 #[test]
-fn whatever_is_no_pytorch_file_is_told_by_what_it_is() {
+fn other_files_are_identified_by_their_kind() {
     let mut tar = vec![0; 512];
     tar[257..262].copy_from_slice(b"ustar");
     for (bytes, words) in [
@@ -438,7 +438,7 @@ fn whatever_is_no_pytorch_file_is_told_by_what_it_is() {
 }
 
 #[test]
-fn a_scan_knows_files_by_their_content() {
+fn a_scan_identifies_files_by_content() {
     let verdict = |bytes: &[u8]| scan_bytes(bytes).unwrap().verdict();
     assert_eq!(verdict(&support::Model::new().bytes()), ScanVerdict::HoldsNoCode);
     assert_eq!(verdict(b"GGUF\x03\0\0\0"), ScanVerdict::HoldsNoCode);
@@ -447,7 +447,7 @@ fn a_scan_knows_files_by_their_content() {
     assert_eq!(verdict(b"\x80\x04}."), ScanVerdict::Safe);
     assert_eq!(verdict(b"cos\nsystem\n."), ScanVerdict::RefersToCode);
     assert_eq!(verdict(b"\x80\x04}.\x80\x04cos\nsystem\n."), ScanVerdict::RefersToCode);
-    // Code before the pickle breaks off is found; so is code behind nonsense.
+    // Code before the end of a truncated pickle is found; so is code after garbage.
     assert_eq!(verdict(b"cos\nsystem\nU\x02ls\x85R"), ScanVerdict::RefersToCode);
     assert_eq!(verdict(b"\x80\x04tcos\nsystem\n."), ScanVerdict::RefersToCode);
     let header = |descr: &str| {
@@ -458,7 +458,7 @@ fn a_scan_knows_files_by_their_content() {
     assert_eq!(verdict(&objects), ScanVerdict::RefersToCode);
     assert_eq!(verdict(&archive(&[Entry::deflated("a.npy", &objects)])), ScanVerdict::RefersToCode);
     assert_eq!(verdict(&[header("<f4"), vec![0; 4]].concat()), ScanVerdict::HoldsNoCode);
-    // A pickle under any name, and beside the one that torch reads, is found, and told from it.
+    // A pickle under any name is found, and distinguished from the one that torch loads.
     let safe = Entry::stored("m/data.pkl", b"\x80\x02}.");
     let code = |name: &str| Entry::stored(name, b"\x80\x02cos\nsystem\n.");
     for name in ["m/extra.pkl", "m/other", "__main__.pickle", "m/data/data.pkl"] {
@@ -470,11 +470,11 @@ fn a_scan_knows_files_by_their_content() {
     }
     let arrays = Entry::stored("a.npy", &[header("<f4"), vec![0; 4]].concat());
     assert_eq!(verdict(&archive(&[arrays, code("x.pkl")])), ScanVerdict::RefersToCodeUnloaded);
-    // The oldest protocol has no mark of its own.
+    // Protocol 0 has no magic number.
     let old = Entry::stored("x", b"cos\nsystem\n(S'ls'\ntR.");
     assert_eq!(verdict(&archive(&[old])), ScanVerdict::RefersToCode);
     assert_eq!(verdict(&archive(&[Entry::stored("readme.txt", b"hello\n")])), ScanVerdict::HoldsNoCode);
-    // An archive that two readers read differently is not read.
+    // An ambiguous archive is not read.
     let lies = safe.clone().local(|head| head.name = b"m/data.pkk".to_vec());
     assert_eq!(verdict(&archive(&[lies])), ScanVerdict::Malformed);
 }
@@ -496,7 +496,7 @@ fn fixtures_of_torch_are_safe_and_a_module_is_not() {
 }
 
 #[test]
-fn files_cut_anywhere_are_errors() {
+fn files_truncated_anywhere_are_errors() {
     for name in ["checkpoint.pth", "checkpoint_legacy.pth", "scripted.pt", "deflated.pth"] {
         let bytes = std::fs::read(fixture(&format!("pth/{name}"))).unwrap();
         for end in (0..bytes.len()).step_by(7) {

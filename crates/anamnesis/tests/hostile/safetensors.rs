@@ -1,4 +1,4 @@
-//! Broken and hostile safetensors files end in a typed error that says where, whatever they are read from.
+//! Malformed safetensors files end in a typed error with a location, from every entry point.
 
 use crate::support;
 use std::io::{Cursor, ErrorKind};
@@ -13,8 +13,8 @@ use anamnesis::{
     parse_safetensors_header_with_limits, parse_with_limits,
 };
 
-/// The error of a file that must not be read; all entrances must agree on its kind. To those that take one format a file of
-/// anything else is malformed.
+/// The error of a file that must be refused; all entry points must agree on its kind. For those of one format, a file
+/// of another format is malformed.
 #[track_caller]
 fn rejected(file: &[u8]) -> AnamnesisError {
     let folder = Folder::staged(file, None);
@@ -47,7 +47,7 @@ fn entry_is_refused(text: &str, words: &[&str]) {
     assert_mentions(&reason, words);
 }
 
-// The length in front of the header
+// Header length
 
 #[test]
 fn files_shorter_than_a_header_length_are_refused() {
@@ -90,7 +90,7 @@ fn a_header_longer_than_the_permanent_cap_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn files_of_other_kinds_are_called_by_their_name() {
+fn files_of_other_kinds_are_named() {
     let lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 4670885068\n";
     assert_mentions(&parse_reason(rejected(lfs)), &["Git LFS pointer", "not the file itself"]);
     assert_mentions(&parse_reason(rejected(b"<!DOCTYPE html><html></html>")), &["HTML page"]);
@@ -104,7 +104,7 @@ fn files_of_other_kinds_are_called_by_their_name() {
     }
 }
 
-// The text of the header
+// Header text
 
 #[test]
 fn a_header_that_is_not_an_object_is_refused() {
@@ -173,7 +173,7 @@ fn deep_nesting_is_refused_or_skipped_without_recursion() {
 }
 
 #[test]
-fn numbers_that_are_not_whole_and_positive_are_refused() {
+fn numbers_that_are_not_unsigned_integers_are_refused() {
     for number in ["1e3", "1.0", "-1", "-0.0", "18446744073709551616", "1e999", "\"8\"", "null", "true", "08", "+8"] {
         entry_is_refused(&format!(r#"{{"dtype":"U8","shape":[{number}],"data_offsets":[0,8]}}"#), &["shape"]);
         entry_is_refused(&format!(r#"{{"dtype":"U8","shape":[8],"data_offsets":[0,{number}]}}"#), &["data_offsets"]);
@@ -256,7 +256,7 @@ fn overlapping_tensors_are_refused_by_name() {
 }
 
 #[test]
-fn holes_between_tensors_are_refused_by_name() {
+fn gaps_between_tensors_are_refused_by_name() {
     assert_mentions(&parse_reason(rejected(&at_offsets(&[(0, 4), (5, 8)], &[0; 8]))), &["\"t1\"", "hole"]);
     assert_mentions(&parse_reason(rejected(&at_offsets(&[(1, 8)], &[0; 8]))), &["\"t0\"", "hole"]);
 }
@@ -280,7 +280,7 @@ fn tensors_that_together_pass_the_end_of_u64_are_refused_or_described_without_wr
     offsets.push((8 * step, 8 * step + 7));
     let file = at_offsets(&offsets, b"");
     parse_reason(rejected(&file));
-    // The stream form does not look at the data; whatever it says, it says without wrapping around.
+    // The stream form does not read the data; its arithmetic must not wrap around.
     if let Ok(header) = parse_safetensors_header_from_reader(&file[..]) {
         assert_eq!(header.tensors[8].data_offsets, (8 * step as usize, 8 * step as usize + 7));
     }
@@ -565,7 +565,7 @@ fn output_in_memory_is_within_the_limits_given_at_parsing() {
     assert_eq!(limit_tag(model.remember_to_bytes(TargetDtype::F32).unwrap_err()), "max_single_alloc_bytes");
 }
 
-// The stream form
+// Streams
 
 #[test]
 fn a_stream_that_ends_inside_the_header_is_an_io_error() {
@@ -607,7 +607,7 @@ fn a_reader_that_fails_is_an_io_error() {
 }
 
 #[test]
-fn the_header_tells_offsets_roles_and_metadata() {
+fn the_header_has_offsets_roles_and_metadata() {
     let header = parse_safetensors_header(&small()).unwrap();
     let names: Vec<_> = header.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     assert_eq!(names, ["a.weight", "a.weight_scale", "b"]);

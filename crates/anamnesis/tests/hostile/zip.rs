@@ -1,4 +1,4 @@
-//! Archives that lie: every case ends in a typed error, within the budget, whoever is to be misled.
+//! Malformed ZIP archives: every case ends in a typed error, within the budget.
 
 use crate::support;
 use crate::support::zip;
@@ -44,13 +44,13 @@ fn unsupported(bytes: Vec<u8>, words: &[&str]) {
 }
 
 #[test]
-fn honest_archives_of_every_dialect_are_read() {
+fn valid_archives_of_every_dialect_are_read() {
     reads(archive(&[a(), b()]));
     for (signature, wide) in [(true, false), (true, true), (false, false), (false, true)] {
         let described = |entry: Entry| entry.clone().with_descriptor(&descriptor(&entry, signature, wide));
         reads(archive(&[described(a()), described(b())]));
     }
-    // NumPy's local headers have the sizes in a ZIP64 field; PyTorch pads, and fills the rest with a field of its own.
+    // The local headers of NumPy have the sizes in a ZIP64 field; PyTorch pads with a field of its own.
     let size = u64::from(a().local.size);
     let wide = field(1, &[size.to_le_bytes(), size.to_le_bytes()].concat());
     let moved = a().local(|head| (head.stored, head.size, head.extra) = (u32::MAX, u32::MAX, wide.clone()));
@@ -126,7 +126,7 @@ fn refuses_two_ends() {
 }
 
 #[test]
-fn refuses_zip64_lies() {
+fn refuses_inconsistent_zip64_records() {
     let (bytes, directory, directory_bytes) = body(&[a()]);
     let (start, length) = (u64::from(directory), u64::from(directory_bytes));
     let whole = |wide: Vec<u8>| [bytes.clone(), wide, end(1, directory, directory_bytes, b"")].concat();
@@ -158,7 +158,7 @@ fn refuses_zip64_lies() {
 }
 
 #[test]
-fn refuses_overlaps_holes_and_prefixes() {
+fn refuses_overlaps_gaps_and_prefixes() {
     let mut twin = a().both(|head| head.name = b"c.npy".to_vec());
     twin.offset = Some(0);
     refused(archive(&[a(), twin]), &["overlaps"]);
@@ -170,7 +170,7 @@ fn refuses_overlaps_holes_and_prefixes() {
     refused(archive(&[hole.clone(), b()]), &["hole"]);
     refused(archive(&[b(), hole]), &["hole"]);
     refused([b"#!/bin/sh\n".to_vec(), archive(&[a()])].concat(), &["in front"]);
-    // A self-extracting archive that knows of its prefix.
+    // A self-extracting archive with adjusted offsets.
     let (bytes, directory, directory_bytes) = body(&[Entry { offset: Some(4), ..a() }]);
     refused([b"MZ\0\0".to_vec(), bytes, end(1, directory + 4, directory_bytes, b"")].concat(), &["in front"]);
     refused(archive(&[Entry { offset: Some(u32::MAX - 1), ..a() }]), &["in front"]);
@@ -180,7 +180,7 @@ fn refuses_overlaps_holes_and_prefixes() {
 }
 
 #[test]
-fn refuses_names_that_readers_take_for_one_another() {
+fn refuses_ambiguous_names() {
     refused(archive(&[a(), a()]), &["a.npy", "twice"]);
     let named = |name: &str| Entry::stored(name, &bytes_array(b"abc"));
     refused(archive(&[named("x/y.npy"), named("x\\y.npy")]), &["taken for one"]);
@@ -210,7 +210,7 @@ fn refuses_encryption_patches_disks_and_other_methods() {
         (0x10, "flag"),
     ] {
         unsupported(archive(&[a().both(|head| head.flags |= flag)]), &["a.npy", word]);
-        // Flags that only one of the headers has.
+        // Flags in only one of the headers.
         unsupported(archive(&[a().central(|head| head.flags |= flag)]), &["a.npy", word]);
         refused(archive(&[a().local(|head| head.flags |= flag)]), &["a.npy", "flags"]);
     }
@@ -249,13 +249,13 @@ fn refuses_deflate_data_that_is_not_what_was_declared() {
 }
 
 #[test]
-fn bombs_cost_nothing() {
+fn decompression_bombs_are_refused_cheaply() {
     let bomb = Entry::deflated("b.npy", &bytes_array(&vec![0; 60_000]));
     let ratio = ParseLimits::default().with_max_decompression_ratio(10);
     let error = parse_npz_bytes_with_limits(archive(std::slice::from_ref(&bomb)), &ratio).unwrap_err();
     assert_eq!(limit_tag(error), "max_decompression_ratio");
     assert!(parse_npz_bytes(archive(&[bomb])).is_ok());
-    // More than deflate can do is a lie.
+    // A ratio beyond the maximum of deflate is refused.
     let impossible = b().both(|head| head.size = u32::MAX - 1);
     refused(archive(&[impossible]), &["cannot inflate"]);
     let items = ParseLimits::default().with_max_item_count(1);
@@ -286,7 +286,7 @@ fn names_what_is_not_an_archive() {
 }
 
 #[test]
-fn no_change_of_a_byte_gives_other_numbers() {
+fn no_byte_change_gives_wrong_values() {
     let original = archive(&[a(), b().with_descriptor(&descriptor(&b(), true, false))]);
     let wanted = parse_npz_bytes(original.clone()).unwrap();
     for at in 0..original.len() {

@@ -1,4 +1,4 @@
-//! Holds the page about the architecture to the code: what it says must be added in one place is named in no other.
+//! Checks ARCHITECTURE.md against the code: a member of a registry is named in one place only.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -123,7 +123,7 @@ fn nothing_names_an_architecture_but_its_file_and_its_line() {
 }
 
 #[test]
-fn containers_and_schemes_never_meet() {
+fn containers_and_schemes_do_not_name_each_other() {
     for (room, other) in [("container", "scheme"), ("scheme", "container")] {
         for (path, text) in files(&source().join(room)) {
             let code = text.split("#[cfg(test)]").next().unwrap();
@@ -133,7 +133,7 @@ fn containers_and_schemes_never_meet() {
 }
 
 #[test]
-fn the_page_names_files_that_are_there() {
+fn the_page_names_existing_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = read(&root.join("ARCHITECTURE.md"));
     let (_, table) = page.split_once("## To add").unwrap();

@@ -1,4 +1,4 @@
-//! Names, paths and signatures that callers of earlier versions write: this file compiles, or it does not.
+//! The public names, paths and signatures of earlier versions; this file must compile.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -30,7 +30,7 @@ fn conversions_are_at_the_root() {
 }
 
 #[test]
-fn formats_of_bytes_are_found_or_refused() {
+fn formats_of_bytes_are_detected_or_refused() {
     assert_eq!(anamnesis::detect_format_from_bytes(&model()).unwrap(), Format::Safetensors);
     assert_eq!(
         anamnesis::convert::detect_format_from_bytes(b"GGUF\x03\0\0\0").unwrap(),
@@ -56,7 +56,7 @@ fn nvfp4_has_its_name() {
 }
 
 #[test]
-fn paths_of_modules_lead_to_their_names() {
+fn module_paths_resolve_to_their_names() {
     let token = anamnesis::cancel::CancelToken::new();
     let options = anamnesis::model::RememberOptions::new().with_cancel(token);
     assert!(options.cancel.is_some());

@@ -1,4 +1,4 @@
-//! Files of local stores are held against the digests that they are named by.
+//! Files of local stores are checked against the digests in their names.
 #![cfg(unix)]
 
 use std::fs;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::support::{Folder, Model};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-/// What `git hash-object` says of `{}`.
+/// The `git hash-object` of `{}`.
 const CONFIG: &str = "9e26dfeeb6e641a33dae4961196235bdb965b21b";
 
 /// A snapshot of the Hugging Face cache, and the blob of its weights.
@@ -34,12 +34,12 @@ fn problems(path: impl AsRef<Path>) -> Vec<String> {
 }
 
 #[test]
-fn a_snapshot_is_sound_where_its_blobs_are_what_they_are_named() {
+fn a_snapshot_is_sound_if_its_blobs_match_their_digests() {
     let folder = Folder::new();
     let (snapshot, _) = snapshot(&folder);
     assert_eq!(problems(&snapshot), [""; 0]);
     assert_eq!(problems(snapshot.join("model.safetensors")), [""; 0]);
-    // Links to elsewhere and names that are no digests promise nothing.
+    // Links to other folders and names that are not digests are not checked.
     fs::write(snapshot.join("notes.txt"), "x").unwrap();
     assert_eq!(problems(&snapshot), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! What a caller does with a checkpoint: list, decode one, decode all, convert, quantise.
+//! Typical use of a checkpoint: list, decode one, decode all, convert, quantise.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use anamnesis::{
     RememberOptions, Request, Selection, TargetDtype,
 };
 
-/// A checkpoint of a quantised fixture, and what its library decodes.
+/// A checkpoint of a quantised fixture, and the values of its library.
 fn quantised() -> (Checkpoint, Contents) {
     let checkpoint =
         Checkpoint::open(fixture("bnb/fp4_nested_b64_bfloat16.safetensors"), &ParseLimits::default()).unwrap();
@@ -85,7 +85,7 @@ fn what_cannot_be_decoded_is_a_fact() {
         matches!(&error, AnamnesisError::Request(Request::UnknownTensor { name }) if name == "a.weigth"),
         "{error}"
     );
-    // A companion is no tensor of the model.
+    // A companion is not a tensor of the model.
     assert!(matches!(checkpoint.decode::<f32>("a.weight_scale"), Err(AnamnesisError::Request(_))));
     assert!(
         matches!(checkpoint.decode::<f32>("ids"), Err(AnamnesisError::Unsupported { format, .. }) if format == "I64")

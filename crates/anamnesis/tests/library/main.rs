@@ -1,4 +1,4 @@
-//! The library as its callers and its readers see it.
+//! Tests of the public interface and of the source layout.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -40,7 +40,7 @@ impl Case {
     }
 
     /// Compares `[in, out]` values with the expected `[out, in]`, bit for bit.
-    fn assert_turned(&self, values: &[u8]) {
+    fn assert_transposed(&self, values: &[u8]) {
         let [outputs, inputs] = self.expected.shape[..] else { panic!("{}: not a matrix", self.name) };
         let (found, wanted) = (floats(values), floats(&self.expected.data));
         assert_eq!(found.len(), wanted.len(), "{}", self.name);
@@ -69,7 +69,7 @@ fn gptq_slices_of_the_first_format_are_exact() {
         let bits = case.config["bits"].as_u64().unwrap() as u8;
         let [outputs, inputs] = case.expected.shape[..] else { panic!("not a matrix") };
         let group_size = case.group_size(inputs);
-        // A zero point of all ones is where the slice function has a rule of its own: no carry, one past the codes.
+        // For a zero point of all ones the slice function has its own rule: no carry, one past the codes.
         let is_all_ones = |&byte: &u8| if bits == 8 { byte == 0xff } else { byte >> 4 == 15 || byte & 15 == 15 };
         let has_all_ones = case.part(".qzeros").data.iter().any(is_all_ones);
         if !matches!(bits, 4 | 8) || !inputs.is_multiple_of(group_size) || has_all_ones {
@@ -81,7 +81,7 @@ fn gptq_slices_of_the_first_format_are_exact() {
         let dtype = case.scale_dtype();
         let values =
             dequantize_gptq::<F32Out>(codes, scales, zeros, index, inputs, outputs, group_size, bits, dtype).unwrap();
-        case.assert_turned(&values);
+        case.assert_transposed(&values);
         checked += 1;
     }
     assert!(checked >= 8, "only {checked} of {} cases", cases.len());
@@ -96,7 +96,7 @@ fn awq_slices_are_exact() {
         let [codes, scales, zeros] = [".qweight", ".scales", ".qzeros"].map(|end| &case.part(end).data[..]);
         let (group_size, dtype) = (case.group_size(inputs), case.scale_dtype());
         let values = dequantize_awq::<F32Out>(codes, scales, zeros, inputs, outputs, group_size, 4, dtype).unwrap();
-        case.assert_turned(&values);
+        case.assert_transposed(&values);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The functions over slices: the reference's bits, and typed errors for arguments that do not go together.
+//! The slice functions: the bits of the reference, and typed errors for inconsistent arguments.
 
 use crate::support::{Contents, Tensor, assert_mentions, difference, fixture, floats, le_bytes, parse_reason, rounded};
 use anamnesis::{
@@ -93,7 +93,7 @@ fn tensors_decode_to_the_bits_of_the_reference() {
 
 #[test]
 fn more_columns_of_scales_than_needed_are_skipped() {
-    // Three columns for one, and four for two; what is not needed would show.
+    // Three columns instead of one, and four instead of two; using a surplus one would change the result.
     let narrow = le_bytes(&[2.0, f32::NAN, f32::NAN, 3.0, f32::NAN, f32::NAN]);
     let values = floats(&dequantize_fp8::<F32Out>(&[0x38; 130 * 2], &narrow, 130, 2, Dtype::F32).unwrap());
     assert!(values[..256].iter().all(|&value| value == 2.0) && values[256..] == [3.0; 4]);
@@ -162,7 +162,7 @@ fn scales_of_other_types_or_in_part_are_refused() {
 }
 
 #[test]
-fn nothing_decodes_to_nothing() {
+fn empty_slices_decode_to_empty_slices() {
     assert!(dequantize_fp8_to_bf16(&[], &[], 0, 0, Dtype::F32).unwrap().is_empty());
     assert!(dequantize_per_channel_fp8_to_bf16(&[], &[], 0, 7, Dtype::F32).unwrap().is_empty());
     assert!(dequantize_per_tensor_fp8_to_bf16(&[], 1.0).unwrap().is_empty());

@@ -1,18 +1,18 @@
-//! One noun, one meaning: a type that is visible beyond its room does not share its name with those of two others, and none
-//! shadows a name of the prelude.
+//! One noun, one meaning: no type visible beyond its room shares its name with those of two other rooms, and none
+//! shadows the prelude.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::architecture::files;
 
-/// Names that every module has in scope. An alias of `Result` for a crate's own error is usual.
+/// Names of the prelude. An alias of `Result` for the error of a crate is usual.
 const PRELUDE: [&str; 17] = [
     "Box", "Clone", "Copy", "Default", "Drop", "Eq", "Fn", "From", "Into", "Iterator", "Option", "Ord", "Send",
     "String", "Sync", "ToOwned", "Vec",
 ];
 
-/// The type that a line declares for more than its own file.
+/// The type that a line declares with visibility beyond its file.
 fn declared(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub "))?;
     let rest = ["struct ", "enum ", "trait ", "type "].iter().find_map(|word| rest.strip_prefix(word))?;
@@ -27,7 +27,7 @@ fn room(source: &Path, file: &Path) -> String {
 }
 
 #[test]
-fn no_noun_has_three_meanings_and_none_is_taken_from_the_prelude() {
+fn no_type_name_is_shared_by_three_rooms_or_shadows_the_prelude() {
     let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut taken = Vec::new();
     for name in ["anamnesis", "kernels", "cli"] {

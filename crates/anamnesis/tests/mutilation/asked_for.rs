@@ -1,5 +1,5 @@
-//! Changes after which other numbers are what was asked for: no reader could tell the result from a checkpoint that was made
-//! so. Each has a reason, and everything else must be refused or decoded right.
+//! Changes that yield different values legitimately: no reader could distinguish the result from a checkpoint written
+//! that way. Each has a reason; everything else must be refused or decoded right.
 
 use serde_json::Value;
 
@@ -34,15 +34,15 @@ const CACHE: &str = "a scale of a cache stands beside no weight, and under anoth
 const LAYER: &str = "whether a BitNet layer divides by its scale or multiplies, its class in the configuration says";
 const VECTOR: &str = "without a configuration or another weight a four-bit weight without its description is a vector";
 
-/// Why what came out after a change in these surroundings is right although it is something else.
+/// Why the different result of a change is legitimate.
 pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &Verdict) -> Option<&'static str> {
-    // A name that models use too is all that a part may be taken for plain data by.
+    // A part can pass as plain data only under a name that models use too.
     let covers = |reason: &&'static str| match verdict {
         Verdict::Wrong(_) | Verdict::Lost(_) => *reason != CACHE,
         Verdict::Orphan(_) => [LONE, NORM, BIAS, AMONG_OTHERS, CACHE].contains(reason),
         Verdict::Correct | Verdict::Refused(_) | Verdict::Panicked => false,
     };
-    // A case that has no configuration is beside none anywhere.
+    // A case without a configuration has none in any surroundings.
     let place = Surroundings { configured: place.configured && !case.config.is_null(), ..*place };
     of_change(case, mutation, &place).filter(covers)
 }
@@ -65,20 +65,20 @@ fn of_change(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&
 }
 
 fn of_configuration(case: &Case, end: &str, mutation: &Mutation) -> Option<&'static str> {
-    let says_nothing = ["removed", "null"].contains(&mutation.to.as_str());
-    let says_another = |name: &str| mutation.to.starts_with(&format!("\"{name}"));
+    let is_absent = ["removed", "null"].contains(&mutation.to.as_str());
+    let is_other = |name: &str| mutation.to.starts_with(&format!("\"{name}"));
     let is_indexed = || case.parts().any(|part| part.name.ends_with("g_idx"));
     match end {
-        // Symmetric codes tell it themselves.
+        // Symmetric codes reveal it themselves.
         "checkpoint_format" | "packing_format" | "backend" if case.config["quantization_config"]["sym"] == true => None,
-        "checkpoint_format" => (says_nothing || says_another("gptq")).then_some(ZERO_POINTS),
+        "checkpoint_format" => (is_absent || is_other("gptq")).then_some(ZERO_POINTS),
         // AutoRound's older name for its packing.
-        "packing_format" | "backend" => (says_nothing || says_another("auto_round:")).then_some(ZERO_POINTS),
+        "packing_format" | "backend" => (is_absent || is_other("auto_round:")).then_some(ZERO_POINTS),
         "weight_block_size" | "block_structure" => Some(CONFIGURED),
         "group_size" => (!is_indexed()).then_some(CONFIGURED),
         "num_bits" => has_more(case, mutation).then_some(BITS),
         "version" => Some(GAPS),
-        "linear_class" => says_nothing.then_some(LAYER),
+        "linear_class" => is_absent.then_some(LAYER),
         _ => None,
     }
 }
@@ -91,11 +91,11 @@ fn of_entry(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -
     match mutation.class {
         "retype" if are_both(["F16", "BF16"]) || are_both(["U8", "F8_E8M0"]) => Some(SCALE_TYPE),
         "retype" => {
-            // Quanto's tools quantise single layers to other types, and say so nowhere else.
+            // Quanto can quantise single layers to other types, which nothing else records.
             let has_fnuz = |dtype: &str| dtype.ends_with("FNUZ");
             let fits_twin = end == "_data" || from == "I8" || to == "I8" || has_fnuz(from) == has_fnuz(to);
             let is_open = !place.configured && (!place.twin || fits_twin);
-            // The bytes of packed ternary codes are as good as eight-bit floats under one scale.
+            // Packed ternary codes could be eight-bit floats with one scale.
             let are_codes = is_code(from) || (from == "U8" && end == "weight" && to.starts_with("F8"));
             (are_codes && is_code(to) && is_open).then_some(CODE_FORMAT)
         }
@@ -104,7 +104,7 @@ fn of_entry(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -
         }
         "reshape" | "resize" if is_weight => Some(SHAPE),
         _ if is_weight => None,
-        _ => (!place.configured || !says_arrangement(case)).then_some(ARRANGEMENT),
+        _ => (!place.configured || !has_arrangement(case)).then_some(ARRANGEMENT),
     }
 }
 
@@ -145,9 +145,9 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         "duplicate" if mutation.part.ends_with(".scale") && is_vector(case, &mutation.part) => Some(NORM),
         "duplicate" if becomes("no prefix ") && ["_scale", "_shift"].contains(&end_of(&mutation.part)) => Some(LONE),
         "rename" if !place.configured && mutation.part.ends_with(".qbiases") && becomes("biases ") => Some(ARRANGEMENT),
-        // The name that is left is no word at all.
+        // The remaining name is empty.
         "rename"
-            if !place.configured && !place.twin && end_of(&mutation.part).len() == 1 && !stays_beside(mutation) =>
+            if !place.configured && !place.twin && end_of(&mutation.part).len() == 1 && !stays_in_module(mutation) =>
         {
             Some(LONE)
         }
@@ -174,33 +174,33 @@ fn end_of(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or_default()
 }
 
-/// Whether a tensor under its new name is still of the same module.
-fn stays_beside(mutation: &Mutation) -> bool {
+/// Whether a tensor stays in its module under its new name.
+fn stays_in_module(mutation: &Mutation) -> bool {
     let module = mutation.part.rsplit_once('.').map_or("", |(module, _)| module);
     let name = mutation.to.split_once('(').map_or("", |(_, name)| name);
     name.starts_with(&format!("{module}."))
 }
 
-/// Whether the configuration says how scales lie over a weight.
-fn says_arrangement(case: &Case) -> bool {
+/// Whether the configuration defines the arrangement of scales.
+fn has_arrangement(case: &Case) -> bool {
     let section = &case.config["quantization_config"];
     !section["weight_block_size"].is_null() || !section["config_groups"].is_null()
 }
 
-/// Whether a tensor of this name says something about activations, which many models do without being quantised.
+/// Whether a tensor of this name belongs to activations, which many unquantised models have.
 fn is_of_activations(end: &str) -> bool {
     let of = ["input", "output", "activation", "q", "k", "v"];
     let said = ["_scale", "_global_scale", "_zero_point"];
     said.iter().any(|said| end.strip_suffix(said).is_some_and(|start| of.contains(&start)))
 }
 
-/// Whether a tensor is changed that says something about activations, in a module without a weight of its own.
+/// Whether the changed tensor belongs to activations, in a module without a weight.
 fn is_of_a_cache(case: &Case, mutation: &Mutation) -> bool {
     let Some((module, end)) = mutation.part.rsplit_once('.') else { return false };
     is_of_activations(end) && !case.truth.weights.contains_key(&format!("{module}.weight"))
 }
 
-/// Whether elements of this type are eight-bit codes that a scale makes whole.
+/// Whether elements of this type are eight-bit codes.
 fn is_code(dtype: &str) -> bool {
     dtype.starts_with("F8_E4") || dtype.starts_with("F8_E5") || dtype == "I8"
 }
@@ -210,7 +210,7 @@ fn is_among_others(case: &Case, name: &str) -> bool {
     (case.truth.weights.contains_key(name) && !name.ends_with("weight")) || name.ends_with("_blocks")
 }
 
-/// Whether a tensor is a vector of more than one number.
+/// Whether a tensor is a vector of more than one element.
 fn is_vector(case: &Case, name: &str) -> bool {
     case.subject.find(name).is_some_and(|stored| matches!(stored.tensor.shape[..], [length] if length > 1))
 }

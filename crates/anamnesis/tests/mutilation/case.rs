@@ -1,4 +1,4 @@
-//! The cases: every fixture with its configuration and the numbers it must give, among tensors that are plain.
+//! The cases: every fixture with its configuration and expected values, surrounded by plain tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use serde_json::Value;
 use super::subject::{Stored, Subject};
 use crate::support::{Contents, Tensor, fixture, le_bytes};
 
-/// What every outcome is held against.
+/// The expected result.
 #[derive(Debug, Clone, Default)]
 pub struct Truth {
     /// The decoded weights, as F32.
     pub weights: BTreeMap<String, Tensor>,
-    /// Tensors that must come out as they went in.
+    /// Tensors that must be copied unchanged.
     pub plain: BTreeMap<String, Tensor>,
-    /// Whether the library that made the expectation loses the sign of zero.
+    /// Whether the library loses the sign of zero.
     pub unsigned_zeros: bool,
 }
 
-/// A safetensors checkpoint and its truth.
+/// A safetensors checkpoint and its expected result.
 #[derive(Debug, Clone)]
 pub struct Case {
     pub name: String,
@@ -27,11 +27,11 @@ pub struct Case {
     pub truth: Truth,
     /// The weights and their companions.
     pub parts: BTreeSet<String>,
-    /// What its configuration says, whatever stands beside it in a trial.
+    /// Its configuration, regardless of the file in a trial.
     pub config: Value,
 }
 
-/// Where a second copy of every weight goes, in company of which a mutilated one is not the only one.
+/// The prefix of a second copy of every weight, so that a mutilated weight is not the only one.
 const TWIN: &str = "twin.";
 
 impl Case {
@@ -60,7 +60,7 @@ impl Case {
         case
     }
 
-    /// Adds plain tensors as models have them.
+    /// Adds typical plain tensors.
     fn surround(&mut self) {
         let halves = |count: usize| (0..count).flat_map(|index| [index as u8, 0x3c]).collect::<Vec<_>>();
         let numbers = (0..6i64).flat_map(i64::to_le_bytes).collect();
@@ -97,8 +97,8 @@ impl Case {
         case
     }
 
-    /// The stored weights and companions. Weights that have no companion stand for themselves: whatever their entry says is
-    /// all there is to know about them.
+    /// The stored weights and companions, without weights that have no companion, whose entry is the only source of
+    /// information.
     pub fn parts(&self) -> impl Iterator<Item = &Stored> {
         let has_companions = self.parts.iter().any(|name| !self.truth.weights.contains_key(name));
         self.subject.tensors.iter().filter(move |stored| has_companions && self.parts.contains(&stored.name))
@@ -115,7 +115,7 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
-/// Every case with this ending: the fixtures, and those of the corpus that `AMN_CORPUS` names.
+/// Every case with this ending: the fixtures, and those of the corpus in `AMN_CORPUS`.
 pub fn paths(ending: &str) -> Vec<(String, PathBuf)> {
     let corpus = std::env::var_os("AMN_CORPUS").map(PathBuf::from);
     let mut found = Vec::new();
@@ -141,7 +141,7 @@ fn sorted(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Every safetensors case, or those whose names begin with one of the beginnings in `AMN_CASES`.
+/// Every safetensors case, or those whose names have a prefix in `AMN_CASES`.
 pub fn cases() -> Vec<Case> {
     let mut paths = paths("safetensors");
     assert!(paths.len() >= 140, "only {} cases", paths.len());

@@ -1,4 +1,4 @@
-//! The configuration beside the weights: gone, unreadable, elsewhere, or saying something else.
+//! Mutations of the configuration: missing, unreadable, moved, or changed.
 
 use serde_json::{Map, Value, json};
 
@@ -52,7 +52,7 @@ fn written(class: &'static str, part: impl Into<String>, to: impl Into<String>, 
     Mutation::new(class, part, to, move |subject: &mut Subject| subject.config = file.clone())
 }
 
-/// Something else in the place of the file.
+/// Other content instead of the file.
 fn files(config: &Value) -> Vec<Mutation> {
     let text = config.to_string().into_bytes();
     let texts = [
@@ -116,7 +116,7 @@ fn put(config: &mut Value, path: &[String], value: Option<Value>) {
     }
 }
 
-/// Values that a member does not have: of its own kind, of other kinds, and null.
+/// Other values for a member: of the same type, of other types, and null.
 fn other_values(path: &[String], value: &Value) -> Vec<Value> {
     let key = path.last().map_or("", String::as_str);
     let mut values = vec![Value::Null, json!("x"), json!(7), json!(0), json!([]), json!({}), json!(true), json!(1.5)];
@@ -154,7 +154,7 @@ fn other_values(path: &[String], value: &Value) -> Vec<Value> {
     values
 }
 
-/// Lists that leave out a module which is quantised, or all of them.
+/// Lists that exclude a quantised module, or all modules.
 fn ignored(case: &Case, config: &Value) -> Vec<Mutation> {
     let module = case.parts.iter().find_map(|name| Some(name.rsplit_once('.')?.0.to_owned())).unwrap_or_default();
     let module = module.strip_suffix(".weight").unwrap_or(&module).to_owned();

@@ -1,7 +1,7 @@
-//! Mutilated GGUF files. A tensor holds all of itself, so what can go wrong is its entry and what the metadata says.
+//! Mutations of GGUF files. A tensor is self-contained, so the mutations concern its entry and the metadata.
 //!
-//! No reader could detect some of it, and such changes are left out or counted as asked for: two tensors of one size that have
-//! each other's offset or name; another type or other dimensions that, with padding, take as many bytes.
+//! Undetectable changes are skipped or counted as legitimate: two tensors of equal size with exchanged offsets or
+//! names; another type or other dimensions with the same padded size.
 
 use anamnesis::{Checkpoint, ParseLimits};
 
@@ -42,7 +42,7 @@ pub fn run(amount: Amount, seed: u64) -> Tally {
     tally
 }
 
-/// Plain tensors stay as they are stored, the others are as expected.
+/// Plain tensors are expected unchanged, the others as in the fixture.
 fn truth(file: &GgufFile, path: &std::path::Path) -> Truth {
     let mut truth = Truth { weights: expected(path), ..Truth::default() };
     for Entry { name, dims, type_id, data, .. } in &file.tensors {
@@ -138,14 +138,14 @@ const BLOCKS: [(u32, u64, u64); 35] = [
     (42, 64, 18),
 ];
 
-/// The bytes that an entry asks for, where its rows are whole blocks.
+/// The bytes of an entry, if its rows are whole blocks.
 fn size(dims: &[u64], type_id: u32) -> Option<u64> {
     let (_, elements, bytes) = BLOCKS.into_iter().find(|(id, ..)| *id == type_id)?;
     let whole = dims.first().is_some_and(|row| row % elements == 0) && !dims.contains(&0);
     whole.then(|| dims.iter().product::<u64>() / elements * bytes)
 }
 
-/// The bytes that an entry takes with the padding behind it.
+/// The bytes of an entry with padding.
 fn room(file: &GgufFile, entry: &Entry) -> Option<u64> {
     size(&entry.dims, entry.type_id).map(|bytes| bytes.next_multiple_of(file.alignment as u64))
 }
@@ -194,7 +194,7 @@ fn entries(file: &GgufFile) -> Vec<Mutation> {
     mutations
 }
 
-/// Two tensors with each other's offset, where their sizes tell.
+/// Two tensors with exchanged offsets, if their sizes differ.
 fn exchanged(file: &GgufFile) -> Vec<Mutation> {
     let mut mutations = Vec::new();
     for a in 0..file.tensors.len() {
@@ -212,7 +212,7 @@ fn exchanged(file: &GgufFile) -> Vec<Mutation> {
     mutations
 }
 
-/// Metadata that is gone or says something else.
+/// Missing or changed metadata.
 fn metadata(file: &GgufFile) -> Vec<Mutation> {
     let mut mutations = Vec::new();
     let mut add = |what: String, change: &dyn Fn(&mut GgufFile)| {
@@ -247,7 +247,7 @@ fn metadata(file: &GgufFile) -> Vec<Mutation> {
     mutations
 }
 
-/// Scales beside NVFP4 tensors that do not fit.
+/// Invalid scales of NVFP4 tensors.
 fn companions(file: &GgufFile) -> Vec<Mutation> {
     let Some(weight) = file.tensors.iter().find(|tensor| tensor.type_id == 40) else { return Vec::new() };
     let module = weight.name.strip_suffix("weight").unwrap_or(&weight.name);
@@ -278,7 +278,7 @@ fn companions(file: &GgufFile) -> Vec<Mutation> {
     scales.into_iter().map(add).collect()
 }
 
-/// The file in two parts, of which one is missing or says something else of itself.
+/// The file in two parts, one of which is missing or has other metadata.
 fn splits(file: &GgufFile) -> Vec<(String, Vec<(String, GgufFile)>)> {
     if file.tensors.len() < 2 {
         return Vec::new();

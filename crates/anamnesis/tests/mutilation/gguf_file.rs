@@ -1,4 +1,4 @@
-//! A GGUF file taken apart, so that any field can be written wrong. Little-endian only.
+//! A parsed GGUF file, of which any field can be written wrong. Little-endian only.
 
 use crate::support::gguf::Gguf;
 
@@ -18,14 +18,14 @@ pub struct GgufFile {
     pub version: u32,
     pub metadata: Vec<(String, u32, Vec<u8>)>,
     pub tensors: Vec<Entry>,
-    /// The alignment that the bytes are laid out by, whatever the metadata says.
+    /// The alignment of the data, regardless of the metadata.
     pub alignment: usize,
-    /// Bytes behind the last tensor.
+    /// Bytes after the last tensor.
     pub tail: Vec<u8>,
 }
 
 impl GgufFile {
-    /// Takes a file apart; `None` for big-endian ones.
+    /// Parses a file; `None` for big-endian ones.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut cursor = Cursor { bytes, at: 4 };
         let version = cursor.u32();
@@ -103,7 +103,7 @@ impl Cursor<'_> {
         String::from_utf8(self.bytes[self.at - length..self.at].to_vec()).unwrap()
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     fn skip(&mut self, tag: u32) {
         match tag {
             0 | 1 | 7 => self.at += 1,

@@ -1,9 +1,9 @@
-//! A mutilated checkpoint is refused or decoded right, never decoded wrong: every fixture, with something taken away, renamed,
-//! retyped, reshaped, or said otherwise in its configuration.
+//! A mutilated checkpoint is refused or decoded right, never decoded wrong: every fixture with a tensor or
+//! configuration member removed, renamed, retyped, reshaped or changed.
 //!
-//! Only structure is changed, never a code or a scale, so every weight that still comes out has known numbers. By default a
-//! sample is tried, `AMN_SEED` chooses which; `AMN_MUTILATIONS=all` tries everything, `AMN_CORPUS` names a folder with more
-//! cases, and `AMN_CASES` the beginnings of those that are tried. `AMN_REASONS` lists what was excused by which reason.
+//! Only structure is changed, never a code or a scale, so every weight that is decoded has known values. By default a
+//! sample is tried, selected by `AMN_SEED`; `AMN_MUTILATIONS=all` tries everything, `AMN_CORPUS` names a folder with
+//! more cases, and `AMN_CASES` selects cases by prefix. `AMN_REASONS` lists the legitimate changes by reason.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

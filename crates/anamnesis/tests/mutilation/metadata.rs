@@ -1,9 +1,9 @@
-//! What the header says of all tensors: gone, or something else.
+//! Mutations of the header metadata: missing or changed.
 
 use super::case::Case;
 use super::mutation::Mutation;
 
-/// Entries that a reader may believe.
+/// Entries that a reader may trust.
 const ENTRIES: [(&str, &str); 8] = [
     ("gptq_bits", "8"),
     ("gptq_bits", "3"),

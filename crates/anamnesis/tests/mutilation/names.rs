@@ -1,10 +1,10 @@
-//! Tensors that are gone, under another name, or there twice.
+//! Mutations of names: tensors that are missing, renamed, or duplicated.
 
 use super::case::Case;
 use super::mutation::Mutation;
 use super::subject::{Stored, Subject};
 
-/// Ends that some scheme gives a meaning to.
+/// Suffixes that have a meaning in some scheme.
 const KNOWN_ENDS: [&str; 16] = [
     "weight",
     "bias",
@@ -47,7 +47,7 @@ pub fn mutations(case: &Case) -> Vec<Mutation> {
     mutations
 }
 
-/// Other names for a tensor, each with what was done to it.
+/// Other names for a tensor, each with a description.
 pub fn other_names(name: &str) -> Vec<(String, String)> {
     let (module, last) = name.rsplit_once('.').unwrap_or(("", name));
     let join = |module: &str, last: &str| if module.is_empty() { last.to_owned() } else { format!("{module}.{last}") };

@@ -1,4 +1,4 @@
-//! Tensors of another shape: the same bytes arranged differently, or some more or less of them.
+//! Mutations of shapes: the same bytes arranged differently, or more or fewer of them.
 
 use super::case::Case;
 use super::mutation::Mutation;
@@ -10,7 +10,7 @@ pub fn mutations(case: &Case) -> Vec<Mutation> {
     for Stored { name, tensor } in case.parts() {
         for (how, shape) in rearranged(&tensor.shape).into_iter().filter(|(_, shape)| *shape != tensor.shape) {
             let same_bytes = Tensor { shape, ..tensor.clone() };
-            mutations.push(Mutation::new("reshape", name, told(how, &same_bytes), replace(name, same_bytes)));
+            mutations.push(Mutation::new("reshape", name, description(how, &same_bytes), replace(name, same_bytes)));
         }
         for dim in 0..tensor.shape.len() {
             let size = tensor.shape[dim];
@@ -18,18 +18,18 @@ pub fn mutations(case: &Case) -> Vec<Mutation> {
                 [(size + 1, "one more"), (size * 2, "twice"), (size.saturating_sub(1), "one less"), (size / 2, "half")];
             for (new, how) in sizes.into_iter().filter(|(new, _)| *new != size) {
                 let other = resized(tensor, dim, new);
-                mutations.push(Mutation::new("resize", name, told(how, &other), replace(name, other)));
+                mutations.push(Mutation::new("resize", name, description(how, &other), replace(name, other)));
             }
         }
     }
     mutations
 }
 
-fn told(how: &str, tensor: &Tensor) -> String {
+fn description(how: &str, tensor: &Tensor) -> String {
     format!("{how} {:?}", tensor.shape)
 }
 
-/// Shapes of as many elements.
+/// Shapes with the same number of elements.
 fn rearranged(shape: &[usize]) -> Vec<(&'static str, Vec<usize>)> {
     let mut shapes = vec![
         ("flat", vec![shape.iter().product()]),
@@ -57,7 +57,7 @@ fn rearranged(shape: &[usize]) -> Vec<(&'static str, Vec<usize>)> {
     shapes
 }
 
-/// The tensor with one dimension cut or grown; what is new repeats what is there.
+/// The tensor with one dimension cut or extended by repetition.
 fn resized(tensor: &Tensor, dim: usize, size: usize) -> Tensor {
     let mut shape = tensor.shape.clone();
     shape[dim] = size;

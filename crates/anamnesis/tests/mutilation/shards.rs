@@ -1,4 +1,4 @@
-//! A checkpoint in several files of which one is missing, or whose index is wrong. All of these are tried on three shards.
+//! Mutations of a sharded checkpoint: a missing shard or a wrong index, with three shards.
 
 use super::case::Case;
 use super::mutation::Mutation;

@@ -1,4 +1,4 @@
-//! A checkpoint that can be taken apart: its tensors, what stands beside them, and how they are spread over files.
+//! A checkpoint that can be modified: its tensors, its configuration, and their distribution over files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub struct Stored {
     pub tensor: Tensor,
 }
 
-/// What stands in the place of `config.json`.
+/// The content of `config.json`.
 #[derive(Debug, Clone)]
 pub enum ConfigFile {
     Absent,
@@ -23,17 +23,17 @@ pub enum ConfigFile {
     DanglingLink,
 }
 
-/// How the tensors are spread over files. One shard is a file without an index.
+/// The distribution of tensors over files. One shard is a file without an index.
 #[derive(Debug, Clone, Default)]
 pub struct Spread {
     pub shards: usize,
-    /// Tensors that are in another shard than their turn.
+    /// Tensors in another shard than by default.
     pub moved: BTreeMap<String, usize>,
-    /// Tensors that the index places in another shard than the one they are in.
+    /// Tensors with a wrong shard in the index.
     pub misplaced: BTreeMap<String, usize>,
-    /// Tensors that the index does not list.
+    /// Tensors missing from the index.
     pub unlisted: BTreeSet<String>,
-    /// A shard that is not there.
+    /// A missing shard.
     pub missing: Option<usize>,
 }
 
@@ -69,7 +69,7 @@ impl Subject {
         }
     }
 
-    /// The shard a tensor is in: neighbours are kept apart, so that weights and companions are in different files.
+    /// The shard of a tensor: neighbours are separated, so that weights and companions are in different files.
     fn shard(&self, index: usize) -> usize {
         let name = &self.tensors[index].name;
         self.spread.moved.get(name).copied().unwrap_or(index % self.spread.shards.max(1))
@@ -85,7 +85,7 @@ impl Subject {
         mine.fold(empty, add).bytes()
     }
 
-    /// Decodes it to F32: in memory where it is one file with nothing beside it.
+    /// Decodes it to F32: in memory if it is a single file without a configuration.
     pub fn decode(&self) -> Result<Contents> {
         let limits = ParseLimits::default();
         if self.spread.shards <= 1 && matches!(self.config, ConfigFile::Absent) {

@@ -10,13 +10,13 @@ pub struct Tally {
     tries: usize,
     correct: usize,
     refused: usize,
-    /// Other numbers, where other numbers were asked for.
+    /// Different values that are legitimate.
     asked_for: BTreeMap<&'static str, usize>,
     wrong: usize,
     orphans: usize,
     lost: usize,
     panicked: usize,
-    /// By family, mutilation and kind of fault: how many, and the first few.
+    /// By family, mutation and kind of fault: the count, and the first few.
     faults: BTreeMap<String, (usize, Vec<String>)>,
 }
 

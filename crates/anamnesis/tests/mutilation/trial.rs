@@ -1,4 +1,4 @@
-//! Trying mutilations: which, in which surroundings, and what became of them.
+//! Runs mutations in different surroundings and judges the results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -18,12 +18,12 @@ use crate::support::Noise;
 pub enum Amount {
     /// Everything.
     All,
-    /// Every so many mutilations one, by chance.
+    /// A random sample, one in this many.
     OneOf(usize),
 }
 
 impl Amount {
-    /// What the environment asks for.
+    /// The amount set by the environment.
     pub fn wanted() -> Self {
         match std::env::var("AMN_MUTILATIONS") {
             Ok(text) if text == "all" => Self::All,
@@ -45,16 +45,16 @@ impl Amount {
     }
 }
 
-/// Of so many mutilations one is tried by default: a few seconds.
+/// One in this many is tried by default, which takes a few seconds.
 const SAMPLED: usize = 90;
 
-/// Where a mutilated checkpoint is tried.
+/// The surroundings of a mutilated checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings {
     pub name: &'static str,
     pub configured: bool,
     pub shards: usize,
-    /// Whether another weight of the same kind is there.
+    /// Whether there is another weight of the same kind.
     pub twin: bool,
 }
 
@@ -102,7 +102,7 @@ pub fn run(cases: &[Case], amount: Amount, seed: u64) -> Tally {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(case) = cases.get(index) else { break };
-                    // A case has noise of its own, so that its sample does not depend on who takes it.
+                    // Each case has its own noise, so that its sample does not depend on the worker.
                     let tally = try_case(case, amount, &mut Noise(seed.wrapping_add((index as u64) << 32)));
                     total.lock().unwrap().add(tally);
                 }
@@ -126,7 +126,7 @@ fn try_case(case: &Case, amount: Amount, noise: &mut Noise) -> Tally {
             let untouched = attempt(&case, &case.subject);
             let sound = !untouched.is_fault();
             tally.count(&case.name, "untouched", place.name, None, untouched);
-            // What is not understood untouched says nothing about a mutilation.
+            // A case that is refused unmodified is skipped.
             for mutation in mutations.iter().filter(|_| sound && amount.takes(noise)) {
                 try_one(&case, mutation, place, &mut tally);
             }
@@ -145,7 +145,7 @@ fn try_one(case: &Case, mutation: &Mutation, place: &Surroundings, tally: &mut T
 }
 
 fn attempt(case: &Case, subject: &Subject) -> Verdict {
-    // A weight is lost where something of it is still stored.
+    // A weight is lost if a part of it is still stored.
     let is_stored = |name: &str| {
         let module = name.rsplit_once('.').map_or(name, |(module, _)| module);
         subject.tensors.iter().any(|stored| stored.name.starts_with(module) && case.parts.contains(&stored.name))

@@ -1,4 +1,4 @@
-//! What became of a mutilated checkpoint.
+//! The result of decoding a mutilated checkpoint.
 
 use super::case::Truth;
 use crate::support::{Contents, Tensor, difference};
@@ -6,20 +6,20 @@ use crate::support::{Contents, Tensor, difference};
 /// The outcome of one try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything that came out is right.
+    /// All decoded values are right.
     Correct,
     Refused(String),
-    /// A weight or a plain tensor came out with other numbers.
+    /// A weight or a plain tensor has different values.
     Wrong(String),
-    /// A part of a quantised weight came out as if it were a tensor of the model.
+    /// A part of a quantised weight was copied like a tensor of the model.
     Orphan(String),
-    /// A weight is gone without a word.
+    /// A weight is missing without an error.
     Lost(String),
     Panicked,
 }
 
 impl Verdict {
-    /// Judges what came out of a checkpoint. `lost` says whether a weight that is not in the output was lost.
+    /// Judges the output of a checkpoint. `lost` returns whether a missing weight was lost.
     pub fn of(outcome: anamnesis::Result<Contents>, truth: &Truth, lost: impl Fn(&str) -> bool) -> Self {
         let output = match outcome {
             Ok(output) => output,

@@ -1,5 +1,5 @@
-//! Which tensors belong together is decided fail-closed: what is missing, doubled or contradictory is refused by name, and
-//! a refusal leaves nothing behind.
+//! Claiming is fail-closed: missing, duplicate or contradictory tensors are refused by name, and a refusal leaves no
+//! output.
 
 use crate::support::{Contents, Folder, Model, assert_mentions, limit_tag, parse_reason, refused, remember};
 use anamnesis::{AnamnesisError, QuantScheme, TargetDtype, parse, parse_bytes};
@@ -51,7 +51,7 @@ fn a_configuration_without_quantisation_leaves_a_plain_cast_plain() {
 }
 
 #[test]
-fn an_ignore_list_explains_a_weight_without_a_scale() {
+fn an_ignore_list_allows_a_weight_without_a_scale() {
     for list in ["modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"] {
         let mut config = fp8_config(&[128, 128]);
         config["quantization_config"][list] = json!(["lm_head"]);
@@ -63,17 +63,17 @@ fn an_ignore_list_explains_a_weight_without_a_scale() {
 }
 
 #[test]
-fn a_scale_under_a_name_nobody_knows_is_not_overlooked() {
+fn a_scale_with_an_unknown_name_is_not_ignored() {
     for name in ["a.weight_scale_2", "a.weight_block_scale", "a.scale_of_weight"] {
         let model = fp8(Model::new(), "a.weight", &[2, 2]).floats(name, &[1], &[2.0]);
         assert_mentions(&refused(&model, None).to_string(), &["\"a.weight\"", name]);
     }
 }
 
-// Scales that do not fit
+// Scales that do not match
 
 #[test]
-fn whatever_is_called_a_scale_beside_an_unscaled_weight_is_not_overlooked() {
+fn any_scale_like_sibling_of_an_unscaled_weight_is_not_ignored() {
     for scale in
         ["a.scales", "a.weight.scale", "a.w_scale", "a.weight_quantizer._amax", "a.weight._scale", "a.fp8_scale"]
     {
@@ -81,7 +81,7 @@ fn whatever_is_called_a_scale_beside_an_unscaled_weight_is_not_overlooked() {
         let reason = parse_reason(refused(&model, None));
         assert_mentions(&reason, &["\"a.weight\"", &format!("{scale:?} beside it is not understood")]);
     }
-    // Elsewhere it is none of this weight's.
+    // Elsewhere it does not belong to this weight.
     for scale in ["b.scale", "a.norm.scale", "logit_scale", "b.output_scale"] {
         let model = fp8(Model::new(), "a.weight", &[1, 2]).floats(scale, &[1], &[2.0]);
         assert_eq!(remember(&model, None).floats("a.weight"), [1.0, 1.0], "{scale}");
@@ -134,7 +134,7 @@ fn a_configured_format_that_contradicts_the_dtype_is_refused() {
 }
 
 #[test]
-fn a_format_that_the_configuration_implies_counts_as_said() {
+fn a_format_implied_by_the_configuration_applies() {
     let fnuz = Model::new().tensor("a.weight", "F8_E4M3FNUZ", &[1, 1], &[ONE]).floats("a.weight_scale", &[1], &[1.0]);
     let e5m2 = Model::new().tensor("a.weight", "F8_E5M2", &[1, 1], &[0x3c]).floats("a.weight_scale", &[1], &[1.0]);
     let modelopt = json!({"quantization_config": {"quant_method": "modelopt", "quant_algo": "FP8"}});
@@ -153,7 +153,7 @@ fn a_format_that_the_configuration_implies_counts_as_said() {
 }
 
 #[test]
-fn powers_of_two_are_no_weight_that_a_scale_could_make_whole() {
+fn e8m0_tensors_are_not_quantised_weights() {
     let model = Model::new().tensor("a.weight", "F8_E8M0", &[1, 2], &[127; 2]).floats("a.weight_scale", &[1], &[2.0]);
     assert_mentions(&parse_reason(refused(&model, None)), &["\"a.weight\"", "powers of two"]);
 }
@@ -169,7 +169,7 @@ fn a_weight_with_two_scales_is_refused_with_both_names() {
 }
 
 #[test]
-fn a_scale_of_a_type_that_is_no_scale_is_refused() {
+fn a_scale_of_an_invalid_type_is_refused() {
     for (dtype, bytes) in [("I32", 4), ("F64", 8), ("BOOL", 1), ("I8", 1)] {
         let model = fp8(Model::new(), "a.weight", &[2, 2]).tensor("a.weight_scale", dtype, &[1], &vec![0; bytes]);
         assert_mentions(&refused(&model, None).to_string(), &["a.weight_scale", dtype]);
@@ -187,7 +187,7 @@ fn a_scale_without_its_weight_is_refused() {
     );
 }
 
-// Files beside the file
+// Other files
 
 #[test]
 fn a_scale_in_another_shard_is_looked_up_in_the_index() {
@@ -221,7 +221,7 @@ fn a_weight_without_its_scale_beside_an_index_that_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn a_numbered_shard_without_an_index_is_not_taken_for_the_whole() {
+fn a_numbered_shard_without_an_index_is_not_treated_as_complete() {
     let folder = Folder::new();
     let shard = folder.write("model-00001-of-00002.safetensors", fp8(Model::new(), "a.weight", &[2, 2]).bytes());
     let reason = parse_reason(parse(shard).unwrap().remember(folder.path("out"), TargetDtype::BF16).unwrap_err());
@@ -252,7 +252,7 @@ fn a_configuration_that_is_not_json_is_refused_and_still_inspectable() {
 #[test]
 fn a_configuration_of_unreasonable_size_is_refused_before_it_is_read() {
     let folder = Folder::staged(&fp8(Model::new(), "a.weight", &[2, 2]).bytes(), None);
-    // A sparse file: its size is declared, its bytes were never written.
+    // A sparse file: it has a size but no data blocks.
     std::fs::File::create(folder.path("config.json")).unwrap().set_len(1 << 40).unwrap();
     let error = parse(folder.model()).err().unwrap();
     assert_mentions(&error.to_string(), &["config.json", &(1u64 << 40).to_string()]);
@@ -283,7 +283,7 @@ fn a_configuration_of_strange_values_never_panics() {
     assert!(folder.remember(TargetDtype::BF16).is_ok(), "one block covers everything");
 }
 
-// What is plain data
+// Plain data
 
 #[test]
 fn tensors_that_merely_end_in_scale_are_data() {
@@ -318,14 +318,14 @@ fn activation_scales_go_with_a_quantised_weight_only() {
 }
 
 #[test]
-fn an_unquantised_model_is_copied_whatever_the_configuration_says() {
+fn an_unquantised_model_is_copied_regardless_of_the_configuration() {
     let model = Model::new().metadata("format", "pt").floats("a.weight", &[2], &[1.0, 2.0]);
     assert_eq!(remember(&model, Some(&fp8_config(&[128, 128]))), Contents::of(&model.bytes()));
 }
 
 // Packed formats
 
-/// Packed weights as their tools write them: the tensors, and the one that holds the codes.
+/// Packed weights of various tools: the tensors, and the one with the codes.
 fn packed() -> Vec<(&'static str, Model, &'static str)> {
     let m = Model::new;
     let half = |count: usize| vec![0x3c; 2 * count];
@@ -517,7 +517,7 @@ fn packed_weights_count_as_quantised_when_inspected() {
     }
 }
 
-// Dialects that the shapes tell apart
+// Dialects distinguished by shapes
 
 #[test]
 fn e5m2_has_its_own_codes() {
@@ -568,7 +568,7 @@ fn arrangements_and_formats_may_differ_from_tensor_to_tensor() {
     assert_eq!((info.format, info.schemes.len()), (QuantScheme::FineGrainedFp8, 4));
 }
 
-// Scales that are no ordinary numbers
+// Special scales
 
 /// The first value of a weight of 1.0 under this scale.
 fn one_times(dtype: &str, scale: &[u8]) -> f32 {
@@ -577,7 +577,7 @@ fn one_times(dtype: &str, scale: &[u8]) -> f32 {
 }
 
 #[test]
-fn scales_that_are_no_ordinary_numbers_are_multiplied_as_they_are() {
+fn special_scales_are_multiplied_unchanged() {
     for scale in [0.0, -0.0, f32::INFINITY, -1.5, f32::MIN_POSITIVE / 4.0, f32::MAX] {
         assert_eq!(one_times("F32", &scale.to_le_bytes()).to_bits(), f32::to_bits(scale), "{scale}");
     }
@@ -597,7 +597,7 @@ fn power_of_two_scales_end_in_nan_or_infinity_as_their_types_do() {
     assert_eq!(one_times("U8", &[255]), f32::INFINITY);
 }
 
-// What says that a scale is missing
+// Evidence of a missing scale
 
 #[test]
 fn a_weight_without_a_scale_beside_a_scale_of_its_activations_is_refused() {
@@ -623,7 +623,7 @@ fn scaled_weights_of_two_families_of_formats_are_refused() {
 }
 
 #[test]
-fn a_lone_scale_is_refused_where_a_twin_or_the_configuration_tells_what_it_was() {
+fn a_scale_without_its_weight_is_refused_if_another_weight_or_the_configuration_identifies_it() {
     let twin = fp8(Model::new(), "a.weight", &[2, 2]).floats("a.scale", &[1, 1], &[2.0]);
     let lone = Model::new().floats("b.scale", &[1, 1], &[2.0]);
     for (model, config) in [
@@ -635,14 +635,14 @@ fn a_lone_scale_is_refused_where_a_twin_or_the_configuration_tells_what_it_was()
         assert_mentions(&reason, &["\"b.scale\"", "\"b.weight\""]);
     }
     assert_eq!(remember(&lone, None).floats("b.scale"), [2.0]);
-    // A norm, beside weights whose scales are matrices.
+    // A norm, next to weights whose scales are matrices.
     let norm =
         fp8(Model::new(), "a.weight", &[2, 2]).floats("a.scale", &[1, 1], &[2.0]).floats("n.scale", &[2], &[1.0; 2]);
     assert_eq!(remember(&norm, Some(&fp8_config(&[128, 128]))).floats("n.scale"), [1.0; 2]);
 }
 
 #[test]
-fn a_four_bit_weight_needs_its_description_where_it_must_have_had_one() {
+fn a_four_bit_weight_needs_its_quant_state() {
     let weight = |model: Model, module: &str| {
         let model = model.tensor(&format!("{module}.weight"), "U8", &[32, 1], &[0x21; 32]);
         let model = model.floats(&format!("{module}.weight.absmax"), &[1], &[1.0]);
@@ -656,7 +656,7 @@ fn a_four_bit_weight_needs_its_description_where_it_must_have_had_one() {
         br#"{"quant_type": "nf4", "blocksize": 64, "shape": [8, 8], "dtype": "bfloat16", "nested_blocksize": 0}"#;
     let twin = weight(bare, "b").tensor("b.weight.quant_state.bitsandbytes__nf4", "U8", &[state.len()], state);
     assert_mentions(&parse_reason(refused(&twin, None)), &["\"a.weight\"", "no quant_state", "other weights"]);
-    // A nested block of zero is none, where nothing is nested.
+    // A nested block size of zero is ignored if nothing is nested.
     let sound = weight(Model::new(), "b").tensor("b.weight.quant_state.bitsandbytes__nf4", "U8", &[state.len()], state);
     assert_eq!(remember(&sound, None).tensors["b.weight"].shape, [8, 8]);
 }
@@ -664,7 +664,7 @@ fn a_four_bit_weight_needs_its_description_where_it_must_have_had_one() {
 // JSON as Python writes it
 
 #[test]
-fn a_configuration_with_numbers_that_json_does_not_have_is_read_and_kept() {
+fn nan_and_infinity_in_a_configuration_are_read_and_kept() {
     let model = fp8(Model::new(), "a.weight", &[2, 2]).floats("a.weight_scale_inv", &[1, 1], &[2.0]);
     let text = r#"{"time_step_limit": [0.0, Infinity], "low": -Infinity, "x": NaN,
         "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}"#;
@@ -682,13 +682,13 @@ fn a_configuration_with_numbers_that_json_does_not_have_is_read_and_kept() {
     let config = std::fs::read_to_string(output.join("config.json")).unwrap();
     assert_mentions(&config, &["[0.0, Infinity]", "\"low\": -Infinity", "\"x\": NaN"]);
     assert!(!config.contains("quantization_config"), "{config}");
-    // Where a number means something, it has to be one.
+    // A number that is used must be finite.
     folder.write("config.json", text.replace("[128, 128]", "[128, Infinity]"));
     assert_mentions(&parse_reason(folder.refused()), &["weight_block_size", "needed"]);
 }
 
 #[test]
-fn a_limit_of_as_many_bytes_as_the_tensors_take_is_enough() {
+fn a_limit_of_exactly_the_tensor_bytes_is_enough() {
     let model = fp8(Model::new(), "a.weight", &[64, 64]).floats("a.weight_scale_inv", &[1, 1], &[2.0]);
     let folder = Folder::staged(&model.bytes(), None);
     let open = |bytes: u64| {

@@ -1,12 +1,12 @@
-//! compressed-tensors checkpoints that say two things, or one thing that is not there: refused by name. What the library reads
-//! in more than one form is read in each.
+//! compressed-tensors checkpoints with contradictory or missing parts are refused by name; every form that the library
+//! reads is supported.
 
 use crate::support;
 use crate::support::{Contents, Folder, Model, assert_mentions, parse_reason, refused, remember};
 use anamnesis::{AnamnesisError, ConvertOptions, ConvertTarget, convert};
 use serde_json::{Value, json};
 
-/// The bytes of whole numbers.
+/// The bytes of integers.
 fn i64s(values: &[i64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
@@ -15,7 +15,8 @@ fn i32s(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// The parts of a weight of 2 rows and 16 columns in groups of 8: every code is 9, one more than the middle, and every scale 2.
+/// The parts of a weight of 2 rows and 16 columns in groups of 8: every code is 9, one above the middle, and every
+/// scale 2.
 fn parts() -> Vec<(&'static str, &'static str, Vec<usize>, Vec<u8>)> {
     vec![
         ("a.weight_packed", "I32", vec![2, 2], vec![0x99; 16]),
@@ -28,14 +29,14 @@ fn built(parts: &[(&'static str, &'static str, Vec<usize>, Vec<u8>)]) -> Model {
     parts.iter().fold(Model::new(), |model, (name, dtype, shape, bytes)| model.tensor(name, dtype, shape, bytes))
 }
 
-/// The weight as that of another module.
+/// The weight in another module.
 fn with_module(module: &str) -> Model {
     parts().into_iter().fold(Model::new(), |model, (name, dtype, shape, bytes)| {
         model.tensor(&name.replacen('a', module, 1), dtype, &shape, &bytes)
     })
 }
 
-/// The weight with one part in place of its own, or besides.
+/// The weight with one part replaced or added.
 fn with(name: &'static str, dtype: &'static str, shape: &[usize], bytes: Vec<u8>) -> Model {
     let mut parts = parts();
     parts.retain(|part| part.0 != name);
@@ -47,7 +48,7 @@ fn weights() -> Value {
     json!({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 8, "symmetric": true})
 }
 
-/// A configuration with these members in place of the weights' own.
+/// A configuration with these members instead of those of the weights.
 fn config(more: Value) -> Value {
     let mut weights = weights();
     weights.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -64,7 +65,7 @@ fn plain() -> Value {
     config(json!({}))
 }
 
-/// That a model is refused, and its error names these.
+/// Asserts that a model is refused with an error that mentions these words.
 #[track_caller]
 fn assert_refused(model: &Model, config: &Value, words: &[&str]) {
     assert_mentions(&refused(model, Some(config)).to_string(), words);
@@ -75,7 +76,7 @@ fn values(model: &Model, config: &Value) -> Vec<f32> {
 }
 
 #[test]
-fn a_weight_is_decoded_as_it_is_told() {
+fn a_weight_is_decoded_as_configured() {
     assert_eq!(values(&built(&parts()), &plain()), [2.0; 32]);
     let i32_shape = with("a.weight_shape", "I32", &[2], i32s(&[2, 16]));
     assert_eq!(values(&i32_shape, &plain()), [2.0; 32]);
@@ -87,11 +88,11 @@ fn a_shape_that_does_not_fit_the_words_and_scales_is_refused() {
         let model = with("a.weight_shape", "I64", &[2], i64s(&shape));
         assert_refused(&model, &plain(), &["\"a.weight_packed\"", "weight_shape"]);
     }
-    // Rows under one scale may end anywhere in their last word, but nowhere else.
+    // Rows with one scale may end anywhere in their last word, but nowhere else.
     let rows = config(json!({"strategy": "channel", "group_size": null}));
     let of_columns = |columns: i64| {
         let mut parts = parts();
-        // What stands behind the last code is zero.
+        // The bits after the last code are zero.
         let code = |nibble: i64| if nibble < columns || columns < 9 { 9 } else { 0 };
         let row: Vec<_> = (0..8).map(|byte| code(2 * byte) | code(2 * byte + 1) << 4).collect();
         parts[0].3 = [row.clone(), row].concat();
@@ -121,7 +122,7 @@ fn a_shape_that_does_not_fit_the_words_and_scales_is_refused() {
 }
 
 #[test]
-fn a_part_that_is_missing_or_too_many_is_named() {
+fn a_missing_or_surplus_part_is_named() {
     for missing in ["a.weight_scale", "a.weight_shape"] {
         let rest: Vec<_> = parts().into_iter().filter(|part| part.0 != missing).collect();
         assert_refused(&built(&rest), &plain(), &["\"a.weight_packed\"", "has no", missing]);
@@ -132,7 +133,7 @@ fn a_part_that_is_missing_or_too_many_is_named() {
     let mut old = ordered.clone();
     old["quantization_config"]["version"] = json!("0.11.0");
     assert_refused(&built(&parts()), &old, &["config_groups.group_0", "has no \"a.weight_g_idx\""]);
-    // The version that packs without gaps knows no index any more.
+    // The version that packs without gaps has no index.
     assert_eq!(values(&built(&parts()), &ordered), [2.0; 32]);
     let global = with("a.weight_global_scale", "F32", &[1], support::le_bytes(&[1.0]));
     assert_refused(&global, &plain(), &["\"a.weight_packed\"", "\"a.weight_global_scale\"", "pack-quantized"]);
@@ -181,7 +182,7 @@ fn an_index_of_uneven_groups_or_groups_that_are_not_there_is_refused() {
     let index = |groups: &[i32]| with("a.weight_g_idx", "I32", &[16], i32s(groups));
     let alternating: Vec<i32> = (0..16).map(|column| column % 2).collect();
     assert_eq!(values(&index(&alternating), &plain()), [2.0; 32]);
-    // One that was never set is passed over.
+    // An index that was never set is ignored.
     assert_eq!(values(&index(&[-1; 16]), &plain()), [2.0; 32]);
     let mut uneven = alternating.clone();
     uneven[0] = 1;
@@ -217,7 +218,7 @@ fn arguments_that_contradict_what_is_stored_are_refused() {
     ] {
         assert_refused(&built(&parts()), &config(more), &["\"a.weight_packed\""]);
     }
-    // Without a strategy, the size of a group tells it.
+    // Without a strategy, the group size determines it.
     assert_eq!(values(&built(&parts()), &config(json!({"strategy": null}))), [2.0; 32]);
 }
 
@@ -247,7 +248,7 @@ fn formats_that_are_not_decoded_are_refused_by_their_names() {
 }
 
 #[test]
-fn without_a_configuration_only_what_its_types_tell_is_decoded() {
+fn without_a_configuration_only_unambiguous_types_are_decoded() {
     let error = refused(&built(&parts()), None).to_string();
     assert_mentions(&error, &["\"a.weight_packed\"", "no configuration says"]);
     let model = nvfp4("F8_E4M3", &[1], "F32");
@@ -262,7 +263,7 @@ fn without_a_configuration_only_what_its_types_tell_is_decoded() {
     assert_refused(&built(&parts()), &unreadable, &["\"a.weight_packed\"", "is open", "(?!b)"]);
 }
 
-/// Rows of codes 2, which is one, under scales of one and a global scale of two.
+/// Rows of codes 2, which is 1.0, with scales of 1 and a global scale of 2.
 fn nvfp4(scale: &str, global: &[usize], global_type: &str) -> Model {
     let global_bytes = if global_type == "F32" { support::le_bytes(&[2.0]) } else { vec![0x00, 0x40] };
     Model::new()
@@ -278,7 +279,7 @@ fn nvfp4_config(more: Value) -> Value {
 }
 
 #[test]
-fn four_bit_floats_are_held_against_their_configuration() {
+fn four_bit_floats_are_checked_against_their_configuration() {
     for shape in [&[][..], &[1]] {
         assert_eq!(values(&nvfp4("F8_E4M3", shape, "F32"), &nvfp4_config(json!({}))), [0.5; 32]);
     }
@@ -320,7 +321,7 @@ fn groups_for_one_module_must_agree() {
         json!({"targets": [target], "weights": weights})
     };
     let of = |first: Value, second: Value| of_groups(json!({"g0": first, "g1": second}), json!({}));
-    // A name counts before an expression, and both before a class.
+    // A name takes precedence over an expression, and both over a class.
     for (first, second) in [("a", "re:a"), ("a", "Linear"), ("re:.*", "Linear")] {
         assert_eq!(values(&built(&parts()), &of(group(first, 4), group(second, 8))), [2.0; 32], "{first}");
         assert_refused(&built(&parts()), &of(group(first, 8), group(second, 4)), &["\"a.weight_packed\""]);
@@ -328,7 +329,7 @@ fn groups_for_one_module_must_agree() {
     let twice = of(group("re:a", 4), group("re:.*", 8));
     assert_refused(&built(&parts()), &twice, &["\"a.weight_packed\"", "g0", "g1", "both mean it"]);
     assert_eq!(values(&built(&parts()), &of(group("re:a", 4), group("re:.*", 4))), [2.0; 32]);
-    // Which class a module is of no file tells: the one that fits.
+    // No file records the class of a module: the group that matches the shapes is used.
     assert_eq!(values(&built(&parts()), &of(group("Embedding", 8), group("Linear", 4))), [2.0; 32]);
     let activations = json!({"targets": ["Attention"], "weights": null, "input_activations": {"num_bits": 8}});
     assert_eq!(values(&built(&parts()), &of(activations, group("Linear", 4))), [2.0; 32]);
@@ -346,7 +347,7 @@ fn a_format_for_each_group_is_the_format_of_its_weights() {
 }
 
 #[test]
-fn gaps_that_neither_words_nor_version_tell_are_refused() {
+fn ambiguous_padding_of_packed_words_is_refused() {
     // 16 codes of 3 bits take two words either way.
     let model = Model::new()
         .tensor("a.weight_packed", "I32", &[1, 2], &[0; 8])
@@ -366,7 +367,7 @@ fn gaps_that_neither_words_nor_version_tell_are_refused() {
 }
 
 #[test]
-fn bytes_are_weights_only_where_the_configuration_is_this_librarys() {
+fn bytes_are_weights_only_with_a_compressed_tensors_configuration() {
     let model = |scale: &[usize]| {
         let count = scale.iter().product();
         Model::new().tensor("a.weight", "I8", &[2, 4], &[0xFE; 8]).floats("a.weight_scale", scale, &vec![0.5; count])
@@ -395,7 +396,7 @@ fn bytes_are_weights_only_where_the_configuration_is_this_librarys() {
 }
 
 #[test]
-fn what_is_said_of_activations_goes_with_the_weights() {
+fn activation_scales_are_dropped_with_their_weights() {
     let model = built(&parts())
         .floats("a.input_scale", &[1], &[1.0])
         .floats("a.input_global_scale", &[1], &[1.0])
@@ -403,7 +404,7 @@ fn what_is_said_of_activations_goes_with_the_weights() {
         .floats("a.output_scale", &[], &[1.0])
         .floats("a.bias", &[2], &[1.0, 2.0]);
     assert_eq!(remember(&model, Some(&plain())).names(), ["a.bias", "a.weight"]);
-    // A scale for every head of the module that its weights are in.
+    // A scale per head of the module that contains the weights.
     let heads = with_module("m.a").floats("m.k_scale", &[4, 1, 1], &[1.0; 4]).floats("m.v_scale", &[4], &[1.0; 4]);
     assert_eq!(remember(&heads, Some(&plain())).names(), ["m.a.weight"]);
     let elsewhere = built(&parts()).floats("b.input_global_scale", &[1], &[1.0]);
@@ -420,7 +421,7 @@ fn a_weight_whose_parts_are_in_another_file_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_decoded_directory_is_one_that_says_nothing_of_a_quantisation() {
+fn a_decoded_directory_has_no_quantization_config() {
     let mut config = plain();
     config["model_type"] = json!("llama");
     let folder = Folder::staged(&built(&parts()).bytes(), Some(&config));

@@ -1,5 +1,5 @@
-//! What the configuration says is obeyed or refused, never passed over: documents that cannot be read, values of the wrong
-//! type, and members that change what the codes mean.
+//! The configuration is applied or refused, never ignored: unreadable documents, values of the wrong type, and members
+//! that change the meaning of codes.
 
 use crate::support::{Contents, Folder, Model, Noise, assert_mentions, parse_reason, refused, remember};
 use anamnesis::{
@@ -14,7 +14,7 @@ fn fp8(model: Model, name: &str, shape: &[usize]) -> Model {
     model.tensor(name, "F8_E4M3", shape, &vec![ONE; shape.iter().product()])
 }
 
-/// A weight of ones with one scale of two.
+/// A weight of ones with a scale of two.
 fn scaled() -> Model {
     fp8(Model::new(), "a.weight", &[2, 4]).floats("a.weight_scale", &[1], &[2.0])
 }
@@ -43,7 +43,7 @@ fn unsupported(error: AnamnesisError) -> (String, String) {
 // Documents
 
 #[test]
-fn a_document_that_is_there_and_cannot_be_read_is_refused_and_still_inspectable() {
+fn an_unreadable_document_is_refused_and_the_model_still_inspectable() {
     for name in ["config.json", "hf_quant_config.json", "quantize_config.json", "quant_config.json", "params.json"] {
         let folder = Folder::staged(&scaled().bytes(), None);
         std::fs::create_dir(folder.path(name)).unwrap();
@@ -57,12 +57,12 @@ fn a_document_that_is_there_and_cannot_be_read_is_refused_and_still_inspectable(
 
 #[cfg(unix)]
 #[test]
-fn a_link_that_leads_nowhere_and_a_pipe_are_no_configuration() {
+fn a_dangling_link_and_a_pipe_are_not_configurations() {
     let folder = Folder::staged(&scaled().bytes(), None);
     std::os::unix::fs::symlink("../blobs/gone", folder.path("config.json")).unwrap();
     assert_mentions(&folder.refused().to_string(), &["config.json", "link"]);
     std::fs::remove_file(folder.path("config.json")).unwrap();
-    // Opening it would wait for a writer.
+    // Opening it would block.
     let made = std::process::Command::new("mkfifo").arg(folder.path("config.json")).status();
     if made.is_ok_and(|status| status.success()) {
         assert_mentions(&folder.refused().to_string(), &["config.json", "not a regular file"]);
@@ -79,7 +79,7 @@ fn a_document_that_is_no_object_or_no_text_is_refused() {
 }
 
 #[test]
-fn descriptions_in_nested_objects_are_obeyed() {
+fn descriptions_in_nested_objects_apply() {
     let inner = json!({"quant_method": "fp8", "weight_block_size": [64, 64]});
     for config in [
         json!({"thinker_config": {"text_config": {"quantization_config": inner}}}),
@@ -92,7 +92,7 @@ fn descriptions_in_nested_objects_are_obeyed() {
 }
 
 #[test]
-fn documents_about_nothing_else_are_obeyed() {
+fn documents_of_quantisation_only_apply() {
     for name in ["quantize_config.json", "quant_config.json", "quantization_config.json"] {
         let folder = Folder::staged(&gptq(7).bytes(), None);
         folder.write(name, json!({"bits": 8, "group_size": 16}).to_string());
@@ -132,7 +132,7 @@ fn random_damage_to_a_configuration_gives_a_result_or_a_typed_error() {
 // Values
 
 #[test]
-fn values_of_the_wrong_type_are_refused_where_they_were_passed_over() {
+fn values_of_the_wrong_type_are_refused() {
     for (key, value) in [
         ("bits", json!("4")),
         ("bits", json!(4.5)),
@@ -168,7 +168,7 @@ fn transformed_and_sparse_weights_are_refused_by_name() {
 // FP8
 
 #[test]
-fn a_weight_beside_a_companion_that_is_not_understood_is_not_decoded_without_it() {
+fn a_weight_with_an_unknown_companion_is_not_decoded_without_it() {
     for companion in [
         "a.weight_scale_2",
         "a.weight_global_scale",
@@ -185,7 +185,7 @@ fn a_weight_beside_a_companion_that_is_not_understood_is_not_decoded_without_it(
     }
     let sparse = fp8(Model::new(), "a.weight.compressed", &[4]).tensor("a.weight.bitmask", "U8", &[1], &[15]);
     assert_mentions(&unsupported(refused(&sparse, None)).1, &["a.weight.compressed", "a.weight.bitmask"]);
-    // Elsewhere they are none of this weight's.
+    // Elsewhere they do not belong to this weight.
     let other = scaled().floats("b.pre_quant_scale", &[1], &[1.0]);
     assert_eq!(remember(&other, None).floats("a.weight"), [2.0; 8]);
 }
@@ -222,7 +222,7 @@ fn a_group_of_other_weights_and_groups_that_do_not_divide_are_refused() {
 }
 
 #[test]
-fn a_group_for_no_module_is_told() {
+fn a_group_that_matches_no_module_is_reported() {
     let group = |target: &str| json!({"targets": [target], "weights": {"type": "float", "num_bits": 8}});
     let config = groups(json!({"g0": group("Linear"), "g1": group("re:.*experts.*")}));
     let folder = Folder::staged(&scaled().bytes(), Some(&config));
@@ -234,7 +234,7 @@ fn a_group_for_no_module_is_told() {
 // GPTQ and AWQ
 
 #[test]
-fn rules_for_single_modules_are_obeyed() {
+fn per_module_rules_apply() {
     let rule = |rule: &str, args: Value| gptq_config(json!({"checkpoint_format": "gptq", "dynamic": {rule: args}}));
     assert_eq!(remember(&gptq(7), Some(&rule("+:b", json!({"bits": 8})))).floats("a.weight")[0], 1.0);
     for (rule, words) in [
@@ -244,7 +244,7 @@ fn rules_for_single_modules_are_obeyed() {
     ] {
         assert_mentions(&parse_reason(refused(&gptq(7), Some(&rule))), &words);
     }
-    // Nobody here can run this rule: the shapes decide.
+    // This rule is not supported: the shapes decide.
     let unreadable = rule("-:(?!a)", json!({}));
     assert_eq!(remember(&gptq(7), Some(&unreadable)).floats("a.weight")[0], 1.0);
 }
@@ -255,7 +255,7 @@ fn activation_order_without_an_index_is_refused() {
     assert_mentions(&error, &["\"a.qweight\"", "desc_act is true", "\"a.g_idx\""]);
     let metadata = gptq(7).metadata("gptq_bits", "4").metadata("gptq_desc_act", "True");
     assert_mentions(&parse_reason(refused(&metadata, None)), &["__metadata__", "desc_act"]);
-    // Static groups are in order, whatever the order of quantising was; and one group is any order.
+    // Static groups are in order regardless of the order of quantising; one group fits any order.
     let in_order = gptq_config(json!({"desc_act": true, "static_groups": true}));
     assert_eq!(remember(&gptq(7), Some(&in_order)).floats("a.weight")[0], 1.0);
     let index: Vec<u8> = (0..32i32).flat_map(|input| (input % 2).to_le_bytes()).collect();
@@ -295,7 +295,7 @@ fn groups_of_awq_are_all_alike() {
 // AutoRound
 
 #[test]
-fn the_name_of_a_packing_tells_how_auto_round_stores_zero_points() {
+fn the_packing_format_of_auto_round_determines_the_zero_point_format() {
     let value = |key: &str, packing: &str, zero: u8| {
         let config = json!({"quantization_config": {"quant_method": "auto-round", "bits": 4, "group_size": 16,
             "sym": false, key: packing}});
@@ -311,7 +311,7 @@ fn the_name_of_a_packing_tells_how_auto_round_stores_zero_points() {
 }
 
 #[test]
-fn packings_of_auto_round_that_are_not_read_are_refused_by_name() {
+fn unsupported_packings_of_auto_round_are_refused_by_name() {
     let config = |more: Value| {
         let mut config = json!({"quant_method": "intel/auto-round", "bits": 4, "group_size": 16});
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -321,7 +321,7 @@ fn packings_of_auto_round_that_are_not_read_are_refused_by_name() {
     assert_eq!(format, "mlx");
     let (format, _) = unsupported(refused(&gptq(7), Some(&config(json!({"act_bits": 8})))));
     assert_mentions(&format, &["act_bits 8"]);
-    // A layout of AWQ that the shapes contradict.
+    // An AWQ layout that the shapes contradict.
     let awq = config(json!({"packing_format": "auto_round:auto_awq"}));
     assert_mentions(&parse_reason(refused(&gptq(7), Some(&awq))), &["\"a.qweight\"", "do not go together"]);
 }
@@ -344,7 +344,7 @@ fn a_format_of_gptq_that_is_not_known_is_refused_by_name_whatever_else_is_said()
 // What nothing tells, and what the caller says
 
 #[test]
-fn asymmetric_zero_points_of_an_untold_format_are_refused() {
+fn asymmetric_zero_points_of_an_unknown_format_are_refused() {
     for config in [None, Some(json!({"hidden_size": 8}))] {
         let error = refused(&gptq(4), config.as_ref());
         assert_eq!(error.fault(), Fault::File);
@@ -352,7 +352,7 @@ fn asymmetric_zero_points_of_an_untold_format_are_refused() {
         assert_eq!((tensor.as_str(), *what, choices.as_slice()), ("a.qweight", "the GPTQ format", &["v1", "v2"][..]));
         assert_mentions(&error.to_string(), &["\"a.qweight\"", "the GPTQ format", "v1 or v2"]);
     }
-    // Symmetric ones tell it themselves, and a tool that writes one format only does too.
+    // Symmetric zero points reveal it themselves, and so does a tool that writes one format only.
     assert_eq!(remember(&gptq(7), None).floats("a.weight")[0], 1.0);
     assert_eq!(remember(&gptq(8), None).floats("a.weight")[0], 1.0);
     assert_eq!(remember(&gptq(4), Some(&gptq_config(json!({})))).floats("a.weight")[0], 4.0);
@@ -366,7 +366,7 @@ fn first(checkpoint: &Checkpoint) -> f32 {
 }
 
 #[test]
-fn the_caller_can_say_the_format() {
+fn the_caller_can_set_the_gptq_format() {
     let folder = Folder::staged(&gptq(4).bytes(), None);
     for (format, value) in [(GptqFormat::V1, 4.0), (GptqFormat::V2, 5.0)] {
         let options = OpenOptions::new().with_gptq_format(format);

@@ -1,4 +1,4 @@
-//! Every fixture is decoded to the bits that the canonical library gives, at every CPU level there is.
+//! Every fixture is decoded to the bits of its canonical library, at every CPU level.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 /// A directory of fixtures.
 struct Family {
     directory: &'static str,
-    /// Cases that are there at least, so that a walk over nothing is noticed.
+    /// The minimum number of cases, so that an empty folder is noticed.
     cases: usize,
-    /// Parts of the names of companions, which are consumed.
+    /// Parts of the names of companions, which are not in the output.
     companions: &'static [&'static str],
-    /// Start of the cases whose library loses the sign of zero on this kind of machine and keeps it on another.
+    /// The prefix of the cases whose library loses the sign of zero on some machines.
     unsigned_zeros: Option<&'static str>,
 }
 
@@ -67,7 +67,7 @@ const FAMILIES: [Family; 16] = [
 ];
 
 impl Family {
-    /// Names of the cases that have an expectation.
+    /// Names of the cases with expected values.
     fn cases(&self) -> Vec<String> {
         let entries = std::fs::read_dir(fixture(self.directory)).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -77,13 +77,13 @@ impl Family {
         cases
     }
 
-    /// Decodes one case to every type at every CPU level and says what is wrong with the result.
+    /// Decodes one case to every type at every CPU level and returns the differences.
     fn check(&self, case: &str) -> Vec<String> {
         let config = std::fs::read(fixture(&format!("{}/{case}.config.json", self.directory))).ok();
         self.check_with(case, config.map(|text| serde_json::from_slice(&text).unwrap()))
     }
 
-    /// The same beside another configuration.
+    /// The same with another configuration.
     fn check_with(&self, case: &str, config: Option<Value>) -> Vec<String> {
         let file = |end: &str| fixture(&format!("{}/{case}{end}", self.directory));
         let input = std::fs::read(file(".safetensors")).unwrap();
@@ -119,7 +119,7 @@ impl Family {
         faults
     }
 
-    /// What is wrong with a decoded file.
+    /// The differences of a decoded file.
     fn differences(&self, case: &str, wanted: &BTreeMap<String, Tensor>, output: &Contents) -> Vec<String> {
         if !output.tensors.keys().eq(wanted.keys()) {
             return vec![format!("tensors {:?}", output.names())];
@@ -157,11 +157,11 @@ fn every_fixture_decodes_to_the_bits_of_its_library() {
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Starts of cases whose library is told a type and calculates in it.
-const GIVES_WHAT_IS_ASKED_FOR: [&str; 4] = ["fp8/modelopt", "modelopt/", "mlx/mxfp", "mlx/nvfp"];
+/// Prefixes of cases whose library computes in a requested type.
+const COMPUTES_IN_THE_REQUESTED_TYPE: [&str; 4] = ["fp8/modelopt", "modelopt/", "mlx/mxfp", "mlx/nvfp"];
 
 #[test]
-fn every_fixture_decodes_as_its_library_does_where_its_arithmetic_is_asked_for() {
+fn every_fixture_decodes_with_the_arithmetic_of_its_library_on_request() {
     let options = OpenOptions::new().with_rounding(Rounding::AsLibrary);
     let (mut faults, mut weights) = (Vec::new(), 0);
     for family in FAMILIES {
@@ -184,8 +184,8 @@ fn every_fixture_decodes_as_its_library_does_where_its_arithmetic_is_asked_for()
                 let why = match (decoded, wide) {
                     (Err(error), _) | (_, Err(error)) => Some(error.to_string()),
                     _ if difference(native, &found).is_some() => difference(native, &found),
-                    _ if GIVES_WHAT_IS_ASKED_FOR.iter().any(|start| place.starts_with(start)) => None,
-                    // Whatever else is asked for comes from the library's own numbers.
+                    _ if COMPUTES_IN_THE_REQUESTED_TYPE.iter().any(|start| place.starts_with(start)) => None,
+                    // Other types are rounded from the values of the library.
                     (_, Ok(wide)) => difference(&widened(native), &Tensor { data: wide, ..widened(native) }),
                 };
                 faults.extend(why.map(|why| format!("{}/{case} {name}: {why}", family.directory)));
@@ -233,7 +233,7 @@ fn the_comparison_sees_a_single_wrong_bit_and_takes_nan_as_a_class() {
 }
 
 #[test]
-fn symmetric_gptq_weights_tell_their_format_without_a_configuration() {
+fn symmetric_gptq_weights_reveal_their_format_without_a_configuration() {
     let family = &FAMILIES[2];
     let cases: Vec<_> = family.cases().into_iter().filter(|case| case.contains("_sym_")).collect();
     assert!(cases.iter().filter(|case| case.ends_with("_v2")).count() >= 8, "{cases:?}");

@@ -1,4 +1,4 @@
-//! HQQ weights whose small tensors say something else than their codes are refused.
+//! HQQ weights whose state entries contradict their codes are refused.
 
 use crate::support::{Contents, Folder, Model, Tensor, assert_mentions, fixture};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ fn scales_that_are_stored_in_another_way_are_refused_by_name() {
 }
 
 #[test]
-fn a_configuration_that_says_something_else_is_refused() {
+fn a_contradicting_configuration_is_refused() {
     let flat = |bits, group, axis| json!({"quant_method": "hqq", "nbits": bits, "group_size": group, "axis": axis});
     for config in [flat(8, 16, 1), flat(4, 32, 1), flat(4, 16, 0)] {
         let config = json!({"quantization_config": config});

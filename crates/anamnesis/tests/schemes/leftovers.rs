@@ -1,5 +1,5 @@
-//! What no scheme claims is plain data, unless it looks like a part of a quantised weight: then it is refused by name, or taken
-//! as it is and told where the caller asked for that.
+//! Unclaimed tensors are plain data unless they look like part of a quantised weight: then they are refused by name, or
+//! copied and listed if allowed.
 
 use crate::support::gguf::Gguf;
 use crate::support::{Contents, Folder, Model, assert_mentions, parse_reason, refused, remember};
@@ -43,7 +43,7 @@ fn with(model: Model, name: &str, dtype: &str, shape: &[usize]) -> Model {
     model.tensor(name, dtype, shape, &vec![0; shape.iter().product::<usize>() * width])
 }
 
-/// Tensors that models keep beside their weights.
+/// Buffers that models store with their weights.
 const BUFFERS: [(&str, &str, &[usize]); 14] = [
     ("bert.embeddings.position_ids", "I64", &[1, 512]),
     ("bert.embeddings.token_type_ids", "I64", &[1, 512]),
@@ -62,7 +62,7 @@ const BUFFERS: [(&str, &str, &[usize]); 14] = [
 ];
 
 #[test]
-fn what_models_keep_beside_their_weights_is_plain_in_any_checkpoint() {
+fn known_buffers_are_plain_in_any_checkpoint() {
     for (name, dtype, shape) in BUFFERS {
         for (model, config, weight) in [
             (Model::new(), None, None),
@@ -78,7 +78,7 @@ fn what_models_keep_beside_their_weights_is_plain_in_any_checkpoint() {
 }
 
 #[test]
-fn without_a_sign_of_quantisation_integers_are_plain_whatever_they_are_called() {
+fn without_other_signs_of_quantisation_integers_are_plain() {
     for (name, dtype) in
         [("embedding.weight", "I32"), ("table.weight", "U8"), ("a.codes", "I16"), ("x", "U16"), ("a.scales", "F16")]
     {
@@ -127,7 +127,7 @@ fn packed_weights_of_an_unexpected_type_are_refused() {
 }
 
 #[test]
-fn common_names_are_refused_where_something_else_speaks_of_quantisation() {
+fn common_names_are_refused_in_a_quantised_checkpoint() {
     let lone = with(Model::new(), "b.scales", "F16", &[2, 4]);
     assert_eq!(remember(&lone, None).names(), ["b.scales"]);
     for config in [gptq_config(), json!({"quantization": {"group_size": 64, "bits": 4}})] {
@@ -141,7 +141,7 @@ fn common_names_are_refused_where_something_else_speaks_of_quantisation() {
 }
 
 #[test]
-fn whatever_stands_beside_a_quantised_weight_is_known_to_it_or_refused() {
+fn unknown_siblings_of_a_quantised_weight_are_refused() {
     for name in ["a.g_idx2", "a.foo", "a.scales_x", "a.scales.x", "a.SCALES", "a_scales", "a.qweight.x", "a.qzeros "] {
         let reason = parse_reason(refused(&with(gptq(), name, "F16", &[1, 32]), None));
         assert_mentions(&reason, &[&format!("{name:?}")]);
@@ -191,7 +191,7 @@ fn a_group_index_that_was_promised_must_be_there() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_understood_is_not_taken_for_none() {
+fn an_invalid_configuration_is_not_treated_as_absent() {
     for section in [json!(7), json!("gptq"), json!([{"quant_method": "gptq"}])] {
         let reason = parse_reason(refused(&gptq(), Some(&json!({"quantization_config": section}))));
         assert_mentions(&reason, &["config.json", "quantization_config", "an object"]);
@@ -205,7 +205,7 @@ fn a_configuration_that_cannot_be_understood_is_not_taken_for_none() {
 }
 
 #[test]
-fn leftovers_are_taken_as_they_are_and_told_where_that_is_allowed() {
+fn leftovers_are_copied_and_listed_if_allowed() {
     let model = with(with(gptq(), "b.qzeros", "I32", &[2, 4]), "a.foo", "F16", &[3]);
     let folder = Folder::staged(&model.bytes(), Some(&gptq_config()));
     assert!(Checkpoint::open(folder.model(), &Default::default()).unwrap().plan(TargetDtype::F32).is_err());
@@ -226,18 +226,18 @@ fn leftovers_are_taken_as_they_are_and_told_where_that_is_allowed() {
         assert_mentions(&told.join("\n"), &["\"a.foo\"", "\"b.qzeros\""]);
     }
     assert_eq!(checkpoint.unclaimed(), checkpoint.leftovers());
-    // What the selection leaves out is not copied.
+    // Deselected tensors are not copied.
     let chosen = ConvertOptions::new().with_selection(Selection::new().with_exclude("a.foo").unwrap());
     let plan = checkpoint.plan_convert(ConvertTarget::Safetensors, &chosen).unwrap();
     assert_mentions(&plan.notes()[0].to_string(), &["one tensor that no scheme claims"]);
     assert!(plan.notes().iter().all(|note| !note.to_string().contains("a.foo")), "{:?}", plan.notes());
-    // A weight that a scheme knows and that is broken stays refused.
+    // A malformed weight of a known scheme is still refused.
     let broken = Folder::staged(&with(Model::new(), "a.qweight", "I32", &[4, 32]).bytes(), None);
     assert!(Checkpoint::open_with(broken.model(), &options).unwrap().plan(TargetDtype::F32).is_err());
 }
 
 #[test]
-fn bytes_of_a_gguf_file_that_no_tensor_takes_are_refused() {
+fn unused_bytes_of_a_gguf_file_are_refused() {
     let opened = |offset: u64, bytes: usize| {
         let file = Gguf::default().tensor("a", &[4], 0, 0).tensor("b", &[4], 0, offset).data(bytes);
         Checkpoint::from_bytes(file.bytes(), &Default::default())
@@ -252,7 +252,7 @@ fn bytes_of_a_gguf_file_that_no_tensor_takes_are_refused() {
 }
 
 #[test]
-fn a_scale_under_another_name_beside_nvfp4_blocks_is_refused() {
+fn an_unknown_scale_of_nvfp4_blocks_is_refused() {
     let file =
         |scale: &str| Gguf::default().tensor("a.weight", &[64], 40, 0).tensor(scale, &[1], 0, 64).data(68).bytes();
     for (scale, is_known) in [("a.scale", true), ("a.input_scale", true), ("b.scale", true), ("a.scales", false)] {
@@ -262,7 +262,7 @@ fn a_scale_under_another_name_beside_nvfp4_blocks_is_refused() {
 }
 
 #[test]
-fn a_scale_is_no_weight_whatever_its_type() {
+fn a_scale_is_not_a_weight_regardless_of_its_type() {
     // The scales of NVFP4 are eight-bit floats themselves.
     for name in ["a.weight_scale", "a.weight_scale_inv", "a.scale_weight"] {
         let error = refused(&with(Model::new(), name, "F8_E4M3", &[4, 4]), None);
@@ -281,7 +281,7 @@ fn an_unscaled_weight_does_not_have_parts() {
 }
 
 #[test]
-fn bytes_of_a_weight_beside_what_may_be_their_scale_are_refused() {
+fn integer_weights_with_a_possible_scale_are_refused() {
     let weight = || with(Model::new(), "a.weight", "I8", &[4, 4]);
     for (name, shape) in [
         ("a.weight_scale.", &[4, 1][..]),
@@ -293,7 +293,7 @@ fn bytes_of_a_weight_beside_what_may_be_their_scale_are_refused() {
         let error = refused(&with(weight(), name, "BF16", shape), None);
         assert_mentions(&parse_reason(error), &["a."]);
     }
-    // By itself, or beside its bias, it is what it is.
+    // Alone or with a bias, it is plain data.
     assert_eq!(remember(&weight(), None).tensors["a.weight"].dtype, "I8");
     assert_eq!(remember(&with(weight(), "a.bias", "BF16", &[4]), None).names(), ["a.bias", "a.weight"]);
 }
@@ -303,7 +303,7 @@ fn scales_of_a_cache_without_anything_they_belong_to_are_refused() {
     let lone = with(Model::new(), "a.k_proj.k_scale", "F32", &[]);
     let config = fp8_config();
     assert_mentions(&parse_reason(refused(&lone, Some(&config))), &["a.k_proj.k_scale"]);
-    // Beside weights that stay as they are they belong to a cache.
+    // Next to unquantised weights they belong to a cache.
     let beside = with(lone.clone(), "a.k_proj.weight", "BF16", &[4, 4]);
     assert_eq!(remember(&beside, Some(&config)).names(), ["a.k_proj.k_scale", "a.k_proj.weight"]);
     assert_eq!(remember(&lone, None).names(), ["a.k_proj.k_scale"]);
@@ -313,11 +313,11 @@ fn scales_of_a_cache_without_anything_they_belong_to_are_refused() {
 fn codes_and_scales_under_unusual_names_are_refused() {
     let bytes = || with(Model::new(), "a.weight", "U8", &[1, 8]);
     for (model, name) in [
-        // Words of a table, under a name with an underscore for a dot.
+        // Words of a table, with an underscore instead of a dot in the name.
         (with(gptq(), "model.embed_tokens_weight", "U32", &[7, 8]), "model.embed_tokens_weight"),
         // Parts that have lost the name of their weight.
         (with(gptq(), "_data", "I8", &[1, 33]), "_data"),
-        // A vector of scales beside bytes, or beside eight-bit floats, is no bias by that name.
+        // A vector of scales next to bytes or eight-bit floats is not a bias, although it is named so.
         (bytes().floats("a.biases", &[1], &[0.5]), "a.biases"),
         (bytes().floats("a.foo", &[1], &[0.5]), "a.foo"),
         (with(Model::new(), "a.weight", "F8_E4M3", &[1, 8]).floats("a.biases", &[1], &[0.5]), "a.biases"),

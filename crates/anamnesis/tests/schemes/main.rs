@@ -1,4 +1,4 @@
-//! What belongs together, what it is taken for, and the bits it is decoded to: scheme by scheme.
+//! Tests of schemes: claiming, detection and decoding.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Markers: what a file says about its weights by itself, in its header or in tensors beside them, decides how they are read.
+//! Markers in the header or in tensors of a file determine how its weights are decoded.
 
 use crate::support::{Folder, Model, assert_mentions, floats, parse_reason, refused, remember};
 use anamnesis::{AnamnesisError, TargetDtype};
@@ -22,7 +22,7 @@ fn header(model: Model, module: &str, object: &Value) -> Model {
     model.metadata("_quantization_metadata", &layers.to_string())
 }
 
-/// The same model, marked in either way.
+/// The same model with either marker.
 fn both(model: &Model, object: &Value) -> [Model; 2] {
     [marker(model.clone(), "a", object), header(model.clone(), "a", object)]
 }
@@ -35,7 +35,7 @@ fn unsupported(error: AnamnesisError) -> (String, String) {
 }
 
 #[test]
-fn eight_bit_floats_are_scaled_as_their_marker_says() {
+fn eight_bit_floats_are_scaled_according_to_their_marker() {
     let scaled =
         |shape: &[usize], scales: &[f32]| ones(Model::new(), "a", [2, 2]).floats("a.weight_scale", shape, scales);
     for (model, object, wanted) in [
@@ -81,7 +81,7 @@ fn scales_that_the_marker_contradicts_are_refused() {
 
 #[test]
 fn a_layout_that_looks_like_another_is_refused_by_its_name() {
-    // Scales in the order of a kernel have the shape of those in rows.
+    // Scales in kernel order have the same shape as those in rows.
     let model = ones(Model::new(), "a", [128, 128]).tensor("a.weight_scale", "F8_E8M0", &[128, 4], &[127; 512]);
     for marked in both(&model, &json!({"format": "mxfp8"})) {
         let (format, detail) = unsupported(refused(&marked, None));
@@ -198,7 +198,7 @@ fn the_header_of_every_file_of_a_set_counts() {
 }
 
 #[test]
-fn what_four_over_six_stores_is_known_by_its_names() {
+fn four_over_six_is_recognised_by_its_names() {
     for scales in ["F8_E8M0", "F8_E4M3"] {
         let model = Model::new()
             .tensor("a.quantized_weight_values", "U8", &[2, 2], &[0; 4])

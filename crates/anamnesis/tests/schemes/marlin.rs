@@ -1,4 +1,5 @@
-//! Marlin's tiles that are incomplete, contradict their configuration, or hold what Marlin cannot, are refused by name.
+//! Marlin tiles that are incomplete, contradict their configuration, or are not supported by Marlin, are refused by
+//! name.
 
 use crate::support;
 use crate::support::{Contents, Model, assert_mentions, fixture, refused, remember};
@@ -20,7 +21,7 @@ fn config(more: Value) -> Value {
 }
 
 #[test]
-fn tiles_are_known_by_their_configuration_and_without_one_by_their_names() {
+fn tiles_are_recognised_by_configuration_or_else_by_name() {
     for config in [None, Some(config(json!({}))), Some(config(json!({"quant_method": "marlin"})))] {
         let output = remember(&marlin(), config.as_ref());
         assert_eq!((output.names(), &output.tensors["a.weight"].shape[..]), (vec!["a.weight"], &[64, 16][..]));
@@ -29,7 +30,7 @@ fn tiles_are_known_by_their_configuration_and_without_one_by_their_names() {
 }
 
 #[test]
-fn what_marlin_cannot_hold_is_refused() {
+fn configurations_that_marlin_does_not_support_are_refused() {
     for (more, words) in [
         (json!({"bits": 8}), ["8 bits", "\"a.B\""]),
         (json!({"sym": false}), ["zero points", "sym"]),
@@ -44,7 +45,7 @@ fn what_marlin_cannot_hold_is_refused() {
 }
 
 #[test]
-fn tiles_and_scales_that_do_not_go_together_are_refused() {
+fn tiles_and_scales_that_do_not_match_are_refused() {
     let scales =
         |dtype: &str, shape: &[usize], size: usize| codes(Model::new()).tensor("a.s", dtype, shape, &vec![0; size]);
     for (model, words) in [
@@ -71,7 +72,7 @@ fn the_sparse_form_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_method_named_after_the_kernel_means_the_layout_that_the_kernel_packs_anew() {
+fn gptq_marlin_and_awq_marlin_mean_the_layout_before_repacking() {
     for (case, method) in [("gptq/int4_g16_sym_v1", "gptq_marlin"), ("awq/gemm_g32", "awq_marlin")] {
         let read = |end: &str| std::fs::read(fixture(&format!("{case}{end}"))).unwrap();
         let mut config: Value = serde_json::from_slice(&read(".config.json")).unwrap();

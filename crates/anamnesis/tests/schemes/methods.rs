@@ -1,10 +1,10 @@
-//! Every method that transformers knows is decoded or refused by its name; what it packs is never copied.
+//! Every method that transformers knows is decoded or refused by name; packed weights are never copied.
 
 use crate::support::{Folder, Model, assert_mentions, refused, remember};
 use anamnesis::{AnamnesisError, TargetDtype};
 use serde_json::json;
 
-/// `quant_method` as transformers and the tools beside it write it.
+/// `quant_method` of transformers and related tools.
 const METHODS: [&str; 40] = [
     "aqlm",
     "auto-round",
@@ -48,7 +48,7 @@ const METHODS: [&str; 40] = [
     "x",
 ];
 
-/// Parts of packed weights as various tools name and type them, none of which is complete.
+/// Incomplete parts of packed weights, as various tools name and type them.
 fn packed() -> Vec<(&'static str, Model)> {
     let m = || Model::new().floats("model.norm.weight", &[2], &[1.0, 2.0]);
     vec![
@@ -68,7 +68,7 @@ fn packed() -> Vec<(&'static str, Model)> {
     ]
 }
 
-/// Names that models use for data of their own, and the methods that call their codes so.
+/// Names that models use for other data, and the methods that use them for codes.
 const COMMON: [(&str, &str); 2] = [("a.dense_weights", "spqr"), ("a.indices", "vptq")];
 
 #[test]
@@ -90,7 +90,7 @@ fn whatever_a_method_packs_is_refused_by_name_and_never_copied() {
 }
 
 #[test]
-fn methods_that_nobody_decodes_are_named_with_what_they_would_need() {
+fn unsupported_methods_are_named_with_a_reason() {
     let model = Model::new().tensor("a.weight", "U8", &[4, 8], &[1; 32]).floats("b.weight", &[1], &[1.0]);
     for (method, format) in [
         ("aqlm", "AQLM"),
@@ -123,7 +123,7 @@ fn rotated_weights_that_are_stored_as_floats_are_refused() {
 }
 
 #[test]
-fn a_model_that_packs_nothing_is_copied_whatever_its_configuration_names() {
+fn a_model_without_packed_weights_is_copied_regardless_of_its_configuration() {
     let model = Model::new().floats("a.weight", &[2, 2], &[1.0, 2.0, 3.0, 4.0]).tensor(
         "a.position_ids",
         "I64",

@@ -1,4 +1,4 @@
-//! MLX weights that are incomplete, contradict their configuration, or leave open what they are, are refused by name.
+//! MLX weights that are incomplete, ambiguous or contradict their configuration are refused by name.
 
 use crate::support::{Folder, Model, assert_mentions, floats, parse_reason, refused, remember};
 use anamnesis::{Checkpoint, Evidence, ParseLimits, QuantScheme};
@@ -34,7 +34,7 @@ fn a_configuration_in_either_place_decides() {
 }
 
 #[test]
-fn what_decided_is_told() {
+fn the_evidence_of_a_scheme_is_reported() {
     let folder = Folder::staged(&four_bit().bytes(), Some(&affine(4, 64)));
     let checkpoint = Checkpoint::open(folder.model(), &ParseLimits::default()).unwrap();
     let weight = &checkpoint.weights()[0];
@@ -61,7 +61,7 @@ fn shapes_that_the_configuration_contradicts_are_refused() {
 }
 
 #[test]
-fn modes_bits_and_groups_that_mlx_has_not_are_refused() {
+fn modes_bits_and_groups_that_mlx_does_not_support_are_refused() {
     for (quantization, word) in [
         (json!({"bits": 7, "group_size": 64}), "bits is 7"),
         (json!({"bits": 4, "group_size": 48}), "group_size is 48"),
@@ -81,14 +81,14 @@ fn a_configuration_of_another_tool_is_refused() {
 }
 
 #[test]
-fn a_module_that_a_rule_leaves_as_it_is_is_not_packed() {
+fn a_packed_module_that_a_rule_excludes_is_refused() {
     let rule = config(json!({"bits": 4, "group_size": 64, "a": false}));
     assert_mentions(&parse_reason(refused(&four_bit(), Some(&rule))), &["\"a.weight\"", "excludes it"]);
 }
 
 #[test]
-fn a_rule_is_by_itself() {
-    // Neither mode nor group size are those of the others.
+fn a_rule_does_not_inherit_mode_or_group_size() {
+    // Neither mode nor group size are inherited.
     let quantization = json!({"bits": 4, "group_size": 32, "mode": "mxfp4", "a": {"bits": 4}});
     assert_eq!(remember(&four_bit(), Some(&config(quantization))).tensors["a.weight"].shape, [2, 64]);
     let empty = json!({"bits": 4, "group_size": 32, "a": {}});
@@ -143,7 +143,7 @@ fn floats_have_no_biases() {
 }
 
 #[test]
-fn words_in_another_file_than_their_scales_are_no_plain_data() {
+fn codes_without_their_scales_are_not_plain_data() {
     let folder = Folder::new();
     folder.write("model-00001-of-00002.safetensors", words(Model::new(), "a", &[2, 8]).bytes());
     let path = folder.path("model-00001-of-00002.safetensors");
@@ -153,7 +153,7 @@ fn words_in_another_file_than_their_scales_are_no_plain_data() {
 }
 
 #[test]
-fn members_by_which_other_methods_choose_modules_are_refused() {
+fn module_selection_members_of_other_methods_are_refused() {
     let rule = json!({"a": {"bits": 8, "group_size": 32}});
     let rules = [
         ("dynamic", json!({"+:a": {"bits": 8, "group_size": 32}})),
@@ -175,7 +175,7 @@ fn members_by_which_other_methods_choose_modules_are_refused() {
 }
 
 #[test]
-fn an_override_in_one_of_two_places_is_refused() {
+fn an_override_in_one_of_two_descriptions_is_refused() {
     let plain = json!({"bits": 4, "group_size": 64});
     for rule in [json!({"bits": 8, "group_size": 32}), json!(false)] {
         let with = json!({"bits": 4, "group_size": 64, "a": rule});

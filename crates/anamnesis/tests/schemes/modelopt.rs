@@ -1,5 +1,5 @@
-//! ModelOpt's four-bit weights that are incomplete, contradict their configuration, or are more than codes and scales, are
-//! refused by name.
+//! ModelOpt four-bit weights that are incomplete, contradict their configuration, or have further parts, are refused by
+//! name.
 
 use crate::support::{Folder, Model, assert_mentions, parse_reason, refused, remember};
 use anamnesis::{AnamnesisError, QuantScheme, parse_bytes};
@@ -54,7 +54,7 @@ fn the_configuration_is_read_wherever_modelopt_puts_it() {
 }
 
 #[test]
-fn an_algorithm_that_the_weight_is_not_of_is_refused() {
+fn an_algorithm_that_does_not_match_the_weight_is_refused() {
     for (algorithm, word) in [
         ("FP8", "\"FP8\""),
         ("W8A16", "\"W8A16\""),
@@ -84,7 +84,7 @@ fn groups_of_another_size_are_refused() {
 }
 
 #[test]
-fn rules_for_single_layers_count_before_the_rest() {
+fn per_layer_rules_take_precedence() {
     let layers = |algorithm: &str| {
         config(
             json!({"quant_algo": "MIXED_PRECISION", "quantized_layers": {"a": {"quant_algo": algorithm, "group_size": 16}}}),

@@ -1,4 +1,4 @@
-//! MXFP4 experts that are incomplete, contradict their configuration, or do not fit their scales, are refused by name.
+//! MXFP4 experts that are incomplete or contradict their configuration or scales are refused by name.
 
 use crate::support::{Model, assert_mentions, parse_reason, refused, remember};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn config(quantization: Value) -> Value {
 }
 
 #[test]
-fn experts_of_gpt_oss_come_out_turned() {
+fn experts_of_gpt_oss_are_transposed() {
     for config in [None, Some(config(json!({"quant_method": "mxfp4"})))] {
         let output = remember(&gpt_oss(), config.as_ref());
         assert_eq!((output.names(), &output.tensors["e.down_proj"].shape[..]), (vec!["e.down_proj"], &[1, 32, 2][..]));
@@ -43,7 +43,7 @@ fn a_configuration_that_contradicts_the_blocks_is_refused() {
 }
 
 #[test]
-fn blocks_and_scales_that_do_not_go_together_are_refused() {
+fn blocks_and_scales_that_do_not_match_are_refused() {
     let scale = |model: Model, dtype: &str, shape: &[usize], bytes: &[u8]| {
         model.tensor("e.down_proj_scales", dtype, shape, bytes)
     };
@@ -63,7 +63,7 @@ fn blocks_and_scales_that_do_not_go_together_are_refused() {
 }
 
 #[test]
-fn blocks_beside_what_they_would_become_are_refused() {
+fn blocks_next_to_their_decoded_tensor_are_refused() {
     let model = gpt_oss().floats("e.down_proj", &[1], &[1.0]);
     assert_mentions(&parse_reason(refused(&model, None)), &["\"e.down_proj_blocks\"", "\"e.down_proj\"", "as well"]);
 }
@@ -78,7 +78,7 @@ fn signed_bytes_under_powers_of_two_are_four_bit_floats() {
 }
 
 #[test]
-fn signed_bytes_that_the_configuration_says_are_none_are_refused() {
+fn signed_bytes_that_the_configuration_contradicts_are_refused() {
     for (quantization, word) in [
         (json!({"quant_method": "fp8", "expert_dtype": "fp8"}), "\"fp8\""),
         (json!({"quant_method": "gptq"}), "\"gptq\""),
@@ -86,7 +86,7 @@ fn signed_bytes_that_the_configuration_says_are_none_are_refused() {
     ] {
         assert_mentions(&parse_reason(refused(&deepseek(), Some(&config(quantization)))), &["\"a.weight\"", word]);
     }
-    // Floats scale integers as well, unless something says what the bytes are.
+    // Float scales also occur with integers, unless the configuration defines the bytes.
     let floats = codes().floats("a.weight_scale_inv", &[2, 1], &[1.0, 3.0]);
     assert_mentions(&refused(&floats, None).to_string(), &["\"a.weight\""]);
     let told = config(json!({"quant_method": "fp8", "expert_dtype": "fp4"}));
@@ -94,7 +94,7 @@ fn signed_bytes_that_the_configuration_says_are_none_are_refused() {
 }
 
 #[test]
-fn weights_of_quark_are_known_by_their_configuration() {
+fn weights_of_quark_are_recognised_by_their_configuration() {
     let quark = config(json!({"quant_method": "quark", "export": {"pack_method": "reorder"}}));
     let model = |shape: &[usize], scales: &[u8]| {
         Model::new().tensor("a.weight", "U8", &[2, 16], &[0x82; 32]).tensor("a.weight_scale", "U8", shape, scales)
@@ -104,13 +104,13 @@ fn weights_of_quark_are_known_by_their_configuration() {
         output[30..34].iter().map(|value| value.to_bits()).collect::<Vec<_>>(),
         [0x3F80_0000, 0x8000_0000, 0x3F00_0000, 0x8000_0000]
     );
-    // Six bits a code are 24 bytes a scale.
+    // With six bits per code, a scale has 24 bytes.
     assert_mentions(&parse_reason(refused(&model(&[2, 2], &[127; 4]), Some(&quark))), &["\"a.weight\"", "[2, 2]"]);
     assert_mentions(&refused(&model(&[2, 1], &[127; 2]), None).to_string(), &["\"a.weight\""]);
 }
 
 #[test]
-fn signed_bytes_and_scales_that_do_not_go_together_are_refused() {
+fn signed_bytes_and_scales_that_do_not_match_are_refused() {
     for (shape, bytes) in [(&[1, 2][..], 2), (&[2], 2), (&[2, 2], 4), (&[1, 1], 1), (&[2, 1, 1], 2)] {
         let model = codes().tensor("a.scale", "F8_E8M0", shape, &vec![127; bytes]);
         let reason = parse_reason(refused(&model, None));

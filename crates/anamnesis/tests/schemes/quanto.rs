@@ -1,4 +1,4 @@
-//! quanto's weights whose parts do not fit each other or the configuration are refused, and a bias tells their shape.
+//! quanto weights whose parts contradict each other or the configuration are refused; a bias determines their shape.
 
 use crate::support::{Model, assert_mentions, refused, remember};
 use serde_json::json;
@@ -16,7 +16,7 @@ fn packed(stored: usize) -> Model {
 }
 
 #[test]
-fn a_bias_tells_how_groups_become_rows() {
+fn the_bias_determines_the_number_of_rows() {
     for (length, shape) in [(8, [8, 32]), (4, [4, 64]), (1, [1, 256])] {
         let model = packed(4).tensor("a.bias", "BF16", &[length], &half(length));
         let weight = &remember(&model, None).tensors["a.weight"];
@@ -35,7 +35,7 @@ fn rows_of_bytes_that_hold_no_whole_codes_are_refused() {
 }
 
 #[test]
-fn a_configuration_that_says_another_type_is_refused() {
+fn a_configuration_of_another_type_is_refused() {
     for (stored, said) in [(4, "qint2"), (4, "int8"), (2, "qint4"), (4, "float8"), (4, "x")] {
         let config = json!({"quantization_config": {"quant_method": "quanto", "weights": said}});
         assert_mentions(&refused(&packed(stored), Some(&config)).to_string(), &["a.weight._data._data", said]);
@@ -45,7 +45,7 @@ fn a_configuration_that_says_another_type_is_refused() {
 }
 
 #[test]
-fn what_two_bits_and_four_bits_store_alike_is_told_by_the_configuration_only() {
+fn two_and_four_bit_codes_are_distinguished_by_the_configuration_only() {
     let model = Model::new()
         .tensor("a.weight._data._data", "U8", &[1, 3], &[0x21, 0x43, 0x65])
         .tensor("a.weight._scale", "BF16", &[2, 1], &half(2))

@@ -1,4 +1,4 @@
-//! Weights of Quark that contradict what its configuration says of them are refused by name.
+//! Quark weights that contradict their configuration are refused by name.
 
 use crate::support::{Model, assert_mentions, refused, remember};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn words() -> Model {
 }
 
 #[test]
-fn the_configuration_tells_signed_codes_from_unsigned_ones() {
+fn the_configuration_distinguishes_signed_and_unsigned_codes() {
     for (dtype, value) in [("uint4", 6.5), ("int4", -1.5)] {
         let told = config(json!({"dtype": dtype, "qscheme": "per_group", "group_size": 2, "ch_axis": 1}));
         let output = remember(&words(), Some(&told));
@@ -50,7 +50,7 @@ fn four_bit_floats_are_read_under_powers_of_two_alone() {
 }
 
 #[test]
-fn words_of_which_nothing_tells_the_sign_or_the_order_are_refused() {
+fn codes_of_unknown_sign_or_order_are_refused() {
     let quark = |more: Value| {
         let mut section = json!({"quant_method": "quark"});
         section.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

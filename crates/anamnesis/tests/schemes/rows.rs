@@ -1,11 +1,11 @@
-//! Rows of a weight are what the whole weight has there, for every scheme, whatever the ranges and however tiles are cut.
+//! Decoded row ranges equal those of the whole weight, for every scheme, range and tile boundary.
 
 use std::ops::Range;
 
 use crate::support::{Folder, Model, Noise, TARGETS, fixture, le_bytes};
 use anamnesis::{AnamnesisError, Checkpoint, ParseLimits, RememberOptions, Request, TargetDtype};
 
-/// Ranges of a tensor with so many rows: the ends, nothing, everything, and some at random.
+/// Ranges of a tensor with `rows` rows: the ends, empty, everything, and random ones.
 fn ranges(rows: usize, noise: &mut Noise) -> Vec<Range<usize>> {
     let mut ranges = vec![0..0, rows..rows, 0..rows, 0..rows.min(1), rows.saturating_sub(1)..rows];
     for _ in 0..2 {
@@ -53,7 +53,7 @@ fn rows_of_every_fixture_are_those_of_the_whole() {
                 name.ends_with(".safetensors").then(|| Folder::staged(&std::fs::read(&path).unwrap(), config.as_ref()));
             let opened = staged.as_ref().map_or_else(|| path.clone(), Folder::model);
             let Ok(checkpoint) = Checkpoint::open(opened, &ParseLimits::default()) else { continue };
-            // Fixtures of refusals decode as a whole or not at all.
+            // Some fixtures must be refused.
             if checkpoint.plan(TARGETS[0]).is_ok() {
                 tensors += check(&checkpoint, &name, &[TargetDtype::F32], &mut noise);
             }
@@ -79,7 +79,7 @@ fn rows_of_a_weight_of_many_tiles_are_those_of_the_whole() {
 }
 
 #[test]
-fn rows_that_are_not_there_are_refused() {
+fn rows_out_of_range_are_refused() {
     let model = Model::new().floats("a", &[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let checkpoint = Checkpoint::from_bytes(model.bytes(), &ParseLimits::default()).unwrap();
     assert_eq!(checkpoint.decode_rows::<f32>("a", 1..3).unwrap(), [3.0, 4.0, 5.0, 6.0]);

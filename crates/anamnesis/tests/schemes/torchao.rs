@@ -1,5 +1,4 @@
-//! Flattened tensors of torchao whose descriptions and parts contradict each other are refused, and so are types that nobody
-//! decodes.
+//! Flattened torchao tensors with contradictory descriptions or parts, and unsupported types, are refused.
 
 use crate::support;
 use crate::support::{Contents, Folder, Model, assert_mentions, fixture, refused, remember};
@@ -101,7 +100,7 @@ fn parts_in_several_shards_are_found_and_described_by_any_of_them() {
 }
 
 #[test]
-fn codes_of_another_type_than_the_configuration_says_are_refused() {
+fn codes_of_another_type_than_configured_are_refused() {
     let model = described("float8_row_bf16", |_| {});
     let dtype = |name: &str| json!({"_type": "torch.dtype", "_data": name});
     let done = |kind: &str, data: Value| json!({"default": {"_type": kind, "_version": 2, "_data": data}});

@@ -1,4 +1,4 @@
-//! What `Checkpoint::weights` tells: shape, number of values, family and codes of every quantised weight.
+//! `Checkpoint::weights` reports shape, number of values, family and codes of every quantised weight.
 
 use crate::support::{Folder, Model, fixture};
 use anamnesis::{
@@ -6,7 +6,7 @@ use anamnesis::{
     parse_safetensors_header,
 };
 
-/// The weights of a fixture beside its own configuration.
+/// The weights of a fixture with its own configuration.
 fn weights(name: &str) -> Vec<WeightSummary> {
     let model = std::fs::read(fixture(&format!("{name}.safetensors"))).unwrap();
     let config = std::fs::read(fixture(&format!("{name}.config.json"))).unwrap();
@@ -15,7 +15,7 @@ fn weights(name: &str) -> Vec<WeightSummary> {
     let path = folder.write("model.safetensors", model);
     let checkpoint = Checkpoint::open(path, &ParseLimits::default()).unwrap();
     let weights = checkpoint.weights();
-    // What is told is what is decoded.
+    // The summary matches the decoded weight.
     for weight in &weights {
         let decoded = checkpoint.decode::<f32>(&weight.name).unwrap();
         let shape = weight.shape.as_deref().unwrap();
@@ -25,7 +25,7 @@ fn weights(name: &str) -> Vec<WeightSummary> {
 }
 
 #[test]
-fn every_scheme_tells_bits_groups_and_form() {
+fn every_scheme_reports_bits_groups_and_format() {
     let of = |name: &str| {
         let weight = weights(name).swap_remove(0);
         let coding = weight.coding;
@@ -36,7 +36,7 @@ fn every_scheme_tells_bits_groups_and_form() {
     };
     assert_eq!(of("gptq/int4_g16_asym_v1"), coded(QuantScheme::Gptq, "gptq", 4, Some(16), None));
     assert_eq!(of("awq/gemm_g32"), coded(QuantScheme::Awq, "gemm", 4, Some(32), None));
-    // The size of blocks is written in a companion, which is read.
+    // The block size is stored in a companion, which is read.
     assert_eq!(of("bnb/nf4_allcodes").1, "NF4");
     assert_eq!(of("bnb/fp4_nested_b64_bfloat16"), coded(QuantScheme::Bnb4, "FP4", 4, Some(64), None));
     let (family, format, bits, group_size, block_shape) = of("bnb/int8");
@@ -46,7 +46,7 @@ fn every_scheme_tells_bits_groups_and_form() {
 }
 
 #[test]
-fn blocks_of_gguf_tell_their_type() {
+fn gguf_blocks_report_their_type() {
     let checkpoint = Checkpoint::open(fixture("gguf/several_types.gguf"), &ParseLimits::default()).unwrap();
     let weights = checkpoint.weights();
     assert!(!weights.is_empty());

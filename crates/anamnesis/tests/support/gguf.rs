@@ -1,4 +1,4 @@
-//! A GGUF file put together by hand, right or wrong.
+//! A builder of GGUF files, valid or invalid.
 
 /// Type tags of metadata values.
 pub mod tag {
@@ -12,7 +12,7 @@ pub mod tag {
     pub const U64: u32 = 10;
 }
 
-/// A file under construction. Numbers are little endian unless told otherwise.
+/// A file under construction, little endian by default.
 #[derive(Clone)]
 pub struct Gguf {
     pub magic: [u8; 4],

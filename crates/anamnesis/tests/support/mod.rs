@@ -1,4 +1,4 @@
-//! What the tests share: building and reading safetensors files, staging them as a model directory, comparing bits.
+//! Shared test helpers: building and reading safetensors files, staging model directories, comparing bits.
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
@@ -108,7 +108,7 @@ impl Contents {
     }
 }
 
-/// A model directory that is removed with its value.
+/// A temporary model directory.
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -161,7 +161,7 @@ impl Folder {
         Ok(Contents::of(&bytes))
     }
 
-    /// The error of a model that must not be decoded; nothing may appear in the directory meanwhile.
+    /// The error of a model that must be refused; checks that no file appears in the directory.
     pub fn refused(&self) -> AnamnesisError {
         let before = self.names();
         let outcome = self.remember(TargetDtype::BF16);
@@ -178,7 +178,7 @@ pub fn remember(model: &Model, config: Option<&Value>) -> Contents {
     Folder::staged(&model.bytes(), config).remember(TargetDtype::F32).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The error of a model that must not be decoded, by `Display`.
+/// The error of a model that must be refused.
 pub fn refused(model: &Model, config: Option<&Value>) -> AnamnesisError {
     Folder::staged(&model.bytes(), config).refused()
 }
@@ -206,7 +206,7 @@ pub fn assert_mentions(text: &str, words: &[&str]) {
     }
 }
 
-/// Why two tensors differ; NaN equals NaN, everything else by its bits.
+/// The difference of two tensors; NaN equals NaN, everything else is compared by its bits.
 pub fn difference(want: &Tensor, got: &Tensor) -> Option<String> {
     if (&want.dtype, &want.shape) != (&got.dtype, &got.shape) {
         return Some(format!("{} {:?}, wanted {} {:?}", got.dtype, got.shape, want.dtype, want.shape));
@@ -263,7 +263,7 @@ pub fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(path)
 }
 
-/// The F32 value of each code of an eight-bit float format, as the reference library has it.
+/// The F32 value of each code of an eight-bit float format, from the reference library.
 pub fn code_table(format: &str) -> [f32; 256] {
     let expected = Contents::read(fixture("codes/codes.expected.safetensors"));
     expected.floats(&format!("{format}.f32")).try_into().unwrap()

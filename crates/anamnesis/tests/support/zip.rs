@@ -1,4 +1,4 @@
-//! ZIP archives under construction, whose headers may lie.
+//! A builder of ZIP archives, whose headers may be inconsistent.
 
 /// One of the two headers of an entry.
 #[derive(Clone)]
@@ -17,9 +17,9 @@ pub struct Entry {
     pub local: Head,
     pub central: Head,
     pub data: Vec<u8>,
-    /// What follows the data.
+    /// Bytes after the data.
     pub behind: Vec<u8>,
-    /// Where the directory says the entry is, if not where it is.
+    /// The offset in the central directory, if it is not the real one.
     pub offset: Option<u32>,
     pub disk: u16,
 }
@@ -46,7 +46,7 @@ impl Entry {
         self
     }
 
-    /// Changes both headers alike.
+    /// Changes both headers.
     pub fn both(mut self, change: impl Fn(&mut Head)) -> Self {
         change(&mut self.local);
         change(&mut self.central);
@@ -63,7 +63,7 @@ impl Entry {
         self
     }
 
-    /// Moves the numbers behind the data.
+    /// Moves checksum and sizes into a data descriptor.
     pub fn with_descriptor(mut self, descriptor: &[u8]) -> Self {
         self.local.flags |= 8;
         self.central.flags |= 8;
@@ -73,7 +73,7 @@ impl Entry {
     }
 }
 
-/// The numbers of an entry as a descriptor has them.
+/// The data descriptor of an entry.
 pub fn descriptor(entry: &Entry, signature: bool, wide: bool) -> Vec<u8> {
     let mut bytes = if signature { b"PK\x07\x08".to_vec() } else { Vec::new() };
     bytes.extend(entry.central.crc.to_le_bytes());
@@ -96,7 +96,7 @@ fn head_bytes(head: &Head) -> Vec<u8> {
     bytes
 }
 
-/// The entries and their directory, without an end record; where the directory begins, and its length.
+/// The entries and the central directory, without an end record; the offset and length of the directory.
 pub fn body(entries: &[Entry]) -> (Vec<u8>, u32, u32) {
     let (mut bytes, mut directory) = (Vec::new(), Vec::new());
     for entry in entries {
@@ -131,7 +131,7 @@ pub fn end(count: u16, directory: u32, directory_bytes: u32, comment: &[u8]) -> 
     bytes
 }
 
-/// The wide end record and its locator.
+/// The ZIP64 end record and its locator.
 pub fn end64(count: u64, directory: u64, directory_bytes: u64) -> Vec<u8> {
     let mut bytes = b"PK\x06\x06".to_vec();
     bytes.extend(44u64.to_le_bytes());

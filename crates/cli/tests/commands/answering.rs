@@ -1,4 +1,4 @@
-//! What a newcomer meets: sizes, widths, exit codes, and errors that name what was typed.
+//! First-use behaviour: sizes, widths, exit codes, and errors that name the argument.
 
 use std::fs;
 use std::process::Command;
@@ -45,7 +45,7 @@ fn plain_tensors_keep_their_types_in_the_forecast() {
     }
 }
 
-/// An FP8 matrix under blocks of 16 by 16.
+/// An FP8 matrix in blocks of 16 by 16.
 fn small_blocks() -> Folder {
     let folder = Folder::empty();
     let header = r#"{"a.weight":{"dtype":"F8_E4M3","shape":[32,48],"data_offsets":[0,1536]},"a.weight_scale_inv":{"dtype":"F32","shape":[2,3],"data_offsets":[1536,1560]}}"#;
@@ -91,7 +91,7 @@ fn help_is_wrapped_at_eighty_columns_and_at_narrower_pages() {
                 None => folder.amn(&line),
             };
             let help = run.ok();
-            // Examples and lists of what to type cannot be broken.
+            // Examples and lists of values cannot be wrapped.
             let long = help.lines().filter(|line| line.chars().count() > most).collect::<Vec<_>>();
             assert!(long.is_empty() || columns == Some(60) && long.iter().all(|line| line.contains("  ")), "{long:#?}");
         }
@@ -99,7 +99,7 @@ fn help_is_wrapped_at_eighty_columns_and_at_narrower_pages() {
 }
 
 #[test]
-fn what_was_typed_cannot_steer_a_terminal() {
+fn control_characters_of_arguments_are_escaped() {
     let folder = samples::folder();
     let evil = "x\u{1b}[31m\u{7}\nerror: all is well\u{202e}";
     let lines: [&[&str]; 12] = [
@@ -130,7 +130,7 @@ fn what_was_typed_cannot_steer_a_terminal() {
 }
 
 #[test]
-fn one_cause_has_one_exit_code() {
+fn equal_causes_have_equal_exit_codes() {
     let folder = samples::folder();
     fs::write(folder.path("bad.json"), "{\"a\": null}").unwrap();
     let typed = [
@@ -191,7 +191,7 @@ fn errors_name_the_option_or_the_file() {
 }
 
 #[test]
-fn classes_are_called_classes_and_malformed_headers_get_no_list_of_formats() {
+fn unknown_classes_are_named_and_malformed_headers_get_no_list_of_formats() {
     let folder = samples::folder();
     let config = r#"{"architectures":["BertForMaskedLM"],"model_type":"bert"}"#;
     fs::create_dir(folder.path("bert")).unwrap();
@@ -211,7 +211,7 @@ fn classes_are_called_classes_and_malformed_headers_get_no_list_of_formats() {
 }
 
 #[test]
-fn a_part_does_not_claim_the_tensors_of_all() {
+fn a_part_reports_only_its_own_tensors() {
     let folder = samples::folder();
     let text = folder.amn("convert Tiny-3.1-FP8 --to safetensors -o out --shard-size 2KB --part 1/2").ok();
     assert!(text.contains("  Wrote part 1 of 2, which have 7 tensors -> out\n"), "{text}");

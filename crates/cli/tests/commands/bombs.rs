@@ -1,4 +1,4 @@
-//! Files and options that name far more than is there end in one line, within little memory.
+//! Files and options that declare far more than they contain end in a one-line error, within little memory.
 #![cfg(unix)]
 
 use std::fs;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::folder::{Folder, Run};
 
-/// Memory that may be reserved, in KiB: 256 MiB beside the program itself, which is large without optimisation.
+/// The address space limit, in KiB: 256 MiB in addition to the program, which is large without optimisation.
 const MOST_KIB: u64 = 384 << 10;
 
-/// Runs `amn` where no more memory can be had, and no more than a minute of the processor.
+/// Runs `amn` with limited memory, and at most a minute of CPU time.
 fn bounded(folder: &Folder, line: &str) -> Run {
     let program = env!("CARGO_BIN_EXE_amn");
     let script = format!("ulimit -v {MOST_KIB}; ulimit -t 60; exec {program} {line}");
@@ -31,7 +31,7 @@ fn model(folder: &Folder, names: impl Iterator<Item = String>) {
     fs::write(folder.path("model.safetensors"), file).unwrap();
 }
 
-/// A model whose configuration means modules by these targets.
+/// A model whose configuration has these targets.
 fn with_targets(names: impl Iterator<Item = String>, targets: &[String]) -> Folder {
     let folder = Folder::empty();
     model(&folder, names);
@@ -45,24 +45,24 @@ fn with_targets(names: impl Iterator<Item = String>, targets: &[String]) -> Fold
     folder
 }
 
-/// A file of so many bytes that takes no room.
+/// A sparse file of `bytes` bytes.
 fn sparse(folder: &Folder, name: &str, head: &[u8], bytes: u64) {
     fs::write(folder.path(name), head).unwrap();
     fs::File::options().write(true).open(folder.path(name)).unwrap().set_len(bytes).unwrap();
 }
 
 #[test]
-fn expressions_cost_a_step_for_each_letter_or_are_refused() {
+fn expressions_match_in_linear_time_or_are_refused() {
     let names = || (0..2000).map(|layer| format!("layers.{layer}.{}.weight", "a".repeat(200)));
-    // None of these fits, all of these backtrack where that is how they are tried.
+    // None of these matches; all of them cause backtracking in other engines.
     let slow: Vec<_> = (0..100).map(|number| format!("re:{}{number}b", ".*a".repeat(60))).collect();
     bounded(&with_targets(names(), &slow), "inspect model.safetensors").ok();
-    // None of these weights is quantised, so that nothing depends on targets that cannot be read.
+    // None of these weights is quantised, so invalid targets do not matter.
     for target in ["re:.*a.{20}b".to_owned(), "re:((a{100}){100}){100}".to_owned(), format!("re:{}", ".*a".repeat(330))]
     {
         bounded(&with_targets(names(), &[target]), "inspect model.safetensors").ok();
     }
-    // More than a thousand of them, and fewer over very long names.
+    // More than a thousand expressions, and fewer with very long names.
     let many: Vec<_> = (0..2000).map(|number| format!("re:.*x{number}.*")).collect();
     bounded(&with_targets(names(), &many), "inspect model.safetensors").ok();
     let long = (0..40).map(|layer| format!("{layer}.{}.weight", "a.".repeat(100_000)));
@@ -71,7 +71,7 @@ fn expressions_cost_a_step_for_each_letter_or_are_refused() {
 }
 
 #[test]
-fn option_files_of_any_size_are_refused_or_left_where_they_are() {
+fn large_option_files_are_refused_or_not_loaded() {
     let folder = Folder::empty();
     model(&folder, ["a.weight".to_owned()].into_iter());
     sparse(&folder, "large.json", b"{", 20 << 30);
@@ -95,7 +95,7 @@ fn option_files_of_any_size_are_refused_or_left_where_they_are() {
 }
 
 #[test]
-fn files_beside_a_model_that_are_no_files_are_named() {
+fn sidecars_that_are_not_regular_files_are_named() {
     let folder = Folder::empty();
     model(&folder, ["a.weight".to_owned()].into_iter());
     type Make = fn(&Folder);
@@ -119,7 +119,7 @@ fn files_beside_a_model_that_are_no_files_are_named() {
 }
 
 #[test]
-fn documents_of_very_many_values_are_refused_before_these_are_made() {
+fn documents_of_too_many_values_are_refused_before_allocation() {
     let folder = Folder::empty();
     fs::create_dir(folder.path("model")).unwrap();
     model(&folder, ["model.embed_tokens.weight".to_owned()].into_iter());

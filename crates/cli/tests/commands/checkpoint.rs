@@ -1,4 +1,4 @@
-//! Small checkpoint directories, written tensor by tensor.
+//! A builder of small checkpoint directories.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Values that differ from place to place and from seed to seed, none of them zero.
+    /// Values that differ by index and seed, none of them zero.
     pub fn fp8(name: &str, shape: [usize; 2], seed: usize) -> Self {
         let code = |place: usize| (place.wrapping_mul(31).wrapping_add(seed * 97) % 120 + 1) as u8;
         let bytes = (0..shape[0] * shape[1]).map(code).collect();
@@ -70,7 +70,7 @@ pub const INDEX: &str = "model.safetensors.index.json";
 pub const NAME: &str = "Tiny-3.1-FP8";
 /// How many quantised weights there are.
 pub const WEIGHTS: usize = 6;
-/// A size that cuts the output into one shard per weight.
+/// A shard size that gives one shard per weight.
 pub const SMALL: &str = "--shard-size 2KB";
 
 fn weight_name(layer: usize) -> String {
@@ -103,7 +103,7 @@ pub fn index(shards: &[Vec<Tensor>]) -> Value {
     json!({ "metadata": { "total_size": total }, "weight_map": map })
 }
 
-/// Writes shards with their index and the usual files beside them.
+/// Writes shards with their index and the usual sidecar files.
 pub fn write(directory: &Path, shards: &[Vec<Tensor>]) {
     fs::create_dir_all(directory).unwrap();
     for (number, tensors) in (1..).zip(shards) {

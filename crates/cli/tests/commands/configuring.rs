@@ -1,11 +1,11 @@
-//! What the user says about an input that does not say it itself.
+//! Options for inputs without a configuration.
 
 use std::fs;
 
 use crate::samples;
 
 #[test]
-fn a_format_that_nothing_tells_can_be_said() {
+fn an_undetermined_gptq_format_can_be_set() {
     let folder = samples::folder();
     fs::create_dir(folder.path("untold")).unwrap();
     fs::copy(folder.path("Tiny-GPTQ/model.safetensors"), folder.path("untold/model.safetensors")).unwrap();
@@ -24,7 +24,7 @@ fn a_format_that_nothing_tells_can_be_said() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there_or_makes_no_sense_is_named() {
+fn a_missing_or_invalid_configuration_is_named() {
     let folder = samples::folder();
     let error = folder.amn("inspect Tiny-GPTQ --config confg.json").failed();
     assert!(error.contains("confg.json: no such file") && error.contains("did you mean config.json?"), "{error}");

@@ -31,7 +31,7 @@ fn plain() -> Folder {
 }
 
 #[test]
-fn a_conversion_says_what_it_did() {
+fn a_conversion_prints_a_summary() {
     let folder = Folder::with_model();
     let wanted = "\
 Converting model-fp8.safetensors -> model-gguf.gguf
@@ -58,7 +58,7 @@ Converting model-fp8.safetensors -> model-f32.safetensors
 }
 
 #[test]
-fn quantising_tells_the_distance() {
+fn quantising_prints_the_error() {
     let folder = plain();
     let text = folder.amn("forget model.safetensors --to nf4").ok();
     let lines: Vec<_> = text.lines().collect();
@@ -83,7 +83,7 @@ fn quantising_tells_the_distance() {
     assert!(error.contains(why), "{error}");
     let none = folder.amn(&format!("{none} --allow-empty")).ok();
     assert!(none.contains("  0 quantized to FP4, 4 passed through"), "{none}");
-    // What is quantised already is decoded first, and told.
+    // Quantised weights are decoded first, with a note.
     let again = folder.amn("forget model-bnb-nf4.safetensors --to int8 -o again.safetensors").ok();
     assert!(again.contains("  1 dequantized to BF16\n  1 quantized to INT8"), "{again}");
 }
@@ -102,7 +102,7 @@ fn a_dry_run_shows_what_is_quantised_and_why_the_rest_is_not() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_leaves_nothing() {
+fn impossible_conversions_are_refused_without_output() {
     let folder = plain();
     let failed = |line: &str, words: &[&str]| {
         let text = folder.amn(line).refused();
@@ -132,7 +132,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn values_that_are_no_numbers_are_named_with_their_place() {
+fn nonfinite_values_are_reported_with_their_position() {
     let folder = plain();
     let mut bytes = fs::read(folder.path("model.safetensors")).unwrap();
     let data = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -147,7 +147,7 @@ fn values_that_are_no_numbers_are_named_with_their_place() {
 }
 
 #[test]
-fn a_part_of_a_model_is_looked_at_by_the_names_of_its_weights() {
+fn selections_match_the_names_of_weights() {
     let folder = plain();
     assert!(
         folder
@@ -157,7 +157,7 @@ fn a_part_of_a_model_is_looked_at_by_the_names_of_its_weights() {
     );
     let fp8 = Folder::with_model();
     let info = fp8.amn(&format!("inspect {MODEL} --include *.weight --json")).json();
-    // The companion comes along, though its own name does not fit.
+    // The companion is included, though its own name does not match.
     assert_eq!((&info["quantized"], &info["scales"]), (&json!(1), &json!(1)));
     assert!(folder.amn("parse model.safetensors --include none").refused().contains("no tensor matches"));
     // A part of a set is no broken set.
@@ -167,7 +167,7 @@ fn a_part_of_a_model_is_looked_at_by_the_names_of_its_weights() {
 }
 
 #[test]
-fn metadata_is_given_and_what_is_not_kept_is_told() {
+fn metadata_options_are_applied_and_dropped_entries_are_noted() {
     let folder = plain();
     fs::write(folder.path("kv.json"), r#"{"a.count": 3, "a.name": "from file"}"#).unwrap();
     let line = "convert model.safetensors --to gguf --exclude mask --gguf-metadata kv.json --gguf-kv a.name=typed";

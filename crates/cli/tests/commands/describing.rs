@@ -1,4 +1,4 @@
-//! What `inspect` and `parse` say about weights that are not decoded, and about what decided how the others are.
+//! The output of `inspect` and `parse` for unsupported weights, and the evidence for supported ones.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn zeros(tensors: &[(&str, &str, &[usize], usize)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_refused_format_is_called_by_its_name_and_its_decoded_size_is_unknown() {
+fn a_refused_format_is_named_and_its_decoded_size_is_unknown() {
     let folder = Folder::empty();
     let model = zeros(&[
         ("a.trellis", "I16", &[1, 1, 32], 64),
@@ -46,7 +46,7 @@ Problems:    ";
 }
 
 #[test]
-fn what_a_known_scheme_lacks_is_no_reason_to_call_it_plain() {
+fn an_incomplete_weight_of_a_known_scheme_is_not_plain() {
     let folder = Folder::empty();
     fs::write(folder.path("cut.safetensors"), zeros(&[("a.qweight", "I32", &[8, 8], 256)])).unwrap();
     let document = folder.amn("inspect cut.safetensors --json").json();
@@ -55,7 +55,7 @@ fn what_a_known_scheme_lacks_is_no_reason_to_call_it_plain() {
 }
 
 #[test]
-fn bits_groups_and_what_decided_are_told_per_scheme() {
+fn bits_groups_and_evidence_are_listed_per_scheme() {
     let folder = samples::folder();
     let text = folder.amn("inspect Tiny-GPTQ").ok();
     let line = "Decided by:  1 × GPTQ 4-bit, groups of 16: config.json: quantization_config.quant_method\n";

@@ -138,7 +138,7 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
 }
 
 #[test]
-fn a_dry_run_tells_what_is_at_the_output() {
+fn a_dry_run_reports_the_state_of_the_output() {
     let folder = checkpoint::folder();
     fs::create_dir(folder.path("out")).unwrap();
     let state = || folder.amn(&format!("remember {NAME} -o out --dry-run --json")).json()["output_state"].clone();
@@ -169,7 +169,7 @@ fn options_of_directories_make_no_sense_for_a_file() {
 }
 
 #[test]
-fn parse_counts_over_all_files_and_a_shard_stands_for_its_set() {
+fn parse_counts_all_files_and_a_shard_selects_its_set() {
     let folder = checkpoint::folder();
     let wanted = format!(
         "\

@@ -1,7 +1,7 @@
-//! Every system call of every command that writes fails once: the output is the old one or the new one, a run that failed says so,
-//! and nothing is left that the process could have removed.
+//! Fault injection: each system call of every command that writes fails once. The output must be the old or the new
+//! one, a failed run must report an error, and no file may be left that the process could have removed.
 //!
-//! A sample of the calls by default; all of them, with every error, where `AMN_FAULTS` is `all`.
+//! A sample of the calls by default; all of them, with every error, with `AMN_FAULTS=all`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use crate::checkpoint::{self, NAME, SMALL};
 use crate::folder::Folder;
 use crate::tracer::{self, Fault, Injection, Kind};
 
-/// Calls of a kind that fail in a sample.
+/// Calls per kind in a sample.
 const SAMPLE: usize = 3;
 
-/// What is left of a run: every file in the folder by its path, but for the inputs and what was printed.
+/// The result of a run: every file in the folder by its path, except inputs and printed output.
 type State = BTreeMap<String, Vec<u8>>;
 
 const PRINTED: &str = "printed";
@@ -45,7 +45,7 @@ fn state(folder: &Folder) -> State {
     found
 }
 
-/// Puts the folder back to a state.
+/// Restores a state of the folder.
 fn restore(folder: &Folder, wanted: &State) {
     let found = state(folder);
     if found == *wanted {
@@ -84,18 +84,18 @@ fn is_all() -> bool {
     std::env::var_os("AMN_FAULTS").is_some_and(|faults| faults == "all")
 }
 
-/// What a command may leave where it fails.
+/// The guarantee of a command that fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Promise {
     /// The old state or the new one.
     AllOrNothing,
-    /// Or finished files, with which the same command goes on.
+    /// Or finished files, from which the same command resumes.
     Resumes,
-    /// What standard output got cannot be taken back.
+    /// Standard output cannot be undone.
     Stream,
 }
 
-/// Runs a command with each of its calls failing, after `before` has been run. Gives the number of runs.
+/// Runs a command with each of its calls failing, after `before`. Returns the number of runs.
 fn fails_well(folder: &Folder, before: &[&str], line: &str, promise: Promise) -> usize {
     restore(folder, &State::new());
     before.iter().for_each(|line| drop(folder.amn(line).ok()));
@@ -139,7 +139,7 @@ fn fails_well(folder: &Folder, before: &[&str], line: &str, promise: Promise) ->
                     assert!(promise != Promise::Stream || is_whole(&printed), "{what}: exit 0, and a part printed");
                     continue;
                 }
-                // What can be removed is removed.
+                // Removable files are removed.
                 let leftovers = found.keys().filter(|name| name.ends_with(".partial") || name.ends_with(".old"));
                 assert!(
                     kind == Kind::Remove || leftovers.clone().count() == 0,
@@ -168,7 +168,7 @@ fn fails_well(folder: &Folder, before: &[&str], line: &str, promise: Promise) ->
     runs
 }
 
-/// How two states differ, without their bytes.
+/// The difference of two states, without their bytes.
 fn difference(found: &State, wanted: &State) -> String {
     let mut differences: Vec<_> =
         found.keys().filter(|name| !wanted.contains_key(*name)).map(|name| format!("{name} is there")).collect();
@@ -203,7 +203,7 @@ fn all_fail_well(cases: &[(&[&str], &str, Promise)]) {
 }
 
 #[test]
-fn a_file_is_written_or_left_as_it_was() {
+fn a_file_is_written_or_unchanged() {
     use Promise::AllOrNothing;
     all_fail_well(&[
         (&[], "remember model.safetensors -o out.safetensors", AllOrNothing),
@@ -223,7 +223,7 @@ fn a_file_is_written_or_left_as_it_was() {
 }
 
 #[test]
-fn a_split_model_is_written_or_left_as_it_was() {
+fn a_split_model_is_written_or_unchanged() {
     use Promise::AllOrNothing;
     let split = "convert plain.safetensors --to gguf --split-max-tensors 1 -o out.gguf";
     all_fail_well(&[
@@ -233,7 +233,7 @@ fn a_split_model_is_written_or_left_as_it_was() {
 }
 
 #[test]
-fn a_directory_is_written_left_or_goes_on() {
+fn a_directory_is_written_unchanged_or_resumable() {
     use Promise::Resumes;
     let [new, forget, old, force] = [
         format!("remember {NAME} {SMALL} -o out"),
@@ -245,7 +245,7 @@ fn a_directory_is_written_left_or_goes_on() {
 }
 
 #[test]
-fn a_stream_is_whole_or_said_to_be_a_part() {
+fn a_stream_is_complete_or_reported_as_partial() {
     use Promise::Stream;
     all_fail_well(&[
         (&[], "remember model.safetensors -o -", Stream),

@@ -1,4 +1,4 @@
-//! A folder with a model in it, and `amn` run there.
+//! A temporary folder with a model, in which `amn` is run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A folder that goes away with the test. The model in it is `model-fp8.safetensors`.
+/// A temporary folder. Its model is `model-fp8.safetensors`.
 pub struct Folder(tempfile::TempDir);
 
 pub const MODEL: &str = "model-fp8.safetensors";
@@ -29,7 +29,7 @@ impl Folder {
         folder
     }
 
-    /// Adds a file of one tensor per name, each of `bytes` zero bytes that take no room on disk.
+    /// Adds a sparse file with one tensor of `bytes` zero bytes per name.
     pub fn add_sparse(&self, file: &str, dtype: &str, names: &[&str], bytes: u64) {
         let entry = |(index, name): (usize, &&str)| {
             let start = index as u64 * bytes;
@@ -62,7 +62,7 @@ impl Folder {
 
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
-        // The width of the terminal that tests run in must not show.
+        // The output must not depend on the width of the terminal.
         command.args(line.split_whitespace()).current_dir(self.root()).env_remove("COLUMNS");
         command
     }
@@ -72,18 +72,18 @@ impl Folder {
         Run::of(self.command(line).output().unwrap())
     }
 
-    /// Runs `amn` with the words of `line`, on a page of so many columns.
+    /// Runs `amn` with the words of `line`, with a width of `columns`.
     pub fn amn_on(&self, columns: usize, line: &str) -> Run {
         Run::of(self.command(line).env("COLUMNS", columns.to_string()).output().unwrap())
     }
 
-    /// Runs `amn` with the words of `line`, and keeps what it leaves among temporary files here.
+    /// Runs `amn` with the words of `line`, with temporary files in this folder.
     pub fn amn_within(&self, line: &str) -> Run {
         Run::of(self.command(line).env("TMPDIR", self.root()).env("TMP", self.root()).output().unwrap())
     }
 }
 
-/// What a run told.
+/// The output of a run.
 #[derive(Debug)]
 pub struct Run {
     pub code: Option<i32>,
@@ -97,21 +97,21 @@ impl Run {
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// Standard output of a run that went well and had nothing to complain about.
+    /// Standard output of a successful run without warnings.
     #[track_caller]
     pub fn ok(self) -> String {
         assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{self:?}");
         self.stdout
     }
 
-    /// Standard error of a run that failed because of its input or output.
+    /// Standard error of a run that failed because of its input or output (exit code 1).
     #[track_caller]
     pub fn failed(self) -> String {
         assert_eq!(self.code, Some(1), "{self:?}");
         self.refused()
     }
 
-    /// Standard error of a run that failed, be it because of the files or of what was asked.
+    /// Standard error of a run that failed with exit code 1 or 2.
     #[track_caller]
     pub fn refused(self) -> String {
         assert!(matches!(self.code, Some(1 | 2)), "{self:?}");
@@ -119,7 +119,7 @@ impl Run {
         self.stderr
     }
 
-    /// The one document of a run that went well.
+    /// The JSON document of a successful run.
     #[track_caller]
     pub fn json(self) -> Value {
         let text = self.ok();

@@ -1,11 +1,11 @@
-//! Files that are no models, given as input: the error says what they are, and what to do.
+//! Inputs that are not models: the error names their kind and a remedy.
 
 use std::fs;
 
 use crate::folder::Folder;
 use crate::samples;
 
-/// Every command that opens a model refuses the file and says the same.
+/// Asserts that every command refuses the file with the same message.
 #[track_caller]
 fn refused(folder: &Folder, name: &str, content: &[u8], words: &[&str]) {
     fs::write(folder.path(name), content).unwrap();
@@ -19,7 +19,7 @@ fn refused(folder: &Folder, name: &str, content: &[u8], words: &[&str]) {
 }
 
 #[test]
-fn known_files_that_are_no_models_say_what_they_are() {
+fn known_files_that_are_not_models_are_identified() {
     let folder = Folder::empty();
     let samples = samples::folder();
     let checkpoint = fs::read(samples.path("checkpoint.pth")).unwrap();
@@ -47,7 +47,7 @@ fn known_files_that_are_no_models_say_what_they_are() {
 }
 
 #[test]
-fn a_shard_that_is_none_is_named_with_what_it_is() {
+fn an_invalid_shard_is_named_with_its_kind() {
     let folder = crate::checkpoint::folder();
     let shard = crate::checkpoint::shard_name(1, 2);
     let path = format!("{}/{shard}", crate::checkpoint::NAME);

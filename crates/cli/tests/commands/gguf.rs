@@ -42,7 +42,7 @@ Parsed model.gguf (GGUF v3)
 }
 
 #[test]
-fn inspect_tells_format_and_sizes() {
+fn inspect_prints_format_and_sizes() {
     let wanted = "\
 Format:      GGUF v3
 Arch:        llama
@@ -55,7 +55,7 @@ Alignment:   32 bytes
     let folder = folder();
     assert_eq!(folder.amn("inspect model.gguf").ok(), wanted);
     assert!(folder.amn("inspect model.gguf --to f32").ok().contains("Dequantized: 8.69 KB (F32)"));
-    // A directory with one model is that model.
+    // A directory with one model is treated like that model.
     assert_eq!(folder.amn("inspect .").ok(), wanted);
 }
 
@@ -79,7 +79,7 @@ Converting model.gguf → model.safetensors
     assert!(fs::read(folder.path("model.safetensors")).unwrap() == first);
     let error = folder.amn("remember model.safetensors --to safetensors").refused();
     assert!(error.contains("bf16, f16 and f32"), "{error}");
-    // A directory with one model is converted beside that model.
+    // A directory with one model is converted next to that model.
     fs::remove_file(folder.path("model.safetensors")).unwrap();
     assert!(folder.amn("parse .").ok().starts_with("Parsed model.gguf (GGUF v3)\n"));
     assert!(folder.amn("remember . --to f32").ok().starts_with("Converting model.gguf → model.safetensors\n"));
@@ -120,7 +120,7 @@ fn metadata_is_listed_with_types() {
     let error = folder.amn("inspect model.gguf --metadata test.sting").refused();
     assert!(error.contains("no metadata key \"test.sting\"; did you mean test.string"), "{error}");
     assert!(folder.amn("inspect model.gguf --metadata qqq").refused().contains("--metadata alone lists all 19"));
-    // What was typed is at fault, here as where a key is to be left out.
+    // An unknown key is a usage error, as for `--gguf-remove-kv`.
     for line in ["inspect model.gguf --metadata qqq", "convert model.gguf --to gguf -o x.gguf --gguf-remove-kv qqq"] {
         assert_eq!(folder.amn(line).code, Some(2), "{line}");
     }
@@ -138,7 +138,7 @@ fn metadata_is_a_document_with_types() {
     assert_eq!(metadata["test.array.float32"], json!({"type": "array", "item_type": "f32", "value": [0.5, -0.25]}));
     let one = &folder.amn("inspect model.gguf --json --metadata test.bool").json()["metadata"];
     assert_eq!(*one, json!({"test.bool": {"type": "bool", "value": true}}));
-    // The text of safetensors is metadata too.
+    // Safetensors metadata is listed too.
     let model = Folder::with_model();
     assert_eq!(model.amn("inspect model-fp8.safetensors --metadata format").ok(), "pt\n");
     folder.amn("remember model.gguf").ok();
@@ -147,7 +147,7 @@ fn metadata_is_a_document_with_types() {
 }
 
 #[test]
-fn big_endian_files_are_told_and_decoded_alike() {
+fn big_endian_files_are_marked_and_decoded_alike() {
     let folder = Folder::empty();
     fs::copy(fixture("big_endian.gguf"), folder.path("big.gguf")).unwrap();
     assert!(folder.amn("parse big.gguf").ok().contains("  Byte order: big-endian\n"));
@@ -196,7 +196,7 @@ fn a_split_model_becomes_one_file() {
     for index in 0..2 {
         fs::write(folder.path(&format!("m-0000{}-of-00002.gguf", index + 1)), part(index, 2)).unwrap();
     }
-    // One part is the whole model, unless it is asked for by itself.
+    // One part selects the whole model, unless it is requested alone.
     let part = "m-00002-of-00002.gguf";
     assert!(folder.amn(&format!("parse {part}")).ok().contains("  Tensors:    2\n"));
     assert!(folder.amn(&format!("parse {part} --only-this-file")).ok().contains("  Tensors:    1\n"));
@@ -265,7 +265,7 @@ fn names_that_an_ollama_store_does_not_have_are_refused() {
 }
 
 #[test]
-fn a_model_is_cut_into_files_and_opened_by_the_first() {
+fn a_model_is_split_into_files_and_opened_by_the_first() {
     let folder = folder();
     let told = folder.amn("convert model.gguf --to gguf -o cut.gguf --split-max-tensors 3").ok();
     assert!(
@@ -285,7 +285,7 @@ fn a_model_is_cut_into_files_and_opened_by_the_first() {
 }
 
 #[test]
-fn options_for_several_files_are_refused_where_they_have_no_meaning() {
+fn split_options_are_refused_where_they_do_not_apply() {
     let folder = folder();
     for (line, words) in [
         ("convert model.gguf --to npz --split-max-size 1G", "--split-max-size does not apply to the target npz"),

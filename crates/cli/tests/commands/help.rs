@@ -54,7 +54,7 @@ fn every_command_has_help() {
 }
 
 #[test]
-fn both_binaries_tell_the_same_version() {
+fn both_binaries_print_the_same_version() {
     let wanted = format!("anamnesis {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(Folder::empty().amn("--version").ok(), wanted);
     let long = std::process::Command::new(env!("CARGO_BIN_EXE_anamnesis")).arg("-V").output().unwrap();

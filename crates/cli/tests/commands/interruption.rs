@@ -1,4 +1,4 @@
-//! Ctrl-C and requests to end, in the middle of a conversion.
+//! Ctrl-C and SIGTERM during a conversion.
 #![cfg(unix)]
 
 use std::process::{Child, Command, Stdio};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::folder::{Folder, Run};
 
-/// More than can be written before the signal arrives, and no more than a disk may be expected to have room for.
+/// More than can be written before the signal arrives, but not more than a typical disk.
 const TENSOR_BYTES: u64 = 2 << 30;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ends the process if the test fails before it has.
+/// Kills the process if the test fails first.
 struct Guard(Option<Child>);
 
 impl Drop for Guard {
@@ -31,7 +31,7 @@ fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-/// Whether the output has been begun: under a temporary name, or without one, which the system shows among open files.
+/// Whether the output has been created: with a temporary name, or as an unnamed open file.
 fn has_temporary_file(folder: &Folder, process: u32) -> bool {
     let is_partial = |name: &String| name.starts_with(".huge-bf16.safetensors.") && name.ends_with(".partial");
     let open = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
@@ -65,7 +65,7 @@ fn ctrl_c_exits_with_130_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_request_to_end_is_honoured_the_same_way() {
+fn sigterm_is_handled_like_ctrl_c() {
     let run = interrupt_with("-TERM", "--json");
     assert_eq!((run.code, run.stdout.as_str()), (Some(143), ""), "{run:?}");
     assert!(run.stderr.contains("\"kind\":\"cancelled\""), "{run:?}");

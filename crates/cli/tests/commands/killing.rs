@@ -1,4 +1,4 @@
-//! Conversions of directories that are killed or interrupted at any moment.
+//! Directory conversions that are killed or interrupted at any moment.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ fn large() -> Folder {
     folder
 }
 
-/// Ends the process if the test fails before it has.
+/// Kills the process if the test fails first.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -40,7 +40,7 @@ fn names(directory: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-/// Kills the command after `events` new names have appeared in its output and a little later. Says whether it was still
+/// Kills the command a little after `events` new names have appeared in its output. Returns whether it was still
 /// running.
 fn kill_after(folder: &Folder, line: &str, output: &Path, events: usize, later: Duration) -> bool {
     let mut seen = names(output);
@@ -62,7 +62,7 @@ fn kill_after(folder: &Folder, line: &str, output: &Path, events: usize, later: 
     guard.0.wait().unwrap().code().is_none()
 }
 
-/// Numbers that look random, the same in every run of the test.
+/// Pseudo-random numbers, the same in every run.
 fn next(state: &mut u64) -> usize {
     *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*state >> 33) as usize
@@ -75,7 +75,7 @@ fn a_killed_conversion_goes_on_to_the_same_bytes() {
     let whole = checkpoint::files(&folder.path("whole"));
     let output = folder.path("out");
     let line = format!("remember {NAME} {OPTIONS} -o out");
-    // A file that is filled in places only would differ: no value of the model is zero.
+    // A partially written file would differ: no value of the model is zero.
     let (mut kills, mut runs, mut unfinished, mut state) = (0, 0, 0, 7);
     while kills < KILLS {
         let (events, later) = (1 + next(&mut state) % 4, Duration::from_millis((next(&mut state) % 25) as u64));
@@ -126,9 +126,9 @@ fn ctrl_c_exits_with_130_and_keeps_finished_shards() {
     assert!(folder.amn("verify out").ok().ends_with("sound\n"));
 }
 
-/// Where the system has files without a name; elsewhere the next run removes what is left.
+/// For systems with unnamed files; elsewhere the next run removes leftovers.
 #[test]
-fn a_killed_conversion_of_a_file_leaves_nothing_for_ever() {
+fn a_killed_conversion_of_a_file_leaves_no_permanent_temporary_file() {
     let folder = Folder::empty();
     folder.add_sparse("huge.safetensors", "U8", &["a", "b"], 2 << 30);
     let line = "remember huge.safetensors --threads 1 -o out.safetensors";

@@ -12,7 +12,7 @@ fn amn(folder: &Folder, cpu: &str, line: &str) -> Run {
 }
 
 #[test]
-fn every_level_writes_the_same_bytes_and_is_told_to_those_who_ask() {
+fn every_level_writes_the_same_bytes_and_verbose_names_it() {
     let folder = samples::folder();
     for line in
         ["remember model-fp8.safetensors", "convert model.gguf --to bnb-nf4", "forget plain.safetensors --to bnb-int8"]
@@ -33,7 +33,7 @@ fn every_level_writes_the_same_bytes_and_is_told_to_those_who_ask() {
 }
 
 #[test]
-fn a_level_that_is_not_there_is_wrong_usage_and_those_that_are_get_listed() {
+fn an_unavailable_level_is_a_usage_error_that_lists_the_available_ones() {
     let folder = Folder::with_model();
     let names: Vec<_> = CpuLevel::available().map(CpuLevel::name).collect();
     for level in

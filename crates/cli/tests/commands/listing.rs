@@ -1,4 +1,4 @@
-//! Choosing and ordering what `parse` lists, `--verbose`, and colours.
+//! Selection and order of `parse` lists, `--verbose`, and colours.
 
 use crate::folder::Folder;
 use crate::samples;
@@ -33,7 +33,7 @@ fn shards_are_numbers_and_shapes_are_in_one_order() {
         text.lines().any(|line| line.ends_with(" 1/2")) && text.lines().any(|line| line.ends_with(" 2/2")),
         "{text}"
     );
-    // The lines and the table of a file have its own order, the document that of every other format.
+    // Text output has the order of the file, JSON that of every other format.
     let (lines, table) = (folder.amn("parse model.gguf").ok(), folder.amn("parse model.gguf --list").ok());
     for tensor in folder.amn("parse model.gguf --list --json").json()["tensors"].as_array().unwrap() {
         let mut shape: Vec<_> = tensor["shape"].as_array().unwrap().iter().map(|size| size.as_u64().unwrap()).collect();
@@ -51,7 +51,7 @@ fn patterns_choose_weights_with_their_parts() {
     let folder = samples::folder();
     let text = folder.amn("parse plain.safetensors --list --include model.layers.* --exclude *.1.*").ok();
     assert_eq!(names(&text), ["model.layers.0.mlp.down_proj.weight"]);
-    // The weight is stored in parts, none of which has its name.
+    // The weight is stored in parts with other names.
     let weight = folder.amn("parse Tiny-GPTQ --filter *.weight --list --json").json();
     let parts = weight["tensors"].as_array().unwrap();
     assert!(parts.iter().any(|tensor| tensor["name"].as_str().unwrap().ends_with(".qweight")), "{weight}");
@@ -71,7 +71,7 @@ fn inspect_forecasts_what_a_selection_decodes_to() {
 }
 
 #[test]
-fn verbose_tells_decisions_on_standard_error() {
+fn verbose_prints_decisions_on_standard_error() {
     let folder = samples::folder();
     let plain = folder.amn("inspect model-fp8.safetensors").ok();
     let run = folder.amn("inspect model-fp8.safetensors -v");
@@ -89,7 +89,7 @@ fn verbose_tells_decisions_on_standard_error() {
 }
 
 #[test]
-fn colours_are_for_terminals_and_those_who_ask() {
+fn colours_are_for_terminals_or_on_request() {
     let folder = samples::folder();
     assert!(folder.amn("parse -l plain.safetensors --color always").ok().contains("\u{1b}[1mNAME"));
     for line in ["parse -l plain.safetensors", "parse -l plain.safetensors --color never", "formats --color=auto"] {
@@ -140,7 +140,7 @@ fn tables_fit_eighty_columns_and_never_cut_the_number_of_a_layer() {
     };
     let names: Vec<_> = (0..12).map(name).collect();
     folder.add_sparse("deep.safetensors", "U8", &names.iter().map(String::as_str).collect::<Vec<_>>(), 4096);
-    // A pipe has no width: nothing is cut.
+    // Output to a pipe is not truncated.
     let whole = folder.amn("parse deep.safetensors --list").ok();
     assert!(!whole.contains('…') && names.iter().all(|name| whole.contains(name)), "{whole}");
     let text = folder.amn_on(80, "parse deep.safetensors --list").ok();

@@ -1,4 +1,4 @@
-//! The real binary, as a user or a script runs it.
+//! Tests of the binary, run like by a user or a script.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

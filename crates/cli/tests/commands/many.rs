@@ -1,4 +1,4 @@
-//! Checkpoints of very many weights, and as many words about them: time grows with the sum of both, not with the product.
+//! Checkpoints of very many weights and patterns: time grows with the sum of both, not with the product.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::folder::Folder;
 
 const WEIGHTS: usize = 60_000;
-/// Far more than it takes without optimisation, far less than to hold every weight against every word.
+/// Far more than needed in a debug build, far less than comparing every weight with every pattern.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// A file of so many weights of one value each, `w0`, `w1`, …
+/// A file of [`WEIGHTS`] weights of one value each, `w0`, `w1`, …
 fn folder() -> Folder {
     let entry = |index: usize| {
         let value = json!({"dtype": "F32", "shape": [1, 1], "data_offsets": [4 * index, 4 * index + 4]});
@@ -26,7 +26,7 @@ fn folder() -> Folder {
 }
 
 #[test]
-fn as_many_ignored_modules_as_weights_are_no_burden() {
+fn as_many_ignored_modules_as_weights_are_fast() {
     let folder = folder();
     let ignored: Vec<_> = (0..WEIGHTS + 1000).map(|index| format!("w{index}")).collect();
     let weights = json!({"num_bits": 8, "type": "float", "strategy": "tensor", "symmetric": true});
@@ -44,10 +44,10 @@ fn as_many_ignored_modules_as_weights_are_no_burden() {
 }
 
 #[test]
-fn as_many_names_as_weights_are_no_burden() {
+fn as_many_patterns_as_weights_are_fast() {
     let folder = folder();
     let started = Instant::now();
-    // As many as a command line has room for everywhere.
+    // As many as fit on a command line on every system.
     let names = |from: usize| (from..from + 10_000).map(|index| format!("--include=w{index}.weight"));
     let mut command = folder.command("remember model.safetensors -o out.safetensors --json");
     let run = crate::folder::Run::of(command.args(names(50_000)).output().unwrap());

@@ -7,7 +7,7 @@ use crate::folder::Folder;
 use crate::samples;
 
 #[test]
-fn a_comparison_writes_nothing_and_fails_only_where_no_target_can_be_had() {
+fn a_comparison_writes_nothing_and_fails_only_if_no_target_is_possible() {
     let folder = samples::folder();
     let run = folder.amn("forget plain.safetensors --compare w4a16,fp8-channel,fp8-channel");
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -27,7 +27,7 @@ fn a_comparison_writes_nothing_and_fails_only_where_no_target_can_be_had() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_is_told_by_name() {
+fn an_impossible_rule_is_reported_by_name() {
     let folder = samples::folder();
     for (rule, wanted) in [
         ("nothing", "write GLOB=TARGET"),
@@ -45,7 +45,7 @@ fn a_rule_that_cannot_be_is_told_by_name() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_least_there_is() {
+fn a_size_that_is_too_small_is_refused_with_the_smallest_possible() {
     let folder = samples::folder();
     let run = folder.amn("forget plain.safetensors --fit 100 --to q4_0,q8_0");
     assert_eq!(run.code, Some(2), "{run:?}");

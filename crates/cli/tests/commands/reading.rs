@@ -17,7 +17,7 @@ File: 978 B
 }
 
 #[test]
-fn parse_leaves_out_roles_that_do_not_occur() {
+fn parse_omits_roles_that_do_not_occur() {
     let wanted = "\
 2 tensors parsed
     1 quantized   Fine-grained FP8 (E4M3), 128x128 blocks
@@ -42,7 +42,7 @@ model.layers.0.mlp.down_proj.weight_scale  BF16     [2, 1]    scale          4 B
 }
 
 #[test]
-fn inspect_tells_scheme_and_sizes() {
+fn inspect_prints_scheme_and_sizes() {
     let wanted = "\
 Format:      Fine-grained FP8 (E4M3), 128x128 blocks
 Quantized:   1 tensors (weights) + 1 scale tensors (BF16)
@@ -58,7 +58,7 @@ Lethe took:  ~906 B of precision
 }
 
 #[test]
-fn json_documents_tell_the_same() {
+fn json_documents_have_the_same_facts() {
     let folder = Folder::with_model();
     let parsed = folder.amn("parse model-fp8.safetensors --json").json();
     assert_eq!((&parsed["command"], &parsed["quantized"]), (&"parse".into(), &1.into()));
@@ -112,7 +112,7 @@ fn a_truncated_file_is_refused_by_name() {
 }
 
 #[test]
-fn a_file_of_another_kind_is_told_as_such() {
+fn a_file_of_another_kind_is_identified() {
     let folder = Folder::empty();
     fs::write(folder.path("notes.txt"), "these are no tensors").unwrap();
     let error = folder.amn("inspect notes.txt").failed();
@@ -120,7 +120,7 @@ fn a_file_of_another_kind_is_told_as_such() {
 }
 
 #[test]
-fn names_from_files_cannot_steer_the_terminal() {
+fn control_characters_of_names_are_escaped() {
     let folder = Folder::empty();
     folder.add_sparse("evil.safetensors", "F32", &["a\u{1b}[2J\u{202e}b"], 0);
     for line in ["parse evil.safetensors -l", "remember evil.safetensors --dry-run"] {

@@ -1,4 +1,4 @@
-//! Checkpoint directories that are incomplete, contradict themselves, or mean harm; and outputs that are not ours.
+//! Incomplete, inconsistent or hostile checkpoint directories, and foreign outputs.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::checkpoint::{self, INDEX, NAME, SMALL, Tensor, assert_same_files, shard_name, shards};
 use crate::folder::Folder;
 
-/// Every command refuses, and nothing is written.
+/// Asserts that every command fails without output.
 #[track_caller]
 fn refused(folder: &Folder, words: &[&str]) {
     let before = folder.names();
@@ -24,7 +24,7 @@ fn refused(folder: &Folder, words: &[&str]) {
 }
 
 #[test]
-fn an_index_that_leads_out_of_its_directory_is_refused() {
+fn an_index_that_escapes_its_directory_is_refused() {
     for name in ["../../etc/passwd", "/etc/passwd", "sub/../../x.safetensors"] {
         let folder = checkpoint::folder();
         let mut index = checkpoint::index(&shards());
@@ -56,7 +56,7 @@ fn a_tensor_that_two_shards_hold_is_refused() {
 }
 
 #[test]
-fn an_index_that_lies_is_refused() {
+fn an_inconsistent_index_is_refused() {
     let folder = checkpoint::folder();
     let mut index = checkpoint::index(&shards());
     index["metadata"]["total_size"] = 1.into();
@@ -88,14 +88,14 @@ fn a_weight_without_its_scale_is_refused() {
 }
 
 #[test]
-fn a_directory_without_weights_is_told_as_such() {
+fn a_directory_without_weights_is_named() {
     let folder = Folder::empty();
     let error = folder.amn("remember .").failed();
     assert!(error.contains("contains no safetensors, GGUF or PyTorch weights"), "{error}");
 }
 
 #[test]
-fn an_output_that_is_not_ours_is_left_alone_until_forced() {
+fn a_foreign_output_is_replaced_only_with_force() {
     let folder = checkpoint::folder();
     let output = folder.path("out");
     fs::create_dir(&output).unwrap();
@@ -121,7 +121,7 @@ fn an_output_that_cannot_be_a_directory_is_refused() {
 }
 
 #[test]
-fn another_conversion_does_not_go_on_with_this_one() {
+fn a_different_conversion_does_not_resume_this_one() {
     let folder = checkpoint::folder();
     folder.amn(&format!("remember {NAME} {SMALL} -o out --part 2/2")).ok();
     for (options, reason) in [
@@ -142,7 +142,7 @@ fn another_conversion_does_not_go_on_with_this_one() {
 }
 
 #[test]
-fn an_input_that_has_changed_is_said_to_have() {
+fn a_changed_input_is_reported() {
     let folder = checkpoint::folder();
     folder.amn(&format!("remember {NAME} -o out --part 2/2")).ok();
     let mut longer = shards();
@@ -154,7 +154,7 @@ fn an_input_that_has_changed_is_said_to_have() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_regular_file_is_left_out_and_said_so() {
+fn files_that_are_not_regular_are_skipped_with_a_note() {
     let folder = checkpoint::folder();
     let made = std::process::Command::new("mkfifo").arg(folder.path(NAME).join("pipe")).status();
     if !made.is_ok_and(|status| status.success()) {
@@ -177,7 +177,7 @@ fn a_malformed_name_of_a_store_is_wrong_usage() {
 }
 
 #[test]
-fn what_asks_for_more_than_the_limits_is_refused_with_the_limit() {
+fn files_beyond_a_limit_are_refused_with_its_name() {
     let folder = crate::samples::folder();
     for (line, limit) in [
         ("parse model-fp8.safetensors", "items=2"),

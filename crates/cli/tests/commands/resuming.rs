@@ -1,4 +1,4 @@
-//! Conversions that were stopped, and go on.
+//! Resuming interrupted conversions.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ fn a_finished_directory_has_what_loaders_need_and_a_second_run_finds_it() {
     assert_eq!((document["written"].as_array().unwrap().len(), document["kept"].as_array().unwrap().len()), (0, 6));
     let text = folder.amn(&format!("{line} --part 2/3")).ok();
     assert!(text.contains("0 shards written, 2 kept"), "{text}");
-    // One value that differs makes it another directory.
+    // A single different value makes it a different directory.
     let shard = output.join(shard_name(3, 6));
     let mut bytes = fs::read(&shard).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -49,7 +49,7 @@ fn a_finished_directory_has_what_loaders_need_and_a_second_run_finds_it() {
 }
 
 #[test]
-fn parts_leave_no_manifest_when_the_last_is_done() {
+fn the_last_part_removes_the_manifest() {
     let folder = checkpoint::folder();
     folder.amn(&format!("remember {NAME} {SMALL} -o whole")).ok();
     for order in [["1/2", "2/2"], ["2/2", "1/2"]] {
@@ -84,7 +84,7 @@ fn leftovers_of_a_killed_run_are_removed() {
 }
 
 #[test]
-fn what_the_input_is_refused_for_does_not_block_the_run_that_is_advised() {
+fn a_refused_input_does_not_block_the_suggested_command() {
     let folder = checkpoint::folder();
     let mut shards = checkpoint::shards();
     shards[1].push(Tensor::f32("model.layers.9.mlp.weight", [64, 64], f32::NAN));
@@ -98,7 +98,7 @@ fn what_the_input_is_refused_for_does_not_block_the_run_that_is_advised() {
 }
 
 #[test]
-fn equal_commands_at_once_leave_one_whole_output() {
+fn equal_concurrent_commands_leave_one_complete_output() {
     let folder = checkpoint::folder();
     for line in [
         format!("remember {NAME} {SMALL} -o out"),

@@ -1,4 +1,4 @@
-//! A folder with small models of every kind, under the names that the guides use.
+//! A folder with small models of every kind, with the names used in the guides.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::checkpoint::{self, NAME};
 use crate::folder::{Folder, MODEL};
 
-/// Files of the library's tests, and what they are called here.
+/// Fixtures of the library tests, and their names here.
 const FIXTURES: [(&str, &str); 12] = [
     ("gguf/several_types.gguf", "model.gguf"),
     ("npz/dtypes_stored.npz", "arrays.npz"),
@@ -59,7 +59,7 @@ fn plain() -> Vec<u8> {
     for (name, shape) in tensors {
         let start = data.len();
         let values = shape.iter().product::<usize>();
-        // Sixty-fourths, so that no rounding depends on the machine.
+        // Multiples of 1/64, so that no rounding depends on the machine.
         data.extend((0..values).flat_map(|index| ((index * 37 % 101) as f32 / 64.0 - 0.75).to_le_bytes()));
         header.insert(name.into(), json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, data.len()] }));
     }

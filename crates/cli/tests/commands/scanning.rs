@@ -34,7 +34,7 @@ safe to convert
 }
 
 #[test]
-fn a_file_that_refers_to_code_is_told_and_refused() {
+fn a_file_that_refers_to_code_is_listed_and_refused() {
     let folder = with("whole_module.pth");
     let run = folder.amn("scan whole_module.pth");
     assert_eq!(run.code, Some(1));
@@ -49,7 +49,7 @@ fn a_file_that_refers_to_code_is_told_and_refused() {
 }
 
 #[test]
-fn a_wrong_name_hides_nothing_and_nonsense_is_malformed() {
+fn content_is_scanned_under_any_name_and_garbage_is_malformed() {
     let folder = Folder::empty();
     fs::write(folder.path("model.safetensors"), b"\x80\x02cos\nsystem\nU\x02ls\x85R.").unwrap();
     assert_eq!(folder.amn("scan model.safetensors").code, Some(1));
@@ -65,7 +65,7 @@ fn formats_without_pickles_hold_no_code() {
 }
 
 #[test]
-fn what_is_safe_to_convert_converts_and_what_is_unsafe_is_refused() {
+fn safe_files_convert_and_unsafe_files_are_refused() {
     let fixtures = crate::samples::fixtures().join("pth");
     let folder = Folder::empty();
     let mut verdicts = std::collections::BTreeSet::new();
@@ -102,7 +102,7 @@ fn what_is_safe_to_convert_converts_and_what_is_unsafe_is_refused() {
 }
 
 #[test]
-fn a_pickle_beside_the_one_that_is_loaded_is_marked_and_never_called_safe() {
+fn a_pickle_that_is_not_loaded_is_marked_and_never_called_safe() {
     let folder = Folder::empty();
     let fixture = fs::read(crate::samples::fixtures().join("pth/bare.pt")).unwrap();
     for (stray, words) in [
@@ -135,7 +135,7 @@ fn with_entry(archive: &[u8], name: &str, content: &[u8]) -> Vec<u8> {
     let (bytes, start) = (number(end + 12) as usize, number(end + 16) as usize);
     let mut head = vec![20, 0, 0, 0, 0, 0, 0, 0, 33, 0];
     let size = (content.len() as u32).to_le_bytes();
-    // Without a checksum, as torch can be told to write them.
+    // Without a checksum, which torch can omit.
     for part in [&[0; 4][..], &size, &size, &[name.len() as u8, 0, 0, 0]] {
         head.extend(part);
     }
@@ -194,7 +194,7 @@ fn a_model_of_the_local_cache_is_scanned_by_its_name() {
 }
 
 #[test]
-fn what_asks_for_more_than_a_limit_is_not_called_safe_or_sound() {
+fn files_beyond_a_limit_are_not_called_safe_or_sound() {
     let folder = with("bare.pt");
     for command in ["scan", "verify"] {
         folder.amn(&format!("{command} bare.pt --limit memory=1MB")).ok();

@@ -1,4 +1,4 @@
-//! What every command prints, as text and as JSON: `tests/snapshots` has a transcript per command.
+//! The output of every command, as text and as JSON: `tests/snapshots` has a transcript per command.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use crate::samples;
 use crate::transcript::{Kind, replay, updates};
 
 #[test]
-fn commands_print_what_the_snapshots_show() {
+fn commands_print_the_snapshots() {
     let mut faults = Vec::new();
     let mut commands = BTreeSet::new();
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots")).unwrap() {
@@ -30,7 +30,7 @@ fn commands_print_what_the_snapshots_show() {
     }
 }
 
-/// The commands that the help names.
+/// The commands in the help.
 pub fn names() -> Vec<String> {
     let help = Folder::empty().amn("--help").ok();
     let list = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap();

@@ -1,4 +1,4 @@
-//! Standard input as the input, standard output as the output.
+//! Models on standard input and standard output.
 
 use std::fs::{self, File};
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::checkpoint::{self, NAME};
 use crate::folder::{Folder, MODEL, Run};
 
-/// Runs `amn` with a file as standard input; gives the bytes of standard output and what was said.
+/// Runs `amn` with a file as standard input; returns standard output and standard error.
 fn piped(folder: &Folder, input: &str, line: &str) -> (Option<i32>, Vec<u8>, String) {
     let mut command = folder.command(line);
     let output = command.stdin(File::open(folder.path(input)).unwrap()).stdout(Stdio::piped()).output().unwrap();
@@ -19,7 +19,7 @@ fn an_output_on_standard_output_is_that_of_a_file() {
     for (line, output) in [
         (format!("remember {MODEL}"), "a.safetensors"),
         (format!("convert {MODEL} --to gguf"), "b.gguf"),
-        // Sealed by checksums, so that it is not written from front to back.
+        // This format has checksums in front, so it is not written sequentially.
         (format!("convert {MODEL} --to npz"), "c.npz"),
     ] {
         folder.amn(&format!("{line} -o {output}")).ok();
@@ -54,10 +54,10 @@ fn a_model_is_read_from_standard_input() {
     assert!(code == Some(0) && folder.path("here.npz").is_file(), "{said}");
 }
 
-/// A disk without room, which the system has for tests.
+/// A full disk (`/dev/full`).
 #[cfg(target_os = "linux")]
 #[test]
-fn an_output_that_is_cut_short_is_not_called_whole() {
+fn a_truncated_output_is_an_error() {
     let folder = Folder::with_model();
     let mut command = folder.command(&format!("remember {MODEL} -o -"));
     let run = Run::of(command.stdout(File::options().write(true).open("/dev/full").unwrap()).output().unwrap());
@@ -92,7 +92,7 @@ fn standard_input_is_verified_and_scanned() {
 }
 
 #[test]
-fn standard_input_that_is_no_model_is_refused() {
+fn standard_input_that_is_not_a_model_is_refused() {
     let folder = Folder::with_model();
     let run = Run::of(folder.command("parse -").stdin(Stdio::null()).output().unwrap());
     assert!(run.failed().contains("empty"));

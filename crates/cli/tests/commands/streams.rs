@@ -1,4 +1,4 @@
-//! Where text goes, and what happens when it cannot go there.
+//! Standard streams, and failures to write to them.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -21,14 +21,14 @@ fn quiet_prints_nothing_but_errors() {
 }
 
 #[test]
-fn no_bar_is_drawn_where_standard_error_is_no_terminal() {
+fn no_progress_bar_is_drawn_without_a_terminal() {
     let folder = Folder::empty();
     folder.add_sparse("plain.safetensors", "U8", &["a", "b"], 4 << 20);
     folder.amn("remember plain.safetensors").ok();
 }
 
 #[test]
-fn a_reader_that_stops_reading_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     let folder = Folder::with_model();
     for line in [
         "--help",
@@ -56,7 +56,7 @@ fn results_that_cannot_be_printed_are_a_failure() {
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Ends the process where a test gives up on it.
+/// Kills the process if the test fails first.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -67,7 +67,7 @@ impl Drop for Guard {
 }
 
 impl Guard {
-    /// Waits for the end, which must come.
+    /// Waits for the process to exit.
     #[track_caller]
     fn code(&mut self, what: &str) -> Option<i32> {
         let begin = Instant::now();
@@ -133,14 +133,14 @@ fn streams_of_many_tiles_in_and_out_of_pipes_are_those_of_files() {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_ends_a_stream_that_nobody_reads_or_feeds() {
+fn a_signal_ends_a_blocked_stream() {
     let folder = with_many_tiles();
     for (signal, code) in [("-TERM", 143), ("-INT", 130), ("-HUP", 129)] {
         for line in ["remember many.safetensors --to f32 -o - --threads 4", "remember - -o out.safetensors"] {
             let mut command = folder.command(line);
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
             let mut child = Guard(command.spawn().unwrap());
-            // Long enough to fill the pipe, or to begin to wait for the other.
+            // Long enough to fill the pipe, or to block on the other process.
             std::thread::sleep(Duration::from_millis(700));
             assert!(child.0.try_wait().unwrap().is_none(), "{line} has ended though nobody reads");
             let sent = Command::new("kill").args([signal, &child.0.id().to_string()]).status().unwrap();
@@ -152,7 +152,7 @@ fn a_signal_ends_a_stream_that_nobody_reads_or_feeds() {
 }
 
 #[test]
-fn a_reader_that_goes_ends_a_stream() {
+fn a_reader_that_disappears_ends_a_stream() {
     let folder = with_many_tiles();
     for threads in [1, 4, 16] {
         let line = format!("remember many.safetensors --to f32 -o - --threads {threads}");

@@ -1,11 +1,11 @@
-//! What may have been meant, and what to do next.
+//! Suggestions in error messages and notes.
 
 use std::fs;
 
 use crate::samples;
 
 #[test]
-fn a_mistake_is_answered_with_what_to_do() {
+fn errors_suggest_a_remedy() {
     let folder = samples::folder();
     fs::create_dir(folder.path("nothing-in-it")).unwrap();
     fs::copy(folder.path("model-fp8.safetensors"), folder.path("renamed.gguf")).unwrap();
@@ -64,12 +64,12 @@ fn commands_and_options_are_corrected() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_must_not_be_read_says_so() {
+fn a_file_without_read_permission_is_an_error() {
     use std::os::unix::fs::PermissionsExt;
     let folder = samples::folder();
     fs::set_permissions(folder.path("model.gguf"), fs::Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(folder.path("model.gguf")).is_ok() {
-        // Nothing is forbidden to the user who runs this.
+        // Root may read everything.
         return;
     }
     let error = folder.amn("inspect model.gguf").failed();
@@ -77,7 +77,7 @@ fn a_file_that_must_not_be_read_says_so() {
 }
 
 #[test]
-fn what_is_not_read_or_left_out_names_the_option_that_helps() {
+fn skipped_data_is_noted_with_the_option_that_reads_it() {
     let folder = samples::folder();
     for fixture in ["pth/other_kinds.pth", "npz/ml_dtypes.npz", "npz/others.npz"] {
         let name = fixture.rsplit('/').next().unwrap();

@@ -1,4 +1,4 @@
-//! What is said of an output: what it is, what it lost, what it takes.
+//! The summary of an output: its type, losses and sizes.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::checkpoint::{self, INDEX, NAME, Tensor, safetensors, shard_name};
 use crate::folder::Folder;
 
-/// A directory with one plain BF16 tensor and a configuration that says so.
+/// A directory with one plain BF16 tensor and its configuration.
 fn plain_bf16() -> Folder {
     let folder = Folder::empty();
     let directory = folder.path("plain");
@@ -22,7 +22,7 @@ fn config(folder: &Folder, path: &str) -> Value {
 }
 
 #[test]
-fn a_configuration_names_the_type_that_the_tensors_have() {
+fn the_configuration_names_the_type_of_the_tensors() {
     let folder = plain_bf16();
     let text = folder.amn("remember plain --to f32 -o kept").ok();
     assert!(text.contains("  Note: nothing to decode; --cast all converts plain tensors\n"), "{text}");
@@ -38,7 +38,7 @@ fn a_configuration_names_the_type_that_the_tensors_have() {
 }
 
 #[test]
-fn a_matrix_is_quantised_whatever_it_is_called() {
+fn a_matrix_is_quantised_regardless_of_its_name() {
     let folder = Folder::empty();
     let names = ["linear", "W_enc", "encoder.w", "wte.weight", "lm_head.weight", "final_norm.weight"];
     let tensors = names.map(|name| Tensor::f32(name, [2, 64], 0.5));
@@ -51,10 +51,10 @@ fn a_matrix_is_quantised_whatever_it_is_called() {
     assert!(document["notes"][0].as_str().unwrap().contains("is written as"), "{document}");
     let verbose = folder.amn("forget m.safetensors --to nf4 --force -v");
     assert!(verbose.stderr.contains("final_norm.weight: not quantized, a norm\n"), "{verbose:?}");
-    // And back.
+    // The reverse.
     folder.amn("remember m-bnb-nf4.safetensors --to f32 -o back.safetensors").ok();
     assert!(folder.amn("parse back.safetensors --list").ok().contains("W_enc.weight"));
-    // A name that is taken is not taken again.
+    // An existing name is not reused.
     let twice = ["linear", "linear.weight"].map(|name| Tensor::f32(name, [2, 64], 0.5));
     fs::write(folder.path("twice.safetensors"), safetensors(&twice)).unwrap();
     let error = folder.amn("forget twice.safetensors --to nf4").refused();
@@ -82,7 +82,7 @@ fn values_beyond_f16_are_counted_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn what_is_left_out_is_counted() {
+fn deselected_tensors_are_counted() {
     let folder = checkpoint::folder();
     let line = format!("remember {NAME} --exclude *norm* --dry-run");
     let text = folder.amn(&line).ok();
@@ -100,7 +100,7 @@ fn what_is_left_out_is_counted() {
 }
 
 #[test]
-fn sizes_before_and_after_are_told() {
+fn sizes_before_and_after_are_printed() {
     let folder = checkpoint::folder();
     let shards = [1, 2].map(|number| fs::metadata(folder.path(NAME).join(shard_name(number, 2))).unwrap().len());
     let read: u64 = shards.iter().sum();
@@ -125,7 +125,7 @@ fn a_file_that_does_not_fit_the_disk_is_refused_before_it_is_written() {
 #[test]
 fn the_name_of_an_output_and_what_is_written_agree() {
     let folder = checkpoint::folder();
-    // A file name is a file's, even where the input is a directory.
+    // A file name selects a single file, even for a directory.
     let text = folder.amn(&format!("remember {NAME} -o whole.safetensors")).ok();
     assert!(folder.path("whole.safetensors").is_file(), "{text}");
     assert!(text.contains("  Note: 2 files beside the weights are not part of the output\n"), "{text}");

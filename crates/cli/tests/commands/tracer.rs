@@ -1,6 +1,6 @@
-//! Runs a command with one of its system calls failing, by tracing it: whatever library makes the call, from any thread.
+//! Runs a command under ptrace with one of its system calls failing, from any library and thread.
 //!
-//! Calls are counted from the first that names a relative path, because what comes before is the loader's.
+//! Calls are counted from the first with a relative path; earlier ones belong to the loader.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 /// Longer than any of these commands takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What calls do, and their numbers.
+/// Kinds of system calls, and their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Open,
@@ -82,7 +82,7 @@ impl Kind {
     }
 }
 
-/// What happens instead of a call.
+/// The injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Error(Errno),
@@ -90,7 +90,7 @@ pub enum Fault {
     Short,
 }
 
-/// Which call of a kind fails, from zero, and how.
+/// The index of the failing call of a kind, from zero, and the fault.
 #[derive(Debug, Clone, Copy)]
 pub struct Injection {
     pub kind: Kind,
@@ -98,17 +98,17 @@ pub struct Injection {
     pub fault: Fault,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Traced {
-    /// `None` where it was killed.
+    /// `None` if it was killed.
     pub code: Option<i32>,
     pub calls: BTreeMap<Kind, usize>,
-    /// Whether it had to be stopped.
+    /// Whether it exceeded the time limit.
     pub is_stuck: bool,
 }
 
-/// Runs a command; `None` where the system does not let it be traced.
+/// Runs a command; `None` if the system does not allow tracing.
 pub fn run(mut command: Command, injection: Option<Injection>) -> Option<Traced> {
     command.stdin(Stdio::null());
     // SAFETY: the call between fork and exec is a plain system call.
@@ -145,11 +145,11 @@ pub fn run(mut command: Command, injection: Option<Injection>) -> Option<Traced>
             WaitStatus::Exited(pid, code) if pid == main => break Some(code),
             WaitStatus::Signaled(pid, ..) if pid == main => break None,
             WaitStatus::PtraceSyscall(pid) => {
-                // A thread that has gone meanwhile needs no answer.
+                // The thread may have exited already.
                 let _ = tracer.call(pid);
                 (pid, None)
             }
-            // How a traced thread begins.
+            // The initial stop of a traced thread.
             WaitStatus::Stopped(pid, Signal::SIGSTOP | Signal::SIGTRAP) => (pid, None),
             WaitStatus::Stopped(pid, signal) => (pid, Some(signal)),
             WaitStatus::PtraceEvent(pid, ..) => (pid, None),
@@ -159,7 +159,7 @@ pub fn run(mut command: Command, injection: Option<Injection>) -> Option<Traced>
     };
     drop(ended);
     let is_stuck = watchdog.join().unwrap();
-    // Waited for above.
+    // Reaped above.
     drop(child);
     Some(Traced { code, calls: tracer.calls, is_stuck })
 }
@@ -168,7 +168,7 @@ struct Tracer {
     injection: Option<Injection>,
     calls: BTreeMap<Kind, usize>,
     is_armed: bool,
-    /// What calls that are under way return, by thread.
+    /// The injected return values of calls in progress, by thread.
     results: HashMap<Pid, i64>,
 }
 

@@ -1,10 +1,10 @@
-//! Transcripts: commands and what they print, checked by running them.
+//! Transcripts: commands with their expected output, checked by running them.
 //!
-//! A line that starts with `$ amn ` is a command, the lines up to the next one are its output, first what goes to standard
-//! output and then what goes to standard error. `...` alone on a line stands for any lines. A command without output is only
-//! run. In snapshots `\$ ` at the start of a line is output too. Commands succeed unless their output has a line that starts with `error: `.
+//! A line that starts with `$ amn ` is a command; the lines up to the next one are its output, standard output before
+//! standard error. A line `...` matches any lines. A command without output is only run. In snapshots, `\$ ` at the
+//! start of a line is output too. Commands succeed unless their output has a line that starts with `error: `.
 //!
-//! With `AMN_UPDATE=1` in the environment outputs are written instead of checked.
+//! With `AMN_UPDATE=1` in the environment, outputs are rewritten instead of checked.
 
 use std::ops::Range;
 use std::process::Command;
@@ -14,10 +14,10 @@ use crate::folder::{Folder, Run};
 const PROMPT: &str = "$ amn ";
 const ELLIPSIS: &str = "...";
 
-/// How a transcript is written.
+/// The format of a transcript.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// All of the text is a transcript; JSON is set in lines, exit codes other than 0 are told.
+    /// The whole text is a transcript; JSON is pretty-printed, nonzero exit codes are shown.
     Snapshot,
     /// Blocks of a guide.
     Guide,
@@ -29,8 +29,7 @@ struct Step {
     output: Range<usize>,
 }
 
-/// Runs every command of `text` in `folder`, in order, and gives back the text with the outputs that were found, and what
-/// is wrong with those it had.
+/// Runs every command of `text` in `folder`, in order. Returns the text with the actual outputs, and the mismatches.
 pub fn replay(text: &str, kind: Kind, folder: &Folder) -> (String, Vec<String>) {
     let lines: Vec<&str> = text.lines().collect();
     let steps = steps(&lines, kind);
@@ -62,7 +61,7 @@ pub fn replay(text: &str, kind: Kind, folder: &Folder) -> (String, Vec<String>) 
     (lines.join("\n") + "\n", faults)
 }
 
-/// Whether outputs are to be written instead of checked.
+/// Whether outputs are rewritten instead of checked.
 pub fn updates() -> bool {
     std::env::var_os("AMN_UPDATE").is_some_and(|value| value == "1")
 }
@@ -101,7 +100,7 @@ struct Output {
 fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
     command.args(words(line)).current_dir(folder.root());
-    // Whatever the machine has must not show.
+    // The output must not depend on the machine.
     for name in ["HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "NO_COLOR", "AMN_CPU", "COLUMNS"] {
         command.env_remove(name);
     }
@@ -117,7 +116,7 @@ fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
     }
     let mut text = normal(&text, folder, line.contains("--threads"));
     if kind == Kind::Snapshot {
-        // What looks like a command is output here.
+        // Escapes output that looks like a command.
         text = text
             .lines()
             .map(|line| if line.starts_with("$ ") { format!("\\{line}\n") } else { format!("{line}\n") })
@@ -126,7 +125,7 @@ fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
     Output { text: text.trim_end().to_owned(), code: run.code }
 }
 
-/// The words of a line as a shell reads them: quotes keep spaces, a comment ends the line.
+/// Splits a line like a shell: quotes keep spaces, a comment ends the line.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -148,8 +147,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The text without what differs from run to run and from machine to machine. Where the number of threads is not given, it
-/// is that of the machine, and so is the memory they take.
+/// The text without values that differ between runs and machines, including thread counts and memory unless the number
+/// of threads is given.
 fn normal(text: &str, folder: &Folder, has_threads: bool) -> String {
     let text = text.replace(&*folder.root().to_string_lossy(), "[FOLDER]");
     let text = text.replace(concat!("anamnesis ", env!("CARGO_PKG_VERSION")), "anamnesis [VERSION]");
@@ -175,14 +174,14 @@ fn normal(text: &str, folder: &Folder, has_threads: bool) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// `line` with what stands between `start` and the first of `ends` replaced.
+/// `line` with the text between `start` and the first of `ends` replaced.
 fn between(line: &str, start: &str, ends: impl Pattern, by: &str) -> String {
     let Some((front, rest)) = line.split_once(start) else { return line.to_owned() };
     let end = ends.first_in(rest).unwrap_or(rest.len());
     format!("{front}{start}{by}{}", &rest[end..])
 }
 
-/// What a text is searched for.
+/// A search pattern.
 trait Pattern {
     fn first_in(&self, text: &str) -> Option<usize>;
 }
@@ -204,7 +203,7 @@ fn trimmed<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     lines[..end].to_vec()
 }
 
-/// Whether what is shown is what was printed, `...` standing for any lines.
+/// Whether the expected lines match the output, with `...` for any lines.
 fn fits(shown: &[&str], printed: &str) -> bool {
     let mut rest: Vec<&str> = printed.lines().collect();
     let pieces: Vec<&[&str]> = shown.split(|line| *line == ELLIPSIS).collect();

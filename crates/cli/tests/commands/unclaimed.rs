@@ -1,4 +1,4 @@
-//! Tensors that look like parts of quantised weights and belong to none: refused, or copied and told.
+//! Tensors that look like parts of quantised weights but belong to none: refused, or copied and listed.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn stray() -> Folder {
 }
 
 #[test]
-fn a_stray_part_is_refused_with_the_option_that_takes_it() {
+fn a_leftover_part_is_refused_with_the_option_that_allows_it() {
     let folder = stray();
     for command in ["remember m.safetensors", "convert m.safetensors --to npz", "forget m.safetensors --to bnb-nf4"] {
         let error = folder.amn(command).failed();
@@ -31,7 +31,7 @@ fn a_stray_part_is_refused_with_the_option_that_takes_it() {
 }
 
 #[test]
-fn what_is_copied_unclaimed_is_counted_and_named() {
+fn unclaimed_tensors_are_counted_and_listed() {
     let count = "one tensor that no scheme claims is";
     for command in [
         "parse m.safetensors",

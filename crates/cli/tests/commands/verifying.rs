@@ -1,4 +1,4 @@
-//! `verify` of single files; directories are verified where they are written.
+//! `verify` of single files; directories are covered where they are written.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::folder::{Folder, MODEL};
 use crate::samples;
 
 #[test]
-fn a_sound_file_is_told_as_such() {
+fn a_sound_file_is_called_sound() {
     let folder = Folder::with_model();
     assert_eq!(folder.amn(&format!("verify {MODEL}")).ok(), "1 file, 3 tensors, 978 B\nsound\n");
     let document = folder.amn(&format!("verify {MODEL} --json")).json();
@@ -45,7 +45,7 @@ fn a_flipped_bit_in_an_archive_is_found() {
     }
 }
 
-/// Where the last byte is of the first entry of a ZIP archive whose name ends like this.
+/// The offset of the last byte of the first ZIP entry whose name has this suffix.
 fn last_byte_of(archive: &[u8], end: &str) -> usize {
     let number =
         |at: usize, bytes: usize| archive[at..at + bytes].iter().rev().fold(0, |n, b| n << 8 | usize::from(*b));

@@ -1,4 +1,4 @@
-//! `remember`: what it writes, and what it refuses to write.
+//! Outputs and refusals of `remember`.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn the_old_name_of_the_command_and_other_types_work() {
 }
 
 #[test]
-fn the_document_tells_what_was_written() {
+fn the_document_describes_the_output() {
     let folder = Folder::with_model();
     let document = folder.amn("remember model-fp8.safetensors --json").json();
     assert_eq!((&document["command"], &document["output"]), (&"remember".into(), &"model-bf16.safetensors".into()));
@@ -64,7 +64,7 @@ Disk: 2.09 KB needed, \
 }
 
 #[test]
-fn a_dry_run_tells_that_the_output_exists() {
+fn a_dry_run_reports_an_existing_output() {
     let folder = Folder::with_model();
     fs::write(folder.path("model-bf16.safetensors"), "old").unwrap();
     let text = folder.amn("remember model-fp8.safetensors --dry-run").ok();
@@ -103,7 +103,7 @@ fn the_input_is_never_the_output() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_named() {
+fn an_unwritable_path_is_named() {
     let folder = Folder::with_model();
     let missing = folder.amn("remember model-fp8.safetensors -o no/such/out.safetensors").failed();
     assert!(missing.contains("no/such: there is no such folder"), "{missing}");
@@ -117,7 +117,7 @@ fn a_place_that_cannot_be_written_is_named() {
     assert_eq!(folder.names(), ["config.json", MODEL]);
 }
 
-/// A limit on file sizes stands in for a full disk: writing fails part way.
+/// A file size limit simulates a full disk.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
@@ -131,7 +131,7 @@ fn a_full_disk_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_table_of_a_plan_fits_the_page_and_says_what_it_cuts() {
+fn the_table_of_a_plan_fits_the_page_and_notes_what_it_omits() {
     let folder = Folder::empty();
     let names =
         ["language_model.model.transformer.decoder.layers.117.block_sparse_moe.experts.63.down_proj.weight", "w"];
