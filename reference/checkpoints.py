@@ -1,4 +1,4 @@
-"""Sharded checkpoint directories, made by the canonical libraries, and a check of what `amn remember` makes of them.
+"""Sharded checkpoint directories, written by the canonical libraries, and a check of their conversion by `amn remember`.
 
 usage: checkpoints.py make DIR     writes DIR/{fp8,gptq,mixed} and DIR/expected-*.safetensors
        checkpoints.py check AMN DIR
@@ -85,7 +85,7 @@ GPTQ_CONFIG = {
     "sym": False,
     "checkpoint_format": "gptq_v2",
 }
-# How each projection of each layer is stored.
+# The storage of each projection of each layer.
 KINDS = {
     "fp8": (FP8_CONFIG, lambda name: fp8),
     "gptq": (GPTQ_CONFIG, lambda name: gptq),
@@ -94,7 +94,7 @@ KINDS = {
 
 
 def make(root):
-    """Write all directories and what they must decode to."""
+    """Write all directories and the expected values."""
     torch.set_grad_enabled(False)
     for kind, (config, scheme_of) in KINDS.items():
         model = tiny_llama()

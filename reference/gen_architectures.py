@@ -1,4 +1,4 @@
-"""Tiny checkpoints of several architectures, and the GGUF files that llama.cpp's converter makes of them.
+"""Tiny checkpoints of several architectures, and the GGUF files that the converter of llama.cpp writes for them.
 
 The oracle is `convert_hf_to_gguf.py` of llama.cpp, whose tree is at `$LLAMA` (`$REF/llama` where nothing is said). A
 vocabulary this small cannot have the hash by which the converter knows how text is cut, so that it is told.
@@ -54,14 +54,14 @@ def vocabulary(directory, tokenizer_class):
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in SPECIAL])
     tokenizer.save(str(directory / "tokenizer.json"))
     named = {"bos_token": SPECIAL[0], "eos_token": SPECIAL[1], "pad_token": SPECIAL[2]}
-    # What is not named, some classes would add.
+    # Some classes would add tokens that are not named.
     named |= {"unk_token": SPECIAL[3], "mask_token": SPECIAL[3]}
     document = {"tokenizer_class": tokenizer_class, **named}
     (directory / "tokenizer_config.json").write_text(json.dumps(document, indent=1) + "\n")
 
 
 def write(case, name, config, after=None, tokenizer_class="PreTrainedTokenizerFast", dtype=torch.bfloat16, outtype="bf16"):
-    """Write the checkpoint and what the converter makes of it."""
+    """Write the checkpoint and the output of the converter."""
     if len(sys.argv) > 1 and case not in sys.argv[1:]:
         return
     directory = FOLDER / case
@@ -103,7 +103,7 @@ def configured(directory, **members):
 
 
 def as_fp8(directory):
-    """Matrices of layers as eight-bit floats under a grid of scales."""
+    """Matrices of layers as eight-bit floats with a grid of scales."""
     path = directory / "model.safetensors"
     tensors = load_file(path)
     for name in [name for name in tensors if name.endswith("_proj.weight")]:
@@ -120,7 +120,7 @@ def as_fp8(directory):
 
 
 def as_nvfp4(directory):
-    """Matrices of layers as random codes and scales, with scales of scales and, but for one, of inputs."""
+    """Matrices of layers as random codes and scales, with global scales and, except for one, input scales."""
     path = directory / "model.safetensors"
     tensors = load_file(path)
     for name in [name for name in tensors if name.endswith("_proj.weight")]:
@@ -273,7 +273,7 @@ def further():
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 256,
     }
-    # The size of a head, the base and the context are none of Llama's.
+    # Head size, RoPE base and context differ from those of Llama.
     write(
         "llama_rope",
         "LlamaForCausalLM",

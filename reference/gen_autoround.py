@@ -66,7 +66,7 @@ def export(case, packing, widths, sym, is_old=False):
         linear.weight.data = torch.randn(SIZE, SIZE) * 0.05 + (0 if sym else 0.04)
         quantise(linear, bits, sym)
         if "awq" in packing:
-            # As the export does: what is packed by then is only described.
+            # Like the export: layers that are already packed are only described.
             pack_awq_layer(name, model, packing)
         layer_config[name] = {"bits": bits, "group_size": GROUP_SIZE, "sym": sym, "in_blocks": True}
     settings = {
@@ -96,7 +96,7 @@ def export(case, packing, widths, sym, is_old=False):
 
 
 def main():
-    # Asymmetric weights: the packing alone tells how their zero points are stored.
+    # Asymmetric weights: only the packing determines the zero-point format.
     for packing in ("auto_round", "auto_round:exllamav2", "auto_round:gptqmodel", "auto_round:auto_gptq"):
         for bits in (2, 3, 4, 8):
             case = f"{packing.replace('auto_round:', '')}_int{bits}_asym"
@@ -108,9 +108,9 @@ def main():
     export("gptq_int4_asym", "auto_round:gptq", [4], False)
     export("auto_awq_int4_asym", "auto_round:auto_awq", [4], False)
     export("auto_awq_int4_sym", "auto_round:auto_awq", [4], True)
-    # One layer with a width of its own.
+    # One layer with another width.
     export("mixed_int4_int8_asym", "auto_round", [4, 8], False)
-    # Files of older versions say it under another key.
+    # Older versions use another key.
     export("old_exllamav2_int4_asym", "auto_round:exllamav2", [4], False, is_old=True)
     export("old_auto_gptq_int4_asym", "auto_round:auto_gptq", [4], False, is_old=True)
 

@@ -312,7 +312,7 @@ def models():
     extra[f"{layer}.self_attn.v_scale"] = torch.tensor([0.025], dtype=BF16)
     model(name, groups, NVFP4, [(module, NVFP4, nvfp4(), drawn(4, 32)) for module in modules], extra)
 
-    # A format for each group; the first two mean their modules by expressions, the third all others.
+    # A format for each group; the first two match their modules by expressions, the third all others.
     name = begun("model_mixed_precision")
     fp8 = QuantizationArgs(num_bits=8, type="float", strategy="channel")
     int4 = integers(4, "group", False, group_size=16)
@@ -328,7 +328,7 @@ def models():
     ]
     model(name, groups, "mixed-precision", weights, {"lm_head.weight": drawn(4, 8)})
 
-    # Two groups for classes of modules, of which each weight fits one.
+    # Two groups for classes of modules; each weight matches one.
     name = begun("model_two_classes")
     int8 = integers(8, "channel")
     groups = {

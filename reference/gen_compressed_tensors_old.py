@@ -1,4 +1,4 @@
-"""Checkpoints of compressed-tensors 0.11: words with gaps between codes of 3, 5, 6 and 7 bits, and groups told by an index.
+"""Checkpoints of compressed-tensors 0.11: words with gaps between codes of 3, 5, 6 and 7 bits, and groups given by an index.
 
 That version packs zero points and refuses to unpack them, so its own functions are put together for those.
 """
@@ -38,7 +38,7 @@ def described(args):
 
 
 def case(bits, symmetric, order, columns=COLUMNS, index=None):
-    """Writes one weight in groups; `order` says how columns are spread over them."""
+    """Writes one weight in groups; `order` assigns columns to them."""
     name = f"old_int{bits}_{'sym' if symmetric else 'asym'}_{order}"
     if columns != COLUMNS:
         name += f"_{columns}"
@@ -84,10 +84,10 @@ def main():
     for bits in (3, 4, 8):
         for symmetric in (True, False):
             case(bits, symmetric, "shuffled")
-    # An index that only counts up, and one that was never set.
+    # An ascending index, and one that was never set.
     case(4, True, "ordered")
     case(4, False, "unset")
-    # As many words as without gaps: only the version tells.
+    # As many words as without gaps: only the version distinguishes them.
     case(3, True, "plain", columns=16)
 
 

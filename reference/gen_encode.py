@@ -1,4 +1,4 @@
-"""What the canonical libraries quantise weights to, without calibration: the tensors beside the values they came from.
+"""Weights quantised by the canonical libraries without calibration: the stored tensors and the source values.
 
 Each file has `source`, the values, and the tensors that a library makes of a layer of these weights. Its metadata name the
 target, and the group size where it is not the usual one.
@@ -20,7 +20,7 @@ def noise(rows, columns, dtype):
 
 
 def magnitudes(rows, columns, dtype):
-    """Rows that differ in size by many powers of two, two of them zeros of both signs, and groups of zeros in others."""
+    """Rows of very different magnitudes, two of them zeros of both signs, and groups of zeros in others."""
     values = torch.randn(rows, columns)
     values = values * torch.exp2(torch.linspace(-12, 9, rows).round()).unsqueeze(1)
     values[1] = 0
@@ -37,7 +37,7 @@ def steps(rows, columns, dtype):
 
 
 def lopsided(rows, columns, dtype):
-    """Values on one side of zero only, and rows that are the same everywhere."""
+    """Values of one sign only, and constant rows."""
     values = torch.rand(rows, columns) * 0.1 + 0.02
     values[::3] *= -1
     values[1] = 0.3
@@ -46,7 +46,7 @@ def lopsided(rows, columns, dtype):
 
 
 def tiny(rows, columns, dtype):
-    """Numbers next to the smallest there are."""
+    """Values close to the smallest subnormal."""
     smallest = {BF16: 1e-40, F32: 1e-43, F16: 6e-8}[dtype]
     values = torch.randn(rows, columns) * smallest
     values[1:4] *= 1000
@@ -91,7 +91,7 @@ def compress(weight, form, args):
 
 
 def converted(weights, form, args):
-    """Layers that llm-compressor sees together."""
+    """Layers that llm-compressor fuses."""
     scheme = QuantizationScheme(targets=["Linear"], weights=args, format=form)
     converter = ModelFreePtqConverter(QuantizationConfig(config_groups={"group_0": scheme}))
     return converter.process({name: weight.clone() for name, weight in weights.items()})
@@ -233,7 +233,7 @@ def tiny_model(model_class, dtype, more):
     config = transformers.AutoConfig.for_model(model_class, **sizes, **more)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
     model.config.architectures = [type(model).__name__]
-    # Layers of different size, so that a scale of their own would be another.
+    # Layers of different magnitudes, so that separate scales would differ.
     for number, (name, tensor) in enumerate(model.named_parameters()):
         if tensor.dim() > 1:
             tensor.data = (torch.randn(tensor.shape) * 0.02 * (1 + number % 7)).to(dtype)
@@ -324,7 +324,7 @@ def awq():
     for group, shape in ((32, (32, 96)), ("channel", (64, 64))):
         for case, source in sources(f"awq-{group}", shape):
             size = shape[1] if group == "channel" else group
-            # AutoAWQ has models in F16.
+            # AutoAWQ loads models in F16.
             linear = torch.nn.Linear(shape[1], shape[0], bias=False).half()
             quantizer = object.__new__(AwqQuantizer)
             quantizer.group_size, quantizer.w_bit, quantizer.zero_point = size, 4, True
@@ -377,7 +377,7 @@ def quanto():
         "quanto-float8-e5m2": library.qfloat8_e5m2,
     }
     for target, kind in kinds.items():
-        # The library writes NaN for a row of zeros where there is one.
+        # The library writes NaN for a row of zeros.
         names = ("noise", "magnitudes", "steps", "lopsided") if kind.name == "qint8" else ("noise", "steps", "lopsided")
         one_row = [(f"{case}_row", source) for case, source in sources(f"{target}-row", (1, 70), names=("noise",))]
         for case, source in [*sources(target, (12, 70), names=names), *one_row]:
@@ -400,7 +400,7 @@ def hqq():
                 linear = torch.nn.Linear(shape[1], shape[0], bias=False).to(source.dtype)
                 linear.weight.data = source.clone()
                 config = BaseQuantizeConfig(nbits=bits, group_size={None: 64, "channel": None}.get(group, group), axis=1)
-                # The solver raises numbers to powers, which machines do differently.
+                # The solver uses powers, whose rounding depends on the machine.
                 config["weight_quant_params"]["optimize"] = False
                 made = HQQLinear(linear, config, compute_dtype=source.dtype, device="cpu", del_orig=False)
                 write(target, f"{case}_g{group}" if group else case, source, made.state_dict(), group)

@@ -1,4 +1,4 @@
-"""Quantised checkpoints, and the Q4_K_M models that three programs make of them one after the other.
+"""Quantised checkpoints, and the Q4_K_M models that three programs in sequence produce from them.
 
 A weight is quantised and decoded by the library of its scheme, the decoded checkpoint is converted by
 `convert_hf_to_gguf.py` and that quantised by `build/bin/llama-quantize` of llama.cpp, whose tree is at `$LLAMA`.
@@ -83,7 +83,7 @@ def gptq(name, weight):
 
 
 def nf4(name, weight):
-    """Four bits of BitsAndBytes under scales that are quantised too."""
+    """Four-bit BitsAndBytes with double quantisation."""
     import bitsandbytes
 
     linear = bitsandbytes.nn.Linear4bit(
@@ -115,7 +115,7 @@ W4A16 = gen_compressed_tensors.integers(4, "group", group_size=GROUP)
 
 
 def settings(scheme):
-    """What the configuration tells of the quantisation."""
+    """The quantization_config."""
     from gen_awq import config as awq_config
     from gen_bnb import four_bit_config
     from gen_fp8 import fine_grained_config
@@ -147,10 +147,10 @@ def vocabulary(directory):
 
 
 def case(architecture, scheme, quantise):
-    """One checkpoint and the model that comes of it."""
+    """One checkpoint and the resulting model."""
     name = f"{architecture.lower()}_{scheme}"
     seed(f"end_to_end/{name}")
-    # The widest codes share the embedding with the head, so that fixtures stay small.
+    # The widest codes tie the head to the embedding, so that fixtures stay small.
     sizes = {**SMALL, "tie_word_embeddings": scheme == "fp8"}
     if scheme == "nf4":
         # On CPU, bitsandbytes 0.50.2 decodes rows that are shorter than a block under scales that it did not quantise them by.
@@ -166,7 +166,7 @@ def case(architecture, scheme, quantise):
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as temporary:
-        # The directory's name is a part of what the converter writes.
+        # The converter writes the name of the directory into the file.
         plain = Path(temporary) / name
         model.save_pretrained(plain)
         (plain / "generation_config.json").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""FP8 checkpoints: blocks, rows, tensors, experts, and the dialects that carry them.
+"""FP8 checkpoints: scales per block, row, tensor and expert, in every dialect.
 
 Blocks that divide the weight are decoded by transformers, ragged ones by compressed-tensors,
 ModelOpt checkpoints by ModelOpt, and unscaled ones by torch.
@@ -278,7 +278,7 @@ def tensors_and_rows():
                 config,
             )
 
-    # As transformers writes a static checkpoint: a scalar beside each weight and activation.
+    # A static checkpoint of transformers: a scalar scale for each weight and activation.
     case = "tensor_static_activation"
     seed(case)
     weight = codes(16, 48)
@@ -305,7 +305,7 @@ def tensors_and_rows():
 
 
 def special_scales():
-    """Scales that are not ordinary numbers, each against every code."""
+    """Non-finite, zero and subnormal scales, each with every code."""
     wide = [NAN, INF, -INF, 0.0, -0.0, -0.5, 1e-45, 1e-39, -3e-41, 1.1754944e-38, 3.4028235e38]
     brain = [NAN, INF, -0.0, -0.5, 1e-39]
     half = [NAN, -INF, 0.0, 6e-8, 65504.0]

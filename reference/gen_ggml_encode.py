@@ -1,4 +1,4 @@
-"""Rows of numbers in every block type that ggml can encode, with and without an importance of values.
+"""Rows of numbers in every block type that ggml can encode, with and without an importance matrix.
 
 Writes encoded/ among the kernels' test data: the rows and weights as F32, and ggml's own bytes of them. `again.txt` has, for each
 type, digests of what ggml decodes those bytes to and of what it encodes that to again; `nonfinite.txt` those of rows with values
@@ -18,7 +18,7 @@ from common import HERE, REF, SEED
 KERNELS = Path(os.environ.get("KERNELS", HERE.parent / "crates" / "kernels"))
 DATA = KERNELS / "tests" / "data" / "encoded"
 COLS = 512
-# Number in ggml, values of a block, bytes of a block.
+# Type id, values per block, bytes per block.
 TYPES = {
     "Q4_0": (2, 32, 18), "Q4_1": (3, 32, 20), "Q5_0": (6, 32, 22), "Q5_1": (7, 32, 24), "Q8_0": (8, 32, 34),
     "Q2_K": (10, 256, 84), "Q3_K": (11, 256, 110), "Q4_K": (12, 256, 144), "Q5_K": (13, 256, 176),
@@ -27,7 +27,7 @@ TYPES = {
     "IQ4_XS": (23, 256, 136), "IQ1_M": (29, 256, 56), "TQ1_0": (34, 256, 54), "TQ2_0": (35, 256, 66),
     "MXFP4": (39, 32, 17), "NVFP4": (40, 64, 36), "Q1_0": (41, 128, 18), "Q2_0": (42, 64, 18),
 }
-# These are not encoded without an importance of values.
+# These types need an importance matrix.
 NEEDS_WEIGHTS = {"IQ2_XXS", "IQ2_XS", "IQ1_S", "IQ1_M"}
 
 
@@ -49,7 +49,7 @@ def library():
 
 
 def rows(rng):
-    """Rows that a search may treat differently: usual, heavy-tailed, sparse, constant, small, one-sided, whole, zero."""
+    """Rows that exercise the scale searches: normal, heavy-tailed, sparse, constant, small, one-sided, integer, zero."""
     usual = rng.standard_normal(COLS) * 0.05
     sparse = np.where(rng.random(COLS) < 0.8, 0, rng.standard_normal(COLS))
     outliers = rng.standard_normal(COLS)
@@ -82,7 +82,7 @@ def digest(array):
 
 
 def decoded(ggml, kind, blocks):
-    """What ggml decodes blocks to."""
+    """Blocks decoded by ggml."""
     out = np.zeros((len(blocks), COLS), np.float32)
     name = kind.lower().replace("_k", "_K")
     decode = getattr(ggml, f"dequantize_row_{name}")
@@ -92,7 +92,7 @@ def decoded(ggml, kind, blocks):
 
 
 def nonfinite_rows(rng):
-    """Rows with one, some and only values that are no numbers."""
+    """Rows with one, some and only non-finite values."""
     nan, inf = np.float32("nan"), np.float32("inf")
     rows = (rng.standard_normal((8, COLS)) * 0.05).astype(np.float32)
     rows[0, 3] = nan
@@ -107,7 +107,7 @@ def nonfinite_rows(rng):
 
 
 def ended(work):
-    """What a piece of work gives, which may stop the process; `None` where it does."""
+    """The result of a function that may abort the process; `None` if it does."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -123,7 +123,7 @@ def ended(work):
 
 
 def beyond(ggml, values, weights):
-    """Digests of what is decoded and encoded again, and of rows with values that are no numbers."""
+    """Digests of rows decoded and encoded again, and of rows with non-finite values."""
     again, nonfinite = [], []
     rng = np.random.default_rng(8191 + SEED)
     strange = nonfinite_rows(rng)

@@ -34,7 +34,7 @@ GGML_QUANT_SIZES[Newer.Q2_0] = (64, 18)
 GGML_QUANT_SIZES[GGMLQuantizationType.Q8_1] = (32, 36)
 TYPES = [kind for kind in GGMLQuantizationType if GGML_QUANT_SIZES[kind][0] > 1] + list(Newer)
 
-# Where a block has its F16 scales.
+# The offsets of the F16 scales of a block.
 HALVES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q8_1": [0],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
@@ -124,7 +124,7 @@ def spelled(kind):
 
 
 def check_against_gguf(kind, blocks, values):
-    """gguf-py decodes to the same bits, where it decodes the type at all."""
+    """Check that gguf-py decodes to the same bits, if it supports the type."""
     try:
         with np.errstate(all="ignore"):
             other = quants.dequantize(blocks.reshape(-1), kind).astype(np.float32).reshape(-1)
@@ -139,7 +139,7 @@ def generator(case):
 
 
 def ordinary(random, rows, columns):
-    """Weights as they are found in models, with a row of zeros and a row of large ones."""
+    """Typical weights, with a row of zeros and a row of large values."""
     values = (random.standard_normal((rows, columns)) * 0.05).astype(np.float32)
     values[0, columns // 2 :] = 0
     values[-1] *= 100
@@ -163,7 +163,7 @@ def golden_blocks(ggml, kind):
 
 
 def grid_blocks(kind, count, per_group):
-    """Blocks that name every point of a grid once, with scales that make the values integers."""
+    """Blocks that use every point of a grid once, with scales that give integer values."""
     elements, block_bytes = GGML_QUANT_SIZES[kind]
     indices = np.arange(count).reshape(-1, 8, per_group)
     blocks = np.zeros((indices.shape[0], block_bytes), np.uint8)
@@ -273,7 +273,7 @@ def answers(expected):
 
 
 def drawn(ggml, kind, random):
-    """A block of random bytes that decodes to numbers."""
+    """A block of random bytes that decodes to finite values."""
     while True:
         block = random.integers(0, 256, GGML_QUANT_SIZES[kind][1], dtype=np.uint8)
         if np.isfinite(ggml.dequantize(kind, block)).all():
@@ -281,7 +281,7 @@ def drawn(ggml, kind, random):
 
 
 def one_type(ggml, kind):
-    """One weight of a type, its last row of random bytes that decode to numbers."""
+    """One weight of a type, its last row of random bytes that decode to finite values."""
     case = kind.name.lower()
     random = generator(f"gguf/{case}")
     elements, block_bytes = GGML_QUANT_SIZES[kind]
@@ -395,7 +395,7 @@ def swapped(kind, blocks):
 
 
 def big_endian(ggml):
-    """Every type in one big-endian file, where it is defined what that means."""
+    """Every type with a defined big-endian layout in one big-endian file."""
     case = "big_endian"
     random = generator(f"gguf/{case}")
     writer = begin(case, GGUFEndian.BIG)
@@ -405,7 +405,7 @@ def big_endian(ggml):
         if kind.name not in STRUCTURES:
             continue
         name = f"blk.0.{kind.name.lower()}.weight"
-        # Random bytes, so that no number reads the same from behind.
+        # Random bytes, so that no number equals its byte-swapped form.
         blocks = drawn(ggml, kind, random).reshape(1, -1)
         expected[name] = ggml.dequantize(kind, blocks).reshape(1, -1)
         writer.add_tensor(name, swapped(kind, blocks), raw_dtype=kind)

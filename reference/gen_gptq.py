@@ -66,7 +66,7 @@ def decode(module, bits, version):
 
 
 def forget_zeros(module):
-    """Drop the zero points a module has unpacked before."""
+    """Drop the cached unpacked zero points of a module."""
     module._zeros_cache = None
     module._zeros_cache_state = None
     return module
@@ -87,7 +87,7 @@ def save(case, module, bits, group_size, sym, act_order, version, parts=PARTS):
 
 
 def empty_module(bits, group_size, sym, act_order, inputs, outputs, bias=False, **more):
-    """A GPTQModel layer that nothing has been packed into."""
+    """An empty GPTQModel layer."""
     return TorchLinear(
         **more,
         bits=bits,

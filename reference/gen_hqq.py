@@ -13,7 +13,7 @@ WEIGHT = f"{LAYER}.weight"
 
 
 def config_of(bits, group, axis, flat=False):
-    """The quantization_config: as transformers writes it, or its numbers by themselves."""
+    """The quantization_config: as transformers writes it, or the bare options."""
     if flat:
         return {"quant_method": "hqq", "nbits": bits, "group_size": group, "axis": axis}
     params = {"nbits": bits, "group_size": group, "axis": axis, "channel_wise": True}
@@ -65,7 +65,7 @@ def main():
             case(f"int{bits}_axis{axis}", bits, axis, 16, (24, 32))
     case("int4_axis0_bf16", 4, 0, 8, (12, 40), torch.bfloat16)
     case("int4_axis1_f32", 4, 1, 8, (12, 40), torch.float32)
-    # Groups that no row has room for, that go over rows, or that are all of a row.
+    # Groups larger than a row, across rows, or exactly a row.
     case("int3_axis1_over_rows", 3, 1, 24, (9, 16))
     case("int2_axis1_odd_rows", 2, 1, None, (8, 21))
     case("int1_axis1_odd_rows", 1, 1, None, (16, 15))

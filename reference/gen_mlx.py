@@ -35,7 +35,7 @@ def to_torch(array):
 
 
 def decoded(parts, **mode):
-    """What MLX makes of the parts of a weight: with F32 scales, and by itself."""
+    """A weight dequantised by MLX: with F32 scales, and natively."""
     words, *companions = [to_mlx(part) for part in parts]
     native = mx.dequantize(words, *companions, **mode)
     if mode.get("mode", "affine") == "affine":
@@ -58,7 +58,7 @@ def quantised(shape, dtype, **mode):
 
 
 def document(quantization):
-    """A config.json as mlx-lm writes it: the same twice."""
+    """A config.json as mlx-lm writes it, with the description twice."""
     return {"quantization": quantization, "quantization_config": quantization}
 
 
@@ -104,7 +104,7 @@ def random_codes():
 
 
 def float_modes():
-    """The modes of floats: quantised weights, and every code under telling scales."""
+    """The modes of floats: quantised weights, and every code with characteristic scales."""
     for mode, (group, bits) in DEFAULTS.items():
         told = {"group_size": group, "bits": bits, "mode": mode}
         case = f"{mode}_quantised"
@@ -153,7 +153,7 @@ def mixed():
     }
     write(case, modules, quantization, plain)
 
-    # A rule that names no mode is affine, whatever the others are.
+    # A rule without a mode is affine, regardless of the others.
     case = "mixed_modes"
     seed(case)
     general = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
@@ -178,7 +178,7 @@ def mixed():
 
 
 def metal():
-    """What transformers stores by its method `metal`, and how it dequantises that."""
+    """The `metal` method of transformers, stored and dequantised by it."""
     for case, shape, bits, group, dtype in (
         ("metal_4", (5, 128), 4, 64, torch.bfloat16),
         ("metal_2", (3, 96), 2, 48, torch.float16),

@@ -26,7 +26,7 @@ def config(quantization):
 
 
 def algorithm(name, group):
-    """What process_layer_quant_config says of a model in one format."""
+    """The process_layer_quant_config of a model in one format."""
     layers = {f"{LAYER}.quantization": name, f"{LAYER}.awq_block_size": group}
     return {**process_layer_quant_config(layers), "exclude_modules": ["lm_head"]}
 
@@ -39,7 +39,7 @@ def random_weight(*shape):
 
 
 def nvfp4(codes, scales, whole, group=16):
-    """What ModelOpt makes of the parts of an NVFP4 weight."""
+    """An NVFP4 weight dequantised by ModelOpt."""
     shape = torch.Size((*codes.shape[:-1], codes.shape[-1] * 2))
     if whole.dim():
         whole = whole.view(-1, 1, 1)
@@ -48,13 +48,13 @@ def nvfp4(codes, scales, whole, group=16):
 
 
 def quantised(*shape, group=16):
-    """Codes, scales and scale of scales as ModelOpt calculates them."""
+    """Codes, block scales and global scale computed by ModelOpt."""
     made, scales, whole = NVFP4QTensor.quantize(random_weight(*shape), group)
     return made._quantized_data, scales, whole
 
 
 def single():
-    """One weight, as quantised and with every code under scales of any kind."""
+    """One weight, as quantised and with every code under every kind of scale."""
     for name, shape, told in (
         ("nvfp4", (5, 96), "nvfp4"),
         ("nvfp4_wide", (2, 272), "nvfp4"),
@@ -121,7 +121,7 @@ def single():
 
 
 def stacks():
-    """Experts in one parameter, in either direction, with one scale of scales or one for each."""
+    """Experts in one parameter, in either direction, with one global scale or one per expert."""
     for name, is_turned, is_single in (
         ("experts", False, False),
         ("experts_one_scale", False, True),
@@ -184,7 +184,7 @@ def other_formats():
 
 
 def mixed():
-    """A model of several formats, told layer by layer."""
+    """A model of several formats, configured per layer."""
     case = "mixed_precision"
     seed(case)
     up, gate, down = (f"model.layers.0.mlp.{name}" for name in ("up_proj", "gate_proj", "down_proj"))
@@ -216,7 +216,7 @@ def mixed():
 
 
 def int4():
-    """Integers of W4A16_AWQ. What is packed are values that codes and scales have already."""
+    """Integers of W4A16_AWQ. The packed values are exactly representable by codes and scales."""
     for case, shape, group in (("w4a16_awq", (6, 96), 32), ("w4a16_awq_g128", (4, 256), 128)):
         seed(case)
         scales = torch.rand(shape[0], shape[1] // group) * 0.01 + 1e-4

@@ -1,4 +1,4 @@
-"""MXFP4 checkpoints: experts of gpt-oss, and of DeepSeek-V4 beside its eight-bit floats.
+"""MXFP4 checkpoints: experts of gpt-oss, and of DeepSeek-V4 with its eight-bit floats.
 
 The oracle is transformers: `convert_moe_packed_tensors` for gpt-oss, and the dequantisation of its fine-grained
 FP8 for DeepSeek-V4.
@@ -36,7 +36,7 @@ def random_bytes(*shape):
 
 
 def gpt_oss():
-    """Stacks of every kind of shape, biases beside them."""
+    """Stacks of every kind of shape, with biases."""
     for case, experts, shapes in (
         ("gpt_oss", 2, (("gate_up_proj", 10, 2), ("down_proj", 5, 1))),
         ("gpt_oss_tall", 1, (("down_proj", 67, 1),)),
@@ -70,12 +70,12 @@ def gpt_oss():
 
 
 def dequantised(weight, scales):
-    """What transformers makes of a weight and its scales."""
+    """A weight dequantised by transformers."""
     return Fp8Dequantize(None)._dequantize_one(weight, scales, output_dtype=torch.float32)
 
 
 def deepseek():
-    """Experts in four bits beside attention in eight, under DeepSeek's names and under those of transformers."""
+    """Four-bit experts and eight-bit attention, with the names of DeepSeek and of transformers."""
     case = "deepseek_v4"
     seed(case)
     expert, attention = "layers.0.ffn.experts.0.w1", "layers.0.attn.wq_a"

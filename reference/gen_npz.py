@@ -1,4 +1,4 @@
-"""NPY and NPZ files as NumPy writes them, and what NumPy itself reads from them.
+"""NPY and NPZ files as NumPy writes them, and the arrays that NumPy reads from them.
 
 Writes npz/ among the fixtures. The dates inside the archives are ZIP's first, as NumPy's always are.
 """
@@ -105,7 +105,7 @@ def archives():
 
 
 def machine_learning():
-    """The types of ml_dtypes, of which a file tells some."""
+    """The types of ml_dtypes, only some of which a file records."""
     values = (numbers("ml_dtypes").standard_normal((6, 7)) * 30).astype("f4")
     arrays = {name: values.astype(dtype) for name, dtype in CODES.items()}
     arrays["bf16"] = values.astype(ml_dtypes.bfloat16)

@@ -1,4 +1,4 @@
-"""PyTorch files of every form, written by torch; the expected values are what torch.load reads back.
+"""PyTorch files of every form, written by torch; the expected values come from torch.load.
 
 CASE.pth (or .pt, .bin) is the file. CASE.expected.safetensors, or CASE@VARIANT.expected.safetensors for the same file read
 with CASE@VARIANT.options.json, holds the tensors by the names they are converted under.
@@ -32,7 +32,7 @@ UNTYPED = {
 }  # fmt: skip
 
 
-# The types of NumPy that torch has not, by their width.
+# NumPy types that torch does not have, by width.
 BEYOND_TORCH = {torch.bfloat16: "bfloat16"} | {
     getattr(torch, name): name
     for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
@@ -102,7 +102,7 @@ def numbers(dtype):
 
 
 def views():
-    """Tensors that do not lie in their storage as they are read."""
+    """Tensors that are not contiguous in their storage."""
     base = torch.randn(6, 8)
     complex_base = torch.randn(2, 3, dtype=torch.complex64)
     return collections.OrderedDict(
@@ -282,7 +282,7 @@ def arrays():
     expect("arrays_legacy", flat(load("arrays_legacy.pth")))
     rewrite("arrays2.pth", "arrays_deflated.pth", lambda name, data: data, zipfile.ZIP_DEFLATED)
     expect("arrays_deflated", flat(load("arrays_deflated.pth")))
-    # Arrays keep their own byte order, whatever that of the file.
+    # Arrays keep their own byte order, independent of the file.
 
     def swap(name, data):
         if name.endswith("/byteorder"):

@@ -1,4 +1,4 @@
-"""quanto checkpoints: eight-bit numbers and floats, and packed ones with a shift.
+"""quanto checkpoints: eight-bit integers and floats, and packed codes with a shift.
 
 The expected values are the library's own, in the type of its scales.
 """
@@ -50,7 +50,7 @@ def main():
     case("qint4_odd", quanto.qint4, (7, 33))
     case("qint2_odd", quanto.qint2, (9, 21))
     case("qint8_one_row", quanto.qint8, (1, 33))
-    # Rows of several groups: only the bias tells.
+    # Rows of several groups, which only the bias reveals.
     case("qint4_groups_bias", quanto.qint4, (3, 256), torch.float16, bias=True)
     case("qint2_groups_bias", quanto.qint2, (5, 192), torch.float16, bias=True)
     case("qint8_bias", quanto.qint8, (6, 40), bias=True)

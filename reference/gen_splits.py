@@ -1,4 +1,4 @@
-"""Models in several GGUF files: a checkpoint as llama.cpp's converter cuts it, and a cut model as llama-quantize keeps it.
+"""Models in several GGUF files: a checkpoint split by the converter of llama.cpp, and a split model kept split by llama-quantize.
 
 The oracles are `convert_hf_to_gguf.py` and `build/bin/llama-quantize` of llama.cpp, whose tree is at `$LLAMA`; gguf-py of the
 same tree cuts the model that is quantised.
@@ -37,7 +37,7 @@ def told(name):
 
 
 def converted(name, *options):
-    """The checkpoint `llama3` of the architectures, cut by the converter."""
+    """The checkpoint `llama3` of the architectures, split by the converter."""
     code = CONVERT.replace("sys.argv[4]]", "sys.argv[4], *sys.argv[5:]]")
     source, output = FIXTURES / "architectures" / "llama3", fresh(name) / "model.gguf"
     run(sys.executable, "-c", code, LLAMA, str(source), str(output), "bf16", *options)
@@ -45,7 +45,7 @@ def converted(name, *options):
 
 
 def quantised():
-    """A model of six layers, cut in an order of its own, and what llama-quantize makes of each file."""
+    """A model of six layers, split in an unusual order, and each file quantised by llama-quantize."""
     sys.path.insert(0, f"{LLAMA}/gguf-py")
     import gguf
 
@@ -64,7 +64,7 @@ def quantised():
     names = ["token_embd.weight", "output_norm.weight", "output.weight"]
     layer = ["attn_norm", "attn_q", "attn_v", "ffn_down", "ffn_gate"]
     names += [f"blk.{number}.{part}.weight" for number in range(6) for part in layer]
-    # Some types of the mix go by how many tensors came before, and files keep their own order.
+    # Some types of the mix depend on the number of earlier tensors, and files keep their order.
     random.shuffle(names)
     for name in names:
         shape = (256,) if "norm" in name else (2, 256)

@@ -1,4 +1,4 @@
-"""torchao checkpoints: tensor subclasses laid flat, with their descriptions in the metadata.
+"""torchao checkpoints: flattened tensor subclasses, with their descriptions in the metadata.
 
 The expected values are the library's own, in the type that the description says.
 """
@@ -25,7 +25,7 @@ FP4 = torch.float4_e2m1fn_x2
 
 
 def source(*shape, dtype=torch.bfloat16):
-    """A weight with a row of nothing and one of small numbers."""
+    """A weight with a row of zeros and one of small values."""
     weight = torch.randn(*shape) * 0.05
     weight[..., 0, :] = 0
     weight[..., 1, :] *= 1e-3
@@ -33,7 +33,7 @@ def source(*shape, dtype=torch.bfloat16):
 
 
 def case(name, make):
-    """Write one tensor, and a bias as long as it has rows."""
+    """Write one tensor, and a bias with one value per row."""
     seed(name)
     made = make()
     state = {WEIGHT: made, f"{LAYER}.bias": torch.randn(made.shape[:-1]).to(torch.bfloat16)}
@@ -97,7 +97,7 @@ def microscaling():
     case("nvfp4_one_scale", lambda: nvfp4(4, 48, whole=False))
     case("nvfp4_f32", lambda: nvfp4(4, 48, dtype=torch.float32))
     case("nvfp4_swizzled", lambda: nvfp4(4, 80, is_swizzled_scales=True))
-    # More than a tile of scales both ways.
+    # More than a tile of scales in both dimensions.
     case("nvfp4_swizzled_tiles", lambda: nvfp4(131, 80, is_swizzled_scales=True))
 
 

@@ -1,4 +1,4 @@
-"""Directories with small vocabularies, and the keys that llama.cpp's converter makes of them.
+"""Directories with small vocabularies, and the keys that the converter of llama.cpp writes for them.
 
 Writes vocabularies/ among the fixtures: a directory for each case, and beside it CASE.vocab.expected.gguf, which has keys and
 no tensors. LLAMA names a source tree of llama.cpp. The converter knows byte-level vocabularies by a digest that none of a few
@@ -108,7 +108,7 @@ def qwen(directory):
 
 @case("LlamaForCausalLM", "llama", "llama-bpe", vocab_size=284, bos_token_id=276)
 def llama3(directory):
-    """A beginning and an end that are added, the end of a turn, several templates, and tokens in the byte alphabet."""
+    """Added BOS and EOS, an end of turn, several chat templates, and tokens in the byte-level alphabet."""
     tokens = [added("<s>", True), added("<end>", True), added("<eot>"), added("\u0120x"), added("\u0120y", normalized=True)]
     document = byte_level(CL100K, tokens, template="<s> $A <end>")
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": {"__type": "AddedToken", "content": "<s>", "normalized": False}, "eos_token": "<eot>",
@@ -129,7 +129,7 @@ def glm4(directory):
 @case("MambaForCausalLM", "mamba", "olmo", vocab_size=279, hidden_size=8, num_hidden_layers=1, state_size=4, conv_kernel=4,
       intermediate_size=16, time_step_rank=1, layer_norm_epsilon=1e-5)  # fmt: skip
 def mamba(directory):
-    """A vocabulary that is padded, and the tokens of a class that names none."""
+    """A padded vocabulary, and the default special tokens of a class."""
     document = byte_level(CL100K, [added("<|endoftext|>", True)])
     document["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     write(directory, tokenizer_DOT_json=document, tokenizer_config_DOT_json={"tokenizer_class": "GPTNeoXTokenizer"})
@@ -137,7 +137,7 @@ def mamba(directory):
 
 @case("LlamaForCausalLM", "llama", vocab_size=320, bos_token_id=1, eos_token_id=2)
 def sentencepieces(directory):
-    """Pieces, tokens of two files in their place and behind them, and padding."""
+    """Pieces, added tokens of two files that replace or follow them, and padding."""
     tokens = {"310": {"content": "<|a|>"}, "311": {"content": "b\u2581c"}, "0": {"content": "<unk>", "special": True},
               "400": {"content": "<far>"}}  # fmt: skip
     settings = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False, "bos_token": "<s>",
@@ -149,13 +149,13 @@ def sentencepieces(directory):
 
 @case("Gemma2ForCausalLM", "gemma2", vocab_size=300, hidden_size=8, bos_token_id=1, eos_token_id=2)
 def gemma2(directory):
-    """Fewer tokens than pieces, and no space in front."""
+    """Fewer tokens than pieces, and no space prefix."""
     write(directory, tokenizer_DOT_model=pieces(prefix=False), tokenizer_config_DOT_json={"bos_token": "<s>"})
 
 
 @case("Phi3ForCausalLM", "phi3", vocab_size=320, original_max_position_embeddings=64)
 def phi3(directory):
-    """Tokens of three files, each without a look at what they seem to be."""
+    """Added tokens of three files, special only if declared so."""
     tokens = {"310": {"content": "<|a|>", "special": False}, "311": {"content": "b\u2581c", "special": False}}
     document = {"version": "1.0", "added_tokens": [{"id": 312, "content": "<|end|>", "special": True},
                                                    {"id": 310, "content": "<|b|>", "special": True}],
@@ -183,7 +183,7 @@ def pieces_in_json(directory):
 
 @case("MistralForCausalLM", "mistral", vocab_size=300)
 def tekken(directory):
-    """Mistral's own file: ranks without merges."""
+    """tekken.json of Mistral: ranks without merges."""
     words = [b" t", b"he", b" the", b"in", b"an", b"er", b" r", b"ain", b" rain", b"ai", b"\xc3\xbc"]
     tokens = [bytes([byte]) for byte in range(256)] + words
     tokens.sort(key=len)
@@ -197,7 +197,7 @@ def convert(directory, file, pre):
     sys.path.insert(0, LLAMA)
     sys.argv = ["convert_hf_to_gguf.py", str(directory), "--outfile", str(file), "--vocab-only"]
     logging.disable(logging.WARNING)
-    # llama.cpp has a gguf of its own.
+    # llama.cpp includes its own gguf package.
     for module in [module for module in sys.modules if module.split(".")[0] == "gguf"]:
         del sys.modules[module]
     import convert_hf_to_gguf

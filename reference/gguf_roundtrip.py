@@ -49,7 +49,7 @@ VALUE_TYPES = {
 }
 # The package has the size that Q8_1 had before its scale and sum became F16.
 OUTDATED = {GGMLQuantizationType.Q8_1}
-# What gguf-convert-endian turns.
+# The types that gguf-convert-endian supports.
 TURNED = {"F32", "F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q6_K", "MXFP4", "NVFP4"}
 
 
@@ -187,10 +187,10 @@ def check_metadata(amn, path, original):
 
 
 def check_same_file(written, original, what):
-    """A file that was written again has the original's keys and tensors."""
+    """A rewritten file has the keys and tensors of the original."""
     found = read(written)
     fields = dict(original.fields)
-    # The alignment is how the bytes of one file lie: it is always written, and a conversion chooses its own.
+    # The alignment describes the layout of one file: it is always written, and a conversion chooses its own.
     if what == "convert" or "general.alignment" not in fields:
         assert found.fields.pop("general.alignment") == (["u32"], 32)
         fields.pop("general.alignment", None)
@@ -199,7 +199,7 @@ def check_same_file(written, original, what):
 
 
 def check_turned(amn, path):
-    """gguf-convert-endian turns the file in place; what it decodes to stays."""
+    """Convert the byte order in place with gguf-convert-endian; the decoded values must not change."""
     turned = path.with_suffix(".turned")
     turned.write_bytes(path.read_bytes())
     ask, builtins.input = builtins.input, lambda _: "YES"

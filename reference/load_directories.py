@@ -1,4 +1,4 @@
-"""Loads the directories that `amn forget` writes with the libraries they are for, on the CPU, and compares what the models say.
+"""Loads the directories that `amn forget` writes with the libraries they are for, on the CPU, and compares the outputs of the models.
 
     python load_directories.py path/to/amn [--models a,b] [--targets a,b] [--types f32,bf16,f16] [--table ../docs/loaders.md]
 
@@ -86,12 +86,12 @@ def by_transformers(source, folder, dtype, config=None):
 
 
 def fp8(source, folder, dtype):
-    """As it loads where no GPU is: decoded."""
+    """Loaded without a GPU: decoded."""
     return by_transformers(source, folder, dtype, transformers.FineGrainedFP8Config(dequantize=True))
 
 
 def compressed_tensors(source, folder, dtype):
-    """With activations as they are: quantising them while the model runs is no matter of its weights."""
+    """With unquantised activations: dynamic quantisation does not concern the weights."""
     path = folder / "config.json"
     config = json.loads(path.read_text())
     for group in config["quantization_config"]["config_groups"].values():
@@ -105,7 +105,7 @@ def mxfp4(source, folder, dtype):
 
 
 def bare(source, folder, dtype):
-    """The model of a directory without its weights, and what its configuration says of them."""
+    """The model of a directory without its weights, and its quantisation options."""
     text = json.loads((folder / "config.json").read_text())
     said = text.pop("quantization_config", None)
     config = source.cls.config_class.from_pretrained(folder)
@@ -124,7 +124,7 @@ def tensors_of(folder):
 
 
 def check_layers(model, found, skipped, kinds=(torch.nn.Linear,)):
-    """That exactly the layers are quantised which transformers would replace."""
+    """Check that exactly the layers that transformers would replace are quantised."""
     wanted = {name for name, module in model.named_modules() if isinstance(module, kinds) and should_convert_module(name, skipped)}
     if wanted != set(found):
         raise ValueError(f"layers: only the loader has {sorted(wanted - set(found))[:3]}, only the file {sorted(set(found) - wanted)[:3]}")
@@ -141,7 +141,7 @@ def fill(model, tensors):
 
 
 def quanto(source, folder, dtype):
-    """As quanto itself loads a model: by its map and the state_dict."""
+    """Load with quanto itself: its map and the state_dict."""
     from optimum.quanto import requantize
 
     model, _ = bare(source, folder, dtype)
@@ -168,7 +168,7 @@ def refused_by_transformers(source, folder, dtype):
 
 
 def hqq(source, folder, dtype):
-    """As HQQ has it: its own linear layers in place of the model's, from their entries."""
+    """Load with HQQ: its own linear layers, from their state entries."""
     from hqq.core.quantize import HQQLinear
 
     model, _ = bare(source, folder, dtype)
@@ -208,7 +208,7 @@ def awq(source, folder, dtype):
 
 
 def gptq(source, folder, dtype):
-    """GPTQModel's layers, with what `dynamic` says of them, decode into a plain model; layers of type `Conv1D` are turned, as it does."""
+    """GPTQModel's layers, with what `dynamic` says of them, decode into a plain model; layers of type `Conv1D` are transposed, as it does."""
     from common import REF
 
     if str(REF / "src/gptqmodel-7.7.0") not in sys.path:
@@ -275,7 +275,7 @@ def mlx_lm(source, folder, dtype):
 
 
 def is_known(source, dtype):
-    """Whether mlx-lm loads this class as it was, and answers what transformers does."""
+    """Whether mlx-lm loads this class unquantised, with the outputs of transformers."""
     try:
         found = tiny_models.answer(mlx_lm(source, source.folder, dtype), source.kind, dtype)
     except Exception:
@@ -354,7 +354,7 @@ MIXES = {
     "gptq-4bit + gptq-8bit": (["--to", "gptq-4bit", "--rule", "*.down_proj.weight=gptq-8bit"], TARGETS["gptq-4bit"]),
     "mlx-4bit + mlx-8bit": (["--to", "mlx-4bit", "--rule", "*.down_proj.weight=mlx-8bit"], TARGETS["mlx-4bit"]),
 }
-# What some libraries calculate in the type of their scales.
+# Targets whose libraries compute in the type of their scales.
 LIKE_THE_LIBRARY = (hqq, mlx_lm)
 
 
@@ -365,7 +365,7 @@ def run(amn, *line):
 
 
 class Refused(Exception):
-    """What amn does not write."""
+    """Combinations that amn does not write."""
 
 
 def check(amn, source, target, arguments, loader, dtype, root):
@@ -391,7 +391,7 @@ def check(amn, source, target, arguments, loader, dtype, root):
         if not off <= loader.near:
             raise ValueError(f"answers differ by {off:.2g}")
         if loader.decoded is not None:
-            # Once asked, a model of bitsandbytes on the CPU has its weights in another order.
+            # After a forward pass, bitsandbytes on the CPU has reordered its weights.
             model = loader.load(source, folder / "quantised", dtype)
             for name, weight in loader.decoded(model):
                 layer = plain.get_submodule(name)
@@ -436,7 +436,7 @@ def sources(names, type_name, root):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# The line of the page behind which the table stands.
+# The line of the page after which the table is inserted.
 MARK = "<!-- What follows is written by reference/load_directories.py --table. -->"
 
 

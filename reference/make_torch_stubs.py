@@ -19,7 +19,7 @@ SYSTEM_LIBRARY = re.compile(
     r"^(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux.*|libgomp|libgfortran)\."
 )
 
-# The prefix of a symbol tells the library it comes from.
+# The prefix of a symbol identifies its library.
 LIBRARY_OF_PREFIX = {
     "cublasLt": "libcublasLt",
     "cublas": "libcublas",
@@ -40,7 +40,7 @@ LIBRARY_OF_PREFIX = {
 
 
 def output_of(*command):
-    """What a command prints."""
+    """The output of a command."""
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 

@@ -1,4 +1,4 @@
-"""Converts model files that others made with amn, and compares every tensor with what torch or numpy reads from them.
+"""Converts published model files with amn, and compares every tensor with the values that torch or NumPy reads.
 
 usage: real_files.py --amn PATH FILE...
 

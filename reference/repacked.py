@@ -1,4 +1,4 @@
-"""Lets amn take quantised models from one layout to another without decoding, and compares what both libraries decode.
+"""Repacks quantised models with amn, and compares the values that both libraries decode.
 
     python repacked.py path/to/amn
 
@@ -47,7 +47,7 @@ def awq(folder, dtype):
 
 
 def decoded(folder, target):
-    """The weights of all linear layers of the blocks, as the target's library decodes them."""
+    """The weights of all linear layers of the blocks, decoded by the library of the target."""
     families = {"awq": awq, "gptq": loaders.gptq, "mlx": loaders.mlx}
     load = families.get(target.split("-")[0], loaders.compressed_tensors)
     state = load(folder, torch.float16).state_dict()

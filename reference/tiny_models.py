@@ -1,4 +1,4 @@
-"""Tiny models of many classes of transformers, with random weights, and a question for each.
+"""Tiny models of many classes of transformers, with random weights, and an input for each.
 
 A model is the name of its class with the members of its configuration that make it small; widths are such that groups of 128 divide
 them. Weights are larger than a fresh model's, so that a layer that is read wrongly shows in the answers.
@@ -27,7 +27,7 @@ TOWERS = {
     "vision_config": {**WIDTH, **PICTURES, "projection_dim": 128},
 }
 
-# What is asked: tokens, tokens in both stacks, pictures, pictures and tokens, or sounds and tokens.
+# Kinds of inputs: tokens, tokens for encoder and decoder, images, images and tokens, or audio and tokens.
 MODELS = {
     "LlamaForCausalLM": ("tokens", GROUPED),
     "MistralForCausalLM": ("tokens", GROUPED),
@@ -88,7 +88,7 @@ MODELS = {
 
 
 def make(name, dtype, folder):
-    """Saves a model of this class, all of whose matrices have random numbers of one size."""
+    """Saves a model of this class, all of whose matrices have random values of one magnitude."""
     import transformers
 
     cls = getattr(transformers, name)
@@ -104,7 +104,7 @@ def make(name, dtype, folder):
 
 
 def question(kind, dtype):
-    """What a model is asked."""
+    """The input of a model."""
     torch.manual_seed(11)
     tokens = torch.tensor([[1, 5, 9, 200, 31, 7, 77, 150]])
     pictures = torch.randn(1, 3, 32, 32).to(dtype)
@@ -124,7 +124,7 @@ def question(kind, dtype):
 
 
 def answer(model, kind, dtype):
-    """The numbers that a model answers: logits, or what it ends in."""
+    """The output of a model: logits, or its last hidden state."""
     said = model(**question(kind, dtype))
     if getattr(said, "image_embeds", None) is not None:
         return torch.cat([said.text_embeds, said.image_embeds]).float()

@@ -1,4 +1,4 @@
-"""Which libraries give other values when what they made is quantised again: the share of values that change, by target.
+"""Which libraries are not idempotent: the share of values that change when decoded weights are quantised again, by target.
 
     python twice.py
 """
@@ -12,7 +12,7 @@ from common import seed
 
 
 def again(target, once):
-    """`once` takes values and gives what they decode to."""
+    """`once` quantises and dequantises values."""
     seed(f"twice/{target}")
     first = once(torch.randn(128, 256) * 0.05)
     second = once(first)
