@@ -1,4 +1,4 @@
-"""What bitsandbytes on CPU quantises weights to: the codes, scales and descriptions beside the values they came from.
+"""Weights quantised by bitsandbytes on CPU: codes, scales and quant states with the source values.
 
 One thread, because torch splits the sum behind the mean of more than 32768 block maxima among its threads.
 """
@@ -15,7 +15,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def magnitudes(shape, dtype):
-    """Noise whose rows differ in size by many powers of two, with rows of zeros of both signs."""
+    """Noise with rows of very different magnitudes, and rows of zeros of both signs."""
     values = torch.randn(*shape)
     exponents = torch.linspace(-12, 9, shape[0]).round()
     values = values * torch.exp2(exponents).unsqueeze(1)
@@ -80,7 +80,7 @@ def four_bit(case, source, quant_type, block_size, nested):
 
 
 def eight_bit(case, source):
-    """One weight as `Linear8bitLt` saves it: through F16, whatever it was."""
+    """One weight as `Linear8bitLt` saves it: through F16, regardless of its type."""
     weight = bitsandbytes.nn.Int8Params(source.clone(), requires_grad=False, has_fp16_weights=False)
     weight = weight._quantize("cpu")
     write_tensors("lethe", case, {"source": source, "weight": weight.CB, "SCB": weight.SCB})

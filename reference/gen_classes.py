@@ -1,4 +1,4 @@
-"""Lists what the loaders of transformers make of the matrices of every model class they have.
+"""Lists the module type of every matrix in every model class of transformers.
 
     python gen_classes.py [model_classes.json]
 
@@ -28,7 +28,7 @@ from common import FIXTURES  # noqa: E402
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
 
-# How most embeddings are called.
+# The usual names of embeddings.
 EMBEDDINGS = ("embeddings", "embedding", "embed_tokens", "embed_positions", "wte", "wpe", "shared", "embed", "embed_in")
 LAYERS = (
     "num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers", "depth", "num_decoder_layers",
@@ -60,7 +60,7 @@ def plain(name):
 
 
 def kinds(config):
-    """The kinds of a model and of its parts."""
+    """The model_type of a model and of its sub-models."""
     inner = [value for value in vars(config).values() if isinstance(value, transformers.PreTrainedConfig)]
     return {config.model_type} | {kind for part in inner for kind in kinds(part)} - {""}
 

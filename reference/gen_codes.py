@@ -1,4 +1,4 @@
-"""Every code of the small float formats, and what torch rounds F32 probes to."""
+"""Every code of the small float formats, and F32 probes rounded by torch."""
 
 import ml_dtypes
 import numpy as np

@@ -26,7 +26,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def integers(bits, strategy, symmetric=True, **more):
-    """Arguments of whole numbers."""
+    """Arguments of integers."""
     return QuantizationArgs(num_bits=bits, type="int", symmetric=symmetric, strategy=strategy, **more)
 
 
@@ -91,7 +91,7 @@ def scheme(args, **more):
 
 
 def decompress(layout, args, parts):
-    """The F32 values, and what the library gives by itself."""
+    """The F32 values, and the native result of the library."""
     native = compressor(layout).decompress(dict(parts), scheme(args))["weight"]
     scale = parts["weight_scale"]
     if layout in (NVFP4, MXFP4):
