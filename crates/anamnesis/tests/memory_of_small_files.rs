@@ -21,10 +21,10 @@ const MOST: usize = 32 << 20;
 /// The peak bytes of `work`, and its result as text.
 fn peak(work: impl FnOnce() -> String) -> (usize, String) {
     let profiler = dhat::Profiler::builder().testing().build();
-    let said = work();
+    let result = work();
     let peak = dhat::HeapStats::get().max_bytes;
     drop(profiler);
-    (peak, said)
+    (peak, result)
 }
 
 /// Everything that is done with a file before its tensor data is read.
@@ -251,8 +251,8 @@ fn no_small_file_takes_much_memory() {
     for (name, bytes) in [pickles(), archives(), ggufs(), others()].concat() {
         assert!(bytes.len() <= FILE_BYTES, "{name} takes {} bytes", bytes.len());
         let scanned = || format!("{:?}", scan_bytes(&bytes).map(|report| report.verdict()));
-        for (how, (most, said)) in [("opened", peak(|| look_at(&bytes))), ("scanned", peak(scanned))] {
-            println!("{name}, {how}: {} KB, {}", most >> 10, said.chars().take(150).collect::<String>());
+        for (how, (most, result)) in [("opened", peak(|| look_at(&bytes))), ("scanned", peak(scanned))] {
+            println!("{name}, {how}: {} KB, {}", most >> 10, result.chars().take(150).collect::<String>());
             if most > MOST {
                 wrong.push(format!("{name}, {how}: {most} bytes"));
             }

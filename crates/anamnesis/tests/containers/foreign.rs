@@ -131,12 +131,12 @@ fn tensor_files_of_another_format_are_named_by_that_format() {
     }
     assert!(open("m.bin", &model).is_ok());
     let gguf = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    let said = |error: Option<AnamnesisError>| error.unwrap().to_string();
-    assert_mentions(&said(parse_safetensors_header(gguf).err()), &["this is a GGUF file, not a safetensors file"]);
-    assert_mentions(&said(parse_pth_bytes(gguf.to_vec()).err()), &["this is a GGUF file, not a PyTorch file"]);
-    assert_mentions(&said(parse_gguf_bytes(model).err()), &["this looks like a safetensors file, not a GGUF file"]);
-    assert_mentions(&said(parse_gguf_bytes(b"PK\x03\x04....".to_vec()).err()), &["this is a ZIP archive"]);
-    assert_mentions(&said(parse(folder.write("model", gguf)).err()), &["`GGUF`", "not a safetensors file"]);
+    let message = |error: Option<AnamnesisError>| error.unwrap().to_string();
+    assert_mentions(&message(parse_safetensors_header(gguf).err()), &["this is a GGUF file, not a safetensors file"]);
+    assert_mentions(&message(parse_pth_bytes(gguf.to_vec()).err()), &["this is a GGUF file, not a PyTorch file"]);
+    assert_mentions(&message(parse_gguf_bytes(model).err()), &["this looks like a safetensors file, not a GGUF file"]);
+    assert_mentions(&message(parse_gguf_bytes(b"PK\x03\x04....".to_vec()).err()), &["this is a ZIP archive"]);
+    assert_mentions(&message(parse(folder.write("model", gguf)).err()), &["`GGUF`", "not a safetensors file"]);
 }
 
 #[test]

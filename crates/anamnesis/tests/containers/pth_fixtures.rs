@@ -26,10 +26,10 @@ fn input(stem: &str) -> PathBuf {
 
 fn options(name: &str) -> OpenOptions {
     let Ok(text) = std::fs::read(fixture(&format!("pth/{name}.options.json"))) else { return OpenOptions::new() };
-    let said: Value = serde_json::from_slice(&text).unwrap();
-    let is = |key: &str| said[key] == true;
+    let values: Value = serde_json::from_slice(&text).unwrap();
+    let is = |key: &str| values[key] == true;
     let options = OpenOptions::new().with_all(is("all")).with_skip_unsupported(is("skip_unsupported"));
-    match said["select"].as_str() {
+    match values["select"].as_str() {
         Some(path) => options.with_select(path),
         None => options,
     }

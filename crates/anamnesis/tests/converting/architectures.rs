@@ -50,9 +50,9 @@ fn tensors(checkpoint: &Checkpoint) -> Vec<(String, Dtype, Vec<usize>)> {
 
 /// The keys of the architecture, in file order.
 fn sizes(checkpoint: &Checkpoint) -> Vec<(String, String)> {
-    let told =
+    let is_included =
         |key: &str| !key.starts_with("tokenizer.") && (!key.starts_with("general.") || key == "general.file_type");
-    let entries = checkpoint.metadata().unwrap().into_iter().filter(|(key, _)| told(key));
+    let entries = checkpoint.metadata().unwrap().into_iter().filter(|(key, _)| is_included(key));
     entries.map(|(key, value)| (key, format!("{value:?}"))).collect()
 }
 

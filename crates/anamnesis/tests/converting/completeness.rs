@@ -158,9 +158,9 @@ fn keys_without_a_configuration_member_and_missing_keys_are_refused() {
 #[test]
 fn biases_that_the_configuration_excludes_are_refused() {
     let contents = Contents::read(fixture("architectures/granite/model.safetensors"));
-    let mut said = config("granite");
-    said["mlp_bias"] = json!(false);
-    let refused = to_gguf(&staged("granite", contents.tensors.iter(), &said).path("")).unwrap_err().to_string();
+    let mut changed = config("granite");
+    changed["mlp_bias"] = json!(false);
+    let refused = to_gguf(&staged("granite", contents.tensors.iter(), &changed).path("")).unwrap_err().to_string();
     assert!(refused.contains("model.layers.0.mlp.gate_proj.bias") && refused.contains("one too many"), "{refused}");
 }
 

@@ -76,15 +76,15 @@ fn any_number_of_threads_writes_the_same_shards_and_reports_all_tensors() {
     let mut first = None;
     for threads in [1, 2, 5, 16] {
         let out = folder.path(&format!("out-{threads}"));
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tell = Arc::clone(&told);
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let report = Arc::clone(&reported);
         let options = RememberOptions::new().with_threads(threads);
-        let options = options.with_on_tensor(move |name| tell.lock().unwrap().push(name.to_owned()));
+        let options = options.with_on_tensor(move |name| report.lock().unwrap().push(name.to_owned()));
         let mut last = Progress::default();
         let report = plan.write(&out, &options, |progress| last = *progress).unwrap();
         assert_eq!(report.written, shards, "in the order of the plan");
         assert_eq!((last.bytes, last.tensors), (last.total_bytes, plan.tensors().count()), "{threads} threads");
-        assert_eq!(told.lock().unwrap().len(), last.tensors);
+        assert_eq!(reported.lock().unwrap().len(), last.tensors);
         let contents: Vec<_> = shards.iter().map(|shard| std::fs::read(out.join(shard)).unwrap()).collect();
         assert!(*first.get_or_insert_with(|| contents.clone()) == contents, "{threads} threads");
     }

@@ -121,13 +121,13 @@ fn groups_that_do_not_divide_and_companions_that_do_not_fit_are_refused_by_name(
             .tensor("a.weight_zero_point", "I8", shape, &vec![0; bytes])
             .floats("a.weight_scale", &[2], &[1.0; 2])
     };
-    let told = |group: i64| {
+    let configured = |group: i64| {
         config(json!({"quant_method": "gptq", "bits": 4, "group_size": group, "checkpoint_format": "marlin"}))
     };
     let marlin = || marlin(0x3C00);
     for (what, model, config, words) in [
-        ("Marlin", marlin(), told(5), ["\"a.B\"", "groups of 5"]),
-        ("Marlin", marlin(), told(0), ["\"a.B\"", "groups of 0"]),
+        ("Marlin", marlin(), configured(5), ["\"a.B\"", "groups of 5"]),
+        ("Marlin", marlin(), configured(0), ["\"a.B\"", "groups of 0"]),
         (
             "GPTQ",
             gptq(0x3C00),

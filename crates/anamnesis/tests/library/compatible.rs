@@ -18,15 +18,15 @@ fn model() -> Vec<u8> {
 fn conversions_are_at_the_root() {
     let _: fn(&Path, ConvertTarget, &Path, &ConvertOptions) -> Result<ConvertStats> = anamnesis::convert;
     let folder = Folder::staged(&model(), None);
-    let mut told = 0;
+    let mut calls = 0;
     let (target, options) = (ConvertTarget::Gguf, ConvertOptions::new());
     let stats =
-        anamnesis::convert_with_progress(&folder.model(), target, &folder.path("out.gguf"), &options, || told += 1);
-    assert_eq!((stats.unwrap().tensors, told), (1, 1));
+        anamnesis::convert_with_progress(&folder.model(), target, &folder.path("out.gguf"), &options, || calls += 1);
+    assert_eq!((stats.unwrap().tensors, calls), (1, 1));
     let (again, _): (Vec<u8>, ConvertStats) = anamnesis::convert_bytes(&model(), target, &options).unwrap();
-    let (bytes, _) = anamnesis::convert_bytes_with_progress(&model(), target, &options, || told += 1).unwrap();
+    let (bytes, _) = anamnesis::convert_bytes_with_progress(&model(), target, &options, || calls += 1).unwrap();
     assert_eq!(again, bytes);
-    assert_eq!((bytes, told), (std::fs::read(folder.path("out.gguf")).unwrap(), 2));
+    assert_eq!((bytes, calls), (std::fs::read(folder.path("out.gguf")).unwrap(), 2));
 }
 
 #[test]

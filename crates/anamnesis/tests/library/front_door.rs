@@ -151,9 +151,10 @@ fn a_plan_outlives_its_checkpoint_and_writes_into_any_writer() {
         for threads in [1, 3] {
             let names = Arc::new(Mutex::new(Vec::new()));
             let mut options = ConvertOptions::new().with_threads(threads);
-            let told = names.clone();
-            options.on_tensor =
-                RememberOptions::new().with_on_tensor(move |name| told.lock().unwrap().push(name.to_owned())).on_tensor;
+            let reported = names.clone();
+            options.on_tensor = RememberOptions::new()
+                .with_on_tensor(move |name| reported.lock().unwrap().push(name.to_owned()))
+                .on_tensor;
             let plan = open(model.bytes()).plan_convert(target, &options).unwrap();
             let (bytes, _) = plan.to_bytes(|_| {}).unwrap();
             names.lock().unwrap().clear();

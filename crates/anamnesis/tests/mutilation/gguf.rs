@@ -26,7 +26,7 @@ struct Case {
 struct Mutation {
     class: &'static str,
     what: String,
-    asked_for: Option<&'static str>,
+    legitimate: Option<&'static str>,
     file: GgufFile,
 }
 
@@ -77,7 +77,7 @@ fn try_case(case: &Case, amount: Amount, noise: &mut Noise, tally: &mut Tally) {
     mutations.extend(companions(&case.file));
     for mutation in mutations.iter().filter(|_| amount.takes(noise)) {
         let verdict = attempt(case, &mutation.file);
-        tally.count(&case.name, mutation.class, &mutation.what, mutation.asked_for, verdict);
+        tally.count(&case.name, mutation.class, &mutation.what, mutation.legitimate, verdict);
     }
     for (what, parts) in splits(&case.file).into_iter().filter(|_| amount.takes(noise)) {
         tally.count(&case.name, "split", &what, None, attempt_parts(case, &parts));
@@ -161,7 +161,7 @@ fn entries(file: &GgufFile) -> Vec<Mutation> {
         let same = room(file, &entry) == room(file, old) && entry.offset == old.offset;
         let mut file = file.clone();
         file.tensors[index] = entry;
-        mutations.push(Mutation { class, what, asked_for: same.then_some(AS_LARGE), file });
+        mutations.push(Mutation { class, what, legitimate: same.then_some(AS_LARGE), file });
     };
     for (index, tensor) in file.tensors.iter().enumerate() {
         for type_id in TYPE_IDS.filter(|id| *id != tensor.type_id) {
@@ -206,7 +206,7 @@ fn exchanged(file: &GgufFile) -> Vec<Mutation> {
             let mut changed = file.clone();
             (changed.tensors[a].offset, changed.tensors[b].offset) = (second.offset, first.offset);
             let what = format!("{} and {} exchanged", first.name, second.name);
-            mutations.push(Mutation { class: "offset", what, asked_for: None, file: changed });
+            mutations.push(Mutation { class: "offset", what, legitimate: None, file: changed });
         }
     }
     mutations
@@ -218,7 +218,7 @@ fn metadata(file: &GgufFile) -> Vec<Mutation> {
     let mut add = |what: String, change: &dyn Fn(&mut GgufFile)| {
         let mut file = file.clone();
         change(&mut file);
-        mutations.push(Mutation { class: "metadata", what, asked_for: None, file });
+        mutations.push(Mutation { class: "metadata", what, legitimate: None, file });
     };
     add("all gone".to_owned(), &|file| file.metadata.clear());
     add("version 2".to_owned(), &|file| file.version = 2);
@@ -273,7 +273,7 @@ fn companions(file: &GgufFile) -> Vec<Mutation> {
         let what = format!("{} of type {} {:?} added", scale.name, scale.type_id, scale.dims);
         let mut file = file.clone();
         file.tensors.push(scale);
-        Mutation { class: "companion", what, asked_for: None, file }
+        Mutation { class: "companion", what, legitimate: None, file }
     };
     scales.into_iter().map(add).collect()
 }

@@ -10,11 +10,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod asked_for;
 mod case;
 mod configuration;
 mod gguf;
 mod gguf_file;
+mod legitimate;
 mod metadata;
 mod mutation;
 mod names;

@@ -68,8 +68,8 @@ pub fn other_names(name: &str) -> Vec<(String, String)> {
         ("an unknown end behind a dot", format!("{name}.foo")),
     ];
     names.extend(KNOWN_ENDS.map(|end| (end, join(module, end))));
-    let told = names.into_iter().map(|(how, new)| (format!("{how} ({new})"), new));
-    told.filter(|(_, new)| new != name && !new.is_empty()).collect()
+    let described = names.into_iter().map(|(how, new)| (format!("{how} ({new})"), new));
+    described.filter(|(_, new)| new != name && !new.is_empty()).collect()
 }
 
 fn capitalised(word: &str) -> String {

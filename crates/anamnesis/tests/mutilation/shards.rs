@@ -19,7 +19,7 @@ pub fn mutations(case: &Case) -> Vec<Mutation> {
             mutations.push(Mutation::new("shards", name, format!("in shard {shard}"), move_part));
             let part = name.clone();
             let misplace = move |subject: &mut Subject| subject.spread.misplaced.extend([(part.clone(), shard)]);
-            mutations.push(Mutation::new("index", name, format!("said to be in shard {shard}"), misplace));
+            mutations.push(Mutation::new("index", name, format!("listed in shard {shard}"), misplace));
         }
         let part = name.clone();
         let forget = move |subject: &mut Subject| subject.spread.unlisted.extend([part.clone()]);

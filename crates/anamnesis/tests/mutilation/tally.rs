@@ -11,7 +11,7 @@ pub struct Tally {
     correct: usize,
     refused: usize,
     /// Different values that are legitimate.
-    asked_for: BTreeMap<&'static str, usize>,
+    legitimate: BTreeMap<&'static str, usize>,
     wrong: usize,
     orphans: usize,
     lost: usize,
@@ -25,13 +25,13 @@ const SHOWN: usize = 2;
 
 impl Tally {
     /// Counts one try of a case; `class` and `what` name the mutilation.
-    pub fn count(&mut self, case: &str, class: &str, what: &str, asked_for: Option<&'static str>, verdict: Verdict) {
+    pub fn count(&mut self, case: &str, class: &str, what: &str, legitimate: Option<&'static str>, verdict: Verdict) {
         self.tries += 1;
-        let (kind, detail) = match (verdict, asked_for) {
+        let (kind, detail) = match (verdict, legitimate) {
             (Verdict::Correct, _) => return self.correct += 1,
             (Verdict::Refused(_), _) => return self.refused += 1,
             (Verdict::Wrong(_) | Verdict::Lost(_) | Verdict::Orphan(_), Some(reason)) => {
-                *self.asked_for.entry(reason).or_default() += 1;
+                *self.legitimate.entry(reason).or_default() += 1;
                 if std::env::var("AMN_REASONS").is_ok() {
                     println!("REASON\t{reason}\t{case}\t{class}\t{what}");
                 }
@@ -70,8 +70,8 @@ impl Tally {
         self.orphans += other.orphans;
         self.lost += other.lost;
         self.panicked += other.panicked;
-        for (reason, count) in other.asked_for {
-            *self.asked_for.entry(reason).or_default() += count;
+        for (reason, count) in other.legitimate {
+            *self.legitimate.entry(reason).or_default() += count;
         }
         for (class, (count, shown)) in other.faults {
             let mine = self.faults.entry(class).or_default();
@@ -92,14 +92,14 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asked: usize = self.asked_for.values().sum();
+        let asked: usize = self.legitimate.values().sum();
         let Self { tries, correct, refused, wrong, orphans, lost, panicked, .. } = self;
         writeln!(
             f,
             "{tries} tries: {correct} correct, {refused} refused, {asked} as asked for, {wrong} wrong, {orphans} orphans, \
              {lost} lost, {panicked} panicked"
         )?;
-        for (reason, count) in &self.asked_for {
+        for (reason, count) in &self.legitimate {
             writeln!(f, "as asked for, {count}: {reason}")?;
         }
         for (class, (count, shown)) in &self.faults {

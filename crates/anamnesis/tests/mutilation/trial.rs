@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::asked_for::reason;
 use super::case::Case;
+use super::legitimate::reason;
 use super::mutation::{Mutation, Mutations};
 use super::shards::SHARDS;
 use super::subject::{ConfigFile, Subject};
@@ -140,8 +140,8 @@ fn try_one(case: &Case, mutation: &Mutation, place: &Surroundings, tally: &mut T
     mutation.apply(&mut subject);
     let verdict = attempt(case, &subject);
     let what = format!("{} {}", mutation.describe(), place.name);
-    let asked_for = reason(case, mutation, place, &verdict);
-    tally.count(&case.name, mutation.class, &what, asked_for, verdict);
+    let legitimate = reason(case, mutation, place, &verdict);
+    tally.count(&case.name, mutation.class, &what, legitimate, verdict);
 }
 
 fn attempt(case: &Case, subject: &Subject) -> Verdict {

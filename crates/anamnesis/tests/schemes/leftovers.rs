@@ -218,12 +218,12 @@ fn leftovers_are_copied_and_listed_if_allowed() {
         assert_eq!(output.tensors[name], input.tensors[name]);
     }
     let plan = checkpoint.plan_convert(ConvertTarget::Safetensors, &ConvertOptions::new()).unwrap();
-    let (count, told) = plan.notes().split_first().unwrap();
+    let (count, listed) = plan.notes().split_first().unwrap();
     assert_eq!(*count, PlanNote::Unclaimed { count: 2 });
     assert_eq!(count.to_string(), "2 tensors that no scheme claims are plain data in the output");
-    for told in [checkpoint.oddities(), told.iter().map(ToString::to_string).collect()] {
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert_mentions(&told.join("\n"), &["\"a.foo\"", "\"b.qzeros\""]);
+    for listed in [checkpoint.oddities(), listed.iter().map(ToString::to_string).collect()] {
+        assert_eq!(listed.len(), 2, "{listed:?}");
+        assert_mentions(&listed.join("\n"), &["\"a.foo\"", "\"b.qzeros\""]);
     }
     assert_eq!(checkpoint.unclaimed(), checkpoint.leftovers());
     // Deselected tensors are not copied.

@@ -79,8 +79,8 @@ fn groups_of_another_size_are_refused() {
     }
     let of_32 = codes().tensor("a.weight_scale", "F8_E4M3", &[2, 1], &[ONE; 2]).floats("a.weight_scale_2", &[], &[1.0]);
     assert_mentions(&parse_reason(refused(&of_32, None)), &["\"a.weight_scale\"", "[2, 1]", "16 a scale"]);
-    let told = config(json!({"quant_algo": "NVFP4", "group_size": 32}));
-    assert_eq!(remember(&of_32, Some(&told)).floats("a.weight"), [1.0; 64]);
+    let configured = config(json!({"quant_algo": "NVFP4", "group_size": 32}));
+    assert_eq!(remember(&of_32, Some(&configured)).floats("a.weight"), [1.0; 64]);
 }
 
 #[test]

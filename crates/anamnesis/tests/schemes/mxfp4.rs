@@ -89,8 +89,8 @@ fn signed_bytes_that_the_configuration_contradicts_are_refused() {
     // Float scales also occur with integers, unless the configuration defines the bytes.
     let floats = codes().floats("a.weight_scale_inv", &[2, 1], &[1.0, 3.0]);
     assert_mentions(&refused(&floats, None).to_string(), &["\"a.weight\""]);
-    let told = config(json!({"quant_method": "fp8", "expert_dtype": "fp4"}));
-    assert_eq!(remember(&floats, Some(&told)).floats("a.weight")[31..33], [1.0, 3.0]);
+    let configured = config(json!({"quant_method": "fp8", "expert_dtype": "fp4"}));
+    assert_eq!(remember(&floats, Some(&configured)).floats("a.weight")[31..33], [1.0, 3.0]);
 }
 
 #[test]

@@ -36,9 +36,9 @@ fn rows_of_bytes_that_hold_no_whole_codes_are_refused() {
 
 #[test]
 fn a_configuration_of_another_type_is_refused() {
-    for (stored, said) in [(4, "qint2"), (4, "int8"), (2, "qint4"), (4, "float8"), (4, "x")] {
-        let config = json!({"quantization_config": {"quant_method": "quanto", "weights": said}});
-        assert_mentions(&refused(&packed(stored), Some(&config)).to_string(), &["a.weight._data._data", said]);
+    for (stored, declared) in [(4, "qint2"), (4, "int8"), (2, "qint4"), (4, "float8"), (4, "x")] {
+        let config = json!({"quantization_config": {"quant_method": "quanto", "weights": declared}});
+        assert_mentions(&refused(&packed(stored), Some(&config)).to_string(), &["a.weight._data._data", declared]);
     }
     let config = json!({"quantization_config": {"quant_method": "hqq"}});
     assert_mentions(&refused(&packed(4), Some(&config)).to_string(), &["a.weight._data._data", "hqq"]);
@@ -51,9 +51,9 @@ fn two_and_four_bit_codes_are_distinguished_by_the_configuration_only() {
         .tensor("a.weight._scale", "BF16", &[2, 1], &half(2))
         .tensor("a.weight._shift", "I8", &[2, 1], &[1, 2]);
     assert_mentions(&refused(&model, None).to_string(), &["a.weight._data._data", "two or four"]);
-    let config = |said: &str| json!({"quantization_config": {"quant_method": "quanto", "weights": said}});
-    for (said, values) in [("int4", [0., 2., 4., 0., 2., 4.]), ("qint2", [0., 2., 0., -2., -2., -1.])] {
-        assert_eq!(remember(&model, Some(&config(said))).floats("a.weight"), values, "{said}");
+    let config = |declared: &str| json!({"quantization_config": {"quant_method": "quanto", "weights": declared}});
+    for (declared, values) in [("int4", [0., 2., 4., 0., 2., 4.]), ("qint2", [0., 2., 0., -2., -2., -1.])] {
+        assert_eq!(remember(&model, Some(&config(declared))).floats("a.weight"), values, "{declared}");
     }
 }
 

@@ -23,8 +23,8 @@ fn words() -> Model {
 #[test]
 fn the_configuration_distinguishes_signed_and_unsigned_codes() {
     for (dtype, value) in [("uint4", 6.5), ("int4", -1.5)] {
-        let told = config(json!({"dtype": dtype, "qscheme": "per_group", "group_size": 2, "ch_axis": 1}));
-        let output = remember(&words(), Some(&told));
+        let configured = config(json!({"dtype": dtype, "qscheme": "per_group", "group_size": 2, "ch_axis": 1}));
+        let output = remember(&words(), Some(&configured));
         assert_eq!(output.tensors["a.weight"].shape, [8, 2]);
         assert_eq!(output.floats("a.weight"), [value; 16], "{dtype}");
     }
@@ -32,12 +32,12 @@ fn the_configuration_distinguishes_signed_and_unsigned_codes() {
 
 #[test]
 fn four_bit_floats_are_read_under_powers_of_two_alone() {
-    let told = |more: Value| {
+    let configured = |more: Value| {
         let mut weight = json!({"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"});
         weight.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         config(weight)
     };
-    assert_eq!(remember(&mxfp4(), Some(&told(json!({})))).floats("a.weight")[31..33], [1.0, 2.0]);
+    assert_eq!(remember(&mxfp4(), Some(&configured(json!({})))).floats("a.weight")[31..33], [1.0, 2.0]);
     for (more, word) in [
         (json!({"scale_format": "e5m3"}), "scale_format"),
         (json!({"group_size": 16}), "groups of 16"),
@@ -45,7 +45,7 @@ fn four_bit_floats_are_read_under_powers_of_two_alone() {
         (json!({"qscheme": "per_tensor"}), "qscheme"),
         (json!({"ch_axis": 0}), "ch_axis"),
     ] {
-        assert_mentions(&refused(&mxfp4(), Some(&told(more))).to_string(), &["\"a.weight\"", word]);
+        assert_mentions(&refused(&mxfp4(), Some(&configured(more))).to_string(), &["\"a.weight\"", word]);
     }
 }
 

@@ -17,10 +17,10 @@ fn an_undetermined_gptq_format_can_be_set() {
         folder.amn(&format!("remember {line} --to f32 -o out.safetensors --force")).ok();
         fs::read(folder.path("out.safetensors")).unwrap()
     };
-    let told = decoded("Tiny-GPTQ/model.safetensors");
-    assert_eq!(decoded("untold/model.safetensors --gptq-format v1"), told);
-    assert_eq!(decoded("untold/model.safetensors --config Tiny-GPTQ/config.json"), told);
-    assert_ne!(decoded("untold/model.safetensors --gptq-format v2"), told);
+    let expected = decoded("Tiny-GPTQ/model.safetensors");
+    assert_eq!(decoded("untold/model.safetensors --gptq-format v1"), expected);
+    assert_eq!(decoded("untold/model.safetensors --config Tiny-GPTQ/config.json"), expected);
+    assert_ne!(decoded("untold/model.safetensors --gptq-format v2"), expected);
 }
 
 #[test]

@@ -267,10 +267,10 @@ fn names_that_an_ollama_store_does_not_have_are_refused() {
 #[test]
 fn a_model_is_split_into_files_and_opened_by_the_first() {
     let folder = folder();
-    let told = folder.amn("convert model.gguf --to gguf -o cut.gguf --split-max-tensors 3").ok();
+    let printed = folder.amn("convert model.gguf --to gguf -o cut.gguf --split-max-tensors 3").ok();
     assert!(
-        told.ends_with("Wrote 7 tensors -> cut-00001-of-00003.gguf … cut-00003-of-00003.gguf (3 files)\n"),
-        "{told}"
+        printed.ends_with("Wrote 7 tensors -> cut-00001-of-00003.gguf … cut-00003-of-00003.gguf (3 files)\n"),
+        "{printed}"
     );
     let again = folder.amn("convert cut-00001-of-00003.gguf --to gguf -o whole.gguf").ok();
     assert!(again.contains("Wrote 7 tensors -> whole.gguf"), "{again}");

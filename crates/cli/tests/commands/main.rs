@@ -32,7 +32,7 @@ mod snapshots;
 mod spooling;
 mod streams;
 mod suggesting;
-mod telling;
+mod summaries;
 mod tracer;
 mod transcript;
 mod unclaimed;

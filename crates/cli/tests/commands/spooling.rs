@@ -23,12 +23,12 @@ fn an_output_on_standard_output_is_that_of_a_file() {
         (format!("convert {MODEL} --to npz"), "c.npz"),
     ] {
         folder.amn(&format!("{line} -o {output}")).ok();
-        let (code, bytes, said) = piped(&folder, MODEL, &format!("{line} -o -"));
-        assert_eq!(code, Some(0), "{line}: {said}");
+        let (code, bytes, printed) = piped(&folder, MODEL, &format!("{line} -o -"));
+        assert_eq!(code, Some(0), "{line}: {printed}");
         assert!(bytes == fs::read(folder.path(output)).unwrap(), "{line}");
-        assert!(said.contains("Size: "), "{line}: {said}");
-        let (_, bytes, said) = piped(&folder, MODEL, &format!("{line} -o - --json"));
-        assert!(bytes == fs::read(folder.path(output)).unwrap() && said.starts_with("{\""), "{line}: {said}");
+        assert!(printed.contains("Size: "), "{line}: {printed}");
+        let (_, bytes, printed) = piped(&folder, MODEL, &format!("{line} -o - --json"));
+        assert!(bytes == fs::read(folder.path(output)).unwrap() && printed.starts_with("{\""), "{line}: {printed}");
     }
 }
 
@@ -37,21 +37,21 @@ fn a_model_is_read_from_standard_input() {
     let folder = checkpoint::folder();
     folder.amn(&format!("remember {NAME} -o plain.safetensors")).ok();
     for line in ["parse - --json", "inspect - --json"] {
-        let (code, bytes, said) = piped(&folder, "plain.safetensors", line);
-        assert_eq!((code, said.as_str()), (Some(0), ""), "{line}");
+        let (code, bytes, printed) = piped(&folder, "plain.safetensors", line);
+        assert_eq!((code, printed.as_str()), (Some(0), ""), "{line}");
         assert!(String::from_utf8(bytes).unwrap().contains("\"tensor_count\":7"), "{line}");
     }
-    let (code, bytes, said) = piped(&folder, "plain.safetensors", "convert - --to gguf -o -");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, bytes, printed) = piped(&folder, "plain.safetensors", "convert - --to gguf -o -");
+    assert_eq!(code, Some(0), "{printed}");
     folder.amn("convert plain.safetensors --to gguf -o plain.gguf").ok();
     assert!(bytes == fs::read(folder.path("plain.gguf")).unwrap());
-    let (code, _, said) = piped(&folder, "plain.safetensors", "remember -");
-    assert!(code == Some(2) && said.contains("-o is needed"), "{said}");
+    let (code, _, printed) = piped(&folder, "plain.safetensors", "remember -");
+    assert!(code == Some(2) && printed.contains("-o is needed"), "{printed}");
     for line in ["parse - --only-this-file".to_owned(), format!("parse {NAME} --only-this-file")] {
         assert_eq!(piped(&folder, "plain.safetensors", &line).0, Some(2), "{line}");
     }
-    let (code, _, said) = piped(&folder, "plain.safetensors", "convert - --to npz -o here.npz");
-    assert!(code == Some(0) && folder.path("here.npz").is_file(), "{said}");
+    let (code, _, printed) = piped(&folder, "plain.safetensors", "convert - --to npz -o here.npz");
+    assert!(code == Some(0) && folder.path("here.npz").is_file(), "{printed}");
 }
 
 /// A full disk (`/dev/full`).
@@ -75,20 +75,20 @@ fn standard_input_is_verified_and_scanned() {
         ("checkpoint.pth", "scan - --json", "\"path\":\"-\""),
         (MODEL, "scan -", "-: safetensors file, 0 pickles\nholds no code\n"),
     ] {
-        let (code, bytes, said) = piped(&folder, input, line);
+        let (code, bytes, printed) = piped(&folder, input, line);
         let text = String::from_utf8(bytes).unwrap();
-        assert!(text.contains(wanted), "{line}: {text}{said}");
-        assert!(code == Some(0) || (input, line) == (MODEL, "verify -"), "{line}: {text}{said}");
+        assert!(text.contains(wanted), "{line}: {text}{printed}");
+        assert!(code == Some(0) || (input, line) == (MODEL, "verify -"), "{line}: {text}{printed}");
     }
     let mut damaged = fs::read(folder.path("arrays.npz")).unwrap();
     let data = damaged.windows(6).position(|word| word == b"\x93NUMPY").unwrap() + 128;
     damaged[data] ^= 1;
     fs::write(folder.path("damaged.npz"), damaged).unwrap();
-    let (code, bytes, said) = piped(&folder, "damaged.npz", "verify -");
-    assert!(code == Some(1) && String::from_utf8(bytes).unwrap().contains("is damaged"), "{said}");
+    let (code, bytes, printed) = piped(&folder, "damaged.npz", "verify -");
+    assert!(code == Some(1) && String::from_utf8(bytes).unwrap().contains("is damaged"), "{printed}");
     fs::write(folder.path("unsafe.pkl"), b"\x80\x02cos\nsystem\n.").unwrap();
-    let (code, _, said) = piped(&folder, "unsafe.pkl", "scan -");
-    assert!(code == Some(1) && said.contains("refers to code"), "{said}");
+    let (code, _, printed) = piped(&folder, "unsafe.pkl", "scan -");
+    assert!(code == Some(1) && printed.contains("refers to code"), "{printed}");
 }
 
 #[test]

@@ -10,28 +10,27 @@ use super::verdict::Verdict;
 use crate::support::Tensor;
 
 const ZERO_POINTS: &str =
-    "which of two GPTQ formats zero points are of, checkpoint_format, packing_format, backend or the writer says";
-const GROUP_ORDER: &str = "without a configuration or another weight nothing says that a GPTQ weight had a g_idx";
+    "only checkpoint_format, packing_format, backend or the writer determines the GPTQ format of zero points";
+const GROUP_ORDER: &str = "without a configuration or another weight nothing shows that a GPTQ weight had a g_idx";
 const SCALE_TYPE: &str = "the type of a scale is nowhere but in its entry";
 const BYTES_OF_WORDS: &str = "whether zero points of eight bits are bytes or words is nowhere but in their entry";
 const CODE_FORMAT: &str =
     "without a configuration or another weight the format of eight-bit codes is nowhere but in their type";
 const SHAPE: &str = "the shape of a weight is nowhere but in its entry, and fits its companions";
-const ARRANGEMENT: &str = "without a configuration only shapes say what a scale is for, and they fit";
+const ARRANGEMENT: &str = "without a configuration only shapes determine the arrangement of a scale, and they match";
 const UNSCALED: &str = "without a configuration or another scale eight-bit floats are their own values";
-const INTEGERS: &str =
-    "without a configuration or another weight whole numbers that nothing known scales are their own values";
-const LONE: &str =
-    "without a configuration or another weight nothing says what a lone tensor of a common name belonged to";
+const INTEGERS: &str = "without a configuration or another weight integers without a known scale are plain data";
+const LONE: &str = "without a configuration or another weight nothing identifies a single tensor of a common name";
 const BIAS: &str = "a vector of floats as long as a weight has rows, called bias, is a bias";
 const ALIKE: &str = "two parts of one type and shape, or two numbers of one type, are told apart by their names alone, in one module or in two";
 const AMONG_OTHERS: &str = "what else a module of several parameters holds is not known from its names";
 const CONFIGURED: &str = "the configured size of a block is nowhere else, and fits the shapes";
 const BITS: &str = "how many bits a code has is nowhere else, and as many words hold codes of more bits";
 const NORM: &str = "a vector called scale in a module of its own is what norms have";
-const GAPS: &str = "where codes take as many words with gaps and without, only the version tells";
+const GAPS: &str = "where codes take as many words with gaps and without, only the version distinguishes them";
 const CACHE: &str = "a scale of a cache stands beside no weight, and under another name is data of its module";
-const LAYER: &str = "whether a BitNet layer divides by its scale or multiplies, its class in the configuration says";
+const LAYER: &str =
+    "only the class in the configuration determines whether a BitNet layer divides by its scale or multiplies";
 const VECTOR: &str = "without a configuration or another weight a four-bit weight without its description is a vector";
 
 /// Why the different result of a change is legitimate.
@@ -166,7 +165,7 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
 /// Whether a number of the configuration became a larger one.
 fn has_more(case: &Case, mutation: &Mutation) -> bool {
     let stored = case.config.pointer(&format!("/{}", mutation.part.replace('.', "/"))).and_then(Value::as_u64);
-    stored.zip(mutation.to.parse().ok()).is_some_and(|(stored, said): (u64, u64)| said > stored)
+    stored.zip(mutation.to.parse().ok()).is_some_and(|(stored, new): (u64, u64)| new > stored)
 }
 
 /// The last component of a name.
@@ -190,8 +189,8 @@ fn has_arrangement(case: &Case) -> bool {
 /// Whether a tensor of this name belongs to activations, which many unquantised models have.
 fn is_of_activations(end: &str) -> bool {
     let of = ["input", "output", "activation", "q", "k", "v"];
-    let said = ["_scale", "_global_scale", "_zero_point"];
-    said.iter().any(|said| end.strip_suffix(said).is_some_and(|start| of.contains(&start)))
+    let suffixes = ["_scale", "_global_scale", "_zero_point"];
+    suffixes.iter().any(|suffix| end.strip_suffix(suffix).is_some_and(|start| of.contains(&start)))
 }
 
 /// Whether the changed tensor belongs to activations, in a module without a weight.
