@@ -171,7 +171,7 @@ def assert_same_fields(ours, theirs, what):
     assert ours.keys() == theirs.keys(), (what, ours.keys() ^ theirs.keys())
     for key, (types, value) in theirs.items():
         kinds, found = ours[key]
-        # An empty array has no item whose type the package could tell; a nested one is told by its innermost.
+        # An empty array has no item to infer the type from; a nested array has the type of its innermost items.
         assert kinds == types or not value, (what, key, kinds, types)
         assert same(found, value), (what, key)
 

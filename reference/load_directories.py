@@ -159,7 +159,7 @@ def quanto(source, folder, dtype):
 
 
 def refused_by_transformers(source, folder, dtype):
-    """Whether transformers, which does not read this method any more, says so instead of filling in numbers."""
+    """Whether transformers, which does not read this method any more, stops with an error instead of loading random weights."""
     try:
         source.cls.from_pretrained(folder, dtype=dtype)
     except Exception:
@@ -208,7 +208,7 @@ def awq(source, folder, dtype):
 
 
 def gptq(source, folder, dtype):
-    """GPTQModel's layers, with what `dynamic` says of them, decode into a plain model; layers of type `Conv1D` are transposed, as it does."""
+    """GPTQModel's layers, with their options in `dynamic`, decode into a plain model; layers of type `Conv1D` are transposed, as it does."""
     from common import REF
 
     if str(REF / "src/gptqmodel-7.7.0") not in sys.path:

@@ -68,7 +68,7 @@ fn pickles() -> Vec<(&'static str, Vec<u8>)> {
     let ladder = |key_bytes: usize, levels: usize| {
         let mut object = new().raw(b"}").text("t").tensor("0", 1024, 0, &[1], &[1]).raw(b"q\x00s");
         for level in 0..levels {
-            // Around the dict before, beside a tensor.
+            // Each dict contains the previous one and a tensor.
             let key = format!("{level:03}{}", "k".repeat(key_bytes));
             object = object.raw(b"q\x01}(").text(&key).raw(b"h\x01").text("t").raw(b"h\x00u");
         }

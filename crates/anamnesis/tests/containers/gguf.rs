@@ -191,7 +191,7 @@ fn a_big_endian_file_is_read_as_if_it_were_little_endian() {
     );
     let keys: Vec<_> = checkpoint.metadata().unwrap().into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, ["general.alignment", "general.architecture", "numbers"]);
-    // Tensors of other files are not this file's, wherever they say they are.
+    // A tensor info of another file is refused, regardless of its offset.
     let mut foreign = parsed.tensor_info()[0].clone();
     foreign.data_offset -= 4;
     assert!(parsed.dequantize_tensor(&foreign).is_err());

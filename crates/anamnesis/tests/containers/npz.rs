@@ -1,4 +1,4 @@
-//! NumPy's files are read as NumPy reads them, whatever their types, orders and compression.
+//! NumPy files are read like by NumPy, for all types, orders and compressions.
 
 use std::path::PathBuf;
 

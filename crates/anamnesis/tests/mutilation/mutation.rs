@@ -36,7 +36,7 @@ impl Mutation {
     }
 }
 
-/// Every mutilation of a case: those of its tensors, of the configuration beside it, and of the files it is spread over.
+/// All mutations of a case: of its tensors, of its configuration, and of its files.
 pub struct Mutations {
     pub tensors: Vec<Mutation>,
     pub configuration: Vec<Mutation>,

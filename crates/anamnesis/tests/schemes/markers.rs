@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// 1.0 in E4M3.
 const ONE: u8 = 0x38;
 
-/// A matrix of ones under a name, in eight-bit floats.
+/// A matrix of ones in eight-bit floats.
 fn ones(model: Model, module: &str, shape: [usize; 2]) -> Model {
     model.tensor(&format!("{module}.weight"), "F8_E4M3", &shape, &vec![ONE; shape[0] * shape[1]])
 }
