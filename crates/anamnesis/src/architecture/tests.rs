@@ -99,7 +99,7 @@ fn an_architecture_of_one_file_and_one_line_is_converted_both_ways() {
     let back = directory.path().join("back");
     let options = ConvertOptions::new();
     let plan = file.plan_convert_directory(ConvertTarget::Hf, &options, &DirectoryOptions::new()).unwrap();
-    plan.write(&back, &options.run(), |_| {}).unwrap();
+    plan.write(&back, &options.run, |_| {}).unwrap();
     assert_eq!(read(&Checkpoint::open(back.join("model.safetensors"), &limits).unwrap()), checkpoint());
     let config: Value = serde_json::from_slice(&std::fs::read(back.join("config.json")).unwrap()).unwrap();
     assert_eq!(config["architectures"], json!(["ToyForCausalLM"]));
