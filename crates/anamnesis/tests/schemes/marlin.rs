@@ -34,7 +34,7 @@ fn configurations_that_marlin_does_not_support_are_refused() {
     for (more, words) in [
         (json!({"bits": 8}), ["8 bits", "\"a.B\""]),
         (json!({"sym": false}), ["zero points", "sym"]),
-        (json!({"desc_act": true}), ["by activation", "desc_act"]),
+        (json!({"desc_act": true}), ["activation order", "desc_act"]),
         (json!({"group_size": 8}), ["groups of 8", "\"a.B\""]),
         (json!({"checkpoint_format": "gptq"}), ["config.json does not say so", "\"a.B\""]),
         (json!({"quant_method": "awq"}), ["config.json does not say so", "\"a.B\""]),
@@ -54,8 +54,8 @@ fn tiles_and_scales_that_do_not_match_are_refused() {
         (scales("F16", &[1, 32], 64), ["[1, 128]", "[1, 32]"]),
         (scales("F16", &[64], 128), ["[1, 128]", "[64]"]),
         (scales("F16", &[3, 64], 384), ["[1, 128]", "[3, 64]"]),
-        (marlin().tensor("a.g_idx", "I32", &[16], &[0; 64]), ["\"a.g_idx\"", "does not know"]),
-        (marlin().floats("a.weight", &[1], &[1.0]), ["\"a.weight\"", "as well"]),
+        (marlin().tensor("a.g_idx", "I32", &[16], &[0; 64]), ["\"a.g_idx\"", "do not have"]),
+        (marlin().floats("a.weight", &[1], &[1.0]), ["\"a.weight\"", "which is stored too"]),
         (marlin().floats("b.s", &[1], &[1.0]), ["\"b.s\"", "part of a Marlin weight"]),
     ] {
         assert_mentions(&refused(&model, Some(&config(json!({})))).to_string(), &words);

@@ -1,4 +1,4 @@
-//! AWQ: 4 bits with a scale and a zero point per group of inputs and output, in the GEMM layout.
+//! AWQ in the GEMM layout: 4-bit codes with a scale and a zero point for each output and group of inputs.
 //!
 //! | tensor | type | shape |
 //! |---|---|---|
@@ -6,8 +6,9 @@
 //! | `X.qzeros` | I32 | `[groups, out/8]`, the same order |
 //! | `X.scales` | F16, BF16, F32 | `[groups, out]` |
 //!
-//! The GEMV layouts and llm-awq pack differently and are refused by name (Marlin is read by `marlin`), and so is a weight without zero points,
-//! which no library writes.
+//! The GEMV layouts and llm-awq pack differently and are refused by name, and so is a weight without zero points, which
+//! no library
+//! writes. Weights repacked for Marlin are decoded by [`marlin`](super::marlin).
 
 mod quantiser;
 
@@ -73,12 +74,12 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         let detail = format!("{} is {}; F16, BF16 and F32 are read", quoted(&scale_tensor.name), scale_tensor.dtype);
         AnamnesisError::unsupported("AWQ", detail)
     })?;
-    let said = module.args().needed_integer(&["group_size", "q_group_size"]).map_err(in_tensor)?;
+    let group_size = module.args().needed_integer(&["group_size", "q_group_size"]).map_err(in_tensor)?;
     let grouped = InputGroups {
         inputs: inputs as u64,
         groups: groups as u64,
-        said: said.map(|said| said.value),
-        file: said.map_or("the shapes", |said| said.place.document()),
+        configured: group_size.map(|size| size.value),
+        file: group_size.map_or("the shapes", |size| size.place.document()),
         is_indexed: false,
     };
     let run = grouped.run(inputs.is_multiple_of(groups).then_some((inputs / groups) as u64)).map_err(fail)?;
@@ -123,7 +124,7 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     })
 }
 
-/// Refuses what the configuration says is packed in another way.
+/// Refuses a weight that the configuration describes as packed in another layout.
 fn check_config(config: &QuantConfig, args: &Args<'_>) -> Result<()> {
     let refuse = |format: &str| Err(AnamnesisError::unsupported(format, "AWQ checkpoints are read in the GEMM layout"));
     if auto_round_packing(config, args)?.is_some_and(|packing| packing != AutoRoundPacking::Awq) {

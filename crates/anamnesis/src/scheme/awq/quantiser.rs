@@ -1,7 +1,9 @@
-//! Quantising to AWQ's GEMM layout by rounding to the nearest code, as AutoAWQ does it once its search is over.
+//! Quantising to AWQ's GEMM layout by rounding to the nearest code, as AutoAWQ does after its search
+//! (`pseudo_quantize_tensor`).
 //!
-//! Everything is F16, each operation rounded: weights are brought there first. The scale is the range / 15 and at least 10⁻⁵ /
-//! 15, the zero point −round(lowest / scale) within 0 and 15, and a code round(value / scale) + zero point.
+//! Weights are rounded to F16 first, and every operation is rounded to F16. The scale is (highest − lowest) / 15 and at
+//! least
+//! 10⁻⁵ / 15, the zero point −round(lowest / scale) clamped to 0..=15, and a code round(value / scale) + zero point.
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use crate::scheme::quantise::{
     Task, encode, plan_layers,
 };
 
-/// What can be asked for.
+/// The encodings of this scheme.
 pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
     names: &[NAME],
     about: "4-bit weights in the layout of AWQ, rounded to nearest",
@@ -27,15 +29,15 @@ pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
 }];
 
 const NAME: &str = "awq-4bit";
-/// Values under one scale where nobody says.
+/// The default group size.
 const GROUP: u64 = 128;
 const HIGHEST: f32 = 15.0;
-/// The least range of a group.
-const LEAST: f32 = 1e-5;
+/// The smallest range of a group; AutoAWQ raises smaller ones to it.
+const SMALLEST_RANGE: f32 = 1e-5;
 
 struct Gemm;
 
-/// Values under one scale; `None` where a row has one.
+/// The group size; `None` if a row has one scale.
 fn group(options: &QuantiseOptions) -> Option<u64> {
     match options.groups.size {
         None => Some(GROUP),
@@ -85,7 +87,7 @@ fn weight(tensor: &Candidate<'_>, group: u64) -> PackedEncoder {
     PackedEncoder::new(tensor, matrix, Arc::new(Rule), Ratio::RoundedPlusF16, false, description)
 }
 
-/// Scales as AutoAWQ finds them.
+/// AutoAWQ's scales and zero points.
 #[derive(Debug, Hash)]
 struct Rule;
 
@@ -96,7 +98,7 @@ impl ScaleRule for Rule {
 
     fn group(&self, Extremes { low, high }: Extremes, _whole: f32) -> Group {
         let half = |value: f32| f16::decode(f16::encode(value));
-        let scale = half(half(high - low).max(half(LEAST)) / HIGHEST);
+        let scale = half(half(high - low).max(half(SMALLEST_RANGE)) / HIGHEST);
         let zero = (-half(low / scale).round_ties_even()).clamp(0.0, HIGHEST);
         Group { offset: zero, shift: zero, ..Group::of(scale) }
     }

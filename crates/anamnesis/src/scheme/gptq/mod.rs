@@ -1,4 +1,4 @@
-//! GPTQ: 2, 3, 4 or 8 bits with a scale and a zero point per group of inputs and output.
+//! GPTQ: codes of 2 to 8 bits with a scale and a zero point for each output and group of inputs.
 //!
 //! | tensor | type | shape |
 //! |---|---|---|
@@ -7,13 +7,18 @@
 //! | `X.scales` | F16, BF16, F32 | `[groups, out]` |
 //! | `X.g_idx` | I32, may be missing | `[in]` |
 //!
-//! The first format stores zero points less one, `gptq_v2` as they are; AutoRound does either, by the name of its packing.
-//! Where nothing says which, symmetric weights tell it by their values and others are refused. Fields of 3 bits straddle
-//! words. A method `gptq_marlin` means this layout, which a kernel packs anew; what is stored as the kernel has it is `marlin`'s.
-//! BitBLAS and QQQ pack differently and are refused by name.
+//! The first format (`gptq`) stores zero points less one, `gptq_v2` as they are; AutoRound uses either, depending on
+//! the name of
+//! its packing. If nothing names the format, it is derived from the zero points of symmetric weights; other weights are
+//! refused.
+//! Codes of 3 bits may span two words. The method `gptq_marlin` has this layout too: its library repacks weights while
+//! loading.
+//! Weights that are stored repacked are decoded by [`marlin`](super::marlin). BitBLAS and QQQ pack differently and are
+//! refused
+//! by name.
 
 mod claim;
-mod evidence;
+mod description;
 mod quantiser;
 mod weight;
 

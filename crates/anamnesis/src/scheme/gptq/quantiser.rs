@@ -1,15 +1,18 @@
-//! Quantising to the layout of GPTQ by rounding to the nearest code, as GPTQModel's RTN does, which needs no calibration.
+//! Quantising to the layout of GPTQ by rounding to the nearest code (RTN of GPTQModel), which needs no calibration.
 //!
 //! | what | how |
 //! |---|---|
-//! | extremes of a group | with zero among them; symmetric: the larger magnitude on both sides, or on the one that has values |
-//! | scale | their distance / the highest code, stored as F16; of zeros as if they went from −1 to 1 |
+//! | extremes of a group | lowest ≤ 0 ≤ highest; symmetric: ± the largest magnitude, without the negative side if no value is negative |
+//! | scale | (highest − lowest) / the highest code, stored as F16; for a group of zeros, as if it ranged from −1 to 1 |
 //! | zero point | symmetric: the middle code; else −lowest / scale, rounded |
-//! | code | value / scale, rounded, with the scale before it is F16; plus the zero point |
+//! | code | value / scale, rounded, with the scale before it is rounded to F16; plus the zero point |
 //!
-//! GPTQModel packs what these codes stand for, in the type of the weight, once more; in BF16 that moves some codes of 8 bits.
+//! GPTQModel decodes these codes to the type of the weight and packs the result again, which changes some 8-bit codes
+//! in BF16.
 //!
-//! The first format stores zero points less one, taken from whole words with their borrows (of each field for 3 bits).
+//! The first format stores zero points less one. It subtracts from whole words, so that borrows carry into the next
+//! field; for
+//! 3 bits it subtracts from each field.
 
 use std::sync::Arc;
 
@@ -32,7 +35,7 @@ macro_rules! kinds {
         static KINDS: [Kind; [$($bits),*].len()] =
             [$(Kind { name: $name, bits: $bits, symmetric: $symmetric, zeros: ZeroPoints::$zeros }),*];
 
-        /// What can be asked for.
+        /// The encodings of this scheme.
         pub(crate) static ENCODINGS: [Encoding; KINDS.len()] = {
             let mut index = 0;
             [$(Encoding {
@@ -70,9 +73,9 @@ fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// Values under one scale where nobody says.
+/// The default group size.
 const GROUP: u64 = 128;
-/// The version whose arithmetic and packing this is.
+/// The version of GPTQModel whose arithmetic and packing is followed.
 const QUANTIZER: &str = "gptqmodel:7.7.0";
 
 struct Kind {
@@ -82,7 +85,7 @@ struct Kind {
     zeros: ZeroPoints,
 }
 
-/// Values under one scale; `None` where a row has one.
+/// The group size; `None` if a row has one scale.
 fn group(options: &QuantiseOptions) -> Option<u64> {
     match options.groups.size {
         None => Some(GROUP),
@@ -132,11 +135,10 @@ impl Quantiser for Kind {
             "quant_method": "gptq",
             "sym": self.symmetric,
         });
-        // A minus in front of an expression says that it means modules which are left as they are, a plus that it means
-        // modules with arguments of their own.
+        // The prefix `-:` excludes the modules that an expression matches; `+:` gives them arguments of their own.
         let rule = |sign: char, module: &str| format!("{sign}:^{}$", module.replace('.', "\\."));
-        let left = model.kept_modules().into_iter().filter(|module| module != "lm_head");
-        let mut dynamic: Map<_, _> = left.map(|module| (rule('-', &module), json!({}))).collect();
+        let kept = model.kept_modules().into_iter().filter(|module| module != "lm_head");
+        let mut dynamic: Map<_, _> = kept.map(|module| (rule('-', &module), json!({}))).collect();
         for (name, modules) in model.modules_of_other_encodings() {
             let Self { bits, symmetric, .. } = kind(name)?;
             dynamic.extend(modules.iter().map(|module| (rule('+', module), json!({ "bits": bits, "sym": symmetric }))));
@@ -147,7 +149,7 @@ impl Quantiser for Kind {
         Some(config)
     }
 
-    /// How zero points are stored is said once for all.
+    /// A configuration has one format of zero points for all modules.
     fn mixes_with(&self, other: &str) -> bool {
         kind(other).is_some_and(|other| other.zeros == self.zeros)
     }
@@ -175,7 +177,7 @@ impl Kind {
     }
 }
 
-/// Scales as GPTQModel finds them.
+/// GPTQModel's scales and zero points.
 #[derive(Debug, Hash)]
 struct Rule {
     bits: u8,
@@ -194,7 +196,7 @@ impl ScaleRule for Rule {
             high = high.max(low.abs());
             low = if low < 0.0 { -high } else { low };
         }
-        // Numbers so small that no step is between them are zeros, too.
+        // A range so small that the scale underflows counts as zeros too.
         if (high - low) / highest == 0.0 {
             (low, high) = (low - 1.0, high + 1.0);
         }

@@ -1,4 +1,4 @@
-//! Recognising Marlin's weights.
+//! Claiming Marlin weights.
 
 use super::parts::{Form, PART_NAMES, Parts};
 use super::weight::weight;
@@ -21,7 +21,7 @@ impl Scheme for Marlin {
 
     fn claim(&self, claims: &mut Claims<'_>) {
         let found: Vec<_> = claims.unclaimed().filter_map(|(id, tensor)| Some((id, form(claims, tensor)?))).collect();
-        let is_used = !found.is_empty() || is_told(claims);
+        let is_used = !found.is_empty() || is_configured(claims);
         for (id, form) in found {
             let parts = Parts::take(claims, id, form);
             match weight(claims, &parts) {
@@ -35,38 +35,40 @@ impl Scheme for Marlin {
     }
 }
 
-/// Whether the configuration says that weights are Marlin's, of either form.
-fn is_told(claims: &Claims<'_>) -> bool {
+/// Whether the configuration names Marlin, of either tool.
+fn is_configured(claims: &Claims<'_>) -> bool {
     let (method, args) = (claims.config.method(), claims.config.args());
-    [Form::AutoGptq, Form::AutoAwq].into_iter().any(|form| !matches!(form.told(method, &args), Ok(None)))
+    [Form::AutoGptq, Form::AutoAwq].into_iter().any(|form| !matches!(form.configured_by(method, &args), Ok(None)))
 }
 
-/// Their names are such that other models use too: only where there is Marlin do they say what these are.
+/// Refuses parts without a weight. Unquantised models use the names too, so this is called only for checkpoints with
+/// Marlin weights.
 fn refuse_lone_parts(claims: &mut Claims<'_>) {
-    let ends = [(Form::AutoGptq.codes(), TensorRole::Quantized), (Form::AutoGptq.scales(), TensorRole::Scale)];
-    for (end, role) in ends {
-        let is_part = |name: &str| name.ends_with(end) || end.strip_prefix('.') == Some(name);
+    let suffixes = [(Form::AutoGptq.codes(), TensorRole::Quantized), (Form::AutoGptq.scales(), TensorRole::Scale)];
+    for (suffix, role) in suffixes {
+        let is_part = |name: &str| name.ends_with(suffix) || suffix.strip_prefix('.') == Some(name);
         let lone: Vec<_> = claims.unclaimed().filter(|(_, tensor)| is_part(&tensor.name)).map(|(id, _)| id).collect();
         for id in lone {
             claims.take(id, role);
             let name = quoted(&claims.catalog.get(id).name);
-            let what = format!("tensor {name} is named like a part of a Marlin weight, the rest of which is not here");
+            let what = format!("tensor {name} is named like a part of a Marlin weight whose other parts are missing");
             claims.refuse(AnamnesisError::parse(what));
         }
     }
 }
 
-/// The form that a tensor is the codes of, where it is.
+/// The form of a weight, if the tensor is its codes.
 fn form(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<Form> {
     [Form::AutoGptq, Form::AutoAwq].into_iter().find(|form| {
         let Some(base) = tensor.name.strip_suffix(form.codes()) else { return false };
         let module = claims.config.module(base.trim_end_matches('.'));
-        // What cannot be read is said of the weight.
-        let is_told = form.told(claims.config.method(), module.args()).map_or(true, |key| key.is_some());
+        // An unreadable configuration is reported for the weight.
+        let key = form.configured_by(claims.config.method(), module.args());
+        let is_configured = key.map_or(true, |key| key.is_some());
         match form {
-            Form::AutoAwq => is_told,
+            Form::AutoAwq => is_configured,
             Form::AutoGptq => {
-                is_told || {
+                is_configured || {
                     let scales = format!("{base}{}", form.scales());
                     let is_word = matches!(tensor.dtype, Dtype::I32 | Dtype::U32);
                     is_word && (claims.catalog.find(&scales).is_some() || claims.elsewhere(&scales).is_some())
@@ -77,8 +79,8 @@ fn form(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<Form> {
 }
 
 impl Form {
-    /// The key by which a configuration says that weights are of this form.
-    pub(super) fn told(self, method: Option<&str>, args: &Args<'_>) -> Result<Option<&'static str>> {
+    /// The key of a configuration that names this form.
+    pub(super) fn configured_by(self, method: Option<&str>, args: &Args<'_>) -> Result<Option<&'static str>> {
         let is_marlin = |text: Option<&str>| text.is_some_and(|text| text.eq_ignore_ascii_case("marlin"));
         Ok(match (self, method) {
             (Self::AutoAwq, Some("awq")) => is_marlin(args.text(&["version", "format"])?).then_some("version"),

@@ -1,16 +1,16 @@
-//! The stored tensors of one weight, as either tool names them.
+//! The stored tensors of a Marlin weight, by the names of either tool.
 
 use crate::catalog::TensorId;
 use crate::scheme::claim::{Claims, Confidence, PartName, TensorRole};
 
-/// Which tool's names a weight has.
+/// The tool that wrote a weight, which determines the names of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     AutoGptq,
     AutoAwq,
 }
 
-/// Names of one letter, which models use too; those of AutoAWQ are known to its other layouts.
+/// AutoGPTQ's names, single letters that unquantised models use too. AutoAWQ's names are listed by AWQ.
 pub(super) const PART_NAMES: [PartName; 2] =
     [PartName::new(".B", ".B", Confidence::IfPacked), PartName::new(".s", ".B", Confidence::Weak)];
 
@@ -30,31 +30,31 @@ impl Form {
     }
 }
 
-/// A weight and the companions that were found.
+/// The codes of a weight, and the companions that are present.
 pub(super) struct Parts {
     pub form: Form,
     /// The name of its module.
     pub module: String,
     pub codes: TensorId,
     pub scales: Option<TensorId>,
-    /// A companion that this layout has no use for.
-    pub further: Option<TensorId>,
+    /// A companion that Marlin weights do not have.
+    pub unexpected: Option<TensorId>,
 }
 
 impl Parts {
-    /// Claims a weight and those of its companions that are there.
+    /// Claims the codes of a weight and the companions that are present.
     pub(super) fn take(claims: &mut Claims<'_>, codes: TensorId, form: Form) -> Self {
         let name = &claims.catalog.get(codes).name;
         let module = name.strip_suffix(form.codes()).unwrap_or(name).to_owned();
         claims.take(codes, TensorRole::Quantized);
-        let mut companion = |end: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}{end}"))?;
+        let mut companion = |suffix: &str, role| {
+            let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
             claims.take(id, role);
             Some(id)
         };
         let scales = companion(form.scales(), TensorRole::Scale);
         let zeros = companion(".qzeros", TensorRole::ZeroPoint);
-        let further = companion(".g_idx", TensorRole::GroupIndex).or(zeros);
-        Self { form, module, codes, scales, further }
+        let unexpected = companion(".g_idx", TensorRole::GroupIndex).or(zeros);
+        Self { form, module, codes, scales, unexpected }
     }
 }

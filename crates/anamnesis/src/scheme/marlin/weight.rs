@@ -1,4 +1,4 @@
-//! One weight of Marlin, from its shapes and what the configuration says about them.
+//! The geometry of a Marlin weight, from the shapes of its parts and the configuration.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::scheme::coder::{Coding, Evidence, Recipe};
 use crate::scheme::packed::InputGroups;
 
 const BITS: u8 = 4;
-/// Inputs and outputs of a tile, and the words that one input takes of it.
+/// The inputs and outputs of a tile.
 const TILE: (u64, u64) = (16, 64);
 
 pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
@@ -22,15 +22,15 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     if let Some(left) = module.exclusion() {
         return Err(AnamnesisError::parse(format!("it is packed, but {left}")));
     }
-    let told = parts.form.told(claims.config.method(), args)?;
-    if told.is_none() && claims.config.is_present() {
+    let key = parts.form.configured_by(claims.config.method(), args)?;
+    if key.is_none() && claims.config.is_present() {
         let file = claims.config.file();
         return Err(AnamnesisError::parse(format!("it is packed as Marlin does, and {file} does not say so")));
     }
     check(parts.form, args)?;
-    if let Some(further) = parts.further {
-        let name = quoted(&claims.catalog.get(further).name);
-        return Err(AnamnesisError::parse(format!("{name} stands beside it, which Marlin does not know")));
+    if let Some(unexpected) = parts.unexpected {
+        let name = quoted(&claims.catalog.get(unexpected).name);
+        return Err(AnamnesisError::parse(format!("it has the companion {name}, which Marlin weights do not have")));
     }
     let scale_name = format!("{}{}", parts.module, parts.form.scales());
     let scale_id = parts.scales.ok_or_else(|| {
@@ -58,9 +58,10 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     if !fits || rows == 0 || outputs == 0 || groups == 0 || !inputs.is_multiple_of(groups) {
         return Err(misfit());
     }
-    let said = args.needed_integer(&["group_size", "q_group_size"])?;
-    let file = said.map_or("the shapes", |said| said.place.document());
-    let grouped = InputGroups { inputs, groups, said: said.map(|said| said.value), file, is_indexed: false };
+    let group_size = args.needed_integer(&["group_size", "q_group_size"])?;
+    let file = group_size.map_or("the shapes", |size| size.place.document());
+    let configured = group_size.map(|size| size.value);
+    let grouped = InputGroups { inputs, groups, configured, file, is_indexed: false };
     let run = grouped.run(Some(inputs / groups)).map_err(AnamnesisError::parse)?;
     if run.checked_mul(groups) != Some(inputs) {
         return Err(AnamnesisError::parse(format!("{groups} groups of {run} are not {inputs} inputs ({file})")));
@@ -68,9 +69,9 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let values = inputs.checked_mul(outputs).ok_or_else(misfit)?;
     let name = format!("{}.weight", parts.module);
     if claims.catalog.find(&name).is_some() {
-        return Err(AnamnesisError::parse(format!("{} is there as well, which it would become", quoted(&name))));
+        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
     }
-    let place = told.and_then(|key| args.place_of(&[key, "format"]));
+    let place = key.and_then(|key| args.place_of(&[key, "format"]));
     Ok(Weight {
         name,
         shape: vec![outputs as usize, inputs as usize],
@@ -90,7 +91,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     })
 }
 
-/// Refuses what the configuration says that this layout cannot hold.
+/// Refuses a configuration that this layout cannot represent.
 fn check(form: Form, args: &Args<'_>) -> Result<()> {
     let refuse = |what: String| Err(AnamnesisError::unsupported("Marlin", what));
     if let Some(bits) = args.needed_integer(&["bits", "w_bit"])?.filter(|bits| bits.value != i64::from(BITS)) {
@@ -101,11 +102,11 @@ fn check(form: Form, args: &Args<'_>) -> Result<()> {
         Form::AutoAwq => ("zero_point", args.flag(&["zero_point"])? == Some(true)),
     };
     if has_zeros {
-        return refuse(format!("{} says there are zero points, which it has none of", place(args, key)));
+        return refuse(format!("{} says there are zero points, which Marlin does not store", place(args, key)));
     }
     if args.flag(&["desc_act"])? == Some(true) {
         return refuse(format!(
-            "{} says inputs are grouped by activation, which it cannot tell",
+            "{} says inputs are in activation order, which Marlin does not store",
             place(args, "desc_act")
         ));
     }

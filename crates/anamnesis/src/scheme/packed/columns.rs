@@ -1,4 +1,4 @@
-//! Decoding to `[out, in]`: a tile is some columns of the stored matrix, turned into rows.
+//! Decoding to `[out, in]`: a tile is a strip of columns of the stored matrix, transposed to rows.
 
 use std::ops::Range;
 
@@ -12,26 +12,26 @@ use crate::scheme::coder::{
     AsLibrary, CodeOrder, Codes, Context, Integers, TileDecoder, Window, Zeros, filled, rounded,
 };
 
-/// Where tiles may be cut: 32 codes of any width fill whole words.
+/// The columns at whose multiples tiles may be cut: 32 codes of any width fill whole words.
 const STRIP: u64 = 32;
-/// Output bytes of a tile: rows of the stored matrix are read piece by piece, and longer pieces cost less.
+/// Output bytes per tile. Stored rows are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 2 << 20;
 
 /// The value of each code before its zero point and scale.
 const MAP: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
-/// What four bits mean in two's complement.
+/// A four-bit code as an integer in two's complement.
 fn signed(code: f32) -> f32 {
     if code < 8.0 { code } else { code - 16.0 }
 }
 
-/// The parts of a weight in the order the decoder reads them.
+/// The parts of a weight, in the order in which the decoder reads them.
 const CODES: usize = 0;
 const ZEROS: usize = 1;
 const SCALES: usize = 2;
 const GROUP_INDEX: usize = 3;
 
-/// Whose numbers codes are.
+/// How the library that wrote a weight interprets codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Dialect {
     /// Codes and zero points are unsigned, and the library calculates in the type of the scales.
@@ -40,11 +40,11 @@ pub(crate) enum Dialect {
     Quark { is_signed: bool },
 }
 
-/// Decodes a packed matrix with inputs and outputs exchanged.
+/// Decodes a packed matrix and transposes it.
 #[derive(Debug, Clone, Hash)]
 pub(crate) struct ColumnDecoder {
     pub matrix: PackedMatrix,
-    /// Whether codes and zero points, which are as they are stored, lie in planes of bits.
+    /// Whether codes and zero points are packed in bit planes.
     pub is_planar: bool,
     pub dialect: Dialect,
     pub description: String,
@@ -60,8 +60,8 @@ impl ColumnDecoder {
         elements.start / self.matrix.inputs..elements.end / self.matrix.inputs
     }
 
-    /// Zero points and scales turned as well, so that all groups of a column lie together.
-    fn turn_groups(
+    /// Unpacks zero points and scales and transposes them, so that all groups of a column are contiguous.
+    fn transpose_groups(
         &self,
         level: Level,
         columns: usize,
@@ -116,8 +116,8 @@ impl ColumnDecoder {
         let (zeros, floats) = floats.split_at_mut(columns * groups);
         let (scales, floats) = floats.split_at_mut(columns * groups);
         let (zero_row, scale_row) = floats.split_at_mut(columns);
-        let (turned, zero_words) = bytes.split_at_mut(columns * row_bytes);
-        self.turn_groups(
+        let (transposed, zero_words) = bytes.split_at_mut(columns * row_bytes);
+        self.transpose_groups(
             level,
             columns,
             inputs,
@@ -126,10 +126,12 @@ impl ColumnDecoder {
             Rows { zeros: zero_row, scales: scale_row, words: zero_words },
         )?;
         let count = match words {
-            Words::Gptq(_) => kernels::transpose_words(level, inputs[CODES], in_features * bits / 32, columns, turned),
-            Words::Awq => kernels::transpose_awq(level, inputs[CODES], in_features, columns / 8, turned),
+            Words::Gptq(_) => {
+                kernels::transpose_words(level, inputs[CODES], in_features * bits / 32, columns, transposed)
+            }
+            Words::Awq => kernels::transpose_awq(level, inputs[CODES], in_features, columns / 8, transposed),
         };
-        filled(count, turned.len())?;
+        filled(count, transposed.len())?;
         if let Some(stored) = inputs.get(GROUP_INDEX) {
             filled(stored.len() / 4, indices.len())?;
             for (to, from) in indices.iter_mut().zip(stored.as_chunks::<4>().0) {
@@ -137,7 +139,7 @@ impl ColumnDecoder {
             }
         }
         let mut written = 0;
-        let rows = turned.chunks_exact(row_bytes).zip(out.chunks_exact_mut(in_features * to.bytes()));
+        let rows = transposed.chunks_exact(row_bytes).zip(out.chunks_exact_mut(in_features * to.bytes()));
         for (column, (packed, out)) in rows.enumerate() {
             let of_column = column * groups..(column + 1) * groups;
             let (zeros, scales) = (&zeros[of_column.clone()], &scales[of_column]);
@@ -156,7 +158,7 @@ impl ColumnDecoder {
         Ok(written)
     }
 
-    /// One output row from its turned codes.
+    /// Decodes one output row from its transposed codes.
     fn row(
         &self,
         level: Level,
@@ -195,7 +197,7 @@ impl ColumnDecoder {
     }
 }
 
-/// Space for one row of zero points and scales before they are turned.
+/// Scratch space for one row of zero points and scales before it is transposed.
 struct Rows<'a> {
     zeros: &'a mut [f32],
     scales: &'a mut [f32],

@@ -1,50 +1,51 @@
-//! How many inputs make a group, and whether an index of groups can be right.
+//! The group size of a packed matrix, and the check of its group index.
 
 use crate::error::{AnamnesisError, Result};
 
-/// What is known about the groups of a matrix.
+/// The facts from which the group size of a matrix is derived.
 pub(crate) struct InputGroups<'a> {
     pub inputs: u64,
-    /// Rows of scales.
+    /// The number of rows of scales.
     pub groups: u64,
-    /// Inputs per group as the configuration says; -1 is all of them.
-    pub said: Option<i64>,
-    /// Where that is said.
+    /// The configured group size; -1 means one group.
+    pub configured: Option<i64>,
+    /// The document that the group size comes from.
     pub file: &'a str,
-    /// Whether every input has its group written down. Where nothing is said, a number of inputs per group is then only what
-    /// a file without an index would mean.
+    /// Whether there is a group index. Then a group size that is not configured need not fit the number of groups.
     pub is_indexed: bool,
 }
 
 impl InputGroups<'_> {
-    /// How many inputs make a group: what is said, or else `guess`, which shapes leave without doubt.
-    pub(crate) fn run(&self, guess: Option<u64>) -> std::result::Result<u64, String> {
-        let &Self { inputs, groups, said, file, is_indexed } = self;
-        let run = match said {
+    /// The group size: the configured one, or else `by_shape`, which the shapes determine.
+    pub(crate) fn run(&self, by_shape: Option<u64>) -> std::result::Result<u64, String> {
+        let &Self { inputs, groups, configured, file, is_indexed } = self;
+        let run = match configured {
             Some(-1) => inputs,
             Some(size) => u64::try_from(size)
                 .ok()
                 .filter(|&size| size > 0)
                 .ok_or_else(|| format!("{file} says groups of {size}"))?,
             None => {
-                guess.ok_or_else(|| format!("{inputs} inputs in {groups} groups leave open how long a group is"))?
+                by_shape.ok_or_else(|| format!("{inputs} inputs in {groups} groups leave open how long a group is"))?
             }
         };
         let found = inputs.div_ceil(run);
-        if found == groups || is_indexed && said.is_none() {
+        if found == groups || is_indexed && configured.is_none() {
             return Ok(run);
         }
-        let source = if said.is_some() { format!(" ({file})") } else { String::new() };
+        let source = if configured.is_some() { format!(" ({file})") } else { String::new() };
         Err(format!("{inputs} inputs in groups of {run} are {found} groups, the scales have {groups}{source}"))
     }
 }
 
-/// Group indices as the decoder uses them, little-endian I32 as they are stored; negative ones and those past the last
-/// group are refused. Returns whether they are the same as runs of `run` inputs. Where that length `is_said`, every group must have
-/// as many inputs, in whatever order; the last has the rest.
-pub(crate) fn check_group_index(bytes: &[u8], groups: u64, run: u64, is_said: bool) -> Result<bool> {
+/// Checks a group index, stored as little-endian I32: indices that are negative or past the last group are refused.
+/// Returns whether
+/// it describes consecutive groups of `run` inputs. If the size `is_configured`, every group must have that many
+/// inputs, in any
+/// order; the last has the rest.
+pub(crate) fn check_group_index(bytes: &[u8], groups: u64, run: u64, is_configured: bool) -> Result<bool> {
     let (index, run) = (bytes.as_chunks::<4>().0, run.max(1));
-    let mut counts = vec![0u64; if is_said { groups as usize } else { 0 }];
+    let mut counts = vec![0u64; if is_configured { groups as usize } else { 0 }];
     let mut is_runs = true;
     for (input, bytes) in index.iter().enumerate() {
         let group = i32::from_le_bytes(*bytes);
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_must_have_groups_of_the_size_that_is_said() {
+    fn an_index_must_have_groups_of_the_configured_size() {
         let bytes = |index: &[i32]| index.iter().flat_map(|group| group.to_le_bytes()).collect::<Vec<_>>();
         let [in_order, mixed, uneven] = [&[0, 0, 1, 1, 2][..], &[1, 0, 2, 1, 0], &[0, 0, 0, 1, 2]].map(bytes);
         assert!(check_group_index(&in_order, 3, 2, true).unwrap());
@@ -85,20 +86,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_about_groups_must_fit_and_what_is_not_said_must_be_left_without_doubt() {
-        let groups = |said, is_indexed| InputGroups { inputs: 96, groups: 3, said, file: "config.json", is_indexed };
+    fn a_configured_group_size_must_fit_and_a_missing_one_must_follow_from_the_shapes() {
+        let groups =
+            |configured, is_indexed| InputGroups { inputs: 96, groups: 3, configured, file: "config.json", is_indexed };
         assert_eq!(groups(Some(32), false).run(None), Ok(32));
         assert_eq!(groups(Some(40), false).run(Some(1)), Ok(40), "the last group is short");
         assert_eq!(groups(None, false).run(Some(32)), Ok(32));
-        assert_eq!(groups(None, true).run(Some(96)), Ok(96), "an index says it all");
-        for (said, is_indexed, words) in [
+        assert_eq!(groups(None, true).run(Some(96)), Ok(96), "the index has the groups");
+        for (configured, is_indexed, words) in [
             (Some(-1), false, "are 1 groups, the scales have 3 (config.json)"),
             (Some(24), true, "are 4 groups"),
             (Some(0), false, "says groups of 0"),
             (Some(-2), false, "says groups of -2"),
             (None, false, "leave open"),
         ] {
-            let why = groups(said, is_indexed).run(None).unwrap_err();
+            let why = groups(configured, is_indexed).run(None).unwrap_err();
             assert!(why.contains(words), "{why}");
         }
     }

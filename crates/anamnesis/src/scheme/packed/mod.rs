@@ -1,5 +1,6 @@
-//! Integer codes packed into 32-bit words, with a scale and a zero point per group of inputs and output: the common ground
-//! of GPTQ and AWQ. `value = (code - zero) * scale`.
+//! Integer codes packed into 32-bit words, with a scale and a zero point for each output and group of inputs, as GPTQ
+//! and AWQ
+//! store them. `value = (code - zero) * scale`.
 //!
 //! | | GPTQ | AWQ |
 //! |---|---|---|
@@ -7,7 +8,9 @@
 //! | zero points | `[groups, out·bits/32]` | `[groups, out/8]` |
 //! | scales | `[groups, out]` | `[groups, out]` |
 //!
-//! Stored matrices are `[in, out]`, models want `[out, in]`: tiles are columns of the stored matrix, turned on the way.
+//! Stored matrices are `[in, out]`, decoded weights `[out, in]`: a tile is a strip of columns of the stored matrix,
+//! which is
+//! transposed while it is decoded.
 
 mod auto_round;
 mod columns;
@@ -32,9 +35,9 @@ pub(crate) use zeros::ZeroPoints;
 /// How codes are packed into words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Words {
-    /// GPTQ, this many bits per code: 2, 3, 4 or 8, and in planes 3, 5, 6 or 7.
+    /// GPTQ, this many bits per code: 2, 3, 4 or 8, and in bit planes 3, 5, 6 or 7.
     Gptq(u8),
-    /// AWQ, four bits in its own order.
+    /// AWQ, four bits in AWQ's order.
     Awq,
 }
 
@@ -52,7 +55,7 @@ impl Words {
 pub(crate) enum Grouping {
     /// Groups of this many inputs in order; the last may be short.
     Runs(u64),
-    /// A group index per input stands beside the codes.
+    /// The group of each input is stored in a group index (`g_idx`).
     Indexed,
 }
 

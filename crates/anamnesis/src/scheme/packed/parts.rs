@@ -4,7 +4,7 @@ use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Claims, Confidence, PartName, TensorRole};
 
-/// What the parts of a packed weight are called.
+/// The names of the parts of a packed weight.
 pub(crate) const PART_NAMES: [PartName; 4] = [
     PartName::new(".qweight", ".qweight", Confidence::Certain),
     PartName::new(".qzeros", ".qweight", Confidence::Certain),
@@ -12,7 +12,7 @@ pub(crate) const PART_NAMES: [PartName; 4] = [
     PartName::new(".scales", ".qweight", Confidence::IfConfigured),
 ];
 
-/// A packed weight and the companions that were found.
+/// The codes of a weight, and the companions that are present.
 pub(crate) struct Parts {
     pub qweight: TensorId,
     pub qzeros: Option<TensorId>,
@@ -30,12 +30,12 @@ impl Parts {
         claims.unclaimed().filter(|(_, tensor)| is_candidate(tensor)).map(|(id, _)| id).collect()
     }
 
-    /// Claims a weight and those of its companions that are there.
+    /// Claims the codes of a weight and the companions that are present.
     pub(crate) fn take(claims: &mut Claims<'_>, qweight: TensorId) -> Self {
         claims.take(qweight, TensorRole::Quantized);
         let module = module(claims.catalog.get(qweight));
-        let mut companion = |end: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}{end}"))?;
+        let mut companion = |part: &str, role| {
+            let id = claims.find_unclaimed(&format!("{module}{part}"))?;
             claims.take(id, role);
             Some(id)
         };
@@ -47,7 +47,7 @@ impl Parts {
         }
     }
 
-    /// Zero points and scales, which must both be there; codes and zero points must be words.
+    /// Zero points and scales, which must both be present; codes and zero points must be 32-bit words.
     pub(crate) fn needed(&self, claims: &Claims<'_>) -> Result<(TensorId, TensorId)> {
         let weight = claims.catalog.get(self.qweight);
         let words = [Some(self.qweight), self.qzeros].into_iter().flatten().map(|id| claims.catalog.get(id));
@@ -59,8 +59,8 @@ impl Parts {
                 part.dtype
             )));
         }
-        let missing = |end: &str| {
-            let companion = format!("{}{end}", module(weight));
+        let missing = |part: &str| {
+            let companion = format!("{}{part}", module(weight));
             let place = claims.elsewhere(&companion).map_or_else(String::new, |place| format!(": {place}"));
             AnamnesisError::parse(format!("tensor {} has no {}{place}", quoted(&weight.name), quoted(&companion)))
         };
@@ -79,7 +79,7 @@ impl Parts {
     }
 }
 
-/// The name of the module with its last dot.
+/// The name of the module, with its trailing dot.
 fn module(qweight: &StoredTensor) -> &str {
     qweight.name.strip_suffix("qweight").unwrap_or(&qweight.name)
 }

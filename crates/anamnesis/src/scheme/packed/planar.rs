@@ -1,4 +1,4 @@
-//! Codes in planes of bits: what `gptq_p` makes of 32 codes, so that none of them lies in two words.
+//! Codes in bit planes: how `gptq_p` packs 32 codes, so that none of them spans two words.
 //!
 //! | bits | planes, the lowest bits first |
 //! |---|---|
@@ -7,13 +7,14 @@
 //! | 6 | 4, 2 |
 //! | 7 | 4, 2, 1 |
 //!
-//! 32 codes take as many words as a code has bits: those of the lowest plane, then the next. Codes of 2, 4 and 8 bits have one
-//! plane, which is how they are always packed.
+//! 32 codes take as many words as a code has bits: first the words of the lowest plane, then those of the next. Codes
+//! of 2, 4 and 8
+//! bits have one plane, which is the ordinary packing.
 
-/// Codes of one block.
+/// Codes per block.
 pub(crate) const BLOCK: usize = 32;
 
-/// The widths of the planes of codes of so many bits.
+/// The widths of the planes of codes of `bits` bits.
 const fn planes(bits: u8) -> &'static [u8] {
     match bits {
         3 => &[2, 1],
@@ -24,24 +25,24 @@ const fn planes(bits: u8) -> &'static [u8] {
     }
 }
 
-/// Whether codes of so many bits are packed so: always, or where a checkpoint says it.
-pub(crate) const fn is_planar(bits: u64, said: bool) -> bool {
-    matches!(bits, 5..=7) || (said && bits == 3)
+/// Whether codes of `bits` bits are packed in planes: always, or for 3 bits if the configuration says so.
+pub(crate) const fn is_planar(bits: u64, is_configured: bool) -> bool {
+    matches!(bits, 5..=7) || (is_configured && bits == 3)
 }
 
-/// Whether checkpoints have codes of so many bits in planes and one after the other.
+/// Whether checkpoints have codes of `bits` bits both in planes and consecutively.
 pub(crate) const fn has_two_packings(bits: u64) -> bool {
     is_planar(bits, true) && !is_planar(bits, false)
 }
 
-/// Brings codes from their words into bytes of their own.
+/// Unpacks codes to one per byte, and returns how many were written.
 pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) -> usize {
     let mut written = 0;
     for (block, codes) in words.chunks_exact(4 * usize::from(bits.max(1))).zip(out.chunks_exact_mut(BLOCK)) {
         codes.fill(0);
         let (mut rest, mut shift) = (block, 0);
         for &width in planes(bits) {
-            // A plane is a stream of fields, since its width divides that of a word.
+            // The width of a plane divides that of a word, so no field spans two words.
             let (plane, after) = rest.split_at(4 * usize::from(width));
             for (at, code) in codes.iter_mut().enumerate() {
                 let bit = at * usize::from(width);
@@ -54,7 +55,7 @@ pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) -> usize {
     written
 }
 
-/// The same, as numbers.
+/// Unpacks codes to floats, and returns how many were written.
 pub(crate) fn unpack(bits: u8, words: &[u8], out: &mut [f32]) -> usize {
     let (mut codes, mut written) = ([0; BLOCK], 0);
     for (block, out) in words.chunks_exact(4 * usize::from(bits.max(1))).zip(out.chunks_exact_mut(BLOCK)) {
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planes_are_put_together_again() {
+    fn codes_survive_the_round_trip_through_planes() {
         for bits in [3u8, 5, 6, 7] {
             let codes: Vec<u8> = (0..64u32).map(|at| (at * 37 % (1 << bits)) as u8).collect();
             let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! Decoding to `[in, out]`, the orientation of the stored matrix: input by input.
+//! Decoding to `[in, out]`, the orientation of the stored matrix, input by input.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::coder::rounded;
 
-/// Outputs done at a time, so that their zero points and scales stay in the first-level cache.
+/// Outputs decoded at a time, so that their zero points and scales stay in the L1 cache.
 const STRIP: usize = 2048;
 
-/// The bytes of a packed matrix, as long as its geometry needs.
+/// The bytes of a packed matrix, of the lengths that its geometry needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PackedBytes<'a> {
     pub codes: &'a [u8],

@@ -1,4 +1,4 @@
-//! Zero points: packed like the codes, along the outputs.
+//! Unpacking zero points, which are packed like the codes, along the outputs.
 
 use crate::error::Result;
 use anamnesis_kernels::Level;
@@ -7,20 +7,21 @@ use anamnesis_kernels::chosen::{self as kernels, Packed};
 use super::Words;
 use crate::scheme::coder::filled;
 
-/// How stored zero points become the numbers that are subtracted.
+/// How the zero point that is subtracted is derived from the stored one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ZeroPoints {
-    /// As they are stored.
+    /// It is the stored value.
     Stored,
-    /// One more, added to the whole 32-bit word with its carries (per field for 3 bits): how GPTQModel reads the first
-    /// GPTQ format.
+    /// The stored value plus one, added to whole 32-bit words so that carries reach the next field (for 3 bits, added
+    /// to each
+    /// field): how GPTQModel reads the first GPTQ format.
     OneMore,
-    /// One more, without a carry: a field of all ones becomes a number one past the codes.
+    /// The stored value plus one, without wrapping: a field of all ones becomes one more than the highest code.
     OneMoreUnbounded,
 }
 
 impl ZeroPoints {
-    /// Unpacks one row of zero points. `scratch` holds as many bytes as `packed`.
+    /// Unpacks one row of zero points. `scratch` must have as many bytes as `packed`.
     pub(crate) fn unpack(
         self,
         level: Level,
