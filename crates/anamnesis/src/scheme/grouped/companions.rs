@@ -1,4 +1,4 @@
-//! Scales and offsets of a tile, brought into `f32`.
+//! Reading the scales and offsets of a tile as `f32`.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use crate::error::Result;
 use crate::scheme::coder::ScaleOp;
 use crate::scheme::coder::Window;
 
-/// The part that scales are; the others follow, as far as they are stored.
+/// The part index of the scales; the other companions follow, if they are stored.
 const SCALES: usize = 1;
 
 impl Grouped {
-    /// The bytes of scales, offsets, scale of scales and index that these elements need.
+    /// The windows of scales, offsets, global scale and group index that these elements need.
     pub(super) fn companion_windows(&self, elements: &Range<u64>, windows: &mut Vec<Window>) {
         let span = self.span(elements);
         let mut part = SCALES;
@@ -49,7 +49,7 @@ impl Grouped {
         }
     }
 
-    /// The scales that these elements need. Rows whose groups are named by an index need all of theirs.
+    /// The scales that these elements need. With a group index, these are all scales of their rows.
     pub(super) fn span(&self, elements: &Range<u64>) -> Range<u64> {
         match self.is_indexed {
             false => self.grid.span(elements),
@@ -65,7 +65,7 @@ impl Grouped {
         scale / self.grid.grid_cols / self.grid.grid_rows
     }
 
-    /// The rows of words that hold the packed offsets of these scales.
+    /// The rows of words that contain the packed offsets of these scales.
     fn packed_rows(&self, span: &Range<u64>, bits: u8, dense: bool) -> Range<u64> {
         let rows = span.start / self.grid.grid_cols..span.end.div_ceil(self.grid.grid_cols);
         let (first, _) = self.packed_place(rows.start, bits, dense);
@@ -73,8 +73,9 @@ impl Grouped {
         first..last + if shift + u64::from(bits) > 32 { 2 } else { 1 }
     }
 
-    /// The row of words in which the packed offset of a row of scales begins, and at which bit. Every matrix of a stack begins
-    /// new words.
+    /// The row of words and the bit at which the packed offset of a row of scales begins. Every matrix of a stack
+    /// begins with a new
+    /// word.
     fn packed_place(&self, row: u64, bits: u8, dense: bool) -> (u64, u64) {
         let (bits, rows) = (u64::from(bits.max(1)), self.grid.grid_rows);
         let (matrix, inside) = (row / rows, row % rows);
@@ -87,7 +88,7 @@ impl Grouped {
         }
     }
 
-    /// Fills in the scales and offsets of a span from their windows, which are taken off `inputs`.
+    /// Fills in the scales and offsets of a span from their windows, which are removed from `inputs`.
     pub(super) fn companions(
         &self,
         level: Level,
@@ -150,7 +151,7 @@ impl Grouped {
         for (offset, at) in offsets.iter_mut().zip(span.clone()) {
             let (row, col) = (at / cols, at % cols);
             let (place, shift) = self.packed_place(row, bits, dense);
-            // A code may reach into the next word.
+            // A code may span two words.
             let code = (word(place, col) | word(place + 1, col) << 32) >> shift;
             *offset = (code as u8 & mask).into();
         }

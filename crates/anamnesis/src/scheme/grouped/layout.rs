@@ -1,4 +1,4 @@
-//! Where the codes of a row lie, and how they come into bytes of their own.
+//! The layouts of codes in rows, and unpacking them to one code per byte.
 
 use crate::error::Result;
 use std::ops::Range;
@@ -10,31 +10,32 @@ use crate::scheme::coder::{Window, filled, mishandled};
 /// The layout of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Layout {
-    /// One after the other from the lowest bit of the first byte on, without gaps; rows take `row_bytes`.
+    /// Consecutive from the lowest bit of the first byte on, without gaps; a row takes `row_bytes`.
     Dense { bits: u8, row_bytes: u64 },
-    /// In 32-bit words, as many in each as fit whole; rows take `row_bytes`.
+    /// In 32-bit words, each with only whole codes; a row takes `row_bytes`.
     Words { bits: u8, row_bytes: u64 },
-    /// In fields of bytes or words: the first rows are the first field of all of them, the next rows the next. `rows` of
-    /// them are stored.
+    /// In bit fields of bytes or words: the first `rows` rows are the first field of every byte or word, the next
+    /// `rows` rows the
+    /// next field. `rows` rows of bytes or words are stored.
     Planes { bits: u8, unit: Unit, rows: u64, order: Order },
-    /// Four bits of two rows in the bytes of one: the first of them in the low halves.
+    /// Four-bit codes of two rows in the same bytes: the first row in the low nibbles.
     RowPairs,
 }
 
-/// What fields are taken from.
+/// The unit that bit fields are taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Unit {
     Byte,
-    /// Of 32 bits.
+    /// 32 bits.
     Word,
 }
 
-/// Which field comes first.
+/// Which bit field comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Order {
-    /// That of the lowest bits.
+    /// The field of the lowest bits.
     LowestFirst,
-    /// The highest that fits whole.
+    /// The highest field that fits whole.
     HighestFirst,
 }
 
@@ -70,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// A row may be cut at multiples of so many codes.
+    /// The number of codes at whose multiples a row may be cut.
     pub(super) fn unit(self) -> u64 {
         match self {
             Self::Dense { bits: 8, .. } | Self::Planes { .. } => 1,
@@ -80,12 +81,13 @@ impl Layout {
         }
     }
 
-    /// Whether rows of so many codes follow each other without a gap.
+    /// Whether rows of `cols` codes are stored without gaps between them.
     pub(super) fn is_gapless(self, cols: u64) -> bool {
         matches!(self, Self::Dense { bits, row_bytes } if row_bytes * 8 == cols * u64::from(bits))
     }
 
-    /// Where an element starts, which is at a [cut](Self::unit). Planes and pairs have their own answer.
+    /// The byte at which an element starts, which must be at a [cut](Self::unit); for planes and pairs, the byte that
+    /// contains it.
     pub(super) fn byte_of(self, cols: u64, element: u64) -> u64 {
         match self {
             Self::Dense { row_bytes, .. } | Self::Words { row_bytes, .. } => {
@@ -96,7 +98,7 @@ impl Layout {
         }
     }
 
-    /// Bytes that so many codes of a row take from its start.
+    /// The bytes that the first `codes` codes of a row take.
     fn bytes_of(self, codes: u64) -> u64 {
         match self {
             Self::Dense { bits, .. } => (codes * u64::from(bits)).div_ceil(8),
@@ -106,7 +108,7 @@ impl Layout {
         }
     }
 
-    /// The pieces of these elements that lie in one run of bytes: all of them, those of each plane, or of each row.
+    /// Splits elements into runs of contiguous bytes: one run, one per plane, or one per row.
     fn runs(self, cols: u64, elements: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let (mut at, end) = (elements.start, elements.end);
         std::iter::from_fn(move || {
@@ -120,13 +122,13 @@ impl Layout {
         })
     }
 
-    /// The bytes that codes of part 0 need.
+    /// The windows of part 0, the codes, that these elements need.
     pub(super) fn windows(self, cols: u64, elements: &Range<u64>, windows: &mut Vec<Window>) {
         for run in self.runs(cols, elements) {
             let (start, last) = (self.byte_of(cols, run.start), run.end - 1);
             let of_last_row = self.bytes_of(last % cols + 1) - self.bytes_of(last % cols);
             let end = match self {
-                // What stands behind the last code of a row is looked at too.
+                // Padding after the last code of a row is read too, to check that it is zero.
                 Self::Dense { row_bytes, .. } | Self::Words { row_bytes, .. } if run.end.is_multiple_of(cols) => {
                     run.end / cols * row_bytes
                 }
@@ -136,8 +138,8 @@ impl Layout {
         }
     }
 
-    /// Whether bits are set that no code of these elements has: those left over in words, and behind the last code of a row. All
-    /// writers leave them zero.
+    /// Whether padding bits are set: those left over in words, and after the last code of a row. All writers leave them
+    /// zero.
     pub(super) fn has_spare_bits(self, cols: u64, elements: &Range<u64>, codes: &[u8]) -> bool {
         let (bits, row_bytes, per_word) = match self {
             Self::Dense { bits, row_bytes } if !self.is_gapless(cols) => (u64::from(bits), row_bytes, None),
@@ -167,8 +169,9 @@ impl Layout {
         false
     }
 
-    /// Brings the codes of these elements from their windows into bytes of their own, or those of pairs of rows into the first
-    /// half of them, two in a byte. Takes the windows off `inputs`.
+    /// Unpacks the codes of these elements from their windows to one per byte; those of row pairs to two per byte, in
+    /// the first half
+    /// of `out`. Removes the windows from `inputs`.
     pub(super) fn spread(
         self,
         level: Level,
@@ -211,7 +214,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Calls `row` with the codes and the output of each row, or piece of a row; how many codes were written.
+    /// Calls `row` with the codes and the output of each row or piece of a row, and returns how many codes were
+    /// written.
     fn each_row(
         self,
         cols: u64,
@@ -232,7 +236,7 @@ impl Layout {
     }
 }
 
-/// Brings one half of each byte together with that of the next, the first in the low half.
+/// Packs one nibble of each byte with that of the next, the first in the low nibble.
 fn gather_halves(codes: &[u8], shift: u32, out: &mut [u8]) -> usize {
     let (pairs, last) = codes.as_chunks::<2>();
     for (out, [first, second]) in out.iter_mut().zip(pairs) {
@@ -244,14 +248,14 @@ fn gather_halves(codes: &[u8], shift: u32, out: &mut [u8]) -> usize {
     codes.len().div_ceil(2)
 }
 
-/// Whether a bit is set from this one on, counted from the lowest of the first byte.
+/// Whether any bit from `first` on is set, counted from the lowest bit of the first byte.
 fn has_bits_from(bytes: &[u8], first: u64) -> bool {
     let mut rest = bytes.iter().skip((first / 8) as usize);
     let partial = if first.is_multiple_of(8) { None } else { rest.next() };
     partial.is_some_and(|byte| byte >> (first % 8) != 0) || rest.any(|&byte| byte != 0)
 }
 
-/// Codes that fit whole into a word.
+/// The number of codes that fit whole into a word.
 const fn per_word(bits: u8) -> u64 {
     if bits == 0 { 32 } else { 32 / bits as u64 }
 }
@@ -261,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_that_codes_leave_free_are_noticed_wherever_they_stand() {
+    fn padding_bits_that_are_set_are_noticed_wherever_they_are() {
         // Rows of 5 codes: of 3 bits in one word without gaps, of 7 bits in two words of four.
         for (layout, spare) in [
             (Layout::words(3, 5), [15..32, 0..0]),
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_hold_what_stands_behind_the_last_code_of_a_row() {
+    fn windows_include_the_padding_after_the_last_code_of_a_row() {
         let mut windows = Vec::new();
         Layout::words(3, 5).windows(5, &(0..10), &mut windows);
         assert_eq!(windows, [Window::run(0, 0, 8)]);

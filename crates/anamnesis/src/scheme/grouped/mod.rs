@@ -1,20 +1,22 @@
-//! Codes in rows under a grid of scales: the common ground of the schemes that store a weight as it is used, `[out, in]`.
+//! Group-wise quantised matrices: rows of codes with a grid of scales. This is shared by the schemes that store a
+//! weight in its own
+//! orientation, `[out, in]`.
 //!
-//! A weight is told by six things, each a value that its scheme fills in:
+//! A weight is described by six values that its scheme fills in:
 //!
-//! | what | as | |
+//! | property | type | |
 //! |---|---|---|
-//! | where codes lie | [`Layout`] | one after the other, in words with gaps, or in planes of bits |
-//! | what a code means | [`Meaning`] | a number, a signed number, a four-bit float |
-//! | which scale it has | [`Grid`] | one for all, per row, per group, per block; or the group that an index names |
-//! | the scales | [`Scales`] | their type, and a scale of scales |
-//! | the offsets | [`Offsets`] | none, the same for all, stored like the scales, or packed down their columns |
-//! | the rule | [`Arithmetic`] | `(code - offset) * scale` and its kin, and what each step is rounded to |
+//! | layout of codes | [`Layout`] | consecutive, in words with gaps, or in bit planes |
+//! | value of a code | [`Meaning`] | an unsigned or signed integer, or a four-bit float |
+//! | scale of a code | [`Grid`] | one for all, per row, per group, per block; or by a group index |
+//! | scales | [`Scales`] | their type, and a global scale |
+//! | offsets | [`Offsets`] | none, the same for all, stored like the scales, or packed down the columns |
+//! | arithmetic | [`Arithmetic`] | `(code - offset) * scale` and its variants, and the type each step is rounded to |
 //!
-//! The parts of such a weight are, in this order: codes, scales, offsets where they are stored, the scale of scales, the group
+//! The parts of a weight are, in this order: codes, scales, offsets if they are stored, the global scale, the group
 //! index.
 //!
-//! [`GroupedEncoder`] makes such weights, by the arithmetic of their library.
+//! [`GroupedEncoder`] encodes such weights, by the arithmetic of the scheme's library.
 
 mod companions;
 mod decoder;
@@ -34,18 +36,18 @@ pub(crate) use encoder::{GroupedEncoder, ZeroPointStorage};
 pub(crate) use layout::{Layout, Order, Unit};
 pub(crate) use scaling::{Extremes, Group, Groups, ScaleRule};
 
-/// What a code stands for.
+/// The value of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Meaning {
-    /// The number itself.
+    /// An unsigned integer.
     Unsigned,
-    /// A number of eight bits in two's complement.
+    /// An eight-bit integer in two's complement.
     Signed,
-    /// A number of four bits in two's complement.
+    /// A four-bit integer in two's complement.
     SignedNibble,
-    /// A four-bit float, whose code 8 is −0.
+    /// A four-bit float; code 8 is −0.
     E2m1,
-    /// A four-bit float, whose code 8 is +0.
+    /// A four-bit float; code 8 is +0.
     E2m1NoMinusZero,
 }
 
@@ -72,64 +74,66 @@ pub(crate) struct Scales {
     pub whole: Option<GlobalScale>,
 }
 
-/// An F32 that all scales are taken by before they are used: the scale of scales.
+/// The global scale: an F32 that every scale is multiplied or divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct GlobalScale {
     pub takes: ScaleOp,
-    /// Whether every matrix of a stack has its own.
+    /// Whether every matrix of a stack has its own global scale.
     pub per_matrix: bool,
-    /// What the scale is rounded to by it, and what the scheme's own library rounds it to.
+    /// The type that the result is rounded to.
     pub step: Step,
+    /// The type that the scheme's own library rounds the result to.
     pub library: Step,
 }
 
 impl GlobalScale {
-    /// One that multiplies in F32.
+    /// A global scale that scales are multiplied by in F32.
     pub(crate) const fn times(per_matrix: bool) -> Self {
         Self { takes: ScaleOp::Multiply, per_matrix, step: Step::F32, library: Step::F32 }
     }
 }
 
-/// The offsets of a weight, one to every scale.
+/// The offsets (zero points) of a weight, one per scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Offsets {
     None,
     /// The same for all.
     Constant(u8),
-    /// Stored as the scales are; `plus` is added.
+    /// Stored like the scales; `plus` is added.
     Stored {
         kind: ScaleType,
         plus: u8,
     },
-    /// Stored as the scales are, with the other sign.
+    /// Stored like the scales, with the opposite sign.
     Negated {
         kind: ScaleType,
     },
-    /// Codes of so many bits in 32-bit words, packed down the columns of each matrix: without gaps, or as many in a word as fit
-    /// whole.
+    /// Codes of `bits` bits in 32-bit words, packed down the columns of each matrix: without gaps if `dense`, otherwise
+    /// only
+    /// whole codes in a word.
     PackedDown {
         bits: u8,
         dense: bool,
     },
 }
 
-/// A weight whose codes lie in rows.
+/// A group-wise quantised weight, and its decoder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Grouped {
     pub layout: Layout,
     pub meaning: Meaning,
-    /// Where groups are named by an index, the grid has their scales in the order of groups.
+    /// The grid of scales. With a group index, its columns are groups.
     pub grid: Grid,
     pub scales: Scales,
     pub offsets: Offsets,
-    /// Whether an I32 for every column says which group it belongs to.
+    /// Whether a group index (`g_idx`) stores the group of every column as an I32.
     pub is_indexed: bool,
     pub arithmetic: Arithmetic,
-    /// The scheme in detail, for people.
+    /// A human-readable description of the format.
     pub description: String,
 }
 
-/// What the operations of a library are rounded to that calculates in the type of a weight.
+/// The rounding of operations in a library that calculates in the type of the weight.
 pub(crate) const fn step_of(dtype: TargetDtype) -> Step {
     match dtype {
         TargetDtype::F32 => Step::F32,

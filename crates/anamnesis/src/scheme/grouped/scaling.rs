@@ -1,8 +1,9 @@
-//! How scales and offsets come from values: each library has its own arithmetic, which its scheme writes down as a [`ScaleRule`].
+//! Scale rules: how a library computes scales and offsets from values. Each scheme implements [`ScaleRule`] with its
+//! library's arithmetic.
 
 use crate::scheme::coder::Identity;
 
-/// The lowest and the highest of some values.
+/// The lowest and the highest of a set of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Extremes {
     pub low: f32,
@@ -10,7 +11,7 @@ pub(crate) struct Extremes {
 }
 
 impl Extremes {
-    /// Of no values.
+    /// The extremes of an empty set.
     pub(crate) const NONE: Self = Self { low: f32::INFINITY, high: f32::NEG_INFINITY };
 
     /// The largest magnitude.
@@ -23,16 +24,16 @@ impl Extremes {
     }
 }
 
-/// What a group is stored and encoded with.
+/// The scale and offset that a group is stored with, and those that it is encoded with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Group {
-    /// The scale to store, which its type holds exactly.
+    /// The scale to store, already rounded to its type.
     pub scale: f32,
     /// The offset to store.
     pub offset: f32,
-    /// What values are divided or multiplied by.
+    /// The factor that values are divided or multiplied by.
     pub factor: f32,
-    /// What is added to them, or taken from them.
+    /// The shift that is added to or subtracted from values.
     pub shift: f32,
 }
 
@@ -43,36 +44,37 @@ impl Group {
     }
 }
 
-/// The arithmetic by which a library finds the scales of a weight.
+/// A library's arithmetic of computing scales.
 pub(crate) trait ScaleRule: Identity + Send + Sync {
-    /// Whether the lowest and the highest value of a group are told apart; otherwise `low` is the largest magnitude's
-    /// negative.
+    /// Whether the rule needs the lowest and the highest value of a group; otherwise `low` is the negated largest
+    /// magnitude.
     fn is_sided(&self) -> bool {
         false
     }
 
-    /// The scale of scales, where there is one, from the extremes of all values.
+    /// The global scale, if there is one, from the extremes of all values.
     fn whole(&self, all: Extremes) -> Option<f32> {
         let _ = all;
         None
     }
 
-    /// Whether there is a scale of scales.
+    /// Whether there is a global scale.
     fn has_whole(&self) -> bool {
         self.whole(Extremes { low: -1.0, high: 1.0 }).is_some()
     }
 
-    /// The scale and the offset of a group; `whole` is 1 where there is no scale of scales.
+    /// The scale and the offset of a group; `whole` is the global scale, or 1.
     fn group(&self, extremes: Extremes, whole: f32) -> Group;
 
-    /// [`group`](Self::group) of many, in place: extremes go in as `factors` and `shifts`, low and high. A rule that is asked
-    /// for small groups writes its own loop, which then has no other rules in it.
+    /// [`group`](Self::group) for many groups, in place: on entry, `factors` and `shifts` hold the low and high
+    /// extremes. A rule for
+    /// small groups overrides it with a loop that is specialised to the rule.
     fn groups(&self, whole: f32, groups: &mut Groups<'_>) {
         groups.each(|extremes| self.group(extremes, whole));
     }
 }
 
-/// Groups as the kernels take them.
+/// Groups in the structure-of-arrays form of the kernels.
 pub(crate) struct Groups<'a> {
     pub factors: &'a mut [f32],
     pub shifts: &'a mut [f32],
@@ -81,7 +83,7 @@ pub(crate) struct Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// Puts what a rule says of each group in the place of its extremes.
+    /// Replaces the extremes of each group by the result of `rule`.
     #[inline(always)]
     pub(crate) fn each(&mut self, rule: impl Fn(Extremes) -> Group) {
         let Groups { factors, shifts, scales, offsets } = self;

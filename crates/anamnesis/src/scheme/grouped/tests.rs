@@ -1,4 +1,4 @@
-//! Every combination against a naive twin that takes one element at a time.
+//! Compares every combination with a naive decoder of one element at a time.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::cpu::CpuLevel;
 use crate::scheme::coder::ScaleOp;
 use crate::scheme::coder::{Arrangement, Context, Grid, ScaleType, TileDecoder};
 
-/// Numbers from a seed.
+/// Pseudo-random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -41,7 +41,7 @@ fn f32_at(bytes: &[u8], index: u64) -> f32 {
     f32::from_le_bytes(bytes[index as usize * 4..][..4].try_into().unwrap())
 }
 
-/// One element, straight from the definition.
+/// One element, computed by the definition.
 fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
     let grid = &weight.grid;
     let (row, col) = (element / grid.cols, element % grid.cols);
@@ -111,7 +111,7 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
     }
 }
 
-/// Random codes without the bits that no code has: those are zero in every file.
+/// Random codes with padding bits of zero, as in every file.
 fn without_spare_bits(weight: &Grouped, codes: &[u8]) -> Vec<u8> {
     let cols = weight.grid.cols;
     let is_used = |at: u64| match weight.layout {
