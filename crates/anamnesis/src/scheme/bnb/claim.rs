@@ -13,10 +13,10 @@ use crate::scheme::coder::{Coding, Recipe};
 /// The BitsAndBytes schemes.
 pub(crate) struct Bnb;
 
-/// What precedes the quantisation type in the name of a description.
+/// The part of a `quant_state` tensor's name between the weight's name and the quantisation type.
 const QUANT_STATE: &str = ".quant_state.bitsandbytes__";
 
-/// Ends of the names of a four-bit weight's companions, in the order the decoder reads them.
+/// Suffixes of a four-bit weight's companions, in the order in which the decoder reads them.
 const COMPANIONS: [(&str, TensorRole); 4] = [
     (".absmax", TensorRole::Scale),
     (".quant_map", TensorRole::QuantMap),
@@ -30,7 +30,7 @@ impl Scheme for Bnb {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let four_bit = COMPANIONS.iter().map(|(end, _)| PartName::new(end, "", Confidence::Certain));
+        let four_bit = COMPANIONS.iter().map(|(suffix, _)| PartName::new(suffix, "", Confidence::Certain));
         let eight_bit = [".SCB", ".weight_format"].map(|end| PartName::new(end, ".weight", Confidence::Certain));
         let states = ["bitsandbytes__nf4", "bitsandbytes__fp4"].map(|end| PartName::new(end, "", Confidence::Certain));
         four_bit.chain(eight_bit).chain(states).collect()
@@ -41,16 +41,16 @@ impl Scheme for Bnb {
         let mut has_states = false;
         let mut eight_bit = Vec::new();
         for (id, tensor) in claims.unclaimed() {
-            // Few names have two bars, and those are searched.
-            let has_bars = tensor.name.as_bytes().windows(2).any(|pair| pair == b"__");
-            let weight = match has_bars.then(|| tensor.name.split_once(QUANT_STATE)).flatten() {
+            // Few names have a double underscore; only those are searched for the whole infix.
+            let has_underscores = tensor.name.as_bytes().windows(2).any(|pair| pair == b"__");
+            let weight = match has_underscores.then(|| tensor.name.split_once(QUANT_STATE)).flatten() {
                 Some((weight, _)) => {
                     has_states = true;
                     Some(weight)
                 }
-                None => COMPANIONS.iter().find_map(|(end, _)| tensor.name.strip_suffix(end)),
+                None => COMPANIONS.iter().find_map(|(suffix, _)| tensor.name.strip_suffix(suffix)),
             };
-            // A look-up table by itself is nothing of ours; with codes, or with a description, it is.
+            // A companion alone does not make a weight: `claim_four_bit` also needs codes or a quant_state.
             four_bit.extend(weight);
             if tensor.name.ends_with(".SCB") {
                 eight_bit.push(id);
@@ -68,10 +68,10 @@ impl Scheme for Bnb {
 fn claim_four_bit(claims: &mut Claims<'_>, name: &str, has_states: bool) {
     let state_prefix = format!("{name}{QUANT_STATE}");
     let states: Vec<_> = claims.catalog.with_prefix(&state_prefix).map(|(id, _)| id).collect();
-    let companions = COMPANIONS.map(|(end, role)| (claims.find_unclaimed(&format!("{name}{end}")), role));
+    let companions = COMPANIONS.map(|(suffix, role)| (claims.find_unclaimed(&format!("{name}{suffix}")), role));
     let found: Vec<(TensorId, TensorRole)> = companions.iter().filter_map(|(id, role)| Some(((*id)?, *role))).collect();
     let weight = claims.find_unclaimed(name);
-    // Names alone do not make a scheme: without a description, codes, scales and map must all be there.
+    // Without a quant_state, codes, scales and lookup table must all be present: the names alone prove nothing.
     let has_core = weight.is_some() && companions[0].0.is_some() && companions[1].0.is_some();
     if states.is_empty() && !has_core {
         return;
@@ -84,7 +84,7 @@ fn claim_four_bit(claims: &mut Claims<'_>, name: &str, has_states: bool) {
     }
     let Some(weight) = weight else {
         let place = claims.elsewhere(name).map_or_else(String::new, |place| format!(": {place}"));
-        let text = format!("the companions of a BitsAndBytes weight are there, but not {}{place}", quoted(name));
+        let text = format!("BitsAndBytes weight {} is missing, but its companions are present{place}", quoted(name));
         return claims.refuse(AnamnesisError::parse(text));
     };
     claims.take(weight, TensorRole::Quantized);
@@ -103,8 +103,8 @@ fn four_bit_weight(
 ) -> Result<Weight> {
     let tensor = claims.catalog.get(weight);
     let fail = |what: String| AnamnesisError::parse(format!("tensor {} {what}", quoted(&tensor.name)));
-    let missing = |end: &str| {
-        let name = format!("{}{end}", tensor.name);
+    let missing = |suffix: &str| {
+        let name = format!("{}{suffix}", tensor.name);
         let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
         fail(format!("has no {}{place}", quoted(&name)))
     };
@@ -128,7 +128,7 @@ fn four_bit_weight(
     }
     let part_bytes = parts.iter().map(|&id| claims.catalog.get(id).extent.bytes).collect();
     let kind = match states {
-        [] => match reason_for_a_state(claims, &tensor.name, has_states) {
+        [] => match reason_for_quant_state(claims, &tensor.name, has_states) {
             Some(why) => return Err(fail(format!("has no quant_state, and {why}"))),
             None => "4-bit".to_owned(),
         },
@@ -167,8 +167,9 @@ fn four_bit_weight(
     })
 }
 
-/// The reason to believe that a weight had a description, without which it is a vector. `others` have one.
-fn reason_for_a_state(claims: &Claims<'_>, weight: &str, others: bool) -> Option<String> {
+/// Why a weight without a `quant_state` must have had one; without it, it decodes to a vector. `others`: other weights
+/// have one.
+fn reason_for_quant_state(claims: &Claims<'_>, weight: &str, others: bool) -> Option<String> {
     let elsewhere = ["nf4", "fp4"].iter().find_map(|kind| claims.elsewhere(&format!("{weight}{QUANT_STATE}{kind}")));
     let others = || others.then(|| "other weights of this checkpoint have theirs".to_owned());
     elsewhere.or_else(|| claims.config.declared_quantisation()).or_else(others)
@@ -192,7 +193,7 @@ fn claim_eight_bit(claims: &mut Claims<'_>, scales: TensorId) {
     claims.take(scales, TensorRole::Scale);
     if tensor.dtype != Dtype::I8 {
         let (name, scales) = (quoted(&tensor.name), quoted(&scale_tensor.name));
-        let text = format!("tensor {name} is {}; beside {scales} it must be I8", tensor.dtype);
+        let text = format!("tensor {name} is {}; with the scales {scales} it must be I8", tensor.dtype);
         return claims.refuse(AnamnesisError::parse(text));
     }
     let format = claims.find_unclaimed(&format!("{module}weight_format"));

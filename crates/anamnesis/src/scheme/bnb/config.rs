@@ -1,4 +1,4 @@
-//! What a model's configuration tells of BitsAndBytes weights: the members that transformers' `BitsAndBytesConfig` writes.
+//! The `quantization_config` of BitsAndBytes weights: the keys that transformers' `BitsAndBytesConfig` writes.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub(super) fn quantization_config(kind: BnbKind, model: &QuantisedModel<'_>) -> 
         "bnb_4bit_use_double_quant": four_bit && model.options.bnb.double_quant,
         "llm_int8_enable_fp32_cpu_offload": false,
         "llm_int8_has_fp16_weight": false,
-        // Where none are named, loaders leave what they think is the head, which depends on the class that is loaded.
+        // Without this list, loaders skip the module they take for the head, which depends on the class that is loaded.
         "llm_int8_skip_modules": model.kept_module_patterns(),
         "llm_int8_threshold": 6.0,
         "load_in_4bit": four_bit,
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn every_layer_that_is_kept_is_named_and_so_is_a_head_that_is_not_stored() {
+    fn every_kept_layer_and_every_unstored_head_is_listed() {
         let of = |kept: &[(&'static str, Keeping)]| skipped(&["a.k.weight"], kept, &["lm_head"]);
         assert_eq!(of(&[]), json!(["lm_head"]));
         assert_eq!(of(&[("lm_head.weight", Keeping::Head)]), json!(["lm_head"]));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_never_means_a_quantised_layer_too() {
+    fn an_entry_never_matches_a_quantised_layer() {
         let kept = [("head.weight", Keeping::Head), ("decoder.weight", Keeping::Head)];
         let found = skipped(&["a.subhead.weight", "decoder.layers.0.q.weight"], &kept, &[]);
         assert_eq!(found, json!(["^head$", "^decoder$"]));

@@ -1,4 +1,4 @@
-//! Quantising to BitsAndBytes: each matrix by itself.
+//! Quantising to BitsAndBytes, matrix by matrix.
 
 use serde_json::Value;
 
@@ -15,14 +15,14 @@ use crate::scheme::quantise::{
     linear,
 };
 
-/// What can be asked for.
+/// The encodings of this scheme.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
     Encoding::with_companions(&["bnb-nf4", "bnb_nf4", "nf4"], "BitsAndBytes NF4 weights", "NF4", &BnbKind::Nf4),
     Encoding::with_companions(&["bnb-fp4", "bnb_fp4", "fp4"], "BitsAndBytes FP4 weights", "FP4", &BnbKind::Fp4),
     Encoding::with_companions(&["bnb-int8", "bnb_int8", "int8"], "BitsAndBytes INT8 weights", "INT8", &BnbKind::Int8),
 ];
 
-/// Values under one scale where nobody says.
+/// The default block size.
 const BLOCK_SIZE: usize = 64;
 /// Block sizes that bitsandbytes reads.
 const BLOCK_SIZES: [usize; 8] = [32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -34,12 +34,12 @@ impl Quantiser for BnbKind {
             return Err(contradiction(what, "BitsAndBytes has neither".to_owned()));
         }
         if task.options.groups != GroupOptions::default() {
-            let why = "BitsAndBytes has blocks of values, whatever their rows".to_owned();
+            let why = "BitsAndBytes has blocks that ignore the ends of rows".to_owned();
             return Err(contradiction("a group size".to_owned(), why));
         }
-        let rule = Rule::new(*self, task.options.bnb)?;
+        let options = EncoderOptions::new(*self, task.options.bnb)?;
         let decide = |tensor: &Candidate<'_>| match linear::decide_by(tensor, task.rules, &KEPT_BY_BNB) {
-            Ok(()) => rule.encoder(tensor).map(Decision::Encode),
+            Ok(()) => options.encoder(tensor).map(Decision::Encode),
             Err(keeping) => Ok(Decision::Keep(keeping)),
         };
         task.tensors.iter().map(decide).collect()
@@ -49,7 +49,7 @@ impl Quantiser for BnbKind {
         "transformers 5.22 with bitsandbytes 0.50"
     }
 
-    /// transformers replaces layers of the very class `Linear`, and `Conv1D`; experts are no layers to it.
+    /// transformers replaces only layers of the exact class `Linear`, and `Conv1D`; experts are not layers there.
     fn keeps(&self, layer: Layer) -> Option<Keeping> {
         match layer {
             Layer::Linear | Layer::Conv1d => None,
@@ -77,13 +77,13 @@ fn contradiction(what: String, why: String) -> AnamnesisError {
     Request::Contradiction { what, why }.into()
 }
 
-/// A kind with the options it has.
-enum Rule {
+/// The checked options of one kind.
+enum EncoderOptions {
     FourBit { quant_type: QuantType, block: usize, is_nested: bool },
     Int8,
 }
 
-impl Rule {
+impl EncoderOptions {
     fn new(kind: BnbKind, options: BnbOptions) -> Result<Self> {
         let quant_type = match kind {
             BnbKind::Nf4 => QuantType::Nf4,
@@ -107,7 +107,7 @@ impl Rule {
 
     fn encoder(&self, tensor: &Candidate<'_>) -> Result<Box<dyn TileEncoder>> {
         let Candidate { output_name: name, shape, dtype, .. } = *tensor;
-        // Loaders find the companions by the name of the weight.
+        // Loaders find the companions by a weight name that ends in `weight`.
         let is_named = name == "weight" || name.ends_with(".weight");
         let name = if is_named { name.to_owned() } else { format!("{name}.weight") };
         Ok(match *self {

@@ -1,4 +1,4 @@
-//! Against what bitsandbytes wrote.
+//! Compares the encoders with files that bitsandbytes wrote.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -136,7 +136,7 @@ fn means_are_those_of_torch() {
 }
 
 #[test]
-fn what_is_not_finite_is_refused_by_its_place() {
+fn a_value_that_is_not_finite_is_refused_by_its_index() {
     let level = Level::portable();
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let mut values = [0.5; 200];

@@ -1,4 +1,4 @@
-//! Values to four-bit codes and block scales.
+//! Encoding values to four-bit codes and block scales.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use anamnesis_kernels::{Codebook, Level, SMALLEST_SCALE, Scaling};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::filled;
 
-/// What a code of four bits stands for.
+/// The lookup table of four-bit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum QuantType {
     Nf4,
@@ -56,7 +56,7 @@ pub(crate) const FP4_MAP: [f32; 16] = [
 ];
 
 impl QuantType {
-    /// Its name in descriptions and in the names of tensors.
+    /// Its name in `quant_state` and in the names of tensors.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nf4 => "nf4",
@@ -72,7 +72,7 @@ impl QuantType {
         }
     }
 
-    /// The midpoints between the sorted entries, each belonging to the lower.
+    /// The midpoints between the sorted entries; a midpoint itself gets the lower entry.
     fn codebook(self) -> &'static Codebook {
         static BOOKS: [OnceLock<Codebook>; 2] = [OnceLock::new(), OnceLock::new()];
         BOOKS[self as usize].get_or_init(|| {
@@ -88,7 +88,7 @@ impl QuantType {
 /// Finds the scale of each block of `values`. Only the last block of a tensor may be short.
 ///
 /// # Errors
-/// `Parse` where a value is not finite; it says which.
+/// `Parse` if a value is not finite, with its index.
 pub(crate) fn absmax_of_blocks(level: Level, values: &[f32], block_size: usize, absmax: &mut [f32]) -> Result<()> {
     filled(chosen::block_largest(level, Values::F32(values), block_size, absmax), absmax.len())?;
     refuse_unscalable(values, absmax)?;
@@ -103,7 +103,7 @@ pub(crate) fn absmax_of_blocks(level: Level, values: &[f32], block_size: usize, 
 /// be short; a last byte with one value has the code of zero in its low nibble. Returns how many bytes of codes were written.
 ///
 /// # Errors
-/// `Parse` where a value is not finite; it says which.
+/// `Parse` if a value is not finite, with its index.
 pub(crate) fn encode_4bit_blocks(
     level: Level,
     values: &[f32],

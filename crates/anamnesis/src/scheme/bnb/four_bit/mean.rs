@@ -1,69 +1,72 @@
-//! The mean of block scales, added up in torch's order.
+//! The mean of block scales, summed in the order of `torch.mean` (torch's cascade sum).
 //!
-//! Numbers are dealt to 32 lanes, 4 rows of 8. A lane adds its numbers in runs; full runs go up into the next of four
-//! levels, which are added to each other last. How long a run is depends on how many numbers there are in all, so that
-//! has to be known first. Vectors of 8 that fill no step of 32 join the first row, the rows are added up, and then, one
-//! after the other, the numbers that fill no vector and the 8 lanes.
+//! Values are distributed over 32 lanes, 4 rows of 8. A lane sums its values in runs; the sum of a full run moves up to
+//! the next
+//! of four levels, and the levels are added at the end. The length of a run depends on the total count, which must be
+//! known
+//! first. Vectors of 8 that do not fill a step of 32 are added to the first row, then the rows are added up, and
+//! finally,
+//! one after the other, the values that do not fill a vector and the 8 lanes.
 
 use crate::error::{AnamnesisError, Result};
 
-/// Numbers in a vector; fewer than that are added as vectors of one.
+/// Values in a vector; fewer values in total are added as vectors of one.
 const VECTOR: usize = 8;
-/// Vectors that are added side by side.
+/// Independent vectors of sums.
 const ROWS: usize = 4;
 const LEVELS: usize = 4;
 
-/// The mean of a known number of scales that come one after the other.
+/// The mean of a known number of scales, pushed in order.
 #[derive(Debug, Clone)]
 pub(crate) struct NestedMean {
     count: usize,
-    /// Numbers taken so far.
-    taken: usize,
+    /// Values pushed so far.
+    pushed: usize,
     vector: usize,
     /// Steps in a run, as a power of two.
     power: u32,
     sums: [[f32; VECTOR * ROWS]; LEVELS],
-    /// Sum of the numbers behind the last whole vector.
+    /// Sum of the values after the last full vector.
     tail: f32,
 }
 
 impl NestedMean {
-    /// The mean of `count` numbers.
+    /// An empty sum for `count` values.
     pub(crate) fn new(count: usize) -> Self {
         let vector = if count < VECTOR { 1 } else { VECTOR };
         let steps = count / (vector * ROWS);
         let power = (steps.max(1).next_power_of_two().ilog2() / LEVELS as u32).max(4);
-        Self { count, taken: 0, vector, power, sums: [[0.0; VECTOR * ROWS]; LEVELS], tail: 0.0 }
+        Self { count, pushed: 0, vector, power, sums: [[0.0; VECTOR * ROWS]; LEVELS], tail: 0.0 }
     }
 
-    /// Takes the next numbers.
-    pub(crate) fn push(&mut self, numbers: &[f32]) {
+    /// Adds the next values.
+    pub(crate) fn push(&mut self, values: &[f32]) {
         let step = self.vector * ROWS;
         let in_steps = self.count / step * step;
         let in_vectors = self.count / self.vector * self.vector;
-        for &number in numbers {
-            let at = self.taken;
-            self.taken += 1;
+        for &value in values {
+            let at = self.pushed;
+            self.pushed += 1;
             if at < in_steps {
-                self.sums[0][at % step] += number;
-                if self.taken.is_multiple_of(step) {
-                    self.carry(self.taken / step);
+                self.sums[0][at % step] += value;
+                if self.pushed.is_multiple_of(step) {
+                    self.carry(self.pushed / step);
                 }
-                if self.taken == in_steps {
+                if self.pushed == in_steps {
                     self.join_levels();
                 }
             } else if at < in_vectors {
-                self.sums[0][at % self.vector] += number;
+                self.sums[0][at % self.vector] += value;
             } else {
-                self.tail += number;
+                self.tail += value;
             }
         }
     }
 
-    /// The mean, once all numbers were taken.
+    /// The mean, after all values were pushed.
     ///
     /// # Errors
-    /// `Parse` where their sum is beyond F32.
+    /// `Parse` if the sum overflows F32.
     pub(crate) fn mean(&self) -> Result<f32> {
         let mut lanes = [0.0; VECTOR];
         lanes[..self.vector].copy_from_slice(&self.sums[0][..self.vector]);
@@ -81,7 +84,7 @@ impl NestedMean {
         Ok(mean)
     }
 
-    /// Moves full runs up, after `steps` steps.
+    /// Moves the sums of full runs to the next level, after `steps` steps.
     fn carry(&mut self, steps: usize) {
         let mask = (1 << self.power) - 1;
         if steps & mask != 0 {

@@ -1,4 +1,4 @@
-//! Scales to eight-bit codes of their own.
+//! Double quantisation: encoding block scales to eight-bit codes.
 
 use crate::error::Result;
 use anamnesis_kernels::Level;
@@ -7,14 +7,15 @@ use anamnesis_kernels::chosen::{self, Values};
 use super::nested_map::nested_quant_map;
 use crate::scheme::coder::filled;
 
-/// Scales that share a scale.
+/// Block scales that share a nested scale.
 pub(crate) const NESTED_BLOCK_SIZE: usize = 256;
 
-/// Steps from −1 to 1.
+/// Steps between −1 and 1 in the library's lookup table.
 const GRID: f64 = 65535.0;
 
-/// Encodes scales, less their mean `offset`, in blocks of [`NESTED_BLOCK_SIZE`]. Only the last block of a tensor may be
-/// short. Returns how many codes were written.
+/// Subtracts the mean `offset` from block scales and encodes them in blocks of [`NESTED_BLOCK_SIZE`]. Only the last
+/// block of a
+/// tensor may be short. Returns how many codes were written.
 pub(crate) fn encode_nested_scales(
     level: Level,
     absmax: &[f32],
@@ -45,10 +46,11 @@ pub(crate) fn encode_nested_scales(
     Ok(written)
 }
 
-/// The code of a value from −1 to 1. The library looks it up in a table with an entry for each of [`GRID`] values, so the
-/// value goes to the nearest of those first.
+/// The code of a value from −1 to 1. The library looks codes up in a table with [`GRID`] steps, so the value is rounded
+/// to the
+/// nearest step first.
 fn nearest(map: &[f32; 256], value: f32) -> u8 {
-    // One operation, rounded once, to the library; F64 holds it exactly. NaN is place 0.
+    // A fused multiply-add in the library, rounded once; F64 holds it exactly. NaN becomes step 0.
     let place = (f64::from((value + 1.0) * 0.5) * GRID + 0.5) as f32 as u16;
     let value = (f64::from(place) * 2.0 / GRID - 1.0) as f32;
     let above = map.partition_point(|&entry| entry < value).clamp(1, 255);

@@ -1,6 +1,6 @@
-//! The 256 values of nested codes: bitsandbytes' signed dynamic map.
+//! The values of the 256 nested codes: bitsandbytes' signed dynamic map (`create_dynamic_map`).
 
-/// The positive values but one; the negative ones are the same.
+/// The positive values except 1; the negative values are their negations.
 #[rustfmt::skip]
 const POSITIVE: [f32; 127] = [
     5.5000004e-7, 3.2500002e-6, 7.75e-6, 0.000_021_249_998, 0.000_043_75, 0.000_066_25, 0.000_088_75,
@@ -22,7 +22,7 @@ const POSITIVE: [f32; 127] = [
     0.950_781_2, 0.964_843_75, 0.978_906_3, 0.992_968_74,
 ];
 
-/// The `nested_quant_map`: from the largest negative value through zero to one.
+/// The `nested_quant_map`: ascending, with zero at index 127 and one at index 255.
 pub(crate) fn nested_quant_map() -> &'static [f32; 256] {
     static MAP: [f32; 256] = {
         let mut map = [0.0; 256];

@@ -1,4 +1,4 @@
-//! Rows to eight-bit codes.
+//! Encoding rows to eight-bit codes.
 
 use anamnesis_kernels::chosen::{self, Rounded, Values};
 use anamnesis_kernels::{Level, Steps};
@@ -6,7 +6,7 @@ use anamnesis_kernels::{Level, Steps};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::filled;
 
-/// Values rounded at a time.
+/// How many values are rounded to F16 at a time.
 const STRIP: usize = 4096;
 
 /// Encodes rows of `cols` values: a code per value, and a scale per row. Returns how many codes were written.
@@ -14,7 +14,7 @@ const STRIP: usize = 4096;
 /// Values are rounded to F16 first, as bitsandbytes does with weights of every type.
 ///
 /// # Errors
-/// `Parse` where a value is not finite in F16; it says which.
+/// `Parse` if a value is not finite in F16, with its index.
 pub(crate) fn encode_int8_rows(
     level: Level,
     values: &[f32],
@@ -52,7 +52,7 @@ pub(crate) fn encode_int8_rows(
     Ok(written)
 }
 
-/// Halfway between the largest F16 and the next power of two: from here on, rounding gives infinity.
+/// Halfway between the largest F16 and the next power of two: values from here on round to infinity.
 pub(super) const F16_OVERFLOW: f32 = 65520.0;
 
 fn unscalable(row: &[f32], first: usize) -> AnamnesisError {

@@ -1,4 +1,4 @@
-//! The JSON description beside a four-bit weight.
+//! `quant_state`: the JSON that describes a four-bit weight.
 
 mod write;
 
@@ -10,20 +10,20 @@ use crate::error::{AnamnesisError, Result};
 
 pub(in crate::scheme::bnb) use write::quant_state_json;
 
-/// What a `quant_state` says, checked for sense but not yet against the tensors.
+/// A parsed `quant_state`: each value is valid by itself, but not yet checked against the tensors.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct QuantState {
     pub shape: Vec<usize>,
     pub block: u64,
     /// `nf4` or `fp4`.
     pub kind: Option<String>,
-    /// The type that the weight had, and that the library decodes to; `None` where it is another.
+    /// The original type of the weight, which the library decodes to; `None` if it is none of ours.
     pub dtype: Option<TargetDtype>,
     pub nested_block: Option<u64>,
     pub nested_offset: Option<f32>,
 }
 
-/// Longest description read, in bytes.
+/// The largest `quant_state` that is read.
 pub(in crate::scheme::bnb) const MAX_QUANT_STATE_BYTES: u64 = 64 << 10;
 
 impl QuantState {
@@ -40,12 +40,12 @@ impl QuantState {
         let positive = |value: &Value| value.as_u64().filter(|&number| number > 0);
         let even = |value: &Value| positive(value).filter(|block| block.is_multiple_of(2));
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        // Written from an f32, so that the way back through f64 is exact.
+        // The writer converted an f32, so rounding the f64 back to f32 is exact.
         let offset = |value: &Value| value.as_f64().map(|offset| offset as f32).filter(|offset| offset.is_finite());
         let kind = |value: &Value| text(value).filter(|kind| matches!(kind.as_str(), "nf4" | "fp4"));
         let is_float32 = |value: &Value| (value == "float32").then_some(());
         let dtype = member(&value, "dtype", "text", text)?;
-        // The scales of scales are multiplied in this type.
+        // The decoder multiplies nested scales in F32.
         member(&value, "nested_dtype", "float32", is_float32)?;
         let missing = |key: &str| AnamnesisError::parse(format!("quant_state has no {key}"));
         Ok(Self {
@@ -58,17 +58,17 @@ impl QuantState {
                 Some("float32") => Some(TargetDtype::F32),
                 _ => None,
             },
-            // Zero is none: some writers say so where nothing is nested.
+            // Some writers store 0 if nothing is nested.
             nested_block: member(&value, "nested_blocksize", "a number", Value::as_u64)?.filter(|&block| block > 0),
             nested_offset: member(&value, "nested_offset", "a number", offset)?,
         })
     }
 }
 
-/// A member that is absent, or is what it has to be.
+/// An optional member, refused unless `read` accepts its value.
 fn member<T>(state: &Value, key: &str, needed: &str, read: impl Fn(&Value) -> Option<T>) -> Result<Option<T>> {
     let Some(value) = state.get(key) else { return Ok(None) };
-    let wrong = || AnamnesisError::parse(format!("quant_state says {key} is {value}, {needed} is needed"));
+    let wrong = || AnamnesisError::parse(format!("quant_state has {key} {value}, {needed} is needed"));
     read(value).map(Some).ok_or_else(wrong)
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_is_read() {
+    fn a_quant_state_is_parsed() {
         let json = br#"{"quant_type": "nf4", "blocksize": 64, "shape": [33, 70], "dtype": "bfloat16",
             "nested_offset": 0.5, "nested_blocksize": 256, "nested_dtype": "float32", "more": null}"#;
         let wanted = QuantState {

@@ -1,4 +1,4 @@
-//! The JSON description beside a four-bit weight, as Python's `json.dumps` writes it.
+//! Writing a `quant_state` as Python's `json.dumps` does.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::super::codes::QuantType;
 use super::super::nested::NESTED_BLOCK_SIZE;
 use crate::catalog::TargetDtype;
 
-/// The description of a weight of `shape` that was of type `dtype`; with the mean of its scales where they are nested.
+/// The `quant_state` of a weight of `shape` and original type `dtype`; `nested_offset` is the mean of quantised scales.
 pub(crate) fn quant_state_json(
     quant_type: QuantType,
     block_size: usize,
@@ -33,10 +33,11 @@ pub(crate) fn quant_state_json(
     json
 }
 
-/// A finite number as Python writes it: the shortest digits that give it back, with an exponent outside 1e-4 to 1e16.
+/// A finite number as Python's `repr` writes it: the shortest digits that round-trip, with an exponent outside 1e-4 to
+/// 1e16.
 fn python_float(value: f64) -> String {
     let shortest = format!("{value:e}");
-    // As many digits, rounded to even where the number is halfway between two of that length.
+    // The same number of digits, but rounded half to even.
     let fraction_digits = shortest.find('e').unwrap_or(0).saturating_sub(2);
     let even = format!("{value:.fraction_digits$e}");
     let scientific = if even.parse() == Ok(value) { even } else { shortest };
@@ -59,7 +60,7 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_python_writes_them() {
-        // Each right side is what Python 3.11 printed for the left.
+        // The texts were printed by Python 3.11.
         for (value, text) in [
             (0.0, "0.0"),
             (1.0, "1.0"),
