@@ -1,12 +1,15 @@
-//! BitNet: weights of −1, 0 and 1 under one scale, as transformers stores them.
+//! BitNet: ternary weights (−1, 0 and 1) with one scale, as transformers stores them.
 //!
 //! | stored | holds | shape for a weight `[out, in]` |
 //! |---|---|---|
 //! | `X.weight` | U8, four codes in a byte: the lowest bits are the first quarter of the rows | `[out / 4, in]` |
-//! | `X.weight_scale` | one number | `[1]` |
+//! | `X.weight_scale` | one value | `[1]` |
 //!
-//! What the scale does depends on the layer that the configuration names: a `bitlinear` divides its result by it, an
-//! `autobitlinear` multiplies. Only the configuration tells these weights from others of the same names.
+//! The layer class in the configuration determines how the scale is used: a `bitlinear` layer divides its result by it,
+//! an
+//! `autobitlinear` layer multiplies. Other schemes use the same tensor names, so weights are claimed only if the
+//! configuration
+//! names BitNet.
 
 use std::sync::Arc;
 
@@ -24,7 +27,7 @@ const NAME: &str = "BitNet";
 const METHOD: &str = "bitnet";
 const CODES: &str = ".weight";
 
-/// Rows in a byte.
+/// Rows whose codes share a byte.
 const FIELDS: u64 = 4;
 
 impl Scheme for BitNet {
@@ -36,7 +39,7 @@ impl Scheme for BitNet {
         if claims.config.method() != Some(METHOD) {
             return;
         }
-        // Weights that are not packed stay what they are.
+        // Float weights are not packed.
         let is_codes = |dtype: Dtype| !matches!(dtype, Dtype::F32 | Dtype::BF16 | Dtype::F16 | Dtype::F64);
         let codes: Vec<_> = claims
             .unclaimed()
@@ -76,7 +79,7 @@ fn weight(claims: &Claims<'_>, id: TensorId, scale: Option<TensorId>) -> Result<
         return Err(fail(format!("it is {} {:?}; a matrix of U8 is needed", tensor.dtype, tensor.shape)));
     };
     let rows = stored.checked_mul(FIELDS as usize).filter(|&rows| rows > 0 && cols > 0);
-    let rows = rows.ok_or_else(|| fail(format!("its shape {:?} holds nothing", tensor.shape)))?;
+    let rows = rows.ok_or_else(|| fail(format!("its shape {:?} has no values", tensor.shape)))?;
     let mut grid = Grid::single(rows as u64 * cols as u64);
     (grid.rows, grid.cols, grid.block_rows, grid.block_cols) = (rows as u64, cols as u64, rows as u64, cols as u64);
     let decoder = Grouped {
@@ -110,17 +113,17 @@ fn weight(claims: &Claims<'_>, id: TensorId, scale: Option<TensorId>) -> Result<
     })
 }
 
-/// What the layers that the configuration names do with the scale.
+/// How the layer class of the configuration applies the scale.
 fn formula(args: &Args<'_>) -> Result<Formula> {
     let refused = |key: &str, value: &str| {
-        AnamnesisError::unsupported(NAME, format!("{key} {}: such weights are not decoded", quoted(value)))
+        AnamnesisError::unsupported(NAME, format!("weights with {key} {} are not decoded", quoted(value)))
     };
     match args.text(&["quantization_mode"])? {
         None | Some("offline") => {}
         Some(mode) => return Err(refused("quantization_mode", mode)),
     }
     if args.flag(&["use_rms_norm"])? == Some(true) {
-        // No plain layer does what these do to their inputs.
+        // These layers normalise their inputs, which a plain linear layer cannot do.
         return Err(refused("use_rms_norm", "true"));
     }
     match args.text(&["linear_class"])? {

@@ -1,12 +1,14 @@
-//! ComfyUI's dialect: weights that a [marker](crate::quant_config::Markers) of their file describes, by the name of a format.
+//! ComfyUI's formats: each weight is described by a [marker](crate::quant_config::Markers) tensor that names its
+//! format.
 //!
 //! | format | decoded by |
 //! |---|---|
-//! | `float8_e4m3fn`, `float8_e5m2`, `float8_e4m3fn_rowwise`, `float8_e4m3fn_blockwise` | [`fp8`](super::fp8), with scales as [`Float8`] says |
-//! | all others | nobody: they are refused by name |
+//! | `float8_e4m3fn`, `float8_e5m2`, `float8_e4m3fn_rowwise`, `float8_e4m3fn_blockwise` | [`fp8`](super::fp8), with the scale arrangement of [`Float8`] |
+//! | all others | refused by name |
 //!
-//! Marked weights are claimed before any other scheme looks at them, because most of these layouts have the names and shapes of
-//! another: scales in the order of a kernel are as many as scales in rows.
+//! Marked weights are claimed before every other scheme, because most of these layouts have the names and shapes of
+//! another
+//! format: scales swizzled for a kernel are as many as scales in row order.
 
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -14,13 +16,13 @@ use crate::quant_config::{Args, ModuleConfig};
 use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme, TensorRole};
 use crate::scheme::coder::Arrangement;
 
-/// The dialect, as far as it is refused.
+/// The scheme of ComfyUI's refused formats.
 pub(crate) struct Comfy;
 
-/// The tensor that describes the module it stands in.
+/// The suffix of the marker tensor that describes its module.
 const MARKER: &str = ".comfy_quant";
 
-/// Formats that are recognised: the name in a marker, the name for people, and what they would need.
+/// Refused formats: the name in a marker, the usual name, and why it is not decoded.
 const REFUSED: [(&str, &str, &str); 10] = [
     ("nvfp4", "ComfyUI NVFP4", "its scales are in the order of a kernel"),
     ("mxfp8", "ComfyUI MXFP8", "its scales are in the order of a kernel"),
@@ -30,25 +32,25 @@ const REFUSED: [(&str, &str, &str); 10] = [
     ("asym_w4a8_int8", "ComfyUI W4A8", "its weights are rotated, and have scales of scales"),
     ("w4a8", "ComfyUI W4A8", "its weights are rotated, and have scales of scales"),
     ("w4a8_int8", "ComfyUI W4A8", "its weights are rotated, and have scales of scales"),
-    ("awq_w4a16", "ComfyUI AWQ W4A16", "its groups lie along columns"),
+    ("awq_w4a16", "ComfyUI AWQ W4A16", "its groups run down the columns"),
     ("svdquant_w4a4", "ComfyUI SVDQuant W4A4", "a low-rank part belongs to it"),
 ];
 
-/// The name of what no table knows.
+/// The name for formats that are not in the table.
 const UNKNOWN: &str = "ComfyUI";
 
-/// How a marker says that eight-bit floats are stored.
+/// The type and scale arrangement of eight-bit floats that a marker describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Float8 {
     pub dtype: Dtype,
     pub arrangement: Arrangement,
 }
 
-/// Rows and columns of a block where the marker leaves it open.
-const USUAL_BLOCK: u64 = 64;
+/// The default rows and columns of a block.
+const DEFAULT_BLOCK: u64 = 64;
 
 impl Float8 {
-    /// What the marker of a module says, where that is eight-bit floats.
+    /// The description in the marker of a module, if it names a format of eight-bit floats.
     pub(crate) fn marked(module: &ModuleConfig<'_>) -> Result<Option<Self>> {
         let Some(marker) = module.marker() else { return Ok(None) };
         Ok(match marker.text(&["format"])? {
@@ -65,9 +67,11 @@ impl Float8 {
 }
 
 fn block_size(marker: &Args<'_>) -> Result<u64> {
-    let Some(said) = marker.integer(&["group_size"])? else { return Ok(USUAL_BLOCK) };
-    let size = u64::try_from(said.value).ok().filter(|&size| size > 0);
-    size.ok_or_else(|| AnamnesisError::parse(format!("{} says groups of {}", said.place, said.value)))
+    let Some(found) = marker.integer(&["group_size"])? else { return Ok(DEFAULT_BLOCK) };
+    let size = u64::try_from(found.value).ok().filter(|&size| size > 0);
+    size.ok_or_else(|| {
+        AnamnesisError::parse(format!("{}: group size is {}; a positive number is needed", found.place, found.value))
+    })
 }
 
 impl Scheme for Comfy {
@@ -85,7 +89,7 @@ impl Scheme for Comfy {
         let modules: Vec<_> = claims.config.marked().collect();
         for module in modules {
             let name = |end: &str| if module.is_empty() { end[1..].to_owned() } else { format!("{module}{end}") };
-            // Without its weight, a marker is refused as what is left over.
+            // A marker without its weight is refused as a leftover.
             let Some(id) = claims.catalog.find(&name(".weight")) else { continue };
             if let Some(marker) = claims.find_unclaimed(&name(MARKER)) {
                 claims.take(marker, TensorRole::QuantState);
@@ -101,7 +105,8 @@ impl Scheme for Comfy {
     }
 }
 
-/// Whether a marked weight is what its marker says, and decoded; otherwise the format's name, and why not.
+/// Accepts a weight whose marker names a decoded format of the same type; the error holds the format's name and the
+/// reason.
 fn check(
     claims: &Claims<'_>,
     module: &str,
@@ -120,20 +125,20 @@ fn check(
         return Err(unknown(AnamnesisError::parse(format!("it is {dtype}, and {place} says format is {format}"))));
     }
     let named = match format {
-        // Files of INT8 without a format have one layout.
+        // INT8 weights whose marker names no format have this layout.
         None if weight.dtype == Dtype::I8 => "int8_tensorwise",
         None => "",
         Some(format) => format,
     };
     let known = REFUSED.iter().find(|(known, ..)| *known == named);
     let (_, name, why) = *known.unwrap_or(&("", UNKNOWN, "this format is not known"));
-    let said =
+    let found =
         format.map_or_else(|| "names no format".to_owned(), |format| format!("says format is {}", quoted(format)));
-    let detail = format!("{} {said}, which is not decoded: {why}", place());
+    let detail = format!("{} {found}, which is not decoded: {why}", place());
     Err((name, AnamnesisError::unsupported(name, detail)))
 }
 
-/// Claims a weight that is not decoded, with what stands beside it; its bias is plain data.
+/// Claims a weight that is not decoded, with all tensors of its module except the bias, which is plain data.
 fn refuse(claims: &mut Claims<'_>, module: &str, weight: TensorId, format: &'static str) {
     claims.take_refused(weight, format);
     let prefix = if module.is_empty() { String::new() } else { format!("{module}.") };
