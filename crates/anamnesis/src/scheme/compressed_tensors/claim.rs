@@ -1,4 +1,4 @@
-//! Recognising the weights of compressed-tensors.
+//! Claiming the weights of compressed-tensors.
 
 use super::fp4::fp4_weight;
 use super::int8::byte_weight;
@@ -10,7 +10,7 @@ use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::claim::{About, Claims, PartName, Scheme, Weight};
 
-/// The formats of compressed-tensors, but those of eight-bit floats.
+/// The formats of compressed-tensors, except those of eight-bit floats.
 pub(crate) struct CompressedTensors;
 
 impl Scheme for CompressedTensors {
@@ -35,7 +35,7 @@ impl Scheme for CompressedTensors {
     }
 }
 
-/// Bytes beside a scale, where the configuration is this library's: other libraries store other things under these names.
+/// I8 weights with a scale, if the configuration names this library: others use the same names for other layouts.
 fn byte_weights(claims: &Claims<'_>) -> Vec<TensorId> {
     if claims.config.method() != Some(METHOD) {
         return Vec::new();
@@ -48,8 +48,8 @@ fn byte_weights(claims: &Claims<'_>) -> Vec<TensorId> {
     bytes.map(|(id, _)| id).collect()
 }
 
-fn claim_weight(claims: &mut Claims<'_>, codes: TensorId, end: &str) {
-    let parts = Parts::take(claims, codes, end);
+fn claim_weight(claims: &mut Claims<'_>, codes: TensorId, suffix: &str) {
+    let parts = Parts::take(claims, codes, suffix);
     match weight(claims, &parts) {
         Ok(weight) => claims.add(weight),
         Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(codes).name)),
@@ -69,7 +69,7 @@ fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         (Dtype::I32, Some(spec)) if is_packed => packed_weight(claims, parts, spec),
         (Dtype::I8, Some(spec)) if !is_packed => byte_weight(claims, parts, spec),
         (Dtype::I32 | Dtype::I8, _) => {
-            let detail = "no configuration says how many bits its codes have, and what belongs to a scale";
+            let detail = "no configuration says how many bits its codes have, and which values share a scale";
             Err(AnamnesisError::unsupported("compressed-tensors pack-quantized", detail))
         }
         (dtype, _) => Err(AnamnesisError::parse(format!("it is {dtype}; codes are I32 or U8"))),
@@ -90,7 +90,7 @@ fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         (0, _, Some(problem)) => Err(problem),
         (_, last, _) => {
             let places = fitting.iter().chain(&last).map(|(spec, _)| spec.place.as_str()).collect::<Vec<_>>();
-            Err(AnamnesisError::parse(format!("{} may both mean it, and both fit", places.join(" and "))))
+            Err(AnamnesisError::parse(format!("{} may all apply to it, and fit its tensors", places.join(" and "))))
         }
     }
 }

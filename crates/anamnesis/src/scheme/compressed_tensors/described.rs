@@ -1,4 +1,4 @@
-//! What a model's configuration tells of weights that were quantised: the members that compressed-tensors writes.
+//! The `quantization_config` that compressed-tensors writes for quantised weights.
 
 use serde_json::{Map, Value, json};
 
@@ -7,14 +7,15 @@ use super::preset::{Codes, Preset};
 use super::spec::Strategy;
 use crate::scheme::quantise::QuantisedModel;
 
-/// The version whose arithmetic and packing this is.
+/// The version of compressed-tensors whose arithmetic and packing is followed.
 const VERSION: &str = "0.20.0";
 
-/// What says that groups differ in how their weights are stored.
+/// The `format` of a model whose groups have different formats.
 const MIXED: &str = "mixed-precision";
 
-/// The `quantization_config` of a model: a group for all linear layers, and one for each preset that some of them have instead,
-/// which names them. A name counts before a class.
+/// The `quantization_config` of a model: a group for the class `Linear`, and one for each other preset that lists its
+/// modules by
+/// name. A name takes precedence over a class.
 pub(super) fn quantization_config(
     preset: &Preset,
     others: &[(&Preset, Vec<&str>)],
@@ -47,7 +48,7 @@ pub(super) fn quantization_config(
 }
 
 fn group(preset: &Preset, targets: &[&str], model: &QuantisedModel<'_>) -> Value {
-    // What cannot be is refused when planning.
+    // An impossible strategy was refused while planning.
     let strategy = preset.strategy(model.options).unwrap_or(preset.strategy);
     json!({
         "format": format(preset.codes),
@@ -102,7 +103,7 @@ fn weights(preset: &Preset, strategy: Strategy) -> Value {
     weights
 }
 
-/// How activations are quantised while the model runs.
+/// How activations are quantised at run time.
 fn activations(preset: &Preset, strategy: Strategy) -> Value {
     if !preset.activations {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! The encoder of one weight: its tensors, their types and shapes, and the arithmetic behind them.
+//! Building the encoder of one weight: its output tensors, their types and shapes, and the scale rule.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::scheme::grouped::{
 };
 use crate::scheme::quantise::Candidate;
 
-/// A matrix as the preset makes it.
+/// The encoder of a matrix by a preset.
 pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>) -> GroupedEncoder {
     let (rows, cols) = match *tensor.shape {
         [rows, cols] => (rows as u64, cols as u64),
@@ -118,7 +118,7 @@ fn layout(codes: Codes, cols: u64) -> Layout {
     }
 }
 
-/// What decodes it again.
+/// The decoder of the encoded weight.
 fn decoder(codes: Codes, strategy: Strategy, grid: Grid, cols: u64, scale: ScaleType) -> Arc<dyn TileDecoder> {
     let (meaning, offsets, name) = match codes {
         Codes::Float | Codes::Mxfp8 => return Arc::new(Fp8Decoder::new(Fp8Format::E4m3, grid, Some(scale))),

@@ -1,5 +1,6 @@
-//! `nvfp4-pack-quantized` and `mxfp4-pack-quantized`: four-bit floats, two in a byte, the first in its low half. Their types tell
-//! everything, so that they are read without a configuration too.
+//! `nvfp4-pack-quantized` and `mxfp4-pack-quantized`: four-bit floats, two in a byte, the first in the low nibble. The
+//! type of the
+//! scales identifies the format, so these weights are decoded without a configuration too.
 
 use std::sync::Arc;
 
@@ -13,14 +14,14 @@ use crate::scheme::coder::ScaleOp;
 use crate::scheme::coder::{Coding, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, GlobalScale, Grouped, Layout, Meaning, Offsets, Scales, Step};
 
-/// One of the two.
+/// One of the two formats.
 struct Kind {
     format: &'static str,
     name: &'static str,
     scheme: QuantScheme,
     scale_dtype: Dtype,
     scale: ScaleType,
-    /// The usual size of a group.
+    /// The default group size.
     group: u64,
     has_global_scale: bool,
 }
@@ -83,7 +84,7 @@ pub(super) fn fp4_weight(claims: &Claims<'_>, parts: &Parts, spec: Option<&Spec>
                 return Err(AnamnesisError::parse(format!("{name} is {dtype} {shape:?}; one F32 is needed")));
             }
             ids.push(id);
-            // Beside a scalar the library stays in BF16, beside a vector it goes on in F32.
+            // The library calculates in BF16 if the global scale is a scalar, and in F32 if it is a vector.
             let library = if global.shape.is_empty() { Step::Bf16 } else { Step::F32 };
             Some(GlobalScale { takes: ScaleOp::Divide, per_matrix: false, step: Step::F32, library })
         }
@@ -123,7 +124,7 @@ fn is_six_bits(kind: &Kind, bytes: u64, scale: &StoredTensor) -> bool {
     !kind.has_global_scale && scales > 0 && bytes.checked_mul(8) == scales.checked_mul(kind.group * 6)
 }
 
-/// The size of a group that the configuration says, where it speaks of weights like these.
+/// The configured group size, after checking that the configuration describes weights of this format.
 fn group_of(kind: &Kind, spec: &Spec) -> Result<u64> {
     spec.check_format(&[kind.format])?;
     spec.check_type(true, |bits| bits == 4)?;
@@ -131,7 +132,7 @@ fn group_of(kind: &Kind, spec: &Spec) -> Result<u64> {
         Strategy::Group(size) if spec.symmetric => Ok(size),
         _ => {
             let (place, name) = (&spec.place, kind.name);
-            Err(AnamnesisError::parse(format!("{place} says it is not symmetric in groups, as {name} is")))
+            Err(AnamnesisError::parse(format!("{place} does not say that it is symmetric with groups, as {name} is")))
         }
     }
 }

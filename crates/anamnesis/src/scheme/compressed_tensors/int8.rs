@@ -1,4 +1,5 @@
-//! `int-quantized` and `naive-quantized`: whole numbers as bytes, whatever their bits. Eight-bit floats are FP8's.
+//! `int-quantized` and `naive-quantized`: integer codes of up to 8 bits, each in a byte. Eight-bit floats are decoded
+//! by FP8.
 
 use std::sync::Arc;
 

@@ -1,19 +1,25 @@
-//! compressed-tensors: the formats of one library, told by the configuration's `config_groups` and held against what is stored.
+//! The formats of the compressed-tensors library. The configuration's `config_groups` name the format of a weight, and
+//! the stored
+//! tensors are checked against it.
 //!
-//! | format | codes | scales | beside them |
+//! | format | codes | scales | other companions |
 //! |---|---|---|---|
 //! | `pack-quantized` | `X.weight_packed` I32 `[.., out, words]`, 1 to 8 bits | `X.weight_scale` F32, BF16, F16 | `X.weight_shape` I64 or I32, the shape of the weight; `X.weight_zero_point`; `X.weight_g_idx` I32 `[in]` |
 //! | `int-quantized`, `naive-quantized` | `X.weight` I8 `[.., out, in]` | the same | `X.weight_zero_point` I8 |
-//! | `nvfp4-pack-quantized` | `X.weight_packed` U8 `[out, in/2]` | F8_E4M3 `[out, in/16]` | `X.weight_global_scale` F32, one value, that scales are divided by |
+//! | `nvfp4-pack-quantized` | `X.weight_packed` U8 `[out, in/2]` | F8_E4M3 `[out, in/16]` | `X.weight_global_scale` F32, one value: scales are divided by it |
 //! | `mxfp4-pack-quantized` | the same | U8 exponents `[out, in/32]` | |
 //!
-//! Scales are one for all, one per row `[.., out, 1]`, one per group `[.., out, in/size]` or one per block. Codes are stored from
-//! zero up; a value is `(code - middle - zero point) * scale`. Zero points of rows and groups are packed down their columns
-//! as I32, others are I8 like the scales. Codes of 3, 5, 6 and 7 bits lie without gaps since version 0.20, and did not
-//! before: the number of words tells, and where it does not the version.
+//! A weight has one scale, one per row `[.., out, 1]`, one per group `[.., out, in/size]` or one per block. Codes are
+//! stored
+//! unsigned; a value is `(code - middle - zero point) * scale`. Zero points per row or group are packed down the
+//! columns
+//! as I32, others are I8 in the shape of the scales. Codes of 3, 5, 6 and 7 bits are packed without gaps since version
+//! 0.20
+//! and padded to whole words before: the number of words distinguishes the two, or else the version.
 //!
-//! The library calculates in the type of the scales; here every step is F32, and one rounding follows. `float-quantized`
-//! and `mxfp8-quantized` weights are FP8's. Sparse formats, `marlin-24` and `mxfp6-pack-quantized` are refused by name.
+//! The library calculates in the type of the scales; here every step is F32, rounded once at the end. `float-quantized`
+//! and `mxfp8-quantized` weights are decoded by FP8. Sparse formats, `marlin-24` and `mxfp6-pack-quantized` are refused
+//! by name.
 
 mod activations;
 mod claim;

@@ -1,4 +1,5 @@
-//! `pack-quantized`: codes of 1 to 8 bits in 32-bit words. The shape of the weight is data, read while planning.
+//! `pack-quantized`: codes of 1 to 8 bits in 32-bit words. The shape of the weight is stored in a tensor, which is read
+//! while planning.
 
 use std::sync::Arc;
 
@@ -18,33 +19,33 @@ const SCHEME: QuantScheme = QuantScheme::Named("compressed-tensors pack-quantize
 /// How zero points are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ZeroPoints {
-    /// Not at all: codes are symmetric.
+    /// Not stored: codes are symmetric about the middle.
     Middle,
     Bytes,
-    /// In words, down the columns: so many rows of them.
+    /// Packed into words down the columns, with this many rows of words.
     Packed(u64),
 }
 
-/// Everything but the number of columns.
+/// The layout of a weight, except its number of columns.
 struct Geometry {
     rows: Rows,
-    /// Words of a row.
+    /// Words per row.
     words: u64,
     bits: u8,
     strategy: Strategy,
     scale: ScaleType,
     scale_shape: Vec<usize>,
     zero_points: ZeroPoints,
-    /// Whether the library that packed it leaves no gaps.
+    /// Whether the version of the library that packed it leaves no gaps between codes; `None` if unknown.
     densely: Option<bool>,
 }
 
-/// A weight whose shape, and index of groups if it has one, is still to be read.
-struct Unread {
+/// A weight whose shape, and group index if it has one, are read while planning.
+struct Unprepared {
     /// The name of its codes.
     name: String,
     geometry: Geometry,
-    /// The part that holds the shape, and the bytes of each number in it.
+    /// The index of the part that stores the shape, and the bytes of each dimension.
     shape: (usize, usize),
     index: Option<usize>,
     coding: Coding,
@@ -100,7 +101,7 @@ pub(super) fn packed_weight(claims: &Claims<'_>, parts: &Parts, spec: &Spec) -> 
         }
         None => {
             let groups = scale.shape.last().map_or(1, |&groups| groups);
-            if spec.reordered && groups > 1 && !spec.knows_no_index() {
+            if spec.reordered && groups > 1 && !spec.omits_group_index() {
                 parts.needed(claims, None, "weight_g_idx").map_err(|error| error.within(&spec.place))?;
             }
             None
@@ -108,7 +109,7 @@ pub(super) fn packed_weight(claims: &Claims<'_>, parts: &Parts, spec: &Spec) -> 
     };
     ids.push(shape_id);
     let (bits, all_rows) = (spec.bits, geometry.rows.matrices().saturating_mul(geometry.rows.rows));
-    // Of a row that may end in an unfinished word, as many as there can be.
+    // Without a known number of columns, an upper bound: the last word of a row may be partly filled.
     let values = all_rows.saturating_mul(cols.unwrap_or(words.saturating_mul(32) / u64::from(bits)));
     let coding = Coding {
         format: FORMAT.to_owned(),
@@ -126,7 +127,7 @@ pub(super) fn packed_weight(claims: &Claims<'_>, parts: &Parts, spec: &Spec) -> 
         blocks: group_size(spec.strategy).map(|size| Blocks { bits, size, nested: false }),
         coding: coding.clone(),
         parts: ids.clone(),
-        recipe: Recipe::Deferred(Arc::new(Unread {
+        recipe: Recipe::Deferred(Arc::new(Unprepared {
             name: codes.name.clone(),
             geometry,
             shape: (ids.len() - 1, number_bytes),
@@ -163,7 +164,7 @@ fn zero_points(
     }
 }
 
-/// Refuses an index of groups that has not one I32 for every column of a matrix in groups.
+/// Refuses a group index unless it has an I32 for every column of a matrix with groups.
 fn check_index(index: &StoredTensor, geometry: &Geometry, cols: Option<u64>) -> Result<()> {
     let fits = cols.is_some_and(|cols| geometry.rows.stack.is_empty() && index.shape == [cols as usize]);
     if fits && index.dtype == Dtype::I32 {
@@ -174,7 +175,7 @@ fn check_index(index: &StoredTensor, geometry: &Geometry, cols: Option<u64>) -> 
 }
 
 impl Geometry {
-    /// Whether codes lie without gaps; refuses numbers of words that so many columns do not take.
+    /// Whether codes are packed without gaps; an error if the number of words fits neither packing of `cols` columns.
     fn is_dense(&self, cols: u64) -> Result<bool> {
         let codes = Packed { codes: cols, words: self.words };
         match self.zero_points {
@@ -196,7 +197,7 @@ impl Geometry {
             offsets: match self.zero_points {
                 ZeroPoints::Middle => Offsets::Constant(middle),
                 ZeroPoints::Bytes => Offsets::Stored { kind: ScaleType::I8, plus: middle },
-                // Zero points are stored from zero up as codes are, so that their middles cancel out.
+                // Zero points are stored unsigned like codes, so that their middles cancel out.
                 ZeroPoints::Packed(_) => Offsets::PackedDown { bits, dense },
             },
             is_indexed: false,
@@ -210,7 +211,7 @@ impl Geometry {
     }
 }
 
-impl Unread {
+impl Unprepared {
     fn read(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         let (part, number_bytes) = self.shape;
         let numbers = numbers(&read(part)?, number_bytes);
@@ -238,7 +239,7 @@ impl Unread {
     }
 }
 
-impl Prepare for Unread {
+impl Prepare for Unprepared {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         self.read(read).map_err(|error| error.in_tensor(&self.name))
     }
@@ -248,7 +249,7 @@ impl Prepare for Unread {
     }
 }
 
-/// Little-endian numbers of so many bytes.
+/// Little-endian signed integers of `each` bytes.
 fn numbers(bytes: &[u8], each: usize) -> Vec<i64> {
     let number = |bytes: &[u8]| match *bytes {
         [a, b, c, d] => i32::from_le_bytes([a, b, c, d]).into(),
@@ -258,8 +259,10 @@ fn numbers(bytes: &[u8], each: usize) -> Vec<i64> {
     bytes.chunks_exact(each).map(number).collect()
 }
 
-/// Whether an index says more than that groups follow each other. With a -1 in it the library takes it for unset; it sorts
-/// columns by their groups and cuts them evenly, so that an index of uneven groups means something else there.
+/// Whether a group index differs from consecutive groups. The library takes an index that contains -1 for unset. It
+/// sorts
+/// columns by group and splits them evenly, so an index of uneven groups would mean something else there and is
+/// refused.
 fn is_reordered(bytes: &[u8], groups: u64, size: u64) -> Result<bool> {
     let index = || bytes.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes));
     if index().any(|group| group == -1) {

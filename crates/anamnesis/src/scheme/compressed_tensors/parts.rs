@@ -4,12 +4,12 @@ use crate::catalog::{StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Claims, Confidence, PartName, TensorRole};
 
-/// How the name of packed codes ends.
+/// The suffix of packed codes.
 pub(super) const PACKED: &str = ".weight_packed";
-/// How the name of codes ends that are called like the weight itself.
+/// The suffix of codes that have the name of the weight itself.
 pub(super) const WEIGHT: &str = ".weight";
 
-/// What the parts of a weight are called, besides the scale, which FP8 has too.
+/// The names of a weight's parts, except the scale, which FP8 lists.
 pub(super) const PART_NAMES: [PartName; 6] = [
     PartName::new(PACKED, PACKED, Confidence::Certain),
     PartName::new(".weight_zero_point", PACKED, Confidence::Certain),
@@ -31,13 +31,13 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Claims codes whose name ends so, and those of their companions that are there.
-    pub(super) fn take(claims: &mut Claims<'_>, codes: TensorId, end: &str) -> Self {
+    /// Claims codes whose name ends in `suffix`, and the companions that are present.
+    pub(super) fn take(claims: &mut Claims<'_>, codes: TensorId, suffix: &str) -> Self {
         claims.take(codes, TensorRole::Quantized);
         let name = &claims.catalog.get(codes).name;
-        let module = name.strip_suffix(end).unwrap_or(name);
-        let mut companion = |end: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}.{end}"))?;
+        let module = name.strip_suffix(suffix).unwrap_or(name);
+        let mut companion = |part: &str, role| {
+            let id = claims.find_unclaimed(&format!("{module}.{part}"))?;
             claims.take(id, role);
             Some(id)
         };
@@ -49,7 +49,7 @@ impl Parts {
             g_idx: companion("weight_g_idx", TensorRole::GroupIndex),
             global_scale: companion("weight_global_scale", TensorRole::Scale),
         };
-        // What marlin-24 has beside its codes.
+        // Companions of marlin-24, which is refused.
         companion("scale_packed", TensorRole::Scale);
         companion("meta", TensorRole::QuantState);
         parts
@@ -66,7 +66,7 @@ impl Parts {
         format!("{}{WEIGHT}", self.module(claims))
     }
 
-    /// A companion that must be there, called so.
+    /// A companion that must be present; `end` names it in the error.
     pub(super) fn needed<'a>(
         &self,
         claims: &Claims<'a>,

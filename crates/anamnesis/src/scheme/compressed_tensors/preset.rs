@@ -1,41 +1,40 @@
-//! The ways of quantising that compressed-tensors has names for.
+//! Presets: the quantisations that compressed-tensors has names for, such as `W4A16`.
 
 use super::spec::Strategy;
 use crate::error::{Request, Result};
 use crate::scheme::quantise::{GroupSize, QuantiseOptions};
 
-/// A way of quantising that the library has a name for.
+/// A named quantisation of compressed-tensors.
 pub(super) struct Preset {
     pub name: &'static str,
     pub codes: Codes,
-    /// Which values share a scale where nobody says.
+    /// The values that share a scale by default.
     pub strategy: Strategy,
-    /// Whether another size of groups may be asked for.
+    /// Whether another group size can be requested.
     pub is_sizable: bool,
-    /// Whether activations are quantised too, while the model runs.
+    /// Whether activations are quantised too, at run time.
     pub activations: bool,
 }
 
-/// What codes are, and how they are stored.
+/// The type of codes, and how they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codes {
     /// E4M3.
     Float,
     /// Eight bits, a byte each.
     Int8,
-    /// Packed in words.
-    Packed {
-        bits: u8,
-        symmetric: bool,
-    },
-    /// E2M1 and E4M3 under powers of two, E2M1 under E4M3.
+    /// Integers packed into 32-bit words.
+    Packed { bits: u8, symmetric: bool },
+    /// E2M1 with power-of-two scales.
     Mxfp4,
+    /// E4M3 with power-of-two scales.
     Mxfp8,
+    /// E2M1 with E4M3 scales and a global scale.
     Nvfp4,
 }
 
 impl Preset {
-    /// Which values share a scale, as asked for.
+    /// The values that share a scale, by the caller's options.
     pub(super) fn strategy(&self, options: &QuantiseOptions) -> Result<Strategy> {
         match options.groups.size {
             None => Ok(self.strategy),

@@ -1,4 +1,4 @@
-//! Quantising as compressed-tensors does: each linear layer by itself, without calibration.
+//! Quantising to compressed-tensors formats: each linear layer by itself, without calibration.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ macro_rules! presets {
             name: $names[0], codes: $codes, strategy: $strategy, is_sizable: $sizable, activations: $activations,
         }),*];
 
-        /// What can be asked for.
+        /// The encodings of this scheme.
         pub(crate) static ENCODINGS: [Encoding; PRESETS.len()] = {
             let mut index = 0;
             [$(Encoding {
@@ -85,7 +85,7 @@ impl Quantiser for Preset {
         "transformers 5.22 with compressed-tensors 0.20, vLLM and SGLang"
     }
 
-    /// compressed-tensors decodes what has scales of its own to BF16, and leaves it there.
+    /// compressed-tensors decodes formats whose scales are not floats of the model's type to BF16.
     fn required_dtype(&self) -> Option<TargetDtype> {
         matches!(self.codes, Codes::Mxfp4 | Codes::Mxfp8 | Codes::Nvfp4).then_some(TargetDtype::BF16)
     }

@@ -1,18 +1,21 @@
-//! How llm-compressor finds the scales of a weight from the extremes of its groups.
+//! How llm-compressor computes scales and zero points from the extremes of each group.
 //!
 //! | rule | scale | zero point |
 //! |---|---|---|
 //! | [`Rule::Middle`] | magnitude / half of the codes' range | |
-//! | [`Rule::Sided`] | (highest − lowest) / the codes' range, zero being among them | lowest code − lowest / scale |
-//! | [`Rule::Power`] | the power of two nearest to the magnitude, over the largest power of the codes | |
+//! | [`Rule::Sided`] | (highest − lowest) / the codes' range, where highest ≥ 0 and lowest ≤ 0 | lowest code − lowest / scale |
+//! | [`Rule::Power`] | the power of two nearest to the magnitude / the largest power of two of the codes | |
 //! | [`Rule::Nvfp4`] | magnitude / 6 × the global scale, to E4M3; the global scale is 448 × 6 / the magnitude of all | |
 //!
-//! Extremes have the type of the weight, and every operation on them is rounded to it; only the product with the global scale
-//! is F32. A scale of zero becomes the distance from 1 to the next number of its type: 2⁻²³, 2⁻⁷ in BF16, 2⁻¹⁰ in F16, 1/8 in
-//! E4M3, and 1 among powers of two. A magnitude is nearer to the next power of two from 1.75 of its own on.
+//! Extremes have the type of the weight, and every operation on them is rounded to it; only the product with the global
+//! scale
+//! is F32. A scale of zero becomes the epsilon of its type: 2⁻²³, 2⁻⁷ in BF16, 2⁻¹⁰ in F16, 1/8 in E4M3; for
+//! power-of-two scales
+//! it becomes 1. A magnitude rounds up to the next power of two from 1.75 times its own power of two on.
 //!
-//! Where powers of two leave F16 the library writes others than it calculates: magnitudes of 57344 and more, which no code
-//! would stand for, are calculated in F32 here.
+//! Powers of two beyond F16 overflow in the library: it writes other scales than it calculates with. Magnitudes of
+//! 57344 and
+//! more, for which that would leave no valid code, are calculated in F32 here.
 
 use anamnesis_kernels::float::{bf16, f16};
 use anamnesis_kernels::{E4m3, Format8};
@@ -20,8 +23,8 @@ use anamnesis_kernels::{E4m3, Format8};
 use crate::catalog::TargetDtype;
 use crate::scheme::grouped::{Extremes, Group, Groups, ScaleRule};
 
-/// What stands in for a scale of zero in E4M3.
-const NOT_ZERO_E4M3: f32 = 0.125;
+/// The epsilon of E4M3, which replaces a scale of zero.
+const EPSILON_E4M3: f32 = 0.125;
 /// The largest E4M3 and the largest E2M1.
 const LARGEST_E4M3: f32 = 448.0;
 const LARGEST_E2M1: f32 = 6.0;
@@ -30,17 +33,17 @@ const SMALLEST_F16: f32 = 1.0 / 16384.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rule {
-    /// Codes on both sides of zero, from the lowest to the highest so many steps.
+    /// Codes symmetric about zero, with `range` steps from the lowest to the highest.
     Middle {
         range: u16,
         dtype: TargetDtype,
     },
-    /// Codes of so many bits, with a zero point.
+    /// Codes of `bits` bits with a zero point.
     Sided {
         bits: u8,
         dtype: TargetDtype,
     },
-    /// Floats whose largest power of two is this one.
+    /// Float codes whose largest power of two is 2^`largest`.
     Power {
         largest: u8,
         dtype: TargetDtype,
@@ -56,7 +59,7 @@ impl ScaleRule for Rule {
     fn whole(&self, all: Extremes) -> Option<f32> {
         let Self::Nvfp4(dtype) = *self else { return None };
         let smallest = if dtype == TargetDtype::F16 { SMALLEST_F16 } else { f32::MIN_POSITIVE };
-        // A number over a tensor is the number times the tensor's inverse, as torch has it.
+        // torch divides a number by a tensor as number × (1 / tensor).
         let inverse = rounded(1.0 / all.magnitude().max(smallest), dtype);
         let whole = rounded(inverse * (LARGEST_E4M3 * LARGEST_E2M1), dtype);
         Some(if whole.is_finite() { whole } else { 1.0 })
@@ -69,7 +72,7 @@ impl ScaleRule for Rule {
                 let Extremes { low, high } = extremes.with(Extremes { low: 0.0, high: 0.0 });
                 let (lowest, range) = (-f32::from(1u16 << (bits - 1)), f32::from((1u16 << bits) - 1));
                 let scale = rounded(rounded(high - low, dtype) / range, dtype);
-                // Without values but zero there is nothing to divide by, and the zero point is zero.
+                // If all values are zero, the scale is zero too, and so is the zero point.
                 let zero_point = match scale {
                     0.0 if low == 0.0 => 0.0,
                     scale => rounded(lowest - rounded(low / scale, dtype), dtype),
@@ -94,28 +97,28 @@ impl ScaleRule for Rule {
 #[inline(always)]
 fn nvfp4(extremes: Extremes, whole: f32, dtype: TargetDtype) -> Group {
     let scale = E4m3::decode(E4m3::encode(rounded(extremes.magnitude() / LARGEST_E2M1, dtype) * whole));
-    let scale = if scale == 0.0 { NOT_ZERO_E4M3 } else { scale };
+    let scale = if scale == 0.0 { EPSILON_E4M3 } else { scale };
     Group { factor: scale / whole, ..Group::of(scale) }
 }
 
-/// The scale of codes whose largest power of two is this one.
+/// The power-of-two scale of float codes whose largest power of two is 2^`largest`.
 fn power(magnitude: f32, largest: u8, dtype: TargetDtype) -> f32 {
     let nearest = (magnitude.to_bits() + (1 << 21)) >> 23;
-    let is_nothing = dtype == TargetDtype::F16 && f32::from_bits(nearest << 23) < SMALLEST_F16;
+    let is_subnormal = dtype == TargetDtype::F16 && f32::from_bits(nearest << 23) < SMALLEST_F16;
     match nearest.saturating_sub(largest.into()) {
-        _ if is_nothing => 1.0,
+        _ if is_subnormal => 1.0,
         0 => f32::from_bits(1 << 22),
         exponent => f32::from_bits(exponent << 23),
     }
 }
 
-/// The nearest whole number of a small one, halves to even: beside so large a number there is no room for a fraction.
+/// A small number rounded half to even: adding 1.5 × 2²³ leaves no bits for a fraction.
 fn nearest(number: f32) -> f32 {
     const LARGE: f32 = 1.5 * (1 << 23) as f32;
     (number + LARGE) - LARGE
 }
 
-/// A scale as its type holds it, never zero.
+/// A scale rounded to its type; zero becomes the epsilon of the type.
 fn stored(scale: f32, dtype: TargetDtype) -> f32 {
     match rounded(scale, dtype) {
         0.0 => match dtype {
@@ -127,7 +130,7 @@ fn stored(scale: f32, dtype: TargetDtype) -> f32 {
     }
 }
 
-/// A number as its type holds it.
+/// A number rounded to a type.
 #[inline(always)]
 fn rounded(number: f32, dtype: TargetDtype) -> f32 {
     match dtype {

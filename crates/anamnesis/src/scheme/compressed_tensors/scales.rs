@@ -1,4 +1,4 @@
-//! How scales and zero points lie over a weight, whatever its codes are.
+//! The arrangement of scales and zero points over a weight, independent of its codes.
 
 use super::METHOD;
 use super::spec::{Spec, Strategy};
@@ -9,14 +9,14 @@ use crate::scheme::coder::{Arrangement, Grid, ScaleType};
 /// A stack of matrices, whose number of columns may not be known yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Rows {
-    /// The dimensions of the stack; none where the weight is a matrix.
+    /// The dimensions of the stack; empty for a matrix.
     pub stack: Vec<usize>,
-    /// Of one matrix.
+    /// The rows of one matrix.
     pub rows: u64,
 }
 
 impl Rows {
-    /// The rows of codes, and how many units they have in a row.
+    /// The rows of a tensor of codes, and its stored units (words or bytes) per row.
     pub(super) fn of(codes: &StoredTensor) -> Result<(Self, u64)> {
         match &codes.shape[..] {
             [stack @ .., rows, units] if stack.len() <= 1 && codes.elements() > 0 => {
@@ -28,17 +28,17 @@ impl Rows {
         }
     }
 
-    /// Matrices of the stack.
+    /// The number of matrices in the stack.
     pub(super) fn matrices(&self) -> u64 {
         self.stack.iter().map(|&dim| dim as u64).product()
     }
 
-    /// A shape with these rows at its end.
+    /// The shape of a stack of matrices of `rows` by `cols`.
     pub(super) fn shape(&self, rows: u64, cols: u64) -> Vec<usize> {
         self.stack.iter().copied().chain([rows as usize, cols as usize]).collect()
     }
 
-    /// How many columns there are, where the scales tell it. They must fit the rows.
+    /// The number of columns, if the scales determine it. Scales that do not fit the rows are refused.
     pub(super) fn check_scale(&self, scale: &StoredTensor, strategy: Strategy) -> Result<Option<u64>> {
         let fits = |rows: u64, cols: u64| scale.shape == self.shape(rows, cols);
         let last = scale.shape.last().map_or(0, |&last| last as u64);
@@ -64,7 +64,7 @@ impl Rows {
         }
     }
 
-    /// The grid of scales of this shape over so many columns.
+    /// The grid of scales of shape `scale_shape` over `cols` columns.
     pub(super) fn grid(&self, cols: u64, strategy: Strategy, scale_shape: &[usize]) -> Result<Grid> {
         let all_rows = self.matrices().saturating_mul(self.rows);
         let found = scale_shape.last().map_or(1, |&last| last as u64);
@@ -73,7 +73,7 @@ impl Rows {
             Strategy::Channel => (Grid::new(self.rows, cols, 1, cols, Arrangement::Row), 1),
             Strategy::Group(size) => {
                 if !cols.is_multiple_of(size) {
-                    return Err(AnamnesisError::parse(format!("{cols} columns are no whole groups of {size}")));
+                    return Err(AnamnesisError::parse(format!("{cols} columns do not divide into groups of {size}")));
                 }
                 (Grid::new(self.rows, cols, 1, size, Arrangement::Block(1, size)), cols / size)
             }
@@ -90,7 +90,7 @@ impl Rows {
     }
 }
 
-/// The type of scales that are ordinary floats.
+/// The type of scales that must be F32, BF16 or F16.
 pub(super) fn float_scale(scale: &StoredTensor) -> Result<ScaleType> {
     ScaleType::of_float(scale.dtype).ok_or_else(|| {
         let (name, dtype) = (quoted(&scale.name), scale.dtype);
@@ -98,7 +98,7 @@ pub(super) fn float_scale(scale: &StoredTensor) -> Result<ScaleType> {
     })
 }
 
-/// Refuses zero points that are not bytes stored as the scales are.
+/// Refuses zero points unless they are I8 in the shape of the scales.
 pub(super) fn check_bytes(zero_point: &StoredTensor, scale: &StoredTensor) -> Result<()> {
     if zero_point.dtype == Dtype::I8 && zero_point.shape == scale.shape {
         return Ok(());
@@ -116,7 +116,7 @@ pub(super) fn check_symmetry(spec: &Spec, zero_point: Option<&StoredTensor>, nam
     Err(AnamnesisError::parse(format!("{place} says it is not symmetric, but there is no {name}")))
 }
 
-/// What belongs to a scale, for people.
+/// A description of the values that share a scale.
 pub(super) fn describe(strategy: Strategy) -> String {
     match strategy {
         Strategy::Tensor => "one scale per tensor".to_owned(),
@@ -135,7 +135,7 @@ pub(super) fn block_shape(strategy: Strategy, cols: Option<u64>) -> Option<(u64,
     }
 }
 
-/// Columns that follow each other under one scale.
+/// The number of adjacent columns that share a scale.
 pub(super) fn group_size(strategy: Strategy) -> Option<u64> {
     match strategy {
         Strategy::Group(size) => Some(size),

@@ -1,39 +1,39 @@
-//! What a configuration says about one weight.
+//! The description of a weight in the configuration.
 
 use super::METHOD;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, ModuleConfig, QuantConfig, Target};
 
-/// What belongs to one scale.
+/// The values that share a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strategy {
     Tensor,
     /// A row.
     Channel,
-    /// So many columns of a row.
+    /// This many columns of a row.
     Group(u64),
-    /// So many rows and columns.
+    /// A block of this many rows and columns.
     Block(u64, u64),
 }
 
-/// The arguments of a group for its weights.
+/// The arguments for weights in an entry of `config_groups`.
 #[derive(Debug, Clone)]
 pub(super) struct Spec {
-    /// How they are stored; `None` where only that they are of several formats is said.
+    /// The format; `None` if the configuration says only that there are several.
     pub format: Option<String>,
     pub bits: u8,
     pub is_float: bool,
     pub strategy: Strategy,
     pub symmetric: bool,
-    /// Whether groups were made by activation order, so that an index tells them.
+    /// Whether groups are in activation order, so that a group index is stored.
     pub reordered: bool,
-    /// The library's version that wrote the weights.
+    /// The version of the library that wrote the weights.
     version: Option<(u32, u32)>,
-    /// Where this is said.
+    /// Its place in the configuration, for messages.
     pub place: String,
 }
 
-/// The formats that are decoded, by this scheme or as FP8.
+/// The formats that are decoded, by this scheme or by FP8.
 const FORMATS: [&str; 7] = [
     "pack-quantized",
     "int-quantized",
@@ -44,16 +44,17 @@ const FORMATS: [&str; 7] = [
     "mxfp8-quantized",
 ];
 
-/// Says that there are several formats, each told by its group.
+/// The `format` of a model whose groups have formats of their own.
 const MIXED: &str = "mixed-precision";
 
-/// Versions that are known to pack all codes without gaps, and the last that is known to leave them.
+/// The first version known to pack all codes without gaps, and the last known to leave gaps.
 const DENSE_SINCE: (u32, u32) = (0, 20);
 const PADDED_UNTIL: (u32, u32) = (0, 11);
 
 impl Spec {
-    /// What the groups say that may be this module's: one thing, unless they mean its class, which no file tells. Nothing
-    /// where there is no configuration.
+    /// The descriptions in the groups that may apply to a module: at most one, unless the groups target classes,
+    /// because a file does
+    /// not record the class of a module. Empty without a configuration.
     pub(super) fn of_module(config: &QuantConfig, module: &ModuleConfig<'_>) -> Result<Vec<Self>> {
         if !config.is_present() {
             return Ok(Vec::new());
@@ -75,7 +76,7 @@ impl Spec {
             match Self::read(group) {
                 Ok(spec) if specs.iter().any(|other| other.is_like(&spec)) => {}
                 Ok(spec) => specs.push(spec),
-                // A group for a class of modules may be for others than this.
+                // A group for a class of modules may not apply to this one.
                 Err(_) if target == Target::Class && groups.len() > 1 => {}
                 Err(error) => return Err(error),
             }
@@ -90,11 +91,11 @@ impl Spec {
         }
     }
 
-    /// Missing members mean what the library takes them for.
+    /// Parses a group; missing members have the library's defaults.
     fn read(group: &Args<'_>) -> Result<Self> {
         let place = group.place().map_or_else(|| "the configuration".to_owned(), |place| place.to_string());
         let bits = group.needed_integer(&["num_bits"])?;
-        let bits = bits.ok_or_else(|| AnamnesisError::parse(format!("{place} says no num_bits of its weights")))?.value;
+        let bits = bits.ok_or_else(|| AnamnesisError::parse(format!("{place} has no num_bits for its weights")))?.value;
         let bits = u8::try_from(bits)
             .ok()
             .filter(|bits| matches!(bits, 1..=8))
@@ -122,13 +123,13 @@ impl Spec {
         })
     }
 
-    /// Whether another says the same.
+    /// Whether another group describes weights in the same way.
     fn is_like(&self, other: &Self) -> bool {
         let key = |spec: &Self| (spec.bits, spec.is_float, spec.strategy, spec.symmetric, spec.reordered);
         key(self) == key(other) && self.format == other.format
     }
 
-    /// Refuses weights of another format than one of these.
+    /// Refuses weights whose format is not one of `stored_as`.
     pub(super) fn check_format(&self, stored_as: &[&str]) -> Result<()> {
         let Some(format) = self.format.as_deref() else { return Ok(()) };
         if stored_as.contains(&format) {
@@ -141,16 +142,18 @@ impl Spec {
         })
     }
 
-    /// Refuses weights of other numbers.
+    /// Refuses weights of another type, or of bits that `bits` does not accept.
     pub(super) fn check_type(&self, is_float: bool, bits: impl Fn(u8) -> bool) -> Result<()> {
         if self.is_float == is_float && bits(self.bits) {
             return Ok(());
         }
         let (place, bits, kind) = (&self.place, self.bits, if self.is_float { "float" } else { "int" });
-        Err(AnamnesisError::parse(format!("{place} says {bits} bits of type {kind}, which are not stored like this")))
+        Err(AnamnesisError::parse(format!(
+            "{place} says {bits} bits of type {kind}, but the tensors do not store these"
+        )))
     }
 
-    /// Whether the library that wrote the weights leaves no gaps between codes, as far as that is known.
+    /// Whether the version of the library that wrote the weights leaves no gaps between codes; `None` if unknown.
     pub(super) fn packs_densely(&self) -> Option<bool> {
         match self.version? {
             version if version >= DENSE_SINCE => Some(true),
@@ -159,8 +162,8 @@ impl Spec {
         }
     }
 
-    /// Whether the library that wrote the weights writes no index of groups, whatever their order.
-    pub(super) fn knows_no_index(&self) -> bool {
+    /// Whether the version of the library that wrote the weights never writes a group index.
+    pub(super) fn omits_group_index(&self) -> bool {
         self.version.is_some_and(|version| version >= DENSE_SINCE)
     }
 }
@@ -209,7 +212,7 @@ mod tests {
     use super::version;
 
     #[test]
-    fn versions_are_told_by_their_first_two_numbers() {
+    fn versions_are_read_up_to_their_first_two_numbers() {
         assert_eq!(version("0.20.0"), Some((0, 20)));
         assert_eq!(version("0.9.3.dev12+g1a2b"), Some((0, 9)));
         assert_eq!(version("1.0"), Some((1, 0)));
