@@ -1,7 +1,8 @@
-//! Plain casts to eight-bit floats: no scales, nothing told in a configuration.
+//! Plain casts to eight-bit floats, without scales and without an entry in the configuration.
 //!
-//! Values go to the nearest code, halves to even, as torch casts them. E4M3 ends at 448, and what is larger becomes that; E5M2 has
-//! infinities, and a weight with a value that would become one is refused.
+//! Values are rounded to the nearest code, halves to even, as torch casts them. E4M3 saturates at 448; E5M2 has
+//! infinities, and a
+//! weight with a finite value that would become infinite is refused.
 
 use std::ops::Range;
 
@@ -14,9 +15,9 @@ use crate::scheme::coder::{Context, EncodedTensor, Grid, TileDecoder, TileEncode
 use crate::scheme::model_class::Layer;
 use crate::scheme::quantise::{Candidate, Decision, KEPT_BY_DEFAULT, Keeping, Quantiser, Task, encode, plan_layers};
 
-/// Values handed over together.
+/// The granule of encoding, in values.
 const GRANULE: u64 = 1 << 12;
-/// Halfway between the largest E5M2 and the next power of two: from here on, rounding gives infinity.
+/// Halfway between the largest E5M2 and the next power of two: values from here on round to infinity.
 const E5M2_OVERFLOW: f32 = 61440.0;
 
 /// A type to cast to.
@@ -42,10 +43,10 @@ impl Quantiser for Cast {
     }
 
     fn loaded_by(&self) -> &'static str {
-        "whatever reads the tensors by themselves, such as ComfyUI: no configuration tells of them"
+        "whatever reads tensors by their type, such as ComfyUI: no configuration describes them"
     }
 
-    /// No layers, but numbers.
+    /// Nothing: a cast does not depend on the class of the layer.
     fn keeps(&self, _layer: Layer) -> Option<Keeping> {
         None
     }
@@ -54,7 +55,7 @@ impl Quantiser for Cast {
         false
     }
 
-    /// Every tensor has its type.
+    /// Casts mix freely: the type of each tensor describes it.
     fn mixes_with(&self, other: &str) -> bool {
         [Self::E4m3, Self::E5m2].iter().any(|cast| cast.name() == other)
     }

@@ -1,4 +1,4 @@
-//! Recognising FP8 weights and their scales, per tensor and fail-closed.
+//! Claiming FP8 weights and their scales, tensor by tensor. A weight whose scale may be missing is refused.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::quant_config::Args;
 use crate::scheme::claim::{About, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
 use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, ScaleType};
 
-/// The FP8 scheme in all its dialects.
+/// The FP8 scheme, with the naming of all libraries.
 pub(crate) struct Fp8;
 
 impl Scheme for Fp8 {
@@ -19,17 +19,17 @@ impl Scheme for Fp8 {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let scales_of_activations =
-            naming::ACTIVATION_SCALES.map(|end| PartName::new(end, ".weight", Confidence::IfQuantised));
-        naming::PART_NAMES.into_iter().chain(scales_of_activations).collect()
+        let activation_scales =
+            naming::ACTIVATION_SCALES.map(|suffix| PartName::new(suffix, ".weight", Confidence::IfQuantised));
+        naming::PART_NAMES.into_iter().chain(activation_scales).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
         let weights: Vec<_> = claims
             .unclaimed()
             .filter(|(_, tensor)| Fp8Format::of(tensor.dtype).is_some())
-            .filter(|(_, tensor)| !is_companion(claims, tensor) && !naming::is_codes_of_others(&tensor.name))
-            .filter(|(_, tensor)| !goes_on_from_a_part(claims, &tensor.name))
+            .filter(|(_, tensor)| !is_companion(claims, tensor) && !naming::is_codes_of_another_scheme(&tensor.name))
+            .filter(|(_, tensor)| !extends_a_claimed_weight(claims, &tensor.name))
             .collect();
         let mut unscaled = Vec::new();
         let mut scaled = 0;
@@ -52,8 +52,9 @@ impl Scheme for Fp8 {
                 }
             }
         }
-        // Those of other schemes count too, and so do their scales: of what others have claimed, eight-bit floats are scales, and
-        // one that nothing scales may be another.
+        // Weights of other schemes count too. So do eight-bit floats that they claimed as scales: an unscaled eight-bit
+        // float may be
+        // another of their scales.
         let are_scales = claims.with_role(TensorRole::Scale).any(|tensor| Fp8Format::of(tensor.dtype).is_some());
         let others_are_scaled = scaled > 0 || are_scales || claims.scaled_weight().is_some();
         claim_unscaled(claims, &unscaled, others_are_scaled);
@@ -66,10 +67,10 @@ impl Scheme for Fp8 {
 fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     let scales_a_weight = |weight: String| claims.catalog.find(&weight).is_some();
     let own_scale_of = tensor.name.strip_suffix("scale").map(|module| format!("{module}weight"));
-    // Powers of two are scales: called so, or beside a weight.
+    // E8M0 tensors are scales if their name contains `scale`, or if their module has a weight.
     let is_power = || {
-        let beside = claims.catalog.find(&format!("{}.weight", naming::module_of(&tensor.name)));
-        tensor.name.contains("scale") || beside.is_some_and(|id| claims.catalog.get(id).name != tensor.name)
+        let weight = claims.catalog.find(&format!("{}.weight", naming::module_of(&tensor.name)));
+        tensor.name.contains("scale") || weight.is_some_and(|id| claims.catalog.get(id).name != tensor.name)
     };
     (tensor.dtype == Dtype::F8E8M0 && is_power())
         || naming::is_marker(&tensor.name)
@@ -78,8 +79,8 @@ fn is_companion(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
         || own_scale_of.is_some_and(scales_a_weight)
 }
 
-/// Whether a name goes on behind that of a part of a weight that others have claimed.
-fn goes_on_from_a_part(claims: &Claims<'_>, name: &str) -> bool {
+/// Whether a name extends a `.weight…` component under which another scheme has claimed a weight.
+fn extends_a_claimed_weight(claims: &Claims<'_>, name: &str) -> bool {
     let mut parts = name.match_indices(".weight").filter(|(at, _)| name[at + 1..].contains('.'));
     parts.any(|(at, _)| claims.has_quantised(&name[..=at]))
 }
@@ -93,8 +94,8 @@ fn claim_scaled(claims: &mut Claims<'_>, id: TensorId, scale: TensorId) {
     }
 }
 
-/// Refuses a scaled weight of the formats that one family of machines has, where the first is of the formats of all others, or the
-/// other way round: no file is for both.
+/// Refuses a mix of FNUZ and other formats among scaled weights: FNUZ exists for one family of GPUs only, so no file
+/// has both.
 fn check_formats<'a>(claims: &mut Claims<'a>, tensor: &'a StoredTensor, first: &mut Option<&'a StoredTensor>) {
     let first = *first.get_or_insert(tensor);
     let is_fnuz = |tensor: &StoredTensor| matches!(tensor.dtype, Dtype::F8E4M3Fnuz | Dtype::F8E5M2Fnuz);
@@ -132,7 +133,8 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
         && cols != MX_GROUP
     {
         let (name, scale) = (quoted(&tensor.name), quoted(&scale_tensor.name));
-        let why = format!("tensor {name} has a power of two for every {cols} values in {scale}; {MX_GROUP} are usual");
+        let why =
+            format!("tensor {name} has a power of two for every {cols} values in {scale}, MXFP8 for every {MX_GROUP}");
         return Err(AnamnesisError::parse(why));
     }
     if expectation.arrangements.is_empty() && may_be_tiles(scale_tensor, grid.arrangement) {
@@ -186,25 +188,25 @@ fn may_be_tiles(scale: &StoredTensor, arrangement: Arrangement) -> bool {
     scale.dtype == Dtype::F8E8M0 && matches!(arrangement, Arrangement::Block(1, _)) && is_whole
 }
 
-/// Refuses a weight beside a tensor that changes what its codes mean in a way that is not decoded.
+/// Refuses a weight with a companion that changes the meaning of its codes in a way that is not decoded.
 fn refuse_further_companions(claims: &Claims<'_>, tensor: &StoredTensor) -> Result<()> {
     let mut names = naming::further_companions(&tensor.name).into_iter();
     match names.find(|(name, _)| claims.catalog.find(name).is_some()) {
         None => Ok(()),
         Some((name, format)) => {
             let (tensor, name) = (quoted(&tensor.name), quoted(&name));
-            let detail = format!("tensor {tensor} has {name} beside it, and is not decoded without it");
+            let detail = format!("tensor {tensor} has the companion {name}, and is not decoded without it");
             Err(AnamnesisError::unsupported(format, detail))
         }
     }
 }
 
-/// Weights without a scale are plain casts where nothing in the checkpoint suggests that a scale exists.
+/// Claims weights without a scale as plain casts, unless something in the checkpoint suggests that a scale is missing.
 fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_scaled: bool) {
     if unscaled.is_empty() {
         return;
     }
-    let suspects = Suspects::of(claims.catalog);
+    let possible = PossibleScales::of(claims.catalog);
     for &id in unscaled {
         let tensor = claims.catalog.get(id);
         if let Err(problem) = refuse_further_companions(claims, tensor) {
@@ -212,7 +214,7 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
             claims.refuse(problem);
             continue;
         }
-        let missing = scale_is_missing(claims, tensor, &suspects, others_are_scaled);
+        let missing = reason_for_scale(claims, tensor, &possible, others_are_scaled);
         if missing.is_none() && claims.catalog.types_are_final {
             continue;
         }
@@ -248,22 +250,22 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
     }
 }
 
-/// What suggests that a weight without a scale had one.
-struct Suspects<'a> {
-    /// The tensors whose names speak of a scale, each with the module whose weight it may belong to, sorted by module.
+/// Tensors that suggest that a weight without a scale had one.
+struct PossibleScales<'a> {
+    /// The tensors whose names contain `scale` or `amax`, each with the module whose weight it may belong to, sorted by module.
     scales: Vec<(&'a str, &'a str)>,
-    /// A scale of the inputs of some module.
+    /// An activation scale of any module.
     activations: Option<&'a str>,
 }
 
-impl<'a> Suspects<'a> {
+impl<'a> PossibleScales<'a> {
     fn of(catalog: &'a Catalog) -> Self {
         let named = |(_, tensor): (_, &'a StoredTensor)| {
             let (module, last) = tensor.name.rsplit_once('.')?;
             // `X.weight.scale` and `X.weight_quantizer._amax` belong to `X` too.
             let owner = module.rsplit_once('.').filter(|(_, part)| part.starts_with("weight")).map(|(owner, _)| owner);
-            let speaks = last.contains("scale") || last.contains("amax");
-            speaks.then_some((owner.unwrap_or(module), tensor.name.as_str()))
+            let is_scale = last.contains("scale") || last.contains("amax");
+            is_scale.then_some((owner.unwrap_or(module), tensor.name.as_str()))
         };
         let mut scales: Vec<_> = catalog.iter().filter_map(named).collect();
         scales.sort_unstable();
@@ -272,11 +274,11 @@ impl<'a> Suspects<'a> {
     }
 }
 
-/// The reason to believe that this weight had a scale.
-fn scale_is_missing(
+/// Why a weight without a scale must have had one; `None` if it is a plain cast.
+fn reason_for_scale(
     claims: &Claims<'_>,
     tensor: &StoredTensor,
-    suspects: &Suspects<'_>,
+    possible: &PossibleScales<'_>,
     others_are_scaled: bool,
 ) -> Option<String> {
     if let Some(place) = naming::scale_names(&tensor.name).iter().find_map(|name| claims.elsewhere(name)) {
@@ -292,41 +294,41 @@ fn scale_is_missing(
     }
     if let Some(says) = claims.config.declared_quantisation() {
         let unread = claims.config.ignore_problem().map_or_else(String::new, |problem| format!(" ({problem})"));
-        return Some(format!("{says}{unread}"));
+        return Some(format!("{sign}{unread}"));
     }
-    let beside = &suspects.scales[suspects.scales.partition_point(|(other, _)| *other < module)..];
-    let beside = beside.iter().take_while(|(other, _)| !module.is_empty() && *other == module);
-    if let Some((_, name)) = beside.copied().find(|(_, name)| *name != tensor.name) {
+    let of_module = &possible.scales[possible.scales.partition_point(|(other, _)| *other < module)..];
+    let of_module = of_module.iter().take_while(|(other, _)| !module.is_empty() && *other == module);
+    if let Some((_, name)) = of_module.copied().find(|(_, name)| *name != tensor.name) {
         let is_of_activations = naming::module_of_activation_scale(name).is_some();
-        let why = if is_of_activations { "scales what it is multiplied with" } else { "is not understood" };
+        let why = if is_of_activations { "scales its activations" } else { "is not understood" };
         return Some(format!("{} beside it {why}", quoted(name)));
     }
-    // Whatever goes on from the name of a weight is a part of it.
-    let goes_on = |other: &str| other.strip_prefix(&*tensor.name).is_some_and(|rest| rest.starts_with(['.', '_']));
+    // A tensor whose name extends that of a weight is a part of it.
+    let extends = |other: &str| other.strip_prefix(&*tensor.name).is_some_and(|rest| rest.starts_with(['.', '_']));
     let mut parts = claims.catalog.with_prefix(&tensor.name).map(|(_, other)| other.name.as_str());
-    if let Some(name) = parts.find(|name| goes_on(name)) {
+    if let Some(name) = parts.find(|name| extends(name)) {
         return Some(format!("{} beside it is not understood", quoted(name)));
     }
-    // Whoever measures activations does not cast weights without a scale.
-    if let Some(name) = suspects.activations {
+    // A checkpoint with activation scales was calibrated; its weights are not plain casts.
+    if let Some(name) = possible.activations {
         return Some(format!("{} says that inputs are scaled", quoted(name)));
     }
     others_are_scaled.then(|| "other weights of this checkpoint have theirs".to_owned())
 }
 
-/// Scales of activations go with the weights whose inputs or outputs they describe.
+/// Claims the activation scales and markers of modules that have quantised weights, so that they are dropped.
 fn consume_activation_scales(claims: &mut Claims<'_>) {
     let scales: Vec<_> = claims
         .unclaimed()
         .filter(|(_, tensor)| matches!(tensor.dtype, Dtype::F32 | Dtype::BF16 | Dtype::F16 | Dtype::F8E8M0))
         .filter(|(_, tensor)| {
             let Some(module) = naming::module_of_activation_scale(&tensor.name) else { return false };
-            // Caches may have a scale per head, everything else has one.
+            // Caches may have a scale per head; all others have one value.
             let axes = tensor.shape.iter().filter(|&&dim| dim != 1).count();
             if axes > usize::from(naming::is_of_a_cache(&tensor.name)) {
                 return false;
             }
-            // Scales of a cache stand one module below the weights that fill it.
+            // Scales of a cache are stored one module below the weights that fill it.
             let above = module.rsplit_once('.').map(|(above, _)| above);
             std::iter::once(module).chain(above).any(|module| claims.has_quantised(&format!("{module}.")))
         })
@@ -339,7 +341,7 @@ fn consume_activation_scales(claims: &mut Claims<'_>) {
     }
 }
 
-/// A scale whose weight is nowhere means that the weight was lost. Tensors that merely end in `scale` are data.
+/// Refuses scales whose weight is missing. A tensor whose name merely ends in `scale` is plain data.
 fn refuse_orphans(claims: &mut Claims<'_>) {
     let bare = claims.with_role(TensorRole::Scale).filter(|tensor| tensor.name.ends_with(BARE_SCALE));
     let mut bare: Vec<_> = bare.map(|tensor| (tensor.dtype, tensor.shape.len())).collect();
@@ -354,13 +356,13 @@ fn refuse_orphans(claims: &mut Claims<'_>) {
                 return Some((id, tensor, weight));
             }
             let weight = naming::weight_of_scale(&tensor.name)?;
-            let sure = tensor.name.ends_with("_scale_inv") || claims.config.is_present();
-            (sure && claims.catalog.find(&weight).is_none()).then_some((id, tensor, weight))
+            let is_certain = tensor.name.ends_with("_scale_inv") || claims.config.is_present();
+            (is_certain && claims.catalog.find(&weight).is_none()).then_some((id, tensor, weight))
         })
         .collect();
     for (id, tensor, weight) in orphans {
         let place = match claims.catalog.find(&weight) {
-            Some(id) => format!("what is called so is {}", claims.catalog.get(id).dtype),
+            Some(id) => format!("the tensor of that name is {}", claims.catalog.get(id).dtype),
             None => claims.elsewhere(&weight).unwrap_or_else(|| "it is nowhere in this input".to_owned()),
         };
         claims.take(id, TensorRole::Scale);
@@ -369,12 +371,14 @@ fn refuse_orphans(claims: &mut Claims<'_>) {
     }
 }
 
-/// What DeepSeek's own releases and HQQ call scales, and many models call tensors of their own.
+/// The suffix of scales in DeepSeek's own releases and HQQ, which unquantised models use too.
 const BARE_SCALE: &str = ".scale";
 
-/// The weight that a tensor called `X.scale` scaled, where something says that it did: scales of other weights that look like it,
-/// whose types and ranks are `others`; or a configuration by a method that calls them so, where it is all that is left of its
-/// module and no vector, which norms have.
+/// The name of the missing weight that a tensor `X.scale` scaled. It is a scale if other weights have scales of the
+/// same type and
+/// rank (`others`), or if the configuration names a method that uses this suffix and the tensor is the only one of its
+/// module and
+/// not a vector, which norms have.
 fn weight_of_bare_scale(claims: &Claims<'_>, others: &[(Dtype, usize)], tensor: &StoredTensor) -> Option<String> {
     let prefix =
         tensor.name.strip_suffix(&BARE_SCALE[1..]).filter(|prefix| prefix.is_empty() || prefix.ends_with('.'))?;
@@ -392,7 +396,7 @@ fn weight_of_bare_scale(claims: &Claims<'_>, others: &[(Dtype, usize)], tensor: 
     (is_like_others || is_configured()).then_some(weight)
 }
 
-/// The experts that a tensor scales where FBGEMM calls it so: no other tensor of this rank is.
+/// The name of the stacked experts that a tensor scales, if it is named and shaped like FBGEMM's scales of experts.
 fn stack_of_scale(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<String> {
     let is_fbgemm = claims.config.method() == Some("fbgemm_fp8") && tensor.shape.len() > 2;
     tensor.name.strip_suffix("_scale").filter(|_| is_fbgemm).map(str::to_owned)

@@ -1,8 +1,8 @@
-//! What the ecosystems call the companions of an FP8 weight.
+//! The names that different libraries give to the companions of an FP8 weight.
 
 use crate::scheme::claim::{Confidence, PartName};
 
-/// Ends of the names of scales.
+/// The suffixes of scales.
 pub(super) const PART_NAMES: [PartName; 5] = [
     PartName::new("_scale_inv", "", Confidence::Certain),
     PartName::new(".weight_scale", ".weight", Confidence::Certain),
@@ -11,7 +11,7 @@ pub(super) const PART_NAMES: [PartName; 5] = [
     PartName::new(".scale", ".weight", Confidence::IfPacked),
 ];
 
-/// The names under which the scale of a weight may be stored, the usual ones first.
+/// The names under which the scale of a weight may be stored, the most common first.
 pub(super) fn scale_names(weight: &str) -> Vec<String> {
     let mut names = vec![format!("{weight}_scale_inv"), format!("{weight}_scale")];
     if let Some(module) = weight.strip_suffix("weight") {
@@ -21,7 +21,7 @@ pub(super) fn scale_names(weight: &str) -> Vec<String> {
     names
 }
 
-/// The weight that a tensor of this name would scale, if the name can only mean a scale of a weight.
+/// The name of the weight that a tensor scales, if its name can only be that of a weight's scale.
 pub(super) fn weight_of_scale(name: &str) -> Option<String> {
     if let Some(weight) = name.strip_suffix("_scale_inv") {
         return Some(weight.to_owned());
@@ -33,17 +33,17 @@ pub(super) fn weight_of_scale(name: &str) -> Option<String> {
     Some(format!("{module}weight"))
 }
 
-/// Whether nothing but the scale of a weight is called so, whatever its type and wherever the weight is.
+/// Whether only the scale of a weight has such a name, whatever its type and wherever the weight is.
 pub(super) fn is_only_a_scale(name: &str) -> bool {
     PART_NAMES.iter().any(|part| part.confidence == Confidence::Certain && name.ends_with(part.suffix))
 }
 
-/// The module a tensor of this name belongs to.
+/// The module that a tensor belongs to, by its name.
 pub(super) fn module_of(tensor: &str) -> &str {
     tensor.rsplit_once('.').map_or("", |(module, _)| module)
 }
 
-/// Names of tensors beside a weight without which its codes mean something else, and of the formats that have them.
+/// Names of companions that change the meaning of a weight's codes, each with the name of the format that has it.
 pub(super) fn further_companions(weight: &str) -> [(String, &'static str); 9] {
     let module = module_of(weight);
     // Sparse weights are stored as `X.weight.compressed` and `X.weight.bitmask`.
@@ -61,7 +61,7 @@ pub(super) fn further_companions(weight: &str) -> [(String, &'static str); 9] {
     ]
 }
 
-/// Ends of the names of activation scales.
+/// The suffixes of activation scales.
 pub(super) const ACTIVATION_SCALES: [&str; 14] = [
     ".input_scale",
     ".input_scale_ub",
@@ -79,12 +79,12 @@ pub(super) const ACTIVATION_SCALES: [&str; 14] = [
     ".qscale_act",
 ];
 
-/// Whether a scale of activations is one of a cache, or of what is compared with it.
+/// Whether an activation scale belongs to the KV cache or to the queries and probabilities used with it.
 pub(super) fn is_of_a_cache(name: &str) -> bool {
     [".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_scale"].iter().any(|end| name.ends_with(end))
 }
 
-/// Whether nothing but a scale of the inputs of a module is called so.
+/// Whether only a scale of a module's inputs has such a name.
 pub(super) fn is_of_inputs(name: &str) -> bool {
     let ends =
         [".input_scale", ".input_scale_ub", ".input_scale_inv", ".activation_scale", ".scale_input", ".qscale_act"];
@@ -96,12 +96,12 @@ pub(super) fn module_of_activation_scale(name: &str) -> Option<&str> {
     ACTIVATION_SCALES.iter().find_map(|end| name.strip_suffix(end))
 }
 
-/// Whether a tensor of this name holds the codes of a format that stores a weight under several names, none of them its own.
-pub(super) fn is_codes_of_others(name: &str) -> bool {
+/// Whether this is the name of codes in a format that stores a weight only under derived names.
+pub(super) fn is_codes_of_another_scheme(name: &str) -> bool {
     ["_qdata", "._data", ".W_q"].iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a tensor of this name marks a file as scaled without being data itself.
+/// Whether this is the name of ComfyUI's marker tensor, which says only that the file has scales.
 pub(super) fn is_marker(name: &str) -> bool {
     name == "scaled_fp8" || name.ends_with(".scaled_fp8")
 }

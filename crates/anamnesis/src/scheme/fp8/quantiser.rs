@@ -1,12 +1,12 @@
-//! Quantising to eight-bit floats in blocks of 128×128, by the arithmetic of transformers.
+//! Quantising to E4M3 in blocks of 128×128, by the arithmetic of transformers.
 //!
 //! | what | how |
 //! |---|---|
-//! | the factor of a block | (1 / its largest magnitude) × 448, which is how torch divides a number by a tensor; 1 where that is zero, or so small that the factor would be infinite |
+//! | the factor of a block | (1 / its largest magnitude) × 448, which is how torch divides a number by a tensor; 1 if the magnitude is zero, or so small that the factor would be infinite |
 //! | the stored `X.weight_scale_inv` | 1 / factor |
 //! | a code | value × factor, to the nearest E4M3 |
 //!
-//! All of it in F32, whatever the weight was. A matrix that the blocks do not divide is left as it is.
+//! All of it is calculated in F32, whatever the type of the weight. A matrix that does not divide into blocks is kept.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::scheme::quantise::{
     plan_layers,
 };
 
-/// What can be asked for.
+/// The encodings of this scheme.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
     encoding(&["fp8"], "E4M3 weights in 128x128 blocks, as transformers has them", "FP8", &Blocks),
     encoding(&[Cast::E4m3.name()], "E4M3 weights without scales, as torch casts them", "FP8", &Cast::E4m3),
@@ -70,7 +70,7 @@ impl Quantiser for Blocks {
     }
 }
 
-/// A weight in blocks; `None` where they do not divide it.
+/// The encoder of a weight; `None` if it does not divide into blocks.
 fn weight(tensor: &Candidate<'_>) -> Option<GroupedEncoder> {
     let &[rows, cols] = tensor.shape else { return None };
     let (rows, cols) = (rows as u64, cols as u64);
@@ -96,7 +96,7 @@ fn weight(tensor: &Candidate<'_>) -> Option<GroupedEncoder> {
     })
 }
 
-/// Scales as transformers finds them.
+/// The scales of transformers.
 #[derive(Hash)]
 struct Inverse;
 
