@@ -113,7 +113,7 @@ fn an_importance_matrix_of_another_model_is_refused_by_name() {
     }
     let of_another = with_importance(&[("blk.7.attn_q.weight", vec![1.0; 256])]);
     let error = converted(&model(256), "q4_k_m", &of_another).unwrap_err();
-    assert!(error.contains("of another model"), "{error}");
+    assert!(error.contains("belongs to another model"), "{error}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ mixes! {
     MXFP4_MOE: MXFP4, 38, "mxfp4_moe";
 }
 
-/// The facts of a model that decide.
+/// The hyperparameters of a model that a mix depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Model {
     pub architecture: String,
@@ -86,12 +86,12 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Heads of attention that share keys and values.
-    fn sharing(&self) -> u64 {
+    /// Attention heads per key-value head (`n_gqa`).
+    fn heads_per_kv_head(&self) -> u64 {
         self.heads.checked_div(self.kv_heads).unwrap_or(0)
     }
 
-    /// Whether llama.cpp takes the model for one of 70 billion weights.
+    /// Whether llama.cpp takes the model for one of 70 billion parameters.
     fn is_70b(&self) -> bool {
         match self.architecture.as_str() {
             "llama" => self.layers == 80 && self.experts != 8 && self.heads != self.kv_heads,
@@ -122,14 +122,14 @@ impl Mix {
         Self::ALL.into_iter().find(|mix| mix.row().names.contains(&name))
     }
 
-    /// Whether it is one of those with the fewest bits.
+    /// Whether it is one of the mixes with the fewest bits.
     const fn is_low(self) -> bool {
         matches!(self, Self::IQ1_S | Self::IQ1_M | Self::IQ2_XXS | Self::IQ2_XS | Self::IQ2_S | Self::IQ2_M)
     }
 }
 
-/// Parts of names whose tensors are left as they are, though they are matrices.
-const LEFT: [&str; 15] = [
+/// Substrings in the names of matrices that are kept unquantised.
+const KEPT: [&str; 15] = [
     "_norm.weight",
     "ffn_gate_inp.weight",
     "position_embd",
@@ -147,8 +147,8 @@ const LEFT: [&str; 15] = [
     "v.patch_embd",
 ];
 
-/// Small matrices of RWKV that are no part of those left.
-const NOT_LEFT: [&str; 5] = [
+/// Suffixes of RWKV matrices that are quantised although [`KEPT`] matches them.
+const NOT_KEPT: [&str; 5] = [
     "time_mix_key.weight",
     "time_mix_value.weight",
     "time_mix_receptance.weight",
@@ -157,23 +157,23 @@ const NOT_LEFT: [&str; 5] = [
 ];
 
 /// Whether a tensor of this name and rank is quantised at all.
-pub(crate) fn is_touched(name: &str, rank: usize) -> bool {
-    let is_left = || LEFT.iter().any(|part| name.contains(part)) && !NOT_LEFT.iter().any(|end| name.ends_with(end));
-    rank >= 2 && name.ends_with("weight") && !is_left()
+pub(crate) fn is_quantised(name: &str, rank: usize) -> bool {
+    let is_kept = || KEPT.iter().any(|part| name.contains(part)) && !NOT_KEPT.iter().any(|end| name.ends_with(end));
+    rank >= 2 && name.ends_with("weight") && !is_kept()
 }
 
-/// The layer a tensor belongs to.
+/// The index of the layer that a tensor belongs to.
 pub(crate) fn layer(name: &str) -> Option<u64> {
     name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
 }
 
-/// Whether tensors are called as llama.cpp calls them.
+/// Whether tensors have the names that llama.cpp gives them.
 pub(crate) fn has_known_names<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
     names.any(|name| name == "token_embd.weight" || layer(name).is_some())
 }
 
-/// The first and the last eighth, and every third between them.
-const fn is_among_more(index: u64, count: u64) -> bool {
+/// Whether a layer is in the first or the last eighth, or every third between them (`use_more_bits` of llama.cpp).
+const fn uses_more_bits(index: u64, count: u64) -> bool {
     let eighth = count / 8;
     index < eighth || index >= 7 * count / 8 || (index - eighth) % 3 == 2
 }
@@ -183,22 +183,24 @@ pub(crate) fn is_output(name: &str) -> bool {
     name == "output.weight"
 }
 
-/// Whether a tensor embeds tokens.
+/// Whether a tensor is a token embedding.
 pub(crate) fn is_embedding(name: &str) -> bool {
     name == "token_embd.weight" || name == "per_layer_token_embd.weight"
 }
 
-/// Whether a tensor makes the values of attention, alone or with others.
+/// Whether a tensor is the value projection of attention, alone or fused with others.
 fn is_value(name: &str) -> bool {
     ["attn_v.weight", "attn_qkv.weight", "attn_kv_b.weight"].iter().any(|part| name.contains(part))
 }
 
-/// Chooses types in the order tensors are asked for: by layer, those of one by name.
+/// Chooses the types of a model's tensors, which must be passed in the order of the output: the types of value and down
+/// projections
+/// depend on how many came before.
 pub(crate) struct Chooser<'a> {
     mix: Mix,
     model: &'a Model,
     has_importance: bool,
-    /// Whether the embedding is the output too.
+    /// Whether the output is tied to the token embedding.
     is_tied: bool,
     values: u64,
     seen_values: u64,
@@ -217,13 +219,14 @@ impl<'a> Chooser<'a> {
         Self { mix, model, has_importance, is_tied, values, seen_values: 0, seen_downs: 0 }
     }
 
-    /// Whether a tensor is the output, alone or as the embedding too.
+    /// Whether a tensor is the output matrix, or the embedding it is tied to.
     pub(crate) fn is_output(&self, name: &str) -> bool {
         is_output(name) || self.is_tied && is_embedding(name)
     }
 
-    /// The type of the next tensor that is quantised, before its rows are looked at; `divides` is whether they divide into
-    /// blocks of most tensors' type.
+    /// The type of the next tensor that is quantised, before [`fitting`]; `divides` is whether its rows divide into
+    /// blocks of the mix's
+    /// main type.
     pub(crate) fn next(&mut self, name: &str, rank: usize, divides: bool) -> BlockType {
         let usual = self.mix.block();
         if self.is_output(name) {
@@ -277,14 +280,14 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// In the mixes of fewest bits.
+    /// The type of a tensor in the mixes with the fewest bits.
     fn low(&mut self, name: &str, is_down: bool) -> BlockType {
         let is_higher = matches!(self.mix, Mix::IQ2_S | Mix::IQ2_M);
         let better = if is_higher { IQ3_S } else { Q2_K };
         let usual = self.mix.block();
         if is_value(name) {
             self.seen_values += 1;
-            return if self.model.sharing() >= 4 || self.model.experts >= 4 { Q4_K } else { better };
+            return if self.model.heads_per_kv_head() >= 4 || self.model.experts >= 4 { Q4_K } else { better };
         }
         if self.model.experts == 8 && name.contains("attn_k.weight") {
             return Q4_K;
@@ -304,7 +307,7 @@ impl<'a> Chooser<'a> {
 
     fn value(&mut self) -> BlockType {
         let (usual, model) = (self.mix.block(), self.model);
-        let is_shared = model.sharing() >= 4;
+        let is_shared = model.heads_per_kv_head() >= 4;
         let index = self.seen_values;
         self.seen_values += 1;
         let chosen = match self.mix {
@@ -318,7 +321,7 @@ impl<'a> Chooser<'a> {
             Mix::Q3_K_M => Q4_K,
             Mix::Q3_K_L => Q5_K,
             Mix::IQ4_NL | Mix::IQ4_XS if is_shared => Q5_K,
-            Mix::Q4_K_M | Mix::Q5_K_M if is_among_more(index, self.values) => Q6_K,
+            Mix::Q4_K_M | Mix::Q5_K_M if uses_more_bits(index, self.values) => Q6_K,
             Mix::Q4_K_S if index < 4 => Q5_K,
             _ => usual,
         };
@@ -336,7 +339,7 @@ impl<'a> Chooser<'a> {
         let is_falcon = model.architecture == "falcon";
         let layers = model.layers;
         let (is_first, is_very_first) = (index < layers / 8, index < layers / 16);
-        let is_among_more = is_among_more(index, layers);
+        let uses_more_bits = uses_more_bits(index, layers);
         match self.mix {
             Mix::Q2_K => Q3_K,
             Mix::Q2_K_S if is_first => Q4_K,
@@ -348,8 +351,8 @@ impl<'a> Chooser<'a> {
                 }
             }
             Mix::Q3_K_M if is_very_first => Q5_K,
-            Mix::Q3_K_M if !is_falcon || is_among_more => Q4_K,
-            Mix::IQ3_M if is_first || model.experts == 8 && is_among_more => Q4_K,
+            Mix::Q3_K_M if !is_falcon || uses_more_bits => Q4_K,
+            Mix::IQ3_M if is_first || model.experts == 8 && uses_more_bits => Q4_K,
             Mix::Q3_K_L => {
                 if is_falcon {
                     Q4_K
@@ -358,9 +361,9 @@ impl<'a> Chooser<'a> {
                 }
             }
             Mix::Q4_K_M if is_falcon && is_very_first => Q6_K,
-            Mix::Q4_K_M if is_falcon && is_among_more => Q5_K,
+            Mix::Q4_K_M if is_falcon && uses_more_bits => Q5_K,
             Mix::Q4_K_M if is_falcon => Q4_K,
-            Mix::Q4_K_M | Mix::Q5_K_M if is_among_more => Q6_K,
+            Mix::Q4_K_M | Mix::Q5_K_M if uses_more_bits => Q6_K,
             Mix::IQ4_NL | Mix::IQ4_XS if !self.has_importance && is_first => Q5_K,
             Mix::Q4_K_S if !is_falcon && is_first => Q5_K,
             Mix::Q4_0 if self.has_importance && is_first => Q4_1,
@@ -405,7 +408,7 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// The type for rows that do not divide into blocks of a type; `None` where only plain floats are left.
+/// The type itself, or the fallback for rows that do not divide into its blocks; `None` if only F16 is left.
 pub(crate) fn fitting(block: BlockType, row: u64) -> Option<BlockType> {
     let fits = |block: &BlockType| row.is_multiple_of(block.block_elements());
     let next = match block {
@@ -420,7 +423,7 @@ pub(crate) fn fitting(block: BlockType, row: u64) -> Option<BlockType> {
     Some(next).filter(fits)
 }
 
-/// Whether a type needs an importance of values.
+/// Whether a tensor of this type needs an importance matrix.
 pub(crate) fn needs_importance(mix: Mix, block: BlockType, name: &str) -> bool {
     if is_embedding(name) || is_output(name) {
         return false;
@@ -433,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_that_llama_cpp_takes_for_70b_get_more_for_the_values_of_attention() {
+    fn models_that_llama_cpp_takes_for_70b_get_more_bits_for_attn_v() {
         let of = |architecture: &str, layers, kv_heads| {
             let model = Model { architecture: architecture.to_owned(), layers, heads: 64, kv_heads, experts: 0 };
             let chooser = || Chooser::new(Mix::Q4_K_S, &model, ["blk.9.attn_v.weight"].into_iter(), false);
@@ -450,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn embeddings_of_layers_are_embeddings() {
+    fn per_layer_token_embeddings_are_embeddings() {
         let model = Model::default();
         let names = ["per_layer_token_embd.weight", "output.weight"];
         let mut chooser = Chooser::new(Mix::IQ2_S, &model, names.into_iter(), false);

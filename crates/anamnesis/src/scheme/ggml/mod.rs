@@ -1,7 +1,8 @@
-//! GGML blocks: each block holds its own scales, so a tensor needs no companions.
+//! GGML blocks: each block contains its scales, so a tensor needs no companions.
 //!
-//! NVFP4 tensors may have a scale of their own beside them, `X.scale` for `X.weight`: F32, one value, or one per matrix of a
-//! stack of experts. It is folded into the values.
+//! Only NVFP4 tensors may have a companion, `X.scale` for `X.weight`: a global scale in F32, one value or one per
+//! matrix of a
+//! stack of experts. The decoder multiplies the values by it.
 
 mod decoder;
 mod encoder;
@@ -90,7 +91,7 @@ fn weight(claims: &mut Claims<'_>, id: TensorId, tensor: &StoredTensor, block: B
     })
 }
 
-/// The scale that stands beside a tensor whose blocks may have one.
+/// The global scale of a tensor whose block type may have one.
 fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor, block: BlockType) -> Option<(ScaledBlock, TensorId)> {
     let (scaled, module) = (ScaledBlock::of(block)?, tensor.name.strip_suffix("weight")?);
     Some((scaled, claims.find_unclaimed(&format!("{module}scale"))?))

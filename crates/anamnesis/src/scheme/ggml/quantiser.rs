@@ -1,4 +1,5 @@
-//! Quantising to blocks: the mix chooses a type for every tensor, rows that do not divide get another.
+//! Quantising to ggml blocks: the mix chooses a type for every tensor; rows that do not divide into its blocks get a
+//! fallback type.
 
 use std::cmp::Reverse;
 
@@ -49,11 +50,11 @@ impl Quantiser for Mix {
         let types = TensorTypes::new(options)?;
         let has_names = mix::has_known_names(task.tensors.iter().map(|tensor| tensor.output_name));
         let model = Model::of(task.metadata);
-        let touched = |tensor: &&Candidate<'_>| mix::is_touched(tensor.output_name, rank(tensor.shape));
-        let names = task.tensors.iter().filter(touched).map(|tensor| tensor.output_name);
+        let is_quantised = |tensor: &&Candidate<'_>| mix::is_quantised(tensor.output_name, rank(tensor.shape));
+        let names = task.tensors.iter().filter(is_quantised).map(|tensor| tensor.output_name);
         let has_importance = options.importance.is_some();
         let mut chooser = Chooser::new(*self, &model, names, has_importance);
-        // Tensors are asked for in the order of the output, because some types go by how many came before.
+        // In the order of the output, because some types depend on how many tensors came before.
         let mut order: Vec<usize> = (0..task.tensors.len()).collect();
         order.sort_by_key(|&index| (task.tensors[index].place, in_order(task.tensors[index].output_name)));
         let mut decisions: Vec<Option<Decision>> = task.tensors.iter().map(|_| None).collect();
@@ -70,7 +71,7 @@ impl Quantiser for Mix {
                     Err(keeping) => Decision::Keep(keeping),
                 },
             };
-            types.see(tensor.output_name, !matches!(decision, Decision::Keep(_)));
+            types.record(tensor.output_name, !matches!(decision, Decision::Keep(_)));
             decisions[index] = Some(decision);
         }
         types.check_used()?;
@@ -105,13 +106,13 @@ impl Quantiser for Mix {
     }
 }
 
-/// The place of a tensor in the output: those of no layer first, then by layer, each by name.
+/// The sort key of a tensor in the output: tensors without a layer first, then by layer, each by name.
 pub(crate) fn in_order(name: &str) -> (Reverse<bool>, u64, &str) {
     let layer = mix::layer(name);
     (Reverse(layer.is_none()), layer.unwrap_or(0), name)
 }
 
-/// The dimensions of a tensor as ggml counts them: those in front that are 1 do not count.
+/// The number of dimensions as ggml counts them: leading dimensions of 1 do not count.
 fn rank(shape: &[usize]) -> usize {
     let ones = shape.iter().take_while(|size| **size == 1).count();
     (shape.len() - ones).max(1)
@@ -134,7 +135,7 @@ impl Mix {
         if rank < 2 {
             return Ok(Decision::Keep(Keeping::NotAMatrix));
         }
-        if !mix::is_touched(name, rank) {
+        if !mix::is_quantised(name, rank) {
             return Ok(Decision::Keep(if name.contains("norm") { Keeping::Norm } else { Keeping::NotALayer }));
         }
         let is_kept = match tensor.requested {
@@ -191,7 +192,8 @@ fn requested(tensor: &Candidate<'_>) -> Option<BlockType> {
     }
 }
 
-/// Refuses an importance of another model: every entry that a tensor has must have its inputs.
+/// Refuses the importance matrix of another model: the entry of a tensor must have as many values as the tensor has
+/// inputs.
 fn check_importance(importance: &Importance, tensors: &[Candidate<'_>]) -> Result<()> {
     let mut known = 0usize;
     for tensor in tensors {
@@ -203,7 +205,7 @@ fn check_importance(importance: &Importance, tensors: &[Candidate<'_>]) -> Resul
         if weights.len() != *row && weights.len() != row * matrices {
             let (found, name) = (weights.len(), quoted(tensor.output_name));
             return Err(AnamnesisError::parse(format!(
-                "the importance of {name} has {found} values, the tensor {row} inputs: it is of another model"
+                "the importance of {name} has {found} values, the tensor {row} inputs: it belongs to another model"
             )));
         }
         let name = quoted(tensor.output_name);
@@ -216,20 +218,20 @@ fn check_importance(importance: &Importance, tensors: &[Candidate<'_>]) -> Resul
         }
     }
     match known {
-        0 => Err(AnamnesisError::parse("the importance matrix has none of the tensors: it is of another model")),
+        0 => Err(AnamnesisError::parse("the importance matrix has none of the tensors: it belongs to another model")),
         _ => Ok(()),
     }
 }
 
 impl Model {
-    /// The facts that metadata tell.
+    /// Reads the hyperparameters from metadata.
     fn of(metadata: Option<&Metadata>) -> Self {
         let get = |key: &str| metadata.and_then(|metadata| metadata.get(key));
         let architecture = match get("general.architecture") {
             Some(MetadataValue::String(name)) => name.clone(),
             _ => String::new(),
         };
-        // Where layers differ, llama.cpp goes by the first.
+        // If layers differ, llama.cpp uses the value of the first.
         let number = |key: &str| match get(&format!("{architecture}.{key}"))? {
             MetadataValue::U32(number) => Some(u64::from(*number)),
             MetadataValue::U64(number) => Some(*number),

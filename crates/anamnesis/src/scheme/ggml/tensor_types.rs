@@ -1,7 +1,8 @@
-//! The types that a caller gives single tensors, over those of the mix, in the order of llama-quantize.
+//! Types that a caller requests for single tensors, which override the mix, with the precedence of llama-quantize.
 //!
-//! The options for the embedding and for the output come first, then the first expression that is found in the name. What they
-//! decide does not count among the tensors that the mix goes by.
+//! The options for the embedding and for the output come first, then the first expression that matches the name.
+//! Tensors with a
+//! requested type are not counted by the mix.
 
 use std::cell::Cell;
 
@@ -13,7 +14,7 @@ use crate::catalog::{BlockType, Dtype, TargetDtype, expression};
 use crate::error::{Request, Result, quoted};
 use crate::scheme::quantise::BlockOptions;
 
-/// What a tensor becomes.
+/// The type that a tensor is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TensorType {
     Block(BlockType),
@@ -21,7 +22,7 @@ pub(super) enum TensorType {
 }
 
 impl TensorType {
-    /// The type as an option has it; those in which nobody stores weights are refused with the ones there are.
+    /// The type of an option. A type that weights are not written in is refused with a list of the possible ones.
     fn of(dtype: Dtype) -> Result<Self> {
         match dtype {
             Dtype::Block(block) if is_encoded(block) => Ok(Self::Block(block)),
@@ -39,17 +40,18 @@ impl TensorType {
     }
 }
 
-/// An expression, its type, and how far it went.
+/// An expression with its type, and whether it has matched.
 struct Pattern {
     text: String,
     expression: Regex,
     dtype: TensorType,
-    /// Whether it fits a tensor, and whether it fits one that is quantised.
-    fits: Cell<bool>,
+    /// Whether it matches any tensor.
+    has_match: Cell<bool>,
+    /// Whether it matches a tensor that is quantised.
     is_used: Cell<bool>,
 }
 
-/// All types that are asked for.
+/// All types that the caller requested.
 pub(super) struct TensorTypes {
     pub output: Option<TensorType>,
     embedding: Option<TensorType>,
@@ -57,7 +59,7 @@ pub(super) struct TensorTypes {
 }
 
 impl TensorTypes {
-    /// Refuses types that are not written and expressions that cannot be read.
+    /// Refuses types that are not written and expressions that cannot be parsed.
     pub(super) fn new(options: &BlockOptions) -> Result<Self> {
         let pattern = |(text, dtype): &(String, Dtype)| {
             let refuse = |why| Request::Malformed { what: "expression", text: text.clone(), why };
@@ -65,7 +67,7 @@ impl TensorTypes {
                 text: text.clone(),
                 expression: expression(text, true).map_err(refuse)?,
                 dtype: TensorType::of(*dtype)?,
-                fits: Cell::new(false),
+                has_match: Cell::new(false),
                 is_used: Cell::new(false),
             })
         };
@@ -76,35 +78,36 @@ impl TensorTypes {
         })
     }
 
-    /// Takes note of a tensor that may be quantised or not, so that expressions without any can be told.
-    pub(super) fn see(&self, name: &str, is_quantised: bool) {
+    /// Records a tensor of the model, so that expressions that match none can be refused.
+    pub(super) fn record(&self, name: &str, is_quantised: bool) {
         for pattern in &self.patterns {
-            if !(pattern.is_used.get() || pattern.fits.get() && !is_quantised) && pattern.expression.is_match(name) {
-                pattern.fits.set(true);
+            let is_settled = pattern.is_used.get() || pattern.has_match.get() && !is_quantised;
+            if !is_settled && pattern.expression.is_match(name) {
+                pattern.has_match.set(true);
                 pattern.is_used.set(is_quantised);
             }
         }
     }
 
-    /// Refuses expressions that fit no tensor, or none that is quantised.
+    /// Refuses expressions that match no tensor, or only tensors that are not quantised.
     pub(super) fn check_used(&self) -> Result<()> {
         let Some(unused) = self.patterns.iter().find(|pattern| !pattern.is_used.get()) else { return Ok(()) };
-        if !unused.fits.get() {
+        if !unused.has_match.get() {
             return Err(Request::UnusedPattern { pattern: unused.text.clone() }.into());
         }
         let what = format!("a type for tensors that fit {}", quoted(&unused.text));
         Err(Request::Contradiction { what, why: "none of them is quantised".to_owned() }.into())
     }
 
-    /// The type that is asked for a tensor by its name.
+    /// The type that the caller requested for a tensor of this name.
     pub(super) fn of(&self, name: &str) -> Option<TensorType> {
         let named = match name {
             name if mix::is_embedding(name) => self.embedding,
             name if mix::is_output(name) => self.output,
             _ => None,
         };
-        let fits = |pattern: &&Pattern| pattern.expression.is_match(name);
-        named.or_else(|| self.patterns.iter().find(fits).map(|pattern| pattern.dtype))
+        let matches = |pattern: &&Pattern| pattern.expression.is_match(name);
+        named.or_else(|| self.patterns.iter().find(matches).map(|pattern| pattern.dtype))
     }
 }
 
@@ -121,7 +124,7 @@ mod tests {
     }
 
     fn check(types: &TensorTypes) -> Result<()> {
-        NAMES.iter().for_each(|name| types.see(name, !name.contains("norm")));
+        NAMES.iter().for_each(|name| types.record(name, !name.contains("norm")));
         types.check_used()
     }
 
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_without_a_tensor_is_refused_and_says_which() {
+    fn an_expression_that_matches_no_quantised_tensor_is_refused_by_name() {
         for (text, words) in
             [("atn_v", "no tensor fits the pattern \"atn_v\""), ("attn_norm", "none of them is quantised")]
         {
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_nobody_writes_and_what_is_no_expression_are_refused() {
+    fn types_that_are_not_written_and_invalid_expressions_are_refused() {
         for dtype in
             BlockType::all().filter(|block| !is_encoded(*block)).map(Dtype::from).chain([Dtype::I32, Dtype::F64])
         {

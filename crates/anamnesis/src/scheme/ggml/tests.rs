@@ -1,13 +1,13 @@
-//! The mixes against what llama.cpp's own tool chooses for models of real depth.
+//! Compares the mixes with the types that llama-quantize chooses for models of real depth.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::mix::{Chooser, Mix, Model, fitting, is_touched};
+use super::mix::{Chooser, Mix, Model, fitting, is_quantised};
 use super::quantiser::{ENCODINGS, in_order};
 
-/// A model by its facts and the tensors it has: names, and shapes as their rank.
+/// A model: its hyperparameters, and the names and ranks of its tensors.
 struct Known {
     model: Model,
     tensors: Vec<(String, usize)>,
@@ -78,7 +78,7 @@ fn models() -> Vec<(&'static str, Known)> {
     ]
 }
 
-/// The types that are expected of tensors, by their whole names: `{"attn_v.weight": {"q6_K": [0, 1], "q4_K": [2]}}`.
+/// The expected types of tensors by name and layer: `{"attn_v.weight": {"q6_K": [0, 1], "q4_K": [2]}}`.
 fn expected(column: &Value, layers: u64) -> BTreeMap<String, String> {
     let mut types = BTreeMap::new();
     for (name, of_name) in column.as_object().unwrap() {
@@ -102,14 +102,14 @@ fn expected(column: &Value, layers: u64) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_mix_chooses_what_llama_cpp_chooses() {
+fn every_mix_chooses_the_types_of_llama_cpp() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mixes/types.json");
     let all: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let (mut checked, mut faults) = (0, Vec::new());
     for (name, Known { model, mut tensors }) in models() {
         tensors.sort_by(|(a, _), (b, _)| in_order(a).cmp(&in_order(b)));
         for (mix_name, columns) in all[name].as_object().unwrap() {
-            // Plain floats are no mix.
+            // Plain floats are not a mix.
             let Some(mix) = Mix::named(mix_name) else {
                 assert!(matches!(mix_name.as_str(), "f32" | "f16" | "bf16"), "{mix_name}");
                 continue;
@@ -117,7 +117,7 @@ fn every_mix_chooses_what_llama_cpp_chooses() {
             for has_importance in [false, true] {
                 let columns = columns.as_array().unwrap();
                 let expected = expected(columns.get(usize::from(has_importance)).unwrap_or(&columns[0]), model.layers);
-                let touched = tensors.iter().filter(|(name, rank)| is_touched(name, *rank));
+                let touched = tensors.iter().filter(|(name, rank)| is_quantised(name, *rank));
                 let names = touched.clone().map(|(name, _)| name.as_str());
                 let mut chooser = Chooser::new(mix, &model, names, has_importance);
                 for (tensor, rank) in touched {
