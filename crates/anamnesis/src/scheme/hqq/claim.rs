@@ -1,4 +1,4 @@
-//! Recognising HQQ weights by their codes, `X.W_q`.
+//! Claiming HQQ weights by their codes, `X.W_q`.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ const NAME: &str = "HQQ";
 const CODES: &str = ".W_q";
 const METHOD: &str = "hqq";
 
-/// Beginnings of the names of parts that are there where scales or zeros are stored in another way.
-const OTHERWISE: [&str; 4] = ["meta", "zero_scale", "scale_q", "zero_q"];
+/// Prefixes of parts of a weight whose scales or zeros are quantised or offloaded, which is refused.
+const REFUSED: [&str; 4] = ["meta", "zero_scale", "scale_q", "zero_q"];
 
 impl Scheme for Hqq {
     fn about(&self) -> About {
@@ -26,8 +26,8 @@ impl Scheme for Hqq {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let telling = [CODES, ".view_as_float", ".encoded_state_dict", ".stores_quant_config", ".unpack_view_dtype"];
-        let usual = [
+        let unique = [CODES, ".view_as_float", ".encoded_state_dict", ".stores_quant_config", ".unpack_view_dtype"];
+        let common = [
             ".nbits",
             ".packing",
             ".quant_scale",
@@ -46,9 +46,9 @@ impl Scheme for Hqq {
             ".zero",
             ".meta",
         ];
-        let telling = telling.map(|end| PartName::new(end, CODES, Confidence::Certain));
-        let usual = usual.map(|end| PartName::new(end, CODES, Confidence::IfConfigured));
-        telling.into_iter().chain(usual).chain([PartName::new(".scale", CODES, Confidence::IfPacked)]).collect()
+        let unique = unique.map(|suffix| PartName::new(suffix, CODES, Confidence::Certain));
+        let common = common.map(|suffix| PartName::new(suffix, CODES, Confidence::IfConfigured));
+        unique.into_iter().chain(common).chain([PartName::new(".scale", CODES, Confidence::IfPacked)]).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -60,15 +60,15 @@ impl Scheme for Hqq {
     }
 }
 
-/// The parts of a weight that are there.
+/// The parts of a weight that are present.
 struct Parts<'a> {
-    /// The module with its last dot.
+    /// The name of the module, with its trailing dot.
     module: &'a str,
     codes: TensorId,
     scale: Option<TensorId>,
     zero: Option<TensorId>,
     entries: [Option<TensorId>; READ.len()],
-    otherwise: Option<TensorId>,
+    refused: Option<TensorId>,
 }
 
 fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
@@ -85,14 +85,14 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
     for name in UNREAD {
         take(name, TensorRole::QuantState);
     }
-    let otherwise: Vec<_> = OTHERWISE
+    let refused: Vec<_> = REFUSED
         .iter()
         .flat_map(|name| catalog.with_prefix(&format!("{module}{name}")).map(|(id, _)| id).collect::<Vec<_>>())
         .collect();
-    for &id in &otherwise {
+    for &id in &refused {
         claims.take(id, TensorRole::QuantState);
     }
-    let parts = Parts { module, codes, scale, zero, entries, otherwise: otherwise.first().copied() };
+    let parts = Parts { module, codes, scale, zero, entries, refused: refused.first().copied() };
     match weight(claims, &parts) {
         Ok(weight) => claims.add(weight),
         Err(problem) => claims.refuse(problem),
@@ -106,9 +106,11 @@ fn weight(claims: &Claims<'_>, parts: &Parts<'_>) -> Result<Weight> {
     if let Some(method) = claims.config.method().filter(|method| *method != METHOD) {
         return Err(fail(format!("it is named like HQQ, {} says {}", claims.config.file(), quoted(method))));
     }
-    if let Some(id) = parts.otherwise {
+    if let Some(id) = parts.refused {
         let (codes, name) = (quoted(&codes.name), quoted(&catalog.get(id).name));
-        let detail = format!("tensor {codes} has {name} beside it: scales or zeros are stored in a way not decoded");
+        let detail = format!(
+            "tensor {codes} has the companion {name}: its scales or zeros are stored in a way that is not decoded"
+        );
         return Err(AnamnesisError::unsupported(NAME, detail));
     }
     let needed = |id: Option<TensorId>, end: &str| {
@@ -127,7 +129,7 @@ fn weight(claims: &Claims<'_>, parts: &Parts<'_>) -> Result<Weight> {
     let types = [type_of(scale)?, type_of(zero)?];
     for (name, id) in READ.iter().zip(parts.entries) {
         let Some(entry) = id.map(|id| catalog.get(id)) else {
-            // Read from another file it may say something else.
+            // An entry in another file may contradict the defaults.
             let name = format!("{}{name}", parts.module);
             if let Some(place) = claims.elsewhere(&name) {
                 return Err(fail(format!("its {} is not here: {place}", quoted(&name))));
@@ -170,7 +172,7 @@ fn weight(claims: &Claims<'_>, parts: &Parts<'_>) -> Result<Weight> {
     Ok(Weight {
         name: output,
         shape: Vec::new(),
-        // Until the entries are read, as if most were of four bits.
+        // An estimate for four-bit codes, until the entries are read.
         values: codes.elements().saturating_mul(fields),
         scheme: QuantScheme::Named(NAME),
         blocks: None,
@@ -180,7 +182,8 @@ fn weight(claims: &Claims<'_>, parts: &Parts<'_>) -> Result<Weight> {
     })
 }
 
-/// What the configuration says: `quant_config.weight_quant_params`, the same below the tag of the module, or flat.
+/// Reads `quant_config.weight_quant_params` of the configuration, the same under the module's tag, or a flat
+/// configuration.
 fn configured(claims: &Claims<'_>, module: &str) -> Result<Configured> {
     let config = claims.config.module(module);
     let args = config.args();
@@ -190,8 +193,8 @@ fn configured(claims: &Claims<'_>, module: &str) -> Result<Configured> {
         [nested.inside(&tag).inside("weight_quant_params"), nested.inside("weight_quant_params"), args.clone()];
     let number = |key: &'static str| -> Result<Option<(i64, String)>> {
         for place in &places {
-            if let Some(said) = place.integer(&[key])? {
-                return Ok(Some((said.value, said.place.to_string())));
+            if let Some(found) = place.integer(&[key])? {
+                return Ok(Some((found.value, found.place.to_string())));
             }
         }
         Ok(None)
@@ -199,7 +202,7 @@ fn configured(claims: &Claims<'_>, module: &str) -> Result<Configured> {
     Ok(Configured { numbers: [number("nbits")?, number("group_size")?, number("axis")?] })
 }
 
-/// What the configuration calls a module: its name without what all layers share.
+/// The tag of a module in the configuration: its name without the components that all layers share.
 fn tag(module: &str) -> String {
     let is_shared = |part: &&str| matches!(*part, "model" | "layers") || part.bytes().all(|byte| byte.is_ascii_digit());
     module.split('.').filter(|part| !is_shared(part)).collect::<Vec<_>>().join(".")

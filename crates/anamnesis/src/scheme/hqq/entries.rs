@@ -1,8 +1,8 @@
-//! What the small tensors beside the codes say, once they are read.
+//! Entries: the small tensors that store an HQQ weight's metadata.
 
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Entries that are read, by their names after the module's; the parts of a weight follow in this order.
+/// Entries that are read, by their names in the module, in the order of a weight's parts.
 pub(super) const READ: [&str; 10] = [
     "shape",
     "nbits",
@@ -16,14 +16,14 @@ pub(super) const READ: [&str; 10] = [
     "channel_wise",
 ];
 
-/// Entries that say nothing about the numbers.
+/// Entries that do not affect the values.
 pub(super) const UNREAD: [&str; 6] =
     ["compute_dtype", "encoded_state_dict", "optimize", "round_zero", "stores_quant_config", "unpack_view_dtype"];
 
-/// Bytes of the longest entry that is read: names of packings are shorter.
+/// The largest entry that is read; names of packings are shorter.
 pub(super) const MAX_BYTES: u64 = 64;
 
-/// An entry, or why it is not there.
+/// The name and contents of an entry.
 pub(super) struct Entry<'a> {
     pub name: &'a str,
     pub bytes: Vec<u8>,
@@ -34,13 +34,13 @@ impl Entry<'_> {
         AnamnesisError::parse(format!("tensor {} holds {:?}; {needed} is needed", quoted(self.name), self.bytes))
     }
 
-    /// A whole number of 32 bits.
+    /// A 32-bit integer.
     pub(super) fn number(&self) -> Result<i64> {
         let bytes = <[u8; 4]>::try_from(&self.bytes[..]).map_err(|_| self.wrong("one I32"))?;
         Ok(i32::from_le_bytes(bytes).into())
     }
 
-    /// Integers of 64 bits, none of them negative.
+    /// Non-negative 64-bit integers.
     pub(super) fn sizes(&self) -> Result<Vec<usize>> {
         let (numbers, rest) = self.bytes.as_chunks::<8>();
         let sizes: Option<Vec<_>> =

@@ -1,13 +1,14 @@
-//! Quantising to the layout of HQQ, without its solver: scales and zeros are those that the solver begins with.
+//! Quantising to the layout of HQQ without its solver (`optimize=False`): scales and zeros are those the solver begins
+//! with.
 //!
 //! | what | how |
 //! |---|---|
-//! | factor | 1 / (highest − lowest value of a group) × the highest code; 1 where they are as good as the same, 20000 at most |
-//! | zero | −lowest value × factor; for four bits to the nearest whole number |
-//! | code | value × factor + zero, to the nearest |
-//! | scale | 1 / factor, stored like the zero in the type of the weight |
+//! | factor | 1 / (highest − lowest value of a group) × the highest code; 1 if they are almost equal, 20000 at most |
+//! | zero | −lowest value × factor; for four bits rounded to an integer |
+//! | code | value × factor + zero, rounded |
+//! | scale | 1 / factor; scale and zero are stored in the type of the weight |
 //!
-//! The solver moves zeros in steps that depend on how a machine raises numbers to powers.
+//! The solver is not followed because its steps depend on how a machine computes `pow`.
 
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ use crate::scheme::quantise::{
     encode, plan_layers,
 };
 
-/// What can be asked for.
+/// The encodings of this scheme.
 pub(crate) static ENCODINGS: [Encoding; 4] = [
     Encoding::with_companions(&["hqq-4bit"], "4-bit weights in the layout of HQQ, without its solver", "HQQ4", &BITS4),
     Encoding::with_companions(&["hqq-8bit"], "8-bit weights in the layout of HQQ, without its solver", "HQQ8", &BITS8),
@@ -33,17 +34,17 @@ static BITS8: Kind = Kind { name: "hqq-8bit", bits: 8, packing: "8bit_u8" };
 static BITS2: Kind = Kind { name: "hqq-2bit", bits: 2, packing: "2bit_u8" };
 static BITS1: Kind = Kind { name: "hqq-1bit", bits: 1, packing: "1bit_u8" };
 
-/// Values under one scale where nobody says.
+/// The default group size.
 const GROUP: u64 = 64;
 
-/// A number of bits.
+/// An encoding, by its number of bits.
 struct Kind {
     name: &'static str,
     bits: u8,
     packing: &'static str,
 }
 
-/// Values under one scale; `None` where a row has one.
+/// The group size; `None` if a row has one scale.
 fn group(options: &QuantiseOptions) -> Option<u64> {
     match options.groups.size {
         None => Some(GROUP),
@@ -53,7 +54,7 @@ fn group(options: &QuantiseOptions) -> Option<u64> {
 }
 
 impl Kind {
-    /// Whether zeros are whole numbers.
+    /// Whether zeros are rounded to integers.
     const fn rounds_zeros(&self) -> bool {
         self.bits == 4
     }
@@ -67,16 +68,17 @@ impl Kind {
         let groups = rows * (cols / group);
         if !groups.is_multiple_of(fields) {
             let what = format!("{} for tensor {}", self.name, quoted(tensor.name));
-            let why = format!("its {groups} groups of {group} values do not share bytes by {fields}");
+            let why =
+                format!("its {groups} groups of {group} values do not divide into sets of {fields} that share bytes");
             return Err(Request::Contradiction { what, why }.into());
         }
-        let made =
+        let output =
             |part: &str, dtype: Dtype, shape: Vec<usize>| EncodedTensor { name: tensor.part(part), dtype, shape };
         let floats = tensor.dtype.dtype();
         let mut outputs = vec![
-            made("W_q", Dtype::U8, vec![(groups / fields) as usize, group as usize]),
-            made("scale", floats, vec![groups as usize, 1]),
-            made("zero", floats, vec![groups as usize, 1]),
+            output("W_q", Dtype::U8, vec![(groups / fields) as usize, group as usize]),
+            output("scale", floats, vec![groups as usize, 1]),
+            output("zero", floats, vec![groups as usize, 1]),
         ];
         let number = |value: u64| (value as i32).to_le_bytes().to_vec();
         let flag = |value: bool| vec![u8::from(value)];
@@ -108,7 +110,7 @@ impl Kind {
         let mut contents = Vec::with_capacity(entries.len());
         for (name, dtype, bytes, is_list) in entries {
             let count = bytes.len() / dtype.byte_size();
-            outputs.push(made(name, dtype, if is_list { vec![count] } else { Vec::new() }));
+            outputs.push(output(name, dtype, if is_list { vec![count] } else { Vec::new() }));
             contents.push(bytes);
         }
         encode(GroupEncoder {
@@ -154,8 +156,9 @@ impl Quantiser for Kind {
                 },
                 "zero_quant_params": null,
             },
-            // Not as `skip_modules`, which transformers 5 insists on: it would take the model for one it quantises itself, find none
-            // of the weights it looks for, and fill in random numbers.
+            // Not `skip_modules`, which transformers 5 requires: with it, transformers would load the model as one that
+            // it quantises
+            // itself, find none of the expected weights, and initialise them randomly.
             "modules_to_not_convert": model.kept_modules(),
             "quant_method": "hqq",
         }))

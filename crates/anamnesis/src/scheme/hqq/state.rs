@@ -1,4 +1,4 @@
-//! The geometry of one weight, from its entries and what the configuration says.
+//! The geometry of an HQQ weight, from its entries and the configuration.
 
 use std::sync::Arc;
 
@@ -8,34 +8,35 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::coder::{Arrangement, Coding, Grid, Prepare, Prepared, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Order, Scales, Unit};
 
-/// A weight whose entries are not read yet. Its parts are codes, scales, zeros, and the entries that are there.
+/// A weight whose entries are read while planning. Its parts are codes, scales, zeros, and the entries that are
+/// present.
 pub(super) struct State {
     pub codes: StoredTensor,
     pub scale: StoredTensor,
     pub zero: StoredTensor,
-    /// Types of scales and zeros.
+    /// The types of scales and zeros.
     pub types: [ScaleType; 2],
-    /// The names of the entries that are there, in the order of [`READ`].
+    /// The names of the entries that are present, in the order of [`READ`].
     pub entries: [Option<String>; READ.len()],
     pub config: Configured,
     pub coding: Coding,
 }
 
-/// What the configuration says about a weight.
+/// The description of a weight in the configuration.
 pub(super) struct Configured {
     /// `nbits`, `group_size` and `axis`, each with its place.
     pub numbers: [Option<(i64, String)>; 3],
 }
 
-/// Parts before the entries.
+/// The index of the first part that is an entry.
 const FIRST_ENTRY: usize = 3;
 
-/// How codes are packed: bits of a field, what it is a field of, and how many of them there are.
+/// How codes are packed: the bits of a field, the unit it is a field of, and the fields per unit.
 struct Packing {
     bits: u8,
     unit: Unit,
     fields: u64,
-    /// Bits of the codes that are packed so.
+    /// The bits of codes that are packed in this way.
     codes: &'static [i64],
 }
 
@@ -51,8 +52,8 @@ fn packing(name: &str) -> Option<Packing> {
     Some(Packing { bits, unit, fields, codes })
 }
 
-/// What the library calls the packing of codes of so many bits.
-fn usual_packing(bits: i64) -> &'static str {
+/// The library's default packing of codes of `bits` bits.
+fn default_packing(bits: i64) -> &'static str {
     match bits {
         8 | 6 | 5 => "8bit_u8",
         4 => "4bit_u8",
@@ -68,7 +69,7 @@ impl State {
         AnamnesisError::parse(format!("tensor {}: {}", quoted(&self.codes.name), what.as_ref()))
     }
 
-    /// An entry, where it is there.
+    /// An entry, if it is present.
     fn entry<'a>(&'a self, name: &str, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Option<Entry<'a>>> {
         let Some(place) = READ.iter().position(|entry| *entry == name) else { return Ok(None) };
         let Some(name) = &self.entries[place] else { return Ok(None) };
@@ -76,20 +77,20 @@ impl State {
         Ok(Some(Entry { name, bytes: read(FIRST_ENTRY + before)? }))
     }
 
-    /// A number that an entry or the configuration says; they must agree.
+    /// A number from an entry or the configuration; they must agree.
     fn number(&self, which: usize, name: &str, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<i64> {
         let stored = self.entry(name, read)?.map(|entry| entry.number()).transpose()?;
         match (stored, &self.config.numbers[which]) {
-            (Some(stored), Some((said, place))) if stored != *said => {
-                Err(self.fail(format!("its {name} is {stored}, {place} says {said}")))
+            (Some(stored), Some((configured, place))) if stored != *configured => {
+                Err(self.fail(format!("its {name} is {stored}, {place} says {configured}")))
             }
             (Some(number), _) => Ok(number),
             (None, Some((number, _))) => Ok(*number),
-            (None, None) => Err(self.fail(format!("neither an entry nor the configuration says its {name}"))),
+            (None, None) => Err(self.fail(format!("neither an entry nor the configuration has its {name}"))),
         }
     }
 
-    /// Refuses what is stored in another way.
+    /// Refuses a weight whose flags describe a storage that is not decoded.
     fn refuse_flags(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<()> {
         let refused = [
             ("quant_scale", true, "its scales are quantised"),
@@ -114,13 +115,14 @@ impl Prepare for State {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         self.refuse_flags(read)?;
         let shape = self.entry("shape", read)?.map(|entry| entry.sizes()).transpose()?;
-        let shape = shape.filter(|shape| shape.len() == 2).ok_or_else(|| self.fail("no entry says its two sizes"))?;
+        let shape =
+            shape.filter(|shape| shape.len() == 2).ok_or_else(|| self.fail("no entry has its two dimensions"))?;
         let bits = self.number(0, "nbits", read)?;
         let group_size = self.number(1, "group_size", read)?;
         let axis = self.number(2, "axis", read)?;
         let name = match self.entry("packing", read)? {
             Some(entry) => entry.text()?.to_owned(),
-            None => usual_packing(bits).to_owned(),
+            None => default_packing(bits).to_owned(),
         };
         let packing = packing(&name).filter(|packing| packing.codes.contains(&bits)).ok_or_else(|| {
             let detail = format!("tensor {} has codes of {bits} bits packed as {name:?}", quoted(&self.codes.name));
@@ -177,7 +179,7 @@ impl Prepare for State {
 }
 
 impl State {
-    /// Whether the codes take what a matrix of so many rows and columns needs.
+    /// Refuses codes whose type or shape does not fit a matrix of `rows` by `cols`.
     fn check_codes(
         &self,
         packing: &Packing,
@@ -198,7 +200,7 @@ impl State {
             let needed = if is_float { "a float type" } else { dtype.name() };
             return Err(self.fail(format!("it is {}; {needed} is needed", self.codes.dtype)));
         }
-        // Three-bit codes are filled up to whole words, the others never need it.
+        // Only three-bit codes are padded to whole words.
         let stored = rows.div_ceil(packing.fields);
         let is_whole = packing.bits == 3 || rows.is_multiple_of(packing.fields);
         let fits = match self.codes.shape[..] {
