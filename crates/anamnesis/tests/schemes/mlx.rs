@@ -92,7 +92,7 @@ fn a_rule_does_not_inherit_mode_or_group_size() {
     let quantization = json!({"bits": 4, "group_size": 32, "mode": "mxfp4", "a": {"bits": 4}});
     assert_eq!(remember(&four_bit(), Some(&config(quantization))).tensors["a.weight"].shape, [2, 64]);
     let empty = json!({"bits": 4, "group_size": 32, "a": {}});
-    assert_mentions(&refused(&four_bit(), Some(&config(empty))).to_string(), &["neither bits nor group_size"]);
+    assert_mentions(&refused(&four_bit(), Some(&config(empty))).to_string(), &["none of bits, group_size"]);
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Recognising MLX weights: words with scales beside them.
+//! Claiming MLX weights: 32-bit words with companion scales.
 
 use super::parts::Parts;
 use super::weight::mlx_weight;
 use crate::catalog::{Dtype, StoredTensor};
 use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};
 
-/// How the names of companions end.
+/// The suffixes of companions.
 const COMPANIONS: [&str; 3] = [".scales", ".biases", ".qbiases"];
 
 /// The MLX scheme.
@@ -17,7 +17,7 @@ impl Scheme for Mlx {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        COMPANIONS.map(|end| PartName::new(end, ".weight", Confidence::IfConfigured)).to_vec()
+        COMPANIONS.map(|suffix| PartName::new(suffix, ".weight", Confidence::IfConfigured)).to_vec()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -33,11 +33,11 @@ impl Scheme for Mlx {
     }
 }
 
-/// Whether a tensor is words under a weight's name, with a companion here or in another file.
+/// Whether a tensor has the type and name of an MLX weight, and a companion here or in another file.
 fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     let Some(module) = tensor.name.strip_suffix(".weight").filter(|_| tensor.dtype == Dtype::U32) else { return false };
-    COMPANIONS.iter().any(|end| {
-        let name = format!("{module}{end}");
+    COMPANIONS.iter().any(|suffix| {
+        let name = format!("{module}{suffix}");
         claims.catalog.find(&name).is_some() || claims.elsewhere(&name).is_some()
     })
 }

@@ -1,18 +1,18 @@
-//! The modes of MLX, and which of them a weight is in: by its configuration, or by shapes that leave no doubt.
+//! The modes of MLX, and the mode of a weight: from the configuration, or from shapes that fit only one.
 
 use crate::error::{AnamnesisError, Result};
 use crate::quant_config::ModuleConfig;
 
-/// What transformers' `metal` takes where nobody says.
+/// The defaults of transformers' `metal`.
 const METAL_BITS: i64 = 4;
 const METAL_GROUP: i64 = 64;
 
-/// How the codes of a weight are to be read.
+/// The mode of a weight with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mode {
     pub kind: Kind,
     pub bits: u8,
-    /// Codes under one scale.
+    /// The group size.
     pub group: u64,
 }
 
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The bits that codes of this mode may have, the usual ones first.
+    /// The possible bits of codes in this mode, the default first.
     const fn bits(self) -> &'static [u8] {
         match self {
             Self::Affine => &[4, 1, 2, 3, 5, 6, 8],
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// The sizes that groups of this mode may have, the usual one first.
+    /// The possible group sizes of this mode, the default first.
     pub(super) const fn groups(self) -> &'static [u64] {
         match self {
             Self::Affine => &[64, 32, 128],
@@ -56,14 +56,15 @@ impl Kind {
 }
 
 impl Mode {
-    /// What the configuration says about a module. A rule for the module is by itself: what it does not say is what MLX
-    /// takes where nobody says anything, and not what is said of the others.
-    pub(super) fn told(module: &ModuleConfig<'_>) -> Result<Self> {
+    /// The mode of a module in the configuration. A rule for the module replaces the general arguments entirely: what
+    /// it omits has
+    /// MLX's defaults, not the values of the other modules.
+    pub(super) fn configured(module: &ModuleConfig<'_>) -> Result<Self> {
         let own = module.rule();
         let args = own.as_ref().unwrap_or_else(|| module.args());
         let place = || args.place().map_or_else(String::new, |place| format!("{place}: "));
         if own.is_some() && args.place_of(&["bits", "group_size", "mode"]).is_none() {
-            let text = format!("{}a rule that says neither bits nor group_size nor mode", place());
+            let text = format!("{}the rule has none of bits, group_size and mode", place());
             return Err(AnamnesisError::parse(text));
         }
         let kind = match args.text(&["mode"])? {
@@ -75,9 +76,9 @@ impl Mode {
         };
         let choose = |key: &'static str, allowed: Vec<i64>| match args.integer(&[key])? {
             None => Ok(allowed.first().copied().unwrap_or(0)),
-            Some(said) if allowed.contains(&said.value) => Ok(said.value),
-            Some(said) => {
-                let (value, mode) = (said.value, kind.name());
+            Some(found) if allowed.contains(&found.value) => Ok(found.value),
+            Some(found) => {
+                let (value, mode) = (found.value, kind.name());
                 Err(AnamnesisError::parse(format!(
                     "{}{key} is {value}; the mode {mode} has one of {allowed:?}",
                     place()
@@ -89,11 +90,11 @@ impl Mode {
         Ok(Self { kind, bits: bits as u8, group: group as u64 })
     }
 
-    /// What a configuration of transformers' `metal` says: affine, of 2, 4 or 8 bits, in groups of any size.
-    pub(super) fn told_by_metal(module: &ModuleConfig<'_>) -> Result<Self> {
+    /// The mode in a configuration of transformers' `metal`: affine with 2, 4 or 8 bits and groups of any size.
+    pub(super) fn configured_by_metal(module: &ModuleConfig<'_>) -> Result<Self> {
         let args = module.args();
         let [bits, group] = [("bits", METAL_BITS), ("group_size", METAL_GROUP)]
-            .map(|(key, usual)| args.needed_integer(&[key]).map(|said| said.map_or(usual, |said| said.value)));
+            .map(|(key, default)| args.needed_integer(&[key]).map(|found| found.map_or(default, |found| found.value)));
         let (bits, group) = (bits?, group?);
         match (u8::try_from(bits), u64::try_from(group)) {
             (Ok(bits @ (2 | 4 | 8)), Ok(group)) if group > 0 && group.is_multiple_of(u64::from(32 / bits)) => {
@@ -107,7 +108,7 @@ impl Mode {
         }
     }
 
-    /// The modes in which so many words hold the codes of so many scales.
+    /// The modes in which `words` words hold the codes of `groups` groups.
     pub(super) fn fitting(is_float: bool, words: u64, groups: u64) -> Vec<Self> {
         let kinds = Kind::ALL.into_iter().filter(|kind| (*kind != Kind::Affine) == is_float);
         let all = kinds.flat_map(|kind| {
@@ -117,12 +118,12 @@ impl Mode {
         all.filter(|mode| mode.fits(words, groups)).collect()
     }
 
-    /// Whether so many words hold the codes of so many scales.
+    /// Whether `words` words hold the codes of `groups` groups.
     pub(super) fn fits(self, words: u64, groups: u64) -> bool {
         groups.checked_mul(self.group * u64::from(self.bits)) == words.checked_mul(32)
     }
 
-    /// For people: `affine, 4-bit, groups of 64`.
+    /// A human-readable description: `affine, 4-bit, groups of 64`.
     pub(super) fn describe(self) -> String {
         match self.kind {
             Kind::Affine => format!("affine, {}-bit, groups of {}", self.bits, self.group),
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_leave_no_doubt_about_floats_and_about_five_bits() {
+    fn shapes_determine_the_float_modes_and_five_bits() {
         for (words, groups, kind) in [(4, 1, Kind::Mxfp4), (16, 2, Kind::Mxfp8), (6, 3, Kind::Nvfp4)] {
             let found = Mode::fitting(true, words, groups);
             assert_eq!(

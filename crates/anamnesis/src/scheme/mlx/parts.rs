@@ -1,25 +1,25 @@
-//! The stored tensors of one weight.
+//! The stored tensors of an MLX weight.
 
 use crate::catalog::TensorId;
 use crate::scheme::claim::{Claims, TensorRole};
 
-/// A weight and the companions that were found.
+/// The codes of a weight, and the companions that are present.
 pub(super) struct Parts {
     pub(super) weight: TensorId,
     pub(super) scales: Option<TensorId>,
     pub(super) biases: Option<TensorId>,
-    /// What transformers calls biases of groups.
+    /// The biases, as transformers names them.
     pub(super) qbiases: Option<TensorId>,
 }
 
 impl Parts {
-    /// Takes the weight and what stands beside it.
+    /// Claims the codes of a weight and the companions that are present.
     pub(super) fn take(claims: &mut Claims<'_>, weight: TensorId) -> Self {
         claims.take(weight, TensorRole::Quantized);
         let name = &claims.catalog.get(weight).name;
         let module = name.strip_suffix(".weight").unwrap_or(name);
-        let mut companion = |end: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}.{end}"))?;
+        let mut companion = |part: &str, role| {
+            let id = claims.find_unclaimed(&format!("{module}.{part}"))?;
             claims.take(id, role);
             Some(id)
         };

@@ -1,6 +1,6 @@
-//! Quantising as MLX does, and as mlx-lm writes it: linear layers, embeddings and the head, each by itself.
+//! Quantising to MLX by its arithmetic, in the files of mlx-lm: linear layers, embeddings and the head, each by itself.
 //!
-//! A matrix whose rows the groups do not divide is left as it is, as mlx-lm does. Routers get eight bits.
+//! Like in mlx-lm, a matrix whose rows do not divide into groups is kept, and routers get eight bits.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::scheme::quantise::{
 
 macro_rules! modes {
     ($($name:literal $short:literal $kind:ident $bits:literal $about:literal;)*) => {
-        static MODES: [Asked; [$($bits),*].len()] = [$(Asked { name: $name, kind: Kind::$kind, bits: $bits }),*];
+        static MODES: [NamedMode; [$($bits),*].len()] = [$(NamedMode { name: $name, kind: Kind::$kind, bits: $bits }),*];
 
-        /// What can be asked for.
+        /// The encodings of this scheme.
         pub(crate) static ENCODINGS: [Encoding; MODES.len()] = {
             let mut index = 0;
             [$(Encoding {
@@ -49,23 +49,23 @@ modes! {
     "mlx-nvfp4" "NVFP4" Nvfp4 4 "E2M1 weights under E4M3 scales, as MLX has them";
 }
 
-/// A mode as it is asked for.
-struct Asked {
+/// A mode that can be requested by name.
+struct NamedMode {
     name: &'static str,
     kind: Kind,
     bits: u8,
 }
 
-/// The mode of an encoding.
-fn asked(name: &str) -> Option<&'static Asked> {
+/// The mode of this name.
+fn mode_named(name: &str) -> Option<&'static NamedMode> {
     MODES.iter().find(|mode| mode.name == name)
 }
 
-/// What routers get.
+/// The mode of routers.
 const ROUTER: Mode = Mode { kind: Kind::Affine, bits: 8, group: 64 };
 const ROUTER_END: &str = ".mlp.gate";
 
-impl Asked {
+impl NamedMode {
     fn mode(&self, options: &QuantiseOptions) -> Result<Mode> {
         let allowed = self.kind.groups();
         let group = match options.groups.size {
@@ -80,13 +80,13 @@ impl Asked {
     }
 }
 
-impl Quantiser for Asked {
+impl Quantiser for NamedMode {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_only_groups(self.name)?;
-        let usual = self.mode(task.options)?;
+        let default = self.mode(task.options)?;
         plan_layers(task, self.name, &KEPT_ALWAYS, 1, |tensor| {
             let is_router = tensor.requested.is_none() && tensor.module().ends_with(ROUTER_END);
-            let mode = if is_router && tensor.row().is_multiple_of(ROUTER.group) { ROUTER } else { usual };
+            let mode = if is_router && tensor.row().is_multiple_of(ROUTER.group) { ROUTER } else { default };
             match tensor.row().is_multiple_of(mode.group) && tensor.row() >= 32 {
                 true => encode(weight(mode, tensor)),
                 false => Ok(Decision::Keep(Keeping::Indivisible)),
@@ -109,27 +109,27 @@ impl Quantiser for Asked {
 
     fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
         let mode = self.mode(model.options).ok()?;
-        let told = |mode: Mode| json!({ "bits": mode.bits, "group_size": mode.group, "mode": mode.kind.name() });
-        let mut config = told(mode);
+        let arguments = |mode: Mode| json!({ "bits": mode.bits, "group_size": mode.group, "mode": mode.kind.name() });
+        let mut config = arguments(mode);
         for router in model.modules_of_main_encoding().filter(|module| module.ends_with(ROUTER_END) && mode != ROUTER) {
-            config[router] = told(ROUTER);
+            config[router] = arguments(ROUTER);
         }
         for (name, modules) in model.modules_of_other_encodings() {
-            let mode = asked(name)?.mode(model.options).ok()?;
-            modules.into_iter().for_each(|module| config[module] = told(mode));
+            let mode = mode_named(name)?.mode(model.options).ok()?;
+            modules.into_iter().for_each(|module| config[module] = arguments(mode));
         }
         Some(config)
     }
 
     fn mixes_with(&self, other: &str) -> bool {
-        asked(other).is_some()
+        mode_named(other).is_some()
     }
 
     fn members(&self) -> &'static [&'static str] {
         &["quantization", "quantization_config"]
     }
 
-    fn metadata(&self, _made: &QuantisedModel<'_>) -> Metadata {
+    fn metadata(&self, _model: &QuantisedModel<'_>) -> Metadata {
         Metadata::from([("format".to_owned(), MetadataValue::String("mlx".to_owned()))])
     }
 }
@@ -140,8 +140,8 @@ fn weight(mode: Mode, tensor: &Candidate<'_>) -> GroupedEncoder {
         _ => (1, tensor.row()),
     };
     let grid = Grid::new(rows, cols, 1, mode.group, Arrangement::Block(1, mode.group));
-    let of_groups = [rows as usize, grid.grid_cols as usize];
-    let made = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
+    let scale_shape = [rows as usize, grid.grid_cols as usize];
+    let output = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
         name: tensor.part(part),
         dtype,
         shape: shape.to_vec(),
@@ -154,11 +154,11 @@ fn weight(mode: Mode, tensor: &Candidate<'_>) -> GroupedEncoder {
     };
     let words = (cols * u64::from(mode.bits) / 32) as usize;
     let mut outputs =
-        vec![made("weight", Dtype::U32, &[rows as usize, words]), made("scales", scale_dtype, &of_groups)];
+        vec![output("weight", Dtype::U32, &[rows as usize, words]), output("scales", scale_dtype, &scale_shape)];
     let mut offsets = ZeroPointStorage::Nothing;
     let (rule, goal) = match mode.kind {
         Kind::Affine => {
-            outputs.push(made("biases", scale_dtype, &of_groups));
+            outputs.push(output("biases", scale_dtype, &scale_shape));
             offsets = ZeroPointStorage::Stored(scale);
             let (ratio, high) = (Ratio::Difference, (1 << mode.bits) - 1);
             (Rule::Affine { bits: mode.bits }, Goal::Integer { ratio, low: 0, high, plus: 0 })

@@ -1,4 +1,4 @@
-//! The geometry of one MLX weight, from its shapes and what the configuration says about them.
+//! The geometry of an MLX weight, from the shapes of its parts and the configuration.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub(super) fn mlx_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
 
 fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<Weight> {
     let module = weight.name.strip_suffix(".weight").unwrap_or(&weight.name);
-    let missing = |end: &str| {
-        let companion = format!("{module}.{end}");
+    let missing = |part: &str| {
+        let companion = format!("{module}.{part}");
         let place = claims.elsewhere(&companion).map_or_else(String::new, |place| format!(": {place}"));
         AnamnesisError::parse(format!("it has no {}{place}", quoted(&companion)))
     };
@@ -55,7 +55,7 @@ fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<We
     };
     if let Some(id) = other {
         let (other, wanted) = (quoted(&claims.catalog.get(id).name), quoted(&format!("{module}.{name}")));
-        return Err(AnamnesisError::parse(format!("{other} is there, where {wanted} should be")));
+        return Err(AnamnesisError::parse(format!("it has {other} instead of {wanted}")));
     }
     match (mode.kind, biases) {
         (Kind::Affine, None) => return Err(missing(name)),
@@ -71,13 +71,13 @@ fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<We
         (_, None) => {}
         (kind, Some(id)) => {
             let name = quoted(&claims.catalog.get(id).name);
-            return Err(AnamnesisError::parse(format!("{name} is there, and the mode {} has no biases", kind.name())));
+            return Err(AnamnesisError::parse(format!("it has {name}, but the mode {} has no biases", kind.name())));
         }
     }
     let columns = shape.groups * mode.group;
     let output: Vec<usize> = [shape.stack, &[shape.rows as usize, columns as usize]].concat();
     let values = crate::catalog::dtype::elements(&output)
-        .ok_or_else(|| AnamnesisError::parse("it stands for more values than can be counted"))?;
+        .ok_or_else(|| AnamnesisError::parse("its number of values overflows 64 bits"))?;
     let decoder = decoder(mode, shape.rows, columns, scale);
     Ok(Weight {
         name: weight.name.clone(),
@@ -102,7 +102,7 @@ fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<We
     })
 }
 
-/// The configuration's mode; without a configuration, the only one that the shapes can mean.
+/// The mode in the configuration; without a configuration, the only mode that fits the shapes.
 fn mode(
     claims: &Claims<'_>,
     module: &str,
@@ -116,11 +116,11 @@ fn mode(
     }
     if is_metal {
         let place = config.args().place_of(&["quant_method"]);
-        return Ok((Mode::told_by_metal(&config)?, place.map_or(Evidence::Names, Evidence::Configuration)));
+        return Ok((Mode::configured_by_metal(&config)?, place.map_or(Evidence::Names, Evidence::Configuration)));
     }
     if claims.config.is_mlx() {
         let place = config.args().place_of(&["bits", "group_size", "mode"]);
-        return Ok((Mode::told(&config)?, place.map_or(Evidence::Names, Evidence::Configuration)));
+        return Ok((Mode::configured(&config)?, place.map_or(Evidence::Names, Evidence::Configuration)));
     }
     if claims.config.is_present() {
         let evidence = config.evidence().unwrap_or_else(|| claims.config.file().to_owned());
@@ -131,11 +131,11 @@ fn mode(
     match Mode::fitting(is_float, shape.words, shape.groups)[..] {
         [mode] => Ok((mode, Evidence::Names)),
         [] => Err(AnamnesisError::parse(format!(
-            "{} words and {} scales a row are no mode of MLX",
+            "{} words and {} scales a row fit no mode of MLX",
             shape.words, shape.groups
         ))),
         [first, .., last] => Err(AnamnesisError::parse(format!(
-            "{} words and {} scales a row may be {} or {}, and no configuration tells which",
+            "{} words and {} scales a row may be {} or {}, and there is no configuration",
             shape.words,
             shape.groups,
             first.describe(),
@@ -163,13 +163,13 @@ pub(super) fn decoder(mode: Mode, rows: u64, columns: u64, scale: ScaleType) -> 
     })
 }
 
-/// Words and scales as stacks of matrices with the same rows.
+/// The common shape of words and scales: stacks of matrices with the same rows.
 struct Shape<'a> {
     stack: &'a [usize],
     rows: u64,
-    /// Words of a row.
+    /// Words per row.
     words: u64,
-    /// Scales of a row.
+    /// Scales per row.
     groups: u64,
 }
 
