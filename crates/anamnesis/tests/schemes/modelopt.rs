@@ -58,8 +58,8 @@ fn an_algorithm_that_does_not_match_the_weight_is_refused() {
     for (algorithm, word) in [
         ("FP8", "\"FP8\""),
         ("W8A16", "\"W8A16\""),
-        ("MIXED_PRECISION", "nothing says its own"),
-        ("W4A8_MXFP4_FP8", "MXFP4 has no scales of"),
+        ("MIXED_PRECISION", "its own algorithm is missing"),
+        ("W4A8_MXFP4_FP8", "not a scale type of MXFP4"),
     ] {
         let reason = parse_reason(refused(&nvfp4(), Some(&config(json!({"quant_algo": algorithm})))));
         assert_mentions(&reason, &["\"a.weight\"", word]);

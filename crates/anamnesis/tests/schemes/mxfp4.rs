@@ -65,7 +65,10 @@ fn blocks_and_scales_that_do_not_match_are_refused() {
 #[test]
 fn blocks_next_to_their_decoded_tensor_are_refused() {
     let model = gpt_oss().floats("e.down_proj", &[1], &[1.0]);
-    assert_mentions(&parse_reason(refused(&model, None)), &["\"e.down_proj_blocks\"", "\"e.down_proj\"", "as well"]);
+    assert_mentions(
+        &parse_reason(refused(&model, None)),
+        &["\"e.down_proj_blocks\"", "\"e.down_proj\"", "which is stored too"],
+    );
 }
 
 #[test]

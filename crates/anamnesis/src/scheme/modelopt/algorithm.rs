@@ -1,14 +1,14 @@
-//! Which algorithm of ModelOpt the configuration says a module has.
+//! The algorithm (`quant_algo`) and group size of a module in ModelOpt's configuration.
 
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, Integer, ModuleConfig, QuantConfig, Target};
 
-/// Codes of four bits in blocks.
+/// A four-bit algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Nvfp4,
     Mxfp4,
-    /// Integers, of two rows in a byte.
+    /// Integers; a byte holds codes of two rows.
     Int4,
 }
 
@@ -21,8 +21,8 @@ impl Algorithm {
         }
     }
 
-    /// Codes under one scale, where nobody says.
-    pub(super) const fn usual_group(self) -> u64 {
+    /// The default group size.
+    pub(super) const fn default_group(self) -> u64 {
         match self {
             Self::Nvfp4 => 16,
             Self::Mxfp4 => 32,
@@ -30,7 +30,7 @@ impl Algorithm {
         }
     }
 
-    /// The type of codes as the groups of a configuration call it.
+    /// The type of codes, as `config_groups` name it.
     const fn kind(self) -> &'static str {
         match self {
             Self::Nvfp4 | Self::Mxfp4 => "float",
@@ -38,8 +38,8 @@ impl Algorithm {
         }
     }
 
-    /// What the configuration says; `None` where it says nothing of the algorithm.
-    pub(super) fn told(config: &QuantConfig, module: &ModuleConfig<'_>) -> Result<Option<Self>> {
+    /// The algorithm in the configuration; `None` if it has no `quant_algo`.
+    pub(super) fn configured(config: &QuantConfig, module: &ModuleConfig<'_>) -> Result<Option<Self>> {
         let args = module.args();
         let place = || args.place_of(&["quant_algo"]).unwrap_or_default();
         match args.text(&["quant_algo"])? {
@@ -47,12 +47,13 @@ impl Algorithm {
             Some("MXFP4" | "W4A8_MXFP4_FP8") => Ok(Some(Self::Mxfp4)),
             Some("W4A16_AWQ") => Ok(Some(Self::Int4)),
             Some("W4A8_AWQ") => {
-                let why = format!("{} says so: its weights are rounded to E4M3 once more, by a scale of all", place());
+                let why =
+                    format!("{} says so: its weights are rounded a second time, to E4M3 with a global scale", place());
                 Err(AnamnesisError::unsupported("ModelOpt W4A8_AWQ", why))
             }
             Some("NVFP4_SVD") => Err(AnamnesisError::unsupported("ModelOpt NVFP4_SVD", format!("{} says so", place()))),
             Some("MIXED_PRECISION") => {
-                Err(AnamnesisError::parse(format!("{} is MIXED_PRECISION, and nothing says its own", place())))
+                Err(AnamnesisError::parse(format!("{} is MIXED_PRECISION, and its own algorithm is missing", place())))
             }
             Some(name) => {
                 Err(AnamnesisError::parse(format!("it is packed in bytes, and {} is {}", place(), quoted(name))))
@@ -69,40 +70,40 @@ impl Algorithm {
     }
 }
 
-/// The size of groups that the configuration says; refuses a module that its groups say is of other codes.
-pub(super) fn told_group(algorithm: Algorithm, module: &ModuleConfig<'_>) -> Result<Option<u64>> {
+/// The group size in the configuration. A module whose `config_groups` have codes of another type is refused.
+pub(super) fn configured_group(algorithm: Algorithm, module: &ModuleConfig<'_>) -> Result<Option<u64>> {
     if let Some(why) = module.undecided() {
         return Err(AnamnesisError::parse(why));
     }
     let (target, groups) = module.groups().unwrap_or((Target::Class, &[]));
     let mut fitting = Vec::new();
     for group in groups {
-        let said = (group.text(&["type"])?, group.integer(&["num_bits"])?.map(|bits| bits.value));
-        let is_kind = said.0.is_none_or(|kind| kind == algorithm.kind());
-        if is_kind && matches!(said.1, Some(4) | None) {
+        let (kind, bits) = (group.text(&["type"])?, group.integer(&["num_bits"])?.map(|bits| bits.value));
+        let is_kind = kind.is_none_or(|kind| kind == algorithm.kind());
+        if is_kind && matches!(bits, Some(4) | None) {
             fitting.push(group);
         }
     }
-    // Which class a module is of, its name does not tell: one of them will do.
-    let is_meant = if target == Target::Class { !fitting.is_empty() } else { fitting.len() == groups.len() };
-    if let Some(place) = groups.first().and_then(Args::place).filter(|_| !is_meant) {
-        return Err(AnamnesisError::parse(format!("{place} says it is not of four-bit {}s", algorithm.kind())));
+    // The class of a module is not known from its name, so one fitting group for a class is enough.
+    let applies = if target == Target::Class { !fitting.is_empty() } else { fitting.len() == groups.len() };
+    if let Some(place) = groups.first().and_then(Args::place).filter(|_| !applies) {
+        return Err(AnamnesisError::parse(format!("{place} says its codes are not four-bit {}s", algorithm.kind())));
     }
-    let mut told: Option<Integer<'_>> = None;
+    let mut size: Option<Integer<'_>> = None;
     for args in fitting.into_iter().chain([module.args()]) {
-        let Some(said) = args.integer(&["group_size"])? else { continue };
-        match told {
-            Some(first) if first.value != said.value => {
-                let (a, b) = (first.value, said.value);
-                let text = format!("{} says groups of {a}, {} says {b}", first.place, said.place);
+        let Some(found) = args.integer(&["group_size"])? else { continue };
+        match size {
+            Some(first) if first.value != found.value => {
+                let (a, b) = (first.value, found.value);
+                let text = format!("{} says groups of {a}, {} says {b}", first.place, found.place);
                 return Err(AnamnesisError::parse(text));
             }
-            _ => told = Some(said),
+            _ => size = Some(found),
         }
     }
-    let Some(said) = told else { return Ok(None) };
-    match u64::try_from(said.value).ok().filter(|&size| size > 0) {
+    let Some(found) = size else { return Ok(None) };
+    match u64::try_from(found.value).ok().filter(|&size| size > 0) {
         Some(size) => Ok(Some(size)),
-        None => Err(AnamnesisError::parse(format!("{} says groups of {}", said.place, said.value))),
+        None => Err(AnamnesisError::parse(format!("{} says groups of {}", found.place, found.value))),
     }
 }

@@ -1,4 +1,4 @@
-//! Recognising ModelOpt's four-bit weights.
+//! Claiming ModelOpt's four-bit weights.
 
 use super::algorithm::Algorithm;
 use super::naming::{Names, PART_NAMES};
@@ -32,7 +32,7 @@ impl Scheme for ModelOpt {
     }
 }
 
-/// Whether bytes have a scale beside them as only ModelOpt has it, or as the configuration says it has.
+/// Whether a tensor of bytes has a companion that only ModelOpt writes, or a scale and a configuration of ModelOpt.
 fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     if tensor.dtype != Dtype::U8 {
         return false;
@@ -40,11 +40,11 @@ fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     let names = Names::of(&tensor.name);
     let find = |name: &str| claims.find_unclaimed(name).map(|id| claims.catalog.get(id));
     let scale = find(&names.scale);
-    if scale.is_some_and(|scale| scale.dtype == Dtype::F8E4M3) || find(&names.scale_of_scales).is_some() {
+    if scale.is_some_and(|scale| scale.dtype == Dtype::F8E4M3) || find(&names.global_scale).is_some() {
         return true;
     }
     let config = claims.config;
-    let told = || Algorithm::told(config, &config.module(&names.module));
+    let configured = || Algorithm::configured(config, &config.module(&names.module));
     let is_modelopt = || config.method().is_some_and(|method| method.starts_with("modelopt"));
-    scale.is_some() && (is_modelopt() || matches!(told(), Ok(Some(_))))
+    scale.is_some() && (is_modelopt() || matches!(configured(), Ok(Some(_))))
 }

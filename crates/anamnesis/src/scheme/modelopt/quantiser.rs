@@ -1,4 +1,5 @@
-//! Quantising as ModelOpt does: each linear layer by itself, without calibration, so that nothing is said of activations.
+//! Quantising to ModelOpt formats: each linear layer by itself, without calibration, so that there are no activation
+//! scales.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::scheme::quantise::{
     encode_fused, plan_layers,
 };
 
-/// What can be asked for.
+/// The encodings of this scheme.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
     Encoding::with_companions(
         &["modelopt-fp8"],
@@ -40,10 +41,10 @@ pub(crate) static ENCODINGS: [Encoding; 3] = [
     ),
 ];
 
-/// The version whose arithmetic this is.
+/// The version of ModelOpt whose arithmetic is followed.
 const VERSION: &str = "0.47.0";
 
-/// What is said in place of an algorithm where layers have different ones.
+/// The `quant_algo` of a model whose layers have different algorithms.
 const MIXED: &str = "MIXED_PRECISION";
 
 const KINDS: [Kind; 3] = [Kind::Fp8, Kind::Mxfp8, Kind::Nvfp4];
@@ -68,12 +69,12 @@ impl Kind {
         match self {
             Self::Fp8 => "FP8",
             Self::Mxfp8 => "MXFP8",
-            // Weights alone: nothing is known of activations.
+            // Weights only: activations are not calibrated.
             Self::Nvfp4 => "W4A16_NVFP4",
         }
     }
 
-    /// Values under one scale; all of them where there is no size.
+    /// The group size; `None` if the weight has one scale.
     const fn group(self) -> Option<u64> {
         match self {
             Self::Fp8 => None,
@@ -104,18 +105,18 @@ impl Quantiser for Kind {
             "quant_algo": if others.is_empty() { self.algorithm() } else { MIXED },
             "quant_method": "modelopt",
         });
-        let told = |kind: Self, into: &mut Value| {
+        let describe = |kind: Self, into: &mut Value| {
             into["quant_algo"] = json!(kind.algorithm());
             if let Some(group) = kind.group() {
                 into["group_size"] = json!(group);
             }
         };
         if others.is_empty() {
-            told(*self, &mut config);
+            describe(*self, &mut config);
             return Some(config);
         }
         let mut layers = Map::new();
-        let mut add = |kind: Self, module: &str| told(kind, layers.entry(module).or_insert_with(|| json!({})));
+        let mut add = |kind: Self, module: &str| describe(kind, layers.entry(module).or_insert_with(|| json!({})));
         model.modules_of_main_encoding().for_each(|module| add(*self, module));
         for (name, modules) in others {
             let kind = KINDS.into_iter().find(|kind| kind.name() == name)?;
@@ -125,7 +126,7 @@ impl Quantiser for Kind {
         Some(config)
     }
 
-    /// The same as ModelOpt's own document has it, which its loaders read first.
+    /// The same in `hf_quant_config.json`, which loaders of ModelOpt checkpoints read first.
     fn documents(&self, model: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
         let Some(mut config) = self.configuration(model) else { return Vec::new() };
         let mut quantization = json!({ "exclude_modules": config["ignore"], "kv_cache_quant_algo": null });
@@ -151,8 +152,8 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
         None => Grid::single(rows * cols),
         Some(group) => Grid::new(rows, cols, 1, group, Arrangement::Block(1, group)),
     };
-    let of_groups = [grid.grid_rows as usize, grid.grid_cols as usize];
-    let made = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
+    let scale_shape = [grid.grid_rows as usize, grid.grid_cols as usize];
+    let output = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
         name: tensor.part(part),
         dtype,
         shape: shape.to_vec(),
@@ -160,19 +161,19 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
     let (outputs, scale, goal) = match kind {
         Kind::Fp8 => {
             let step = step_of(tensor.dtype);
-            let outputs = vec![made("weight", Dtype::F8E4M3, tensor.shape), made("weight_scale", Dtype::F32, &[])];
+            let outputs = vec![output("weight", Dtype::F8E4M3, tensor.shape), output("weight_scale", Dtype::F32, &[])];
             (outputs, ScaleType::F32, Goal::E4m3(Factor::Divided(step)))
         }
         Kind::Mxfp8 => {
             let outputs =
-                vec![made("weight", Dtype::F8E4M3, tensor.shape), made("weight_scale", Dtype::U8, &of_groups)];
+                vec![output("weight", Dtype::F8E4M3, tensor.shape), output("weight_scale", Dtype::U8, &scale_shape)];
             (outputs, ScaleType::Exponent, Goal::E4m3(Factor::Times))
         }
         Kind::Nvfp4 => {
             let outputs = vec![
-                made("weight", Dtype::U8, &[rows as usize, (cols / 2) as usize]),
-                made("weight_scale", Dtype::F8E4M3, &of_groups),
-                made("weight_scale_2", Dtype::F32, &[]),
+                output("weight", Dtype::U8, &[rows as usize, (cols / 2) as usize]),
+                output("weight_scale", Dtype::F8E4M3, &scale_shape),
+                output("weight_scale_2", Dtype::F32, &[]),
             ];
             (outputs, ScaleType::E4m3, Goal::E2m1)
         }
@@ -196,7 +197,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
     }
 }
 
-/// What decodes it again.
+/// The decoder of the encoded weight.
 fn decoder(kind: Kind, grid: Grid, layout: Layout, scale: ScaleType) -> Arc<dyn TileDecoder> {
     if kind != Kind::Nvfp4 {
         return Arc::new(Fp8Decoder::new(Fp8Format::E4m3, grid, Some(scale)));

@@ -1,12 +1,12 @@
-//! How ModelOpt finds the scales of a weight.
+//! How ModelOpt computes scales.
 //!
 //! | rule | scale |
 //! |---|---|
-//! | [`Rule::Fp8`] | the magnitude of all / 448, in F32; the quotients of values are of the type of the weight |
-//! | [`Rule::Mxfp8`] | the power of two that is not below magnitude / 448 |
-//! | [`Rule::Nvfp4`] | magnitude / (6 × the second scale), at least 2⁻⁹, to E4M3; the second is the magnitude of all / (448 × 6) |
+//! | [`Rule::Fp8`] | the weight's magnitude / 448, in F32; values are divided by it in the type of the weight |
+//! | [`Rule::Mxfp8`] | the smallest power of two that is at least magnitude / 448 |
+//! | [`Rule::Nvfp4`] | magnitude / (6 × the global scale), at least 2⁻⁹, rounded to E4M3; the global scale is the weight's magnitude / (448 × 6) |
 //!
-//! A group of zeros has the scale 1, and so has a weight of zeros, of which ModelOpt itself would make NaN.
+//! A group of zeros has the scale 1, and so has a weight of zeros, which ModelOpt itself would encode to NaN.
 
 use anamnesis_kernels::{E4m3, Format8};
 
@@ -14,8 +14,8 @@ use crate::scheme::grouped::{Extremes, Group, Groups, ScaleRule};
 
 const LARGEST_E4M3: f32 = 448.0;
 const LARGEST_E2M1: f32 = 6.0;
-/// The least scale of NVFP4, which E4M3 holds as its smallest number.
-const LEAST: f32 = 1.0 / 512.0;
+/// The smallest scale of NVFP4: the smallest positive E4M3.
+const SMALLEST_SCALE: f32 = 1.0 / 512.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rule {
@@ -38,7 +38,7 @@ impl ScaleRule for Rule {
                 scale => Group::of(scale),
             },
             Self::Mxfp8 => {
-                // The logarithm is F32, so that what is hardly above a power of two counts as that power.
+                // The logarithm is rounded to F32, so a value just above a power of two counts as that power.
                 let exponent = match magnitude / LARGEST_E4M3 {
                     0.0 => -127.0,
                     scale => (f64::from(scale).log2() as f32).ceil().clamp(-127.0, 127.0),
@@ -61,10 +61,10 @@ impl ScaleRule for Rule {
 #[inline(always)]
 fn nvfp4(extremes: Extremes, whole: f32) -> Group {
     let scale = extremes.magnitude() / (LARGEST_E2M1 * whole);
-    let scale = if scale == 0.0 { 1.0 } else { scale.max(LEAST) };
+    let scale = if scale == 0.0 { 1.0 } else { scale.max(SMALLEST_SCALE) };
     let scale = E4m3::decode(E4m3::encode(scale));
-    // Numbers below the smallest step become zero under any scale.
-    let is_nothing = scale * whole == 0.0;
-    let factor = if is_nothing { 1.0 } else { scale * whole };
-    Group { factor, ..Group::of(if is_nothing { 1.0 } else { scale }) }
+    // If the product of both scales underflows, all values of the group become zero anyway.
+    let underflows = scale * whole == 0.0;
+    let factor = if underflows { 1.0 } else { scale * whole };
+    Group { factor, ..Group::of(if underflows { 1.0 } else { scale }) }
 }

@@ -1,4 +1,4 @@
-//! How codes and scales lie: along the rows of each matrix, or down its columns.
+//! The geometry of a ModelOpt weight: codes and scales along the rows of each matrix, or down its columns.
 
 use crate::catalog::StoredTensor;
 use crate::error::{AnamnesisError, Result, quoted};
@@ -8,16 +8,16 @@ use crate::scheme::grouped::Layout;
 /// The geometry of a weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// What it decodes to.
+    /// The decoded shape.
     pub output: Vec<usize>,
     pub grid: Grid,
     pub layout: Layout,
-    /// Matrices of a stack.
+    /// The number of matrices in the stack.
     pub matrices: u64,
 }
 
 impl Shape {
-    /// Bytes of two codes each, and scales of `group` codes each.
+    /// The geometry of two codes per byte and `group` codes per scale.
     pub(super) fn of(codes: &StoredTensor, scale: &StoredTensor, group: u64) -> Result<Self> {
         let fail = || {
             AnamnesisError::parse(format!(
@@ -44,7 +44,7 @@ impl Shape {
                 let grid = Grid::new(rows, columns, 1, group, Arrangement::Block(1, group));
                 (rows, columns, grid, Layout::bytes(4, columns))
             }
-            // Stacks alone are multiplied by the other way round.
+            // Only stacked experts are stored transposed.
             (_, Some(rows)) if scale_columns == columns && !stack.is_empty() => {
                 let grid = Grid::new(rows, columns, group, 1, Arrangement::Block(group, 1));
                 (rows, columns, grid, Layout::RowPairs)
@@ -55,7 +55,7 @@ impl Shape {
         Ok(Self { output, grid, layout, matrices })
     }
 
-    /// Bytes of the codes of two rows each, and scales of `group` codes of a row each.
+    /// The geometry of codes of two rows per byte and `group` codes of a row per scale.
     pub(super) fn of_row_pairs(codes: &StoredTensor, scale: &StoredTensor, group: u64) -> Result<Self> {
         let fail = || {
             AnamnesisError::parse(format!(

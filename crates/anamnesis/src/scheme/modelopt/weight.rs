@@ -1,8 +1,8 @@
-//! One weight of ModelOpt, from its parts and what the configuration says about them.
+//! Building a ModelOpt weight from its parts and the configuration.
 
 use std::sync::Arc;
 
-use super::algorithm::{Algorithm, told_group};
+use super::algorithm::{Algorithm, configured_group};
 use super::parts::Parts;
 use super::shape::Shape;
 use crate::catalog::dtype::elements;
@@ -19,20 +19,19 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     if let Some(left) = module.exclusion() {
         return Err(AnamnesisError::parse(format!("it is packed in bytes, but {left}")));
     }
-    refuse_what_changes_it(claims, parts)?;
+    refuse_other_formats(claims, parts)?;
     let missing = |name: &str| {
         let place = claims.elsewhere(name).map_or_else(String::new, |place| format!(": {place}"));
         AnamnesisError::parse(format!("it has no {}{place}", quoted(name)))
     };
-    let told = Algorithm::told(claims.config, &module)?;
+    let configured = Algorithm::configured(claims.config, &module)?;
     let scale_id = parts.scale.ok_or_else(|| missing(&names.scale))?;
     let scale = claims.catalog.get(scale_id);
-    let algorithm = match (told, scale.dtype) {
+    let algorithm = match (configured, scale.dtype) {
         (Some(algorithm), _) => algorithm,
         (None, Dtype::F8E4M3) => Algorithm::Nvfp4,
         (None, dtype) => {
-            let text =
-                format!("{} is {dtype}; without a word on the algorithm, F8_E4M3 is needed", quoted(&scale.name));
+            let text = format!("{} is {dtype}; without a configured algorithm, F8_E4M3 is needed", quoted(&scale.name));
             return Err(AnamnesisError::parse(text));
         }
     };
@@ -42,30 +41,30 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         (Algorithm::Int4, Dtype::F32) => (ScaleType::F32, Meaning::SignedNibble),
         (_, dtype) => {
             let (name, algorithm) = (quoted(&scale.name), algorithm.name());
-            return Err(AnamnesisError::parse(format!("{name} is {dtype}, which {algorithm} has no scales of")));
+            return Err(AnamnesisError::parse(format!("{name} is {dtype}, which is not a scale type of {algorithm}")));
         }
     };
-    let group = match (told_group(algorithm, &module)?, algorithm) {
+    let group = match (configured_group(algorithm, &module)?, algorithm) {
         (Some(group), _) => group,
-        // Its configuration may leave it out, and its shapes leave no doubt.
-        (None, Algorithm::Int4) => group_by_shape(codes, scale).unwrap_or_else(|| algorithm.usual_group()),
-        (None, _) => algorithm.usual_group(),
+        // The configuration may omit the group size, and the shapes determine it.
+        (None, Algorithm::Int4) => group_by_shape(codes, scale).unwrap_or_else(|| algorithm.default_group()),
+        (None, _) => algorithm.default_group(),
     };
     let shape = match algorithm {
         Algorithm::Nvfp4 | Algorithm::Mxfp4 => Shape::of(codes, scale, group)?,
         Algorithm::Int4 => Shape::of_row_pairs(codes, scale, group)?,
     };
-    let whole = match (algorithm, parts.scale_of_scales) {
-        (Algorithm::Nvfp4, None) => return Err(missing(&names.scale_of_scales)),
-        (Algorithm::Nvfp4, Some(id)) => Some(whole(claims.catalog.get(id), &shape)?),
+    let whole = match (algorithm, parts.global_scale) {
+        (Algorithm::Nvfp4, None) => return Err(missing(&names.global_scale)),
+        (Algorithm::Nvfp4, Some(id)) => Some(global_scale(claims.catalog.get(id), &shape)?),
         (Algorithm::Mxfp4 | Algorithm::Int4, None) => None,
         (Algorithm::Mxfp4 | Algorithm::Int4, Some(_)) => {
-            let (name, algorithm) = (quoted(&names.scale_of_scales), algorithm.name());
-            return Err(AnamnesisError::parse(format!("{name} is there, and {algorithm} has no scale of scales")));
+            let (name, algorithm) = (quoted(&names.global_scale), algorithm.name());
+            return Err(AnamnesisError::parse(format!("it has {name}, but {algorithm} has no global scale")));
         }
     };
-    let values = elements(&shape.output)
-        .ok_or_else(|| AnamnesisError::parse("it stands for more values than can be counted"))?;
+    let values =
+        elements(&shape.output).ok_or_else(|| AnamnesisError::parse("its number of values overflows 64 bits"))?;
     let place = module.args().place_of(&["quant_algo", "quant_method"]);
     Ok(Weight {
         name: codes.name.clone(),
@@ -85,7 +84,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
             symmetric: Some(true),
             evidence: place.map_or(Evidence::Names, Evidence::Configuration),
         },
-        parts: [Some(parts.codes), Some(scale_id), parts.scale_of_scales].into_iter().flatten().collect(),
+        parts: [Some(parts.codes), Some(scale_id), parts.global_scale].into_iter().flatten().collect(),
         recipe: Recipe::Ready(Arc::new(Grouped {
             layout: shape.layout,
             meaning,
@@ -99,14 +98,14 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     })
 }
 
-/// Codes of a row under each of its scales, where that is a whole number.
+/// The group size by the shapes: codes per scale of a row, if that is a whole number.
 fn group_by_shape(codes: &StoredTensor, scale: &StoredTensor) -> Option<u64> {
     let (columns, groups) = (*codes.shape.last()? as u64, *scale.shape.last()? as u64);
     (groups > 0 && columns.is_multiple_of(groups)).then(|| columns / groups)
 }
 
-/// The scale of scales: one, or one for every matrix of a stack.
-fn whole(tensor: &StoredTensor, shape: &Shape) -> Result<GlobalScale> {
+/// The global scale: one value, or one for every matrix of a stack.
+fn global_scale(tensor: &StoredTensor, shape: &Shape) -> Result<GlobalScale> {
     let name = quoted(&tensor.name);
     if tensor.dtype != Dtype::F32 {
         return Err(AnamnesisError::parse(format!("{name} is {}; F32 is needed", tensor.dtype)));
@@ -116,7 +115,7 @@ fn whole(tensor: &StoredTensor, shape: &Shape) -> Result<GlobalScale> {
         && tensor.shape.first().is_some_and(|&first| first as u64 == shape.matrices);
     match &tensor.shape[..] {
         [] => Ok(GlobalScale::times(false)),
-        // Of a stack it may be what is left of one for every matrix.
+        // For a stack, `[1]` may be a truncated list of one value per matrix.
         [1] if shape.matrices == 1 => Ok(GlobalScale::times(false)),
         _ if is_of_matrices && shape.output.len() > 2 => Ok(GlobalScale::times(true)),
         other => Err(AnamnesisError::parse(format!(
@@ -126,14 +125,14 @@ fn whole(tensor: &StoredTensor, shape: &Shape) -> Result<GlobalScale> {
     }
 }
 
-/// Refuses a weight beside a tensor, or under metadata, that make something else of its codes.
-fn refuse_what_changes_it(claims: &Claims<'_>, parts: &Parts) -> Result<()> {
-    let beside = parts.names.further.iter().find(|(name, _)| claims.catalog.find(name).is_some());
-    if let Some((name, format)) = beside {
-        let detail = format!("{} stands beside it, and it is not decoded without that", quoted(name));
+/// Refuses a weight with a companion or metadata of a format that changes the meaning of its codes.
+fn refuse_other_formats(claims: &Claims<'_>, parts: &Parts) -> Result<()> {
+    let companion = parts.names.refused.iter().find(|(name, _)| claims.catalog.find(name).is_some());
+    if let Some((name, format)) = companion {
+        let detail = format!("it has the companion {}, and is not decoded without it", quoted(name));
         return Err(AnamnesisError::unsupported(*format, detail));
     }
-    // Files for kernels of diffusion models keep scales in the order of the kernel, in a shape that may be the usual one.
+    // Files for kernels of diffusion models store scales swizzled for the kernel, in a shape that may be that of rows.
     let has = |key: &&str| claims.catalog.metadata.as_ref().is_some_and(|metadata| metadata.get(*key).is_some());
     match ["_quantization_metadata", "quantization_config"].into_iter().find(has) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Recognising MXFP4 weights.
+//! Claiming MXFP4 weights.
 
 use super::{gpt_oss, rows};
 use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};

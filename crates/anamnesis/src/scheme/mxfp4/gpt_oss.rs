@@ -1,4 +1,4 @@
-//! Experts of gpt-oss: blocks of 16 bytes, transposed while they are decoded.
+//! Claiming the experts of gpt-oss: blocks of 16 bytes that are transposed while they are decoded.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, TensorRole, Weight};
 use crate::scheme::coder::{Coding, Evidence, Recipe};
 
-/// Codes of a block.
+/// Codes per block.
 const BLOCK: u64 = 32;
 
 pub(super) fn claim(claims: &mut Claims<'_>) {
@@ -62,7 +62,7 @@ fn weight(claims: &Claims<'_>, id: TensorId, scales: Option<TensorId>) -> Result
     let shape = vec![*experts, inputs, *outputs];
     let values = elements(&shape).ok_or_else(|| misfit(blocks, scales))?;
     if claims.catalog.find(name).is_some() {
-        return Err(AnamnesisError::parse(format!("{} is there as well, which it would become", quoted(name))));
+        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(name))));
     }
     let place = module.args().place_of(&["quant_method"]);
     Ok(Weight {

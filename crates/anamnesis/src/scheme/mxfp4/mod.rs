@@ -1,13 +1,14 @@
-//! MXFP4: four-bit floats with a power of two for every 32 of them.
+//! MXFP4: four-bit floats with a power-of-two scale per 32 values.
 //!
-//! | who | codes | scales | becomes |
+//! | writer | codes | scales | decoded to |
 //! |---|---|---|---|
 //! | gpt-oss | `X_blocks` U8 `[experts, out, in / 32, 16]` | `X_scales` U8 `[experts, out, in / 32]` | `X` `[experts, in, out]`: transposed |
 //! | DeepSeek-V4 | `X.weight` I8 `[.., out, in / 2]` | `X.scale` F8_E8M0 `[.., out, in / 32]` | `X.weight` `[.., out, in]` |
 //! | transformers | the same, or a parameter `P` | `X.weight_scale_inv`, `P_scale_inv` | the same |
 //!
-//! The low half of a byte comes first, and code 8 is −0. A value is `code * 2^(scale - 127)`: gpt-oss adds the exponents, so that
-//! 255 is a power of two like any other; DeepSeek multiplies by a float, of which 255 is NaN.
+//! The low nibble of a byte comes first, and code 8 is −0. A value is `code * 2^(scale - 127)`. gpt-oss adds the
+//! exponents, so
+//! 255 is 2^128; DeepSeek multiplies by an E8M0 float, where 255 is NaN.
 
 mod claim;
 mod encoder;

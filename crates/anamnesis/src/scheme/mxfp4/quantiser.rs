@@ -1,10 +1,10 @@
-//! Quantising the experts of gpt-oss, by the arithmetic of ModelOpt, which exports such models.
+//! Quantising to the format of gpt-oss, by the arithmetic of ModelOpt, which exports such models.
 //!
 //! | what | how |
 //! |---|---|
-//! | which weights | stacks of experts `[experts, in, out]`; everything else stays |
-//! | the scale of 32 inputs | the next power of two from the largest magnitude / 6 on, 2⁻¹²⁷ at least |
-//! | a code | value / scale to the nearest E2M1, halves towards zero; zeros become −0 |
+//! | which weights | stacks of experts `[experts, in, out]`; all others are kept |
+//! | the scale of 32 inputs | the smallest power of two that is at least magnitude / 6, and at least 2⁻¹²⁷ |
+//! | a code | value / scale rounded to E2M1, halves towards zero; zeros become −0 |
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::scheme::quantise::{
     Candidate, Decision, Encoding, Keeping, Override, Packing, QuantisedModel, Quantiser, Task, encode,
 };
 
-/// What can be asked for.
+/// The encodings of this scheme.
 pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
     names: &[NAME],
     about: "experts as E2M1 under powers of two, in the layout of gpt-oss",
@@ -27,8 +27,8 @@ pub(crate) static ENCODINGS: [Encoding; 1] = [Encoding {
 
 const NAME: &str = "gpt-oss";
 
-/// What such models leave as it is, whatever layers they have.
-const LEFT: [&str; 4] = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"];
+/// The patterns of modules that gpt-oss keeps unquantised.
+const KEPT: [&str; 4] = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"];
 
 struct Experts;
 
@@ -58,32 +58,32 @@ impl Quantiser for Experts {
         "transformers 5.22 (decoded where there is no GPU) and vLLM, for models of gpt-oss"
     }
 
-    /// It looks for experts only.
+    /// Nothing by its class: only stacks of experts are quantised.
     fn keeps(&self, _layer: Layer) -> Option<Keeping> {
         None
     }
 
-    fn configuration(&self, _made: &QuantisedModel<'_>) -> Option<Value> {
-        Some(json!({ "modules_to_not_convert": LEFT, "quant_method": "mxfp4" }))
+    fn configuration(&self, _model: &QuantisedModel<'_>) -> Option<Value> {
+        Some(json!({ "modules_to_not_convert": KEPT, "quant_method": "mxfp4" }))
     }
 }
 
-/// The shape of a stack of experts, or why a tensor stays.
+/// The shape of a stack of experts, or why a tensor is kept.
 fn stack(tensor: &Candidate<'_>, task: &Task<'_>) -> std::result::Result<[usize; 3], Keeping> {
     let &[experts, inputs, outputs] = tensor.shape else {
         return Err(if tensor.shape.len() == 2 { Keeping::NotALayer } else { Keeping::NotAMatrix });
     };
-    let is_asked = match tensor.requested {
+    let is_included = match tensor.requested {
         Some(Override::Keep) => false,
         Some(Override::Encode(_)) => !task.rules.excludes(tensor.name),
         None => task.rules.takes(tensor.name),
     };
-    if !is_asked {
+    if !is_included {
         return Err(Keeping::Asked);
     }
     let is_expert = tensor.name.split('.').any(|part| part == "experts") && !tensor.name.ends_with("bias");
-    let is_wished = tensor.requested.is_some() || !task.rules.takes_all();
-    match (is_expert || is_wished, tensor.shape.contains(&0)) {
+    let is_requested = tensor.requested.is_some() || !task.rules.takes_all();
+    match (is_expert || is_requested, tensor.shape.contains(&0)) {
         (true, false) => Ok([experts, inputs, outputs]),
         (true, true) => Err(Keeping::Empty),
         (false, _) => Err(Keeping::NotALayer),

@@ -1,4 +1,4 @@
-//! Codes in rows, two in a byte: experts of DeepSeek-V4.
+//! Claiming the experts of DeepSeek-V4: codes in rows, two in a byte.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::scheme::claim::{Blocks, Claims, QuantScheme, TensorRole, Weight};
 use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
 
-/// Codes under one scale.
+/// The group size.
 const GROUP: u64 = 32;
 
-/// The method that a configuration names.
+/// The `quant_method` of such checkpoints.
 const METHOD: &str = "fp8";
 
 pub(super) fn claim(claims: &mut Claims<'_>) {
@@ -32,8 +32,8 @@ pub(super) fn claim(claims: &mut Claims<'_>) {
     }
 }
 
-/// The scale that makes four-bit floats of bytes that say they are signed numbers: powers of two, or any float where the
-/// configuration says so.
+/// The scale of an I8 tensor that holds four-bit floats: its scale is E8M0, or the configuration has `expert_dtype`
+/// fp4.
 fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<TensorId> {
     if tensor.dtype != Dtype::I8 {
         return None;
@@ -41,17 +41,17 @@ fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<TensorId> {
     let own = tensor.name.strip_suffix(".weight").map(|module| format!("{module}.scale"));
     let mut names = own.into_iter().chain([format!("{}_scale_inv", tensor.name)]);
     let scale = names.find_map(|name| claims.find_unclaimed(&name))?;
-    let told = || matches!(claims.config.args().text(&["expert_dtype"]), Ok(Some("fp4")));
-    (claims.catalog.get(scale).dtype == Dtype::F8E8M0 || told()).then_some(scale)
+    let is_configured = || matches!(claims.config.args().text(&["expert_dtype"]), Ok(Some("fp4")));
+    (claims.catalog.get(scale).dtype == Dtype::F8E8M0 || is_configured()).then_some(scale)
 }
 
 fn weight(claims: &Claims<'_>, id: TensorId, scale_id: TensorId) -> Result<Weight> {
     let [codes, scale] = [id, scale_id].map(|id| claims.catalog.get(id));
     let module = claims.config.module(codes.name.rsplit_once('.').map_or("", |(module, _)| module));
     check_method(claims, &module, &[METHOD])?;
-    if let Some(said) = module.args().text(&["expert_dtype"])?.filter(|&said| said != "fp4") {
+    if let Some(dtype) = module.args().text(&["expert_dtype"])?.filter(|&dtype| dtype != "fp4") {
         let place = module.args().place_of(&["expert_dtype"]).unwrap_or_default();
-        return Err(AnamnesisError::parse(format!("it is packed in bytes, and {place} is {}", quoted(said))));
+        return Err(AnamnesisError::parse(format!("it is packed in bytes, and {place} is {}", quoted(dtype))));
     }
     let kind = match scale.dtype {
         Dtype::F8E8M0 => ScaleType::E8m0,

@@ -1,4 +1,4 @@
-//! Decoding blocks to `[experts, in, out]`: a tile is some columns of stored blocks, transposed into rows.
+//! Decoding blocks to `[experts, in, out]`: a tile is a strip of columns of stored blocks, transposed to rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,35 +12,36 @@ use crate::scheme::coder::{
     Blocked, Codes, Context, FourBitFloats, TileDecoder, ToGgmlBlocks, Window, filled, rounded,
 };
 
-/// Codes of a block, and the bytes they take.
+/// Codes per block.
 pub(super) const BLOCK: u64 = 32;
+/// Bytes per block.
 const BLOCK_BYTES: u64 = 16;
-/// Output bytes of a tile: stored rows are read piece by piece, and longer pieces cost less.
+/// Output bytes per tile. Stored rows are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 4 << 20;
-/// Stored rows that are decoded before they are transposed: with the blocks of a tile they stay in the caches.
+/// Stored rows that are decoded before they are transposed: few enough to stay in the cache with the blocks of a tile.
 const PANEL: usize = 64;
 
-/// The parts of a weight.
+/// The part indices of a weight.
 const CODES: usize = 0;
 const SCALES: usize = 1;
 
-/// Blocks of a stack of matrices `[out, in / 32]`.
+/// The decoder of a stack of matrices of blocks `[out, in / 32]`.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(super) struct TransposedBlocks {
     /// Rows of a stored matrix.
     pub outputs: u64,
-    /// Blocks of a row.
+    /// Blocks per row.
     pub blocks: u64,
 }
 
-/// Columns of blocks of one matrix.
+/// A range of columns of blocks of one matrix.
 struct Strip {
     matrix: u64,
     blocks: Range<u64>,
 }
 
 impl TransposedBlocks {
-    /// The strips of a tile, one for each matrix it is in.
+    /// The strips of a tile, one for each matrix it covers.
     fn strips(&self, elements: &Range<u64>) -> impl Iterator<Item = Strip> + use<> {
         let granule = BLOCK * self.outputs;
         let (mut at, end, blocks) = (elements.start / granule, elements.end.div_ceil(granule), self.blocks);
@@ -87,7 +88,7 @@ impl TransposedBlocks {
     }
 }
 
-/// 2^(exponent − 128). Codes are doubled in turn, so that the largest exponent is a power of two like the others.
+/// 2^(exponent − 128). The code map is doubled in return, so that the largest exponent, 2^128, does not overflow.
 fn half_power(exponent: u8) -> f32 {
     f32::from_bits(match exponent {
         0 => 0x0020_0000,
@@ -122,12 +123,11 @@ impl TileDecoder for TransposedBlocks {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        // What is decoded is read once more when it is transposed.
         self.run(rounded(target), &elements, inputs, out, context)
     }
 
     fn describe(&self) -> String {
-        "MXFP4, groups of 32, turned".to_owned()
+        "MXFP4, groups of 32, transposed".to_owned()
     }
 
     fn codes(&self) -> Codes {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::cpu::CpuLevel;
 
-    /// The element of a weight, straight from the definition.
+    /// An element of a weight, computed by the definition.
     fn naive(weight: TransposedBlocks, codes: &[u8], exponents: &[u8], element: u64) -> f32 {
         let (outputs, inputs) = (weight.outputs, weight.blocks * BLOCK);
         let (matrix, input, output) = (element / outputs / inputs, element / outputs % inputs, element % outputs);
